@@ -1,0 +1,159 @@
+//! The period of the I/O phases.
+
+use iotide_trace::SampledSignal;
+
+mod auto;
+mod spectral;
+
+/// Returns the period of the signal's phases, or that there is none, with a confidence.
+pub fn detect_period(signal: &SampledSignal, config: &PeriodConfig) -> Result<PeriodEstimate, PeriodError> {
+    if signal.values.iter().any(|value| !value.is_finite()) {
+        return Err(PeriodError::NotANumber);
+    }
+    match config.method {
+        Method::Auto => auto::detect(signal),
+        Method::Dft => spectral::detect(signal, &config.dft),
+    }
+}
+
+/// How to look for a period.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct PeriodConfig {
+    /// Which method.
+    pub method: Method,
+    /// Settings of [`Method::Dft`].
+    pub dft: DftConfig,
+}
+
+/// A way of finding the period.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// Evidence from time and frequency together; see `docs/methods.md`.
+    #[default]
+    Auto,
+    /// The method of the FTIO paper (Tarraf et al., IPDPS 2024).
+    Dft,
+}
+
+/// Settings of the FTIO paper's method.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DftConfig {
+    /// A frequency is a candidate if its score reaches this share of the highest.
+    pub tolerance: f64,
+    /// What tells an outlying power from the rest.
+    pub detector: OutlierDetector,
+    /// How many of the strongest waves to return.
+    pub n_top: usize,
+}
+
+impl Default for DftConfig {
+    fn default() -> Self {
+        Self { tolerance: 0.8, detector: OutlierDetector::ZScore, n_top: 3 }
+    }
+}
+
+/// What tells an outlying power from the rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OutlierDetector {
+    /// Powers three standard deviations above the mean.
+    #[default]
+    ZScore,
+    /// Powers that belong to no dense cluster.
+    Dbscan,
+    /// Powers that few random cuts set apart.
+    IsolationForest {
+        /// Seed of the cuts.
+        seed: u64,
+    },
+    /// Powers whose neighbours are denser than they are.
+    LocalOutlierFactor,
+    /// Prominent peaks.
+    Peaks,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PeriodEstimate {
+    /// The period, or `None` if the signal is not periodic.
+    pub period_s: Option<f64>,
+    /// How sure that is, in [0, 1]; for "not periodic", how sure of that ([`Method::Auto`]) or 0 ([`Method::Dft`]).
+    pub confidence: f64,
+    /// All periods that were considered seriously, best first.
+    pub candidates: Vec<Candidate>,
+    /// All periods that hold at once, the one that moves most bytes first; empty if not periodic.
+    pub rhythms: Vec<Rhythm>,
+    /// What the autocorrelation says on its own.
+    pub autocorrelation: Option<AutocorrelationEstimate>,
+    /// The confidence after the autocorrelation was heard.
+    pub refined_confidence: Option<f64>,
+    /// When the next phase is expected to begin, on the trace's clock.
+    pub next_phase_s: Option<f64>,
+    /// The phases the period stands for, where they could be told apart.
+    pub phases: Vec<Phase>,
+    /// The strongest waves, by power.
+    pub waves: Vec<Wave>,
+}
+
+/// A period that was considered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// The period.
+    pub period_s: f64,
+    /// How sure it is, in [0, 1].
+    pub confidence: f64,
+}
+
+/// One of several rhythms that hold at once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rhythm {
+    /// Its period.
+    pub period_s: f64,
+    /// How sure it is, in [0, 1].
+    pub confidence: f64,
+    /// How many bytes its phases move over the run.
+    pub bytes: f64,
+}
+
+/// The autocorrelation's own estimate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AutocorrelationEstimate {
+    /// Mean distance of neighbouring peaks, outliers dropped.
+    pub period_s: f64,
+    /// `1 − σ/mean` of those distances, not below 0.
+    pub confidence: f64,
+    /// The distances.
+    pub candidates_s: Vec<f64>,
+}
+
+/// A stretch of I/O.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Phase {
+    /// When it begins, on the trace's clock.
+    pub start_s: f64,
+    /// When it ends.
+    pub end_s: f64,
+    /// What it moves.
+    pub bytes: f64,
+}
+
+/// A cosine wave `amplitude · cos(2π · frequency · (t − t₀) + phase)`, where `t₀` is the start of the signal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wave {
+    /// Its frequency; 0 is the mean.
+    pub frequency_hz: f64,
+    /// Its amplitude.
+    pub amplitude_bps: f64,
+    /// Its phase at the start of the signal.
+    pub phase_rad: f64,
+    /// Its share of the signal's power without the mean.
+    pub power_share: f64,
+}
+
+/// Why no answer exists.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PeriodError {
+    /// A sample is NaN or infinite.
+    #[error("the signal holds a value that is not a number")]
+    NotANumber,
+}

@@ -1,0 +1,67 @@
+//! How much a series resembles itself some steps later.
+
+use crate::dft::{inverse_transform, transform};
+use crate::stats::mean;
+
+/// Returns `ρ(k) = Σ (xᵢ − x̄)(xᵢ₊ₖ − x̄) / Σ (xᵢ − x̄)²` for `k = 0..n`, in `O(n log n)`.
+///
+/// The biased form (Box & Jenkins): fewer terms at long lags, so the value falls towards 0 there. A constant series
+/// has no correlation: returns zeros.
+pub fn autocorrelation(x: &[f64]) -> Vec<f64> {
+    let n = x.len();
+    if n == 0 {
+        return Vec::new();
+    }
+    let mean = mean(x);
+    // Twice as long, padded with zeros: the circular correlation of the transform becomes the linear one.
+    let padded = (2 * n).next_power_of_two();
+    let mut centred: Vec<f64> = x.iter().map(|value| value - mean).collect();
+    centred.resize(padded, 0.0);
+    let mut bins = transform(centred);
+    for bin in &mut bins {
+        *bin = (bin.norm_sqr()).into();
+    }
+    let mut correlation = inverse_transform(bins, padded);
+    correlation.truncate(n);
+    normalise(&mut correlation, x);
+    correlation
+}
+
+/// The slow twin of [`autocorrelation`], `O(n²)`: the definition, for tests and for teaching.
+pub fn autocorrelation_by_definition(x: &[f64]) -> Vec<f64> {
+    let mean = mean(x);
+    let mut correlation: Vec<f64> =
+        (0..x.len()).map(|k| x.iter().zip(&x[k..]).map(|(a, b)| (a - mean) * (b - mean)).sum()).collect();
+    normalise(&mut correlation, x);
+    correlation
+}
+
+fn normalise(correlation: &mut [f64], x: &[f64]) {
+    let Some(&power) = correlation.first() else { return };
+    // What is left of a constant series after taking away its mean is rounding, not a signal.
+    let rounding: f64 = x.iter().map(|value| (value * f64::EPSILON).powi(2)).sum();
+    let scale = if power > 16.0 * rounding && power > 0.0 { 1.0 / power } else { 0.0 };
+    for value in correlation {
+        *value *= scale;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_fast_form_equals_the_definition(x in prop::collection::vec(-1e3..1e3f64, 1..150)) {
+            for (fast, slow) in autocorrelation(&x).iter().zip(autocorrelation_by_definition(&x)) {
+                prop_assert!((fast - slow).abs() < 1e-9);
+            }
+        }
+    }
+
+    #[test]
+    fn a_constant_series_has_no_correlation() {
+        assert_eq!(autocorrelation(&[0.1; 7]), [0.0; 7]);
+    }
+}

@@ -1,0 +1,39 @@
+//! What was observed: events, losses, and the bandwidth they add up to.
+//!
+//! Every source iotide reads narrows to one record, the [`Event`]: *so many bytes moved (or calls made) between
+//! two times*. Readers push events into an [`EventSink`]; a [`Trace`] keeps them, an [`Overlap`] adds them up.
+//!
+//! ```
+//! use iotide_trace::{Event, EventSink, Op, Overlap, Rank, Sampling, SamplingKind, Timestamp, sample};
+//!
+//! let mut overlap = Overlap::new();
+//! for rank in 0..2 {
+//!     let start = Timestamp::from_secs_since_start(f64::from(rank)).unwrap();
+//!     let end = Timestamp::from_secs_since_start(f64::from(rank) + 2.0).unwrap();
+//!     let _ = overlap.event(Event::data(Op::Write, Rank(rank), start, end, 2e6));
+//! }
+//! let signal = overlap.finish();
+//! let sampling = Sampling { rate_hz: 1.0, kind: SamplingKind::Mean };
+//! let sampled = sample(&signal, signal.span().unwrap(), sampling).unwrap();
+//! assert_eq!(sampled.values, [1e6, 2e6, 1e6]); // bytes per second
+//! ```
+//!
+//! **Invariant:** no file, clock, environment variable, thread or terminal in here.
+
+pub use crate::{
+    event::{Event, FileId, Grain, Layer, Op, Rank},
+    loss::Loss,
+    overlap::{Direction, Overlap, ReadWrite},
+    sampling::{Sampling, SamplingError, SamplingKind, abstraction_error, automatic_rate_hz, sample},
+    signal::{SampledSignal, Span, StepSignal},
+    trace::{EventSink, JobInfo, Tally, Trace, TraceInfo},
+    units::Timestamp,
+};
+
+mod event;
+mod loss;
+mod overlap;
+mod sampling;
+mod signal;
+mod trace;
+mod units;

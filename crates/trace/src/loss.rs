@@ -1,0 +1,28 @@
+//! What is known to be missing.
+
+use crate::Timestamp;
+
+/// Something the source had and we do not: a dropped record, a cut file, a value that made no sense.
+///
+/// Loss is data. It travels beside the events and stands on the last lines of every report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loss {
+    /// What is missing and where, as a sentence without a full stop ("line 12: end 3.0 is before start 4.0").
+    pub what: String,
+    /// How many records this is, where that is known.
+    pub records: Option<u64>,
+    /// Since when data are missing, where that is known.
+    pub since: Option<Timestamp>,
+}
+
+impl Loss {
+    /// Returns a loss of `records` records.
+    pub fn of_records(records: u64, what: impl Into<String>) -> Self {
+        Self { what: what.into(), records: Some(records), since: None }
+    }
+
+    /// Returns a loss whose size nobody knows.
+    pub fn of_unknown_size(what: impl Into<String>) -> Self {
+        Self { what: what.into(), records: None, since: None }
+    }
+}

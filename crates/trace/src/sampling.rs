@@ -1,0 +1,228 @@
+//! Bandwidth at given times → bandwidth on an even grid.
+
+use crate::{SampledSignal, Span, StepSignal};
+
+/// How a signal is put on an even grid.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampling {
+    /// Samples per second.
+    pub rate_hz: f64,
+    /// What a sample stands for.
+    pub kind: SamplingKind,
+}
+
+/// What a sample stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SamplingKind {
+    /// The mean over its bin: the volume is kept, and sliding the grid by less than a sample changes little.
+    #[default]
+    Mean,
+    /// The value at the instant its bin begins, as the FTIO paper has it. Bursts between two instants vanish.
+    Hold,
+}
+
+/// Why a signal could not be sampled.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SamplingError {
+    /// The window holds less than two samples at this rate.
+    TooShort {
+        /// Length of the window.
+        duration_s: f64,
+        /// The rate that was asked for.
+        rate_hz: f64,
+    },
+    /// The window holds more samples than is sensible to keep.
+    TooMany {
+        /// How many it would be.
+        n: f64,
+        /// How many are allowed.
+        most: usize,
+    },
+    /// The rate is not a positive number.
+    NotARate(f64),
+}
+
+impl std::fmt::Display for SamplingError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TooShort { duration_s, rate_hz } => {
+                write!(f, "{duration_s} s of I/O are less than two samples at {rate_hz} Hz")
+            }
+            Self::TooMany { n, most } => write!(f, "{n:.3e} samples are more than the {most} that fit"),
+            Self::NotARate(rate_hz) => write!(f, "{rate_hz} Hz is not a sampling rate"),
+        }
+    }
+}
+
+impl std::error::Error for SamplingError {}
+
+/// The most samples a signal may have: 512 MiB of `f64`.
+const MOST_SAMPLES: usize = 1 << 26;
+
+/// Returns the signal on an even grid that begins where `window` begins.
+///
+/// With [`SamplingKind::Mean`] the last bin may reach beyond the window (its value counts only what lies within), so
+/// that `volume_bytes` is the volume of the window; with [`SamplingKind::Hold`] only whole bins are kept.
+pub fn sample(signal: &StepSignal, window: Span, sampling: Sampling) -> Result<SampledSignal, SamplingError> {
+    let Sampling { rate_hz, kind } = sampling;
+    if !(rate_hz.is_finite() && rate_hz > 0.0) {
+        return Err(SamplingError::NotARate(rate_hz));
+    }
+    let duration_s = window.duration_s();
+    let n_exact = duration_s * rate_hz;
+    if n_exact > MOST_SAMPLES as f64 {
+        return Err(SamplingError::TooMany { n: n_exact, most: MOST_SAMPLES });
+    }
+    if !(n_exact >= 2.0 - 1e-6) {
+        return Err(SamplingError::TooShort { duration_s, rate_hz });
+    }
+    let values = match kind {
+        SamplingKind::Mean => bin_means(signal, window, rate_hz, (n_exact - 1e-6).ceil() as usize),
+        SamplingKind::Hold => held_values(signal, window, rate_hz, (n_exact + 1e-6).floor() as usize),
+    };
+    Ok(SampledSignal { start_s: window.start.as_secs(), rate_hz, values, duration_s })
+}
+
+fn bin_means(signal: &StepSignal, window: Span, rate_hz: f64, n: usize) -> Vec<f64> {
+    let mut values = vec![0.0; n];
+    for (start, end, rate_bps) in signal.pieces() {
+        if rate_bps == 0.0 || end <= window.start || start >= window.end {
+            continue;
+        }
+        // Positions on the grid, in bins; the difference of means over bins is what a piece adds to each.
+        let from = start.max(window.start).secs_since(window.start) * rate_hz;
+        let to = (end.min(window.end).secs_since(window.start) * rate_hz).min(n as f64);
+        let (left, right) = ((from as usize).min(n - 1), (to as usize).min(n - 1));
+        if left == right {
+            values[left] += rate_bps * (to - from);
+        } else {
+            values[left] += rate_bps * ((left + 1) as f64 - from);
+            for value in &mut values[left + 1..right] {
+                *value += rate_bps;
+            }
+            values[right] += rate_bps * (to - right as f64);
+        }
+    }
+    values
+}
+
+fn held_values(signal: &StepSignal, window: Span, rate_hz: f64, n: usize) -> Vec<f64> {
+    let (times, rates) = (signal.times(), signal.rates_bps());
+    let mut next = 0;
+    let mut value = 0.0;
+    (0..n)
+        .map(|i| {
+            let instant = window.start.plus_nanos((i as f64 / rate_hz * 1e9).round() as i64);
+            while next < times.len() && times[next] <= instant {
+                value = rates[next];
+                next += 1;
+            }
+            value
+        })
+        .collect()
+}
+
+/// Returns `|Σ xₙ/fs − V| / V`: how much of the window's volume the samples misstate.
+pub fn abstraction_error(signal: &StepSignal, window: Span, sampled: &SampledSignal) -> Option<f64> {
+    let volume: f64 = signal
+        .pieces()
+        .map(|(start, end, rate)| rate * end.min(window.end).secs_since(start.max(window.start)).max(0.0))
+        .sum();
+    (volume > 0.0).then(|| (sampled.volume_bytes() - volume).abs() / volume)
+}
+
+/// Returns a rate that shows the signal's finest steps where that costs little.
+///
+/// Twice the inverse of the shortest step (Nyquist), but at least 4096 samples over the window and at most 10 Hz —
+/// unless the window is so short that even 2^14 samples need more than that, or so long that 10 Hz would be over 2^18.
+/// A step of a nanosecond therefore asks for no more memory than any other.
+pub fn automatic_rate_hz(signal: &StepSignal, window: Span) -> f64 {
+    let duration_s = window.duration_s();
+    let shortest_s =
+        signal.pieces().map(|(start, end, _)| end.secs_since(start)).fold(f64::INFINITY, f64::min);
+    let most = (10.0 * duration_s).clamp(16_384.0, 262_144.0);
+    (2.0 / shortest_s).clamp(4096.0 / duration_s, most / duration_s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Timestamp;
+    use proptest::prelude::*;
+
+    fn step_signals() -> impl Strategy<Value = StepSignal> {
+        prop::collection::vec((1..2_000_000_000i64, 0.0..1e9f64), 2..80).prop_map(|steps| {
+            let mut at = 1_000_000_000;
+            let (times, rates) = steps
+                .into_iter()
+                .map(|(length, rate)| {
+                    let time = Timestamp::from_nanos_since_start(at);
+                    at += length;
+                    (time, rate)
+                })
+                .unzip();
+            StepSignal::new(times, rates)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn sampling_keeps_the_volume(signal in step_signals(), rate_hz in 0.5..2000.0f64) {
+            let window = signal.span().unwrap();
+            if let Ok(sampled) = sample(&signal, window, Sampling { rate_hz, kind: SamplingKind::Mean }) {
+                let gap = (sampled.volume_bytes() - signal.volume_bytes()).abs() / signal.volume_bytes().max(1.0);
+                prop_assert!(gap < 1e-9, "relative gap {gap}");
+                prop_assert!(abstraction_error(&signal, window, &sampled).unwrap_or(0.0) < 1e-9);
+            }
+        }
+
+        #[test]
+        fn a_time_shift_changes_nothing_but_the_start(signal in step_signals(), shift in -1_000_000_000_000i64..1_000_000_000_000) {
+            let shifted = StepSignal::new(
+                signal.times().iter().map(|time| time.plus_nanos(shift)).collect(),
+                signal.rates_bps().to_vec(),
+            );
+            let sampling = Sampling { rate_hz: 10.0, kind: SamplingKind::Mean };
+            let here = sample(&signal, signal.span().unwrap(), sampling);
+            let there = sample(&shifted, shifted.span().unwrap(), sampling);
+            match (here, there) {
+                (Ok(here), Ok(there)) => prop_assert_eq!(here.values, there.values),
+                (here, there) => prop_assert_eq!(here.is_err(), there.is_err()),
+            }
+        }
+    }
+
+    fn two_steps() -> (StepSignal, Span) {
+        let at = |secs| Timestamp::from_secs_since_start(secs).unwrap();
+        let signal = StepSignal::new(vec![at(1.0), at(2.5), at(4.0)], vec![10.0, 30.0, 0.0]);
+        let window = signal.span().unwrap();
+        (signal, window)
+    }
+
+    #[test]
+    fn the_mean_over_a_bin_and_the_value_at_its_start_differ() {
+        let (signal, window) = two_steps();
+        let sampled = |kind| sample(&signal, window, Sampling { rate_hz: 1.0, kind }).unwrap().values;
+        assert_eq!(sampled(SamplingKind::Mean), [10.0, 20.0, 30.0]);
+        assert_eq!(sampled(SamplingKind::Hold), [10.0, 10.0, 30.0]);
+    }
+
+    #[test]
+    fn a_rate_that_makes_no_sense_is_refused() {
+        let (signal, window) = two_steps();
+        let refused =
+            |rate_hz| sample(&signal, window, Sampling { rate_hz, kind: SamplingKind::Mean }).unwrap_err();
+        assert!(matches!(refused(f64::NAN), SamplingError::NotARate(_)));
+        assert!(matches!(refused(-1.0), SamplingError::NotARate(_)));
+        assert!(matches!(refused(1e12), SamplingError::TooMany { .. }));
+        assert!(matches!(refused(0.01), SamplingError::TooShort { .. }));
+    }
+
+    #[test]
+    fn a_step_of_a_nanosecond_does_not_ask_for_billions_of_samples() {
+        let at = Timestamp::from_nanos_since_start;
+        let signal = StepSignal::new(vec![at(0), at(1), at(60_000_000_000)], vec![1e9, 5.0, 0.0]);
+        let window = signal.span().unwrap();
+        assert!(automatic_rate_hz(&signal, window) * window.duration_s() <= 16_384.0 + 1e-6);
+    }
+}

@@ -1,0 +1,111 @@
+//! Where readers put what they find.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use crate::{Event, Loss, Op, Rank, Timestamp};
+
+/// Takes what a reader finds: a [`Trace`] collects, an [`crate::Overlap`] adds up, a [`Tally`] counts.
+pub trait EventSink {
+    /// Takes one event; `Break` asks the reader to stop, because nothing more is wanted.
+    fn event(&mut self, event: Event) -> ControlFlow<()>;
+    /// Takes note of something missing.
+    fn loss(&mut self, loss: Loss);
+}
+
+impl<S: EventSink + ?Sized> EventSink for &mut S {
+    fn event(&mut self, event: Event) -> ControlFlow<()> {
+        (**self).event(event)
+    }
+    fn loss(&mut self, loss: Loss) {
+        (**self).loss(loss);
+    }
+}
+
+/// What a source says about itself beside its events.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TraceInfo {
+    /// Facts about the job.
+    pub job: JobInfo,
+    /// Paths by [`crate::FileId`].
+    pub files: Vec<String>,
+}
+
+/// What is known of a job. Every field is absent until a source states it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobInfo {
+    /// The job's wall-clock time.
+    pub run_time_s: Option<f64>,
+    /// The number of processes.
+    pub n_procs: Option<u64>,
+    /// The user, by name or number as the source has it.
+    pub user: Option<String>,
+    /// The command.
+    pub exe: Option<String>,
+    /// The scheduler's name for the job.
+    pub job_id: Option<String>,
+    /// When the job began, in seconds since the Unix epoch.
+    pub start_time_unix_s: Option<f64>,
+}
+
+/// A whole trace in memory: for when the events themselves are wanted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trace {
+    /// What the source says of itself.
+    pub info: TraceInfo,
+    /// What happened, in no particular order.
+    pub events: Vec<Event>,
+    /// What is missing.
+    pub losses: Vec<Loss>,
+}
+
+impl EventSink for Trace {
+    fn event(&mut self, event: Event) -> ControlFlow<()> {
+        self.events.push(event);
+        ControlFlow::Continue(())
+    }
+    fn loss(&mut self, loss: Loss) {
+        self.losses.push(loss);
+    }
+}
+
+/// The sums of a trace, kept while it streams past.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// Events seen.
+    pub n_events: u64,
+    /// Bytes moved from storage.
+    pub bytes_read: f64,
+    /// Bytes moved to storage.
+    pub bytes_written: f64,
+    /// When the first event began.
+    pub start: Option<Timestamp>,
+    /// When the last event ended.
+    pub end: Option<Timestamp>,
+    ranks: BTreeSet<Rank>,
+    last_rank: Option<Rank>,
+}
+
+impl Tally {
+    /// Counts one event.
+    pub fn add(&mut self, event: &Event) {
+        self.n_events += 1;
+        match event.op {
+            Op::Read => self.bytes_read += event.bytes,
+            Op::Write => self.bytes_written += event.bytes,
+            _ => {}
+        }
+        self.start = Some(self.start.map_or(event.start, |start| start.min(event.start)));
+        self.end = Some(self.end.map_or(event.end, |end| end.max(event.end)));
+        // Sources write one rank's events in a row: the set is asked only when the rank changes.
+        if self.last_rank != Some(event.rank) && event.rank != Rank::ALL {
+            self.ranks.insert(event.rank);
+            self.last_rank = Some(event.rank);
+        }
+    }
+
+    /// How many different ranks were named.
+    pub fn n_ranks(&self) -> usize {
+        self.ranks.len()
+    }
+}
