@@ -73,7 +73,7 @@ pub fn sample(signal: &StepSignal, window: Span, sampling: Sampling) -> Result<S
     if n_exact > MOST_SAMPLES as f64 {
         return Err(SamplingError::TooMany { n: n_exact, most: MOST_SAMPLES });
     }
-    if !(n_exact >= 2.0 - 1e-6) {
+    if n_exact.is_nan() || n_exact < 2.0 - 1e-6 {
         return Err(SamplingError::TooShort { duration_s, rate_hz });
     }
     let values = match kind {
