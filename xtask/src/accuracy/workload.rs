@@ -26,7 +26,12 @@ const CHUNKS: usize = 20;
 const GB: f64 = 1e9;
 
 /// One I/O phase as IOR leaves it on 32 ranks: about 10.4 s, a few stragglers, rates that waver. `scale` stretches it.
-fn ior_phase(random: &mut Random, at_s: f64, scale: f64, delay: &mut dyn FnMut(&mut Random, i32) -> f64) -> Vec<Request> {
+fn ior_phase(
+    random: &mut Random,
+    at_s: f64,
+    scale: f64,
+    delay: &mut dyn FnMut(&mut Random, i32) -> f64,
+) -> Vec<Request> {
     let longest = scale * (10.22 + random.exponential(0.18)).min(13.34);
     let bytes = 3.5 * GB / CHUNKS as f64 * scale;
     let mut requests = Vec::with_capacity(RANKS as usize * CHUNKS);
@@ -71,7 +76,11 @@ pub fn phases_n(
     let mut starts = Vec::new();
     let mut at_s = 0.0;
     for _ in 0..n_phases {
-        at_s += if compute_std_s > 0.0 { random.positive_normal(compute_mean_s, compute_std_s) } else { compute_mean_s };
+        at_s += if compute_std_s > 0.0 {
+            random.positive_normal(compute_mean_s, compute_std_s)
+        } else {
+            compute_mean_s
+        };
         starts.push(at_s);
         let phase = ior_phase(random, at_s, scale, &mut |random, rank| {
             if rank == 0 || delay_mean_s == 0.0 { 0.0 } else { random.exponential(delay_mean_s) }
@@ -98,7 +107,12 @@ fn noise(random: &mut Random, until_s: f64, rate_bps: f64) -> Vec<Request> {
         for _ in 0..10 {
             let busy_s = random.uniform(1.2, 1.6);
             let rate_bps = rate_bps * random.uniform(0.85, 1.15);
-            requests.push(Request { rank: RANKS, start_s: at_s, end_s: at_s + busy_s, bytes: rate_bps * busy_s });
+            requests.push(Request {
+                rank: RANKS,
+                start_s: at_s,
+                end_s: at_s + busy_s,
+                bytes: rate_bps * busy_s,
+            });
             at_s += random.uniform(2.1, 2.3);
         }
     }
@@ -181,7 +195,7 @@ pub fn nested(random: &mut Random) -> Workload {
 }
 
 /// How many kinds [`aperiodic`] knows.
-pub const APERIODIC_KINDS: usize = 10;
+pub const APERIODIC_KINDS: usize = 12;
 
 /// Runs without a rhythm, of the given kind.
 pub fn aperiodic(random: &mut Random, kind: usize) -> Workload {
@@ -192,7 +206,11 @@ pub fn aperiodic(random: &mut Random, kind: usize) -> Workload {
         // Bursts at any time, of any size.
         0 => {
             for _ in 0..random.whole(8, 40) {
-                let (at, length, bytes) = (random.uniform(0.0, run_s), random.log_normal(6.0, 0.8), random.log_normal(20.0 * GB, 1.0));
+                let (at, length, bytes) = (
+                    random.uniform(0.0, run_s),
+                    random.log_normal(6.0, 0.8),
+                    random.log_normal(20.0 * GB, 1.0),
+                );
                 burst(random, r, at, length, bytes);
             }
         }
@@ -267,6 +285,28 @@ pub fn aperiodic(random: &mut Random, kind: usize) -> Workload {
                 r.push(Request { rank: 0, start_s: i as f64, end_s: i as f64 + 1.0, bytes: level * GB });
             }
         }
+        // The paper's phases, but waiting times without memory.
+        9 => {
+            let mean = random.uniform(11.0, 60.0);
+            let mut at = 0.0;
+            for _ in 0..20 {
+                at += random.exponential(mean);
+                let phase = ior_phase(random, at, 1.0, &mut |_, _| 0.0);
+                at = phase.iter().map(|request| request.end_s).fold(at, f64::max);
+                r.extend(phase);
+            }
+        }
+        // The paper's phases, but waiting times with a heavy tail and any size.
+        10 => {
+            let mut at = 0.0;
+            for _ in 0..random.whole(8, 25) {
+                at += random.log_normal(11.0, 1.0);
+                let scale = random.log_normal(1.0, 0.6);
+                let phase = ior_phase(random, at, scale, &mut |_, _| 0.0);
+                at = phase.iter().map(|request| request.end_s).fold(at, f64::max);
+                r.extend(phase);
+            }
+        }
         // Sessions: clusters of small bursts, with long silences.
         _ => {
             let mut at = 0.0;
@@ -285,7 +325,7 @@ pub fn aperiodic(random: &mut Random, kind: usize) -> Workload {
 
 /// Phases of several bursts, phases that vary in size, a slow log beside them: periodic, but not as the paper's are.
 pub fn odd_shapes(random: &mut Random) -> Workload {
-    let n = random.whole(6, 40);
+    let n = random.whole(4, 40);
     let period_s = random.log_normal(40.0, 0.8);
     let jitter = random.uniform(0.0, 0.08);
     let n_sub = random.whole(1, 4);
@@ -313,6 +353,17 @@ pub fn odd_shapes(random: &mut Random) -> Workload {
         }
     }
     Workload { family: "odd shapes", requests, periods_s: vec![mean_distance(&starts)], may_refuse: false }
+}
+
+/// The paper's application at any size: other numbers of phases, lengths, spreads and delays.
+pub fn any_size(random: &mut Random) -> Workload {
+    let n_phases = random.whole(4, 50);
+    let scale = random.log_normal(0.5, 0.8);
+    let compute_s = 10.4 * scale * random.log_normal(1.0, 1.0);
+    let spread = *random.pick(&[0.0, 0.0, 0.1, 0.3, 0.5]);
+    let delay_s = *random.pick(&[0.0, 0.0, 0.05, 0.2, 1.0]) * 10.4 * scale;
+    let noise_bps = *random.pick(&[None, None, Some(0.5e9), Some(1e9)]);
+    phases_n(random, "any size", n_phases, scale, compute_s, spread * compute_s, delay_s, noise_bps)
 }
 
 fn mean_distance(starts: &[f64]) -> f64 {
