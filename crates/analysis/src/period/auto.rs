@@ -207,6 +207,10 @@ pub(super) fn proposals(signal: &SampledSignal) -> Vec<Proposal> {
         }
         period *= 1.25;
     }
+    let n_proposals = proposals.len();
+    for proposal in &mut proposals {
+        proposal.note_trials(n_proposals);
+    }
     proposals
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Proposal {
 }
 
 /// How many numbers describe a proposal.
-pub const N_EVIDENCE: usize = 14;
+pub const N_EVIDENCE: usize = 16;
 
 /// What each number is.
 pub const NAMES: [&str; N_EVIDENCE] = [
@@ -49,6 +49,8 @@ pub const NAMES: [&str; N_EVIDENCE] = [
     "drift",
     "comb",
     "grouping",
+    "trials (log)",
+    "trials × few phases",
 ];
 
 /// The signal's own properties that the evidence refers to.
@@ -102,8 +104,18 @@ impl Proposal {
             drift(&distances) * spread.min(1.0),
             background.comb(period),
             grouping(&distances, spread),
+            0.0,
+            0.0,
         ];
         Some(Self { cut, pieces, period, evidence })
+    }
+
+    /// Takes into account among how many proposals this one stood: the more are tried, the sooner chance makes one of
+    /// them look steady, above all one with few phases.
+    pub(super) fn note_trials(&mut self, n_proposals: usize) {
+        let trials = (n_proposals as f64).ln();
+        self.evidence[14] = trials;
+        self.evidence[15] = trials / (self.pieces.len() - 1) as f64;
     }
 
     /// The logit of this proposal against "none".
@@ -113,8 +125,24 @@ impl Proposal {
 }
 
 /// The weights, in the order of [`NAMES`].
-pub const WEIGHTS: [f64; N_EVIDENCE] =
-    [-4.637, -2.218, 1.721, -1.818, 2.59, 4.127, 1.633, -2.669, 1.028, 0.216, -3.866, -1.641, 1.527, -0.528];
+pub const WEIGHTS: [f64; N_EVIDENCE] = [
+    -4.263, // constant
+    0.002,  // steadiness of distances
+    1.193,  // evenness of volumes
+    -1.681, // number of phases
+    2.116,  // steadiness × number
+    3.633,  // share of the volume (log)
+    2.341,  // autocorrelation
+    -1.735, // contrast
+    1.127,  // by scale
+    -0.608, // steadiness, by scale
+    -5.985, // one of two classes
+    -1.577, // drift
+    0.433,  // comb
+    1.075,  // grouping
+    -0.159, // trials (log)
+    -1.291, // trials × few phases
+];
 
 impl Background<'_> {
     /// The highest autocorrelation within a tenth of the period, corrected for the shorter overlap.
