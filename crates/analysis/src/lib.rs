@@ -1,15 +1,17 @@
 //! What one run's signal means.
 //!
 //! - Does the I/O have a rhythm, which, and how sure is that? [`detect_period`]
+//! - What do its strongest waves look like in time? [`reconstruct`]
 //! - How evenly do the periods resemble each other? [`score`]
 //!
 //! **Invariant:** no file, clock, thread or terminal in here. A test needs a `Vec<f64>` and nothing else.
 
 pub use crate::period::{
     AutocorrelationEstimate, Candidate, DftConfig, Method, OutlierDetector, PeriodConfig, PeriodError,
-    PeriodEstimate, Phase, Rhythm, Wave, detect_period,
+    PeriodEstimate, Phase, Rhythm, Wave, detect_period, reconstruct,
 };
 pub use crate::scores::{Scores, score};
 
 mod period;
 mod scores;
+mod substantial;
