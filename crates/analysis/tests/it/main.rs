@@ -1,0 +1,4 @@
+//! Tests of the crate from outside, as one binary.
+
+/// Numbers that FTIO 0.0.9 found for its own example traces.
+mod golden;
