@@ -72,7 +72,10 @@ pub(crate) fn correlate_with_itself(mut x: Vec<f64>) -> Vec<f64> {
 /// The shortest even length of at least `n` that is a power of two, or three or five times one: fast to transform.
 fn fast_length(n: usize) -> usize {
     let power = n.next_power_of_two().max(8);
-    [power / 8 * 5, power / 4 * 3].into_iter().find(|&length| length >= n && length % 2 == 0).unwrap_or(power)
+    [power / 8 * 5, power / 4 * 3]
+        .into_iter()
+        .find(|&length| length >= n && length.is_multiple_of(2))
+        .unwrap_or(power)
 }
 
 #[cfg(test)]
@@ -111,7 +114,10 @@ mod tests {
     fn fast_lengths_are_even_and_not_much_longer_than_asked() {
         for n in 1..3000 {
             let length = fast_length(n);
-            assert!(length >= n && length % 2 == 0 && (length <= n + n / 3 || length <= 8), "{n}: {length}");
+            assert!(
+                length >= n && length.is_multiple_of(2) && (length <= n + n / 3 || length <= 8),
+                "{n}: {length}"
+            );
         }
         assert_eq!([9, 11, 13, 1 << 19].map(fast_length), [10, 12, 16, 1 << 19]);
     }
