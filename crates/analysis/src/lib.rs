@@ -7,8 +7,9 @@
 //! **Invariant:** no file, clock, thread or terminal in here. A test needs a `Vec<f64>` and nothing else.
 
 pub use crate::period::{
-    AutocorrelationEstimate, Candidate, DftConfig, Method, OutlierDetector, PeriodConfig, PeriodError,
-    PeriodEstimate, Phase, Rhythm, Wave, detect_period, reconstruct,
+    AutocorrelationEstimate, Candidate, DftConfig, EVIDENCE_NAMES, EVIDENCE_WEIGHTS, Method, OutlierDetector,
+    PeriodConfig, PeriodError, PeriodEstimate, Phase, Rhythm, Wave, WeighedRhythm, detect_period,
+    reconstruct, weigh_rhythms,
 };
 pub use crate::scores::{Scores, score};
 
