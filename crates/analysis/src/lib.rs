@@ -1,6 +1,7 @@
 //! What one run's signal means.
 //!
 //! - Does the I/O have a rhythm, which, and how sure is that? [`detect_period`]
+//! - What do its strongest waves look like in time? [`reconstruct`]
 //! - How evenly do the periods resemble each other? [`score`]
 //!
 //! **Invariant:** no file, clock, thread or terminal in here. A test needs a `Vec<f64>` and nothing else.
@@ -8,9 +9,10 @@
 pub use crate::period::{
     AutocorrelationEstimate, Candidate, DftConfig, EVIDENCE_NAMES, EVIDENCE_WEIGHTS, Method, OutlierDetector,
     PeriodConfig, PeriodError, PeriodEstimate, Phase, Rhythm, Wave, WeighedRhythm, detect_period,
-    weigh_rhythms,
+    reconstruct, weigh_rhythms,
 };
 pub use crate::scores::{Scores, score};
 
 mod period;
 mod scores;
+mod substantial;
