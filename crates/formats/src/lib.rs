@@ -58,6 +58,8 @@ mod number;
 mod rows;
 mod scanner;
 mod series;
+#[cfg(test)]
+mod testing;
 mod text;
 mod tmio;
 
