@@ -55,6 +55,31 @@ fn files_of_one_run_are_one_trace() {
 }
 
 #[test]
+fn a_file_of_a_run_that_cannot_be_used_is_a_loss_beside_the_others() {
+    let dir = Dir::new("unusable");
+    let paths = [
+        dir.write("rank0.csv", "rank,op,start,end,bytes\n0,write,2,1,5\n"),
+        dir.write("rank1.csv", ""),
+        dir.write("rank2.csv", "rank,op,start,end,bytes\n2,write,1,2,5\n"),
+    ];
+    let mut trace = Trace::default();
+    open_many(&paths).unwrap().read(&mut trace).unwrap();
+    assert_eq!(trace.events.len(), 1);
+    let losses: Vec<_> =
+        trace.losses.iter().map(|loss| loss.what.replace(&dir.0.display().to_string(), "DIR")).collect();
+    assert_eq!(
+        losses,
+        [
+            "DIR/rank0.csv: line 2: end 1 is before start 2",
+            "DIR/rank1.csv is empty",
+            "DIR/rank0.csv holds no record that can be used: line 2: end 1 is before start 2",
+        ]
+    );
+    let error = open_many(&paths[..2]).unwrap().read(&mut trace).unwrap_err();
+    assert!(error.to_string().ends_with("rank1.csv is empty"), "{error}");
+}
+
+#[test]
 fn long_arrays_are_read_alike_from_files_and_streams() {
     // More values than a column keeps, so that a file is read at several places at once.
     let text = format!("{{{}}}\n{{{}}}\n", tmio_mode(100_000), tmio_mode(40_000));
