@@ -8,7 +8,7 @@
 
 pub use crate::period::{
     AutocorrelationEstimate, Candidate, DftConfig, Method, OutlierDetector, PeriodConfig, PeriodError,
-    PeriodEstimate, Phase, Rhythm, Wave, detect_period,
+    PeriodEstimate, Phase, Rhythm, Wave, WeighedRhythm, detect_period, weigh_rhythms, EVIDENCE_NAMES, EVIDENCE_WEIGHTS,
 };
 pub use crate::run::{RunAnalysis, RunConfig, RunError, analyse_run, reconstruction_error};
 pub use crate::scores::{Scores, score};
