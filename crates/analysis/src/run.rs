@@ -28,7 +28,8 @@ pub fn analyse_run(
         };
         return analyse_signal(signal, direction, config);
     }
-    let volume = |signal: &StepSignal| window_of(signal, config).map_or(0.0, |window| volume_in(signal, window));
+    let volume =
+        |signal: &StepSignal| window_of(signal, config).map_or(0.0, |window| volume_in(signal, window));
     let (volume_read, volume_written) = (volume(reads), volume(writes));
     let read = (reads, Direction::Read, volume_read);
     let written = (writes, Direction::Write, volume_written);
@@ -251,8 +252,7 @@ mod tests {
     fn the_direction_that_moves_more_bytes_is_looked_at_and_writes_on_a_tie() {
         let (few, many) = (bursts(2, 0.0, 5.0), bursts(3, 0.0, 5.0));
         let none = StepSignal::default();
-        let looked_at =
-            |reads, writes| analyse(reads, writes, RunConfig::default()).unwrap().direction;
+        let looked_at = |reads, writes| analyse(reads, writes, RunConfig::default()).unwrap().direction;
         assert_eq!(looked_at(&few, &few), Direction::Write);
         assert_eq!(looked_at(&few, &none), Direction::Read);
         assert_eq!(looked_at(&none, &many), Direction::Write);
@@ -277,13 +277,13 @@ mod tests {
         let reads = RunConfig { direction: Some(Direction::Read), ..RunConfig::default() };
         let fast = RunConfig { rate_hz: Some(1e9), ..RunConfig::default() };
         let skip = RunConfig { skip_first_phase: true, ..RunConfig::default() };
-        assert_eq!(
-            says(&none, &none, RunConfig::default()),
-            ("no bytes were read or written".into(), true)
-        );
+        assert_eq!(says(&none, &none, RunConfig::default()), ("no bytes were read or written".into(), true));
         assert_eq!(says(&none, &writes, reads), ("no bytes were read".into(), true));
         assert_eq!(says(&none, &writes, window), ("nothing happens between 90 s and 99 s".into(), true));
-        assert_eq!(says(&none, &bursts(1, 0.0, 1.0), skip), ("there is nothing after the first phase".into(), true));
+        assert_eq!(
+            says(&none, &bursts(1, 0.0, 1.0), skip),
+            ("there is nothing after the first phase".into(), true)
+        );
         assert!(!says(&none, &writes, fast).1);
     }
 
