@@ -5,7 +5,9 @@ use iotide_trace::{
     abstraction_error, automatic_rate_hz, sample,
 };
 
-use crate::{PeriodConfig, PeriodError, PeriodEstimate, Scores, Wave, detect_period, score};
+use crate::{
+    Method, PeriodConfig, PeriodError, PeriodEstimate, Scores, Wave, detect_period, reconstruct, score,
+};
 
 /// Returns the rhythm of a run's reads or writes.
 ///
@@ -150,15 +152,10 @@ pub fn reconstruction_error(signal: &SampledSignal, waves: &[Wave]) -> Option<f6
         return None;
     }
     let mean = x.iter().sum::<f64>() / x.len() as f64;
-    let mut residual: Vec<f64> = x.iter().map(|value| value - mean).collect();
-    let spread: f64 = residual.iter().map(|value| value * value).sum();
-    for wave in waves.iter().filter(|wave| wave.frequency_hz > 0.0) {
-        let step = std::f64::consts::TAU * wave.frequency_hz / signal.rate_hz;
-        for (i, value) in residual.iter_mut().enumerate() {
-            *value -= wave.amplitude_bps * (step * i as f64 + wave.phase_rad).cos();
-        }
-    }
-    let missed: f64 = residual.iter().map(|value| value * value).sum();
+    let swings: Vec<Wave> = waves.iter().copied().filter(|wave| wave.frequency_hz > 0.0).collect();
+    let drawn = reconstruct(&swings, signal);
+    let spread: f64 = x.iter().map(|value| (value - mean).powi(2)).sum();
+    let missed: f64 = x.iter().zip(&drawn).map(|(value, drawn)| (value - mean - drawn).powi(2)).sum();
     (spread > 0.0).then(|| (missed / spread).sqrt())
 }
 
@@ -189,7 +186,12 @@ fn analyse_window(
 ) -> Result<RunAnalysis, RunError> {
     let rate_hz = config.rate_hz.unwrap_or_else(|| automatic_rate_hz(signal, window));
     let sampled = sample(signal, window, Sampling { rate_hz, kind: config.sampling })?;
-    let estimate = detect_period(&sampled, &config.period)?;
+    let mut estimate = detect_period(&sampled, &config.period)?;
+    if estimate.waves.is_empty() && config.period.dft.n_top > 0 {
+        // Waves are asked for, and only the spectral method has them.
+        let spectral = PeriodConfig { method: Method::Dft, ..config.period.clone() };
+        estimate.waves = detect_period(&sampled, &spectral)?.waves;
+    }
     Ok(RunAnalysis {
         direction,
         window,
