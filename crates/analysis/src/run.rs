@@ -37,12 +37,12 @@ pub fn analyse_run(
     let written = (writes, Direction::Write, volume_written);
     let (more, less) = if volume_read > volume_written { (read, written) } else { (written, read) };
     let first = analyse_signal(more.0, more.1, config);
-    if less.2 > 0.0 && !first.as_ref().is_ok_and(RunAnalysis::is_periodic) {
-        if let Ok(second) = analyse_signal(less.0, less.1, config) {
-            if second.is_periodic() {
-                return Ok(second);
-            }
-        }
+    if less.2 > 0.0
+        && !first.as_ref().is_ok_and(RunAnalysis::is_periodic)
+        && let Ok(second) = analyse_signal(less.0, less.1, config)
+        && second.is_periodic()
+    {
+        return Ok(second);
     }
     match first {
         // Neither direction moves a byte: that says more than that one of them does not.

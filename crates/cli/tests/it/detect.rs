@@ -112,7 +112,7 @@ fn the_paper_s_method_finds_it_too() {
 #[test]
 fn the_direction_that_moves_more_is_looked_at_unless_told_otherwise() {
     let dir = Dir::new();
-    let both = bursts("read") + &bursts("write").replace("1000000", "10").split_once('\n').unwrap().1;
+    let both = bursts("read") + bursts("write").replace("1000000", "10").split_once('\n').unwrap().1;
     dir.write("run.csv", both);
     for (asked, used) in [("auto", "read"), ("read", "read"), ("write", "write"), ("both", "both")] {
         let run = dir.iotide(["detect", "--mode", asked, "--format", "json", "run.csv"]).exits_with(0).json();
