@@ -1,6 +1,7 @@
 //! What one run's signal means.
 //!
 //! - Does the I/O have a rhythm, which, and how sure is that? [`detect_period`]
+//! - The same of a whole run, reads and writes, in one call: [`analyse_run`]
 //! - What do its strongest waves look like in time? [`reconstruct`]
 //! - How evenly do the periods resemble each other? [`score`]
 //!
@@ -11,8 +12,10 @@ pub use crate::period::{
     PeriodConfig, PeriodError, PeriodEstimate, Phase, Rhythm, Wave, WeighedRhythm, detect_period,
     reconstruct, weigh_rhythms,
 };
+pub use crate::run::{RunAnalysis, RunConfig, RunError, analyse_run, reconstruction_error};
 pub use crate::scores::{Scores, score};
 
 mod period;
+mod run;
 mod scores;
 mod substantial;
