@@ -5,17 +5,22 @@ use std::path::PathBuf;
 use crate::ExitStatus;
 use crate::ui::Ui;
 
+pub(crate) use self::ioskel::expand_name;
+
 mod detect;
+mod ioskel;
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
     Detect(detect::DetectArgs),
+    Ioskel(ioskel::IoskelArgs),
 }
 
 impl Command {
     pub(crate) fn run(&self, ui: &mut Ui) -> anyhow::Result<ExitStatus> {
         match self {
             Command::Detect(args) => detect::run(ui, args),
+            Command::Ioskel(args) => ioskel::run(ui, args),
         }
     }
 }

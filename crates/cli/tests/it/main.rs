@@ -1,0 +1,3 @@
+//! The program as users run it, one file per command.
+
+mod ioskel;
