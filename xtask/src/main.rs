@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+mod accuracy;
 mod bench;
 mod tidy;
 
@@ -25,6 +26,11 @@ const CHORES: &[Chore] = &[
         name: "bench",
         help: "measure iotide and ftio-hpc side by side; `bench NAME…` picks some",
         run: bench::run,
+    },
+    Chore {
+        name: "accuracy",
+        help: "how right the answers are, on traces whose truth is known",
+        run: accuracy,
     },
 ];
 
@@ -59,6 +65,15 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+fn accuracy(args: &[String]) -> Result<Outcome, String> {
+    match args {
+        [what, rest @ ..] if what == "fit" => accuracy::period::fit(rest),
+        [what, rest @ ..] if what == "period" => accuracy::period::run(rest),
+        _ => accuracy::period::run(args),
+    }
+    Ok(Outcome::Good)
 }
 
 fn help() -> String {

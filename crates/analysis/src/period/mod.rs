@@ -3,6 +3,8 @@
 use iotide_trace::SampledSignal;
 
 mod auto;
+mod evidence;
+mod segment;
 mod spectral;
 
 /// Returns the period of the signal's phases, or that there is none, with a confidence.
@@ -15,6 +17,29 @@ pub fn detect_period(signal: &SampledSignal, config: &PeriodConfig) -> Result<Pe
         Method::Dft => spectral::detect(signal, &config.dft),
     }
 }
+
+/// What speaks for one possible rhythm of a signal; see [`weigh_rhythms`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct WeighedRhythm {
+    /// Its period.
+    pub period_s: f64,
+    /// The numbers that [`Method::Auto`] weighs, in the order of [`EVIDENCE_NAMES`].
+    pub evidence: Vec<f64>,
+}
+
+/// Returns every rhythm that [`Method::Auto`] takes into consideration, with its evidence.
+pub fn weigh_rhythms(signal: &SampledSignal) -> Vec<WeighedRhythm> {
+    auto::proposals(signal)
+        .into_iter()
+        .map(|p| WeighedRhythm { period_s: p.period / signal.rate_hz, evidence: p.evidence.to_vec() })
+        .collect()
+}
+
+/// What the numbers of [`WeighedRhythm::evidence`] are.
+pub const EVIDENCE_NAMES: &[&str] = &evidence::NAMES;
+
+/// What [`Method::Auto`] multiplies them with.
+pub const EVIDENCE_WEIGHTS: &[f64] = &evidence::WEIGHTS;
 
 /// How to look for a period.
 #[derive(Clone, Debug, PartialEq, Default)]
