@@ -30,6 +30,12 @@ pub enum ReadError {
         /// Its first bytes, printable ones as text.
         head: String,
     },
+    /// A directory that is no trace.
+    #[error("{} is a directory, and not a trace in any known format", path.display())]
+    UnknownDirectory {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The format is clear but the content breaks its rules from the start.
     #[error("{}, {place}: {fault}", path.display())]
     Malformed {

@@ -36,18 +36,30 @@ use iotide_trace::{Event, EventSink, FileId, JobInfo, Loss, TraceInfo};
 
 pub use crate::{
     error::{Place, ReadError},
+    events::EventWriter,
     format::Format,
+    native::NativeWriter,
+    text::{PatternError, PatternSpec},
 };
 
-use crate::{error::Fault, input::Input};
+use crate::{error::Fault, input::Input, rows::Syntax, tmio::json::Shape};
 
+mod column;
 mod detect;
 mod error;
+mod events;
+mod files;
 mod format;
 mod input;
+mod json;
 mod losses;
+mod native;
 mod number;
+mod rows;
 mod scanner;
+mod series;
+mod text;
+mod tmio;
 
 /// Opens a trace whose format its content tells.
 pub fn open(path: &Path) -> Result<Reader, ReadError> {
@@ -67,6 +79,9 @@ pub fn open_many<P: AsRef<Path>>(paths: &[P]) -> Result<Reader, ReadError> {
 pub struct OpenOptions {
     /// Read as this format, whatever the content looks like.
     pub input_format: Option<Format>,
+    /// Where a free text has its numbers. If given, everything is read as [`Format::Text`] unless `input_format` says
+    /// otherwise.
+    pub pattern: Option<PatternSpec>,
 }
 
 impl OpenOptions {
@@ -104,11 +119,13 @@ impl OpenOptions {
     }
 
     fn reader_of(&self, input: Input) -> Result<Reader, ReadError> {
-        let format = match self.input_format {
-            Some(format) => format,
-            None => detect::format(&input)?,
+        let format = match (self.input_format, &self.pattern) {
+            (Some(format), _) => format,
+            (None, Some(_)) => Format::Text,
+            (None, None) => detect::format(&input)?,
         };
-        Ok(Reader { parts: vec![Part { input, format }] })
+        let pattern = self.pattern.clone();
+        Ok(Reader { parts: vec![Part { input, format, pattern }] })
     }
 }
 
@@ -123,6 +140,7 @@ pub struct Reader {
 struct Part {
     input: Input,
     format: Format,
+    pattern: Option<PatternSpec>,
 }
 
 impl Reader {
@@ -164,10 +182,17 @@ impl Reader {
     }
 }
 
-fn read_part(part: Part, _sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
-    let Part { input: _, format } = part;
+fn read_part(part: Part, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
+    let Part { input, format, pattern } = part;
+    let table = if detect::is_series(input.head()) { series::read } else { events::read };
     match format {
-        Format::Csv => Ok(TraceInfo::default()),
+        Format::Csv => table(input, Syntax::Csv, sink),
+        Format::Jsonl => table(input, Syntax::JsonLines, sink),
+        Format::TmioJson | Format::FtioJson => tmio::json::read(input, Shape::Document, sink),
+        Format::TmioJsonl => tmio::json::read(input, Shape::Lines, sink),
+        Format::TmioMsgpack => tmio::msgpack::read(input, sink),
+        Format::Text => text::read(input, pattern, sink),
+        Format::Native => native::read(input, sink),
     }
 }
 
