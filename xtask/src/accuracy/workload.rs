@@ -26,7 +26,12 @@ const CHUNKS: usize = 20;
 const GB: f64 = 1e9;
 
 /// One I/O phase as IOR leaves it on 32 ranks: about 10.4 s, a few stragglers, rates that waver. `scale` stretches it.
-fn ior_phase(random: &mut Random, at_s: f64, scale: f64, delay: &mut dyn FnMut(&mut Random, i32) -> f64) -> Vec<Request> {
+fn ior_phase(
+    random: &mut Random,
+    at_s: f64,
+    scale: f64,
+    delay: &mut dyn FnMut(&mut Random, i32) -> f64,
+) -> Vec<Request> {
     let longest = scale * (10.22 + random.exponential(0.18)).min(13.34);
     let bytes = 3.5 * GB / CHUNKS as f64 * scale;
     let mut requests = Vec::with_capacity(RANKS as usize * CHUNKS);
@@ -71,7 +76,11 @@ pub fn phases_n(
     let mut starts = Vec::new();
     let mut at_s = 0.0;
     for _ in 0..n_phases {
-        at_s += if compute_std_s > 0.0 { random.positive_normal(compute_mean_s, compute_std_s) } else { compute_mean_s };
+        at_s += if compute_std_s > 0.0 {
+            random.positive_normal(compute_mean_s, compute_std_s)
+        } else {
+            compute_mean_s
+        };
         starts.push(at_s);
         let phase = ior_phase(random, at_s, scale, &mut |random, rank| {
             if rank == 0 || delay_mean_s == 0.0 { 0.0 } else { random.exponential(delay_mean_s) }
@@ -98,7 +107,12 @@ fn noise(random: &mut Random, until_s: f64, rate_bps: f64) -> Vec<Request> {
         for _ in 0..10 {
             let busy_s = random.uniform(1.2, 1.6);
             let rate_bps = rate_bps * random.uniform(0.85, 1.15);
-            requests.push(Request { rank: RANKS, start_s: at_s, end_s: at_s + busy_s, bytes: rate_bps * busy_s });
+            requests.push(Request {
+                rank: RANKS,
+                start_s: at_s,
+                end_s: at_s + busy_s,
+                bytes: rate_bps * busy_s,
+            });
             at_s += random.uniform(2.1, 2.3);
         }
     }
@@ -192,7 +206,11 @@ pub fn aperiodic(random: &mut Random, kind: usize) -> Workload {
         // Bursts at any time, of any size.
         0 => {
             for _ in 0..random.whole(8, 40) {
-                let (at, length, bytes) = (random.uniform(0.0, run_s), random.log_normal(6.0, 0.8), random.log_normal(20.0 * GB, 1.0));
+                let (at, length, bytes) = (
+                    random.uniform(0.0, run_s),
+                    random.log_normal(6.0, 0.8),
+                    random.log_normal(20.0 * GB, 1.0),
+                );
                 burst(random, r, at, length, bytes);
             }
         }

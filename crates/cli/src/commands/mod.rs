@@ -7,11 +7,13 @@ use crate::ui::Ui;
 
 pub(crate) use self::ioskel::expand_name;
 
+mod demo;
 mod detect;
 mod ioskel;
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
+    Demo(demo::DemoArgs),
     Detect(detect::DetectArgs),
     Ioskel(ioskel::IoskelArgs),
 }
@@ -19,6 +21,7 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) fn run(&self, ui: &mut Ui) -> anyhow::Result<ExitStatus> {
         match self {
+            Command::Demo(args) => demo::run(ui, args),
             Command::Detect(args) => detect::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
         }

@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use self::quantity::{human_bytes, parse_probability, parse_seconds, parse_size};
+use self::quantity::{human_bytes, parse_probability, parse_size};
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
+pub(crate) use self::quantity::parse_seconds;
 pub(crate) use self::skeleton::{Performed, Skeleton, perform};
 
 mod protocol;
@@ -86,8 +87,10 @@ pub(crate) fn run(ui: &mut Ui, args: &IoskelArgs) -> anyhow::Result<ExitStatus> 
     let log = args.log.as_deref().map(create_log).transpose()?;
     let performed =
         perform(&skeleton, &mut |done, total| ui.progress(format_args!("burst {done} of {total}")))?;
-    if let (Some(log), Some(path)) = (log, &args.log) {
-        write_events(log, &performed).with_context(|| format!("cannot write {}", path.display()))?;
+    if let (Some(mut log), Some(path)) = (log, &args.log) {
+        write_events(&mut log, &performed)
+            .and_then(|()| log.sync_all())
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if let Some(failure) = performed.failure {
         let n = performed.operations.len();
@@ -163,7 +166,7 @@ fn create_log(path: &Path) -> anyhow::Result<File> {
 }
 
 /// Writes the operations as an event table, in order of time.
-pub(crate) fn write_events(file: File, performed: &Performed) -> std::io::Result<()> {
+pub(crate) fn write_events(file: &mut impl Write, performed: &Performed) -> std::io::Result<()> {
     let mut file = BufWriter::new(file);
     writeln!(file, "# runtime_s={:.9}", performed.runtime_s)?;
     writeln!(file, "# nprocs={}", performed.n_processes)?;
@@ -182,7 +185,7 @@ pub(crate) fn write_events(file: File, performed: &Performed) -> std::io::Result
             operation.rank,
         )?;
     }
-    file.into_inner().map_err(|error| error.into_error())?.sync_all()
+    file.flush()
 }
 
 fn summary(skeleton: &Skeleton, performed: &Performed) -> String {

@@ -24,7 +24,7 @@ pub(super) fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// Reads a time in seconds: `4`, `0.5s`, `250ms`, `2min`, `1h`. Zero is refused.
-pub(super) fn parse_seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
     let (number, unit) = split_unit(text);
     let factor = match unit {
         "" | "s" => 1.0,
