@@ -5,7 +5,9 @@ use iotide_trace::{
     abstraction_error, automatic_rate_hz, sample,
 };
 
-use crate::{PeriodConfig, PeriodError, PeriodEstimate, Scores, Wave, detect_period, score};
+use crate::{
+    Method, PeriodConfig, PeriodError, PeriodEstimate, Scores, Wave, detect_period, reconstruct, score,
+};
 
 /// Returns the rhythm of a run's reads or writes.
 ///
@@ -28,7 +30,8 @@ pub fn analyse_run(
         };
         return analyse_signal(signal, direction, config);
     }
-    let volume = |signal: &StepSignal| window_of(signal, config).map_or(0.0, |window| volume_in(signal, window));
+    let volume =
+        |signal: &StepSignal| window_of(signal, config).map_or(0.0, |window| volume_in(signal, window));
     let (volume_read, volume_written) = (volume(reads), volume(writes));
     let read = (reads, Direction::Read, volume_read);
     let written = (writes, Direction::Write, volume_written);
@@ -149,15 +152,10 @@ pub fn reconstruction_error(signal: &SampledSignal, waves: &[Wave]) -> Option<f6
         return None;
     }
     let mean = x.iter().sum::<f64>() / x.len() as f64;
-    let mut residual: Vec<f64> = x.iter().map(|value| value - mean).collect();
-    let spread: f64 = residual.iter().map(|value| value * value).sum();
-    for wave in waves.iter().filter(|wave| wave.frequency_hz > 0.0) {
-        let step = std::f64::consts::TAU * wave.frequency_hz / signal.rate_hz;
-        for (i, value) in residual.iter_mut().enumerate() {
-            *value -= wave.amplitude_bps * (step * i as f64 + wave.phase_rad).cos();
-        }
-    }
-    let missed: f64 = residual.iter().map(|value| value * value).sum();
+    let swings: Vec<Wave> = waves.iter().copied().filter(|wave| wave.frequency_hz > 0.0).collect();
+    let drawn = reconstruct(&swings, signal);
+    let spread: f64 = x.iter().map(|value| (value - mean).powi(2)).sum();
+    let missed: f64 = x.iter().zip(&drawn).map(|(value, drawn)| (value - mean - drawn).powi(2)).sum();
     (spread > 0.0).then(|| (missed / spread).sqrt())
 }
 
@@ -188,7 +186,12 @@ fn analyse_window(
 ) -> Result<RunAnalysis, RunError> {
     let rate_hz = config.rate_hz.unwrap_or_else(|| automatic_rate_hz(signal, window));
     let sampled = sample(signal, window, Sampling { rate_hz, kind: config.sampling })?;
-    let estimate = detect_period(&sampled, &config.period)?;
+    let mut estimate = detect_period(&sampled, &config.period)?;
+    if estimate.waves.is_empty() && config.period.dft.n_top > 0 {
+        // Waves are asked for, and only the spectral method has them.
+        let spectral = PeriodConfig { method: Method::Dft, ..config.period.clone() };
+        estimate.waves = detect_period(&sampled, &spectral)?.waves;
+    }
     Ok(RunAnalysis {
         direction,
         window,
@@ -251,8 +254,7 @@ mod tests {
     fn the_direction_that_moves_more_bytes_is_looked_at_and_writes_on_a_tie() {
         let (few, many) = (bursts(2, 0.0, 5.0), bursts(3, 0.0, 5.0));
         let none = StepSignal::default();
-        let looked_at =
-            |reads, writes| analyse(reads, writes, RunConfig::default()).unwrap().direction;
+        let looked_at = |reads, writes| analyse(reads, writes, RunConfig::default()).unwrap().direction;
         assert_eq!(looked_at(&few, &few), Direction::Write);
         assert_eq!(looked_at(&few, &none), Direction::Read);
         assert_eq!(looked_at(&none, &many), Direction::Write);
@@ -277,13 +279,13 @@ mod tests {
         let reads = RunConfig { direction: Some(Direction::Read), ..RunConfig::default() };
         let fast = RunConfig { rate_hz: Some(1e9), ..RunConfig::default() };
         let skip = RunConfig { skip_first_phase: true, ..RunConfig::default() };
-        assert_eq!(
-            says(&none, &none, RunConfig::default()),
-            ("no bytes were read or written".into(), true)
-        );
+        assert_eq!(says(&none, &none, RunConfig::default()), ("no bytes were read or written".into(), true));
         assert_eq!(says(&none, &writes, reads), ("no bytes were read".into(), true));
         assert_eq!(says(&none, &writes, window), ("nothing happens between 90 s and 99 s".into(), true));
-        assert_eq!(says(&none, &bursts(1, 0.0, 1.0), skip), ("there is nothing after the first phase".into(), true));
+        assert_eq!(
+            says(&none, &bursts(1, 0.0, 1.0), skip),
+            ("there is nothing after the first phase".into(), true)
+        );
         assert!(!says(&none, &writes, fast).1);
     }
 

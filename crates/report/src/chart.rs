@@ -160,7 +160,8 @@ impl Plot {
                 if mark.strong { "" } else { " weak" }
             );
             // Labels that would overlap go one line down; the fourth of a crowd is left out.
-            if let Some(row) = (0..rows.len()).find(|&row| rows[row] <= at).filter(|_| !mark.label.is_empty()) {
+            if let Some(row) = (0..rows.len()).find(|&row| rows[row] <= at).filter(|_| !mark.label.is_empty())
+            {
                 rows[row] = at + width;
                 let (anchor, shift) = if at + width > RIGHT { ("end", -5.0) } else { ("start", 5.0) };
                 let _ = writeln!(
@@ -513,7 +514,8 @@ impl Series {
                 let ground = y_axis.at(0.0f64.max(y_axis.lo), BOTTOM, TOP);
                 let close = format!("L{end:.1} {ground:.1}L{:.1} {ground:.1}Z", columns[0].x);
                 if columns.iter().any(|column| column.hi > column.mid) {
-                    let _ = writeln!(svg, "<path class=\"faint\" d=\"{}{close}\"/>", path(&|column| column.hi));
+                    let _ =
+                        writeln!(svg, "<path class=\"faint\" d=\"{}{close}\"/>", path(&|column| column.hi));
                 }
                 let means = path(&|column| column.mid);
                 let _ = writeln!(svg, "<path class=\"area\" d=\"{means}{close}\"/>");
@@ -523,7 +525,8 @@ impl Series {
                 let mut path = String::new();
                 for column in &columns {
                     let (lo, hi) = (y_axis.at(column.lo, BOTTOM, TOP), y_axis.at(column.hi, BOTTOM, TOP));
-                    let _ = write!(path, "{}{:.1} {lo:.1}", if path.is_empty() { "M" } else { "L" }, column.x);
+                    let _ =
+                        write!(path, "{}{:.1} {lo:.1}", if path.is_empty() { "M" } else { "L" }, column.x);
                     if lo != hi {
                         let _ = write!(path, "L{:.1} {hi:.1}", column.x);
                     }
@@ -549,8 +552,7 @@ fn bandwidth_plot(run: &RunAnalysis) -> Plot {
         .collect();
     bands.sort_unstable_by(|a, b| a.from.total_cmp(&b.from));
     let mut until_s = end_s;
-    let mut caption =
-        format!("{} over time, as it was analysed.", capitalised(moved(run.direction)));
+    let mut caption = format!("{} over time, as it was analysed.", capitalised(moved(run.direction)));
     if !bands.is_empty() {
         caption += " Shaded: the phases.";
     }
@@ -602,11 +604,8 @@ fn fold_plot(run: &RunAnalysis) -> Option<Plot> {
     let step = period_s / n_bins as f64;
     let (lo, hi) = (of_bins(0.1), of_bins(0.9));
     let top = highest(&hi).max(highest(&means));
-    let ribbon = Series {
-        lo,
-        hi,
-        ..Series::even("eight of ten periods", Look::Ribbon, step / 2.0, step, &means)
-    };
+    let ribbon =
+        Series { lo, hi, ..Series::even("eight of ten periods", Look::Ribbon, step / 2.0, step, &means) };
     Some(Plot {
         name: "period",
         title: "One period",
@@ -669,7 +668,9 @@ fn spectrum_plot(run: &RunAnalysis) -> Option<Plot> {
     }
     seen.sort_unstable_by(|a, b| a.at.total_cmp(&b.at));
     let caption = match (seen.iter().any(|mark| mark.strong), seen.is_empty()) {
-        (true, _) => "How strong each frequency is. Marked: the period that was found, and fainter what was considered.",
+        (true, _) => {
+            "How strong each frequency is. Marked: the period that was found, and fainter what was considered."
+        }
         (false, false) => "How strong each frequency is. Marked: what was considered, and not believed.",
         (false, true) => "How strong each frequency is. None stands out as a period.",
     };
@@ -711,7 +712,8 @@ fn autocorrelation_plot(run: &RunAnalysis) -> Option<Plot> {
     if let Some(period_s) = period_s.filter(|&period_s| period_s * signal.rate_hz >= 2.0) {
         let n_multiples = ((longest_s / period_s) as usize).min(200);
         for multiple in 1..=n_multiples {
-            let around = |shift: f64| ((multiple as f64 + shift) * period_s * signal.rate_hz).round() as usize;
+            let around =
+                |shift: f64| ((multiple as f64 + shift) * period_s * signal.rate_hz).round() as usize;
             let (from, to) = (around(-0.25), around(0.25).min(rho.len() - 1));
             let best = (from..=to).max_by(|&a, &b| rho[a].total_cmp(&rho[b]));
             if let Some(best) = best.filter(|&best| best > from && best < to && rho[best] > 0.0) {

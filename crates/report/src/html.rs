@@ -124,10 +124,8 @@ fn picture(plot: &Plot, run_idx: usize) -> Section {
     // `<` is the one character that could end the script element from within a string.
     let data = plot.to_json().replace('<', "\\u003c");
     // Two runs have two of each picture, and ids are the page's.
-    let svg = plot.to_inline_svg().replace(
-        &format!("-{}\"", plot.name),
-        &format!("-{}-{run_idx}\"", plot.name),
-    );
+    let svg =
+        plot.to_inline_svg().replace(&format!("-{}\"", plot.name), &format!("-{}-{run_idx}\"", plot.name));
     let svg = svg.replace(&format!("-{})", plot.name), &format!("-{}-{run_idx})", plot.name));
     Section {
         id: plot.name,
@@ -158,11 +156,15 @@ fn candidates(run: &Run) -> Option<Section> {
         .map(|c| ["considered".into(), text::seconds(c.period_s), text::percent(c.confidence)])
         .collect();
     rows.extend(
-        period.rhythms.iter().map(|r| ["found".into(), text::seconds(r.period_s), text::percent(r.confidence)]),
+        period
+            .rhythms
+            .iter()
+            .map(|r| ["found".into(), text::seconds(r.period_s), text::percent(r.confidence)]),
     );
     rows.extend(
-        (period.autocorrelation.iter())
-            .map(|acf| ["autocorrelation".into(), text::seconds(acf.period_s), text::percent(acf.confidence)]),
+        (period.autocorrelation.iter()).map(|acf| {
+            ["autocorrelation".into(), text::seconds(acf.period_s), text::percent(acf.confidence)]
+        }),
     );
     if let (Some(confidence), Some(period_s)) = (period.refined_confidence, period.period_s) {
         rows.push(["all together".into(), text::seconds(period_s), text::percent(confidence)]);
@@ -235,7 +237,9 @@ fn settings(run: &Run) -> Section {
             _ => "the mean over its bin".to_owned(),
         },
     ));
-    rows.extend(settings.abstraction_error.filter(|&e| e > 1e-9).map(|e| ("volume misstated", text::percent(e))));
+    rows.extend(
+        settings.abstraction_error.filter(|&e| e > 1e-9).map(|e| ("volume misstated", text::percent(e))),
+    );
     if settings.skip_first_phase {
         rows.push(("first phase", "left out".to_owned()));
     }
@@ -268,7 +272,8 @@ fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String
     let cells = |tag: &str, cells: &[String]| {
         cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect::<String>()
     };
-    let mut html = format!("<table>\n<thead><tr>{}</tr></thead>\n<tbody>\n", cells("th", &head.map(str::to_owned)));
+    let mut html =
+        format!("<table>\n<thead><tr>{}</tr></thead>\n<tbody>\n", cells("th", &head.map(str::to_owned)));
     for row in rows {
         let _ = writeln!(html, "<tr>{}</tr>", cells("td", &row));
     }

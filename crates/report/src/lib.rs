@@ -86,7 +86,10 @@ impl Report {
             if !self.runs.is_empty() {
                 out.push('\n');
             }
-            out.push_str(&format!("{} could not be analysed:\n", text::counted(self.failures.len() as u64, "input")));
+            out.push_str(&format!(
+                "{} could not be analysed:\n",
+                text::counted(self.failures.len() as u64, "input")
+            ));
             for failure in &self.failures {
                 let line = format!("{}: {}", failure.path, failure.error);
                 out.push_str(&format!("  {}\n", text::printable(&line)));

@@ -4,8 +4,8 @@ use iotide_analysis::{Method, OutlierDetector, RunAnalysis, RunConfig, RunError}
 use iotide_trace::{Direction, JobInfo, SamplingKind, Tally};
 use serde::{Serialize, Serializer};
 
-use crate::text::{self, Rows};
 use crate::Ink;
+use crate::text::{self, Rows};
 
 /// What is known of one run.
 #[derive(Clone, Debug, Serialize)]
@@ -35,7 +35,12 @@ pub struct Run {
 
 impl Run {
     /// Returns what an analysis found, in the words of the report.
-    pub fn analysed(source: Source, losses: &[iotide_trace::Loss], config: &RunConfig, run: &RunAnalysis) -> Self {
+    pub fn analysed(
+        source: Source,
+        losses: &[iotide_trace::Loss],
+        config: &RunConfig,
+        run: &RunAnalysis,
+    ) -> Self {
         let estimate = &run.estimate;
         Self {
             source,
@@ -175,7 +180,11 @@ impl Run {
         rows.row("source", self.source.in_words());
         rows.row(
             "volume",
-            format!("{} read, {} written", text::bytes(self.source.bytes_read), text::bytes(self.source.bytes_written)),
+            format!(
+                "{} read, {} written",
+                text::bytes(self.source.bytes_read),
+                text::bytes(self.source.bytes_written)
+            ),
         );
         if self.not_analysed.is_some() {
             rows.row("losses", self.losses_in_words());
@@ -204,7 +213,9 @@ impl Run {
         }
         if let Some(acf) = &self.period.autocorrelation {
             let together = (self.period.refined_confidence)
-                .map(|c| format!("; heard together with the spectrum, the confidence is {}", text::percent(c)))
+                .map(|c| {
+                    format!("; heard together with the spectrum, the confidence is {}", text::percent(c))
+                })
                 .unwrap_or_default();
             rows.row(
                 "autocorrelation",
@@ -216,7 +227,10 @@ impl Run {
                 .map(text::seconds)
                 .collect::<Vec<_>>()
                 .join(", ");
-            rows.row("waves", format!("of {waves} draw the signal with an error of {}", text::percent(error)));
+            rows.row(
+                "waves",
+                format!("of {waves} draw the signal with an error of {}", text::percent(error)),
+            );
         }
         rows.row("losses", self.losses_in_words());
         rows
@@ -350,8 +364,10 @@ impl Source {
 
     fn in_words(&self) -> String {
         let ranks = self.n_ranks.map(|n| format!(", {}", text::counted(n, "rank"))).unwrap_or_default();
-        let exe = self.job.exe.as_deref().map(|exe| format!(" of {}", text::printable(exe))).unwrap_or_default();
-        let id = self.job.jobid.as_deref().map(|id| format!(", job {}", text::printable(id))).unwrap_or_default();
+        let exe =
+            self.job.exe.as_deref().map(|exe| format!(" of {}", text::printable(exe))).unwrap_or_default();
+        let id =
+            self.job.jobid.as_deref().map(|id| format!(", job {}", text::printable(id))).unwrap_or_default();
         format!("{}{exe}{id}{ranks}, {}", self.format, text::counted(self.n_events, "event"))
     }
 }

@@ -26,8 +26,7 @@ pub fn seconds(s: f64) -> String {
 /// Long times: `16 min 40 s`, `1 h 02 min`, `3 d 4 h`; what counts from the Unix epoch stays a number.
 fn clock(s: f64) -> String {
     let (sign, total) = (if s < 0.0 { "−" } else { "" }, s.abs().round() as u64);
-    let (days, hours, minutes, secs) =
-        (total / 86_400, total / 3600 % 24, total / 60 % 60, total % 60);
+    let (days, hours, minutes, secs) = (total / 86_400, total / 3600 % 24, total / 60 % 60, total % 60);
     if total >= 86_400 * 365 {
         format!("{:.1} s", s)
     } else if days > 0 {

@@ -17,7 +17,8 @@ pub(super) fn detect(signal: &SampledSignal) -> Result<PeriodEstimate, PeriodErr
     let proposals = proposals(signal);
     let choice = choose(&proposals);
     let rate_hz = signal.rate_hz;
-    let mut rhythms: Vec<(&Proposal, f64)> = choice.rhythms.iter().map(|&(i, p)| (&proposals[i], p)).collect();
+    let mut rhythms: Vec<(&Proposal, f64)> =
+        choice.rhythms.iter().map(|&(i, p)| (&proposals[i], p)).collect();
     rhythms.sort_by(|a, b| b.0.volume().total_cmp(&a.0.volume()));
     let mut estimate = PeriodEstimate {
         confidence: 1.0 - choice.p_periodic,
@@ -37,8 +38,7 @@ pub(super) fn detect(signal: &SampledSignal) -> Result<PeriodEstimate, PeriodErr
             .iter()
             .map(|p| Phase { start_s: time_s(p.start), end_s: time_s(p.end), bytes: p.volume / rate_hz })
             .collect();
-        estimate.next_phase_s =
-            estimate.phases.last().map(|phase| phase.start_s + best.period / rate_hz);
+        estimate.next_phase_s = estimate.phases.last().map(|phase| phase.start_s + best.period / rate_hz);
         estimate.rhythms = rhythms
             .iter()
             .map(|(p, confidence)| Rhythm {
@@ -106,7 +106,8 @@ pub(super) fn proposals(signal: &SampledSignal) -> Vec<Proposal> {
     if x.len() < 8 || sums[x.len()] <= 0.0 {
         return Vec::new();
     }
-    let background = Background { x, sums, autocorrelation: autocorrelation(x), powers: spectrum(x).powers() };
+    let background =
+        Background { x, sums, autocorrelation: autocorrelation(x), powers: spectrum(x).powers() };
     let mut proposals: Vec<Proposal> = Vec::new();
     let mut add = |proposal: Option<Proposal>| {
         let Some(proposal) = proposal else { return };

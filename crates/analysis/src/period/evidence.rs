@@ -64,7 +64,12 @@ pub(super) struct Background<'a> {
 
 impl Proposal {
     /// Measures the rhythm of `pieces`; `None` if they are too few to have one.
-    pub(super) fn new(cut: Cut, pieces: Vec<Piece>, others: Vec<Piece>, background: &Background) -> Option<Self> {
+    pub(super) fn new(
+        cut: Cut,
+        pieces: Vec<Piece>,
+        others: Vec<Piece>,
+        background: &Background,
+    ) -> Option<Self> {
         let n = pieces.len();
         if n < 3 {
             return None;
@@ -123,7 +128,8 @@ impl Proposal {
 }
 
 /// The weights, in the order of [`NAMES`].
-pub const WEIGHTS: [f64; N_EVIDENCE] = [-5.518, -1.034, 1.119, -1.265, 1.331, -0.034, 2.051, 0.703, 0.046, 0.357, -3.225, -1.391, 4.415, 0.384];
+pub const WEIGHTS: [f64; N_EVIDENCE] =
+    [-5.518, -1.034, 1.119, -1.265, 1.331, -0.034, 2.051, 0.703, 0.046, 0.357, -3.225, -1.391, 4.415, 0.384];
 
 impl Background<'_> {
     /// The highest autocorrelation within a tenth of the period, corrected for the shorter overlap.

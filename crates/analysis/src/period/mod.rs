@@ -2,7 +2,10 @@
 
 use iotide_trace::SampledSignal;
 
+pub use spectral::reconstruct;
+
 mod auto;
+mod correlation;
 mod evidence;
 mod segment;
 mod spectral;
@@ -63,11 +66,11 @@ pub enum Method {
 /// Settings of the FTIO paper's method.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DftConfig {
-    /// A frequency is a candidate if its score reaches this share of the highest.
+    /// An outlying frequency is a candidate if its Z-score reaches this share of the highest.
     pub tolerance: f64,
     /// What tells an outlying power from the rest.
     pub detector: OutlierDetector,
-    /// How many of the strongest waves to return.
+    /// How many of the strongest waves to return beside the mean.
     pub n_top: usize,
 }
 
@@ -115,7 +118,7 @@ pub struct PeriodEstimate {
     pub next_phase_s: Option<f64>,
     /// The phases the period stands for, where they could be told apart.
     pub phases: Vec<Phase>,
-    /// The strongest waves, by power.
+    /// The mean (a wave of frequency 0), then the strongest waves by power; empty without samples.
     pub waves: Vec<Wave>,
 }
 
@@ -170,7 +173,7 @@ pub struct Wave {
     pub amplitude_bps: f64,
     /// Its phase at the start of the signal.
     pub phase_rad: f64,
-    /// Its share of the signal's power without the mean.
+    /// Its share of the signal's power without the mean; 0 for the mean itself.
     pub power_share: f64,
 }
 

@@ -73,7 +73,8 @@ pub(super) fn natural_gaps(pieces: &[Piece], most: usize) -> Vec<f64> {
 
 /// The volumes at which the pieces fall into two classes most clearly: the widest breaks in the sorted (log) volumes.
 pub(super) fn natural_volumes(pieces: &[Piece], most: usize) -> Vec<f64> {
-    let mut volumes: Vec<f64> = pieces.iter().map(|piece| piece.volume).filter(|&volume| volume > 0.0).collect();
+    let mut volumes: Vec<f64> =
+        pieces.iter().map(|piece| piece.volume).filter(|&volume| volume > 0.0).collect();
     volumes.sort_unstable_by(f64::total_cmp);
     let mut breaks: Vec<(f64, f64)> = volumes
         .windows(2)
@@ -111,7 +112,8 @@ impl Pyramid {
         let step = (1usize << level) as f64;
         let smooth = smoothed(&self.levels[level], SMOOTHING * period / step);
         let centre = iotide_num::mean(&smooth);
-        let spread = iotide_num::mean(&smooth.iter().map(|v| (v - centre).powi(2)).collect::<Vec<_>>()).sqrt();
+        let spread =
+            iotide_num::mean(&smooth.iter().map(|v| (v - centre).powi(2)).collect::<Vec<_>>()).sqrt();
         let valleys = valleys(&smooth, PROMINENCE * spread);
         let x = &self.levels[0];
         valleys
@@ -159,7 +161,11 @@ fn smoothed(x: &[f64], std: f64) -> Vec<f64> {
     let width = ((4.0 * std * std + 1.0).sqrt().round() as usize).max(1);
     let mut y = x.to_vec();
     for pass in 0..3 {
-        let (left, right) = if pass % 2 == 0 { (width / 2, width - width / 2) } else { (width - width / 2 - 1, width / 2 + 1) };
+        let (left, right) = if pass % 2 == 0 {
+            (width / 2, width - width / 2)
+        } else {
+            (width - width / 2 - 1, width / 2 + 1)
+        };
         let mut sums = Vec::with_capacity(y.len() + 1);
         sums.push(0.0);
         for value in &y {

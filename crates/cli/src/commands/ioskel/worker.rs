@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufWriter, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -18,8 +18,15 @@ pub(super) fn run(skeleton: &Skeleton, rank: u32) -> anyhow::Result<()> {
     let path = skeleton.dir.join(format!("rank-{rank}.dat"));
     let mut tell = BufWriter::new(io::stdout());
     let orders = listen();
+    // Made before the start: the folder is empty, and goes, only when the last process is done with it.
+    if let Err(error) = File::create_new(&path).with_context(|| format!("cannot make {}", path.display())) {
+        return Ok(say(&mut tell, &Message::Failed(format!("{error:#}")))?);
+    }
     say(&mut tell, &Message::Ready)?;
-    let Ok(start) = orders.recv() else { return Ok(()) }; // called off before it began
+    let Ok(start) = orders.recv() else {
+        clean_up(skeleton, &path); // called off before it began
+        return Ok(());
+    };
 
     let mut process = Process {
         rank,
@@ -32,14 +39,18 @@ pub(super) fn run(skeleton: &Skeleton, rank: u32) -> anyhow::Result<()> {
         operations: Vec::new(),
     };
     let outcome = process.bursts(skeleton, &mut tell);
-    if !skeleton.keep {
-        // The folder goes with the last process: the skeleton, which would remove it too, may have been killed.
-        let _ = fs::remove_file(&process.path);
-        let _ = fs::remove_dir(&skeleton.dir);
-    }
+    clean_up(skeleton, &process.path);
     match tell_all(&mut tell, &process.operations, outcome) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()), // the skeleton is no more
         told => told.context("cannot tell the skeleton how it went"),
+    }
+}
+
+/// Removes the file, and the folder with the last file: the skeleton, which would do it too, may have been killed.
+fn clean_up(skeleton: &Skeleton, path: &Path) {
+    if !skeleton.keep {
+        let _ = fs::remove_file(path);
+        let _ = fs::remove_dir(&skeleton.dir);
     }
 }
 
@@ -88,7 +99,7 @@ impl Process {
 
     fn write_burst(&mut self, skeleton: &Skeleton, index: u32) -> anyhow::Result<()> {
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false); // overwritten in place, as a checkpoint of fixed size is
+        options.write(true); // overwritten in place, as a checkpoint of fixed size is
         let mut file = self.open(&options)?;
         for (block, len) in blocks(skeleton) {
             self.check_for_stop()?;
