@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use self::measure::Cost;
 use crate::{Outcome, repository};
 
 mod measure;
@@ -60,6 +61,11 @@ pub(crate) fn run(filters: &[String]) -> Result<Outcome, String> {
         return Err("no bench of that name".to_owned());
     }
     let bed = Bed::make(build)?;
+    if let Some(load) = busy() {
+        eprintln!(
+            "the machine is busy ({load} processes want its cores): wall times are longer than they should be"
+        );
+    }
     let mut lines = Vec::new();
     for bench in chosen {
         eprintln!("measuring {}: {}", bench.name, bench.help);
@@ -112,6 +118,10 @@ impl Bed {
         Ok(Self { iotide, ftio, folder })
     }
 
+    fn measure(&self, mut command: Command) -> Result<Cost, String> {
+        measure::run(&mut command, &self.folder.join("stderr"))
+    }
+
     /// Returns `iotide detect TRACE` as a user would type it.
     fn iotide_detect(&self, trace: &Path) -> Command {
         let mut command = Command::new(&self.iotide);
@@ -131,6 +141,14 @@ impl Drop for Bed {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Returns how many processes wanted to run of late, if more than there are cores; unknown outside of Linux.
+fn busy() -> Option<f64> {
+    let load = std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse::<f64>().ok()?;
+    let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
+    // One of them is this bench, or the build just before it.
+    (load > n_cores as f64).then_some(load)
 }
 
 fn on_path(name: &str) -> Option<PathBuf> {
