@@ -7,22 +7,30 @@ use iotide_report::Report;
 use crate::ExitStatus;
 use crate::ui::Ui;
 
+pub(crate) use self::ioskel::expand_name;
+
 mod analysis;
+mod demo;
 mod detect;
 mod input;
+mod ioskel;
 mod report;
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
+    Demo(demo::DemoArgs),
     Detect(detect::DetectArgs),
     Report(report::ReportArgs),
+    Ioskel(ioskel::IoskelArgs),
 }
 
 impl Command {
     pub(crate) fn run(&self, ui: &mut Ui) -> anyhow::Result<ExitStatus> {
         match self {
+            Command::Demo(args) => demo::run(ui, args),
             Command::Detect(args) => detect::run(ui, args),
             Command::Report(args) => report::run(ui, args),
+            Command::Ioskel(args) => ioskel::run(ui, args),
         }
     }
 }

@@ -11,3 +11,9 @@ mod detect;
 
 /// `iotide report`: the page and the pictures beside it.
 mod report;
+
+/// `iotide ioskel`: a workload with a known rhythm.
+mod ioskel;
+
+/// `iotide demo`: the whole chain.
+mod demo;
