@@ -88,8 +88,11 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Opens a file or directory.
+    /// Opens a file or directory; `-` is standard input, and a file of that name is `./-`.
     pub fn open(&self, path: &Path) -> Result<Reader, ReadError> {
+        if path == Path::new("-") {
+            return self.from_stdin();
+        }
         self.reader_of(Input::open(path)?)
     }
 

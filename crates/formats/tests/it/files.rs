@@ -96,6 +96,51 @@ fn long_arrays_are_read_alike_from_files_and_streams() {
 }
 
 #[test]
+fn of_long_arrays_in_a_cut_file_the_whole_requests_are_kept() {
+    let text = format!("{{{}}}\n", tmio_mode(100_000));
+    let ends = text.find("t_rank_e").unwrap();
+    // Some 60 000 of the ends are there.
+    let cut = &text[..ends + (text.len() - ends) * 6 / 10];
+    let dir = Dir::new("cut-arrays");
+    let mut trace = Trace::default();
+    open(&dir.write("cut.jsonl", cut)).unwrap().read(&mut trace).unwrap();
+    assert!((55_000..65_000).contains(&trace.events.len()), "{} events", trace.events.len());
+    assert!(trace.losses.iter().any(|loss| loss.what.contains("the text ends")), "{:?}", trace.losses);
+}
+
+#[test]
+fn where_a_stream_is_torn_into_pieces_makes_no_difference() {
+    struct Pieces(std::io::Cursor<Vec<u8>>);
+    impl std::io::Read for Pieces {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            let n = buffer.len().min(1);
+            self.0.read(&mut buffer[..n])
+        }
+    }
+    for sample in crate::samples::all() {
+        let read = |source: Box<dyn std::io::Read + Send>| {
+            let mut trace = Trace::default();
+            trace.info =
+                OpenOptions::default().from_read(sample.name, source).unwrap().read(&mut trace).unwrap();
+            trace
+        };
+        let whole = std::io::Cursor::new(sample.bytes.clone());
+        assert_eq!(read(Box::new(Pieces(whole.clone()))), read(Box::new(whole)), "{}", sample.name);
+    }
+}
+
+#[test]
+fn a_row_without_an_end_is_passed_over() {
+    let long = "x".repeat(3 << 20);
+    let table = format!("rank,op,start,end,bytes\n0,write,0,1,5\n{long}\n1,write,0,1,6\n");
+    let mut trace = Trace::default();
+    let source = std::io::Cursor::new(table.into_bytes());
+    OpenOptions::default().from_read("table", source).unwrap().read(&mut trace).unwrap();
+    assert_eq!(trace.events.iter().map(|event| event.rank.0).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(trace.losses, [Loss::of_records(1, "line 3: longer than 1048576 bytes")]);
+}
+
+#[test]
 fn a_sink_that_breaks_ends_the_reading() {
     struct First(Vec<Event>);
     impl EventSink for First {
