@@ -158,7 +158,7 @@ mod tests {
           busy             22 % of the time is substantial I/O, at 2 GB/s
           per period       2.17 GB
           candidates       5 s (93 %), 2.5 s (4 %)
-          autocorrelation  5 s (99 %); heard together with the spectrum, the confidence is 95 %
+          autocorrelation  5 s (99 %); all evidence together: 95 %
           waves            of 5 s draw the signal with an error of 77 %
           losses           line 12: the end is before the start (2 records)
         "#);
