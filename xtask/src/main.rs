@@ -68,12 +68,7 @@ fn main() -> ExitCode {
 }
 
 fn accuracy(args: &[String]) -> Result<Outcome, String> {
-    match args {
-        [what, rest @ ..] if what == "fit" => accuracy::period::fit(rest),
-        [what, rest @ ..] if what == "period" => accuracy::period::run(rest),
-        _ => accuracy::period::run(args),
-    }
-    Ok(Outcome::Good)
+    accuracy::run(args).map(|()| Outcome::Good)
 }
 
 fn help() -> String {

@@ -13,7 +13,7 @@ use crate::substantial::{Piece, Substantial};
 pub fn score(signal: &SampledSignal, period_s: Option<f64>) -> Scores {
     let parts = Substantial::of(signal);
     let io_time_ratio = parts.time_ratio();
-    let (io_bytes, io_time_s) = (parts.sum(|piece| piece.bytes), parts.sum(|piece| piece.duration_s));
+    let Substantial { io_bytes, io_time_s, .. } = parts;
     let mut scores = Scores {
         io_time_ratio,
         io_bandwidth_bps: (io_time_s > 0.0).then(|| io_bytes / io_time_s),
@@ -62,22 +62,20 @@ fn per_period(parts: &Substantial, period_s: f64, of: impl Fn(&Piece) -> f64) ->
     // A signal of exactly three periods has three, whatever the last digit of the quotient says.
     let n_periods = (parts.duration_s / period_s + 1e-9).floor() as usize;
     let mut sums = vec![0.0; n_periods];
-    let mut from_s = 0.0;
-    for piece in &parts.pieces {
+    let (mut i, mut from_s) = (0, 0.0);
+    for piece in parts.pieces() {
+        let border_s = (i + 1) as f64 * period_s;
         let to_s = from_s + piece.duration_s;
-        let amount = of(piece);
-        let (first, last) = ((from_s / period_s) as usize, (to_s / period_s) as usize);
-        if first == last {
-            if let Some(sum) = sums.get_mut(first) {
-                *sum += amount;
-            }
-        } else {
-            // A piece is at most half as long as a period, so it has parts in two of them.
-            let share = ((last as f64 * period_s - from_s) / piece.duration_s).clamp(0.0, 1.0);
-            for (i, share) in [(first, share), (last, 1.0 - share)] {
-                if let Some(sum) = sums.get_mut(i) {
-                    *sum += amount * share;
-                }
+        let amount = of(&piece);
+        // A piece is at most half as long as a period, so it has parts in two of them at most.
+        let share = if to_s < border_s { 1.0 } else { (border_s - from_s) / piece.duration_s };
+        if let Some(sum) = sums.get_mut(i) {
+            *sum += amount * share;
+        }
+        if to_s >= border_s {
+            i += 1;
+            if let Some(sum) = sums.get_mut(i) {
+                *sum += amount * (1.0 - share);
             }
         }
         from_s = to_s;

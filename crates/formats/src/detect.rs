@@ -129,3 +129,32 @@ fn without_mark(head: &[u8]) -> &[u8] {
 fn printable(head: &[u8]) -> String {
     format!("\"{}\"", head[..head.len().min(16)].escape_ascii())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_bytes_tell_the_format() {
+        for (head, format) in [
+            ("rank,op,start,end,bytes\n", Some(Format::Csv)),
+            ("# a=b\n\n\"time\",\"bandwidth\"\n", Some(Format::Csv)),
+            ("\u{feff}time,read,write", Some(Format::Csv)),
+            ("{\"time\": 1, \"bandwidth\": 2}\n", Some(Format::Jsonl)),
+            ("{\"rank\": 0, \"op\": \"read\"}\n", Some(Format::Jsonl)),
+            ("\t{\"write_sync\":{\"a\": 1}}\n\t{\"io_time\":{}}\n", Some(Format::TmioJsonl)),
+            ("{\n\t\"read_sync\":{\n", Some(Format::TmioJson)),
+            ("{\"write_sync\": {\"bandwidth\": {\"b_overlap_avr\": [", Some(Format::FtioJson)),
+            ("avg_thruput_mib: [1,2", Some(Format::Text)),
+            ("IOTIDE\0\u{1}", Some(Format::Native)),
+            ("\u{0}\u{1}", None),
+            ("hello, world\n", None),
+            ("{\"a\": 1}", None),
+            ("   ", None),
+        ] {
+            assert_eq!(of_head(head.as_bytes()), format, "{head:?}");
+        }
+        assert_eq!(of_head(b"\x9e\xaaread_async\xc3"), Some(Format::TmioMsgpack));
+        assert_eq!(of_head(b"\x9e\xaaread_asyn"), None);
+    }
+}

@@ -196,6 +196,9 @@ impl Json {
 
     #[cold]
     fn word_as_number(&mut self) -> Result<f64, Fault> {
+        if self.scanner.buffered().is_empty() {
+            return self.fault("the text ends where a number should be");
+        }
         let text = self.scanner.buffered();
         let (negative, word) = match text.first() {
             Some(b'-') => (true, &text[1..]),

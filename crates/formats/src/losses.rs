@@ -16,6 +16,8 @@ pub(crate) struct Losses {
 struct Kind {
     name: &'static str,
     first: String,
+    /// How often it was noted, and how many records that is.
+    noted: u64,
     records: Option<u64>,
 }
 
@@ -28,10 +30,14 @@ impl Losses {
     /// Notes `records` records of one kind at once.
     pub(crate) fn records(&mut self, records: u64, place: Place, nonsense: Nonsense) {
         match self.kinds.iter_mut().find(|known| known.name == nonsense.kind) {
-            Some(known) => known.records = known.records.map(|known| known.saturating_add(records)),
+            Some(known) => {
+                known.noted += 1;
+                known.records = known.records.map(|known| known.saturating_add(records));
+            }
             None => self.kinds.push(Kind {
                 name: nonsense.kind,
                 first: format!("{place}: {}", nonsense.fault),
+                noted: 1,
                 records: Some(records),
             }),
         }
@@ -39,19 +45,17 @@ impl Losses {
 
     /// Notes a part of the source of which nobody knows how many records it held.
     pub(crate) fn unknown_size(&mut self, place: Place, nonsense: Nonsense) {
-        self.records(0, place, Nonsense { kind: nonsense.kind, fault: nonsense.fault });
-        if let Some(known) = self.kinds.iter_mut().find(|known| known.name == nonsense.kind) {
+        let kind = nonsense.kind;
+        self.records(0, place, nonsense);
+        if let Some(known) = self.kinds.iter_mut().find(|known| known.name == kind) {
             known.records = None;
         }
     }
 
     /// Hands all of it to the sink.
     pub(crate) fn report(self, sink: &mut dyn EventSink) {
-        for Kind { first, records, .. } in self.kinds {
-            let what = match records {
-                Some(records) if records > 1 => format!("{first}, and {} more like it", records - 1),
-                _ => first,
-            };
+        for Kind { first, noted, records, .. } in self.kinds {
+            let what = if noted > 1 { format!("{first}, and {} more like it", noted - 1) } else { first };
             sink.loss(Loss { what, records, since: None });
         }
     }

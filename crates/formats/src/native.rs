@@ -534,3 +534,122 @@ impl Crc32 {
         !self.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OpenOptions;
+    use crate::testing::{check, read};
+    use iotide_trace::Trace;
+    use proptest::prelude::*;
+
+    fn write(trace: &Trace) -> Vec<u8> {
+        let mut writer = NativeWriter::new(Vec::new()).unwrap();
+        for event in &trace.events {
+            assert!(writer.event(*event).is_continue());
+        }
+        for loss in &trace.losses {
+            writer.loss(loss.clone());
+        }
+        writer.finish(&trace.info).unwrap()
+    }
+
+    fn events() -> impl Strategy<Value = Event> {
+        let nanos = prop_oneof![
+            -1000i64..1000,
+            any::<i64>(),
+            1_700_000_000_000_000_000i64..1_800_000_000_000_000_000
+        ];
+        let bytes = prop_oneof![Just(0.0), Just(-0.0), (0u32..1 << 24).prop_map(f64::from), 0.0..1e18f64];
+        let rank = prop_oneof![Just(-1), 0..4i32, any::<i32>()];
+        let kind = (0..Op::ALL.len(), 0..LAYERS.len(), 0..GRAINS.len());
+        let calls = prop_oneof![Just(1), any::<u32>()];
+        let length = prop_oneof![0..1_000_000i64, 0..i64::MAX / 2];
+        (kind, rank, prop_oneof![Just(u32::MAX), 0..3u32], nanos, length, bytes, calls).prop_map(
+            |((op, layer, grain), rank, file, start, length, bytes, calls)| {
+                let start = Timestamp::from_nanos_since_start(start);
+                let (op, layer, grain) = (Op::ALL[op], LAYERS[layer], GRAINS[grain]);
+                let (rank, file, end) = (Rank(rank), FileId(file), start.plus_nanos(length));
+                Event { op, layer, grain, rank, file, start, end, bytes, calls }
+            },
+        )
+    }
+
+    fn traces() -> impl Strategy<Value = Trace> {
+        let losses = prop::collection::vec((".{0,20}", any::<Option<u64>>(), any::<Option<i32>>()), 0..3);
+        let job =
+            (any::<Option<u32>>(), any::<Option<u64>>(), any::<Option<String>>(), any::<Option<String>>());
+        (prop::collection::vec(events(), 0..200), prop::collection::vec(any::<String>(), 0..4), losses, job)
+            .prop_map(|(events, files, losses, (run_time, n_procs, exe, user))| {
+                let job =
+                    JobInfo { run_time_s: run_time.map(f64::from), n_procs, exe, user, ..JobInfo::default() };
+                let since = |nanos: i32| Timestamp::from_nanos_since_start(i64::from(nanos));
+                let loss = |(what, records, at): (String, _, Option<i32>)| Loss {
+                    what,
+                    records,
+                    since: at.map(since),
+                };
+                Trace {
+                    info: TraceInfo { job, files },
+                    events,
+                    losses: losses.into_iter().map(loss).collect(),
+                }
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_again(trace in traces()) {
+            prop_assume!(!trace.events.is_empty() || trace.losses.is_empty());
+            prop_assert_eq!(read(&OpenOptions::default(), &write(&trace)).unwrap(), trace);
+        }
+
+        #[test]
+        fn a_cut_trace_gives_a_beginning_and_a_loss(trace in traces(), share in 0.0..1.0f64) {
+            let bytes = write(&trace);
+            let cut = 8 + ((bytes.len() - 8) as f64 * share) as usize;
+            if let Ok(found) = read(&OpenOptions::default(), &bytes[..cut]) {
+                prop_assert!(trace.events.starts_with(&found.events));
+                prop_assert!(found.losses.len() > trace.losses.len() || !found.losses.is_empty());
+            }
+        }
+    }
+
+    fn long_trace() -> Trace {
+        let at = |i: i64| Timestamp::from_nanos_since_start(i * 1_000_000);
+        let event =
+            |i: i64| Event::data(Op::Write, Rank((i % 7) as i32), at(i), at(i + 3), (4096 * i) as f64);
+        Trace { events: (0..50_000).map(event).collect(), ..Trace::default() }
+    }
+
+    #[test]
+    fn a_damaged_block_costs_its_own_events_only() {
+        let trace = long_trace();
+        let mut bytes = write(&trace);
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0x40;
+        let found = read(&OpenOptions::default(), &bytes).unwrap();
+        let n_lost = trace.events.len() - found.events.len();
+        assert!((1..10_000).contains(&n_lost), "{n_lost} lost");
+        assert!(found.events.iter().all(|event| trace.events.contains(event) || event.bytes > 1e15));
+        assert!(found.losses.iter().any(|loss| loss.records == Some(n_lost as u64)), "{:?}", found.losses);
+    }
+
+    #[test]
+    fn an_event_is_small() {
+        let trace = long_trace();
+        let n_bytes = write(&trace).len();
+        assert!(n_bytes <= 14 * trace.events.len(), "{n_bytes} bytes for {} events", trace.events.len());
+    }
+
+    #[test]
+    fn later_versions_are_told_apart_from_damage() {
+        check(b"IOTIDE\0\x07abc", "error: input, byte 7: version 7 of the native trace is not known, 1 is");
+        check(b"IOTIDE\0", "error: input, byte 0: this is not the beginning of a native trace");
+    }
+
+    #[test]
+    fn the_checksum_is_the_common_one() {
+        assert_eq!(Crc32::new().update(b"123456789").value(), 0xcbf4_3926);
+    }
+}

@@ -114,3 +114,62 @@ pub(crate) fn bin(op: Op, start: Timestamp, end: Timestamp, rate_bps: f64) -> Ev
         calls: 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::check;
+
+    #[test]
+    fn each_value_holds_until_the_next_row() {
+        check(
+            "time,bandwidth\n0,100\n2,50\n3,0\n",
+            "r-1 write 0..2 200B bin
+             r-1 write 2..3 50B bin",
+        );
+    }
+
+    #[test]
+    fn reads_and_writes_have_columns_of_their_own() {
+        check(
+            "# nprocs=2\ntime,read,write\n0,100,1\n2,50,\n3,0,0\n",
+            "r-1 read 0..2 200B bin
+             r-1 read 2..3 50B bin
+             r-1 write 0..3 3B bin
+             procs: 2",
+        );
+    }
+
+    #[test]
+    fn a_last_value_without_an_end_is_a_loss() {
+        check(
+            "time,bandwidth\n0,100\n2,50\n",
+            "r-1 write 0..2 200B bin
+             loss of 1: line 3: the last value, 50 bytes per second, has no end and is left out",
+        );
+    }
+
+    #[test]
+    fn the_time_of_a_value_that_makes_no_sense_stays_unknown() {
+        check(
+            "time,bandwidth\n0,100\n1,-3\n2,7\n1.5,9\n3,NaN\n4,1\n5,0\n",
+            "r-1 write 0..1 100B bin
+             r-1 write 2..3 7B bin
+             r-1 write 4..5 1B bin
+             loss of 2: line 3: bandwidth -3 is not an amount, and 1 more like it
+             loss of 1: line 5: time 1.5 is not after 2",
+        );
+    }
+
+    #[test]
+    fn json_lines_have_the_same_names() {
+        check(
+            "{\"time\": 0, \"bandwidth\": 100}\n{\"time\": 2, \"bandwidth\": 0}\n",
+            "r-1 write 0..2 200B bin",
+        );
+    }
+
+    #[test]
+    fn a_table_of_time_alone_lacks_a_column() {
+        check("time,speed\n0,1\n", "error: input, line 1: the header has no column bandwidth");
+    }
+}

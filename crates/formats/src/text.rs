@@ -555,3 +555,90 @@ fn bytes_in(unit: &str) -> Option<f64> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OpenOptions;
+    use crate::testing::{check, check_with};
+
+    fn by(pattern: &str) -> OpenOptions {
+        OpenOptions { pattern: Some(PatternSpec::parse(pattern).unwrap()), ..OpenOptions::default() }
+    }
+
+    #[test]
+    fn the_arrays_of_gekkofs_are_known() {
+        check(
+            "avg_thruput_mib: [0.0,2]\nstart_t_micro: [0500,1000]\nend_t_micro: [ 1500, 2000 ]\nhostname: \"X\"\n",
+            "r-1 write 0.5..1.5 0B
+             r-1 write 1..2 2097152B",
+        );
+        check(
+            "{\n\"avg_throughput_mib\": [1],\n\"end_t_micro\": [2000000],\n\"other\": [[1], 2],\n\"start_t_micro\": [1000000]\n}",
+            "r-1 write 1..2 1048576B",
+        );
+    }
+
+    #[test]
+    fn arrays_may_come_again_and_again() {
+        check_with(
+            &by("start = \"t0\"\nduration = \"dt\"\nbytes = \"n|size\"\nrank = \"rank\"\nop = \"read\"\n"),
+            "t0 = [1] dt = [2] n = [3] rank = [0]\nt0 = [10, 11]\ndt = [1, 1]\nsize = [4, 5]\nrank = [1, 2]\nt0 = [7]",
+            "r0 read 1..3 3B
+             r1 read 10..11 4B
+             r2 read 11..12 5B
+             loss: byte 99: the last arrays lack dt, n, rank",
+        );
+    }
+
+    #[test]
+    fn arrays_that_are_missing_are_named() {
+        check(
+            "avg_thruput_mib: [1]\nstart_t_micro: [0]\n",
+            "error: input, as a whole: there is no array end_t_micro",
+        );
+    }
+
+    #[test]
+    fn lines_that_fit_the_template_are_requests() {
+        check_with(
+            &by(
+                "# a log\nline = \"[{_}] rank {rank}: {op} of {bytes} in {start}..{end}\"  # remark\nunit_time = 'ms'\nunit_bytes = 'KiB'",
+            ),
+            "starting up\n[info] rank 3: WRITE of 2   in 100..350\n[info] rank 3: done\n  [x] rank 1:  read of 1 in 0..1\n\
+             [info] rank 3: write of x in 1..2\n[info] rank 3: write of 1 in 2..1\n",
+            "r3 write 0.1..0.35 2048B
+             r1 read 0..0.001 1024B
+             loss of 1: line 5: \"x\" is not a number
+             loss of 1: line 6: end 0.001 is before start 0.002",
+        );
+    }
+
+    #[test]
+    fn a_pattern_that_fits_nothing_is_told() {
+        check_with(
+            &by("line = \"{start} {end} {bytes}\""),
+            "hello\nworld\n",
+            "error: input, as a whole: no line fits the pattern",
+        );
+    }
+
+    #[test]
+    fn a_pattern_that_is_none_says_why() {
+        for (pattern, fault) in [
+            ("start = 5", "line 1 of the pattern: a value stands in quotes"),
+            ("\nbegin = \"x\"", "line 2 of the pattern: \"begin\" is not a key"),
+            (
+                "start = \"a\"\nend = \"b\"",
+                "line 2 of the pattern: it does not say where bytes or bandwidth are",
+            ),
+            ("bytes = \"a\"", "line 1 of the pattern: it does not say where start and end (or duration) are"),
+            ("unit_time = \"fortnight\"", "line 1 of the pattern: \"fortnight\" is not a unit of unit_time"),
+            ("line = \"{start}{end}\"", "line 1 of the pattern: two fields with nothing between them"),
+            ("line = \"{speed}\"", "line 1 of the pattern: {speed} is not a field"),
+            ("start = \"a\"\nstart = \"b\"", "line 2 of the pattern: \"start\" is there twice"),
+        ] {
+            assert_eq!(PatternSpec::parse(pattern).unwrap_err().to_string(), fault);
+        }
+    }
+}

@@ -14,7 +14,7 @@ pub use crate::{
     outliers::{
         isolation_scores, local_outlier_factors, local_outlier_factors_on_line, modified_z_scores, z_scores,
     },
-    peaks::{Peak, PeakConditions, find_peaks},
+    peaks::{Peak, PeakConditions, find_peaks, peak_prominences},
     stats::{
         coefficient_of_variation, mean, median, median_absolute_deviation, population_std, quantile,
         weighted_mean, weighted_std,

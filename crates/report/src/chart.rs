@@ -83,7 +83,7 @@ impl Plot {
         );
         self.draw_axes(&mut svg, &x, &y);
         let _ = writeln!(svg, "<g clip-path=\"url(#inside-{})\">", self.name);
-        for band in merged(&self.bands, &self.x) {
+        for band in merged(&self.bands, (self.x.hi - self.x.lo) / (RIGHT - LEFT)) {
             let (from, to) = (self.x.at(band.from, LEFT, RIGHT), self.x.at(band.to, LEFT, RIGHT));
             let fill = match band.kind {
                 BandKind::Phase => String::new(),
@@ -256,7 +256,7 @@ impl Axis {
         axis
     }
 
-    /// Bandwidth from 0 to a round number above `highest`.
+    /// Bandwidth from 0 to a little above `highest`.
     fn bandwidth(label: &str, highest: f64) -> Self {
         const UNITS: [(f64, &str); 7] = [
             (1.0, "B/s"),
@@ -268,8 +268,7 @@ impl Axis {
             (1e18, "EB/s"),
         ];
         let &(factor, unit) = UNITS.iter().rfind(|(factor, _)| *factor <= highest).unwrap_or(&UNITS[0]);
-        let step = nice_step(highest * 1.04 / factor, 5) * factor;
-        Self::linear(label, 0.0, (highest * 1.04 / step).ceil() * step, factor, unit)
+        Self::linear(label, 0.0, highest * 1.06, factor, unit)
     }
 
     fn at(&self, value: f64, from: f64, to: f64) -> f64 {
@@ -353,16 +352,13 @@ impl BandKind {
     }
 }
 
-/// Bands as they can be told apart: what is less than a pixel apart is one.
-fn merged(bands: &[Band], x: &Axis) -> Vec<Band> {
+/// Bands as they can be told apart: what is less than `gap` apart is one.
+fn merged(bands: &[Band], gap: f64) -> Vec<Band> {
     let mut merged: Vec<Band> = Vec::new();
     for &band in bands {
         match merged.last_mut() {
-            Some(last)
-                if last.kind == band.kind
-                    && x.at(band.from, LEFT, RIGHT) - x.at(last.to, LEFT, RIGHT) < 1.0 =>
-            {
-                last.to = last.to.max(band.to);
+            Some(last) if last.kind == band.kind && band.from - last.to < gap => {
+                last.to = last.to.max(band.to)
             }
             _ => merged.push(band),
         }
@@ -551,6 +547,7 @@ fn bandwidth_plot(run: &RunAnalysis) -> Plot {
         .map(|phase| Band { from: phase.start_s, to: phase.end_s, kind: BandKind::Phase })
         .collect();
     bands.sort_unstable_by(|a, b| a.from.total_cmp(&b.from));
+    bands = merged(&bands, (end_s - start_s) / EMBEDDED as f64);
     let mut until_s = end_s;
     let mut caption = format!("{} over time, as it was analysed.", capitalised(moved(run.direction)));
     if !bands.is_empty() {
@@ -563,7 +560,7 @@ fn bandwidth_plot(run: &RunAnalysis) -> Plot {
         if next_s + length_s > end_s && next_s < end_s + 2.0 * period_s {
             bands.push(Band { from: next_s, to: next_s + length_s, kind: BandKind::Expected });
             until_s = next_s + length_s * 1.3;
-            let _ = write!(caption, " Hatched: the next one is expected at {}.", text::seconds(next_s));
+            let _ = write!(caption, " Hatched: the next one is expected at {}.", text::moment(next_s));
         }
     }
     let mut series = Series::even("", Look::Area, start_s, 1.0 / rate_hz, values);
@@ -837,4 +834,103 @@ pub(crate) fn style(palette: &Palette) -> String {
          .plot text.mark{{fill:{mark};font-weight:600}}.plot text.weak{{fill:{quiet};font-weight:400}}\
          .plot .dot{{fill:{mark}}}.plot .hair{{stroke:{quiet};stroke-width:1}}"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{aperiodic, long, periodic, since_1970};
+
+    fn named<'a>(plots: &'a [Plot], name: &str) -> &'a Plot {
+        plots.iter().find(|plot| plot.name == name).unwrap_or_else(|| panic!("no picture {name}"))
+    }
+
+    #[test]
+    fn a_periodic_run_has_four_pictures_and_an_aperiodic_one_no_fold() {
+        let names = |plots: Vec<Plot>| plots.iter().map(|plot| plot.name).collect::<Vec<_>>().join(" ");
+        assert_eq!(names(pictures(&periodic().0)), "bandwidth period spectrum autocorrelation");
+        assert_eq!(names(pictures(&aperiodic().0)), "bandwidth spectrum autocorrelation");
+    }
+
+    #[test]
+    fn a_long_run_has_no_more_points_than_a_screen_has_pixels() {
+        let plots = pictures(&long());
+        for plot in &plots {
+            let svg = plot.to_svg();
+            for path in svg.split("<path").skip(1) {
+                let points = path.split("/>").next().unwrap().matches(['L', 'M']).count();
+                assert!(points <= 2000, "{}: {points} points", plot.name);
+            }
+            assert!(plot.to_json().len() < 400_000, "{}: {} bytes", plot.name, plot.to_json().len());
+        }
+    }
+
+    #[test]
+    fn a_burst_of_one_sample_is_seen_however_long_the_run() {
+        let mut run = long();
+        run.signal.values.fill(1.0);
+        run.signal.values[123_456] = 1000.0;
+        let plots = pictures(&run);
+        let plot = named(&plots, "bandwidth");
+        let highest = plot.series[0].columns(&plot.x).iter().map(|column| column.hi).fold(0.0, f64::max);
+        assert_eq!(highest, 1000.0);
+    }
+
+    #[test]
+    fn the_spectrum_peaks_where_the_period_is() {
+        let run = periodic().0;
+        let plots = pictures(&run);
+        let series = &named(&plots, "spectrum").series[0];
+        let peak = (0..series.mid.len()).max_by(|&a, &b| series.mid[a].total_cmp(&series.mid[b])).unwrap();
+        assert!((1.0 / series.x.at(peak) - 5.0).abs() < 0.3, "{} Hz", series.x.at(peak));
+    }
+
+    #[test]
+    fn the_peaks_of_the_autocorrelation_lie_at_multiples_of_the_period() {
+        let plots = pictures(&periodic().0);
+        let dots = &named(&plots, "autocorrelation").dots;
+        assert!(dots.len() >= 3, "{dots:?}");
+        for (i, [lag_s, _]) in dots.iter().enumerate() {
+            assert!((lag_s - 5.0 * (i + 1) as f64).abs() < 0.2, "{dots:?}");
+        }
+    }
+
+    #[test]
+    fn ticks_are_round_and_clocks_since_1970_have_room_for_them() {
+        let labels = |axis: Axis| axis.ticks(5).iter().map(|t| t.label.clone()).collect::<Vec<_>>().join(" ");
+        assert_eq!(labels(Axis::time("time", 0.0, 428.2)), "0 100 200 300 400");
+        assert_eq!(labels(Axis::time("time", 0.0, 7e4)), "0 5 10 15");
+        assert_eq!(labels(Axis::bandwidth("bandwidth", 1.05e10)), "0 2 4 6 8 10");
+        assert_eq!(labels(Axis::linear("rho", -0.8, 1.0, 1.0, "")), "−0.5 0.0 0.5 1.0");
+        assert_eq!(
+            labels(Axis { log: true, ..Axis::linear("f", 0.01, 1.0, 1.0, "Hz") }),
+            "0.01 0.02 0.05 0.1 0.2 0.5 1"
+        );
+        let plots = pictures(&since_1970());
+        assert_eq!(named(&plots, "bandwidth").x.label, "time after 1700000000 s (s)");
+        assert_eq!(named(&plots, "bandwidth").x.ticks(4)[1].label, "10");
+    }
+
+    #[test]
+    fn an_svg_is_well_formed_and_stands_alone() {
+        for plot in pictures(&periodic().0) {
+            let svg = plot.to_svg();
+            assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+            assert!(svg.contains("<style>") && !svg.contains("NaN") && !svg.contains("inf"), "{}", plot.name);
+            let opened = svg.matches("<g").count();
+            assert_eq!(opened, svg.matches("</g>").count(), "{}", plot.name);
+            assert!(!svg.contains("href"), "{}", plot.name);
+        }
+    }
+
+    #[test]
+    fn a_run_of_almost_nothing_has_a_picture_too() {
+        let mut run = periodic().0;
+        run.signal.values = vec![0.0, 0.0];
+        run.signal.duration_s = 0.02;
+        run.estimate = Default::default();
+        for plot in pictures(&run) {
+            assert!(!plot.to_svg().contains("NaN"), "{}", plot.to_svg());
+        }
+    }
 }

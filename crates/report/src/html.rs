@@ -93,7 +93,7 @@ fn tiles(run: &Run) -> String {
         tiles.push((of_what, text::percent(confidence)));
     }
     if let Some(next_s) = run.period.next_phase_s {
-        tiles.push(("next phase at", text::seconds(next_s)));
+        tiles.push(("next phase at", text::moment(next_s)));
     }
     if let Some(bytes) = run.scores.bytes_per_period {
         tiles.push(("per period", text::bytes(bytes)));
@@ -184,7 +184,7 @@ fn phases(run: &Run) -> Option<Section> {
         let rate = if length_s > 0.0 { text::bandwidth(phase.bytes / length_s) } else { "–".into() };
         [
             (i + 1).to_string(),
-            text::seconds(phase.start_s),
+            text::moment(phase.start_s),
             text::seconds(length_s),
             text::bytes(phase.bytes),
             rate,
@@ -209,7 +209,7 @@ fn source(run: &Run) -> Section {
     rows.push(("read", text::bytes(source.bytes_read)));
     rows.push(("written", text::bytes(source.bytes_written)));
     if let (Some(start_s), Some(end_s)) = (source.start_s, source.end_s) {
-        rows.push(("time", format!("{} to {}", text::seconds(start_s), text::seconds(end_s))));
+        rows.push(("time", format!("{} to {}", text::moment(start_s), text::moment(end_s))));
     }
     let job = &source.job;
     rows.extend(job.jobid.clone().map(|id| ("job", id)));
@@ -224,7 +224,7 @@ fn settings(run: &Run) -> Section {
     let settings = &run.settings;
     let mut rows = vec![("method", settings.method.to_owned()), ("direction", settings.mode.to_owned())];
     if let Some([start_s, end_s]) = settings.window_s {
-        rows.push(("window", format!("{} to {}", text::seconds(start_s), text::seconds(end_s))));
+        rows.push(("window", format!("{} to {}", text::moment(start_s), text::moment(end_s))));
     }
     if let Some(rate_hz) = settings.sample_rate_hz {
         let samples = settings.n_samples.map(|n| format!(", {}", text::counted(n as u64, "sample")));
@@ -287,4 +287,83 @@ fn file_name(path: &str) -> &str {
 fn capitalised(words: &str) -> String {
     let mut chars = words.chars();
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chart::pictures;
+    use crate::samples::{aperiodic, periodic, silent};
+
+    fn page_of(runs: Vec<(Run, Vec<Plot>)>) -> String {
+        let (runs, plots): (Vec<Run>, Vec<Vec<Plot>>) = runs.into_iter().unzip();
+        page(&Report { runs, ..Report::new("report") }, &plots)
+    }
+
+    #[test]
+    fn a_page_has_everything_in_it_and_asks_for_nothing() {
+        let (analysis, run) = periodic();
+        let html = page_of(vec![(run, pictures(&analysis))]);
+        for id in [
+            "bandwidth",
+            "period",
+            "spectrum",
+            "autocorrelation",
+            "scores",
+            "candidates",
+            "phases",
+            "source",
+            "settings",
+            "losses",
+        ] {
+            assert!(html.contains(&format!("<section id=\"run-0-{id}\"")), "no section {id}");
+        }
+        // The name of the SVG language is no address, and the only thing that looks like one.
+        let others = html.replace("http://www.w3.org/2000/svg", "");
+        for outside in ["http:", "https:", "src=", "@import", "href=", "fetch("] {
+            assert!(!others.contains(outside), "{outside}");
+        }
+        assert_eq!(html.matches("<svg").count(), 4);
+    }
+
+    #[test]
+    fn nothing_a_trace_says_becomes_markup() {
+        let (analysis, mut run) = periodic();
+        let nasty = "</script><script>alert(1)</script>\"'&<img src=x onerror=alert(2)>\x1b[31m.csv";
+        run.source.path = format!("/tmp/{nasty}");
+        run.source.job.exe = Some(nasty.to_owned());
+        run.source.job.user = Some(nasty.to_owned());
+        run.source.format = nasty.to_owned();
+        run.losses[0].what = nasty.to_owned();
+        let mut plots = pictures(&analysis);
+        plots[0].caption = nasty.to_owned();
+        let html = page_of(vec![(run, plots)]);
+        assert!(
+            !html.contains("<script>alert") && !html.contains("<img") && !html.contains('\x1b'),
+            "{html}"
+        );
+        assert!(html.contains("&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;&lt;img"));
+        assert_eq!(html.matches("</script>").count(), 4 + 1, "each script ends once");
+    }
+
+    #[test]
+    fn several_runs_share_a_page_without_sharing_an_id() {
+        let (analysis, run) = periodic();
+        let html = page_of(vec![
+            (run.clone(), pictures(&analysis)),
+            (run, pictures(&analysis)),
+            (aperiodic().1, pictures(&aperiodic().0)),
+            (silent(), Vec::new()),
+        ]);
+        let mut ids: Vec<&str> =
+            html.split(" id=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+        let n_ids = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), n_ids);
+        for used in html.split("url(#").skip(1).map(|rest| rest.split(')').next().unwrap()) {
+            assert!(ids.contains(&used) || used.contains('$'), "{used} is not there");
+        }
+        assert!(html.contains("Nothing to analyse: no bytes were read or written"));
+    }
 }

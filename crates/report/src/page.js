@@ -112,9 +112,14 @@
       add("ribbon", path((column) => column.hi)
         + columns.slice().reverse().map((column) => `L${column.x.toFixed(1)} ${up(column.lo)}`).join("") + "Z");
     } else {
-      add("line", columns.map((column, i) =>
-        `${i ? "L" : "M"}${column.x.toFixed(1)} ${up(column.lo)}`
-        + (column.lo === column.hi ? "" : `L${column.x.toFixed(1)} ${up(column.hi)}`)).join(""));
+      let d = "", last = NaN;
+      for (const { x: at, lo, hi } of columns) {
+        // The nearer end first, or a steep line would look like a saw.
+        const [near, far] = Math.abs(last - hi) < Math.abs(last - lo) ? [hi, lo] : [lo, hi];
+        d += `${d ? "L" : "M"}${at.toFixed(1)} ${up(near)}` + (near === far ? "" : `L${at.toFixed(1)} ${up(far)}`);
+        last = far;
+      }
+      add("line", d);
     }
   };
 
@@ -205,9 +210,9 @@
 
     let drag = null;
     svg.addEventListener("wheel", (event) => {
-      // Scrolling past a picture must stay possible: only a wheel inside the drawing zooms.
+      // Scrolling past a picture must stay possible: what cannot be zoomed out any further lets the page move.
       const at = shareOf(event);
-      if (at < 0 || at > 1) return;
+      if (at < 0 || at > 1 || (event.deltaY > 0 && x.lo === whole.lo && x.hi === whole.hi)) return;
       event.preventDefault();
       const factor = Math.exp(Math.max(-1, Math.min(1, event.deltaY / 240)));
       show(at - at * factor, at + (1 - at) * factor);

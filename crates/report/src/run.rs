@@ -156,20 +156,28 @@ impl Run {
         format!("{periods}, confidence {}: {}", text::percent(confidence), self.what_repeats(period_s))
     }
 
-    /// "5.6 GB are written every time".
+    /// "20 phases of about 5.6 GB written".
     fn what_repeats(&self, period_s: f64) -> String {
         let moved = match self.settings.mode {
             "read" => "read",
             "write" => "written",
             _ => "moved",
         };
-        let per_period = (self.scores.bytes_per_period).filter(|&bytes| bytes > 0.0);
-        let several = self.period.periods_s.len() > 1;
-        match (per_period, self.phases.len()) {
-            (Some(bytes), _) if !several => {
+        if self.period.periods_s.len() > 1 {
+            return format!("{} repeat evenly", self.settings.what());
+        }
+        // Phases are counted as they are; the score spreads the volume over the window, which may end with a phase.
+        let n_phases = self.phases.len();
+        let of_phases = self.phases.iter().map(|phase| phase.bytes).sum::<f64>() / n_phases as f64;
+        match (n_phases, self.scores.bytes_per_period) {
+            (2.., _) => format!(
+                "{} of about {} {moved}",
+                text::counted(n_phases as u64, "phase"),
+                text::bytes(of_phases)
+            ),
+            (_, Some(bytes)) => {
                 format!("about {} {moved} every {}", text::bytes(bytes), text::seconds(period_s))
             }
-            (_, 2..) if !several => text::counted(self.phases.len() as u64, "phase"),
             _ => format!("{} repeat evenly", self.settings.what()),
         }
     }
@@ -200,7 +208,7 @@ impl Run {
                 Some(in_s) if in_s > 0.0 => format!(", {} after the end of the data", text::seconds(in_s)),
                 _ => String::new(),
             };
-            rows.row("next phase", format!("expected at {}{when}", text::seconds(next_s)));
+            rows.row("next phase", format!("expected at {}{when}", text::moment(next_s)));
         }
         for (name, score) in self.scores.in_words() {
             rows.row(name, score);
@@ -284,7 +292,7 @@ impl Run {
             })
             .collect();
         let highest = self.outline.iter().map(|column| column.1).fold(0.0, f64::max);
-        let (left, right) = (text::seconds(start_s), text::seconds(end_s));
+        let (left, right) = (text::moment(start_s), text::moment(end_s));
         let peak = format!("up to {}", text::bandwidth(highest));
         let taken = left.chars().count() + right.chars().count() + peak.chars().count();
         let axis = if columns > taken + 2 {
@@ -443,7 +451,7 @@ impl Settings {
 
     pub(crate) fn in_words(&self) -> String {
         let window = self.window_s.map_or(String::new(), |[start_s, end_s]| {
-            format!(" from {} to {}", text::seconds(start_s), text::seconds(end_s))
+            format!(" from {} to {}", text::moment(start_s), text::moment(end_s))
         });
         let samples = match (self.n_samples, self.sample_rate_hz) {
             (Some(n), Some(rate_hz)) => {
@@ -623,7 +631,7 @@ impl From<&iotide_trace::Loss> for Loss {
 impl Loss {
     pub(crate) fn in_words(&self) -> String {
         let records = self.records.map(|n| format!(" ({})", text::counted(n, "record"))).unwrap_or_default();
-        let since = self.since_s.map(|s| format!(", since {}", text::seconds(s))).unwrap_or_default();
+        let since = self.since_s.map(|s| format!(", since {}", text::moment(s))).unwrap_or_default();
         format!("{}{records}{since}", text::printable(&self.what))
     }
 }

@@ -1,6 +1,6 @@
 //! Units, rounding and tables for people: 1.3 GB/s, 12.5 s, 93 %.
 
-/// Returns a duration or a moment: three to four digits, in the unit a person would say.
+/// Returns a duration: three to four digits, in the unit a person would say.
 ///
 /// Up to a quarter of an hour in seconds, because periods are compared with sampling rates and time steps; beyond
 /// that as `1 h 02 min`.
@@ -23,13 +23,21 @@ pub fn seconds(s: f64) -> String {
     }
 }
 
-/// Long times: `16 min 40 s`, `1 h 02 min`, `3 d 4 h`; what counts from the Unix epoch stays a number.
+/// Returns a moment on a trace's clock: always in seconds, as logs have them, to a tenth of a promille of itself.
+pub fn moment(s: f64) -> String {
+    match s.abs() {
+        _ if !s.is_finite() => "?".to_owned(),
+        size if size < 0.0005 => "0 s".to_owned(),
+        size if size < 1000.0 => format!("{} s", digits(s, 4)),
+        _ => format!("{} s", digits((s * 10.0).round() / 10.0, 15)),
+    }
+}
+
+/// Long times: `16 min 40 s`, `1 h 02 min`, `3 d 4 h`.
 fn clock(s: f64) -> String {
-    let (sign, total) = (if s < 0.0 { "−" } else { "" }, s.abs().round() as u64);
+    let (sign, total) = (if s < 0.0 { "-" } else { "" }, s.abs().round() as u64);
     let (days, hours, minutes, secs) = (total / 86_400, total / 3600 % 24, total / 60 % 60, total % 60);
-    if total >= 86_400 * 365 {
-        format!("{:.1} s", s)
-    } else if days > 0 {
+    if days > 0 {
         format!("{sign}{days} d {hours} h")
     } else if hours > 0 {
         format!("{sign}{hours} h {minutes:02} min")
@@ -198,12 +206,13 @@ mod tests {
         };
         insta::assert_snapshot!(
             said(seconds, &[0.0, 2.5e-8, 0.0125, 1.0, 12.5, 21.4286, 449.6, 1000.0, 3720.0, 2e5, -5.25, 1.7e9, f64::NAN]),
-            @""
+            @"0 s, 25 ns, 12.5 ms, 1 s, 12.5 s, 21.4 s, 449.6 s, 16 min 40 s, 1 h 02 min, 2 d 7 h, -5.25 s, 19675 d 22 h, ?"
         );
-        insta::assert_snapshot!(said(bytes, &[0.0, 17.0, 999.6, 5.6e9, 112e9, 9.99e20, f64::INFINITY]), @"");
-        insta::assert_snapshot!(said(bandwidth, &[1.3e9, 999_999.0, 0.4]), @"");
-        insta::assert_snapshot!(said(frequency, &[0.0, 0.0467, 1e-5, 10.0, 2e4]), @"");
-        insta::assert_snapshot!(said(percent, &[0.0, 0.001, 0.93, 0.999, 1.0]), @"");
+        insta::assert_snapshot!(said(moment, &[0.0, 0.0471, 21.4286, 449.61, 4096.25, 1.7e9 + 0.3]), @"0 s, 0.0471 s, 21.43 s, 449.6 s, 4096.3 s, 1700000000.3 s");
+        insta::assert_snapshot!(said(bytes, &[0.0, 17.0, 999.6, 5.6e9, 112e9, 9.99e20, f64::INFINITY]), @"0 B, 17 B, 1 kB, 5.6 GB, 112 GB, 999 EB, ?");
+        insta::assert_snapshot!(said(bandwidth, &[1.3e9, 999_999.0, 0.4]), @"1.3 GB/s, 1 MB/s, 0 B/s");
+        insta::assert_snapshot!(said(frequency, &[0.0, 0.0467, 1e-5, 10.0, 2e4]), @"0 Hz, 46.7 mHz, 10 µHz, 10 Hz, 20 kHz");
+        insta::assert_snapshot!(said(percent, &[0.0, 0.001, 0.93, 0.999, 1.0]), @"0 %, < 1 %, 93 %, > 99 %, 100 %");
         assert_eq!(count(12_800), "12\u{202f}800");
         assert_eq!(counted(1, "phase"), "1 phase");
     }
@@ -220,7 +229,11 @@ mod tests {
         let mut rows = Rows::default();
         rows.row("volume", "one two three four five six seven eight nine ten");
         rows.row("x", "short");
-        insta::assert_snapshot!(rows.render(34, str::to_owned), @"");
+        insta::assert_snapshot!(rows.render(34, str::to_owned), @r#"
+        volume  one two three four five
+                six seven eight nine ten
+        x       short
+        "#);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::random::Random;
 
 /// A request of one rank.
 #[derive(Clone, Copy, Debug)]
+#[allow(dead_code)] // the rank is what an event table of the trace would hold
 pub struct Request {
     pub rank: i32,
     pub start_s: f64,
@@ -19,6 +20,8 @@ pub struct Workload {
     pub periods_s: Vec<f64>,
     /// "Not periodic" is a fair answer too (the paper's traces with σ/μ ≥ 1).
     pub may_refuse: bool,
+    /// Something else in the trace has a rhythm of about this period; to find it is neither right nor wrong.
+    pub beside_s: Option<f64>,
 }
 
 const RANKS: i32 = 32;
@@ -96,6 +99,7 @@ pub fn phases_n(
         requests,
         periods_s: vec![mean_distance(&starts)],
         may_refuse: compute_std_s >= compute_mean_s,
+        beside_s: noise_bps.map(|_| 2.2),
     }
 }
 
@@ -159,7 +163,13 @@ pub fn interleaved(random: &mut Random) -> Workload {
     let bytes = 2.0 * GB * random.uniform(2.0, 30.0);
     let checkpoint = rhythm(random, long_s, duty, bytes);
     let (first, second) = if dump.1 > checkpoint.1 { (dump, checkpoint) } else { (checkpoint, dump) };
-    Workload { family: "interleaved", requests, periods_s: vec![first.0, second.0], may_refuse: false }
+    Workload {
+        family: "interleaved",
+        requests,
+        periods_s: vec![first.0, second.0],
+        may_refuse: false,
+        beside_s: None,
+    }
 }
 
 /// A loop that dumps every step and writes a checkpoint every few, so that the rhythms are locked.
@@ -191,11 +201,11 @@ pub fn nested(random: &mut Random) -> Workload {
     } else {
         vec![checkpoint, dump]
     };
-    Workload { family: "nested", requests, periods_s, may_refuse: false }
+    Workload { family: "nested", requests, periods_s, may_refuse: false, beside_s: None }
 }
 
 /// How many kinds [`aperiodic`] knows.
-pub const APERIODIC_KINDS: usize = 10;
+pub const APERIODIC_KINDS: usize = 12;
 
 /// Runs without a rhythm, of the given kind.
 pub fn aperiodic(random: &mut Random, kind: usize) -> Workload {
@@ -285,6 +295,28 @@ pub fn aperiodic(random: &mut Random, kind: usize) -> Workload {
                 r.push(Request { rank: 0, start_s: i as f64, end_s: i as f64 + 1.0, bytes: level * GB });
             }
         }
+        // The paper's phases, but waiting times without memory.
+        9 => {
+            let mean = random.uniform(11.0, 60.0);
+            let mut at = 0.0;
+            for _ in 0..20 {
+                at += random.exponential(mean);
+                let phase = ior_phase(random, at, 1.0, &mut |_, _| 0.0);
+                at = phase.iter().map(|request| request.end_s).fold(at, f64::max);
+                r.extend(phase);
+            }
+        }
+        // The paper's phases, but waiting times with a heavy tail and any size.
+        10 => {
+            let mut at = 0.0;
+            for _ in 0..random.whole(8, 25) {
+                at += random.log_normal(11.0, 1.0);
+                let scale = random.log_normal(1.0, 0.6);
+                let phase = ior_phase(random, at, scale, &mut |_, _| 0.0);
+                at = phase.iter().map(|request| request.end_s).fold(at, f64::max);
+                r.extend(phase);
+            }
+        }
         // Sessions: clusters of small bursts, with long silences.
         _ => {
             let mut at = 0.0;
@@ -298,12 +330,12 @@ pub fn aperiodic(random: &mut Random, kind: usize) -> Workload {
             }
         }
     }
-    Workload { family: "aperiodic", requests, periods_s: Vec::new(), may_refuse: true }
+    Workload { family: "aperiodic", requests, periods_s: Vec::new(), may_refuse: true, beside_s: None }
 }
 
 /// Phases of several bursts, phases that vary in size, a slow log beside them: periodic, but not as the paper's are.
 pub fn odd_shapes(random: &mut Random) -> Workload {
-    let n = random.whole(6, 40);
+    let n = if random.chance(0.3) { random.whole(3, 5) } else { random.whole(6, 40) };
     let period_s = random.log_normal(40.0, 0.8);
     let jitter = random.uniform(0.0, 0.08);
     let n_sub = random.whole(1, 4);
@@ -321,16 +353,35 @@ pub fn odd_shapes(random: &mut Random) -> Workload {
         }
         at_s += period_s * (1.0 + random.normal(0.0, jitter)).max(duty + 0.05);
     }
+    let mut beside_s = None;
     if random.chance(0.3) {
         // A log line every so often: many, tiny.
         let step = period_s * random.uniform(0.05, 0.3);
+        beside_s = Some(step);
         let mut t = 0.0;
         while t < at_s {
             requests.push(Request { rank: 0, start_s: t, end_s: t + step * 0.1, bytes: 2e6 });
             t += step;
         }
     }
-    Workload { family: "odd shapes", requests, periods_s: vec![mean_distance(&starts)], may_refuse: false }
+    Workload {
+        family: "odd shapes",
+        requests,
+        periods_s: vec![mean_distance(&starts)],
+        may_refuse: false,
+        beside_s,
+    }
+}
+
+/// The paper's application at any size: other numbers of phases, lengths, spreads and delays.
+pub fn any_size(random: &mut Random) -> Workload {
+    let n_phases = if random.chance(0.2) { random.whole(3, 5) } else { random.whole(6, 50) };
+    let scale = random.log_normal(0.5, 0.8);
+    let compute_s = 10.4 * scale * random.log_normal(1.0, 1.0);
+    let spread = *random.pick(&[0.0, 0.0, 0.1, 0.3, 0.5]);
+    let delay_s = *random.pick(&[0.0, 0.0, 0.05, 0.2, 1.0]) * 10.4 * scale;
+    let noise_bps = *random.pick(&[None, None, Some(0.5e9), Some(1e9)]);
+    phases_n(random, "any size", n_phases, scale, compute_s, spread * compute_s, delay_s, noise_bps)
 }
 
 fn mean_distance(starts: &[f64]) -> f64 {

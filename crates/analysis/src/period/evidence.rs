@@ -24,8 +24,6 @@ pub(super) enum Cut {
 pub(super) struct Proposal {
     pub cut: Cut,
     pub pieces: Vec<Piece>,
-    /// Runs of the other class: where one of them lies, a phase of ours may be hidden.
-    pub others: Vec<Piece>,
     /// Mean distance of phase starts, in samples.
     pub period: f64,
     /// The numbers, in the order of [`NAMES`].
@@ -33,7 +31,7 @@ pub(super) struct Proposal {
 }
 
 /// How many numbers describe a proposal.
-pub const N_EVIDENCE: usize = 14;
+pub const N_EVIDENCE: usize = 16;
 
 /// What each number is.
 pub const NAMES: [&str; N_EVIDENCE] = [
@@ -42,7 +40,7 @@ pub const NAMES: [&str; N_EVIDENCE] = [
     "evenness of volumes",
     "number of phases",
     "steadiness × number",
-    "share of the volume",
+    "share of the volume (log)",
     "autocorrelation",
     "contrast",
     "by scale",
@@ -51,6 +49,8 @@ pub const NAMES: [&str; N_EVIDENCE] = [
     "drift",
     "comb",
     "grouping",
+    "trials (log)",
+    "trials × few phases",
 ];
 
 /// The signal's own properties that the evidence refers to.
@@ -67,7 +67,7 @@ impl Proposal {
     pub(super) fn new(
         cut: Cut,
         pieces: Vec<Piece>,
-        others: Vec<Piece>,
+        others: &[Piece],
         background: &Background,
     ) -> Option<Self> {
         let n = pieces.len();
@@ -76,17 +76,8 @@ impl Proposal {
         }
         let volumes: Vec<f64> = pieces.iter().map(|piece| piece.volume).collect();
         let counts = beats_per_piece(&volumes);
-        let raw: Vec<f64> = pieces.windows(2).map(|pair| pair[1].start - pair[0].start).collect();
-        let typical = median(&raw)?;
-        let mut beats = 0.0;
-        let mut distances = Vec::with_capacity(n - 1);
-        for (pair, count) in pieces.windows(2).zip(&counts) {
-            let distance = pair[1].start - pair[0].start;
-            let k = count.max(hidden_beats(pair[0].start, distance, typical, &others));
-            distances.push(distance / k);
-            beats += k;
-        }
-        let period = raw.iter().sum::<f64>() / beats;
+        let (distances, beats) = distances(&pieces, &counts, others)?;
+        let period = (pieces[n - 1].start - pieces[0].start) / beats;
         if period.is_nan() || period <= 0.0 {
             return None;
         }
@@ -104,7 +95,7 @@ impl Proposal {
             evenness,
             number,
             steadiness * number,
-            volume / total,
+            (volume / total).max(1e-4).ln(),
             background.correlation_at(period),
             background.contrast(&pieces, volume),
             by_scale,
@@ -113,23 +104,45 @@ impl Proposal {
             drift(&distances) * spread.min(1.0),
             background.comb(period),
             grouping(&distances, spread),
+            0.0,
+            0.0,
         ];
-        Some(Self { cut, pieces, others, period, evidence })
+        Some(Self { cut, pieces, period, evidence })
+    }
+
+    /// Takes into account among how many proposals this one stood: the more are tried, the sooner chance makes one of
+    /// them look steady, above all one with few phases.
+    pub(super) fn note_trials(&mut self, n_proposals: usize) {
+        let trials = (n_proposals as f64).ln();
+        self.evidence[14] = trials;
+        self.evidence[15] = trials / (self.pieces.len() - 1) as f64;
     }
 
     /// The logit of this proposal against "none".
     pub(super) fn logit(&self) -> f64 {
         self.evidence.iter().zip(WEIGHTS).map(|(e, w)| e * w).sum()
     }
-
-    pub(super) fn volume(&self) -> f64 {
-        self.pieces.iter().map(|piece| piece.volume).sum()
-    }
 }
 
 /// The weights, in the order of [`NAMES`].
-pub const WEIGHTS: [f64; N_EVIDENCE] =
-    [-5.518, -1.034, 1.119, -1.265, 1.331, -0.034, 2.051, 0.703, 0.046, 0.357, -3.225, -1.391, 4.415, 0.384];
+pub const WEIGHTS: [f64; N_EVIDENCE] = [
+    -4.263, // constant
+    0.002,  // steadiness of distances
+    1.193,  // evenness of volumes
+    -1.681, // number of phases
+    2.116,  // steadiness × number
+    3.633,  // share of the volume (log)
+    2.341,  // autocorrelation
+    -1.735, // contrast
+    1.127,  // by scale
+    -0.608, // steadiness, by scale
+    -5.985, // one of two classes
+    -1.577, // drift
+    0.433,  // comb
+    1.075,  // grouping
+    -0.159, // trials (log)
+    -1.291, // trials × few phases
+];
 
 impl Background<'_> {
     /// The highest autocorrelation within a tenth of the period, corrected for the shorter overlap.
@@ -179,10 +192,45 @@ impl Background<'_> {
     }
 }
 
+/// The distances between phases as the program meant them, and how many beats there are from the first to the last.
+///
+/// Phases that ran into each other count as several. Where a phase of the other class lies between two of ours, there
+/// are two readings, and the one that makes the distances steadier is taken: it *hid* a beat of ours (the distance is a
+/// multiple of the typical one), or it *held up* the program (the distance is longer by its length).
+fn distances(pieces: &[Piece], counts: &[f64], others: &[Piece]) -> Option<(Vec<f64>, f64)> {
+    let raw: Vec<f64> = pieces.windows(2).map(|pair| pair[1].start - pair[0].start).collect();
+    let plain: Vec<f64> = raw.iter().zip(counts).map(|(distance, count)| distance / count).collect();
+    let beats: f64 = counts[..raw.len()].iter().sum();
+    if others.is_empty() {
+        return Some((plain, beats));
+    }
+    let typical = median(&plain)?;
+    let mut hidden = (Vec::with_capacity(raw.len()), 0.0);
+    let mut held_up = Vec::with_capacity(raw.len());
+    for ((pair, &distance), &count) in pieces.windows(2).zip(&raw).zip(counts) {
+        let k = count.max(hidden_beats(pair[0].start, distance, typical, others));
+        hidden.0.push(distance / k);
+        hidden.1 += k;
+        let from = others.partition_point(|other| other.end <= pair[0].start);
+        let in_between = others[from..].iter().take_while(|other| other.start < pair[1].start);
+        let lost: f64 =
+            in_between.map(|o| o.end.min(pair[1].start) - o.start.max(pair[0].end)).map(|t| t.max(0.0)).sum();
+        held_up.push((distance - lost) / count);
+    }
+    let spread = |distances: &[f64]| coefficient_of_variation(distances).unwrap_or(f64::INFINITY);
+    let readings = [(spread(&plain), 0), (spread(&hidden.0), 1), (spread(&held_up), 2)];
+    // In doubt the plain reading: the others must be clearly steadier.
+    match readings.into_iter().min_by(|a, b| a.0.total_cmp(&b.0))? {
+        (spread, 1) if spread < 0.8 * readings[0].0 => Some(hidden),
+        (spread, 2) if spread < 0.8 * readings[0].0 => Some((held_up, beats)),
+        _ => Some((plain, beats)),
+    }
+}
+
 /// How many beats lie between two starts `distance` apart, if all but the first are hidden behind `others`.
 fn hidden_beats(start: f64, distance: f64, typical: f64, others: &[Piece]) -> f64 {
     let beats = (distance / typical).round();
-    if beats < 2.0 || beats > 8.0 || others.is_empty() {
+    if !(2.0..=8.0).contains(&beats) {
         return 1.0;
     }
     let slack = 0.35 * typical;

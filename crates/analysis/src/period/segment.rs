@@ -114,14 +114,16 @@ impl Pyramid {
         let centre = iotide_num::mean(&smooth);
         let spread =
             iotide_num::mean(&smooth.iter().map(|v| (v - centre).powi(2)).collect::<Vec<_>>()).sqrt();
-        let valleys = valleys(&smooth, PROMINENCE * spread);
         let x = &self.levels[0];
-        valleys
-            .windows(2)
-            .map(|pair| {
-                let from = ((pair[0] as f64 * step) as usize).min(x.len());
-                let to = ((pair[1] as f64 * step) as usize).min(x.len());
-                core(x, from, to)
+        waves(&smooth, PROMINENCE * spread)
+            .into_iter()
+            .map(|wave| {
+                let sample = |position: usize| ((position as f64 * step) as usize).min(x.len());
+                let volume = x[sample(wave.from)..sample(wave.to)].iter().sum();
+                let start = crossing(&smooth, wave.from, wave.peak) * step;
+                // The fall is the rise of the mirrored signal.
+                let end = crossing_down(&smooth, wave.peak, wave.to.min(smooth.len() - 1)) * step;
+                Piece { start, end: end.max(start), volume }
             })
             .collect()
     }
@@ -135,24 +137,18 @@ const SMOOTHING: f64 = 0.15;
 /// 2.8 above its valleys.
 const PROMINENCE: f64 = 1.0;
 
-/// The part of `from..to` in which the middle 94 % of its volume move.
-fn core(x: &[f64], from: usize, to: usize) -> Piece {
-    let volume: f64 = x[from..to].iter().sum();
-    let (mut first, mut last) = (from as f64, to as f64);
-    let (low, high) = (0.03 * volume, 0.97 * volume);
-    let mut sum = 0.0;
-    for (i, value) in x[from..to].iter().enumerate() {
-        let next = sum + value;
-        let at = |level: f64| (from + i) as f64 + if *value > 0.0 { (level - sum) / value } else { 0.0 };
-        if sum < low && next >= low {
-            first = at(low);
-        }
-        if sum < high && next >= high {
-            last = at(high);
-        }
-        sum = next;
-    }
-    Piece { start: first, end: last.max(first), volume }
+/// Where `y` first rises through the middle between its values at `low` and at `peak`.
+fn crossing(y: &[f64], low: usize, peak: usize) -> f64 {
+    let level = (y[low] + y[peak]) / 2.0;
+    let after = (low..=peak).find(|&i| y[i] >= level).unwrap_or(peak);
+    if after == low { low as f64 } else { after as f64 - (y[after] - level) / (y[after] - y[after - 1]) }
+}
+
+/// Where `y` last falls through the middle between its values at `peak` and at `low`.
+fn crossing_down(y: &[f64], peak: usize, low: usize) -> f64 {
+    let level = (y[low] + y[peak]) / 2.0;
+    let before = (peak..=low).rev().find(|&i| y[i] >= level).unwrap_or(peak);
+    if before == low { low as f64 } else { before as f64 + (y[before] - level) / (y[before] - y[before + 1]) }
 }
 
 /// Three passes of a moving mean: close to a Gaussian of the given standard deviation. Beyond the ends lies silence.
@@ -179,33 +175,40 @@ fn smoothed(x: &[f64], std: f64) -> Vec<f64> {
     y
 }
 
-/// The lowest points between peaks that stand at least `rise` above them on both sides; the outermost are the ends.
-fn valleys(y: &[f64], rise: f64) -> Vec<usize> {
+/// A rise and fall of a smoothed signal: `from` and `to` are the lowest points around `peak`.
+struct Wave {
+    from: usize,
+    peak: usize,
+    to: usize,
+}
+
+/// The waves of `y` that rise and fall by at least `rise`. Beyond the end lies silence.
+fn waves(y: &[f64], rise: f64) -> Vec<Wave> {
+    let mut waves: Vec<Wave> = Vec::new();
     if rise.is_nan() || rise <= 0.0 {
-        return Vec::new();
+        return waves;
     }
-    let mut valleys = Vec::new();
-    let (mut lowest, mut highest) = ((0usize, 0.0f64), (0usize, f64::NEG_INFINITY));
-    let mut climbing = false;
+    let (mut lowest, mut highest) = ((0usize, y[0]), (0usize, y[0]));
+    // A signal that begins high has begun before we looked: its first wave is on its way down already.
+    let mut climbing = y[0] > rise;
     for (i, &value) in y.iter().chain([&0.0]).enumerate() {
         if climbing {
             if value > highest.1 {
                 highest = (i, value);
             } else if value < highest.1 - rise {
+                if let Some(last) = waves.last_mut() {
+                    last.to = lowest.0;
+                }
+                waves.push(Wave { from: lowest.0, peak: highest.0, to: y.len() });
                 climbing = false;
                 lowest = (i, value);
             }
         } else if value < lowest.1 {
             lowest = (i, value);
         } else if value > lowest.1 + rise {
-            valleys.push(lowest.0);
             climbing = true;
             highest = (i, value);
         }
     }
-    if !valleys.is_empty() {
-        // The last peak ends at the end; a peak still climbing there has been seen only in part, but it has begun.
-        valleys.push(y.len());
-    }
-    valleys
+    waves
 }

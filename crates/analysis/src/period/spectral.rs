@@ -231,7 +231,7 @@ fn phases(signal: &SampledSignal, period_s: f64) -> Vec<Phase> {
     // Times since the start of the signal until the end, so that a late start does not cost gaps their digits.
     let mut phases: Vec<Phase> = Vec::new();
     let mut bytes_since = 0.0;
-    for (i, piece) in parts.pieces.iter().enumerate() {
+    for (i, piece) in parts.pieces().enumerate() {
         let start_s = i as f64 / signal.rate_hz;
         bytes_since += piece.bytes;
         if piece.is_substantial {

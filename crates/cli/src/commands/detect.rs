@@ -38,7 +38,7 @@ pub(crate) fn run(ui: &mut Ui, args: &DetectArgs) -> anyhow::Result<ExitStatus> 
     let failures = args.input.for_each_run(ui, |observed| {
         report.runs.push(told(observed, &config)?);
         Ok(())
-    });
+    })?;
     report.failures = failures;
     if !report.runs.is_empty() {
         args.output.deliver(ui, &report)?;

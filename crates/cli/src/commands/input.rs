@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use iotide_formats::{Format, OpenOptions, ReadError};
-use iotide_report::Source;
+use anyhow::Context;
+use iotide_formats::{Format, OpenOptions, PatternSpec, ReadError};
+use iotide_report::{Failure, Source};
 use iotide_trace::{Loss, ReadWrite, StepSignal};
 
 use crate::ui::{Hint, Ui};
@@ -20,6 +21,9 @@ pub(crate) struct InputArgs {
     /// Read the traces as this format, whatever they look like
     #[arg(long, help_heading = "Input", value_name = "FORMAT", value_parser = format_of_name)]
     input_format: Option<Format>,
+    /// Read the traces as free text; FILE says where the numbers are
+    #[arg(long, help_heading = "Input", value_name = "FILE")]
+    pattern: Option<PathBuf>,
 }
 
 /// What a run did, in numbers.
@@ -30,46 +34,46 @@ pub(crate) struct Observed {
     pub(crate) losses: Vec<Loss>,
 }
 
-/// One run's files.
-#[derive(Clone, Copy)]
-pub(crate) struct RunInput<'a> {
-    paths: &'a [PathBuf],
-    options: &'a InputArgs,
-}
-
 impl InputArgs {
-    /// The runs to look at, each with its files.
-    pub(crate) fn runs(&self) -> Vec<RunInput<'_>> {
-        if self.one_run {
-            return vec![RunInput { paths: &self.traces, options: self }];
-        }
-        self.traces.chunks(1).map(|paths| RunInput { paths, options: self }).collect()
-    }
-
     /// Reads every run and hands it on; says which failed, goes on to the next, and returns what could not be done.
     pub(crate) fn for_each_run(
         &self,
         ui: &mut Ui,
         mut take: impl FnMut(Observed) -> anyhow::Result<()>,
-    ) -> Vec<iotide_report::Failure> {
-        let runs = self.runs();
+    ) -> anyhow::Result<Vec<Failure>> {
+        let options = OpenOptions { input_format: self.input_format, pattern: self.pattern_spec()? };
+        let runs: Vec<RunInput<'_>> = match self.one_run {
+            true => vec![RunInput { paths: &self.traces }],
+            false => self.traces.chunks(1).map(|paths| RunInput { paths }).collect(),
+        };
         let mut failures = Vec::new();
         for (i, run) in runs.iter().enumerate() {
             if runs.len() > 1 {
                 ui.progress(format_args!("reading {} ({} of {})", run.name(), i + 1, runs.len()));
             }
-            if let Err(error) = run.read().and_then(&mut take) {
+            if let Err(error) = run.read(&options).and_then(&mut take) {
                 ui.error(&error);
-                failures.push(iotide_report::Failure { path: run.name(), error: format!("{error:#}") });
+                failures.push(Failure { path: run.name(), error: format!("{error:#}") });
             }
         }
-        failures
+        Ok(failures)
     }
+
+    fn pattern_spec(&self) -> anyhow::Result<Option<PatternSpec>> {
+        let Some(path) = &self.pattern else { return Ok(None) };
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        PatternSpec::parse(&text).map(Some).with_context(|| path.display().to_string())
+    }
+}
+
+/// One run's files.
+struct RunInput<'a> {
+    paths: &'a [PathBuf],
 }
 
 impl RunInput<'_> {
     /// What to call it.
-    pub(crate) fn name(&self) -> String {
+    fn name(&self) -> String {
         let first = self.paths[0].display();
         match self.paths.len() {
             1 => first.to_string(),
@@ -78,8 +82,7 @@ impl RunInput<'_> {
     }
 
     /// Reads it, adding up bandwidths as the events stream past.
-    fn read(&self) -> anyhow::Result<Observed> {
-        let options = OpenOptions { input_format: self.options.input_format, ..OpenOptions::default() };
+    fn read(&self, options: &OpenOptions) -> anyhow::Result<Observed> {
         let reader = match self.paths {
             [path] if path == Path::new("-") => options.from_stdin(),
             [path] => options.open(path),

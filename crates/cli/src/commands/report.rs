@@ -55,7 +55,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
             }
         }
         Ok(())
-    });
+    })?;
     report.failures = failures;
     if report.runs.is_empty() {
         return Ok(ExitStatus::Failed);

@@ -302,3 +302,110 @@ impl Requests {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::check;
+
+    #[test]
+    fn a_document_of_modes_is_its_requests() {
+        check(
+            r#"{
+                "read_sync": {"number_of_ranks": 2, "bandwidth": {"max": 1.0, "b_rank_avr": [ 10.0, 20 ],
+                    "b_rank_sum": [99, 99], "t_rank_s": [0, 1], "t_rank_e": [2, 1.5], "b_ind": [1, 2, 3]}},
+                "write_async_t": {"number_of_ranks": 4, "bandwidth": {"b_rank_avr": [5], "t_rank_s": [0], "t_rank_e": [1]}},
+                "write_async_b": {"number_of_ranks": 4, "bandwidth": {"b_rank_avr": [7], "t_rank_s": [0], "t_rank_e": [1]}},
+                "io_time": {"delta_t_agg": 3.0},
+                "remark": ["nothing", null, true]
+            }"#,
+            "r-1 read 0..2 20B
+             r-1 read 1..1.5 10B
+             r-1 write 0..1 5B
+             procs: 4",
+        );
+    }
+
+    #[test]
+    fn flushes_follow_each_other_line_by_line() {
+        let line = |start: u32| {
+            format!(
+                "\t{{\"write_sync\":{{\"number_of_ranks\": 1,\"bandwidth\": {{\"b_rank_avr\": [ 8.0],\
+                 \"t_rank_s\": [ {start}.5],\"t_rank_e\": [ {}.5]}}}}}}\n",
+                start + 1
+            )
+        };
+        check(
+            (0..3).map(line).collect::<String>(),
+            "r-1 write 0.5..1.5 8B
+             r-1 write 1.5..2.5 8B
+             r-1 write 2.5..3.5 8B
+             procs: 1",
+        );
+        check(
+            [line(0), "\t{\"write_sync\":{\"bandwidth\": oops\n".to_owned(), line(2)].concat(),
+            "r-1 write 0.5..1.5 8B
+             r-1 write 2.5..3.5 8B
+             procs: 1
+             loss: byte 142: a value cannot begin with \"o\"; what follows is lost",
+        );
+    }
+
+    #[test]
+    fn numbers_that_are_none_are_losses() {
+        check(
+            r#"{"write_sync": {"bandwidth": {"b_rank_avr": [NaN, inf, -nan, 1, Infinity], "t_rank_s": [0, 0, 0, 0, 0], "t_rank_e": [1, 1, 1, 1, 1]}}}"#,
+            "r-1 write 0..1 1B
+             loss of 4: byte 29: bandwidth NaN is not an amount, and 3 more like it",
+        );
+    }
+
+    #[test]
+    fn arrays_of_different_lengths_are_used_as_far_as_they_go() {
+        check(
+            r#"{"write_sync": {"bandwidth": {"b_rank_avr": [1, 2, 3], "t_rank_s": [0, 1], "t_rank_e": [1]}}}"#,
+            "r-1 write 0..1 1B
+             loss of 2: byte 29: the arrays of write_sync differ in length, 2 values have no partners",
+        );
+    }
+
+    #[test]
+    fn of_a_text_that_was_cut_the_whole_requests_are_kept() {
+        check(
+            r#"{"write_sync": {"bandwidth": {"b_rank_avr": [1, 2, 3], "t_rank_s": [0, 1, 2], "t_rank_e": [1, 2,"#,
+            "r-1 write 0..1 1B
+             r-1 write 1..2 2B
+             loss of 1: byte 29: the arrays of write_sync differ in length, 1 values have no partners
+             loss: byte 96: the text ends where a number should be; what follows is lost",
+        );
+    }
+
+    #[test]
+    fn where_ranks_are_missing_single_calls_count() {
+        check(
+            r#"{"write_sync": {"bandwidth": {"b_rank_avr": [], "t_rank_s": [], "t_rank_e": [], "b_ind": [4], "t_ind_s": [1], "t_ind_e": [2]}}}"#,
+            "r-1 write 1..2 4B",
+        );
+        check(
+            r#"{"write_sync": {"bandwidth": {"b_rank_sum": [4], "t_rank_s": [1], "t_rank_e": [2]}}}"#,
+            "r-1 write 1..2 4B",
+        );
+    }
+
+    #[test]
+    fn bandwidth_of_the_application_may_be_given_with_whole_numbers() {
+        check(
+            r#"{"write_sync": {"number_of_ranks": 4, "bandwidth": {"b_overlap_avr": [1000, 2000, 0], "t_overlap": [1, 2, 4]}}}"#,
+            "r-1 write 1..2 1000B bin
+             r-1 write 2..4 4000B bin
+             procs: 4",
+        );
+    }
+
+    #[test]
+    fn a_document_that_is_damaged_from_the_start_is_an_error() {
+        check(
+            "{\"write_sync\": }",
+            "error: input holds no record that can be used: byte 15: a value cannot begin with \"}\"; what follows is lost",
+        );
+    }
+}

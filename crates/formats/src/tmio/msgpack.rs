@@ -244,3 +244,68 @@ impl MessagePack {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::check;
+
+    /// A mode with requests of `[data, start, end]`, as TMIO packs it.
+    fn mode(name: &str, requests: &[(u32, f64, f64)]) -> Vec<u8> {
+        let mut out = vec![0x9e, 0xa0 | name.len() as u8];
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(&[0xc2, 0xc3]);
+        out.extend_from_slice(&[0; 9]);
+        out.extend_from_slice(&[0xcd, 0x01, 0x80]); // 384 processes
+        out.extend_from_slice(&[0xdc, 0, requests.len() as u8]);
+        for (data, start, end) in requests {
+            out.extend_from_slice(&[0x99, 0xce]);
+            out.extend_from_slice(&data.to_be_bytes());
+            for time in [start, end] {
+                out.push(0xcb);
+                out.extend_from_slice(&time.to_be_bytes());
+            }
+            out.extend_from_slice(&[0, 0, 0, 0, 0, 2]);
+        }
+        out
+    }
+
+    #[test]
+    fn modes_of_all_flushes_are_read() {
+        let io_time = [&[0x93, 0xa7][..], b"io_time", &[1, 0xcb, 0, 0, 0, 0, 0, 0, 0, 0]].concat();
+        check(
+            [
+                mode("read_async", &[]),
+                mode("read_sync", &[(5, 0.0, 1.0)]),
+                io_time,
+                mode("write_async", &[(7, 2.0, 4.0)]),
+            ]
+            .concat(),
+            "r-1 read 0..1 5B ×2
+             r-1 write 2..4 7B ×2
+             procs: 384",
+        );
+    }
+
+    #[test]
+    fn what_comes_before_a_cut_is_kept() {
+        let whole = mode("write_sync", &[(5, 0.0, 1.0), (6, 3.0, 2.0), (7, 1.0, 2.0)]);
+        check(
+            &whole[..whole.len() - 10],
+            "r-1 write 0..1 5B ×2
+             procs: 384
+             loss of 1: byte 59: end 2 is before start 3
+             loss: byte 104: the file ends inside a value; what follows is lost",
+        );
+    }
+
+    #[test]
+    fn a_count_that_is_a_lie_ends_with_the_file() {
+        let mut lie = mode("write_sync", &[]);
+        let len = lie.len();
+        lie.splice(len - 3.., [0xdd, 0xff, 0xff, 0xff, 0xff]);
+        check(
+            lie,
+            "error: input holds no record that can be used: byte 31: the file ends inside a mode; what follows is lost",
+        );
+    }
+}
