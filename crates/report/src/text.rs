@@ -10,11 +10,12 @@ pub fn seconds(s: f64) -> String {
         "?".to_owned()
     } else if size == 0.0 {
         "0 s".to_owned()
-    } else if size < 1e-6 {
+    } else if size < 0.9995e-6 {
         format!("{} ns", digits(s * 1e9, 3))
-    } else if size < 1e-3 {
+    } else if size < 0.9995e-3 {
         format!("{} µs", digits(s * 1e6, 3))
-    } else if size < 1.0 {
+    } else if size < 0.9995 {
+        // Not 1: what rounds to 1000 ms is a second.
         format!("{} ms", digits(s * 1e3, 3))
     } else if size < 1000.0 {
         format!("{} s", digits(s, if size < 100.0 { 3 } else { 4 }))
@@ -205,6 +206,11 @@ pub fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_rounds_to_the_next_unit_is_said_in_it() {
+        assert_eq!([0.99996, 0.9994, 0.9996e-3, 0.9996e-6].map(seconds), ["1 s", "999 ms", "1 ms", "1 µs"]);
+    }
 
     #[test]
     fn numbers_look_as_people_say_them() {

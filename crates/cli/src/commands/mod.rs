@@ -18,19 +18,19 @@ mod report;
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
-    Demo(demo::DemoArgs),
     Detect(detect::DetectArgs),
     Report(report::ReportArgs),
     Ioskel(ioskel::IoskelArgs),
+    Demo(demo::DemoArgs),
 }
 
 impl Command {
     pub(crate) fn run(&self, ui: &mut Ui) -> anyhow::Result<ExitStatus> {
         match self {
-            Command::Demo(args) => demo::run(ui, args),
             Command::Detect(args) => detect::run(ui, args),
             Command::Report(args) => report::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
+            Command::Demo(args) => demo::run(ui, args),
         }
     }
 }

@@ -1,5 +1,3 @@
-//! `iotide demo`: from a running workload to a page, with nothing left behind.
-
 use std::fs;
 use std::process::{Command, Output};
 

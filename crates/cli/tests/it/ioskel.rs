@@ -1,5 +1,3 @@
-//! `iotide ioskel`: real processes, real files, a table of what they did.
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;

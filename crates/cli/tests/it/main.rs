@@ -12,8 +12,8 @@ mod detect;
 /// `iotide report`: the page and the pictures beside it.
 mod report;
 
-/// `iotide ioskel`: a workload with a known rhythm.
+/// `iotide ioskel`: real processes, real files, a table of what they did.
 mod ioskel;
 
-/// `iotide demo`: the whole chain.
+/// `iotide demo`: from a running workload to a page, with nothing left behind.
 mod demo;
