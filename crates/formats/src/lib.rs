@@ -42,9 +42,10 @@ pub use crate::{
     text::{PatternError, PatternSpec},
 };
 
-use crate::{error::Fault, input::Input, rows::Syntax, tmio::json::Shape};
+use crate::{darshan::DarshanOptions, error::Fault, input::Input, rows::Syntax, tmio::json::Shape};
 
 mod column;
+pub mod darshan;
 mod detect;
 mod error;
 mod events;
@@ -84,6 +85,8 @@ pub struct OpenOptions {
     /// Where a free text has its numbers. If given, everything is read as [`Format::Text`] unless `input_format` says
     /// otherwise.
     pub pattern: Option<PatternSpec>,
+    /// Which layers of a Darshan log become events, and from which of its sources.
+    pub darshan: DarshanOptions,
 }
 
 impl OpenOptions {
@@ -127,7 +130,7 @@ impl OpenOptions {
             (None, None) => detect::format(&input)?,
         };
         let pattern = self.pattern.clone();
-        Ok(Reader { parts: vec![Part { input, format, pattern }] })
+        Ok(Reader { parts: vec![Part { input, format, pattern, darshan: self.darshan }] })
     }
 }
 
@@ -143,6 +146,7 @@ struct Part {
     input: Input,
     format: Format,
     pattern: Option<PatternSpec>,
+    darshan: DarshanOptions,
 }
 
 impl Reader {
@@ -185,7 +189,7 @@ impl Reader {
 }
 
 fn read_part(part: Part, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
-    let Part { input, format, pattern } = part;
+    let Part { input, format, pattern, darshan } = part;
     let table = if detect::is_series(input.head()) { series::read } else { events::read };
     match format {
         Format::Csv => table(input, Syntax::Csv, sink),
@@ -195,6 +199,9 @@ fn read_part(part: Part, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
         Format::TmioMsgpack => tmio::msgpack::read(input, sink),
         Format::Text => text::read(input, pattern, sink),
         Format::Native => native::read(input, sink),
+        Format::Darshan | Format::DarshanParserText | Format::DarshanDxtText => {
+            darshan::read(input, darshan, sink)
+        }
     }
 }
 
