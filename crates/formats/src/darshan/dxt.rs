@@ -59,17 +59,20 @@ pub struct DxtTotals {
 
 impl DxtTotals {
     pub(super) fn add(&mut self, segment: &DxtSegment) {
-        if segment.is_write {
-            self.write_segments += 1;
-            self.bytes_written = self.bytes_written.saturating_add(segment.length);
+        let (count, bytes) = if segment.is_write {
+            (&mut self.write_segments, &mut self.bytes_written)
         } else {
-            self.read_segments += 1;
-            self.bytes_read = self.bytes_read.saturating_add(segment.length);
+            (&mut self.read_segments, &mut self.bytes_read)
+        };
+        *count += 1;
+        *bytes = bytes.saturating_add(segment.length);
+        // A comparison that is foreseen costs less than `min`, which waits for the one before; NaN is never less.
+        if self.first_start_s.is_none_or(|first| segment.start_s < first) {
+            self.first_start_s = Some(segment.start_s);
         }
-        // `min` and `max` of a NaN and a number are the number.
-        self.first_start_s =
-            Some(self.first_start_s.map_or(segment.start_s, |first| first.min(segment.start_s)));
-        self.last_end_s = Some(self.last_end_s.map_or(segment.end_s, |last| last.max(segment.end_s)));
+        if self.last_end_s.is_none_or(|last| segment.end_s > last) {
+            self.last_end_s = Some(segment.end_s);
+        }
     }
 }
 

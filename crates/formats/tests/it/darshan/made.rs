@@ -384,8 +384,8 @@ fn a_compression_bomb_costs_a_loss_and_not_the_memory() {
     assert!(bytes.len() < 1 << 20);
     let limits = Limits { region: 4 << 20, ..Limits::default() };
     let log = Log::parse_with("bomb", bytes.clone(), limits).unwrap();
-    assert_eq!(log.losses.len(), 3);
-    assert!(log.losses.iter().all(|loss| loss.what.contains("more than 4 MiB")), "{:?}", log.losses);
+    let refused = log.losses.iter().filter(|loss| loss.what.contains("more than 4 MiB")).count();
+    assert_eq!(refused, 3, "{:?}", log.losses);
     assert_eq!(
         (modules(&log)["DXT_POSIX"], modules(&log)["POSIX"], modules(&log)["STDIO"]),
         (Some(0), Some(0), Some(1))
