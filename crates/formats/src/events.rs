@@ -54,8 +54,9 @@ pub(crate) fn read(input: Input, syntax: Syntax, sink: &mut dyn EventSink) -> Re
             }
         }
     }
+    let files = files.into_paths(&mut losses);
     losses.report(sink);
-    Ok(TraceInfo { job: rows.job, files: files.into_paths() })
+    Ok(TraceInfo { job: rows.job, files })
 }
 
 fn event(rows: &Rows, files: &mut Files) -> Result<Event, Nonsense> {
@@ -68,7 +69,7 @@ fn event(rows: &Rows, files: &mut Files) -> Result<Event, Nonsense> {
     };
     let file = match rows.value(FILE) {
         None => FileId::NONE,
-        Some(path) => files.id(&String::from_utf8_lossy(path)).unwrap_or(FileId::NONE),
+        Some(path) => files.id(&String::from_utf8_lossy(path)),
     };
     Ok(Event {
         op,

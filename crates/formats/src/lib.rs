@@ -30,7 +30,7 @@
 
 use std::io::Read;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use iotide_trace::{Event, EventSink, FileId, JobInfo, Loss, TraceInfo};
 
@@ -72,7 +72,8 @@ pub fn open(path: &Path) -> Result<Reader, ReadError> {
 /// Opens several files of one run, one per rank or node, to be read as one trace.
 ///
 /// The files may be of different formats. File tables are put one after the other; what the first file says of the
-/// job holds, and the others fill in what it left open.
+/// job holds, and the others fill in what it left open. A file of which nothing can be used is a loss, as long as
+/// another one can.
 pub fn open_many<P: AsRef<Path>>(paths: &[P]) -> Result<Reader, ReadError> {
     OpenOptions::default().open_many(paths)
 }
@@ -90,21 +91,36 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Opens a file or directory.
+    /// Opens a file or directory; `-` is standard input, and a file of that name is `./-`.
     pub fn open(&self, path: &Path) -> Result<Reader, ReadError> {
+        if path == Path::new("-") {
+            return self.from_stdin();
+        }
         self.reader_of(Input::open(path)?)
     }
 
     /// Opens several files of one run; see [`open_many`].
     pub fn open_many<P: AsRef<Path>>(&self, paths: &[P]) -> Result<Reader, ReadError> {
         let mut parts = Vec::new();
+        let mut unusable = Vec::new();
         for path in paths {
-            parts.extend(self.open(path.as_ref())?.parts);
+            match self.open(path.as_ref()) {
+                Ok(reader) => parts.extend(reader.parts),
+                // A rank that did nothing may leave an empty file.
+                Err(error @ ReadError::Empty { .. }) => unusable.push(error),
+                Err(error) => return Err(error),
+            }
+            // A run has more ranks than a process may have files open.
+            if let Some(part) = parts.last_mut()
+                && paths.len() > 1
+            {
+                part.close();
+            }
         }
         if parts.is_empty() {
-            return Err(ReadError::NoInput);
+            return Err(unusable.into_iter().next().unwrap_or(ReadError::NoInput));
         }
-        Ok(Reader { parts })
+        Ok(Reader { parts, unusable })
     }
 
     /// Opens standard input.
@@ -130,23 +146,43 @@ impl OpenOptions {
             (None, None) => detect::format(&input)?,
         };
         let pattern = self.pattern.clone();
-        Ok(Reader { parts: vec![Part { input, format, pattern, darshan: self.darshan }] })
+        let parts = vec![Part { source: Source::Open(input), format, pattern, darshan: self.darshan }];
+        Ok(Reader { parts, unusable: Vec::new() })
     }
 }
 
 /// A trace that was opened and not yet read.
 #[derive(Debug)]
 pub struct Reader {
-    /// Never empty.
+    /// The files of the run; never empty.
     parts: Vec<Part>,
+    /// Why further files of the run are not among them.
+    unusable: Vec<ReadError>,
 }
 
 #[derive(Debug)]
 struct Part {
-    input: Input,
+    source: Source,
     format: Format,
     pattern: Option<PatternSpec>,
     darshan: DarshanOptions,
+}
+
+#[derive(Debug)]
+enum Source {
+    Open(Input),
+    /// To be opened again when its turn comes.
+    Closed(PathBuf),
+}
+
+impl Part {
+    fn close(&mut self) {
+        if let Source::Open(input) = &self.source
+            && input.file().is_some()
+        {
+            self.source = Source::Closed(input.name().to_path_buf());
+        }
+    }
 }
 
 impl Reader {
@@ -160,36 +196,64 @@ impl Reader {
     /// Returns early, without an error, if the sink breaks. Fails if the source holds records but not one of them
     /// could be used; a trace that is whole and holds nothing is fine.
     pub fn read(self, sink: &mut dyn EventSink) -> Result<TraceInfo, ReadError> {
+        let Reader { parts, mut unusable } = self;
+        let n_files = parts.len() + unusable.len();
         let mut info = TraceInfo::default();
-        let several = self.parts.len() > 1;
-        for part in self.parts {
-            let path = part.input.name().to_path_buf();
+        for part in parts {
             let mut counted = Counted {
                 sink: &mut *sink,
                 file_base: info.files.len() as u32,
-                source: several.then(|| path.display().to_string()),
+                source: None,
                 n_events: 0,
                 first_loss: None,
                 stopped: false,
             };
-            let part_info =
-                read_part(part, &mut counted).map_err(|fault| ReadError::from_fault(&path, fault))?;
-            let Counted { n_events, first_loss, stopped, .. } = counted;
-            if let (0, Some(loss)) = (n_events, first_loss) {
-                return Err(ReadError::NothingUsable { path, first: loss.what });
+            match read_part(part, n_files > 1, &mut counted) {
+                Ok(part_info) => {
+                    info.files.extend(part_info.files);
+                    info.job = joined(info.job, part_info.job);
+                }
+                Err(error) => unusable.push(error),
             }
-            info.files.extend(part_info.files);
-            info.job = joined(info.job, part_info.job);
-            if stopped {
+            if counted.stopped {
                 break;
             }
+        }
+        if unusable.len() == n_files {
+            return Err(unusable.swap_remove(0));
+        }
+        for error in unusable {
+            sink.loss(Loss::of_unknown_size(error.to_string()));
         }
         Ok(info)
     }
 }
 
-fn read_part(part: Part, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
-    let Part { input, format, pattern, darshan } = part;
+/// Reads one file of a run.
+fn read_part(part: Part, one_of_several: bool, sink: &mut Counted<'_>) -> Result<TraceInfo, ReadError> {
+    let Part { source, format, pattern, darshan } = part;
+    let input = match source {
+        Source::Open(input) => input,
+        Source::Closed(path) => Input::open(&path)?,
+    };
+    let path = input.name().to_path_buf();
+    sink.source = one_of_several.then(|| path.display().to_string());
+    let info = read_as(format, input, pattern, darshan, sink)
+        .map_err(|fault| ReadError::from_fault(&path, fault))?;
+    match &sink.first_loss {
+        Some(loss) if sink.n_events == 0 => Err(ReadError::NothingUsable { path, first: loss.what.clone() }),
+        _ => Ok(info),
+    }
+}
+
+/// Calls the reader of that format: the one place that knows them all.
+fn read_as(
+    format: Format,
+    input: Input,
+    pattern: Option<PatternSpec>,
+    darshan: DarshanOptions,
+    sink: &mut dyn EventSink,
+) -> Result<TraceInfo, Fault> {
     let table = if detect::is_series(input.head()) { series::read } else { events::read };
     match format {
         Format::Csv => table(input, Syntax::Csv, sink),
@@ -228,11 +292,11 @@ impl EventSink for Counted<'_> {
     }
 
     fn loss(&mut self, mut loss: Loss) {
-        if let Some(source) = &self.source {
-            loss.what = format!("{source}: {}", loss.what);
-        }
         if self.first_loss.is_none() {
             self.first_loss = Some(loss.clone());
+        }
+        if let Some(source) = &self.source {
+            loss.what = format!("{source}: {}", loss.what);
         }
         self.sink.loss(loss);
     }

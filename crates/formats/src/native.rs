@@ -18,6 +18,7 @@ use iotide_trace::{Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Ra
 use crate::{
     Place,
     error::Fault,
+    files::Files,
     input::Input,
     losses::{Losses, Nonsense},
     scanner::Scanner,
@@ -164,13 +165,16 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
 
     let mut info = TraceInfo::default();
     let mut losses = Losses::default();
-    let mut n_events = 0u64;
+    let mut read = EventsRead::default();
     let mut n_promised = None;
     while let Some((kind, payload, place)) = next_block(&mut scanner, &mut losses)? {
         let taken = match kind {
-            EVENTS => match take_events(&payload, sink, &mut n_events) {
+            EVENTS => match read.take(&payload, sink) {
                 Ok(ControlFlow::Continue(())) => Ok(()),
-                Ok(ControlFlow::Break(())) => return Ok(info),
+                Ok(ControlFlow::Break(())) => {
+                    info.files.resize(read.n_files, String::new());
+                    return Ok(info);
+                }
                 Err(Damaged) => Err(Damaged),
             },
             FILES => take_files(&payload, &mut info.files),
@@ -195,12 +199,18 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
     let end = Place::Byte(scanner.offset());
     match n_promised {
         None => losses.unknown_size(end, Nonsense::new("cut", "the trace ends before its end mark")),
-        Some(n_promised) if n_promised > n_events => {
-            let n_lost = n_promised - n_events;
+        Some(n_promised) if n_promised > read.n_events => {
+            let n_lost = n_promised - read.n_events;
             let fault = format!("{n_lost} of {n_promised} events could not be read");
             losses.records(n_lost, end, Nonsense::new("missing events", fault));
         }
         Some(_) => {}
+    }
+    // Events may name files whose names were lost with a block: every id still gets its place.
+    if info.files.len() < read.n_files {
+        let fault = format!("the names of {} files are lost", read.n_files - info.files.len());
+        losses.unknown_size(end, Nonsense::new("missing names", fault));
+        info.files.resize(read.n_files, String::new());
     }
     losses.report(sink);
     Ok(info)
@@ -311,22 +321,30 @@ fn encode_event(out: &mut Vec<u8>, event: &Event, last: &Event) {
     }
 }
 
-fn take_events(
-    payload: &[u8],
-    sink: &mut dyn EventSink,
-    n_events: &mut u64,
-) -> Result<ControlFlow<()>, Damaged> {
-    let mut bytes = Bytes(payload);
-    let mut last = before_first();
-    while !bytes.0.is_empty() {
-        let event = decode_event(&mut bytes, &last).ok_or(Damaged)?;
-        last = event;
-        *n_events += 1;
-        if sink.event(event).is_break() {
-            return Ok(ControlFlow::Break(()));
+/// How many events were read, and how many files they name.
+#[derive(Default)]
+struct EventsRead {
+    n_events: u64,
+    n_files: usize,
+}
+
+impl EventsRead {
+    fn take(&mut self, payload: &[u8], sink: &mut dyn EventSink) -> Result<ControlFlow<()>, Damaged> {
+        let mut bytes = Bytes(payload);
+        let mut last = before_first();
+        while !bytes.0.is_empty() {
+            let event = decode_event(&mut bytes, &last).ok_or(Damaged)?;
+            last = event;
+            self.n_events += 1;
+            if event.file != FileId::NONE {
+                self.n_files = self.n_files.max(event.file.0 as usize + 1);
+            }
+            if sink.event(event).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
         }
+        Ok(ControlFlow::Continue(()))
     }
-    Ok(ControlFlow::Continue(()))
 }
 
 fn decode_event(bytes: &mut Bytes<'_>, last: &Event) -> Option<Event> {
@@ -338,6 +356,9 @@ fn decode_event(bytes: &mut Bytes<'_>, last: &Event) -> Option<Event> {
     let grain = *GRAINS.get(kind >> 6)?;
     let rank = if has(SAME_RANK) { last.rank } else { Rank(unzigzag(bytes.varint()?).try_into().ok()?) };
     let file = if has(SAME_FILE) { last.file } else { FileId(bytes.varint()?.try_into().ok()?) };
+    if file != FileId::NONE && file.0 as usize >= Files::MOST {
+        return None;
+    }
     let start = last.start.as_nanos().wrapping_add(unzigzag(bytes.varint()?));
     let end = start.wrapping_add(unzigzag(bytes.varint()?));
     if end < start {
@@ -579,7 +600,7 @@ mod tests {
         let losses = prop::collection::vec((".{0,20}", any::<Option<u64>>(), any::<Option<i32>>()), 0..3);
         let job =
             (any::<Option<u32>>(), any::<Option<u64>>(), any::<Option<String>>(), any::<Option<String>>());
-        (prop::collection::vec(events(), 0..200), prop::collection::vec(any::<String>(), 0..4), losses, job)
+        (prop::collection::vec(events(), 0..200), prop::collection::vec(any::<String>(), 3..6), losses, job)
             .prop_map(|(events, files, losses, (run_time, n_procs, exe, user))| {
                 let job =
                     JobInfo { run_time_s: run_time.map(f64::from), n_procs, exe, user, ..JobInfo::default() };
@@ -610,6 +631,8 @@ mod tests {
             let cut = 8 + ((bytes.len() - 8) as f64 * share) as usize;
             if let Ok(found) = read(&OpenOptions::default(), &bytes[..cut]) {
                 prop_assert!(trace.events.starts_with(&found.events));
+                let n_files = found.info.files.len();
+                prop_assert!(found.events.iter().all(|e| e.file == FileId::NONE || (e.file.0 as usize) < n_files));
                 prop_assert!(found.losses.len() > trace.losses.len() || !found.losses.is_empty());
             }
         }

@@ -3,7 +3,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use iotide_formats::{Format, OpenOptions};
-use iotide_trace::{Event, EventSink, Loss};
+use iotide_trace::{Event, EventSink, FileId, Loss};
 
 use crate::samples;
 
@@ -51,10 +51,12 @@ fn noise_is_read_or_refused_as_any_format() {
 fn read(bytes: &[u8], format: Option<Format>, name: &str) {
     let begun = Instant::now();
     let options = OpenOptions { input_format: format, ..OpenOptions::default() };
-    let mut checked = Checked { n_events: 0, n_losses: 0 };
+    let mut checked = Checked { n_events: 0, n_losses: 0, n_files: 0 };
     match options.from_read("input", Cursor::new(bytes.to_vec())).and_then(|reader| reader.read(&mut checked))
     {
-        Ok(_) => {}
+        Ok(info) => {
+            assert!(checked.n_files <= info.files.len(), "{name}: an event of a file that is not there")
+        }
         Err(error) => assert!(error.to_string().contains("input"), "{name}: {error}"),
     }
     assert!(begun.elapsed() < Duration::from_secs(5), "{name}: took {:?}", begun.elapsed());
@@ -66,12 +68,16 @@ fn read(bytes: &[u8], format: Option<Format>, name: &str) {
 struct Checked {
     n_events: usize,
     n_losses: usize,
+    n_files: usize,
 }
 
 impl EventSink for Checked {
     fn event(&mut self, event: Event) -> ControlFlow<()> {
         assert!(event.start <= event.end, "{event:?}");
         self.n_events += 1;
+        if event.file != FileId::NONE {
+            self.n_files = self.n_files.max(event.file.0 as usize + 1);
+        }
         ControlFlow::Continue(())
     }
 

@@ -55,6 +55,31 @@ fn files_of_one_run_are_one_trace() {
 }
 
 #[test]
+fn a_file_of_a_run_that_cannot_be_used_is_a_loss_beside_the_others() {
+    let dir = Dir::new("unusable");
+    let paths = [
+        dir.write("rank0.csv", "rank,op,start,end,bytes\n0,write,2,1,5\n"),
+        dir.write("rank1.csv", ""),
+        dir.write("rank2.csv", "rank,op,start,end,bytes\n2,write,1,2,5\n"),
+    ];
+    let mut trace = Trace::default();
+    open_many(&paths).unwrap().read(&mut trace).unwrap();
+    assert_eq!(trace.events.len(), 1);
+    let losses: Vec<_> =
+        trace.losses.iter().map(|loss| loss.what.replace(&dir.0.display().to_string(), "DIR")).collect();
+    assert_eq!(
+        losses,
+        [
+            "DIR/rank0.csv: line 2: end 1 is before start 2",
+            "DIR/rank1.csv is empty",
+            "DIR/rank0.csv holds no record that can be used: line 2: end 1 is before start 2",
+        ]
+    );
+    let error = open_many(&paths[..2]).unwrap().read(&mut trace).unwrap_err();
+    assert!(error.to_string().ends_with("rank1.csv is empty"), "{error}");
+}
+
+#[test]
 fn long_arrays_are_read_alike_from_files_and_streams() {
     // More values than a column keeps, so that a file is read at several places at once.
     let text = format!("{{{}}}\n{{{}}}\n", tmio_mode(100_000), tmio_mode(40_000));
@@ -68,6 +93,51 @@ fn long_arrays_are_read_alike_from_files_and_streams() {
         OpenOptions::default().from_read("stream", stream).unwrap().read(&mut from_stream).unwrap();
     assert_eq!(from_file.events.len(), 140_000);
     assert!(from_file == from_stream, "file and stream differ");
+}
+
+#[test]
+fn of_long_arrays_in_a_cut_file_the_whole_requests_are_kept() {
+    let text = format!("{{{}}}\n", tmio_mode(100_000));
+    let ends = text.find("t_rank_e").unwrap();
+    // Some 60 000 of the ends are there.
+    let cut = &text[..ends + (text.len() - ends) * 6 / 10];
+    let dir = Dir::new("cut-arrays");
+    let mut trace = Trace::default();
+    open(&dir.write("cut.jsonl", cut)).unwrap().read(&mut trace).unwrap();
+    assert!((55_000..65_000).contains(&trace.events.len()), "{} events", trace.events.len());
+    assert!(trace.losses.iter().any(|loss| loss.what.contains("the text ends")), "{:?}", trace.losses);
+}
+
+#[test]
+fn where_a_stream_is_torn_into_pieces_makes_no_difference() {
+    struct Pieces(std::io::Cursor<Vec<u8>>);
+    impl std::io::Read for Pieces {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            let n = buffer.len().min(1);
+            self.0.read(&mut buffer[..n])
+        }
+    }
+    for sample in crate::samples::all() {
+        let read = |source: Box<dyn std::io::Read + Send>| {
+            let mut trace = Trace::default();
+            trace.info =
+                OpenOptions::default().from_read(sample.name, source).unwrap().read(&mut trace).unwrap();
+            trace
+        };
+        let whole = std::io::Cursor::new(sample.bytes.clone());
+        assert_eq!(read(Box::new(Pieces(whole.clone()))), read(Box::new(whole)), "{}", sample.name);
+    }
+}
+
+#[test]
+fn a_row_without_an_end_is_passed_over() {
+    let long = "x".repeat(3 << 20);
+    let table = format!("rank,op,start,end,bytes\n0,write,0,1,5\n{long}\n1,write,0,1,6\n");
+    let mut trace = Trace::default();
+    let source = std::io::Cursor::new(table.into_bytes());
+    OpenOptions::default().from_read("table", source).unwrap().read(&mut trace).unwrap();
+    assert_eq!(trace.events.iter().map(|event| event.rank.0).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(trace.losses, [Loss::of_records(1, "line 3: longer than 1048576 bytes")]);
 }
 
 #[test]

@@ -129,7 +129,6 @@ fn tmio_msgpack() -> Vec<u8> {
         out.extend_from_slice(&0.5f64.to_be_bytes());
         out.push(0xcb);
         out.extend_from_slice(&2.5f64.to_be_bytes());
-        out.extend_from_slice(&[0xc0; 0]);
         out.extend_from_slice(&[0, 0, 0, 0, 0, 1]);
     }
     out.extend_from_slice(b"\x92\xa7io_time\x01");
@@ -148,6 +147,15 @@ fn every_format_has_a_sample() {
     for format in Format::ALL {
         assert!(all().iter().any(|sample| sample.format == *format), "no sample of {format}");
         assert_eq!(Format::from_name(format.name()), Some(*format));
+    }
+}
+
+#[test]
+fn every_format_is_documented() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats.md");
+    let docs = std::fs::read_to_string(path).unwrap();
+    for format in Format::ALL {
+        assert!(docs.contains(&format!("[`{format}`](#")), "docs/formats.md has no entry for {format}");
     }
 }
 
