@@ -77,6 +77,7 @@ impl DxtTotals {
 }
 
 /// Takes the bytes of a DXT region in pieces and finds records and segments in them, which may lie across pieces.
+#[derive(Clone)]
 pub(super) struct DxtDecoder {
     endian: Endian,
     has_thread: bool,

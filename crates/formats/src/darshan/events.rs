@@ -64,7 +64,8 @@ pub(crate) fn read(
     sink: &mut dyn EventSink,
 ) -> Result<TraceInfo, Fault> {
     let limits = Limits::default();
-    let (bytes, cut) = read_limited(input.into_read(), limits)?;
+    let len = input.file().and_then(|file| file.metadata().ok()).map_or(0, |metadata| metadata.len());
+    let (bytes, cut) = read_limited(input.into_read(), len, limits)?;
     if bytes.is_empty() {
         return Err(Fault::at(Place::Whole, "there is nothing in it"));
     }

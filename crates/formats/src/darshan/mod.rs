@@ -46,7 +46,12 @@ pub use self::{
     streams::{Compression, RegionState},
 };
 
-use self::{bytes::Cursor, counters::Layout, dxt::DxtDecoder, dxt::DxtModule};
+use self::{
+    bytes::Cursor,
+    counters::Layout,
+    dxt::{DxtDecoder, DxtModule},
+    streams::Part,
+};
 use crate::error::Fault;
 use crate::{Place, ReadError};
 
@@ -169,9 +174,16 @@ pub struct Dxt {
 #[derive(Debug)]
 enum Segments {
     /// In the log, packed.
-    Packed { region: std::ops::Range<usize>, module: DxtModule, version: u32 },
+    Packed(PackedDxt),
     /// Read from text, and kept.
     Kept(Vec<(DxtRecord, Vec<DxtSegment>)>),
+}
+
+#[derive(Debug)]
+struct PackedDxt {
+    region: std::ops::Range<usize>,
+    module: DxtModule,
+    version: u32,
 }
 
 /// How much may be kept in memory.
@@ -204,7 +216,8 @@ impl Log {
     pub fn open_with(path: &Path, limits: Limits) -> Result<Self, ReadError> {
         let fault = |fault| ReadError::from_fault(path, fault);
         let file = std::fs::File::open(path).map_err(|error| fault(error.into()))?;
-        let (bytes, cut) = read_limited(file, limits).map_err(fault)?;
+        let len = file.metadata().map_or(0, |metadata| metadata.len());
+        let (bytes, cut) = read_limited(file, len, limits).map_err(fault)?;
         let mut log = Self::from_bytes(bytes, limits).map_err(fault)?;
         log.losses.extend(cut);
         Ok(log)
@@ -267,7 +280,7 @@ impl Log {
         mut take: impl FnMut(&DxtRecord, Option<DxtSegment>) -> ControlFlow<()>,
     ) -> Vec<Loss> {
         let ModuleData::Dxt(dxt) = &module.data else { return Vec::new() };
-        self.stream_dxt(&module.name, dxt, Limits::default(), &mut take).1
+        self.stream_dxt(&module.name, dxt, Limits::default(), &mut take)
     }
 
     fn stream_dxt(
@@ -276,9 +289,9 @@ impl Log {
         dxt: &Dxt,
         limits: Limits,
         take: &mut impl FnMut(&DxtRecord, Option<DxtSegment>) -> ControlFlow<()>,
-    ) -> (RegionState, Vec<Loss>) {
-        let (region, module, version) = match &dxt.segments {
-            Segments::Packed { region, module, version } => (region, *module, *version),
+    ) -> Vec<Loss> {
+        let packed = match &dxt.segments {
+            Segments::Packed(packed) => packed,
             Segments::Kept(records) => {
                 for (record, segments) in records {
                     let mut each = || {
@@ -289,50 +302,70 @@ impl Log {
                         break;
                     }
                 }
-                return (RegionState::default(), Vec::new());
+                return Vec::new();
             }
         };
-        let endian = self.endian.unwrap_or(Endian::Little);
-        let compression = self.compression.unwrap_or(Compression::None);
-        let mut decoder = DxtDecoder::new(endian, module, version);
+        let (compression, bytes, mut decoder) = self.packed_dxt(packed);
         let mut stopped = false;
-        let bytes = self.bytes.get(region.clone()).unwrap_or_default();
         let state = streams::for_each_stream(compression, bytes, limits.region, |piece| {
             let flow = decoder.feed(piece, take);
             stopped = flow.is_break();
             flow
         });
-        let mut losses = Vec::new();
-        losses.extend(region_loss(name, region.start as u64, &state));
-        let (bytes, segments) = decoder.left_over();
-        if !stopped && (bytes > 0 || segments > 0) {
-            losses.push(Loss {
-                what: format!("{name}: the region ends before its last record does"),
-                records: (segments > 0).then_some(segments),
-                since: None,
-            });
-        }
-        (state, losses)
+        if stopped { Vec::new() } else { dxt_losses(name, packed, &state, &decoder) }
+    }
+
+    /// Sums up a DXT module. The sums of a stream count once its checksum is known to agree.
+    fn dxt_totals(
+        &self,
+        name: &str,
+        packed: &PackedDxt,
+        limits: Limits,
+    ) -> (DxtTotals, RegionState, Vec<Loss>) {
+        let (compression, bytes, mut decoder) = self.packed_dxt(packed);
+        let mut totals = DxtTotals::default();
+        let mut trusted = (totals.clone(), decoder.clone());
+        let state = streams::for_each_part(compression, bytes, limits.region, |part| {
+            match part {
+                Part::Bytes(piece) => {
+                    return decoder.feed(piece, &mut |_, segment| {
+                        match &segment {
+                            Some(segment) => totals.add(segment),
+                            None => totals.records += 1,
+                        }
+                        ControlFlow::Continue(())
+                    });
+                }
+                Part::End => trusted = (totals.clone(), decoder.clone()),
+                Part::Damaged => (totals, decoder) = trusted.clone(),
+            }
+            ControlFlow::Continue(())
+        });
+        let losses = dxt_losses(name, packed, &state, &decoder);
+        (totals, state, losses)
+    }
+
+    fn packed_dxt(&self, packed: &PackedDxt) -> (Compression, &[u8], DxtDecoder) {
+        let compression = self.compression.unwrap_or(Compression::None);
+        let bytes = self.bytes.get(packed.region.clone()).unwrap_or_default();
+        let decoder = DxtDecoder::new(self.endian.unwrap_or(Endian::Little), packed.module, packed.version);
+        (compression, bytes, decoder)
     }
 
     /// Fills in the sums of DXT modules, the modules in parallel.
     fn sum_up_dxt(&mut self, limits: Limits) {
         let packed: Vec<usize> = (0..self.modules.len())
-            .filter(|at| matches!(&self.modules[*at].data, ModuleData::Dxt(dxt) if dxt.totals.records == 0))
+            .filter(|at| matches!(&self.modules[*at].data, ModuleData::Dxt(_)))
             .collect();
         let log = &*self;
         let sums = in_parallel(&packed, log.bytes.len(), |at| {
             let module = &log.modules[*at];
-            let ModuleData::Dxt(dxt) = &module.data else { return None };
-            let mut totals = DxtTotals::default();
-            let (state, losses) = log.stream_dxt(&module.name, dxt, limits, &mut |_, segment| {
-                match &segment {
-                    Some(segment) => totals.add(segment),
-                    None => totals.records += 1,
+            match &module.data {
+                ModuleData::Dxt(Dxt { segments: Segments::Packed(packed), .. }) => {
+                    Some(log.dxt_totals(&module.name, packed, limits))
                 }
-                ControlFlow::Continue(())
-            });
-            Some((totals, state, losses))
+                _ => None,
+            }
         });
         for (at, sum) in packed.into_iter().zip(sums) {
             let Some((totals, state, losses)) = sum else { continue };
@@ -348,9 +381,14 @@ impl Log {
     }
 }
 
-/// Reads at most as many bytes as the limit allows; more than that is a loss.
-pub(crate) fn read_limited(read: impl Read, limits: Limits) -> Result<(Vec<u8>, Option<Loss>), Fault> {
-    let mut bytes = Vec::new();
+/// Reads at most as many bytes as the limit allows; more than that is a loss. `len` is how many there should be.
+pub(crate) fn read_limited(
+    read: impl Read,
+    len: u64,
+    limits: Limits,
+) -> Result<(Vec<u8>, Option<Loss>), Fault> {
+    let expected = usize::try_from(len).unwrap_or(usize::MAX).min(limits.file);
+    let mut bytes = Vec::with_capacity(expected + 1);
     read.take(limits.file as u64 + 1).read_to_end(&mut bytes)?;
     let cut = bytes.len() > limits.file;
     bytes.truncate(limits.file);
@@ -651,7 +689,7 @@ impl Context<'_> {
         // Both fit into the file, so they fit into a `usize`.
         let region = (*offset).min(file_len) as usize..end.min(file_len) as usize;
         if let Kind::Dxt(module, version) = kind {
-            let segments = Segments::Packed { region, module: *module, version: *version };
+            let segments = Segments::Packed(PackedDxt { region, module: *module, version: *version });
             let data = ModuleData::Dxt(Dxt { totals: DxtTotals::default(), segments });
             return Found { content: Content::Module(data), state: RegionState::default(), losses };
         }
@@ -733,6 +771,19 @@ fn region_loss(name: &str, offset: u64, state: &RegionState) -> Option<Loss> {
     Some(Loss::of_unknown_size(format!(
         "{name}: from byte {at} on the region could not be unpacked: {fault}"
     )))
+}
+
+fn dxt_losses(name: &str, packed: &PackedDxt, state: &RegionState, decoder: &DxtDecoder) -> Vec<Loss> {
+    let mut losses = Vec::from_iter(region_loss(name, packed.region.start as u64, state));
+    let (bytes, segments) = decoder.left_over();
+    if bytes > 0 || segments > 0 {
+        losses.push(Loss {
+            what: format!("{name}: the region ends before its last record does"),
+            records: (segments > 0).then_some(segments),
+            since: None,
+        });
+    }
+    losses
 }
 
 /// Applies `work` to each item and returns the results in the same order.

@@ -36,27 +36,74 @@ pub(super) fn for_each_stream(
     limit: usize,
     mut take: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> RegionState {
+    // A stream is kept until its end, so that there is nothing to take back.
+    unpack_streams(compression, region, limit, limit, |part| match part {
+        Part::Bytes(bytes) => take(bytes),
+        Part::End | Part::Damaged => ControlFlow::Continue(()),
+    })
+}
+
+/// What a region unpacks to, in order.
+pub(super) enum Part<'a> {
+    /// A piece of a stream.
+    Bytes(&'a [u8]),
+    /// The stream ended and its checksum agrees.
+    End,
+    /// The pieces since the last end are not to be trusted. Nothing comes after this.
+    Damaged,
+}
+
+/// Unpacks a region in pieces small enough to stay in the processor's cache, for a `take` that can forget what it was
+/// given of a stream that turns out to be damaged.
+pub(super) fn for_each_part(
+    compression: Compression,
+    region: &[u8],
+    limit: usize,
+    take: impl FnMut(Part) -> ControlFlow<()>,
+) -> RegionState {
+    const PIECE: usize = 128 << 10;
+    unpack_streams(compression, region, limit, PIECE, take)
+}
+
+fn unpack_streams(
+    compression: Compression,
+    region: &[u8],
+    limit: usize,
+    piece: usize,
+    mut take: impl FnMut(Part) -> ControlFlow<()>,
+) -> RegionState {
     let mut state = RegionState::default();
-    let mut unpacker = Unpacker::new(compression);
+    let mut unpacker = Unpacker::new(compression, limit, piece);
     let mut at = 0;
     while at < region.len() {
+        let mut stopped = false;
+        let mut n_bytes = 0;
+        let mut bytes = |bytes: &[u8]| {
+            n_bytes += bytes.len() as u64;
+            stopped = stopped || take(Part::Bytes(bytes)).is_break();
+        };
         let unpacked = match compression {
-            Compression::None => Ok((region.len(), region)),
-            _ => unpacker.stream(&region[at..], limit),
+            Compression::None => {
+                bytes(region);
+                Ok(region.len())
+            }
+            _ => unpacker.stream(&region[at..], &mut bytes),
         };
         match unpacked {
-            Ok((consumed, bytes)) => {
+            Ok(consumed) => {
                 state.good_streams += 1;
-                state.good_bytes += bytes.len() as u64;
+                state.good_bytes += n_bytes;
                 at += consumed;
-                if take(bytes).is_break() {
-                    break;
-                }
+                stopped |= take(Part::End).is_break();
             }
             Err(fault) => {
                 state.fault = Some((at as u64, format!("stream {}: {fault}", state.good_streams)));
-                break;
+                stopped = true;
+                let _ = take(Part::Damaged);
             }
+        }
+        if stopped {
+            break;
         }
     }
     state
@@ -85,22 +132,22 @@ pub(super) fn unpack(compression: Compression, region: &[u8], limit: usize) -> (
 /// A decompressor and the buffer it writes to, both used again for each stream.
 struct Unpacker {
     zlib: Option<flate2::Decompress>,
-    buffer: Vec<u8>,
+    buffer: Buffer,
 }
 
 impl Unpacker {
-    fn new(compression: Compression) -> Self {
+    fn new(compression: Compression, limit: usize, piece: usize) -> Self {
         let zlib = (compression == Compression::Zlib).then(|| flate2::Decompress::new(true));
-        Self { zlib, buffer: Vec::new() }
+        Self { zlib, buffer: Buffer { bytes: Vec::new(), piece, limit } }
     }
 
-    /// Unpacks one stream; returns how many packed bytes it took, and what they hold.
-    fn stream(&mut self, packed: &[u8], limit: usize) -> Result<(usize, &[u8]), String> {
+    /// Unpacks one stream piece by piece; returns how many packed bytes it took.
+    fn stream(&mut self, packed: &[u8], take: &mut impl FnMut(&[u8])) -> Result<usize, String> {
         let Self { zlib, buffer } = self;
-        let (consumed, filled) = match zlib {
+        match zlib {
             Some(zlib) => {
                 zlib.reset(true);
-                drain(packed, buffer, limit, |input, output| {
+                buffer.drain(packed, take, |input, output| {
                     let (before_in, before_out) = (zlib.total_in(), zlib.total_out());
                     let status = zlib
                         .decompress(input, output, FlushDecompress::None)
@@ -110,11 +157,11 @@ impl Unpacker {
                         filled: (zlib.total_out() - before_out) as usize,
                         ended: status == flate2::Status::StreamEnd,
                     })
-                })?
+                })
             }
             None => {
                 let mut bzip2 = bzip2::Decompress::new(false);
-                drain(packed, buffer, limit, |input, output| {
+                buffer.drain(packed, take, |input, output| {
                     let (before_in, before_out) = (bzip2.total_in(), bzip2.total_out());
                     let status = bzip2.decompress(input, output).map_err(|error| error.to_string())?;
                     Ok(Progress {
@@ -122,11 +169,19 @@ impl Unpacker {
                         filled: (bzip2.total_out() - before_out) as usize,
                         ended: status == bzip2::Status::StreamEnd,
                     })
-                })?
+                })
             }
-        };
-        Ok((consumed, &buffer[..filled]))
+        }
     }
+}
+
+/// Where a stream is unpacked to.
+struct Buffer {
+    bytes: Vec<u8>,
+    /// How long it may become before it is handed on.
+    piece: usize,
+    /// How long a stream may be.
+    limit: usize,
 }
 
 struct Progress {
@@ -135,34 +190,50 @@ struct Progress {
     ended: bool,
 }
 
-/// Calls `step` until the stream has ended, giving it room as it fills the buffer.
-fn drain(
-    packed: &[u8],
-    buffer: &mut Vec<u8>,
-    limit: usize,
-    mut step: impl FnMut(&[u8], &mut [u8]) -> Result<Progress, String>,
-) -> Result<(usize, usize), String> {
-    let (mut consumed, mut filled) = (0, 0);
-    loop {
-        if filled == buffer.len() {
-            if filled >= limit {
-                return Err(expands_beyond(limit));
+impl Buffer {
+    /// Calls `step` until the stream has ended, and hands on what it wrote.
+    fn drain(
+        &mut self,
+        packed: &[u8],
+        take: &mut impl FnMut(&[u8]),
+        mut step: impl FnMut(&[u8], &mut [u8]) -> Result<Progress, String>,
+    ) -> Result<usize, String> {
+        let (mut consumed, mut filled, mut handed_on) = (0, 0, 0);
+        loop {
+            if filled == self.bytes.len() {
+                if handed_on + filled >= self.limit {
+                    return Err(expands_beyond(self.limit));
+                }
+                if filled == self.piece {
+                    take(&self.bytes);
+                    handed_on += filled;
+                    filled = 0;
+                } else {
+                    self.grow(packed.len());
+                }
             }
-            // Fresh zeroes cost nothing until they are touched, so the first guess may be generous.
-            let len = if filled == 0 { packed.len().saturating_mul(4).max(64 << 10) } else { filled * 2 };
-            let mut larger = vec![0; len.min(limit)];
-            larger[..filled].copy_from_slice(buffer);
-            *buffer = larger;
+            let progress = step(&packed[consumed..], &mut self.bytes[filled..])?;
+            consumed += progress.consumed;
+            filled += progress.filled;
+            if progress.ended {
+                take(&self.bytes[..filled]);
+                return Ok(consumed);
+            }
+            if progress.consumed == 0 && progress.filled == 0 {
+                return Err("the data end within it".into());
+            }
         }
-        let progress = step(&packed[consumed..], &mut buffer[filled..])?;
-        consumed += progress.consumed;
-        filled += progress.filled;
-        if progress.ended {
-            return Ok((consumed, filled));
-        }
-        if progress.consumed == 0 && progress.filled == 0 {
-            return Err("the data end within it".into());
-        }
+    }
+
+    /// Makes room. Fresh zeroes cost nothing until they are touched, so the first guess may be generous.
+    fn grow(&mut self, packed_len: usize) {
+        let len = match self.bytes.len() {
+            0 => packed_len.saturating_mul(4).max(64 << 10),
+            len => len * 2,
+        };
+        let mut larger = vec![0; len.min(self.piece)];
+        larger[..self.bytes.len()].copy_from_slice(&self.bytes);
+        self.bytes = larger;
     }
 }
 
@@ -199,6 +270,28 @@ mod tests {
         let (whole, state) = unpack(Compression::Zlib, &region, 1 << 20);
         assert_eq!((whole.as_slice(), state.good_streams, state.good_bytes), (&b"one"[..], 1, 3));
         assert_eq!(state.fault.unwrap().0, two as u64);
+    }
+
+    #[test]
+    fn pieces_come_as_they_are_unpacked_and_the_end_says_whether_they_hold() {
+        let long: Vec<u8> = (0..1_000_000_u32).flat_map(|i| (i / 3).to_le_bytes()).collect();
+        let mut region = [zlib(&long), zlib(b"short"), zlib(&long)].concat();
+        let (mut whole, mut trusted) = (Vec::new(), 0);
+        let mut parts = |region: &[u8]| {
+            for_each_part(Compression::Zlib, region, 8 << 20, |part| {
+                match part {
+                    Part::Bytes(bytes) => whole.extend_from_slice(bytes),
+                    Part::End => trusted = whole.len(),
+                    Part::Damaged => whole.truncate(trusted),
+                }
+                ControlFlow::Continue(())
+            })
+        };
+        assert_eq!(parts(&region).good_streams, 3);
+        *region.last_mut().unwrap() ^= 1;
+        assert_eq!(parts(&region).good_streams, 2);
+        let expected = [&long[..], b"short", &long, &long, b"short"].concat();
+        assert!(whole == expected, "{} bytes of {}", whole.len(), expected.len());
     }
 
     #[test]
