@@ -194,7 +194,8 @@ struct PackedDxt {
 pub struct Limits {
     /// Bytes of the file.
     pub file: usize,
-    /// Bytes that one stream, or the streams of one region other than DXT, may unpack to.
+    /// Bytes that one stream, or the streams of one region other than DXT, may unpack to; half of that for names and
+    /// for layouts on Lustre.
     pub region: usize,
     /// Bytes that all regions other than DXT may unpack to.
     pub all_regions: usize,

@@ -112,17 +112,20 @@ fn unpack_streams(
 /// Unpacks a whole region into one piece, of at most `limit` bytes.
 pub(super) fn unpack(compression: Compression, region: &[u8], limit: usize) -> (Vec<u8>, RegionState) {
     let mut whole = Vec::new();
+    let mut trusted = 0;
     let mut too_much = false;
-    let mut state = for_each_stream(compression, region, limit, |bytes| {
-        too_much = whole.len() + bytes.len() > limit;
-        if too_much {
-            return ControlFlow::Break(());
+    let mut state = for_each_part(compression, region, limit, |part| {
+        match part {
+            Part::Bytes(bytes) if whole.len() + bytes.len() > limit => too_much = true,
+            Part::Bytes(bytes) => whole.extend_from_slice(bytes),
+            Part::End if !too_much => trusted = whole.len(),
+            Part::End | Part::Damaged => whole.truncate(trusted),
         }
-        whole.extend_from_slice(bytes);
-        ControlFlow::Continue(())
+        if too_much { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    if too_much {
-        state.good_streams -= 1;
+    if too_much && state.fault.is_none() {
+        // The stream that was one too many was whole, but is not kept.
+        state.good_streams = state.good_streams.saturating_sub(1);
         state.good_bytes = whole.len() as u64;
         state.fault = Some((0, expands_beyond(limit)));
     }

@@ -63,7 +63,6 @@ struct Text {
     dxt: DxtRecord,
     dxt_has_begun: bool,
     losses: Losses,
-    notes: Vec<Loss>,
 }
 
 #[derive(Default)]
@@ -269,7 +268,7 @@ impl Text {
             let whole_s = job.end_s.saturating_sub(job.start_s) as f64;
             job.end_ns = ((run_time_s - whole_s) * 1e9).round() as i64;
         }
-        let mut losses = self.notes;
+        let mut losses = Vec::new();
         let mut modules = Vec::new();
         for module in self.modules {
             if module.partial {

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use iotide_formats::darshan::{Compression, Endian, Log, ModuleData, Value, lustre_totals};
+use iotide_formats::darshan::{
+    Compression, DarshanLayers, DarshanOptions, DarshanSource, Endian, Log, ModuleData, Value, lustre_totals,
+};
 use serde_json::Value as Json;
 
 /// The folder with real logs, if it is there.
@@ -169,6 +171,16 @@ fn check_dxt(check: &mut Check, log: &Log, reference: &Json) {
             continue;
         };
         let totals = &dxt.totals;
+        // The segments one by one add up to the sums.
+        let (mut n_segments, mut n_bytes) = (0, 0);
+        let losses = log.for_each_dxt_segment(log.module(name).unwrap(), |_, segment| {
+            n_segments += u64::from(segment.is_some());
+            n_bytes += segment.map_or(0, |segment| segment.length);
+            std::ops::ControlFlow::Continue(())
+        });
+        check.equal(&format!("{name} losses"), losses.len(), 0);
+        check.equal(&format!("{name} segments"), n_segments, totals.write_segments + totals.read_segments);
+        check.equal(&format!("{name} bytes"), n_bytes, totals.bytes_written + totals.bytes_read);
         for (what, ours) in [
             ("file_records", Json::from(totals.records)),
             ("write_segments", totals.write_segments.into()),
@@ -202,6 +214,54 @@ fn check_heatmap(check: &mut Check, log: &Log, reference: &Json) {
             check.json(&format!("heatmap {} {what}", totals.layer), ours, &expected[what]);
         }
     }
+}
+
+#[test]
+fn events_of_real_logs_move_the_bytes_their_sources_count() {
+    let Some(folder) = traces() else { return };
+    let mut faults = Vec::new();
+    for (path, entry) in golden(&folder) {
+        let reference = &entry["reference"];
+        if !path.starts_with("darshan/") || reference.get("failed").is_some() {
+            continue;
+        }
+        let log = Log::open(&folder.join(&path)).unwrap();
+        let mut check = Check { path: &path, faults: &mut faults };
+        let total =
+            |module: &str, counter: &str| reference["totals"][module][counter].as_f64().unwrap_or(0.0);
+        let moved = |module: &str, prefix: &str| {
+            total(module, &format!("{prefix}_BYTES_READ")) + total(module, &format!("{prefix}_BYTES_WRITTEN"))
+        };
+        let (posix, mpi_io, stdio) =
+            (moved("POSIX", "POSIX"), moved("MPI-IO", "MPIIO"), moved("STDIO", "STDIO"));
+        let dxt = |module: &str| {
+            let sums = reference.get("dxt")?.get(module)?;
+            Some(sums["write_bytes"].as_f64()? + sums["read_bytes"].as_f64()?)
+        };
+        let lowest = if posix > 0.0 { posix } else { mpi_io };
+        check.equal("bytes by counters", bytes_of_events(&log, DarshanSource::Counters), lowest + stdio);
+        if let Some(posix) = dxt("DXT_POSIX").or(dxt("DXT_MPIIO")) {
+            check.equal("bytes by DXT", bytes_of_events(&log, DarshanSource::Dxt), posix);
+            check.equal("bytes by default", bytes_of_events(&log, DarshanSource::Auto), posix + stdio);
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// The bytes of all events, each of which must be in order.
+fn bytes_of_events(log: &Log, source: DarshanSource) -> f64 {
+    struct Bytes(f64);
+    impl iotide_trace::EventSink for Bytes {
+        fn event(&mut self, event: iotide_trace::Event) -> std::ops::ControlFlow<()> {
+            assert!(event.end >= event.start && event.calls > 0, "{event:?}");
+            self.0 += event.bytes;
+            std::ops::ControlFlow::Continue(())
+        }
+        fn loss(&mut self, _: iotide_trace::Loss) {}
+    }
+    let mut bytes = Bytes(0.0);
+    log.events(DarshanOptions { source, layers: DarshanLayers::Lowest }, &mut bytes);
+    bytes.0
 }
 
 #[test]
