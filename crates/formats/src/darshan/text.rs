@@ -401,7 +401,11 @@ impl OpenRecord {
             });
             match int(value) {
                 Some(value) => components[at].counters.push((name.clone().into(), value)),
-                None => components[at].pool = (!value.is_empty()).then(|| value.clone()),
+                None if name.ends_with("_POOL_NAME") => {
+                    components[at].pool = (value != "N/A").then(|| value.clone())
+                }
+                // Patterns and flags are printed in words.
+                None => {}
             }
         }
         Some(LustreRecord { id: self.id, rank: self.rank, components, osts })

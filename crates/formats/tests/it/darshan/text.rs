@@ -151,6 +151,31 @@ fn events_of_a_text_are_those_of_the_log() {
 }
 
 #[test]
+fn layouts_of_several_components_are_told_apart() {
+    let line =
+        |counter: &str, value: &str| format!("LUSTRE\t-1\t7\tLUSTRE_{counter}\t{value}\t/b\t/\tlustre\n");
+    let counters = [
+        ("NUM_COMPONENTS", "2"),
+        ("NUM_STRIPES", "3"),
+        ("COMP1_STRIPE_SIZE", "1048576"),
+        ("COMP1_STRIPE_PATTERN", "raid0"),
+        ("COMP1_POOL_NAME", "N/A"),
+        ("COMP1_OST_ID_0", "4"),
+        ("COMP2_STRIPE_SIZE", "4194304"),
+        ("COMP2_POOL_NAME", "flash"),
+        ("COMP2_OST_ID_0", "5"),
+        ("COMP2_OST_ID_1", "4"),
+    ];
+    let body: String = counters.iter().map(|(counter, value)| line(counter, value)).collect();
+    let log = Log::parse("text", head_and(&body)).unwrap();
+    let ModuleData::Lustre(records) = &log.module("LUSTRE").unwrap().data else { panic!() };
+    let totals = lustre_totals(records);
+    assert_eq!((totals.components, totals.stripes, totals.unique_osts), (2, 3, 2));
+    let pools: Vec<_> = records[0].components.iter().map(|component| component.pool.as_deref()).collect();
+    assert_eq!(pools, [None, Some("flash")]);
+}
+
+#[test]
 fn a_text_cut_within_a_record_loses_that_record() {
     let whole = head_and(PARSER);
     let cut = String::from_utf8_lossy(&whole).find("POSIX\t1\t7\tPOSIX_F_WRITE_START").unwrap();
