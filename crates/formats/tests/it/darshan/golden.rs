@@ -1,5 +1,6 @@
 //! Needs a folder `shared/data/traces` above the project; says so and passes if there is none.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use iotide_formats::darshan::{
@@ -120,7 +121,7 @@ fn check_job(check: &mut Check, log: &Log, reference: &Json) {
 
 fn check_modules(check: &mut Check, log: &Log, reference: &Json) {
     let expected = reference["modules"].as_object().unwrap();
-    let ours: Vec<_> = log.modules.iter().map(|module| module.name.to_string()).collect();
+    let ours: BTreeSet<_> = log.modules.iter().map(|module| module.name.to_string()).collect();
     check.equal("modules", ours, expected.keys().cloned().collect());
     for (name, expected) in expected {
         let Some(module) = log.module(name) else { continue };
