@@ -20,6 +20,12 @@ pub enum Format {
     Text,
     /// iotide's own trace.
     Native,
+    /// A log of Darshan, of any version.
+    Darshan,
+    /// What `darshan-parser` prints of one.
+    DarshanParserText,
+    /// What `darshan-dxt-parser` prints of one.
+    DarshanDxtText,
 }
 
 impl Format {
@@ -33,6 +39,9 @@ impl Format {
         Format::FtioJson,
         Format::Text,
         Format::Native,
+        Format::Darshan,
+        Format::DarshanParserText,
+        Format::DarshanDxtText,
     ];
 
     /// The name used on the command line and in reports.
@@ -46,6 +55,9 @@ impl Format {
             Format::FtioJson => "ftio-json",
             Format::Text => "text",
             Format::Native => "native",
+            Format::Darshan => "darshan",
+            Format::DarshanParserText => "darshan-parser-text",
+            Format::DarshanDxtText => "darshan-dxt-text",
         }
     }
 

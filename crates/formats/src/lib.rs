@@ -42,9 +42,10 @@ pub use crate::{
     text::{PatternError, PatternSpec},
 };
 
-use crate::{error::Fault, input::Input, rows::Syntax, tmio::json::Shape};
+use crate::{darshan::DarshanOptions, error::Fault, input::Input, rows::Syntax, tmio::json::Shape};
 
 mod column;
+pub mod darshan;
 mod detect;
 mod error;
 mod events;
@@ -85,6 +86,8 @@ pub struct OpenOptions {
     /// Where a free text has its numbers. If given, everything is read as [`Format::Text`] unless `input_format` says
     /// otherwise.
     pub pattern: Option<PatternSpec>,
+    /// Which layers of a Darshan log become events, and from which of its sources.
+    pub darshan: DarshanOptions,
 }
 
 impl OpenOptions {
@@ -143,7 +146,7 @@ impl OpenOptions {
             (None, None) => detect::format(&input)?,
         };
         let pattern = self.pattern.clone();
-        let parts = vec![Part { source: Source::Open(input), format, pattern }];
+        let parts = vec![Part { source: Source::Open(input), format, pattern, darshan: self.darshan }];
         Ok(Reader { parts, unusable: Vec::new() })
     }
 }
@@ -162,6 +165,7 @@ struct Part {
     source: Source,
     format: Format,
     pattern: Option<PatternSpec>,
+    darshan: DarshanOptions,
 }
 
 #[derive(Debug)]
@@ -227,14 +231,15 @@ impl Reader {
 
 /// Reads one file of a run.
 fn read_part(part: Part, one_of_several: bool, sink: &mut Counted<'_>) -> Result<TraceInfo, ReadError> {
-    let Part { source, format, pattern } = part;
+    let Part { source, format, pattern, darshan } = part;
     let input = match source {
         Source::Open(input) => input,
         Source::Closed(path) => Input::open(&path)?,
     };
     let path = input.name().to_path_buf();
     sink.source = one_of_several.then(|| path.display().to_string());
-    let info = read_as(format, input, pattern, sink).map_err(|fault| ReadError::from_fault(&path, fault))?;
+    let info = read_as(format, input, pattern, darshan, sink)
+        .map_err(|fault| ReadError::from_fault(&path, fault))?;
     match &sink.first_loss {
         Some(loss) if sink.n_events == 0 => Err(ReadError::NothingUsable { path, first: loss.what.clone() }),
         _ => Ok(info),
@@ -246,6 +251,7 @@ fn read_as(
     format: Format,
     input: Input,
     pattern: Option<PatternSpec>,
+    darshan: DarshanOptions,
     sink: &mut dyn EventSink,
 ) -> Result<TraceInfo, Fault> {
     let table = if detect::is_series(input.head()) { series::read } else { events::read };
@@ -257,6 +263,9 @@ fn read_as(
         Format::TmioMsgpack => tmio::msgpack::read(input, sink),
         Format::Text => text::read(input, pattern, sink),
         Format::Native => native::read(input, sink),
+        Format::Darshan | Format::DarshanParserText | Format::DarshanDxtText => {
+            darshan::read(input, darshan, sink)
+        }
     }
 }
 
