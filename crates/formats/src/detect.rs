@@ -3,8 +3,8 @@
 use memchr::memmem;
 
 use crate::{
-    Format, ReadError, dftracer, gekkofs, gzip, input::Input, lustre, native, prometheus, proxy, recorder,
-    strace, tau, text, tmio,
+    Format, ReadError, darshan, dftracer, gekkofs, gzip, input::Input, lustre, native, prometheus, proxy,
+    recorder, strace, tau, text, tmio,
 };
 
 /// Tells the format of a source.
@@ -43,6 +43,9 @@ fn of_head(head: &[u8]) -> Option<Format> {
     if head.starts_with(native::MAGIC) {
         return Some(Format::Native);
     }
+    if let Some(format) = of_darshan(head) {
+        return Some(format);
+    }
     if is_tmio_msgpack(head) {
         return Some(Format::TmioMsgpack);
     }
@@ -72,6 +75,14 @@ fn of_head(head: &[u8]) -> Option<Format> {
         return Some(Format::Csv);
     }
     has_built_in_arrays(text).then_some(Format::Text)
+}
+
+fn of_darshan(head: &[u8]) -> Option<Format> {
+    if darshan::endian_of(head).is_some() || darshan::is_legacy(head) {
+        return Some(Format::Darshan);
+    }
+    let is_dxt = darshan::text_kind(head)?;
+    Some(if is_dxt { Format::DarshanDxtText } else { Format::DarshanParserText })
 }
 
 /// A JSON text is told by the names in it: the first byte is the same for all.

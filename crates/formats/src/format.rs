@@ -40,6 +40,12 @@ pub enum Format {
     LustreJobStats,
     /// A range answer of Prometheus.
     Prometheus,
+    /// A log of Darshan, of any version.
+    Darshan,
+    /// What `darshan-parser` prints of one.
+    DarshanParserText,
+    /// What `darshan-dxt-parser` prints of one.
+    DarshanDxtText,
 }
 
 impl Format {
@@ -63,6 +69,9 @@ impl Format {
         Format::ProxyMsgpack,
         Format::LustreJobStats,
         Format::Prometheus,
+        Format::Darshan,
+        Format::DarshanParserText,
+        Format::DarshanDxtText,
     ];
 
     /// The name used on the command line and in reports.
@@ -86,6 +95,9 @@ impl Format {
             Format::ProxyMsgpack => "proxy-msgpack",
             Format::LustreJobStats => "lustre-job-stats",
             Format::Prometheus => "prometheus",
+            Format::Darshan => "darshan",
+            Format::DarshanParserText => "darshan-parser-text",
+            Format::DarshanDxtText => "darshan-dxt-text",
         }
     }
 

@@ -45,12 +45,14 @@ pub use crate::{
 };
 
 use crate::{
-    error::Fault, input::Input, layers::LayerFilter, processes::Processes, rows::Syntax, tmio::json::Shape,
+    darshan::DarshanOptions, error::Fault, input::Input, layers::LayerFilter, processes::Processes,
+    rows::Syntax, tmio::json::Shape,
 };
 
 mod calls;
 mod census;
 mod column;
+pub mod darshan;
 mod detect;
 mod dftracer;
 mod directory;
@@ -107,6 +109,8 @@ pub struct OpenOptions {
     pub pattern: Option<PatternSpec>,
     /// Which layers' events are wanted of a source that sees the same bytes at several.
     pub layers: LayerChoice,
+    /// Which layers of a Darshan log become events, and from which of its sources.
+    pub darshan: DarshanOptions,
 }
 
 impl OpenOptions {
@@ -194,7 +198,7 @@ impl OpenOptions {
             (None, None) => detect::format(&input)?,
         };
         let pattern = self.pattern.clone();
-        let parts = vec![Part { source: Source::Open(input), format, pattern }];
+        let parts = vec![Part { source: Source::Open(input), format, pattern, darshan: self.darshan }];
         Ok(Reader { parts, unusable: Vec::new(), layers: self.layers })
     }
 }
@@ -214,6 +218,7 @@ struct Part {
     source: Source,
     format: Format,
     pattern: Option<PatternSpec>,
+    darshan: DarshanOptions,
 }
 
 #[derive(Debug)]
@@ -308,7 +313,7 @@ fn read_part(
     run: &mut Run,
     sink: &mut Counted<'_>,
 ) -> Result<TraceInfo, ReadError> {
-    let Part { source, format, pattern } = part;
+    let Part { source, format, pattern, darshan } = part;
     let input = match source {
         Source::Open(input) => input,
         Source::Closed(path) => detect::unzipped(Input::open(&path)?)?,
@@ -316,8 +321,8 @@ fn read_part(
     let path = input.name().to_path_buf();
     let trouble = input.trouble();
     sink.source = one_of_several.then(|| path.display().to_string());
-    let info =
-        read_as(format, input, pattern, run, sink).map_err(|fault| ReadError::from_fault(&path, fault))?;
+    let info = read_as(format, input, pattern, darshan, run, sink)
+        .map_err(|fault| ReadError::from_fault(&path, fault))?;
     if let Some(what) = trouble.as_ref().and_then(|trouble| trouble.get()) {
         sink.loss(Loss::of_unknown_size(what.clone()));
     }
@@ -332,6 +337,7 @@ fn read_as(
     format: Format,
     input: Input,
     pattern: Option<PatternSpec>,
+    darshan: DarshanOptions,
     run: &mut Run,
     sink: &mut dyn EventSink,
 ) -> Result<TraceInfo, Fault> {
@@ -356,6 +362,9 @@ fn read_as(
         Format::ProxyMsgpack => proxy::read_msgpack(input, sink),
         Format::LustreJobStats => lustre::read(input, sink),
         Format::Prometheus => prometheus::read(input, sink),
+        Format::Darshan | Format::DarshanParserText | Format::DarshanDxtText => {
+            darshan::read(input, darshan, sink)
+        }
     }
 }
 

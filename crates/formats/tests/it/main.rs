@@ -2,6 +2,8 @@
 
 /// Broken input of every format: no panic, no endless loop, no error without a reason.
 mod damage;
+/// Darshan logs: against an independent reader, made by ourselves, and damaged.
+mod darshan;
 /// Several files as one run; files against streams.
 mod files;
 /// Real traces of other tools against what another reader found.

@@ -1,6 +1,9 @@
 use std::fmt::Write as _;
 
+use iotide_formats::darshan::{Compression, Endian};
 use iotide_formats::{Format, NativeWriter, OpenOptions};
+
+use crate::darshan::writer::LogWriter;
 
 /// A source of each format, with what its events add up to: how many there are, and the bytes they move.
 pub struct Sample {
@@ -22,6 +25,7 @@ pub fn all() -> Vec<Sample> {
     };
     let events = "# nprocs=2\n# exe=./a.out\nrank,op,start,end,bytes,file,opens,seeks\n\
                   0,write,0.0,1.5,4096,\"/scratch/a,b\",1,2\n1,read,1.0,2.5,100,/home/c,0,0\n1,close,2.5,2.5,,/home/c,,\n";
+    let [parser, dxt_parser] = crate::darshan::text::samples();
     vec![
         text("events", Format::Csv, events, 5, 4196.0),
         text("series", Format::Csv, "time,read,write\n0,10,0\n1.5,0,20\n3,0,0\n", 4, 45.0),
@@ -102,6 +106,21 @@ pub fn all() -> Vec<Sample> {
             bytes: native(events),
             n_events: 5,
             n_bytes: 4196.0,
+        },
+        Sample {
+            name: "darshan",
+            format: Format::Darshan,
+            bytes: LogWriter::rich(41, Endian::Little, Compression::Zlib).write(),
+            n_events: 12,
+            n_bytes: 350.0,
+        },
+        Sample { name: "darshan_parser", format: parser.0, bytes: parser.1, n_events: 5, n_bytes: 18.0 },
+        Sample {
+            name: "darshan_dxt_parser",
+            format: dxt_parser.0,
+            bytes: dxt_parser.1,
+            n_events: 3,
+            n_bytes: 8292.0,
         },
     ]
 }
