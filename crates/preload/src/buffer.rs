@@ -49,7 +49,7 @@ pub struct Thread {
     records: UnsafeCell<[Record; CAPACITY as usize]>,
     names: UnsafeCell<[u8; NAMES_CAPACITY]>,
     path: UnsafeCell<[u8; 2 * PathEntry::MAX_PATH]>,
-    requests: UnsafeCell<[(u32, u32); SCRATCH]>,
+    requests: UnsafeCell<[(u64, u32); SCRATCH]>,
     statuses: UnsafeCell<[u8; SCRATCH * STATUS_SIZE]>,
 }
 
@@ -79,7 +79,14 @@ pub fn start(flush_ns: u64) {
     let (ticks, nanos) = clock::pair();
     FIRST_PAIR[0].store(ticks, Relaxed);
     FIRST_PAIR[1].store(nanos, Relaxed);
-    PATIENCE.store(if clock::kind() == iotide_wire::ClockKind::CycleCounter { flush_ns.saturating_mul(2) } else { flush_ns }, Relaxed);
+    PATIENCE.store(
+        if clock::kind() == iotide_wire::ClockKind::CycleCounter {
+            flush_ns.saturating_mul(2)
+        } else {
+            flush_ns
+        },
+        Relaxed,
+    );
 }
 
 /// Learns how many ticks the patience is, now that some time has passed.
@@ -106,7 +113,10 @@ impl Work {
             mine = adopt()?;
         }
         // SAFETY: `mine` is a `Thread` that is never unmapped, and ours until this thread ends.
-        let thread = unsafe { &*mine };
+        let mut thread = unsafe { &*mine };
+        if thread.owner.load(Relaxed) == 0 {
+            thread = after_fork()?;
+        }
         let here = stack_position();
         let working_at = thread.working_at.load(Relaxed);
         // Work that began higher up the stack than where we stand now was left behind by a longjmp.
@@ -161,8 +171,14 @@ impl Work {
             // SAFETY: while `joining`, `n < CAPACITY` and the record there is the owner's alone.
             let last = unsafe { &mut *thread.record(n) };
             let gap = record.start.wrapping_sub(last.start.wrapping_add(last.duration));
-            let alike = last.file == record.file && last.op == record.op && last.flags.0 & !Flags::NESTED == record.flags.0;
-            if alike && record.bytes < JOIN_BELOW && last.calls < u16::MAX && gap < PATIENCE.load(Relaxed) / JOIN_WITHIN {
+            let alike = last.file == record.file
+                && last.op == record.op
+                && last.flags.0 & !Flags::NESTED == record.flags.0;
+            if alike
+                && record.bytes < JOIN_BELOW
+                && last.calls < u16::MAX
+                && gap < PATIENCE.load(Relaxed) / JOIN_WITHIN
+            {
                 last.bytes += record.bytes;
                 last.calls += 1;
                 last.duration = record.start.wrapping_add(record.duration).wrapping_sub(last.start);
@@ -172,7 +188,8 @@ impl Work {
         self.push(record);
         let n = thread.committed.load(Relaxed);
         // Take the record back from publication, so that the next one may join it; unless it has been written out already.
-        if n > thread.written.load(Relaxed) && thread.writer.compare_exchange(0, 1, Acquire, Relaxed).is_ok() {
+        if n > thread.written.load(Relaxed) && thread.writer.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+        {
             if n > thread.written.load(Relaxed) && record.bytes < JOIN_BELOW {
                 thread.committed.store(n - 1, Relaxed);
                 thread.joining.store(1, Relaxed);
@@ -273,9 +290,9 @@ impl InMpi {
         self.thread.hushed.store(0, Relaxed);
     }
 
-    /// Memory for the requests a call completes: (slot in the table, index in the call's array).
+    /// Memory for the requests a call may complete: (the request, its index in the call's array).
     #[allow(clippy::mut_from_ref)] // one `InMpi` exists per thread at a time, and callers use it once
-    pub fn request_memory(&self) -> &mut [(u32, u32); SCRATCH] {
+    pub fn request_memory(&self) -> &mut [(u64, u32); SCRATCH] {
         // SAFETY: only the owner touches it, and only in its outermost MPI call.
         unsafe { &mut *self.thread.requests.get() }
     }
@@ -335,7 +352,10 @@ impl Thread {
         if start < end {
             // SAFETY: names up to `names_committed` are published and stay as they are until `names_written` reaches them.
             let names = unsafe {
-                core::slice::from_raw_parts(self.names.get().cast::<u8>().add(start as usize), (end - start) as usize)
+                core::slice::from_raw_parts(
+                    self.names.get().cast::<u8>().add(start as usize),
+                    (end - start) as usize,
+                )
             };
             sink::write_block(BlockKind::Paths, owner, names);
             self.names_written.store(end, Relaxed);
@@ -345,7 +365,10 @@ impl Thread {
             // SAFETY: records up to `committed` are published and stay as they are; a record is 40 bytes without padding, and
             // its bytes on a little-endian machine are those of the format.
             let records = unsafe {
-                core::slice::from_raw_parts(self.record(start).cast::<u8>(), (end - start) as usize * Record::SIZE)
+                core::slice::from_raw_parts(
+                    self.record(start).cast::<u8>(),
+                    (end - start) as usize * Record::SIZE,
+                )
             };
             sink::write_records(owner, records);
             self.written.store(end, Relaxed);
@@ -409,14 +432,23 @@ pub fn write_out_all() {
 /// In a forked child: forgets the parent's records and its other threads.
 pub fn forget_parent() {
     let mine = MINE.with(Cell::get);
-    for thread in threads() {
+    ALL.store(mine, Relaxed);
+    // SAFETY: null, or a `Thread` that is never unmapped.
+    if let Some(thread) = unsafe { mine.as_ref() } {
         thread.forget();
-        if core::ptr::eq(thread, mine) {
-            thread.owner.store(sys::thread_id(), Relaxed);
-        } else {
-            thread.owner.store(0, Relaxed);
-        }
+        thread.next.store(null_mut(), Relaxed);
+        thread.last_written_at.store(clock::now(), Relaxed);
+        thread.owner.store(sys::thread_id(), Relaxed);
     }
+}
+
+/// The buffer has been wiped: this is a child that was forked behind the C library's back, and nobody has told us yet.
+#[cold]
+fn after_fork() -> Option<&'static Thread> {
+    lifecycle::is_in_vfork_child();
+    // SAFETY: as everywhere, null or a `Thread`.
+    let thread = unsafe { MINE.with(Cell::get).as_ref() }?;
+    (thread.owner.load(Relaxed) != 0).then_some(thread)
 }
 
 /// Gives the calling thread a buffer: one that an ended thread left, or a new one.
@@ -431,6 +463,9 @@ fn adopt() -> Option<*mut Thread> {
                 losses::count(LossKind::NoMemory, 1);
                 return None;
             };
+            // A child of fork finds it zeroed, so that it cannot take the parent's records for its own. An old kernel refuses; then
+            // only the C library's own fork is noticed.
+            sys::advise_memory(memory, size_of::<Thread>(), libc::MADV_WIPEONFORK);
             // SAFETY: fresh zeroed memory, large enough and aligned to a page; all zeroes is a valid `Thread`, because nobody
             // reads a record that was not written first.
             let thread = unsafe { &*memory.cast::<Thread>() };

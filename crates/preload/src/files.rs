@@ -36,14 +36,10 @@ pub struct File {
     pub is_of_mpi: bool,
 }
 
-impl File {
-    /// Any file that has no name here.
-    pub const UNNAMED: File = File { id: NO_FILE, is_of_mpi: false };
-}
-
 /// Prepares the tables. Returns whether there was memory.
 pub fn start() -> bool {
-    let (Some(descriptors), Some(names)) = (sys::map_memory(N_DESCRIPTORS * 4), sys::map_memory(N_NAMES * 8)) else {
+    let (Some(descriptors), Some(names)) = (sys::map_memory(N_DESCRIPTORS * 4), sys::map_memory(N_NAMES * 8))
+    else {
         return false;
     };
     DESCRIPTORS.store(descriptors.cast(), Release);

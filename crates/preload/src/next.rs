@@ -45,12 +45,15 @@ impl Next {
 /// Looks in MPI libraries that came in by `dlopen` with local scope (Python loads extensions that way), where `RTLD_NEXT` does not.
 #[cold]
 fn find_in_mpi(name: *const c_char) -> *mut c_void {
-    // SAFETY: a C string has at least its end; the comparison stops at the first difference.
-    let is_mpi = unsafe { *name == b'M' as c_char || (*name == b'P' as c_char && *name.add(1) == b'M' as c_char) };
+    // SAFETY: `name` is a C string.
+    let is_mpi = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let is_mpi = [&b"MPI_"[..], b"PMPI_", b"ompi_"].iter().any(|prefix| is_mpi.starts_with(prefix));
     if !is_mpi {
         return null_mut();
     }
-    for library in [c"libmpi.so.40", c"libmpi.so.80", c"libmpi.so.12", c"libmpich.so.12", c"libmpi.so.20", c"libmpi.so"] {
+    for library in
+        [c"libmpi.so.40", c"libmpi.so.80", c"libmpi.so.12", c"libmpich.so.12", c"libmpi.so.20", c"libmpi.so"]
+    {
         // SAFETY: both are C strings; NOLOAD only finds what is loaded already, and the handle is kept for good.
         let found = unsafe {
             let handle = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);

@@ -195,7 +195,11 @@ fn controlling(command: c_int, call: impl FnOnce() -> c_int) -> c_int {
 /// `fstatat` and `statx` may be about the directory's own descriptor: then the path is empty.
 fn stat_at(at: c_int, path: *const c_char, call: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: if not null, a C string, or the call would fail.
-    if path.is_null() || unsafe { *path } == 0 { control(Op::Stat, at, call) } else { named(Op::Stat, at, path, call) }
+    if path.is_null() || unsafe { *path } == 0 {
+        control(Op::Stat, at, call)
+    } else {
+        named(Op::Stat, at, path, call)
+    }
 }
 
 fn mapping(length: size_t, fd: c_int, at: off_t, call: impl FnOnce() -> *mut c_void) -> *mut c_void {

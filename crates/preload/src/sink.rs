@@ -108,7 +108,8 @@ pub fn write_end(reason: EndReason) {
     if STATE.load(Relaxed) == CLOSED {
         return;
     }
-    let end = End { reason, n_records: N_RECORDS.load(Relaxed), realtime_offset_ns: clock::realtime_offset_ns() };
+    let end =
+        End { reason, n_records: N_RECORDS.load(Relaxed), realtime_offset_ns: clock::realtime_offset_ns() };
     write_block(BlockKind::End, 0, &end.to_bytes());
 }
 
