@@ -74,7 +74,7 @@ impl Abi {
     fn byte(self) -> usize {
         static BYTE: Next = Next::new(c"ompi_mpi_byte");
         match self {
-            Self::OpenMpi => BYTE.address() as usize,
+            Self::OpenMpi => BYTE.variable() as usize,
             Self::Mpich => 0x4c00_010d,
         }
     }
@@ -82,7 +82,7 @@ impl Abi {
     fn world(self) -> usize {
         static WORLD: Next = Next::new(c"ompi_mpi_comm_world");
         match self {
-            Self::OpenMpi => WORLD.address() as usize,
+            Self::OpenMpi => WORLD.variable() as usize,
             Self::Mpich => 0x4400_0000,
         }
     }

@@ -22,6 +22,20 @@ impl Next {
         Self { name: name.as_ptr(), found: AtomicPtr::new(null_mut()) }
     }
 
+    /// Returns a variable of that name: not the next one but the one everybody uses. A program may hold a copy of a library's
+    /// variable (by "copy relocation"), and the library's own is then dead.
+    pub fn variable(&self) -> *mut c_void {
+        let found = self.found.load(Relaxed);
+        if !found.is_null() {
+            return found;
+        }
+        let _errno = KeepErrno::now();
+        // SAFETY: `name` is a C string.
+        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, self.name) };
+        self.found.store(found, Relaxed);
+        if found.is_null() { self.find() } else { found }
+    }
+
     /// Returns the function's address, or null if there is none.
     #[inline(always)]
     pub fn address(&self) -> *mut c_void {

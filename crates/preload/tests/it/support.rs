@@ -163,6 +163,12 @@ impl Trace {
         self
     }
 
+    /// Leaves out processes that are no rank: the launcher.
+    pub fn of_ranks(mut self) -> Self {
+        self.0.retain(|process| process.rank.is_some());
+        self
+    }
+
     /// The calls that succeeded and that the program made itself.
     pub fn outer(&self) -> impl Iterator<Item = &Record> {
         self.records().filter(|record| record.flags.0 & (Flags::NESTED | Flags::FAILED) == 0)
