@@ -1,0 +1,59 @@
+//! File names of a trace, each kept once.
+
+use std::collections::HashMap;
+
+use iotide_trace::FileId;
+
+use crate::{
+    Place,
+    losses::{Losses, Nonsense},
+};
+
+/// Gives each path its [`FileId`].
+#[derive(Default)]
+pub(crate) struct Files {
+    ids: HashMap<String, FileId>,
+    paths: Vec<String>,
+    /// Sources name one file many times in a row.
+    last: Option<FileId>,
+    n_unnamed: u64,
+}
+
+impl Files {
+    /// At most this many files have a name; a trace with more keeps its events and loses further names.
+    pub(crate) const MOST: usize = 1 << 22;
+
+    /// The id of `path`.
+    pub(crate) fn id(&mut self, path: &str) -> FileId {
+        if let Some(last) = self.last
+            && self.paths[last.0 as usize] == path
+        {
+            return last;
+        }
+        let id = match self.ids.get(path) {
+            Some(&id) => id,
+            None if self.paths.len() >= Self::MOST => {
+                self.n_unnamed += 1;
+                return FileId::NONE;
+            }
+            None => {
+                let id = FileId(self.paths.len() as u32);
+                self.ids.insert(path.to_owned(), id);
+                self.paths.push(path.to_owned());
+                id
+            }
+        };
+        self.last = Some(id);
+        id
+    }
+
+    /// The table of paths, by id.
+    pub(crate) fn into_paths(self, losses: &mut Losses) -> Vec<String> {
+        if self.n_unnamed > 0 {
+            let fault =
+                format!("more than {} files, {} events are without theirs", Self::MOST, self.n_unnamed);
+            losses.unknown_size(Place::Whole, Nonsense::new("too many files", fault));
+        }
+        self.paths
+    }
+}
