@@ -1,2 +1,73 @@
-//! x
-fn main() {}
+//! `iotide`: tells the rhythm of an HPC job's I/O.
+//!
+//! Parses the command line, runs one command, and maps what came of it to an exit status: 0 done or found, 1 nothing
+//! found, 2 failed. A reader that went away (`iotide … | head`) is not a failure.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::commands::Command;
+use crate::ui::{ReaderGone, Ui};
+
+mod commands;
+mod ui;
+
+fn main() -> ExitCode {
+    let mut ui = Ui::new();
+    let status = match Cli::try_parse() {
+        Ok(cli) => cli.command.run(&mut ui),
+        Err(usage) if usage.use_stderr() => {
+            ui.usage_error(&usage);
+            Ok(ExitStatus::Failed)
+        }
+        Err(answer) => ui.answer(&answer).map(|()| ExitStatus::Done),
+    };
+    match status {
+        Ok(status) => status.into(),
+        Err(error) if error.is::<ReaderGone>() => ExitStatus::Done.into(),
+        Err(error) => {
+            ui.error(&error);
+            ExitStatus::Failed.into()
+        }
+    }
+}
+
+/// Tells the rhythm of an HPC job's I/O
+///
+/// Reads traces of what a program read and wrote, and says whether its I/O comes in phases, how far apart they are, and
+/// how sure that is.
+#[derive(clap::Parser, Debug)]
+#[command(version, propagate_version = true, max_term_width = 100, after_help = EXAMPLES, disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  iotide detect run.csv                    what is the period of this run's I/O?
+  iotide detect --format json run.csv      the same for a script
+  iotide report run.csv -o run.html        everything about it as a page with pictures
+  iotide COMMAND --help                    more on a command";
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExitStatus {
+    /// The command did its work; for a question, the answer is "yes, here".
+    Done,
+    /// The question was answered with "there is none".
+    NothingFound,
+    /// Something could not be done, as told on stderr.
+    Failed,
+}
+
+impl From<ExitStatus> for ExitCode {
+    fn from(status: ExitStatus) -> Self {
+        ExitCode::from(match status {
+            ExitStatus::Done => 0,
+            ExitStatus::NothingFound => 1,
+            ExitStatus::Failed => 2,
+        })
+    }
+}

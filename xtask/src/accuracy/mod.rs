@@ -1,0 +1,17 @@
+//! How right the answers are, on data made here whose truth is known.
+
+mod period;
+mod random;
+mod workload;
+
+/// Runs `cargo xtask accuracy PART …`.
+pub fn run(args: &[String]) -> Result<(), String> {
+    match args.split_first() {
+        Some((part, rest)) if part == "period" => period::run(rest),
+        None => period::run(&[]),
+        Some((part, _)) => Err(format!("no accuracy of {part:?} is known\n{HELP}")),
+    }
+}
+
+/// What `run` understands.
+pub const HELP: &str = period::HELP;
