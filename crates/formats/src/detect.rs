@@ -2,12 +2,15 @@
 
 use memchr::memmem;
 
-use crate::{Format, ReadError, input::Input, native, text, tmio};
+use crate::{Format, ReadError, input::Input, native, text, tmio, tracer};
 
 /// Tells the format of a source.
 pub(crate) fn format(input: &Input) -> Result<Format, ReadError> {
     let path = || input.name().to_path_buf();
-    if input.directory().is_some() {
+    if let Some(directory) = input.directory() {
+        if tracer::is_trace(directory) {
+            return Ok(Format::Native);
+        }
         return Err(ReadError::UnknownDirectory { path: path() });
     }
     of_head(input.head())
@@ -26,7 +29,7 @@ pub(crate) fn is_series(head: &[u8]) -> bool {
 }
 
 fn of_head(head: &[u8]) -> Option<Format> {
-    if head.starts_with(native::MAGIC) {
+    if head.starts_with(native::MAGIC) || head.starts_with(tracer::MAGIC) {
         return Some(Format::Native);
     }
     if is_tmio_msgpack(head) {

@@ -62,6 +62,7 @@ mod series;
 mod testing;
 mod text;
 mod tmio;
+mod tracer;
 
 /// Opens a trace whose format its content tells.
 pub fn open(path: &Path) -> Result<Reader, ReadError> {
@@ -256,6 +257,9 @@ fn read_as(
         Format::TmioJsonl => tmio::json::read(input, Shape::Lines, sink),
         Format::TmioMsgpack => tmio::msgpack::read(input, sink),
         Format::Text => text::read(input, pattern, sink),
+        Format::Native if input.directory().is_some() || input.head().starts_with(tracer::MAGIC) => {
+            tracer::read(input, sink)
+        }
         Format::Native => native::read(input, sink),
     }
 }

@@ -36,7 +36,8 @@ struct Shared {
     exe: Bytes<1024>,
     mpi: Bytes<256>,
     facts: [u8; Facts::MAX_SIZE],
-    start_ns: u64,
+    /// When the process began: (ticks, nanoseconds).
+    start: (u64, u64),
 }
 struct Global(UnsafeCell<Shared>);
 // SAFETY: touched only by `start`, in a forked child that has one thread, and by whoever holds `LOCK`.
@@ -47,14 +48,14 @@ static SHARED: Global = Global(UnsafeCell::new(Shared {
     exe: Bytes::new(),
     mpi: Bytes::new(),
     facts: [0; Facts::MAX_SIZE],
-    start_ns: 0,
+    start: (0, 0),
 }));
 static LOCK: AtomicBool = AtomicBool::new(false);
 
 /// Gathers what does not change in the life of a process, and chooses the file's name. Also called in a forked child.
 pub fn start() {
     with_shared(|shared| {
-        shared.start_ns = clock::pair().1;
+        shared.start = clock::pair();
         shared.host.clear();
         if let Some(names) = sys::system_names() {
             for &byte in names.nodename.iter().take_while(|&&byte| byte != 0) {
@@ -74,7 +75,7 @@ pub fn start() {
         shared.path.push(b".");
         shared.path.push_number(u64::from(sys::process_id()), 10);
         shared.path.push(b".");
-        shared.path.push_number(shared.start_ns, 16);
+        shared.path.push_number(shared.start.1, 16);
         shared.path.push(b".iot");
     });
 }
@@ -188,8 +189,13 @@ fn open(signals: &sys::NoSignals) -> bool {
         if !reopen(shared, libc::O_CREAT | libc::O_EXCL) {
             return;
         }
+        // The pair of the first block is the process's beginning, not the moment of writing: the records that follow at once
+        // are then between two pairs, far enough apart to tell the rate of the clock.
+        let (ticks, nanos) = shared.start;
         let payload = facts(shared);
-        let header = seal(BlockKind::Facts, 0, payload);
+        let sequence = SEQUENCE.fetch_add(1, Relaxed);
+        let payload_len = payload.len() as u32;
+        let header = BlockHeader { kind: BlockKind::Facts, payload_len, thread: 0, sequence, ticks, nanos }.seal(payload);
         let stream_header = StreamHeader { version: StreamHeader::VERSION }.to_bytes();
         stream::greet(&stream_header, &header, payload);
         // Facts stand in the file too: what the listener does not take will need them.
@@ -269,7 +275,7 @@ fn facts(shared: &mut Shared) -> &[u8] {
         uid: sys::user_id(),
         buffer_records: buffer::CAPACITY,
         realtime_offset_ns: clock::realtime_offset_ns(),
-        start_ns: shared.start_ns,
+        start_ns: shared.start.1,
         clock: clock::kind(),
         host: shared.host.get(),
         job_id: config.job_id.get(),
