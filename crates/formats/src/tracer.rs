@@ -15,7 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use iotide_trace::{Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, Timestamp, TraceInfo};
-use iotide_wire::{BlockHeader, ClockMap, End, Facts, Flags, LossKind, Payload, Record, Step, StreamHeader, next_block};
+use iotide_wire::{
+    BlockHeader, ClockMap, End, Facts, Flags, LossKind, Payload, Record, Step, StreamHeader, next_block,
+    skip_torn,
+};
 
 use crate::{
     Place,
@@ -55,7 +58,10 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
         }
     }
     if processes.is_empty() {
-        return Err(Fault::at(Place::Whole, lost.first().unwrap_or("no process has left anything").to_owned()));
+        return Err(Fault::at(
+            Place::Whole,
+            lost.first().unwrap_or("no process has left anything").to_owned(),
+        ));
     }
     processes.sort_by_key(|(_, process)| process.start_ns());
     number_ranks(&mut processes);
@@ -128,10 +134,12 @@ impl Stream {
                     }
                     used
                 }
-                // At the end, what asks for more is a block that was being written when the process was killed.
+                // At the end, what asks for more is a block that was being written when the process was killed, or one
+                // whose damaged length covers those behind it.
                 Step::Need(_) if is_all => {
-                    n_damaged += bytes.len() as u64;
-                    bytes.len()
+                    let skip = skip_torn(bytes);
+                    n_damaged += skip as u64;
+                    skip
                 }
                 Step::Need(needed) => {
                     wanted = needed; // at most a header and a payload of the longest kind
@@ -201,9 +209,8 @@ impl Process {
         let n_damaged = stream.for_each_block(|_, payload| {
             match payload {
                 Payload::Facts(facts) => process = Some(Process::of(&facts)),
-                Payload::Paths(paths) => names.extend(
-                    paths.map(|entry| (entry.file, files.id(&String::from_utf8_lossy(entry.path)))),
-                ),
+                Payload::Paths(paths) => names
+                    .extend(paths.map(|entry| (entry.file, files.id(&String::from_utf8_lossy(entry.path))))),
                 Payload::Records(records) => n_records += (records.len() / Record::SIZE) as u64,
                 Payload::Losses(counts) => losses = counts.iter().collect(),
                 Payload::End(mark) => end = Some(mark),
@@ -273,14 +280,19 @@ impl Process {
                 if record.flags.0 & (Flags::NESTED | Flags::FAILED) != 0 {
                     continue;
                 }
-                let times = (clock.nanos(record.start), clock.nanos(record.start.saturating_add(record.duration)));
+                let times =
+                    (clock.nanos(record.start), clock.nanos(record.start.saturating_add(record.duration)));
                 let (Some(start), Some(end)) = times else {
                     n_timeless += 1;
                     continue;
                 };
                 let (start, end) = (to_unix_ns(start), to_unix_ns(end.max(start)));
                 *end_ns = (*end_ns).max(end);
-                flow = sink.event(self.event(&record, start.saturating_sub(origin_ns), end.saturating_sub(origin_ns)));
+                flow = sink.event(self.event(
+                    &record,
+                    start.saturating_sub(origin_ns),
+                    end.saturating_sub(origin_ns),
+                ));
                 if flow.is_break() {
                     return flow;
                 }
@@ -288,10 +300,18 @@ impl Process {
             ControlFlow::Continue(())
         })?;
         if n_unknown > 0 {
-            lost.note("unknown records", Some(n_unknown), format!("{self}: records that a later version may know"));
+            lost.note(
+                "unknown records",
+                Some(n_unknown),
+                format!("{self}: records that a later version may know"),
+            );
         }
         if n_timeless > 0 {
-            lost.note("timeless records", Some(n_timeless), format!("{self}: records whose time cannot be told"));
+            lost.note(
+                "timeless records",
+                Some(n_timeless),
+                format!("{self}: records whose time cannot be told"),
+            );
         }
         self.note_losses(lost);
         Ok(flow)
@@ -332,11 +352,18 @@ impl Process {
             None => lost.note(
                 "no end",
                 None,
-                format!("{self} ended without a word: up to {} last calls of each of its threads are missing", self.buffer_records),
+                format!(
+                    "{self} ended without a word: up to {} last calls of each of its threads are missing",
+                    self.buffer_records
+                ),
             ),
             Some(End { n_records, .. }) if n_records > self.n_records => {
                 let n = n_records - self.n_records;
-                lost.note("missing records", Some(n), format!("{self}: {n} of {n_records} calls are not in the trace"));
+                lost.note(
+                    "missing records",
+                    Some(n),
+                    format!("{self}: {n} of {n_records} calls are not in the trace"),
+                );
             }
             Some(_) => {}
         }
@@ -375,7 +402,8 @@ fn number_ranks(processes: &mut [(Stream, Process)]) {
 fn job_of(processes: &[(Stream, Process)], origin_ns: i64, end_ns: i64) -> JobInfo {
     let is_parallel = processes.iter().any(|(_, process)| process.stated_rank.is_some());
     // The program is what the ranks run; the launcher is not.
-    let ranks = || processes.iter().map(|(_, process)| process).filter(|p| !is_parallel || p.stated_rank.is_some());
+    let ranks =
+        || processes.iter().map(|(_, process)| process).filter(|p| !is_parallel || p.stated_rank.is_some());
     let text = |of: fn(&Process) -> &String| ranks().map(of).find(|text| !text.is_empty()).cloned();
     JobInfo {
         run_time_s: Some(end_ns.saturating_sub(origin_ns) as f64 * 1e-9),
@@ -461,8 +489,7 @@ mod tests {
 
     impl Written {
         fn new(rank: Option<u32>, start_s: i64) -> Self {
-            let mut written =
-                Self { bytes: StreamHeader { version: 1 }.to_bytes().to_vec(), sequence: 0 };
+            let mut written = Self { bytes: StreamHeader { version: 1 }.to_bytes().to_vec(), sequence: 0 };
             let facts = Facts {
                 rank,
                 n_ranks: rank.map(|_| 2),

@@ -143,6 +143,9 @@ impl Work {
             record.flags = record.flags.with(Flags::NESTED);
         }
         let mut n = thread.committed.load(Relaxed);
+        if n == 0 {
+            sink::open_early();
+        }
         if n >= CAPACITY {
             n = match thread.make_room() {
                 Some(n) => n,

@@ -94,6 +94,15 @@ pub fn forget_parent() {
     start();
 }
 
+/// Makes the file when there is a first record, long before it is written: a process that is killed then has left at least who it
+/// was, and that it has no end.
+#[inline(always)]
+pub fn open_early() {
+    if STATE.load(Relaxed) == CLOSED && !lifecycle::is_in_vfork_child() {
+        open_once(&sys::NoSignals::new());
+    }
+}
+
 /// Writes records of a thread; if that fails, they are counted as lost.
 pub fn write_records(thread: u32, records: &[u8]) {
     let n = (records.len() / Record::SIZE) as u64;
@@ -195,7 +204,8 @@ fn open(signals: &sys::NoSignals) -> bool {
         let payload = facts(shared);
         let sequence = SEQUENCE.fetch_add(1, Relaxed);
         let payload_len = payload.len() as u32;
-        let header = BlockHeader { kind: BlockKind::Facts, payload_len, thread: 0, sequence, ticks, nanos }.seal(payload);
+        let header = BlockHeader { kind: BlockKind::Facts, payload_len, thread: 0, sequence, ticks, nanos }
+            .seal(payload);
         let stream_header = StreamHeader { version: StreamHeader::VERSION }.to_bytes();
         stream::greet(&stream_header, &header, payload);
         // Facts stand in the file too: what the listener does not take will need them.

@@ -201,6 +201,13 @@ pub fn next_block(bytes: &[u8]) -> Step<'_> {
     Step::Block { header, payload, used }
 }
 
+/// How many bytes to leave out where [`next_block`] asks for more than there will ever be: up to the next place a block may begin.
+///
+/// Either the last block was cut, or a damaged length swallowed the ones behind it.
+pub fn skip_torn(bytes: &[u8]) -> usize {
+    distance_to_magic(bytes)
+}
+
 fn decode_header(head: &[u8]) -> Option<BlockHeader> {
     Some(BlockHeader {
         kind: BlockKind::from_code(*head.get(4)?),
@@ -348,8 +355,9 @@ mod tests {
                     used
                 }
                 Step::Need(_) => {
-                    n_skipped += bytes.len();
-                    bytes.len()
+                    let skip = skip_torn(bytes);
+                    n_skipped += skip;
+                    skip
                 }
                 Step::Damaged { skip, .. } => {
                     n_skipped += skip;

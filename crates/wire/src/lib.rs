@@ -19,7 +19,10 @@
 #![no_std]
 
 pub use crate::{
-    block::{BlockHeader, BlockKind, Fault, PathEntries, PathEntry, Payload, Step, StreamHeader, next_block},
+    block::{
+        BlockHeader, BlockKind, Fault, PathEntries, PathEntry, Payload, Step, StreamHeader, next_block,
+        skip_torn,
+    },
     clock::{ClockKind, ClockMap},
     facts::{End, EndReason, Facts, LossEntries, LossKind, Text},
     record::{Flags, Layer, NO_FILE, NO_POSITION, Op, Record},

@@ -10,11 +10,13 @@ use crate::ui::Ui;
 mod analysis;
 mod detect;
 mod input;
+mod record;
 mod report;
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
     Detect(detect::DetectArgs),
+    Record(record::RecordArgs),
     Report(report::ReportArgs),
 }
 
@@ -22,6 +24,7 @@ impl Command {
     pub(crate) fn run(&self, ui: &mut Ui) -> anyhow::Result<ExitStatus> {
         match self {
             Command::Detect(args) => detect::run(ui, args),
+            Command::Record(args) => record::run(ui, args),
             Command::Report(args) => report::run(ui, args),
         }
     }

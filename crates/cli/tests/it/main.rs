@@ -11,3 +11,6 @@ mod detect;
 
 /// `iotide report`: the page and the pictures beside it.
 mod report;
+
+/// `iotide record`: a program under the tracer, its exit status and the last word.
+mod record;

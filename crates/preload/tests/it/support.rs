@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use iotide_wire::{
     End, EndReason, Facts, Flags, Layer, LossKind, Op, Payload, Record, Step, StreamHeader, next_block,
+    skip_torn,
 };
 
 /// A test's own empty directory.
@@ -19,18 +20,12 @@ pub fn directory(test: &str) -> PathBuf {
     directory
 }
 
-/// The library under test, as it ships. A `cdylib` is no dependency that `cargo test` would build for us, so we ask for it.
+/// The library under test, which cargo builds with the tests.
 pub fn library() -> &'static Path {
     static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-        let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
-        let mut build = Command::new(cargo);
-        build
-            .args(["build", "--quiet", "--profile", "preload", "--package", "iotide-preload", "--target-dir"])
-            .arg(target);
-        let built = build.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        target.join("preload/libiotide.so")
+        let library = std::env::current_exe().unwrap().with_file_name("libiotide.so");
+        assert!(library.exists(), "{}", library.display());
+        library
     });
     &LIBRARY
 }
@@ -41,7 +36,7 @@ pub fn compile(compiler: &str, source: &str, flags: &[&str]) -> Option<PathBuf> 
     let stem = source.file_stem().unwrap().to_str().unwrap();
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{stem}.{compiler}{}", flags.concat()));
     // Tests run side by side: each compiles to a name of its own and moves it into place.
-    let fresh = program.with_added_extension(format!("{:?}", std::thread::current().id()));
+    let fresh = program.with_extension(format!("{:?}", std::thread::current().id()));
     let compiled =
         Command::new(compiler).args(["-O1", "-g"]).args(flags).arg("-o").arg(&fresh).arg(&source).output();
     let Ok(compiled) = compiled else {
@@ -226,8 +221,9 @@ impl Process {
                     used
                 }
                 Step::Need(_) => {
-                    process.n_damaged += rest.len();
-                    rest.len()
+                    let skip = skip_torn(rest);
+                    process.n_damaged += skip;
+                    skip
                 }
                 Step::Damaged { skip, .. } => {
                     process.n_damaged += skip;
