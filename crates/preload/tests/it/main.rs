@@ -9,4 +9,5 @@ mod ends; // how a process ends: exit, _exit, abort, SIGKILL
 mod harm; // what a program might notice
 mod moved; // bytes by layer, against the program's own count
 mod mpi; // the same for MPI-IO, with Open MPI and MPICH
+mod stream; // what a listener gets
 mod support;

@@ -211,8 +211,13 @@ impl Trace {
 impl Process {
     fn read(path: PathBuf) -> Self {
         let bytes = fs::read(&path).unwrap();
-        StreamHeader::decode(&bytes).unwrap();
-        let mut process = Self { path, ..Self::default() };
+        Self { path, ..Self::from_bytes(&bytes) }
+    }
+
+    /// Takes a stream apart.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        StreamHeader::decode(bytes).unwrap();
+        let mut process = Self::default();
         let mut rest = &bytes[StreamHeader::SIZE..];
         while !rest.is_empty() {
             let used = match next_block(rest) {
