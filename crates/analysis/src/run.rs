@@ -5,9 +5,7 @@ use iotide_trace::{
     abstraction_error, automatic_rate_hz, sample,
 };
 
-use crate::{
-    Method, PeriodConfig, PeriodError, PeriodEstimate, Scores, Wave, detect_period, reconstruct, score,
-};
+use crate::{PeriodConfig, PeriodError, PeriodEstimate, Scores, Wave, detect_period, reconstruct, score};
 
 /// Returns the rhythm of a run's reads or writes.
 ///
@@ -145,14 +143,14 @@ impl RunError {
 /// Returns `√(Σ (x − x̂)² / Σ (x − x̄)²)`, where `x̂` is the mean plus the waves: 0 if they draw the signal exactly, 1 if
 /// they are no better than its mean.
 ///
-/// `None` without waves, or if the signal is constant.
+/// `None` without waves beside the mean, or if the signal is constant.
 pub fn reconstruction_error(signal: &SampledSignal, waves: &[Wave]) -> Option<f64> {
     let x = &signal.values[..signal.n_whole()];
-    if waves.is_empty() || x.is_empty() {
+    let swings: Vec<Wave> = waves.iter().copied().filter(|wave| wave.frequency_hz > 0.0).collect();
+    if swings.is_empty() || x.is_empty() {
         return None;
     }
     let mean = x.iter().sum::<f64>() / x.len() as f64;
-    let swings: Vec<Wave> = waves.iter().copied().filter(|wave| wave.frequency_hz > 0.0).collect();
     let drawn = reconstruct(&swings, signal);
     let spread: f64 = x.iter().map(|value| (value - mean).powi(2)).sum();
     let missed: f64 = x.iter().zip(&drawn).map(|(value, drawn)| (value - mean - drawn).powi(2)).sum();
@@ -186,12 +184,7 @@ fn analyse_window(
 ) -> Result<RunAnalysis, RunError> {
     let rate_hz = config.rate_hz.unwrap_or_else(|| automatic_rate_hz(signal, window));
     let sampled = sample(signal, window, Sampling { rate_hz, kind: config.sampling })?;
-    let mut estimate = detect_period(&sampled, &config.period)?;
-    if estimate.waves.is_empty() && config.period.dft.n_top > 0 {
-        // Waves are asked for, and only the spectral method has them.
-        let spectral = PeriodConfig { method: Method::Dft, ..config.period.clone() };
-        estimate.waves = detect_period(&sampled, &spectral)?.waves;
-    }
+    let estimate = detect_period(&sampled, &config.period)?;
     Ok(RunAnalysis {
         direction,
         window,

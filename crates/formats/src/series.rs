@@ -38,6 +38,10 @@ pub(crate) fn read(input: Input, syntax: Syntax, sink: &mut dyn EventSink) -> Re
                 continue;
             }
         };
+        if !RATES.iter().any(|&(column, _)| rows.value(column).is_some()) {
+            losses
+                .record(rows.place(), Nonsense::new("no bandwidth", "no value for bandwidth, read or write"));
+        }
         for (steps, (column, _)) in steps.iter_mut().zip(RATES) {
             let rate = match rows.value(column) {
                 None => continue,
@@ -165,6 +169,15 @@ mod tests {
         check(
             "{\"time\": 0, \"bandwidth\": 100}\n{\"time\": 2, \"bandwidth\": 0}\n",
             "r-1 write 0..2 200B bin",
+        );
+    }
+
+    #[test]
+    fn a_row_without_any_bandwidth_is_a_loss() {
+        check(
+            "{\"time\": 0, \"bandwidth\": 100}\n{\"time\": 1, \"speed\": 7}\n{\"time\": 2, \"bandwidth\": 0}\n",
+            "r-1 write 0..2 200B bin
+             loss of 1: line 2: no value for bandwidth, read or write",
         );
     }
 

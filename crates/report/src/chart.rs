@@ -146,33 +146,33 @@ impl Plot {
     }
 
     fn draw_marks(&self, svg: &mut String) {
+        let seen: Vec<(f64, &Mark)> = (self.marks.iter())
+            .map(|mark| (self.x.at(mark.at, LEFT, RIGHT), mark))
+            .filter(|(at, _)| (LEFT..=RIGHT).contains(at))
+            .collect();
         svg.push_str("<g class=\"marks\">\n");
-        let mut rows: [f64; 3] = [f64::NEG_INFINITY; 3];
-        for mark in &self.marks {
-            let at = self.x.at(mark.at, LEFT, RIGHT);
-            if !(LEFT..=RIGHT).contains(&at) {
-                continue;
-            }
-            let width = mark.label.chars().count() as f64 * 6.6 + 10.0;
+        for (at, mark) in &seen {
             let _ = writeln!(
                 svg,
-                "<line class=\"mark{}\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{BOTTOM}\"/>",
-                if mark.strong { "" } else { " weak" }
+                "<line class=\"{}\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{BOTTOM}\"/>",
+                mark.class()
             );
-            // Labels that would overlap go one line down; the fourth of a crowd is left out.
-            if let Some(row) = (0..rows.len()).find(|&row| rows[row] <= at).filter(|_| !mark.label.is_empty())
-            {
-                rows[row] = at + width;
-                let (anchor, shift) = if at + width > RIGHT { ("end", -5.0) } else { ("start", 5.0) };
-                let _ = writeln!(
-                    svg,
-                    "<text class=\"mark{}\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
-                    if mark.strong { "" } else { " weak" },
-                    at + shift,
-                    TOP + 12.0 + row as f64 * 15.0,
-                    escape(&mark.label)
-                );
-            }
+        }
+        // Labels over all the lines. Those that would overlap go one row down; the fourth of a crowd is left out.
+        let mut rows: [f64; 3] = [f64::NEG_INFINITY; 3];
+        for (at, mark) in &seen {
+            let width = mark.label.chars().count() as f64 * 6.6 + 10.0;
+            let Some(row) = (0..rows.len()).find(|&row| rows[row] <= *at) else { continue };
+            rows[row] = at + width;
+            let (anchor, shift) = if at + width > RIGHT { ("end", -5.0) } else { ("start", 5.0) };
+            let _ = writeln!(
+                svg,
+                "<text class=\"{}\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
+                mark.class(),
+                at + shift,
+                TOP + 12.0 + row as f64 * 15.0,
+                escape(&mark.label)
+            );
         }
         svg.push_str("</g>\n");
     }
@@ -372,6 +372,12 @@ struct Mark {
     at: f64,
     label: String,
     strong: bool,
+}
+
+impl Mark {
+    fn class(&self) -> &'static str {
+        if self.strong { "mark" } else { "mark weak" }
+    }
 }
 
 /// Values over x.
@@ -607,8 +613,7 @@ fn fold_plot(run: &RunAnalysis) -> Option<Plot> {
         name: "period",
         title: "One period",
         caption: format!(
-            "All {:.0} periods of {} laid over each other: the narrower the band, the more alike they are.",
-            n_periods,
+            "All periods of {} laid over each other: the narrower the band, the more alike they are.",
             text::seconds(period_s)
         ),
         x: Axis::time("time within the period", 0.0, period_s),
@@ -621,6 +626,8 @@ fn fold_plot(run: &RunAnalysis) -> Option<Plot> {
 }
 
 fn spectrum_plot(run: &RunAnalysis) -> Option<Plot> {
+    /// The best candidates; more would only be a fence.
+    const MARKED: usize = 3;
     let signal = &run.signal;
     let n = signal.n_whole();
     if n < 8 {
@@ -650,13 +657,11 @@ fn spectrum_plot(run: &RunAnalysis) -> Option<Plot> {
         }
         column = here;
     }
-    let mut marks: Vec<Mark> = (run.estimate.rhythms.iter())
+    let marks = (run.estimate.rhythms.iter())
         .map(|rhythm| (rhythm.period_s, true))
         .chain(run.estimate.period_s.map(|period_s| (period_s, true)))
-        .chain(run.estimate.candidates.iter().map(|candidate| (candidate.period_s, false)))
-        .map(|(period_s, strong)| Mark { at: 1.0 / period_s, label: text::seconds(period_s), strong })
-        .collect();
-    marks.dedup_by(|later, earlier| (later.at / earlier.at - 1.0).abs() < 1e-3);
+        .chain(run.estimate.candidates.iter().take(MARKED).map(|candidate| (candidate.period_s, false)))
+        .map(|(period_s, strong)| Mark { at: 1.0 / period_s, label: text::seconds(period_s), strong });
     let mut seen: Vec<Mark> = Vec::new();
     for mark in marks {
         if !seen.iter().any(|other| (other.at / mark.at - 1.0).abs() < 5e-3) {
@@ -788,6 +793,7 @@ pub(crate) fn escape(text: &str) -> String {
 
 /// Colours that stay apart in grey: ink, then series, then shades.
 pub(crate) struct Palette {
+    paper: &'static str,
     ink: &'static str,
     quiet: &'static str,
     grid: &'static str,
@@ -798,16 +804,18 @@ pub(crate) struct Palette {
 }
 
 pub(crate) const LIGHT: Palette = Palette {
+    paper: "#fcfcfb",
     ink: "#1d2a33",
     quiet: "#5b6972",
     grid: "#e3e7ea",
     series: "#1f5c85",
-    faint: "#a9c6da",
+    faint: "#93b9d2",
     phase: "#f3e3bd",
     mark: "#b2452b",
 };
 
 pub(crate) const DARK: Palette = Palette {
+    paper: "#12181d",
     ink: "#dbe3e8",
     quiet: "#94a3ad",
     grid: "#2a343b",
@@ -819,7 +827,7 @@ pub(crate) const DARK: Palette = Palette {
 
 /// Colours are written out rather than as variables: programs that set papers do not know those.
 pub(crate) fn style(palette: &Palette) -> String {
-    let Palette { ink, quiet, grid, series, faint, phase, mark } = palette;
+    let Palette { paper, ink, quiet, grid, series, faint, phase, mark } = palette;
     format!(
         ".plot text{{fill:{quiet}}}.plot .name,.plot .legend text{{fill:{ink}}}\
          .plot .grid{{stroke:{grid};stroke-width:1}}.plot .tick,.plot .base{{stroke:{quiet};stroke-width:1}}\
@@ -831,7 +839,7 @@ pub(crate) fn style(palette: &Palette) -> String {
          .plot .legend .line{{fill:{series};stroke:none}}\
          .plot line.mark{{stroke:{mark};stroke-width:1.3;stroke-dasharray:5 4}}\
          .plot line.weak{{stroke:{quiet};stroke-dasharray:2 4}}\
-         .plot text.mark{{fill:{mark};font-weight:600}}.plot text.weak{{fill:{quiet};font-weight:400}}\
+         .plot text.mark{{fill:{mark};font-weight:600;stroke:{paper};stroke-width:3;paint-order:stroke}}.plot text.weak{{fill:{quiet};font-weight:400}}\
          .plot .dot{{fill:{mark}}}.plot .hair{{stroke:{quiet};stroke-width:1}}"
     )
 }

@@ -173,17 +173,16 @@
       for (const [at, value] of plot.dots)
         inside.append(element("circle", { class: "dot", r: 3, cx: position(x, at, LEFT, RIGHT), cy: position(y, value, BOTTOM, TOP) }));
       marks.replaceChildren();
+      const seen = plot.marks.map((mark) => [position(x, mark.at, LEFT, RIGHT), mark.strong ? "mark" : "mark weak", mark.label])
+        .filter(([at]) => at >= LEFT && at <= RIGHT);
+      for (const [at, name] of seen) marks.append(element("line", { class: name, x1: at, x2: at, y1: TOP, y2: BOTTOM }));
       const rows = [-Infinity, -Infinity, -Infinity];
-      for (const mark of plot.marks) {
-        const at = position(x, mark.at, LEFT, RIGHT), weak = mark.strong ? "mark" : "mark weak";
-        if (at < LEFT || at > RIGHT) continue;
-        marks.append(element("line", { class: weak, x1: at, x2: at, y1: TOP, y2: BOTTOM }));
-        const width = mark.label.length * 6.6 + 10, row = rows.findIndex((end) => end <= at);
+      for (const [at, name, label] of seen) {
+        const width = label.length * 6.6 + 10, row = rows.findIndex((end) => end <= at), left = at + width > RIGHT;
         if (row < 0) continue;
         rows[row] = at + width;
-        const left = at + width > RIGHT;
-        marks.append(element("text", { class: weak, x: at + (left ? -5 : 5), y: TOP + 12 + row * 15,
-          "text-anchor": left ? "end" : "start" }, mark.label));
+        marks.append(element("text", { class: name, x: at + (left ? -5 : 5), y: TOP + 12 + row * 15,
+          "text-anchor": left ? "end" : "start" }, label));
       }
       svg.append(marks, legend, hair);
       reset.hidden = x.lo === whole.lo && x.hi === whole.hi;

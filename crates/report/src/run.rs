@@ -20,7 +20,7 @@ pub struct Run {
     pub scores: Scores,
     /// The phases, where they could be told apart.
     pub phases: Vec<Phase>,
-    /// The strongest waves.
+    /// The mean (frequency 0) and the strongest waves.
     pub waves: Vec<Wave>,
     /// How badly these waves alone draw the signal: 0 exactly, 1 no better than the mean.
     pub reconstruction_error: Option<f64>,
@@ -221,16 +221,14 @@ impl Run {
         }
         if let Some(acf) = &self.period.autocorrelation {
             let together = (self.period.refined_confidence)
-                .map(|c| {
-                    format!("; heard together with the spectrum, the confidence is {}", text::percent(c))
-                })
+                .map(|c| format!("; all evidence together: {}", text::percent(c)))
                 .unwrap_or_default();
             rows.row(
                 "autocorrelation",
                 format!("{} ({}){together}", text::seconds(acf.period_s), text::percent(acf.confidence)),
             );
         }
-        if let (Some(error), false) = (self.reconstruction_error, self.waves.is_empty()) {
+        if let Some(error) = self.reconstruction_error {
             let waves = (self.waves.iter().filter_map(|wave| wave.period_s))
                 .map(text::seconds)
                 .collect::<Vec<_>>()

@@ -10,11 +10,12 @@ pub fn seconds(s: f64) -> String {
         "?".to_owned()
     } else if size == 0.0 {
         "0 s".to_owned()
-    } else if size < 1e-6 {
+    } else if size < 0.9995e-6 {
         format!("{} ns", digits(s * 1e9, 3))
-    } else if size < 1e-3 {
+    } else if size < 0.9995e-3 {
         format!("{} µs", digits(s * 1e6, 3))
-    } else if size < 1.0 {
+    } else if size < 0.9995 {
+        // Not 1: what rounds to 1000 ms is a second.
         format!("{} ms", digits(s * 1e3, 3))
     } else if size < 1000.0 {
         format!("{} s", digits(s, if size < 100.0 { 3 } else { 4 }))
@@ -28,7 +29,7 @@ pub fn moment(s: f64) -> String {
     match s.abs() {
         _ if !s.is_finite() => "?".to_owned(),
         size if size < 0.0005 => "0 s".to_owned(),
-        size if size < 1000.0 => format!("{} s", digits(s, 4)),
+        size if size < 1000.0 => format!("{} s", digits(s, if size < 1.0 { 3 } else { 4 })),
         _ => format!("{} s", digits((s * 10.0).round() / 10.0, 15)),
     }
 }
@@ -167,23 +168,30 @@ impl Rows {
 
 /// Breaks a text at blanks so that no line is longer than `width`, unless one word is.
 ///
-/// Lines the text already has are kept, and so are the blanks within them.
+/// A number stays with what follows it: `198 MB` is one word. Lines the text already has are kept.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let is_number = |word: &str| word.ends_with(|c: char| c.is_ascii_digit() || c == '<' || c == '>');
     let mut lines = Vec::new();
     for paragraph in text.split('\n') {
-        if paragraph.chars().count() <= width {
-            lines.push(paragraph.to_owned());
-            continue;
+        let mut words: Vec<String> = Vec::new();
+        for word in paragraph.split(' ') {
+            match words.last_mut() {
+                Some(last) if is_number(last) => {
+                    last.push(' ');
+                    last.push_str(word);
+                }
+                _ => words.push(word.to_owned()),
+            }
         }
         let mut line = String::new();
-        for word in paragraph.split(' ') {
+        for word in words {
             if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
                 lines.push(std::mem::take(&mut line));
             }
             if !line.is_empty() {
                 line.push(' ');
             }
-            line.push_str(word);
+            line.push_str(&word);
         }
         lines.push(line);
     }
@@ -198,6 +206,11 @@ pub fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_rounds_to_the_next_unit_is_said_in_it() {
+        assert_eq!([0.99996, 0.9994, 0.9996e-3, 0.9996e-6].map(seconds), ["1 s", "999 ms", "1 ms", "1 µs"]);
+    }
 
     #[test]
     fn numbers_look_as_people_say_them() {
@@ -234,6 +247,13 @@ mod tests {
                 six seven eight nine ten
         x       short
         "#);
+    }
+
+    #[test]
+    fn a_number_stays_with_its_unit() {
+        assert_eq!(wrap("8 phases of about 198 MB written", 21), ["8 phases of about", "198 MB written"]);
+        assert_eq!(wrap("varies by < 1 %, or not", 12), ["varies by", "< 1 %, or", "not"]);
+        assert_eq!(wrap("", 10), [""]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::{Event, EventSink, Loss, Op, StepSignal, Tally, Timestamp};
+use crate::{Event, EventSink, Loss, Op, Span, StepSignal, Tally, Timestamp};
 
 /// Adds up requests that overlap: each contributes `bytes / duration` while it lasts.
 ///
@@ -15,6 +15,8 @@ use crate::{Event, EventSink, Loss, Op, StepSignal, Tally, Timestamp};
 pub struct Overlap {
     edges: Vec<Edge>,
     bins: Option<Bins>,
+    /// From the first request to the last, in nanoseconds: requests that moved nothing count here.
+    reach: Option<(i64, i64)>,
 }
 
 impl Overlap {
@@ -26,12 +28,13 @@ impl Overlap {
         Self::default()
     }
 
-    /// Adds a request that moved `bytes` from `start` to `end`.
+    /// Adds a request that moved `bytes` from `start` to `end`. One that moved nothing still says that the run lasted.
     pub fn add(&mut self, start: Timestamp, end: Timestamp, bytes: f64) {
+        let (start, end) = (start.as_nanos(), end.as_nanos().max(start.as_nanos() + 1));
+        self.reach = Some(self.reach.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
         if bytes <= 0.0 || !bytes.is_finite() {
             return;
         }
-        let (start, end) = (start.as_nanos(), end.as_nanos().max(start.as_nanos() + 1));
         match &mut self.bins {
             Some(bins) => bins.add(start, end, bytes),
             None => {
@@ -48,10 +51,17 @@ impl Overlap {
 
     /// Returns the bandwidth over time.
     pub fn finish(self) -> StepSignal {
-        match self.bins {
+        let signal = match self.bins {
             Some(bins) => bins.finish(),
             None => sweep(self.edges),
+        };
+        let Some((first, last)) = self.reach else { return signal };
+        let (start, end) =
+            (Timestamp::from_nanos_since_start(first), Timestamp::from_nanos_since_start(last));
+        if signal.span() == Some(Span { start, end }) {
+            return signal;
         }
+        signal.plus(&StepSignal::new(vec![start, end], vec![0.0, 0.0]))
     }
 }
 
@@ -341,6 +351,14 @@ mod tests {
         let at = Timestamp::from_nanos_since_start(7);
         overlap.add(at, at, 4096.0);
         assert!((overlap.finish().volume_bytes() - 4096.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_request_that_moved_nothing_still_lasted() {
+        check(
+            &[(0.0, 1.0, 0.0), (2.0, 3.0, 5.0), (4.0, 6.0, 0.0)],
+            &[(0.0, 0.0), (2.0, 5.0), (3.0, 0.0), (6.0, 0.0)],
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ for line in sys.stdin:
             import numpy
 
             data["time"], data["bandwidth"] = numpy.array(signal["t"]), numpy.array(signal["b"])
-            prediction, _ = core(data, parse_args(["ftio", "-e", "no", "-f", sys.argv[1]], "ftio"))
+            prediction, _ = core(data, parse_args(["-e", "no", "-f", sys.argv[1]], "ftio"))
             found = zip(prediction.dominant_freq, prediction.conf)
             answer = sorted(((1.0 / float(f), float(c)) for f, c in found if f > 0), key=lambda a: -a[1])
         except Exception:  # no answer is an answer, too: FTIO raises on some signals

@@ -290,11 +290,7 @@ fn ask_iotide(workload: &Workload, rate_hz: Option<f64>) -> Answer {
 
 /// All signals through one FTIO process; `None` if there is no FTIO.
 fn ask_ftio(workloads: &[Workload], rate_hz: f64) -> Option<Vec<Answer>> {
-    let probe = Command::new("python3").args(["-c", "import ftio"]).stderr(Stdio::null()).status().ok()?;
-    if !probe.success() {
-        return None;
-    }
-    let mut child = Command::new("python3")
+    let mut child = Command::new(interpreter_of("ftio")?)
         .args(["-c", include_str!("ask_ftio.py"), &rate_hz.to_string()])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -313,6 +309,15 @@ fn ask_ftio(workloads: &[Workload], rate_hz: f64) -> Option<Vec<Answer>> {
     writer.join().ok()?;
     let answers: Vec<Answer> = String::from_utf8_lossy(&output.stdout).lines().map(parse_answer).collect();
     (answers.len() == workloads.len()).then_some(answers)
+}
+
+/// The Python that the program on the PATH was installed for, from its first line.
+fn interpreter_of(program: &str) -> Option<String> {
+    let path = std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|dir| dir.join(program))
+        .find(|p| p.is_file())?;
+    let text = std::fs::read_to_string(path).ok()?;
+    Some(text.lines().next()?.strip_prefix("#!")?.trim().to_string())
 }
 
 fn question(signal: &StepSignal) -> String {

@@ -6,17 +6,21 @@
 //! 3. *Choose.* The most probable proposal wins, unless "none" is more probable than all of them; what uses other
 //!    phases than the winner may hold beside it.
 
-use iotide_num::{autocorrelation, mean, spectrum};
+use iotide_num::mean;
 use iotide_trace::SampledSignal;
 
 use super::evidence::{Background, Cut, Proposal};
 use super::segment::{Piece, Pyramid, join, natural_gaps, natural_volumes, runs_above};
-use super::{Candidate, PeriodError, PeriodEstimate, Phase, Rhythm};
+use super::{
+    Candidate, DftConfig, PeriodError, PeriodEstimate, Phase, Rhythm, correlation, next_beat_s, spectral,
+};
 
-pub(super) fn detect(signal: &SampledSignal) -> Result<PeriodEstimate, PeriodError> {
-    let proposals = proposals(signal);
-    let choice = choose(&proposals);
+/// Weighs every rhythm the signal might have and returns the ones that hold.
+pub(super) fn detect(signal: &SampledSignal, config: &DftConfig) -> Result<PeriodEstimate, PeriodError> {
     let rate_hz = signal.rate_hz;
+    let Some(background) = Background::of(&signal.values) else { return Ok(PeriodEstimate::default()) };
+    let proposals = propose(&background);
+    let choice = choose(&proposals);
     let mut estimate = PeriodEstimate {
         confidence: 1.0 - choice.p_periodic,
         candidates: choice
@@ -24,6 +28,8 @@ pub(super) fn detect(signal: &SampledSignal) -> Result<PeriodEstimate, PeriodErr
             .iter()
             .map(|&(i, confidence)| Candidate { period_s: proposals[i].period / rate_hz, confidence })
             .collect(),
+        autocorrelation: correlation::estimate_from(&background.autocorrelation, rate_hz),
+        waves: spectral::strongest_waves(signal, config.n_top),
         ..PeriodEstimate::default()
     };
     let accepted: Vec<&Proposal> = choice.rhythms.iter().map(|&(i, _)| &proposals[i]).collect();
@@ -40,12 +46,15 @@ pub(super) fn detect(signal: &SampledSignal) -> Result<PeriodEstimate, PeriodErr
         let time_s = |position: f64| signal.start_s + position / rate_hz;
         estimate.period_s = Some(rhythm.period_s);
         estimate.confidence = rhythm.confidence;
+        // The autocorrelation is among the evidence already.
+        estimate.refined_confidence = Some(rhythm.confidence);
         estimate.phases = best
             .pieces
             .iter()
             .map(|p| Phase { start_s: time_s(p.start), end_s: time_s(p.end), bytes: p.volume / rate_hz })
             .collect();
-        estimate.next_phase_s = estimate.phases.last().map(|phase| phase.start_s + rhythm.period_s);
+        estimate.next_phase_s =
+            estimate.phases.last().map(|phase| next_beat_s(phase.start_s, rhythm.period_s, signal.end_s()));
         estimate.rhythms = rhythms.iter().map(|(_, rhythm)| *rhythm).collect();
     }
     Ok(estimate)
@@ -148,19 +157,13 @@ fn compatible(a: &Proposal, b: &Proposal) -> bool {
     runs_on || shared_time(&a.pieces, &b.pieces) < 0.25
 }
 
-/// All rhythms that might be there.
+/// All rhythms the signal might have.
 pub(super) fn proposals(signal: &SampledSignal) -> Vec<Proposal> {
-    let x = &signal.values;
-    let mut sums = Vec::with_capacity(x.len() + 1);
-    sums.push(0.0);
-    for value in x {
-        sums.push(sums[sums.len() - 1] + value);
-    }
-    if x.len() < 8 || sums[x.len()] <= 0.0 {
-        return Vec::new();
-    }
-    let background =
-        Background { x, sums, autocorrelation: autocorrelation(x), powers: spectrum(x).powers() };
+    Background::of(&signal.values).map_or_else(Vec::new, |background| propose(&background))
+}
+
+fn propose(background: &Background) -> Vec<Proposal> {
+    let x = background.x;
     let mut proposals: Vec<Proposal> = Vec::new();
     let mut add = |proposal: Option<Proposal>| {
         let Some(proposal) = proposal else { return };
@@ -188,11 +191,11 @@ pub(super) fn proposals(signal: &SampledSignal) -> Vec<Proposal> {
                 for cut in natural_volumes(&pieces, 4) {
                     let (upper, lower): (Vec<Piece>, Vec<Piece>) =
                         pieces.iter().partition(|piece| piece.volume > cut);
-                    add(Proposal::new(Cut::Class, upper.clone(), &lower, &background));
-                    add(Proposal::new(Cut::Class, lower, &upper, &background));
+                    add(Proposal::new(Cut::Class, upper.clone(), &lower, background));
+                    add(Proposal::new(Cut::Class, lower, &upper, background));
                 }
             }
-            add(Proposal::new(Cut::Runs, pieces, &[], &background));
+            add(Proposal::new(Cut::Runs, pieces, &[], background));
         }
     }
     let pyramid = Pyramid::new(x);
@@ -202,7 +205,7 @@ pub(super) fn proposals(signal: &SampledSignal) -> Vec<Proposal> {
         if pieces.len() >= 3 {
             let found = (pieces[pieces.len() - 1].start - pieces[0].start) / (pieces.len() - 1) as f64;
             if (found / period).ln().abs() < 0.3 {
-                add(Proposal::new(Cut::Scale, pieces, &[], &background));
+                add(Proposal::new(Cut::Scale, pieces, &[], background));
             }
         }
         period *= 1.25;
@@ -223,4 +226,144 @@ fn shared_time(a: &[Piece], b: &[Piece]) -> f64 {
     }
     let length = |pieces: &[Piece]| pieces.iter().map(|piece| piece.end - piece.start).sum::<f64>();
     both / length(a).min(length(b)).max(1e-9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn signal(values: Vec<f64>) -> SampledSignal {
+        let duration_s = values.len() as f64 / 10.0;
+        SampledSignal { start_s: 100.0, rate_hz: 10.0, values, duration_s }
+    }
+
+    /// Bursts of `length` samples at `starts`, each moving `volume`.
+    fn bursts(n: usize, starts: &[usize], length: usize, volume: f64) -> Vec<f64> {
+        let mut values = vec![0.0; n];
+        for &start in starts {
+            for value in &mut values[start..start + length] {
+                *value += volume / length as f64;
+            }
+        }
+        values
+    }
+
+    fn every(period: usize, n: usize) -> Vec<usize> {
+        (0..n).map(|i| 7 + i * period).collect()
+    }
+
+    fn found(values: Vec<f64>) -> PeriodEstimate {
+        detect(&signal(values), &DftConfig::default()).unwrap()
+    }
+
+    #[test]
+    fn even_bursts_have_their_distance_as_period() {
+        let estimate = found(bursts(1000, &every(50, 19), 9, 1e9));
+        assert!((estimate.period_s.unwrap() - 5.0).abs() < 1e-9);
+        assert!(estimate.confidence > 0.95, "{}", estimate.confidence);
+        assert_eq!(estimate.phases.len(), 19);
+        assert!((estimate.phases[0].start_s - 100.7).abs() < 1e-9);
+        assert!((estimate.next_phase_s.unwrap() - 200.7).abs() < 1e-6);
+    }
+
+    #[test]
+    fn three_even_bursts_suffice_and_two_do_not() {
+        assert_eq!(found(bursts(650, &[100, 300, 500], 50, 1.0)).period_s.map(f64::round), Some(20.0));
+        assert_eq!(found(bursts(650, &[100, 300], 50, 1.0)).period_s, None);
+    }
+
+    #[test]
+    fn phases_of_several_bursts_are_not_taken_for_more_phases() {
+        let starts: Vec<usize> =
+            every(100, 15).iter().flat_map(|&start| [start, start + 12, start + 24]).collect();
+        let estimate = found(bursts(1600, &starts, 6, 1e9));
+        assert!((estimate.period_s.unwrap() - 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_log_beside_the_phases_does_not_hide_them() {
+        let mut values = bursts(2000, &every(100, 19), 30, 1e9);
+        for (value, log) in values.iter_mut().zip(bursts(2000, &every(13, 150), 2, 1e4)) {
+            *value += log;
+        }
+        assert!((found(values).period_s.unwrap() - 10.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_dump_and_a_checkpoint_are_two_rhythms_the_heavier_first() {
+        let mut values = bursts(4000, &every(80, 48), 8, 1e9);
+        for (value, checkpoint) in values.iter_mut().zip(bursts(4000, &every(470, 8), 30, 20e9)) {
+            *value += checkpoint;
+        }
+        let periods_s: Vec<f64> =
+            found(values).rhythms.iter().map(|rhythm| rhythm.period_s.round()).collect();
+        assert_eq!(periods_s, [47.0, 8.0]);
+    }
+
+    #[test]
+    fn two_phases_that_ran_into_each_other_count_as_two() {
+        // The ninth phase comes late and touches the tenth.
+        let mut starts = every(60, 20);
+        starts[8] = starts[9] - 20;
+        let estimate = found(bursts(1300, &starts, 20, 1e9));
+        assert!((estimate.period_s.unwrap() - 6.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn what_does_not_vary_or_is_too_short_is_not_periodic() {
+        for values in [vec![], vec![1.0], vec![1.0, 0.0, 1.0], vec![0.0; 100], vec![3.5; 100]] {
+            assert_eq!(found(values).period_s, None);
+        }
+    }
+
+    #[test]
+    fn waiting_times_without_memory_make_no_rhythm() {
+        // Exponential gaps by their quantiles, shuffled: as irregular as chance, with no luck involved.
+        let mut at = 10.0;
+        let starts: Vec<usize> = (0..20)
+            .map(|i| {
+                at += 10.0 - 60.0 * (1.0 - (f64::from((i * 7) % 20) + 0.5) / 20.0).ln();
+                at as usize
+            })
+            .collect();
+        assert_eq!(found(bursts(2000, &starts, 8, 1e9)).period_s, None);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn any_samples_give_finite_numbers(values in prop::collection::vec(prop_oneof![Just(0.0), 0.0..1e12f64], 0..400)) {
+            let estimate = found(values);
+            let all = estimate.candidates.iter().flat_map(|c| [c.period_s, c.confidence]);
+            let all = all.chain(estimate.rhythms.iter().flat_map(|r| [r.period_s, r.confidence, r.bytes]));
+            prop_assert!(all.chain(estimate.next_phase_s).all(f64::is_finite));
+            prop_assert!((0.0..=1.0).contains(&estimate.confidence));
+        }
+
+        #[test]
+        fn scaling_the_bandwidth_changes_nothing_but_the_bytes(
+            values in prop::collection::vec(prop_oneof![Just(0.0), 0.0..1e9f64], 8..300), doublings in -30..30i32,
+        ) {
+            let scaled: Vec<f64> = values.iter().map(|value| value * 2f64.powi(doublings)).collect();
+            let (small, large) = (found(values), found(scaled));
+            prop_assert_eq!(small.period_s, large.period_s);
+            prop_assert_eq!(small.confidence, large.confidence);
+            prop_assert_eq!(small.phases.len(), large.phases.len());
+        }
+
+        #[test]
+        fn a_time_shift_moves_the_phases_and_nothing_else(shift_s in -1e6..1e6f64, period in 20..80usize) {
+            let here = signal(bursts(1700, &every(period, 20), 7, 1e9));
+            let there = SampledSignal { start_s: here.start_s + shift_s, ..here.clone() };
+            let config = DftConfig::default();
+            let (here, there) = (detect(&here, &config).unwrap(), detect(&there, &config).unwrap());
+            prop_assert_eq!(here.period_s, there.period_s);
+            prop_assert_eq!(here.confidence, there.confidence);
+            for (a, b) in here.phases.iter().zip(&there.phases) {
+                prop_assert!((b.start_s - a.start_s - shift_s).abs() < 1e-6);
+            }
+        }
+    }
 }

@@ -18,8 +18,13 @@ const MOST_DEVIATIONS: f64 = 1.0;
 /// Distances between neighbouring peaks are candidates; each weighs as much as its two peaks are high on average, and
 /// outliers are dropped by the weighted Z-score. What remains gives the period (mean) and the confidence `1 − σ/mean`.
 pub(super) fn estimate(x: &[f64], rate_hz: f64) -> Option<AutocorrelationEstimate> {
+    estimate_from(&autocorrelation(x), rate_hz)
+}
+
+/// As [`estimate`], where the autocorrelation is known already.
+pub(super) fn estimate_from(autocorrelation: &[f64], rate_hz: f64) -> Option<AutocorrelationEstimate> {
     let conditions = PeakConditions { height: Some(LEAST_CORRELATION), ..PeakConditions::default() };
-    let peaks = find_peaks(&autocorrelation(x), &conditions);
+    let peaks = find_peaks(autocorrelation, &conditions);
     let (distances_s, weights): (Vec<f64>, Vec<f64>) = peaks
         .windows(2)
         .map(|pair| {

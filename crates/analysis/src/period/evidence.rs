@@ -4,7 +4,7 @@
 //! signal and the answer "none of them", the probability of each is `exp(w·e)` over the sum. The weights are fitted on
 //! generated traces by `cargo xtask accuracy period --fit`; see `docs/methods.md`.
 
-use iotide_num::{coefficient_of_variation, mean, median};
+use iotide_num::{autocorrelation, coefficient_of_variation, mean, median, spectrum};
 
 use super::segment::Piece;
 
@@ -144,7 +144,18 @@ pub const WEIGHTS: [f64; N_EVIDENCE] = [
     -1.291, // trials × few phases
 ];
 
-impl Background<'_> {
+impl<'a> Background<'a> {
+    /// Returns `None` where there is too little to have a rhythm.
+    pub(super) fn of(x: &'a [f64]) -> Option<Self> {
+        let mut sums = Vec::with_capacity(x.len() + 1);
+        sums.push(0.0);
+        for value in x {
+            sums.push(sums[sums.len() - 1] + value);
+        }
+        let worth_it = x.len() >= 8 && sums[x.len()] > 0.0;
+        worth_it.then(|| Self { x, sums, autocorrelation: autocorrelation(x), powers: spectrum(x).powers() })
+    }
+
     /// The highest autocorrelation within a tenth of the period, corrected for the shorter overlap.
     fn correlation_at(&self, period: f64) -> f64 {
         let n = self.autocorrelation.len();

@@ -16,9 +16,16 @@ pub fn detect_period(signal: &SampledSignal, config: &PeriodConfig) -> Result<Pe
         return Err(PeriodError::NotANumber);
     }
     match config.method {
-        Method::Auto => auto::detect(signal),
+        Method::Auto => auto::detect(signal, &config.dft),
         Method::Dft => spectral::detect(signal, &config.dft),
     }
+}
+
+/// The first beat after `end_s` of a rhythm whose last phase began at `last_start_s`.
+fn next_beat_s(last_start_s: f64, period_s: f64, end_s: f64) -> f64 {
+    // A phase due at the very end is the next one, whatever the last digit says.
+    let n_periods = ((end_s - last_start_s) / period_s - 1e-6).ceil().max(1.0);
+    last_start_s + n_periods * period_s
 }
 
 /// What speaks for one possible rhythm of a signal; see [`weigh_rhythms`].
@@ -49,7 +56,7 @@ pub const EVIDENCE_WEIGHTS: &[f64] = &evidence::WEIGHTS;
 pub struct PeriodConfig {
     /// Which method.
     pub method: Method,
-    /// Settings of [`Method::Dft`].
+    /// Settings of [`Method::Dft`]; of these, [`Method::Auto`] heeds the number of waves.
     pub dft: DftConfig,
 }
 

@@ -11,6 +11,7 @@ use iotide_trace::SampledSignal;
 
 use super::{
     Candidate, DftConfig, OutlierDetector, PeriodError, PeriodEstimate, Phase, Rhythm, Wave, correlation,
+    next_beat_s,
 };
 use crate::substantial::Substantial;
 
@@ -53,11 +54,8 @@ fn settle(estimate: &mut PeriodEstimate, signal: &SampledSignal, period_s: f64, 
     estimate.rhythms = vec![Rhythm { period_s, confidence, bytes }];
     // Counted on from the last phase rather than from the wave's crest: the wave's frequency lies on the grid of the
     // transform, and over a whole trace the error of half a bin adds up to half a period.
-    estimate.next_phase_s = estimate.phases.last().map(|last| {
-        // A phase due at the very end is the next one, whatever the last digit says.
-        let n_periods = ((signal.end_s() - last.start_s) / period_s - 1e-6).ceil().max(1.0);
-        last.start_s + n_periods * period_s
-    });
+    estimate.next_phase_s =
+        estimate.phases.last().map(|last| next_beat_s(last.start_s, period_s, signal.end_s()));
 }
 
 /// Returns what the waves add up to on the grid of `signal`.
@@ -76,6 +74,11 @@ pub fn reconstruct(waves: &[Wave], signal: &SampledSignal) -> Vec<f64> {
                 .sum()
         })
         .collect()
+}
+
+/// The mean and the `n_top` strongest waves of the whole samples.
+pub(super) fn strongest_waves(signal: &SampledSignal, n_top: usize) -> Vec<Wave> {
+    PowerSpectrum::of(&signal.values[..signal.n_whole()]).strongest_waves(n_top, signal.rate_hz)
 }
 
 /// The spectrum of samples that were divided by the largest of them, so that squares neither overflow nor vanish.

@@ -7,9 +7,13 @@ use iotide_report::Report;
 use crate::ExitStatus;
 use crate::ui::Ui;
 
+pub(crate) use self::ioskel::expand_name;
+
 mod analysis;
+mod demo;
 mod detect;
 mod input;
+mod ioskel;
 mod record;
 mod report;
 
@@ -18,6 +22,8 @@ pub(crate) enum Command {
     Detect(detect::DetectArgs),
     Record(record::RecordArgs),
     Report(report::ReportArgs),
+    Ioskel(ioskel::IoskelArgs),
+    Demo(demo::DemoArgs),
 }
 
 impl Command {
@@ -26,6 +32,8 @@ impl Command {
             Command::Detect(args) => detect::run(ui, args),
             Command::Record(args) => record::run(ui, args),
             Command::Report(args) => report::run(ui, args),
+            Command::Ioskel(args) => ioskel::run(ui, args),
+            Command::Demo(args) => demo::run(ui, args),
         }
     }
 }

@@ -14,3 +14,9 @@ mod report;
 
 /// `iotide record`: a program under the tracer, its exit status and the last word.
 mod record;
+
+/// `iotide ioskel`: real processes, real files, a table of what they did.
+mod ioskel;
+
+/// `iotide demo`: from a running workload to a page, with nothing left behind.
+mod demo;

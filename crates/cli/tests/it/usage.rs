@@ -14,6 +14,8 @@ fn help_says_what_there_is() {
       detect  Find the period of a job's I/O phases
       record  Run a program and trace its I/O
       report  Show everything about a run as one HTML page
+      ioskel  Run a workload with a known rhythm
+      demo    Show the whole chain on this machine in under a minute
 
     Options:
       -h, --help
@@ -27,6 +29,7 @@ fn help_says_what_there_is() {
       iotide detect run.csv                    what is the period of this run's I/O?
       iotide detect --format json run.csv      the same for a script
       iotide report run.csv -o run.html        everything about it as a page with pictures
+      iotide demo                              see it all at work on this machine
       iotide COMMAND --help                    more on a command
     "#);
 }
