@@ -140,7 +140,14 @@ fn look_up(fd: i32, slot: &AtomicU32) -> u32 {
             None => NO_FILE,
         }
     };
-    let known = KNOWN | known | if work.is_in_mpi() { OF_MPI } else { 0 };
+    let mut known = KNOWN | known;
+    if work.is_in_mpi() {
+        known |= OF_MPI;
+        // The same bytes again, at the price of a second record: only for those who want to see below MPI-IO.
+        if !config::get().nested {
+            known |= IGNORED;
+        }
+    }
     slot.store(known, Relaxed);
     known
 }

@@ -3,8 +3,6 @@
 //! Programs stand in `tests/programs` and count for themselves what they move; a test compares. They are compiled here, so the tests need
 //! a C compiler, and those of MPI an MPI: without, they say so on stderr and pass.
 
-#![allow(clippy::print_stderr)] // a test that cannot run says so
-
 mod ends; // how a process ends: exit, _exit, abort, SIGKILL
 mod harm; // what a program might notice
 mod moved; // bytes by layer, against the program's own count

@@ -96,7 +96,7 @@ fn fortran_by_use_mpi_f08_is_seen_like_c() {
 #[test]
 fn a_request_of_three_gigabytes_is_three_gigabytes() {
     if std::env::var_os("IOTIDE_TEST_LARGE").is_none() {
-        eprintln!("SKIPPED: writes 3 GB; set IOTIDE_TEST_LARGE=1 to run it");
+        iotide_testkit::skip(iotide_testkit::Missing::Data, "IOTIDE_TEST_LARGE=1, which lets it write 3 GB");
         return;
     }
     check("mpi_large", "mpicc", "mpi_calls.c", 1, &["large"]);
