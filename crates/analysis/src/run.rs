@@ -5,7 +5,9 @@ use iotide_trace::{
     abstraction_error, automatic_rate_hz, sample,
 };
 
-use crate::{PeriodConfig, PeriodError, PeriodEstimate, Scores, Wave, detect_period, reconstruct, score};
+use crate::{
+    Method, PeriodConfig, PeriodError, PeriodEstimate, Scores, Wave, detect_period, reconstruct, score,
+};
 
 /// Returns the rhythm of a run's reads or writes.
 ///
@@ -56,7 +58,7 @@ pub struct RunConfig {
     pub period: PeriodConfig,
     /// Which bytes count; `None` chooses.
     pub direction: Option<Direction>,
-    /// Samples per second; `None` chooses.
+    /// Samples per second; `None` chooses (for [`Method::Dft`]: FTIO's 10 Hz).
     pub rate_hz: Option<f64>,
     /// What a sample stands for.
     pub sampling: SamplingKind,
@@ -182,7 +184,11 @@ fn analyse_window(
     window: Span,
     config: &RunConfig,
 ) -> Result<RunAnalysis, RunError> {
-    let rate_hz = config.rate_hz.unwrap_or_else(|| automatic_rate_hz(signal, window));
+    let rate_hz = config.rate_hz.unwrap_or_else(|| match config.period.method {
+        // Two seconds are twenty samples; below that there is no spectrum to speak of.
+        Method::Dft if window.duration_s() >= 2.0 => FTIO_RATE_HZ,
+        _ => automatic_rate_hz(signal, window),
+    });
     let sampled = sample(signal, window, Sampling { rate_hz, kind: config.sampling })?;
     let estimate = detect_period(&sampled, &config.period)?;
     Ok(RunAnalysis {
@@ -196,12 +202,27 @@ fn analyse_window(
     })
 }
 
+/// What FTIO samples at unless told otherwise.
+const FTIO_RATE_HZ: f64 = 10.0;
+
 /// The stretch to look at: what was asked for, as far as there is a signal.
+///
+/// [`Method::Dft`] cuts as FTIO does, from the first change of bandwidth in the window to the last: the frequencies of
+/// a transform hang on the length of the window, and answers could not be compared otherwise.
 fn window_of(signal: &StepSignal, config: &RunConfig) -> Option<Span> {
     let span = signal.span()?;
     let at = |secs: Option<f64>| secs.and_then(Timestamp::from_secs_since_start);
     let start = at(config.from_s).map_or(span.start, |from| from.max(span.start));
     let end = at(config.until_s).map_or(span.end, |until| until.min(span.end));
+    let (start, end) = match config.period.method {
+        Method::Auto => (start, end),
+        Method::Dft => {
+            let times = signal.times();
+            let first = times.partition_point(|&time| time < start);
+            let last = times.partition_point(|&time| time <= end).checked_sub(1)?;
+            (*times.get(first)?, times[last])
+        }
+    };
     (start < end).then_some(Span { start, end })
 }
 
@@ -259,6 +280,15 @@ mod tests {
         let config = RunConfig { from_s: Some(0.0), until_s: Some(20.0), ..RunConfig::default() };
         let run = analyse(&StepSignal::default(), &writes, config).unwrap();
         assert_eq!((run.window.start.as_secs(), run.window.end.as_secs()), (2.0, 20.0));
+    }
+
+    #[test]
+    fn the_method_of_the_paper_cuts_at_changes_of_bandwidth_and_samples_as_ftio_does() {
+        let period = PeriodConfig { method: Method::Dft, ..PeriodConfig::default() };
+        let config = RunConfig { from_s: Some(4.0), until_s: Some(20.0), period, ..RunConfig::default() };
+        let run = analyse(&StepSignal::default(), &bursts(10, 2.0, 5.0), config).unwrap();
+        assert_eq!((run.window.start.as_secs(), run.window.end.as_secs()), (7.0, 18.0));
+        assert_eq!(run.signal.rate_hz, 10.0);
     }
 
     #[test]

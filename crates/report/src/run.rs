@@ -646,8 +646,10 @@ fn mode_name(direction: Option<Direction>) -> &'static str {
 /// Bytes are counted in whole numbers; only a bandwidth times a time is not one.
 fn whole_bytes<S: Serializer>(bytes: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     const EXACT: f64 = (1u64 << 53) as f64;
-    if bytes.fract() == 0.0 && (0.0..EXACT).contains(bytes) {
-        serializer.serialize_u64(*bytes as u64)
+    let whole = bytes.round();
+    // A sum of rates times times may miss the whole number by rounding.
+    if (bytes - whole).abs() <= 1e-9 * whole && (0.0..EXACT).contains(&whole) {
+        serializer.serialize_u64(whole as u64)
     } else {
         serializer.serialize_f64(*bytes)
     }

@@ -29,10 +29,15 @@ impl Timestamp {
         self.0
     }
 
-    /// Seconds since the clock's zero; exact to a microsecond for clocks that count from the Unix epoch.
+    /// Seconds since the clock's zero: the nearest `f64` for clocks of up to 100 days, and good to a microsecond for
+    /// those that count from the Unix epoch.
     pub fn as_secs(self) -> f64 {
+        const EXACT: i64 = 1 << 53;
+        if self.0.abs() < EXACT {
+            return self.0 as f64 / 1e9;
+        }
         // Split so that whole seconds do not cost the fraction its digits.
-        (self.0.div_euclid(1_000_000_000)) as f64 + self.0.rem_euclid(1_000_000_000) as f64 * 1e-9
+        (self.0.div_euclid(1_000_000_000)) as f64 + self.0.rem_euclid(1_000_000_000) as f64 / 1e9
     }
 
     /// Seconds from `earlier` to `self`; negative if `earlier` is later.
@@ -54,6 +59,13 @@ mod tests {
     fn a_time_that_does_not_exist_is_refused() {
         for secs in [f64::NAN, f64::INFINITY, -1e300, 1e10] {
             assert_eq!(Timestamp::from_secs_since_start(secs), None, "{secs}");
+        }
+    }
+
+    #[test]
+    fn seconds_are_the_nearest_number() {
+        for secs in [0.001669, 417.423194, -0.3] {
+            assert_eq!(Timestamp::from_secs_since_start(secs).unwrap().as_secs(), secs);
         }
     }
 

@@ -198,7 +198,7 @@ fn propose(background: &Background) -> Vec<Proposal> {
             add(Proposal::new(Cut::Runs, pieces, &[], background));
         }
     }
-    let pyramid = Pyramid::new(x);
+    let pyramid = Pyramid::new(x, &background.sums);
     let mut period = 6.0;
     while period < x.len() as f64 / 2.0 {
         let pieces = pyramid.phases_at(period);

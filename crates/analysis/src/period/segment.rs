@@ -87,19 +87,21 @@ pub(super) fn natural_volumes(pieces: &[Piece], most: usize) -> Vec<f64> {
 }
 
 /// The signal at halving resolutions: level `l` has means over `2^l` samples.
-pub(super) struct Pyramid {
+pub(super) struct Pyramid<'a> {
     levels: Vec<Vec<f64>>,
+    /// `sums[i]` is the sum of the first `i` samples.
+    sums: &'a [f64],
 }
 
-impl Pyramid {
-    pub(super) fn new(x: &[f64]) -> Self {
+impl<'a> Pyramid<'a> {
+    pub(super) fn new(x: &[f64], sums: &'a [f64]) -> Self {
         let mut levels = vec![x.to_vec()];
         while levels.last().is_some_and(|last| last.len() > 64) {
             let last = &levels[levels.len() - 1];
             let next = last.chunks(2).map(|pair| pair.iter().sum::<f64>() / 2.0).collect();
             levels.push(next);
         }
-        Self { levels }
+        Self { levels, sums }
     }
 
     /// Phases at the scale of `period` samples: the signal is smoothed over a fraction of the period, and what still
@@ -108,18 +110,19 @@ impl Pyramid {
     /// If phases really come `period` apart, smoothing at that scale leaves them and takes everything finer; if they do
     /// not, their mean distance comes out different from what was put in, and the caller discards the answer.
     pub(super) fn phases_at(&self, period: f64) -> Vec<Piece> {
-        let level = ((period / 96.0).log2().floor().max(0.0) as usize).min(self.levels.len() - 1);
+        // 32 to 64 samples a period are enough to tell where a smoothed signal rises.
+        let level = ((period / 32.0).log2().floor().max(0.0) as usize).min(self.levels.len() - 1);
         let step = (1usize << level) as f64;
         let smooth = smoothed(&self.levels[level], SMOOTHING * period / step);
         let centre = iotide_num::mean(&smooth);
         let spread =
             iotide_num::mean(&smooth.iter().map(|v| (v - centre).powi(2)).collect::<Vec<_>>()).sqrt();
-        let x = &self.levels[0];
+        let n = self.sums.len() - 1;
         waves(&smooth, PROMINENCE * spread)
             .into_iter()
             .map(|wave| {
-                let sample = |position: usize| ((position as f64 * step) as usize).min(x.len());
-                let volume = x[sample(wave.from)..sample(wave.to)].iter().sum();
+                let sum_until = |position: usize| self.sums[((position as f64 * step) as usize).min(n)];
+                let volume = sum_until(wave.to) - sum_until(wave.from);
                 let start = crossing(&smooth, wave.from, wave.peak) * step;
                 // The fall is the rise of the mirrored signal.
                 let end = crossing_down(&smooth, wave.peak, wave.to.min(smooth.len() - 1)) * step;

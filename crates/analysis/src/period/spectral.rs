@@ -78,7 +78,13 @@ pub fn reconstruct(waves: &[Wave], signal: &SampledSignal) -> Vec<f64> {
 
 /// The mean and the `n_top` strongest waves of the whole samples.
 pub(super) fn strongest_waves(signal: &SampledSignal, n_top: usize) -> Vec<Wave> {
-    PowerSpectrum::of(&signal.values[..signal.n_whole()]).strongest_waves(n_top, signal.rate_hz)
+    let x = &signal.values[..signal.n_whole()];
+    if n_top == 0 && !x.is_empty() {
+        // The mean needs no transform.
+        let amplitude_bps = iotide_num::mean(x);
+        return vec![Wave { frequency_hz: 0.0, amplitude_bps, phase_rad: 0.0, power_share: 0.0 }];
+    }
+    PowerSpectrum::of(x).strongest_waves(n_top, signal.rate_hz)
 }
 
 /// The spectrum of samples that were divided by the largest of them, so that squares neither overflow nor vanish.

@@ -19,12 +19,13 @@ pub(crate) struct AnalysisArgs {
     /// Begin at the second phase
     #[arg(long)]
     skip_first_phase: bool,
-    /// Samples per second
+    /// Samples per second; `auto` shows the finest steps within bounds, and is FTIO's 10 Hz with `dft`
     #[arg(long, value_name = "HZ|auto", value_parser = rate, default_value = "auto")]
     freq: Rate,
-    /// A sample is the mean over its bin, or the value held at its instant
-    #[arg(long, value_enum, default_value_t = SamplingArg::Mean)]
-    sampling: SamplingArg,
+    /// A sample is the mean over its bin, or the value at its instant [default: `hold` with `dft`, as the paper
+    /// has it, else `mean`]
+    #[arg(long, value_enum)]
+    sampling: Option<SamplingArg>,
     /// Show the N strongest waves and how well they draw the signal [default: 3 with `dft`, else 0]
     #[arg(long, value_name = "N")]
     top: Option<usize>,
@@ -69,9 +70,9 @@ impl AnalysisArgs {
                 ModeArg::Both => Some(Direction::Both),
             },
             rate_hz: self.freq.0,
-            sampling: match self.sampling {
-                SamplingArg::Mean => SamplingKind::Mean,
-                SamplingArg::Hold => SamplingKind::Hold,
+            sampling: match (self.sampling, method) {
+                (Some(SamplingArg::Mean), _) | (None, Method::Auto) => SamplingKind::Mean,
+                (Some(SamplingArg::Hold), _) | (None, Method::Dft) => SamplingKind::Hold,
             },
             from_s,
             until_s,

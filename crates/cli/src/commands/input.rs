@@ -41,7 +41,11 @@ impl InputArgs {
         ui: &mut Ui,
         mut take: impl FnMut(Observed) -> anyhow::Result<()>,
     ) -> anyhow::Result<Vec<Failure>> {
-        let options = OpenOptions { input_format: self.input_format, pattern: self.pattern_spec()? };
+        let options = OpenOptions {
+            input_format: self.input_format,
+            pattern: self.pattern_spec()?,
+            ..OpenOptions::default()
+        };
         let runs: Vec<RunInput<'_>> = match self.one_run {
             true => vec![RunInput { paths: &self.traces }],
             false => self.traces.chunks(1).map(|paths| RunInput { paths }).collect(),

@@ -87,14 +87,15 @@ fn help_on_detect_explains_every_flag() {
               Begin at the second phase
 
           --freq <HZ|auto>
-              Samples per second
+              Samples per second; `auto` shows the finest steps within bounds, and is FTIO's 10 Hz with
+              `dft`
               
               [default: auto]
 
           --sampling <SAMPLING>
-              A sample is the mean over its bin, or the value held at its instant
+              A sample is the mean over its bin, or the value at its instant [default: `hold` with
+              `dft`, as the paper has it, else `mean`]
               
-              [default: mean]
               [possible values: mean, hold]
 
           --top <N>
@@ -188,14 +189,15 @@ fn help_on_report_explains_every_flag() {
               Begin at the second phase
 
           --freq <HZ|auto>
-              Samples per second
+              Samples per second; `auto` shows the finest steps within bounds, and is FTIO's 10 Hz with
+              `dft`
               
               [default: auto]
 
           --sampling <SAMPLING>
-              A sample is the mean over its bin, or the value held at its instant
+              A sample is the mean over its bin, or the value at its instant [default: `hold` with
+              `dft`, as the paper has it, else `mean`]
               
-              [default: mean]
               [possible values: mean, hold]
 
           --top <N>

@@ -1,0 +1,453 @@
+use std::collections::BTreeMap;
+
+use iotide_formats::darshan::{
+    Compression, DarshanLayers, DarshanOptions, DarshanSource, Endian, Limits, Log, ModuleData, Value,
+    lustre_totals,
+};
+use iotide_formats::{Format, OpenOptions};
+use iotide_trace::{Grain, Layer, Op, Rank, Trace};
+
+use super::writer::{EXE, LogWriter, START_S};
+
+const MINORS: [u32; 5] = [0, 10, 20, 21, 41];
+const ENDIANS: [Endian; 2] = [Endian::Little, Endian::Big];
+const COMPRESSIONS: [Compression; 3] = [Compression::Zlib, Compression::Bzip2, Compression::None];
+
+fn parse(log: &LogWriter) -> Log {
+    Log::parse("made", log.write()).unwrap()
+}
+
+fn trace(log: &LogWriter, source: DarshanSource, layers: DarshanLayers) -> Trace {
+    let options = OpenOptions { darshan: DarshanOptions { source, layers }, ..OpenOptions::default() };
+    let reader = options.from_read("made", std::io::Cursor::new(log.write())).unwrap();
+    assert_eq!(reader.format(), Format::Darshan);
+    let mut trace = Trace::default();
+    trace.info = reader.read(&mut trace).unwrap();
+    trace
+}
+
+/// Events as lines: what, who, when, how much.
+fn lines(trace: &Trace) -> Vec<String> {
+    let line = |event: &iotide_trace::Event| {
+        let file = trace.info.files.get(event.file.0 as usize).map_or("-", String::as_str);
+        let rank = event.rank.0;
+        let (start, end) = (event.start.as_secs(), event.end.as_secs());
+        format!(
+            "{:?} {} r{rank} {file} {start}..{end} {}B {}x",
+            event.layer,
+            event.op.name(),
+            event.bytes,
+            event.calls
+        )
+    };
+    trace.events.iter().map(line).collect()
+}
+
+fn modules(log: &Log) -> BTreeMap<&str, Option<u64>> {
+    log.modules.iter().map(|module| (&*module.name, module.n_records())).collect()
+}
+
+#[test]
+fn every_version_byte_order_and_packing_says_the_same() {
+    for minor in MINORS {
+        for endian in ENDIANS {
+            for compression in COMPRESSIONS {
+                let what = format!("3.{minor:02} {endian:?} {compression:?}");
+                let log = parse(&LogWriter::rich(minor, endian, compression));
+                assert_eq!(log.losses, [], "{what}");
+                assert_eq!((log.endian, log.compression), (Some(endian), Some(compression)), "{what}");
+                let job = log.job.as_ref().unwrap();
+                assert_eq!((job.uid, job.job_id, job.n_procs, job.start_s), (1000, 77, 4, START_S), "{what}");
+                assert_eq!((job.exe.as_str(), job.mounts.len()), (EXE, 2), "{what}");
+                assert_eq!(job.run_time_s(), Some(if minor >= 41 { 9.25 } else { 10.0 }), "{what}");
+                assert_eq!(log.library_version(), Some("3.9.9"), "{what}");
+                assert_eq!((log.names.len(), log.names.get(12)), (4, Some("/scratch/b")), "{what}");
+                let expected = [("POSIX", 2), ("STDIO", 1), ("DXT_POSIX", 1), ("HEATMAP", 1)];
+                let expected: BTreeMap<_, _> =
+                    expected.into_iter().map(|(name, n)| (name, Some(n))).collect();
+                assert_eq!(modules(&log), expected, "{what}");
+                let totals = log.module("POSIX").unwrap().counters().unwrap().totals();
+                let total = |name: &str| totals.iter().find(|(known, _)| *known == name).unwrap().1;
+                assert_eq!(total("POSIX_BYTES_WRITTEN"), Value::Int(2200), "{what}");
+                assert_eq!(total("POSIX_F_WRITE_END_TIMESTAMP"), Value::Float(10.0), "{what}");
+                let ModuleData::Dxt(dxt) = &log.module("DXT_POSIX").unwrap().data else { panic!("{what}") };
+                assert_eq!((dxt.totals.write_segments, dxt.totals.bytes_read), (2, 100), "{what}");
+                let heatmap = &log.heatmap_totals()[0];
+                assert_eq!(
+                    (heatmap.layer.as_str(), heatmap.n_bins, heatmap.bytes_written),
+                    ("POSIX", 3, 200),
+                    "{what}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn dxt_is_preferred_and_metadata_come_from_counters() {
+    let log = LogWriter::rich(41, Endian::Little, Compression::Zlib);
+    let trace = trace(&log, DarshanSource::Auto, DarshanLayers::Lowest);
+    assert_eq!(
+        lines(&trace),
+        [
+            "Posix write r0 /scratch/a 3..3.5 150B 1x",
+            "Posix write r0 /scratch/a 4..5 50B 1x",
+            "Posix read r0 /scratch/a 1..2 100B 1x",
+            "Posix open r0 /scratch/a 0.5..0.75 0B 1x",
+            "Posix close r0 /scratch/a 6..6.5 0B 1x",
+            "Posix seek r0 /scratch/a 0.5..6.5 0B 4x",
+            "Posix open r-1 /scratch/b 0.5..0.75 0B 1x",
+            "Posix close r-1 /scratch/b 6..6.5 0B 1x",
+            "Posix seek r-1 /scratch/b 0.5..6.5 0B 4x",
+            "Stdio write r0 <STDOUT> 0.25..8 50B 5x",
+            "Stdio open r0 <STDOUT> 0.125..0.125 0B 1x",
+            "Stdio sync r0 <STDOUT> 0.125..8 0B 1x",
+        ]
+    );
+    assert_eq!(trace.losses, []);
+    let job = &trace.info.job;
+    assert_eq!((job.n_procs, job.run_time_s, job.exe.as_deref()), (Some(4), Some(9.25), Some(EXE)));
+    assert_eq!((job.job_id.as_deref(), job.user.as_deref()), (Some("77"), Some("1000")));
+    assert_eq!(job.start_time_unix_s, Some(START_S as f64 + 0.25));
+}
+
+#[test]
+fn a_source_can_be_asked_for() {
+    let log = LogWriter::rich(41, Endian::Big, Compression::None);
+    let data = |source| {
+        let trace = trace(&log, source, DarshanLayers::Lowest);
+        let of_posix =
+            trace.events.iter().filter(|event| event.op.moves_data() && event.layer == Layer::Posix);
+        of_posix.map(|event| (event.grain, event.op, event.rank.0, event.bytes)).collect::<Vec<_>>()
+    };
+    let (read, write) = (Op::Read, Op::Write);
+    assert_eq!(data(DarshanSource::Heatmap), [(Grain::Bin, write, 0, 200.0), (Grain::Bin, read, 0, 100.0)]);
+    assert_eq!(
+        data(DarshanSource::Counters),
+        [
+            (Grain::Record, read, 0, 100.0),
+            (Grain::Record, write, 0, 200.0),
+            (Grain::Record, read, -1, 1000.0),
+            (Grain::Record, write, -1, 2000.0)
+        ]
+    );
+    assert_eq!(data(DarshanSource::Dxt).len(), 3);
+}
+
+#[test]
+fn bytes_seen_by_two_layers_come_once_unless_both_are_wanted() {
+    let mut log = LogWriter::rich(41, Endian::Little, Compression::Zlib);
+    let mut record = log.words(&[11, 0]);
+    let mut ints = [0_i64; 51];
+    // COLL_OPENS, COLL_WRITES, BYTES_WRITTEN.
+    (ints[1], ints[5], ints[15]) = (1, 2, 200);
+    let mut floats = [0.0; 17];
+    (floats[2], floats[6]) = (3.0, 5.0);
+    record.extend(log.words(&ints));
+    record.extend(log.floats(&floats));
+    log.push("MPI-IO", 3, false, vec![record]);
+    log.modules.sort_by_key(|module| module.0);
+    let written = |layers| {
+        let trace = trace(&log, DarshanSource::Auto, layers);
+        let writes = trace.events.iter().filter(|event| event.op == Op::Write && event.layer != Layer::Stdio);
+        writes.map(|event| event.bytes).sum::<f64>()
+    };
+    assert_eq!(written(DarshanLayers::Lowest), 200.0);
+    assert_eq!(written(DarshanLayers::MpiIo), 200.0);
+    assert_eq!(written(DarshanLayers::All), 400.0);
+    // Without POSIX, MPI-IO is the lowest there is.
+    let is_posix = |slot: usize| slot == 1 || slot == 10 || slot == 15;
+    log.modules.retain(|module| !is_posix(module.0));
+    let trace = trace(&log, DarshanSource::Auto, DarshanLayers::Lowest);
+    let layers: Vec<_> =
+        trace.events.iter().filter(|event| event.op == Op::Write).map(|event| event.layer).collect();
+    assert_eq!(layers, [Layer::MpiIo, Layer::Stdio]);
+}
+
+#[test]
+fn a_module_that_ran_out_of_memory_is_a_loss() {
+    let mut log = LogWriter::rich(10, Endian::Big, Compression::Zlib);
+    log.modules[0].2 = true;
+    let parsed = parse(&log);
+    assert!(parsed.module("POSIX").unwrap().partial);
+    assert!(!parsed.module("STDIO").unwrap().partial);
+    assert_eq!(parsed.losses.len(), 1);
+    assert!(
+        parsed.losses[0].what.starts_with("POSIX: the module ran out of memory"),
+        "{}",
+        parsed.losses[0].what
+    );
+}
+
+#[test]
+fn a_process_that_was_killed_leaves_what_it_had() {
+    let mut log = LogWriter::rich(41, Endian::Little, Compression::None);
+    log.end_s = 0;
+    let trace = trace(&log, DarshanSource::Auto, DarshanLayers::Lowest);
+    assert_eq!(trace.info.job.run_time_s, None);
+    assert_eq!(trace.events.len(), 12);
+}
+
+#[test]
+fn a_damaged_region_loses_itself_and_nothing_else() {
+    let whole = LogWriter::rich(41, Endian::Little, Compression::Zlib);
+    let bytes = whole.write();
+    let regions = parse(&whole).regions;
+    assert_eq!(regions.len(), 6);
+    for damaged in &regions {
+        let mut bytes = bytes.clone();
+        // The last byte of a zlib stream is of its checksum.
+        bytes[(damaged.offset + damaged.length) as usize - 1] ^= 0xff;
+        let log = Log::parse("made", bytes).unwrap();
+        assert_eq!(log.losses.len(), 1, "{}: {:?}", damaged.name, log.losses);
+        assert!(log.losses[0].what.starts_with(&format!("{}:", damaged.name)), "{:?}", log.losses);
+        for region in &log.regions {
+            assert_eq!(region.state.fault.is_some(), region.name == damaged.name, "{}", region.name);
+        }
+        // The damaged stream is the last of its region: the first POSIX record is whole.
+        let n_posix = if damaged.name == "POSIX" { 1 } else { 2 };
+        assert_eq!(log.module("POSIX").unwrap().n_records(), Some(n_posix));
+        assert_eq!(log.job.is_none(), damaged.name == "job");
+        assert_eq!(log.names.is_empty(), damaged.name == "names");
+        assert_eq!(log.heatmap_totals().len(), usize::from(damaged.name != "HEATMAP"));
+    }
+}
+
+#[test]
+fn a_log_cut_anywhere_is_read_up_to_there() {
+    for compression in COMPRESSIONS {
+        let whole = LogWriter::rich(41, Endian::Big, compression);
+        let bytes = whole.write();
+        let regions = parse(&whole).regions;
+        for cut in (0..bytes.len()).step_by(7) {
+            let log = Log::parse("made", bytes[..cut].to_vec());
+            if cut < 1328 {
+                assert!(log.is_err(), "cut at {cut}, within the header");
+                continue;
+            }
+            let log = log.unwrap();
+            for (region, whole) in log.regions.iter().zip(&regions) {
+                let is_whole = region.name != "job" && region.offset + region.length <= cut as u64;
+                if is_whole {
+                    assert_eq!(region, whole, "cut at {cut}");
+                }
+                let told = log.losses.iter().any(|loss| loss.what.starts_with(&*region.name));
+                assert!(
+                    is_whole || told || region.name == "job",
+                    "{} cut at {cut}: {:?}",
+                    region.name,
+                    log.losses
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_nobody_knows_is_listed_and_does_no_harm() {
+    let mut log = LogWriter::rich(41, Endian::Little, Compression::Zlib);
+    log.modules.push((30, 7, false, vec![vec![1, 2, 3]]));
+    log.push("DFS", 9, false, vec![vec![0; 100]]);
+    let log = parse(&log);
+    assert_eq!(modules(&log)["POSIX"], Some(2));
+    assert_eq!(modules(&log)["MODULE_30"], None);
+    assert!(matches!(log.module("DFS").unwrap().data, ModuleData::Unknown { bytes: 100 }));
+    assert_eq!(log.losses.len(), 2);
+}
+
+#[test]
+fn lustre_layouts_of_both_versions_are_read() {
+    for endian in ENDIANS {
+        let mut log = LogWriter::new(21, endian, Compression::Zlib);
+        let record = |id, osts: &[i64]| {
+            let mut words = vec![id, 0, 248, 4, 0, 1 << 20, osts.len() as i64];
+            words.extend(osts);
+            log.words(&words)
+        };
+        let records = [record(1, &[7]), record(2, &[7, 8, 9]), record(3, &[])].concat();
+        log.push("LUSTRE", 1, false, vec![records]);
+        let parsed = parse(&log);
+        let ModuleData::Lustre(records) = &parsed.module("LUSTRE").unwrap().data else { panic!() };
+        let totals = lustre_totals(records);
+        assert_eq!((records.len(), totals.components, totals.stripes, totals.unique_osts), (3, 3, 4, 3));
+        assert_eq!(parsed.losses, []);
+
+        let mut log = LogWriter::new(41, endian, Compression::Bzip2);
+        let mut record = log.words(&[1, -1, 2, 3]);
+        for stripes in [1, 2] {
+            record.extend(log.words(&[1 << 20, stripes, 0, 0, 0, -1, 0]));
+            record.extend(b"flash\0\0\0\0\0\0\0\0\0\0\0");
+        }
+        record.extend(log.words(&[4, 5, 6]));
+        log.push("LUSTRE", 2, false, vec![record]);
+        let parsed = parse(&log);
+        let ModuleData::Lustre(records) = &parsed.module("LUSTRE").unwrap().data else { panic!() };
+        assert_eq!(records[0].osts, [4, 5, 6]);
+        assert_eq!(records[0].components[1].counters[1], ("LUSTRE_COMP_STRIPE_COUNT".into(), 2));
+        assert_eq!(records[0].components[0].pool.as_deref(), Some("flash"));
+    }
+}
+
+#[test]
+fn counts_that_claim_more_than_there_is_are_not_believed() {
+    let mut log = LogWriter::new(41, Endian::Little, Compression::None);
+    log.push("LUSTRE", 2, false, vec![log.words(&[1, 0, i64::MAX, i64::MAX])]);
+    log.push("MDHIM", 1, false, vec![log.words(&[1, 0, 0, 0, 0, 0, i64::MAX, 0, 0, 0, 0, 0])]);
+    log.push("HEATMAP", 1, false, vec![log.words(&[1, 0, 0, i64::MAX, 0, 0])]);
+    let mut dxt = log.words(&[1, 0, 0]);
+    dxt.extend([0; 64]);
+    dxt.extend(log.words(&[i64::MAX, i64::MAX]));
+    log.push("DXT_POSIX", 1, false, vec![dxt]);
+    let log = parse(&log);
+    assert_eq!(log.losses.len(), 4, "{:?}", log.losses);
+    assert_eq!(
+        modules(&log),
+        [("DXT_POSIX", 1), ("HEATMAP", 0), ("LUSTRE", 0), ("MDHIM", 0)].map(|(m, n)| (m, Some(n))).into()
+    );
+}
+
+#[test]
+fn mpi_calls_and_servers_of_mdhim_are_counted() {
+    let mut log = LogWriter::new(41, Endian::Big, Compression::Zlib);
+    let magic = i64::from_be_bytes(*b"\0\0\0APMPI");
+    let mut apmpi = log.words(&[5, 0, magic, 1 << 32]);
+    apmpi.extend(log.floats(&[0.5, 0.25]));
+    for rank in 0..2 {
+        apmpi.extend(log.words(&[5, rank]));
+        let mut ints = vec![0; 396];
+        ints[0] = 3;
+        apmpi.extend(log.words(&ints));
+        let mut floats = vec![0.0; 240];
+        floats[238] = 1.5;
+        apmpi.extend(log.floats(&floats));
+        let mut node = [0; 128];
+        node[..2].copy_from_slice(b"n1");
+        apmpi.extend(node);
+    }
+    log.push("APMPI", 1, false, vec![apmpi]);
+    let servers = log.words(&[6, 0, 1, 2, 3, 4, 3, 0, 0, 0, 0, 7, 8, 9]);
+    log.push("MDHIM", 1, false, vec![servers.repeat(2)]);
+    let log = parse(&log);
+    assert_eq!(log.losses, []);
+    assert_eq!(modules(&log), [("APMPI", Some(3)), ("MDHIM", Some(2))].into());
+    let ModuleData::Apmpi(apmpi) = &log.module("APMPI").unwrap().data else { panic!() };
+    let header = apmpi.header.unwrap();
+    assert_eq!((header.synchronised, header.variance_total_time), (true, 0.5));
+    assert_eq!(apmpi.nodes, ["n1", "n1"]);
+    let totals = apmpi.ranks.totals();
+    assert!(totals.contains(&("MPI_SEND_CALL_COUNT", Value::Int(6))));
+    assert!(totals.contains(&("MPI_TOTAL_COMM_TIME", Value::Float(3.0))));
+}
+
+#[test]
+fn threads_are_known_from_dxt_posix_2_and_mpiio_3_on_and_offsets_from_mpiio_2_on() {
+    for (name, version, has_thread, has_offset) in [
+        ("DXT_POSIX", 1, false, true),
+        ("DXT_POSIX", 2, true, true),
+        ("DXT_MPIIO", 1, false, false),
+        ("DXT_MPIIO", 2, false, true),
+        ("DXT_MPIIO", 3, true, true),
+    ] {
+        let mut log = LogWriter::new(41, Endian::Little, Compression::Zlib);
+        let mut dxt = log.words(&[1, 3, -1]);
+        dxt.extend([0; 64]);
+        dxt.extend(log.words(&[0, 2]));
+        for offset in [40, 50] {
+            dxt.extend(log.words(&[offset, 10]));
+            dxt.extend(log.floats(&[1.0, 2.0]));
+            dxt.extend(if has_thread { log.words(&[99]) } else { vec![] });
+        }
+        log.push(name, version, false, vec![dxt]);
+        let log = parse(&log);
+        let mut segments = Vec::new();
+        let losses = log.for_each_dxt_segment(log.module(name).unwrap(), |record, segment| {
+            assert_eq!((record.rank, record.shared, record.n_reads), (3, true, 2));
+            segments.extend(segment.map(|segment| (segment.offset, segment.thread)));
+            std::ops::ControlFlow::Continue(())
+        });
+        assert_eq!((losses, log.losses.len()), (vec![], 0), "{name} {version}");
+        let thread = has_thread.then_some(99);
+        let offset = |offset| has_offset.then_some(offset);
+        assert_eq!(segments, [(offset(40), thread), (offset(50), thread)], "{name} {version}");
+    }
+}
+
+#[test]
+fn a_compression_bomb_costs_a_loss_and_not_the_memory() {
+    let mut log = LogWriter::rich(41, Endian::Little, Compression::Zlib);
+    log.modules.retain(|module| module.0 == 9);
+    log.push("POSIX", 4, false, vec![vec![0; 6 << 20]]);
+    log.push("DXT_POSIX", 1, false, vec![vec![0; 6 << 20]]);
+    // No stream is too large, but all together are.
+    log.push("HEATMAP", 1, false, vec![vec![0; 1 << 20]; 6]);
+    let bytes = log.write();
+    assert!(bytes.len() < 1 << 20);
+    let limits = Limits { region: 4 << 20, ..Limits::default() };
+    let log = Log::parse_with("bomb", bytes.clone(), limits).unwrap();
+    let refused = log.losses.iter().filter(|loss| loss.what.contains("more than 4 MiB")).count();
+    assert_eq!(refused, 3, "{:?}", log.losses);
+    assert_eq!(
+        (modules(&log)["DXT_POSIX"], modules(&log)["POSIX"], modules(&log)["STDIO"]),
+        (Some(0), Some(0), Some(1))
+    );
+    // What all regions take together has a limit of its own.
+    let limits = Limits { all_regions: 8 << 20, ..Limits::default() };
+    let log = Log::parse_with("bomb", bytes, limits).unwrap();
+    assert_eq!(
+        log.losses.iter().filter(|loss| loss.what.contains("no memory left")).count(),
+        1,
+        "{:?}",
+        log.losses
+    );
+}
+
+#[test]
+fn records_without_a_name_keep_their_bytes() {
+    let mut log = LogWriter::rich(41, Endian::Little, Compression::Zlib);
+    log.names.retain(|(id, _)| *id != 12);
+    let trace = trace(&log, DarshanSource::Counters, DarshanLayers::Lowest);
+    let of_all: Vec<_> =
+        trace.events.iter().filter(|event| event.rank == Rank::ALL && event.op == Op::Write).collect();
+    assert_eq!(of_all.len(), 1);
+    assert_eq!(trace.info.files[of_all[0].file.0 as usize], "<unnamed 0x000000000000000c>");
+}
+
+#[test]
+fn logs_of_darshan_2_become_events() {
+    let mut bytes = b"2.06\0\0\0\0".to_vec();
+    let words = |words: &[i64]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
+    bytes.extend(words(&[6_567_223, 1000, START_S, START_S + 9, 4, 77]));
+    bytes.resize(1080, 0);
+    bytes.extend(b"./old\n8\tgpfs\t/home");
+    bytes.resize(4096, 0);
+    bytes.extend(words(&[5, -1]));
+    bytes.extend(b"ing/of/a/path\0\0\0");
+    let mut ints = [0_i64; 144];
+    // POSIX_READS, POSIX_WRITES, POSIX_OPENS; BYTES_READ, BYTES_WRITTEN.
+    (ints[11], ints[12], ints[13], ints[47], ints[48]) = (1, 2, 4, 100, 200);
+    bytes.extend(words(&ints));
+    let mut floats = [0.0_f64; 18];
+    // Opens 1, reads 2 to 3, writes 4 to 5, closes 6.
+    (floats[0], floats[1], floats[2], floats[3], floats[4], floats[5]) = (1.0, 2.0, 4.0, 6.0, 3.0, 5.0);
+    bytes.extend(floats.iter().flat_map(|float| float.to_be_bytes()));
+    bytes.extend([9; 3]);
+    let mut packer = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+    std::io::Write::write_all(&mut packer, &bytes).unwrap();
+
+    let reader =
+        OpenOptions::default().from_read("old", std::io::Cursor::new(packer.finish().unwrap())).unwrap();
+    assert_eq!(reader.format(), Format::Darshan);
+    let mut trace = Trace::default();
+    trace.info = reader.read(&mut trace).unwrap();
+    assert_eq!(
+        lines(&trace),
+        [
+            "Posix read r-1 …ing/of/a/path 2..3 100B 1x",
+            "Posix write r-1 …ing/of/a/path 4..5 200B 2x",
+            "Posix open r-1 …ing/of/a/path 1..1 0B 4x",
+            "Posix close r-1 …ing/of/a/path 6..6 0B 4x",
+        ]
+    );
+    assert_eq!(trace.losses.len(), 1, "three bytes are no record");
+    assert_eq!(trace.info.job.run_time_s, Some(10.0));
+}
