@@ -125,7 +125,9 @@ impl OpenOptions {
         }
         let input = Input::open(path)?;
         match input.directory() {
-            Some(directory) if !recorder::recognises(directory) => self.open_directory(directory),
+            Some(directory) if !(recorder::recognises(directory) || tracer::is_trace(directory)) => {
+                self.open_directory(directory)
+            }
             _ => self.reader_of(input),
         }
     }
