@@ -4,13 +4,16 @@ use memchr::memmem;
 
 use crate::{
     Format, ReadError, darshan, dftracer, gekkofs, gzip, input::Input, lustre, native, prometheus, proxy,
-    recorder, strace, tau, text, tmio,
+    recorder, strace, tau, text, tmio, tracer,
 };
 
 /// Tells the format of a source.
 pub(crate) fn format(input: &Input) -> Result<Format, ReadError> {
     let path = || input.name().to_path_buf();
     if let Some(directory) = input.directory() {
+        if tracer::is_trace(directory) {
+            return Ok(Format::Native);
+        }
         if recorder::recognises(directory) {
             return Ok(Format::Recorder);
         }
@@ -40,7 +43,7 @@ pub(crate) fn is_series(head: &[u8]) -> bool {
 }
 
 fn of_head(head: &[u8]) -> Option<Format> {
-    if head.starts_with(native::MAGIC) {
+    if head.starts_with(native::MAGIC) || head.starts_with(tracer::MAGIC) {
         return Some(Format::Native);
     }
     if let Some(format) = of_darshan(head) {

@@ -84,6 +84,7 @@ mod tau;
 mod testing;
 mod text;
 mod tmio;
+mod tracer;
 
 /// Opens a trace whose format its content tells.
 pub fn open(path: &Path) -> Result<Reader, ReadError> {
@@ -124,7 +125,9 @@ impl OpenOptions {
         }
         let input = Input::open(path)?;
         match input.directory() {
-            Some(directory) if !recorder::recognises(directory) => self.open_directory(directory),
+            Some(directory) if !(recorder::recognises(directory) || tracer::is_trace(directory)) => {
+                self.open_directory(directory)
+            }
             _ => self.reader_of(input),
         }
     }
@@ -349,6 +352,9 @@ fn read_as(
         Format::TmioJsonl => tmio::json::read(input, Shape::Lines, sink),
         Format::TmioMsgpack => tmio::msgpack::read(input, sink),
         Format::Text => text::read(input, pattern, sink),
+        Format::Native if input.directory().is_some() || input.head().starts_with(tracer::MAGIC) => {
+            tracer::read(input, sink)
+        }
         Format::Native => native::read(input, sink),
         Format::Recorder => recorder::read(input, run.census.get_or_insert_default(), sink),
         Format::DfTracer => {

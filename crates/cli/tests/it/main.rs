@@ -12,6 +12,9 @@ mod detect;
 /// `iotide report`: the page and the pictures beside it.
 mod report;
 
+/// `iotide record`: a program under the tracer, its exit status and the last word.
+mod record;
+
 /// `iotide ioskel`: real processes, real files, a table of what they did.
 mod ioskel;
 
