@@ -36,8 +36,9 @@ pub fn compile(compiler: &str, source: &str, flags: &[&str]) -> Option<PathBuf> 
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
     let stem = source.file_stem().unwrap().to_str().unwrap();
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{stem}.{compiler}{}", flags.concat()));
-    // Tests run side by side: each compiles to a name of its own and moves it into place.
-    let fresh = program.with_extension(format!("{:?}", std::thread::current().id()));
+    // Tests run side by side, as threads or as processes: each compiles to a name of its own and moves it into place.
+    let own = format!("{stem}.{}.{:?}", std::process::id(), std::thread::current().id());
+    let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join(own);
     let compiled =
         Command::new(compiler).args(["-O1", "-g"]).args(flags).arg("-o").arg(&fresh).arg(&source).output();
     let compiled = compiled.unwrap();
