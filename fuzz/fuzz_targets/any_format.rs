@@ -1,10 +1,11 @@
 //! Any bytes, as any format: reading must return, with events in order and an error that says something.
 //!
-//! The first byte chooses the format, or leaves it to be told by the content.
+//! The first byte chooses the format, or leaves it to be told by the content; `IOTIDE_FUZZ_FORMAT` chooses it for good.
 #![no_main]
 
 use std::io::Cursor;
 use std::ops::ControlFlow;
+use std::sync::LazyLock;
 
 use iotide_formats::{Format, OpenOptions};
 use iotide_trace::{Event, EventSink, Loss};
@@ -23,9 +24,15 @@ impl EventSink for Checked {
     }
 }
 
+static FIXED: LazyLock<Option<Format>> = LazyLock::new(|| {
+    let name = std::env::var("IOTIDE_FUZZ_FORMAT").ok()?;
+    Some(Format::from_name(&name).expect("IOTIDE_FUZZ_FORMAT names a format"))
+});
+
 fuzz_target!(|bytes: &[u8]| {
     let Some((&choice, source)) = bytes.split_first() else { return };
-    let input_format = Format::ALL.get(usize::from(choice) % (Format::ALL.len() + 1)).copied();
+    let input_format =
+        FIXED.or_else(|| Format::ALL.get(usize::from(choice) % (Format::ALL.len() + 1)).copied());
     let options = OpenOptions { input_format, ..OpenOptions::default() };
     let read = options.from_read("input", Cursor::new(source.to_vec())).and_then(|reader| reader.read(&mut Checked));
     if let Err(error) = read {
