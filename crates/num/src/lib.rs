@@ -10,9 +10,13 @@
 pub use crate::{
     autocorrelation::{autocorrelation, autocorrelation_by_definition},
     dft::{Spectrum, spectrum},
+    distribution::{incomplete_beta, ln_gamma, student_t_cdf, student_t_quantile},
+    least_squares::{LeastSquares, least_squares},
     stats::{coefficient_of_variation, mean, median, population_std, quantile},
 };
 
 mod autocorrelation;
 mod dft;
+mod distribution;
+mod least_squares;
 mod stats;

@@ -1,0 +1,23 @@
+//! How a measured quantity grows with a parameter.
+//!
+//! Given values of a metric at some sizes (ranks, problem size, nodes), [`fit`] finds a function in *performance model
+//! normal form*, `c₀ + Σ cₖ · Π p^i · log₂(p)^j` (Calotoiu et al., SC 2013), and says how much it can be trusted.
+#![forbid(unsafe_code)]
+
+pub use crate::{
+    measurement::{Experiment, Measure, Measurement, Note, Series, Summary, Values, usable},
+    model::{Costs, FitConfig, FitError, Fitter, Method, Model, fit, fit_all},
+    read::{InputFormat, ReadError, read},
+    search::{Cost, ExtrapConfig, Lines, Search},
+    term::{Exponent, Factor, Function, Piecewise, Shape, Term},
+};
+
+mod design;
+mod hypothesis;
+mod measurement;
+mod model;
+mod multi;
+mod read;
+mod search;
+mod segmented;
+mod term;
