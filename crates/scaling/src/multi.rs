@@ -91,7 +91,7 @@ pub(crate) fn model_grid(
             for terms in combinations(factors.len(), config.sums_of_products) {
                 let function = combine(&terms, &factors, design, &ys);
                 let costs = costs_of(&function, design, &ys, total);
-                let Some((_, current)) = &best else {
+                let Some((leader, current)) = &best else {
                     best = Some((function, costs));
                     continue;
                 };
@@ -100,7 +100,15 @@ pub(crate) fn model_grid(
                     let column: Vec<f64> = design.coordinates.iter().map(|point| unit.at(point)).collect();
                     term.coefficient != 0.0 && !(largest_share(term.coefficient, &column, &ys) < 5e-4)
                 });
-                if contributes && cost(&costs) < cost(current) {
+                // On a cross of lines several combinations fit all points alike, and in the original rounding decides.
+                // A tie here goes to the smaller constant, so that the answer does not hang on the last bit.
+                let tie = (cost(&costs) - cost(current)).abs() <= 1e-9 * cost(current);
+                let better = if tie {
+                    function.constant.abs() < leader.constant.abs()
+                } else {
+                    cost(&costs) < cost(current)
+                };
+                if contributes && better {
                     best = Some((function, costs));
                 }
             }
