@@ -5,18 +5,22 @@
 #![forbid(unsafe_code)]
 
 pub use crate::{
+    auto::Alternative,
     measurement::{Experiment, Measure, Measurement, Note, Series, Summary, Values, usable},
-    model::{Costs, FitConfig, FitError, Fitter, Method, Model, fit, fit_all},
+    model::{Costs, FitConfig, FitError, Fitter, Method, Model, Range, fit, fit_all},
+    predict::{Caution, Prediction},
     read::{InputFormat, ReadError, read},
     search::{Cost, ExtrapConfig, Lines, Search},
     term::{Exponent, Factor, Function, Piecewise, Shape, Term},
 };
 
+mod auto;
 mod design;
 mod hypothesis;
 mod measurement;
 mod model;
 mod multi;
+mod predict;
 mod read;
 mod search;
 mod segmented;

@@ -1,0 +1,3 @@
+//! Known truths against what the methods find.
+
+pub mod scaling;
