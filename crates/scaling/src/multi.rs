@@ -98,7 +98,8 @@ pub(crate) fn model_grid(
                 let contributes = function.terms.iter().all(|term| {
                     let unit = Term { coefficient: 1.0, factors: term.factors.clone() };
                     let column: Vec<f64> = design.coordinates.iter().map(|point| unit.at(point)).collect();
-                    term.coefficient != 0.0 && !(largest_share(term.coefficient, &column, &ys) < 5e-4)
+                    let share = largest_share(term.coefficient, &column, &ys);
+                    term.coefficient != 0.0 && (share >= 5e-4 || share.is_nan())
                 });
                 // On a cross of lines several combinations fit all points alike, and in the original rounding decides.
                 // A tie here goes to the smaller constant, so that the answer does not hang on the last bit.

@@ -162,8 +162,8 @@ fn best_of<'a>(
             continue;
         };
         let coefficient = hypothesis.term.map_or(0.0, |(coefficient, _)| coefficient);
-        let contributes =
-            coefficient != 0.0 && !(line.contribution(coefficient, column) < config.minimum_contribution);
+        let share = line.contribution(coefficient, column);
+        let contributes = coefficient != 0.0 && (share >= config.minimum_contribution || share.is_nan());
         if contributes && cost(&hypothesis, config) < cost(current, config) {
             best = Some((index, hypothesis));
         }

@@ -39,6 +39,11 @@ impl Exponent {
         self.numerator as f64 / self.denominator as f64
     }
 
+    /// Returns what stands below the bar.
+    pub fn denominator(self) -> i64 {
+        self.denominator
+    }
+
     /// Whether it is nought.
     pub fn is_zero(self) -> bool {
         self.numerator == 0

@@ -33,9 +33,9 @@ impl Fit {
     /// Fits `y ≈ Σ βⱼ columnⱼ`; the first column is the constant. `None` if the columns cannot be told apart here, or no
     /// observation is left to judge them by.
     ///
-    /// The evidence is `∫ p(y | β, σ) dβ dσ/σ` with each `βⱼ · max|columnⱼ|` spread evenly over the size of the largest
-    /// value (MacKay, *Information Theory*, ch. 28): a further term pays by the share of that range its coefficient
-    /// leaves open. Degrees of freedom, not counts, stand in the exponent, so that few points do not overrate a good fit.
+    /// The evidence is `∫ p(y | β, σ) dβ dσ/σ` (MacKay, *Information Theory*, ch. 28), the constant spread evenly over the
+    /// size of the largest value and each term's contribution over orders of magnitude below it: a further term pays
+    /// by the share of that range its coefficient leaves open. Degrees of freedom, not counts, stand in the exponent, so that few points do not overrate a good fit.
     pub(crate) fn new(columns: &[&[f64]], sample: &Sample) -> Option<Self> {
         let (k, n) = (columns.len(), sample.y.len());
         let dof = sample.n() - k as f64;
@@ -53,15 +53,15 @@ impl Fit {
         let mut right = [0.0; MAX_COLUMNS];
         let mut row = [0.0; MAX_COLUMNS];
         let mut total = 0.0;
-        for i in 0..n {
-            let weight = 1.0 / sample.variance[i];
+        for (i, (y, variance)) in sample.y.iter().zip(&sample.variance).enumerate() {
+            let weight = 1.0 / variance;
             total += weight;
-            for j in 0..k {
-                row[j] = columns[j][i] / largest[j];
+            for ((entry, column), largest) in row.iter_mut().zip(columns).zip(&largest) {
+                *entry = column[i] / largest;
             }
             for a in 0..k {
                 let weighted = weight * row[a];
-                right[a] += weighted * sample.y[i];
+                right[a] += weighted * y;
                 for b in 0..=a {
                     normal[a][b] += weighted * row[b];
                 }
@@ -71,9 +71,10 @@ impl Fit {
         let mut beta = solve(&factor, k, right);
         // Residuals from the columns themselves: differences of large sums would drown a near-perfect fit.
         let mut lack_ss = 0.0;
-        for i in 0..n {
-            let value: f64 = (0..k).map(|j| beta[j] * (columns[j][i] / largest[j])).sum();
-            lack_ss += (sample.y[i] - value).powi(2) / sample.variance[i];
+        for (i, (y, variance)) in sample.y.iter().zip(&sample.variance).enumerate() {
+            let value: f64 =
+                columns.iter().zip(&beta).zip(&largest).map(|((t, b), most)| b * (t[i] / most)).sum();
+            lack_ss += (y - value).powi(2) / variance;
         }
         let mut inverse = [[0.0; MAX_COLUMNS]; MAX_COLUMNS];
         for j in 0..k {
@@ -92,7 +93,10 @@ impl Fit {
         let mut log_evidence = ln_gamma(dof / 2.0)
             - dof / 2.0 * (std::f64::consts::PI * ss).ln()
             - 0.5 * log_determinant
-            - k as f64 * range.ln();
+            - range.ln();
+        for (beta, largest) in beta[1..k].iter().zip(&largest[1..]) {
+            log_evidence += log_prior((beta * largest).abs() / range) - range.ln();
+        }
         if sample.non_negative && k > 1 {
             let error = (ss / dof * inverse[0][0]).sqrt();
             let share = student_t_cdf(beta[0] / error, dof);
@@ -120,6 +124,13 @@ impl Fit {
     }
 }
 
+/// Logarithm of the belief that a term makes up `share` of the largest value: even over orders of magnitude down to a
+/// hundredth, even below.
+fn log_prior(share: f64) -> f64 {
+    const LEAST: f64 = 0.01;
+    -((share + LEAST) * (1.0 / LEAST).ln_1p()).ln()
+}
+
 type Square = [[f64; MAX_COLUMNS]; MAX_COLUMNS];
 
 /// Lower triangle `L` with `L Lᵀ = a` and `ln det a`, or `None` if `a` is singular to the eye.
@@ -130,7 +141,8 @@ fn cholesky(a: &Square, k: usize, scale: f64) -> Option<(Square, f64)> {
         for j in 0..=i {
             let sum = a[i][j] - (0..j).map(|m| l[i][m] * l[j][m]).sum::<f64>();
             if i == j {
-                if !(sum > 1e-13 * a[i][i]) || !(sum > 1e-15 * scale) {
+                let visible = sum > 1e-13 * a[i][i] && sum > 1e-15 * scale;
+                if !visible {
                     return None;
                 }
                 l[i][i] = sum.sqrt();

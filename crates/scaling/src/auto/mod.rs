@@ -53,6 +53,9 @@ const PAIRED: [(i64, i64, i64); 14] = [
 /// Powers between those that algorithms have are tried in steps of one in this many.
 const FINE_STEPS: i64 = 20;
 
+/// Near the best power, in steps of one in this many.
+const FINEST_STEPS: i64 = 100;
+
 /// How much of the belief in growth goes to them: measured quantities follow no theory to the letter.
 const FINE_SHARE: f64 = 0.2;
 
@@ -94,6 +97,8 @@ struct ParameterColumns {
     log_priors: Vec<f64>,
     /// How many of the shapes, the first ones, are those that algorithms have.
     n_usual: usize,
+    /// Where the finest steps of the exponent begin.
+    first_finest: usize,
     /// Indices of growing and of falling shapes, each from gentle to steep.
     curves: [Vec<usize>; 2],
     /// Indices of the shapes that may occur in pairs.
@@ -121,6 +126,7 @@ impl AutoDesign {
                 let parameter = &mut parameters[later];
                 parameter.shapes.clear();
                 parameter.columns.clear();
+                (parameter.n_usual, parameter.first_finest) = (0, 0);
                 parameter.curves = [Vec::new(), Vec::new()];
                 parameter.notes.push(Note::TiedParameters { kept, dropped: later });
             }
@@ -150,8 +156,12 @@ impl ParameterColumns {
             (1..=3 * FINE_STEPS).flat_map(|step| [step, -step]).map(|step| Shape::new(step, FINE_STEPS, 0));
         let fine: Vec<Shape> = fine.filter(|shape| !shapes.contains(shape)).collect();
         let n_usual = shapes.len();
+        let n_fine = fine.len();
         if values.len() >= 5 {
             shapes.extend(fine);
+            let finest = (1..=3 * FINEST_STEPS).flat_map(|step| [step, -step]);
+            let finest = finest.filter(|step| step % (FINEST_STEPS / FINE_STEPS) != 0);
+            shapes.extend(finest.map(|step| Shape::new(step, FINEST_STEPS, 0)));
         }
         let usual_shapes: Vec<Shape> = shapes[..n_usual].to_vec();
         match values.len() {
@@ -179,6 +189,10 @@ impl ParameterColumns {
         let mut keep = defined.iter();
         columns.retain(|_| *keep.next().unwrap_or(&false));
 
+        let n_usual = shapes.iter().filter(|shape| usual_shapes.contains(shape)).count();
+        let is_finest = |shape: &Shape| shape.power.denominator() > FINE_STEPS;
+        let first_finest =
+            shapes[n_usual..].iter().position(is_finest).map_or(shapes.len(), |at| n_usual + at);
         // From gentle to steep: by how much of the whole change lies beyond the middle.
         let (least, middle, most) = match values.as_slice() {
             [] => (1.0, 1.0, 1.0),
@@ -188,15 +202,13 @@ impl ParameterColumns {
             |shape: &Shape| (shape.at(most) - shape.at(middle)) / (shape.at(most) - shape.at(least));
         let curve = |grows: bool| -> Vec<usize> {
             let mut curve: Vec<usize> =
-                (0..shapes.len()).filter(|s| (shapes[*s].power.value() >= 0.0) == grows).collect();
+                (0..n_usual).filter(|s| (shapes[*s].power.value() >= 0.0) == grows).collect();
             curve.sort_by(|a, b| steepness(&shapes[*a]).total_cmp(&steepness(&shapes[*b])));
             curve
         };
         let curves = [curve(true), curve(false)];
-        let n_usual = shapes.iter().filter(|shape| usual_shapes.contains(shape)).count();
         let log_priors = {
-            let n_fine = shapes.len() - n_usual;
-            let fine_share = if n_fine > 0 { FINE_SHARE } else { 0.0 };
+            let fine_share = if shapes.len() > n_usual { FINE_SHARE } else { 0.0 };
             let prior = |index: usize| {
                 if index < n_usual { (1.0 - fine_share) / n_usual as f64 } else { fine_share / n_fine as f64 }
             };
@@ -214,6 +226,7 @@ impl ParameterColumns {
             columns,
             log_priors,
             n_usual,
+            first_finest,
             notes,
         }
     }
@@ -372,18 +385,14 @@ fn relative_gap(function: &Function, design: &AutoDesign, ys: &[f64]) -> f64 {
 fn rank_one(design: &AutoDesign, sample: &Sample) -> Option<Ranking> {
     let constant = constant(design, sample)?;
     let parameter = &design.parameters[0];
-    let n_shapes = parameter.shapes.len();
-    let mut terms: Vec<Candidate> = (0..n_shapes)
-        .filter_map(|shape| {
-            let form = Form::one(0, shape);
-            let fit = form.fit(design, sample)?;
-            (fit.adds_up() || !sample.non_negative).then(|| Candidate {
-                log_weight: fit.log_evidence + parameter.log_priors[shape],
-                form,
-                fit,
-            })
-        })
-        .collect();
+    let candidate = |shape: usize| {
+        let form = Form::one(0, shape);
+        let fit = form.fit(design, sample)?;
+        let log_weight = fit.log_evidence + parameter.log_priors[shape];
+        (fit.adds_up() || !sample.non_negative).then_some(Candidate { form, fit, log_weight })
+    };
+    let mut terms: Vec<Candidate> = (0..parameter.first_finest).filter_map(candidate).collect();
+    refine(&mut terms, parameter, candidate);
     terms.sort_by(|a, b| b.log_weight.total_cmp(&a.log_weight));
     let least_ss = terms.iter().map(|candidate| candidate.fit.ss).fold(f64::INFINITY, f64::min);
     let p = chance_of_growth(&constant.fit, least_ss, &parameter.curves, &parameter.columns, sample);
@@ -399,6 +408,32 @@ fn rank_one(design: &AutoDesign, sample: &Sample) -> Option<Ranking> {
     candidates.extend(terms);
     candidates.append(&mut pairs);
     Some(Ranking { candidates, chosen })
+}
+
+/// Adds the finest steps around the best power; coarser steps there hand on their share of the belief.
+fn refine(
+    terms: &mut Vec<Candidate>,
+    parameter: &ParameterColumns,
+    candidate: impl Fn(usize) -> Option<Candidate>,
+) {
+    let shape_of = |candidate: &Candidate| parameter.shapes[candidate.form.terms[0][0].1];
+    let powers = terms.iter().filter(|candidate| shape_of(candidate).log.is_zero());
+    let Some(best) = powers.max_by(|a, b| a.fit.log_evidence.total_cmp(&b.fit.log_evidence)) else { return };
+    let centre = shape_of(best).power.value();
+    let near =
+        |shape: Shape| shape.log.is_zero() && (shape.power.value() - centre).abs() < 1.2 / FINE_STEPS as f64;
+    let handed_on = (FINEST_STEPS as f64 / FINE_STEPS as f64).ln();
+    for term in terms.iter_mut() {
+        let shape = term.form.terms[0][0].1;
+        if shape >= parameter.n_usual && near(parameter.shapes[shape]) {
+            term.log_weight -= handed_on;
+        }
+    }
+    for shape in
+        (parameter.first_finest..parameter.shapes.len()).filter(|shape| near(parameter.shapes[*shape]))
+    {
+        terms.extend(candidate(shape).map(|c| Candidate { log_weight: c.log_weight - handed_on, ..c }));
+    }
 }
 
 fn constant(design: &AutoDesign, sample: &Sample) -> Option<Candidate> {

@@ -88,7 +88,7 @@ fn straight_line(line: &[usize], column: &[f64], sample: &Sample) -> Option<(f64
 
 fn candidate(form: Form, design: &AutoDesign, sample: &Sample) -> Option<Candidate> {
     let fit = form.fit(design, sample)?;
-    (fit.adds_up() || !sample.non_negative).then(|| Candidate { log_weight: fit.log_evidence, form, fit })
+    (fit.adds_up() || !sample.non_negative).then_some(Candidate { log_weight: fit.log_evidence, form, fit })
 }
 
 fn singles(design: &AutoDesign, sample: &Sample, parameter: usize, shapes: &[usize]) -> Vec<Candidate> {

@@ -150,7 +150,7 @@ fn detect(text: &str) -> Result<InputFormat, ReadError> {
             Ok((value, _)) if value.get("parameters").is_some_and(|p| p.object().is_some()) => {
                 Ok(InputFormat::Talpas)
             }
-            Ok((_, rest)) if rest.is_empty() => Ok(InputFormat::Json),
+            Ok((_, "")) => Ok(InputFormat::Json),
             Ok(_) => Ok(InputFormat::JsonLines),
             // A broken first line of many is one lost line; a broken document is an error.
             Err(_)
