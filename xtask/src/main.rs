@@ -1,16 +1,83 @@
-//! Chores of the project: `cargo xtask <chore>`.
-#![allow(clippy::print_stdout)]
+//! Chores of the repository, in Rust so that they run wherever the product builds: `cargo xtask <chore>`.
+#![allow(clippy::print_stdout, clippy::print_stderr)] // chores talk to the developer
+
+use std::path::Path;
+use std::process::ExitCode;
 
 mod accuracy;
+mod bench;
+mod tidy;
 
-fn main() {
+/// A chore: its name, what it is for, and the function that gets the rest of the command line.
+struct Chore {
+    name: &'static str,
+    help: &'static str,
+    run: fn(&[String]) -> Result<Outcome, String>,
+}
+
+/// To add a chore: one module, one line here.
+const CHORES: &[Chore] = &[
+    Chore {
+        name: "tidy",
+        help: "check the rules of the house: arrows between crates, invariants, docs",
+        run: tidy::run,
+    },
+    Chore {
+        name: "bench",
+        help: "measure iotide and ftio-hpc side by side; `bench NAME…` picks some",
+        run: bench::run,
+    },
+    Chore {
+        name: "accuracy",
+        help: "how right the answers are, on traces whose truth is known",
+        run: accuracy,
+    },
+];
+
+/// How a chore that ran to its end turned out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// All is as it should be.
+    Good,
+    /// Something was found wanting, and said.
+    Wanting,
+}
+
+fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    match args.as_slice() {
-        ["accuracy", "scaling", rest @ ..] => {
-            let n = rest.first().and_then(|n| n.parse().ok()).unwrap_or(1000);
-            accuracy::scaling::run(n, 1);
-        }
-        _ => println!("usage: cargo xtask accuracy scaling [cases]"),
+    let Some(name) = args.first() else {
+        print!("{}", help());
+        return ExitCode::FAILURE;
+    };
+    if matches!(name.as_str(), "help" | "-h" | "--help") {
+        print!("{}", help());
+        return ExitCode::SUCCESS;
     }
+    let Some(chore) = CHORES.iter().find(|chore| chore.name == name) else {
+        eprintln!("xtask: no chore '{name}'\n{}", help());
+        return ExitCode::from(2);
+    };
+    match (chore.run)(&args[1..]) {
+        Ok(Outcome::Good) => ExitCode::SUCCESS,
+        Ok(Outcome::Wanting) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask {name}: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn accuracy(args: &[String]) -> Result<Outcome, String> {
+    accuracy::run(args).map(|()| Outcome::Good)
+}
+
+fn help() -> String {
+    let chores: String =
+        CHORES.iter().map(|chore| format!("  {:<10} {}\n", chore.name, chore.help)).collect();
+    format!("usage: cargo xtask <chore> [arguments]\n\n{chores}  {:<10} this text\n", "help")
+}
+
+/// Returns the root of the repository.
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies one folder below the root")
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::commands::Command;
+use crate::commands::{Command, expand_name};
 use crate::ui::{ReaderGone, Ui};
 
 mod commands;
@@ -15,7 +15,14 @@ mod ui;
 
 fn main() -> ExitCode {
     let mut ui = Ui::new();
-    let status = match Cli::try_parse() {
+    let args = match expand_name(std::env::args_os().collect()) {
+        Ok(args) => args,
+        Err(error) => {
+            ui.error(&error);
+            return ExitStatus::Failed.into();
+        }
+    };
+    let status = match Cli::try_parse_from(args) {
         Ok(cli) => cli.command.run(&mut ui),
         Err(usage) if usage.use_stderr() => {
             ui.usage_error(&usage);
@@ -48,6 +55,8 @@ const EXAMPLES: &str = "\
 Examples:
   iotide detect run.csv                    what is the period of this run's I/O?
   iotide detect --format json run.csv      the same for a script
+  iotide report run.csv -o run.html        everything about it as a page with pictures
+  iotide demo                              see it all at work on this machine
   iotide COMMAND --help                    more on a command";
 
 /// How a command ended.

@@ -9,6 +9,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::Context;
+use iotide_report::text::printable;
 
 /// The user's end of the program.
 pub(crate) struct Ui {
@@ -67,16 +68,12 @@ impl Ui {
         eprintln!("{text}");
     }
 
-    /// Says that something is not as it should be, though the work goes on.
-    pub(crate) fn warning(&mut self, text: impl fmt::Display) {
-        self.wipe_progress();
-        eprintln!("{} {text}", self.painted(YELLOW, "warning:"));
-    }
-
     /// Says what could not be done, with the hint that travels with the error, if any.
     pub(crate) fn error(&mut self, error: &anyhow::Error) {
         self.wipe_progress();
-        eprintln!("{} {error:#}", self.painted(RED, "iotide:"));
+        // A file name may hold anything, also what would steer the terminal.
+        let message = printable(&format!("{error:#}"));
+        eprintln!("{} {message}", self.painted(RED, "iotide:"));
         if let Some(hint) = error.chain().find_map(|cause| cause.downcast_ref::<Hinted>()) {
             eprintln!("{} {}", self.painted(CYAN, "hint:"), hint.hint);
         }
@@ -116,7 +113,6 @@ impl Ui {
 }
 
 const RED: &str = "\x1b[1;31m";
-const YELLOW: &str = "\x1b[1;33m";
 const CYAN: &str = "\x1b[1;36m";
 
 /// The reader of stdout has gone away, and so should we, quietly.

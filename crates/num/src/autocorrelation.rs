@@ -1,6 +1,6 @@
 //! How much a series resembles itself some steps later.
 
-use crate::dft::{inverse_transform, transform};
+use crate::dft::correlate_with_itself;
 use crate::stats::mean;
 
 /// Returns `ρ(k) = Σ (xᵢ − x̄)(xᵢ₊ₖ − x̄) / Σ (xᵢ − x̄)²` for `k = 0..n`, in `O(n log n)`.
@@ -8,21 +8,8 @@ use crate::stats::mean;
 /// The biased form (Box & Jenkins): fewer terms at long lags, so the value falls towards 0 there. A constant series
 /// has no correlation: returns zeros.
 pub fn autocorrelation(x: &[f64]) -> Vec<f64> {
-    let n = x.len();
-    if n == 0 {
-        return Vec::new();
-    }
     let mean = mean(x);
-    // Twice as long, padded with zeros: the circular correlation of the transform becomes the linear one.
-    let padded = (2 * n).next_power_of_two();
-    let mut centred: Vec<f64> = x.iter().map(|value| value - mean).collect();
-    centred.resize(padded, 0.0);
-    let mut bins = transform(centred);
-    for bin in &mut bins {
-        *bin = (bin.norm_sqr()).into();
-    }
-    let mut correlation = inverse_transform(bins, padded);
-    correlation.truncate(n);
+    let mut correlation = correlate_with_itself(x.iter().map(|value| value - mean).collect());
     normalise(&mut correlation, x);
     correlation
 }

@@ -47,17 +47,35 @@ pub(crate) fn transform(mut x: Vec<f64>) -> Vec<Complex64> {
     bins
 }
 
-/// Turns a one-sided spectrum of `n` samples back into them, times `n`.
-pub(crate) fn inverse_transform(mut bins: Vec<Complex64>, n: usize) -> Vec<f64> {
-    let inverse = RealFftPlanner::<f64>::new().plan_fft_inverse(n);
-    let mut x = inverse.make_output_vec();
-    // Rounding may leave the two purely real bins with a trace of an imaginary part, which the inverse refuses.
-    bins[0].im = 0.0;
-    if n.is_multiple_of(2) {
-        bins[n / 2].im = 0.0;
+/// Returns `Σ xᵢxᵢ₊ₖ` for `k = 0..n` (Wiener–Khinchin); empty for no samples.
+pub(crate) fn correlate_with_itself(mut x: Vec<f64>) -> Vec<f64> {
+    let n = x.len();
+    if n == 0 {
+        return Vec::new();
     }
-    inverse.process(&mut bins, &mut x).expect("buffers were made by the plan");
-    x
+    // Twice as long, padded with zeros: the circular correlation of the transform becomes the linear one.
+    let padded = fast_length(2 * n);
+    x.resize(padded, 0.0);
+    let forward = RealFftPlanner::<f64>::new().plan_fft_forward(padded);
+    let mut bins = forward.make_output_vec();
+    forward.process(&mut x, &mut bins).expect("buffers were made by the plan");
+    // Powers are real and even, so the forward transform turns them back as well: making a plan costs as much as using
+    // it, and this way there is one.
+    for (k, bin) in bins.iter().enumerate() {
+        x[k] = bin.norm_sqr();
+        x[(padded - k) % padded] = x[k];
+    }
+    forward.process(&mut x, &mut bins).expect("buffers were made by the plan");
+    bins[..n].iter().map(|bin| bin.re / padded as f64).collect()
+}
+
+/// The shortest even length of at least `n` that is a power of two, or three or five times one: fast to transform.
+fn fast_length(n: usize) -> usize {
+    let power = n.next_power_of_two().max(8);
+    [power / 8 * 5, power / 4 * 3]
+        .into_iter()
+        .find(|&length| length >= n && length.is_multiple_of(2))
+        .unwrap_or(power)
 }
 
 #[cfg(test)]
@@ -90,6 +108,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn fast_lengths_are_even_and_not_much_longer_than_asked() {
+        for n in 1..3000 {
+            let length = fast_length(n);
+            assert!(
+                length >= n && length.is_multiple_of(2) && (length <= n + n / 3 || length <= 8),
+                "{n}: {length}"
+            );
+        }
+        assert_eq!([9, 11, 13, 1 << 19].map(fast_length), [10, 12, 16, 1 << 19]);
     }
 
     #[test]

@@ -9,14 +9,26 @@
 
 pub use crate::{
     autocorrelation::{autocorrelation, autocorrelation_by_definition},
+    dbscan::{dbscan_by_definition, dbscan_line, dbscan_plane},
     dft::{Spectrum, spectrum},
     distribution::{incomplete_beta, ln_gamma, student_t_cdf, student_t_quantile},
     least_squares::{LeastSquares, least_squares},
-    stats::{coefficient_of_variation, mean, median, population_std, quantile},
+    outliers::{
+        isolation_scores, local_outlier_factors, local_outlier_factors_on_line, modified_z_scores, z_scores,
+    },
+    peaks::{Peak, PeakConditions, find_peaks, peak_prominences},
+    stats::{
+        coefficient_of_variation, mean, median, median_absolute_deviation, population_std, quantile,
+        weighted_mean, weighted_std,
+    },
 };
 
 mod autocorrelation;
+mod dbscan;
 mod dft;
 mod distribution;
 mod least_squares;
+mod outliers;
+mod peaks;
+mod random;
 mod stats;

@@ -1,1 +1,413 @@
-//! placeholder
+//! What a reader is told: one schema, one text form, one picture book.
+//!
+//! A [`Report`] is filled from what the analyses found and says it three times: [`Report::to_json`] to scripts,
+//! [`Report::to_text`] to a terminal, [`page`] to a browser. This crate alone knows the names, units and rounding
+//! people see; the names of its [`SCHEMA`] are only ever added to.
+//!
+//! ```
+//! use iotide_report::Report;
+//!
+//! let report = Report::new("detect");
+//! assert!(report.to_json().starts_with("{\n  \"schema\": \"iotide/1\",\n  \"command\": \"detect\""));
+//! ```
+
+use serde::Serialize;
+
+pub use crate::{
+    chart::{Plot, pictures},
+    html::page,
+    run::{Run, Source},
+};
+
+mod chart;
+mod html;
+mod run;
+#[cfg(test)]
+mod samples;
+pub mod text;
+
+/// The schema of the JSON form. The number grows only when a name changes its meaning or goes.
+pub const SCHEMA: &str = "iotide/1";
+
+/// One answer of one command.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    schema: &'static str,
+    /// The command that was asked.
+    pub command: &'static str,
+    /// What was found, run by run.
+    pub runs: Vec<Run>,
+    /// Inputs of which there is no answer, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<Failure>,
+}
+
+/// An input of which there is no answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Failure {
+    /// The input.
+    pub path: String,
+    /// What is wrong with it.
+    pub error: String,
+}
+
+impl Report {
+    /// Returns a report with nothing in it yet.
+    pub fn new(command: &'static str) -> Self {
+        Self { schema: SCHEMA, command, runs: Vec::new(), failures: Vec::new() }
+    }
+
+    /// Returns the report as JSON, in a stable order, with a final newline.
+    ///
+    /// What does not exist is `null`; NaN and infinity do not exist.
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("a report is made of names and numbers");
+        json.push('\n');
+        json
+    }
+
+    /// Returns the report for people, in lines of at most `width` columns where words allow.
+    pub fn to_text(&self, width: usize) -> String {
+        self.render(width, Ink::Plain)
+    }
+
+    /// The same with colours, for a terminal.
+    pub fn to_coloured_text(&self, width: usize) -> String {
+        self.render(width, Ink::Ansi)
+    }
+
+    fn render(&self, width: usize, ink: Ink) -> String {
+        let mut out = String::new();
+        for (i, run) in self.runs.iter().enumerate() {
+            if i > 0 {
+                out.push('\n');
+            }
+            out.push_str(&run.to_text(width, ink));
+        }
+        if !self.failures.is_empty() {
+            if !self.runs.is_empty() {
+                out.push('\n');
+            }
+            out.push_str(&format!(
+                "{} could not be analysed:\n",
+                text::counted(self.failures.len() as u64, "input")
+            ));
+            for failure in &self.failures {
+                let line = format!("{}: {}", failure.path, failure.error);
+                out.push_str(&format!("  {}\n", text::printable(&line)));
+            }
+        }
+        out
+    }
+}
+
+/// Whether a text carries colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ink {
+    Plain,
+    Ansi,
+}
+
+impl Ink {
+    fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    fn faint(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    fn accent(self, text: &str) -> String {
+        self.paint("36", text)
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        match self {
+            Ink::Plain => text.to_owned(),
+            Ink::Ansi => format!("\x1b[{code}m{text}\x1b[0m"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{aperiodic, periodic, silent, two_rhythms};
+
+    fn told(runs: Vec<Run>) -> Report {
+        Report { runs, ..Report::new("detect") }
+    }
+
+    #[test]
+    fn a_period_is_told_in_one_sentence_and_a_few_lines() {
+        insta::assert_snapshot!(told(vec![periodic().1]).to_text(90), @r#"
+        run.csv: period 5 s, confidence 93 %: 10 phases of about 2 GB written
+
+          ██       ▄█▄      ▂█▆       ▆█▁      ▄█▄       █▇       ▇█▂      ▂█▄       █▇       ▅█
+          0 s                                 up to 2 GB/s                                  46 s
+
+          source           csv of ./a.out, job 4711, 32 ranks, 12 800 events
+          volume           0 B read, 20 GB written
+          analysed         writes from 0 s to 46 s, as 460 samples at 10 Hz
+          phases           10, on average 1 s long and 2 GB
+          next phase       expected at 50 s, 4 s after the end of the data
+          periodicity      0.97: the periods are almost the same (their volume varies by 1 %,
+                           their time in I/O by 2 %)
+          busy             22 % of the time is substantial I/O, at 2 GB/s
+          per period       2.17 GB
+          candidates       5 s (93 %), 2.5 s (4 %)
+          autocorrelation  5 s (99 %); heard together with the spectrum, the confidence is 95 %
+          waves            of 5 s draw the signal with an error of 77 %
+          losses           line 12: the end is before the start (2 records)
+        "#);
+    }
+
+    #[test]
+    fn no_period_is_an_answer() {
+        insta::assert_snapshot!(told(vec![aperiodic().1]).to_text(90), @r#"
+        noise.csv: no period: the writes do not repeat evenly (confidence 88 %)
+
+          ██       ▄█▄      ▂█▆       ▆█▁      ▄█▄       █▇       ▇█▂      ▂█▄       █▇       ▅█
+          0 s                                 up to 2 GB/s                                  46 s
+
+          source      csv of ./a.out, job 4711, 32 ranks, 12 800 events
+          volume      0 B read, 20 GB written
+          analysed    writes from 0 s to 46 s, as 460 samples at 10 Hz
+          busy        20 % of the time is substantial I/O, at 2 GB/s
+          candidates  12.5 s (4 %)
+          losses      line 12: the end is before the start (2 records)
+        "#);
+    }
+
+    #[test]
+    fn two_rhythms_are_both_named() {
+        insta::assert_snapshot!(two_rhythms().1.headline(), @"periods 5 s and 750 ms, confidence 93 %: the writes repeat evenly");
+    }
+
+    #[test]
+    fn a_run_without_data_says_so_and_keeps_its_losses() {
+        insta::assert_snapshot!(told(vec![silent()]).to_text(60), @r#"
+        silent.csv: nothing to analyse: no bytes were read or
+        written
+
+          source  csv, 0 events
+          volume  0 B read, 0 B written
+          losses  line 7: the file ends within a record (3 records)
+        "#);
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_the_same_words_in_shorter_lines() {
+        let text = told(vec![periodic().1]).to_text(44);
+        assert!(text.lines().all(|line| line.chars().count() <= 44), "{text}");
+        assert!(text.contains("autocorrelation"), "{text}");
+    }
+
+    #[test]
+    fn colours_add_nothing_but_colours() {
+        let report = told(vec![periodic().1, aperiodic().1]);
+        let mut plain = String::new();
+        for (i, part) in report.to_coloured_text(90).split('\x1b').enumerate() {
+            plain.push_str(if i == 0 { part } else { part.split_once('m').unwrap().1 });
+        }
+        assert_eq!(plain, report.to_text(90));
+    }
+
+    #[test]
+    fn what_could_not_be_analysed_stands_at_the_end() {
+        let mut report = told(vec![aperiodic().1]);
+        report.failures.push(Failure { path: "b\x07.csv".into(), error: "b\x07.csv is empty".into() });
+        assert!(
+            report
+                .to_text(90)
+                .ends_with("1 input could not be analysed:\n  b\\u{7}.csv: b\\u{7}.csv is empty\n")
+        );
+        assert!(report.to_json().contains("\"failures\""));
+    }
+
+    #[test]
+    fn json_has_the_promised_names_and_nulls() {
+        insta::assert_snapshot!(told(vec![periodic().1]).to_json(), @r#"
+        {
+          "schema": "iotide/1",
+          "command": "detect",
+          "runs": [
+            {
+              "source": {
+                "path": "run.csv",
+                "format": "csv",
+                "n_ranks": 32,
+                "n_events": 12800,
+                "bytes_read": 0,
+                "bytes_written": 20000000000,
+                "start_s": 0.0,
+                "end_s": 46.0,
+                "job": {
+                  "jobid": "4711",
+                  "exe": "./a.out",
+                  "user": null,
+                  "nprocs": 32,
+                  "run_time_s": null,
+                  "start_time": null
+                }
+              },
+              "settings": {
+                "method": "auto",
+                "sample_rate_hz": 10.0,
+                "window_s": [
+                  0.0,
+                  46.0
+                ],
+                "mode": "write",
+                "sampling": "mean",
+                "n_samples": 460,
+                "abstraction_error": 0.0,
+                "skip_first_phase": false,
+                "outliers": null,
+                "tolerance": null,
+                "seed": null
+              },
+              "period": {
+                "period_s": 5.0,
+                "frequency_hz": 0.2,
+                "confidence": 0.93,
+                "candidates": [
+                  {
+                    "period_s": 5.0,
+                    "confidence": 0.93
+                  },
+                  {
+                    "period_s": 2.5,
+                    "confidence": 0.04
+                  }
+                ],
+                "periods_s": [
+                  5.0
+                ],
+                "rhythms": [
+                  {
+                    "period_s": 5.0,
+                    "confidence": 0.93,
+                    "bytes": 20000000000
+                  }
+                ],
+                "autocorrelation": {
+                  "period_s": 5.0,
+                  "confidence": 0.99,
+                  "candidates_s": [
+                    5.0,
+                    5.0
+                  ]
+                },
+                "refined_confidence": 0.95,
+                "next_phase_s": 50.0
+              },
+              "scores": {
+                "sigma_vol": 0.01,
+                "sigma_time": 0.02,
+                "periodicity": 0.97,
+                "io_time_ratio": 0.217,
+                "io_bandwidth_bps": 2000000000.0,
+                "bytes_per_period": 2170000000
+              },
+              "phases": [
+                {
+                  "start_s": 0.0,
+                  "end_s": 1.0,
+                  "bytes": 2000000000
+                },
+                {
+                  "start_s": 5.0,
+                  "end_s": 6.0,
+                  "bytes": 2000000000
+                },
+                {
+                  "start_s": 10.0,
+                  "end_s": 11.0,
+                  "bytes": 2000000000
+                },
+                {
+                  "start_s": 15.0,
+                  "end_s": 16.0,
+                  "bytes": 2000000000
+                },
+                {
+                  "start_s": 20.0,
+                  "end_s": 21.0,
+                  "bytes": 2000000000
+                },
+                {
+                  "start_s": 25.0,
+                  "end_s": 26.0,
+                  "bytes": 2000000000
+                },
+                {
+                  "start_s": 30.0,
+                  "end_s": 31.0,
+                  "bytes": 2000000000
+                },
+                {
+                  "start_s": 35.0,
+                  "end_s": 36.0,
+                  "bytes": 2000000000
+                },
+                {
+                  "start_s": 40.0,
+                  "end_s": 41.0,
+                  "bytes": 2000000000
+                },
+                {
+                  "start_s": 45.0,
+                  "end_s": 46.0,
+                  "bytes": 2000000000
+                }
+              ],
+              "waves": [
+                {
+                  "frequency_hz": 0.2,
+                  "period_s": 5.0,
+                  "amplitude_bps": 750000000.0,
+                  "phase_rad": -0.6,
+                  "power_share": 0.4
+                }
+              ],
+              "reconstruction_error": 0.77,
+              "not_analysed": null,
+              "losses": [
+                {
+                  "what": "line 12: the end is before the start",
+                  "records": 2,
+                  "since_s": null
+                }
+              ]
+            }
+          ]
+        }
+        "#);
+        let silent: serde_json::Value = serde_json::from_str(&told(vec![silent()]).to_json()).unwrap();
+        let run = &silent["runs"][0];
+        for name in [
+            "period_s",
+            "frequency_hz",
+            "confidence",
+            "next_phase_s",
+            "autocorrelation",
+            "refined_confidence",
+        ] {
+            assert!(run["period"][name].is_null(), "{name}: {run}");
+        }
+        assert_eq!(run["period"]["periods_s"], serde_json::json!([]));
+        assert!(run["scores"]["periodicity"].is_null() && run["settings"]["window_s"].is_null());
+        assert_eq!(run["not_analysed"], "no bytes were read or written");
+    }
+
+    #[test]
+    fn what_is_not_a_number_is_null() {
+        let mut run = periodic().1;
+        run.scores.sigma_vol = Some(f64::NAN);
+        run.source.bytes_read = f64::INFINITY;
+        let json: serde_json::Value = serde_json::from_str(&told(vec![run]).to_json()).unwrap();
+        assert!(json["runs"][0]["scores"]["sigma_vol"].is_null());
+        assert!(json["runs"][0]["source"]["bytes_read"].is_null());
+    }
+}

@@ -11,8 +11,13 @@ use iotide_scaling::{
     fit_all,
 };
 
-/// Prints the table; `n` cases a row.
-pub fn run(n: usize, seed: u64) {
+/// Prints the table: `cargo xtask accuracy scaling [cases a row [seed]]`.
+pub fn run(args: &[String]) -> Result<(), String> {
+    let number = |index: usize, default: u64| match args.get(index) {
+        Some(text) => text.parse().map_err(|_| format!("{text:?} is no number")),
+        None => Ok(default),
+    };
+    let (n, seed) = (usize::try_from(number(0, 1000)?.max(1)).unwrap_or(1000), number(1, 1)?);
     println!("{:<34} {:>5}   {:^29}   {:^22}", "", "noise", "auto", "extrap");
     println!(
         "{:<34} {:>5}   {:>6} {:>6} {:>8} {:>6}   {:>6} {:>6} {:>8}",
@@ -35,6 +40,7 @@ pub fn run(n: usize, seed: u64) {
             );
         }
     }
+    Ok(())
 }
 
 /// One row of the table for one method, in per cent.

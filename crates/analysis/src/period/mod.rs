@@ -2,7 +2,12 @@
 
 use iotide_trace::SampledSignal;
 
+pub use spectral::reconstruct;
+
 mod auto;
+mod correlation;
+mod evidence;
+mod segment;
 mod spectral;
 
 /// Returns the period of the signal's phases, or that there is none, with a confidence.
@@ -15,6 +20,29 @@ pub fn detect_period(signal: &SampledSignal, config: &PeriodConfig) -> Result<Pe
         Method::Dft => spectral::detect(signal, &config.dft),
     }
 }
+
+/// What speaks for one possible rhythm of a signal; see [`weigh_rhythms`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct WeighedRhythm {
+    /// Its period.
+    pub period_s: f64,
+    /// The numbers that [`Method::Auto`] weighs, in the order of [`EVIDENCE_NAMES`].
+    pub evidence: Vec<f64>,
+}
+
+/// Returns every rhythm that [`Method::Auto`] takes into consideration, with its evidence.
+pub fn weigh_rhythms(signal: &SampledSignal) -> Vec<WeighedRhythm> {
+    auto::proposals(signal)
+        .into_iter()
+        .map(|p| WeighedRhythm { period_s: p.period / signal.rate_hz, evidence: p.evidence.to_vec() })
+        .collect()
+}
+
+/// What the numbers of [`WeighedRhythm::evidence`] are.
+pub const EVIDENCE_NAMES: &[&str] = &evidence::NAMES;
+
+/// What [`Method::Auto`] multiplies them with.
+pub const EVIDENCE_WEIGHTS: &[f64] = &evidence::WEIGHTS;
 
 /// How to look for a period.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -38,11 +66,11 @@ pub enum Method {
 /// Settings of the FTIO paper's method.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DftConfig {
-    /// A frequency is a candidate if its score reaches this share of the highest.
+    /// An outlying frequency is a candidate if its Z-score reaches this share of the highest.
     pub tolerance: f64,
     /// What tells an outlying power from the rest.
     pub detector: OutlierDetector,
-    /// How many of the strongest waves to return.
+    /// How many of the strongest waves to return beside the mean.
     pub n_top: usize,
 }
 
@@ -90,7 +118,7 @@ pub struct PeriodEstimate {
     pub next_phase_s: Option<f64>,
     /// The phases the period stands for, where they could be told apart.
     pub phases: Vec<Phase>,
-    /// The strongest waves, by power.
+    /// The mean (a wave of frequency 0), then the strongest waves by power; empty without samples.
     pub waves: Vec<Wave>,
 }
 
@@ -145,7 +173,7 @@ pub struct Wave {
     pub amplitude_bps: f64,
     /// Its phase at the start of the signal.
     pub phase_rad: f64,
-    /// Its share of the signal's power without the mean.
+    /// Its share of the signal's power without the mean; 0 for the mean itself.
     pub power_share: f64,
 }
 

@@ -1,26 +1,63 @@
 //! `iotide detect`: the period of a run's I/O phases.
 
-use std::path::PathBuf;
+use iotide_analysis::{RunConfig, analyse_run};
+use iotide_report::{Report, Run};
 
 use super::OutputArgs;
+use super::analysis::{self, AnalysisArgs};
+use super::input::{InputArgs, Observed};
 use crate::ExitStatus;
-use crate::ui::Ui;
+use crate::ui::{Hint, Ui};
 
 /// Find the period of a job's I/O phases
+///
+/// Says whether the I/O of each run repeats evenly, how far its phases are apart, how sure that is, and when the next
+/// one is due. Exits with 0 if a period was found, 1 if there is none, 2 if a trace could not be analysed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DetectArgs {
-    /// Traces, each of one run; `-` is stdin
-    #[arg(required = true, value_name = "TRACE")]
-    traces: Vec<PathBuf>,
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    analysis: AnalysisArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  iotide detect run.csv";
+  iotide detect run.csv
+  iotide detect --mode read --window 60: run.csv        reads only, without the first minute
+  iotide detect --format json *.jsonl -o periods.json   many runs, for a script
+  iotide detect --one-run rank-*.csv                    one run, a file per rank
+  iotide detect --method dft --freq 10 run.csv          as FTIO does it";
 
-pub(crate) fn run(_ui: &mut Ui, _args: &DetectArgs) -> anyhow::Result<ExitStatus> {
-    Ok(ExitStatus::NothingFound)
+pub(crate) fn run(ui: &mut Ui, args: &DetectArgs) -> anyhow::Result<ExitStatus> {
+    let config = args.analysis.config();
+    let mut report = Report::new("detect");
+    let failures = args.input.for_each_run(ui, |observed| {
+        report.runs.push(told(observed, &config)?);
+        Ok(())
+    })?;
+    report.failures = failures;
+    if !report.runs.is_empty() {
+        args.output.deliver(ui, &report)?;
+    }
+    Ok(if !report.failures.is_empty() {
+        ExitStatus::Failed
+    } else if report.runs.iter().any(Run::is_periodic) {
+        ExitStatus::Done
+    } else {
+        ExitStatus::NothingFound
+    })
+}
+
+/// What there is to say of a run; too little data is an answer, a setting that cannot be met is not.
+fn told(observed: Observed, config: &RunConfig) -> anyhow::Result<Run> {
+    let Observed { source, reads, writes, losses } = observed;
+    match analyse_run(&reads, &writes, config) {
+        Ok(run) => Ok(Run::analysed(source, &losses, config, &run)),
+        Err(why) if why.is_lack_of_data() => Ok(Run::not_analysed(source, &losses, config, &why)),
+        Err(why) => Err(anyhow::anyhow!("{}: {why}", source.path)).hint(analysis::advice(&why)),
+    }
 }

@@ -2,20 +2,35 @@
 
 use std::path::PathBuf;
 
+use iotide_report::Report;
+
 use crate::ExitStatus;
 use crate::ui::Ui;
 
+pub(crate) use self::ioskel::expand_name;
+
+mod analysis;
+mod demo;
 mod detect;
+mod input;
+mod ioskel;
+mod report;
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
     Detect(detect::DetectArgs),
+    Report(report::ReportArgs),
+    Ioskel(ioskel::IoskelArgs),
+    Demo(demo::DemoArgs),
 }
 
 impl Command {
     pub(crate) fn run(&self, ui: &mut Ui) -> anyhow::Result<ExitStatus> {
         match self {
             Command::Detect(args) => detect::run(ui, args),
+            Command::Report(args) => report::run(ui, args),
+            Command::Ioskel(args) => ioskel::run(ui, args),
+            Command::Demo(args) => demo::run(ui, args),
         }
     }
 }
@@ -24,7 +39,7 @@ impl Command {
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
-    /// Form of the answer
+    /// Form of the answer: for people or for scripts
     #[arg(long, value_enum, default_value_t = Form::Text, value_name = "FORM")]
     format: Form,
     /// Write the answer to FILE rather than to stdout
@@ -35,8 +50,19 @@ pub(crate) struct OutputArgs {
 /// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Form {
-    /// For people
     Text,
-    /// For scripts
     Json,
+}
+
+impl OutputArgs {
+    /// Gives the answer.
+    pub(crate) fn deliver(&self, ui: &mut Ui, report: &Report) -> anyhow::Result<()> {
+        match (&self.output, self.format) {
+            (Some(path), Form::Text) => ui.out_file(path, &report.to_text(ui.width())),
+            (Some(path), Form::Json) => ui.out_file(path, &report.to_json()),
+            (None, Form::Json) => ui.out(&report.to_json()),
+            (None, Form::Text) if ui.colour() => ui.out(&report.to_coloured_text(ui.width())),
+            (None, Form::Text) => ui.out(&report.to_text(ui.width())),
+        }
+    }
 }

@@ -1,0 +1,66 @@
+//! What of a signal is I/O that matters, and what is noise beside it (section II-C of the FTIO paper).
+
+use iotide_trace::SampledSignal;
+
+/// A signal told apart by its own mean bandwidth `V/L`: what exceeds it is substantial.
+pub(crate) struct Substantial<'a> {
+    signal: &'a SampledSignal,
+    threshold_bps: f64,
+    /// How much time the samples cover: the paper's `L(T)`.
+    pub(crate) duration_s: f64,
+    /// How much of it exceeds the mean: `L(S)`.
+    pub(crate) io_time_s: f64,
+    /// What is moved in that time: `V(S)`.
+    pub(crate) io_bytes: f64,
+}
+
+/// A sample, cut to the sampled time.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece {
+    pub(crate) duration_s: f64,
+    pub(crate) bytes: f64,
+    pub(crate) is_substantial: bool,
+}
+
+impl<'a> Substantial<'a> {
+    pub(crate) fn of(signal: &'a SampledSignal) -> Self {
+        let mut parts = Self { signal, threshold_bps: 0.0, duration_s: 0.0, io_time_s: 0.0, io_bytes: 0.0 };
+        let (mut duration_s, mut bytes) = (0.0, 0.0);
+        for piece in parts.pieces() {
+            duration_s += piece.duration_s;
+            bytes += piece.bytes;
+        }
+        parts.duration_s = duration_s;
+        // A constant signal never exceeds its mean, whatever the last digit says.
+        parts.threshold_bps = bytes / duration_s * (1.0 + 1e-9);
+        let (mut io_time_s, mut io_bytes) = (0.0, 0.0);
+        for piece in parts.pieces().filter(|piece| piece.is_substantial) {
+            io_time_s += piece.duration_s;
+            io_bytes += piece.bytes;
+        }
+        (parts.io_time_s, parts.io_bytes) = (io_time_s, io_bytes);
+        parts
+    }
+
+    /// The share of the time with substantial I/O, the paper's `R_IO`; `None` without time.
+    pub(crate) fn time_ratio(&self) -> Option<f64> {
+        (self.duration_s > 0.0).then(|| (self.io_time_s / self.duration_s).min(1.0))
+    }
+
+    /// The samples in order.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
+        let step_s = 1.0 / self.signal.rate_hz;
+        self.signal
+            .values
+            .iter()
+            .enumerate()
+            .map(move |(i, value)| {
+                // The last bin may reach beyond the sampled time; its volume lies within.
+                let duration_s = (self.signal.duration_s - i as f64 * step_s).clamp(0.0, step_s);
+                let bytes = value * step_s;
+                Piece { duration_s, bytes, is_substantial: bytes > self.threshold_bps * duration_s }
+            })
+            // What is left of a bin by rounding has a volume but no bandwidth to speak of.
+            .take_while(move |piece| piece.duration_s > 1e-6 * step_s)
+    }
+}

@@ -1,0 +1,6 @@
+//! Tests of the crate from outside, as one binary.
+
+/// Numbers that FTIO 0.0.9 found for its own example traces, from its own samples.
+mod golden;
+/// Its answers for these traces, from the files.
+mod traces;

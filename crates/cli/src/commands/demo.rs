@@ -1,0 +1,151 @@
+//! `iotide demo`: the whole chain on this machine, with a rhythm whose truth is known.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Cursor};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use iotide_analysis::{RunAnalysis, RunConfig, analyse_run};
+use iotide_report::{Report, Run, Source, page, pictures, text};
+use iotide_trace::ReadWrite;
+
+use super::ioskel::{Performed, Skeleton, parse_seconds, perform, write_events};
+use crate::ExitStatus;
+use crate::ui::{Hint, Ui};
+
+/// Show the whole chain on this machine in under a minute
+///
+/// Runs a small program with a known rhythm in a temporary folder, reads the trace it leaves, finds its period, and writes
+/// a page with pictures. Needs no network and installs nothing; all but the page is removed at the end.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct DemoArgs {
+    /// Where to write the page
+    #[arg(short, long, value_name = "FILE", default_value = "iotide-demo.html")]
+    output: PathBuf,
+    /// Time from one burst to the next
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_seconds)]
+    period: f64,
+    /// How many bursts
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(2..))]
+    bursts: u32,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  iotide demo
+  iotide demo --period 500ms -o /tmp/demo.html";
+
+const N_PROCESSES: u32 = 2;
+const BURST_BYTES: u64 = 8 << 20;
+
+pub(crate) fn run(ui: &mut Ui, args: &DemoArgs) -> anyhow::Result<ExitStatus> {
+    // First, so that nobody waits for a page that cannot be written.
+    check_writable(&args.output)
+        .with_context(|| format!("cannot write {}", args.output.display()))
+        .hint("choose another place for the page with -o FILE")?;
+    let skeleton = skeleton(args);
+    ui.status(format_args!(
+        "1. running {N_PROCESSES} processes that write {} each, every {}, {} times, in {} (about {})",
+        text::bytes(BURST_BYTES as f64),
+        text::seconds(args.period),
+        args.bursts,
+        skeleton.dir.display(),
+        text::seconds(args.period * f64::from(args.bursts - 1)),
+    ));
+    let performed = perform(&skeleton, &mut |done, total| {
+        ui.progress(format_args!("   burst {done:>2} of {total}  {}", bar(done, total)));
+    })?;
+    if let Some(failure) = performed.failure {
+        return Err(anyhow::Error::msg(failure))
+            .context("the workload failed")
+            .hint("set TMPDIR to a folder with some space");
+    }
+
+    ui.status(format_args!("2. reading the trace of their {} operations", performed.operations.len()));
+    let mut trace = Vec::new();
+    write_events(&mut trace, &performed)?;
+    let (run, analysis) = analyse(trace)?;
+
+    ui.status(format_args!("3. writing {}; all else is removed\n", args.output.display()));
+    let found_s = analysis.estimate.period_s;
+    let mut report = Report::new("demo");
+    report.runs.push(run);
+    ui.out_file(&args.output, &page(&report, &[pictures(&analysis)]))?;
+    ui.out(&verdict(&performed, found_s, &report.runs[0].headline(), &args.output))?;
+    Ok(if found_s.is_some() { ExitStatus::Done } else { ExitStatus::NothingFound })
+}
+
+/// Tries to open a file for writing, and leaves everything as it was.
+fn check_writable(path: &Path) -> io::Result<()> {
+    let is_new = !path.exists();
+    OpenOptions::new().append(true).create(true).open(path)?;
+    if is_new { fs::remove_file(path) } else { Ok(()) }
+}
+
+fn skeleton(args: &DemoArgs) -> Skeleton {
+    Skeleton {
+        period_s: args.period,
+        burst_bytes: BURST_BYTES,
+        n_bursts: args.bursts,
+        turn_probability: 0.0,
+        n_processes: N_PROCESSES,
+        transfer_bytes: 256 << 10,
+        sync: false,
+        seed: 1,
+        dir: std::env::temp_dir(),
+        keep: false,
+    }
+}
+
+/// Reads a trace and looks for its rhythm, as `detect` and `report` do.
+fn analyse(trace: Vec<u8>) -> anyhow::Result<(Run, RunAnalysis)> {
+    let reader = iotide_formats::OpenOptions::default().from_read("demo.csv", Cursor::new(trace))?;
+    let format = reader.format();
+    let mut seen = ReadWrite::default();
+    let info = reader.read(&mut seen)?;
+    let config = RunConfig::default();
+    let analysis = analyse_run(&seen.read.finish(), &seen.write.finish(), &config)?;
+    let source = Source::new("demo.csv", format.name(), &seen.tally, &info.job);
+    Ok((Run::analysed(source, &seen.losses, &config, &analysis), analysis))
+}
+
+/// The true and the found period side by side, and where to look.
+fn verdict(performed: &Performed, found_s: Option<f64>, headline: &str, page: &Path) -> String {
+    let truth_s = performed.achieved_period_s();
+    let cell = |period_s: Option<f64>| {
+        period_s.map_or_else(|| "none".to_owned(), |period_s| format!("{period_s:.4} s"))
+    };
+    let gap = match (truth_s, found_s) {
+        (Some(truth_s), Some(found_s)) => {
+            format!("   ({:.2} % apart)", 100.0 * (found_s - truth_s).abs() / truth_s)
+        }
+        _ => String::new(),
+    };
+    let shown = std::path::absolute(page).unwrap_or_else(|_| page.to_owned());
+    format!(
+        "true period    {}\nfound period   {}{gap}\n\n{headline}\n\nlook at        {}\ntry next       iotide ioskel --log \
+         run.csv && iotide detect run.csv\n",
+        cell(truth_s),
+        cell(found_s),
+        shown.display(),
+    )
+}
+
+fn bar(done: u32, total: u32) -> String {
+    const WIDTH: u32 = 30;
+    let full = (done * WIDTH / total.max(1)).min(WIDTH) as usize;
+    format!("{}{}", "█".repeat(full), "░".repeat(WIDTH as usize - full))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_is_empty_at_first_and_full_at_last() {
+        assert_eq!(bar(0, 15), "░".repeat(30));
+        assert_eq!(bar(15, 15), "█".repeat(30));
+        assert_eq!(bar(5, 15).chars().filter(|c| *c == '█').count(), 10);
+    }
+}

@@ -1,0 +1,442 @@
+//! The skeleton as a whole: starts its processes at once, listens to them, and cleans up.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, bail};
+use iotide_trace::Op;
+
+use super::is_ioskel;
+use super::protocol::{Message, Operation};
+use crate::ui::Hint;
+
+/// A workload with a known rhythm.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Skeleton {
+    /// From the start of a burst to the start of the next.
+    pub(crate) period_s: f64,
+    /// What each process moves in a burst.
+    pub(crate) burst_bytes: u64,
+    pub(crate) n_bursts: u32,
+    /// Of turning from writing to reading, or back, after a burst.
+    pub(crate) turn_probability: f64,
+    pub(crate) n_processes: u32,
+    /// What one call moves; at most `burst_bytes`.
+    pub(crate) transfer_bytes: u64,
+    /// Whether a written burst is forced to storage.
+    pub(crate) sync: bool,
+    /// Of the turns.
+    pub(crate) seed: u64,
+    /// Where the files go.
+    pub(crate) dir: PathBuf,
+    /// Whether the files stay.
+    pub(crate) keep: bool,
+}
+
+impl Skeleton {
+    /// Returns what each burst does: first a write, for there must be something to read, then turning at random. The
+    /// same for all processes, as the phases of a bulk-synchronous program are.
+    pub(super) fn plan(&self) -> impl Iterator<Item = Op> + use<> {
+        let (mut state, probability) = (self.seed, self.turn_probability);
+        let mut op = Op::Write;
+        (0..self.n_bursts).map(move |index| {
+            if index > 0 && next_unit(&mut state) < probability {
+                op = if op == Op::Write { Op::Read } else { Op::Write };
+            }
+            op
+        })
+    }
+
+    /// The options that make a process perform this skeleton in `dir`.
+    fn arguments(&self, rank: u32) -> Vec<String> {
+        let mut args = vec![
+            "--worker".to_owned(),
+            rank.to_string(),
+            "--period".to_owned(),
+            self.period_s.to_string(),
+            "--size".to_owned(),
+            self.burst_bytes.to_string(),
+            "--iterations".to_owned(),
+            self.n_bursts.to_string(),
+            "--turn-probability".to_owned(),
+            self.turn_probability.to_string(),
+            "--transfer-size".to_owned(),
+            self.transfer_bytes.to_string(),
+            "--seed".to_owned(),
+            self.seed.to_string(),
+        ];
+        args.extend(self.sync.then(|| "--sync".to_owned()));
+        args.extend(self.keep.then(|| "--keep".to_owned()));
+        args
+    }
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Performed {
+    /// All operations of all processes, in order of time.
+    pub(crate) operations: Vec<Operation>,
+    /// The bursts that all processes finished.
+    pub(crate) bursts: Vec<Burst>,
+    /// From the common start to the end of the last operation.
+    pub(crate) runtime_s: f64,
+    pub(crate) n_processes: u32,
+    /// The name the program was called by.
+    pub(crate) exe: String,
+    /// The common start, in seconds since 1970.
+    pub(crate) start_time_s: u64,
+    /// Where the files are, if they stay.
+    pub(crate) kept: Option<PathBuf>,
+    /// Why it ended early, if it did.
+    pub(crate) failure: Option<String>,
+}
+
+/// A burst over all processes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Burst {
+    pub(crate) start_s: f64,
+    pub(crate) end_s: f64,
+}
+
+impl Performed {
+    pub(crate) fn bytes_written(&self) -> u64 {
+        self.bytes(Op::Write)
+    }
+
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.bytes(Op::Read)
+    }
+
+    fn bytes(&self, op: Op) -> u64 {
+        self.operations.iter().filter(|operation| operation.op == op).map(|operation| operation.bytes).sum()
+    }
+
+    /// Returns the mean time between the starts of consecutive bursts; one burst alone has no period.
+    pub(crate) fn achieved_period_s(&self) -> Option<f64> {
+        let [first, .., last] = self.bursts[..] else { return None };
+        Some((last.start_s - first.start_s) / (self.bursts.len() - 1) as f64)
+    }
+
+    /// Returns how many bursts ended after the next one was due.
+    pub(crate) fn n_late(&self, period_s: f64) -> usize {
+        let due = |index: usize| (index + 1) as f64 * period_s;
+        let followed = self.bursts.iter().take(self.bursts.len().saturating_sub(1));
+        followed.enumerate().filter(|(index, burst)| burst.end_s > due(*index)).count()
+    }
+}
+
+/// Runs the skeleton to its end, or until a process fails; what was done until then is kept either way.
+///
+/// `progress` hears how many bursts all processes have finished, and of how many.
+pub(crate) fn perform(skeleton: &Skeleton, progress: &mut dyn FnMut(u32, u32)) -> anyhow::Result<Performed> {
+    let dir = skeleton.dir.join(format!("ioskel-{}", std::process::id()));
+    fs::create_dir(&dir)
+        .with_context(|| format!("cannot make the folder {}", dir.display()))
+        .hint("choose a folder you can write to with --dir")?;
+    // Absolute, so that it means the same to the processes; removed on every way out.
+    let folder = Folder { path: std::path::absolute(&dir)?, keep: skeleton.keep };
+
+    let (send, receive) = mpsc::channel();
+    let mut crew = Crew { children: Vec::new() };
+    for rank in 0..skeleton.n_processes {
+        crew.start(skeleton, rank, &folder, &send)?;
+    }
+    drop(send);
+    let mut heard = Heard::new(skeleton);
+    heard.all_ready(&receive)?;
+    let start = crew.go()?;
+    heard.until_the_end(&receive, &mut crew, progress);
+    let mut failure = heard.failure.take();
+    if let Some(death) = crew.wait() {
+        failure.get_or_insert(death);
+    }
+    let mut operations = heard.operations;
+    operations.sort_by_key(|operation| (operation.start_ns, operation.rank));
+    let end_ns = operations.iter().map(|operation| operation.end_ns).max().unwrap_or(0);
+    Ok(Performed {
+        operations,
+        bursts: heard
+            .bursts
+            .iter()
+            .take_while(|burst| burst.n == skeleton.n_processes)
+            .map(Sum::burst)
+            .collect(),
+        runtime_s: end_ns as f64 * 1e-9,
+        n_processes: skeleton.n_processes,
+        exe: program_name(),
+        start_time_s: start.as_secs(),
+        kept: skeleton.keep.then(|| folder.path.clone()),
+        failure,
+    })
+}
+
+/// The folder of a run.
+struct Folder {
+    path: PathBuf,
+    keep: bool,
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.keep {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// The processes. Dropped, it hangs up on those that still run, and waits until they have gone.
+struct Crew {
+    children: Vec<Child>,
+}
+
+impl Crew {
+    fn start(
+        &mut self,
+        skeleton: &Skeleton,
+        rank: u32,
+        folder: &Folder,
+        tell: &Sender<(u32, Message)>,
+    ) -> anyhow::Result<()> {
+        let exe = std::env::current_exe().context("cannot find this program's own file")?;
+        let mut command = Command::new(exe);
+        match std::env::args_os().next() {
+            // Under the same name, so that tools which sort by it see the processes as what they are.
+            Some(name) if is_ioskel(&name) => command.arg0(name),
+            _ => command.arg("ioskel"),
+        };
+        command.args(skeleton.arguments(rank)).arg("--dir").arg(&folder.path);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        // A group of their own: Ctrl-C ends the skeleton alone, and the processes, hung up on, clean up.
+        command.process_group(0);
+        let mut child = command.spawn().with_context(|| format!("cannot start process {rank}"))?;
+        let stdout = child.stdout.take();
+        self.children.push(child);
+        let tell = tell.clone();
+        std::thread::spawn(move || {
+            let lines =
+                stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines().map_while(Result::ok));
+            let mut last = None;
+            for line in lines {
+                last =
+                    Some(Message::parse(&line).unwrap_or_else(|| Message::Failed(format!("said {line:?}"))));
+                if last.clone().is_some_and(|message| tell.send((rank, message)).is_err()) {
+                    return;
+                }
+            }
+            if !matches!(last, Some(Message::Done | Message::Failed(_))) {
+                let _ = tell.send((rank, Message::Failed("went away".to_owned())));
+            }
+        });
+        Ok(())
+    }
+
+    /// Tells all processes the common start, in a moment; returns it as time since 1970.
+    fn go(&mut self) -> anyhow::Result<Duration> {
+        let lead = Duration::from_millis(50) + Duration::from_micros(100) * self.children.len() as u32;
+        let start =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("the clock is before 1970")?
+                + lead;
+        for (rank, child) in self.children.iter_mut().enumerate() {
+            let stdin = child.stdin.as_mut().context("no pipe to a process")?;
+            writeln!(stdin, "go {}", start.as_nanos())
+                .with_context(|| format!("process {rank} went away"))?;
+        }
+        Ok(start)
+    }
+
+    /// Hangs up: whoever still runs stops at the next transfer.
+    fn stop(&mut self) {
+        for child in &mut self.children {
+            child.stdin = None;
+        }
+    }
+
+    /// Waits for all; returns how the first one that did not end well ended.
+    fn wait(&mut self) -> Option<String> {
+        self.stop();
+        let mut death = None;
+        for (rank, mut child) in self.children.drain(..).enumerate() {
+            match child.wait() {
+                Ok(status) if status.success() => {}
+                Ok(status) => _ = death.get_or_insert(format!("process {rank} ended with {status}")),
+                Err(error) => _ = death.get_or_insert(format!("process {rank} is lost: {error}")),
+            }
+        }
+        death
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.wait();
+    }
+}
+
+/// What the processes have said so far.
+struct Heard {
+    n_processes: u32,
+    operations: Vec<Operation>,
+    bursts: Vec<Sum>,
+    failure: Option<String>,
+}
+
+/// A burst being put together from what each process says of it.
+#[derive(Clone, Copy)]
+struct Sum {
+    n: u32,
+    start_ns: u64,
+    end_ns: u64,
+}
+
+impl Sum {
+    fn burst(&self) -> Burst {
+        Burst { start_s: self.start_ns as f64 * 1e-9, end_s: self.end_ns as f64 * 1e-9 }
+    }
+}
+
+impl Heard {
+    fn new(skeleton: &Skeleton) -> Self {
+        Self {
+            n_processes: skeleton.n_processes,
+            operations: Vec::new(),
+            bursts: vec![Sum { n: 0, start_ns: u64::MAX, end_ns: 0 }; skeleton.n_bursts as usize],
+            failure: None,
+        }
+    }
+
+    fn all_ready(&mut self, messages: &Receiver<(u32, Message)>) -> anyhow::Result<()> {
+        for _ in 0..self.n_processes {
+            match messages.recv() {
+                Ok((_, Message::Ready)) => {}
+                Ok((rank, message)) => bail!("process {rank} did not start: {message}"),
+                Err(_) => bail!("a process went away before the start"),
+            }
+        }
+        Ok(())
+    }
+
+    fn until_the_end(
+        &mut self,
+        messages: &Receiver<(u32, Message)>,
+        crew: &mut Crew,
+        progress: &mut dyn FnMut(u32, u32),
+    ) {
+        let mut n_done = 0;
+        while n_done < self.n_processes {
+            let Ok((rank, message)) = messages.recv() else { break }; // all gone; `Crew::wait` tells how
+            match message {
+                Message::Ready => {}
+                Message::Burst { index, start_ns, end_ns } => {
+                    let n_bursts = self.bursts.len() as u32;
+                    let Some(sum) = self.bursts.get_mut(index as usize) else { continue };
+                    sum.n += 1;
+                    sum.start_ns = sum.start_ns.min(start_ns);
+                    sum.end_ns = sum.end_ns.max(end_ns);
+                    if sum.n == self.n_processes {
+                        progress(index + 1, n_bursts);
+                    }
+                }
+                Message::Op { op, start_ns, end_ns, bytes } => {
+                    self.operations.push(Operation { rank, op, start_ns, end_ns, bytes });
+                }
+                Message::Done => n_done += 1,
+                Message::Failed(why) => {
+                    // The first failure is the cause; the others were stopped because of it.
+                    self.failure.get_or_insert(format!("process {rank}: {why}"));
+                    crew.stop();
+                    n_done += 1;
+                }
+            }
+        }
+    }
+}
+
+fn program_name() -> String {
+    let name = std::env::args_os().next().unwrap_or_default();
+    PathBuf::from(name)
+        .file_name()
+        .map_or_else(|| "iotide".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Returns the next number in [0, 1) of the sequence (SplitMix64, after Steele, Lea and Flood, 2014).
+fn next_unit(state: &mut u64) -> f64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+#[cfg(test)]
+impl Skeleton {
+    pub(super) fn for_tests() -> Self {
+        Skeleton {
+            period_s: 1.0,
+            burst_bytes: 1 << 20,
+            n_bursts: 10,
+            turn_probability: 0.0,
+            n_processes: 1,
+            transfer_bytes: 1 << 16,
+            sync: false,
+            seed: 1,
+            dir: PathBuf::from("."),
+            keep: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(turn_probability: f64, seed: u64, n_bursts: u32) -> String {
+        let skeleton = Skeleton { turn_probability, seed, n_bursts, ..Skeleton::for_tests() };
+        skeleton.plan().map(|op| if op == Op::Write { 'w' } else { 'r' }).collect()
+    }
+
+    #[test]
+    fn without_turning_all_bursts_write() {
+        assert_eq!(plan(0.0, 1, 6), "wwwwww");
+    }
+
+    #[test]
+    fn sure_to_turn_they_alternate_beginning_with_a_write() {
+        assert_eq!(plan(1.0, 1, 7), "wrwrwrw");
+    }
+
+    #[test]
+    fn a_seed_gives_one_plan_and_another_seed_another() {
+        assert_eq!(plan(0.5, 7, 40), plan(0.5, 7, 40));
+        assert_ne!(plan(0.5, 7, 40), plan(0.5, 8, 40));
+    }
+
+    #[test]
+    fn turns_come_as_often_as_asked() {
+        let plan = plan(0.3, 1, 10_001);
+        let n_turns = plan.as_bytes().windows(2).filter(|pair| pair[0] != pair[1]).count();
+        // Binomial(10 000, 0.3): 3000 ± 46; five standard deviations.
+        assert!((2770..3230).contains(&n_turns), "{n_turns}");
+    }
+
+    #[test]
+    fn the_achieved_period_and_lateness_are_counted_over_starts() {
+        let burst = |start_s, end_s| Burst { start_s, end_s };
+        let performed = Performed {
+            operations: Vec::new(),
+            bursts: vec![burst(0.0, 0.5), burst(1.0, 2.3), burst(2.3, 2.9), burst(3.3, 9.0)],
+            runtime_s: 9.0,
+            n_processes: 1,
+            exe: String::new(),
+            start_time_s: 0,
+            kept: None,
+            failure: None,
+        };
+        assert!((performed.achieved_period_s().unwrap() - 1.1).abs() < 1e-12);
+        assert_eq!(performed.n_late(1.0), 1);
+    }
+}

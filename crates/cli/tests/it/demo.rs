@@ -1,0 +1,41 @@
+use std::fs;
+use std::process::{Command, Output};
+
+use iotide_testkit::FreshDir;
+
+fn demo(dir: &FreshDir, args: &[&str]) -> Output {
+    let temp = dir.join("temp");
+    fs::create_dir(&temp).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_iotide"));
+    command.arg("demo").args(args).env("TMPDIR", &temp).current_dir(dir.path()).output().unwrap()
+}
+
+#[test]
+fn the_true_and_the_found_period_agree_and_only_the_page_is_left() {
+    let dir = FreshDir::new("demo");
+    let output = demo(&dir, &["--period", "200ms", "--bursts", "12", "-o", "page.html"]);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    let period = |name: &str| -> f64 {
+        let line =
+            out.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in {out}"));
+        line[name.len()..].split_whitespace().next().unwrap().parse().unwrap()
+    };
+    let (truth_s, found_s) = (period("true period"), period("found period"));
+    assert!((found_s - truth_s).abs() < 0.05 * truth_s, "{out}");
+    let page = fs::read_to_string(dir.join("page.html")).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg"), "{}", &page[..200]);
+    assert!(out.contains("page.html"), "{out}");
+    assert_eq!(dir.names(), ["page.html", "temp"]);
+    assert_eq!(fs::read_dir(dir.join("temp")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_known_before_the_run() {
+    let dir = FreshDir::new("demo");
+    let output = demo(&dir, &["--period", "60", "-o", "nowhere/page.html"]);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(err.contains("cannot write nowhere/page.html") && err.contains("hint: "), "{err}");
+    assert_eq!(fs::read_dir(dir.join("temp")).unwrap().count(), 0);
+}

@@ -1,0 +1,19 @@
+//! What users of `iotide` see: one file per subcommand, each test in a directory of its own.
+
+/// A directory, traces to put there, and the program run in it with a clean environment.
+mod util;
+
+/// `--help`, `--version`, and what is said of a command line that makes no sense.
+mod usage;
+
+/// `iotide detect`: answers, settings, and everything that can be wrong with a trace.
+mod detect;
+
+/// `iotide report`: the page and the pictures beside it.
+mod report;
+
+/// `iotide ioskel`: real processes, real files, a table of what they did.
+mod ioskel;
+
+/// `iotide demo`: from a running workload to a page, with nothing left behind.
+mod demo;

@@ -1,0 +1,53 @@
+use crate::util::{Dir, bursts, once};
+
+#[test]
+fn a_page_and_its_pictures_are_written() {
+    let dir = Dir::new();
+    dir.write("run.csv", bursts("write"));
+    let outcome = dir.iotide(["report", "run.csv", "-o", "page.html", "--svg", "figures"]).exits_with(0);
+    assert_eq!(outcome.stdout, "");
+    assert!(outcome.stderr.starts_with("run.csv: period 5 s, confidence "), "{outcome:?}");
+    assert!(outcome.stderr.ends_with("open page.html in a browser\n"), "{outcome:?}");
+    let page = dir.read("page.html");
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<h1>Period 5 s, confidence "));
+    for picture in ["bandwidth", "period", "spectrum", "autocorrelation"] {
+        assert!(page.contains(&format!("id=\"run-0-{picture}\"")), "{picture}");
+        assert!(dir.read(&format!("figures/{picture}.svg")).starts_with("<svg "), "{picture}");
+    }
+}
+
+#[test]
+fn a_page_of_several_runs_tells_their_pictures_apart() {
+    let dir = Dir::new();
+    dir.write("a.csv", bursts("write"));
+    dir.write("b.csv", once());
+    dir.iotide(["report", "a.csv", "b.csv", "-o", "page.html", "--svg", "figures"]).exits_with(0);
+    assert!(dir.read("page.html").contains("id=\"run-1-bandwidth\""));
+    assert!(dir.read("figures/1-bandwidth.svg") != dir.read("figures/2-bandwidth.svg"));
+}
+
+#[test]
+fn a_page_can_go_to_stdout() {
+    let dir = Dir::new();
+    dir.write("run.csv", bursts("write"));
+    assert!(dir.iotide(["report", "run.csv", "-o", "-"]).exits_with(0).stdout.ends_with("</html>\n"));
+}
+
+#[test]
+fn a_file_name_cannot_write_into_the_page() {
+    let dir = Dir::new();
+    let name = "<img src=x onerror=alert(1)>&\"'.csv";
+    dir.write(name, bursts("write"));
+    dir.iotide(["report", name, "-o", "page.html"]).exits_with(0);
+    let page = dir.read("page.html");
+    assert!(!page.contains("<img"));
+    assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;&amp;&quot;&#39;.csv"));
+}
+
+#[test]
+fn without_a_trace_there_is_no_page() {
+    let dir = Dir::new();
+    let outcome = dir.iotide(["report", "missing.csv", "-o", "page.html"]).exits_with(2);
+    assert!(outcome.stderr.starts_with("iotide: missing.csv: "), "{outcome:?}");
+    assert!(!dir.path().join("page.html").exists());
+}

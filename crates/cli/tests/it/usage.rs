@@ -1,0 +1,300 @@
+use crate::util::{Dir, Outcome};
+
+#[test]
+fn help_says_what_there_is() {
+    insta::assert_snapshot!(Dir::new().iotide(["--help"]).exits_with(0).stdout, @r#"
+    Tells the rhythm of an HPC job's I/O
+
+    Reads traces of what a program read and wrote, and says whether its I/O comes in phases, how far
+    apart they are, and how sure that is.
+
+    Usage: iotide <COMMAND>
+
+    Commands:
+      detect  Find the period of a job's I/O phases
+      report  Show everything about a run as one HTML page
+      ioskel  Run a workload with a known rhythm
+      demo    Show the whole chain on this machine in under a minute
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Examples:
+      iotide detect run.csv                    what is the period of this run's I/O?
+      iotide detect --format json run.csv      the same for a script
+      iotide report run.csv -o run.html        everything about it as a page with pictures
+      iotide demo                              see it all at work on this machine
+      iotide COMMAND --help                    more on a command
+    "#);
+}
+
+#[test]
+fn help_on_detect_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["detect", "--help"]).exits_with(0).stdout, @r#"
+    Find the period of a job's I/O phases
+
+    Says whether the I/O of each run repeats evenly, how far its phases are apart, how sure that is, and
+    when the next one is due. Exits with 0 if a period was found, 1 if there is none, 2 if a trace could
+    not be analysed.
+
+    Usage: iotide detect [OPTIONS] <TRACE>...
+
+    Arguments:
+      <TRACE>...
+              Traces, each of one run; `-` is standard input
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Input:
+          --one-run
+              The traces are parts of one run, for example one file per rank
+
+          --input-format <FORMAT>
+              Read the traces as this format, whatever they look like
+
+          --pattern <FILE>
+              Read the traces as free text; FILE says where the numbers are
+
+    Analysis:
+          --method <METHOD>
+              `auto` weighs evidence from time and frequency; `dft` is the method of the FTIO paper
+              
+              [default: auto]
+              [possible values: auto, dft]
+
+          --mode <MODE>
+              Which bytes count; `auto` looks where more are moved
+              
+              [default: auto]
+              [possible values: auto, read, write, both]
+
+          --window <START:END>
+              Look only at this part of the trace, in seconds of its own clock; either side may be left
+              empty
+
+          --skip-first-phase
+              Begin at the second phase
+
+          --freq <HZ|auto>
+              Samples per second
+              
+              [default: auto]
+
+          --sampling <SAMPLING>
+              A sample is the mean over its bin, or the value held at its instant
+              
+              [default: mean]
+              [possible values: mean, hold]
+
+          --top <N>
+              Show the N strongest waves and how well they draw the signal [default: 3 with `dft`, else
+              0]
+
+          --tolerance <SHARE>
+              `dft`: share of the best score at which a frequency becomes a candidate
+              
+              [default: 0.8]
+
+          --outliers <OUTLIERS>
+              `dft`: what tells an outlying frequency from the rest
+              
+              [default: zscore]
+              [possible values: zscore, dbscan, forest, lof, peaks]
+
+          --seed <SEED>
+              `dft`: seed of `--outliers forest`
+              
+              [default: 0]
+
+    Output:
+          --format <FORM>
+              Form of the answer: for people or for scripts
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout
+
+    Examples:
+      iotide detect run.csv
+      iotide detect --mode read --window 60: run.csv        reads only, without the first minute
+      iotide detect --format json *.jsonl -o periods.json   many runs, for a script
+      iotide detect --one-run rank-*.csv                    one run, a file per rank
+      iotide detect --method dft --freq 10 run.csv          as FTIO does it
+    "#);
+}
+
+#[test]
+fn help_on_report_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["report", "--help"]).exits_with(0).stdout, @r#"
+    Show everything about a run as one HTML page
+
+    The page needs nothing else: no network and no files beside it. Its pictures can be zoomed (wheel),
+    moved (drag) and reset (double-click).
+
+    Usage: iotide report [OPTIONS] <TRACE>...
+
+    Arguments:
+      <TRACE>...
+              Traces, each of one run; `-` is standard input
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Input:
+          --one-run
+              The traces are parts of one run, for example one file per rank
+
+          --input-format <FORMAT>
+              Read the traces as this format, whatever they look like
+
+          --pattern <FILE>
+              Read the traces as free text; FILE says where the numbers are
+
+    Analysis:
+          --method <METHOD>
+              `auto` weighs evidence from time and frequency; `dft` is the method of the FTIO paper
+              
+              [default: auto]
+              [possible values: auto, dft]
+
+          --mode <MODE>
+              Which bytes count; `auto` looks where more are moved
+              
+              [default: auto]
+              [possible values: auto, read, write, both]
+
+          --window <START:END>
+              Look only at this part of the trace, in seconds of its own clock; either side may be left
+              empty
+
+          --skip-first-phase
+              Begin at the second phase
+
+          --freq <HZ|auto>
+              Samples per second
+              
+              [default: auto]
+
+          --sampling <SAMPLING>
+              A sample is the mean over its bin, or the value held at its instant
+              
+              [default: mean]
+              [possible values: mean, hold]
+
+          --top <N>
+              Show the N strongest waves and how well they draw the signal [default: 3 with `dft`, else
+              0]
+
+          --tolerance <SHARE>
+              `dft`: share of the best score at which a frequency becomes a candidate
+              
+              [default: 0.8]
+
+          --outliers <OUTLIERS>
+              `dft`: what tells an outlying frequency from the rest
+              
+              [default: zscore]
+              [possible values: zscore, dbscan, forest, lof, peaks]
+
+          --seed <SEED>
+              `dft`: seed of `--outliers forest`
+              
+              [default: 0]
+
+    Output:
+      -o, --output <FILE>
+              Write the page to FILE
+              
+              [default: report.html]
+
+          --svg <DIR>
+              Write each picture as SVG into DIR, too
+
+    Examples:
+      iotide report run.csv -o run.html
+      iotide report run.csv -o run.html --svg figures/      for a paper
+    "#);
+}
+
+#[test]
+fn every_command_has_an_example() {
+    let dir = Dir::new();
+    let help = dir.iotide(["--help"]).exits_with(0).stdout;
+    let commands = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let names: Vec<&str> = (commands.lines().filter(|line| !line.starts_with("   ")))
+        .map(|line| line.split_whitespace().next().unwrap())
+        .collect();
+    assert!(names.len() >= 2, "{names:?}");
+    for name in names {
+        let help = dir.iotide([name, "--help"]).exits_with(0).stdout;
+        assert!(help.contains("Example") && help.contains(&format!("\n  iotide {name}")), "{name}: {help}");
+    }
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    let version = Dir::new().iotide(["--version"]).exits_with(0).stdout;
+    assert_eq!(version, format!("iotide {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn a_command_line_that_makes_no_sense_fails_with_one_message() {
+    let dir = Dir::new();
+    let said = |outcome: Outcome| outcome.exits_with(2).complaint();
+    insta::assert_snapshot!(said(dir.iotide(["detcet", "a"])), @r#"
+    iotide: unrecognized subcommand 'detcet'
+
+      tip: a similar subcommand exists: 'detect'
+
+    Usage: iotide <COMMAND>
+
+    For more information, try '--help'.
+    "#);
+    insta::assert_snapshot!(said(dir.iotide(["detect", "--no-such-flag", "a"])), @r#"
+    iotide: unexpected argument '--no-such-flag' found
+
+      tip: to pass '--no-such-flag' as a value, use '-- --no-such-flag'
+
+    Usage: iotide detect [OPTIONS] <TRACE>...
+
+    For more information, try '--help'.
+    "#);
+    insta::assert_snapshot!(said(dir.iotide(["detect"])), @r#"
+    iotide: the following required arguments were not provided:
+      <TRACE>...
+
+    Usage: iotide detect <TRACE>...
+
+    For more information, try '--help'.
+    "#);
+    insta::assert_snapshot!(said(dir.iotide(["detect", "--freq", "fast", "a"])), @r#"
+    iotide: invalid value 'fast' for '--freq <HZ|auto>': a rate is a positive number of samples per second, or `auto`
+
+    For more information, try '--help'.
+    "#);
+    insta::assert_snapshot!(said(dir.iotide(["detect", "--window", "60:10", "a"])), @r#"
+    iotide: invalid value '60:10' for '--window <START:END>': the window ends before it begins
+
+    For more information, try '--help'.
+    "#);
+    insta::assert_snapshot!(said(dir.iotide(["detect", "--input-format", "papyrus", "a"])), @r#"
+    iotide: invalid value 'papyrus' for '--input-format <FORMAT>': known formats are (formats)
+
+    For more information, try '--help'.
+    "#);
+}

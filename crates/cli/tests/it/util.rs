@@ -1,0 +1,109 @@
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A directory that is gone when the test is over.
+pub struct Dir {
+    path: PathBuf,
+}
+
+impl Dir {
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("iotide-it-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self { path }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        std::fs::write(self.path.join(name), content).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path.join(name)).unwrap()
+    }
+
+    /// The program, to be run here: nothing of the caller's environment, nothing to read.
+    pub fn command<const N: usize>(&self, args: [&str; N]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_iotide"));
+        command.args(args).current_dir(&self.path).env_clear().stdin(Stdio::null());
+        command
+    }
+
+    pub fn iotide<const N: usize>(&self, args: [&str; N]) -> Outcome {
+        Outcome::of(self.command(args).output().unwrap())
+    }
+
+    /// The same with something to read.
+    pub fn iotide_reading<const N: usize>(&self, stdin: &str, args: [&str; N]) -> Outcome {
+        let mut child = (self.command(args).stdin(Stdio::piped()).stdout(Stdio::piped()))
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
+        Outcome::of(child.wait_with_output().unwrap())
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// What came of a run of the program.
+#[derive(Debug)]
+pub struct Outcome {
+    pub status: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Outcome {
+    fn of(output: Output) -> Self {
+        Self {
+            status: output.status.code().expect("the program ended by itself"),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    #[track_caller]
+    pub fn exits_with(self, status: i32) -> Self {
+        assert_eq!(self.status, status, "{self:#?}");
+        self
+    }
+
+    /// What was said on stderr, with `(formats)` for the list of formats: it grows, and is no news here.
+    pub fn complaint(&self) -> String {
+        assert_eq!(self.stdout, "", "a complaint is no result");
+        let formats: Vec<&str> = iotide_formats::Format::ALL.iter().map(|format| format.name()).collect();
+        self.stderr.replace(&formats.join(", "), "(formats)")
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+    }
+}
+
+/// Ten bursts of 1 s and 1 MB, one every 5 s.
+pub fn bursts(op: &str) -> String {
+    let mut table = String::from("rank,op,start,end,bytes\n");
+    for i in 0..10 {
+        writeln!(table, "0,{op},{},{},1000000", i * 5, i * 5 + 1).unwrap();
+    }
+    table
+}
+
+/// A burst that comes once.
+pub fn once() -> &'static str {
+    "rank,op,start,end,bytes\n0,write,0,1,500\n0,write,1.1,1.3,700\n"
+}

@@ -1,0 +1,160 @@
+//! The format from the first bytes, never from the name alone.
+
+use memchr::memmem;
+
+use crate::{Format, ReadError, input::Input, native, text, tmio};
+
+/// Tells the format of a source.
+pub(crate) fn format(input: &Input) -> Result<Format, ReadError> {
+    let path = || input.name().to_path_buf();
+    if input.directory().is_some() {
+        return Err(ReadError::UnknownDirectory { path: path() });
+    }
+    of_head(input.head())
+        .ok_or_else(|| ReadError::UnknownFormat { path: path(), head: printable(input.head()) })
+}
+
+/// Whether a table (CSV or JSON Lines) is one of bandwidth over time rather than one of events.
+pub(crate) fn is_series(head: &[u8]) -> bool {
+    let head = without_mark(head);
+    if head.trim_ascii_start().starts_with(b"{") {
+        // Whichever key comes first.
+        let at = |key: &[u8]| memmem::find(head, key).unwrap_or(usize::MAX);
+        return at(b"\"time\"") < at(b"\"start\"");
+    }
+    header(head).is_some_and(|names| has(&names, "time") && !has(&names, "start"))
+}
+
+fn of_head(head: &[u8]) -> Option<Format> {
+    if head.starts_with(native::MAGIC) {
+        return Some(Format::Native);
+    }
+    if is_tmio_msgpack(head) {
+        return Some(Format::TmioMsgpack);
+    }
+    let text = without_mark(head).trim_ascii_start();
+    if text.starts_with(b"{") {
+        return of_json(text);
+    }
+    if is_table(text) {
+        return Some(Format::Csv);
+    }
+    has_built_in_arrays(text).then_some(Format::Text)
+}
+
+/// A JSON text is told by the names in it: the first byte is the same for all.
+fn of_json(text: &[u8]) -> Option<Format> {
+    let names = |name: &str| memmem::find(text, format!("\"{name}\"").as_bytes()).is_some();
+    if has_built_in_arrays(text) {
+        return Some(Format::Text);
+    }
+    if keys(text).any(|key| tmio::mode(key).is_some()) {
+        return Some(if names("b_overlap_avr") || names("b_overlap_sum") || names("t_overlap") {
+            Format::FtioJson
+        } else if is_one_object_a_line(text) {
+            Format::TmioJsonl
+        } else {
+            Format::TmioJson
+        });
+    }
+    (names("time") || names("start") || names("op")).then_some(Format::Jsonl)
+}
+
+/// What stands in quotes before a colon, as long as it is plain text.
+fn keys(text: &[u8]) -> impl Iterator<Item = &str> {
+    text.split(|byte| *byte == b':').filter_map(|before| {
+        let before = before.trim_ascii_end().strip_suffix(b"\"")?;
+        let key = &before[memchr::memrchr(b'"', before)? + 1..];
+        std::str::from_utf8(key).ok()
+    })
+}
+
+/// Whether the first object ends on the line it began on, as far as can be seen.
+fn is_one_object_a_line(text: &[u8]) -> bool {
+    match memchr::memchr(b'\n', text) {
+        None => text.len() >= Input::HEAD / 2,
+        Some(newline) => text[..newline].trim_ascii_end().ends_with(b"}"),
+    }
+}
+
+fn is_tmio_msgpack(head: &[u8]) -> bool {
+    // An array of 14 (a mode) or more, and then a name.
+    let after_array = match head {
+        [0x91..=0x9f, rest @ ..] | [0xdc, _, _, rest @ ..] => rest,
+        _ => return false,
+    };
+    let (len, name) = match after_array {
+        [len @ 0xa0..=0xbf, name @ ..] => (usize::from(len & 0x1f), name),
+        [0xd9, len, name @ ..] => (usize::from(*len), name),
+        _ => return false,
+    };
+    name.get(..len)
+        .and_then(|name| std::str::from_utf8(name).ok())
+        .is_some_and(|name| tmio::mode(name).is_some())
+}
+
+/// A header of several columns, of which at least one is known: a column that is missing is told when reading.
+fn is_table(text: &[u8]) -> bool {
+    let known = ["rank", "op", "start", "end", "bytes", "time", "bandwidth"];
+    header(text).is_some_and(|names| names.len() > 1 && known.iter().any(|name| has(&names, name)))
+}
+
+/// The names on the first line that is no comment.
+fn header(text: &[u8]) -> Option<Vec<&[u8]>> {
+    let is_comment = |line: &&[u8]| line.is_empty() || line.starts_with(b"#");
+    let line = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !is_comment(line))?;
+    Some(
+        line.split(|byte| *byte == b',')
+            .map(|name| {
+                let name = name.trim_ascii();
+                name.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\"")).unwrap_or(name)
+            })
+            .collect(),
+    )
+}
+
+fn has(names: &[&[u8]], name: &str) -> bool {
+    names.iter().any(|known| known.eq_ignore_ascii_case(name.as_bytes()))
+}
+
+fn has_built_in_arrays(text: &[u8]) -> bool {
+    text::BUILT_IN_BANDWIDTH.iter().any(|name| memmem::find(text, name.as_bytes()).is_some())
+}
+
+fn without_mark(head: &[u8]) -> &[u8] {
+    head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head)
+}
+
+/// The first bytes as a reader of the message can recognise them.
+fn printable(head: &[u8]) -> String {
+    format!("\"{}\"", head[..head.len().min(16)].escape_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_bytes_tell_the_format() {
+        for (head, format) in [
+            ("rank,op,start,end,bytes\n", Some(Format::Csv)),
+            ("# a=b\n\n\"time\",\"bandwidth\"\n", Some(Format::Csv)),
+            ("\u{feff}time,read,write", Some(Format::Csv)),
+            ("{\"time\": 1, \"bandwidth\": 2}\n", Some(Format::Jsonl)),
+            ("{\"rank\": 0, \"op\": \"read\"}\n", Some(Format::Jsonl)),
+            ("\t{\"write_sync\":{\"a\": 1}}\n\t{\"io_time\":{}}\n", Some(Format::TmioJsonl)),
+            ("{\n\t\"read_sync\":{\n", Some(Format::TmioJson)),
+            ("{\"write_sync\": {\"bandwidth\": {\"b_overlap_avr\": [", Some(Format::FtioJson)),
+            ("avg_thruput_mib: [1,2", Some(Format::Text)),
+            ("IOTIDE\0\u{1}", Some(Format::Native)),
+            ("\u{0}\u{1}", None),
+            ("hello, world\n", None),
+            ("{\"a\": 1}", None),
+            ("   ", None),
+        ] {
+            assert_eq!(of_head(head.as_bytes()), format, "{head:?}");
+        }
+        assert_eq!(of_head(b"\x9e\xaaread_async\xc3"), Some(Format::TmioMsgpack));
+        assert_eq!(of_head(b"\x9e\xaaread_asyn"), None);
+    }
+}

@@ -1,0 +1,351 @@
+//! Tables of events that anyone can write, as CSV or JSON Lines.
+//!
+//! Columns `rank, op, start, end, bytes`, and if known `file, opens, seeks`; see `docs/formats.md`.
+
+use std::io::{self, Write};
+
+use iotide_trace::{Event, EventSink, FileId, Grain, JobInfo, Layer, Op, Rank, TraceInfo};
+
+use crate::{
+    error::Fault,
+    files::Files,
+    input::Input,
+    losses::{Losses, Nonsense, amount, interval},
+    rows::{Rows, Syntax, quoted},
+};
+
+const COLUMNS: &[&str] = &["rank", "op", "start", "end", "bytes", "file", "opens", "seeks"];
+const RANK: usize = 0;
+const OP: usize = 1;
+const START: usize = 2;
+const END: usize = 3;
+const BYTES: usize = 4;
+const FILE: usize = 5;
+/// Counts of metadata calls that go with a row, and what they are.
+const COUNTS: [(usize, Op); 2] = [(6, Op::Open), (7, Op::Seek)];
+
+pub(crate) fn read(input: Input, syntax: Syntax, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
+    let mut losses = Losses::default();
+    let mut files = Files::default();
+    let mut rows = Rows::open(input, syntax, COLUMNS, &mut losses)?;
+    rows.require([RANK, OP, START, END, BYTES])?;
+    'rows: while rows.advance(&mut losses)? {
+        let event = match event(&rows, &mut files) {
+            Ok(event) => event,
+            Err(nonsense) => {
+                losses.record(rows.place(), nonsense);
+                continue;
+            }
+        };
+        if sink.event(event).is_break() {
+            break;
+        }
+        for (column, op) in COUNTS {
+            let calls = match rows.value(column).map(|_| count(&rows, column)) {
+                None | Some(Ok(0)) => continue,
+                Some(Ok(calls)) => calls,
+                Some(Err(nonsense)) => {
+                    losses.record(rows.place(), nonsense);
+                    continue;
+                }
+            };
+            if sink.event(Event { op, bytes: 0.0, calls, ..event }).is_break() {
+                break 'rows;
+            }
+        }
+    }
+    losses.report(sink);
+    Ok(TraceInfo { job: rows.job, files: files.into_paths() })
+}
+
+fn event(rows: &Rows, files: &mut Files) -> Result<Event, Nonsense> {
+    let (start, end) = interval(rows.number(START)?, rows.number(END)?)?;
+    let op = op(rows.value(OP).unwrap_or_default())?;
+    // A metadata operation moves nothing, and may leave the field empty.
+    let bytes = match rows.value(BYTES) {
+        None if !op.moves_data() => 0.0,
+        _ => amount("bytes", rows.number(BYTES)?)?,
+    };
+    let file = match rows.value(FILE) {
+        None => FileId::NONE,
+        Some(path) => files.id(&String::from_utf8_lossy(path)).unwrap_or(FileId::NONE),
+    };
+    Ok(Event {
+        op,
+        layer: Layer::Unknown,
+        grain: Grain::Call,
+        rank: rank(rows)?,
+        file,
+        start,
+        end,
+        bytes,
+        calls: 1,
+    })
+}
+
+fn op(name: &[u8]) -> Result<Op, Nonsense> {
+    let found = std::str::from_utf8(name).ok().and_then(Op::from_name);
+    found
+        .or_else(|| Op::from_name(&String::from_utf8_lossy(name).to_ascii_lowercase()))
+        .ok_or_else(|| Nonsense::new("unknown op", format!("{} is not an operation", quoted(name))))
+}
+
+fn rank(rows: &Rows) -> Result<Rank, Nonsense> {
+    let rank = rows.number(RANK)?;
+    if rank.fract() == 0.0 && (-1.0..=f64::from(i32::MAX)).contains(&rank) {
+        Ok(Rank(rank as i32))
+    } else {
+        Err(Nonsense::new("not a rank", format!("{rank} is not a rank")))
+    }
+}
+
+fn count(rows: &Rows, column: usize) -> Result<u32, Nonsense> {
+    let count = rows.number(column)?;
+    if count.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&count) {
+        Ok(count as u32)
+    } else {
+        Err(Nonsense::new("not a count", format!("{} {count} is not a count", COLUMNS[column])))
+    }
+}
+
+/// Writes events as a table that [`crate::open`] reads: `rank,op,start,end,bytes,file`.
+///
+/// Times keep their nanoseconds. Layer, grain and number of calls have no column; the native trace keeps them.
+///
+/// ```
+/// use iotide_formats::EventWriter;
+/// use iotide_trace::{Event, JobInfo, Op, Rank, Timestamp};
+///
+/// let at = Timestamp::from_nanos_since_start;
+/// let mut writer = EventWriter::new(Vec::new(), &JobInfo::default())?;
+/// writer.write(&Event::data(Op::Write, Rank(3), at(0), at(1_500_000_000), 4096.0), None)?;
+/// assert_eq!(writer.finish()?, b"rank,op,start,end,bytes,file\n3,write,0.000000000,1.500000000,4096,\n");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct EventWriter<W: Write> {
+    out: W,
+}
+
+impl<W: Write> EventWriter<W> {
+    /// Writes what is known of the job, and the header.
+    pub fn new(mut out: W, job: &JobInfo) -> io::Result<Self> {
+        // A line end in a command would begin a new row.
+        let one_line = |text: &str| text.replace(['\n', '\r'], " ");
+        if let Some(run_time_s) = job.run_time_s {
+            writeln!(out, "# runtime_s={run_time_s}")?;
+        }
+        if let Some(n_procs) = job.n_procs {
+            writeln!(out, "# nprocs={n_procs}")?;
+        }
+        for (name, fact) in [("user", &job.user), ("exe", &job.exe), ("jobid", &job.job_id)] {
+            if let Some(fact) = fact {
+                writeln!(out, "# {name}={}", one_line(fact))?;
+            }
+        }
+        if let Some(start_time) = job.start_time_unix_s {
+            writeln!(out, "# start_time={start_time}")?;
+        }
+        writeln!(out, "rank,op,start,end,bytes,file")?;
+        Ok(Self { out })
+    }
+
+    /// Writes one row.
+    pub fn write(&mut self, event: &Event, file: Option<&str>) -> io::Result<()> {
+        let seconds = |nanos: i64| {
+            let sign = if nanos < 0 { "-" } else { "" };
+            let nanos = nanos.unsigned_abs();
+            format!("{sign}{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
+        };
+        let (start, end) = (seconds(event.start.as_nanos()), seconds(event.end.as_nanos()));
+        write!(self.out, "{},{},{start},{end},{},", event.rank.0, event.op.name(), event.bytes)?;
+        match file {
+            Some(path) if path.contains([',', '"', '\n', '\r', ' ']) => {
+                writeln!(self.out, "\"{}\"", path.replace('"', "\"\""))
+            }
+            Some(path) => writeln!(self.out, "{path}"),
+            None => writeln!(self.out),
+        }
+    }
+
+    /// Flushes, and returns what was written to.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{check, check_with, read};
+    use crate::{Format, OpenOptions};
+    use iotide_trace::Timestamp;
+
+    #[test]
+    fn a_table_is_its_events() {
+        check(
+            "rank,op,start,end,bytes\n0,write,0.5,1.5,1000\n-1,read,2,3,7\n3,open,0,0.25,\n",
+            "r0 write 0.5..1.5 1000B
+             r-1 read 2..3 7B
+             r3 open 0..0.25 0B",
+        );
+    }
+
+    #[test]
+    fn columns_come_in_any_order_among_others() {
+        check("bytes, note, END ,start,op,rank\n10,hello,2,1,write,4\n", "r4 write 1..2 10B");
+    }
+
+    #[test]
+    fn leading_lines_state_facts_about_the_job() {
+        check(
+            "# runtime_s=12.5\n#nprocs = 64\n# user=ada\n# exe=./a.out -n 3\n# jobid=77\n# start_time=1700000000\n\
+             # just a remark\nrank,op,start,end,bytes\n0,write,0,1,5\n",
+            "r0 write 0..1 5B
+             run time: 12.5
+             procs: 64
+             user: ada
+             exe: ./a.out -n 3
+             job: 77
+             start time: 1700000000",
+        );
+    }
+
+    #[test]
+    fn windows_line_ends_blank_lines_and_a_byte_order_mark_are_fine() {
+        check(
+            "\u{feff}rank,op,start,end,bytes\r\n\r\n0,write,0,1,5\r\n   \r\n1,write,0,1,6",
+            "r0 write 0..1 5B
+             r1 write 0..1 6B",
+        );
+    }
+
+    #[test]
+    fn quoted_fields_hold_commas_quotes_and_line_ends() {
+        check(
+            "rank,op,start,end,bytes,file\n0,write,0,1,5,\"/a,b\"\n0,write,1,2,5,\"say \"\"hi\"\"\"\n\
+             0,write,2,3,5,\"two\nlines\"\n0,\"write\",3,4,5,/a\n",
+            r#"r0 write 0..1 5B "/a,b"
+               r0 write 1..2 5B "say \"hi\""
+               r0 write 2..3 5B "two\nlines"
+               r0 write 3..4 5B "/a""#,
+        );
+    }
+
+    #[test]
+    fn a_quote_that_does_not_end_costs_its_row_only() {
+        check(
+            "rank,op,start,end,bytes,file\n0,write,0,1,5,\"oops\n1,write,0,1,6,/b\n",
+            r#"r1 write 0..1 6B "/b"
+               loss of 1: line 2: a quote that does not end"#,
+        );
+    }
+
+    #[test]
+    fn counts_of_metadata_calls_become_events_of_their_own() {
+        check(
+            "rank,op,start,end,bytes,opens,seeks\n0,write,0,1,5,2,30\n0,read,1,2,5,0,\n0,read,2,3,5,1.5,1\n",
+            "r0 write 0..1 5B
+             r0 open 0..1 0B ×2
+             r0 seek 0..1 0B ×30
+             r0 read 1..2 5B
+             r0 read 2..3 5B
+             r0 seek 2..3 0B
+             loss of 1: line 4: opens 1.5 is not a count",
+        );
+    }
+
+    #[test]
+    fn rows_that_make_no_sense_are_losses_and_reading_goes_on() {
+        check(
+            "rank,op,start,end,bytes\n0,write,3,1,5\n0,write,0,1,-5\n0,scribble,0,1,5\n0,write,nan,1,5\n0,write,0,1\n\
+             0,write,0,1,x\n0.5,write,0,1,1\n0,write,9,8,5\n7,write,0,1,5\n0,write,,1,5\n",
+            "r7 write 0..1 5B
+             loss of 2: line 2: end 1 is before start 3, and 1 more like it
+             loss of 1: line 3: bytes -5 is not an amount
+             loss of 1: line 4: \"scribble\" is not an operation
+             loss of 1: line 5: start NaN is not a time
+             loss of 1: line 6: 4 fields where the header has 5
+             loss of 1: line 7: bytes is \"x\", not a number
+             loss of 1: line 8: 0.5 is not a rank
+             loss of 1: line 11: no value for start",
+        );
+    }
+
+    #[test]
+    fn a_table_without_a_usable_row_is_an_error() {
+        check(
+            "rank,op,start,end,bytes\n0,write,3,1,5\n",
+            "error: input holds no record that can be used: line 2: end 1 is before start 3",
+        );
+    }
+
+    #[test]
+    fn a_table_without_rows_is_a_run_that_did_nothing() {
+        check("rank,op,start,end,bytes\n", "");
+    }
+
+    #[test]
+    fn missing_and_doubled_columns_are_named() {
+        check(
+            "# x\nrank,op,start,bytes\n0,write,0,1\n",
+            "error: input, line 2: the header has no column end",
+        );
+        check(
+            "rank,op,start,end,bytes,start\n",
+            "error: input, line 1: the header has two columns \"start\"",
+        );
+        let csv = OpenOptions { input_format: Some(Format::Csv), ..OpenOptions::default() };
+        check_with(&csv, "# nothing\n", "error: input, line 1: there is no header line");
+    }
+
+    #[test]
+    fn json_lines_have_the_same_names() {
+        check(
+            r#"{"nprocs": 4, "exe": "a \"b\""}
+               {"rank": 0, "op": "write", "start": 0.5, "end": 1.5, "bytes": 1e3, "file": "/\u00e9", "extra": [1, {"a": "]"}]}
+               {"bytes": 7, "end": 3, "start": 2, "op": "read", "rank": -1, "seeks": 2}
+               {"rank": 0, "op": "write", "start": 0.5}
+               {"rank": 0, "op": "write", "start": 0.5
+               not json
+            "#,
+            "r0 write 0.5..1.5 1000B \"/é\"
+             r-1 read 2..3 7B
+             r-1 seek 2..3 0B ×2
+             procs: 4
+             exe: a \"b\"
+             loss of 1: line 4: no value for end
+             loss of 2: line 5: not a JSON object: it does not end, and 1 more like it",
+        );
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let at = Timestamp::from_nanos_since_start;
+        let events = [
+            Event::data(Op::Write, Rank(3), at(-1_500_000_001), at(1), 4096.0),
+            Event::data(Op::Sync, Rank::ALL, at(123_456_789), at(123_456_790), 0.0),
+            Event::data(Op::Read, Rank(0), at(0), at(10_000_000_000), 0.125),
+        ];
+        let job = JobInfo {
+            n_procs: Some(4),
+            exe: Some("a\nb".into()),
+            run_time_s: Some(2.5),
+            ..JobInfo::default()
+        };
+        let paths = [None, Some("/plain"), Some(" with, all \"kinds\"\nof things")];
+        let mut writer = EventWriter::new(Vec::new(), &job).unwrap();
+        for (event, path) in events.iter().zip(paths) {
+            writer.write(event, path).unwrap();
+        }
+        let trace = read(&OpenOptions::default(), &writer.finish().unwrap()).unwrap();
+        assert_eq!(trace.losses, []);
+        assert_eq!(trace.info.files, ["/plain", " with, all \"kinds\"\nof things"]);
+        assert_eq!(trace.info.job, JobInfo { exe: Some("a b".into()), ..job });
+        for ((found, written), path) in trace.events.iter().zip(&events).zip(paths) {
+            assert_eq!(Event { file: FileId::NONE, ..*found }, *written);
+            assert_eq!(path, trace.info.files.get(found.file.0 as usize).map(String::as_str));
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The formats, by name.
+
+/// A format that can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// A table of events or of bandwidth over time, values separated by commas.
+    Csv,
+    /// The same tables, one JSON object a line.
+    Jsonl,
+    /// What TMIO writes at the end of a run.
+    TmioJson,
+    /// What TMIO writes while a run goes on, one JSON object a mode and flush.
+    TmioJsonl,
+    /// The same, as MessagePack.
+    TmioMsgpack,
+    /// Bandwidth over time as FTIO takes it from others.
+    FtioJson,
+    /// Free text, read by a pattern.
+    Text,
+    /// iotide's own trace.
+    Native,
+}
+
+impl Format {
+    /// All formats, in the order of the documentation.
+    pub const ALL: &[Format] = &[
+        Format::Csv,
+        Format::Jsonl,
+        Format::TmioJson,
+        Format::TmioJsonl,
+        Format::TmioMsgpack,
+        Format::FtioJson,
+        Format::Text,
+        Format::Native,
+    ];
+
+    /// The name used on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Csv => "csv",
+            Format::Jsonl => "jsonl",
+            Format::TmioJson => "tmio-json",
+            Format::TmioJsonl => "tmio-jsonl",
+            Format::TmioMsgpack => "tmio-msgpack",
+            Format::FtioJson => "ftio-json",
+            Format::Text => "text",
+            Format::Native => "native",
+        }
+    }
+
+    /// The format of that name, as [`Format::name`] writes it.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|format| format.name() == name)
+    }
+}
+
+impl std::fmt::Display for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}

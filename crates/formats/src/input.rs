@@ -1,0 +1,117 @@
+//! Where bytes come from: a file that can be read at any place, a stream that passes once, or a directory.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::ReadError;
+
+/// An opened source and its first bytes.
+pub(crate) struct Input {
+    name: PathBuf,
+    head: Vec<u8>,
+    body: Body,
+}
+
+enum Body {
+    File(Arc<File>),
+    /// What comes after the head.
+    Stream(Box<dyn Read + Send>),
+    Directory,
+}
+
+impl Input {
+    /// How many first bytes are looked at to tell the format.
+    pub(crate) const HEAD: usize = 64 << 10;
+
+    pub(crate) fn open(path: &Path) -> Result<Self, ReadError> {
+        let failed = |source| ReadError::Io { path: path.to_path_buf(), source };
+        let mut file = File::open(path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        if metadata.is_dir() {
+            return Ok(Self { name: path.to_path_buf(), head: Vec::new(), body: Body::Directory });
+        }
+        if !metadata.is_file() {
+            return Self::from_read(path, Box::new(file));
+        }
+        let head = read_head(path, &mut file)?;
+        Ok(Self { name: path.to_path_buf(), head, body: Body::File(Arc::new(file)) })
+    }
+
+    pub(crate) fn from_read(name: &Path, mut read: Box<dyn Read + Send>) -> Result<Self, ReadError> {
+        let head = read_head(name, &mut read)?;
+        Ok(Self { name: name.to_path_buf(), head, body: Body::Stream(read) })
+    }
+
+    /// What to call it in messages: its path, if it has one.
+    pub(crate) fn name(&self) -> &Path {
+        &self.name
+    }
+
+    /// Its first bytes, [`Input::HEAD`] of them unless it is shorter.
+    pub(crate) fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// Its path, if it is a directory.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        matches!(self.body, Body::Directory).then_some(self.name.as_path())
+    }
+
+    /// The file behind it, to be read at any place; `None` for a stream or a directory.
+    pub(crate) fn file(&self) -> Option<&Arc<File>> {
+        match &self.body {
+            Body::File(file) => Some(file),
+            Body::Stream(_) | Body::Directory => None,
+        }
+    }
+
+    /// All of its bytes in order. A directory has none.
+    pub(crate) fn into_read(self) -> Box<dyn Read + Send> {
+        match self.body {
+            Body::File(file) => Box::new(FileAt::new(file, 0)),
+            Body::Stream(rest) => Box::new(Cursor::new(self.head).chain(rest)),
+            Body::Directory => Box::new(io::empty()),
+        }
+    }
+}
+
+impl fmt::Debug for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Input").field(&self.name).finish()
+    }
+}
+
+fn read_head(path: &Path, read: &mut impl Read) -> Result<Vec<u8>, ReadError> {
+    let mut head = Vec::new();
+    read.take(Input::HEAD as u64)
+        .read_to_end(&mut head)
+        .map_err(|source| ReadError::Io { path: path.to_path_buf(), source })?;
+    if head.is_empty() {
+        return Err(ReadError::Empty { path: path.to_path_buf() });
+    }
+    Ok(head)
+}
+
+/// A file read from some place on. Several of these may share one file: each seeks before it reads.
+pub(crate) struct FileAt {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl FileAt {
+    pub(crate) fn new(file: Arc<File>, at: u64) -> Self {
+        Self { file, at }
+    }
+}
+
+impl Read for FileAt {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&*self.file).seek(SeekFrom::Start(self.at))?;
+        let n = (&*self.file).read(buffer)?;
+        self.at += n as u64;
+        Ok(n)
+    }
+}

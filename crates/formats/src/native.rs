@@ -1,0 +1,655 @@
+//! iotide's own trace: everything a [`iotide_trace::Trace`] holds, compact, and readable after damage.
+//!
+//! ```text
+//! file   = "IOTIDE\0" version:u8 block*
+//! block  = marker:[u8;4] kind:u8 len:u32 crc:u32 payload:[u8;len]     little endian; crc over kind, len, payload
+//! kinds    1 events   2 files   3 job   4 losses   5 end (how many events were written)
+//! ```
+//!
+//! An event is two bytes of flags and varints relative to the event before it, usually 8 to 14 bytes in all. Each
+//! block stands for itself, so a damaged one costs its own events and nothing else: reading goes on at the next
+//! marker. A file without an end block was cut. A kind of block that a later version adds is passed over and noted.
+
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+
+use iotide_trace::{Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, Timestamp, TraceInfo};
+
+use crate::{
+    Place,
+    error::Fault,
+    input::Input,
+    losses::{Losses, Nonsense},
+    scanner::Scanner,
+};
+
+/// How a native trace begins; then comes the version.
+pub(crate) const MAGIC: &[u8; 7] = b"IOTIDE\0";
+const VERSION: u8 = 1;
+const MARKER: [u8; 4] = *b"\xb1\x0cIO";
+const BLOCK_HEAD: usize = MARKER.len() + 1 + 4 + 4;
+/// A block that claims more than this is damaged.
+const LONGEST_BLOCK: usize = 1 << 20;
+/// Blocks of events are closed once they are this long.
+const FULL_BLOCK: usize = 60 << 10;
+/// Longer texts are cut when written: a path or a sentence of a loss.
+const LONGEST_TEXT: usize = 32 << 10;
+
+const EVENTS: u8 = 1;
+const FILES: u8 = 2;
+const JOB: u8 = 3;
+const LOSSES: u8 = 4;
+const END: u8 = 5;
+
+/// Writes a native trace as events come; an [`EventSink`], so that any reader can pour into it.
+///
+/// ```
+/// use iotide_formats::{NativeWriter, OpenOptions};
+/// use iotide_trace::Trace;
+///
+/// let table = OpenOptions::default().from_read("table", &b"time,bandwidth\n0,1e6\n2,0\n"[..])?;
+/// let mut writer = NativeWriter::new(Vec::new())?;
+/// let info = table.read(&mut writer)?;
+/// let bytes = writer.finish(&info)?;
+///
+/// let mut trace = Trace::default();
+/// OpenOptions::default().from_read("copy", std::io::Cursor::new(bytes))?.read(&mut trace)?;
+/// assert_eq!(trace.events[0].bytes, 2e6);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct NativeWriter<W: Write> {
+    out: W,
+    block: Vec<u8>,
+    last: Event,
+    n_events: u64,
+    losses: Vec<Loss>,
+    /// The first thing that went wrong; told by [`NativeWriter::finish`], because a sink has no other way.
+    failed: Option<io::Error>,
+}
+
+impl<W: Write> NativeWriter<W> {
+    /// Begins a trace.
+    pub fn new(mut out: W) -> io::Result<Self> {
+        out.write_all(MAGIC)?;
+        out.write_all(&[VERSION])?;
+        let block = Vec::with_capacity(FULL_BLOCK + LONGEST_EVENT);
+        Ok(Self { out, block, last: before_first(), n_events: 0, losses: Vec::new(), failed: None })
+    }
+
+    /// Writes what is left and what is known of the run, and returns what was written to.
+    pub fn finish(mut self, info: &TraceInfo) -> io::Result<W> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        self.close_events()?;
+        let mut files = Vec::new();
+        for path in &info.files {
+            put_text(&mut files, path);
+            if files.len() >= FULL_BLOCK {
+                self.write_block(FILES, &files)?;
+                files.clear();
+            }
+        }
+        if !files.is_empty() {
+            self.write_block(FILES, &files)?;
+        }
+        self.write_block(JOB, &encode_job(&info.job))?;
+        for loss in std::mem::take(&mut self.losses) {
+            self.write_block(LOSSES, &encode_loss(&loss))?;
+        }
+        let n_events = self.n_events;
+        self.write_block(END, &n_events.to_le_bytes())?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn push(&mut self, event: &Event) -> io::Result<()> {
+        encode_event(&mut self.block, event, &self.last);
+        self.last = *event;
+        self.n_events += 1;
+        if self.block.len() >= FULL_BLOCK { self.close_events() } else { Ok(()) }
+    }
+
+    fn close_events(&mut self) -> io::Result<()> {
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        let block = std::mem::take(&mut self.block);
+        let written = self.write_block(EVENTS, &block);
+        self.block = block;
+        self.block.clear();
+        self.last = before_first();
+        written
+    }
+
+    fn write_block(&mut self, kind: u8, payload: &[u8]) -> io::Result<()> {
+        let len = (payload.len() as u32).to_le_bytes();
+        let crc = Crc32::new().update(&[kind]).update(&len).update(payload).value();
+        self.out.write_all(&MARKER)?;
+        self.out.write_all(&[kind])?;
+        self.out.write_all(&len)?;
+        self.out.write_all(&crc.to_le_bytes())?;
+        self.out.write_all(payload)
+    }
+}
+
+impl<W: Write> EventSink for NativeWriter<W> {
+    fn event(&mut self, event: Event) -> ControlFlow<()> {
+        match self.push(&event) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.failed.get_or_insert(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn loss(&mut self, loss: Loss) {
+        self.losses.push(loss);
+    }
+}
+
+pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
+    let mut scanner = Scanner::new(input.into_read());
+    let version = match scanner.want(MAGIC.len() + 1)?.strip_prefix(MAGIC) {
+        Some([version, ..]) => *version,
+        _ => return Err(Fault::at(Place::Byte(0), "this is not the beginning of a native trace")),
+    };
+    if version != VERSION {
+        let fault = format!("version {version} of the native trace is not known, {VERSION} is");
+        return Err(Fault::at(Place::Byte(MAGIC.len() as u64), fault));
+    }
+    scanner.advance(MAGIC.len() + 1);
+
+    let mut info = TraceInfo::default();
+    let mut losses = Losses::default();
+    let mut n_events = 0u64;
+    let mut n_promised = None;
+    while let Some((kind, payload, place)) = next_block(&mut scanner, &mut losses)? {
+        let taken = match kind {
+            EVENTS => match take_events(&payload, sink, &mut n_events) {
+                Ok(ControlFlow::Continue(())) => Ok(()),
+                Ok(ControlFlow::Break(())) => return Ok(info),
+                Err(Damaged) => Err(Damaged),
+            },
+            FILES => take_files(&payload, &mut info.files),
+            JOB => decode_job(&payload).map(|job| info.job = job),
+            LOSSES => decode_loss(&payload).map(|loss| sink.loss(loss)),
+            END => <[u8; 8]>::try_from(payload.as_slice())
+                .map(|n| n_promised = Some(u64::from_le_bytes(n)))
+                .map_err(|_| Damaged),
+            _ => {
+                let fault = format!("a block of kind {kind}, which a later version may know");
+                losses.record(place, Nonsense::new("unknown block", fault));
+                Ok(())
+            }
+        };
+        if let Err(Damaged) = taken {
+            losses.unknown_size(
+                place,
+                Nonsense::new("damaged block", "a block that does not hold what it should"),
+            );
+        }
+    }
+    let end = Place::Byte(scanner.offset());
+    match n_promised {
+        None => losses.unknown_size(end, Nonsense::new("cut", "the trace ends before its end mark")),
+        Some(n_promised) if n_promised > n_events => {
+            let n_lost = n_promised - n_events;
+            let fault = format!("{n_lost} of {n_promised} events could not be read");
+            losses.records(n_lost, end, Nonsense::new("missing events", fault));
+        }
+        Some(_) => {}
+    }
+    losses.report(sink);
+    Ok(info)
+}
+
+struct Damaged;
+
+/// Returns the next block that is whole: its kind, payload and place. What lies before it is noted as lost.
+fn next_block(scanner: &mut Scanner, losses: &mut Losses) -> Result<Option<(u8, Vec<u8>, Place)>, Fault> {
+    let mut lost_from = None;
+    loop {
+        let place = Place::Byte(scanner.offset());
+        let head = scanner.want(BLOCK_HEAD)?;
+        if head.is_empty() {
+            note_lost(lost_from, losses);
+            return Ok(None);
+        }
+        if let Some((kind, len, crc)) = block_head(head) {
+            let block = scanner.want(BLOCK_HEAD + len)?;
+            if let Some(payload) = block.get(BLOCK_HEAD..BLOCK_HEAD + len)
+                && Crc32::new().update(&block[MARKER.len()..MARKER.len() + 5]).update(payload).value() == crc
+            {
+                let payload = payload.to_vec();
+                scanner.advance(BLOCK_HEAD + len);
+                note_lost(lost_from, losses);
+                return Ok(Some((kind, payload, place)));
+            }
+        }
+        lost_from.get_or_insert(place);
+        // On to the next marker; the last bytes of the buffer may be the first ones of it.
+        let text = scanner.buffered();
+        let found = memchr::memmem::find(&text[1..], &MARKER);
+        let n_skipped = match found {
+            Some(marker) => 1 + marker,
+            None => text.len().saturating_sub(MARKER.len() - 1).max(1),
+        };
+        scanner.advance(n_skipped);
+    }
+}
+
+fn note_lost(from: Option<Place>, losses: &mut Losses) {
+    if let Some(place) = from {
+        losses.unknown_size(place, Nonsense::new("damaged bytes", "bytes that are no whole block"));
+    }
+}
+
+fn block_head(head: &[u8]) -> Option<(u8, usize, u32)> {
+    let head = head.get(..BLOCK_HEAD)?.strip_prefix(&MARKER)?;
+    let u32_at = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));
+    let len = u32_at(1)? as usize;
+    (len <= LONGEST_BLOCK).then_some((head[0], len, u32_at(5)?))
+}
+
+/// The flags of an event's second byte: what is as it was in the event before, or as usual.
+const SAME_RANK: u8 = 1;
+const SAME_FILE: u8 = 2;
+const SAME_BYTES: u8 = 4;
+const WHOLE_BYTES: u8 = 8;
+const ONE_CALL: u8 = 16;
+
+/// Two flags; rank, file and calls of at most 5 bytes, two times of at most 10, bytes of at most 8.
+const LONGEST_EVENT: usize = 2 + 3 * 5 + 2 * 10 + 8;
+
+/// What a block's first event is relative to.
+fn before_first() -> Event {
+    Event::data(Op::Read, Rank(0), Timestamp::default(), Timestamp::default(), 0.0)
+}
+
+const LAYERS: [Layer; 6] =
+    [Layer::Unknown, Layer::Posix, Layer::Stdio, Layer::MpiIo, Layer::Library, Layer::Server];
+const GRAINS: [Grain; 3] = [Grain::Call, Grain::Bin, Grain::Record];
+
+fn encode_event(out: &mut Vec<u8>, event: &Event, last: &Event) {
+    // Positions in tables of our own rather than `as u8`: the order of an enum elsewhere is no promise.
+    let op = Op::ALL.iter().position(|op| *op == event.op).unwrap_or(Op::ALL.len() - 1);
+    let layer = LAYERS.iter().position(|layer| *layer == event.layer).unwrap_or(0);
+    let grain = GRAINS.iter().position(|grain| *grain == event.grain).unwrap_or(0);
+    out.push((op | layer << 3 | grain << 6) as u8);
+    // Not for −0 or NaN, which go as they are.
+    let whole =
+        (0.0..9e15).contains(&event.bytes) && event.bytes.fract() == 0.0 && event.bytes.is_sign_positive();
+    let mut flags = 0;
+    let mut flag = |bit: u8, set: bool| {
+        flags |= if set { bit } else { 0 };
+        !set
+    };
+    let put_rank = flag(SAME_RANK, event.rank == last.rank);
+    let put_file = flag(SAME_FILE, event.file == last.file);
+    let put_bytes = flag(SAME_BYTES, event.bytes.to_bits() == last.bytes.to_bits());
+    let raw_bytes = flag(WHOLE_BYTES, whole);
+    let put_calls = flag(ONE_CALL, event.calls == 1);
+    out.push(flags);
+    if put_rank {
+        put_varint(out, zigzag(i64::from(event.rank.0)));
+    }
+    if put_file {
+        put_varint(out, u64::from(event.file.0));
+    }
+    put_varint(out, zigzag(event.start.as_nanos().wrapping_sub(last.start.as_nanos())));
+    put_varint(out, zigzag(event.end.as_nanos().wrapping_sub(event.start.as_nanos())));
+    match (put_bytes, raw_bytes) {
+        (false, _) => {}
+        (true, false) => put_varint(out, event.bytes as u64),
+        (true, true) => out.extend_from_slice(&event.bytes.to_le_bytes()),
+    }
+    if put_calls {
+        put_varint(out, u64::from(event.calls));
+    }
+}
+
+fn take_events(
+    payload: &[u8],
+    sink: &mut dyn EventSink,
+    n_events: &mut u64,
+) -> Result<ControlFlow<()>, Damaged> {
+    let mut bytes = Bytes(payload);
+    let mut last = before_first();
+    while !bytes.0.is_empty() {
+        let event = decode_event(&mut bytes, &last).ok_or(Damaged)?;
+        last = event;
+        *n_events += 1;
+        if sink.event(event).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+fn decode_event(bytes: &mut Bytes<'_>, last: &Event) -> Option<Event> {
+    let kind = usize::from(bytes.byte()?);
+    let flags = bytes.byte()?;
+    let has = |bit: u8| flags & bit != 0;
+    let op = Op::ALL[kind & 7];
+    let layer = *LAYERS.get(kind >> 3 & 7)?;
+    let grain = *GRAINS.get(kind >> 6)?;
+    let rank = if has(SAME_RANK) { last.rank } else { Rank(unzigzag(bytes.varint()?).try_into().ok()?) };
+    let file = if has(SAME_FILE) { last.file } else { FileId(bytes.varint()?.try_into().ok()?) };
+    let start = last.start.as_nanos().wrapping_add(unzigzag(bytes.varint()?));
+    let end = start.wrapping_add(unzigzag(bytes.varint()?));
+    if end < start {
+        return None;
+    }
+    let moved = match (has(SAME_BYTES), has(WHOLE_BYTES)) {
+        (true, _) => last.bytes,
+        (false, true) => bytes.varint()? as f64,
+        (false, false) => f64::from_le_bytes(bytes.take(8)?.try_into().ok()?),
+    };
+    let calls = if has(ONE_CALL) { 1 } else { bytes.varint()?.try_into().ok()? };
+    let at = Timestamp::from_nanos_since_start;
+    Some(Event { op, layer, grain, rank, file, start: at(start), end: at(end), bytes: moved, calls })
+}
+
+fn take_files(payload: &[u8], files: &mut Vec<String>) -> Result<(), Damaged> {
+    let mut bytes = Bytes(payload);
+    while !bytes.0.is_empty() {
+        files.push(bytes.text().ok_or(Damaged)?);
+    }
+    Ok(())
+}
+
+/// The job's facts, each behind the number it is known by, so that later versions can add some.
+fn encode_job(job: &JobInfo) -> Vec<u8> {
+    let mut out = Vec::new();
+    let numbers = [
+        (1, job.run_time_s.map(f64::to_bits)),
+        (2, job.n_procs),
+        (6, job.start_time_unix_s.map(f64::to_bits)),
+    ];
+    for (tag, number) in numbers {
+        if let Some(number) = number {
+            out.push(tag);
+            put_text_bytes(&mut out, &number.to_le_bytes());
+        }
+    }
+    for (tag, text) in [(3, &job.user), (4, &job.exe), (5, &job.job_id)] {
+        if let Some(text) = text {
+            out.push(tag);
+            put_text(&mut out, text);
+        }
+    }
+    out
+}
+
+fn decode_job(payload: &[u8]) -> Result<JobInfo, Damaged> {
+    let mut bytes = Bytes(payload);
+    let mut job = JobInfo::default();
+    while !bytes.0.is_empty() {
+        let tag = bytes.byte().ok_or(Damaged)?;
+        let value = bytes.text_bytes().ok_or(Damaged)?;
+        let number = || <[u8; 8]>::try_from(value).map(u64::from_le_bytes).map_err(|_| Damaged);
+        let text = || Some(String::from_utf8_lossy(value).into_owned());
+        match tag {
+            1 => job.run_time_s = Some(f64::from_bits(number()?)),
+            2 => job.n_procs = Some(number()?),
+            3 => job.user = text(),
+            4 => job.exe = text(),
+            5 => job.job_id = text(),
+            6 => job.start_time_unix_s = Some(f64::from_bits(number()?)),
+            _ => {}
+        }
+    }
+    Ok(job)
+}
+
+fn encode_loss(loss: &Loss) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_text(&mut out, &loss.what);
+    out.push(u8::from(loss.records.is_some()));
+    out.extend_from_slice(&loss.records.unwrap_or(0).to_le_bytes());
+    out.push(u8::from(loss.since.is_some()));
+    out.extend_from_slice(&loss.since.map_or(0, Timestamp::as_nanos).to_le_bytes());
+    out
+}
+
+fn decode_loss(payload: &[u8]) -> Result<Loss, Damaged> {
+    let mut bytes = Bytes(payload);
+    let mut decode = || {
+        let what = bytes.text()?;
+        let has_records = bytes.byte()? != 0;
+        let records = u64::from_le_bytes(bytes.take(8)?.try_into().ok()?);
+        let has_since = bytes.byte()? != 0;
+        let since = i64::from_le_bytes(bytes.take(8)?.try_into().ok()?);
+        Some(Loss {
+            what,
+            records: has_records.then_some(records),
+            since: has_since.then(|| Timestamp::from_nanos_since_start(since)),
+        })
+    };
+    decode().ok_or(Damaged)
+}
+
+fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    let mut len = text.len().min(LONGEST_TEXT);
+    while !text.is_char_boundary(len) {
+        len -= 1;
+    }
+    put_text_bytes(out, &text.as_bytes()[..len]);
+}
+
+fn put_text_bytes(out: &mut Vec<u8>, text: &[u8]) {
+    put_varint(out, text.len() as u64);
+    out.extend_from_slice(text);
+}
+
+/// Small numbers of either sign become small numbers.
+fn zigzag(value: i64) -> u64 {
+    (value << 1 ^ value >> 63) as u64
+}
+
+fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+/// Bytes taken from the front, as long as there are any.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(n)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    #[inline]
+    fn byte(&mut self) -> Option<u8> {
+        let (&byte, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(byte)
+    }
+
+    #[inline]
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn text_bytes(&mut self) -> Option<&'a [u8]> {
+        let len = self.varint()?;
+        self.take(usize::try_from(len).ok()?)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        Some(String::from_utf8_lossy(self.text_bytes()?).into_owned())
+    }
+}
+
+/// The CRC-32 of zlib and Ethernet (reflected 0x04C11DB7), a byte at a time.
+struct Crc32(u32);
+
+impl Crc32 {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let mut i = 0;
+        while i < 256 {
+            let mut crc = i as u32;
+            let mut bit = 0;
+            while bit < 8 {
+                crc = if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
+                bit += 1;
+            }
+            table[i] = crc;
+            i += 1;
+        }
+        table
+    };
+
+    fn new() -> Self {
+        Self(!0)
+    }
+
+    fn update(self, bytes: &[u8]) -> Self {
+        Self(bytes.iter().fold(self.0, |crc, &byte| crc >> 8 ^ Self::TABLE[usize::from(crc as u8 ^ byte)]))
+    }
+
+    fn value(self) -> u32 {
+        !self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OpenOptions;
+    use crate::testing::{check, read};
+    use iotide_trace::Trace;
+    use proptest::prelude::*;
+
+    fn write(trace: &Trace) -> Vec<u8> {
+        let mut writer = NativeWriter::new(Vec::new()).unwrap();
+        for event in &trace.events {
+            assert!(writer.event(*event).is_continue());
+        }
+        for loss in &trace.losses {
+            writer.loss(loss.clone());
+        }
+        writer.finish(&trace.info).unwrap()
+    }
+
+    fn events() -> impl Strategy<Value = Event> {
+        let nanos = prop_oneof![
+            -1000i64..1000,
+            any::<i64>(),
+            1_700_000_000_000_000_000i64..1_800_000_000_000_000_000
+        ];
+        let bytes = prop_oneof![Just(0.0), Just(-0.0), (0u32..1 << 24).prop_map(f64::from), 0.0..1e18f64];
+        let rank = prop_oneof![Just(-1), 0..4i32, any::<i32>()];
+        let kind = (0..Op::ALL.len(), 0..LAYERS.len(), 0..GRAINS.len());
+        let calls = prop_oneof![Just(1), any::<u32>()];
+        let length = prop_oneof![0..1_000_000i64, 0..i64::MAX / 2];
+        (kind, rank, prop_oneof![Just(u32::MAX), 0..3u32], nanos, length, bytes, calls).prop_map(
+            |((op, layer, grain), rank, file, start, length, bytes, calls)| {
+                let start = Timestamp::from_nanos_since_start(start);
+                let (op, layer, grain) = (Op::ALL[op], LAYERS[layer], GRAINS[grain]);
+                let (rank, file, end) = (Rank(rank), FileId(file), start.plus_nanos(length));
+                Event { op, layer, grain, rank, file, start, end, bytes, calls }
+            },
+        )
+    }
+
+    fn traces() -> impl Strategy<Value = Trace> {
+        let losses = prop::collection::vec((".{0,20}", any::<Option<u64>>(), any::<Option<i32>>()), 0..3);
+        let job =
+            (any::<Option<u32>>(), any::<Option<u64>>(), any::<Option<String>>(), any::<Option<String>>());
+        (prop::collection::vec(events(), 0..200), prop::collection::vec(any::<String>(), 0..4), losses, job)
+            .prop_map(|(events, files, losses, (run_time, n_procs, exe, user))| {
+                let job =
+                    JobInfo { run_time_s: run_time.map(f64::from), n_procs, exe, user, ..JobInfo::default() };
+                let since = |nanos: i32| Timestamp::from_nanos_since_start(i64::from(nanos));
+                let loss = |(what, records, at): (String, _, Option<i32>)| Loss {
+                    what,
+                    records,
+                    since: at.map(since),
+                };
+                Trace {
+                    info: TraceInfo { job, files },
+                    events,
+                    losses: losses.into_iter().map(loss).collect(),
+                }
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_again(trace in traces()) {
+            prop_assume!(!trace.events.is_empty() || trace.losses.is_empty());
+            prop_assert_eq!(read(&OpenOptions::default(), &write(&trace)).unwrap(), trace);
+        }
+
+        #[test]
+        fn a_cut_trace_gives_a_beginning_and_a_loss(trace in traces(), share in 0.0..1.0f64) {
+            let bytes = write(&trace);
+            let cut = 8 + ((bytes.len() - 8) as f64 * share) as usize;
+            if let Ok(found) = read(&OpenOptions::default(), &bytes[..cut]) {
+                prop_assert!(trace.events.starts_with(&found.events));
+                prop_assert!(found.losses.len() > trace.losses.len() || !found.losses.is_empty());
+            }
+        }
+    }
+
+    fn long_trace() -> Trace {
+        let at = |i: i64| Timestamp::from_nanos_since_start(i * 1_000_000);
+        let event =
+            |i: i64| Event::data(Op::Write, Rank((i % 7) as i32), at(i), at(i + 3), (4096 * i) as f64);
+        Trace { events: (0..50_000).map(event).collect(), ..Trace::default() }
+    }
+
+    #[test]
+    fn a_damaged_block_costs_its_own_events_only() {
+        let trace = long_trace();
+        let mut bytes = write(&trace);
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0x40;
+        let found = read(&OpenOptions::default(), &bytes).unwrap();
+        let n_lost = trace.events.len() - found.events.len();
+        assert!((1..10_000).contains(&n_lost), "{n_lost} lost");
+        assert!(found.events.iter().all(|event| trace.events.contains(event) || event.bytes > 1e15));
+        assert!(found.losses.iter().any(|loss| loss.records == Some(n_lost as u64)), "{:?}", found.losses);
+    }
+
+    #[test]
+    fn an_event_is_small() {
+        let trace = long_trace();
+        let n_bytes = write(&trace).len();
+        assert!(n_bytes <= 14 * trace.events.len(), "{n_bytes} bytes for {} events", trace.events.len());
+    }
+
+    #[test]
+    fn later_versions_are_told_apart_from_damage() {
+        check(b"IOTIDE\0\x07abc", "error: input, byte 7: version 7 of the native trace is not known, 1 is");
+        check(b"IOTIDE\0", "error: input, byte 0: this is not the beginning of a native trace");
+    }
+
+    #[test]
+    fn the_checksum_is_the_common_one() {
+        assert_eq!(Crc32::new().update(b"123456789").value(), 0xcbf4_3926);
+    }
+}

@@ -1,0 +1,132 @@
+//! Decimal numbers, fast where that is exact.
+
+/// Returns the number that `text` is, the whole of it, as `str::parse` would; `nan` and `inf` included.
+pub(crate) fn parse_f64(text: &[u8]) -> Option<f64> {
+    match prefix_f64(text) {
+        Some((value, len)) if len == text.len() => Some(value),
+        _ => std::str::from_utf8(text).ok()?.parse().ok(),
+    }
+}
+
+/// Returns the plain decimal number at the beginning of `text` and its length, or `None` if there is none.
+///
+/// At most 19 digits and a product or quotient of two exactly known doubles are rounded once, so correctly (Clinger,
+/// "How to read floating point numbers accurately", 1990). Everything else goes through `str::parse`, which is always
+/// right and slower. Leading zeros are fine, a sign is, a bare `.` is not.
+#[inline]
+pub(crate) fn prefix_f64(text: &[u8]) -> Option<(f64, usize)> {
+    let mut at = 0;
+    let negative = match text.first() {
+        Some(b'-') => {
+            at = 1;
+            true
+        }
+        Some(b'+') => {
+            at = 1;
+            false
+        }
+        _ => false,
+    };
+    let mut mantissa = 0u64;
+    let digits_at = at;
+    while let Some(digit) = digit_at(text, at) {
+        mantissa = mantissa.wrapping_mul(10).wrapping_add(digit);
+        at += 1;
+    }
+    let mut n_digits = at - digits_at;
+    let mut exponent = 0i64;
+    if text.get(at) == Some(&b'.') {
+        let fraction_at = at + 1;
+        let mut here = fraction_at;
+        while let Some(digit) = digit_at(text, here) {
+            mantissa = mantissa.wrapping_mul(10).wrapping_add(digit);
+            here += 1;
+        }
+        n_digits += here - fraction_at;
+        exponent = -((here - fraction_at) as i64);
+        if n_digits > 0 {
+            at = here;
+        }
+    }
+    if n_digits == 0 {
+        return None;
+    }
+    if let Some(b'e' | b'E') = text.get(at) {
+        let mut here = at + 1;
+        let negative_exponent = text.get(here) == Some(&b'-');
+        if let Some(b'-' | b'+') = text.get(here) {
+            here += 1;
+        }
+        let exponent_at = here;
+        let mut written = 0i64;
+        while let Some(digit) = digit_at(text, here) {
+            written = (written * 10 + digit as i64).min(100_000);
+            here += 1;
+        }
+        if here > exponent_at {
+            exponent += if negative_exponent { -written } else { written };
+            at = here;
+        }
+    }
+    // Past 19 digits the mantissa may have wrapped.
+    let exact = n_digits <= 19 && mantissa <= 1 << 53;
+    let magnitude = match exponent {
+        0 if exact => mantissa as f64,
+        1..=22 if exact => mantissa as f64 * POWERS_OF_TEN[exponent as usize],
+        -22..=-1 if exact => mantissa as f64 / POWERS_OF_TEN[-exponent as usize],
+        _ => return Some((std::str::from_utf8(&text[..at]).ok()?.parse().ok()?, at)),
+    };
+    Some((if negative { -magnitude } else { magnitude }, at))
+}
+
+#[inline]
+fn digit_at(text: &[u8], at: usize) -> Option<u64> {
+    let digit = text.get(at)?.wrapping_sub(b'0');
+    (digit < 10).then_some(u64::from(digit))
+}
+
+/// All powers of ten that a double holds exactly.
+const POWERS_OF_TEN: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
+    1e19, 1e20, 1e21, 1e22,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_double_reads_as_the_standard_library_reads_it(bits in any::<u64>()) {
+            let value = f64::from_bits(bits);
+            for text in [format!("{value}"), format!("{value:e}"), format!("{value:.3}")] {
+                let expected: f64 = text.parse().unwrap();
+                prop_assert_eq!(parse_f64(text.as_bytes()).unwrap().to_bits(), expected.to_bits(), "{}", text);
+            }
+        }
+
+        #[test]
+        fn short_decimals_read_as_the_standard_library_reads_them(text in "-?[0-9]{1,20}(\\.[0-9]{0,12})?([eE][-+]?[0-9]{1,3})?") {
+            let expected: f64 = text.parse().unwrap();
+            prop_assert_eq!(parse_f64(text.as_bytes()).unwrap().to_bits(), expected.to_bits());
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            if let Some((_, len)) = prefix_f64(&bytes) {
+                prop_assert!(len <= bytes.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_ends_where_it_ends() {
+        assert_eq!(prefix_f64(b"12.5, 3"), Some((12.5, 4)));
+        assert_eq!(prefix_f64(b"0500]"), Some((500.0, 4)));
+        assert_eq!(prefix_f64(b"1e"), Some((1.0, 1)));
+        for text in ["", "-", ".", "nan", "e5", "+-1"] {
+            assert_eq!(prefix_f64(text.as_bytes()), None, "{text}");
+        }
+    }
+}

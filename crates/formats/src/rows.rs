@@ -1,0 +1,461 @@
+//! Tables row by row, written as CSV or as JSON Lines.
+
+use std::ops::Range;
+
+use iotide_trace::JobInfo;
+
+use crate::{
+    Place,
+    error::Fault,
+    input::Input,
+    json,
+    losses::{Losses, Nonsense, amount},
+    number::parse_f64,
+    scanner::Scanner,
+};
+
+/// How a table is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Syntax {
+    /// A header line, then values separated by commas; RFC 4180 with `\n` or `\r\n`, `#` begins a comment line.
+    Csv,
+    /// One JSON object a line.
+    JsonLines,
+}
+
+/// The rows of a table, of which some columns are wanted.
+///
+/// One row is in memory at a time. Lines that cannot be taken apart are losses.
+pub(crate) struct Rows {
+    scanner: Scanner,
+    syntax: Syntax,
+    columns: &'static [&'static str],
+    /// CSV: which wanted column each column of the file is.
+    header: Vec<Option<usize>>,
+    header_line: u64,
+    line: u64,
+    /// The line, and behind it what had to be unescaped.
+    text: Vec<u8>,
+    /// Where in `text` each wanted value lies; behind them, those of the job's facts.
+    values: Vec<Option<Range<usize>>>,
+    /// What the table says of its job so far.
+    pub(crate) job: JobInfo,
+}
+
+/// A row is no longer than this; a longer one is a loss.
+const LONGEST_ROW: usize = 1 << 20;
+
+/// The names under which tables state facts about their job.
+const JOB_FACTS: [&str; 6] = ["runtime_s", "nprocs", "user", "exe", "jobid", "start_time"];
+
+impl Rows {
+    /// Begins to read a table; of CSV, up to its header.
+    pub(crate) fn open(
+        input: Input,
+        syntax: Syntax,
+        columns: &'static [&'static str],
+        losses: &mut Losses,
+    ) -> Result<Self, Fault> {
+        let mut rows = Self {
+            scanner: Scanner::new(input.into_read()),
+            syntax,
+            columns,
+            header: Vec::new(),
+            header_line: 0,
+            line: 0,
+            text: Vec::new(),
+            values: vec![None; columns.len() + JOB_FACTS.len()],
+            job: JobInfo::default(),
+        };
+        if rows.scanner.want(BYTE_ORDER_MARK.len())?.starts_with(BYTE_ORDER_MARK) {
+            rows.scanner.advance(BYTE_ORDER_MARK.len());
+        }
+        if syntax == Syntax::Csv {
+            rows.read_header(losses)?;
+        }
+        Ok(rows)
+    }
+
+    /// Whether the table has that column. JSON Lines may have any: each row tells for itself.
+    pub(crate) fn has(&self, column: usize) -> bool {
+        self.syntax == Syntax::JsonLines || self.header.contains(&Some(column))
+    }
+
+    /// Fails if one of these columns is missing.
+    pub(crate) fn require(&self, columns: impl IntoIterator<Item = usize>) -> Result<(), Fault> {
+        let missing: Vec<_> = columns
+            .into_iter()
+            .filter(|&column| !self.has(column))
+            .map(|column| self.columns[column])
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let fault = format!("the header has no column {}", missing.join(", "));
+        Err(Fault::at(Place::Line(self.header_line), fault))
+    }
+
+    /// Moves to the next row; `false` after the last.
+    pub(crate) fn advance(&mut self, losses: &mut Losses) -> Result<bool, Fault> {
+        while self.next_line(losses)? {
+            let taken_apart = match self.syntax {
+                Syntax::Csv => self.split_csv()?,
+                Syntax::JsonLines => self.split_json(),
+            };
+            match taken_apart {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                Err(nonsense) => losses.record(self.place(), nonsense),
+            }
+        }
+        Ok(false)
+    }
+
+    /// The line of the current row.
+    pub(crate) fn place(&self) -> Place {
+        Place::Line(self.line)
+    }
+
+    /// The value in a wanted column; `None` if the row has none or it is empty.
+    pub(crate) fn value(&self, column: usize) -> Option<&[u8]> {
+        self.values[column].clone().map(|range| &self.text[range]).filter(|value| !value.is_empty())
+    }
+
+    /// The number in a wanted column, NaN if it says so.
+    pub(crate) fn number(&self, column: usize) -> Result<f64, Nonsense> {
+        let name = self.columns[column];
+        let Some(text) = self.value(column) else {
+            return Err(Nonsense::new("no value", format!("no value for {name}")));
+        };
+        parse_f64(text)
+            .ok_or_else(|| Nonsense::new("not a number", format!("{name} is {}, not a number", quoted(text))))
+    }
+
+    /// Fetches the next line that is neither blank nor a comment into `text`.
+    fn next_line(&mut self, losses: &mut Losses) -> Result<bool, Fault> {
+        loop {
+            let Some((line, len)) = self.scanner.line(LONGEST_ROW)? else { return Ok(false) };
+            self.line += 1;
+            if line.len() >= LONGEST_ROW {
+                self.skip_rest_of_line()?;
+                let nonsense = Nonsense::new("long line", format!("longer than {LONGEST_ROW} bytes"));
+                losses.record(self.place(), nonsense);
+                continue;
+            }
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            self.text.clear();
+            self.text.extend_from_slice(line);
+            self.scanner.advance(len);
+            let line = self.text.trim_ascii();
+            if let Some(comment) = line.strip_prefix(b"#") {
+                if let Some(equals) = memchr::memchr(b'=', comment) {
+                    let (key, value) = (comment[..equals].trim_ascii(), comment[equals + 1..].trim_ascii());
+                    if let Err(nonsense) = set_job_fact(&mut self.job, key, value) {
+                        losses.record(Place::Line(self.line), nonsense);
+                    }
+                }
+            } else if !line.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn skip_rest_of_line(&mut self) -> Result<(), Fault> {
+        loop {
+            let text = self.scanner.want(1)?;
+            if text.is_empty() {
+                return Ok(());
+            }
+            match memchr::memchr(b'\n', text) {
+                Some(newline) => {
+                    self.scanner.advance(newline + 1);
+                    return Ok(());
+                }
+                None => {
+                    let len = text.len();
+                    self.scanner.advance(len);
+                }
+            }
+        }
+    }
+
+    fn read_header(&mut self, losses: &mut Losses) -> Result<(), Fault> {
+        if !self.next_line(losses)? {
+            return Err(Fault::at(Place::Line(self.line.max(1)), "there is no header line"));
+        }
+        self.header_line = self.line;
+        let open_quote = |OpenQuote| Fault::at(Place::Line(self.header_line), "a quote that does not end");
+        let mut fields = Fields::of(&self.text);
+        while let Some(field) = fields.next(&mut self.text).map_err(open_quote)? {
+            let name = self.text[field].to_ascii_lowercase();
+            let column = self.columns.iter().position(|column| column.as_bytes() == name);
+            if column.is_some() && self.header.contains(&column) {
+                let fault = format!("the header has two columns {}", quoted(&name));
+                return Err(Fault::at(Place::Line(self.header_line), fault));
+            }
+            self.header.push(column);
+        }
+        Ok(())
+    }
+
+    fn split_csv(&mut self) -> Result<Result<bool, Nonsense>, Fault> {
+        // A quoted field may hold line ends: then the row goes on in lines that were not fetched yet.
+        for _ in 0..MOST_LINES_OF_A_ROW {
+            let record_len = self.text.len();
+            match self.split_record() {
+                Ok(row) => return Ok(row),
+                Err(OpenQuote) => self.text.truncate(record_len),
+            }
+            let ahead = self.scanner.want(LONGEST_QUOTED_ROW)?;
+            let Some(end) = end_of_quoted_row(&ahead[..ahead.len().min(LONGEST_QUOTED_ROW)]) else { break };
+            self.line += memchr::memchr_iter(b'\n', &ahead[..end]).count() as u64;
+            let rest = &ahead[..end];
+            let rest = rest.strip_suffix(b"\n").unwrap_or(rest);
+            self.text.push(b'\n');
+            self.text.extend_from_slice(rest.strip_suffix(b"\r").unwrap_or(rest));
+            self.scanner.advance(end);
+        }
+        Ok(Err(Nonsense::new("quote without end", "a quote that does not end")))
+    }
+
+    fn split_record(&mut self) -> Result<Result<bool, Nonsense>, OpenQuote> {
+        self.values.fill(None);
+        let mut fields = Fields::of(&self.text);
+        let mut n_fields = 0;
+        while let Some(field) = fields.next(&mut self.text)? {
+            if let Some(Some(column)) = self.header.get(n_fields) {
+                self.values[*column] = Some(field);
+            }
+            n_fields += 1;
+        }
+        if n_fields == self.header.len() {
+            return Ok(Ok(true));
+        }
+        let fault = format!("{n_fields} fields where the header has {}", self.header.len());
+        Ok(Err(Nonsense::new("wrong number of fields", fault)))
+    }
+
+    /// `Ok(false)`: an object that states facts about the job only.
+    fn split_json(&mut self) -> Result<bool, Nonsense> {
+        self.values.fill(None);
+        let columns = self.columns;
+        let index_of = |key: &[u8]| columns.iter().chain(&JOB_FACTS).position(|name| name.as_bytes() == key);
+        split_object(&mut self.text, &mut self.values, index_of)
+            .map_err(|fault| Nonsense::new("not a JSON object", format!("not a JSON object: {fault}")))?;
+        for (fact, name) in JOB_FACTS.iter().enumerate() {
+            if let Some(range) = self.values[columns.len() + fact].clone() {
+                set_job_fact(&mut self.job, name.as_bytes(), &self.text[range])?;
+            }
+        }
+        let (row, facts) = self.values.split_at(columns.len());
+        Ok(row.iter().any(Option::is_some) || facts.iter().all(Option::is_none))
+    }
+}
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A row whose quoted fields hold line ends is no longer than this.
+const LONGEST_QUOTED_ROW: usize = 16 << 10;
+
+/// … and its quoted fields that hold line ends are no more than this.
+const MOST_LINES_OF_A_ROW: usize = 8;
+
+/// A text from outside, fit for a message.
+pub(crate) fn quoted(text: &[u8]) -> String {
+    let shown = &text[..text.len().min(40)];
+    let more = if shown.len() < text.len() { "…" } else { "" };
+    format!("\"{}{more}\"", String::from_utf8_lossy(shown).escape_debug())
+}
+
+fn set_job_fact(job: &mut JobInfo, key: &[u8], value: &[u8]) -> Result<(), Nonsense> {
+    let text = || Some(String::from_utf8_lossy(value).into_owned());
+    let number = |what: &str| {
+        let number = parse_f64(value).unwrap_or(f64::NAN);
+        amount(what, number)
+            .map_err(|_| Nonsense::new("not a fact", format!("{what} is {}, not a number", quoted(value))))
+    };
+    match key {
+        b"runtime_s" => job.run_time_s = Some(number("runtime_s")?),
+        b"nprocs" => job.n_procs = Some(number("nprocs")? as u64),
+        b"user" => job.user = text(),
+        b"exe" => job.exe = text(),
+        b"jobid" => job.job_id = text(),
+        b"start_time" => job.start_time_unix_s = Some(number("start_time")?),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Returns how far the rest of a row reaches whose quoted field began earlier; `None` if that is not to be seen.
+fn end_of_quoted_row(ahead: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += memchr::memchr(b'"', &ahead[at..])? + 1;
+        if ahead.get(at) != Some(&b'"') {
+            return Some(memchr::memchr(b'\n', &ahead[at..]).map_or(ahead.len(), |newline| at + newline + 1));
+        }
+        at += 1;
+    }
+}
+
+#[derive(Debug)]
+struct OpenQuote;
+
+/// Walks over the fields of a CSV record.
+struct Fields {
+    /// Where the next field begins; `None` after the last.
+    at: Option<usize>,
+    /// The record's length. Behind it in the same buffer stands what had to be unescaped.
+    record_len: usize,
+}
+
+impl Fields {
+    fn of(record: &[u8]) -> Self {
+        Self { at: Some(0), record_len: record.len() }
+    }
+
+    /// Returns where in `text`, which begins with the record, the next field lies; `None` after the last.
+    fn next(&mut self, text: &mut Vec<u8>) -> Result<Option<Range<usize>>, OpenQuote> {
+        let Some(mut start) = self.at else { return Ok(None) };
+        let record = &text[..self.record_len];
+        while let Some(b' ' | b'\t') = record.get(start) {
+            start += 1;
+        }
+        if record.get(start) != Some(&b'"') {
+            let comma = memchr::memchr(b',', &record[start..]).map(|comma| start + comma);
+            self.at = comma.map(|comma| comma + 1);
+            let end = comma.unwrap_or(self.record_len);
+            return Ok(Some(start..start + record[start..end].trim_ascii_end().len()));
+        }
+        let mut end = start + 1;
+        let mut n_doubled = 0;
+        loop {
+            end += memchr::memchr(b'"', &record[end..]).ok_or(OpenQuote)?;
+            if record.get(end + 1) != Some(&b'"') {
+                break;
+            }
+            end += 2;
+            n_doubled += 1;
+        }
+        self.at = memchr::memchr(b',', &record[end..]).map(|comma| end + comma + 1);
+        if n_doubled == 0 {
+            return Ok(Some(start + 1..end));
+        }
+        let unescaped_at = text.len();
+        let mut here = start + 1;
+        while here < end {
+            text.push(text[here]);
+            here += if text[here] == b'"' { 2 } else { 1 };
+        }
+        Ok(Some(unescaped_at..text.len()))
+    }
+}
+
+/// Notes where the wanted members of a JSON object on one line lie. Values that are no scalars are passed over.
+fn split_object(
+    text: &mut Vec<u8>,
+    values: &mut [Option<Range<usize>>],
+    index_of: impl Fn(&[u8]) -> Option<usize>,
+) -> Result<(), &'static str> {
+    let mut at = skip_space(text, 0);
+    if text.get(at) != Some(&b'{') {
+        return Err("it does not begin with {");
+    }
+    let len = text.len();
+    at = skip_space(text, at + 1);
+    if text.get(at) == Some(&b'}') {
+        return Ok(());
+    }
+    loop {
+        let key = json_string(text, len, &mut at)?;
+        let index = index_of(&text[key]);
+        at = skip_space(text, at);
+        if at >= len || text[at] != b':' {
+            return Err("a key without a colon");
+        }
+        at = skip_space(text, at + 1);
+        let value = json_value(text, len, &mut at)?;
+        if let Some(index) = index {
+            values[index] = value;
+        }
+        at = skip_space(text, at);
+        match text[..len].get(at) {
+            Some(b',') => at = skip_space(text, at + 1),
+            Some(b'}') => return Ok(()),
+            Some(_) => return Err("a value without a comma behind it"),
+            None => return Err("it does not end"),
+        }
+    }
+}
+
+fn skip_space(text: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\t' | b'\r' | b'\n') = text.get(at) {
+        at += 1;
+    }
+    at
+}
+
+/// Returns where the scalar at `at` lies (a string's content unescaped); `None` for `null`, arrays and objects.
+fn json_value(text: &mut Vec<u8>, len: usize, at: &mut usize) -> Result<Option<Range<usize>>, &'static str> {
+    match text[..len].get(*at) {
+        Some(b'"') => json_string(text, len, at).map(Some),
+        Some(b'[' | b'{') => {
+            let mut depth = 0usize;
+            loop {
+                match text[..len].get(*at) {
+                    None => return Err("it does not end"),
+                    Some(b'"') => {
+                        json_string(text, len, at)?;
+                        continue;
+                    }
+                    Some(b'[' | b'{') => depth += 1,
+                    Some(b']' | b'}') => depth -= 1,
+                    Some(_) => {}
+                }
+                *at += 1;
+                if depth == 0 {
+                    return Ok(None);
+                }
+            }
+        }
+        _ => {
+            let start = *at;
+            while let Some(byte) = text[..len].get(*at)
+                && !matches!(byte, b',' | b'}' | b' ' | b'\t' | b'\r' | b'\n')
+            {
+                *at += 1;
+            }
+            match &text[start..*at] {
+                b"" => Err("a key without a value"),
+                b"null" => Ok(None),
+                _ => Ok(Some(start..*at)),
+            }
+        }
+    }
+}
+
+/// Returns where the content of the string at `at` lies; one with escapes is written anew behind the line.
+fn json_string(text: &mut Vec<u8>, len: usize, at: &mut usize) -> Result<Range<usize>, &'static str> {
+    if text[..len].get(*at) != Some(&b'"') {
+        return Err("a key that is not a string");
+    }
+    let start = *at + 1;
+    let mut end = start;
+    let mut has_escapes = false;
+    loop {
+        end += memchr::memchr2(b'"', b'\\', &text[end..len]).ok_or("a string that does not end")?;
+        if text[end] == b'"' {
+            break;
+        }
+        has_escapes = true;
+        end = (end + 2).min(len);
+    }
+    *at = end + 1;
+    if !has_escapes {
+        return Ok(start..end);
+    }
+    let unescaped = json::unescape(&text[start..end]).ok_or("a string with an escape that does not exist")?;
+    let unescaped_at = text.len();
+    text.extend_from_slice(unescaped.as_bytes());
+    Ok(unescaped_at..text.len())
+}

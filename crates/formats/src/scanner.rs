@@ -1,0 +1,105 @@
+//! A window that slides over a stream of bytes.
+
+use std::io::{self, Read};
+
+/// Buffers a stream so that lexers see whole tokens, and knows where in the stream it is.
+pub(crate) struct Scanner {
+    read: Box<dyn Read + Send>,
+    buffer: Vec<u8>,
+    /// The unread bytes are `buffer[at..end]`.
+    at: usize,
+    end: usize,
+    /// Where in the stream `buffer[0]` lies.
+    base: u64,
+    drained: bool,
+}
+
+impl Scanner {
+    const CAPACITY: usize = 128 << 10;
+
+    pub(crate) fn new(read: Box<dyn Read + Send>) -> Self {
+        Self::at(read, 0)
+    }
+
+    /// A scanner over a stream that begins at `offset` of a larger one.
+    pub(crate) fn at(read: Box<dyn Read + Send>, offset: u64) -> Self {
+        Self { read, buffer: vec![0; Self::CAPACITY], at: 0, end: 0, base: offset, drained: false }
+    }
+
+    /// Where in the stream the next byte lies.
+    pub(crate) fn offset(&self) -> u64 {
+        self.base + self.at as u64
+    }
+
+    /// What is buffered: perhaps nothing, even before the end.
+    #[inline]
+    pub(crate) fn buffered(&self) -> &[u8] {
+        &self.buffer[self.at..self.end]
+    }
+
+    /// At least `n` bytes, or all that are left.
+    ///
+    /// The buffer grows to hold them, so `n` must be a limit of the caller's, never a number from the stream.
+    #[inline]
+    pub(crate) fn want(&mut self, n: usize) -> io::Result<&[u8]> {
+        if self.end - self.at < n && !self.drained {
+            self.refill(n)?;
+        }
+        Ok(self.buffered())
+    }
+
+    /// The next byte, or `None` at the end.
+    #[inline]
+    pub(crate) fn peek(&mut self) -> io::Result<Option<u8>> {
+        Ok(self.want(1)?.first().copied())
+    }
+
+    /// Moves on by `n` of the buffered bytes.
+    #[inline]
+    pub(crate) fn advance(&mut self, n: usize) {
+        self.at = (self.at + n).min(self.end);
+    }
+
+    /// The next line without its end, and its whole length; `None` at the end of the stream. Does not move on.
+    ///
+    /// A line longer than `limit` comes as its first `limit` bytes, with a length of `limit`.
+    pub(crate) fn line(&mut self, limit: usize) -> io::Result<Option<(&[u8], usize)>> {
+        let mut searched = 0;
+        loop {
+            let text = self.buffered();
+            if let Some(newline) = memchr::memchr(b'\n', &text[searched.min(text.len())..]) {
+                let len = searched + newline;
+                return Ok(Some((&self.buffered()[..len], len + 1)));
+            }
+            searched = text.len();
+            if searched >= limit || self.drained {
+                let len = searched.min(limit);
+                return Ok((len > 0).then(|| (&self.buffer[self.at..self.at + len], len)));
+            }
+            self.want((searched + 1).max(2 * searched).min(limit))?;
+        }
+    }
+
+    #[cold]
+    fn refill(&mut self, n: usize) -> io::Result<()> {
+        self.buffer.copy_within(self.at..self.end, 0);
+        self.base += self.at as u64;
+        self.end -= self.at;
+        self.at = 0;
+        if self.buffer.len() < n {
+            self.buffer.resize(n, 0);
+        }
+        while self.end < n {
+            match self.read.read(&mut self.buffer[self.end..]) {
+                Ok(0) => {
+                    self.drained = true;
+                    break;
+                }
+                Ok(got) => self.end += got,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,675 @@
+//! The rhythm of one run, as it is told.
+
+use iotide_analysis::{Method, OutlierDetector, RunAnalysis, RunConfig, RunError};
+use iotide_trace::{Direction, JobInfo, SamplingKind, Tally};
+use serde::{Serialize, Serializer};
+
+use crate::Ink;
+use crate::text::{self, Rows};
+
+/// What is known of one run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    /// What was read.
+    pub source: Source,
+    /// How it was looked at.
+    pub settings: Settings,
+    /// The period, or that there is none.
+    pub period: Period,
+    /// How evenly the periods resemble each other.
+    pub scores: Scores,
+    /// The phases, where they could be told apart.
+    pub phases: Vec<Phase>,
+    /// The strongest waves.
+    pub waves: Vec<Wave>,
+    /// How badly these waves alone draw the signal: 0 exactly, 1 no better than the mean.
+    pub reconstruction_error: Option<f64>,
+    /// Why there was nothing to analyse, if there was not.
+    pub not_analysed: Option<String>,
+    /// What is known to be missing.
+    pub losses: Vec<Loss>,
+    /// The bandwidth in a few hundred columns (mean and highest), for the terminal.
+    #[serde(skip)]
+    outline: Vec<(f64, f64)>,
+}
+
+impl Run {
+    /// Returns what an analysis found, in the words of the report.
+    pub fn analysed(
+        source: Source,
+        losses: &[iotide_trace::Loss],
+        config: &RunConfig,
+        run: &RunAnalysis,
+    ) -> Self {
+        let estimate = &run.estimate;
+        Self {
+            source,
+            settings: Settings {
+                sample_rate_hz: Some(run.signal.rate_hz),
+                n_samples: Some(run.signal.values.len()),
+                window_s: Some([run.window.start.as_secs(), run.window.end.as_secs()]),
+                mode: mode_name(Some(run.direction)),
+                abstraction_error: run.abstraction_error,
+                ..Settings::asked_for(config)
+            },
+            period: Period {
+                period_s: estimate.period_s,
+                frequency_hz: estimate.period_s.map(|period_s| 1.0 / period_s),
+                confidence: Some(estimate.confidence),
+                candidates: (estimate.candidates.iter())
+                    .map(|candidate| Candidate {
+                        period_s: candidate.period_s,
+                        confidence: candidate.confidence,
+                    })
+                    .collect(),
+                periods_s: estimate.rhythms.iter().map(|rhythm| rhythm.period_s).collect(),
+                rhythms: (estimate.rhythms.iter())
+                    .map(|rhythm| Rhythm {
+                        period_s: rhythm.period_s,
+                        confidence: rhythm.confidence,
+                        bytes: rhythm.bytes,
+                    })
+                    .collect(),
+                autocorrelation: estimate.autocorrelation.as_ref().map(|acf| Autocorrelation {
+                    period_s: acf.period_s,
+                    confidence: acf.confidence,
+                    candidates_s: acf.candidates_s.clone(),
+                }),
+                refined_confidence: estimate.refined_confidence,
+                next_phase_s: estimate.next_phase_s,
+            },
+            scores: Scores {
+                sigma_vol: run.scores.sigma_vol,
+                sigma_time: run.scores.sigma_time,
+                periodicity: run.scores.periodicity,
+                io_time_ratio: run.scores.io_time_ratio,
+                io_bandwidth_bps: run.scores.io_bandwidth_bps,
+                bytes_per_period: run.scores.bytes_per_period,
+            },
+            phases: (estimate.phases.iter())
+                .map(|phase| Phase { start_s: phase.start_s, end_s: phase.end_s, bytes: phase.bytes })
+                .collect(),
+            waves: (estimate.waves.iter())
+                .map(|wave| Wave {
+                    frequency_hz: wave.frequency_hz,
+                    period_s: (wave.frequency_hz > 0.0).then(|| 1.0 / wave.frequency_hz),
+                    amplitude_bps: wave.amplitude_bps,
+                    phase_rad: wave.phase_rad,
+                    power_share: wave.power_share,
+                })
+                .collect(),
+            reconstruction_error: run.reconstruction_error,
+            not_analysed: None,
+            losses: losses.iter().map(Loss::from).collect(),
+            outline: outline(&run.signal.values),
+        }
+    }
+
+    /// Returns that there was nothing to analyse, and why.
+    pub fn not_analysed(
+        source: Source,
+        losses: &[iotide_trace::Loss],
+        config: &RunConfig,
+        why: &RunError,
+    ) -> Self {
+        Self {
+            source,
+            settings: Settings::asked_for(config),
+            period: Period::default(),
+            scores: Scores::default(),
+            phases: Vec::new(),
+            waves: Vec::new(),
+            reconstruction_error: None,
+            not_analysed: Some(why.to_string()),
+            losses: losses.iter().map(Loss::from).collect(),
+            outline: Vec::new(),
+        }
+    }
+
+    /// Whether a period was found.
+    pub fn is_periodic(&self) -> bool {
+        self.period.period_s.is_some()
+    }
+
+    /// The answer in one sentence, without the name of the run and without a full stop.
+    pub fn headline(&self) -> String {
+        if let Some(why) = &self.not_analysed {
+            return format!("nothing to analyse: {why}");
+        }
+        let confidence = self.period.confidence.unwrap_or(0.0);
+        let Some(period_s) = self.period.period_s else {
+            let sure = if confidence > 0.0 {
+                format!(" (confidence {})", text::percent(confidence))
+            } else {
+                String::new()
+            };
+            return format!("no period: {} do not repeat evenly{sure}", self.settings.what());
+        };
+        let periods = match self.period.periods_s.as_slice() {
+            [] | [_] => format!("period {}", text::seconds(period_s)),
+            [firsts @ .., last] => format!(
+                "periods {} and {}",
+                firsts.iter().map(|&s| text::seconds(s)).collect::<Vec<_>>().join(", "),
+                text::seconds(*last)
+            ),
+        };
+        format!("{periods}, confidence {}: {}", text::percent(confidence), self.what_repeats(period_s))
+    }
+
+    /// "20 phases of about 5.6 GB written".
+    fn what_repeats(&self, period_s: f64) -> String {
+        let moved = match self.settings.mode {
+            "read" => "read",
+            "write" => "written",
+            _ => "moved",
+        };
+        if self.period.periods_s.len() > 1 {
+            return format!("{} repeat evenly", self.settings.what());
+        }
+        // Phases are counted as they are; the score spreads the volume over the window, which may end with a phase.
+        let n_phases = self.phases.len();
+        let of_phases = self.phases.iter().map(|phase| phase.bytes).sum::<f64>() / n_phases as f64;
+        match (n_phases, self.scores.bytes_per_period) {
+            (2.., _) => format!(
+                "{} of about {} {moved}",
+                text::counted(n_phases as u64, "phase"),
+                text::bytes(of_phases)
+            ),
+            (_, Some(bytes)) => {
+                format!("about {} {moved} every {}", text::bytes(bytes), text::seconds(period_s))
+            }
+            _ => format!("{} repeat evenly", self.settings.what()),
+        }
+    }
+
+    /// What there is to say line by line: a name and a sentence.
+    pub(crate) fn facts(&self) -> Rows {
+        let mut rows = Rows::default();
+        rows.row("source", self.source.in_words());
+        rows.row(
+            "volume",
+            format!(
+                "{} read, {} written",
+                text::bytes(self.source.bytes_read),
+                text::bytes(self.source.bytes_written)
+            ),
+        );
+        if self.not_analysed.is_some() {
+            rows.row("losses", self.losses_in_words());
+            return rows;
+        }
+        rows.row("analysed", self.settings.in_words());
+        if let Some(phases) = self.phases_in_words() {
+            rows.row("phases", phases);
+        }
+        if let Some(next_s) = self.period.next_phase_s {
+            let in_s = self.settings.window_s.map(|[_, end_s]| next_s - end_s);
+            let when = match in_s {
+                Some(in_s) if in_s > 0.0 => format!(", {} after the end of the data", text::seconds(in_s)),
+                _ => String::new(),
+            };
+            rows.row("next phase", format!("expected at {}{when}", text::moment(next_s)));
+        }
+        for (name, score) in self.scores.in_words() {
+            rows.row(name, score);
+        }
+        if !self.period.candidates.is_empty() {
+            let candidates = (self.period.candidates.iter())
+                .map(|c| format!("{} ({})", text::seconds(c.period_s), text::percent(c.confidence)))
+                .collect::<Vec<_>>();
+            rows.row("candidates", candidates.join(", "));
+        }
+        if let Some(acf) = &self.period.autocorrelation {
+            let together = (self.period.refined_confidence)
+                .map(|c| {
+                    format!("; heard together with the spectrum, the confidence is {}", text::percent(c))
+                })
+                .unwrap_or_default();
+            rows.row(
+                "autocorrelation",
+                format!("{} ({}){together}", text::seconds(acf.period_s), text::percent(acf.confidence)),
+            );
+        }
+        if let (Some(error), false) = (self.reconstruction_error, self.waves.is_empty()) {
+            let waves = (self.waves.iter().filter_map(|wave| wave.period_s))
+                .map(text::seconds)
+                .collect::<Vec<_>>()
+                .join(", ");
+            rows.row(
+                "waves",
+                format!("of {waves} draw the signal with an error of {}", text::percent(error)),
+            );
+        }
+        rows.row("losses", self.losses_in_words());
+        rows
+    }
+
+    fn phases_in_words(&self) -> Option<String> {
+        if self.phases.is_empty() {
+            return None;
+        }
+        let n = self.phases.len() as f64;
+        let length_s = self.phases.iter().map(|phase| phase.end_s - phase.start_s).sum::<f64>() / n;
+        let bytes = self.phases.iter().map(|phase| phase.bytes).sum::<f64>() / n;
+        Some(format!(
+            "{}, on average {} long and {}",
+            text::count(self.phases.len() as u64),
+            text::seconds(length_s),
+            text::bytes(bytes)
+        ))
+    }
+
+    fn losses_in_words(&self) -> String {
+        if self.losses.is_empty() {
+            return "none".to_owned();
+        }
+        self.losses.iter().map(Loss::in_words).collect::<Vec<_>>().join("\n")
+    }
+
+    pub(crate) fn to_text(&self, width: usize, ink: Ink) -> String {
+        let name = text::printable(&self.source.path);
+        let headline = self.headline();
+        let mut out = text::wrap(&format!("{name}: {headline}"), width).join("\n");
+        if ink == Ink::Ansi {
+            out = ink.bold(&out);
+        }
+        out.push_str("\n\n");
+        if let (false, Some([start_s, end_s])) = (self.outline.is_empty(), self.settings.window_s) {
+            out.push_str(&self.drawn(width, [start_s, end_s], ink));
+        }
+        out.push_str(&self.facts().render(width, |name| ink.faint(name)));
+        out
+    }
+
+    /// Two lines of bars over a time axis.
+    fn drawn(&self, width: usize, [start_s, end_s]: [f64; 2], ink: Ink) -> String {
+        let columns = (width - 4).clamp(20, 100).min(self.outline.len());
+        let heights: Vec<f64> = (0..columns)
+            .map(|i| {
+                let (from, to) = (i * self.outline.len() / columns, (i + 1) * self.outline.len() / columns);
+                let part = &self.outline[from..to];
+                part.iter().map(|column| column.0).sum::<f64>() / part.len() as f64
+            })
+            .collect();
+        let highest = self.outline.iter().map(|column| column.1).fold(0.0, f64::max);
+        let (left, right) = (text::moment(start_s), text::moment(end_s));
+        let peak = format!("up to {}", text::bandwidth(highest));
+        let taken = left.chars().count() + right.chars().count() + peak.chars().count();
+        let axis = if columns > taken + 2 {
+            let gap = columns - taken;
+            format!("{left}{}{peak}{}{right}", " ".repeat(gap / 2), " ".repeat(gap - gap / 2))
+        } else {
+            format!("{left} to {right}, {peak}")
+        };
+        format!("  {}\n  {}\n\n", ink.accent(&text::bars(&heights)), ink.faint(&axis))
+    }
+}
+
+/// What was read.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Source {
+    /// Where it was read from.
+    pub path: String,
+    /// The format it was in.
+    pub format: String,
+    /// How many ranks moved bytes or, if the source tells no ranks apart, how many processes the job had.
+    pub n_ranks: Option<u64>,
+    /// How many events it held.
+    pub n_events: u64,
+    /// All bytes read.
+    #[serde(serialize_with = "whole_bytes")]
+    pub bytes_read: f64,
+    /// All bytes written.
+    #[serde(serialize_with = "whole_bytes")]
+    pub bytes_written: f64,
+    /// When the first event began.
+    pub start_s: Option<f64>,
+    /// When the last one ended.
+    pub end_s: Option<f64>,
+    /// What the source says of its job.
+    pub job: Job,
+}
+
+/// What a source says of its job.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Job {
+    /// The scheduler's name for it.
+    pub jobid: Option<String>,
+    /// The command.
+    pub exe: Option<String>,
+    /// Who ran it.
+    pub user: Option<String>,
+    /// The number of processes.
+    pub nprocs: Option<u64>,
+    /// Its wall-clock time.
+    pub run_time_s: Option<f64>,
+    /// When it began, in seconds since the Unix epoch.
+    pub start_time: Option<f64>,
+}
+
+impl Source {
+    /// Returns what a reader counted.
+    pub fn new(path: impl Into<String>, format: impl Into<String>, tally: &Tally, job: &JobInfo) -> Self {
+        Self {
+            path: path.into(),
+            format: format.into(),
+            n_ranks: Some(tally.n_ranks() as u64).filter(|&n| n > 0).or(job.n_procs),
+            n_events: tally.n_events,
+            bytes_read: tally.bytes_read,
+            bytes_written: tally.bytes_written,
+            start_s: tally.start.map(|start| start.as_secs()),
+            end_s: tally.end.map(|end| end.as_secs()),
+            job: Job {
+                jobid: job.job_id.clone(),
+                exe: job.exe.clone(),
+                user: job.user.clone(),
+                nprocs: job.n_procs,
+                run_time_s: job.run_time_s,
+                start_time: job.start_time_unix_s,
+            },
+        }
+    }
+
+    fn in_words(&self) -> String {
+        let ranks = self.n_ranks.map(|n| format!(", {}", text::counted(n, "rank"))).unwrap_or_default();
+        let exe =
+            self.job.exe.as_deref().map(|exe| format!(" of {}", text::printable(exe))).unwrap_or_default();
+        let id =
+            self.job.jobid.as_deref().map(|id| format!(", job {}", text::printable(id))).unwrap_or_default();
+        format!("{}{exe}{id}{ranks}, {}", self.format, text::counted(self.n_events, "event"))
+    }
+}
+
+/// How a run was looked at.
+#[derive(Clone, Debug, Serialize)]
+pub struct Settings {
+    /// `auto` or `dft`.
+    pub method: &'static str,
+    /// Samples per second.
+    pub sample_rate_hz: Option<f64>,
+    /// The stretch of the trace, on its own clock.
+    pub window_s: Option<[f64; 2]>,
+    /// Which bytes: `read`, `write`, `both`; `auto` if nothing was analysed and nothing chosen.
+    pub mode: &'static str,
+    /// What a sample stands for: `mean` or `hold`.
+    pub sampling: &'static str,
+    /// How many samples.
+    pub n_samples: Option<usize>,
+    /// How much of the volume the samples misstate.
+    pub abstraction_error: Option<f64>,
+    /// Whether the first phase was left out.
+    pub skip_first_phase: bool,
+    /// What told outlying powers from the rest (`dft` only).
+    pub outliers: Option<&'static str>,
+    /// Share of the best score that makes a candidate (`dft` only).
+    pub tolerance: Option<f64>,
+    /// Seed of the isolation forest, if that was used.
+    pub seed: Option<u64>,
+}
+
+impl Settings {
+    fn asked_for(config: &RunConfig) -> Self {
+        let dft = (config.period.method == Method::Dft).then_some(&config.period.dft);
+        Self {
+            method: match config.period.method {
+                Method::Auto => "auto",
+                Method::Dft => "dft",
+            },
+            sample_rate_hz: config.rate_hz,
+            window_s: None,
+            mode: mode_name(config.direction),
+            sampling: match config.sampling {
+                SamplingKind::Mean => "mean",
+                SamplingKind::Hold => "hold",
+            },
+            n_samples: None,
+            abstraction_error: None,
+            skip_first_phase: config.skip_first_phase,
+            outliers: dft.map(|dft| match dft.detector {
+                OutlierDetector::ZScore => "zscore",
+                OutlierDetector::Dbscan => "dbscan",
+                OutlierDetector::IsolationForest { .. } => "forest",
+                OutlierDetector::LocalOutlierFactor => "lof",
+                OutlierDetector::Peaks => "peaks",
+            }),
+            tolerance: dft.map(|dft| dft.tolerance),
+            seed: dft.and_then(|dft| match dft.detector {
+                OutlierDetector::IsolationForest { seed } => Some(seed),
+                _ => None,
+            }),
+        }
+    }
+
+    /// What was looked at, as the subject of a sentence.
+    fn what(&self) -> &'static str {
+        match self.mode {
+            "read" => "the reads",
+            "write" => "the writes",
+            _ => "the reads and writes",
+        }
+    }
+
+    pub(crate) fn in_words(&self) -> String {
+        let window = self.window_s.map_or(String::new(), |[start_s, end_s]| {
+            format!(" from {} to {}", text::moment(start_s), text::moment(end_s))
+        });
+        let samples = match (self.n_samples, self.sample_rate_hz) {
+            (Some(n), Some(rate_hz)) => {
+                format!(", as {} at {}", text::counted(n as u64, "sample"), text::frequency(rate_hz))
+            }
+            _ => String::new(),
+        };
+        let error = match self.abstraction_error {
+            // Means keep the volume: an error is news only where values are held.
+            Some(error) if error > 1e-6 => format!(", which misstate the volume by {}", text::percent(error)),
+            _ => String::new(),
+        };
+        let method = match self.method {
+            "dft" => ", by the spectrum alone",
+            _ => "",
+        };
+        let what = self.what().trim_start_matches("the ");
+        format!("{what}{window}{samples}{error}{method}")
+    }
+}
+
+/// The period, or that there is none.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Period {
+    /// The period.
+    pub period_s: Option<f64>,
+    /// Its inverse.
+    pub frequency_hz: Option<f64>,
+    /// How sure that is, or how sure that there is none.
+    pub confidence: Option<f64>,
+    /// All periods that were considered seriously, best first.
+    pub candidates: Vec<Candidate>,
+    /// All periods that hold at once, the one that moves most bytes first.
+    pub periods_s: Vec<f64>,
+    /// The same with what is known of each.
+    pub rhythms: Vec<Rhythm>,
+    /// What the autocorrelation says on its own.
+    pub autocorrelation: Option<Autocorrelation>,
+    /// The confidence after the autocorrelation was heard.
+    pub refined_confidence: Option<f64>,
+    /// When the next phase is expected to begin, on the trace's clock.
+    pub next_phase_s: Option<f64>,
+}
+
+/// A period that was considered.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Candidate {
+    /// The period.
+    pub period_s: f64,
+    /// How sure it is.
+    pub confidence: f64,
+}
+
+/// One of several periods that hold at once.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Rhythm {
+    /// Its period.
+    pub period_s: f64,
+    /// How sure it is.
+    pub confidence: f64,
+    /// How many bytes its phases move.
+    #[serde(serialize_with = "whole_bytes")]
+    pub bytes: f64,
+}
+
+/// What the autocorrelation says on its own.
+#[derive(Clone, Debug, Serialize)]
+pub struct Autocorrelation {
+    /// The mean distance of its peaks.
+    pub period_s: f64,
+    /// How even these distances are.
+    pub confidence: f64,
+    /// The distances.
+    pub candidates_s: Vec<f64>,
+}
+
+/// How evenly the periods resemble each other.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Scores {
+    /// Spread of the volume a period moves.
+    pub sigma_vol: Option<f64>,
+    /// Spread of the share of a period spent on substantial I/O.
+    pub sigma_time: Option<f64>,
+    /// 1 if all periods are alike.
+    pub periodicity: Option<f64>,
+    /// Share of the time spent on substantial I/O.
+    pub io_time_ratio: Option<f64>,
+    /// Mean bandwidth during that time.
+    pub io_bandwidth_bps: Option<f64>,
+    /// Bytes a period moves.
+    #[serde(serialize_with = "whole_bytes_if_any")]
+    pub bytes_per_period: Option<f64>,
+}
+
+impl Scores {
+    /// Names and sentences.
+    pub(crate) fn in_words(&self) -> Vec<(&'static str, String)> {
+        let mut words = Vec::new();
+        if let Some(periodicity) = self.periodicity {
+            let alike = match periodicity {
+                p if p >= 0.95 => "the periods are almost the same",
+                p if p >= 0.8 => "the periods are much alike",
+                p if p >= 0.5 => "the periods differ visibly",
+                _ => "the periods have little in common",
+            };
+            let spread = match (self.sigma_vol, self.sigma_time) {
+                (Some(volume), Some(time)) => format!(
+                    " (their volume varies by {}, their time in I/O by {})",
+                    text::percent(volume),
+                    text::percent(time)
+                ),
+                _ => String::new(),
+            };
+            words.push(("periodicity", format!("{periodicity:.2}: {alike}{spread}")));
+        }
+        if let Some(ratio) = self.io_time_ratio {
+            let rate = (self.io_bandwidth_bps)
+                .map(|bps| format!(", at {}", text::bandwidth(bps)))
+                .unwrap_or_default();
+            words.push(("busy", format!("{} of the time is substantial I/O{rate}", text::percent(ratio))));
+        }
+        if let Some(bytes) = self.bytes_per_period {
+            words.push(("per period", text::bytes(bytes)));
+        }
+        words
+    }
+}
+
+/// A stretch of I/O.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Phase {
+    /// When it begins.
+    pub start_s: f64,
+    /// When it ends.
+    pub end_s: f64,
+    /// What it moves.
+    #[serde(serialize_with = "whole_bytes")]
+    pub bytes: f64,
+}
+
+/// A cosine wave.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Wave {
+    /// Its frequency.
+    pub frequency_hz: f64,
+    /// Its period.
+    pub period_s: Option<f64>,
+    /// Its amplitude.
+    pub amplitude_bps: f64,
+    /// Its phase at the start of the window.
+    pub phase_rad: f64,
+    /// Its share of the signal's power without the mean.
+    pub power_share: f64,
+}
+
+/// Something known to be missing.
+#[derive(Clone, Debug, Serialize)]
+pub struct Loss {
+    /// What and where.
+    pub what: String,
+    /// How many records.
+    pub records: Option<u64>,
+    /// Since when.
+    pub since_s: Option<f64>,
+}
+
+impl From<&iotide_trace::Loss> for Loss {
+    fn from(loss: &iotide_trace::Loss) -> Self {
+        Self {
+            what: loss.what.clone(),
+            records: loss.records,
+            since_s: loss.since.map(|since| since.as_secs()),
+        }
+    }
+}
+
+impl Loss {
+    pub(crate) fn in_words(&self) -> String {
+        let records = self.records.map(|n| format!(" ({})", text::counted(n, "record"))).unwrap_or_default();
+        let since = self.since_s.map(|s| format!(", since {}", text::moment(s))).unwrap_or_default();
+        format!("{}{records}{since}", text::printable(&self.what))
+    }
+}
+
+fn mode_name(direction: Option<Direction>) -> &'static str {
+    match direction {
+        None => "auto",
+        Some(Direction::Read) => "read",
+        Some(Direction::Write) => "write",
+        Some(Direction::Both) => "both",
+    }
+}
+
+/// Bytes are counted in whole numbers; only a bandwidth times a time is not one.
+fn whole_bytes<S: Serializer>(bytes: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    const EXACT: f64 = (1u64 << 53) as f64;
+    if bytes.fract() == 0.0 && (0.0..EXACT).contains(bytes) {
+        serializer.serialize_u64(*bytes as u64)
+    } else {
+        serializer.serialize_f64(*bytes)
+    }
+}
+
+fn whole_bytes_if_any<S: Serializer>(bytes: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+    match bytes {
+        Some(bytes) => whole_bytes(bytes, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// At most 400 columns of (mean, highest).
+fn outline(values: &[f64]) -> Vec<(f64, f64)> {
+    let columns = values.len().min(400);
+    (0..columns)
+        .map(|i| {
+            let part = &values[i * values.len() / columns..(i + 1) * values.len() / columns];
+            let mean = part.iter().sum::<f64>() / part.len() as f64;
+            (mean, part.iter().copied().fold(0.0, f64::max))
+        })
+        .collect()
+}

@@ -1,0 +1,127 @@
+//! Findings made by hand, so that what is said of them can be checked without finding anything.
+
+use iotide_analysis::{
+    AutocorrelationEstimate, Candidate, PeriodEstimate, Phase, Rhythm, RunAnalysis, RunConfig, RunError,
+    Scores, Wave,
+};
+use iotide_trace::{Direction, JobInfo, Loss, SampledSignal, Span, Tally, Timestamp};
+
+use crate::{Run, Source};
+
+/// Ten bursts of 1 s and 2 GB, every 5 s.
+pub(crate) fn periodic() -> (RunAnalysis, Run) {
+    let analysis = bursts_from(0.0);
+    let run = told("run.csv", &analysis);
+    (analysis, run)
+}
+
+/// The same on a clock that counts from 1970.
+pub(crate) fn since_1970() -> RunAnalysis {
+    bursts_from(1.7e9)
+}
+
+/// The same signal, not believed.
+pub(crate) fn aperiodic() -> (RunAnalysis, Run) {
+    let mut analysis = bursts_from(0.0);
+    analysis.estimate = PeriodEstimate {
+        confidence: 0.88,
+        candidates: vec![Candidate { period_s: 12.5, confidence: 0.04 }],
+        ..PeriodEstimate::default()
+    };
+    analysis.scores = Scores { io_time_ratio: Some(0.2), io_bandwidth_bps: Some(2e9), ..Scores::default() };
+    analysis.reconstruction_error = None;
+    let run = told("noise.csv", &analysis);
+    (analysis, run)
+}
+
+/// Two rhythms at once.
+pub(crate) fn two_rhythms() -> (RunAnalysis, Run) {
+    let mut analysis = bursts_from(0.0);
+    analysis.estimate.rhythms.push(Rhythm { period_s: 0.75, confidence: 0.9, bytes: 1e9 });
+    let run = told("two.csv", &analysis);
+    (analysis, run)
+}
+
+/// A trace that moves nothing and lost something.
+pub(crate) fn silent() -> Run {
+    let why = RunError::NothingMoved { direction: Direction::Both };
+    let source = Source::new("silent.csv", "csv", &Tally::default(), &JobInfo::default());
+    Run::not_analysed(
+        source,
+        &[Loss::of_records(3, "line 7: the file ends within a record")],
+        &RunConfig::default(),
+        &why,
+    )
+}
+
+/// A day at 10 Hz.
+pub(crate) fn long() -> RunAnalysis {
+    let values: Vec<f64> = (0..864_000u32).map(|i| f64::from(i.wrapping_mul(2_654_435_761) >> 8)).collect();
+    let mut analysis = bursts_from(0.0);
+    analysis.estimate.phases = (0..17_280)
+        .map(|i| Phase { start_s: f64::from(i) * 5.0, end_s: f64::from(i) * 5.0 + 1.0, bytes: 1e9 })
+        .collect();
+    analysis.window = span(0.0, 86_400.0);
+    analysis.signal = SampledSignal { start_s: 0.0, rate_hz: 10.0, values, duration_s: 86_400.0 };
+    analysis
+}
+
+fn bursts_from(start_s: f64) -> RunAnalysis {
+    let values = (0..460).map(|i| if i % 50 < 10 { 2e9 } else { 0.0 }).collect();
+    RunAnalysis {
+        direction: Direction::Write,
+        window: span(start_s, start_s + 46.0),
+        signal: SampledSignal { start_s, rate_hz: 10.0, values, duration_s: 46.0 },
+        abstraction_error: Some(0.0),
+        estimate: PeriodEstimate {
+            period_s: Some(5.0),
+            confidence: 0.93,
+            candidates: vec![
+                Candidate { period_s: 5.0, confidence: 0.93 },
+                Candidate { period_s: 2.5, confidence: 0.04 },
+            ],
+            rhythms: vec![Rhythm { period_s: 5.0, confidence: 0.93, bytes: 2e10 }],
+            autocorrelation: Some(AutocorrelationEstimate {
+                period_s: 5.0,
+                confidence: 0.99,
+                candidates_s: vec![5.0, 5.0],
+            }),
+            refined_confidence: Some(0.95),
+            next_phase_s: Some(start_s + 50.0),
+            phases: (0..10)
+                .map(|i| start_s + f64::from(i) * 5.0)
+                .map(|start_s| Phase { start_s, end_s: start_s + 1.0, bytes: 2e9 })
+                .collect(),
+            waves: vec![Wave { frequency_hz: 0.2, amplitude_bps: 7.5e8, phase_rad: -0.6, power_share: 0.4 }],
+        },
+        scores: Scores {
+            sigma_vol: Some(0.01),
+            sigma_time: Some(0.02),
+            periodicity: Some(0.97),
+            io_time_ratio: Some(0.217),
+            io_bandwidth_bps: Some(2e9),
+            bytes_per_period: Some(2.17e9),
+        },
+        reconstruction_error: Some(0.77),
+    }
+}
+
+fn told(path: &str, analysis: &RunAnalysis) -> Run {
+    let job = JobInfo {
+        n_procs: Some(32),
+        exe: Some("./a.out".into()),
+        job_id: Some("4711".into()),
+        ..JobInfo::default()
+    };
+    let mut source = Source::new(path, "csv", &Tally::default(), &job);
+    source.n_events = 12_800;
+    source.bytes_written = 2e10;
+    (source.start_s, source.end_s) = (Some(0.0), Some(46.0));
+    let losses = [Loss::of_records(2, "line 12: the end is before the start")];
+    Run::analysed(source, &losses, &RunConfig::default(), analysis)
+}
+
+fn span(start_s: f64, end_s: f64) -> Span {
+    let at = |secs| Timestamp::from_secs_since_start(secs).unwrap();
+    Span { start: at(start_s), end: at(end_s) }
+}

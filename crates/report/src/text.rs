@@ -1,0 +1,249 @@
+//! Units, rounding and tables for people: 1.3 GB/s, 12.5 s, 93 %.
+
+/// Returns a duration: three to four digits, in the unit a person would say.
+///
+/// Up to a quarter of an hour in seconds, because periods are compared with sampling rates and time steps; beyond
+/// that as `1 h 02 min`.
+pub fn seconds(s: f64) -> String {
+    let size = s.abs();
+    if !s.is_finite() {
+        "?".to_owned()
+    } else if size == 0.0 {
+        "0 s".to_owned()
+    } else if size < 0.9995e-6 {
+        format!("{} ns", digits(s * 1e9, 3))
+    } else if size < 0.9995e-3 {
+        format!("{} µs", digits(s * 1e6, 3))
+    } else if size < 0.9995 {
+        // Not 1: what rounds to 1000 ms is a second.
+        format!("{} ms", digits(s * 1e3, 3))
+    } else if size < 1000.0 {
+        format!("{} s", digits(s, if size < 100.0 { 3 } else { 4 }))
+    } else {
+        clock(s)
+    }
+}
+
+/// Returns a moment on a trace's clock: always in seconds, as logs have them, to a tenth of a promille of itself.
+pub fn moment(s: f64) -> String {
+    match s.abs() {
+        _ if !s.is_finite() => "?".to_owned(),
+        size if size < 0.0005 => "0 s".to_owned(),
+        size if size < 1000.0 => format!("{} s", digits(s, 4)),
+        _ => format!("{} s", digits((s * 10.0).round() / 10.0, 15)),
+    }
+}
+
+/// Long times: `16 min 40 s`, `1 h 02 min`, `3 d 4 h`.
+fn clock(s: f64) -> String {
+    let (sign, total) = (if s < 0.0 { "-" } else { "" }, s.abs().round() as u64);
+    let (days, hours, minutes, secs) = (total / 86_400, total / 3600 % 24, total / 60 % 60, total % 60);
+    if days > 0 {
+        format!("{sign}{days} d {hours} h")
+    } else if hours > 0 {
+        format!("{sign}{hours} h {minutes:02} min")
+    } else {
+        format!("{sign}{minutes} min {secs:02} s")
+    }
+}
+
+/// Returns a volume in decimal units: `5.6 GB`.
+pub fn bytes(n: f64) -> String {
+    scaled(n, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
+}
+
+/// Returns a bandwidth in decimal units: `1.3 GB/s`.
+pub fn bandwidth(bps: f64) -> String {
+    scaled(bps, &["B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s", "EB/s"])
+}
+
+/// Returns a frequency: `46.7 mHz`.
+pub fn frequency(hz: f64) -> String {
+    match hz.abs() {
+        0.0 => "0 Hz".to_owned(),
+        size if size < 1e-3 => format!("{} µHz", digits(hz * 1e6, 3)),
+        size if size < 1.0 => format!("{} mHz", digits(hz * 1e3, 3)),
+        size if size < 1e3 => format!("{} Hz", digits(hz, 3)),
+        _ => format!("{} kHz", digits(hz / 1e3, 3)),
+    }
+}
+
+/// Returns a ratio of [0, 1] as `93 %`; what is not all is not called 100 %, what is not nothing not 0 %.
+pub fn percent(ratio: f64) -> String {
+    let percent = ratio * 100.0;
+    match percent {
+        p if !p.is_finite() => "?".to_owned(),
+        p if p > 0.0 && p < 1.0 => "< 1 %".to_owned(),
+        p if p > 99.0 && p < 100.0 => "> 99 %".to_owned(),
+        p => format!("{p:.0} %"),
+    }
+}
+
+/// Returns a count with thin groups: `12 800`.
+pub fn count(n: u64) -> String {
+    let plain = n.to_string();
+    let mut grouped = String::with_capacity(plain.len() + plain.len() / 3);
+    for (i, digit) in plain.chars().enumerate() {
+        if i > 0 && plain.len() > 4 && (plain.len() - i).is_multiple_of(3) {
+            grouped.push('\u{202f}');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// Returns `1 phase`, `20 phases`.
+pub fn counted(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
+}
+
+fn scaled(value: f64, units: &[&str]) -> String {
+    if !value.is_finite() {
+        return "?".to_owned();
+    }
+    let mut value = value;
+    let mut unit = 0;
+    // 999.6 kB would be printed as 1000 kB: it is 1 MB.
+    while value.abs() >= 999.5 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let text = if unit == 0 { format!("{value:.0}") } else { digits(value, 3) };
+    format!("{text} {}", units[unit])
+}
+
+/// Returns `value` with `n` significant digits, without an exponent and without trailing zeros behind the point.
+pub(crate) fn digits(value: f64, n: usize) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return if value == 0.0 { "0".to_owned() } else { "?".to_owned() };
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    let decimals = (n as i32 - 1 - magnitude).clamp(0, 17) as usize;
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// Returns bars `▁▂▃▄▅▆▇█`, one per value, the highest as `█` and nothing at all as a blank.
+pub fn bars(values: &[f64]) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let highest = values.iter().copied().fold(0.0, f64::max);
+    values
+        .iter()
+        .map(|&value| match value / highest {
+            share if share > 0.0 => BARS[((share * 8.0).ceil() as usize).clamp(1, 8) - 1],
+            _ => ' ',
+        })
+        .collect()
+}
+
+/// Rows of a name and what there is to say, aligned and wrapped to `width`.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    rows: Vec<(String, String)>,
+}
+
+impl Rows {
+    pub(crate) fn row(&mut self, name: &str, text: impl Into<String>) {
+        self.rows.push((name.to_owned(), text.into()));
+    }
+
+    pub(crate) fn render(&self, width: usize, name_style: impl Fn(&str) -> String) -> String {
+        let name_width = self.rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        let indent = 2 + name_width + 2;
+        let mut out = String::new();
+        for (name, text) in &self.rows {
+            let padding = " ".repeat(name_width - name.chars().count());
+            out.push_str(&format!("  {}{padding}  ", name_style(name)));
+            for (i, line) in wrap(text, width.saturating_sub(indent).max(20)).iter().enumerate() {
+                if i > 0 {
+                    out.push_str(&" ".repeat(indent));
+                }
+                out.push_str(line);
+                out.push('\n');
+            }
+        }
+        out
+    }
+}
+
+/// Breaks a text at blanks so that no line is longer than `width`, unless one word is.
+///
+/// Lines the text already has are kept, and so are the blanks within them.
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for paragraph in text.split('\n') {
+        if paragraph.chars().count() <= width {
+            lines.push(paragraph.to_owned());
+            continue;
+        }
+        let mut line = String::new();
+        for word in paragraph.split(' ') {
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+                lines.push(std::mem::take(&mut line));
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        lines.push(line);
+    }
+    lines
+}
+
+/// Returns text fit for one line of a terminal: what would move the cursor or change colours is shown as `\u{1b}`.
+pub fn printable(text: &str) -> String {
+    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_rounds_to_the_next_unit_is_said_in_it() {
+        assert_eq!([0.99996, 0.9994, 0.9996e-3, 0.9996e-6].map(seconds), ["1 s", "999 ms", "1 ms", "1 µs"]);
+    }
+
+    #[test]
+    fn numbers_look_as_people_say_them() {
+        let said = |f: fn(f64) -> String, values: &[f64]| {
+            values.iter().map(|&value| f(value)).collect::<Vec<_>>().join(", ")
+        };
+        insta::assert_snapshot!(
+            said(seconds, &[0.0, 2.5e-8, 0.0125, 1.0, 12.5, 21.4286, 449.6, 1000.0, 3720.0, 2e5, -5.25, 1.7e9, f64::NAN]),
+            @"0 s, 25 ns, 12.5 ms, 1 s, 12.5 s, 21.4 s, 449.6 s, 16 min 40 s, 1 h 02 min, 2 d 7 h, -5.25 s, 19675 d 22 h, ?"
+        );
+        insta::assert_snapshot!(said(moment, &[0.0, 0.0471, 21.4286, 449.61, 4096.25, 1.7e9 + 0.3]), @"0 s, 0.0471 s, 21.43 s, 449.6 s, 4096.3 s, 1700000000.3 s");
+        insta::assert_snapshot!(said(bytes, &[0.0, 17.0, 999.6, 5.6e9, 112e9, 9.99e20, f64::INFINITY]), @"0 B, 17 B, 1 kB, 5.6 GB, 112 GB, 999 EB, ?");
+        insta::assert_snapshot!(said(bandwidth, &[1.3e9, 999_999.0, 0.4]), @"1.3 GB/s, 1 MB/s, 0 B/s");
+        insta::assert_snapshot!(said(frequency, &[0.0, 0.0467, 1e-5, 10.0, 2e4]), @"0 Hz, 46.7 mHz, 10 µHz, 10 Hz, 20 kHz");
+        insta::assert_snapshot!(said(percent, &[0.0, 0.001, 0.93, 0.999, 1.0]), @"0 %, < 1 %, 93 %, > 99 %, 100 %");
+        assert_eq!(count(12_800), "12\u{202f}800");
+        assert_eq!(counted(1, "phase"), "1 phase");
+    }
+
+    #[test]
+    fn bars_reach_from_nothing_to_the_highest() {
+        assert_eq!(bars(&[0.0, 1.0, 4.0, 8.0, 0.001]), " ▁▄█▁");
+        assert_eq!(bars(&[0.0, 0.0]), "  ");
+        assert_eq!(bars(&[]), "");
+    }
+
+    #[test]
+    fn a_row_that_is_too_long_goes_on_below_itself() {
+        let mut rows = Rows::default();
+        rows.row("volume", "one two three four five six seven eight nine ten");
+        rows.row("x", "short");
+        insta::assert_snapshot!(rows.render(34, str::to_owned), @r#"
+        volume  one two three four five
+                six seven eight nine ten
+        x       short
+        "#);
+    }
+
+    #[test]
+    fn a_file_name_cannot_steer_the_terminal() {
+        assert_eq!(printable("a\x1b[31m\n.csv"), "a\\u{1b}[31m\\n.csv");
+    }
+}

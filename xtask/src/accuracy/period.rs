@@ -1,0 +1,424 @@
+//! `cargo xtask accuracy period`: the table of `docs/methods.md`, and the fit of the weights behind it.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use iotide_analysis::{
+    EVIDENCE_NAMES, EVIDENCE_WEIGHTS, PeriodConfig, WeighedRhythm, detect_period, weigh_rhythms,
+};
+use iotide_trace::{
+    Overlap, SampledSignal, Sampling, SamplingKind, StepSignal, Timestamp, automatic_rate_hz, sample,
+};
+
+use super::random::Random;
+use super::workload::{self, Workload};
+
+/// What was asked for on the command line.
+struct Options {
+    seed: u64,
+    repeat: usize,
+    /// `None`: the automatic rate.
+    rate_hz: Option<f64>,
+    fit: bool,
+    verbose: bool,
+    peer: bool,
+}
+
+/// Runs the command; see `HELP`.
+pub fn run(args: &[String]) -> Result<(), String> {
+    let mut options =
+        Options { seed: 1, repeat: 5, rate_hz: Some(1.0), fit: false, verbose: false, peer: true };
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
+        match arg.as_str() {
+            "--seed" => options.seed = value()?.parse().map_err(|e| format!("--seed: {e}"))?,
+            "--repeat" => options.repeat = value()?.parse().map_err(|e| format!("--repeat: {e}"))?,
+            "--rate" => {
+                let rate = value()?;
+                options.rate_hz = if rate == "auto" {
+                    None
+                } else {
+                    Some(rate.parse().map_err(|e| format!("--rate: {e}"))?)
+                };
+            }
+            "--fit" => options.fit = true,
+            "--verbose" => options.verbose = true,
+            "--no-peer" => options.peer = false,
+            other => return Err(format!("{other}?\n{HELP}")),
+        }
+    }
+    if options.fit {
+        fit(&options)
+    } else {
+        evaluate(&options)
+    }
+    Ok(())
+}
+
+/// What `run` understands.
+pub const HELP: &str = "accuracy period [--seed N] [--repeat N] [--rate HZ|auto] [--verbose] [--no-peer]
+    how far the period is off on made traces, with FTIO's figures beside ours if ftio-hpc is installed
+accuracy period --fit [--seed N] [--repeat N]
+    fits the weights of crates/analysis/src/period/evidence.rs anew and prints them";
+
+/// One answer, whoever gave it: periods with confidences, the main one first.
+type Answer = Vec<(f64, f64)>;
+
+fn evaluate(options: &Options) {
+    let workloads = suite(options.seed, options.repeat);
+    let ours: Vec<Answer> = workloads.iter().map(|workload| ask_iotide(workload, options.rate_hz)).collect();
+    let theirs = if options.peer { ask_ftio(&workloads, options.rate_hz.unwrap_or(10.0)) } else { None };
+    if options.peer && theirs.is_none() {
+        println!("ftio-hpc is not installed (pip install ftio-hpc): its figures are missing below\n");
+    }
+    if options.verbose {
+        for (i, (workload, answer)) in workloads.iter().zip(&ours).enumerate() {
+            let missed = workload.periods_s.iter().any(|&truth| !finds(answer, truth, 0.1));
+            if error(workload, answer) > 0.05 || (missed && workload.periods_s.len() > 1) {
+                println!("#{i} {}: truth {:.2?}, found {answer:.2?}", workload.family, workload.periods_s);
+            }
+        }
+    }
+    println!("{:44} {:>6} {:>9} {:>9} {:>9}", "", "traces", "iotide", "FTIO", "goal");
+    for row in ROWS {
+        let figure = |answers: &[Answer]| row.figure(&workloads, answers);
+        let n = workloads.iter().filter(|workload| row.families.contains(&workload.family)).count();
+        let peer =
+            theirs.as_ref().map_or("–".to_string(), |answers| format!("{:.1} %", 100.0 * figure(answers)));
+        println!("{:44} {n:>6} {:>7.2} % {peer:>9} {:>9}", row.what, 100.0 * figure(&ours), row.goal);
+    }
+    println!("\nof the answers given with a confidence of about …, so many are within 5 %:");
+    for (low, high) in [(0.5, 0.7), (0.7, 0.85), (0.85, 0.95), (0.95, 1.01)] {
+        let given: Vec<(f64, bool)> = workloads
+            .iter()
+            .zip(&ours)
+            .filter_map(|(workload, answer)| {
+                let &(period_s, confidence) = answer.first()?;
+                let right = workload.periods_s.iter().any(|truth| (period_s / truth - 1.0).abs() < 0.05);
+                (low..high).contains(&confidence).then_some((confidence, right))
+            })
+            .collect();
+        if !given.is_empty() {
+            let n = given.len() as f64;
+            let mean = given.iter().map(|(confidence, _)| confidence).sum::<f64>() / n;
+            let right = given.iter().filter(|(_, right)| *right).count() as f64 / n;
+            println!("  {:>4.0} %: {:>4.0} % of {n}", 100.0 * mean, 100.0 * right);
+        }
+    }
+}
+
+/// A line of the table.
+struct Row {
+    what: &'static str,
+    families: &'static [&'static str],
+    measure: Measure,
+    goal: &'static str,
+}
+
+enum Measure {
+    MeanError,
+    CalledPeriodic,
+    BothFound,
+    OneFound,
+}
+
+const ROWS: [Row; 12] = [
+    Row {
+        what: "mean error, the paper's three families",
+        families: &[
+            "fixed",
+            "fixed, low noise",
+            "fixed, high noise",
+            "desynchronised",
+            "varying",
+            "varying widely",
+        ],
+        measure: Measure::MeanError,
+        goal: "≤ 3 %",
+    },
+    Row {
+        what: "… compute phases of fixed length, ± noise",
+        families: &["fixed", "fixed, low noise", "fixed, high noise"],
+        measure: Measure::MeanError,
+        goal: "≤ 0.5 %",
+    },
+    Row {
+        what: "… desynchronised ranks (φ = 1…30 s)",
+        families: &["desynchronised"],
+        measure: Measure::MeanError,
+        goal: "≤ 5 %",
+    },
+    Row {
+        what: "… varying compute phases (σ/μ = 0.1…2)",
+        families: &["varying", "varying widely"],
+        measure: Measure::MeanError,
+        goal: "≤ 6 %",
+    },
+    Row { what: "…… of these, σ/μ < 1", families: &["varying"], measure: Measure::MeanError, goal: "" },
+    Row {
+        what: "the paper's application at any size",
+        families: &["any size"],
+        measure: Measure::MeanError,
+        goal: "",
+    },
+    Row {
+        what: "phases of other shapes, few phases",
+        families: &["odd shapes"],
+        measure: Measure::MeanError,
+        goal: "",
+    },
+    Row {
+        what: "aperiodic, called periodic",
+        families: &["aperiodic"],
+        measure: Measure::CalledPeriodic,
+        goal: "≤ 5 %",
+    },
+    Row {
+        what: "two interleaved periods, both found",
+        families: &["interleaved"],
+        measure: Measure::BothFound,
+        goal: "≥ 90 %",
+    },
+    Row {
+        what: "… at least one found",
+        families: &["interleaved"],
+        measure: Measure::OneFound,
+        goal: "100 %",
+    },
+    Row {
+        what: "two locked periods, both found",
+        families: &["nested"],
+        measure: Measure::BothFound,
+        goal: "",
+    },
+    Row { what: "… at least one found", families: &["nested"], measure: Measure::OneFound, goal: "" },
+];
+
+impl Row {
+    fn figure(&self, workloads: &[Workload], answers: &[Answer]) -> f64 {
+        let figures: Vec<f64> = workloads
+            .iter()
+            .zip(answers)
+            .filter(|(workload, _)| self.families.contains(&workload.family))
+            .map(|(workload, answer)| {
+                let found = |truth: &f64| finds(answer, *truth, 0.1);
+                match self.measure {
+                    Measure::MeanError => error(workload, answer),
+                    Measure::CalledPeriodic => f64::from(!answer.is_empty()),
+                    Measure::BothFound => f64::from(workload.periods_s.iter().all(found)),
+                    Measure::OneFound => f64::from(workload.periods_s.iter().any(found)),
+                }
+            })
+            .collect();
+        figures.iter().sum::<f64>() / figures.len().max(1) as f64
+    }
+}
+
+/// The relative error of the main answer; no answer is an error of 100 %, unless refusing is fair.
+fn error(workload: &Workload, answer: &Answer) -> f64 {
+    match (answer.first(), workload.periods_s.is_empty()) {
+        (Some(_), true) => 1.0,
+        (Some(&(period_s, _)), false) => workload
+            .periods_s
+            .iter()
+            .map(|truth| (period_s / truth - 1.0).abs())
+            .fold(f64::INFINITY, f64::min),
+        (None, _) => f64::from(!workload.may_refuse),
+    }
+}
+
+fn finds(answer: &Answer, truth: f64, tolerance: f64) -> bool {
+    answer.iter().any(|(period_s, _)| (period_s / truth - 1.0).abs() < tolerance)
+}
+
+/// All traces of one evaluation: the paper's families, aperiodic ones, two rhythms at once, other shapes.
+fn suite(seed: u64, repeat: usize) -> Vec<Workload> {
+    let mut n = 0;
+    let mut random = || {
+        n += 1;
+        Random::new(seed.wrapping_mul(1_000_003).wrapping_add(n))
+    };
+    let mut all = Vec::new();
+    for _ in 0..repeat {
+        for compute_s in [1.0, 2.5, 5.0, 11.0, 22.0, 44.0, 100.0] {
+            all.push(workload::phases(&mut random(), "fixed", compute_s, 0.0, 0.0, None));
+            all.push(workload::phases(&mut random(), "fixed, low noise", compute_s, 0.0, 0.0, Some(0.5e9)));
+            all.push(workload::phases(&mut random(), "fixed, high noise", compute_s, 0.0, 0.0, Some(1e9)));
+        }
+        for delay_s in [1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0] {
+            all.push(workload::phases(&mut random(), "desynchronised", 11.0, 0.0, delay_s, None));
+        }
+        for ratio in [0.1, 0.25, 0.4, 0.5, 0.75, 0.9, 1.0, 1.5, 2.0] {
+            let family = if ratio < 1.0 { "varying" } else { "varying widely" };
+            all.push(workload::phases(&mut random(), family, 11.0, 11.0 * ratio, 0.0, None));
+        }
+        for kind in 0..workload::APERIODIC_KINDS {
+            all.push(workload::aperiodic(&mut random(), kind));
+        }
+        for _ in 0..6 {
+            all.push(workload::interleaved(&mut random()));
+            all.push(workload::nested(&mut random()));
+            all.push(workload::odd_shapes(&mut random()));
+            all.push(workload::any_size(&mut random()));
+        }
+    }
+    all
+}
+
+fn step_signal(workload: &Workload) -> StepSignal {
+    let at = |secs: f64| Timestamp::from_secs_since_start(secs).expect("made times are finite");
+    let mut overlap = Overlap::new();
+    for request in &workload.requests {
+        overlap.add(at(request.start_s), at(request.end_s), request.bytes);
+    }
+    overlap.finish()
+}
+
+fn sampled(workload: &Workload, rate_hz: Option<f64>) -> Option<SampledSignal> {
+    let signal = step_signal(workload);
+    let window = signal.span()?;
+    let rate_hz = rate_hz.unwrap_or_else(|| automatic_rate_hz(&signal, window));
+    sample(&signal, window, Sampling { rate_hz, kind: SamplingKind::Mean }).ok()
+}
+
+fn ask_iotide(workload: &Workload, rate_hz: Option<f64>) -> Answer {
+    let Some(signal) = sampled(workload, rate_hz) else { return Answer::new() };
+    let estimate = detect_period(&signal, &PeriodConfig::default()).expect("made signals are finite");
+    estimate.rhythms.iter().map(|rhythm| (rhythm.period_s, rhythm.confidence)).collect()
+}
+
+/// All signals through one FTIO process; `None` if there is no FTIO.
+fn ask_ftio(workloads: &[Workload], rate_hz: f64) -> Option<Vec<Answer>> {
+    let probe = Command::new("python3").args(["-c", "import ftio"]).stderr(Stdio::null()).status().ok()?;
+    if !probe.success() {
+        return None;
+    }
+    let mut child = Command::new("python3")
+        .args(["-c", include_str!("ask_ftio.py"), &rate_hz.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .ok()?;
+    let mut stdin = child.stdin.take()?;
+    let questions: Vec<String> = workloads.iter().map(|workload| question(&step_signal(workload))).collect();
+    let writer = std::thread::spawn(move || {
+        for question in questions {
+            if stdin.write_all(question.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    let output = child.wait_with_output().ok()?;
+    writer.join().ok()?;
+    let answers: Vec<Answer> = String::from_utf8_lossy(&output.stdout).lines().map(parse_answer).collect();
+    (answers.len() == workloads.len()).then_some(answers)
+}
+
+fn question(signal: &StepSignal) -> String {
+    let list = |numbers: &mut dyn Iterator<Item = f64>| {
+        numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(",")
+    };
+    let times = list(&mut signal.times().iter().map(|time| time.as_secs()));
+    let rates = list(&mut signal.rates_bps().iter().copied());
+    format!("{{\"t\":[{times}],\"b\":[{rates}]}}\n")
+}
+
+/// `[[21.4, 0.9], …]` as pairs.
+fn parse_answer(line: &str) -> Answer {
+    let numbers: Vec<f64> =
+        line.split(['[', ']', ',', ' ']).filter_map(|number| number.parse().ok()).collect();
+    numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
+}
+
+/// One choice among rhythms and "none": the evidence of each, which are right, and whether "none" is.
+struct Question {
+    evidence: Vec<Vec<f64>>,
+    right: Vec<bool>,
+    none_is_right: bool,
+}
+
+/// Fits the weights of the multinomial logit: Adam on the mean log likelihood of the right answers, with a small ridge.
+fn fit(options: &Options) {
+    let mut questions = Vec::new();
+    for (i, workload) in suite(options.seed, options.repeat).iter().enumerate() {
+        let rate_hz = [None, Some(1.0), None][i % 3];
+        if let Some(signal) = sampled(workload, rate_hz) {
+            questions.extend(questions_about(workload, &weigh_rhythms(&signal)));
+        }
+    }
+    let n = EVIDENCE_NAMES.len();
+    let mut weights = EVIDENCE_WEIGHTS.to_vec();
+    let (mut moment, mut square) = (vec![0.0; n], vec![0.0; n]);
+    for step in 1..=4000 {
+        let (likelihood, gradient) = likelihood(&questions, &weights);
+        for i in 0..n {
+            let slope = gradient[i] - RIDGE * weights[i];
+            moment[i] = 0.9 * moment[i] + 0.1 * slope;
+            square[i] = 0.999 * square[i] + 0.001 * slope * slope;
+            let (m, s) = (moment[i] / (1.0 - 0.9f64.powi(step)), square[i] / (1.0 - 0.999f64.powi(step)));
+            weights[i] += 0.02 * m / (s.sqrt() + 1e-9);
+        }
+        if step % 1000 == 0 {
+            println!("step {step}: mean log likelihood {likelihood:.4} over {} questions", questions.len());
+        }
+    }
+    for (name, weight) in EVIDENCE_NAMES.iter().zip(&weights) {
+        println!("    {weight:.3}, // {name}");
+    }
+}
+
+const RIDGE: f64 = 0.0005;
+
+/// Each true rhythm is a question of its own, in which the others are left out.
+fn questions_about(workload: &Workload, rhythms: &[WeighedRhythm]) -> Vec<Question> {
+    let near = |rhythm: &WeighedRhythm, period_s: f64, tolerance: f64| {
+        (rhythm.period_s / period_s - 1.0).abs() < tolerance
+    };
+    (0..workload.periods_s.len().max(1))
+        .map(|i| {
+            let truth = workload.periods_s.get(i).copied();
+            let asked: Vec<&WeighedRhythm> = rhythms
+                .iter()
+                .filter(|rhythm| workload.beside_s.is_none_or(|period_s| !near(rhythm, period_s, 0.08)))
+                .filter(|rhythm| {
+                    workload.periods_s.iter().all(|&t| Some(t) == truth || !near(rhythm, t, 0.05))
+                })
+                .collect();
+            let right: Vec<bool> = asked
+                .iter()
+                .map(|rhythm| truth.is_some_and(|period_s| near(rhythm, period_s, 0.03)))
+                .collect();
+            Question {
+                none_is_right: workload.may_refuse || !right.contains(&true),
+                evidence: asked.iter().map(|rhythm| rhythm.evidence.clone()).collect(),
+                right,
+            }
+        })
+        .collect()
+}
+
+/// The mean log likelihood and its gradient.
+fn likelihood(questions: &[Question], weights: &[f64]) -> (f64, Vec<f64>) {
+    let mut sum = 0.0;
+    let mut gradient = vec![0.0; weights.len()];
+    for question in questions {
+        let logits: Vec<f64> =
+            question.evidence.iter().map(|e| e.iter().zip(weights).map(|(a, b)| a * b).sum()).collect();
+        let top = logits.iter().copied().fold(0.0, f64::max);
+        let none = (-top).exp();
+        let odds: Vec<f64> = logits.iter().map(|logit| (logit - top).exp()).collect();
+        let all = none + odds.iter().sum::<f64>();
+        let right =
+            question.right.iter().zip(&odds).filter(|(right, _)| **right).map(|(_, odds)| odds).sum::<f64>()
+                + if question.none_is_right { none } else { 0.0 };
+        sum += (right / all).max(1e-300).ln();
+        for ((evidence, odds), is_right) in question.evidence.iter().zip(&odds).zip(&question.right) {
+            let share = if *is_right { odds / right } else { 0.0 } - odds / all;
+            for (slope, e) in gradient.iter_mut().zip(evidence) {
+                *slope += share * e / questions.len() as f64;
+            }
+        }
+    }
+    (sum / questions.len() as f64, gradient)
+}

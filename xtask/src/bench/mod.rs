@@ -1,0 +1,274 @@
+//! iotide and its peers, measured side by side in one run on one machine: `cargo xtask bench [NAME…]`.
+//!
+//! To add a bench: a function that returns [`Line`]s, in the file of its subject, and one entry in [`BENCHES`].
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use self::measure::Cost;
+use crate::{Outcome, repository};
+
+mod measure;
+mod period;
+mod tmio;
+
+/// A bench: its name, and the function that measures and judges.
+struct Bench {
+    name: &'static str,
+    help: &'static str,
+    run: fn(&Bed) -> Result<Vec<Line>, String>,
+}
+
+const BENCHES: &[Bench] = &[
+    Bench {
+        name: "period-cpu",
+        help: "CPU time of `detect` on 1e6 requests",
+        run: period::cpu_of_a_million_requests,
+    },
+    Bench {
+        name: "period-memory",
+        help: "peak memory of `detect` on 5e6 requests",
+        run: period::memory_of_five_million,
+    },
+    Bench {
+        name: "period-small",
+        help: "wall time of `detect` on a small trace",
+        run: period::time_of_a_small_trace,
+    },
+];
+
+/// Runs the benches whose name contains one of `filters` (all, if none is given) and prints the table.
+///
+/// `--no-build` measures the program that lies in the target folder as it is.
+pub(crate) fn run(filters: &[String]) -> Result<Outcome, String> {
+    let (flags, filters): (Vec<&String>, Vec<&String>) = filters.iter().partition(|arg| arg.starts_with('-'));
+    let mut build = true;
+    for flag in flags {
+        match flag.as_str() {
+            "--no-build" => build = false,
+            "--help" | "-h" => return Ok(list()),
+            other => return Err(format!("no option {other}; there is --no-build")),
+        }
+    }
+    let chosen: Vec<&Bench> = BENCHES
+        .iter()
+        .filter(|bench| {
+            filters.is_empty() || filters.iter().any(|filter| bench.name.contains(filter.as_str()))
+        })
+        .collect();
+    if chosen.is_empty() {
+        list();
+        return Err("no bench of that name".to_owned());
+    }
+    let bed = Bed::make(build)?;
+    if let Some(load) = busy() {
+        eprintln!(
+            "the machine is busy ({load} processes want its cores): wall times are longer than they should be"
+        );
+    }
+    let mut lines = Vec::new();
+    for bench in chosen {
+        eprintln!("measuring {}: {}", bench.name, bench.help);
+        lines.extend((bench.run)(&bed).map_err(|error| format!("{}: {error}", bench.name))?);
+    }
+    print!("{}", table(&lines));
+    let all_met = lines.iter().all(|line| line.met() != Some(false));
+    Ok(if all_met { Outcome::Good } else { Outcome::Wanting })
+}
+
+fn list() -> Outcome {
+    println!("usage: cargo xtask bench [--no-build] [NAME…]\n");
+    for bench in BENCHES {
+        println!("  {:<14} {}", bench.name, bench.help);
+    }
+    Outcome::Good
+}
+
+/// Where measuring takes place: our program, the peers that are here, and a folder that goes away.
+struct Bed {
+    iotide: PathBuf,
+    ftio: Option<PathBuf>,
+    folder: PathBuf,
+}
+
+impl Bed {
+    fn make(build: bool) -> Result<Self, String> {
+        if build {
+            let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+            let mut command = Command::new(cargo);
+            command.args(["build", "--quiet", "--release", "--package", "iotide"]).current_dir(repository());
+            let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
+            if !status.success() {
+                return Err("iotide does not build".to_owned());
+            }
+        }
+        let target =
+            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+        let iotide = target.join("release/iotide");
+        if !iotide.exists() {
+            return Err(format!("there is no {}; run without --no-build", iotide.display()));
+        }
+        let ftio = on_path("ftio");
+        if ftio.is_none() {
+            eprintln!("no ftio on PATH (`pip install ftio-hpc`): measuring iotide alone");
+        }
+        let folder = std::env::temp_dir().join(format!("iotide-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        Ok(Self { iotide, ftio, folder })
+    }
+
+    fn measure(&self, mut command: Command) -> Result<Cost, String> {
+        measure::run(&mut command, &self.folder.join("stderr"))
+    }
+
+    /// Returns `iotide detect TRACE` as a user would type it.
+    fn iotide_detect(&self, trace: &Path) -> Command {
+        let mut command = Command::new(&self.iotide);
+        command.arg("detect").arg(trace).current_dir(&self.folder);
+        command
+    }
+
+    /// Returns `ftio TRACE -e no` (no plots), if ftio is here.
+    fn ftio(&self, trace: &Path) -> Option<Command> {
+        let mut command = Command::new(self.ftio.as_ref()?);
+        command.arg(trace).args(["-e", "no"]).current_dir(&self.folder);
+        Some(command)
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Returns how many processes wanted to run of late, if more than there are cores; unknown outside of Linux.
+fn busy() -> Option<f64> {
+    let load = std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse::<f64>().ok()?;
+    let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
+    // One of them is this bench, or the build just before it.
+    (load > n_cores as f64).then_some(load)
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// One measured quantity, where less is better.
+struct Line {
+    what: String,
+    unit: &'static str,
+    iotide: f64,
+    /// `None` if the peer is not here, or failed.
+    peer: Option<f64>,
+    goal: Goal,
+}
+
+/// What a quantity should come to.
+enum Goal {
+    /// The peer's is at least this many times ours.
+    TimesLess(f64),
+    /// Ours is at most this much.
+    AtMost(f64),
+    /// Only told.
+    None,
+}
+
+impl Line {
+    fn ratio(&self) -> Option<f64> {
+        self.peer.map(|peer| peer / self.iotide)
+    }
+
+    /// Whether the goal is met; `None` if there is none, or no peer to compare with.
+    fn met(&self) -> Option<bool> {
+        match self.goal {
+            Goal::TimesLess(times) => self.ratio().map(|ratio| ratio >= times),
+            Goal::AtMost(limit) => Some(self.iotide <= limit),
+            Goal::None => None,
+        }
+    }
+
+    fn cells(&self) -> [String; 6] {
+        let value = |value: f64| format!("{} {}", three_digits(value), self.unit);
+        [
+            self.what.clone(),
+            value(self.iotide),
+            self.peer.map_or_else(|| "–".to_owned(), value),
+            self.ratio().map_or_else(|| "–".to_owned(), |ratio| format!("{}×", three_digits(ratio))),
+            match self.goal {
+                Goal::TimesLess(times) => format!("≥ {times}×"),
+                Goal::AtMost(limit) => format!("≤ {limit} {}", self.unit),
+                Goal::None => "–".to_owned(),
+            },
+            match self.met() {
+                Some(true) => "met",
+                Some(false) => "NOT MET",
+                None => "–",
+            }
+            .to_owned(),
+        ]
+    }
+}
+
+/// Returns the lines as a Markdown table, aligned for reading as it is.
+fn table(lines: &[Line]) -> String {
+    let mut rows = vec![["what", "iotide", "ftio-hpc", "ratio", "goal", ""].map(str::to_owned)];
+    rows.extend(lines.iter().map(Line::cells));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 6] = std::array::from_fn(width);
+    let mut text = String::new();
+    for (index, row) in rows.iter().enumerate() {
+        for (cell, width) in row.iter().zip(widths) {
+            text += &format!("| {cell:<width$} ");
+        }
+        text += "|\n";
+        if index == 0 {
+            text += &widths.map(|width| format!("|{}", "-".repeat(width + 2))).concat();
+            text += "|\n";
+        }
+    }
+    text
+}
+
+fn three_digits(value: f64) -> String {
+    let decimals = if value >= 100.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(iotide: f64, peer: Option<f64>, goal: Goal) -> Line {
+        Line { what: "x".to_owned(), unit: "s", iotide, peer, goal }
+    }
+
+    #[test]
+    fn a_goal_is_judged_on_the_ratio_or_on_our_own_figure() {
+        assert_eq!(line(1.0, Some(20.0), Goal::TimesLess(20.0)).met(), Some(true));
+        assert_eq!(line(1.0, Some(19.9), Goal::TimesLess(20.0)).met(), Some(false));
+        assert_eq!(line(1.0, None, Goal::TimesLess(20.0)).met(), None);
+        assert_eq!(line(31.0, None, Goal::AtMost(30.0)).met(), Some(false));
+        assert_eq!(line(31.0, Some(1.0), Goal::None).met(), None);
+    }
+
+    #[test]
+    fn the_table_says_what_is_missing_and_what_is_not_met() {
+        let lines = [line(0.25, Some(7.5), Goal::TimesLess(20.0)), line(31.4, None, Goal::AtMost(30.0))];
+        let expected = "\
+| what | iotide | ftio-hpc | ratio | goal   |         |
+|------|--------|----------|-------|--------|---------|
+| x    | 0.25 s | 7.50 s   | 30.0× | ≥ 20×  | met     |
+| x    | 31.4 s | –        | –     | ≤ 30 s | NOT MET |
+";
+        assert_eq!(table(&lines), expected);
+    }
+}
