@@ -95,7 +95,14 @@ pub fn fit_all(
     let chunk = series.len().div_ceil(n_threads.get()).max(1);
     let fit_chunk = |series: &[Series]| -> Vec<Result<Model, FitError>> {
         let mut fitter = Fitter::new(config.clone());
-        series.iter().map(|series| fitter.fit(&series.measurements)).collect()
+        series
+            .iter()
+            .map(|series| {
+                let mut model = fitter.fit(&series.measurements)?;
+                model.notes.splice(0..0, series.notes.iter().cloned());
+                Ok(model)
+            })
+            .collect()
     };
     if series.len() <= chunk {
         return fit_chunk(series);
