@@ -21,7 +21,7 @@ mod noise;
 mod structure;
 
 /// How often constant data may be taken for growing.
-const FALSE_GROWTH: f64 = 0.015;
+const FALSE_GROWTH: f64 = 0.012;
 
 /// How sure one must be that repetitions do not explain the gaps before they are no longer believed to.
 const LACK_OF_FIT: f64 = 0.002;
