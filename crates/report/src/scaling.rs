@@ -30,6 +30,9 @@ pub struct ScalingReport {
     pub advice: Vec<AdviceEntry>,
     /// What could not be read.
     pub notes: Vec<String>,
+    /// Whether models added from now on are drawn: a curve with its band asks for many predictions.
+    #[serde(skip)]
+    pub draws: bool,
 }
 
 /// Where the measurements are from.
@@ -165,6 +168,7 @@ impl ScalingReport {
             failures: Vec::new(),
             advice: Vec::new(),
             notes: Vec::new(),
+            draws: false,
         }
     }
 
@@ -207,7 +211,7 @@ impl ScalingReport {
                 })
                 .collect(),
             notes: model.notes.iter().map(ToString::to_string).collect(),
-            picture: Picture::of(series, model, predictions, confidence, names),
+            picture: self.draws.then(|| Picture::of(series, model, predictions, confidence, names)).flatten(),
         });
     }
 
@@ -672,6 +676,7 @@ mod tests {
     fn report(n_parameters: usize) -> ScalingReport {
         let names = ["p".to_owned(), "size<b>".to_owned()];
         let mut report = ScalingReport::new("m.csv", "csv", "auto", &names[..n_parameters]);
+        report.draws = true;
         let values = [2.0, 4.0, 8.0, 16.0, 32.0];
         let measurements = if n_parameters == 1 {
             values.map(|p| Measurement::new([p], [3.0 + 2.0 * p])).to_vec()

@@ -14,12 +14,14 @@ mod demo;
 mod detect;
 mod input;
 mod ioskel;
+mod model;
 mod report;
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
     Detect(detect::DetectArgs),
     Report(report::ReportArgs),
+    Model(model::ModelArgs),
     Ioskel(ioskel::IoskelArgs),
     Demo(demo::DemoArgs),
 }
@@ -29,6 +31,7 @@ impl Command {
         match self {
             Command::Detect(args) => detect::run(ui, args),
             Command::Report(args) => report::run(ui, args),
+            Command::Model(args) => model::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
             Command::Demo(args) => demo::run(ui, args),
         }
