@@ -77,8 +77,8 @@ pub(crate) fn model_grid(
                 terms: vec![Term { coefficient: line.terms[0].coefficient, factors: vec![factor.clone()] }],
             };
             let own_costs = costs_of(&own, design, &ys, total);
-            let refitted = combine(&[1], std::slice::from_ref(factor), design, &ys);
-            let refitted_costs = costs_of(&refitted, design, &ys, total);
+            let factors = std::slice::from_ref(factor);
+            let (refitted, refitted_costs) = Products::new(factors, design).fit(&[1], factors, &ys, total);
             // By SMAPE whatever the setting, unless the RSS has already spoken for the refit: so the original does.
             let refit_wins = config.compare_combinations_by == Cost::Rss
                 && refitted_costs.rss < own_costs.rss
@@ -88,17 +88,15 @@ pub(crate) fn model_grid(
         _ => {
             let factors: Vec<Factor> = growing.iter().map(|(_, _, factor)| factor.clone()).collect();
             let mut best: Option<(Function, Costs)> = None;
+            let mut products = Products::new(&factors, design);
             for terms in combinations(factors.len(), config.sums_of_products) {
-                let function = combine(&terms, &factors, design, &ys);
-                let costs = costs_of(&function, design, &ys, total);
+                let (function, costs) = products.fit(&terms, &factors, &ys, total);
                 let Some((leader, current)) = &best else {
                     best = Some((function, costs));
                     continue;
                 };
-                let contributes = function.terms.iter().all(|term| {
-                    let unit = Term { coefficient: 1.0, factors: term.factors.clone() };
-                    let column: Vec<f64> = design.coordinates.iter().map(|point| unit.at(point)).collect();
-                    let share = largest_share(term.coefficient, &column, &ys);
+                let contributes = function.terms.iter().zip(&terms).all(|(term, set)| {
+                    let share = largest_share(term.coefficient, products.column(*set), &ys);
                     term.coefficient != 0.0 && (share >= 5e-4 || share.is_nan())
                 });
                 // On a cross of lines several combinations fit all points alike, and in the original rounding decides.
@@ -159,33 +157,58 @@ fn combinations(n_factors: usize, sums_of_products: bool) -> Vec<Vec<usize>> {
     all
 }
 
-/// Least squares of a constant and the given products of factors on all points.
-fn combine(terms: &[usize], factors: &[Factor], design: &Design, ys: &[f64]) -> Function {
-    let mut terms: Vec<Term> = terms
-        .iter()
-        .map(|chosen| Term {
-            coefficient: 1.0,
-            factors: (0..factors.len())
-                .filter(|f| chosen & (1 << f) != 0)
-                .map(|f| factors[f].clone())
-                .collect(),
-        })
-        .collect();
-    let ones = vec![1.0; ys.len()];
-    let values: Vec<Vec<f64>> =
-        terms.iter().map(|term| design.coordinates.iter().map(|point| term.at(point)).collect()).collect();
-    let columns: Vec<&[f64]> =
-        std::iter::once(ones.as_slice()).chain(values.iter().map(Vec::as_slice)).collect();
-    let cutoff = f64::EPSILON * ys.len().max(columns.len()) as f64;
-    let fit = least_squares(&columns, ys, cutoff).and_then(|fit| {
-        // Columns of very different size look dependent to a cautious cutoff: once more with the least one.
-        if fit.rank < columns.len() { least_squares(&columns, ys, f64::EPSILON) } else { Some(fit) }
-    });
-    let coefficients = fit.map_or_else(|| vec![f64::NAN; columns.len()], |fit| fit.coefficients);
-    for (term, coefficient) in terms.iter_mut().zip(&coefficients[1..]) {
-        term.coefficient = *coefficient;
+/// Products of factors at all points, each computed once.
+struct Products {
+    ones: Vec<f64>,
+    /// By bit set of the factors; empty until asked for.
+    columns: Vec<Vec<f64>>,
+}
+
+impl Products {
+    fn new(factors: &[Factor], design: &Design) -> Self {
+        let mut columns = vec![Vec::new(); 1 << factors.len().min(16)];
+        for (f, factor) in factors.iter().enumerate().take(16) {
+            columns[1 << f] = design.coordinates.iter().map(|point| factor.at(point)).collect();
+        }
+        Self { ones: vec![1.0; design.coordinates.len()], columns }
     }
-    Function { constant: coefficients[0], terms }
+
+    fn column(&self, set: usize) -> &[f64] {
+        &self.columns[set]
+    }
+
+    fn prepare(&mut self, set: usize) {
+        if self.columns[set].is_empty() {
+            let mut product = self.ones.clone();
+            for f in (0..usize::BITS).filter(|f| set & (1 << f) != 0) {
+                product.iter_mut().zip(&self.columns[1 << f]).for_each(|(a, b)| *a *= b);
+            }
+            self.columns[set] = product;
+        }
+    }
+
+    /// Least squares of a constant and the given products, with its costs at the points.
+    fn fit(&mut self, sets: &[usize], factors: &[Factor], ys: &[f64], total: f64) -> (Function, Costs) {
+        sets.iter().for_each(|set| self.prepare(*set));
+        let columns: Vec<&[f64]> =
+            std::iter::once(self.ones.as_slice()).chain(sets.iter().map(|set| self.column(*set))).collect();
+        let cutoff = f64::EPSILON * ys.len().max(columns.len()) as f64;
+        let fit = least_squares(&columns, ys, cutoff).and_then(|fit| {
+            // Columns of very different size look dependent to a cautious cutoff: once more with the least one.
+            if fit.rank < columns.len() { least_squares(&columns, ys, f64::EPSILON) } else { Some(fit) }
+        });
+        let coefficients = fit.map_or_else(|| vec![f64::NAN; columns.len()], |fit| fit.coefficients);
+        let value =
+            |i: usize| -> f64 { columns.iter().zip(&coefficients).map(|(column, c)| c * column[i]).sum() };
+        let mut costs = in_sample_costs(ys.iter().enumerate().map(|(i, y)| (value(i), *y)), ys.len());
+        let n_factors = sets.iter().map(|set| set.count_ones() as usize).sum();
+        costs.adjusted_r2 = adjusted_r2(costs.rss, total, ys.len(), n_factors);
+        let terms = sets.iter().zip(&coefficients[1..]).map(|(set, coefficient)| Term {
+            coefficient: *coefficient,
+            factors: (0..factors.len()).filter(|f| set & (1 << f) != 0).map(|f| factors[f].clone()).collect(),
+        });
+        (Function { constant: coefficients[0], terms: terms.collect() }, costs)
+    }
 }
 
 fn costs_of(function: &Function, design: &Design, ys: &[f64], total: f64) -> Costs {

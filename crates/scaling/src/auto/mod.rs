@@ -312,16 +312,17 @@ struct Ranking {
 
 /// Finds the function that explains the values.
 pub(crate) fn search(design: &AutoDesign, summaries: &[Summary], measure: Measure) -> Option<Found> {
-    let rank = |sample: &Sample| -> Option<Ranking> {
-        if design.parameters.len() == 1 {
-            rank_one(design, sample)
-        } else {
-            structure::rank_many(design, sample)
+    let rank = |sample: &Sample, known: Option<&Ranking>| -> Option<Ranking> {
+        match known {
+            _ if design.parameters.len() == 1 => rank_one(design, sample),
+            None => structure::rank_many(design, sample),
+            // Weights move a little, which functions are worth considering hardly at all.
+            Some(known) => structure::rank_again(design, sample, known),
         }
     };
     let sizes: Vec<f64> = summaries.iter().map(|summary| summary.by(measure)).collect();
     let first = Sample::new(summaries, measure, &sizes);
-    let ranking = rank(&first)?;
+    let ranking = rank(&first, None)?;
     // Once more with the fitted values for sizes: a point that came out low by chance must not weigh more for it.
     let chosen = &ranking.candidates[ranking.chosen];
     let fitted: Vec<f64> = {
@@ -331,7 +332,7 @@ pub(crate) fn search(design: &AutoDesign, summaries: &[Summary], measure: Measur
     let (mut sample, mut ranking) = (first, ranking);
     if fitted.iter().all(|value| *value > 0.0) && sizes.iter().all(|size| *size > 0.0) {
         sample = Sample::new(summaries, measure, &fitted);
-        ranking = rank(&sample)?;
+        ranking = rank(&sample, Some(&ranking))?;
     }
     let mut notes: Vec<Note> =
         design.parameters.iter().flat_map(|parameter| parameter.notes.clone()).collect();
@@ -340,7 +341,7 @@ pub(crate) fn search(design: &AutoDesign, summaries: &[Summary], measure: Measur
     let chosen = &ranking.candidates[ranking.chosen];
     if sample.pure_dof > 0.0 && lack_of_fit(&chosen.fit, &sample) < LACK_OF_FIT {
         let gap = chosen.fit.lack_ss / chosen.fit.ss.max(f64::MIN_POSITIVE);
-        if let Some(again) = rank(&sample.clone().without_repetitions())
+        if let Some(again) = rank(&sample.clone().without_repetitions(), None)
             && gap > 0.0
         {
             sample = sample.without_repetitions();
@@ -439,8 +440,7 @@ fn refine(
 fn constant(design: &AutoDesign, sample: &Sample) -> Option<Candidate> {
     let fit = Form::CONSTANT.fit(design, sample).or_else(|| {
         // One observation: its value, with nothing to judge it by.
-        let lone = Sample { pure_dof: 1.0, ..sample.clone() };
-        Form::CONSTANT.fit(design, &lone)
+        Form::CONSTANT.fit(design, &sample.with_one_more())
     })?;
     Some(Candidate { log_weight: fit.log_evidence, form: Form::CONSTANT, fit })
 }

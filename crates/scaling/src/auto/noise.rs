@@ -5,6 +5,8 @@
 //! point's own spread counts only as far as the points differ from the law by more than chance (the moderated variance of
 //! Smyth, 2004, <https://doi.org/10.2202/1544-6115.1027>).
 
+use iotide_num::ln_gamma;
+
 use crate::measurement::{Measure, Summary};
 
 /// A spread this far below the size of a value is rounding; models are not told apart by it.
@@ -25,6 +27,8 @@ pub(crate) struct Sample {
     pub(crate) floor_ss: f64,
     /// Whether values are costs, which are never negative.
     pub(crate) non_negative: bool,
+    /// `ln Γ((n − k) / 2)` for `k` columns; every fit of the sample needs one of them.
+    ln_gamma: [f64; 8],
 }
 
 impl Sample {
@@ -66,13 +70,30 @@ impl Sample {
             .collect();
         let floor_ss =
             y.iter().zip(&variance).map(|(y, v)| (ROUNDING * (y.abs() + 1e-3 * scale)).powi(2) / v).sum();
-        Self { y, variance, pure_ss, pure_dof, floor_ss, non_negative }
+        Self { y, variance, pure_ss, pure_dof, floor_ss, non_negative, ln_gamma: [0.0; 8] }.prepared()
+    }
+
+    fn prepared(mut self) -> Self {
+        let n = self.n();
+        self.ln_gamma =
+            std::array::from_fn(|k| if n - k as f64 > 0.0 { ln_gamma((n - k as f64) / 2.0) } else { 0.0 });
+        self
+    }
+
+    /// `ln Γ` of half the degrees of freedom that `k` columns leave.
+    pub(crate) fn ln_gamma_of_half(&self, k: usize) -> f64 {
+        self.ln_gamma[k]
+    }
+
+    /// The same with one observation more than there is, so that a lone value has a fit.
+    pub(crate) fn with_one_more(&self) -> Self {
+        Self { pure_dof: 1.0, ..self.clone() }.prepared()
     }
 
     /// The same values with the repetitions forgotten: the scatter of the points about the model is all there is.
     pub(crate) fn without_repetitions(mut self) -> Self {
         (self.pure_ss, self.pure_dof) = (0.0, 0.0);
-        self
+        self.prepared()
     }
 
     /// How many independent numbers there are.

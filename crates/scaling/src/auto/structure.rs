@@ -17,19 +17,34 @@ pub(super) fn rank_many(design: &AutoDesign, sample: &Sample) -> Option<Ranking>
     let shortlists: Vec<Vec<usize>> =
         (0..design.parameters.len()).map(|parameter| shortlist(design, sample, parameter)).collect();
     let active: Vec<usize> = (0..shortlists.len()).filter(|p| !shortlists[*p].is_empty()).collect();
-    let mut candidates = match active.as_slice() {
+    let candidates = match active.as_slice() {
         [] => Vec::new(),
         [a] => singles(design, sample, *a, &shortlists[*a]),
         [a, b] => pairs(design, sample, (*a, &shortlists[*a]), (*b, &shortlists[*b])),
         _ => stepwise(design, sample, &active, &shortlists, &constant),
     };
+    choose(candidates, constant, active.len())
+}
+
+/// Judges the best functions of an earlier ranking by a sample with other weights.
+pub(super) fn rank_again(design: &AutoDesign, sample: &Sample, known: &Ranking) -> Option<Ranking> {
+    let constant = constant(design, sample)?;
+    let forms =
+        known.candidates.iter().map(|candidate| &candidate.form).filter(|form| !form.terms.is_empty());
+    let candidates = forms.take(64).filter_map(|form| candidate(form.clone(), design, sample)).collect();
+    let n_active = design.parameters.iter().filter(|parameter| !parameter.shapes.is_empty()).count();
+    choose(candidates, constant, n_active)
+}
+
+/// The best candidate, unless constant data would look as good to it.
+fn choose(mut candidates: Vec<Candidate>, constant: Candidate, n_active: usize) -> Option<Ranking> {
     candidates.sort_by(|a, b| b.log_weight.total_cmp(&a.log_weight));
     let mut chosen = 0;
     if let Some(best) = candidates.first() {
         let n_terms = best.form.terms.len() as f64;
         let gain = (constant.fit.ss - best.fit.ss) / n_terms / best.fit.phi();
         // Shapes of one parameter amount to about three directions that can be told apart.
-        let n_tried = 3f64.powi(active.len() as i32) * n_terms;
+        let n_tried = 3f64.powi(n_active as i32) * n_terms;
         if f_tail(gain.max(0.0), n_terms, best.fit.dof) * n_tried < FALSE_GROWTH {
             chosen = 1;
         }
