@@ -51,11 +51,12 @@ impl Fit {
         let mut right = [0.0; MAX_COLUMNS];
         let mut row = [0.0; MAX_COLUMNS];
         let mut total = 0.0;
-        for (i, (y, variance)) in sample.y.iter().zip(&sample.variance).enumerate() {
-            let weight = 1.0 / variance;
+        let mut shrink = [0.0; MAX_COLUMNS];
+        shrink.iter_mut().zip(&largest[..k]).for_each(|(shrink, largest)| *shrink = 1.0 / largest);
+        for (i, (y, weight)) in sample.y.iter().zip(&sample.weight).enumerate() {
             total += weight;
-            for ((entry, column), largest) in row.iter_mut().zip(columns).zip(&largest) {
-                *entry = column[i] / largest;
+            for ((entry, column), shrink) in row.iter_mut().zip(columns).zip(&shrink) {
+                *entry = column[i] * shrink;
             }
             for a in 0..k {
                 let weighted = weight * row[a];
@@ -69,10 +70,10 @@ impl Fit {
         let mut beta = solve(&factor, k, right);
         // Residuals from the columns themselves: differences of large sums would drown a near-perfect fit.
         let mut lack_ss = 0.0;
-        for (i, (y, variance)) in sample.y.iter().zip(&sample.variance).enumerate() {
+        for (i, (y, weight)) in sample.y.iter().zip(&sample.weight).enumerate() {
             let value: f64 =
-                columns.iter().zip(&beta).zip(&largest).map(|((t, b), most)| b * (t[i] / most)).sum();
-            lack_ss += (y - value).powi(2) / variance;
+                columns.iter().zip(&beta).zip(&shrink).map(|((t, b), shrink)| b * (t[i] * shrink)).sum();
+            lack_ss += (y - value).powi(2) * weight;
         }
         let mut inverse = [[0.0; MAX_COLUMNS]; MAX_COLUMNS];
         for j in 0..k {

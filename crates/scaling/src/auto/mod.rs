@@ -314,7 +314,7 @@ struct Ranking {
 pub(crate) fn search(design: &AutoDesign, summaries: &[Summary], measure: Measure) -> Option<Found> {
     let rank = |sample: &Sample, known: Option<&Ranking>| -> Option<Ranking> {
         match known {
-            _ if design.parameters.len() == 1 => rank_one(design, sample),
+            _ if design.parameters.len() == 1 => rank_one(design, sample, known.is_none()),
             None => structure::rank_many(design, sample),
             // Weights move a little, which functions are worth considering hardly at all.
             Some(known) => structure::rank_again(design, sample, known),
@@ -323,17 +323,18 @@ pub(crate) fn search(design: &AutoDesign, summaries: &[Summary], measure: Measur
     let sizes: Vec<f64> = summaries.iter().map(|summary| summary.by(measure)).collect();
     let first = Sample::new(summaries, measure, &sizes);
     let ranking = rank(&first, None)?;
-    // Once more with the fitted values for sizes: a point that came out low by chance must not weigh more for it.
+    // Once more, in full, with the fitted values for sizes: a point that came out low by chance must not weigh more for it.
     let chosen = &ranking.candidates[ranking.chosen];
     let fitted: Vec<f64> = {
         let function = chosen.form.function(design, &chosen.fit);
         design.coordinates.iter().map(|point| function.at(point)).collect()
     };
+    let explained = lack_of_fit(&chosen.fit, &first) > LACK_OF_FIT;
     let (mut sample, mut ranking) = (first, ranking);
-    if fitted.iter().all(|value| *value > 0.0) && sizes.iter().all(|size| *size > 0.0) {
+    if explained && fitted.iter().chain(&sizes).all(|size| *size > 0.0) {
         sample = Sample::new(summaries, measure, &fitted);
-        ranking = rank(&sample, Some(&ranking))?;
     }
+    ranking = rank(&sample, Some(&ranking))?;
     let mut notes: Vec<Note> =
         design.parameters.iter().flat_map(|parameter| parameter.notes.clone()).collect();
     // Gaps that repetitions do not explain come from elsewhere (another placement, another day): then the gaps
@@ -341,7 +342,8 @@ pub(crate) fn search(design: &AutoDesign, summaries: &[Summary], measure: Measur
     let chosen = &ranking.candidates[ranking.chosen];
     if sample.pure_dof > 0.0 && lack_of_fit(&chosen.fit, &sample) < LACK_OF_FIT {
         let gap = chosen.fit.lack_ss / chosen.fit.ss.max(f64::MIN_POSITIVE);
-        if let Some(again) = rank(&sample.clone().without_repetitions(), None)
+        if let Some(again) =
+            rank(&sample.clone().without_repetitions(), (design.parameters.len() == 1).then_some(&ranking))
             && gap > 0.0
         {
             sample = sample.without_repetitions();
@@ -382,8 +384,9 @@ fn relative_gap(function: &Function, design: &AutoDesign, ys: &[f64]) -> f64 {
     iotide_num::median(&gaps).unwrap_or(0.0)
 }
 
-/// All one-term functions of the one parameter, and two-term ones where the points can bear them.
-fn rank_one(design: &AutoDesign, sample: &Sample) -> Option<Ranking> {
+/// All one-term functions of the one parameter, and two-term ones where the points can bear them; `rough`: the usual
+/// one-term functions only.
+fn rank_one(design: &AutoDesign, sample: &Sample, rough: bool) -> Option<Ranking> {
     let constant = constant(design, sample)?;
     let parameter = &design.parameters[0];
     let candidate = |shape: usize| {
@@ -392,13 +395,25 @@ fn rank_one(design: &AutoDesign, sample: &Sample) -> Option<Ranking> {
         let log_weight = fit.log_evidence + parameter.log_priors[shape];
         (fit.adds_up() || !sample.non_negative).then_some(Candidate { form, fit, log_weight })
     };
-    let mut terms: Vec<Candidate> = (0..parameter.first_finest).filter_map(candidate).collect();
-    refine(&mut terms, parameter, candidate);
+    let n_tried = if rough { parameter.n_usual } else { parameter.first_finest };
+    let mut best = f64::NEG_INFINITY;
+    let mut terms: Vec<Candidate> = (0..n_tried)
+        .filter_map(candidate)
+        .filter(|candidate| {
+            best = best.max(candidate.log_weight);
+            // What is this improbable will neither win nor be heard.
+            candidate.log_weight > best - 12.0
+        })
+        .collect();
+    if !rough {
+        refine(&mut terms, parameter, candidate);
+    }
     terms.sort_by(|a, b| b.log_weight.total_cmp(&a.log_weight));
     let least_ss = terms.iter().map(|candidate| candidate.fit.ss).fold(f64::INFINITY, f64::min);
     let p = chance_of_growth(&constant.fit, least_ss, &parameter.curves, &parameter.columns, sample);
     let grows = p < FALSE_GROWTH;
-    let mut pairs = if grows && parameter.n_values >= 6 { rank_pairs(design, sample) } else { Vec::new() };
+    let mut pairs =
+        if grows && !rough && parameter.n_values >= 6 { rank_pairs(design, sample) } else { Vec::new() };
     let mut candidates = vec![constant];
     let mut chosen = usize::from(grows);
     if let Some(pair) = pairs.first()

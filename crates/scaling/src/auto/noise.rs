@@ -27,6 +27,8 @@ pub(crate) struct Sample {
     pub(crate) floor_ss: f64,
     /// Whether values are costs, which are never negative.
     pub(crate) non_negative: bool,
+    /// One over each variance.
+    pub(crate) weight: Vec<f64>,
     /// `ln Γ((n − k) / 2)` for `k` columns; every fit of the sample needs one of them.
     ln_gamma: [f64; 8],
 }
@@ -70,7 +72,8 @@ impl Sample {
             .collect();
         let floor_ss =
             y.iter().zip(&variance).map(|(y, v)| (ROUNDING * (y.abs() + 1e-3 * scale)).powi(2) / v).sum();
-        Self { y, variance, pure_ss, pure_dof, floor_ss, non_negative, ln_gamma: [0.0; 8] }.prepared()
+        let weight = variance.iter().map(|variance| 1.0 / variance).collect();
+        Self { y, variance, pure_ss, pure_dof, floor_ss, non_negative, weight, ln_gamma: [0.0; 8] }.prepared()
     }
 
     fn prepared(mut self) -> Self {

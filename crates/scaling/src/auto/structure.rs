@@ -114,11 +114,17 @@ fn singles(design: &AutoDesign, sample: &Sample, parameter: usize, shapes: &[usi
 fn pairs(design: &AutoDesign, sample: &Sample, a: (usize, &[usize]), b: (usize, &[usize])) -> Vec<Candidate> {
     let mut candidates = singles(design, sample, a.0, a.1);
     candidates.extend(singles(design, sample, b.0, b.1));
+    let mut best = candidates.iter().map(|candidate| candidate.log_weight).fold(f64::NEG_INFINITY, f64::max);
     for shape_a in a.1 {
         for shape_b in b.1 {
             let (x, y) = ((a.0, *shape_a), (b.0, *shape_b));
             for terms in structures_of_two(x, y) {
-                candidates.extend(candidate(Form { terms }, design, sample));
+                let Some(found) = candidate(Form { terms }, design, sample) else { continue };
+                // What is this improbable will neither win nor be heard.
+                if found.log_weight > best - 12.0 {
+                    best = best.max(found.log_weight);
+                    candidates.push(found);
+                }
             }
         }
     }

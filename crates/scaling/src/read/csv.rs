@@ -53,7 +53,7 @@ pub(super) fn read(text: &str) -> Result<Experiment, ReadError> {
                 (None, _) => header[*column].as_str(),
             };
             let series = collector.series(callpath.map_or(ROOT, |callpath| fields[callpath].as_str()), name);
-            collector.push(series, coordinate.clone(), [fields[*column].parse().unwrap_or(f64::NAN)]);
+            collector.push(series, &coordinate, [fields[*column].parse().unwrap_or(f64::NAN)]);
         }
     }
     let parameters = parameters.into_iter().map(|column| header[column].clone()).collect();

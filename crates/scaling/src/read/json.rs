@@ -76,6 +76,46 @@ impl<'a> Json<'a> {
     }
 }
 
+/// One measurement as a line of JSON Lines has it, read without building a tree; reused from line to line.
+#[derive(Default)]
+pub(crate) struct PlainLine<'a> {
+    pub(crate) params: Vec<(Cow<'a, str>, f64)>,
+    pub(crate) callpath: Option<Cow<'a, str>>,
+    pub(crate) metric: Option<Cow<'a, str>>,
+    pub(crate) value: f64,
+}
+
+impl<'a> PlainLine<'a> {
+    /// Reads a line that holds what is usual, and says whether it did; any other is left to [`Json::read`].
+    pub(crate) fn read(&mut self, line: &'a str) -> bool {
+        self.params.clear();
+        (self.callpath, self.metric) = (None, None);
+        let mut reader = Reader { text: line, at: 0 };
+        let mut has_value = false;
+        let read = reader.fields(|reader, name| {
+            match name.as_ref() {
+                "params" => {
+                    return reader.fields(|reader, name| {
+                        let value = reader.plain_number()?;
+                        self.params.push((name, value));
+                        Some(())
+                    });
+                }
+                "callpath" => self.callpath = Some(reader.plain_text()?),
+                "metric" => self.metric = Some(reader.plain_text()?),
+                "value" => {
+                    self.value = reader.plain_number()?;
+                    has_value = true;
+                }
+                _ => return None,
+            }
+            Some(())
+        });
+        reader.skip_space();
+        read.is_some() && has_value && !self.params.is_empty() && reader.at == line.len()
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{fault} at byte {at}")]
 pub(crate) struct JsonError {
@@ -89,6 +129,41 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// Calls back at the value of each field of an object; `None` as soon as something is unusual.
+    fn fields(&mut self, mut each: impl FnMut(&mut Self, Cow<'a, str>) -> Option<()>) -> Option<()> {
+        self.skip_space();
+        if !self.take(b'{') {
+            return None;
+        }
+        loop {
+            let name = self.plain_text()?;
+            self.skip_space();
+            if !self.take(b':') {
+                return None;
+            }
+            self.skip_space();
+            each(self, name)?;
+            if self.ends(b'}').ok()? {
+                return Some(());
+            }
+        }
+    }
+
+    fn plain_text(&mut self) -> Option<Cow<'a, str>> {
+        self.skip_space();
+        if self.peek() == Some(b'"') { self.string().ok() } else { None }
+    }
+
+    fn plain_number(&mut self) -> Option<f64> {
+        match self.peek()? {
+            b'0'..=b'9' | b'-' | b'.' => match self.word().ok()? {
+                Json::Number(number) => Some(number),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     fn value(&mut self, depth: usize) -> Result<Json<'a>, JsonError> {
         if depth > MAX_DEPTH {
             return Err(self.fault("values nested too deep"));
@@ -157,7 +232,8 @@ impl<'a> Reader<'a> {
         self.at += 1;
         let start = self.at;
         let rest = &self.text[start..];
-        let Some(stop) = rest.find(['"', '\\']) else { return Err(self.fault("a text does not end")) };
+        let stop = rest.bytes().position(|byte| byte == b'"' || byte == b'\\');
+        let Some(stop) = stop else { return Err(self.fault("a text does not end")) };
         if rest.as_bytes()[stop] == b'"' {
             self.at = start + stop + 1;
             return Ok(Cow::Borrowed(&rest[..stop]));
@@ -204,9 +280,8 @@ impl<'a> Reader<'a> {
     /// A number, or one of the words for true, false, nothing and not-a-number.
     fn word(&mut self) -> Result<Json<'a>, JsonError> {
         let rest = &self.text[self.at..];
-        let stop = rest
-            .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.')))
-            .unwrap_or(rest.len());
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+        let stop = rest.bytes().position(|byte| !is_part(byte)).unwrap_or(rest.len());
         let value = match &rest[..stop] {
             "null" => Json::Null,
             "true" => Json::Bool(true),

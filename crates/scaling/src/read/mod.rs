@@ -12,10 +12,9 @@
 //! | `.extra-p` | a ZIP archive with `experiment.json` |
 //! | CSV | `p,callpath,metric,value`; or `p,time,bytes`: the parameter first, then metrics |
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
-use self::json::{Json, JsonError};
+use self::json::{Json, JsonError, PlainLine};
 use self::zip::{ZipError, unzip};
 use crate::measurement::{Experiment, Measurement, Note, Series, Summary, Values};
 
@@ -227,12 +226,12 @@ impl Collector {
         })
     }
 
-    fn push(&mut self, series: usize, coordinate: Vec<f64>, values: impl IntoIterator<Item = f64>) {
+    fn push(&mut self, series: usize, coordinate: &[f64], values: impl IntoIterator<Item = f64>) {
         let measurements = &mut self.series[series].measurements;
         // Repetitions usually follow each other.
         if let Some(Measurement { coordinate: last, values: Values::Each(last_values) }) =
             measurements.last_mut()
-            && *last == coordinate
+            && last == coordinate
         {
             last_values.extend(values);
             return;
@@ -269,8 +268,23 @@ fn read_lines(text: &str) -> Result<Experiment, ReadError> {
     let mut collector = Collector::default();
     let mut notes = Vec::new();
     let mut parameters: Option<Vec<String>> = None;
+    let mut coordinate: Vec<f64> = Vec::new();
+    let mut plain = PlainLine::default();
     for (index, line) in text.lines().enumerate() {
         if line.trim().is_empty() {
+            continue;
+        }
+        // Nearly every line is plain, and of the parameters known already.
+        if let Some(names) = &parameters
+            && plain.read(line)
+            && plain.params.len() == names.len()
+            && plain.params.iter().zip(names).all(|((name, _), known)| name == known)
+        {
+            coordinate.clear();
+            coordinate.extend(plain.params.iter().map(|(_, x)| *x));
+            let callpath = plain.callpath.as_deref().unwrap_or(ROOT);
+            let series = collector.series(callpath, plain.metric.as_deref().unwrap_or(DEFAULT_METRIC));
+            collector.push(series, &coordinate, [plain.value]);
             continue;
         }
         let mut read = || -> Result<(), String> {
@@ -286,22 +300,30 @@ fn read_lines(text: &str) -> Result<Experiment, ReadError> {
                     names.len()
                 ));
             }
-            let coordinate: Result<Vec<f64>, String> = names
-                .iter()
-                .map(|name| {
-                    let value =
-                        point.iter().find(|(key, _)| key == name).and_then(|(_, value)| value.number());
-                    value.ok_or_else(|| format!("parameter {name} is missing or no number"))
-                })
-                .collect();
-            let values = json.get("value").and_then(numbers).ok_or("it has no value that is a number")?;
-            let name = |key: &str, default: &'static str| -> Cow<str> {
-                json.get(key)
-                    .and_then(Json::text)
-                    .map_or(Cow::Borrowed(default), |text| Cow::Owned(text.to_owned()))
-            };
-            let series = collector.series(&name("callpath", ROOT), &name("metric", DEFAULT_METRIC));
-            collector.push(series, coordinate?, values);
+            coordinate.clear();
+            for (index, name) in names.iter().enumerate() {
+                // Lines of one writer name the parameters in one order.
+                let in_place = point.get(index).filter(|(key, _)| key == name);
+                let value = in_place.or_else(|| point.iter().find(|(key, _)| key == name));
+                let value = value.and_then(|(_, value)| value.number());
+                coordinate.push(value.ok_or_else(|| format!("parameter {name} is missing or no number"))?);
+            }
+            let name =
+                |key: &str, default: &'static str| json.get(key).and_then(Json::text).unwrap_or(default);
+            let (callpath, metric) = (name("callpath", ROOT), name("metric", DEFAULT_METRIC));
+            match json.get("value").ok_or("it has no value that is a number")? {
+                Json::List(_) => {
+                    let values =
+                        json.get("value").and_then(numbers).ok_or("it has no value that is a number")?;
+                    let series = collector.series(callpath, metric);
+                    collector.push(series, &coordinate, values);
+                }
+                value => {
+                    let value = value.number().ok_or("it has no value that is a number")?;
+                    let series = collector.series(callpath, metric);
+                    collector.push(series, &coordinate, [value]);
+                }
+            }
             Ok(())
         };
         if let Err(reason) = read() {
@@ -350,7 +372,7 @@ fn read_by_names(json: &Json) -> Result<Experiment, ReadError> {
             let coordinate =
                 point.get("point").and_then(numbers).filter(|point| point.len() == parameters.len());
             match (coordinate, point.get("values").and_then(numbers)) {
-                (Some(coordinate), Some(values)) => collector.push(series, coordinate, values),
+                (Some(coordinate), Some(values)) => collector.push(series, &coordinate, values),
                 _ => notes.push(Note::Skipped {
                     line: 0,
                     reason: format!("a point of {metric} in {callpath} lacks a coordinate or its values"),
@@ -404,7 +426,7 @@ fn read_by_ids(json: &Json) -> Result<Experiment, ReadError> {
             ))
         })();
         match found {
-            Some((series, coordinate, values)) => collector.push(series, coordinate, values),
+            Some((series, coordinate, values)) => collector.push(series, &coordinate, values),
             None => n_lost += 1,
         }
     }

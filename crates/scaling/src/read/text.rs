@@ -55,7 +55,7 @@ pub(super) fn read(text: &str) -> Result<Experiment, ReadError> {
                 };
                 let values: Vec<f64> =
                     rest.split_whitespace().map(|value| value.parse().unwrap_or(f64::NAN)).collect();
-                collector.push(series, point.clone(), values);
+                collector.push(series, point, values);
             }
             other => skip(format!("{other:?} is no keyword")),
         }
