@@ -2,7 +2,7 @@
 
 mod period;
 mod random;
-mod scaling;
+pub(crate) mod scaling;
 mod workload;
 
 /// Runs `cargo xtask accuracy PART …`.

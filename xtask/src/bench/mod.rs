@@ -10,6 +10,7 @@ use crate::{Outcome, repository};
 
 mod measure;
 mod period;
+mod scaling;
 mod tmio;
 
 /// A bench: its name, and the function that measures and judges.
@@ -35,6 +36,7 @@ const BENCHES: &[Bench] = &[
         help: "wall time of `detect` on a small trace",
         run: period::time_of_a_small_trace,
     },
+    Bench { name: "scaling-cpu", help: "CPU time of `model` against extrap", run: scaling::cpu_of_models },
 ];
 
 /// Runs the benches whose name contains one of `filters` (all, if none is given) and prints the table.
@@ -214,7 +216,7 @@ impl Line {
 
 /// Returns the lines as a Markdown table, aligned for reading as it is.
 fn table(lines: &[Line]) -> String {
-    let mut rows = vec![["what", "iotide", "ftio-hpc", "ratio", "goal", ""].map(str::to_owned)];
+    let mut rows = vec![["what", "iotide", "peer", "ratio", "goal", ""].map(str::to_owned)];
     rows.extend(lines.iter().map(Line::cells));
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 6] = std::array::from_fn(width);
@@ -264,10 +266,10 @@ mod tests {
     fn the_table_says_what_is_missing_and_what_is_not_met() {
         let lines = [line(0.25, Some(7.5), Goal::TimesLess(20.0)), line(31.4, None, Goal::AtMost(30.0))];
         let expected = "\
-| what | iotide | ftio-hpc | ratio | goal   |         |
-|------|--------|----------|-------|--------|---------|
-| x    | 0.25 s | 7.50 s   | 30.0× | ≥ 20×  | met     |
-| x    | 31.4 s | –        | –     | ≤ 30 s | NOT MET |
+| what | iotide | peer   | ratio | goal   |         |
+|------|--------|--------|-------|--------|---------|
+| x    | 0.25 s | 7.50 s | 30.0× | ≥ 20×  | met     |
+| x    | 31.4 s | –      | –     | ≤ 30 s | NOT MET |
 ";
         assert_eq!(table(&lines), expected);
     }

@@ -12,6 +12,9 @@ mod detect;
 /// `iotide report`: the page and the pictures beside it.
 mod report;
 
+/// `iotide model`: functions, predictions, rankings, and measurements with faults.
+mod model;
+
 /// `iotide ioskel`: real processes, real files, a table of what they did.
 mod ioskel;
 

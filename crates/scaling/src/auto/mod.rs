@@ -569,7 +569,18 @@ fn finish(design: &AutoDesign, sample: &Sample, ranking: Ranking, mut notes: Vec
             function.terms[0].coefficient = weighted(&sample.y) / weighted(&column);
         }
     }
+    if best.fit.lack_ss <= sample.floor_ss && sample.pure_dof == 0.0 {
+        // Exact data: what the coefficients have beyond a dozen digits is rounding.
+        let least = sample.y.iter().fold(f64::INFINITY, |least, y| least.min(y.abs()));
+        function.constant =
+            if function.constant.abs() < 1e-9 * least { 0.0 } else { to_twelve_digits(function.constant) };
+        function.terms.iter_mut().for_each(|term| term.coefficient = to_twelve_digits(term.coefficient));
+    }
     Found { function, alternatives, notes }
+}
+
+fn to_twelve_digits(x: f64) -> f64 {
+    format!("{x:.11e}").parse().unwrap_or(x)
 }
 
 fn covariance(fit: &Fit) -> Vec<Vec<f64>> {
