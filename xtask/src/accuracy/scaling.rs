@@ -60,7 +60,7 @@ pub struct Verdict {
 pub struct Set {
     name: &'static str,
     noises: &'static [f64],
-    make: fn(&mut Rng) -> (Function, Vec<Vec<f64>>),
+    make: fn(&mut Rng) -> Truth,
 }
 
 const NOISES: &[f64] = &[0.02, 0.05, 0.1, 0.2];
@@ -98,10 +98,13 @@ pub const SETS: &[Set] = &[
     },
 ];
 
+/// A known function and the points it is measured at.
+type Truth = (Function, Vec<Vec<f64>>);
+
 /// Judges both methods on one set.
 pub fn judge(set: &Set, noise: f64, n: usize, seed: u64) -> (Verdict, Verdict) {
     let mut rng = Rng(seed ^ (noise * 1e6) as u64);
-    let (truths, series): (Vec<(Function, Vec<Vec<f64>>)>, Vec<Series>) = (0..n)
+    let (truths, series): (Vec<Truth>, Vec<Series>) = (0..n)
         .map(|_| {
             let (function, points) = (set.make)(&mut rng);
             let measurements = points
