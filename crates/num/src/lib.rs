@@ -11,6 +11,8 @@ pub use crate::{
     autocorrelation::{autocorrelation, autocorrelation_by_definition},
     dbscan::{dbscan_by_definition, dbscan_line, dbscan_plane},
     dft::{Spectrum, spectrum},
+    distribution::{incomplete_beta, ln_gamma, student_t_cdf, student_t_quantile},
+    least_squares::{LeastSquares, least_squares},
     outliers::{
         isolation_scores, local_outlier_factors, local_outlier_factors_on_line, modified_z_scores, z_scores,
     },
@@ -24,6 +26,8 @@ pub use crate::{
 mod autocorrelation;
 mod dbscan;
 mod dft;
+mod distribution;
+mod least_squares;
 mod outliers;
 mod peaks;
 mod random;

@@ -17,6 +17,10 @@ pub use crate::{
     chart::{Plot, pictures},
     html::page,
     run::{Run, Source},
+    scaling::{
+        AdviceEntry, FactorEntry, ModelEntry, ModelFailure, PieceEntry, PredictionEntry, ScalingReport,
+        ScalingSource, TermEntry,
+    },
 };
 
 mod chart;
@@ -24,6 +28,7 @@ mod html;
 mod run;
 #[cfg(test)]
 mod samples;
+mod scaling;
 pub mod text;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.

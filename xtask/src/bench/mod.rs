@@ -10,6 +10,7 @@ use crate::{Outcome, repository};
 
 mod measure;
 mod period;
+mod scaling;
 mod tmio;
 mod tracer;
 
@@ -47,6 +48,7 @@ const BENCHES: &[Bench] = &[
         run: tracer::nanoseconds_of_an_mpi_write,
     },
     Bench { name: "tracer-dd", help: "CPU time the tracer adds to dd", run: tracer::cpu_of_dd },
+    Bench { name: "scaling-cpu", help: "CPU time of `model` against extrap", run: scaling::cpu_of_models },
 ];
 
 /// Runs the benches whose name contains one of `filters` (all, if none is given) and prints the table.
@@ -226,7 +228,7 @@ impl Line {
 
 /// Returns the lines as a Markdown table, aligned for reading as it is.
 fn table(lines: &[Line]) -> String {
-    let mut rows = vec![["what", "iotide", "ftio-hpc", "ratio", "goal", ""].map(str::to_owned)];
+    let mut rows = vec![["what", "iotide", "peer", "ratio", "goal", ""].map(str::to_owned)];
     rows.extend(lines.iter().map(Line::cells));
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 6] = std::array::from_fn(width);
@@ -276,10 +278,10 @@ mod tests {
     fn the_table_says_what_is_missing_and_what_is_not_met() {
         let lines = [line(0.25, Some(7.5), Goal::TimesLess(20.0)), line(31.4, None, Goal::AtMost(30.0))];
         let expected = "\
-| what | iotide | ftio-hpc | ratio | goal   |         |
-|------|--------|----------|-------|--------|---------|
-| x    | 0.25 s | 7.50 s   | 30.0× | ≥ 20×  | met     |
-| x    | 31.4 s | –        | –     | ≤ 30 s | NOT MET |
+| what | iotide | peer   | ratio | goal   |         |
+|------|--------|--------|-------|--------|---------|
+| x    | 0.25 s | 7.50 s | 30.0× | ≥ 20×  | met     |
+| x    | 31.4 s | –      | –     | ≤ 30 s | NOT MET |
 ";
         assert_eq!(table(&lines), expected);
     }

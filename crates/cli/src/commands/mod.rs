@@ -14,6 +14,7 @@ mod demo;
 mod detect;
 mod input;
 mod ioskel;
+mod model;
 mod record;
 mod report;
 
@@ -22,6 +23,7 @@ pub(crate) enum Command {
     Detect(detect::DetectArgs),
     Record(record::RecordArgs),
     Report(report::ReportArgs),
+    Model(model::ModelArgs),
     Ioskel(ioskel::IoskelArgs),
     Demo(demo::DemoArgs),
 }
@@ -32,6 +34,7 @@ impl Command {
             Command::Detect(args) => detect::run(ui, args),
             Command::Record(args) => record::run(ui, args),
             Command::Report(args) => report::run(ui, args),
+            Command::Model(args) => model::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
             Command::Demo(args) => demo::run(ui, args),
         }

@@ -15,6 +15,9 @@ mod report;
 /// `iotide record`: a program under the tracer, its exit status and the last word.
 mod record;
 
+/// `iotide model`: functions, predictions, rankings, and measurements with faults.
+mod model;
+
 /// `iotide ioskel`: real processes, real files, a table of what they did.
 mod ioskel;
 

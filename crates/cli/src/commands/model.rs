@@ -1,0 +1,362 @@
+//! `iotide model`: how each metric scales.
+
+use std::io::Read;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use iotide_report::{ModelFailure, ScalingReport};
+use iotide_scaling::{
+    Cost, Experiment, Exponent, ExtrapConfig, FitConfig, InputFormat, Lines, Measure, Method, Model,
+    Prediction, Search, Series, advise, fit_all, read,
+};
+
+use super::Form;
+use crate::ExitStatus;
+use crate::ui::{Hint, Ui};
+
+/// Find how each metric scales with the parameters, and predict it elsewhere
+///
+/// Reads measurements at several sizes (Extra-P text, JSON, JSON Lines, Talpas, .extra-p, or CSV), finds for each call
+/// path and metric a function like 1.5 + 0.2 * p^(1/2) * log2(p)^(1), and says how sure it is. A value, a line or a point
+/// that cannot be used costs that value, line or point, never the file.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ModelArgs {
+    /// Measurements; `-` is stdin
+    #[arg(value_name = "MEASUREMENTS", required = true)]
+    input: PathBuf,
+    /// Form of the measurements, if the content does not tell
+    #[arg(long, value_name = "NAME", value_parser = input_format)]
+    input_format: Option<InputFormat>,
+
+    /// Predict at this point, e.g. p=4096,size=10; may be given several times
+    #[arg(long, value_name = "POINT", help_heading = "Questions")]
+    at: Vec<String>,
+    /// How often the interval of a prediction holds the truth
+    #[arg(long, value_name = "SHARE", default_value_t = 0.9, help_heading = "Questions")]
+    confidence: f64,
+    /// Order of the answers; growth and value are judged at the first --at, or at 16 times the largest sizes
+    #[arg(long, value_enum, default_value_t = RankBy::Input, value_name = "ORDER", help_heading = "Questions")]
+    rank_by: RankBy,
+    /// Only call paths that contain TEXT
+    #[arg(long, value_name = "TEXT", help_heading = "Questions")]
+    callpath: Option<String>,
+    /// Only metrics that contain TEXT
+    #[arg(long, value_name = "TEXT", help_heading = "Questions")]
+    metric: Option<String>,
+    /// Say which point would be worth measuring next, and what it would cost
+    #[arg(long, help_heading = "Questions")]
+    advise: bool,
+
+    /// How models are found: ours, or step by step what Extra-P 4.2 does
+    #[arg(long, value_enum, default_value_t = MethodName::Auto, value_name = "NAME", help_heading = "Method")]
+    method: MethodName,
+    /// Which figure stands for repeated values
+    #[arg(long, value_enum, default_value_t = MeasureName::Mean, value_name = "NAME", help_heading = "Method")]
+    measure: MeasureName,
+    /// With --method extrap: the search for models of one parameter
+    #[arg(long, value_enum, default_value_t = SearchName::Basic, value_name = "NAME", help_heading = "Method")]
+    modeler: SearchName,
+    /// With --method extrap: an option under Extra-P's name, e.g. allow_negative_exponents=true; may be given several times
+    #[arg(long, value_name = "KEY=VALUE", help_heading = "Method")]
+    option: Vec<String>,
+    /// How many cores to use (all, if not given); the answer does not depend on it
+    #[arg(long, value_name = "N", help_heading = "Method")]
+    threads: Option<NonZeroUsize>,
+
+    /// Form of the answer
+    #[arg(long, value_enum, default_value_t = Form::Text, value_name = "FORM", help_heading = "Output")]
+    format: Form,
+    /// Write the answer to FILE rather than to stdout; a name that ends in .html gets a page with pictures
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    output: Option<PathBuf>,
+    /// Write a picture of each model as SVG into DIR, too
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    svg: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  iotide model runs.jsonl --at p=4096                     every metric at 4096 processes, with intervals
+  iotide model runs.jsonl --at p=4096 --rank-by growth    what will hurt there, the worst first
+  iotide model runs.txt --metric time -o models.html      one page with pictures
+  iotide model runs.csv --advise                          where to measure next
+  iotide model runs.txt --method extrap                   as Extra-P does it";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum RankBy {
+    /// As in the input
+    Input,
+    /// Value there over the value at the largest sizes measured
+    Growth,
+    /// Value there
+    Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum MethodName {
+    Auto,
+    Extrap,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum MeasureName {
+    Mean,
+    Median,
+    Minimum,
+    Maximum,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum SearchName {
+    Basic,
+    Refining,
+    Segmented,
+}
+
+pub(crate) fn run(ui: &mut Ui, args: &ModelArgs) -> anyhow::Result<ExitStatus> {
+    if !(args.confidence > 0.0 && args.confidence < 1.0) {
+        bail!("--confidence {} is no share between 0 and 1", args.confidence);
+    }
+    let (format, experiment) = measurements(args)?;
+    let config = config(args, experiment.parameters.len())?;
+    let points = points_asked(args, &experiment)?;
+    let mut report = ScalingReport::new(
+        &args.input.display().to_string(),
+        format.name(),
+        method_name(args.method),
+        &experiment.parameters,
+    );
+    report.draws = args.svg.is_some() || wants_page(args);
+    report.notes = experiment.notes.iter().map(ToString::to_string).collect();
+
+    let contains =
+        |name: &str, part: &Option<String>| part.as_ref().is_none_or(|part| name.contains(part.as_str()));
+    let chosen: Vec<Series> = experiment
+        .series
+        .into_iter()
+        .filter(|series| contains(&series.callpath, &args.callpath) && contains(&series.metric, &args.metric))
+        .collect();
+    let threads =
+        args.threads.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+    let models = fit_all(&chosen, &config, threads);
+    for (series, model) in chosen.iter().zip(&models) {
+        match model {
+            Ok(model) => {
+                let far = model.ranges.iter().map(|range| 16.0 * range.maximum).collect();
+                let default = (args.rank_by != RankBy::Input && points.is_empty()).then_some(far);
+                let asked = points.iter().chain(&default);
+                let predictions: Vec<Prediction> =
+                    asked.map(|at| model.predict(at, args.confidence)).collect();
+                report.add(series, model, &predictions, args.confidence);
+            }
+            Err(error) => report.failures.push(ModelFailure {
+                callpath: series.callpath.clone(),
+                metric: series.metric.clone(),
+                error: error.to_string(),
+            }),
+        }
+    }
+    match args.rank_by {
+        RankBy::Input => {}
+        RankBy::Growth => report.rank_by_growth(),
+        RankBy::Value => report.rank_by_value(),
+    }
+    if args.advise {
+        add_advice(&mut report, &chosen, &models);
+    }
+    deliver(ui, args, &report)?;
+    Ok(if report.models.is_empty() { ExitStatus::NothingFound } else { ExitStatus::Done })
+}
+
+fn measurements(args: &ModelArgs) -> anyhow::Result<(InputFormat, Experiment)> {
+    let name = args.input.display();
+    let mut bytes = Vec::new();
+    if args.input == Path::new("-") {
+        std::io::stdin().lock().read_to_end(&mut bytes).context("cannot read stdin")?;
+    } else {
+        bytes = std::fs::read(&args.input).with_context(|| format!("cannot read {name}"))?;
+    }
+    read(&bytes, args.input_format).with_context(|| format!("cannot read {name}")).hint(
+        "measurements may be Extra-P text, JSON, JSON Lines, Talpas, .extra-p or CSV; see docs/scaling.md",
+    )
+}
+
+fn points_asked(args: &ModelArgs, experiment: &Experiment) -> anyhow::Result<Vec<Vec<f64>>> {
+    let known = experiment.parameters.join(", ");
+    args.at
+        .iter()
+        .map(|text| {
+            let mut at = vec![f64::NAN; experiment.parameters.len()];
+            for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+                let (name, value) = part
+                    .split_once('=')
+                    .with_context(|| format!("--at {text}: {part:?} is not NAME=NUMBER"))?;
+                let parameter = experiment.parameters.iter().position(|parameter| parameter == name.trim());
+                let parameter = parameter
+                    .with_context(|| format!("--at {text}: there is no parameter {name:?}, only {known}"))?;
+                let value: f64 =
+                    value.trim().parse().with_context(|| format!("--at {text}: {value:?} is no number"))?;
+                if !value.is_finite() {
+                    bail!("--at {text}: {value} is no number");
+                }
+                at[parameter] = value;
+            }
+            match at.iter().position(|x| x.is_nan()) {
+                Some(missing) => {
+                    bail!("--at {text}: the parameter {} is missing", experiment.parameters[missing])
+                }
+                None => Ok(at),
+            }
+        })
+        .collect()
+}
+
+fn config(args: &ModelArgs, n_parameters: usize) -> anyhow::Result<FitConfig> {
+    let measure = match args.measure {
+        MeasureName::Mean => Measure::Mean,
+        MeasureName::Median => Measure::Median,
+        MeasureName::Minimum => Measure::Minimum,
+        MeasureName::Maximum => Measure::Maximum,
+    };
+    let method = match args.method {
+        MethodName::Auto if !args.option.is_empty() || args.modeler != SearchName::Basic => {
+            bail!("--modeler and --option belong to --method extrap")
+        }
+        MethodName::Auto => Method::Auto,
+        MethodName::Extrap => Method::Extrap(extrap_config(args, n_parameters)?),
+    };
+    Ok(FitConfig { measure, method })
+}
+
+fn extrap_config(args: &ModelArgs, n_parameters: usize) -> anyhow::Result<ExtrapConfig> {
+    let mut config = ExtrapConfig {
+        search: match args.modeler {
+            SearchName::Basic => Search::Basic,
+            SearchName::Refining => Search::Refining,
+            SearchName::Segmented => Search::Segmented,
+        },
+        ..ExtrapConfig::default()
+    };
+    for option in &args.option {
+        let (key, value) =
+            option.split_once('=').with_context(|| format!("--option {option}: not KEY=VALUE"))?;
+        let switch = || match value.to_ascii_lowercase().as_str() {
+            "true" | "1" | "yes" => Ok(true),
+            "false" | "0" | "no" => Ok(false),
+            _ => bail!("--option {option}: {value:?} is neither true nor false"),
+        };
+        let exponents = || -> anyhow::Result<Vec<Exponent>> {
+            let parse = |part: &str| {
+                Exponent::parse(part).with_context(|| format!("--option {option}: {part:?} is no exponent"))
+            };
+            value.split(',').map(parse).collect()
+        };
+        match key {
+            "allow_log_terms" => config.logarithms = switch()?,
+            "allow_negative_exponents" => config.negative_exponents = switch()?,
+            "poly_exponents" => config.poly_exponents = exponents()?,
+            "log_exponents" => config.log_exponents = exponents()?,
+            "retain_default_exponents" => config.retain_default_exponents = switch()?,
+            "force_combination_exponents" => config.force_combination_exponents = switch()?,
+            "use_crossvalidation" => config.cross_validation = switch()?,
+            // With one parameter it is about one-parameter models, with several about their combinations.
+            "compare_with_RSS" => {
+                let by = if switch()? { Cost::Rss } else { Cost::Smape };
+                if n_parameters == 1 {
+                    config.compare_by = by;
+                } else {
+                    config.compare_combinations_by = by;
+                }
+            }
+            "minimum_term_contribution" => {
+                config.minimum_contribution =
+                    value.parse().with_context(|| format!("--option {option}: {value:?} is no number"))?;
+            }
+            "single_parameter_point_selection" => {
+                config.lines = match value {
+                    "auto" | "all" => Lines::Longest,
+                    "smallest" => Lines::Lowest,
+                    _ => bail!("--option {option}: only auto, all and smallest are known"),
+                }
+            }
+            "allow_combinations_of_sums_and_products" => config.sums_of_products = switch()?,
+            _ => bail!("--option {option}: there is no option {key}"),
+        }
+    }
+    Ok(config)
+}
+
+/// What a run costs is its time on all its processes, where both are known; otherwise its size.
+fn add_advice(
+    report: &mut ScalingReport,
+    series: &[Series],
+    models: &[Result<Model, iotide_scaling::FitError>],
+) {
+    let fitted: Vec<&Model> = models.iter().filter_map(|model| model.as_ref().ok()).collect();
+    let mut measured: Vec<Vec<f64>> = Vec::new();
+    for measurement in series.iter().flat_map(|series| &series.measurements) {
+        if !measured.contains(&measurement.coordinate) {
+            measured.push(measurement.coordinate.clone());
+        }
+    }
+    let timed = series
+        .iter()
+        .zip(models)
+        .filter(|(series, _)| series.metric.to_lowercase().contains("time"))
+        .filter_map(|(_, model)| model.as_ref().ok())
+        .max_by(|a, b| a.function.at(&top(a)).total_cmp(&b.function.at(&top(b))));
+    let advice = match timed {
+        Some(time) => {
+            advise(&fitted, &measured, |at| at.first().copied().unwrap_or(1.0) * time.function.at(at))
+        }
+        None => advise(&fitted, &measured, |at| at.iter().product()),
+    };
+    let first = report.parameters.first().cloned().unwrap_or_default();
+    let unit = if timed.is_some() {
+        format!("time × {first}")
+    } else {
+        format!("= {}", report.parameters.join(" × "))
+    };
+    advice.iter().take(5).for_each(|advice| report.advise(advice, &unit));
+}
+
+fn top(model: &Model) -> Vec<f64> {
+    model.ranges.iter().map(|range| range.maximum).collect()
+}
+
+fn deliver(ui: &mut Ui, args: &ModelArgs, report: &ScalingReport) -> anyhow::Result<()> {
+    if let Some(folder) = &args.svg {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        for (name, svg) in report.pictures() {
+            ui.out_file(&folder.join(name), &svg)?;
+        }
+    }
+    match (&args.output, args.format) {
+        (Some(path), Form::Text) if wants_page(args) => ui.out_file(path, &report.to_page()),
+        (Some(path), Form::Text) => ui.out_file(path, &report.to_text(ui.width())),
+        (Some(path), Form::Json) => ui.out_file(path, &report.to_json()),
+        (None, Form::Text) => ui.out(&report.to_text(ui.width())),
+        (None, Form::Json) => ui.out(&report.to_json()),
+    }
+}
+
+fn wants_page(args: &ModelArgs) -> bool {
+    args.format == Form::Text
+        && args.output.as_ref().is_some_and(|path| path.extension().is_some_and(|end| end == "html"))
+}
+
+fn input_format(name: &str) -> Result<InputFormat, String> {
+    InputFormat::ALL.into_iter().find(|format| format.name() == name).ok_or_else(|| {
+        let known: Vec<&str> = InputFormat::ALL.iter().map(|format| format.name()).collect();
+        format!("only {} are known", known.join(", "))
+    })
+}
+
+fn method_name(method: MethodName) -> &'static str {
+    match method {
+        MethodName::Auto => "auto",
+        MethodName::Extrap => "extrap",
+    }
+}

@@ -1,0 +1,589 @@
+//! Our own way: every function on one yardstick, and no claim that noise alone could have made.
+//!
+//! 1. Points are weighed by the spread of their repetitions ([`noise`]).
+//! 2. Functions are compared by their [`evidence`]: one formula for constant and growing, for one term and several.
+//! 3. Growth is claimed only if constant data of the same noise would look like it in fewer than [`FALSE_GROWTH`] of the
+//!    cases, the choice among all shapes accounted for.
+//! 4. What other functions would have said, weighed by their evidence, makes the prediction interval.
+//!
+//! Costs do not become negative: a term that falls has a negative exponent, never a negative coefficient.
+
+use iotide_num::incomplete_beta;
+
+use self::evidence::{Fit, MAX_COLUMNS};
+use self::noise::Sample;
+use crate::measurement::{Measure, Note, Summary};
+use crate::search::GROWING;
+use crate::term::{Factor, Function, Shape, Term};
+
+mod evidence;
+mod noise;
+mod structure;
+
+/// How often constant data may be taken for growing.
+const FALSE_GROWTH: f64 = 0.012;
+
+/// How sure one must be that repetitions do not explain the gaps before they are no longer believed to.
+const LACK_OF_FIT: f64 = 0.002;
+
+/// Alternatives below this share of the probability are forgotten.
+const NEGLIGIBLE: f64 = 1e-3;
+
+/// Falling shapes besides the growing powers turned upside down.
+const FALLING_WITH_LOG: [(i64, i64, i64); 2] = [(-1, 2, 1), (-1, 1, 1)];
+
+/// Shapes that two-term functions of one parameter are made of: those that algorithms have.
+const PAIRED: [(i64, i64, i64); 14] = [
+    (0, 1, 1),
+    (0, 1, 2),
+    (1, 3, 0),
+    (1, 2, 0),
+    (2, 3, 0),
+    (1, 1, 0),
+    (1, 1, 1),
+    (3, 2, 0),
+    (2, 1, 0),
+    (2, 1, 1),
+    (3, 1, 0),
+    (-1, 2, 0),
+    (-1, 1, 0),
+    (-2, 1, 0),
+];
+
+/// Powers between those that algorithms have are tried in steps of one in this many.
+const FINE_STEPS: i64 = 20;
+
+/// Near the best power, in steps of one in this many.
+const FINEST_STEPS: i64 = 100;
+
+/// How much of the belief in growth goes to them: measured quantities follow no theory to the letter.
+const FINE_SHARE: f64 = 0.2;
+
+/// One function that explains the points, with what it leaves open.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alternative {
+    /// Its share of the probability, in [0, 1].
+    pub probability: f64,
+    /// The function.
+    pub function: Function,
+    /// Covariance of the constant and the coefficients of the terms.
+    pub covariance: Vec<Vec<f64>>,
+    /// Degrees of freedom it was estimated from.
+    pub dof: f64,
+}
+
+/// What the search found.
+pub(crate) struct Found {
+    pub(crate) function: Function,
+    pub(crate) alternatives: Vec<Alternative>,
+    pub(crate) notes: Vec<Note>,
+}
+
+/// The shapes tried and their values at all points, parameter by parameter.
+#[derive(Debug)]
+pub(crate) struct AutoDesign {
+    coordinates: Vec<Vec<f64>>,
+    parameters: Vec<ParameterColumns>,
+    ones: Vec<f64>,
+}
+
+/// One parameter's share of the design.
+#[derive(Debug)]
+struct ParameterColumns {
+    /// Shapes that are defined at all points.
+    shapes: Vec<Shape>,
+    columns: Vec<Vec<f64>>,
+    /// Logarithm of the belief each shape starts with; they add up to one.
+    log_priors: Vec<f64>,
+    /// How many of the shapes, the first ones, are those that algorithms have.
+    n_usual: usize,
+    /// Where the finest steps of the exponent begin.
+    first_finest: usize,
+    /// Indices of growing and of falling shapes, each from gentle to steep.
+    curves: [Vec<usize>; 2],
+    /// Indices of the shapes that may occur in pairs.
+    paired: Vec<usize>,
+    /// How many different values the parameter took.
+    n_values: usize,
+    /// Points that differ in this parameter alone, three or more together.
+    lines: Vec<Vec<usize>>,
+    notes: Vec<Note>,
+}
+
+impl AutoDesign {
+    pub(crate) fn new(coordinates: Vec<Vec<f64>>) -> Self {
+        let n_parameters = coordinates.first().map_or(0, Vec::len);
+        let mut parameters: Vec<ParameterColumns> =
+            (0..n_parameters).map(|parameter| ParameterColumns::new(&coordinates, parameter)).collect();
+        // A parameter that always moves with an earlier one says nothing of its own.
+        for later in 1..n_parameters {
+            let tied = (0..later).find(|earlier| {
+                !parameters[*earlier].shapes.is_empty()
+                    && !parameters[later].shapes.is_empty()
+                    && moves_with(&coordinates, *earlier, later)
+            });
+            if let Some(kept) = tied {
+                let parameter = &mut parameters[later];
+                parameter.shapes.clear();
+                parameter.columns.clear();
+                (parameter.n_usual, parameter.first_finest) = (0, 0);
+                parameter.curves = [Vec::new(), Vec::new()];
+                parameter.notes.push(Note::TiedParameters { kept, dropped: later });
+            }
+        }
+        let ones = vec![1.0; coordinates.len()];
+        Self { coordinates, parameters, ones }
+    }
+}
+
+/// Whether each value of one parameter goes with exactly one of the other.
+fn moves_with(coordinates: &[Vec<f64>], a: usize, b: usize) -> bool {
+    coordinates.iter().all(|p| coordinates.iter().all(|q| (p[a] == q[a]) == (p[b] == q[b])))
+}
+
+impl ParameterColumns {
+    fn new(coordinates: &[Vec<f64>], parameter: usize) -> Self {
+        let xs: Vec<f64> = coordinates.iter().map(|point| point[parameter]).collect();
+        let mut values = xs.clone();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        let mut notes = Vec::new();
+        let growing = GROWING.iter().map(|(n, d, log)| Shape::new(*n, *d, *log));
+        let falling = GROWING.iter().filter(|(_, _, log)| *log == 0).map(|(n, d, _)| Shape::new(-n, *d, 0));
+        let falling_with_log = FALLING_WITH_LOG.iter().map(|(n, d, log)| Shape::new(*n, *d, *log));
+        let mut shapes: Vec<Shape> = growing.chain(falling).chain(falling_with_log).collect();
+        let fine =
+            (1..=3 * FINE_STEPS).flat_map(|step| [step, -step]).map(|step| Shape::new(step, FINE_STEPS, 0));
+        let fine: Vec<Shape> = fine.filter(|shape| !shapes.contains(shape)).collect();
+        let n_usual = shapes.len();
+        let n_fine = fine.len();
+        if values.len() >= 5 {
+            shapes.extend(fine);
+            let finest = (1..=3 * FINEST_STEPS).flat_map(|step| [step, -step]);
+            let finest = finest.filter(|step| step % (FINEST_STEPS / FINE_STEPS) != 0);
+            shapes.extend(finest.map(|step| Shape::new(step, FINEST_STEPS, 0)));
+        }
+        let usual_shapes: Vec<Shape> = shapes[..n_usual].to_vec();
+        match values.len() {
+            0 | 1 => {
+                shapes.clear();
+                notes.push(Note::FixedParameter { parameter });
+            }
+            // Two values carry a direction but no shape.
+            2 => shapes.retain(|shape| shape.power.value().abs() == 1.0 && shape.log.is_zero()),
+            _ => {}
+        }
+        if (2..5).contains(&values.len()) {
+            notes.push(Note::FewPoints { parameter, n_points: values.len() });
+        }
+        if values.first().is_some_and(|least| *least < 1.0) && !shapes.is_empty() {
+            shapes.retain(|shape| shape.log.is_zero());
+            notes.push(Note::NoLogarithms { parameter });
+        }
+        let mut columns: Vec<Vec<f64>> =
+            shapes.iter().map(|shape| xs.iter().map(|x| shape.at(*x)).collect()).collect();
+        let defined: Vec<bool> =
+            columns.iter().map(|column| column.iter().all(|t| t.is_finite() && *t >= 0.0)).collect();
+        let mut keep = defined.iter();
+        shapes.retain(|_| *keep.next().unwrap_or(&false));
+        let mut keep = defined.iter();
+        columns.retain(|_| *keep.next().unwrap_or(&false));
+
+        let n_usual = shapes.iter().filter(|shape| usual_shapes.contains(shape)).count();
+        let is_finest = |shape: &Shape| shape.power.denominator() > FINE_STEPS;
+        let first_finest =
+            shapes[n_usual..].iter().position(is_finest).map_or(shapes.len(), |at| n_usual + at);
+        // From gentle to steep: by how much of the whole change lies beyond the middle.
+        let (least, middle, most) = match values.as_slice() {
+            [] => (1.0, 1.0, 1.0),
+            values => (values[0], values[values.len() / 2], values[values.len() - 1]),
+        };
+        let steepness =
+            |shape: &Shape| (shape.at(most) - shape.at(middle)) / (shape.at(most) - shape.at(least));
+        let curve = |grows: bool| -> Vec<usize> {
+            let mut curve: Vec<usize> =
+                (0..n_usual).filter(|s| (shapes[*s].power.value() >= 0.0) == grows).collect();
+            curve.sort_by(|a, b| steepness(&shapes[*a]).total_cmp(&steepness(&shapes[*b])));
+            curve
+        };
+        let curves = [curve(true), curve(false)];
+        let log_priors = {
+            let fine_share = if shapes.len() > n_usual { FINE_SHARE } else { 0.0 };
+            let prior = |index: usize| {
+                if index < n_usual { (1.0 - fine_share) / n_usual as f64 } else { fine_share / n_fine as f64 }
+            };
+            (0..shapes.len()).map(|index| prior(index).ln()).collect()
+        };
+        let paired = (0..shapes.len())
+            .filter(|s| PAIRED.iter().any(|(n, d, log)| shapes[*s] == Shape::new(*n, *d, *log)))
+            .collect();
+        Self {
+            curves,
+            paired,
+            n_values: values.len(),
+            lines: lines_along(coordinates, parameter),
+            shapes,
+            columns,
+            log_priors,
+            n_usual,
+            first_finest,
+            notes,
+        }
+    }
+}
+
+/// Sets of three or more points that differ in one parameter alone.
+fn lines_along(coordinates: &[Vec<f64>], parameter: usize) -> Vec<Vec<usize>> {
+    let mut lines: std::collections::BTreeMap<Vec<u64>, Vec<usize>> = std::collections::BTreeMap::new();
+    for (i, point) in coordinates.iter().enumerate() {
+        let others =
+            point.iter().enumerate().filter(|(p, _)| *p != parameter).map(|(_, x)| x.to_bits()).collect();
+        lines.entry(others).or_default().push(i);
+    }
+    lines.into_values().filter(|line| line.len() >= 3).collect()
+}
+
+/// A function as shapes of parameters, not yet as text: for each term, which shape of which parameter it multiplies.
+#[derive(Clone, Debug, PartialEq)]
+struct Form {
+    terms: Vec<Vec<(usize, usize)>>,
+}
+
+impl Form {
+    const CONSTANT: Form = Form { terms: Vec::new() };
+
+    fn one(parameter: usize, shape: usize) -> Self {
+        Form { terms: vec![vec![(parameter, shape)]] }
+    }
+
+    fn fit(&self, design: &AutoDesign, sample: &Sample) -> Option<Fit> {
+        let products: Vec<Option<Vec<f64>>> = self
+            .terms
+            .iter()
+            .map(|term| {
+                let [(p, s), rest @ ..] = term.as_slice() else { return None };
+                (!rest.is_empty()).then(|| {
+                    let mut product = design.parameters[*p].columns[*s].clone();
+                    for (p, s) in rest {
+                        product.iter_mut().zip(&design.parameters[*p].columns[*s]).for_each(|(a, b)| *a *= b);
+                    }
+                    product
+                })
+            })
+            .collect();
+        let mut columns: [&[f64]; MAX_COLUMNS] = [&design.ones; MAX_COLUMNS];
+        let k = self.terms.len() + 1;
+        if k > MAX_COLUMNS {
+            return None;
+        }
+        for ((column, term), product) in columns[1..].iter_mut().zip(&self.terms).zip(&products) {
+            let (p, s) = *term.first()?;
+            *column = product.as_deref().unwrap_or(&design.parameters[p].columns[s]);
+        }
+        Fit::new(&columns[..k], sample)
+    }
+
+    fn function(&self, design: &AutoDesign, fit: &Fit) -> Function {
+        let terms = self.terms.iter().zip(&fit.beta[1..]).map(|(term, beta)| Term {
+            coefficient: *beta,
+            factors: term
+                .iter()
+                .map(|(p, s)| Factor::Smooth { parameter: *p, shape: design.parameters[*p].shapes[*s] })
+                .collect(),
+        });
+        Function { constant: fit.beta[0], terms: terms.collect() }
+    }
+}
+
+/// A form with its fit, on the scale of evidence.
+#[derive(Clone, Debug)]
+struct Candidate {
+    form: Form,
+    fit: Fit,
+    /// Evidence and the share of belief the form starts with.
+    log_weight: f64,
+}
+
+/// The candidates that explain a sample, best first, and which of them to show.
+struct Ranking {
+    candidates: Vec<Candidate>,
+    chosen: usize,
+}
+
+/// Finds the function that explains the values.
+pub(crate) fn search(design: &AutoDesign, summaries: &[Summary], measure: Measure) -> Option<Found> {
+    let rank = |sample: &Sample, known: Option<&Ranking>| -> Option<Ranking> {
+        match known {
+            _ if design.parameters.len() == 1 => rank_one(design, sample, known.is_none()),
+            None => structure::rank_many(design, sample),
+            // Weights move a little, which functions are worth considering hardly at all.
+            Some(known) => structure::rank_again(design, sample, known),
+        }
+    };
+    let sizes: Vec<f64> = summaries.iter().map(|summary| summary.by(measure)).collect();
+    let first = Sample::new(summaries, measure, &sizes);
+    let ranking = rank(&first, None)?;
+    // Once more, in full, with the fitted values for sizes: a point that came out low by chance must not weigh more for it.
+    let chosen = &ranking.candidates[ranking.chosen];
+    let fitted: Vec<f64> = {
+        let function = chosen.form.function(design, &chosen.fit);
+        design.coordinates.iter().map(|point| function.at(point)).collect()
+    };
+    let explained = lack_of_fit(&chosen.fit, &first) > LACK_OF_FIT;
+    let (mut sample, mut ranking) = (first, ranking);
+    if explained && fitted.iter().chain(&sizes).all(|size| *size > 0.0) {
+        sample = Sample::new(summaries, measure, &fitted);
+    }
+    ranking = rank(&sample, Some(&ranking))?;
+    let mut notes: Vec<Note> =
+        design.parameters.iter().flat_map(|parameter| parameter.notes.clone()).collect();
+    // Gaps that repetitions do not explain come from elsewhere (another placement, another day): then the gaps
+    // themselves are the noise, and the repetitions say nothing about it.
+    let chosen = &ranking.candidates[ranking.chosen];
+    if sample.pure_dof > 0.0 && lack_of_fit(&chosen.fit, &sample) < LACK_OF_FIT {
+        let gap = chosen.fit.lack_ss / chosen.fit.ss.max(f64::MIN_POSITIVE);
+        if let Some(again) =
+            rank(&sample.clone().without_repetitions(), (design.parameters.len() == 1).then_some(&ranking))
+            && gap > 0.0
+        {
+            sample = sample.without_repetitions();
+            ranking = again;
+            let function = {
+                let chosen = &ranking.candidates[ranking.chosen];
+                chosen.form.function(design, &chosen.fit)
+            };
+            let relative_gap = relative_gap(&function, design, &sample.y);
+            if relative_gap > 0.05 {
+                notes.push(Note::PoorFit { relative_gap });
+            }
+        }
+    }
+    if structure::sum_or_product(design, &ranking.candidates[ranking.chosen], &sample) {
+        notes.push(Note::SumOrProduct);
+    }
+    Some(finish(design, &sample, ranking, notes))
+}
+
+/// Probability that chance alone makes gaps between points and function this large beside the repetitions' spread.
+fn lack_of_fit(fit: &Fit, sample: &Sample) -> f64 {
+    let dof = sample.y.len() as f64 - fit.n_columns as f64;
+    if dof < 1.0 || sample.pure_ss <= 0.0 {
+        return 1.0;
+    }
+    let ratio = (fit.lack_ss / dof) / (sample.pure_ss / sample.pure_dof);
+    f_tail(ratio, dof, sample.pure_dof)
+}
+
+fn relative_gap(function: &Function, design: &AutoDesign, ys: &[f64]) -> f64 {
+    let gaps: Vec<f64> = design
+        .coordinates
+        .iter()
+        .zip(ys)
+        .map(|(point, y)| (function.at(point) - y).abs() / y.abs().max(f64::MIN_POSITIVE))
+        .collect();
+    iotide_num::median(&gaps).unwrap_or(0.0)
+}
+
+/// All one-term functions of the one parameter, and two-term ones where the points can bear them; `rough`: the usual
+/// one-term functions only.
+fn rank_one(design: &AutoDesign, sample: &Sample, rough: bool) -> Option<Ranking> {
+    let constant = constant(design, sample)?;
+    let parameter = &design.parameters[0];
+    let candidate = |shape: usize| {
+        let form = Form::one(0, shape);
+        let fit = form.fit(design, sample)?;
+        let log_weight = fit.log_evidence + parameter.log_priors[shape];
+        (fit.adds_up() || !sample.non_negative).then_some(Candidate { form, fit, log_weight })
+    };
+    let n_tried = if rough { parameter.n_usual } else { parameter.first_finest };
+    let mut best = f64::NEG_INFINITY;
+    let mut terms: Vec<Candidate> = (0..n_tried)
+        .filter_map(candidate)
+        .filter(|candidate| {
+            best = best.max(candidate.log_weight);
+            // What is this improbable will neither win nor be heard.
+            candidate.log_weight > best - 12.0
+        })
+        .collect();
+    if !rough {
+        refine(&mut terms, parameter, candidate);
+    }
+    terms.sort_by(|a, b| b.log_weight.total_cmp(&a.log_weight));
+    let least_ss = terms.iter().map(|candidate| candidate.fit.ss).fold(f64::INFINITY, f64::min);
+    let p = chance_of_growth(&constant.fit, least_ss, &parameter.curves, &parameter.columns, sample);
+    let grows = p < FALSE_GROWTH;
+    let mut pairs =
+        if grows && !rough && parameter.n_values >= 6 { rank_pairs(design, sample) } else { Vec::new() };
+    let mut candidates = vec![constant];
+    let mut chosen = usize::from(grows);
+    if let Some(pair) = pairs.first()
+        && needs_two(pair, &terms, parameter.paired.len())
+    {
+        chosen = 1 + terms.len();
+    }
+    candidates.extend(terms);
+    candidates.append(&mut pairs);
+    Some(Ranking { candidates, chosen })
+}
+
+/// Adds the finest steps around the best power; coarser steps there hand on their share of the belief.
+fn refine(
+    terms: &mut Vec<Candidate>,
+    parameter: &ParameterColumns,
+    candidate: impl Fn(usize) -> Option<Candidate>,
+) {
+    let shape_of = |candidate: &Candidate| parameter.shapes[candidate.form.terms[0][0].1];
+    let powers = terms.iter().filter(|candidate| shape_of(candidate).log.is_zero());
+    let Some(best) = powers.max_by(|a, b| a.fit.log_evidence.total_cmp(&b.fit.log_evidence)) else { return };
+    let centre = shape_of(best).power.value();
+    let near =
+        |shape: Shape| shape.log.is_zero() && (shape.power.value() - centre).abs() < 1.2 / FINE_STEPS as f64;
+    let handed_on = (FINEST_STEPS as f64 / FINE_STEPS as f64).ln();
+    for term in terms.iter_mut() {
+        let shape = term.form.terms[0][0].1;
+        if shape >= parameter.n_usual && near(parameter.shapes[shape]) {
+            term.log_weight -= handed_on;
+        }
+    }
+    for shape in
+        (parameter.first_finest..parameter.shapes.len()).filter(|shape| near(parameter.shapes[*shape]))
+    {
+        terms.extend(candidate(shape).map(|c| Candidate { log_weight: c.log_weight - handed_on, ..c }));
+    }
+}
+
+fn constant(design: &AutoDesign, sample: &Sample) -> Option<Candidate> {
+    let fit = Form::CONSTANT.fit(design, sample).or_else(|| {
+        // One observation: its value, with nothing to judge it by.
+        Form::CONSTANT.fit(design, &sample.with_one_more())
+    })?;
+    Some(Candidate { log_weight: fit.log_evidence, form: Form::CONSTANT, fit })
+}
+
+/// Probability that the best of all shapes explains constant data this well by chance.
+///
+/// Shapes from gentle to steep, centred and scaled to length one, trace a curve on a sphere on which the direction of
+/// pure noise lies anywhere with equal chance. How often it comes this close to the curve is the volume of a tube
+/// (Hotelling, 1939; Johansen & Johnstone, 1990): its length times its cross-section, and a cap at the ends.
+fn chance_of_growth(
+    constant: &Fit,
+    least_ss: f64,
+    curves: &[Vec<usize>; 2],
+    columns: &[Vec<f64>],
+    sample: &Sample,
+) -> f64 {
+    if least_ss >= constant.ss {
+        return 1.0;
+    }
+    let dimensions = sample.n() - 1.0;
+    if dimensions < 2.0 {
+        return 1.0;
+    }
+    let unexplained = (least_ss / constant.ss).clamp(0.0, 1.0);
+    let weights: Vec<f64> = sample.variance.iter().map(|variance| 1.0 / variance).collect();
+    let total: f64 = weights.iter().sum();
+    let direction = |column: &[f64]| -> Option<Vec<f64>> {
+        let centre = column.iter().zip(&weights).map(|(t, w)| t * w).sum::<f64>() / total;
+        let along: Vec<f64> = column.iter().zip(&weights).map(|(t, w)| (t - centre) * w.sqrt()).collect();
+        let length = along.iter().map(|a| a * a).sum::<f64>().sqrt();
+        (length > 0.0).then(|| along.iter().map(|a| a / length).collect())
+    };
+    let mut chance = 0.0;
+    for curve in curves.iter().filter(|curve| !curve.is_empty()) {
+        let directions: Vec<Vec<f64>> = curve.iter().filter_map(|s| direction(&columns[*s])).collect();
+        let length: f64 = directions
+            .windows(2)
+            .map(|pair| pair[0].iter().zip(&pair[1]).map(|(a, b)| a * b).sum::<f64>().clamp(-1.0, 1.0).acos())
+            .sum();
+        let cap = 0.5 * incomplete_beta(unexplained, (dimensions - 1.0) / 2.0, 0.5);
+        chance += length / std::f64::consts::TAU * unexplained.powf((dimensions - 2.0) / 2.0) + cap;
+    }
+    chance.min(1.0)
+}
+
+/// All functions of two terms, the best first.
+fn rank_pairs(design: &AutoDesign, sample: &Sample) -> Vec<Candidate> {
+    let paired = &design.parameters[0].paired;
+    let n_pairs = paired.len() * paired.len().saturating_sub(1) / 2;
+    let pairs = paired.iter().enumerate().flat_map(|(i, a)| paired[i + 1..].iter().map(move |b| (*a, *b)));
+    let mut candidates: Vec<Candidate> = pairs
+        .filter_map(|(a, b)| {
+            let form = Form { terms: vec![vec![(0, a)], vec![(0, b)]] };
+            let fit = form.fit(design, sample).filter(Fit::adds_up)?;
+            Some(Candidate { log_weight: fit.log_evidence - (n_pairs as f64).ln(), form, fit })
+        })
+        .collect();
+    candidates.sort_by(|a, b| b.log_weight.total_cmp(&a.log_weight));
+    candidates
+}
+
+/// Whether the best pair explains what no single term does.
+fn needs_two(pair: &Candidate, singles: &[Candidate], n_paired: usize) -> bool {
+    let single_ss = singles.iter().map(|candidate| candidate.fit.ss).fold(f64::INFINITY, f64::min);
+    let gain = (single_ss - pair.fit.ss) / pair.fit.phi();
+    // As many shapes again to choose from as for the first term; neighbours among them are much alike.
+    let chance = f_tail(gain.max(0.0), 1.0, pair.fit.dof) * n_paired as f64;
+    chance < 0.01 && singles.first().is_some_and(|single| pair.log_weight > single.log_weight)
+}
+
+/// `P(F > f)` with `a` and `b` degrees of freedom.
+fn f_tail(f: f64, a: f64, b: f64) -> f64 {
+    incomplete_beta(b / (b + a * f), b / 2.0, a / 2.0)
+}
+
+/// Turns candidates into a function and its alternatives.
+fn finish(design: &AutoDesign, sample: &Sample, ranking: Ranking, mut notes: Vec<Note>) -> Found {
+    let Ranking { candidates, chosen } = ranking;
+    let top = candidates.iter().map(|candidate| candidate.log_weight).fold(f64::NEG_INFINITY, f64::max);
+    let weights: Vec<f64> = candidates.iter().map(|candidate| (candidate.log_weight - top).exp()).collect();
+    let total: f64 = weights.iter().sum();
+    let mut alternatives: Vec<Alternative> = candidates
+        .iter()
+        .zip(&weights)
+        .enumerate()
+        .filter(|(index, (_, weight))| *index == chosen || **weight > NEGLIGIBLE * total)
+        .map(|(_, (candidate, weight))| Alternative {
+            probability: weight / total,
+            function: candidate.form.function(design, &candidate.fit),
+            covariance: covariance(&candidate.fit),
+            dof: candidate.fit.dof,
+        })
+        .collect();
+    alternatives.sort_by(|a, b| b.probability.total_cmp(&a.probability));
+    let best = &candidates[chosen];
+    let probability = weights[chosen] / total;
+    if probability < 0.5 {
+        notes.push(Note::Ambiguous { probability });
+    }
+    let mut function = best.form.function(design, &best.fit);
+    if sample.non_negative && !function.is_constant() && function.constant < 0.0 {
+        // A constant part that noise made slightly negative is no part at all.
+        let error = (best.fit.phi() * best.fit.inverse[0][0]).sqrt();
+        if function.constant > -2.0 * error && function.terms.len() == 1 {
+            let term = Term { coefficient: 1.0, factors: function.terms[0].factors.clone() };
+            let column: Vec<f64> = design.coordinates.iter().map(|point| term.at(point)).collect();
+            let weighted = |other: &[f64]| -> f64 {
+                column.iter().zip(other).zip(&sample.variance).map(|((t, y), v)| t * y / v).sum()
+            };
+            function.constant = 0.0;
+            function.terms[0].coefficient = weighted(&sample.y) / weighted(&column);
+        }
+    }
+    if best.fit.lack_ss <= sample.floor_ss && sample.pure_dof == 0.0 {
+        // Exact data: what the coefficients have beyond a dozen digits is rounding.
+        let least = sample.y.iter().fold(f64::INFINITY, |least, y| least.min(y.abs()));
+        function.constant =
+            if function.constant.abs() < 1e-9 * least { 0.0 } else { to_twelve_digits(function.constant) };
+        function.terms.iter_mut().for_each(|term| term.coefficient = to_twelve_digits(term.coefficient));
+    }
+    Found { function, alternatives, notes }
+}
+
+fn to_twelve_digits(x: f64) -> f64 {
+    format!("{x:.11e}").parse().unwrap_or(x)
+}
+
+fn covariance(fit: &Fit) -> Vec<Vec<f64>> {
+    let phi = fit.phi();
+    (0..fit.n_columns).map(|i| (0..fit.n_columns).map(|j| phi * fit.inverse[i][j]).collect()).collect()
+}

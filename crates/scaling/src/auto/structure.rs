@@ -1,0 +1,248 @@
+//! Several parameters: which of them matter, by which shapes, and whether their effects add up or multiply.
+
+use super::evidence::{Fit, MAX_COLUMNS};
+use super::noise::Sample;
+use super::{AutoDesign, Candidate, FALSE_GROWTH, Form, Ranking, constant, f_tail};
+
+/// How many shapes of each parameter go into the joint search.
+const SHORTLIST: usize = 8;
+
+/// Ranks functions of several parameters.
+///
+/// Along a line on which one parameter alone changes, every sum and product of shapes is `a + b · shape`; so each
+/// parameter's likely shapes are found from its lines first, with `a` and `b` free on each line, and only those are
+/// combined.
+pub(super) fn rank_many(design: &AutoDesign, sample: &Sample) -> Option<Ranking> {
+    let constant = constant(design, sample)?;
+    let shortlists: Vec<Vec<usize>> =
+        (0..design.parameters.len()).map(|parameter| shortlist(design, sample, parameter)).collect();
+    let active: Vec<usize> = (0..shortlists.len()).filter(|p| !shortlists[*p].is_empty()).collect();
+    let candidates = match active.as_slice() {
+        [] => Vec::new(),
+        [a] => singles(design, sample, *a, &shortlists[*a]),
+        [a, b] => pairs(design, sample, (*a, &shortlists[*a]), (*b, &shortlists[*b])),
+        _ => stepwise(design, sample, &active, &shortlists, &constant),
+    };
+    choose(candidates, constant, active.len())
+}
+
+/// Judges the best functions of an earlier ranking by a sample with other weights.
+pub(super) fn rank_again(design: &AutoDesign, sample: &Sample, known: &Ranking) -> Option<Ranking> {
+    let constant = constant(design, sample)?;
+    let forms =
+        known.candidates.iter().map(|candidate| &candidate.form).filter(|form| !form.terms.is_empty());
+    let candidates = forms.take(64).filter_map(|form| candidate(form.clone(), design, sample)).collect();
+    let n_active = design.parameters.iter().filter(|parameter| !parameter.shapes.is_empty()).count();
+    choose(candidates, constant, n_active)
+}
+
+/// The best candidate, unless constant data would look as good to it.
+fn choose(mut candidates: Vec<Candidate>, constant: Candidate, n_active: usize) -> Option<Ranking> {
+    candidates.sort_by(|a, b| b.log_weight.total_cmp(&a.log_weight));
+    let mut chosen = 0;
+    if let Some(best) = candidates.first() {
+        let n_terms = best.form.terms.len() as f64;
+        let gain = (constant.fit.ss - best.fit.ss) / n_terms / best.fit.phi();
+        // Shapes of one parameter amount to about three directions that can be told apart.
+        let n_tried = 3f64.powi(n_active as i32) * n_terms;
+        if f_tail(gain.max(0.0), n_terms, best.fit.dof) * n_tried < FALSE_GROWTH {
+            chosen = 1;
+        }
+    }
+    candidates.insert(0, constant);
+    Some(Ranking { candidates, chosen })
+}
+
+/// Shapes of one parameter that its lines bear out, the best first.
+fn shortlist(design: &AutoDesign, sample: &Sample, parameter: usize) -> Vec<usize> {
+    let columns = &design.parameters[parameter];
+    let whole: Vec<usize> = (0..sample.y.len()).collect();
+    let lines: Vec<&[usize]> = if columns.lines.is_empty() {
+        vec![&whole]
+    } else {
+        columns.lines.iter().map(Vec::as_slice).collect()
+    };
+    // Powers between the usual ones would only crowd the list with neighbours.
+    let mut scored: Vec<(f64, usize)> = (0..columns.n_usual)
+        .filter_map(|shape| {
+            let column = &columns.columns[shape];
+            let (mut ss, mut slope) = (0.0, 0.0);
+            for line in &lines {
+                let (line_ss, line_slope) = straight_line(line, column, sample)?;
+                ss += line_ss;
+                slope += line_slope;
+            }
+            (slope > 0.0 || !sample.non_negative).then_some((ss, shape))
+        })
+        .collect();
+    scored.sort_by(|a, b| a.0.total_cmp(&b.0));
+    scored.truncate(SHORTLIST);
+    scored.into_iter().map(|(_, shape)| shape).collect()
+}
+
+/// What is left after `a + b t` on some points, and by how much of its size the line rises along `t`, in standard errors.
+fn straight_line(line: &[usize], column: &[f64], sample: &Sample) -> Option<(f64, f64)> {
+    let (mut w, mut wt, mut wy) = (0.0, 0.0, 0.0);
+    for i in line {
+        let weight = 1.0 / sample.variance[*i];
+        w += weight;
+        wt += weight * column[*i];
+        wy += weight * sample.y[*i];
+    }
+    let (t_mean, y_mean) = (wt / w, wy / w);
+    let (mut tt, mut ty, mut yy) = (0.0, 0.0, 0.0);
+    for i in line {
+        let weight = 1.0 / sample.variance[*i];
+        let (t, y) = (column[*i] - t_mean, sample.y[*i] - y_mean);
+        tt += weight * t * t;
+        ty += weight * t * y;
+        yy += weight * y * y;
+    }
+    (tt > 0.0).then(|| (yy - ty * ty / tt, ty / tt.sqrt()))
+}
+
+fn candidate(form: Form, design: &AutoDesign, sample: &Sample) -> Option<Candidate> {
+    let fit = form.fit(design, sample)?;
+    (fit.adds_up() || !sample.non_negative).then_some(Candidate { log_weight: fit.log_evidence, form, fit })
+}
+
+fn singles(design: &AutoDesign, sample: &Sample, parameter: usize, shapes: &[usize]) -> Vec<Candidate> {
+    shapes.iter().filter_map(|shape| candidate(Form::one(parameter, *shape), design, sample)).collect()
+}
+
+/// All structures of two parameters over their shortlists.
+fn pairs(design: &AutoDesign, sample: &Sample, a: (usize, &[usize]), b: (usize, &[usize])) -> Vec<Candidate> {
+    let mut candidates = singles(design, sample, a.0, a.1);
+    candidates.extend(singles(design, sample, b.0, b.1));
+    let mut best = candidates.iter().map(|candidate| candidate.log_weight).fold(f64::NEG_INFINITY, f64::max);
+    for shape_a in a.1 {
+        for shape_b in b.1 {
+            let (x, y) = ((a.0, *shape_a), (b.0, *shape_b));
+            for terms in structures_of_two(x, y) {
+                let Some(found) = candidate(Form { terms }, design, sample) else { continue };
+                // What is this improbable will neither win nor be heard.
+                if found.log_weight > best - 12.0 {
+                    best = best.max(found.log_weight);
+                    candidates.push(found);
+                }
+            }
+        }
+    }
+    candidates
+}
+
+fn structures_of_two(x: (usize, usize), y: (usize, usize)) -> [Vec<Vec<(usize, usize)>>; 5] {
+    let (product, x, y) = (vec![x, y], vec![x], vec![y]);
+    [
+        vec![product.clone()],
+        vec![x.clone(), y.clone()],
+        vec![x.clone(), product.clone()],
+        vec![y.clone(), product.clone()],
+        vec![x, y, product],
+    ]
+}
+
+/// Three parameters and more: terms join and leave one at a time, then shapes are reconsidered, as long as it helps.
+fn stepwise(
+    design: &AutoDesign,
+    sample: &Sample,
+    active: &[usize],
+    shortlists: &[Vec<usize>],
+    constant: &Candidate,
+) -> Vec<Candidate> {
+    let mut shapes: Vec<usize> = shortlists.iter().map(|list| list.first().copied().unwrap_or(0)).collect();
+    let subsets: Vec<usize> = (1..1usize << active.len().min(16))
+        .filter(|set| active.len() <= 4 || set.count_ones() <= 2 || set.count_ones() as usize == active.len())
+        .collect();
+    let form = |sets: &[usize], shapes: &[usize]| Form {
+        terms: sets
+            .iter()
+            .map(|set| {
+                let members = active.iter().enumerate().filter(|(bit, _)| set & (1 << bit) != 0);
+                members.map(|(_, parameter)| (*parameter, shapes[*parameter])).collect()
+            })
+            .collect(),
+    };
+    let mut seen: Vec<Candidate> = Vec::new();
+    let mut sets: Vec<usize> = Vec::new();
+    let mut best = constant.fit.log_evidence;
+    for _ in 0..8 {
+        let before = best;
+        loop {
+            // Every set of terms one step away: one more, one less, or one exchanged.
+            let mut steps: Vec<Vec<usize>> = Vec::new();
+            for set in subsets.iter().filter(|set| !sets.contains(set)) {
+                if sets.len() + 1 < MAX_COLUMNS {
+                    steps.push([sets.as_slice(), &[*set]].concat());
+                }
+                for leaving in 0..sets.len() {
+                    let mut exchanged = sets.clone();
+                    exchanged[leaving] = *set;
+                    steps.push(exchanged);
+                }
+            }
+            for leaving in 0..sets.len() {
+                let mut fewer = sets.clone();
+                fewer.remove(leaving);
+                if !fewer.is_empty() {
+                    steps.push(fewer);
+                }
+            }
+            let found = steps
+                .into_iter()
+                .filter_map(|step| Some((candidate(form(&step, &shapes), design, sample)?, step)))
+                .max_by(|a, b| a.0.log_weight.total_cmp(&b.0.log_weight));
+            match found {
+                Some((candidate, step)) if candidate.log_weight > best + 1e-9 => {
+                    best = candidate.log_weight;
+                    sets = step;
+                    seen.push(candidate);
+                }
+                _ => break,
+            }
+        }
+        for parameter in active {
+            for shape in &shortlists[*parameter] {
+                let mut tried = shapes.clone();
+                tried[*parameter] = *shape;
+                if let Some(candidate) =
+                    candidate(form(&sets, &tried), design, sample).filter(|_| !sets.is_empty())
+                {
+                    let better = candidate.log_weight > best + 1e-9;
+                    if better {
+                        best = candidate.log_weight;
+                        shapes = tried;
+                    }
+                    seen.push(candidate);
+                }
+            }
+        }
+        if best <= before + 1e-9 {
+            break;
+        }
+    }
+    seen.sort_by(|a, b| b.log_weight.total_cmp(&a.log_weight));
+    seen.dedup_by(|a, b| a.form == b.form);
+    seen
+}
+
+/// Whether another structure of the same shapes fits these points as well but says something else where both
+/// parameters are large.
+pub(super) fn sum_or_product(design: &AutoDesign, chosen: &Candidate, sample: &Sample) -> bool {
+    let mut factors: Vec<(usize, usize)> = chosen.form.terms.concat();
+    factors.sort_unstable();
+    factors.dedup();
+    let [x, y] = factors.as_slice() else { return false };
+    let corner: Vec<f64> = (0..design.parameters.len())
+        .map(|p| design.coordinates.iter().map(|point| point[p]).fold(f64::NEG_INFINITY, f64::max))
+        .collect();
+    let at_corner = |form: &Form, fit: &Fit| form.function(design, fit).at(&corner);
+    let own = at_corner(&chosen.form, &chosen.fit);
+    structures_of_two(*x, *y).into_iter().take(4).map(|terms| Form { terms }).any(|form| {
+        let Some(fit) = form.fit(design, sample).filter(|fit| fit.adds_up()) else { return false };
+        let other = at_corner(&form, &fit);
+        fit.n_columns <= chosen.fit.n_columns.max(3)
+            && fit.ss <= chosen.fit.ss + chosen.fit.phi()
+            && (other - own).abs() > 0.2 * own.abs().max(other.abs())
+    })
+}

@@ -1,0 +1,220 @@
+//! From the measurements of a metric to its model.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use crate::auto::{self, Alternative, AutoDesign};
+use crate::design::Design;
+use crate::hypothesis::{adjusted_r2, in_sample_costs};
+use crate::measurement::{Measure, Measurement, Note, Series, Summary, usable};
+use crate::multi::{model_grid, model_line};
+use crate::search::ExtrapConfig;
+use crate::term::Function;
+
+/// How to find a model.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct FitConfig {
+    /// Which figure stands for repeated values.
+    pub measure: Measure,
+    /// Which way.
+    pub method: Method,
+}
+
+/// A way of finding models.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Method {
+    /// Ours: see the documentation of the crate.
+    #[default]
+    Auto,
+    /// What Extra-P 4.2 does, step by step, for those who compare with it.
+    Extrap(ExtrapConfig),
+}
+
+/// A function and how far it can be trusted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// The function.
+    pub function: Function,
+    /// How far it is from the points.
+    pub costs: Costs,
+    /// How many points it rests on.
+    pub n_points: usize,
+    /// Where the points lie, parameter by parameter.
+    pub ranges: Vec<Range>,
+    /// Functions that explain the points, this one among them, the most probable first; empty if the method does not ask.
+    pub alternatives: Vec<Alternative>,
+    /// Whether no value was negative, so that no prediction should be.
+    pub non_negative: bool,
+    /// What a reader should know.
+    pub notes: Vec<Note>,
+}
+
+/// The values a parameter took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Range {
+    /// The least.
+    pub minimum: f64,
+    /// The greatest.
+    pub maximum: f64,
+    /// How many different ones.
+    pub n_values: usize,
+}
+
+/// How far a function is from the points.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// Residual sum of squares.
+    pub rss: f64,
+    /// Symmetric mean absolute percentage error, 0 to 200.
+    pub smape: f64,
+    /// Share of the variance explained, corrected for the number of terms.
+    pub adjusted_r2: f64,
+}
+
+/// Why there is no model.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FitError {
+    /// Nothing to fit.
+    #[error("no point has a usable value")]
+    NoPoints,
+}
+
+/// Finds the model of one metric.
+pub fn fit(measurements: &[Measurement], config: &FitConfig) -> Result<Model, FitError> {
+    Fitter::new(config.clone()).fit(measurements)
+}
+
+/// Finds the models of many metrics on `n_threads` cores; the answer does not depend on how many.
+pub fn fit_all(
+    series: &[Series],
+    config: &FitConfig,
+    n_threads: NonZeroUsize,
+) -> Vec<Result<Model, FitError>> {
+    let chunk = series.len().div_ceil(n_threads.get()).max(1);
+    let fit_chunk = |series: &[Series]| -> Vec<Result<Model, FitError>> {
+        let mut fitter = Fitter::new(config.clone());
+        series
+            .iter()
+            .map(|series| {
+                let mut model = fitter.fit(&series.measurements)?;
+                model.notes.splice(0..0, series.notes.iter().cloned());
+                Ok(model)
+            })
+            .collect()
+    };
+    if series.len() <= chunk {
+        return fit_chunk(series);
+    }
+    std::thread::scope(|scope| {
+        let workers: Vec<_> =
+            series.chunks(chunk).map(|chunk| scope.spawn(move || fit_chunk(chunk))).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("a fit does not panic")).collect()
+    })
+}
+
+/// Finds models one after another, keeping what depends on the coordinates alone.
+#[derive(Debug)]
+pub struct Fitter {
+    config: FitConfig,
+    designs: HashMap<Vec<u64>, Arc<Design>>,
+    auto_designs: HashMap<Vec<u64>, Arc<AutoDesign>>,
+}
+
+impl Fitter {
+    /// Returns one that has seen nothing yet.
+    pub fn new(config: FitConfig) -> Self {
+        Self { config, designs: HashMap::new(), auto_designs: HashMap::new() }
+    }
+
+    /// Finds the model of one metric.
+    pub fn fit(&mut self, measurements: &[Measurement]) -> Result<Model, FitError> {
+        let n_parameters = measurements.first().map_or(0, |measurement| measurement.coordinate.len());
+        let (measurements, mut notes) = usable(measurements, n_parameters);
+        if measurements.is_empty() {
+            return Err(FitError::NoPoints);
+        }
+        let summaries: Vec<Summary> =
+            measurements.iter().map(|measurement| measurement.values.summary()).collect();
+        let measure = self.config.measure;
+        let ys: Vec<f64> = summaries.iter().map(|summary| summary.by(measure)).collect();
+        let (function, costs, alternatives) = match self.config.method.clone() {
+            Method::Auto => {
+                let design = self.auto_design(&measurements);
+                let found = auto::search(&design, &summaries, measure).ok_or(FitError::NoPoints)?;
+                notes.extend(found.notes);
+                let costs = costs_at_points(&found.function, &measurements, &ys);
+                (found.function, costs, found.alternatives)
+            }
+            Method::Extrap(config) => {
+                let design = self.design(&measurements, &config);
+                let (function, costs) = if n_parameters == 1 {
+                    let line = &design.lines[0];
+                    model_line(&line.xs, &ys, line, &config)
+                } else {
+                    model_grid(&design, &summaries, measure, &config)
+                };
+                let costs = Costs { rss: costs.rss, smape: costs.smape, adjusted_r2: costs.adjusted_r2 };
+                (function, costs, Vec::new())
+            }
+        };
+        Ok(Model {
+            function,
+            costs,
+            n_points: measurements.len(),
+            ranges: (0..n_parameters).map(|parameter| range_of(&measurements, parameter)).collect(),
+            alternatives,
+            non_negative: ys.iter().all(|y| *y >= 0.0),
+            notes,
+        })
+    }
+
+    fn auto_design(&mut self, measurements: &[Measurement]) -> Arc<AutoDesign> {
+        if self.auto_designs.len() > 64 {
+            self.auto_designs.clear();
+        }
+        let design = self.auto_designs.entry(key_of(measurements)).or_insert_with(|| {
+            Arc::new(AutoDesign::new(measurements.iter().map(|m| m.coordinate.clone()).collect()))
+        });
+        Arc::clone(design)
+    }
+
+    fn design(&mut self, measurements: &[Measurement], config: &ExtrapConfig) -> Arc<Design> {
+        // Metrics of one experiment share their points; a set where each has its own must not grow without end.
+        if self.designs.len() > 64 {
+            self.designs.clear();
+        }
+        let design = self.designs.entry(key_of(measurements)).or_insert_with(|| {
+            Arc::new(Design::new(measurements.iter().map(|m| m.coordinate.clone()).collect(), config))
+        });
+        Arc::clone(design)
+    }
+}
+
+/// The coordinates, told apart to the last bit.
+fn key_of(measurements: &[Measurement]) -> Vec<u64> {
+    let n_parameters = measurements.first().map_or(0, |measurement| measurement.coordinate.len());
+    let bits = measurements.iter().flat_map(|m| m.coordinate.iter().map(|x| (x + 0.0).to_bits()));
+    std::iter::once(n_parameters as u64).chain(bits).collect()
+}
+
+fn range_of(measurements: &[Measurement], parameter: usize) -> Range {
+    let mut values: Vec<f64> = measurements.iter().map(|m| m.coordinate[parameter]).collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    Range { minimum: values[0], maximum: values[values.len() - 1], n_values: values.len() }
+}
+
+fn costs_at_points(function: &Function, measurements: &[Measurement], ys: &[f64]) -> Costs {
+    let n = ys.len();
+    let pairs =
+        measurements.iter().zip(ys).map(|(measurement, y)| (function.at(&measurement.coordinate), *y));
+    let costs = in_sample_costs(pairs, n);
+    let mean = iotide_num::mean(ys);
+    let total: f64 = ys.iter().map(|y| (y - mean).powi(2)).sum();
+    // Of values that do not differ there is nothing to explain.
+    let adjusted_r2 =
+        if function.is_constant() { 0.0 } else { adjusted_r2(costs.rss, total, n, function.terms.len()) };
+    Costs { rss: costs.rss, smape: costs.smape, adjusted_r2 }
+}

@@ -1,0 +1,5 @@
+//! The crate from outside.
+#![allow(clippy::print_stderr)] // a test that must be skipped says so
+
+/// Models that Extra-P made of its own examples, reproduced.
+mod golden;
