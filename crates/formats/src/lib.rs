@@ -32,23 +32,32 @@ use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use iotide_trace::{Event, EventSink, FileId, JobInfo, Loss, TraceInfo};
+use iotide_trace::{Event, EventSink, FileId, Loss, Rank, TraceInfo};
 
 pub use crate::{
     error::{Place, ReadError},
     events::EventWriter,
+    export::{Conversion, ConvertError, Target, convert},
     format::Format,
     native::NativeWriter,
     text::{PatternError, PatternSpec},
 };
 
-use crate::{darshan::DarshanOptions, error::Fault, input::Input, rows::Syntax, tmio::json::Shape};
+use crate::{
+    darshan::DarshanOptions,
+    error::Fault,
+    input::Input,
+    one_run::{OneRun, Placement},
+    rows::Syntax,
+    tmio::json::Shape,
+};
 
 mod column;
 pub mod darshan;
 mod detect;
 mod error;
 mod events;
+mod export;
 mod files;
 mod format;
 mod input;
@@ -56,6 +65,7 @@ mod json;
 mod losses;
 mod native;
 mod number;
+mod one_run;
 mod rows;
 mod scanner;
 mod series;
@@ -73,7 +83,10 @@ pub fn open(path: &Path) -> Result<Reader, ReadError> {
 ///
 /// The files may be of different formats. File tables are put one after the other; what the first file says of the
 /// job holds, and the others fill in what it left open. A file of which nothing can be used is a loss, as long as
-/// another one can.
+/// another one can. Files that name different jobs are read all the same, and a loss says so.
+///
+/// Darshan logs have clocks and ranks of their own. Their times are moved by the difference of their start times, so that
+/// all count from the start of the first log given; their ranks follow those of the logs before.
 pub fn open_many<P: AsRef<Path>>(paths: &[P]) -> Result<Reader, ReadError> {
     OpenOptions::default().open_many(paths)
 }
@@ -175,6 +188,15 @@ enum Source {
     Closed(PathBuf),
 }
 
+impl Source {
+    fn into_input(self) -> Result<Input, ReadError> {
+        match self {
+            Source::Open(input) => Ok(input),
+            Source::Closed(path) => Input::open(&path),
+        }
+    }
+}
+
 impl Part {
     fn close(&mut self) {
         if let Source::Open(input) = &self.source
@@ -198,20 +220,22 @@ impl Reader {
     pub fn read(self, sink: &mut dyn EventSink) -> Result<TraceInfo, ReadError> {
         let Reader { parts, mut unusable } = self;
         let n_files = parts.len() + unusable.len();
-        let mut info = TraceInfo::default();
+        let mut files = Vec::new();
+        let mut run = OneRun::default();
         for part in parts {
             let mut counted = Counted {
                 sink: &mut *sink,
-                file_base: info.files.len() as u32,
+                file_base: files.len() as u32,
+                placement: Placement::default(),
                 source: None,
                 n_events: 0,
                 first_loss: None,
                 stopped: false,
             };
-            match read_part(part, n_files > 1, &mut counted) {
+            match read_part(part, (n_files > 1).then_some(&mut run), &mut counted) {
                 Ok(part_info) => {
-                    info.files.extend(part_info.files);
-                    info.job = joined(info.job, part_info.job);
+                    files.extend(part_info.files);
+                    run.add(part_info.job);
                 }
                 Err(error) => unusable.push(error),
             }
@@ -225,21 +249,33 @@ impl Reader {
         for error in unusable {
             sink.loss(Loss::of_unknown_size(error.to_string()));
         }
-        Ok(info)
+        Ok(TraceInfo { job: run.finish(sink), files })
+    }
+
+    /// Reads all that a Darshan log holds, not its events alone; of several files, the first.
+    ///
+    /// Fails if it is no Darshan log, which [`Format::is_darshan`] tells.
+    pub fn into_darshan_log(mut self) -> Result<darshan::Log, ReadError> {
+        let input = self.parts.swap_remove(0).source.into_input()?;
+        let path = input.name().to_path_buf();
+        darshan::load(input).map_err(|fault| ReadError::from_fault(&path, fault))
     }
 }
 
-/// Reads one file of a run.
-fn read_part(part: Part, one_of_several: bool, sink: &mut Counted<'_>) -> Result<TraceInfo, ReadError> {
+/// Reads one file, as one of several of `run` if that is given.
+fn read_part(part: Part, run: Option<&mut OneRun>, sink: &mut Counted<'_>) -> Result<TraceInfo, ReadError> {
     let Part { source, format, pattern, darshan } = part;
-    let input = match source {
-        Source::Open(input) => input,
-        Source::Closed(path) => Input::open(&path)?,
-    };
+    let input = source.into_input()?;
     let path = input.name().to_path_buf();
-    sink.source = one_of_several.then(|| path.display().to_string());
-    let info = read_as(format, input, pattern, darshan, sink)
-        .map_err(|fault| ReadError::from_fault(&path, fault))?;
+    sink.source = run.is_some().then(|| path.display().to_string());
+    let info = match run {
+        Some(run) if format.is_darshan() => darshan::load_for_events(input).map(|log| {
+            sink.placement = run.place(&log, sink);
+            log.events(darshan, sink)
+        }),
+        _ => read_as(format, input, pattern, darshan, sink),
+    };
+    let info = info.map_err(|fault| ReadError::from_fault(&path, fault))?;
     match &sink.first_loss {
         Some(loss) if sink.n_events == 0 => Err(ReadError::NothingUsable { path, first: loss.what.clone() }),
         _ => Ok(info),
@@ -273,6 +309,7 @@ fn read_as(
 struct Counted<'a> {
     sink: &'a mut dyn EventSink,
     file_base: u32,
+    placement: Placement,
     /// Named in losses if there are several files.
     source: Option<String>,
     n_events: u64,
@@ -285,6 +322,14 @@ impl EventSink for Counted<'_> {
         self.n_events += 1;
         if event.file != FileId::NONE {
             event.file = FileId(event.file.0.saturating_add(self.file_base));
+        }
+        let Placement { shift_nanos, rank_base } = self.placement;
+        if shift_nanos != 0 {
+            (event.start, event.end) =
+                (event.start.plus_nanos(shift_nanos), event.end.plus_nanos(shift_nanos));
+        }
+        if event.rank != Rank::ALL {
+            event.rank = Rank(event.rank.0.saturating_add(rank_base));
         }
         let flow = self.sink.event(event);
         self.stopped |= flow.is_break();
@@ -299,17 +344,5 @@ impl EventSink for Counted<'_> {
             loss.what = format!("{source}: {}", loss.what);
         }
         self.sink.loss(loss);
-    }
-}
-
-/// What two files of one run say of their job: the first one's word holds.
-fn joined(first: JobInfo, second: JobInfo) -> JobInfo {
-    JobInfo {
-        run_time_s: first.run_time_s.or(second.run_time_s),
-        n_procs: first.n_procs.or(second.n_procs),
-        user: first.user.or(second.user),
-        exe: first.exe.or(second.exe),
-        job_id: first.job_id.or(second.job_id),
-        start_time_unix_s: first.start_time_unix_s.or(second.start_time_unix_s),
     }
 }

@@ -1,11 +1,15 @@
 //! The readers as their users see them.
 
+/// Any trace in another form, and back.
+mod convert;
 /// Broken input of every format: no panic, no endless loop, no error without a reason.
 mod damage;
 /// Darshan logs: against an independent reader, made by ourselves, and damaged.
 mod darshan;
 /// Several files as one run; files against streams.
 mod files;
+/// Darshan logs of one job: clocks and ranks.
+mod one_run;
 /// One small source of each format, made here.
 mod samples;
 /// Sources that others made, where they are at hand.
