@@ -65,7 +65,13 @@ pub(crate) fn read(input: Input, syntax: Syntax, sink: &mut dyn EventSink) -> Re
 }
 
 fn event(rows: &Rows, files: &mut Files) -> Result<Event, Nonsense> {
-    let (start, end) = interval(rows.number(START)?, rows.number(END)?)?;
+    let (start, end) = match (rows.nanos(START), rows.nanos(END)) {
+        (Some(start), Some(end)) if start <= end => {
+            (Timestamp::from_nanos_since_start(start), Timestamp::from_nanos_since_start(end))
+        }
+        // An exponent, too many digits, or something that is wrong and will be said so.
+        _ => interval(rows.number(START)?, rows.number(END)?)?,
+    };
     let op = op(rows.value(OP).unwrap_or_default())?;
     // A metadata operation moves nothing, and may leave the field empty.
     let bytes = match rows.value(BYTES) {

@@ -10,7 +10,7 @@ use crate::{
     input::Input,
     json,
     losses::{Losses, Nonsense, amount},
-    number::parse_f64,
+    number::{parse_f64, parse_nanos},
     scanner::Scanner,
 };
 
@@ -138,6 +138,11 @@ impl Rows {
         };
         parse_f64(text)
             .ok_or_else(|| Nonsense::new("not a number", format!("{name} is {}, not a number", quoted(text))))
+    }
+
+    /// The seconds in a wanted column as nanoseconds, where they are written as plain digits.
+    pub(crate) fn nanos(&self, column: usize) -> Option<i64> {
+        parse_nanos(self.value(column)?)
     }
 
     /// Fetches the next line that is neither blank nor a comment into `text`.

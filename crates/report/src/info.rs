@@ -59,10 +59,10 @@ pub struct InfoJob {
     /// The number of processes.
     pub nprocs: Option<u64>,
     /// When it began, in seconds since the Unix epoch.
-    #[serde(serialize_with = "whole_bytes_if_any")]
+    #[serde(serialize_with = "whole_seconds_if_so")]
     pub start_time: Option<f64>,
     /// When it ended.
-    #[serde(serialize_with = "whole_bytes_if_any")]
+    #[serde(serialize_with = "whole_seconds_if_so")]
     pub end_time: Option<f64>,
     /// Its wall-clock time.
     pub run_time_s: Option<f64>,
@@ -70,6 +70,14 @@ pub struct InfoJob {
     pub exe: Option<String>,
     /// The version of the log's format.
     pub log_version: Option<String>,
+}
+
+/// Most logs know whole seconds only, and say so by an integer.
+fn whole_seconds_if_so<S: Serializer>(time: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+    match time {
+        Some(time) if time.fract() == 0.0 && time.abs() < 1e15 => serializer.serialize_i64(*time as i64),
+        time => time.serialize(serializer),
+    }
 }
 
 /// The scheduler's name for a job: Darshan has a number, others a text.
@@ -562,7 +570,17 @@ mod tests {
 
     #[test]
     fn a_log_is_told_module_by_module() {
-        insta::assert_snapshot!(log().tell(90, Ink::Plain), @"");
+        insta::assert_snapshot!(log().tell(90, Ink::Plain), @r#"
+        a.darshan: darshan 3.41 of ./a.out -x, job 77
+
+          job            4 processes, user 1000, began 2020-09-13 12:26:40 UTC, ran for 8.75 s
+          log            little-endian, packed with zlib, 1 name, 2 mounts
+          POSIX          version 4, 2 records, not all: 1.1 kB read, 2.2 kB written, 2 opens
+          LUSTRE         version 1, 1 record: 1 component, 4 stripes, 3 storage targets
+          DXT_POSIX      version 1, 1 record: 0 reads of 0 B, 2 writes of 200 B, 3 s to 5 s
+          heatmap POSIX  34 bins of 100 ms: 0 B read, 32 B written
+          losses         POSIX: cut
+        "#);
     }
 
     #[test]
@@ -595,8 +613,16 @@ mod tests {
                 ("POSIX_F_READ_TIME".into(), Number::Float(0.5)),
             ]),
         };
-        insta::assert_snapshot!(record.to_json(), @"");
-        insta::assert_snapshot!(record.to_text(), @"");
+        assert_eq!(
+            record.to_json(),
+            "{\"module\":\"POSIX\",\"rank\":-1,\"id\":18446744073709551615,\"file\":\"/a\\tb\",\
+             \"counters\":{\"POSIX_OPENS\":2,\"POSIX_F_READ_TIME\":0.5}}\n"
+        );
+        assert_eq!(
+            record.to_text(),
+            "POSIX\t-1\t18446744073709551615\tPOSIX_OPENS\t2\t/a\\tb\n\
+             POSIX\t-1\t18446744073709551615\tPOSIX_F_READ_TIME\t0.5\t/a\\tb\n"
+        );
         let segment = SegmentLine {
             module: "DXT_POSIX",
             rank: 3,
@@ -610,7 +636,11 @@ mod tests {
             id: 9,
             file: None,
         };
-        insta::assert_snapshot!(segment.to_json(), @"");
-        insta::assert_snapshot!(segment.to_text(), @"");
+        assert_eq!(
+            segment.to_json(),
+            "{\"module\":\"DXT_POSIX\",\"rank\":3,\"op\":\"write\",\"segment\":0,\"offset\":null,\"length\":10,\
+             \"start_s\":0.25,\"end_s\":0.5,\"host\":\"n1\",\"id\":9,\"file\":null}\n"
+        );
+        assert_eq!(segment.to_text(), "DXT_POSIX\t3\twrite\t0\t-\t10\t0.25\t0.5\tn1\t-\n");
     }
 }

@@ -221,6 +221,10 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 
 /// Returns text fit for one line of a terminal: what would move the cursor or change colours is shown as `\u{1b}`.
 pub fn printable(text: &str) -> String {
+    // Almost every text is: it is also asked of each of a million lines.
+    if !text.contains(char::is_control) {
+        return text.to_owned();
+    }
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct InputArgs {
     /// Traces, each of one run; `-` is standard input
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// The traces are parts of one run, for example one file per rank, or the Darshan logs of one job
+    /// The traces are parts of one run: one file per rank, or the Darshan logs of one job
     #[arg(long, help_heading = "Input")]
     one_run: bool,
     /// Read the traces as this format, whatever they look like

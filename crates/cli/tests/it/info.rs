@@ -16,7 +16,18 @@ fn a_darshan_log_is_told_module_by_module() {
     dir.write("a.darshan", rich().write());
     let outcome = dir.iotide(["info", "a.darshan"]).exits_with(0);
     assert_eq!(outcome.stderr, "");
-    insta::assert_snapshot!(outcome.stdout, @"");
+    insta::assert_snapshot!(outcome.stdout, @r#"
+    a.darshan: darshan 3.41 of ./a.out -x, job 77
+
+      job            4 processes, user 1000, began 2020-09-13 12:26:40 UTC, ran for 9.25 s
+      log            written by Darshan 3.9.9, little-endian, packed with zlib, 4 names, 2 mounts
+      POSIX          version 4, 2 records: 1.1 kB read, 2.2 kB written, 2 opens, 4 reads, 6 writes
+      STDIO          version 2, 1 record: 0 B read, 50 B written, 1 open, 5 writes
+      DXT_POSIX      version 1, 1 record: 1 read of 100 B, 2 writes of 200 B, 1 s to 5 s
+      HEATMAP        version 1, 1 record
+      heatmap POSIX  3 bins of 2 s: 100 B read, 200 B written
+      losses         none
+    "#);
 }
 
 #[test]
@@ -93,7 +104,19 @@ fn any_other_trace_is_told_by_its_events() {
          0,write,0.5,1.5,4096,/a,1\n1,read,1,2,100,/b,2\n1,write,9,8,1,/b,0\n",
     );
     let outcome = dir.iotide(["info", "run.csv"]).exits_with(0);
-    insta::assert_snapshot!(outcome.stdout, @"");
+    insta::assert_snapshot!(outcome.stdout, @r#"
+    run.csv: csv of ./a.out, job 4711, 4 events
+
+      job     8 processes, began 2020-09-13 12:26:40 UTC
+      ranks   2
+      time    0.5 s to 2 s, 1.5 s
+      volume  100 B read, 4.1 kB written
+      read    1 event, 100 B
+      write   1 event, 4.1 kB
+      open    2 events for 3 calls
+      files   2
+      losses  line 8: end 8 is before start 9 (1 record)
+    "#);
     let run = &dir.iotide(["info", "--format", "json", "run.csv"]).exits_with(0).json()["runs"][0];
     assert_eq!(run["operations"]["open"], json!({"events": 2, "calls": 3, "bytes": 0}));
     assert_eq!(
@@ -132,7 +155,12 @@ fn records_and_segments_are_listed_one_by_one() {
     assert_eq!((&records[0]["file"], &records[1]["rank"]), (&json!("/scratch/a"), &json!(-1)));
     assert_eq!(records[1]["counters"]["POSIX_BYTES_READ"], 1000);
     assert_eq!(records[3]["counters"]["HEATMAP_WRITE_BIN_1"], 200);
-    insta::assert_snapshot!(dir.iotide(["info", "--dxt", "a.darshan"]).exits_with(0).stdout.replace('\t', " | "), @"");
+    insta::assert_snapshot!(dir.iotide(["info", "--dxt", "a.darshan"]).exits_with(0).stdout.replace('\t', " | "), @r#"
+    module | rank | op | segment | offset | length | start | end | host | file
+    DXT_POSIX | 0 | write | 0 | 0 | 150 | 3 | 3.5 | n01 | /scratch/a
+    DXT_POSIX | 0 | write | 1 | 150 | 50 | 4 | 5 | n01 | /scratch/a
+    DXT_POSIX | 0 | read | 0 | 0 | 100 | 1 | 2 | n01 | /scratch/a
+    "#);
     let segments = lines(["info", "--dxt", "--format=json", "a.darshan"]);
     assert_eq!(segments.len(), 3);
     assert_eq!((&segments[1]["offset"], &segments[1]["start_s"]), (&json!(150), &json!(4.0)));
