@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::Path;
 
 use iotide_formats::darshan::{Compression, Endian};
 use serde_json::{Value as Json, json};
@@ -286,7 +286,7 @@ fn every_real_log_is_told_as_an_independent_reader_found_it() {
     assert!(faults.is_empty(), "{} differences in {n_logs} logs:\n{}", faults.len(), faults.join("\n"));
 }
 
-fn info_of(path: &PathBuf) -> Json {
+fn info_of(path: &Path) -> Json {
     let dir = Dir::new();
     let outcome = dir.iotide(["info", "--format", "json", path.to_str().unwrap()]).exits_with(0);
     outcome.json()["runs"][0].clone()
