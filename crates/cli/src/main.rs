@@ -57,6 +57,7 @@ Examples:
   iotide detect run.csv                    what is the period of this run's I/O?
   iotide detect --format json run.csv      the same for a script
   iotide report run.csv -o run.html        everything about it as a page with pictures
+  iotide info job.darshan                  what does this log hold, and what did it lose?
   iotide demo                              see it all at work on this machine
   iotide COMMAND --help                    more on a command";
 

@@ -5,8 +5,8 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use iotide_report::text::printable;
@@ -62,6 +62,17 @@ impl Ui {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
+    /// Opens where a long result goes as it is made: a file, or stdout.
+    pub(crate) fn out_stream(&mut self, file: Option<&Path>) -> anyhow::Result<OutStream> {
+        self.wipe_progress();
+        OutStream::open(file)
+    }
+
+    /// Whether results on stdout are looked at by a person.
+    pub(crate) fn out_is_terminal(&self) -> bool {
+        io::stdout().is_terminal()
+    }
+
     /// Says what is being done or was done.
     pub(crate) fn status(&mut self, text: impl fmt::Display) {
         self.wipe_progress();
@@ -109,6 +120,81 @@ impl Ui {
 
     fn painted(&self, colour: &str, word: &str) -> String {
         if self.colour_err { format!("{colour}{word}\x1b[0m") } else { word.to_owned() }
+    }
+}
+
+/// A result that is written piece by piece.
+///
+/// A file appears under its name only when it is whole: what replaces a file may be made from it, and a part must not
+/// pass for the whole.
+pub(crate) struct OutStream {
+    out: BufWriter<Box<dyn Write + Send>>,
+    /// The file as it is and as it shall be called.
+    names: Option<(PathBuf, PathBuf)>,
+    /// What to call it in messages.
+    shown: String,
+}
+
+impl OutStream {
+    fn open(file: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(path) = file.filter(|path| *path != Path::new("-")) else {
+            return Ok(Self::of(Box::new(io::stdout()), None, "to stdout".to_owned()));
+        };
+        let shown = path.display().to_string();
+        let failed = || format!("cannot write {shown}");
+        // A pipe or a device is there to be written to, not to be replaced.
+        if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            let file = File::options().write(true).open(path).with_context(failed)?;
+            return Ok(Self::of(Box::new(file), None, shown));
+        }
+        let mut name = path.file_name().with_context(failed)?.to_owned();
+        name.push(format!(".{}.part", std::process::id()));
+        let part = path.with_file_name(name);
+        let file = File::create(&part).with_context(failed)?;
+        Ok(Self::of(Box::new(file), Some((part, path.to_owned())), shown))
+    }
+
+    fn of(out: Box<dyn Write + Send>, names: Option<(PathBuf, PathBuf)>, shown: String) -> Self {
+        Self { out: BufWriter::with_capacity(64 << 10, out), names, shown }
+    }
+
+    /// Says that writing failed; a reader of stdout that went away is told apart.
+    pub(crate) fn failed(&self, error: io::Error) -> anyhow::Error {
+        if error.kind() == io::ErrorKind::BrokenPipe && self.names.is_none() {
+            return ReaderGone.into();
+        }
+        anyhow::Error::new(error).context(format!("cannot write {}", self.shown))
+    }
+
+    /// Writes what is left, and gives a file its name.
+    pub(crate) fn finish(mut self) -> anyhow::Result<()> {
+        self.out.flush().map_err(|error| self.failed(error))?;
+        if let Some((part, path)) = self.names.take() {
+            let renamed = std::fs::rename(&part, &path);
+            if renamed.is_err() {
+                let _ = std::fs::remove_file(&part);
+            }
+            renamed.with_context(|| format!("cannot write {}", self.shown))?;
+        }
+        Ok(())
+    }
+}
+
+impl Write for OutStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl Drop for OutStream {
+    fn drop(&mut self) {
+        if let Some((part, _)) = self.names.take() {
+            let _ = std::fs::remove_file(part);
+        }
     }
 }
 

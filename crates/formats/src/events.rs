@@ -1,10 +1,11 @@
 //! Tables of events that anyone can write, as CSV or JSON Lines.
 //!
-//! Columns `rank, op, start, end, bytes`, and if known `file, opens, seeks`; see `docs/formats.md`.
+//! Columns `rank, op, start, end, bytes`, and if known `file, opens, seeks, layer, grain, calls`; see `docs/formats.md`.
 
+use std::fmt;
 use std::io::{self, Write};
 
-use iotide_trace::{Event, EventSink, FileId, Grain, JobInfo, Layer, Op, Rank, TraceInfo};
+use iotide_trace::{Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, Timestamp, TraceInfo};
 
 use crate::{
     error::Fault,
@@ -14,7 +15,8 @@ use crate::{
     rows::{Rows, Syntax, quoted},
 };
 
-const COLUMNS: &[&str] = &["rank", "op", "start", "end", "bytes", "file", "opens", "seeks"];
+const COLUMNS: &[&str] =
+    &["rank", "op", "start", "end", "bytes", "file", "opens", "seeks", "layer", "grain", "calls"];
 const RANK: usize = 0;
 const OP: usize = 1;
 const START: usize = 2;
@@ -23,6 +25,9 @@ const BYTES: usize = 4;
 const FILE: usize = 5;
 /// Counts of metadata calls that go with a row, and what they are.
 const COUNTS: [(usize, Op); 2] = [(6, Op::Open), (7, Op::Seek)];
+const LAYER: usize = 8;
+const GRAIN: usize = 9;
+const CALLS: usize = 10;
 
 pub(crate) fn read(input: Input, syntax: Syntax, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
     let mut losses = Losses::default();
@@ -55,12 +60,18 @@ pub(crate) fn read(input: Input, syntax: Syntax, sink: &mut dyn EventSink) -> Re
         }
     }
     let files = files.into_paths(&mut losses);
-    losses.report(sink);
+    rows.report(losses, sink);
     Ok(TraceInfo { job: rows.job, files })
 }
 
 fn event(rows: &Rows, files: &mut Files) -> Result<Event, Nonsense> {
-    let (start, end) = interval(rows.number(START)?, rows.number(END)?)?;
+    let (start, end) = match (rows.nanos(START), rows.nanos(END)) {
+        (Some(start), Some(end)) if start <= end => {
+            (Timestamp::from_nanos_since_start(start), Timestamp::from_nanos_since_start(end))
+        }
+        // An exponent, too many digits, or something that is wrong and will be said so.
+        _ => interval(rows.number(START)?, rows.number(END)?)?,
+    };
     let op = op(rows.value(OP).unwrap_or_default())?;
     // A metadata operation moves nothing, and may leave the field empty.
     let bytes = match rows.value(BYTES) {
@@ -71,16 +82,26 @@ fn event(rows: &Rows, files: &mut Files) -> Result<Event, Nonsense> {
         None => FileId::NONE,
         Some(path) => files.id(&String::from_utf8_lossy(path)),
     };
+    let calls = if rows.value(CALLS).is_some() { count(rows, CALLS)? } else { 1 };
     Ok(Event {
         op,
-        layer: Layer::Unknown,
-        grain: Grain::Call,
+        layer: named(rows, LAYER, Layer::from_name)?,
+        grain: named(rows, GRAIN, Grain::from_name)?,
         rank: rank(rows)?,
         file,
         start,
         end,
         bytes,
-        calls: 1,
+        calls,
+    })
+}
+
+/// What an optional column names; the usual if it names nothing.
+fn named<T: Default>(rows: &Rows, column: usize, of_name: fn(&str) -> Option<T>) -> Result<T, Nonsense> {
+    let Some(name) = rows.value(column) else { return Ok(T::default()) };
+    std::str::from_utf8(name).ok().and_then(of_name).ok_or_else(|| {
+        let fault = format!("{} is not a {}", quoted(name), COLUMNS[column]);
+        Nonsense::new("unknown layer or grain", fault)
     })
 }
 
@@ -111,7 +132,8 @@ fn count(rows: &Rows, column: usize) -> Result<u32, Nonsense> {
 
 /// Writes events as a table that [`crate::open`] reads: `rank,op,start,end,bytes,file`.
 ///
-/// Times keep their nanoseconds. Layer, grain and number of calls have no column; the native trace keeps them.
+/// Times keep their nanoseconds. With [`EventWriter::detailed`] nothing is left out; without, layer, grain and number of
+/// calls are.
 ///
 /// ```
 /// use iotide_formats::EventWriter;
@@ -126,47 +148,50 @@ fn count(rows: &Rows, column: usize) -> Result<u32, Nonsense> {
 #[derive(Debug)]
 pub struct EventWriter<W: Write> {
     out: W,
+    detailed: bool,
 }
 
 impl<W: Write> EventWriter<W> {
     /// Writes what is known of the job, and the header.
     pub fn new(mut out: W, job: &JobInfo) -> io::Result<Self> {
-        // A line end in a command would begin a new row.
-        let one_line = |text: &str| text.replace(['\n', '\r'], " ");
-        if let Some(run_time_s) = job.run_time_s {
-            writeln!(out, "# runtime_s={run_time_s}")?;
-        }
-        if let Some(n_procs) = job.n_procs {
-            writeln!(out, "# nprocs={n_procs}")?;
-        }
-        for (name, fact) in [("user", &job.user), ("exe", &job.exe), ("jobid", &job.job_id)] {
-            if let Some(fact) = fact {
-                writeln!(out, "# {name}={}", one_line(fact))?;
-            }
-        }
-        if let Some(start_time) = job.start_time_unix_s {
-            writeln!(out, "# start_time={start_time}")?;
-        }
+        write_job(&mut out, job)?;
         writeln!(out, "rank,op,start,end,bytes,file")?;
-        Ok(Self { out })
+        Ok(Self { out, detailed: false })
+    }
+
+    /// The same with columns `layer,grain,calls`, and with what is missing.
+    pub fn detailed(mut out: W, job: &JobInfo, losses: &[Loss]) -> io::Result<Self> {
+        write_job(&mut out, job)?;
+        for Loss { what, records, since } in losses {
+            let records = records.map(|records| records.to_string()).unwrap_or_default();
+            let since = since.map(|since| Seconds(since).to_string()).unwrap_or_default();
+            writeln!(out, "# loss={records},{since},{}", one_line(what))?;
+        }
+        writeln!(out, "rank,op,start,end,bytes,file,layer,grain,calls")?;
+        Ok(Self { out, detailed: true })
     }
 
     /// Writes one row.
     pub fn write(&mut self, event: &Event, file: Option<&str>) -> io::Result<()> {
-        let seconds = |nanos: i64| {
-            let sign = if nanos < 0 { "-" } else { "" };
-            let nanos = nanos.unsigned_abs();
-            format!("{sign}{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
-        };
-        let (start, end) = (seconds(event.start.as_nanos()), seconds(event.end.as_nanos()));
-        write!(self.out, "{},{},{start},{end},{},", event.rank.0, event.op.name(), event.bytes)?;
+        let Event { op, layer, grain, rank, start, end, bytes, calls, .. } = event;
+        write!(self.out, "{},{},{},{},{bytes},", rank.0, op.name(), Seconds(*start), Seconds(*end))?;
         match file {
-            Some(path) if path.contains([',', '"', '\n', '\r', ' ']) => {
-                writeln!(self.out, "\"{}\"", path.replace('"', "\"\""))
+            Some(path) if path.contains([',', '"', '\n', '\r', ' ', '\t']) => {
+                write!(self.out, "\"{}\"", path.replace('"', "\"\""))?;
             }
-            Some(path) => writeln!(self.out, "{path}"),
-            None => writeln!(self.out),
+            Some(path) => write!(self.out, "{path}")?,
+            None => {}
         }
+        if self.detailed {
+            // What is usual is left empty: it is most of the table.
+            let layer = if *layer == Layer::Unknown { "" } else { layer.name() };
+            let grain = if *grain == Grain::Call { "" } else { grain.name() };
+            write!(self.out, ",{layer},{grain},")?;
+            if *calls != 1 {
+                write!(self.out, "{calls}")?;
+            }
+        }
+        writeln!(self.out)
     }
 
     /// Flushes, and returns what was written to.
@@ -176,12 +201,46 @@ impl<W: Write> EventWriter<W> {
     }
 }
 
+fn write_job(out: &mut impl Write, job: &JobInfo) -> io::Result<()> {
+    if let Some(run_time_s) = job.run_time_s {
+        writeln!(out, "# runtime_s={run_time_s}")?;
+    }
+    if let Some(n_procs) = job.n_procs {
+        writeln!(out, "# nprocs={n_procs}")?;
+    }
+    for (name, fact) in [("user", &job.user), ("exe", &job.exe), ("jobid", &job.job_id)] {
+        if let Some(fact) = fact {
+            writeln!(out, "# {name}={}", one_line(fact))?;
+        }
+    }
+    if let Some(start_time) = job.start_time_unix_s {
+        writeln!(out, "# start_time={start_time}")?;
+    }
+    Ok(())
+}
+
+/// A line end in a command would begin a new row.
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
+}
+
+/// A moment as seconds with all its nanoseconds, as tables have it.
+pub(crate) struct Seconds(pub(crate) Timestamp);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.0.as_nanos();
+        let sign = if nanos < 0 { "-" } else { "" };
+        let nanos = nanos.unsigned_abs();
+        write!(f, "{sign}{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{check, check_with, read};
     use crate::{Format, OpenOptions};
-    use iotide_trace::Timestamp;
 
     #[test]
     fn a_table_is_its_events() {

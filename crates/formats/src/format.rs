@@ -111,6 +111,11 @@ impl Format {
         matches!(self, Format::DfTracer | Format::Gekkofs | Format::GekkofsMsgpack)
     }
 
+    /// Whether it is a log of Darshan, or what a parser of Darshan prints of one.
+    pub fn is_darshan(self) -> bool {
+        matches!(self, Format::Darshan | Format::DarshanParserText | Format::DarshanDxtText)
+    }
+
     /// The format of that name, as [`Format::name`] writes it.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|format| format.name() == name)

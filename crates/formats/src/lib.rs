@@ -32,12 +32,13 @@ use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use iotide_trace::{Event, EventSink, FileId, JobInfo, Loss, TraceInfo};
+use iotide_trace::{Event, EventSink, FileId, Loss, Rank, TraceInfo};
 
 pub use crate::{
     census::{Census, RankCensus},
     error::{Place, ReadError},
     events::EventWriter,
+    export::{Conversion, ConvertError, Target, convert},
     format::Format,
     layers::LayerChoice,
     native::NativeWriter,
@@ -45,8 +46,14 @@ pub use crate::{
 };
 
 use crate::{
-    darshan::DarshanOptions, error::Fault, input::Input, layers::LayerFilter, processes::Processes,
-    rows::Syntax, tmio::json::Shape,
+    darshan::DarshanOptions,
+    error::Fault,
+    input::Input,
+    layers::LayerFilter,
+    one_run::{OneRun, Placement},
+    processes::Processes,
+    rows::Syntax,
+    tmio::json::Shape,
 };
 
 mod calls;
@@ -58,6 +65,7 @@ mod dftracer;
 mod directory;
 mod error;
 mod events;
+mod export;
 mod files;
 mod format;
 mod gekkofs;
@@ -71,6 +79,7 @@ mod lustre;
 mod metrics;
 mod native;
 mod number;
+mod one_run;
 mod processes;
 mod prometheus;
 mod proxy;
@@ -95,7 +104,10 @@ pub fn open(path: &Path) -> Result<Reader, ReadError> {
 ///
 /// The files may be of different formats. File tables are put one after the other; what the first file says of the
 /// job holds, and the others fill in what it left open. A file of which nothing can be used is a loss, as long as
-/// another one can.
+/// another one can. Files that name different jobs are read all the same, and a loss says so.
+///
+/// Darshan logs have clocks and ranks of their own. Their times are moved by the difference of their start times, so that
+/// all count from the start of the first log given; their ranks follow those of the logs before.
 pub fn open_many<P: AsRef<Path>>(paths: &[P]) -> Result<Reader, ReadError> {
     OpenOptions::default().open_many(paths)
 }
@@ -231,6 +243,15 @@ enum Source {
     Closed(PathBuf),
 }
 
+impl Source {
+    fn into_input(self) -> Result<Input, ReadError> {
+        match self {
+            Source::Open(input) => Ok(input),
+            Source::Closed(path) => detect::unzipped(Input::open(&path)?),
+        }
+    }
+}
+
 impl Part {
     fn close(&mut self) {
         if let Source::Open(input) = &self.source
@@ -266,12 +287,13 @@ impl Reader {
         let n_files = parts.len() + unusable.len();
         let several_layers = parts.iter().any(|part| part.format.sees_several_layers());
         let mut filter = LayerFilter::new(sink, layers, several_layers);
+        let mut files = Vec::new();
         let mut run = Run::default();
-        let mut info = TraceInfo::default();
         for part in parts {
             let mut counted = Counted {
                 sink: &mut filter,
-                file_base: info.files.len() as u32,
+                file_base: files.len() as u32,
+                placement: Placement::default(),
                 source: None,
                 n_events: 0,
                 first_loss: None,
@@ -279,8 +301,8 @@ impl Reader {
             };
             match read_part(part, n_files > 1, &mut run, &mut counted) {
                 Ok(part_info) => {
-                    info.files.extend(part_info.files);
-                    info.job = joined(info.job, part_info.job);
+                    files.extend(part_info.files);
+                    run.one_run.add(part_info.job);
                 }
                 Err(error) => unusable.push(error),
             }
@@ -294,11 +316,22 @@ impl Reader {
         for error in unusable {
             filter.loss(Loss::of_unknown_size(error.to_string()));
         }
-        filter.finish(&info.files);
-        if numbers_processes && run.processes.len() > 0 {
-            info.job.n_procs = Some(run.processes.len() as u64);
+        let Run { processes, census, one_run } = run;
+        let mut job = one_run.finish(&mut filter);
+        filter.finish(&files);
+        if numbers_processes && processes.len() > 0 {
+            job.n_procs = Some(processes.len() as u64);
         }
-        Ok((info, run.census))
+        Ok((TraceInfo { job, files }, census))
+    }
+
+    /// Reads all that a Darshan log holds, not its events alone; of several files, the first.
+    ///
+    /// Fails if it is no Darshan log, which [`Format::is_darshan`] tells.
+    pub fn into_darshan_log(mut self) -> Result<darshan::Log, ReadError> {
+        let input = self.parts.swap_remove(0).source.into_input()?;
+        let path = input.name().to_path_buf();
+        darshan::load(input).map_err(|fault| ReadError::from_fault(&path, fault))
     }
 }
 
@@ -307,6 +340,7 @@ impl Reader {
 struct Run {
     processes: Processes,
     census: Option<Census>,
+    one_run: OneRun,
 }
 
 /// Reads one file of a run.
@@ -317,15 +351,19 @@ fn read_part(
     sink: &mut Counted<'_>,
 ) -> Result<TraceInfo, ReadError> {
     let Part { source, format, pattern, darshan } = part;
-    let input = match source {
-        Source::Open(input) => input,
-        Source::Closed(path) => detect::unzipped(Input::open(&path)?)?,
-    };
+    let input = source.into_input()?;
     let path = input.name().to_path_buf();
     let trouble = input.trouble();
     sink.source = one_of_several.then(|| path.display().to_string());
-    let info = read_as(format, input, pattern, darshan, run, sink)
-        .map_err(|fault| ReadError::from_fault(&path, fault))?;
+    let info = if one_of_several && format.is_darshan() {
+        darshan::load_for_events(input).map(|log| {
+            sink.placement = run.one_run.place(&log, sink);
+            log.events(darshan, sink)
+        })
+    } else {
+        read_as(format, input, pattern, darshan, run, sink)
+    };
+    let info = info.map_err(|fault| ReadError::from_fault(&path, fault))?;
     if let Some(what) = trouble.as_ref().and_then(|trouble| trouble.get()) {
         sink.loss(Loss::of_unknown_size(what.clone()));
     }
@@ -378,6 +416,7 @@ fn read_as(
 struct Counted<'a> {
     sink: &'a mut dyn EventSink,
     file_base: u32,
+    placement: Placement,
     /// Named in losses if there are several files.
     source: Option<String>,
     n_events: u64,
@@ -390,6 +429,14 @@ impl EventSink for Counted<'_> {
         self.n_events += 1;
         if event.file != FileId::NONE {
             event.file = FileId(event.file.0.saturating_add(self.file_base));
+        }
+        let Placement { shift_nanos, rank_base } = self.placement;
+        if shift_nanos != 0 {
+            (event.start, event.end) =
+                (event.start.plus_nanos(shift_nanos), event.end.plus_nanos(shift_nanos));
+        }
+        if event.rank != Rank::ALL {
+            event.rank = Rank(event.rank.0.saturating_add(rank_base));
         }
         let flow = self.sink.event(event);
         self.stopped |= flow.is_break();
@@ -404,17 +451,5 @@ impl EventSink for Counted<'_> {
             loss.what = format!("{source}: {}", loss.what);
         }
         self.sink.loss(loss);
-    }
-}
-
-/// What two files of one run say of their job: the first one's word holds.
-fn joined(first: JobInfo, second: JobInfo) -> JobInfo {
-    JobInfo {
-        run_time_s: first.run_time_s.or(second.run_time_s),
-        n_procs: first.n_procs.or(second.n_procs),
-        user: first.user.or(second.user),
-        exe: first.exe.or(second.exe),
-        job_id: first.job_id.or(second.job_id),
-        start_time_unix_s: first.start_time_unix_s.or(second.start_time_unix_s),
     }
 }

@@ -91,6 +91,29 @@ const POWERS_OF_TEN: [f64; 23] = [
     1e19, 1e20, 1e21, 1e22,
 ];
 
+/// Reads seconds written as plain digits (`-12.345`) as nanoseconds, none lost on the way through a float.
+///
+/// Further digits are rounded away. `None` for anything else (an exponent, a sign `+`, 146 years or more): that is for
+/// [`parse_f64`].
+pub(crate) fn parse_nanos(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    let point = digits.iter().position(|byte| *byte == b'.').unwrap_or(digits.len());
+    let (whole, fraction) = (&digits[..point], digits.get(point + 1..).unwrap_or_default());
+    // Ten digits of seconds are 300 years.
+    if whole.is_empty() || whole.len() > 10 || !whole.iter().chain(fraction).all(u8::is_ascii_digit) {
+        return None;
+    }
+    let value = |digits: &[u8]| digits.iter().fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
+    let kept = &fraction[..fraction.len().min(9)];
+    let nanos = value(kept) * 10_i64.pow(9 - kept.len() as u32);
+    let rounded = nanos + i64::from(fraction.get(9).is_some_and(|digit| *digit >= b'5'));
+    let nanos = value(whole).checked_mul(1_000_000_000)?.checked_add(rounded)?;
+    (nanos <= i64::MAX / 2).then_some(if negative { -nanos } else { nanos })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,6 +150,24 @@ mod tests {
         assert_eq!(prefix_f64(b"1e"), Some((1.0, 1)));
         for text in ["", "-", ".", "nan", "e5", "+-1"] {
             assert_eq!(prefix_f64(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn plain_seconds_keep_every_nanosecond() {
+        for (text, nanos) in [
+            ("0", 0),
+            ("-0.000000001", -1),
+            ("4370942.662507799", 4_370_942_662_507_799),
+            ("1700000000.123456789", 1_700_000_000_123_456_789),
+            ("1.", 1_000_000_000),
+            ("1.0000000014999", 1_000_000_001),
+            ("1.9999999995", 2_000_000_000),
+        ] {
+            assert_eq!(parse_nanos(text.as_bytes()), Some(nanos), "{text}");
+        }
+        for other in ["", "-", ".5", "1e3", "+1", "1.2.3", "nan", "4611686019", "99999999999", "--1", "1 "] {
+            assert_eq!(parse_nanos(other.as_bytes()), None, "{other}");
         }
     }
 }

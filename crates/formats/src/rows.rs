@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use iotide_trace::JobInfo;
+use iotide_trace::{EventSink, JobInfo, Loss, Timestamp};
 
 use crate::{
     Place,
@@ -10,7 +10,7 @@ use crate::{
     input::Input,
     json,
     losses::{Losses, Nonsense, amount},
-    number::parse_f64,
+    number::{parse_f64, parse_nanos},
     scanner::Scanner,
 };
 
@@ -40,6 +40,8 @@ pub(crate) struct Rows {
     values: Vec<Option<Range<usize>>>,
     /// What the table says of its job so far.
     pub(crate) job: JobInfo,
+    /// What the table says is missing from it; see [`MOST_STATED_LOSSES`].
+    stated_losses: Vec<Loss>,
 }
 
 /// A row is no longer than this; a longer one is a loss.
@@ -47,6 +49,12 @@ const LONGEST_ROW: usize = 1 << 20;
 
 /// The names under which tables state facts about their job.
 const JOB_FACTS: [&str; 6] = ["runtime_s", "nprocs", "user", "exe", "jobid", "start_time"];
+
+/// The names under which a line of JSON states a loss.
+const LOSS_FACTS: [&str; 3] = ["loss", "records", "since"];
+
+/// A table may state this many losses; a table of losses alone must not fill the memory.
+const MOST_STATED_LOSSES: usize = 1000;
 
 impl Rows {
     /// Begins to read a table; of CSV, up to its header.
@@ -64,8 +72,9 @@ impl Rows {
             header_line: 0,
             line: 0,
             text: Vec::new(),
-            values: vec![None; columns.len() + JOB_FACTS.len()],
+            values: vec![None; columns.len() + JOB_FACTS.len() + LOSS_FACTS.len()],
             job: JobInfo::default(),
+            stated_losses: Vec::new(),
         };
         if rows.scanner.want(BYTE_ORDER_MARK.len())?.starts_with(BYTE_ORDER_MARK) {
             rows.scanner.advance(BYTE_ORDER_MARK.len());
@@ -100,7 +109,7 @@ impl Rows {
         while self.next_line(losses)? {
             let taken_apart = match self.syntax {
                 Syntax::Csv => self.split_csv()?,
-                Syntax::JsonLines => self.split_json(),
+                Syntax::JsonLines => self.split_json(losses),
             };
             match taken_apart {
                 Ok(true) => return Ok(true),
@@ -131,6 +140,11 @@ impl Rows {
             .ok_or_else(|| Nonsense::new("not a number", format!("{name} is {}, not a number", quoted(text))))
     }
 
+    /// The seconds in a wanted column as nanoseconds, where they are written as plain digits.
+    pub(crate) fn nanos(&self, column: usize) -> Option<i64> {
+        parse_nanos(self.value(column)?)
+    }
+
     /// Fetches the next line that is neither blank nor a comment into `text`.
     fn next_line(&mut self, losses: &mut Losses) -> Result<bool, Fault> {
         loop {
@@ -150,7 +164,10 @@ impl Rows {
             if let Some(comment) = line.strip_prefix(b"#") {
                 if let Some(equals) = memchr::memchr(b'=', comment) {
                     let (key, value) = (comment[..equals].trim_ascii(), comment[equals + 1..].trim_ascii());
-                    if let Err(nonsense) = set_job_fact(&mut self.job, key, value) {
+                    if key == b"loss" {
+                        let loss = stated_loss(value);
+                        self.state(loss, losses);
+                    } else if let Err(nonsense) = set_job_fact(&mut self.job, key, value) {
                         losses.record(Place::Line(self.line), nonsense);
                     }
                 }
@@ -235,11 +252,13 @@ impl Rows {
         Ok(Err(Nonsense::new("wrong number of fields", fault)))
     }
 
-    /// `Ok(false)`: an object that states facts about the job only.
-    fn split_json(&mut self) -> Result<bool, Nonsense> {
+    /// `Ok(false)`: an object that states facts about the job, or a loss, only.
+    fn split_json(&mut self, losses: &mut Losses) -> Result<bool, Nonsense> {
         self.values.fill(None);
         let columns = self.columns;
-        let index_of = |key: &[u8]| columns.iter().chain(&JOB_FACTS).position(|name| name.as_bytes() == key);
+        let index_of = |key: &[u8]| {
+            columns.iter().chain(&JOB_FACTS).chain(&LOSS_FACTS).position(|name| name.as_bytes() == key)
+        };
         split_object(&mut self.text, &mut self.values, index_of)
             .map_err(|fault| Nonsense::new("not a JSON object", format!("not a JSON object: {fault}")))?;
         for (fact, name) in JOB_FACTS.iter().enumerate() {
@@ -248,7 +267,32 @@ impl Rows {
             }
         }
         let (row, facts) = self.values.split_at(columns.len());
-        Ok(row.iter().any(Option::is_some) || facts.iter().all(Option::is_none))
+        let is_row = row.iter().any(Option::is_some) || facts.iter().all(Option::is_none);
+        let [what, records, since] =
+            [0, 1, 2].map(|fact| self.values[columns.len() + JOB_FACTS.len() + fact].clone());
+        if let (false, Some(what)) = (is_row, what) {
+            let text = |range: Option<Range<usize>>| range.map(|range| &self.text[range]);
+            let loss = loss_of(&self.text[what], text(records), text(since));
+            self.state(loss, losses);
+        }
+        Ok(is_row)
+    }
+
+    fn state(&mut self, loss: Loss, losses: &mut Losses) {
+        if self.stated_losses.len() < MOST_STATED_LOSSES {
+            self.stated_losses.push(loss);
+        } else {
+            let fault = format!("more than {MOST_STATED_LOSSES} losses are stated");
+            losses.unknown_size(self.place(), Nonsense::new("too many losses", fault));
+        }
+    }
+
+    /// Hands on what the table says is missing, and then what was found wrong while reading it.
+    pub(crate) fn report(&mut self, losses: Losses, sink: &mut dyn EventSink) {
+        for loss in self.stated_losses.drain(..) {
+            sink.loss(loss);
+        }
+        losses.report(sink);
     }
 }
 
@@ -284,6 +328,23 @@ fn set_job_fact(job: &mut JobInfo, key: &[u8], value: &[u8]) -> Result<(), Nonse
         _ => {}
     }
     Ok(())
+}
+
+/// The loss that a comment `loss=records,since,what` states. What a person wrote without numbers is taken as it is.
+fn stated_loss(value: &[u8]) -> Loss {
+    let mut parts = value.splitn(3, |byte| *byte == b',');
+    if let (Some(records), Some(since), Some(what)) = (parts.next(), parts.next(), parts.next())
+        && [records, since].iter().all(|number| number.is_empty() || parse_f64(number).is_some())
+    {
+        return loss_of(what, Some(records), Some(since));
+    }
+    loss_of(value, None, None)
+}
+
+fn loss_of(what: &[u8], records: Option<&[u8]>, since: Option<&[u8]>) -> Loss {
+    let records = records.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
+    let since = since.and_then(parse_f64).and_then(Timestamp::from_secs_since_start);
+    Loss { what: String::from_utf8_lossy(what).into_owned(), records, since }
 }
 
 /// Returns how far the rest of a row reaches whose quoted field began earlier; `None` if that is not to be seen.

@@ -57,7 +57,7 @@ pub(crate) fn read(input: Input, syntax: Syntax, sink: &mut dyn EventSink) -> Re
     for steps in steps {
         steps.finish(&mut losses);
     }
-    losses.report(sink);
+    rows.report(losses, sink);
     Ok(TraceInfo { job: rows.job, files: Vec::new() })
 }
 

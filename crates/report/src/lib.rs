@@ -7,7 +7,7 @@
 //! ```
 //! use iotide_report::Report;
 //!
-//! let report = Report::new("detect");
+//! let report: Report = Report::new("detect");
 //! assert!(report.to_json().starts_with("{\n  \"schema\": \"iotide/1\",\n  \"command\": \"detect\""));
 //! ```
 
@@ -16,6 +16,10 @@ use serde::Serialize;
 pub use crate::{
     chart::{Plot, pictures},
     html::page,
+    info::{
+        DarshanInfo, Dxt, Heatmap, Info, InfoJob, InfoSource, JobId, LogInfo, Lustre, Map, Module, Number,
+        Operation, RecordLine, SegmentLine,
+    },
     run::{Run, Source},
     scaling::{
         AdviceEntry, FactorEntry, ModelEntry, ModelFailure, PieceEntry, PredictionEntry, ScalingReport,
@@ -25,6 +29,7 @@ pub use crate::{
 
 mod chart;
 mod html;
+mod info;
 mod run;
 #[cfg(test)]
 mod samples;
@@ -34,14 +39,14 @@ pub mod text;
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.
 pub const SCHEMA: &str = "iotide/1";
 
-/// One answer of one command.
+/// One answer of one command: what was found, run by run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct Report<R = Run> {
     schema: &'static str,
     /// The command that was asked.
     pub command: &'static str,
     /// What was found, run by run.
-    pub runs: Vec<Run>,
+    pub runs: Vec<R>,
     /// Inputs of which there is no answer, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<Failure>,
@@ -56,7 +61,13 @@ pub struct Failure {
     pub error: String,
 }
 
-impl Report {
+/// What there is to say of one run, in words.
+pub trait Tell: Serialize {
+    /// Returns it in lines of at most `width` columns where words allow, each with a final newline.
+    fn tell(&self, width: usize, ink: Ink) -> String;
+}
+
+impl<R: Tell> Report<R> {
     /// Returns a report with nothing in it yet.
     pub fn new(command: &'static str) -> Self {
         Self { schema: SCHEMA, command, runs: Vec::new(), failures: Vec::new() }
@@ -87,7 +98,7 @@ impl Report {
             if i > 0 {
                 out.push('\n');
             }
-            out.push_str(&run.to_text(width, ink));
+            out.push_str(&run.tell(width, ink));
         }
         if !self.failures.is_empty() {
             if !self.runs.is_empty() {
@@ -110,8 +121,10 @@ impl Report {
 
 /// Whether a text carries colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ink {
+pub enum Ink {
+    /// It does not.
     Plain,
+    /// It does, for a terminal.
     Ansi,
 }
 

@@ -4,8 +4,8 @@ use iotide_analysis::{Method, OutlierDetector, RunAnalysis, RunConfig, RunError}
 use iotide_trace::{Direction, JobInfo, SamplingKind, Tally};
 use serde::{Serialize, Serializer};
 
-use crate::Ink;
 use crate::text::{self, Rows};
+use crate::{Ink, Tell};
 
 /// What is known of one run.
 #[derive(Clone, Debug, Serialize)]
@@ -264,21 +264,6 @@ impl Run {
         self.losses.iter().map(Loss::in_words).collect::<Vec<_>>().join("\n")
     }
 
-    pub(crate) fn to_text(&self, width: usize, ink: Ink) -> String {
-        let name = text::printable(&self.source.path);
-        let headline = self.headline();
-        let mut out = text::wrap(&format!("{name}: {headline}"), width).join("\n");
-        if ink == Ink::Ansi {
-            out = ink.bold(&out);
-        }
-        out.push_str("\n\n");
-        if let (false, Some([start_s, end_s])) = (self.outline.is_empty(), self.settings.window_s) {
-            out.push_str(&self.drawn(width, [start_s, end_s], ink));
-        }
-        out.push_str(&self.facts().render(width, |name| ink.faint(name)));
-        out
-    }
-
     /// Two lines of bars over a time axis.
     fn drawn(&self, width: usize, [start_s, end_s]: [f64; 2], ink: Ink) -> String {
         let columns = (width - 4).clamp(20, 100).min(self.outline.len());
@@ -300,6 +285,23 @@ impl Run {
             format!("{left} to {right}, {peak}")
         };
         format!("  {}\n  {}\n\n", ink.accent(&text::bars(&heights)), ink.faint(&axis))
+    }
+}
+
+impl Tell for Run {
+    fn tell(&self, width: usize, ink: Ink) -> String {
+        let name = text::printable(&self.source.path);
+        let headline = self.headline();
+        let mut out = text::wrap(&format!("{name}: {headline}"), width).join("\n");
+        if ink == Ink::Ansi {
+            out = ink.bold(&out);
+        }
+        out.push_str("\n\n");
+        if let (false, Some([start_s, end_s])) = (self.outline.is_empty(), self.settings.window_s) {
+            out.push_str(&self.drawn(width, [start_s, end_s], ink));
+        }
+        out.push_str(&self.facts().render(width, |name| ink.faint(name)));
+        out
     }
 }
 
@@ -644,7 +646,7 @@ fn mode_name(direction: Option<Direction>) -> &'static str {
 }
 
 /// Bytes are counted in whole numbers; only a bandwidth times a time is not one.
-fn whole_bytes<S: Serializer>(bytes: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn whole_bytes<S: Serializer>(bytes: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     const EXACT: f64 = (1u64 << 53) as f64;
     let whole = bytes.round();
     // A sum of rates times times may miss the whole number by rounding.
@@ -655,7 +657,10 @@ fn whole_bytes<S: Serializer>(bytes: &f64, serializer: S) -> Result<S::Ok, S::Er
     }
 }
 
-fn whole_bytes_if_any<S: Serializer>(bytes: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn whole_bytes_if_any<S: Serializer>(
+    bytes: &Option<f64>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     match bytes {
         Some(bytes) => whole_bytes(bytes, serializer),
         None => serializer.serialize_none(),

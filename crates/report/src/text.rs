@@ -47,6 +47,27 @@ fn clock(s: f64) -> String {
     }
 }
 
+/// Returns a moment of the calendar: `2020-09-13 12:26:40 UTC`.
+pub fn date(unix_s: f64) -> String {
+    // Years 1 to 9999; anything else is damage.
+    if !(-62_135_596_800.0..253_402_300_800.0).contains(&unix_s) {
+        return "?".to_owned();
+    }
+    let secs = unix_s.floor() as i64;
+    let (days, of_day) = (secs.div_euclid(86_400), secs.rem_euclid(86_400));
+    // Years that begin in March have their leap day at the end; an era is 400 of them.
+    let days = days + 719_468;
+    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let months = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * months + 2) / 5 + 1;
+    let month = if months < 10 { months + 3 } else { months - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
 /// Returns a volume in decimal units: `5.6 GB`.
 pub fn bytes(n: f64) -> String {
     scaled(n, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
@@ -200,6 +221,10 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 
 /// Returns text fit for one line of a terminal: what would move the cursor or change colours is shown as `\u{1b}`.
 pub fn printable(text: &str) -> String {
+    // Almost every text is: it is also asked of each of a million lines.
+    if !text.contains(char::is_control) {
+        return text.to_owned();
+    }
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
@@ -228,6 +253,14 @@ mod tests {
         insta::assert_snapshot!(said(percent, &[0.0, 0.001, 0.93, 0.999, 1.0]), @"0 %, < 1 %, 93 %, > 99 %, 100 %");
         assert_eq!(count(12_800), "12\u{202f}800");
         assert_eq!(counted(1, "phase"), "1 phase");
+    }
+
+    #[test]
+    fn a_date_is_that_of_the_calendar() {
+        insta::assert_snapshot!(
+            [0.0, 951_782_399.9, 951_782_400.0, 1_600_000_000.25, 4_107_542_400.0, -1.0, 1e12, f64::NAN].map(date).join(", "),
+            @"1970-01-01 00:00:00 UTC, 2000-02-28 23:59:59 UTC, 2000-02-29 00:00:00 UTC, 2020-09-13 12:26:40 UTC, 2100-03-01 00:00:00 UTC, 1969-12-31 23:59:59 UTC, ?, ?"
+        );
     }
 
     #[test]

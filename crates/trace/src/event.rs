@@ -115,6 +115,29 @@ pub enum Layer {
     Server,
 }
 
+impl Layer {
+    /// All layers, in the order of their declaration.
+    pub const ALL: [Layer; 6] =
+        [Layer::Unknown, Layer::Posix, Layer::Stdio, Layer::MpiIo, Layer::Library, Layer::Server];
+
+    /// The name used in tables and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Layer::Unknown => "unknown",
+            Layer::Posix => "posix",
+            Layer::Stdio => "stdio",
+            Layer::MpiIo => "mpi-io",
+            Layer::Library => "library",
+            Layer::Server => "server",
+        }
+    }
+
+    /// The layer of that name, as [`Layer::name`] writes it.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|layer| layer.name() == name)
+    }
+}
+
 /// How fine an observation is, finest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Grain {
@@ -125,6 +148,25 @@ pub enum Grain {
     Bin,
     /// A file's totals spread over the time between its first and last access.
     Record,
+}
+
+impl Grain {
+    /// All grains, finest first.
+    pub const ALL: [Grain; 3] = [Grain::Call, Grain::Bin, Grain::Record];
+
+    /// The name used in tables and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Grain::Call => "call",
+            Grain::Bin => "bin",
+            Grain::Record => "record",
+        }
+    }
+
+    /// The grain of that name, as [`Grain::name`] writes it.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|grain| grain.name() == name)
+    }
 }
 
 /// A process of a parallel program.

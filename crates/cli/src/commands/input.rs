@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use iotide_formats::{Format, OpenOptions, PatternSpec, ReadError};
+use iotide_formats::darshan::{DarshanLayers, DarshanOptions, DarshanSource};
+use iotide_formats::{Format, LayerChoice, OpenOptions, PatternSpec, ReadError, Reader};
 use iotide_report::{Failure, Source};
-use iotide_trace::{Loss, ReadWrite, StepSignal};
+use iotide_trace::{Layer, Loss, ReadWrite, StepSignal};
 
-use crate::ui::{Hint, Ui};
+use crate::ui::{Hint, ReaderGone, Ui};
 
 /// Which traces to read, and how.
 #[derive(clap::Args, Debug)]
@@ -15,7 +16,7 @@ pub(crate) struct InputArgs {
     /// Traces, each of one run; `-` is standard input
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// The traces are parts of one run, for example one file per rank
+    /// The traces are parts of one run: one file per rank, or the Darshan logs of one job
     #[arg(long, help_heading = "Input")]
     one_run: bool,
     /// Read the traces as this format, whatever they look like
@@ -24,6 +25,27 @@ pub(crate) struct InputArgs {
     /// Read the traces as free text; FILE says where the numbers are
     #[arg(long, help_heading = "Input", value_name = "FILE")]
     pattern: Option<PathBuf>,
+    /// Darshan: where reads and writes come from; `auto` takes the finest that the log has [default: auto]
+    #[arg(long, help_heading = "Input", value_enum)]
+    source: Option<SourceArg>,
+    /// Which layers, where a trace sees several; `lowest` counts each byte once, `all` keeps layers that see the same bytes [default: lowest]
+    #[arg(long, help_heading = "Input", value_enum)]
+    layers: Option<LayersArg>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum SourceArg {
+    Auto,
+    Dxt,
+    Heatmap,
+    Counters,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum LayersArg {
+    Lowest,
+    MpiIo,
+    All,
 }
 
 /// What a run did, in numbers.
@@ -41,26 +63,67 @@ impl InputArgs {
         ui: &mut Ui,
         mut take: impl FnMut(Observed) -> anyhow::Result<()>,
     ) -> anyhow::Result<Vec<Failure>> {
-        let options = OpenOptions {
-            input_format: self.input_format,
-            pattern: self.pattern_spec()?,
-            ..OpenOptions::default()
-        };
-        let runs: Vec<RunInput<'_>> = match self.one_run {
-            true => vec![RunInput { paths: &self.traces }],
-            false => self.traces.chunks(1).map(|paths| RunInput { paths }).collect(),
-        };
+        self.for_each_input(ui, |run, options| take(run.read(options)?))
+    }
+
+    /// The same for commands that do the reading themselves.
+    pub(crate) fn for_each_input(
+        &self,
+        ui: &mut Ui,
+        mut take: impl FnMut(&RunInput<'_>, &OpenOptions) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Vec<Failure>> {
+        let options = self.options()?;
+        let runs = self.runs();
         let mut failures = Vec::new();
         for (i, run) in runs.iter().enumerate() {
             if runs.len() > 1 {
                 ui.progress(format_args!("reading {} ({} of {})", run.name(), i + 1, runs.len()));
             }
-            if let Err(error) = run.read(&options).and_then(&mut take) {
-                ui.error(&error);
-                failures.push(Failure { path: run.name(), error: format!("{error:#}") });
+            match take(run, &options) {
+                Err(error) if error.is::<ReaderGone>() => return Err(error),
+                Err(error) => {
+                    ui.error(&error);
+                    failures.push(Failure { path: run.name(), error: format!("{error:#}") });
+                }
+                Ok(()) => {}
             }
         }
         Ok(failures)
+    }
+
+    /// The runs that were named.
+    pub(crate) fn runs(&self) -> Vec<RunInput<'_>> {
+        match self.one_run {
+            true => vec![RunInput { paths: &self.traces }],
+            false => self.traces.chunks(1).map(|paths| RunInput { paths }).collect(),
+        }
+    }
+
+    /// What the flags mean; nothing below this line knows clap.
+    pub(crate) fn options(&self) -> anyhow::Result<OpenOptions> {
+        let source = match self.source {
+            Some(SourceArg::Auto) | None => DarshanSource::Auto,
+            Some(SourceArg::Dxt) => DarshanSource::Dxt,
+            Some(SourceArg::Heatmap) => DarshanSource::Heatmap,
+            Some(SourceArg::Counters) => DarshanSource::Counters,
+        };
+        // Darshan knows its layers before the first event; of other traces they are told apart as they are read.
+        let (of_darshan, layers) = match self.layers {
+            Some(LayersArg::Lowest) | None => (DarshanLayers::Lowest, LayerChoice::LowestComplete),
+            Some(LayersArg::MpiIo) => (DarshanLayers::MpiIo, LayerChoice::Only(Layer::MpiIo)),
+            Some(LayersArg::All) => (DarshanLayers::All, LayerChoice::All),
+        };
+        Ok(OpenOptions {
+            input_format: self.input_format,
+            pattern: self.pattern_spec()?,
+            layers,
+            darshan: DarshanOptions { source, layers: of_darshan },
+        })
+    }
+
+    /// Whether it was said which of a Darshan log's sources or layers are wanted.
+    pub(crate) fn asks_for_events(&self) -> bool {
+        self.source.is_some() || self.layers.is_some()
     }
 
     fn pattern_spec(&self) -> anyhow::Result<Option<PatternSpec>> {
@@ -71,13 +134,13 @@ impl InputArgs {
 }
 
 /// One run's files.
-struct RunInput<'a> {
+pub(crate) struct RunInput<'a> {
     paths: &'a [PathBuf],
 }
 
 impl RunInput<'_> {
     /// What to call it.
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let first = self.paths[0].display();
         match self.paths.len() {
             1 => first.to_string(),
@@ -85,14 +148,24 @@ impl RunInput<'_> {
         }
     }
 
-    /// Reads it, adding up bandwidths as the events stream past.
-    fn read(&self, options: &OpenOptions) -> anyhow::Result<Observed> {
+    /// Whether it is one file.
+    pub(crate) fn is_one_file(&self) -> bool {
+        self.paths.len() == 1
+    }
+
+    /// Opens it.
+    pub(crate) fn open(&self, options: &OpenOptions) -> anyhow::Result<Reader> {
         let reader = match self.paths {
             [path] if path == Path::new("-") => options.from_stdin(),
             [path] => options.open(path),
             paths => options.open_many(paths),
         };
-        let reader = reader.or_else(with_advice)?;
+        reader.or_else(with_advice)
+    }
+
+    /// Reads it, adding up bandwidths as the events stream past.
+    fn read(&self, options: &OpenOptions) -> anyhow::Result<Observed> {
+        let reader = self.open(options)?;
         let format = reader.format();
         let mut sink = ReadWrite::default();
         let info = reader.read(&mut sink).or_else(with_advice)?;
@@ -106,7 +179,7 @@ impl RunInput<'_> {
 }
 
 /// The message names the file and the fault already; what is left to say is what to do.
-fn with_advice<T>(error: ReadError) -> anyhow::Result<T> {
+pub(crate) fn with_advice<T>(error: ReadError) -> anyhow::Result<T> {
     let plain = Err(anyhow::Error::msg(error.to_string()));
     match error {
         ReadError::UnknownFormat { .. } => plain.hint(format!(

@@ -1,8 +1,8 @@
 //! The commands, the arguments they share, and the way to each.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use iotide_report::Report;
+use iotide_report::{Report, Tell};
 
 use crate::ExitStatus;
 use crate::ui::Ui;
@@ -10,8 +10,10 @@ use crate::ui::Ui;
 pub(crate) use self::ioskel::expand_name;
 
 mod analysis;
+mod convert;
 mod demo;
 mod detect;
+mod info;
 mod input;
 mod ioskel;
 mod model;
@@ -23,6 +25,8 @@ pub(crate) enum Command {
     Detect(detect::DetectArgs),
     Record(record::RecordArgs),
     Report(report::ReportArgs),
+    Info(info::InfoArgs),
+    Convert(convert::ConvertArgs),
     Model(model::ModelArgs),
     Ioskel(ioskel::IoskelArgs),
     Demo(demo::DemoArgs),
@@ -34,6 +38,8 @@ impl Command {
             Command::Detect(args) => detect::run(ui, args),
             Command::Record(args) => record::run(ui, args),
             Command::Report(args) => report::run(ui, args),
+            Command::Info(args) => info::run(ui, args),
+            Command::Convert(args) => convert::run(ui, args),
             Command::Model(args) => model::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
             Command::Demo(args) => demo::run(ui, args),
@@ -61,8 +67,18 @@ pub(crate) enum Form {
 }
 
 impl OutputArgs {
+    /// The form of the answer.
+    pub(crate) fn form(&self) -> Form {
+        self.format
+    }
+
+    /// The file it goes to, if not to stdout.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.output.as_deref()
+    }
+
     /// Gives the answer.
-    pub(crate) fn deliver(&self, ui: &mut Ui, report: &Report) -> anyhow::Result<()> {
+    pub(crate) fn deliver<R: Tell>(&self, ui: &mut Ui, report: &Report<R>) -> anyhow::Result<()> {
         match (&self.output, self.format) {
             (Some(path), Form::Text) => ui.out_file(path, &report.to_text(ui.width())),
             (Some(path), Form::Json) => ui.out_file(path, &report.to_json()),

@@ -18,6 +18,17 @@ mod record;
 /// `iotide model`: functions, predictions, rankings, and measurements with faults.
 mod model;
 
+/// `iotide info`: what a trace holds, also against what an independent reader found in real logs.
+mod info;
+
+/// `iotide convert`: forms, losses, and what is left behind when it fails.
+mod convert;
+
+/// A writer of Darshan logs, the one the reader is tested with.
+#[allow(dead_code)]
+#[path = "../../../formats/tests/it/darshan/writer.rs"]
+mod darshan_log;
+
 /// `iotide ioskel`: real processes, real files, a table of what they did.
 mod ioskel;
 

@@ -11,11 +11,12 @@ fn help_says_what_there_is() {
     Usage: iotide <COMMAND>
 
     Commands:
-      detect  Find the period of a job's I/O phases
-      record  Run a program and trace its I/O
-      report  Show everything about a run as one HTML page
-      ioskel  Run a workload with a known rhythm
-      demo    Show the whole chain on this machine in under a minute
+      detect   Find the period of a job's I/O phases
+      report   Show everything about a run as one HTML page
+      info     Show what a trace holds, and what it lost
+      convert  Write a trace in another form
+      ioskel   Run a workload with a known rhythm
+      demo     Show the whole chain on this machine in under a minute
 
     Options:
       -h, --help
@@ -29,6 +30,7 @@ fn help_says_what_there_is() {
       iotide detect run.csv                    what is the period of this run's I/O?
       iotide detect --format json run.csv      the same for a script
       iotide report run.csv -o run.html        everything about it as a page with pictures
+      iotide info job.darshan                  what does this log hold, and what did it lose?
       iotide demo                              see it all at work on this machine
       iotide COMMAND --help                    more on a command
     "#);
@@ -58,13 +60,25 @@ fn help_on_detect_explains_every_flag() {
 
     Input:
           --one-run
-              The traces are parts of one run, for example one file per rank
+              The traces are parts of one run: one file per rank, or the Darshan logs of one job
 
           --input-format <FORMAT>
               Read the traces as this format, whatever they look like
 
           --pattern <FILE>
               Read the traces as free text; FILE says where the numbers are
+
+          --source <SOURCE>
+              Darshan: where reads and writes come from; `auto` takes the finest that the log has
+              [default: auto]
+              
+              [possible values: auto, dxt, heatmap, counters]
+
+          --layers <LAYERS>
+              Darshan: which layers; `lowest` counts each byte once, `all` keeps layers that see the
+              same bytes [default: lowest]
+              
+              [possible values: lowest, mpi-io, all]
 
     Analysis:
           --method <METHOD>
@@ -160,13 +174,25 @@ fn help_on_report_explains_every_flag() {
 
     Input:
           --one-run
-              The traces are parts of one run, for example one file per rank
+              The traces are parts of one run: one file per rank, or the Darshan logs of one job
 
           --input-format <FORMAT>
               Read the traces as this format, whatever they look like
 
           --pattern <FILE>
               Read the traces as free text; FILE says where the numbers are
+
+          --source <SOURCE>
+              Darshan: where reads and writes come from; `auto` takes the finest that the log has
+              [default: auto]
+              
+              [possible values: auto, dxt, heatmap, counters]
+
+          --layers <LAYERS>
+              Darshan: which layers; `lowest` counts each byte once, `all` keeps layers that see the
+              same bytes [default: lowest]
+              
+              [possible values: lowest, mpi-io, all]
 
     Analysis:
           --method <METHOD>
@@ -232,6 +258,135 @@ fn help_on_report_explains_every_flag() {
     Examples:
       iotide report run.csv -o run.html
       iotide report run.csv -o run.html --svg figures/      for a paper
+    "#);
+}
+
+#[test]
+fn help_on_info_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["info", "--help"]).exits_with(0).stdout, @r#"
+    Show what a trace holds, and what it lost
+
+    Of a Darshan log: the job, the modules with their counters summed up, DXT and heatmap. Of any other
+    trace: the job, its ranks, operations, bytes and files. A damaged trace is told as far as it can be
+    read; what is missing is listed. With `--source` or `--layers`, a Darshan log's events are counted
+    too, as other commands would see them.
+
+    Usage: iotide info [OPTIONS] <TRACE>...
+
+    Arguments:
+      <TRACE>...
+              Traces, each of one run; `-` is standard input
+
+    Options:
+          --records
+              List every record of a Darshan log with all its counters, as columns or JSON Lines
+
+          --dxt
+              List every DXT segment of a Darshan log, as columns or JSON Lines
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Input:
+          --one-run
+              The traces are parts of one run: one file per rank, or the Darshan logs of one job
+
+          --input-format <FORMAT>
+              Read the traces as this format, whatever they look like
+
+          --pattern <FILE>
+              Read the traces as free text; FILE says where the numbers are
+
+          --source <SOURCE>
+              Darshan: where reads and writes come from; `auto` takes the finest that the log has
+              [default: auto]
+              
+              [possible values: auto, dxt, heatmap, counters]
+
+          --layers <LAYERS>
+              Darshan: which layers; `lowest` counts each byte once, `all` keeps layers that see the
+              same bytes [default: lowest]
+              
+              [possible values: lowest, mpi-io, all]
+
+    Output:
+          --format <FORM>
+              Form of the answer: for people or for scripts
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout
+
+    Examples:
+      iotide info job.darshan
+      iotide info --format json *.darshan                   many logs, for a script
+      iotide info --records job.darshan | grep BYTES        every counter of every file
+      iotide info --dxt --format json job.darshan           every call, a line each
+    "#);
+}
+
+#[test]
+fn help_on_convert_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["convert", "--help"]).exits_with(0).stdout, @r#"
+    Write a trace in another form
+
+    Any trace that can be read can be written: as a native trace, which keeps everything and is read
+    fastest; as a table (CSV, JSON Lines, Parquet); or as a Chrome trace, which https://ui.perfetto.dev
+    opens. Memory does not grow with the trace. What is known to be missing is told on stderr, and kept
+    in the result.
+
+    Usage: iotide convert [OPTIONS] --to <FORM> <TRACE>...
+
+    Arguments:
+      <TRACE>...
+              Traces, each of one run; `-` is standard input
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Input:
+          --one-run
+              The traces are parts of one run: one file per rank, or the Darshan logs of one job
+
+          --input-format <FORMAT>
+              Read the traces as this format, whatever they look like
+
+          --pattern <FILE>
+              Read the traces as free text; FILE says where the numbers are
+
+          --source <SOURCE>
+              Darshan: where reads and writes come from; `auto` takes the finest that the log has
+              [default: auto]
+              
+              [possible values: auto, dxt, heatmap, counters]
+
+          --layers <LAYERS>
+              Darshan: which layers; `lowest` counts each byte once, `all` keeps layers that see the
+              same bytes [default: lowest]
+              
+              [possible values: lowest, mpi-io, all]
+
+    Output:
+          --to <FORM>
+              The form to write: native, csv, jsonl, chrome or parquet
+
+      -o, --output <FILE>
+              Write to FILE rather than to stdout
+
+    Examples:
+      iotide convert job.darshan --to csv | head
+      iotide convert job.darshan --to chrome -o job.json    for https://ui.perfetto.dev
+      iotide convert --source counters job.darshan --to parquet -o job.parquet
+      iotide convert --one-run rank-*.csv --to native -o run.iot
     "#);
 }
 

@@ -63,6 +63,18 @@ pub(crate) fn read(
     options: DarshanOptions,
     sink: &mut dyn EventSink,
 ) -> Result<TraceInfo, Fault> {
+    Ok(load_for_events(input)?.events(options, sink))
+}
+
+/// Reads a log, its sums of DXT segments included.
+pub(crate) fn load(input: Input) -> Result<Log, Fault> {
+    let mut log = load_for_events(input)?;
+    log.sum_up_dxt(Limits::default());
+    Ok(log)
+}
+
+/// Reads a log without the sums of its DXT segments, which will be streamed.
+pub(crate) fn load_for_events(input: Input) -> Result<Log, Fault> {
     let limits = Limits::default();
     let len = input.file().and_then(|file| file.metadata().ok()).map_or(0, |metadata| metadata.len());
     let (bytes, cut) = read_limited(input.into_read(), len, limits)?;
@@ -71,7 +83,7 @@ pub(crate) fn read(
     }
     let mut log = Log::from_bytes_without_dxt(bytes, limits)?;
     log.losses.extend(cut);
-    Ok(log.events(options, sink))
+    Ok(log)
 }
 
 impl Log {

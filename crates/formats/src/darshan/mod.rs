@@ -66,7 +66,7 @@ mod records;
 mod streams;
 mod text;
 
-pub(crate) use self::events::read;
+pub(crate) use self::events::{load, load_for_events, read};
 
 /// The number at byte 8 of a log, by which its byte order is told.
 const MAGIC: u64 = 6_567_223;

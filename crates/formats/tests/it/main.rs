@@ -1,5 +1,7 @@
 //! The readers as their users see them.
 
+/// Any trace in another form, and back.
+mod convert;
 /// Broken input of every format: no panic, no endless loop, no error without a reason.
 mod damage;
 /// Darshan logs: against an independent reader, made by ourselves, and damaged.
@@ -8,6 +10,8 @@ mod darshan;
 mod files;
 /// Real traces of other tools against what another reader found.
 mod foreign;
+/// Darshan logs of one job: clocks and ranks.
+mod one_run;
 /// Recorder's directories, made here in each of their layouts, whole and damaged.
 mod recorder;
 /// One small source of each format, made here.

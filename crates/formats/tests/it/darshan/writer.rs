@@ -9,7 +9,10 @@ pub struct LogWriter {
     pub minor: u32,
     pub endian: Endian,
     pub compression: Compression,
+    pub start_s: i64,
     pub end_s: i64,
+    pub job_id: i64,
+    pub n_procs: i64,
     pub names: Vec<(u64, &'static str)>,
     /// Slot, version, whether it is partial, and its streams, not yet packed.
     pub modules: Vec<(usize, u32, bool, Vec<Vec<u8>>)>,
@@ -20,7 +23,17 @@ pub const EXE: &str = "./a.out -x";
 
 impl LogWriter {
     pub fn new(minor: u32, endian: Endian, compression: Compression) -> Self {
-        Self { minor, endian, compression, end_s: START_S + 9, names: Vec::new(), modules: Vec::new() }
+        Self {
+            minor,
+            endian,
+            compression,
+            start_s: START_S,
+            end_s: START_S + 9,
+            job_id: 77,
+            n_procs: 4,
+            names: Vec::new(),
+            modules: Vec::new(),
+        }
     }
 
     /// A log with something of everything: two POSIX records, one STDIO record, a DXT record and a heatmap.
@@ -164,11 +177,11 @@ impl LogWriter {
     }
 
     fn job(&self) -> Vec<u8> {
-        let (end_s, n_procs, job_id) = (self.end_s, 4, 77);
+        let Self { start_s, end_s, n_procs, job_id, .. } = *self;
         let mut job = if self.minor >= 41 {
-            self.words(&[1000, START_S, 250_000_000, end_s, 500_000_000, n_procs, job_id])
+            self.words(&[1000, start_s, 250_000_000, end_s, 500_000_000, n_procs, job_id])
         } else {
-            self.words(&[1000, START_S, end_s, n_procs, job_id])
+            self.words(&[1000, start_s, end_s, n_procs, job_id])
         };
         let mut metadata = b"lib_ver=3.9.9\nh=romio_no_indep_rw=true\n".to_vec();
         metadata.resize(1024, 0);

@@ -1,0 +1,79 @@
+//! `iotide convert`: a trace in another form.
+
+use std::path::PathBuf;
+
+use iotide_formats::{ConvertError, Target, convert};
+use iotide_report::text::{counted, printable};
+
+use super::input::{InputArgs, with_advice};
+use crate::ExitStatus;
+use crate::ui::{Hint, Ui};
+
+/// Write a trace in another form
+///
+/// Any trace that can be read can be written: as a native trace, which keeps everything and is read fastest; as a
+/// table (CSV, JSON Lines, Parquet); or as a Chrome trace, which https://ui.perfetto.dev opens. Memory does not grow with
+/// the trace. What is known to be missing is told on stderr, and kept in the result.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ConvertArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// The form to write: native, csv, jsonl, chrome or parquet
+    #[arg(long, value_name = "FORM", value_parser = target_of_name, help_heading = "Output")]
+    to: Target,
+    /// Write to FILE rather than to stdout
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    output: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  iotide convert job.darshan --to csv | head
+  iotide convert job.darshan --to chrome -o job.json    for https://ui.perfetto.dev
+  iotide convert --source counters job.darshan --to parquet -o job.parquet
+  iotide convert --one-run rank-*.csv --to native -o run.iot";
+
+pub(crate) fn run(ui: &mut Ui, args: &ConvertArgs) -> anyhow::Result<ExitStatus> {
+    let runs = args.input.runs();
+    let [run] = runs.as_slice() else {
+        return Err(anyhow::anyhow!("{} runs cannot be converted into one", runs.len()))
+            .hint("`--one-run` takes the traces as parts of one run; otherwise convert them one by one");
+    };
+    let to_stdout = args.output.as_ref().is_none_or(|file| file.as_os_str() == "-");
+    if args.to.is_binary() && to_stdout && ui.out_is_terminal() {
+        return Err(anyhow::anyhow!("{} is no text for a terminal", args.to.name()))
+            .hint("`-o FILE` writes it to a file");
+    }
+    let reader = run.open(&args.input.options()?)?;
+    let mut out = ui.out_stream(args.output.as_deref())?;
+    let conversion = match convert(reader, args.to, &mut out) {
+        Ok(conversion) => conversion,
+        Err(ConvertError::Read(error)) => return with_advice(error),
+        Err(ConvertError::Write(error)) => return Err(out.failed(error)),
+        Err(error @ ConvertError::Spool { .. }) => {
+            return Err(error).hint("`TMPDIR` names another folder for temporary files");
+        }
+        Err(error) => return Err(error.into()),
+    };
+    out.finish()?;
+    for loss in &conversion.losses {
+        let records = loss.records.map(|n| format!(" ({})", counted(n, "record"))).unwrap_or_default();
+        ui.status(format_args!("loss: {}{records}", printable(&loss.what)));
+    }
+    let file = args
+        .output
+        .as_ref()
+        .filter(|_| !to_stdout)
+        .map(|file| format!(" to {}", file.display()))
+        .unwrap_or_default();
+    ui.status(format_args!("{} written{}", counted(conversion.n_events, "event"), printable(&file)));
+    Ok(ExitStatus::Done)
+}
+
+fn target_of_name(name: &str) -> Result<Target, String> {
+    Target::from_name(name).ok_or_else(|| {
+        let names: Vec<_> = Target::ALL.iter().map(|target| target.name()).collect();
+        format!("known forms are {}", names.join(", "))
+    })
+}

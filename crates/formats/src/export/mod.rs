@@ -1,0 +1,258 @@
+//! Any trace in another form.
+//!
+//! Rows of a table name their file and stand behind the facts of the job, but a reader knows both for certain only at
+//! its end. So events are kept in a temporary native trace (about ten bytes each) and written from there: memory does not
+//! grow with the trace, and a pipe can be converted like a file.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Seek, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use iotide_trace::{Event, EventSink, JobInfo, Loss, TraceInfo};
+
+use self::{chrome::ChromeWriter, jsonl::JsonlWriter, parquet::ParquetWriter};
+use crate::{EventWriter, NativeWriter, ReadError, Reader, input::Input, native};
+
+mod chrome;
+mod json;
+mod jsonl;
+mod parquet;
+
+/// A form that traces can be written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Target {
+    /// iotide's own trace, which keeps everything.
+    Native,
+    /// A table of events, values separated by commas.
+    Csv,
+    /// The same table, one JSON object a line.
+    Jsonl,
+    /// The JSON that Perfetto and `chrome://tracing` open.
+    Chrome,
+    /// The same table, by columns, for data frames and databases.
+    Parquet,
+}
+
+impl Target {
+    /// All forms, in the order of the documentation.
+    pub const ALL: &[Target] = &[Target::Native, Target::Csv, Target::Jsonl, Target::Chrome, Target::Parquet];
+
+    /// The name used on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Target::Native => "native",
+            Target::Csv => "csv",
+            Target::Jsonl => "jsonl",
+            Target::Chrome => "chrome",
+            Target::Parquet => "parquet",
+        }
+    }
+
+    /// The form of that name, as [`Target::name`] writes it.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|target| target.name() == name)
+    }
+
+    /// Whether it is no text, and so nothing for a terminal.
+    pub fn is_binary(self) -> bool {
+        matches!(self, Target::Native | Target::Parquet)
+    }
+}
+
+/// What became of a trace that was written in another form.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Conversion {
+    /// How many events were written.
+    pub n_events: u64,
+    /// What is known of the run.
+    pub info: TraceInfo,
+    /// What is missing. Native traces, CSV and JSON Lines carry it along, so that it is there when they are read again;
+    /// Chrome traces and Parquet hold it as metadata.
+    pub losses: Vec<Loss>,
+}
+
+/// Why a trace could not be written in another form.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConvertError {
+    /// It could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// It could not be written.
+    #[error("cannot write: {0}")]
+    Write(#[source] io::Error),
+    /// There was no room for its events.
+    #[error("cannot keep the events in {}: {source}", dir.display())]
+    Spool {
+        /// The folder for temporary files.
+        dir: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Writes a trace in another form. Memory does not grow with the trace, but for its table of file names.
+///
+/// ```
+/// use iotide_formats::{OpenOptions, Target, convert};
+///
+/// let table = OpenOptions::default().from_read("table", &b"rank,op,start,end,bytes\n0,write,0,2,4096\n"[..])?;
+/// let mut lines = Vec::new();
+/// let conversion = convert(table, Target::Jsonl, &mut lines)?;
+/// assert_eq!(conversion.n_events, 1);
+/// let line = r#"{"rank":0,"op":"write","start":0.000000000,"end":2.000000000,"bytes":4096}"#;
+/// assert_eq!(String::from_utf8_lossy(&lines), format!("{line}\n"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn convert(reader: Reader, target: Target, out: impl Write + Send) -> Result<Conversion, ConvertError> {
+    let mut out = BufWriter::with_capacity(256 << 10, out);
+    if target == Target::Native {
+        return to_native(reader, out, ConvertError::Write);
+    }
+    let dir = std::env::temp_dir();
+    let spool_failed = |source| ConvertError::Spool { dir: dir.clone(), source };
+    let spool = Spool::new(&dir).map_err(spool_failed)?;
+    let conversion = to_native(reader, BufWriter::with_capacity(256 << 10, &spool.file), spool_failed)?;
+    (&spool.file).rewind().map_err(spool_failed)?;
+    let events = spool.file.try_clone().map_err(spool_failed)?;
+
+    let Conversion { info, losses, .. } = &conversion;
+    let rows = row_writer(target, &mut out, &info.job, losses).map_err(ConvertError::Write)?;
+    write_rows(events, rows, &info.files)?;
+    out.flush().map_err(ConvertError::Write)?;
+    Ok(conversion)
+}
+
+fn row_writer<'a>(
+    target: Target,
+    out: &'a mut (impl Write + Send),
+    job: &JobInfo,
+    losses: &[Loss],
+) -> io::Result<Box<dyn RowWriter + 'a>> {
+    Ok(match target {
+        // A native trace is its own first pass; it never comes here.
+        Target::Csv | Target::Native => Box::new(EventWriter::detailed(out, job, losses)?),
+        Target::Jsonl => Box::new(JsonlWriter::new(out, job, losses)?),
+        Target::Chrome => Box::new(ChromeWriter::new(out, job, losses)?),
+        Target::Parquet => Box::new(ParquetWriter::new(out, job, losses)?),
+    })
+}
+
+/// Writes the events of a native trace as rows.
+fn write_rows(events: File, rows: Box<dyn RowWriter + '_>, files: &[String]) -> Result<(), ConvertError> {
+    let mut replay = Replay { rows, files, failed: None };
+    let name = Path::new("temporary trace");
+    let input = Input::from_read(name, Box::new(BufReader::new(events)))?;
+    native::read(input, &mut replay).map_err(|fault| ReadError::from_fault(name, fault))?;
+    let Replay { rows, failed, .. } = replay;
+    failed.map_or_else(|| rows.finish(), Err).map_err(ConvertError::Write)
+}
+
+/// Writes events one by one, as rows that need nothing but themselves.
+trait RowWriter {
+    fn write(&mut self, event: &Event, file: Option<&str>) -> io::Result<()>;
+    fn finish(self: Box<Self>) -> io::Result<()>;
+}
+
+impl<W: Write> RowWriter for EventWriter<W> {
+    fn write(&mut self, event: &Event, file: Option<&str>) -> io::Result<()> {
+        self.write(event, file)
+    }
+
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        EventWriter::finish(*self).map(drop)
+    }
+}
+
+/// Pours a reader into a native trace, and keeps what is not events.
+fn to_native<W: Write>(
+    reader: Reader,
+    out: W,
+    failed: impl Fn(io::Error) -> ConvertError,
+) -> Result<Conversion, ConvertError> {
+    let writer = NativeWriter::new(out).map_err(&failed)?;
+    let mut kept = Kept { writer, n_events: 0, losses: Vec::new() };
+    let read = reader.read(&mut kept);
+    let Kept { writer, n_events, losses } = kept;
+    let info = read?;
+    writer.finish(&info).map_err(failed)?;
+    Ok(Conversion { n_events, info, losses })
+}
+
+struct Kept<W: Write> {
+    writer: NativeWriter<W>,
+    n_events: u64,
+    losses: Vec<Loss>,
+}
+
+impl<W: Write> EventSink for Kept<W> {
+    fn event(&mut self, event: Event) -> ControlFlow<()> {
+        self.n_events += 1;
+        self.writer.event(event)
+    }
+
+    fn loss(&mut self, loss: Loss) {
+        self.losses.push(loss.clone());
+        self.writer.loss(loss);
+    }
+}
+
+struct Replay<'a> {
+    rows: Box<dyn RowWriter + 'a>,
+    files: &'a [String],
+    failed: Option<io::Error>,
+}
+
+impl EventSink for Replay<'_> {
+    fn event(&mut self, event: Event) -> ControlFlow<()> {
+        let file = self.files.get(event.file.0 as usize).map(String::as_str);
+        match self.rows.write(&event, file) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    /// They are known from the first pass.
+    fn loss(&mut self, _: Loss) {}
+}
+
+/// A temporary file that nobody else sees.
+struct Spool {
+    file: File,
+    path: PathBuf,
+}
+
+impl Spool {
+    fn new(dir: &Path) -> io::Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        loop {
+            let n = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = dir.join(format!(".iotide-{}-{n}.tmp", std::process::id()));
+            match File::options().read(true).write(true).create_new(true).open(&path) {
+                Ok(file) => {
+                    // Where an open file may be removed, nothing stays behind however the program ends.
+                    if cfg!(unix) {
+                        fs::remove_file(&path)?;
+                    }
+                    return Ok(Self { file, path });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && n < 1 << 16 => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        if !cfg!(unix) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
