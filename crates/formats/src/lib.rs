@@ -32,7 +32,7 @@ use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use iotide_trace::{Event, EventSink, FileId, JobInfo, Loss, TraceInfo};
+use iotide_trace::{Event, EventSink, FileId, JobInfo, Loss, TimeSpent, TraceInfo};
 
 pub use crate::{
     error::{Place, ReadError},
@@ -299,6 +299,13 @@ impl EventSink for Counted<'_> {
             loss.what = format!("{source}: {}", loss.what);
         }
         self.sink.loss(loss);
+    }
+
+    fn time_spent(&mut self, mut spent: TimeSpent) {
+        if spent.file != FileId::NONE {
+            spent.file = FileId(spent.file.0.saturating_add(self.file_base));
+        }
+        self.sink.time_spent(spent);
     }
 }
 

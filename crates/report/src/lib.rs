@@ -14,11 +14,15 @@
 use serde::Serialize;
 
 pub use crate::{
+    activity::Activity,
+    activity_chart::Picture,
     chart::{Plot, pictures},
     html::page,
     run::{Run, Source},
 };
 
+mod activity;
+mod activity_chart;
 mod chart;
 mod html;
 mod run;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use iotide_formats::{Format, OpenOptions, PatternSpec, ReadError};
 use iotide_report::{Failure, Source};
-use iotide_trace::{Loss, ReadWrite, StepSignal};
+use iotide_trace::{EventSink, Loss, ReadWrite, StepSignal, TraceInfo};
 
 use crate::ui::{Hint, Ui};
 
@@ -27,19 +27,25 @@ pub(crate) struct InputArgs {
 }
 
 /// What a run did, in numbers.
-pub(crate) struct Observed {
+pub(crate) struct Observed<B = ()> {
     pub(crate) source: Source,
     pub(crate) reads: StepSignal,
     pub(crate) writes: StepSignal,
     pub(crate) losses: Vec<Loss>,
+    /// What else looked at the events.
+    pub(crate) beside: B,
+    /// What the source says of itself.
+    pub(crate) info: TraceInfo,
 }
 
 impl InputArgs {
     /// Reads every run and hands it on; says which failed, goes on to the next, and returns what could not be done.
-    pub(crate) fn for_each_run(
+    ///
+    /// `B` is a sink that sees the events in the same pass; `()` is none.
+    pub(crate) fn for_each_run<B: EventSink + Default>(
         &self,
         ui: &mut Ui,
-        mut take: impl FnMut(Observed) -> anyhow::Result<()>,
+        mut take: impl FnMut(Observed<B>) -> anyhow::Result<()>,
     ) -> anyhow::Result<Vec<Failure>> {
         let options = OpenOptions {
             input_format: self.input_format,
@@ -86,7 +92,7 @@ impl RunInput<'_> {
     }
 
     /// Reads it, adding up bandwidths as the events stream past.
-    fn read(&self, options: &OpenOptions) -> anyhow::Result<Observed> {
+    fn read<B: EventSink + Default>(&self, options: &OpenOptions) -> anyhow::Result<Observed<B>> {
         let reader = match self.paths {
             [path] if path == Path::new("-") => options.from_stdin(),
             [path] => options.open(path),
@@ -94,13 +100,16 @@ impl RunInput<'_> {
         };
         let reader = reader.or_else(with_advice)?;
         let format = reader.format();
-        let mut sink = ReadWrite::default();
-        let info = reader.read(&mut sink).or_else(with_advice)?;
+        let mut sinks = (ReadWrite::default(), B::default());
+        let info = reader.read(&mut sinks).or_else(with_advice)?;
+        let (sink, beside) = sinks;
         Ok(Observed {
             source: Source::new(self.name(), format.name(), &sink.tally, &info.job),
             reads: sink.read.finish(),
             writes: sink.write.finish(),
             losses: sink.losses,
+            beside,
+            info,
         })
     }
 }
