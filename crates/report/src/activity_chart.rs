@@ -135,7 +135,7 @@ impl<'a> Field<'a> {
         }
         let what = match self.heat.ranks_per_row {
             1 => "rank".to_owned(),
-            n => format!("first rank of {n}"),
+            n => format!("ranks, {n} in a row"),
         };
         let _ = writeln!(
             svg,
@@ -427,4 +427,78 @@ fn draw_entries(svg: &mut String, entries: &[(&str, &str)]) {
         at -= 16.0;
     }
     svg.push_str("</g>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{busy, crowded};
+
+    #[test]
+    fn a_code_is_the_bytes_it_stands_for() {
+        const DIGITS: &str = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
+        let cells = [0.0, 1.0, 512.0, 3e6, 1e9, 0.0, 7e8, 0.0];
+        let per_e = (CODES - 2) as f64 / 1e9f64.ln();
+        let text = coded(&cells, 1e9, per_e);
+        assert_eq!(text.len(), 14, "the end of a row is left out where nothing is in it");
+        let digit = |at: usize| DIGITS.find(&text[at..=at]).unwrap();
+        for (i, &bytes) in cells[..7].iter().enumerate() {
+            let code = digit(2 * i) * 64 + digit(2 * i + 1);
+            let found = if code == 0 { 0.0 } else { 1e9 * (-((CODES - 1 - code) as f64) / per_e).exp() };
+            assert!((found - bytes).abs() <= 0.003 * bytes, "{found}, not {bytes}");
+        }
+    }
+
+    #[test]
+    fn every_cell_with_anything_in_it_is_drawn_once() {
+        let run = crowded(20_000, 300, 10);
+        let heat = run.activity.as_ref().unwrap().heat_map.as_ref().unwrap();
+        let field = Field::new(heat, Way::Write).unwrap();
+        let n_cells =
+            heat.rows.iter().flat_map(|row| &row.bytes_written).filter(|&&bytes| bytes > 0.0).count();
+        let lengths = field.paths().concat();
+        let n_drawn: usize = lengths
+            .split('h')
+            .skip(1)
+            .map(|rest| rest.split('M').next().unwrap().parse::<usize>().unwrap())
+            .sum();
+        assert_eq!(n_drawn, n_cells);
+    }
+
+    #[test]
+    fn pictures_stand_alone() {
+        let pictures = busy().activity.unwrap().pictures();
+        let names: Vec<_> = pictures.iter().map(|picture| picture.name).collect();
+        assert_eq!(names, ["ranks-write", "ranks-read", "sizes"]);
+        for Picture { name, svg } in &pictures {
+            assert!(
+                svg.starts_with("<svg xmlns=") && svg.contains("<style>") && !svg.contains("NaN"),
+                "{name}"
+            );
+            assert_eq!(svg.matches("<g").count(), svg.matches("</g>").count(), "{name}");
+        }
+    }
+
+    #[test]
+    fn idle_ranks_have_rows_too() {
+        let heat = busy().activity.unwrap().heat_map.unwrap();
+        let ranks: Vec<_> = heat.rows.iter().map(|row| row.first_rank).collect();
+        assert_eq!(ranks, [-1, 0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn ranks_that_do_one_thing_at_a_time_spend_no_more_time_than_there_is() {
+        for time in busy().activity.unwrap().time {
+            let shares = [time.read_share, time.write_share, time.metadata_share];
+            assert!(shares.into_iter().flatten().sum::<f64>() <= 1.0, "{shares:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_said_in_powers_of_two() {
+        assert_eq!(
+            [1.0, 512.0, 1024.0, 2f64.powi(22), 2f64.powi(63)].map(binary_bytes),
+            ["1 B", "512 B", "1 KiB", "4 MiB", "8 EiB"]
+        );
+    }
 }

@@ -209,12 +209,15 @@ fn time(activity: &Activity) -> Option<Section> {
             time_bar(time, whole)
         );
     }
-    let whole = format!(
+    let mut note = format!(
         "Summed over ranks, and as a share of {} × {}.",
         text::counted(activity.n_ranks, "rank"),
         text::seconds(activity.run_time_s)
     );
-    let _ = writeln!(body, "<p class=\"note\">{}</p>", escape(&whole));
+    if whole > 1.0 {
+        note.push_str(" More than all of it: several threads of a rank were at it at once.");
+    }
+    let _ = writeln!(body, "<p class=\"note\">{}</p>", escape(&note));
     Some(Section { id: "time", title: "Time in I/O".into(), body, narrow: true })
 }
 
@@ -262,7 +265,8 @@ fn sizes(activity: &Activity) -> Option<Section> {
         let bytes = text::bytes(activity.bytes_of_unknown_size);
         notes.push(format!("Not shown: {bytes} in calls that nobody counted."));
     }
-    let cells = rows.iter().map(|row| {
+    let used = rows.iter().filter(|row| row.n_reads() + row.n_writes() > 0);
+    let cells = used.map(|row| {
         [
             format!("{} to {}", binary_bytes(row.from_bytes), binary_bytes(row.from_bytes * 2.0)),
             text::count(row.n_reads()),
@@ -504,7 +508,7 @@ fn capitalised(words: &str) -> String {
 mod tests {
     use super::*;
     use crate::chart::pictures;
-    use crate::samples::{aperiodic, periodic, silent};
+    use crate::samples::{aperiodic, busy, crowded, periodic, silent};
 
     fn page_of(runs: Vec<(Run, Vec<Plot>)>) -> String {
         let (runs, plots): (Vec<Run>, Vec<Vec<Plot>>) = runs.into_iter().unzip();
@@ -576,5 +580,117 @@ mod tests {
             assert!(ids.contains(&used) || used.contains('$'), "{used} is not there");
         }
         assert!(html.contains("Nothing to analyse: no bytes were read or written"));
+    }
+
+    fn section(html: &str, id: &str) -> String {
+        let from =
+            html.find(&format!("<section id=\"run-0-{id}\"")).unwrap_or_else(|| panic!("no section {id}"));
+        let until = from + html[from..].find("</section>").expect("a section ends");
+        html[from..until].to_owned()
+    }
+
+    /// What a reader sees of a section: a line per row, without pictures.
+    fn read_out(html: &str) -> String {
+        let mut text = String::new();
+        let mut rest = html.replace("</td>", " | ").replace("</th>", " | ");
+        while let Some(from) = rest.find("<svg") {
+            let until = rest.find("</svg>").unwrap() + "</svg>".len();
+            rest.replace_range(from..until, "");
+        }
+        for (i, part) in rest.split('<').enumerate() {
+            text.push_str(if i == 0 { part } else { part.split_once('>').unwrap().1 });
+        }
+        text.lines()
+            .map(|line| line.trim_end_matches(" | ").trim())
+            .filter(|line| !line.is_empty())
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    #[test]
+    fn what_was_done_is_told_in_tables() {
+        let html = page_of(vec![(busy(), Vec::new())]);
+        let told =
+            ["time", "operations", "sizes", "files"].map(|id| read_out(&section(&html, id))).join("\n\n");
+        insta::assert_snapshot!(told, @r#"
+        Time in I/O
+        | reading | writing | metadata
+        POSIX | – | 16 s (20 %) | 1 s (1 %)
+        STDIO | 2 s (2 %) | – | –
+        POSIX
+        STDIO
+        Summed over ranks, and as a share of 8 ranks × 10 s.
+
+        Operations
+        | calls | bytes | per call
+        read | 10 | 41 kB | 4.1 kB
+        POSIX write | 64 | 67.1 MB | 1.05 MB
+        POSIX open | 4 | – | –
+        POSIX close | 4 | – | –
+        STDIO read | 4 | 400 B | 100 B
+
+        Access sizes
+        Of 10 calls only sums are known: they stand at the mean size of their sum (pale).
+        in numbers
+        bytes per call | reads | moving | writes | moving
+        64 B to 128 B | 4 | 400 B | 0 | 0 B
+        4 KiB to 8 KiB | 10 | 41 kB | 0 | 0 B
+        1 MiB to 2 MiB | 0 | 0 B | 64 | 67.1 MB
+
+        Files (5)
+        file | read | written | calls | opens | time | ranks
+        /scratch/out.0 | – | 16.8 MB | 18 | 1 | 4.25 s | 1
+        /scratch/out.1 | – | 16.8 MB | 18 | 1 | 4.25 s | 1
+        /scratch/out.2 | – | 16.8 MB | 18 | 1 | 4.25 s | 1
+        /scratch/out.3 | – | 16.8 MB | 18 | 1 | 4.25 s | 1
+        /scratch/input.nc | 41.4 kB | – | 14 | 0 | 2 s | all
+        "#);
+    }
+
+    #[test]
+    fn ranks_have_a_map_of_reads_and_one_of_writes() {
+        let ranks = section(&page_of(vec![(busy(), Vec::new())]), "ranks");
+        assert_eq!(ranks.matches("<figure class=\"heat\">").count(), 2);
+        let shades: Vec<&str> = ranks
+            .lines()
+            .filter_map(|line| line.strip_prefix("<path class=\"w")?.strip_suffix("\"/>"))
+            .collect();
+        insta::assert_snapshot!(shades.join("\n"), @r#"
+        0" d="M120 1h1
+        5" d="M0 1h1M15 2h1
+        6" d="M30 3h1M45 4h1
+        7" d="M1 1h119M16 2h119M31 3h119M46 4h119
+        "#);
+    }
+
+    #[test]
+    fn a_file_is_a_name_and_never_markup() {
+        let mut run = busy();
+        let nasty = "</td></table><script>alert(1)</script><img src=x onerror=alert(2)>\"' onmouseover='x\x1b[31m\u{202e}";
+        let activity = run.activity.as_mut().unwrap();
+        activity.files[0].path = nasty.to_owned();
+        activity.files[1].path = "é".repeat(5000);
+        let html = page_of(vec![(run, Vec::new())]);
+        assert!(!html.contains("<script>alert") && !html.contains("<img") && !html.contains('\x1b'));
+        assert_eq!(html.matches("</script>").count(), 2 + 1, "two heat maps and the page's own");
+        assert!(html.contains("&lt;/td&gt;&lt;/table&gt;&lt;script&gt;"));
+        assert!(html.matches('é').count() == 300, "a name as long as a page is shortened");
+    }
+
+    #[test]
+    fn a_page_stays_small_however_large_the_run() {
+        let run = crowded(1_000_000, 5000, 200_000);
+        let activity = run.activity.as_ref().unwrap();
+        let heat = activity.heat_map.as_ref().unwrap();
+        assert!(
+            heat.rows.len() <= 256 && heat.n_bins <= 400,
+            "{} rows, {} bins",
+            heat.rows.len(),
+            heat.n_bins
+        );
+        assert_eq!((activity.files.len(), activity.n_more_files), (500, 199_500));
+        let html = page_of(vec![(run, Vec::new())]);
+        assert!(html.len() < 3_000_000, "{} bytes", html.len());
+        assert!(html.contains("199\u{202f}500 files more moved"));
     }
 }

@@ -12,6 +12,9 @@ mod detect;
 /// `iotide report`: the page and the pictures beside it.
 mod report;
 
+/// The page in a browser, where there is one: what its script does.
+mod page_script;
+
 /// `iotide ioskel`: real processes, real files, a table of what they did.
 mod ioskel;
 
