@@ -222,10 +222,10 @@ fn heat_map(sums: &ActivitySums, n_procs: Option<u64>) -> Option<HeatMap> {
         }
     }
     // The last row of a run of 100 ranks in rows of 32 ends at 99.
-    if let (Some(n_procs), Some(row)) = (n_procs.and_then(|n| i32::try_from(n).ok()), rows.last_mut()) {
-        if n_procs > row.first_rank {
-            row.last_rank = row.last_rank.min(n_procs - 1);
-        }
+    if let (Some(n_procs), Some(row)) = (n_procs.and_then(|n| i32::try_from(n).ok()), rows.last_mut())
+        && n_procs > row.first_rank
+    {
+        row.last_rank = row.last_rank.min(n_procs - 1);
     }
     let &iotide_trace::HeatMap { start_s, bin_s, n_bins, ranks_per_row, .. } = heat;
     Some(HeatMap { start_s, bin_s, n_bins, ranks_per_row, rows })
