@@ -53,6 +53,7 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
+  iotide record -- ./simulation            run a program and trace its I/O
   iotide detect run.csv                    what is the period of this run's I/O?
   iotide detect --format json run.csv      the same for a script
   iotide report run.csv -o run.html        everything about it as a page with pictures
@@ -68,6 +69,8 @@ pub(crate) enum ExitStatus {
     NothingFound,
     /// Something could not be done, as told on stderr.
     Failed,
+    /// As a program that was run for the user ended.
+    Program(u8),
 }
 
 impl From<ExitStatus> for ExitCode {
@@ -76,6 +79,7 @@ impl From<ExitStatus> for ExitCode {
             ExitStatus::Done => 0,
             ExitStatus::NothingFound => 1,
             ExitStatus::Failed => 2,
+            ExitStatus::Program(code) => code,
         })
     }
 }

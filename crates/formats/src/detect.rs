@@ -2,16 +2,33 @@
 
 use memchr::memmem;
 
-use crate::{Format, ReadError, darshan, input::Input, native, text, tmio};
+use crate::{
+    Format, ReadError, darshan, dftracer, gekkofs, gzip, input::Input, lustre, native, prometheus, proxy,
+    recorder, strace, tau, text, tmio, tracer,
+};
 
 /// Tells the format of a source.
 pub(crate) fn format(input: &Input) -> Result<Format, ReadError> {
     let path = || input.name().to_path_buf();
-    if input.directory().is_some() {
+    if let Some(directory) = input.directory() {
+        if tracer::is_trace(directory) {
+            return Ok(Format::Native);
+        }
+        if recorder::recognises(directory) {
+            return Ok(Format::Recorder);
+        }
         return Err(ReadError::UnknownDirectory { path: path() });
     }
     of_head(input.head())
         .ok_or_else(|| ReadError::UnknownFormat { path: path(), head: printable(input.head()) })
+}
+
+/// Reads a compressed source as if it were not, if what is in it is known; leaves any other as it is.
+pub(crate) fn unzipped(input: Input) -> Result<Input, ReadError> {
+    if gzip::is_gzip(input.head()) && of_head(&gzip::inflated_head(input.head(), Input::HEAD)).is_some() {
+        return input.unzipped();
+    }
+    Ok(input)
 }
 
 /// Whether a table (CSV or JSON Lines) is one of bandwidth over time rather than one of events.
@@ -26,7 +43,7 @@ pub(crate) fn is_series(head: &[u8]) -> bool {
 }
 
 fn of_head(head: &[u8]) -> Option<Format> {
-    if head.starts_with(native::MAGIC) {
+    if head.starts_with(native::MAGIC) || head.starts_with(tracer::MAGIC) {
         return Some(Format::Native);
     }
     if let Some(format) = of_darshan(head) {
@@ -35,7 +52,25 @@ fn of_head(head: &[u8]) -> Option<Format> {
     if is_tmio_msgpack(head) {
         return Some(Format::TmioMsgpack);
     }
+    if gekkofs::recognises_msgpack(head) {
+        return Some(Format::GekkofsMsgpack);
+    }
+    if proxy::recognises_msgpack(head) {
+        return Some(Format::ProxyMsgpack);
+    }
     let text = without_mark(head).trim_ascii_start();
+    if dftracer::recognises(text) {
+        return Some(Format::DfTracer);
+    }
+    if tau::recognises(text) {
+        return Some(Format::Tau);
+    }
+    if strace::recognises(text) {
+        return Some(Format::Strace);
+    }
+    if lustre::recognises(text) {
+        return Some(Format::LustreJobStats);
+    }
     if text.starts_with(b"{") {
         return of_json(text);
     }
@@ -56,6 +91,15 @@ fn of_darshan(head: &[u8]) -> Option<Format> {
 /// A JSON text is told by the names in it: the first byte is the same for all.
 fn of_json(text: &[u8]) -> Option<Format> {
     let names = |name: &str| memmem::find(text, format!("\"{name}\"").as_bytes()).is_some();
+    if gekkofs::recognises_json(text) {
+        return Some(Format::Gekkofs);
+    }
+    if prometheus::recognises(text) {
+        return Some(Format::Prometheus);
+    }
+    if proxy::recognises_json(text) {
+        return Some(Format::Proxy);
+    }
     if has_built_in_arrays(text) {
         return Some(Format::Text);
     }

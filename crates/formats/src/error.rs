@@ -36,6 +36,16 @@ pub enum ReadError {
         /// The directory.
         path: PathBuf,
     },
+    /// A directory of traces holds one that is of another format than the rest.
+    #[error("{} is of format {format} and the traces beside it are of {rest}; it is left out", path.display())]
+    OtherFormat {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: crate::Format,
+        /// Theirs.
+        rest: crate::Format,
+    },
     /// The format is clear but the content breaks its rules from the start.
     #[error("{}, {place}: {fault}", path.display())]
     Malformed {

@@ -47,6 +47,14 @@ impl Files {
         id
     }
 
+    /// The id of a path as a tracer wrote it, in whatever encoding; [`FileId::NONE`] for no path at all.
+    pub(crate) fn id_of_bytes(&mut self, path: &[u8]) -> FileId {
+        if path.is_empty() {
+            return FileId::NONE;
+        }
+        self.id(&String::from_utf8_lossy(path))
+    }
+
     /// The table of paths, by id.
     pub(crate) fn into_paths(self, losses: &mut Losses) -> Vec<String> {
         if self.n_unnamed > 0 {

@@ -20,6 +20,26 @@ pub enum Format {
     Text,
     /// iotide's own trace.
     Native,
+    /// A directory of Recorder, 2.0 to 2.5.
+    Recorder,
+    /// DFTracer's lines, of any generation.
+    DfTracer,
+    /// What `strace -ttt -T` writes.
+    Strace,
+    /// TAU's events as JSON.
+    Tau,
+    /// Metrics of a GekkoFS client.
+    Gekkofs,
+    /// The same, as MessagePack.
+    GekkofsMsgpack,
+    /// A trace exported by the metric proxy.
+    Proxy,
+    /// The same, as MessagePack.
+    ProxyMsgpack,
+    /// Snapshots of Lustre's `job_stats`.
+    LustreJobStats,
+    /// A range answer of Prometheus.
+    Prometheus,
     /// A log of Darshan, of any version.
     Darshan,
     /// What `darshan-parser` prints of one.
@@ -39,6 +59,16 @@ impl Format {
         Format::FtioJson,
         Format::Text,
         Format::Native,
+        Format::Recorder,
+        Format::DfTracer,
+        Format::Strace,
+        Format::Tau,
+        Format::Gekkofs,
+        Format::GekkofsMsgpack,
+        Format::Proxy,
+        Format::ProxyMsgpack,
+        Format::LustreJobStats,
+        Format::Prometheus,
         Format::Darshan,
         Format::DarshanParserText,
         Format::DarshanDxtText,
@@ -55,10 +85,30 @@ impl Format {
             Format::FtioJson => "ftio-json",
             Format::Text => "text",
             Format::Native => "native",
+            Format::Recorder => "recorder",
+            Format::DfTracer => "dftracer",
+            Format::Strace => "strace",
+            Format::Tau => "tau",
+            Format::Gekkofs => "gekkofs",
+            Format::GekkofsMsgpack => "gekkofs-msgpack",
+            Format::Proxy => "proxy",
+            Format::ProxyMsgpack => "proxy-msgpack",
+            Format::LustreJobStats => "lustre-job-stats",
+            Format::Prometheus => "prometheus",
             Format::Darshan => "darshan",
             Format::DarshanParserText => "darshan-parser-text",
             Format::DarshanDxtText => "darshan-dxt-text",
         }
+    }
+
+    /// Whether its events may show the same bytes at several layers, so that one must be chosen.
+    pub(crate) fn sees_several_layers(self) -> bool {
+        matches!(self, Format::Recorder | Format::DfTracer | Format::Tau)
+    }
+
+    /// Whether it knows the processes of a program, though not their ranks: as many as there are, the program has.
+    pub(crate) fn numbers_processes(self) -> bool {
+        matches!(self, Format::DfTracer | Format::Gekkofs | Format::GekkofsMsgpack)
     }
 
     /// The format of that name, as [`Format::name`] writes it.

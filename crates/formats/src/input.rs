@@ -4,15 +4,17 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use crate::ReadError;
+use crate::{ReadError, gzip};
 
 /// An opened source and its first bytes.
 pub(crate) struct Input {
     name: PathBuf,
     head: Vec<u8>,
     body: Body,
+    /// Filled if the source proves to be cut or damaged below the level of its format.
+    trouble: Option<Arc<OnceLock<String>>>,
 }
 
 enum Body {
@@ -31,18 +33,41 @@ impl Input {
         let mut file = File::open(path).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         if metadata.is_dir() {
-            return Ok(Self { name: path.to_path_buf(), head: Vec::new(), body: Body::Directory });
+            return Ok(Self {
+                name: path.to_path_buf(),
+                head: Vec::new(),
+                body: Body::Directory,
+                trouble: None,
+            });
         }
         if !metadata.is_file() {
             return Self::from_read(path, Box::new(file));
         }
         let head = read_head(path, &mut file)?;
-        Ok(Self { name: path.to_path_buf(), head, body: Body::File(Arc::new(file)) })
+        Ok(Self { name: path.to_path_buf(), head, body: Body::File(Arc::new(file)), trouble: None })
     }
 
     pub(crate) fn from_read(name: &Path, mut read: Box<dyn Read + Send>) -> Result<Self, ReadError> {
         let head = read_head(name, &mut read)?;
-        Ok(Self { name: name.to_path_buf(), head, body: Body::Stream(read) })
+        Ok(Self { name: name.to_path_buf(), head, body: Body::Stream(read), trouble: None })
+    }
+
+    /// The text of a compressed source, read as if it were not compressed.
+    pub(crate) fn unzipped(self) -> Result<Self, ReadError> {
+        let name = self.name.clone();
+        let gunzip = gzip::Gunzip::new(self.into_read());
+        let trouble = gunzip.trouble();
+        Ok(Self { trouble: Some(trouble), ..Self::from_read(&name, Box::new(gunzip))? })
+    }
+
+    /// Where it will stand, once all was read, that the source was cut or damaged below the level of its format.
+    pub(crate) fn trouble(&self) -> Option<Arc<OnceLock<String>>> {
+        self.trouble.clone()
+    }
+
+    /// Whether its name is enough to read all of it again.
+    pub(crate) fn can_be_reopened(&self) -> bool {
+        self.file().is_some() || (self.trouble.is_some() && self.name.is_file())
     }
 
     /// What to call it in messages: its path, if it has one.

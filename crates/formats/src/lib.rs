@@ -35,34 +35,56 @@ use std::path::{Path, PathBuf};
 use iotide_trace::{Event, EventSink, FileId, JobInfo, Loss, TimeSpent, TraceInfo};
 
 pub use crate::{
+    census::{Census, RankCensus},
     error::{Place, ReadError},
     events::EventWriter,
     format::Format,
+    layers::LayerChoice,
     native::NativeWriter,
     text::{PatternError, PatternSpec},
 };
 
-use crate::{darshan::DarshanOptions, error::Fault, input::Input, rows::Syntax, tmio::json::Shape};
+use crate::{
+    darshan::DarshanOptions, error::Fault, input::Input, layers::LayerFilter, processes::Processes,
+    rows::Syntax, tmio::json::Shape,
+};
 
+mod calls;
+mod census;
 mod column;
 pub mod darshan;
 mod detect;
+mod dftracer;
+mod directory;
 mod error;
 mod events;
 mod files;
 mod format;
+mod gekkofs;
+mod gzip;
 mod input;
 mod json;
+mod layers;
+mod lenient;
 mod losses;
+mod lustre;
+mod metrics;
 mod native;
 mod number;
+mod processes;
+mod prometheus;
+mod proxy;
+mod recorder;
 mod rows;
 mod scanner;
 mod series;
+mod strace;
+mod tau;
 #[cfg(test)]
 mod testing;
 mod text;
 mod tmio;
+mod tracer;
 
 /// Opens a trace whose format its content tells.
 pub fn open(path: &Path) -> Result<Reader, ReadError> {
@@ -86,17 +108,46 @@ pub struct OpenOptions {
     /// Where a free text has its numbers. If given, everything is read as [`Format::Text`] unless `input_format` says
     /// otherwise.
     pub pattern: Option<PatternSpec>,
+    /// Which layers' events are wanted of a source that sees the same bytes at several.
+    pub layers: LayerChoice,
     /// Which layers of a Darshan log become events, and from which of its sources.
     pub darshan: DarshanOptions,
 }
 
 impl OpenOptions {
     /// Opens a file or directory; `-` is standard input, and a file of that name is `./-`.
+    ///
+    /// A directory is one trace if its format says so. Otherwise it holds the files of one run: those in it that are
+    /// traces of one format, in the order of their names and the numbers in them.
     pub fn open(&self, path: &Path) -> Result<Reader, ReadError> {
         if path == Path::new("-") {
             return self.from_stdin();
         }
-        self.reader_of(Input::open(path)?)
+        let input = Input::open(path)?;
+        match input.directory() {
+            Some(directory) if !(recorder::recognises(directory) || tracer::is_trace(directory)) => {
+                self.open_directory(directory)
+            }
+            _ => self.reader_of(input),
+        }
+    }
+
+    fn open_directory(&self, directory: &Path) -> Result<Reader, ReadError> {
+        let mut run: Option<Reader> = None;
+        for path in directory::files_in(directory)? {
+            // What is not a trace at all (an index, a note, nothing) is nobody's loss.
+            let Ok(mut file) = Input::open(&path).and_then(|input| self.reader_of(input)) else { continue };
+            file.parts.iter_mut().for_each(Part::close);
+            match &mut run {
+                None => run = Some(file),
+                Some(run) if run.format() == file.format() => run.parts.append(&mut file.parts),
+                Some(run) => {
+                    let (format, rest) = (file.format(), run.format());
+                    run.unusable.push(ReadError::OtherFormat { path, format, rest });
+                }
+            }
+        }
+        run.ok_or_else(|| ReadError::UnknownDirectory { path: directory.to_path_buf() })
     }
 
     /// Opens several files of one run; see [`open_many`].
@@ -105,7 +156,10 @@ impl OpenOptions {
         let mut unusable = Vec::new();
         for path in paths {
             match self.open(path.as_ref()) {
-                Ok(reader) => parts.extend(reader.parts),
+                Ok(reader) => {
+                    parts.extend(reader.parts);
+                    unusable.extend(reader.unusable);
+                }
                 // A rank that did nothing may leave an empty file.
                 Err(error @ ReadError::Empty { .. }) => unusable.push(error),
                 Err(error) => return Err(error),
@@ -120,7 +174,7 @@ impl OpenOptions {
         if parts.is_empty() {
             return Err(unusable.into_iter().next().unwrap_or(ReadError::NoInput));
         }
-        Ok(Reader { parts, unusable })
+        Ok(Reader { parts, unusable, layers: self.layers })
     }
 
     /// Opens standard input.
@@ -140,6 +194,7 @@ impl OpenOptions {
     }
 
     fn reader_of(&self, input: Input) -> Result<Reader, ReadError> {
+        let input = detect::unzipped(input)?;
         let format = match (self.input_format, &self.pattern) {
             (Some(format), _) => format,
             (None, Some(_)) => Format::Text,
@@ -147,7 +202,7 @@ impl OpenOptions {
         };
         let pattern = self.pattern.clone();
         let parts = vec![Part { source: Source::Open(input), format, pattern, darshan: self.darshan }];
-        Ok(Reader { parts, unusable: Vec::new() })
+        Ok(Reader { parts, unusable: Vec::new(), layers: self.layers })
     }
 }
 
@@ -158,6 +213,7 @@ pub struct Reader {
     parts: Vec<Part>,
     /// Why further files of the run are not among them.
     unusable: Vec<ReadError>,
+    layers: LayerChoice,
 }
 
 #[derive(Debug)]
@@ -178,7 +234,7 @@ enum Source {
 impl Part {
     fn close(&mut self) {
         if let Source::Open(input) = &self.source
-            && input.file().is_some()
+            && input.can_be_reopened()
         {
             self.source = Source::Closed(input.name().to_path_buf());
         }
@@ -196,19 +252,32 @@ impl Reader {
     /// Returns early, without an error, if the sink breaks. Fails if the source holds records but not one of them
     /// could be used; a trace that is whole and holds nothing is fine.
     pub fn read(self, sink: &mut dyn EventSink) -> Result<TraceInfo, ReadError> {
-        let Reader { parts, mut unusable } = self;
+        self.read_with_census(sink).map(|(info, _)| info)
+    }
+
+    /// Reads as [`Reader::read`] does, and counts all that a tracer recorded beside I/O; `None` for formats that hold
+    /// nothing else.
+    pub fn read_with_census(
+        self,
+        sink: &mut dyn EventSink,
+    ) -> Result<(TraceInfo, Option<Census>), ReadError> {
+        let numbers_processes = self.format().numbers_processes();
+        let Reader { parts, mut unusable, layers } = self;
         let n_files = parts.len() + unusable.len();
+        let several_layers = parts.iter().any(|part| part.format.sees_several_layers());
+        let mut filter = LayerFilter::new(sink, layers, several_layers);
+        let mut run = Run::default();
         let mut info = TraceInfo::default();
         for part in parts {
             let mut counted = Counted {
-                sink: &mut *sink,
+                sink: &mut filter,
                 file_base: info.files.len() as u32,
                 source: None,
                 n_events: 0,
                 first_loss: None,
                 stopped: false,
             };
-            match read_part(part, n_files > 1, &mut counted) {
+            match read_part(part, n_files > 1, &mut run, &mut counted) {
                 Ok(part_info) => {
                     info.files.extend(part_info.files);
                     info.job = joined(info.job, part_info.job);
@@ -223,23 +292,43 @@ impl Reader {
             return Err(unusable.swap_remove(0));
         }
         for error in unusable {
-            sink.loss(Loss::of_unknown_size(error.to_string()));
+            filter.loss(Loss::of_unknown_size(error.to_string()));
         }
-        Ok(info)
+        filter.finish(&info.files);
+        if numbers_processes && run.processes.len() > 0 {
+            info.job.n_procs = Some(run.processes.len() as u64);
+        }
+        Ok((info, run.census))
     }
 }
 
+/// What the files of a run have in common.
+#[derive(Default)]
+struct Run {
+    processes: Processes,
+    census: Option<Census>,
+}
+
 /// Reads one file of a run.
-fn read_part(part: Part, one_of_several: bool, sink: &mut Counted<'_>) -> Result<TraceInfo, ReadError> {
+fn read_part(
+    part: Part,
+    one_of_several: bool,
+    run: &mut Run,
+    sink: &mut Counted<'_>,
+) -> Result<TraceInfo, ReadError> {
     let Part { source, format, pattern, darshan } = part;
     let input = match source {
         Source::Open(input) => input,
-        Source::Closed(path) => Input::open(&path)?,
+        Source::Closed(path) => detect::unzipped(Input::open(&path)?)?,
     };
     let path = input.name().to_path_buf();
+    let trouble = input.trouble();
     sink.source = one_of_several.then(|| path.display().to_string());
-    let info = read_as(format, input, pattern, darshan, sink)
+    let info = read_as(format, input, pattern, darshan, run, sink)
         .map_err(|fault| ReadError::from_fault(&path, fault))?;
+    if let Some(what) = trouble.as_ref().and_then(|trouble| trouble.get()) {
+        sink.loss(Loss::of_unknown_size(what.clone()));
+    }
     match &sink.first_loss {
         Some(loss) if sink.n_events == 0 => Err(ReadError::NothingUsable { path, first: loss.what.clone() }),
         _ => Ok(info),
@@ -252,6 +341,7 @@ fn read_as(
     input: Input,
     pattern: Option<PatternSpec>,
     darshan: DarshanOptions,
+    run: &mut Run,
     sink: &mut dyn EventSink,
 ) -> Result<TraceInfo, Fault> {
     let table = if detect::is_series(input.head()) { series::read } else { events::read };
@@ -262,7 +352,22 @@ fn read_as(
         Format::TmioJsonl => tmio::json::read(input, Shape::Lines, sink),
         Format::TmioMsgpack => tmio::msgpack::read(input, sink),
         Format::Text => text::read(input, pattern, sink),
+        Format::Native if input.directory().is_some() || input.head().starts_with(tracer::MAGIC) => {
+            tracer::read(input, sink)
+        }
         Format::Native => native::read(input, sink),
+        Format::Recorder => recorder::read(input, run.census.get_or_insert_default(), sink),
+        Format::DfTracer => {
+            dftracer::read(input, &mut run.processes, run.census.get_or_insert_default(), sink)
+        }
+        Format::Strace => strace::read(input, &mut run.processes, sink),
+        Format::Tau => tau::read(input, sink),
+        Format::Gekkofs => gekkofs::read_json(input, &mut run.processes, sink),
+        Format::GekkofsMsgpack => gekkofs::read_msgpack(input, &mut run.processes, sink),
+        Format::Proxy => proxy::read_json(input, sink),
+        Format::ProxyMsgpack => proxy::read_msgpack(input, sink),
+        Format::LustreJobStats => lustre::read(input, sink),
+        Format::Prometheus => prometheus::read(input, sink),
         Format::Darshan | Format::DarshanParserText | Format::DarshanDxtText => {
             darshan::read(input, darshan, sink)
         }

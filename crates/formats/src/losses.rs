@@ -52,6 +52,35 @@ impl Losses {
         }
     }
 
+    /// Notes one record that is left out; `fault` is asked only for the first of its kind.
+    pub(crate) fn note(&mut self, kind: &'static str, place: Place, fault: impl FnOnce() -> String) {
+        self.notes(1, kind, place, fault);
+    }
+
+    /// Notes `records` records of one kind at once; `fault` is asked only for the first of its kind.
+    pub(crate) fn notes(
+        &mut self,
+        records: u64,
+        kind: &'static str,
+        place: Place,
+        fault: impl FnOnce() -> String,
+    ) {
+        // The fault of a kind that is known is not looked at.
+        let known = self.kinds.iter().any(|known| known.name == kind);
+        self.records(records, place, Nonsense { kind, fault: if known { String::new() } else { fault() } });
+    }
+
+    /// Notes a part of the source of unknown size; `fault` is asked only for the first of its kind.
+    pub(crate) fn note_of_unknown_size(
+        &mut self,
+        kind: &'static str,
+        place: Place,
+        fault: impl FnOnce() -> String,
+    ) {
+        let known = self.kinds.iter().any(|known| known.name == kind);
+        self.unknown_size(place, Nonsense { kind, fault: if known { String::new() } else { fault() } });
+    }
+
     /// Hands all of it to the sink.
     pub(crate) fn report(self, sink: &mut dyn EventSink) {
         for Kind { first, noted, records, .. } in self.kinds {

@@ -427,3 +427,37 @@ fn likelihood(questions: &[Question], weights: &[f64]) -> (f64, Vec<f64>) {
     }
     (sum / questions.len() as f64, gradient)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The goals of the table on a small suite of its own: a change that breaks the method is seen without a long run.
+    #[test]
+    fn the_goals_hold_on_traces_nobody_has_seen() {
+        let workloads = suite(77, 3);
+        let answers: Vec<Answer> = workloads.iter().map(|workload| ask_iotide(workload, Some(1.0))).collect();
+        let figure = |what: &str| {
+            ROWS.iter().find(|row| row.what.starts_with(what)).unwrap().figure(&workloads, &answers)
+        };
+        assert!(figure("mean error, the paper's three families") <= 0.03);
+        assert!(figure("… compute phases of fixed length") <= 0.005);
+        assert!(figure("aperiodic, called periodic") <= 0.05);
+        assert!(figure("two interleaved periods, both found") >= 0.9);
+    }
+
+    #[test]
+    fn an_answer_of_the_peer_is_read_back() {
+        assert_eq!(parse_answer("[[21.4, 0.9], [3.0, 0.1]]"), [(21.4, 0.9), (3.0, 0.1)]);
+        assert!(parse_answer("[]").is_empty());
+    }
+
+    #[test]
+    fn refusing_is_an_error_unless_it_is_fair() {
+        let mut workload = workload::aperiodic(&mut Random::new(1), 4);
+        assert_eq!((error(&workload, &vec![]), error(&workload, &vec![(1.0, 0.9)])), (0.0, 1.0));
+        (workload.periods_s, workload.may_refuse) = (vec![10.0], false);
+        assert_eq!(error(&workload, &vec![]), 1.0);
+        assert!((error(&workload, &vec![(11.0, 0.9)]) - 0.1).abs() < 1e-12);
+    }
+}

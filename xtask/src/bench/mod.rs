@@ -11,6 +11,7 @@ use crate::{Outcome, repository};
 mod measure;
 mod period;
 mod tmio;
+mod tracer;
 
 /// A bench: its name, and the function that measures and judges.
 struct Bench {
@@ -35,6 +36,17 @@ const BENCHES: &[Bench] = &[
         help: "wall time of `detect` on a small trace",
         run: period::time_of_a_small_trace,
     },
+    Bench {
+        name: "tracer-write",
+        help: "nanoseconds the tracer adds to a write",
+        run: tracer::nanoseconds_of_a_write,
+    },
+    Bench {
+        name: "tracer-mpi",
+        help: "nanoseconds the tracer adds to MPI_File_write_at",
+        run: tracer::nanoseconds_of_an_mpi_write,
+    },
+    Bench { name: "tracer-dd", help: "CPU time the tracer adds to dd", run: tracer::cpu_of_dd },
 ];
 
 /// Runs the benches whose name contains one of `filters` (all, if none is given) and prints the table.

@@ -136,13 +136,17 @@ fn choose(proposals: &[Proposal]) -> Choice {
             ranking.push((i, probability(i)));
         }
     }
-    let odds: f64 = logits.iter().map(|logit| logit.min(500.0).exp()).sum();
-    Choice {
-        p_periodic: odds / (1.0 + odds),
-        rhythms: rhythms.iter().map(|&i| (i, probability(i))).collect(),
-        ranking,
+    let mut probable: Vec<(usize, f64)> = rhythms.iter().map(|&i| (i, probability(i))).collect();
+    // An answer that its rivals outweigh is none.
+    if probable.first().is_some_and(|&(_, p)| p < LEAST_PROBABLE) {
+        probable.clear();
     }
+    let odds: f64 = logits.iter().map(|logit| logit.min(500.0).exp()).sum();
+    Choice { p_periodic: odds / (1.0 + odds), rhythms: probable, ranking }
 }
+
+/// How probable an answer must be to be given.
+const LEAST_PROBABLE: f64 = 0.4;
 
 /// The logit from which a second rhythm is believed beside the first.
 const BESIDE: f64 = 0.3;

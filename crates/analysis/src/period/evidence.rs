@@ -302,3 +302,57 @@ fn grouping(distances: &[f64], spread: f64) -> f64 {
         })
         .fold(0.0, f64::max)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(starts: &[f64], length: f64) -> Vec<Piece> {
+        starts.iter().map(|&start| Piece { start, end: start + length, volume: 1.0 }).collect()
+    }
+
+    #[test]
+    fn a_piece_of_twice_the_volume_is_two_phases() {
+        assert_eq!(beats_per_piece(&[1.0, 1.02, 2.0, 0.99, 1.0]), [1.0, 1.0, 2.0, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn volumes_that_are_no_multiples_count_once() {
+        assert_eq!(beats_per_piece(&[1.0, 1.5, 2.3, 0.6, 1.9]), [1.0; 5]);
+    }
+
+    #[test]
+    fn a_beat_behind_the_other_class_is_counted() {
+        let ours = pieces(&[0.0, 10.0, 30.0, 40.0], 1.0);
+        let (distances, beats) = distances(&ours, &[1.0; 4], &pieces(&[19.0], 4.0)).unwrap();
+        assert_eq!((distances, beats), (vec![10.0; 3], 4.0));
+    }
+
+    #[test]
+    fn a_program_that_was_held_up_is_as_steady_as_before() {
+        let ours = pieces(&[0.0, 10.0, 26.0, 36.0], 1.0);
+        let (distances, beats) = distances(&ours, &[1.0; 4], &pieces(&[15.0], 6.0)).unwrap();
+        assert_eq!((distances, beats), (vec![10.0; 3], 3.0));
+    }
+
+    #[test]
+    fn a_gap_without_excuse_stays_a_gap() {
+        let (distances, beats) = distances(&pieces(&[0.0, 10.0, 30.0], 1.0), &[1.0; 3], &[]).unwrap();
+        assert_eq!((distances, beats), (vec![10.0, 20.0], 2.0));
+    }
+
+    #[test]
+    fn distances_that_repeat_in_groups_are_told() {
+        let grouped = [1.0, 1.0, 8.0, 1.0, 1.0, 8.0, 1.0, 1.0, 8.0, 1.0, 1.0, 8.0];
+        let spread = |x: &[f64]| coefficient_of_variation(x).unwrap();
+        assert!(grouping(&grouped, spread(&grouped)) > 2.0);
+        let plain = [9.0, 10.0, 11.0, 10.5, 9.5, 10.0, 9.0, 11.0, 10.0];
+        assert!(grouping(&plain, spread(&plain)) < 1.0);
+    }
+
+    #[test]
+    fn distances_that_only_grow_drift() {
+        assert!((drift(&[1.0, 2.0, 3.0, 4.0]) - 1.0).abs() < 1e-12);
+        assert!(drift(&[1.0, 2.0, 1.0, 2.0, 1.0]) < 0.1);
+    }
+}

@@ -57,33 +57,29 @@ pub(super) fn join(pieces: &[Piece], shortest_gap: f64) -> Vec<Piece> {
     joined
 }
 
-/// The gap lengths at which joining changes the picture most: the widest breaks in the sorted (log) gaps.
+/// The gap lengths at which joining changes the picture most.
 pub(super) fn natural_gaps(pieces: &[Piece], most: usize) -> Vec<f64> {
-    let mut gaps: Vec<f64> = pieces.windows(2).map(|pair| (pair[1].start - pair[0].end).max(1e-3)).collect();
-    gaps.sort_unstable_by(f64::total_cmp);
-    let mut breaks: Vec<(f64, f64)> = gaps
-        .windows(2)
-        .filter(|pair| pair[1] > pair[0] * 1.05)
-        .map(|pair| ((pair[1] / pair[0]).ln(), (pair[0] * pair[1]).sqrt()))
-        .collect();
-    breaks.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
-    breaks.truncate(most);
-    breaks.into_iter().map(|(_, gap)| gap).collect()
+    let gaps = pieces.windows(2).map(|pair| (pair[1].start - pair[0].end).max(1e-3)).collect();
+    widest_breaks(gaps, 1.05, most)
 }
 
-/// The volumes at which the pieces fall into two classes most clearly: the widest breaks in the sorted (log) volumes.
+/// The volumes at which the pieces fall into two classes most clearly.
 pub(super) fn natural_volumes(pieces: &[Piece], most: usize) -> Vec<f64> {
-    let mut volumes: Vec<f64> =
-        pieces.iter().map(|piece| piece.volume).filter(|&volume| volume > 0.0).collect();
-    volumes.sort_unstable_by(f64::total_cmp);
-    let mut breaks: Vec<(f64, f64)> = volumes
+    let volumes = pieces.iter().map(|piece| piece.volume).filter(|&volume| volume > 0.0).collect();
+    widest_breaks(volumes, 1.25, most)
+}
+
+/// Where sorted values jump the most, as a ratio and by `least_ratio` or more: the middle of each jump, widest first.
+fn widest_breaks(mut values: Vec<f64>, least_ratio: f64, most: usize) -> Vec<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let mut breaks: Vec<(f64, f64)> = values
         .windows(2)
-        .filter(|pair| pair[1] > pair[0] * 1.25)
-        .map(|pair| ((pair[1] / pair[0]).ln(), (pair[0] * pair[1]).sqrt()))
+        .filter(|pair| pair[1] > pair[0] * least_ratio)
+        .map(|pair| (pair[1] / pair[0], (pair[0] * pair[1]).sqrt()))
         .collect();
     breaks.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
     breaks.truncate(most);
-    breaks.into_iter().map(|(_, volume)| volume).collect()
+    breaks.into_iter().map(|(_, middle)| middle).collect()
 }
 
 /// The signal at halving resolutions: level `l` has means over `2^l` samples.
@@ -124,7 +120,6 @@ impl<'a> Pyramid<'a> {
                 let sum_until = |position: usize| self.sums[((position as f64 * step) as usize).min(n)];
                 let volume = sum_until(wave.to) - sum_until(wave.from);
                 let start = crossing(&smooth, wave.from, wave.peak) * step;
-                // The fall is the rise of the mirrored signal.
                 let end = crossing_down(&smooth, wave.peak, wave.to.min(smooth.len() - 1)) * step;
                 Piece { start, end: end.max(start), volume }
             })
@@ -214,4 +209,56 @@ fn waves(y: &[f64], rise: f64) -> Vec<Wave> {
         }
     }
     waves
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn starts(pieces: &[Piece]) -> Vec<f64> {
+        pieces.iter().map(|piece| piece.start).collect()
+    }
+
+    #[test]
+    fn a_burst_begins_within_its_first_bin_by_how_full_that_is() {
+        let runs = runs_above(&[0.0, 2.5, 10.0, 10.0, 5.0, 0.0, 7.0], 0.0);
+        assert_eq!(
+            runs,
+            [Piece { start: 1.75, end: 4.5, volume: 27.5 }, Piece { start: 6.0, end: 7.0, volume: 7.0 }]
+        );
+    }
+
+    #[test]
+    fn short_gaps_are_closed_and_volumes_kept() {
+        let runs = runs_above(&[1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0], 0.0);
+        let joined = join(&runs, 2.0);
+        assert_eq!(starts(&joined), [0.0, 6.0]);
+        assert_eq!(joined.iter().map(|piece| piece.volume).sum::<f64>(), 3.0);
+    }
+
+    #[test]
+    fn the_widest_break_comes_first() {
+        let breaks = widest_breaks(vec![100.0, 1.0, 10.0, 1.01, 9.9], 1.05, 5);
+        assert_eq!(breaks.len(), 2);
+        assert!((breaks[0] - (10.0f64 * 100.0).sqrt()).abs() < 1e-9);
+        assert!((breaks[1] - (1.01f64 * 9.9).sqrt()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn smoothing_at_the_scale_of_the_period_leaves_its_phases() {
+        // Each phase of 40 samples has five bursts.
+        let x: Vec<f64> = (0..800).map(|i| if i % 40 < 20 && i % 4 < 2 { 1.0 } else { 0.0 }).collect();
+        let sums: Vec<f64> = std::iter::once(0.0)
+            .chain(x.iter().scan(0.0, |sum, value| {
+                *sum += value;
+                Some(*sum)
+            }))
+            .collect();
+        let phases = Pyramid::new(&x, &sums).phases_at(40.0);
+        assert_eq!(phases.len(), 20);
+        assert_eq!(phases.iter().map(|phase| phase.volume).sum::<f64>(), sums[800]);
+        for pair in phases[1..19].windows(2) {
+            assert!((pair[1].start - pair[0].start - 40.0).abs() < 0.5);
+        }
+    }
 }

@@ -14,11 +14,13 @@ mod demo;
 mod detect;
 mod input;
 mod ioskel;
+mod record;
 mod report;
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
     Detect(detect::DetectArgs),
+    Record(record::RecordArgs),
     Report(report::ReportArgs),
     Ioskel(ioskel::IoskelArgs),
     Demo(demo::DemoArgs),
@@ -28,6 +30,7 @@ impl Command {
     pub(crate) fn run(&self, ui: &mut Ui) -> anyhow::Result<ExitStatus> {
         match self {
             Command::Detect(args) => detect::run(ui, args),
+            Command::Record(args) => record::run(ui, args),
             Command::Report(args) => report::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
             Command::Demo(args) => demo::run(ui, args),

@@ -15,6 +15,9 @@ mod report;
 /// The page in a browser, where there is one: what its script does.
 mod page_script;
 
+/// `iotide record`: a program under the tracer, its exit status and the last word.
+mod record;
+
 /// `iotide ioskel`: real processes, real files, a table of what they did.
 mod ioskel;
 

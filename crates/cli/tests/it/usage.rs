@@ -12,6 +12,7 @@ fn help_says_what_there_is() {
 
     Commands:
       detect  Find the period of a job's I/O phases
+      record  Run a program and trace its I/O
       report  Show everything about a run as one HTML page
       ioskel  Run a workload with a known rhythm
       demo    Show the whole chain on this machine in under a minute
@@ -24,6 +25,7 @@ fn help_says_what_there_is() {
               Print version
 
     Examples:
+      iotide record -- ./simulation            run a program and trace its I/O
       iotide detect run.csv                    what is the period of this run's I/O?
       iotide detect --format json run.csv      the same for a script
       iotide report run.csv -o run.html        everything about it as a page with pictures

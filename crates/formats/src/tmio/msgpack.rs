@@ -123,11 +123,11 @@ fn request(op: iotide_trace::Op, values: &[f64; N_OP + 1]) -> Result<Event, Nons
 }
 
 /// Pulls tokens of MessagePack out of a stream.
-struct MessagePack {
-    scanner: Scanner,
+pub(crate) struct MessagePack {
+    pub(crate) scanner: Scanner,
 }
 
-enum Token {
+pub(crate) enum Token {
     Number(f64),
     /// Nil, or true or false.
     Other,
@@ -142,13 +142,15 @@ enum Token {
 impl MessagePack {
     /// A name is no longer than this.
     const LONGEST_NAME: u64 = 64;
+    /// Nor is any text that anyone asks for longer than this.
+    const LONGEST_TEXT: u64 = 64 << 10;
 
-    fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> Place {
         Place::Byte(self.scanner.offset())
     }
 
     #[inline]
-    fn token(&mut self) -> Result<Token, Fault> {
+    pub(crate) fn token(&mut self) -> Result<Token, Fault> {
         let place = self.place();
         // The longest: a type byte and eight more.
         let text = self.scanner.want(9)?;
@@ -193,7 +195,7 @@ impl MessagePack {
     }
 
     #[inline]
-    fn number(&mut self) -> Result<f64, Fault> {
+    pub(crate) fn number(&mut self) -> Result<f64, Fault> {
         let place = self.place();
         match self.token()? {
             Token::Number(number) => Ok(number),
@@ -204,22 +206,28 @@ impl MessagePack {
     fn name(&mut self) -> Result<String, Fault> {
         let place = self.place();
         match self.token()? {
-            Token::Bytes(len) if len <= Self::LONGEST_NAME => {
-                let len = len as usize;
-                let text = self.scanner.want(len)?;
-                let Some(name) = text.get(..len) else {
-                    return Err(Fault::at(place, "the file ends inside a name"));
-                };
-                let name = String::from_utf8_lossy(name).into_owned();
-                self.scanner.advance(len);
-                Ok(name)
-            }
+            Token::Bytes(len) if len <= Self::LONGEST_NAME => self.text(len),
             _ => Err(Fault::at(place, "the name of a mode should be here")),
         }
     }
 
+    /// The text of `len` bytes that a [`Token::Bytes`] announced; beyond [`MessagePack::LONGEST_TEXT`] it is a fault.
+    pub(crate) fn text(&mut self, len: u64) -> Result<String, Fault> {
+        let place = self.place();
+        if len > Self::LONGEST_TEXT {
+            return Err(Fault::at(place, "a name that is far too long"));
+        }
+        let len = len as usize;
+        let Some(text) = self.scanner.want(len)?.get(..len) else {
+            return Err(Fault::at(place, "the file ends inside a name"));
+        };
+        let text = String::from_utf8_lossy(text).into_owned();
+        self.scanner.advance(len);
+        Ok(text)
+    }
+
     /// Passes over that many values, whatever is in them.
-    fn skip(&mut self, n_values: u64) -> Result<(), Fault> {
+    pub(crate) fn skip(&mut self, n_values: u64) -> Result<(), Fault> {
         // Every value costs a byte, so the file's length bounds this however large a count it claims.
         let mut n_left = n_values;
         while n_left > 0 {
@@ -228,18 +236,22 @@ impl MessagePack {
                 Token::Number(_) | Token::Other => {}
                 Token::Array(n) => n_left = n_left.saturating_add(n),
                 Token::Map(n) => n_left = n_left.saturating_add(2 * n),
-                Token::Bytes(mut len) => {
-                    while len > 0 {
-                        let place = self.place();
-                        let n_here = (self.scanner.want(1)?.len() as u64).min(len);
-                        if n_here == 0 {
-                            return Err(Fault::at(place, "the file ends inside a value"));
-                        }
-                        self.scanner.advance(n_here as usize);
-                        len -= n_here;
-                    }
-                }
+                Token::Bytes(len) => self.skip_bytes(len)?,
             }
+        }
+        Ok(())
+    }
+
+    /// Passes over the bytes that a [`Token::Bytes`] announced.
+    pub(crate) fn skip_bytes(&mut self, mut len: u64) -> Result<(), Fault> {
+        while len > 0 {
+            let place = self.place();
+            let n_here = (self.scanner.want(1)?.len() as u64).min(len);
+            if n_here == 0 {
+                return Err(Fault::at(place, "the file ends inside a value"));
+            }
+            self.scanner.advance(n_here as usize);
+            len -= n_here;
         }
         Ok(())
     }

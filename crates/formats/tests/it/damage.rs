@@ -88,7 +88,7 @@ impl EventSink for Checked {
 }
 
 /// Some bytes flipped, replaced, cut out, doubled or put in.
-fn damage(bytes: &[u8], random: &mut Random) -> Vec<u8> {
+pub fn damage(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     /// What hurts parsers: brackets, quotes, ends, signs, large lengths, words that are no numbers.
     const BAD: &[&[u8]] = &[
         b"\"",
@@ -140,9 +140,13 @@ fn damage(bytes: &[u8], random: &mut Random) -> Vec<u8> {
 }
 
 /// Steele's SplitMix64: a seed is the whole state, so a failing case is its number.
-struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -151,7 +155,7 @@ impl Random {
         z ^ z >> 31
     }
 
-    fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         (self.next() % n.max(1) as u64) as usize
     }
 }

@@ -6,6 +6,10 @@ mod damage;
 mod darshan;
 /// Several files as one run; files against streams.
 mod files;
+/// Real traces of other tools against what another reader found.
+mod foreign;
+/// Recorder's directories, made here in each of their layouts, whole and damaged.
+mod recorder;
 /// One small source of each format, made here.
 mod samples;
 /// Sources that others made, where they are at hand.

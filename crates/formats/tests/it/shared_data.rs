@@ -106,9 +106,9 @@ const EXPECTED: [Expected; 9] = [
     },
     Expected {
         path: "API/gekkoFs/JSON/write_2024-02-28_20:50:02_x0024_34250.json",
-        format: Format::Text,
+        format: Format::Gekkofs,
         n_events: 230,
-        n_procs: None,
+        n_procs: Some(1),
         span_s: [65.709464, 516.402901],
         bytes_read: 0.0,
         // The file's own total.

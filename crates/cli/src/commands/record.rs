@@ -1,0 +1,315 @@
+//! `iotide record`: run a program under the tracer.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::ops::ControlFlow;
+use std::os::unix::process::{CommandExt, ExitStatusExt, parent_id};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus as ProgramStatus};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use iotide_analysis::{RunConfig, analyse_run};
+use iotide_report::{Run, Source, text};
+use iotide_trace::{Event, EventSink, Layer, Loss, Op, ReadWrite};
+
+use crate::ExitStatus;
+use crate::ui::{Hint, Ui};
+
+/// Run a program and trace its I/O
+///
+/// Every call of POSIX, C streams and MPI-IO is recorded, in all processes and threads the program starts, with whatever MPI it
+/// was built with. The program needs no change; it runs as it would without, and iotide ends with its exit status. The trace is a
+/// directory with one file per process, which the other commands read as one run.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RecordArgs {
+    /// Directory of the trace [default: iotide-trace, with a number if there is one already]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Leave out files whose path begins so, or fits if there is a `*` in it; may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<String>,
+    /// Keep files that are left out otherwise, as those of the system are
+    #[arg(long, value_name = "PATTERN")]
+    include: Vec<String>,
+    /// Send what is recorded to a listener as it happens: `unix:/path` or `tcp:address:port`
+    #[arg(long, value_name = "WHERE")]
+    stream: Option<String>,
+    /// Say nothing at the end
+    #[arg(short, long)]
+    quiet: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  iotide record -- ./simulation input.txt
+  iotide record -o run7 -- mpirun -n 4 ./simulation     the launcher and all ranks
+  mpirun -n 4 iotide record -o run7 -- ./simulation     each rank by itself; also with srun, and on several nodes
+  iotide detect run7                                    what is its rhythm?";
+
+pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> {
+    let library = library()?;
+    let rank = Rank::of_this_process();
+    let directory = match &args.output {
+        Some(directory) => directory.clone(),
+        None => PathBuf::from(default_directory(rank.as_ref())),
+    };
+    if rank.is_none() && holds_streams(&directory) {
+        return Err(anyhow::anyhow!("{} holds the trace of another run already", directory.display()))
+            .hint("`-o DIR` names another directory");
+    }
+    std::fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    let directory =
+        directory.canonicalize().with_context(|| format!("cannot find {}", directory.display()))?;
+    let mut command = prepare(args, &library, &directory);
+    // Of many ranks one speaks at the end; the others need nobody to wait for them.
+    if rank.as_ref().is_some_and(|rank| rank.number != 0) {
+        return Err(cannot_run(&args.program[0], command.exec()));
+    }
+    let began = Instant::now();
+    let status = command.status().map_err(|error| cannot_run(&args.program[0], error))?;
+    let elapsed = began.elapsed();
+    if !args.quiet {
+        let summary = Summary::wait_for(&directory, rank.as_ref())?;
+        summary.tell(ui, &directory, elapsed);
+    }
+    Ok(ExitStatus::Program(code_of(status)))
+}
+
+fn cannot_run(program: &OsStr, error: io::Error) -> anyhow::Error {
+    anyhow::anyhow!("cannot run {}: {error}", program.display())
+}
+
+/// The program's own exit code, or 128 and the number of the signal that ended it, as shells say it.
+fn code_of(status: ProgramStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(2);
+    (code & 0xff) as u8
+}
+
+fn prepare(args: &RecordArgs, library: &Path, directory: &Path) -> Command {
+    let mut command = Command::new(&args.program[0]);
+    command.args(&args.program[1..]).env("IOTIDE_DIR", directory);
+    // Other preloaded libraries come after ours, and so see what we pass on.
+    let mut preload = library.as_os_str().to_owned();
+    if let Some(others) = env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        preload.push(":");
+        preload.push(others);
+    }
+    command.env("LD_PRELOAD", preload);
+    for (variable, patterns) in [("IOTIDE_EXCLUDE", &args.exclude), ("IOTIDE_INCLUDE", &args.include)] {
+        let mut all: Vec<String> = env::var(variable).ok().into_iter().collect();
+        all.extend(patterns.iter().cloned());
+        if !all.is_empty() {
+            command.env(variable, all.join(":"));
+        }
+    }
+    if let Some(stream) = &args.stream {
+        command.env("IOTIDE_STREAM", stream);
+    }
+    // Open MPI's launcher hands its own environment on to this node only; this makes it name ours to the others.
+    if env::var_os("OMPI_MCA_mca_base_env_list").is_none() {
+        let names = command.get_envs().filter_map(|(name, value)| value.and(name.to_str()));
+        let list = names.collect::<Vec<_>>().join(";");
+        command.env("OMPI_MCA_mca_base_env_list", list);
+    }
+    command
+}
+
+/// Finds `libiotide.so`: where `IOTIDE_LIBRARY` says, beside this program, in the `lib` beside its directory, or where cargo puts it.
+fn library() -> anyhow::Result<PathBuf> {
+    if let Some(stated) = env::var_os("IOTIDE_LIBRARY") {
+        let stated = PathBuf::from(stated);
+        if !stated.is_file() {
+            bail!("IOTIDE_LIBRARY names {}, which is no file", stated.display());
+        }
+        return stated.canonicalize().context("cannot find the tracer's library");
+    }
+    let program =
+        env::current_exe().and_then(|program| program.canonicalize()).context("where is this program?")?;
+    let here = program.parent().unwrap_or(Path::new("."));
+    let places = [
+        "libiotide.so",
+        "deps/libiotide.so",
+        "../lib/libiotide.so",
+        "../lib/iotide/libiotide.so",
+        "../lib64/libiotide.so",
+    ];
+    places
+        .iter()
+        .map(|place| here.join(place))
+        .find(|place| place.is_file())
+        .and_then(|place| place.canonicalize().ok())
+        .context("cannot find libiotide.so, the tracer's library")
+        .hint(format!("it belongs beside {}; `IOTIDE_LIBRARY` names it elsewhere", program.display()))
+}
+
+/// This process's place among the ranks, if a launcher has started it.
+struct Rank {
+    number: u64,
+    of: Option<u64>,
+    /// What the launcher calls the job, the same for all ranks.
+    job: String,
+}
+
+impl Rank {
+    fn of_this_process() -> Option<Self> {
+        let number = |name: &str| env::var(name).ok()?.parse().ok();
+        let ranks = [
+            ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+            ("PMI_RANK", "PMI_SIZE"),
+            ("PMIX_RANK", "PMIX_SIZE"),
+            ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+        ];
+        let slurm = ("SLURM_PROCID", "SLURM_NTASKS");
+        // A batch script has a SLURM_PROCID too; only a step that srun started has a number of its own.
+        let is_step = env::var("SLURM_STEP_ID").is_ok_and(|step| step.parse::<u32>().is_ok());
+        let (number, of) = ranks
+            .into_iter()
+            .chain(is_step.then_some(slurm))
+            .find_map(|(rank, size)| Some((number(rank)?, number(size))))?;
+        let names = ["PMIX_NAMESPACE", "PMI_JOBID", "SLURM_JOB_ID"];
+        let job = names.into_iter().find_map(|name| env::var(name).ok());
+        // MPICH's launcher names no job, but all ranks of a node have one parent.
+        let mut job = job.unwrap_or_else(|| parent_id().to_string());
+        if let Ok(step) = env::var("SLURM_STEP_ID") {
+            job = format!("{job}.{step}");
+        }
+        Some(Self { number, of, job: job.replace('/', "_") })
+    }
+}
+
+/// A directory that holds no trace yet, and the same for all ranks.
+fn default_directory(rank: Option<&Rank>) -> String {
+    if let Some(rank) = rank {
+        return format!("iotide-trace-{}", rank.job);
+    }
+    let plain = "iotide-trace".to_owned();
+    let numbered = (2..).map(|n| format!("iotide-trace-{n}"));
+    std::iter::once(plain).chain(numbered).find(|name| !Path::new(name).exists()).unwrap_or_default()
+}
+
+fn holds_streams(directory: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(directory) else { return false };
+    entries.flatten().any(|entry| entry.path().extension().is_some_and(|extension| extension == "iot"))
+}
+
+/// What the trace holds, for a last word to the user.
+struct Summary {
+    n_processes: usize,
+    layers: [LayerSums; 3],
+    moved: ReadWrite,
+    run: Option<Run>,
+}
+
+#[derive(Default)]
+struct LayerSums {
+    calls: u64,
+    bytes_read: f64,
+    bytes_written: f64,
+    time_s: f64,
+}
+
+const LAYERS: [(Layer, &str); 3] =
+    [(Layer::MpiIo, "MPI-IO"), (Layer::Posix, "POSIX"), (Layer::Stdio, "stdio")];
+
+impl Summary {
+    /// How long the last rank may take to end after the first.
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    /// Reads the trace, once all ranks have ended if there are several.
+    fn wait_for(directory: &Path, rank: Option<&Rank>) -> anyhow::Result<Self> {
+        let until = Instant::now() + Self::PATIENCE;
+        loop {
+            let summary = Self::read(directory)?;
+            let n_expected = rank.and_then(|rank| rank.of).unwrap_or(0);
+            let is_whole = summary.n_processes as u64 >= n_expected && summary.moved.losses.is_empty();
+            if rank.is_none() || is_whole || Instant::now() > until {
+                return Ok(summary);
+            }
+            sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn read(directory: &Path) -> anyhow::Result<Self> {
+        let mut sums = Summary {
+            n_processes: std::fs::read_dir(directory).map_or(0, Iterator::count),
+            layers: Default::default(),
+            moved: ReadWrite::default(),
+            run: None,
+        };
+        if !holds_streams(directory) {
+            return Ok(sums);
+        }
+        let reader = iotide_formats::open(directory).context("cannot read the trace back")?;
+        let format = reader.format();
+        let info = reader.read(&mut sums).context("cannot read the trace back")?;
+        let source =
+            Source::new(directory.display().to_string(), format.name(), &sums.moved.tally, &info.job);
+        let config = RunConfig::default();
+        let ReadWrite { read, write, losses, .. } = sums.moved.clone();
+        sums.run = match analyse_run(&read.finish(), &write.finish(), &config) {
+            Ok(run) => Some(Run::analysed(source, &losses, &config, &run)),
+            Err(_) => None,
+        };
+        Ok(sums)
+    }
+
+    fn tell(&self, ui: &mut Ui, directory: &Path, elapsed: Duration) {
+        let ran = text::seconds(elapsed.as_secs_f64());
+        if self.moved.tally.n_events == 0 {
+            ui.status(format_args!("iotide: {ran}, no I/O was seen; {}", Self::BLIND_SPOTS));
+            return;
+        }
+        ui.status(format_args!("iotide: {ran}, {}, trace in {}", self.processes(), directory.display()));
+        for ((_, name), sums) in LAYERS.iter().zip(&self.layers).filter(|(_, sums)| sums.calls > 0) {
+            ui.status(format_args!(
+                "  {name:<7} {:>9} calls  {:>9} read  {:>9} written  {:>8} in them",
+                text::count(sums.calls),
+                text::bytes(sums.bytes_read),
+                text::bytes(sums.bytes_written),
+                text::seconds(sums.time_s),
+            ));
+        }
+        if let Some(run) = &self.run {
+            ui.status(format_args!("  {}", run.headline()));
+        }
+        for Loss { what, records, .. } in &self.moved.losses {
+            let n = records.map(|n| format!(" ({})", text::counted(n, "record"))).unwrap_or_default();
+            ui.status(format_args!("  lost: {what}{n}"));
+        }
+    }
+
+    fn processes(&self) -> String {
+        match self.n_processes {
+            1 => "1 process".to_owned(),
+            n => format!("{} processes", text::count(n as u64)),
+        }
+    }
+
+    const BLIND_SPOTS: &str = "static programs, Go programs and io_uring pass the tracer by";
+}
+
+impl EventSink for Summary {
+    fn event(&mut self, event: Event) -> ControlFlow<()> {
+        let layer = LAYERS.iter().position(|(layer, _)| *layer == event.layer);
+        if let Some(sums) = layer.map(|i| &mut self.layers[i]) {
+            sums.calls += u64::from(event.calls);
+            sums.time_s += event.end.secs_since(event.start);
+            match event.op {
+                Op::Read => sums.bytes_read += event.bytes,
+                Op::Write => sums.bytes_written += event.bytes,
+                _ => {}
+            }
+        }
+        self.moved.event(event)
+    }
+    fn loss(&mut self, loss: Loss) {
+        self.moved.loss(loss);
+    }
+}

@@ -1,0 +1,222 @@
+//! One layer for each file: the same bytes pass through HDF5, MPI-IO and POSIX, and must be counted once.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use iotide_trace::{Event, EventSink, FileId, Layer, Loss, Op};
+
+/// Which layers' events are wanted of a source that sees several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LayerChoice {
+    /// For each file and direction the lowest layer that saw all the bytes the layers above it saw.
+    ///
+    /// POSIX calls and C streams count as one layer: what a tracer sees of one it does not see of the other. Of names
+    /// and attributes, the lowest layer that touched the file.
+    #[default]
+    LowestComplete,
+    /// Every layer: for looking at each of them, not for adding up.
+    All,
+    /// One layer, complete or not.
+    Only(Layer),
+}
+
+/// Passes on the events of the chosen layers.
+///
+/// To know whether a layer is complete takes all of its events: they wait here, up to [`LayerFilter::MOST_WAITING`]. If
+/// there are more, what was seen so far decides.
+pub(crate) struct LayerFilter<'s> {
+    sink: &'s mut dyn EventSink,
+    choice: LayerChoice,
+    waiting: Vec<Event>,
+    decided: Option<Decisions>,
+}
+
+/// Lowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Low,
+    MpiIo,
+    Library,
+}
+
+fn level(layer: Layer) -> Level {
+    match layer {
+        Layer::MpiIo => Level::MpiIo,
+        Layer::Library => Level::Library,
+        Layer::Unknown | Layer::Posix | Layer::Stdio | Layer::Server => Level::Low,
+    }
+}
+
+#[derive(Default)]
+struct Decisions {
+    /// The group of files under one name, by id.
+    groups: Vec<u32>,
+    data: HashMap<(u32, Op), Level>,
+    names: HashMap<u32, Level>,
+}
+
+impl Decisions {
+    fn group(&self, file: FileId) -> u32 {
+        self.groups.get(file.0 as usize).copied().unwrap_or(file.0)
+    }
+
+    fn keeps(&self, event: &Event) -> bool {
+        let group = self.group(event.file);
+        let wanted = match event.op.moves_data() {
+            true => self.data.get(&(group, event.op)),
+            // Calls that name no file are not the same call seen twice.
+            false if event.file == FileId::NONE => None,
+            false => self.names.get(&group),
+        };
+        wanted.is_none_or(|&wanted| wanted == level(event.layer))
+    }
+}
+
+impl<'s> LayerFilter<'s> {
+    /// 72 bytes each.
+    const MOST_WAITING: usize = 1 << 20;
+
+    /// A filter for sources of which one or more see `several` layers.
+    pub(crate) fn new(sink: &'s mut dyn EventSink, choice: LayerChoice, several: bool) -> Self {
+        let choice = match choice {
+            LayerChoice::LowestComplete if !several => LayerChoice::All,
+            choice => choice,
+        };
+        Self { sink, choice, waiting: Vec::new(), decided: None }
+    }
+
+    /// Sends off what still waits; `paths` tells which files of different sources are the same.
+    pub(crate) fn finish(mut self, paths: &[String]) {
+        let _ = self.flush(paths);
+    }
+
+    fn flush(&mut self, paths: &[String]) -> ControlFlow<()> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let decisions = self.decided.get_or_insert_with(|| decide(&waiting, paths));
+        for event in waiting {
+            if decisions.keeps(&event) {
+                self.sink.event(event)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl EventSink for LayerFilter<'_> {
+    fn event(&mut self, event: Event) -> ControlFlow<()> {
+        match (self.choice, &self.decided) {
+            (LayerChoice::All, _) => self.sink.event(event),
+            (LayerChoice::Only(layer), _) if event.layer == layer => self.sink.event(event),
+            (LayerChoice::Only(_), _) => ControlFlow::Continue(()),
+            (LayerChoice::LowestComplete, Some(decisions)) if decisions.keeps(&event) => {
+                self.sink.event(event)
+            }
+            (LayerChoice::LowestComplete, Some(_)) => ControlFlow::Continue(()),
+            (LayerChoice::LowestComplete, None) => {
+                self.waiting.push(event);
+                if self.waiting.len() >= Self::MOST_WAITING {
+                    self.flush(&[])
+                } else {
+                    ControlFlow::Continue(())
+                }
+            }
+        }
+    }
+
+    fn loss(&mut self, loss: Loss) {
+        self.sink.loss(loss);
+    }
+}
+
+fn decide(events: &[Event], paths: &[String]) -> Decisions {
+    let mut first_of_path: HashMap<&str, u32> = HashMap::new();
+    let groups = paths.iter().zip(0..).map(|(path, id)| *first_of_path.entry(path).or_insert(id)).collect();
+    let mut decisions = Decisions { groups, ..Decisions::default() };
+    let mut bytes: HashMap<(u32, Op), [f64; 3]> = HashMap::new();
+    for event in events {
+        let group = decisions.group(event.file);
+        let level = level(event.layer);
+        if event.op.moves_data() {
+            bytes.entry((group, event.op)).or_default()[level as usize] += event.bytes;
+        }
+        decisions.names.entry(group).and_modify(|lowest| *lowest = level.min(*lowest)).or_insert(level);
+    }
+    for (key, [low, mpi, library]) in bytes {
+        let lowest_complete = match () {
+            () if low >= mpi && low >= library => Level::Low,
+            () if mpi >= library => Level::MpiIo,
+            () => Level::Library,
+        };
+        decisions.data.insert(key, lowest_complete);
+    }
+    decisions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iotide_trace::{Grain, Rank, Timestamp, Trace};
+
+    fn event(op: Op, layer: Layer, file: u32, bytes: f64) -> Event {
+        let at = Timestamp::from_nanos_since_start(0);
+        Event {
+            op,
+            layer,
+            grain: Grain::Call,
+            rank: Rank(0),
+            file: FileId(file),
+            start: at,
+            end: at,
+            bytes,
+            calls: 1,
+        }
+    }
+
+    fn kept(choice: LayerChoice, events: &[Event], paths: &[&str]) -> Vec<Event> {
+        let mut trace = Trace::default();
+        let mut filter = LayerFilter::new(&mut trace, choice, true);
+        for event in events {
+            assert!(filter.event(*event).is_continue());
+        }
+        filter.finish(&paths.iter().map(|path| path.to_string()).collect::<Vec<_>>());
+        trace.events
+    }
+
+    #[test]
+    fn the_layer_below_is_taken_if_it_saw_as_much() {
+        let posix = [event(Op::Open, Layer::Posix, 0, 0.0), event(Op::Write, Layer::Posix, 0, 100.0)];
+        let mpi = [event(Op::Open, Layer::MpiIo, 0, 0.0), event(Op::Write, Layer::MpiIo, 0, 100.0)];
+        let both = [posix, mpi].concat();
+        assert_eq!(kept(LayerChoice::LowestComplete, &both, &["/a"]), posix);
+        assert_eq!(kept(LayerChoice::Only(Layer::MpiIo), &both, &["/a"]), mpi);
+        assert_eq!(kept(LayerChoice::All, &both, &["/a"]), both);
+    }
+
+    #[test]
+    fn the_layer_above_is_taken_where_the_one_below_was_not_traced() {
+        let events = [
+            event(Op::Open, Layer::Posix, 0, 0.0),
+            event(Op::Write, Layer::Posix, 0, 40.0),
+            event(Op::Write, Layer::MpiIo, 0, 4096.0),
+            event(Op::Read, Layer::MpiIo, 0, 7.0),
+            event(Op::Read, Layer::Posix, 0, 8.0),
+            event(Op::Write, Layer::Stdio, 1, 5.0),
+        ];
+        assert_eq!(
+            kept(LayerChoice::LowestComplete, &events, &["/a", "/log"]),
+            [events[0], events[2], events[4], events[5]]
+        );
+    }
+
+    #[test]
+    fn one_file_in_two_sources_is_one_file() {
+        // Rank 0 aggregates: it alone reaches POSIX, with the bytes of both.
+        let events = [
+            event(Op::Write, Layer::MpiIo, 0, 10.0),
+            event(Op::Write, Layer::Posix, 0, 20.0),
+            event(Op::Write, Layer::MpiIo, 1, 10.0),
+        ];
+        assert_eq!(kept(LayerChoice::LowestComplete, &events, &["/a", "/a"]), [events[1]]);
+        assert_eq!(kept(LayerChoice::LowestComplete, &events, &["/a", "/b"]), [events[1], events[2]]);
+    }
+}

@@ -1,0 +1,406 @@
+//! Lustre `job_stats`: what each job asked of each server target, counted since the job was first seen.
+//!
+//! ```text
+//! obdfilter.scratch-OST0000.job_stats=
+//! job_stats:
+//! - job_id:          4711
+//!   snapshot_time:   1700000010.000000000 secs.nsecs
+//!   start_time:      1700000000.000000000 secs.nsecs
+//!   write_bytes:     { samples: 16, unit: bytes, min: 4096, max: 1048576, sum: 16777216 }
+//!   setattr:         { samples: 1, unit: reqs }
+//! ```
+//!
+//! A file holds one snapshot or many, of one target or many. Between two snapshots of one job on one target lies one
+//! bin. What was counted before the first is spread from `start_time` on, which Lustre states since 2.15; without it
+//! nobody knows when it was.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use iotide_trace::{Event, EventSink, FileId, Grain, Layer, Op, Rank, Timestamp, TraceInfo};
+
+use crate::{
+    Place, error::Fault, files::Files, input::Input, lenient::parse_u64, losses::Losses, scanner::Scanner,
+};
+
+const LONGEST_LINE: usize = 64 << 10;
+/// Jobs times targets.
+const MOST_SERIES: usize = 1 << 18;
+/// Counters of one entry; Lustre has about 20.
+const MOST_COUNTERS: usize = 256;
+
+/// Whether a file begins like one of these.
+pub(crate) fn recognises(head: &[u8]) -> bool {
+    let mut lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default();
+    first == b"job_stats:" || target_of(first).is_some()
+}
+
+/// `obdfilter.scratch-OST0000.job_stats=`, as `lctl get_param` prints it.
+fn target_of(line: &[u8]) -> Option<&[u8]> {
+    let line = line.strip_suffix(b"job_stats:").unwrap_or(line).trim_ascii_end();
+    let name = line.strip_suffix(b".job_stats=")?;
+    Some(name.rsplit(|&byte| byte == b'.').next().unwrap_or(name))
+}
+
+/// Reads one file.
+pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
+    let mut scanner = Scanner::new(input.into_read());
+    let mut decoder = Decoder::default();
+    let mut number = 0;
+    let mut flow = ControlFlow::Continue(());
+    while flow.is_continue() {
+        number += 1;
+        let Some((line, len)) = scanner.line(LONGEST_LINE)? else { break };
+        flow = decoder.line(line, number, sink);
+        scanner.advance(len);
+    }
+    Ok(decoder.finish(number, flow, sink))
+}
+
+#[derive(Default)]
+struct Decoder {
+    target: Vec<u8>,
+    entry: Option<Entry>,
+    /// The last snapshot of each job on each target.
+    known: HashMap<(Vec<u8>, Vec<u8>), Known>,
+    files: Files,
+    losses: Losses,
+}
+
+/// One job's counters at one time.
+#[derive(Default)]
+struct Entry {
+    job: Vec<u8>,
+    snapshot: Option<Timestamp>,
+    start: Option<Timestamp>,
+    counters: Vec<(Counter, Totals)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counter {
+    op: Op,
+    /// Two counters may be of one kind (`mkdir`, `rmdir`): told apart by a hash of the name.
+    name_hash: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Totals {
+    samples: u64,
+    bytes: u64,
+}
+
+struct Known {
+    snapshot: Timestamp,
+    counters: Vec<(Counter, Totals)>,
+    file: FileId,
+    /// Counted before the first snapshot, at a time nobody stated.
+    undated: bool,
+    n_snapshots: u64,
+}
+
+impl Decoder {
+    fn line(&mut self, line: &[u8], number: u64, sink: &mut dyn EventSink) -> ControlFlow<()> {
+        let text = line.trim_ascii();
+        if let Some(target) = target_of(text) {
+            let target = target.to_vec();
+            let flow = self.end_of_entry(number, sink);
+            self.target = target;
+            return flow;
+        }
+        if text.is_empty() || text == b"job_stats:" {
+            return ControlFlow::Continue(());
+        }
+        if let Some(job) = text.strip_prefix(b"- job_id:") {
+            let flow = self.end_of_entry(number, sink);
+            let job = job.trim_ascii();
+            let job = job.strip_prefix(b"\"").and_then(|job| job.strip_suffix(b"\"")).unwrap_or(job);
+            self.entry = Some(Entry { job: job.to_vec(), ..Entry::default() });
+            return flow;
+        }
+        let (Some(entry), Some(colon)) = (&mut self.entry, memchr::memchr(b':', text)) else {
+            self.losses.note("line", Place::Line(number), || "not a line of job_stats".into());
+            return ControlFlow::Continue(());
+        };
+        let (name, value) = (&text[..colon], text[colon + 1..].trim_ascii());
+        match name {
+            b"snapshot_time" => entry.snapshot = seconds(value),
+            b"start_time" => entry.start = seconds(value),
+            b"elapsed_time" => {}
+            _ => {
+                let Some(op) = op_of(name) else { return ControlFlow::Continue(()) };
+                let Some(totals) = totals_of(value, op) else {
+                    self.losses.note("counter", Place::Line(number), || {
+                        "a counter without a number of samples".into()
+                    });
+                    return ControlFlow::Continue(());
+                };
+                if entry.counters.len() < MOST_COUNTERS {
+                    entry.counters.push((Counter { op, name_hash: hash(name) }, totals));
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn end_of_entry(&mut self, number: u64, sink: &mut dyn EventSink) -> ControlFlow<()> {
+        let Some(entry) = self.entry.take() else { return ControlFlow::Continue(()) };
+        let Some(snapshot) = entry.snapshot else {
+            self.losses.note("time", Place::Line(number), || "an entry without a snapshot_time".into());
+            return ControlFlow::Continue(());
+        };
+        let key = (self.target.clone(), entry.job);
+        if let Some(known) = self.known.get_mut(&key) {
+            if snapshot <= known.snapshot {
+                if snapshot < known.snapshot || entry.counters != known.counters {
+                    self.losses.note("order", Place::Line(number), || {
+                        "a snapshot that is not after the one before".into()
+                    });
+                }
+                return ControlFlow::Continue(());
+            }
+            let span = (known.snapshot, snapshot);
+            let before = std::mem::replace(&mut known.counters, entry.counters);
+            known.snapshot = snapshot;
+            known.n_snapshots += 1;
+            for &(counter, now) in &known.counters {
+                let then =
+                    before.iter().find(|(it, _)| *it == counter).map_or(Totals::default(), |(_, then)| *then);
+                emit(counter.op, since(then, now), Grain::Bin, known.file, span, sink)?;
+            }
+            return ControlFlow::Continue(());
+        }
+        if self.known.len() >= MOST_SERIES {
+            self.losses.note("many", Place::Line(number), || "too many jobs and targets to follow".into());
+            return ControlFlow::Continue(());
+        }
+        let file = self.files.id_of_bytes(&[&key.0[..], b":", &key.1].concat());
+        let start = entry.start.filter(|&start| start <= snapshot);
+        if let Some(start) = start {
+            for &(counter, totals) in &entry.counters {
+                emit(counter.op, totals, Grain::Record, file, (start, snapshot), sink)?;
+            }
+        }
+        let undated = start.is_none() && entry.counters.iter().any(|(_, totals)| totals.samples > 0);
+        self.known.insert(key, Known { snapshot, counters: entry.counters, file, undated, n_snapshots: 1 });
+        ControlFlow::Continue(())
+    }
+
+    fn finish(mut self, number: u64, flow: ControlFlow<()>, sink: &mut dyn EventSink) -> TraceInfo {
+        let mut flow = if flow.is_continue() { self.end_of_entry(number, sink) } else { flow };
+        let jobs: std::collections::BTreeSet<&[u8]> =
+            self.known.keys().map(|(_, job)| job.as_slice()).collect();
+        let mut info = TraceInfo::default();
+        if let (1, Some(job)) = (jobs.len(), jobs.first()) {
+            info.job.job_id = Some(String::from_utf8_lossy(job).into_owned());
+        }
+        // In the order of the file table, so that a run is its input.
+        let mut known: Vec<&Known> = self.known.values().filter(|known| known.undated).collect();
+        known.sort_by_key(|known| known.file);
+        for known in known {
+            if known.n_snapshots > 1 {
+                self.losses.note_of_unknown_size("undated", Place::Whole, || {
+                    "what was counted before the first snapshot is left out: no start_time says when it was".into()
+                });
+                continue;
+            }
+            self.losses.note_of_unknown_size("single", Place::Whole, || {
+                "one snapshot without a start_time: all of it is put at the time of the snapshot".into()
+            });
+            for &(counter, totals) in &known.counters {
+                if flow.is_continue() {
+                    flow = emit(
+                        counter.op,
+                        totals,
+                        Grain::Record,
+                        known.file,
+                        (known.snapshot, known.snapshot),
+                        sink,
+                    );
+                }
+            }
+        }
+        info.files = self.files.into_paths(&mut self.losses);
+        self.losses.report(sink);
+        info
+    }
+}
+
+fn emit(
+    op: Op,
+    totals: Totals,
+    grain: Grain,
+    file: FileId,
+    (start, end): (Timestamp, Timestamp),
+    sink: &mut dyn EventSink,
+) -> ControlFlow<()> {
+    if totals == Totals::default() {
+        return ControlFlow::Continue(());
+    }
+    let calls = u32::try_from(totals.samples).unwrap_or(u32::MAX);
+    let bytes = totals.bytes as f64;
+    sink.event(Event { op, layer: Layer::Server, grain, rank: Rank::ALL, file, start, end, bytes, calls })
+}
+
+/// What was counted between two snapshots. Fewer than before: the counters were cleared in between.
+fn since(then: Totals, now: Totals) -> Totals {
+    if now.samples < then.samples || now.bytes < then.bytes {
+        return now;
+    }
+    Totals { samples: now.samples - then.samples, bytes: now.bytes - then.bytes }
+}
+
+/// What a counter counts; `None` for latencies and for what is no operation.
+fn op_of(name: &[u8]) -> Option<Op> {
+    Some(match name {
+        b"read_bytes" => Op::Read,
+        b"write_bytes" => Op::Write,
+        b"open" => Op::Open,
+        b"close" => Op::Close,
+        b"getattr" | b"statfs" | b"get_info" => Op::Stat,
+        b"sync" => Op::Sync,
+        b"setattr"
+        | b"punch"
+        | b"create"
+        | b"destroy"
+        | b"mknod"
+        | b"link"
+        | b"unlink"
+        | b"mkdir"
+        | b"rmdir"
+        | b"rename"
+        | b"getxattr"
+        | b"setxattr"
+        | b"samedir_rename"
+        | b"parallel_rename_file"
+        | b"parallel_rename_dir"
+        | b"crossdir_rename"
+        | b"set_info"
+        | b"quotactl"
+        | b"prealloc"
+        | b"migrate"
+        | b"fallocate" => Op::Other,
+        _ => return None,
+    })
+}
+
+/// `{ samples: 16, unit: bytes, min: 4096, max: 1048576, sum: 16777216 }`
+fn totals_of(value: &[u8], op: Op) -> Option<Totals> {
+    let mut totals = Totals::default();
+    let mut has_samples = false;
+    let inner = value.strip_prefix(b"{")?;
+    let inner = inner.strip_suffix(b"}").unwrap_or(inner);
+    for field in inner.split(|&byte| byte == b',') {
+        let Some(colon) = memchr::memchr(b':', field) else { continue };
+        let (name, value) = (field[..colon].trim_ascii(), field[colon + 1..].trim_ascii());
+        match name {
+            b"samples" => {
+                totals.samples = parse_u64(value)?;
+                has_samples = true;
+            }
+            b"sum" if op.moves_data() => totals.bytes = parse_u64(value)?,
+            _ => {}
+        }
+    }
+    has_samples.then_some(totals)
+}
+
+/// "1700000010.5 secs.nsecs", "1700000010"
+fn seconds(value: &[u8]) -> Option<Timestamp> {
+    let number = value.split(|&byte| byte == b' ').next()?;
+    Timestamp::from_secs_since_start(crate::number::parse_f64(number)?).filter(|at| at.as_nanos() > 0)
+}
+
+fn hash(name: &[u8]) -> u64 {
+    // FNV-1a
+    name.iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iotide_trace::Trace;
+    use std::path::Path;
+
+    fn read_text(text: &str) -> Trace {
+        assert!(recognises(text.as_bytes()));
+        let input =
+            Input::from_read(Path::new("test"), Box::new(std::io::Cursor::new(text.to_owned()))).unwrap();
+        let mut trace = Trace::default();
+        trace.info = read(input, &mut trace).unwrap();
+        trace
+    }
+
+    fn snapshot(job: &str, at: u64, start: Option<u64>, written: u64, opens: u64) -> String {
+        let start =
+            start.map_or(String::new(), |at| format!("  start_time:      {at}.000000000 secs.nsecs\n"));
+        format!(
+            "job_stats:\n- job_id:          {job}\n  snapshot_time:   {at}.000000000 secs.nsecs\n{start}  \
+             read_bytes:      {{ samples:           0, unit: bytes, min:       0, max:       0, sum:               0 }}\n  \
+             write_bytes:     {{ samples:          {}, unit: bytes, min: 4096, max: 4096, sum: {written}, sumsq: 9 }}\n  \
+             write:           {{ samples:          {}, unit: usecs, min: 1, max: 2, sum: 5000 }}\n  \
+             open:            {{ samples:          {opens}, unit:  reqs }}\n",
+            written / 4096,
+            written / 4096,
+        )
+    }
+
+    fn shown(trace: &Trace) -> Vec<String> {
+        trace
+            .events
+            .iter()
+            .map(|event| {
+                let Event { op, grain, start, end, bytes, calls, .. } = event;
+                let file = &trace.info.files[event.file.0 as usize];
+                format!(
+                    "{} {grain:?} {}..{} {bytes} x{calls} {file}",
+                    op.name(),
+                    start.as_secs(),
+                    end.as_secs()
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn between_two_snapshots_lies_one_bin() {
+        let text = [
+            "obdfilter.fs-OST0001.job_stats=\n".to_owned(),
+            snapshot("77", 110, Some(100), 4096, 1),
+            snapshot("77", 120, Some(100), 12288, 1),
+            snapshot("77", 130, Some(100), 12288, 3),
+        ]
+        .concat();
+        let trace = read_text(&text);
+        assert_eq!(
+            shown(&trace),
+            [
+                "write Record 100..110 4096 x1 fs-OST0001:77",
+                "open Record 100..110 0 x1 fs-OST0001:77",
+                "write Bin 110..120 8192 x2 fs-OST0001:77",
+                "open Bin 120..130 0 x2 fs-OST0001:77",
+            ]
+        );
+        assert_eq!(trace.info.job.job_id.as_deref(), Some("77"));
+        assert_eq!(trace.losses, []);
+    }
+
+    #[test]
+    fn what_was_before_the_first_snapshot_is_a_loss_if_nobody_says_since_when() {
+        let trace =
+            read_text(&[snapshot("a", 110, None, 4096, 0), snapshot("a", 120, None, 8192, 0)].concat());
+        assert_eq!(shown(&trace), ["write Bin 110..120 4096 x1 :a"]);
+        assert_eq!(trace.losses.len(), 1);
+        let trace = read_text(&snapshot("a", 110, None, 4096, 0));
+        assert_eq!(shown(&trace), ["write Record 110..110 4096 x1 :a"]);
+        assert_eq!(trace.losses.len(), 1);
+    }
+
+    #[test]
+    fn counters_that_were_cleared_begin_again() {
+        let texts = [snapshot("a", 10, Some(1), 8192, 5), snapshot("a", 20, Some(1), 4096, 6)];
+        let trace = read_text(&texts.concat());
+        assert_eq!(shown(&trace)[2..], ["write Bin 10..20 4096 x1 :a", "open Bin 10..20 0 x1 :a"]);
+    }
+}

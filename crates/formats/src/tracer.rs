@@ -1,0 +1,635 @@
+//! What `libiotide.so` leaves: a directory with one stream per process, or a single such stream.
+//!
+//! All processes together are one trace: hosts meet on the wall clock, files are known by their paths, and only the calls the program
+//! made itself become events. What a layer does on behalf of another (the `pwrite` inside `MPI_File_write`) is left out, or the
+//! same bytes would count twice.
+//!
+//! Streams are read twice: names and facts may stand behind the records they belong to, and the first of all processes tells where the
+//! trace's clock begins. The second time, events stream past one block at a time.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{Cursor, Read};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use iotide_trace::{Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, Timestamp, TraceInfo};
+use iotide_wire::{
+    BlockHeader, ClockMap, End, Facts, Flags, LossKind, Payload, Record, Step, StreamHeader, next_block,
+    skip_torn,
+};
+
+use crate::{
+    Place,
+    error::Fault,
+    files::Files,
+    input::{FileAt, Input},
+    losses::Losses,
+    scanner::Scanner,
+};
+
+/// How a stream begins.
+pub(crate) const MAGIC: &[u8] = &StreamHeader::MAGIC;
+
+/// Whether a directory holds streams of the tracer.
+pub(crate) fn is_trace(directory: &Path) -> bool {
+    streams_in(directory).is_ok_and(|streams| !streams.is_empty())
+}
+
+pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
+    let streams = match (input.directory(), input.file()) {
+        (Some(directory), _) => streams_in(directory)?.into_iter().map(Stream::File).collect(),
+        (None, Some(file)) => vec![Stream::Open(file.clone())],
+        (None, None) => {
+            let mut bytes = Vec::new();
+            input.into_read().read_to_end(&mut bytes)?;
+            vec![Stream::Bytes(bytes.into())]
+        }
+    };
+    let mut lost = Lost::default();
+    let mut files = Files::default();
+    let mut processes = Vec::new();
+    for stream in streams {
+        // A stream that cannot be read costs itself, not the others.
+        match Process::survey(&stream, &mut files) {
+            Ok(process) => processes.push((stream, process)),
+            Err(fault) => lost.note("unreadable", None, format!("{}: {}", stream.name(), said(&fault))),
+        }
+    }
+    if processes.is_empty() {
+        return Err(Fault::at(
+            Place::Whole,
+            lost.first().unwrap_or("no process has left anything").to_owned(),
+        ));
+    }
+    processes.sort_by_key(|(_, process)| process.start_ns());
+    number_ranks(&mut processes);
+    let origin_ns = processes[0].1.start_ns();
+    let mut end_ns = origin_ns;
+    for (stream, process) in &processes {
+        if process.read(stream, origin_ns, &mut end_ns, sink, &mut lost)?.is_break() {
+            break;
+        }
+    }
+    let job = job_of(&processes, origin_ns, end_ns);
+    lost.report(sink);
+    let mut losses = Losses::default();
+    let files = files.into_paths(&mut losses);
+    losses.report(sink);
+    Ok(TraceInfo { job, files })
+}
+
+/// One process's bytes, which can be read again.
+enum Stream {
+    File(PathBuf),
+    Open(Arc<File>),
+    Bytes(Arc<[u8]>),
+}
+
+impl Stream {
+    fn scanner(&self) -> Result<Scanner, Fault> {
+        Ok(Scanner::new(match self {
+            Stream::File(path) => Box::new(File::open(path)?),
+            Stream::Open(file) => Box::new(FileAt::new(file.clone(), 0)),
+            Stream::Bytes(bytes) => Box::new(Cursor::new(bytes.clone())),
+        }))
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Stream::File(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            Stream::Open(_) | Stream::Bytes(_) => "the stream".to_owned(),
+        }
+    }
+
+    /// Hands every whole block to `take`, once. Returns how many bytes were damaged.
+    fn for_each_block(
+        &self,
+        mut take: impl FnMut(&BlockHeader, Payload<'_>) -> ControlFlow<()>,
+    ) -> Result<u64, Fault> {
+        let mut scanner = self.scanner()?;
+        StreamHeader::decode(scanner.want(StreamHeader::SIZE)?)
+            .map_err(|fault| Fault::at(Place::Byte(0), fault.to_string()))?;
+        scanner.advance(StreamHeader::SIZE);
+        let mut n_damaged = 0;
+        let mut wanted = BlockHeader::SIZE;
+        let mut seen = Seen::default();
+        loop {
+            let bytes = scanner.want(wanted)?;
+            if bytes.is_empty() {
+                return Ok(n_damaged);
+            }
+            let is_all = bytes.len() < wanted;
+            let used = match next_block(bytes) {
+                Step::Block { header, payload, used } => {
+                    match Payload::of(&header, payload) {
+                        Ok(payload) if seen.is_new(header.sequence) => {
+                            if take(&header, payload).is_break() {
+                                return Ok(n_damaged);
+                            }
+                        }
+                        Ok(_) => {} // the same block again: sent to a listener that took only half of it
+                        Err(_) => n_damaged += used as u64,
+                    }
+                    used
+                }
+                // At the end, what asks for more is a block that was being written when the process was killed, or one
+                // whose damaged length covers those behind it.
+                Step::Need(_) if is_all => {
+                    let skip = skip_torn(bytes);
+                    n_damaged += skip as u64;
+                    skip
+                }
+                Step::Need(needed) => {
+                    wanted = needed; // at most a header and a payload of the longest kind
+                    continue;
+                }
+                Step::Damaged { skip, .. } => {
+                    n_damaged += skip as u64;
+                    skip
+                }
+            };
+            scanner.advance(used);
+            wanted = BlockHeader::SIZE;
+        }
+    }
+}
+
+/// Which block numbers have been seen. Numbers come nearly in order, so what is kept is where the order has holes.
+#[derive(Default)]
+struct Seen {
+    next: u64,
+    /// Numbers below `next` that are missing; bounded, because a number from a file may be anything.
+    missing: std::collections::BTreeSet<u64>,
+}
+
+impl Seen {
+    const MOST_MISSING: u64 = 1 << 16;
+
+    fn is_new(&mut self, sequence: u64) -> bool {
+        if sequence < self.next {
+            return self.missing.remove(&sequence);
+        }
+        if sequence - self.next + self.missing.len() as u64 <= Self::MOST_MISSING {
+            self.missing.extend(self.next..sequence);
+        }
+        self.next = sequence.saturating_add(1);
+        true
+    }
+}
+
+/// What is known of a process before its records are read.
+struct Process {
+    rank: Rank,
+    stated_rank: Option<u32>,
+    n_ranks: Option<u32>,
+    pid: u32,
+    uid: u32,
+    buffer_records: u32,
+    realtime_offset_ns: i64,
+    start_mono_ns: u64,
+    clock: iotide_wire::ClockKind,
+    host: String,
+    job_id: String,
+    exe: String,
+    files: HashMap<u32, FileId>,
+    end: Option<End>,
+    n_records: u64,
+    n_damaged: u64,
+    losses: Vec<(Option<LossKind>, u64)>,
+}
+
+impl Process {
+    /// Reads everything but the records.
+    fn survey(stream: &Stream, files: &mut Files) -> Result<Self, Fault> {
+        let mut process: Option<Process> = None;
+        let mut names = HashMap::new();
+        let (mut end, mut losses, mut n_records) = (None, Vec::new(), 0);
+        let n_damaged = stream.for_each_block(|_, payload| {
+            match payload {
+                Payload::Facts(facts) => process = Some(Process::of(&facts)),
+                Payload::Paths(paths) => names
+                    .extend(paths.map(|entry| (entry.file, files.id(&String::from_utf8_lossy(entry.path))))),
+                Payload::Records(records) => n_records += (records.len() / Record::SIZE) as u64,
+                Payload::Losses(counts) => losses = counts.iter().collect(),
+                Payload::End(mark) => end = Some(mark),
+                Payload::Unknown => {}
+            }
+            ControlFlow::Continue(())
+        })?;
+        let Some(mut process) = process else {
+            return Err(Fault::at(Place::Whole, "does not say which process it is from"));
+        };
+        process.files = names;
+        process.end = end;
+        process.losses = losses;
+        process.n_records = n_records;
+        process.n_damaged = n_damaged;
+        Ok(process)
+    }
+
+    fn of(facts: &Facts<'_>) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self {
+            rank: Rank::ALL,
+            stated_rank: facts.rank,
+            n_ranks: facts.n_ranks,
+            pid: facts.pid,
+            uid: facts.uid,
+            buffer_records: facts.buffer_records,
+            realtime_offset_ns: facts.realtime_offset_ns,
+            start_mono_ns: facts.start_ns,
+            clock: facts.clock,
+            host: text(facts.host),
+            job_id: text(facts.job_id),
+            exe: text(facts.exe),
+            files: HashMap::new(),
+            end: None,
+            n_records: 0,
+            n_damaged: 0,
+            losses: Vec::new(),
+        }
+    }
+
+    /// When it began, in nanoseconds since the Unix epoch.
+    fn start_ns(&self) -> i64 {
+        self.realtime_offset_ns.saturating_add_unsigned(self.start_mono_ns)
+    }
+
+    /// Pushes its events, in nanoseconds since `origin_ns`.
+    fn read(
+        &self,
+        stream: &Stream,
+        origin_ns: i64,
+        end_ns: &mut i64,
+        sink: &mut dyn EventSink,
+        lost: &mut Lost,
+    ) -> Result<ControlFlow<()>, Fault> {
+        let mut clock = ClockMap::new(self.clock);
+        let to_unix_ns = |mono_ns: i64| mono_ns.saturating_add(self.realtime_offset_ns);
+        let (mut n_unknown, mut n_timeless, mut flow) = (0, 0, ControlFlow::Continue(()));
+        stream.for_each_block(|header, payload| {
+            clock.pair(header.ticks, header.nanos);
+            let Payload::Records(records) = payload else { return ControlFlow::Continue(()) };
+            for record in Payload::records(records) {
+                let Some(record) = record else {
+                    n_unknown += 1;
+                    continue;
+                };
+                if record.flags.0 & (Flags::NESTED | Flags::FAILED) != 0 {
+                    continue;
+                }
+                let times =
+                    (clock.nanos(record.start), clock.nanos(record.start.saturating_add(record.duration)));
+                let (Some(start), Some(end)) = times else {
+                    n_timeless += 1;
+                    continue;
+                };
+                let (start, end) = (to_unix_ns(start), to_unix_ns(end.max(start)));
+                *end_ns = (*end_ns).max(end);
+                flow = sink.event(self.event(
+                    &record,
+                    start.saturating_sub(origin_ns),
+                    end.saturating_sub(origin_ns),
+                ));
+                if flow.is_break() {
+                    return flow;
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        if n_unknown > 0 {
+            lost.note(
+                "unknown records",
+                Some(n_unknown),
+                format!("{self}: records that a later version may know"),
+            );
+        }
+        if n_timeless > 0 {
+            lost.note(
+                "timeless records",
+                Some(n_timeless),
+                format!("{self}: records whose time cannot be told"),
+            );
+        }
+        self.note_losses(lost);
+        Ok(flow)
+    }
+
+    fn event(&self, record: &Record, start_ns: i64, end_ns: i64) -> Event {
+        let op = match record.op {
+            iotide_wire::Op::Read => Op::Read,
+            iotide_wire::Op::Write => Op::Write,
+            iotide_wire::Op::Open => Op::Open,
+            iotide_wire::Op::Close => Op::Close,
+            iotide_wire::Op::Seek => Op::Seek,
+            iotide_wire::Op::Stat => Op::Stat,
+            iotide_wire::Op::Sync => Op::Sync,
+            _ => Op::Other,
+        };
+        let layer = match record.flags.layer() {
+            Some(iotide_wire::Layer::Posix) => Layer::Posix,
+            Some(iotide_wire::Layer::Stdio) => Layer::Stdio,
+            Some(iotide_wire::Layer::MpiIo) => Layer::MpiIo,
+            None => Layer::Unknown,
+        };
+        Event {
+            op,
+            layer,
+            grain: Grain::Call,
+            rank: self.rank,
+            file: self.files.get(&record.file).copied().unwrap_or(FileId::NONE),
+            start: Timestamp::from_nanos_since_start(start_ns),
+            end: Timestamp::from_nanos_since_start(end_ns),
+            bytes: if op.moves_data() { record.bytes as f64 } else { 0.0 },
+            calls: u32::from(record.calls.max(1)),
+        }
+    }
+
+    fn note_losses(&self, lost: &mut Lost) {
+        match self.end {
+            None => lost.note(
+                "no end",
+                None,
+                format!(
+                    "{self} ended without a word: up to {} last calls of each of its threads are missing",
+                    self.buffer_records
+                ),
+            ),
+            Some(End { n_records, .. }) if n_records > self.n_records => {
+                let n = n_records - self.n_records;
+                lost.note(
+                    "missing records",
+                    Some(n),
+                    format!("{self}: {n} of {n_records} calls are not in the trace"),
+                );
+            }
+            Some(_) => {}
+        }
+        if self.n_damaged > 0 {
+            lost.note("damaged", None, format!("{self}: {} bytes are damaged", self.n_damaged));
+        }
+        for &(kind, n) in self.losses.iter().filter(|(_, n)| *n > 0) {
+            let what = kind.map_or("calls lost for a reason a later version may know", LossKind::what);
+            lost.note(what, Some(n), format!("{self}: {what}"));
+        }
+    }
+}
+
+impl std::fmt::Display for Process {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.stated_rank {
+            Some(rank) => write!(f, "rank {rank} (process {} on {})", self.pid, self.host),
+            None => write!(f, "process {} on {}", self.pid, self.host),
+        }
+    }
+}
+
+/// Gives every process its rank. If nobody states one, they are counted as they began; if some do, the others are the launcher and
+/// its like, and no rank.
+fn number_ranks(processes: &mut [(Stream, Process)]) {
+    let is_parallel = processes.iter().any(|(_, process)| process.stated_rank.is_some());
+    for (i, (_, process)) in processes.iter_mut().enumerate() {
+        process.rank = match process.stated_rank {
+            Some(rank) => Rank(i32::try_from(rank).unwrap_or(i32::MAX)),
+            None if is_parallel => Rank::ALL,
+            None => Rank(i as i32),
+        };
+    }
+}
+
+fn job_of(processes: &[(Stream, Process)], origin_ns: i64, end_ns: i64) -> JobInfo {
+    let is_parallel = processes.iter().any(|(_, process)| process.stated_rank.is_some());
+    // The program is what the ranks run; the launcher is not.
+    let ranks =
+        || processes.iter().map(|(_, process)| process).filter(|p| !is_parallel || p.stated_rank.is_some());
+    let text = |of: fn(&Process) -> &String| ranks().map(of).find(|text| !text.is_empty()).cloned();
+    JobInfo {
+        run_time_s: Some(end_ns.saturating_sub(origin_ns) as f64 * 1e-9),
+        n_procs: match ranks().find_map(|process| process.n_ranks) {
+            Some(n_ranks) => Some(u64::from(n_ranks)),
+            None => Some(ranks().count() as u64),
+        },
+        user: ranks().next().map(|process| process.uid.to_string()),
+        exe: text(|process| &process.exe),
+        job_id: text(|process| &process.job_id),
+        start_time_unix_s: Some(origin_ns as f64 * 1e-9),
+    }
+}
+
+/// The streams of a directory, by name.
+fn streams_in(directory: &Path) -> Result<Vec<PathBuf>, std::io::Error> {
+    let mut streams = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "iot") && begins_like_a_stream(&path) {
+            streams.push(path);
+        }
+    }
+    streams.sort();
+    Ok(streams)
+}
+
+fn begins_like_a_stream(path: &Path) -> bool {
+    let mut head = [0; MAGIC.len()];
+    File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == MAGIC
+}
+
+/// Losses of thousands of processes, summed up by kind.
+#[derive(Default)]
+struct Lost {
+    kinds: Vec<(&'static str, Loss, u64)>,
+}
+
+impl Lost {
+    fn note(&mut self, kind: &'static str, records: Option<u64>, what: String) {
+        match self.kinds.iter_mut().find(|(known, ..)| *known == kind) {
+            Some((_, loss, n)) => {
+                *n += 1;
+                loss.records = loss.records.zip(records).map(|(a, b)| a.saturating_add(b));
+            }
+            None => self.kinds.push((kind, Loss { what, records, since: None }, 1)),
+        }
+    }
+
+    fn first(&self) -> Option<&str> {
+        self.kinds.first().map(|(_, loss, _)| loss.what.as_str())
+    }
+
+    fn report(self, sink: &mut dyn EventSink) {
+        for (_, mut loss, n) in self.kinds {
+            if n > 1 {
+                loss.what = format!("{}, and {} more processes like it", loss.what, n - 1);
+            }
+            sink.loss(loss);
+        }
+    }
+}
+
+fn said(fault: &Fault) -> String {
+    match fault {
+        Fault::Io(error) => error.to_string(),
+        Fault::At(place, fault) => format!("{place}: {fault}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OpenOptions;
+    use iotide_trace::Trace;
+    use iotide_wire::{BlockKind, ClockKind, EndReason, LossEntries, NO_POSITION, PathEntry};
+
+    /// A stream under construction: a process that began a second after `start_s`, with a counter of 2 GHz.
+    struct Written {
+        bytes: Vec<u8>,
+        sequence: u64,
+    }
+
+    impl Written {
+        fn new(rank: Option<u32>, start_s: i64) -> Self {
+            let mut written = Self { bytes: StreamHeader { version: 1 }.to_bytes().to_vec(), sequence: 0 };
+            let facts = Facts {
+                rank,
+                n_ranks: rank.map(|_| 2),
+                pid: 7,
+                parent_pid: 1,
+                uid: 1000,
+                buffer_records: 1638,
+                realtime_offset_ns: start_s * 1_000_000_000,
+                start_ns: 1_000_000_000,
+                clock: ClockKind::CycleCounter,
+                host: b"node1",
+                job_id: b"42",
+                exe: b"/bin/app",
+                mpi: b"",
+            };
+            let mut payload = [0; Facts::MAX_SIZE];
+            let n = facts.encode(&mut payload).unwrap();
+            written.block(BlockKind::Facts, 1.0, &payload[..n]);
+            written
+        }
+
+        fn block(&mut self, kind: BlockKind, at_s: f64, payload: &[u8]) {
+            let (ticks, nanos) = ((at_s * 2e9) as u64, (at_s * 1e9) as u64);
+            let payload_len = payload.len() as u32;
+            let header = BlockHeader { kind, payload_len, thread: 1, sequence: self.sequence, ticks, nanos };
+            self.sequence += 1;
+            self.bytes.extend(header.seal(payload));
+            self.bytes.extend(payload);
+        }
+
+        fn write(&mut self, from_s: f64, to_s: f64, bytes: u64, flags: u8) {
+            let record = Record {
+                start: (from_s * 2e9) as u64,
+                duration: ((to_s - from_s) * 2e9) as u64,
+                bytes,
+                position: NO_POSITION,
+                file: 5,
+                calls: 1,
+                op: iotide_wire::Op::Write,
+                flags: Flags::of(iotide_wire::Layer::Posix).with(flags),
+            };
+            self.block(BlockKind::Records, to_s, &record.to_bytes());
+        }
+
+        fn name(&mut self, path: &[u8]) {
+            let mut payload = [0; 100];
+            let n = PathEntry { file: 5, path }.encode(&mut payload).unwrap();
+            self.block(BlockKind::Paths, 9.0, &payload[..n]);
+        }
+
+        fn end(&mut self, n_records: u64) {
+            let end = End { reason: EndReason::Exit, n_records, realtime_offset_ns: 0 };
+            self.block(BlockKind::End, 10.0, &end.to_bytes());
+        }
+    }
+
+    fn read(bytes: &[u8]) -> Trace {
+        let mut trace = Trace::default();
+        let reader = OpenOptions::default().from_read("stream", Cursor::new(bytes.to_vec())).unwrap();
+        trace.info = reader.read(&mut trace).unwrap();
+        trace
+    }
+
+    #[test]
+    fn a_stream_becomes_events_with_names_that_came_later() {
+        let mut written = Written::new(Some(1), 100);
+        written.write(2.0, 3.0, 4096, 0);
+        written.write(3.0, 3.5, 4096, Flags::NESTED);
+        written.write(4.0, 4.5, 14, Flags::FAILED);
+        written.name(b"/scratch/a");
+        written.end(3);
+        let trace = read(&written.bytes);
+        let [event] = trace.events[..] else { panic!("{:?}", trace.events) };
+        assert_eq!((event.rank, event.bytes, event.layer), (Rank(1), 4096.0, Layer::Posix));
+        assert_eq!((event.start.as_secs(), event.end.as_secs()), (1.0, 2.0), "since the process began");
+        assert_eq!(trace.info.files[event.file.0 as usize], "/scratch/a");
+        assert_eq!(trace.info.job.n_procs, Some(2));
+        assert_eq!(trace.info.job.job_id.as_deref(), Some("42"));
+        assert_eq!(trace.info.job.start_time_unix_s, Some(101.0));
+        assert_eq!(trace.losses, []);
+    }
+
+    #[test]
+    fn a_process_that_was_killed_is_a_loss() {
+        let mut written = Written::new(None, 0);
+        written.write(2.0, 3.0, 4096, 0);
+        let torn = written.bytes.len() + 70;
+        written.write(3.0, 4.0, 4096, 0);
+        let trace = read(&written.bytes[..torn]);
+        assert_eq!(trace.events.len(), 1);
+        let whats: Vec<_> = trace.losses.iter().map(|loss| loss.what.as_str()).collect();
+        assert_eq!(
+            whats,
+            [
+                "process 7 on node1 ended without a word: up to 1638 last calls of each of its threads are missing",
+                "process 7 on node1: 70 bytes are damaged"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_the_tracer_had_to_leave_out_is_a_loss_and_so_is_what_did_not_arrive() {
+        let mut written = Written::new(None, 0);
+        written.write(2.0, 3.0, 4096, 0);
+        written.block(BlockKind::Losses, 4.0, &LossEntries::encode(LossKind::InSignal, 3));
+        written.end(10);
+        let trace = read(&written.bytes);
+        assert_eq!(trace.losses.iter().map(|loss| loss.records).collect::<Vec<_>>(), [Some(9), Some(3)]);
+    }
+
+    #[test]
+    fn a_block_that_comes_twice_counts_once() {
+        let mut written = Written::new(None, 0);
+        let from = written.bytes.len();
+        written.write(2.0, 3.0, 4096, 0);
+        let again = written.bytes[from..].to_vec();
+        written.write(3.0, 4.0, 4096, 0);
+        written.bytes.extend(again);
+        written.end(2);
+        assert_eq!(read(&written.bytes).events.len(), 2);
+    }
+
+    #[test]
+    fn processes_of_several_hosts_are_one_trace_on_the_wall_clock() {
+        let directory = std::env::temp_dir().join(format!("iotide-tracer-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        for (rank, start_s) in [(0, 100), (1, 105)] {
+            let mut written = Written::new(Some(rank), start_s);
+            written.write(2.0, 3.0, 10, 0);
+            written.name(b"/scratch/shared");
+            written.end(1);
+            fs::write(directory.join(format!("node{rank}.7.1.iot")), written.bytes).unwrap();
+        }
+        fs::write(directory.join("notes.txt"), "not a stream").unwrap();
+        let mut trace = Trace::default();
+        trace.info = crate::open(&directory).unwrap().read(&mut trace).unwrap();
+        fs::remove_dir_all(&directory).unwrap();
+        let seen: Vec<_> = trace.events.iter().map(|event| (event.rank.0, event.start.as_secs())).collect();
+        assert_eq!(seen, [(0, 1.0), (1, 6.0)]);
+        assert_eq!(trace.info.files, ["/scratch/shared"]);
+        assert_eq!(trace.losses, []);
+    }
+}

@@ -1,0 +1,319 @@
+//! The `IOTIDE_*` variables, read once and without allocating.
+//!
+//! | variable | means | otherwise |
+//! |---|---|---|
+//! | `IOTIDE_DIR` | directory of the trace, one file per process | `iotide-trace` in the working directory |
+//! | `IOTIDE_EXCLUDE` | paths to leave out, `:` between them: a prefix, or a pattern with `*` | nothing but [`EXCLUDED`] |
+//! | `IOTIDE_INCLUDE` | paths to keep although they are left out otherwise | nothing |
+//! | `IOTIDE_FLUSH` | seconds after which a buffer is written out though not full | 1 |
+//! | `IOTIDE_STREAM` | `unix:/path` or `tcp:a.b.c.d:port` (`tcp:[v6]:port`): where a listener wants blocks as they fill | to the file |
+//! | `IOTIDE_NESTED` | `1`: also record what MPI does to its files for an MPI-IO call | only the call itself |
+//! | `IOTIDE_JOB_ID` | the job's name | what the scheduler says |
+//! | `IOTIDE_DISABLE` | anything but `0`: do nothing at all | |
+
+use core::cell::UnsafeCell;
+use core::ffi::{CStr, c_char};
+
+use crate::sys;
+
+/// What is left out unless `IOTIDE_INCLUDE` names it: what the system, the loader, and the start of MPI touch on their own.
+pub const EXCLUDED: &[&[u8]] = &[
+    b"/proc",
+    b"/sys",
+    b"/dev",
+    b"/run",
+    b"/var/run",
+    b"/etc",
+    b"/usr",
+    b"/lib",
+    b"/lib64",
+    b"/bin",
+    b"/sbin",
+    b"*.so",
+    b"*.so.*",
+    b"*.pyc",
+    b"*/ompi.*",
+    b"*/pmix-*",
+    b"*/openmpi-sessions-*",
+    b"*.locktest.*",
+    b"memfd:*",
+    b"/memfd:*",
+    b"/SYSV*",
+    b"/anon_hugepage*",
+];
+
+/// Bytes of a fixed capacity, cut when they are too many.
+pub struct Bytes<const N: usize> {
+    bytes: [u8; N],
+    len: usize,
+}
+
+impl<const N: usize> Bytes<N> {
+    /// Returns no bytes.
+    pub const fn new() -> Self {
+        Self { bytes: [0; N], len: 0 }
+    }
+    /// Forgets all bytes.
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+    /// Adds bytes. A zero is always left at the end.
+    pub fn push(&mut self, more: &[u8]) {
+        let n = more.len().min(N - 1 - self.len);
+        self.bytes[self.len..self.len + n].copy_from_slice(&more[..n]);
+        self.len += n;
+        self.bytes[self.len] = 0;
+    }
+    /// Adds a number in decimal or hexadecimal digits.
+    pub fn push_number(&mut self, mut number: u64, radix: u64) {
+        let mut digits = [0; 20];
+        let mut at = digits.len();
+        loop {
+            at -= 1;
+            digits[at] = b"0123456789abcdef"[(number % radix) as usize];
+            number /= radix;
+            if number == 0 {
+                break;
+            }
+        }
+        self.push(&digits[at..]);
+    }
+    /// The bytes.
+    pub fn get(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+    /// The bytes as a C string, up to the first zero.
+    pub fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
+    }
+}
+
+/// What the environment asks for and says of the job.
+pub struct Config {
+    /// The trace directory, absolute.
+    pub directory: Bytes<2048>,
+    /// Paths to leave out, as given.
+    pub exclude: Bytes<2048>,
+    /// Paths to keep, as given.
+    pub include: Bytes<2048>,
+    /// Where blocks go as they fill; empty for the file.
+    pub stream: Bytes<256>,
+    /// The job's name.
+    pub job_id: Bytes<256>,
+    /// Whether calls on MPI's own files are recorded below the MPI-IO calls they serve.
+    pub nested: bool,
+    /// How long a record may wait in its buffer.
+    pub flush_ns: u64,
+    /// The rank, as the launcher says it.
+    pub rank: Option<u32>,
+    /// The number of ranks, as the launcher says it.
+    pub n_ranks: Option<u32>,
+}
+
+struct Global(UnsafeCell<Config>);
+// SAFETY: written once by `read`, before the tracer's state says that anyone may look; only read after that.
+unsafe impl Sync for Global {}
+
+static CONFIG: Global = Global(UnsafeCell::new(Config {
+    directory: Bytes::new(),
+    exclude: Bytes::new(),
+    include: Bytes::new(),
+    stream: Bytes::new(),
+    job_id: Bytes::new(),
+    nested: false,
+    flush_ns: 1_000_000_000,
+    rank: None,
+    n_ranks: None,
+}));
+
+/// Returns the settings.
+pub fn get() -> &'static Config {
+    // SAFETY: see `Global`.
+    unsafe { &*CONFIG.0.get() }
+}
+
+/// Reads the environment. Returns `false` if there is nothing to do.
+pub fn read() -> bool {
+    if variable(c"IOTIDE_DISABLE").is_some_and(|value| value != b"0") {
+        return false;
+    }
+    // SAFETY: see `Global`: this is the one write, and nobody looks yet.
+    let config = unsafe { &mut *CONFIG.0.get() };
+    let directory = variable(c"IOTIDE_DIR").unwrap_or(b"iotide-trace");
+    config.directory.clear();
+    if directory.first() != Some(&b'/') {
+        let mut here = [0; 2048];
+        let Some(here) = sys::current_directory(&mut here) else { return false };
+        config.directory.push(here);
+        config.directory.push(b"/");
+    }
+    config.directory.push(directory);
+    config.exclude.push(variable(c"IOTIDE_EXCLUDE").unwrap_or(b""));
+    config.include.push(variable(c"IOTIDE_INCLUDE").unwrap_or(b""));
+    config.stream.push(variable(c"IOTIDE_STREAM").unwrap_or(b""));
+    if let Some(nanos) = variable(c"IOTIDE_FLUSH").and_then(seconds_as_nanos) {
+        config.flush_ns = nanos;
+    }
+    config.nested = variable(c"IOTIDE_NESTED").is_some_and(|value| value != b"0");
+    let first = |names: &[&CStr]| names.iter().find_map(|name| variable(name));
+    let job_id = first(&[
+        c"IOTIDE_JOB_ID",
+        c"SLURM_JOB_ID",
+        c"PBS_JOBID",
+        c"LSB_JOBID",
+        c"PJM_JOBID",
+        c"FLUX_JOB_ID",
+        c"COBALT_JOBID",
+        c"JOB_ID",
+    ]);
+    config.job_id.push(job_id.unwrap_or(b""));
+    let ranks: [(&CStr, &CStr); 5] = [
+        (c"OMPI_COMM_WORLD_RANK", c"OMPI_COMM_WORLD_SIZE"),
+        (c"PMI_RANK", c"PMI_SIZE"),
+        (c"PMIX_RANK", c"PMIX_SIZE"),
+        (c"MV2_COMM_WORLD_RANK", c"MV2_COMM_WORLD_SIZE"),
+        (c"SLURM_PROCID", c"SLURM_NTASKS"),
+    ];
+    for (rank, n_ranks) in ranks {
+        if let Some(rank) = variable(rank).and_then(number) {
+            config.rank = u32::try_from(rank).ok();
+            config.n_ranks = variable(n_ranks).and_then(number).and_then(|n| u32::try_from(n).ok());
+            break;
+        }
+    }
+    true
+}
+
+/// Whether files of this path are traced.
+pub fn wants(path: &[u8]) -> bool {
+    let config = get();
+    let listed = |list: &[u8]| list.split(|&byte| byte == b':').any(|pattern| matches(pattern, path));
+    listed(config.include.get())
+        || !(EXCLUDED.iter().any(|pattern| matches(pattern, path)) || listed(config.exclude.get()))
+}
+
+/// Whether `path` begins with `pattern`, component by component, or fits it where it has stars.
+fn matches(pattern: &[u8], path: &[u8]) -> bool {
+    if pattern.is_empty() {
+        return false;
+    }
+    if pattern.contains(&b'*') {
+        return fits(pattern, path);
+    }
+    let pattern = pattern.strip_suffix(b"/").unwrap_or(pattern);
+    path.strip_prefix(pattern).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+}
+
+/// Whether `path` fits `pattern`, in which a star stands for any bytes, slashes too.
+fn fits(pattern: &[u8], path: &[u8]) -> bool {
+    let (mut p, mut s) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while s < path.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p, s));
+                p += 1;
+            }
+            Some(&byte) if byte == path[s] => {
+                p += 1;
+                s += 1;
+            }
+            _ => match star {
+                // The last star takes one more byte.
+                Some((at, taken)) => {
+                    p = at + 1;
+                    s = taken + 1;
+                    star = Some((at, s));
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|&byte| byte == b'*')
+}
+
+fn variable(name: &CStr) -> Option<&'static [u8]> {
+    unsafe extern "C" {
+        static environ: *const *const c_char;
+    }
+    // Walked by hand: a shell exports its own `getenv`, which may allocate or not be ready when we are.
+    // SAFETY: `environ` is null or a list of C strings that ends with null; nobody changes it while we load.
+    unsafe {
+        let mut entry = environ;
+        while !entry.is_null() && !(*entry).is_null() {
+            let text = CStr::from_ptr(*entry).to_bytes();
+            if let Some(rest) = text.strip_prefix(name.to_bytes())
+                && let Some(value) = rest.strip_prefix(b"=")
+            {
+                return (!value.is_empty()).then_some(value);
+            }
+            entry = entry.add(1);
+        }
+    }
+    None
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0u64, |sum, &digit| match digit {
+        b'0'..=b'9' => sum.checked_mul(10)?.checked_add(u64::from(digit - b'0')),
+        _ => None,
+    })
+}
+
+fn seconds_as_nanos(text: &[u8]) -> Option<u64> {
+    let dot = text.iter().position(|&byte| byte == b'.').unwrap_or(text.len());
+    let whole = if dot == 0 { 0 } else { number(&text[..dot])? };
+    let mut nanos = whole.checked_mul(1_000_000_000)?;
+    let mut unit = 100_000_000;
+    for &digit in text.get(dot + 1..).unwrap_or(&[]) {
+        nanos = nanos.checked_add(number(&[digit])? * unit)?;
+        unit /= 10;
+    }
+    Some(nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_a_prefix_of_whole_components_or_has_stars() {
+        for (pattern, path, fits) in [
+            ("/proc", "/proc/self/maps", true),
+            ("/proc", "/process/data", false),
+            ("/scratch/", "/scratch/a", true),
+            ("/scratch", "/scratch", true),
+            ("*.so.*", "/opt/lib/libx.so.6", true),
+            ("*.so.*", "/opt/lib/libx.solution", false),
+            ("*/tmp*", "/a/b/tmpfile", true),
+            ("*a*b*c", "xxaxxbxxbxxc", true),
+            ("*a*b*c", "xxaxxcxxb", false),
+            ("*", "", true),
+            ("", "/a", false),
+        ] {
+            assert_eq!(matches(pattern.as_bytes(), path.as_bytes()), fits, "{pattern} on {path}");
+        }
+    }
+
+    #[test]
+    fn seconds_may_have_a_fraction() {
+        assert_eq!(seconds_as_nanos(b"1"), Some(1_000_000_000));
+        assert_eq!(seconds_as_nanos(b"0.25"), Some(250_000_000));
+        assert_eq!(seconds_as_nanos(b".5"), Some(500_000_000));
+        assert_eq!(seconds_as_nanos(b"1e3"), None);
+        assert_eq!(seconds_as_nanos(b"99999999999999999999"), None);
+    }
+
+    #[test]
+    fn bytes_are_cut_and_always_a_c_string() {
+        let mut bytes: Bytes<8> = Bytes::new();
+        bytes.push(b"abc");
+        bytes.push_number(4095, 16);
+        bytes.push(b"tail");
+        assert_eq!(bytes.get(), b"abcffft");
+        assert_eq!(bytes.as_c_str().to_bytes(), b"abcffft");
+    }
+}

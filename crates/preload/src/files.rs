@@ -1,0 +1,194 @@
+//! Descriptor → file, its path kept once.
+
+use core::ffi::CStr;
+use core::sync::atomic::{
+    AtomicPtr, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use iotide_wire::{LossKind, NO_FILE};
+
+use crate::buffer::Work;
+use crate::config::{self, Bytes};
+use crate::{lifecycle, losses, sys};
+
+/// Descriptors we follow, and names we keep.
+const N_DESCRIPTORS: usize = 1 << 16;
+const N_NAMES: usize = 1 << 16;
+/// How far a name may stand from where its hash points.
+const MAX_PROBES: usize = 64;
+
+/// What is known of a descriptor: 0 is nothing yet.
+const KNOWN: u32 = 1 << 31;
+const IGNORED: u32 = 1 << 30;
+const OF_MPI: u32 = 1 << 29;
+const ID: u32 = (1 << 29) - 1;
+
+static DESCRIPTORS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
+static NAMES: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
+
+/// A file that is traced.
+#[derive(Clone, Copy)]
+pub struct File {
+    /// Its number in the trace.
+    pub id: u32,
+    /// Whether MPI opened it for itself: then every call on it is made on behalf of an MPI-IO call.
+    pub is_of_mpi: bool,
+}
+
+/// Prepares the tables. Returns whether there was memory.
+pub fn start() -> bool {
+    let (Some(descriptors), Some(names)) = (sys::map_memory(N_DESCRIPTORS * 4), sys::map_memory(N_NAMES * 8))
+    else {
+        return false;
+    };
+    DESCRIPTORS.store(descriptors.cast(), Release);
+    NAMES.store(names.cast(), Release);
+    true
+}
+
+/// In a forked child: no name has been written to its own file yet, and MPI does not reach there.
+pub fn forget_parent() {
+    sys::advise_memory(DESCRIPTORS.load(Relaxed).cast(), N_DESCRIPTORS * 4, libc::MADV_DONTNEED);
+    sys::advise_memory(NAMES.load(Relaxed).cast(), N_NAMES * 8, libc::MADV_DONTNEED);
+}
+
+/// Returns the file behind a descriptor if its calls are traced.
+#[inline(always)]
+pub fn of(fd: i32) -> Option<File> {
+    if !lifecycle::is_tracing() {
+        return None;
+    }
+    let slot = slot(fd)?;
+    let mut known = slot.load(Relaxed);
+    if known & KNOWN == 0 {
+        known = look_up(fd, slot);
+    }
+    (known & IGNORED == 0).then_some(File { id: known & ID, is_of_mpi: known & OF_MPI != 0 })
+}
+
+/// Forgets a descriptor: it has been closed, or given to another file.
+pub fn forget(fd: i32) {
+    if lifecycle::is_tracing()
+        && let Some(slot) = slot(fd)
+        && slot.load(Relaxed) != 0
+        && !lifecycle::is_in_vfork_child()
+    {
+        slot.store(0, Relaxed);
+    }
+}
+
+/// Forgets the descriptors from `first` to `last`.
+pub fn forget_range(first: u32, last: u32) {
+    for fd in first..=last.min(N_DESCRIPTORS as u32 - 1) {
+        forget(fd as i32);
+    }
+}
+
+/// Returns the file of a path if it is traced. `directory` is where a relative path begins (`AT_FDCWD`: the working directory).
+pub fn of_path(directory: i32, path: &CStr) -> Option<File> {
+    if !lifecycle::is_tracing() {
+        return None;
+    }
+    let path = path.to_bytes();
+    let work = Work::begin()?;
+    if work.is_hushed() {
+        return None;
+    }
+    let (whole, _) = work.path_memory();
+    let mut len = 0;
+    if path.first() != Some(&b'/') {
+        len = if directory == libc::AT_FDCWD {
+            sys::current_directory(whole)?.len()
+        } else {
+            path_of_descriptor(directory, whole)?.len()
+        };
+        *whole.get_mut(len)? = b'/';
+        len += 1;
+    }
+    let path = path.strip_prefix(b"./").unwrap_or(path);
+    whole.get_mut(len..len + path.len())?.copy_from_slice(path);
+    let whole = &whole[..len + path.len()];
+    config::wants(whole).then(|| File { id: name(&work, whole), is_of_mpi: false })
+}
+
+#[inline(always)]
+fn slot(fd: i32) -> Option<&'static AtomicU32> {
+    if (fd as u32) < N_DESCRIPTORS as u32 {
+        // SAFETY: the table is there since tracing began, and has that many entries.
+        Some(unsafe { &*DESCRIPTORS.load(Relaxed).add(fd as usize) })
+    } else {
+        if fd >= 0 {
+            losses::count(LossKind::HighDescriptor, 1);
+        }
+        None
+    }
+}
+
+/// Asks the system what a descriptor is. Only regular files are traced: no terminal, pipe, socket or device.
+#[cold]
+fn look_up(fd: i32, slot: &AtomicU32) -> u32 {
+    let Some(work) = Work::begin() else { return IGNORED };
+    let is_file = sys::stat(fd).is_some_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG);
+    let known = if !is_file || work.is_hushed() {
+        IGNORED
+    } else {
+        let (memory, _) = work.path_memory();
+        match path_of_descriptor(fd, memory) {
+            Some(path) if !config::wants(path) => IGNORED,
+            Some(path) => name(&work, path),
+            None => NO_FILE,
+        }
+    };
+    let mut known = KNOWN | known;
+    if work.is_in_mpi() {
+        known |= OF_MPI;
+        // The same bytes again, at the price of a second record: only for those who want to see below MPI-IO.
+        if !config::get().nested {
+            known |= IGNORED;
+        }
+    }
+    slot.store(known, Relaxed);
+    known
+}
+
+fn path_of_descriptor(fd: i32, memory: &mut [u8]) -> Option<&[u8]> {
+    let mut link: Bytes<40> = Bytes::new();
+    link.push(b"/proc/self/fd/");
+    link.push_number(fd as u64, 10);
+    let path = sys::readlink(link.as_c_str(), memory)?;
+    Some(path.strip_suffix(b" (deleted)").unwrap_or(path))
+}
+
+/// Returns the number of a name, which is its place in the table. The first to use a name writes it to the trace.
+fn name(work: &Work, path: &[u8]) -> u32 {
+    let hash = hash(path);
+    let names = NAMES.load(Acquire);
+    for probe in 0..MAX_PROBES {
+        let at = (hash as usize).wrapping_add(probe) % N_NAMES;
+        // SAFETY: the table is there since tracing began, and has that many entries.
+        let slot = unsafe { &*names.add(at) };
+        let id = at as u32 + 1;
+        match slot.compare_exchange(0, hash, Relaxed, Relaxed) {
+            Ok(_) => {
+                work.push_name(id, path);
+                return id;
+            }
+            Err(there) if there == hash => return id,
+            Err(_) => {}
+        }
+    }
+    losses::count(LossKind::TooManyFiles, 1);
+    NO_FILE
+}
+
+/// FNV-1a with a final mix. Two of 65536 names share a hash once in 10^10 processes; they would then share a number.
+fn hash(path: &[u8]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    for &byte in path {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    hash ^= hash >> 29;
+    hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (hash ^ (hash >> 32)).max(1)
+}

@@ -1,0 +1,98 @@
+//! What a hook does around the call it stands in front of.
+//!
+//! In order: is the file traced at all, the time, the call itself, the time, then our work, which may fail but not block, and leaves
+//! `errno` alone. Nothing with a destructor lives across the call: a cancelled thread or a C++ exception may pass through it.
+
+use iotide_wire::{Flags, Layer, NO_POSITION, Op, Record};
+
+use crate::files::File;
+use crate::guard::errno;
+use crate::{buffer, clock, files};
+
+/// Observes a call that moves bytes through a descriptor.
+#[inline(always)]
+pub fn data(op: Op, fd: i32, position: i64, call: impl FnOnce() -> isize) -> isize {
+    let Some(file) = files::of(fd) else { return call() };
+    let start = clock::now();
+    let moved = call();
+    let end = clock::now();
+    let outcome = if moved >= 0 { Ok(moved as u64) } else { Err(errno()) };
+    buffer::push(record(op, Layer::Posix, file, start, end, position as u64, outcome));
+    moved
+}
+
+/// The position of a call that states none.
+pub const ANYWHERE: i64 = NO_POSITION as i64;
+
+/// Observes a call on a descriptor that moves no bytes and returns 0 or −1.
+#[inline(always)]
+pub fn control(op: Op, fd: i32, call: impl FnOnce() -> i32) -> i32 {
+    let Some(file) = files::of(fd) else { return call() };
+    let start = clock::now();
+    let result = call();
+    let end = clock::now();
+    let outcome = if result >= 0 { Ok(0) } else { Err(errno()) };
+    buffer::push(record(op, Layer::Posix, file, start, end, NO_POSITION, outcome));
+    result
+}
+
+/// Observes a call on a path that returns 0 or −1. One that fails is not worth a name in the trace: programs look for files in
+/// many places.
+pub fn named(op: Op, directory: i32, path: *const libc::c_char, call: impl FnOnce() -> i32) -> i32 {
+    if path.is_null() || !crate::lifecycle::is_tracing() {
+        return call();
+    }
+    let start = clock::now();
+    let result = call();
+    let end = clock::now();
+    let error = errno();
+    if result == 0 {
+        // SAFETY: not null, and a C string since the call has accepted it.
+        let path = unsafe { core::ffi::CStr::from_ptr(path) };
+        if let Some(file) = files::of_path(directory, path) {
+            buffer::push(record(op, Layer::Posix, file, start, end, NO_POSITION, Ok(0)));
+        }
+    }
+    crate::guard::set_errno(error);
+    result
+}
+
+/// Observes a call that opens a file and returns its descriptor.
+#[inline(always)]
+pub fn opening(call: impl FnOnce() -> i32) -> i32 {
+    let start = clock::now();
+    let fd = call();
+    let end = clock::now();
+    if fd >= 0 {
+        files::forget(fd);
+        if let Some(file) = files::of(fd) {
+            buffer::push(record(Op::Open, Layer::Posix, file, start, end, NO_POSITION, Ok(0)));
+        }
+    }
+    fd
+}
+
+/// Returns the record of a call.
+#[inline(always)]
+pub fn record(
+    op: Op,
+    layer: Layer,
+    file: File,
+    start: u64,
+    end: u64,
+    position: u64,
+    outcome: Result<u64, i32>,
+) -> Record {
+    let mut flags = Flags::of(layer);
+    if file.is_of_mpi {
+        flags = flags.with(Flags::NESTED);
+    }
+    let bytes = match outcome {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            flags = flags.with(Flags::FAILED);
+            error as u64
+        }
+    };
+    Record { start, duration: end.wrapping_sub(start), bytes, position, file: file.id, calls: 1, op, flags }
+}

@@ -1,0 +1,307 @@
+//! Where full buffers go: a listener if one is there and keeps up, else this process's file in the trace directory.
+//!
+//! The file is made when there is something to write, so a process that does no I/O leaves none. It is appended to with one call per
+//! block, which the kernel does not interleave, so threads need no lock among themselves.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use iotide_wire::{BlockHeader, BlockKind, End, EndReason, Facts, LossKind, Record, StreamHeader};
+
+use crate::config::Bytes;
+use crate::{buffer, clock, config, lifecycle, losses, stream, sys};
+
+/// What becomes of the file. Once it has failed, it has failed for good: tracing stops, the program goes on.
+const CLOSED: u8 = 0;
+const OPENING: u8 = 1;
+const OPEN: u8 = 2;
+const FAILED: u8 = 3;
+
+static STATE: AtomicU8 = AtomicU8::new(CLOSED);
+static FD: AtomicI32 = AtomicI32::new(-1);
+static DEVICE: AtomicU64 = AtomicU64::new(0);
+static INODE: AtomicU64 = AtomicU64::new(0);
+static SEQUENCE: AtomicU64 = AtomicU64::new(0);
+static N_RECORDS: AtomicU64 = AtomicU64::new(0);
+/// The rank as MPI says it, plus one; 0 if it has not.
+static MPI_RANK: AtomicU32 = AtomicU32::new(0);
+static MPI_N_RANKS: AtomicU32 = AtomicU32::new(0);
+
+struct Shared {
+    path: Bytes<3072>,
+    host: Bytes<256>,
+    exe: Bytes<1024>,
+    mpi: Bytes<256>,
+    facts: [u8; Facts::MAX_SIZE],
+    /// When the process began: (ticks, nanoseconds).
+    start: (u64, u64),
+}
+struct Global(UnsafeCell<Shared>);
+// SAFETY: touched only by `start`, in a forked child that has one thread, and by whoever holds `LOCK`.
+unsafe impl Sync for Global {}
+static SHARED: Global = Global(UnsafeCell::new(Shared {
+    path: Bytes::new(),
+    host: Bytes::new(),
+    exe: Bytes::new(),
+    mpi: Bytes::new(),
+    facts: [0; Facts::MAX_SIZE],
+    start: (0, 0),
+}));
+static LOCK: AtomicBool = AtomicBool::new(false);
+
+/// Gathers what does not change in the life of a process, and chooses the file's name. Also called in a forked child.
+pub fn start() {
+    with_shared(|shared| {
+        shared.start = clock::pair();
+        shared.host.clear();
+        if let Some(names) = sys::system_names() {
+            for &byte in names.nodename.iter().take_while(|&&byte| byte != 0) {
+                shared.host.push(&[byte as u8]);
+            }
+        }
+        let mut exe = [0; 1024];
+        shared.exe.clear();
+        shared.exe.push(sys::readlink(c"/proc/self/exe", &mut exe).unwrap_or(b""));
+        shared.path.clear();
+        shared.path.push(config::get().directory.get());
+        shared.path.push(b"/");
+        // Sorted by name, a directory is sorted by host, process and time. The time tells a program from the one it replaced by exec.
+        for &byte in shared.host.get() {
+            shared.path.push(&[if byte == b'/' { b'_' } else { byte }]);
+        }
+        shared.path.push(b".");
+        shared.path.push_number(u64::from(sys::process_id()), 10);
+        shared.path.push(b".");
+        shared.path.push_number(shared.start.1, 16);
+        shared.path.push(b".iot");
+    });
+}
+
+/// In a forked child: the parent's file is the parent's.
+pub fn forget_parent() {
+    LOCK.store(false, Relaxed);
+    let fd = FD.swap(-1, Relaxed);
+    if fd >= 0 && is_ours(fd) {
+        sys::close(fd);
+    }
+    stream::forget_parent();
+    STATE.store(CLOSED, Relaxed);
+    SEQUENCE.store(0, Relaxed);
+    N_RECORDS.store(0, Relaxed);
+    start();
+}
+
+/// Makes the file when there is a first record, long before it is written: a process that is killed then has left at least who it
+/// was, and that it has no end.
+#[inline(always)]
+pub fn open_early() {
+    if STATE.load(Relaxed) == CLOSED && !lifecycle::is_in_vfork_child() {
+        open_once(&sys::NoSignals::new());
+    }
+}
+
+/// Writes records of a thread; if that fails, they are counted as lost.
+pub fn write_records(thread: u32, records: &[u8]) {
+    let n = (records.len() / Record::SIZE) as u64;
+    if write_block(BlockKind::Records, thread, records) {
+        N_RECORDS.fetch_add(n, Relaxed);
+    } else {
+        losses::count(LossKind::NotWritten, n);
+    }
+}
+
+/// Writes the end mark. A process that has written nothing else needs none.
+pub fn write_end(reason: EndReason) {
+    if STATE.load(Relaxed) == CLOSED {
+        return;
+    }
+    let end =
+        End { reason, n_records: N_RECORDS.load(Relaxed), realtime_offset_ns: clock::realtime_offset_ns() };
+    write_block(BlockKind::End, 0, &end.to_bytes());
+}
+
+/// Takes note of what MPI says of itself; the facts are stated again if they have been before.
+pub fn set_mpi(rank: u32, n_ranks: u32, version: &[u8]) {
+    MPI_RANK.store(rank.wrapping_add(1), Relaxed);
+    MPI_N_RANKS.store(n_ranks, Relaxed);
+    with_shared(|shared| {
+        shared.mpi.clear();
+        shared.mpi.push(version);
+    });
+    if STATE.load(Acquire) == OPEN {
+        let (mut payload, mut n) = ([0; Facts::MAX_SIZE], 0);
+        with_shared(|shared| {
+            let facts = facts(shared);
+            n = facts.len();
+            payload[..n].copy_from_slice(facts);
+        });
+        write_block(BlockKind::Facts, 0, &payload[..n]);
+    }
+}
+
+/// Writes one block. Returns whether it arrived anywhere.
+pub fn write_block(kind: BlockKind, thread: u32, payload: &[u8]) -> bool {
+    if lifecycle::is_in_vfork_child() {
+        return false;
+    }
+    let signals = sys::NoSignals::new();
+    if !open_once(&signals) && kind != BlockKind::End && kind != BlockKind::Losses {
+        return false;
+    }
+    let header = seal(kind, thread, payload);
+    if stream::send(&header, payload) {
+        return true;
+    }
+    let arrived = append(&header, payload, &signals);
+    if !arrived {
+        STATE.store(FAILED, Relaxed);
+        lifecycle::stop();
+    }
+    arrived
+}
+
+fn seal(kind: BlockKind, thread: u32, payload: &[u8]) -> [u8; BlockHeader::SIZE] {
+    let (ticks, nanos) = clock::pair();
+    let sequence = SEQUENCE.fetch_add(1, Relaxed);
+    BlockHeader { kind, payload_len: payload.len() as u32, thread, sequence, ticks, nanos }.seal(payload)
+}
+
+/// Makes the file, or waits until another thread has. Returns whether it is there.
+fn open_once(signals: &sys::NoSignals) -> bool {
+    loop {
+        match STATE.load(Acquire) {
+            OPEN => return true,
+            FAILED => return false,
+            OPENING => sys::give_way(),
+            _ => {
+                if STATE.compare_exchange(CLOSED, OPENING, Acquire, Relaxed).is_ok() {
+                    let opened = open(signals);
+                    STATE.store(if opened { OPEN } else { FAILED }, Release);
+                    if !opened {
+                        lifecycle::stop();
+                    }
+                    return opened;
+                }
+            }
+        }
+    }
+}
+
+fn open(signals: &sys::NoSignals) -> bool {
+    let mut opened = false;
+    with_shared(|shared| {
+        stream::connect();
+        sys::mkdir(config::get().directory.as_c_str(), 0o777); // may be there already
+        if !reopen(shared, libc::O_CREAT | libc::O_EXCL) {
+            return;
+        }
+        // The pair of the first block is the process's beginning, not the moment of writing: the records that follow at once
+        // are then between two pairs, far enough apart to tell the rate of the clock.
+        let (ticks, nanos) = shared.start;
+        let payload = facts(shared);
+        let sequence = SEQUENCE.fetch_add(1, Relaxed);
+        let payload_len = payload.len() as u32;
+        let header = BlockHeader { kind: BlockKind::Facts, payload_len, thread: 0, sequence, ticks, nanos }
+            .seal(payload);
+        let stream_header = StreamHeader { version: StreamHeader::VERSION }.to_bytes();
+        stream::greet(&stream_header, &header, payload);
+        // Facts stand in the file too: what the listener does not take will need them.
+        opened = append(&stream_header, &[], signals) && append(&header, payload, signals);
+    });
+    opened
+}
+
+/// Opens the file at a number that no program counts on.
+fn reopen(shared: &Shared, flags: i32) -> bool {
+    let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CLOEXEC | libc::O_NOFOLLOW | flags;
+    let fd = sys::open(shared.path.as_c_str(), flags, 0o644) as i32;
+    if fd < 0 {
+        return false;
+    }
+    let high = [900, 200, 60].into_iter().map(|lowest| sys::dup_above(fd, lowest)).find(|&high| high >= 0);
+    let fd = match high {
+        Some(high) => {
+            sys::close(fd);
+            high as i32
+        }
+        None => fd,
+    };
+    let Some(stat) = sys::stat(fd) else { return false };
+    DEVICE.store(stat.st_dev, Relaxed);
+    INODE.store(stat.st_ino, Relaxed);
+    FD.store(fd, Relaxed);
+    true
+}
+
+/// Whether the descriptor still is our file: a program that closes all descriptors it does not know closes ours, and may then open
+/// its own at the same number.
+fn is_ours(fd: i32) -> bool {
+    sys::stat(fd)
+        .is_some_and(|stat| stat.st_dev == DEVICE.load(Relaxed) && stat.st_ino == INODE.load(Relaxed))
+}
+
+/// Whether this is the number of our own file: the program's `close` of it must not reach us.
+pub fn is_our_descriptor(fd: i32) -> bool {
+    fd >= 0 && (fd == FD.load(Relaxed) && is_ours(fd) || stream::is_our_descriptor(fd))
+}
+
+fn append(header: &[u8], payload: &[u8], signals: &sys::NoSignals) -> bool {
+    let part = |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr() as *mut _, iov_len: bytes.len() };
+    for _ in 0..3 {
+        let fd = FD.load(Relaxed);
+        if fd < 0 || !is_ours(fd) {
+            let mut reopened = false;
+            // While opening, the lock is ours already, and the file cannot have been closed.
+            if STATE.load(Relaxed) == OPEN {
+                with_shared(|shared| reopened = reopen(shared, 0));
+            }
+            if !reopened {
+                return false;
+            }
+            continue;
+        }
+        let written = sys::writev(fd, &[part(header), part(payload)]);
+        if written == -(libc::EFBIG as isize) {
+            signals.take_back_file_size_signal();
+        }
+        if written != -(libc::EINTR as isize) {
+            return written == (header.len() + payload.len()) as isize;
+        }
+    }
+    false
+}
+
+fn facts(shared: &mut Shared) -> &[u8] {
+    let config = config::get();
+    let mpi_rank = MPI_RANK.load(Relaxed);
+    let facts = Facts {
+        rank: mpi_rank.checked_sub(1).or(config.rank),
+        n_ranks: if mpi_rank == 0 { config.n_ranks } else { Some(MPI_N_RANKS.load(Relaxed)) },
+        pid: sys::process_id(),
+        parent_pid: sys::parent_process_id(),
+        uid: sys::user_id(),
+        buffer_records: buffer::CAPACITY,
+        realtime_offset_ns: clock::realtime_offset_ns(),
+        start_ns: shared.start.1,
+        clock: clock::kind(),
+        host: shared.host.get(),
+        job_id: config.job_id.get(),
+        exe: shared.exe.get(),
+        mpi: shared.mpi.get(),
+    };
+    let n = facts.encode(&mut shared.facts).unwrap_or(0);
+    &shared.facts[..n]
+}
+
+/// Works on what is shared, one thread at a time. Rare: at the start, at `MPI_Init`, when the file was closed under us.
+fn with_shared(work: impl FnOnce(&mut Shared)) {
+    while LOCK.compare_exchange(false, true, Acquire, Relaxed).is_err() {
+        sys::give_way();
+    }
+    // SAFETY: the lock is ours.
+    work(unsafe { &mut *SHARED.0.get() });
+    LOCK.store(false, Release);
+}

@@ -1,0 +1,221 @@
+//! Hooks of C streams.
+//!
+//! What a stream writes through its own buffer is invisible from outside the C library, so bytes count when the program hands them to
+//! the stream. Small calls that follow each other closely are joined to one record with their number: a program that writes a file
+//! character by character would otherwise make a trace forty times as large as the file.
+//!
+//! Not seen: characters through the macros of `putc_unlocked` and `getc_unlocked`, and wide characters.
+
+use core::ffi::{c_char, c_int, c_long, c_void};
+
+use iotide_wire::{Layer, NO_POSITION, Op};
+use libc::{FILE, off_t, size_t, ssize_t};
+
+use crate::buffer::Work;
+use crate::files::File;
+use crate::guard::{KeepErrno, errno};
+use crate::next::hooks;
+use crate::observe::record;
+use crate::{buffer, clock, files, sink};
+
+unsafe extern "C" {
+    static stdin: *mut FILE;
+    static stdout: *mut FILE;
+}
+
+hooks! {
+    fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE |next| { opening(|| next(path, mode)) }
+    fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE |next| { opening(|| next(path, mode)) }
+    fn tmpfile() -> *mut FILE |next| { opening(|| next()) }
+    fn tmpfile64() -> *mut FILE |next| { opening(|| next()) }
+    fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE |next| { files::forget(descriptor(stream)); opening(|| next(path, mode, stream)) }
+    fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE |next| { files::forget(descriptor(stream)); opening(|| next(path, mode, stream)) }
+    fn fclose(stream: *mut FILE) -> c_int |next| { closing(stream, || next(stream)) }
+
+    fn fread(to: *mut c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Read, stream, size, || next(to, size, n, stream)) }
+    fn fread_unlocked(to: *mut c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Read, stream, size, || next(to, size, n, stream)) }
+    fn __fread_chk(to: *mut c_void, room: size_t, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Read, stream, size, || next(to, room, size, n, stream)) }
+    fn __fread_unlocked_chk(to: *mut c_void, room: size_t, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Read, stream, size, || next(to, room, size, n, stream)) }
+    fn fwrite(from: *const c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Write, stream, size, || next(from, size, n, stream)) }
+    fn fwrite_unlocked(from: *const c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Write, stream, size, || next(from, size, n, stream)) }
+
+    fn fputs(text: *const c_char, stream: *mut FILE) -> c_int |next| { text_out(stream, text, 0, || next(text, stream)) }
+    fn fputs_unlocked(text: *const c_char, stream: *mut FILE) -> c_int |next| { text_out(stream, text, 0, || next(text, stream)) }
+    fn puts(text: *const c_char) -> c_int |next| { text_out(stdout, text, 1, || next(text)) }
+    fn fgets(to: *mut c_char, n: c_int, stream: *mut FILE) -> *mut c_char |next| { text_in(stream, || next(to, n, stream)) }
+    fn fgets_unlocked(to: *mut c_char, n: c_int, stream: *mut FILE) -> *mut c_char |next| { text_in(stream, || next(to, n, stream)) }
+    fn __fgets_chk(to: *mut c_char, room: size_t, n: c_int, stream: *mut FILE) -> *mut c_char |next| { text_in(stream, || next(to, room, n, stream)) }
+    fn __fgets_unlocked_chk(to: *mut c_char, room: size_t, n: c_int, stream: *mut FILE) -> *mut c_char |next| { text_in(stream, || next(to, room, n, stream)) }
+    fn getline(line: *mut *mut c_char, n: *mut size_t, stream: *mut FILE) -> ssize_t |next| { counted(Op::Read, stream, || next(line, n, stream)) }
+    fn getdelim(line: *mut *mut c_char, n: *mut size_t, end: c_int, stream: *mut FILE) -> ssize_t |next| { counted(Op::Read, stream, || next(line, n, end, stream)) }
+    fn __getdelim(line: *mut *mut c_char, n: *mut size_t, end: c_int, stream: *mut FILE) -> ssize_t |next| { counted(Op::Read, stream, || next(line, n, end, stream)) }
+
+    fn fputc(c: c_int, stream: *mut FILE) -> c_int |next| { character(Op::Write, stream, || next(c, stream)) }
+    fn putc(c: c_int, stream: *mut FILE) -> c_int |next| { character(Op::Write, stream, || next(c, stream)) }
+    fn _IO_putc(c: c_int, stream: *mut FILE) -> c_int |next| { character(Op::Write, stream, || next(c, stream)) }
+    fn fputc_unlocked(c: c_int, stream: *mut FILE) -> c_int |next| { character(Op::Write, stream, || next(c, stream)) }
+    fn putc_unlocked(c: c_int, stream: *mut FILE) -> c_int |next| { character(Op::Write, stream, || next(c, stream)) }
+    fn putchar(c: c_int) -> c_int |next| { character(Op::Write, stdout, || next(c)) }
+    fn fgetc(stream: *mut FILE) -> c_int |next| { character(Op::Read, stream, || next(stream)) }
+    fn getc(stream: *mut FILE) -> c_int |next| { character(Op::Read, stream, || next(stream)) }
+    fn _IO_getc(stream: *mut FILE) -> c_int |next| { character(Op::Read, stream, || next(stream)) }
+    fn fgetc_unlocked(stream: *mut FILE) -> c_int |next| { character(Op::Read, stream, || next(stream)) }
+    fn getc_unlocked(stream: *mut FILE) -> c_int |next| { character(Op::Read, stream, || next(stream)) }
+    fn getchar() -> c_int |next| { character(Op::Read, stdin, || next()) }
+
+    fn vfprintf(stream: *mut FILE, format: *const c_char, arguments: *mut c_void) -> c_int |next| { counted(Op::Write, stream, || next(stream, format, arguments) as ssize_t) as c_int }
+    fn vprintf(format: *const c_char, arguments: *mut c_void) -> c_int |next| { counted(Op::Write, stdout, || next(format, arguments) as ssize_t) as c_int }
+    fn __vfprintf_chk(stream: *mut FILE, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int |next| {
+        counted(Op::Write, stream, || next(stream, flag, format, arguments) as ssize_t) as c_int
+    }
+    fn __vprintf_chk(flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int |next| { counted(Op::Write, stdout, || next(flag, format, arguments) as ssize_t) as c_int }
+    fn vfscanf(stream: *mut FILE, format: *const c_char, arguments: *mut c_void) -> c_int |next| { scanned(stream, || next(stream, format, arguments)) }
+    fn __isoc99_vfscanf(stream: *mut FILE, format: *const c_char, arguments: *mut c_void) -> c_int |next| { scanned(stream, || next(stream, format, arguments)) }
+    fn __isoc23_vfscanf(stream: *mut FILE, format: *const c_char, arguments: *mut c_void) -> c_int |next| { scanned(stream, || next(stream, format, arguments)) }
+    // A formatted write without a stream: the system's layer.
+    fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int |next| {
+        crate::observe::data(Op::Write, fd, crate::observe::ANYWHERE, || next(fd, format, arguments) as isize) as c_int
+    }
+    fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int |next| {
+        crate::observe::data(Op::Write, fd, crate::observe::ANYWHERE, || next(fd, flag, format, arguments) as isize) as c_int
+    }
+
+    fn fflush(stream: *mut FILE) -> c_int |next| { control(Op::Flush, stream, || next(stream)) }
+    fn fflush_unlocked(stream: *mut FILE) -> c_int |next| { control(Op::Flush, stream, || next(stream)) }
+    fn fseek(stream: *mut FILE, offset: c_long, whence: c_int) -> c_int |next| { control(Op::Seek, stream, || next(stream, offset, whence)) }
+    fn fseeko(stream: *mut FILE, offset: off_t, whence: c_int) -> c_int |next| { control(Op::Seek, stream, || next(stream, offset, whence)) }
+    fn fseeko64(stream: *mut FILE, offset: off_t, whence: c_int) -> c_int |next| { control(Op::Seek, stream, || next(stream, offset, whence)) }
+    fn fsetpos(stream: *mut FILE, position: *const c_void) -> c_int |next| { control(Op::Seek, stream, || next(stream, position)) }
+    fn fsetpos64(stream: *mut FILE, position: *const c_void) -> c_int |next| { control(Op::Seek, stream, || next(stream, position)) }
+    fn rewind(stream: *mut FILE) -> c_int |next| { control(Op::Seek, stream, || next(stream)) }
+}
+
+/// The descriptor beneath a stream; −1 for one that is in memory only.
+fn descriptor(stream: *mut FILE) -> c_int {
+    if stream.is_null() {
+        return -1;
+    }
+    let _errno = KeepErrno::now();
+    // SAFETY: the program is about to use this stream itself.
+    unsafe { libc::fileno(stream) }
+}
+
+#[inline(always)]
+fn file_of(stream: *mut FILE) -> Option<File> {
+    // Asked first: before everything is prepared, not even `fileno` is certain to work.
+    if !crate::lifecycle::is_tracing() {
+        return None;
+    }
+    files::of(descriptor(stream))
+}
+
+#[inline(always)]
+fn push(op: Op, file: File, start: u64, outcome: Result<u64, i32>) {
+    let record = record(op, Layer::Stdio, file, start, clock::now(), NO_POSITION, outcome);
+    match (Work::begin(), outcome) {
+        (Some(work), Ok(_)) => work.push_joining(record),
+        (Some(work), Err(_)) => work.push(record),
+        (None, _) => {}
+    }
+}
+
+fn opening(call: impl FnOnce() -> *mut FILE) -> *mut FILE {
+    let start = clock::now();
+    let stream = call();
+    if !stream.is_null() && crate::lifecycle::is_tracing() {
+        let fd = descriptor(stream);
+        files::forget(fd);
+        if let Some(file) = files::of(fd) {
+            buffer::push(record(Op::Open, Layer::Stdio, file, start, clock::now(), NO_POSITION, Ok(0)));
+        }
+    }
+    stream
+}
+
+fn closing(stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
+    let fd = descriptor(stream);
+    let file = file_of(stream).filter(|_| !sink::is_our_descriptor(fd));
+    let start = clock::now();
+    files::forget(fd);
+    let result = call();
+    if let Some(file) = file {
+        let outcome = if result == 0 { Ok(0) } else { Err(errno()) };
+        buffer::push(record(Op::Close, Layer::Stdio, file, start, clock::now(), NO_POSITION, outcome));
+    }
+    result
+}
+
+#[inline(always)]
+fn items(op: Op, stream: *mut FILE, size: size_t, call: impl FnOnce() -> size_t) -> size_t {
+    let Some(file) = file_of(stream) else { return call() };
+    let start = clock::now();
+    let n = call();
+    push(op, file, start, Ok((n as u64).wrapping_mul(size as u64)));
+    n
+}
+
+/// Observes a call that returns how many bytes it moved, or less than nothing.
+#[inline(always)]
+fn counted(op: Op, stream: *mut FILE, call: impl FnOnce() -> ssize_t) -> ssize_t {
+    let Some(file) = file_of(stream) else { return call() };
+    let start = clock::now();
+    let n = call();
+    // The end of the file is no failure.
+    let outcome = if n >= 0 || op == Op::Read { Ok(n.max(0) as u64) } else { Err(errno()) };
+    push(op, file, start, outcome);
+    n
+}
+
+fn text_out(stream: *mut FILE, text: *const c_char, n_more: u64, call: impl FnOnce() -> c_int) -> c_int {
+    let Some(file) = file_of(stream) else { return call() };
+    let start = clock::now();
+    let result = call();
+    // SAFETY: a C string, since the call has read it.
+    let outcome = if result >= 0 { Ok(unsafe { libc::strlen(text) } as u64 + n_more) } else { Err(errno()) };
+    push(Op::Write, file, start, outcome);
+    result
+}
+
+fn text_in(stream: *mut FILE, call: impl FnOnce() -> *mut c_char) -> *mut c_char {
+    let Some(file) = file_of(stream) else { return call() };
+    let start = clock::now();
+    let line = call();
+    // SAFETY: if not null, the call has put a C string there.
+    let n = if line.is_null() { 0 } else { unsafe { libc::strlen(line) } };
+    push(Op::Read, file, start, Ok(n as u64));
+    line
+}
+
+/// Observes one character. One reading of the clock must do: two would cost more than the call.
+#[inline(always)]
+fn character(op: Op, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
+    let Some(file) = file_of(stream) else { return call() };
+    let c = call();
+    if c != libc::EOF {
+        push(op, file, clock::now(), Ok(1));
+    }
+    c
+}
+
+/// Observes a formatted read, whose bytes only the position tells.
+fn scanned(stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
+    let Some(file) = file_of(stream) else { return call() };
+    let position = || {
+        let _errno = KeepErrno::now();
+        // SAFETY: the program is about to use this stream itself.
+        unsafe { libc::ftello(stream) }
+    };
+    let before = position();
+    let start = clock::now();
+    let n_fields = call();
+    push(Op::Read, file, start, Ok(position().saturating_sub(before).max(0) as u64));
+    n_fields
+}
+
+fn control(op: Op, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
+    let Some(file) = file_of(stream) else { return call() };
+    let start = clock::now();
+    let result = call();
+    buffer::push(record(op, Layer::Stdio, file, start, clock::now(), NO_POSITION, Ok(0)));
+    result
+}

@@ -1,0 +1,86 @@
+//! The live connection: a listener gets blocks as they fill; without one, or with a slow one, the file does.
+
+use std::io::Read;
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::thread;
+
+use crate::support::{Moved, Process, Trace, compile_c, directory, run};
+
+/// Runs a program that writes 5000 times, with the stream going to `target`.
+fn write_much(directory: &Path, program: &Path, target: &str) -> Output {
+    let mut command = Command::new("env");
+    command.arg(format!("IOTIDE_STREAM={target}")).arg(program).args(["return", "5000"]);
+    let output = run(directory, command);
+    assert!(output.status.success());
+    output
+}
+
+/// What came on a connection and what stands in the file, together: blocks are in one of them.
+fn check(directory: &Path, output: &Output, received: &[u8], all_received: bool) {
+    let listened = Process::from_bytes(received);
+    let file = Trace::read(&directory.join("trace"));
+    if all_received {
+        let said = Moved::said(&String::from_utf8_lossy(&output.stdout));
+        assert_eq!(Trace(vec![listened]).moved(), said);
+        assert_eq!(file.records().count(), 0, "what the listener has, the file need not keep");
+    } else {
+        let n = listened.records.len() + file.records().count();
+        assert_eq!(n as u64, file.0[0].end.or(listened.end).unwrap().n_records);
+    }
+}
+
+#[test]
+fn a_listener_on_a_unix_socket_gets_everything() {
+    let Some(program) = compile_c("ends.c") else { return };
+    let directory = directory("stream_unix");
+    let socket = directory.join("socket");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let listening = thread::spawn(move || {
+        let mut received = Vec::new();
+        listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+        received
+    });
+    let output = write_much(&directory, &program, &format!("unix:{}", socket.display()));
+    check(&directory, &output, &listening.join().unwrap(), true);
+}
+
+#[test]
+fn a_listener_on_a_tcp_port_gets_everything() {
+    let Some(program) = compile_c("ends.c") else { return };
+    let directory = directory("stream_tcp");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let listening = thread::spawn(move || {
+        let mut received = Vec::new();
+        listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+        received
+    });
+    let output = write_much(&directory, &program, &format!("tcp:{address}"));
+    check(&directory, &output, &listening.join().unwrap(), true);
+}
+
+#[test]
+fn what_a_listener_that_does_not_read_leaves_is_in_the_file() {
+    let Some(program) = compile_c("ends.c") else { return };
+    let directory = directory("stream_slow");
+    let socket = directory.join("socket");
+    let listener = UnixListener::bind(&socket).unwrap();
+    // The connection comes about by itself; nobody reads until the program has ended.
+    let output = write_much(&directory, &program, &format!("unix:{}", socket.display()));
+    let mut received = Vec::new();
+    listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+    check(&directory, &output, &received, false);
+}
+
+#[test]
+fn without_a_listener_everything_is_in_the_file() {
+    let Some(program) = compile_c("ends.c") else { return };
+    let directory = directory("stream_none");
+    let output = write_much(&directory, &program, "unix:/no/such/socket");
+    let trace = Trace::read(&directory.join("trace"));
+    trace.assert_whole();
+    assert_eq!(trace.moved(), Moved::said(&String::from_utf8_lossy(&output.stdout)));
+}

@@ -1,0 +1,35 @@
+//! The exact bytes the tracer writes and the socket carries.
+//!
+//! A traced process makes one *stream*: a [`StreamHeader`], then blocks until its end. A stream is a file of its own in the
+//! trace directory, or a connection to a listener, or part one and part the other: every block stands alone, carries
+//! its number and a checksum, and may arrive in either place.
+//!
+//! ```text
+//! stream  = StreamHeader (16 bytes) block*
+//! block   = BlockHeader (64 bytes) payload
+//! payload = Facts | path* | record* | loss* | End      told by BlockHeader::kind
+//! ```
+//!
+//! All numbers are little-endian. A block is found again after damage by its magic number, and believed only if its
+//! checksum agrees. Times are *ticks* of a counter that each [`BlockHeader`] pins to the monotonic clock with one pair, so the
+//! process that is traced never has to calibrate anything: see [`ClockMap`].
+//!
+//! **Constraints:** `no_std`, no dependency, no allocation, no `unsafe`: the encoder runs inside other people's programs.
+//! The decoder checks every length before it uses it and never panics, whatever the bytes.
+#![no_std]
+
+pub use crate::{
+    block::{
+        BlockHeader, BlockKind, Fault, PathEntries, PathEntry, Payload, Step, StreamHeader, next_block,
+        skip_torn,
+    },
+    clock::{ClockKind, ClockMap},
+    facts::{End, EndReason, Facts, LossEntries, LossKind, Text},
+    record::{Flags, Layer, NO_FILE, NO_POSITION, Op, Record},
+};
+
+mod block;
+mod checksum;
+mod clock;
+mod facts;
+mod record;

@@ -1,0 +1,127 @@
+//! What the tracer costs the programs it runs in.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{Bed, Goal, Line};
+
+/// Nanoseconds added to a `write` and a `pwrite` of 4 KiB to a file in memory.
+pub(super) fn nanoseconds_of_a_write(bed: &Bed) -> Result<Vec<Line>, String> {
+    let program = bed.compile("gcc", &[])?.ok_or("no gcc here")?;
+    ["write", "pwrite"]
+        .map(|call| {
+            let added = bed.added_ns(|file| {
+                let mut command = Command::new(&program);
+                command.arg(file).arg(call);
+                command
+            })?;
+            let what = format!("tracer: ns added to a 4 KiB {call}");
+            Ok(Line { what, unit: "ns", iotide: added, peer: None, goal: Goal::AtMost(100.0) })
+        })
+        .into_iter()
+        .collect()
+}
+
+/// Nanoseconds added to an `MPI_File_write_at` of 4 KiB, with each MPI library that is here.
+pub(super) fn nanoseconds_of_an_mpi_write(bed: &Bed) -> Result<Vec<Line>, String> {
+    let mut lines = Vec::new();
+    for mpi in ["openmpi", "mpich"] {
+        let Some(program) = bed.compile(&format!("mpicc.{mpi}"), &["-DWITH_MPI"])? else {
+            eprintln!("no mpicc.{mpi} here");
+            continue;
+        };
+        let added = bed.added_ns(|file| {
+            let mut command = Command::new(format!("mpirun.{mpi}"));
+            command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
+            command.args(["-n", "1"]).arg(&program).arg(file);
+            command
+        })?;
+        let what = format!("tracer: ns added to MPI_File_write_at ({mpi})");
+        lines.push(Line { what, unit: "ns", iotide: added, peer: None, goal: Goal::AtMost(150.0) });
+    }
+    Ok(lines)
+}
+
+/// CPU time added to `dd bs=4k count=200000`, in per cent, and bytes a record takes on disk.
+pub(super) fn cpu_of_dd(bed: &Bed) -> Result<Vec<Line>, String> {
+    let file = bed.folder.join("dd.out");
+    let trace = bed.folder.join("dd.trace");
+    let run = |traced: bool| {
+        let _ = std::fs::remove_file(&file);
+        let _ = std::fs::remove_dir_all(&trace);
+        let mut command = Command::new("dd");
+        command.args(["if=/dev/zero", "bs=4k", "count=200000"]).arg(format!("of={}", file.display()));
+        if traced {
+            bed.trace(&mut command, &trace);
+        }
+        bed.measure(command).map(|cost| cost.cpu_s)
+    };
+    // In turn, so that a change of the machine's mood meets both; the best of each.
+    let (mut bare, mut traced) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..9 {
+        bare = bare.min(run(false)?);
+        traced = traced.min(run(true)?);
+    }
+    let size: u64 = std::fs::read_dir(&trace)
+        .map_err(|error| format!("dd left no trace: {error}"))?
+        .flatten()
+        .filter_map(|entry| entry.metadata().ok())
+        .map(|metadata| metadata.len())
+        .sum();
+    let percent = (traced / bare - 1.0) * 100.0;
+    let line =
+        |what: &str, unit, iotide, goal| Line { what: what.to_owned(), unit, iotide, peer: None, goal };
+    Ok(vec![
+        line("tracer: CPU added to dd bs=4k count=200000", "%", percent, Goal::AtMost(8.0)),
+        // dd opens, closes and a few more: what 200 000 records do not account for is blocks and names.
+        line("tracer: bytes a call takes on disk", "B", size as f64 / 200_000.0, Goal::AtMost(41.0)),
+    ])
+}
+
+impl Bed {
+    /// Compiles the program that measures a call; `None` if there is no such compiler.
+    fn compile(&self, compiler: &str, flags: &[&str]) -> Result<Option<PathBuf>, String> {
+        let source = crate::repository().join("xtask/src/bench/tracer.c");
+        let program = self.folder.join(format!("tracer-{compiler}"));
+        match Command::new(compiler).args(["-O2", "-o"]).arg(&program).args(flags).arg(source).output() {
+            Ok(output) if output.status.success() => Ok(Some(program)),
+            Ok(output) => Err(format!("{compiler}: {}", String::from_utf8_lossy(&output.stderr))),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Runs a measuring program bare and traced, some times in turn, and returns the difference of the best.
+    fn added_ns(&self, command_for: impl Fn(&Path) -> Command) -> Result<f64, String> {
+        // In memory if there is such a place: the tracer's cost, not the disk's.
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() { memory } else { &self.folder };
+        let folder = folder.join(format!("iotide-bench-{}", std::process::id()));
+        let run = |traced: bool| {
+            std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+            let answer = self.folder.join("answer");
+            let mut command = command_for(&folder.join("file"));
+            command.arg(&answer);
+            if traced {
+                self.trace(&mut command, &folder.join("trace"));
+                command.env("IOTIDE_INCLUDE", &folder);
+            }
+            let result = self.measure(command);
+            let _ = std::fs::remove_dir_all(&folder);
+            result?;
+            let text = std::fs::read_to_string(&answer).map_err(|error| error.to_string())?;
+            text.trim().parse::<f64>().map_err(|error| error.to_string())
+        };
+        let (mut bare, mut traced) = (f64::INFINITY, f64::INFINITY);
+        for _ in 0..3 {
+            bare = bare.min(run(false)?);
+            traced = traced.min(run(true)?);
+        }
+        Ok(traced - bare)
+    }
+
+    /// Puts the tracer before a command.
+    fn trace(&self, command: &mut Command, directory: &Path) {
+        let library = self.iotide.with_file_name("deps").join("libiotide.so");
+        command.env("LD_PRELOAD", library).env("IOTIDE_DIR", directory);
+    }
+}
