@@ -12,6 +12,8 @@ pub trait EventSink {
     /// Takes note of something missing.
     fn loss(&mut self, loss: Loss);
     /// Takes note of time in calls that the source states as a sum, where its events do not carry it.
+    ///
+    /// Most sinks do not care; one that stands before another passes it on.
     fn time_spent(&mut self, _: TimeSpent) {}
 }
 
