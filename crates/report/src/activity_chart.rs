@@ -67,6 +67,8 @@ impl Way {
 /// The heat map of one direction.
 pub(crate) struct Field<'a> {
     heat: &'a HeatMap,
+    /// The rows as they are drawn: that of all ranks several times among many, or it would be a hair.
+    rows: Vec<&'a HeatRow>,
     way: Way,
     /// The cells that have the faintest shade and the strongest, in bytes.
     lo: f64,
@@ -83,7 +85,11 @@ impl<'a> Field<'a> {
     pub(crate) fn new(heat: &'a HeatMap, way: Way) -> Option<Self> {
         let cells = || heat.rows.iter().flat_map(|row| way.of(row)).copied().filter(|&bytes| bytes > 0.0);
         let (hi, least) = (cells().fold(0.0, f64::max), cells().fold(f64::INFINITY, f64::min));
-        (hi > 0.0).then(|| Self { heat, way, lo: least.max(hi / Self::RANGE), hi, least })
+        let n_times = (heat.rows.len() / 14).max(1);
+        let (all, ranks) =
+            heat.rows.split_at(usize::from(heat.rows.first().is_some_and(|row| row.first_rank < 0)));
+        let rows = all.iter().flat_map(|row| std::iter::repeat_n(row, n_times)).chain(ranks).collect();
+        (hi > 0.0).then(|| Self { heat, rows, way, lo: least.max(hi / Self::RANGE), hi, least })
     }
 
     fn level(&self, bytes: f64) -> Option<usize> {
@@ -98,13 +104,13 @@ impl<'a> Field<'a> {
 
     /// Rows of at least one unit each, so that none is ever lost, and of no more than a finger's width.
     fn height(&self) -> f64 {
-        let n_rows = self.heat.rows.len() as f64;
+        let n_rows = self.rows.len() as f64;
         n_rows * (240.0 / n_rows).floor().clamp(1.0, if n_rows < 3.0 { 28.0 } else { 18.0 })
     }
 
     /// The picture; `style` is for one that stands alone.
     pub(crate) fn to_svg(&self, style: &str) -> String {
-        let HeatMap { start_s, bin_s, n_bins, rows, .. } = self.heat;
+        let (HeatMap { start_s, bin_s, n_bins, .. }, rows) = (self.heat, &self.rows);
         let (height, bottom) = (self.height(), TOP + self.height());
         let mut svg = open_svg(bottom + 50.0, "Bytes per rank over time", style);
         let _ = writeln!(
@@ -148,7 +154,7 @@ impl<'a> Field<'a> {
     /// One path per shade; neighbours in time of the same shade are one stroke.
     fn paths(&self) -> [String; LEVELS] {
         let mut paths: [String; LEVELS] = std::array::from_fn(|_| String::new());
-        for (y, row) in self.heat.rows.iter().enumerate() {
+        for (y, row) in self.rows.iter().enumerate() {
             let cells = self.way.of(row);
             let mut x = 0;
             while x < cells.len() {
@@ -165,15 +171,17 @@ impl<'a> Field<'a> {
 
     /// The rows whose rank is written beside them: not so many that they touch.
     fn labelled_rows(&self) -> Vec<(usize, &HeatRow)> {
-        let rows = &self.heat.rows;
-        let height = self.height() / rows.len() as f64;
-        let step =
-            [1, 2, 4, 8, 16, 32, 64, 128].into_iter().find(|&n| n as f64 * height >= 14.0).unwrap_or(256);
-        let offset = usize::from(rows.first().is_some_and(|row| row.first_rank < 0));
-        let even = rows.iter().enumerate().filter(|(i, row)| {
-            if row.first_rank < 0 { height >= 10.0 || step > 1 } else { (i - offset).is_multiple_of(step) }
-        });
-        even.filter(|(i, _)| offset == 0 || *i != offset || step == 1).collect()
+        const APART: f64 = 13.0;
+        let height = self.height() / self.rows.len() as f64;
+        let step = (APART / height).ceil().max(1.0) as usize;
+        let step = step.next_power_of_two();
+        let n_all = self.rows.iter().take_while(|row| row.first_rank < 0).count();
+        let is_labelled = |i: usize| match i.checked_sub(n_all) {
+            None => i == n_all / 2,
+            Some(0) => n_all == 0 || (n_all - n_all / 2) as f64 * height >= APART,
+            Some(i) => i.is_multiple_of(step),
+        };
+        self.rows.iter().copied().enumerate().filter(|(i, _)| is_labelled(*i)).collect()
     }
 
     fn draw_legend(&self, svg: &mut String) {
@@ -219,9 +227,9 @@ impl<'a> Field<'a> {
         }
         let per_e = (CODES - 2) as f64 / (self.hi / self.least).ln().clamp(1e-3, 30.0);
         let rows: Vec<String> =
-            (self.heat.rows.iter()).map(|row| coded(self.way.of(row), self.hi, per_e)).collect();
+            (self.rows.iter()).map(|row| coded(self.way.of(row), self.hi, per_e)).collect();
         let HeatMap { start_s, bin_s, n_bins, .. } = *self.heat;
-        let ranks = self.heat.rows.iter().map(|row| [row.first_rank, row.last_rank]).collect();
+        let ranks = self.rows.iter().map(|row| [row.first_rank, row.last_rank]).collect();
         let svg_height = TOP + self.height() + 50.0;
         let cells = Cells {
             start: start_s,
@@ -276,7 +284,7 @@ pub(crate) fn sizes_svg(rows: &[SizeRow], style: &str) -> String {
     }
     let slot = ((RIGHT - LEFT) / rows.len() as f64).min(90.0);
     let bar = slot * 0.4;
-    let every = (46.0 / slot).ceil() as usize;
+    let every = (60.0 / slot).ceil() as usize;
     for (i, row) in rows.iter().enumerate().filter(|(i, _)| i.is_multiple_of(every)) {
         let _ = writeln!(
             svg,
