@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use iotide_trace::{Event, EventSink, FileId, Layer, Loss, Op};
+use iotide_trace::{Event, EventSink, FileId, Layer, Loss, Op, TimeSpent};
 
 /// Which layers' events are wanted of a source that sees several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,6 +125,14 @@ impl EventSink for LayerFilter<'_> {
 
     fn loss(&mut self, loss: Loss) {
         self.sink.loss(loss);
+    }
+
+    /// Kept apart by layer wherever it goes, so no time comes twice.
+    fn time_spent(&mut self, spent: TimeSpent) {
+        match self.choice {
+            LayerChoice::Only(layer) if spent.layer != layer => {}
+            _ => self.sink.time_spent(spent),
+        }
     }
 }
 

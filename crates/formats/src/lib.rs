@@ -32,7 +32,7 @@ use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use iotide_trace::{Event, EventSink, FileId, Loss, Rank, TraceInfo};
+use iotide_trace::{Event, EventSink, FileId, Loss, Rank, TimeSpent, TraceInfo};
 
 pub use crate::{
     census::{Census, RankCensus},
@@ -451,5 +451,12 @@ impl EventSink for Counted<'_> {
             loss.what = format!("{source}: {}", loss.what);
         }
         self.sink.loss(loss);
+    }
+
+    fn time_spent(&mut self, mut spent: TimeSpent) {
+        if spent.file != FileId::NONE {
+            spent.file = FileId(spent.file.0.saturating_add(self.file_base));
+        }
+        self.sink.time_spent(spent);
     }
 }

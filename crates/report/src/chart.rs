@@ -44,11 +44,7 @@ pub struct Plot {
 impl Plot {
     /// Returns the picture as an SVG document, for papers and slides.
     pub fn to_svg(&self) -> String {
-        self.draw(Some(&format!(
-            "<style>{}@media (prefers-color-scheme: dark){{{}}}</style>",
-            style(&LIGHT),
-            style(&DARK)
-        )))
+        self.draw(Some(&style_element()))
     }
 
     /// Returns the picture as an element of a page that has [`page_style`].
@@ -205,11 +201,11 @@ impl Plot {
 }
 
 /// Sizes in SVG units; `page.js` has the same.
-const WIDTH: f64 = 960.0;
+pub(crate) const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 300.0;
-const LEFT: f64 = 56.0;
-const RIGHT: f64 = 948.0;
-const TOP: f64 = 28.0;
+pub(crate) const LEFT: f64 = 56.0;
+pub(crate) const RIGHT: f64 = 948.0;
+pub(crate) const TOP: f64 = 28.0;
 const BOTTOM: f64 = 250.0;
 
 /// One column per SVG unit.
@@ -219,8 +215,8 @@ const COLUMNS: usize = (RIGHT - LEFT) as usize;
 const EMBEDDED: usize = 8192;
 
 #[derive(Clone, Debug, Serialize)]
-struct Axis {
-    label: String,
+pub(crate) struct Axis {
+    pub(crate) label: String,
     lo: f64,
     hi: f64,
     /// Subtracted from a value before it is shown: clocks that count from the Unix epoch have no room for their digits.
@@ -233,14 +229,14 @@ struct Axis {
 }
 
 impl Axis {
-    fn linear(label: &str, lo: f64, hi: f64, factor: f64, unit: &'static str) -> Self {
+    pub(crate) fn linear(label: &str, lo: f64, hi: f64, factor: f64, unit: &'static str) -> Self {
         // A span of nothing cannot be divided by.
         let hi = if hi > lo { hi } else { lo + factor };
         let label = if unit.is_empty() { label.to_owned() } else { format!("{label} ({unit})") };
         Self { label, lo, hi, origin: 0.0, factor, unit, log: false }
     }
 
-    fn time(label: &str, lo: f64, hi: f64) -> Self {
+    pub(crate) fn time(label: &str, lo: f64, hi: f64) -> Self {
         let (factor, unit) = match hi - lo {
             span if span < 2e-3 => (1e-6, "µs"),
             span if span < 2.0 => (1e-3, "ms"),
@@ -271,7 +267,7 @@ impl Axis {
         Self::linear(label, 0.0, highest * 1.06, factor, unit)
     }
 
-    fn at(&self, value: f64, from: f64, to: f64) -> f64 {
+    pub(crate) fn at(&self, value: f64, from: f64, to: f64) -> f64 {
         let share = if self.log {
             (value.max(self.lo * 0.5) / self.lo).ln() / (self.hi / self.lo).ln()
         } else {
@@ -280,7 +276,7 @@ impl Axis {
         from + share * (to - from)
     }
 
-    fn ticks(&self, about: usize) -> Vec<Tick> {
+    pub(crate) fn ticks(&self, about: usize) -> Vec<Tick> {
         if self.log {
             return self.log_ticks();
         }
@@ -310,9 +306,9 @@ impl Axis {
     }
 }
 
-struct Tick {
-    value: f64,
-    label: String,
+pub(crate) struct Tick {
+    pub(crate) value: f64,
+    pub(crate) label: String,
 }
 
 /// 1, 2 or 5 times a power of ten, so that `span` has about `n` of it.
@@ -801,7 +797,15 @@ pub(crate) struct Palette {
     faint: &'static str,
     phase: &'static str,
     mark: &'static str,
+    metadata: &'static str,
+    read: &'static str,
+    /// From little to much.
+    reads: [&'static str; LEVELS],
+    writes: [&'static str; LEVELS],
 }
+
+/// How many shades a heat map has.
+pub(crate) const LEVELS: usize = 8;
 
 pub(crate) const LIGHT: Palette = Palette {
     paper: "#fcfcfb",
@@ -812,6 +816,10 @@ pub(crate) const LIGHT: Palette = Palette {
     faint: "#93b9d2",
     phase: "#f3e3bd",
     mark: "#b2452b",
+    metadata: "#98a3ab",
+    read: "#d5a749",
+    reads: ["#f6ead0", "#eed7a4", "#e3c075", "#d5a749", "#bf8c2b", "#a0701d", "#7e5516", "#593b10"],
+    writes: ["#dbe8f1", "#bdd5e5", "#9cc0d8", "#78a9ca", "#568fb7", "#38759f", "#1f5c85", "#0e3f61"],
 };
 
 pub(crate) const DARK: Palette = Palette {
@@ -823,12 +831,22 @@ pub(crate) const DARK: Palette = Palette {
     faint: "#33566d",
     phase: "#453d28",
     mark: "#ec8a6c",
+    metadata: "#66747e",
+    read: "#d0aa52",
+    reads: ["#2b2418", "#43371f", "#5e4b25", "#7c622b", "#9c7b34", "#bd9743", "#dcb55f", "#f7da9a"],
+    writes: ["#182a37", "#1d3a4f", "#254d69", "#306485", "#427ea4", "#5b9ac2", "#7fb8dc", "#b9def5"],
 };
+
+/// Returns the style of a picture that stands alone.
+pub(crate) fn style_element() -> String {
+    format!("<style>{}@media (prefers-color-scheme: dark){{{}}}</style>", style(&LIGHT), style(&DARK))
+}
 
 /// Colours are written out rather than as variables: programs that set papers do not know those.
 pub(crate) fn style(palette: &Palette) -> String {
-    let Palette { paper, ink, quiet, grid, series, faint, phase, mark } = palette;
-    format!(
+    let Palette { paper, ink, quiet, grid, series, faint, phase, mark, metadata, read, reads, writes } =
+        palette;
+    let mut style = format!(
         ".plot text{{fill:{quiet}}}.plot .name,.plot .legend text{{fill:{ink}}}\
          .plot .grid{{stroke:{grid};stroke-width:1}}.plot .tick,.plot .base{{stroke:{quiet};stroke-width:1}}\
          .plot .phase{{fill:{phase}}}.plot .expected{{stroke:{mark};stroke-width:1;stroke-dasharray:4 3}}\
@@ -840,8 +858,20 @@ pub(crate) fn style(palette: &Palette) -> String {
          .plot line.mark{{stroke:{mark};stroke-width:1.3;stroke-dasharray:5 4}}\
          .plot line.weak{{stroke:{quiet};stroke-dasharray:2 4}}\
          .plot text.mark{{fill:{mark};font-weight:600;stroke:{paper};stroke-width:3;paint-order:stroke}}.plot text.weak{{fill:{quiet};font-weight:400}}\
-         .plot .dot{{fill:{mark}}}.plot .hair{{stroke:{quiet};stroke-width:1}}"
-    )
+         .plot .dot{{fill:{mark}}}.plot .hair{{stroke:{quiet};stroke-width:1}}\
+         .plot .read{{fill:{read}}}.plot .write{{fill:{series}}}.plot .metadata{{fill:{metadata}}}\
+         .plot .averaged{{fill-opacity:.45}}.plot .field{{fill:{grid};fill-opacity:.35}}\
+         .plot .here{{fill:none;stroke:{mark};stroke-width:1.5}}"
+    );
+    for (name, shades) in [("r", reads), ("w", writes)] {
+        for (i, shade) in shades.iter().enumerate() {
+            let _ = write!(
+                style,
+                ".plot path.{name}{i}{{stroke:{shade};fill:none}}.plot rect.{name}{i}{{fill:{shade}}}"
+            );
+        }
+    }
+    style
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 
 use std::fmt::Write;
 
+use crate::activity::{Activity, File, LayerTime};
+use crate::activity_chart::{Field, Way, binary_bytes, sizes_svg, time_bar};
 use crate::chart::{self, Plot, escape};
 use crate::text;
 use crate::{Report, Run};
@@ -53,10 +55,19 @@ struct Section {
 
 /// What a run's part of the page consists of, in order.
 fn sections(run: &Run, plots: &[Plot], run_idx: usize) -> Vec<Section> {
-    let mut sections: Vec<Section> = plots.iter().map(|plot| picture(plot, run_idx)).collect();
+    let mut plots = plots.iter().map(|plot| picture(plot, run_idx));
+    let mut sections: Vec<Section> = plots.next().into_iter().collect();
+    sections.extend(run.activity.as_ref().and_then(ranks));
+    sections.extend(plots);
     sections.extend(scores(run));
     sections.extend(candidates(run));
     sections.extend(phases(run));
+    if let Some(activity) = &run.activity {
+        sections.extend(time(activity));
+        sections.extend(operations(activity));
+        sections.extend(sizes(activity));
+        sections.extend(files(activity));
+    }
     sections.push(source(run));
     sections.push(settings(run));
     sections.push(losses(run));
@@ -137,6 +148,210 @@ fn picture(plot: &Plot, run_idx: usize) -> Section {
         ),
         narrow: false,
     }
+}
+
+/// Ranks over time.
+fn ranks(activity: &Activity) -> Option<Section> {
+    let heat = activity.heat_map.as_ref()?;
+    let mut body = String::new();
+    for (way, moved) in [(Way::Write, "written"), (Way::Read, "read")] {
+        let Some(field) = Field::new(heat, way) else { continue };
+        let mut caption = format!("Bytes {moved} by each rank, in steps of {}", text::seconds(heat.bin_s));
+        if heat.ranks_per_row > 1 {
+            let _ = write!(caption, "; a row is {} ranks", heat.ranks_per_row);
+        }
+        caption.push_str(". The shades are logarithmic.");
+        if heat.rows[0].first_rank < 0 {
+            caption.push_str(" “all”: what the source does not tell apart by rank.");
+        }
+        let _ = write!(
+            body,
+            "<figure class=\"heat\">\n{}<figcaption>{}</figcaption>\n\
+             <script type=\"application/json\">{}</script>\n</figure>\n",
+            field.to_svg(""),
+            escape(&caption),
+            field.to_json()
+        );
+    }
+    (!body.is_empty()).then(|| Section { id: "ranks", title: "Ranks over time".into(), body, narrow: false })
+}
+
+/// Time in reads, writes and metadata per layer.
+fn time(activity: &Activity) -> Option<Section> {
+    if activity.time.is_empty() {
+        return None;
+    }
+    let told = |time_s: Option<f64>, share: Option<f64>| match (time_s, share) {
+        (Some(time_s), Some(share)) => format!("{} ({})", text::seconds(time_s), text::percent(share)),
+        (Some(time_s), None) => text::seconds(time_s),
+        (None, _) => "–".to_owned(),
+    };
+    let shares = |time: &LayerTime| [time.read_share, time.write_share, time.metadata_share];
+    let sum = |time: &LayerTime| shares(time).into_iter().flatten().sum::<f64>();
+    // Threads may spend more than passes; then the bars are of the longest.
+    let whole = activity.time.iter().map(sum).fold(1.0, f64::max);
+    let mut body = table(
+        ["", "reading", "writing", "metadata"],
+        activity.time.iter().map(|time| {
+            [
+                time.layer.unwrap_or("calls").to_owned(),
+                told(time.read_s, time.read_share),
+                told(time.write_s, time.write_share),
+                told(time.metadata_s, time.metadata_share),
+            ]
+        }),
+    );
+    for time in &activity.time {
+        let _ = writeln!(
+            body,
+            "<div class=\"share\"><span>{}</span>{}</div>",
+            escape(time.layer.unwrap_or("calls")),
+            time_bar(time, whole)
+        );
+    }
+    let mut note = format!(
+        "Summed over ranks, and as a share of {} × {}.",
+        text::counted(activity.n_ranks, "rank"),
+        text::seconds(activity.run_time_s)
+    );
+    if whole > 1.0 {
+        note.push_str(" More than all of it: several threads of a rank were at it at once.");
+    }
+    let _ = writeln!(body, "<p class=\"note\">{}</p>", escape(&note));
+    Some(Section { id: "time", title: "Time in I/O".into(), body, narrow: true })
+}
+
+/// How often what was done.
+fn operations(activity: &Activity) -> Option<Section> {
+    if activity.operations.is_empty() {
+        return None;
+    }
+    let rows = activity.operations.iter().map(|operation| {
+        let moves = operation.bytes > 0.0;
+        let mean =
+            operation.calls.filter(|&calls| calls > 0 && moves).map(|calls| operation.bytes / calls as f64);
+        [
+            [operation.layer.unwrap_or(""), operation.op].join(" ").trim().to_owned(),
+            operation.calls.map_or("–".into(), text::count),
+            if moves { text::bytes(operation.bytes) } else { "–".into() },
+            mean.map_or("–".into(), text::bytes),
+        ]
+    });
+    let mut body = table(["", "calls", "bytes", "per call"], rows);
+    if activity.operations.iter().any(|operation| operation.calls.is_none()) {
+        body.push_str("<p class=\"note\">–: the source has sums over time and does not count calls.</p>\n");
+    }
+    Some(Section { id: "operations", title: "Operations".into(), body, narrow: true })
+}
+
+/// How large calls were.
+fn sizes(activity: &Activity) -> Option<Section> {
+    let rows = &activity.access_sizes;
+    if rows.is_empty() {
+        return None;
+    }
+    let mut notes = Vec::new();
+    let averaged: u64 = rows.iter().map(|row| row.reads_on_average + row.writes_on_average).sum();
+    if averaged > 0 {
+        notes.push(format!(
+            "Of {} only sums are known: they stand at the mean size of their sum (pale).",
+            text::counted(averaged, "call")
+        ));
+    }
+    if activity.empty_calls > 0 {
+        notes.push(format!("Not shown: {} that moved nothing.", text::counted(activity.empty_calls, "call")));
+    }
+    if activity.bytes_of_unknown_size > 0.0 {
+        let bytes = text::bytes(activity.bytes_of_unknown_size);
+        notes.push(format!("Not shown: {bytes} in calls that nobody counted."));
+    }
+    let used = rows.iter().filter(|row| row.n_reads() + row.n_writes() > 0);
+    let cells = used.map(|row| {
+        [
+            format!("{} to {}", binary_bytes(row.from_bytes), binary_bytes(row.from_bytes * 2.0)),
+            text::count(row.n_reads()),
+            text::bytes(row.bytes_read),
+            text::count(row.n_writes()),
+            text::bytes(row.bytes_written),
+        ]
+    });
+    let body = format!(
+        "<figure class=\"still\">\n{}<figcaption>{}</figcaption>\n</figure>\n\
+         <details><summary>in numbers</summary>\n{}</details>\n",
+        sizes_svg(rows, ""),
+        escape(&notes.join(" ")),
+        table(["bytes per call", "reads", "moving", "writes", "moving"], cells)
+    );
+    Some(Section { id: "sizes", title: "Access sizes".into(), body, narrow: false })
+}
+
+/// The heaviest files. The script adds a search field and makes the heads sort.
+fn files(activity: &Activity) -> Option<Section> {
+    if activity.files.is_empty() {
+        return None;
+    }
+    let most = |bytes: fn(&File) -> f64| activity.files.iter().map(bytes).fold(0.0, f64::max);
+    let (most_read, most_written) = (most(|file| file.bytes_read), most(|file| file.bytes_written));
+    let mut body = String::from(
+        "<div class=\"files\">\n<table>\n<thead><tr><th>file</th><th>read</th><th>written</th><th>calls</th>\
+         <th>opens</th><th>time</th><th>ranks</th></tr></thead>\n<tbody>\n",
+    );
+    for file in &activity.files {
+        let _ = write!(body, "<tr><td>{}</td>", escape(&shortened(&file.path)));
+        for (class, bytes, most) in
+            [("r", file.bytes_read, most_read), ("w", file.bytes_written, most_written)]
+        {
+            if bytes > 0.0 {
+                let share = bytes / most * 100.0;
+                let told = text::bytes(bytes);
+                let _ = write!(
+                    body,
+                    "<td class=\"{class}\" data-v=\"{bytes}\" style=\"--s:{share:.1}%\">{told}</td>"
+                );
+            } else {
+                body.push_str("<td data-v=\"0\">–</td>");
+            }
+        }
+        let ranks = match (file.n_ranks, file.more_ranks) {
+            (None, _) => "all".to_owned(),
+            (Some(n), true) => format!("≥ {}", text::count(n.into())),
+            (Some(n), false) => text::count(n.into()),
+        };
+        let _ = writeln!(
+            body,
+            "<td data-v=\"{}\">{}</td><td data-v=\"{}\">{}</td><td data-v=\"{}\">{}</td><td data-v=\"{}\">{ranks}</td></tr>",
+            file.calls,
+            text::count(file.calls),
+            file.opens,
+            text::count(file.opens),
+            file.time_s.unwrap_or(0.0),
+            file.time_s.map_or("–".into(), text::seconds),
+            file.n_ranks.map_or(u64::MAX >> 11, u64::from)
+        );
+    }
+    body.push_str("</tbody>\n</table>\n</div>\n");
+    if activity.n_more_files > 0 {
+        let _ = writeln!(
+            body,
+            "<p class=\"note\">These are the heaviest; {} more moved {} together.</p>",
+            text::counted(activity.n_more_files, "file"),
+            text::bytes(activity.bytes_of_more_files)
+        );
+    }
+    let title = format!("Files ({})", text::count(activity.files.len() as u64 + activity.n_more_files));
+    Some(Section { id: "files", title, body, narrow: false })
+}
+
+/// A path that is not longer than a page can bear; beginning and end say most.
+fn shortened(path: &str) -> String {
+    const HALF: usize = 150;
+    let n_chars = path.chars().count();
+    if n_chars <= 2 * HALF {
+        return path.to_owned();
+    }
+    let (head, tail): (String, String) =
+        (path.chars().take(HALF).collect(), path.chars().skip(n_chars - HALF).collect());
+    format!("{head}…{tail}")
 }
 
 fn scores(run: &Run) -> Option<Section> {
@@ -293,7 +508,7 @@ fn capitalised(words: &str) -> String {
 mod tests {
     use super::*;
     use crate::chart::pictures;
-    use crate::samples::{aperiodic, periodic, silent};
+    use crate::samples::{aperiodic, busy, crowded, periodic, silent};
 
     fn page_of(runs: Vec<(Run, Vec<Plot>)>) -> String {
         let (runs, plots): (Vec<Run>, Vec<Vec<Plot>>) = runs.into_iter().unzip();
@@ -365,5 +580,117 @@ mod tests {
             assert!(ids.contains(&used) || used.contains('$'), "{used} is not there");
         }
         assert!(html.contains("Nothing to analyse: no bytes were read or written"));
+    }
+
+    fn section(html: &str, id: &str) -> String {
+        let from =
+            html.find(&format!("<section id=\"run-0-{id}\"")).unwrap_or_else(|| panic!("no section {id}"));
+        let until = from + html[from..].find("</section>").expect("a section ends");
+        html[from..until].to_owned()
+    }
+
+    /// What a reader sees of a section: a line per row, without pictures.
+    fn read_out(html: &str) -> String {
+        let mut text = String::new();
+        let mut rest = html.replace("</td>", " | ").replace("</th>", " | ");
+        while let Some(from) = rest.find("<svg") {
+            let until = rest.find("</svg>").unwrap() + "</svg>".len();
+            rest.replace_range(from..until, "");
+        }
+        for (i, part) in rest.split('<').enumerate() {
+            text.push_str(if i == 0 { part } else { part.split_once('>').unwrap().1 });
+        }
+        text.lines()
+            .map(|line| line.trim_end_matches(" | ").trim())
+            .filter(|line| !line.is_empty())
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    #[test]
+    fn what_was_done_is_told_in_tables() {
+        let html = page_of(vec![(busy(), Vec::new())]);
+        let told =
+            ["time", "operations", "sizes", "files"].map(|id| read_out(&section(&html, id))).join("\n\n");
+        insta::assert_snapshot!(told, @r#"
+        Time in I/O
+        | reading | writing | metadata
+        POSIX | – | 16 s (20 %) | 1 s (1 %)
+        STDIO | 2 s (2 %) | – | –
+        POSIX
+        STDIO
+        Summed over ranks, and as a share of 8 ranks × 10 s.
+
+        Operations
+        | calls | bytes | per call
+        read | 10 | 41 kB | 4.1 kB
+        POSIX write | 64 | 67.1 MB | 1.05 MB
+        POSIX open | 4 | – | –
+        POSIX close | 4 | – | –
+        STDIO read | 4 | 400 B | 100 B
+
+        Access sizes
+        Of 10 calls only sums are known: they stand at the mean size of their sum (pale).
+        in numbers
+        bytes per call | reads | moving | writes | moving
+        64 B to 128 B | 4 | 400 B | 0 | 0 B
+        4 KiB to 8 KiB | 10 | 41 kB | 0 | 0 B
+        1 MiB to 2 MiB | 0 | 0 B | 64 | 67.1 MB
+
+        Files (5)
+        file | read | written | calls | opens | time | ranks
+        /scratch/out.0 | – | 16.8 MB | 18 | 1 | 4.25 s | 1
+        /scratch/out.1 | – | 16.8 MB | 18 | 1 | 4.25 s | 1
+        /scratch/out.2 | – | 16.8 MB | 18 | 1 | 4.25 s | 1
+        /scratch/out.3 | – | 16.8 MB | 18 | 1 | 4.25 s | 1
+        /scratch/input.nc | 41.4 kB | – | 14 | 0 | 2 s | all
+        "#);
+    }
+
+    #[test]
+    fn ranks_have_a_map_of_reads_and_one_of_writes() {
+        let ranks = section(&page_of(vec![(busy(), Vec::new())]), "ranks");
+        assert_eq!(ranks.matches("<figure class=\"heat\">").count(), 2);
+        let shades: Vec<&str> = ranks
+            .lines()
+            .filter_map(|line| line.strip_prefix("<path class=\"w")?.strip_suffix("\"/>"))
+            .collect();
+        insta::assert_snapshot!(shades.join("\n"), @r#"
+        0" d="M120 1h1
+        5" d="M0 1h1M15 2h1
+        6" d="M30 3h1M45 4h1
+        7" d="M1 1h119M16 2h119M31 3h119M46 4h119
+        "#);
+    }
+
+    #[test]
+    fn a_file_is_a_name_and_never_markup() {
+        let mut run = busy();
+        let nasty = "</td></table><script>alert(1)</script><img src=x onerror=alert(2)>\"' onmouseover='x\x1b[31m\u{202e}";
+        let activity = run.activity.as_mut().unwrap();
+        activity.files[0].path = nasty.to_owned();
+        activity.files[1].path = "é".repeat(5000);
+        let html = page_of(vec![(run, Vec::new())]);
+        assert!(!html.contains("<script>alert") && !html.contains("<img") && !html.contains('\x1b'));
+        assert_eq!(html.matches("</script>").count(), 2 + 1, "two heat maps and the page's own");
+        assert!(html.contains("&lt;/td&gt;&lt;/table&gt;&lt;script&gt;"));
+        assert!(html.matches('é').count() == 300, "a name as long as a page is shortened");
+    }
+
+    #[test]
+    fn a_page_stays_small_however_large_the_run() {
+        let run = crowded(1_000_000, 5000, 200_000);
+        let activity = run.activity.as_ref().unwrap();
+        let heat = activity.heat_map.as_ref().unwrap();
+        assert!(
+            heat.rows.len() <= 256 && heat.n_bins <= 400,
+            "{} rows, {} bins",
+            heat.rows.len(),
+            heat.n_bins
+        );
+        assert_eq!((activity.files.len(), activity.n_more_files), (500, 199_500));
+        let html = page_of(vec![(run, Vec::new())]);
+        assert!(html.len() < 3_000_000, "{} bytes", html.len());
+        assert!(html.contains("199\u{202f}500 files more moved"));
     }
 }

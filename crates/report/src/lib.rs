@@ -14,6 +14,8 @@
 use serde::Serialize;
 
 pub use crate::{
+    activity::Activity,
+    activity_chart::Picture,
     chart::{Plot, pictures},
     html::page,
     info::{
@@ -27,6 +29,8 @@ pub use crate::{
     },
 };
 
+mod activity;
+mod activity_chart;
 mod chart;
 mod html;
 mod info;

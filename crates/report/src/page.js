@@ -1,4 +1,4 @@
-// Makes the pictures of the page zoomable. Each figure carries its plot as JSON and, already drawn, as SVG; nothing here
+// Makes the pictures of the page zoomable and the table of files searchable. Each figure carries its plot as JSON and, already drawn, as SVG; nothing here
 // runs until a reader points at a picture, and without this script the page is complete.
 // Sizes, classes and the rule "one column per pixel, lowest and highest kept" are those of chart.rs.
 "use strict";
@@ -265,8 +265,95 @@
     };
   };
 
+  const scaled = (value, units) => {
+    let unit = 0;
+    while (value >= 999.5 && unit + 1 < units.length) { value /= 1000; unit += 1; }
+    return `${unit ? digits(value, 3) : value.toFixed(0)} ${units[unit]}`;
+  };
+  const bytes = (n) => scaled(n, ["B", "kB", "MB", "GB", "TB", "PB", "EB"]);
+
+  // Tells what is under the pointer in a heat map. Cells are coded as activity_chart.rs says.
+  const heat = (figure) => {
+    const svg = figure.querySelector("svg"), map = JSON.parse(figure.querySelector("script").textContent);
+    const CODES = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
+    const cell = (row, column) => {
+      const text = map.rows[row].slice(2 * column, 2 * column + 2);
+      const code = text ? CODES.indexOf(text[0]) * 64 + CODES.indexOf(text[1]) : 0;
+      return code ? map.hi * Math.exp(-(4095 - code) / map.per_e) : 0;
+    };
+    const readout = document.createElement("div");
+    readout.className = "readout";
+    readout.hidden = true;
+    figure.append(readout);
+    figure.classList.add("live");
+    const width = (RIGHT - LEFT) / map.columns, height = map.height / map.rows.length;
+    const here = element("rect", { class: "here", width, height, visibility: "hidden" });
+    svg.append(here);
+    const leave = () => { readout.hidden = true; here.setAttribute("visibility", "hidden"); };
+    svg.addEventListener("pointerleave", leave);
+    svg.addEventListener("pointermove", (event) => {
+      const box = svg.getBoundingClientRect(), scale = WIDTH / box.width;
+      const column = Math.floor(((event.clientX - box.left) * scale - LEFT) / width);
+      const row = Math.floor(((event.clientY - box.top) * scale - map.top) / height);
+      if (column < 0 || column >= map.columns || row < 0 || row >= map.rows.length) { leave(); return; }
+      const [first, last] = map.ranks[row], moved = cell(row, column), from = column * map.bin;
+      const who = first < 0 ? "all ranks" : first === last ? `rank ${first}` : `ranks ${first} to ${last}`;
+      const when = `${seconds(Math.abs(map.start) > 1e5 ? from : map.start + from)}`;
+      readout.textContent = `${who} at ${when}: ` + (moved ? `${bytes(moved)} (${bytes(moved / map.bin)}/s)` : "nothing");
+      readout.hidden = false;
+      here.setAttribute("x", LEFT + column * width);
+      here.setAttribute("y", map.top + row * height);
+      here.setAttribute("visibility", "visible");
+      const half = readout.offsetWidth / 2, at = (LEFT + (column + 0.5) * width) / scale;
+      readout.style.left = `${Math.max(half, Math.min(box.width - half, at))}px`;
+      readout.style.top = `${(map.top + row * height) / scale - 4}px`;
+    });
+  };
+
+  // A search field above a table of files, and heads that sort it.
+  const searchable = (box) => {
+    const table = box.querySelector("table"), body = table.tBodies[0], rows = [...body.rows];
+    const find = document.createElement("div"), field = document.createElement("input"), count = document.createElement("span");
+    find.className = "find";
+    field.type = "search";
+    field.placeholder = "part of a name";
+    field.setAttribute("aria-label", "search files");
+    find.append(field, count);
+    box.before(find);
+    const names = rows.map((row) => row.cells[0].textContent.toLowerCase());
+    field.addEventListener("input", () => {
+      const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let shown = 0;
+      rows.forEach((row, i) => {
+        row.hidden = !words.every((word) => names[i].includes(word));
+        shown += row.hidden ? 0 : 1;
+      });
+      count.textContent = words.length ? `${shown} of ${rows.length}` : "";
+    });
+    const heads = [...table.tHead.rows[0].cells];
+    heads.forEach((head, i) => {
+      const button = document.createElement("button");
+      button.textContent = head.textContent;
+      head.replaceChildren(button);
+      const key = (row) => i ? Number(row.cells[i].dataset.v) : row.cells[0].textContent;
+      button.addEventListener("click", () => {
+        // Numbers begin with the largest, names with A.
+        const was = head.getAttribute("aria-sort"), up = was ? was === "descending" : i === 0;
+        for (const other of heads) other.removeAttribute("aria-sort");
+        head.setAttribute("aria-sort", up ? "ascending" : "descending");
+        const sorted = rows.slice().sort((a, b) => {
+          const one = key(a), two = key(b), order = one < two ? -1 : one > two ? 1 : 0;
+          return up ? order : -order;
+        });
+        body.append(...sorted);
+      });
+    });
+  };
+  for (const box of document.querySelectorAll("div.files")) searchable(box);
+
   // Reading the data of a picture waits until a reader points at it: the page is there at once, however many runs.
-  for (const figure of document.querySelectorAll("figure")) {
-    figure.addEventListener("pointerenter", () => live(figure), { once: true });
+  for (const figure of document.querySelectorAll("figure:not(.still)")) {
+    const wake = figure.classList.contains("heat") ? heat : live;
+    figure.addEventListener("pointerenter", () => wake(figure), { once: true });
   }
 })();

@@ -1,9 +1,10 @@
 //! The rhythm of one run, as it is told.
 
 use iotide_analysis::{Method, OutlierDetector, RunAnalysis, RunConfig, RunError};
-use iotide_trace::{Direction, JobInfo, SamplingKind, Tally};
+use iotide_trace::{ActivitySums, Direction, JobInfo, SamplingKind, Tally};
 use serde::{Serialize, Serializer};
 
+use crate::activity::Activity;
 use crate::text::{self, Rows};
 use crate::{Ink, Tell};
 
@@ -28,6 +29,9 @@ pub struct Run {
     pub not_analysed: Option<String>,
     /// What is known to be missing.
     pub losses: Vec<Loss>,
+    /// Who did what to which file, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activity: Option<Activity>,
     /// The bandwidth in a few hundred columns (mean and highest), for the terminal.
     #[serde(skip)]
     outline: Vec<(f64, f64)>,
@@ -101,6 +105,7 @@ impl Run {
             reconstruction_error: run.reconstruction_error,
             not_analysed: None,
             losses: losses.iter().map(Loss::from).collect(),
+            activity: None,
             outline: outline(&run.signal.values),
         }
     }
@@ -122,8 +127,15 @@ impl Run {
             reconstruction_error: None,
             not_analysed: Some(why.to_string()),
             losses: losses.iter().map(Loss::from).collect(),
+            activity: None,
             outline: Vec::new(),
         }
+    }
+
+    /// Returns the same run with what was done by whom and to which file.
+    pub fn with_activity(mut self, sums: &ActivitySums) -> Self {
+        self.activity = Some(Activity::new(sums, &self.source));
+        self
     }
 
     /// Whether a period was found.

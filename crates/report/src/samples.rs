@@ -4,7 +4,10 @@ use iotide_analysis::{
     AutocorrelationEstimate, Candidate, PeriodEstimate, Phase, Rhythm, RunAnalysis, RunConfig, RunError,
     Scores, Wave,
 };
-use iotide_trace::{Direction, JobInfo, Loss, SampledSignal, Span, Tally, Timestamp};
+use iotide_trace::{
+    Activity, Direction, Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, SampledSignal,
+    Span, Tally, Timestamp, TraceInfo,
+};
 
 use crate::{Run, Source};
 
@@ -64,6 +67,61 @@ pub(crate) fn long() -> RunAnalysis {
     analysis.window = span(0.0, 86_400.0);
     analysis.signal = SampledSignal { start_s: 0.0, rate_hz: 10.0, values, duration_s: 86_400.0 };
     analysis
+}
+
+/// Four ranks that open a file each, write it in calls of 1 MiB, and read one they share.
+pub(crate) fn busy() -> Run {
+    let mut activity = Activity::new();
+    let mut push = |op: Op, layer: Layer, file: u32, rank: i32, start_s: f64, length_s: f64, bytes: f64| {
+        let Span { start, end } = span(start_s, start_s + length_s);
+        let _ = activity.event(Event {
+            layer,
+            file: FileId(file),
+            ..Event::data(op, Rank(rank), start, end, bytes)
+        });
+    };
+    for rank in 0..4 {
+        let (file, at_s) = (rank as u32 + 1, f64::from(rank) * 0.5);
+        push(Op::Open, Layer::Posix, file, rank, at_s, 0.125, 0.0);
+        for i in 0..16 {
+            push(Op::Write, Layer::Posix, file, rank, at_s + 1.0 + f64::from(i) * 0.25, 0.25, 1_048_576.0);
+        }
+        push(Op::Close, Layer::Posix, file, rank, at_s + 6.0, 0.125, 0.0);
+        push(Op::Read, Layer::Stdio, 0, rank, 8.0, 0.5, 100.0);
+    }
+    let _ = activity.event(Event {
+        grain: Grain::Record,
+        calls: 10,
+        file: FileId(0),
+        ..Event::data(Op::Read, Rank::ALL, span(8.0, 9.0).start, span(8.0, 9.0).end, 40_960.0)
+    });
+    let mut files = vec!["/scratch/input.nc".to_owned()];
+    files.extend((0..4).map(|rank| format!("/scratch/out.{rank}")));
+    let sums = activity.finish(&TraceInfo { files, ..TraceInfo::default() });
+    let job = JobInfo { n_procs: Some(8), run_time_s: Some(10.0), ..JobInfo::default() };
+    let source = Source::new("busy.csv", "csv", &Tally::default(), &job);
+    let why = RunError::NothingMoved { direction: Direction::Both };
+    Run::not_analysed(source, &[], &RunConfig::default(), &why).with_activity(&sums)
+}
+
+/// A run of so many events by so many ranks on so many files, in an order and of sizes that repeat nowhere.
+pub(crate) fn crowded(n_events: u32, n_ranks: u32, n_files: u32) -> Run {
+    let mut activity = Activity::new();
+    for i in 0..n_events {
+        let dice = u64::from(i).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let start = Timestamp::from_nanos_since_start((dice % 3_600_000_000_000) as i64);
+        let op = if dice & (1 << 40) == 0 { Op::Read } else { Op::Write };
+        let rank = Rank((dice >> 16) as i32 & i32::MAX).0 % n_ranks as i32;
+        let bytes = 2f64.powi((dice >> 45) as i32 % 31) * 1.5;
+        let event = Event::data(op, Rank(rank), start, start.plus_nanos(1_000_000), bytes);
+        let _ = activity.event(Event { file: FileId(i % n_files), ..event });
+    }
+    let files =
+        (0..n_files).map(|i| format!("/scratch/project/run/\"output\"/step-{i:06}/data.bin")).collect();
+    let sums = activity.finish(&TraceInfo { files, ..TraceInfo::default() });
+    let source = Source::new("crowd.csv", "csv", &Tally::default(), &JobInfo::default());
+    let why = RunError::NothingMoved { direction: Direction::Both };
+    Run::not_analysed(source, &[], &RunConfig::default(), &why).with_activity(&sums)
 }
 
 fn bursts_from(start_s: f64) -> RunAnalysis {

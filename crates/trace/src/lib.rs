@@ -1,7 +1,8 @@
 //! What was observed: events, losses, and the bandwidth they add up to.
 //!
 //! Every source iotide reads narrows to one record, the [`Event`]: *so many bytes moved (or calls made) between
-//! two times*. Readers push events into an [`EventSink`]; a [`Trace`] keeps them, an [`Overlap`] adds them up.
+//! two times*. Readers push events into an [`EventSink`]; a [`Trace`] keeps them, an [`Overlap`] adds them up, an
+//! [`Activity`] tells who did what to which file.
 //!
 //! ```
 //! use iotide_trace::{Event, EventSink, Op, Overlap, Rank, Sampling, SamplingKind, Timestamp, sample};
@@ -21,15 +22,20 @@
 //! **Invariant:** no file, clock, environment variable, thread or terminal in here.
 
 pub use crate::{
+    activity::{
+        AccessSizes, Activity, ActivitySums, FileActivity, FileSums, HeatMap, HeatRow, LayerTimes,
+        OpActivity, OpSums, SizeBin, TimeKind,
+    },
     event::{Event, FileId, Grain, Layer, Op, Rank},
     loss::Loss,
     overlap::{Direction, Overlap, ReadWrite},
     sampling::{Sampling, SamplingError, SamplingKind, abstraction_error, automatic_rate_hz, sample},
     signal::{SampledSignal, Span, StepSignal},
-    trace::{EventSink, JobInfo, Tally, Trace, TraceInfo},
+    trace::{EventSink, JobInfo, Tally, TimeSpent, Trace, TraceInfo},
     units::Timestamp,
 };
 
+mod activity;
 mod event;
 mod loss;
 mod overlap;

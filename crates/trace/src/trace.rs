@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use crate::{Event, Loss, Op, Rank, Timestamp};
+use crate::{Event, FileId, Layer, Loss, Op, Rank, TimeKind, Timestamp};
 
 /// Takes what a reader finds: a [`Trace`] collects, an [`crate::Overlap`] adds up, a [`Tally`] counts.
 pub trait EventSink {
@@ -11,6 +11,24 @@ pub trait EventSink {
     fn event(&mut self, event: Event) -> ControlFlow<()>;
     /// Takes note of something missing.
     fn loss(&mut self, loss: Loss);
+    /// Takes note of time in calls that the source states as a sum, where its events do not carry it.
+    ///
+    /// Most sinks do not care; one that stands before another passes it on.
+    fn time_spent(&mut self, _: TimeSpent) {}
+}
+
+/// Time in calls that no event of [`crate::Grain::Call`] carries: a record's interval says when its calls were made,
+/// not how long they took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TimeSpent {
+    /// The layer that measured it.
+    pub layer: Layer,
+    /// What it was spent on.
+    pub kind: TimeKind,
+    /// On which file.
+    pub file: FileId,
+    /// How long, summed over the ranks.
+    pub seconds: f64,
 }
 
 impl<S: EventSink + ?Sized> EventSink for &mut S {
@@ -20,6 +38,35 @@ impl<S: EventSink + ?Sized> EventSink for &mut S {
     fn loss(&mut self, loss: Loss) {
         (**self).loss(loss);
     }
+    fn time_spent(&mut self, spent: TimeSpent) {
+        (**self).time_spent(spent);
+    }
+}
+
+/// Both see everything; the reader may stop when neither wants more.
+impl<A: EventSink, B: EventSink> EventSink for (A, B) {
+    fn event(&mut self, event: Event) -> ControlFlow<()> {
+        match (self.0.event(event), self.1.event(event)) {
+            (ControlFlow::Break(()), ControlFlow::Break(())) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+    fn loss(&mut self, loss: Loss) {
+        self.0.loss(loss.clone());
+        self.1.loss(loss);
+    }
+    fn time_spent(&mut self, spent: TimeSpent) {
+        self.0.time_spent(spent);
+        self.1.time_spent(spent);
+    }
+}
+
+/// Wants nothing, and so stops nobody who stands beside it.
+impl EventSink for () {
+    fn event(&mut self, _: Event) -> ControlFlow<()> {
+        ControlFlow::Break(())
+    }
+    fn loss(&mut self, _: Loss) {}
 }
 
 /// What a source says about itself beside its events.

@@ -6,7 +6,7 @@ use anyhow::Context;
 use iotide_formats::darshan::{DarshanLayers, DarshanOptions, DarshanSource};
 use iotide_formats::{Format, LayerChoice, OpenOptions, PatternSpec, ReadError, Reader};
 use iotide_report::{Failure, Source};
-use iotide_trace::{Layer, Loss, ReadWrite, StepSignal};
+use iotide_trace::{EventSink, Layer, Loss, ReadWrite, StepSignal, TraceInfo};
 
 use crate::ui::{Hint, ReaderGone, Ui};
 
@@ -49,19 +49,25 @@ enum LayersArg {
 }
 
 /// What a run did, in numbers.
-pub(crate) struct Observed {
+pub(crate) struct Observed<B = ()> {
     pub(crate) source: Source,
     pub(crate) reads: StepSignal,
     pub(crate) writes: StepSignal,
     pub(crate) losses: Vec<Loss>,
+    /// What else looked at the events.
+    pub(crate) beside: B,
+    /// What the source says of itself.
+    pub(crate) info: TraceInfo,
 }
 
 impl InputArgs {
     /// Reads every run and hands it on; says which failed, goes on to the next, and returns what could not be done.
-    pub(crate) fn for_each_run(
+    ///
+    /// `B` is a sink that sees the events in the same pass; `()` is none.
+    pub(crate) fn for_each_run<B: EventSink + Default>(
         &self,
         ui: &mut Ui,
-        mut take: impl FnMut(Observed) -> anyhow::Result<()>,
+        mut take: impl FnMut(Observed<B>) -> anyhow::Result<()>,
     ) -> anyhow::Result<Vec<Failure>> {
         self.for_each_input(ui, |run, options| take(run.read(options)?))
     }
@@ -164,16 +170,19 @@ impl RunInput<'_> {
     }
 
     /// Reads it, adding up bandwidths as the events stream past.
-    fn read(&self, options: &OpenOptions) -> anyhow::Result<Observed> {
+    fn read<B: EventSink + Default>(&self, options: &OpenOptions) -> anyhow::Result<Observed<B>> {
         let reader = self.open(options)?;
         let format = reader.format();
-        let mut sink = ReadWrite::default();
-        let info = reader.read(&mut sink).or_else(with_advice)?;
+        let mut sinks = (ReadWrite::default(), B::default());
+        let info = reader.read(&mut sinks).or_else(with_advice)?;
+        let (sink, beside) = sinks;
         Ok(Observed {
             source: Source::new(self.name(), format.name(), &sink.tally, &info.job),
             reads: sink.read.finish(),
             writes: sink.write.finish(),
             losses: sink.losses,
+            beside,
+            info,
         })
     }
 }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use iotide_analysis::analyse_run;
-use iotide_report::{Plot, Report, Run, page, pictures};
+use iotide_report::{Picture, Plot, Report, Run, page, pictures};
+use iotide_trace::{Activity, ActivitySums};
 
 use super::analysis::{self, AnalysisArgs};
 use super::input::{InputArgs, Observed};
@@ -40,15 +41,16 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
     let mut report = Report::new("report");
     let mut plots: Vec<Vec<Plot>> = Vec::new();
     let failures = args.input.for_each_run(ui, |observed| {
-        let Observed { source, reads, writes, losses } = observed;
+        let Observed { source, reads, writes, losses, beside: activity, info } = observed;
+        let activity: ActivitySums = Activity::finish(activity, &info);
         match analyse_run(&reads, &writes, &config) {
             Ok(run) => {
                 plots.push(pictures(&run));
-                report.runs.push(Run::analysed(source, &losses, &config, &run));
+                report.runs.push(Run::analysed(source, &losses, &config, &run).with_activity(&activity));
             }
             Err(why) if why.is_lack_of_data() => {
                 plots.push(Vec::new());
-                report.runs.push(Run::not_analysed(source, &losses, &config, &why));
+                report.runs.push(Run::not_analysed(source, &losses, &config, &why).with_activity(&activity));
             }
             Err(why) => {
                 return Err(anyhow::anyhow!("{}: {why}", source.path)).hint(analysis::advice(&why));
@@ -67,7 +69,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
         ui.out_file(&args.output, &html)?;
     }
     if let Some(dir) = &args.svg {
-        write_pictures(ui, dir, &plots)?;
+        write_pictures(ui, dir, &report.runs, &plots)?;
     }
     for run in &report.runs {
         ui.status(format_args!("{}: {}", iotide_report::text::printable(&run.source.path), run.headline()));
@@ -79,15 +81,17 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
 }
 
 /// Writes `bandwidth.svg` and so on; with several runs `1-bandwidth.svg`, `2-bandwidth.svg`.
-fn write_pictures(ui: &mut Ui, dir: &Path, plots: &[Vec<Plot>]) -> anyhow::Result<()> {
+fn write_pictures(ui: &mut Ui, dir: &Path, runs: &[Run], plots: &[Vec<Plot>]) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    for (i, plots_of_run) in plots.iter().enumerate() {
-        for plot in plots_of_run {
-            let name = match plots.len() {
-                1 => format!("{}.svg", plot.name),
-                _ => format!("{}-{}.svg", i + 1, plot.name),
+    for (i, (run, plots_of_run)) in runs.iter().zip(plots).enumerate() {
+        let plots = plots_of_run.iter().map(|plot| Picture { name: plot.name, svg: plot.to_svg() });
+        for Picture { name, svg } in plots.chain(run.activity.iter().flat_map(|activity| activity.pictures()))
+        {
+            let name = match runs.len() {
+                1 => format!("{name}.svg"),
+                _ => format!("{}-{name}.svg", i + 1),
             };
-            ui.out_file(&dir.join(name), &plot.to_svg())?;
+            ui.out_file(&dir.join(name), &svg)?;
         }
     }
     Ok(())

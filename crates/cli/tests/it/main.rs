@@ -12,6 +12,9 @@ mod detect;
 /// `iotide report`: the page and the pictures beside it.
 mod report;
 
+/// The page in a browser, where there is one: what its script does.
+mod page_script;
+
 /// `iotide record`: a program under the tracer, its exit status and the last word.
 mod record;
 

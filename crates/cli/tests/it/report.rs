@@ -51,3 +51,30 @@ fn without_a_trace_there_is_no_page() {
     assert!(outcome.stderr.starts_with("iotide: missing.csv: "), "{outcome:?}");
     assert!(!dir.path().join("page.html").exists());
 }
+
+#[test]
+fn a_page_says_who_did_what_to_which_file() {
+    let dir = Dir::new();
+    let mut events = String::from("rank,op,start,end,bytes,file\n");
+    for rank in 0..3 {
+        for step in 0..8 {
+            let (start, file) = (step * 5, format!("out.{rank}"));
+            events += &format!(
+                "{rank},open,{start},{start}.25,0,{file}\n{rank},write,{start}.5,{}.5,65536,{file}\n",
+                start + 1
+            );
+        }
+    }
+    dir.write("run.csv", events + "0,read,0,1,100,<script>alert(1)</script>\n");
+    dir.iotide(["report", "run.csv", "-o", "page.html", "--svg", "figures"]).exits_with(0);
+    let page = dir.read("page.html");
+    for section in ["ranks", "time", "operations", "sizes", "files"] {
+        assert!(page.contains(&format!("id=\"run-0-{section}\"")), "{section}");
+    }
+    assert!(page.contains("<td>out.2</td>") && !page.contains("<script>alert"));
+    assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
+    assert!(page.contains("<h2>Files (4)</h2>"));
+    for picture in ["ranks-read", "ranks-write", "sizes"] {
+        assert!(dir.read(&format!("figures/{picture}.svg")).starts_with("<svg "), "{picture}");
+    }
+}

@@ -15,7 +15,10 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use iotide_trace::{Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, Timestamp, TraceInfo};
+use iotide_trace::{
+    Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, TimeKind, TimeSpent, Timestamp,
+    TraceInfo,
+};
 
 use super::records::{CounterTable, Record};
 use super::{HeatmapRecord, Limits, Log, Module, ModuleData, read_limited};
@@ -132,6 +135,8 @@ impl Log {
                 let columns = Columns::of(layer, table, self);
                 let with_data = matches!(source, Some(Source::Counters(_)));
                 columns.push(table, with_data, sink, files)?;
+                let has_calls = matches!(source, Some(Source::Dxt(_)));
+                columns.push_times(table, has_calls, sink, files);
             }
         }
         if n_sources == 0 && options.source != DarshanSource::Auto {
@@ -366,6 +371,8 @@ struct Columns {
     open: Interval,
     close: Interval,
     opens: Vec<usize>,
+    /// Time in reads, writes and all other calls.
+    times: Vec<(TimeKind, usize)>,
     /// Operations without times of their own.
     others: Vec<(Op, Vec<usize>)>,
     run_time_s: Option<f64>,
@@ -429,6 +436,13 @@ impl Columns {
             open: Interval { start: float(&["OPEN_START", "OPEN"]), end: float(&["OPEN_END", "OPEN"]) },
             close: Interval { start: float(&["CLOSE_START", "CLOSE"]), end: float(&["CLOSE_END", "CLOSE"]) },
             opens: ints(opens),
+            times: [(TimeKind::Read, "READ"), (TimeKind::Write, "WRITE"), (TimeKind::Metadata, "META")]
+                .into_iter()
+                .filter_map(|(kind, name)| {
+                    let posix = if is_legacy { "POSIX_" } else { "" };
+                    Some((kind, table.float_column(&format!("{prefix}F_{posix}{name}_TIME"))?))
+                })
+                .collect(),
             others: others.into_iter().map(|(op, names)| (op, ints(names))).collect(),
             run_time_s: log.job.as_ref().and_then(|job| job.run_time_s()),
             zero_s: 0.0,
@@ -494,6 +508,22 @@ impl Columns {
         }
         report_senseless(n_senseless, prefix(self.layer).trim_end_matches('_'), sink);
         ControlFlow::Continue(())
+    }
+
+    /// States the time in calls; that of reads and writes only if those do not come as calls with times of their own.
+    fn push_times(&self, table: &CounterTable, has_calls: bool, sink: &mut dyn EventSink, files: &mut Files) {
+        for record in table.records() {
+            for &(kind, column) in &self.times {
+                if has_calls && kind != TimeKind::Metadata {
+                    continue;
+                }
+                // Zero is "none", -1 is "not monitored".
+                if let Some(seconds) = record.float(column).filter(|seconds| *seconds > 0.0) {
+                    let file = files.id(record.id);
+                    sink.time_spent(TimeSpent { layer: self.layer, kind, file, seconds });
+                }
+            }
+        }
     }
 
     /// An interval the record has; `None` if it was never set. One end alone stands for both.

@@ -5,7 +5,7 @@ use iotide_formats::darshan::{
     lustre_totals,
 };
 use iotide_formats::{Format, OpenOptions};
-use iotide_trace::{Grain, Layer, Op, Rank, Trace};
+use iotide_trace::{Activity, Grain, Layer, Op, Rank, Trace};
 
 use super::writer::{EXE, LogWriter, START_S};
 
@@ -109,6 +109,28 @@ fn dxt_is_preferred_and_metadata_come_from_counters() {
     assert_eq!((job.n_procs, job.run_time_s, job.exe.as_deref()), (Some(4), Some(9.25), Some(EXE)));
     assert_eq!((job.job_id.as_deref(), job.user.as_deref()), (Some("77"), Some("1000")));
     assert_eq!(job.start_time_unix_s, Some(START_S as f64 + 0.25));
+}
+
+#[test]
+fn time_in_calls_is_stated_where_no_call_carries_it() {
+    let log = LogWriter::rich(41, Endian::Little, Compression::Zlib);
+    let times = |source| {
+        let options = OpenOptions {
+            darshan: DarshanOptions { source, layers: DarshanLayers::Lowest },
+            ..OpenOptions::default()
+        };
+        let reader = options.from_read("made", std::io::Cursor::new(log.write())).unwrap();
+        let mut activity = Activity::new();
+        let info = reader.read(&mut activity).unwrap();
+        let sums = activity.finish(&info);
+        let posix = sums.times.iter().find(|times| times.layer == Layer::Posix).copied().unwrap();
+        (posix.read_s, posix.write_s, posix.metadata_s)
+    };
+    // Two records of 0.5 s, 1.25 s and 0.125 s.
+    assert_eq!(times(DarshanSource::Counters), (Some(1.0), Some(2.5), Some(0.25)));
+    assert_eq!(times(DarshanSource::Heatmap), (Some(1.0), Some(2.5), Some(0.25)));
+    // The calls of the first record: 0.5 s and 1 s of writes, 1 s of reads.
+    assert_eq!(times(DarshanSource::Dxt), (Some(1.0), Some(1.5), Some(0.25)));
 }
 
 #[test]

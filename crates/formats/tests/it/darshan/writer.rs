@@ -50,6 +50,8 @@ impl LogWriter {
             // Opens 0.5 to 0.75, reads 1 to 2, writes 3 to 5, closes 6 to 6.5.
             (floats[0], floats[1], floats[2], floats[3]) = (0.5, 1.0, 3.0, 6.0);
             (floats[4], floats[5], floats[6], floats[7]) = (0.75, 2.0, 5.0, 6.5);
+            // Time in reads, writes and metadata.
+            (floats[8], floats[9], floats[10]) = (0.5, 1.25, 0.125);
             record.extend(log.words(&ints));
             record.extend(log.floats(&floats));
             record
