@@ -12,9 +12,11 @@ fn help_says_what_there_is() {
 
     Commands:
       detect   Find the period of a job's I/O phases
+      record   Run a program and trace its I/O
       report   Show everything about a run as one HTML page
       info     Show what a trace holds, and what it lost
       convert  Write a trace in another form
+      model    Find how each metric scales with the parameters, and predict it elsewhere
       ioskel   Run a workload with a known rhythm
       demo     Show the whole chain on this machine in under a minute
 
@@ -75,8 +77,8 @@ fn help_on_detect_explains_every_flag() {
               [possible values: auto, dxt, heatmap, counters]
 
           --layers <LAYERS>
-              Darshan: which layers; `lowest` counts each byte once, `all` keeps layers that see the
-              same bytes [default: lowest]
+              Which layers, where a trace sees several; `lowest` counts each byte once, `all` keeps
+              layers that see the same bytes [default: lowest]
               
               [possible values: lowest, mpi-io, all]
 
@@ -189,8 +191,8 @@ fn help_on_report_explains_every_flag() {
               [possible values: auto, dxt, heatmap, counters]
 
           --layers <LAYERS>
-              Darshan: which layers; `lowest` counts each byte once, `all` keeps layers that see the
-              same bytes [default: lowest]
+              Which layers, where a trace sees several; `lowest` counts each byte once, `all` keeps
+              layers that see the same bytes [default: lowest]
               
               [possible values: lowest, mpi-io, all]
 
@@ -307,8 +309,8 @@ fn help_on_info_explains_every_flag() {
               [possible values: auto, dxt, heatmap, counters]
 
           --layers <LAYERS>
-              Darshan: which layers; `lowest` counts each byte once, `all` keeps layers that see the
-              same bytes [default: lowest]
+              Which layers, where a trace sees several; `lowest` counts each byte once, `all` keeps
+              layers that see the same bytes [default: lowest]
               
               [possible values: lowest, mpi-io, all]
 
@@ -370,8 +372,8 @@ fn help_on_convert_explains_every_flag() {
               [possible values: auto, dxt, heatmap, counters]
 
           --layers <LAYERS>
-              Darshan: which layers; `lowest` counts each byte once, `all` keeps layers that see the
-              same bytes [default: lowest]
+              Which layers, where a trace sees several; `lowest` counts each byte once, `all` keeps
+              layers that see the same bytes [default: lowest]
               
               [possible values: lowest, mpi-io, all]
 
