@@ -32,7 +32,7 @@ use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use iotide_trace::{Event, EventSink, FileId, JobInfo, Loss, TraceInfo};
+use iotide_trace::{Event, EventSink, FileId, JobInfo, Loss, Timestamp, TraceInfo};
 
 pub use crate::{
     census::{Census, RankCensus},
@@ -42,6 +42,7 @@ pub use crate::{
     layers::LayerChoice,
     native::NativeWriter,
     text::{PatternError, PatternSpec},
+    tmio::write::TmioWriter,
 };
 
 use crate::{
@@ -386,12 +387,16 @@ struct Counted<'a> {
 }
 
 impl EventSink for Counted<'_> {
-    fn event(&mut self, mut event: Event) -> ControlFlow<()> {
-        self.n_events += 1;
-        if event.file != FileId::NONE {
-            event.file = FileId(event.file.0.saturating_add(self.file_base));
-        }
+    fn event(&mut self, event: Event) -> ControlFlow<()> {
+        let event = self.count(event);
         let flow = self.sink.event(event);
+        self.stopped |= flow.is_break();
+        flow
+    }
+
+    fn async_event(&mut self, event: Event, waited: Timestamp) -> ControlFlow<()> {
+        let event = self.count(event);
+        let flow = self.sink.async_event(event, waited);
         self.stopped |= flow.is_break();
         flow
     }
@@ -404,6 +409,16 @@ impl EventSink for Counted<'_> {
             loss.what = format!("{source}: {}", loss.what);
         }
         self.sink.loss(loss);
+    }
+}
+
+impl Counted<'_> {
+    fn count(&mut self, mut event: Event) -> Event {
+        self.n_events += 1;
+        if event.file != FileId::NONE {
+            event.file = FileId(event.file.0.saturating_add(self.file_base));
+        }
+        event
     }
 }
 

@@ -55,6 +55,7 @@ struct Section {
 fn sections(run: &Run, plots: &[Plot], run_idx: usize) -> Vec<Section> {
     let mut sections: Vec<Section> = plots.iter().map(|plot| picture(plot, run_idx)).collect();
     sections.extend(scores(run));
+    sections.extend(demand(run));
     sections.extend(candidates(run));
     sections.extend(phases(run));
     sections.push(source(run));
@@ -144,6 +145,13 @@ fn scores(run: &Run) -> Option<Section> {
     (!words.is_empty()).then(|| {
         let rows = words.iter().map(|(name, sentence)| (*name, sentence.clone()));
         Section { id: "scores", title: "How regular it is".into(), body: facts(rows), narrow: true }
+    })
+}
+
+fn demand(run: &Run) -> Option<Section> {
+    run.demand.as_ref().map(|demand| {
+        let body = facts(demand.in_words());
+        Section { id: "demand", title: "Asynchronous I/O".into(), body, narrow: true }
     })
 }
 

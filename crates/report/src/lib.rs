@@ -15,11 +15,13 @@ use serde::Serialize;
 
 pub use crate::{
     chart::{Plot, pictures},
+    demand::{AsyncPhase, Demand, Need},
     html::page,
     run::{Run, Source},
 };
 
 mod chart;
+mod demand;
 mod html;
 mod run;
 #[cfg(test)]
@@ -370,6 +372,7 @@ mod tests {
                 }
               ],
               "reconstruction_error": 0.77,
+              "demand": null,
               "not_analysed": null,
               "losses": [
                 {

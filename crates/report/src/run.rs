@@ -5,6 +5,7 @@ use iotide_trace::{Direction, JobInfo, SamplingKind, Tally};
 use serde::{Serialize, Serializer};
 
 use crate::Ink;
+use crate::demand::Demand;
 use crate::text::{self, Rows};
 
 /// What is known of one run.
@@ -24,6 +25,8 @@ pub struct Run {
     pub waves: Vec<Wave>,
     /// How badly these waves alone draw the signal: 0 exactly, 1 no better than the mean.
     pub reconstruction_error: Option<f64>,
+    /// What asynchronous I/O required and got, if there was any.
+    pub demand: Option<Demand>,
     /// Why there was nothing to analyse, if there was not.
     pub not_analysed: Option<String>,
     /// What is known to be missing.
@@ -99,6 +102,7 @@ impl Run {
                 })
                 .collect(),
             reconstruction_error: run.reconstruction_error,
+            demand: None,
             not_analysed: None,
             losses: losses.iter().map(Loss::from).collect(),
             outline: outline(&run.signal.values),
@@ -120,10 +124,16 @@ impl Run {
             phases: Vec::new(),
             waves: Vec::new(),
             reconstruction_error: None,
+            demand: None,
             not_analysed: Some(why.to_string()),
             losses: losses.iter().map(Loss::from).collect(),
             outline: Vec::new(),
         }
+    }
+
+    /// Returns the same with what its asynchronous I/O required.
+    pub fn with_demand(self, demand: Option<&iotide_analysis::Demand>) -> Self {
+        Self { demand: demand.map(Demand::from), ..self }
     }
 
     /// Whether a period was found.
@@ -194,6 +204,11 @@ impl Run {
                 text::bytes(self.source.bytes_written)
             ),
         );
+        if let Some(demand) = &self.demand {
+            for (name, sentence) in demand.in_words() {
+                rows.row(name, sentence);
+            }
+        }
         if self.not_analysed.is_some() {
             rows.row("losses", self.losses_in_words());
             return rows;
@@ -644,7 +659,7 @@ fn mode_name(direction: Option<Direction>) -> &'static str {
 }
 
 /// Bytes are counted in whole numbers; only a bandwidth times a time is not one.
-fn whole_bytes<S: Serializer>(bytes: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn whole_bytes<S: Serializer>(bytes: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     const EXACT: f64 = (1u64 << 53) as f64;
     let whole = bytes.round();
     // A sum of rates times times may miss the whole number by rounding.

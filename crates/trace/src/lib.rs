@@ -21,6 +21,7 @@
 //! **Invariant:** no file, clock, environment variable, thread or terminal in here.
 
 pub use crate::{
+    async_phases::{AsyncPhase, AsyncPhases},
     event::{Event, FileId, Grain, Layer, Op, Rank},
     loss::Loss,
     overlap::{Direction, Overlap, ReadWrite},
@@ -30,6 +31,7 @@ pub use crate::{
     units::Timestamp,
 };
 
+mod async_phases;
 mod event;
 mod loss;
 mod overlap;

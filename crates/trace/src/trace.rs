@@ -11,6 +11,12 @@ pub trait EventSink {
     fn event(&mut self, event: Event) -> ControlFlow<()>;
     /// Takes note of something missing.
     fn loss(&mut self, loss: Loss);
+    /// Takes one event that went on beside the program, which began to wait for it at `waited`: between the event's start and
+    /// its end, or at the end if the program never had to. It comes in place of [`EventSink::event`].
+    fn async_event(&mut self, event: Event, waited: Timestamp) -> ControlFlow<()> {
+        let _ = waited;
+        self.event(event)
+    }
 }
 
 impl<S: EventSink + ?Sized> EventSink for &mut S {
@@ -19,6 +25,9 @@ impl<S: EventSink + ?Sized> EventSink for &mut S {
     }
     fn loss(&mut self, loss: Loss) {
         (**self).loss(loss);
+    }
+    fn async_event(&mut self, event: Event, waited: Timestamp) -> ControlFlow<()> {
+        (**self).async_event(event, waited)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use iotide_analysis::{Demand, demand};
 use iotide_formats::{Format, OpenOptions, PatternSpec, ReadError};
 use iotide_report::{Failure, Source};
 use iotide_trace::{Loss, ReadWrite, StepSignal};
@@ -31,6 +32,7 @@ pub(crate) struct Observed {
     pub(crate) source: Source,
     pub(crate) reads: StepSignal,
     pub(crate) writes: StepSignal,
+    pub(crate) demand: Option<Demand>,
     pub(crate) losses: Vec<Loss>,
 }
 
@@ -100,6 +102,7 @@ impl RunInput<'_> {
             source: Source::new(self.name(), format.name(), &sink.tally, &info.job),
             reads: sink.read.finish(),
             writes: sink.write.finish(),
+            demand: demand(&sink.async_phases.finish()),
             losses: sink.losses,
         })
     }

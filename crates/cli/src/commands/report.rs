@@ -40,15 +40,16 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
     let mut report = Report::new("report");
     let mut plots: Vec<Vec<Plot>> = Vec::new();
     let failures = args.input.for_each_run(ui, |observed| {
-        let Observed { source, reads, writes, losses } = observed;
+        let Observed { source, reads, writes, demand, losses } = observed;
         match analyse_run(&reads, &writes, &config) {
             Ok(run) => {
                 plots.push(pictures(&run));
-                report.runs.push(Run::analysed(source, &losses, &config, &run));
+                report.runs.push(Run::analysed(source, &losses, &config, &run).with_demand(demand.as_ref()));
             }
             Err(why) if why.is_lack_of_data() => {
                 plots.push(Vec::new());
-                report.runs.push(Run::not_analysed(source, &losses, &config, &why));
+                let run = Run::not_analysed(source, &losses, &config, &why);
+                report.runs.push(run.with_demand(demand.as_ref()));
             }
             Err(why) => {
                 return Err(anyhow::anyhow!("{}: {why}", source.path)).hint(analysis::advice(&why));

@@ -79,6 +79,87 @@ fn the_trace_of_another_run_is_not_mixed_with() {
     }
 }
 
+/// Hands a write over, computes, waits for it at once or after it was done.
+const ASYNCHRONOUS: &str = r#"
+#include <aio.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+int main(void) {
+    static char data[1 << 20];
+    int fd = open("out", O_CREAT | O_WRONLY, 0644);
+    for (int i = 0; i < 5; i++) {
+        struct aiocb block;
+        memset(&block, 0, sizeof block);
+        block.aio_fildes = fd;
+        block.aio_buf = data;
+        block.aio_nbytes = sizeof data;
+        block.aio_offset = (off_t)i << 20;
+        if (aio_write(&block)) return 1;
+        nanosleep(&(struct timespec){0, 20000000}, 0);
+        const struct aiocb *all[] = {&block};
+        while (aio_error(&block) == EINPROGRESS) aio_suspend(all, 1, 0);
+        if (aio_return(&block) != sizeof data) return 2;
+    }
+    return close(fd);
+}
+"#;
+
+#[test]
+fn what_asynchronous_writes_required_is_told_everywhere() {
+    if iotide_testkit::program("gcc").is_none() {
+        return;
+    }
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("record/asynchronous");
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("program.c"), ASYNCHRONOUS).unwrap();
+    let compiled =
+        Command::new("gcc").args(["-o", "program", "program.c", "-lrt"]).current_dir(&directory).status();
+    assert!(compiled.unwrap().success());
+    let output = iotide(&directory, &["record", "-o", "trace", "--", "./program"]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("async writes: 5.24 MB written in 5 phases at"), "{stderr}");
+
+    let detected = iotide(&directory, &["detect", "--format", "json", "trace"]);
+    let json: serde_json::Value = serde_json::from_slice(&detected.stdout).unwrap();
+    let demand = &json["runs"][0]["demand"];
+    assert!(demand["read"].is_null(), "{demand}");
+    assert_eq!(
+        (&demand["write"]["n_phases"], &demand["write"]["bytes"]),
+        (&5.into(), &(5 << 20).into()),
+        "{demand}"
+    );
+    let required_bps = demand["write"]["required_bps"].as_f64().unwrap();
+    // 1 MiB in 20 ms or, on a busy machine, somewhat longer.
+    assert!((1e6..5.5e7).contains(&required_bps), "{demand}");
+    assert_eq!(demand["phases"].as_array().unwrap().len(), 5);
+
+    assert!(iotide(&directory, &["report", "trace", "-o", "page.html"]).status.success());
+    assert!(fs::read_to_string(directory.join("page.html")).unwrap().contains("5.24 MB written in 5 phases"));
+}
+
+#[test]
+fn a_run_written_as_tmio_would_have_says_the_same() {
+    let script = "for i in 1 2 3; do dd if=/dev/zero of=a$i bs=1000 count=20 status=none; done; cat a1 > b";
+    let (directory, output) =
+        record("tmio", &["-q", "-o", "trace", "--tmio", "run.jsonl", "--", "sh", "-c", script]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty());
+    let source = |trace: &str| {
+        let detected = iotide(&directory, &["detect", "--format", "json", trace]);
+        let json: serde_json::Value = serde_json::from_slice(&detected.stdout).unwrap();
+        json["runs"][0]["source"].clone()
+    };
+    let (native, tmio) = (source("trace"), source("run.jsonl"));
+    assert_eq!(tmio["format"], "tmio-jsonl");
+    assert_eq!((&tmio["bytes_written"], &tmio["bytes_read"]), (&80_000.into(), &native["bytes_read"]));
+    assert_eq!(tmio["n_ranks"], native["n_ranks"]);
+}
+
 /// The 2-d flow that LAMMPS ships as an example, wide enough that its computing outlasts the scheduler's whims, dumped through MPI-IO.
 #[test]
 fn the_period_of_a_molecular_dynamics_run_is_the_time_between_its_dumps() {
