@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use iotide_trace::{Event, EventSink, FileId, Layer, Loss, Op, TimeSpent};
+use iotide_trace::{Event, EventSink, FileId, Layer, Loss, Op, TimeSpent, Timestamp};
 
 /// Which layers' events are wanted of a source that sees several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,9 +27,12 @@ pub enum LayerChoice {
 pub(crate) struct LayerFilter<'s> {
     sink: &'s mut dyn EventSink,
     choice: LayerChoice,
-    waiting: Vec<Event>,
+    waiting: Vec<Waiting>,
     decided: Option<Decisions>,
 }
+
+/// An event, and when the program began to wait for it if it was asynchronous.
+type Waiting = (Event, Option<Timestamp>);
 
 /// Lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,7 +76,7 @@ impl Decisions {
 }
 
 impl<'s> LayerFilter<'s> {
-    /// 72 bytes each.
+    /// 88 bytes each.
     const MOST_WAITING: usize = 1 << 20;
 
     /// A filter for sources of which one or more see `several` layers.
@@ -93,27 +96,25 @@ impl<'s> LayerFilter<'s> {
     fn flush(&mut self, paths: &[String]) -> ControlFlow<()> {
         let waiting = std::mem::take(&mut self.waiting);
         let decisions = self.decided.get_or_insert_with(|| decide(&waiting, paths));
-        for event in waiting {
+        for (event, waited) in waiting {
             if decisions.keeps(&event) {
-                self.sink.event(event)?;
+                pass(self.sink, event, waited)?;
             }
         }
         ControlFlow::Continue(())
     }
-}
 
-impl EventSink for LayerFilter<'_> {
-    fn event(&mut self, event: Event) -> ControlFlow<()> {
+    fn take(&mut self, event: Event, waited: Option<Timestamp>) -> ControlFlow<()> {
         match (self.choice, &self.decided) {
-            (LayerChoice::All, _) => self.sink.event(event),
-            (LayerChoice::Only(layer), _) if event.layer == layer => self.sink.event(event),
+            (LayerChoice::All, _) => pass(self.sink, event, waited),
+            (LayerChoice::Only(layer), _) if event.layer == layer => pass(self.sink, event, waited),
             (LayerChoice::Only(_), _) => ControlFlow::Continue(()),
             (LayerChoice::LowestComplete, Some(decisions)) if decisions.keeps(&event) => {
-                self.sink.event(event)
+                pass(self.sink, event, waited)
             }
             (LayerChoice::LowestComplete, Some(_)) => ControlFlow::Continue(()),
             (LayerChoice::LowestComplete, None) => {
-                self.waiting.push(event);
+                self.waiting.push((event, waited));
                 if self.waiting.len() >= Self::MOST_WAITING {
                     self.flush(&[])
                 } else {
@@ -121,6 +122,23 @@ impl EventSink for LayerFilter<'_> {
                 }
             }
         }
+    }
+}
+
+fn pass(sink: &mut dyn EventSink, event: Event, waited: Option<Timestamp>) -> ControlFlow<()> {
+    match waited {
+        Some(waited) => sink.async_event(event, waited),
+        None => sink.event(event),
+    }
+}
+
+impl EventSink for LayerFilter<'_> {
+    fn event(&mut self, event: Event) -> ControlFlow<()> {
+        self.take(event, None)
+    }
+
+    fn async_event(&mut self, event: Event, waited: Timestamp) -> ControlFlow<()> {
+        self.take(event, Some(waited))
     }
 
     fn loss(&mut self, loss: Loss) {
@@ -136,12 +154,12 @@ impl EventSink for LayerFilter<'_> {
     }
 }
 
-fn decide(events: &[Event], paths: &[String]) -> Decisions {
+fn decide(waiting: &[Waiting], paths: &[String]) -> Decisions {
     let mut first_of_path: HashMap<&str, u32> = HashMap::new();
     let groups = paths.iter().zip(0..).map(|(path, id)| *first_of_path.entry(path).or_insert(id)).collect();
     let mut decisions = Decisions { groups, ..Decisions::default() };
     let mut bytes: HashMap<(u32, Op), [f64; 3]> = HashMap::new();
-    for event in events {
+    for (event, _) in waiting {
         let group = decisions.group(event.file);
         let level = level(event.layer);
         if event.op.moves_data() {

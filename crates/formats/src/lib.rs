@@ -32,7 +32,7 @@ use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use iotide_trace::{Event, EventSink, FileId, Loss, Rank, TimeSpent, TraceInfo};
+use iotide_trace::{Event, EventSink, FileId, Loss, Rank, TimeSpent, Timestamp, TraceInfo};
 
 pub use crate::{
     census::{Census, RankCensus},
@@ -43,6 +43,7 @@ pub use crate::{
     layers::LayerChoice,
     native::NativeWriter,
     text::{PatternError, PatternSpec},
+    tmio::write::TmioWriter,
 };
 
 use crate::{
@@ -425,20 +426,17 @@ struct Counted<'a> {
 }
 
 impl EventSink for Counted<'_> {
-    fn event(&mut self, mut event: Event) -> ControlFlow<()> {
-        self.n_events += 1;
-        if event.file != FileId::NONE {
-            event.file = FileId(event.file.0.saturating_add(self.file_base));
-        }
-        let Placement { shift_nanos, rank_base } = self.placement;
-        if shift_nanos != 0 {
-            (event.start, event.end) =
-                (event.start.plus_nanos(shift_nanos), event.end.plus_nanos(shift_nanos));
-        }
-        if event.rank != Rank::ALL {
-            event.rank = Rank(event.rank.0.saturating_add(rank_base));
-        }
+    fn event(&mut self, event: Event) -> ControlFlow<()> {
+        let event = self.count(event);
         let flow = self.sink.event(event);
+        self.stopped |= flow.is_break();
+        flow
+    }
+
+    fn async_event(&mut self, event: Event, waited: Timestamp) -> ControlFlow<()> {
+        let event = self.count(event);
+        let waited = waited.plus_nanos(self.placement.shift_nanos);
+        let flow = self.sink.async_event(event, waited);
         self.stopped |= flow.is_break();
         flow
     }
@@ -458,5 +456,24 @@ impl EventSink for Counted<'_> {
             spent.file = FileId(spent.file.0.saturating_add(self.file_base));
         }
         self.sink.time_spent(spent);
+    }
+}
+
+impl Counted<'_> {
+    /// Counts the event and moves it to its place in the run.
+    fn count(&mut self, mut event: Event) -> Event {
+        self.n_events += 1;
+        if event.file != FileId::NONE {
+            event.file = FileId(event.file.0.saturating_add(self.file_base));
+        }
+        let Placement { shift_nanos, rank_base } = self.placement;
+        if shift_nanos != 0 {
+            (event.start, event.end) =
+                (event.start.plus_nanos(shift_nanos), event.end.plus_nanos(shift_nanos));
+        }
+        if event.rank != Rank::ALL {
+            event.rank = Rank(event.rank.0.saturating_add(rank_base));
+        }
+        event
     }
 }

@@ -288,11 +288,15 @@ impl Process {
                 };
                 let (start, end) = (to_unix_ns(start), to_unix_ns(end.max(start)));
                 *end_ns = (*end_ns).max(end);
-                flow = sink.event(self.event(
-                    &record,
-                    start.saturating_sub(origin_ns),
-                    end.saturating_sub(origin_ns),
-                ));
+                let event =
+                    self.event(&record, start.saturating_sub(origin_ns), end.saturating_sub(origin_ns));
+                flow = match waited(&record, &clock) {
+                    Some(waited) => {
+                        let waited = to_unix_ns(waited).saturating_sub(origin_ns);
+                        sink.async_event(event, Timestamp::from_nanos_since_start(waited))
+                    }
+                    None => sink.event(event),
+                };
                 if flow.is_break() {
                     return flow;
                 }
@@ -375,6 +379,14 @@ impl Process {
             lost.note(what, Some(n), format!("{self}: {what}"));
         }
     }
+}
+
+/// When the program began to wait for a non-blocking request; `None` for any other call.
+fn waited(record: &Record, clock: &ClockMap) -> Option<i64> {
+    let is_async =
+        record.flags.has(Flags::ASYNC) && matches!(record.op, iotide_wire::Op::Read | iotide_wire::Op::Write);
+    // A torn record may claim anything; nobody waits longer than the request lasts.
+    is_async.then(|| clock.nanos(record.start.saturating_add(record.position.min(record.duration)))).flatten()
 }
 
 impl std::fmt::Display for Process {

@@ -60,6 +60,7 @@ fn sections(run: &Run, plots: &[Plot], run_idx: usize) -> Vec<Section> {
     sections.extend(run.activity.as_ref().and_then(ranks));
     sections.extend(plots);
     sections.extend(scores(run));
+    sections.extend(demand(run));
     sections.extend(candidates(run));
     sections.extend(phases(run));
     if let Some(activity) = &run.activity {
@@ -359,6 +360,13 @@ fn scores(run: &Run) -> Option<Section> {
     (!words.is_empty()).then(|| {
         let rows = words.iter().map(|(name, sentence)| (*name, sentence.clone()));
         Section { id: "scores", title: "How regular it is".into(), body: facts(rows), narrow: true }
+    })
+}
+
+fn demand(run: &Run) -> Option<Section> {
+    run.demand.as_ref().map(|demand| {
+        let body = facts(demand.in_words());
+        Section { id: "demand", title: "Asynchronous I/O".into(), body, narrow: true }
     })
 }
 

@@ -17,6 +17,7 @@ pub use crate::{
     activity::Activity,
     activity_chart::Picture,
     chart::{Plot, pictures},
+    demand::{AsyncPhase, Demand, Need},
     html::page,
     info::{
         DarshanInfo, Dxt, Heatmap, Info, InfoJob, InfoSource, JobId, LogInfo, Lustre, Map, Module, Number,
@@ -32,6 +33,7 @@ pub use crate::{
 mod activity;
 mod activity_chart;
 mod chart;
+mod demand;
 mod html;
 mod info;
 mod run;
@@ -392,6 +394,7 @@ mod tests {
                 }
               ],
               "reconstruction_error": 0.77,
+              "demand": null,
               "not_analysed": null,
               "losses": [
                 {

@@ -5,6 +5,7 @@ use iotide_trace::{ActivitySums, Direction, JobInfo, SamplingKind, Tally};
 use serde::{Serialize, Serializer};
 
 use crate::activity::Activity;
+use crate::demand::Demand;
 use crate::text::{self, Rows};
 use crate::{Ink, Tell};
 
@@ -25,6 +26,8 @@ pub struct Run {
     pub waves: Vec<Wave>,
     /// How badly these waves alone draw the signal: 0 exactly, 1 no better than the mean.
     pub reconstruction_error: Option<f64>,
+    /// What asynchronous I/O required and got, if there was any.
+    pub demand: Option<Demand>,
     /// Why there was nothing to analyse, if there was not.
     pub not_analysed: Option<String>,
     /// What is known to be missing.
@@ -103,6 +106,7 @@ impl Run {
                 })
                 .collect(),
             reconstruction_error: run.reconstruction_error,
+            demand: None,
             not_analysed: None,
             losses: losses.iter().map(Loss::from).collect(),
             activity: None,
@@ -125,6 +129,7 @@ impl Run {
             phases: Vec::new(),
             waves: Vec::new(),
             reconstruction_error: None,
+            demand: None,
             not_analysed: Some(why.to_string()),
             losses: losses.iter().map(Loss::from).collect(),
             activity: None,
@@ -136,6 +141,11 @@ impl Run {
     pub fn with_activity(mut self, sums: &ActivitySums) -> Self {
         self.activity = Some(Activity::new(sums, &self.source));
         self
+    }
+
+    /// Returns the same with what its asynchronous I/O required.
+    pub fn with_demand(self, demand: Option<&iotide_analysis::Demand>) -> Self {
+        Self { demand: demand.map(Demand::from), ..self }
     }
 
     /// Whether a period was found.
@@ -206,6 +216,11 @@ impl Run {
                 text::bytes(self.source.bytes_written)
             ),
         );
+        if let Some(demand) = &self.demand {
+            for (name, sentence) in demand.in_words() {
+                rows.row(name, sentence);
+            }
+        }
         if self.not_analysed.is_some() {
             rows.row("losses", self.losses_in_words());
             return rows;

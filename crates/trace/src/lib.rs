@@ -26,6 +26,7 @@ pub use crate::{
         AccessSizes, Activity, ActivitySums, FileActivity, FileSums, HeatMap, HeatRow, LayerTimes,
         OpActivity, OpSums, SizeBin, TimeKind,
     },
+    async_phases::{AsyncPhase, AsyncPhases},
     event::{Event, FileId, Grain, Layer, Op, Rank},
     loss::Loss,
     overlap::{Direction, Overlap, ReadWrite},
@@ -36,6 +37,7 @@ pub use crate::{
 };
 
 mod activity;
+mod async_phases;
 mod event;
 mod loss;
 mod overlap;

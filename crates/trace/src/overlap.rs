@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::{Event, EventSink, Loss, Op, Span, StepSignal, Tally, Timestamp};
+use crate::{AsyncPhases, Event, EventSink, Loss, Op, Span, StepSignal, Tally, Timestamp};
 
 /// Adds up requests that overlap: each contributes `bytes / duration` while it lasts.
 ///
@@ -95,6 +95,8 @@ pub struct ReadWrite {
     pub write: Overlap,
     /// Counts so far.
     pub tally: Tally,
+    /// Asynchronous phases so far.
+    pub async_phases: AsyncPhases,
     /// What is missing so far.
     pub losses: Vec<Loss>,
 }
@@ -111,6 +113,10 @@ impl EventSink for ReadWrite {
     }
     fn loss(&mut self, loss: Loss) {
         self.losses.push(loss);
+    }
+    fn async_event(&mut self, event: Event, waited: Timestamp) -> ControlFlow<()> {
+        self.async_phases.add(&event, waited);
+        self.event(event)
     }
 }
 

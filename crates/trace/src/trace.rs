@@ -11,6 +11,13 @@ pub trait EventSink {
     fn event(&mut self, event: Event) -> ControlFlow<()>;
     /// Takes note of something missing.
     fn loss(&mut self, loss: Loss);
+    /// Takes one event that went on beside the program, which began to wait for it at `waited`: between the event's start and
+    /// its end, or at the end if the program never had to. It comes in place of [`EventSink::event`].
+    fn async_event(&mut self, event: Event, waited: Timestamp) -> ControlFlow<()> {
+        let _ = waited;
+        self.event(event)
+    }
+
     /// Takes note of time in calls that the source states as a sum, where its events do not carry it.
     ///
     /// Most sinks do not care; one that stands before another passes it on.
@@ -38,6 +45,9 @@ impl<S: EventSink + ?Sized> EventSink for &mut S {
     fn loss(&mut self, loss: Loss) {
         (**self).loss(loss);
     }
+    fn async_event(&mut self, event: Event, waited: Timestamp) -> ControlFlow<()> {
+        (**self).async_event(event, waited)
+    }
     fn time_spent(&mut self, spent: TimeSpent) {
         (**self).time_spent(spent);
     }
@@ -47,6 +57,12 @@ impl<S: EventSink + ?Sized> EventSink for &mut S {
 impl<A: EventSink, B: EventSink> EventSink for (A, B) {
     fn event(&mut self, event: Event) -> ControlFlow<()> {
         match (self.0.event(event), self.1.event(event)) {
+            (ControlFlow::Break(()), ControlFlow::Break(())) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+    fn async_event(&mut self, event: Event, waited: Timestamp) -> ControlFlow<()> {
+        match (self.0.async_event(event, waited), self.1.async_event(event, waited)) {
             (ControlFlow::Break(()), ControlFlow::Break(())) => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         }

@@ -1,21 +1,24 @@
 //! `iotide demo`: the whole chain on this machine, with a rhythm whose truth is known.
 
+use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use iotide_analysis::{RunAnalysis, RunConfig, analyse_run};
+use iotide_formats::Reader;
 use iotide_report::{Report, Run, Source, page, pictures, text};
 use iotide_trace::ReadWrite;
 
 use super::ioskel::{Performed, Skeleton, parse_seconds, perform, write_events};
+use super::record;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
 /// Show the whole chain on this machine in under a minute
 ///
-/// Runs a small program with a known rhythm in a temporary folder, reads the trace it leaves, finds its period, and writes
+/// Runs a small program with a known rhythm under the tracer in a temporary folder, reads the trace, finds its period, and writes
 /// a page with pictures. Needs no network and installs nothing; all but the page is removed at the end.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -44,7 +47,8 @@ pub(crate) fn run(ui: &mut Ui, args: &DemoArgs) -> anyhow::Result<ExitStatus> {
     check_writable(&args.output)
         .with_context(|| format!("cannot write {}", args.output.display()))
         .hint("choose another place for the page with -o FILE")?;
-    let skeleton = skeleton(args);
+    let tracing = Tracing::prepare();
+    let skeleton = skeleton(args, tracing.as_ref().map_or_else(|_| Vec::new(), Tracing::environment));
     ui.status(format_args!(
         "1. running {N_PROCESSES} processes that write {} each, every {}, {} times, in {} (about {})",
         text::bytes(BURST_BYTES as f64),
@@ -62,10 +66,21 @@ pub(crate) fn run(ui: &mut Ui, args: &DemoArgs) -> anyhow::Result<ExitStatus> {
             .hint("set TMPDIR to a folder with some space");
     }
 
-    ui.status(format_args!("2. reading the trace of their {} operations", performed.operations.len()));
-    let mut trace = Vec::new();
-    write_events(&mut trace, &performed)?;
-    let (run, analysis) = analyse(trace)?;
+    let n_operations = performed.operations.len();
+    let reader = match tracing.as_ref().map_err(ToString::to_string).and_then(Tracing::open) {
+        Ok(reader) => {
+            ui.status(format_args!("2. reading what the tracer recorded of their {n_operations} operations"));
+            reader
+        }
+        Err(why) => {
+            ui.status(format_args!("2. reading their own log of {n_operations} operations, for {why}"));
+            let mut log = Vec::new();
+            write_events(&mut log, &performed)?;
+            iotide_formats::OpenOptions::default().from_read("demo.csv", Cursor::new(log))?
+        }
+    };
+    let (run, analysis) = analyse(reader)?;
+    drop(tracing);
 
     ui.status(format_args!("3. writing {}; all else is removed\n", args.output.display()));
     let found_s = analysis.estimate.period_s;
@@ -83,7 +98,7 @@ fn check_writable(path: &Path) -> io::Result<()> {
     if is_new { fs::remove_file(path) } else { Ok(()) }
 }
 
-fn skeleton(args: &DemoArgs) -> Skeleton {
+fn skeleton(args: &DemoArgs, environment: Vec<(&'static str, OsString)>) -> Skeleton {
     Skeleton {
         period_s: args.period,
         burst_bytes: BURST_BYTES,
@@ -95,18 +110,52 @@ fn skeleton(args: &DemoArgs) -> Skeleton {
         seed: 1,
         dir: std::env::temp_dir(),
         keep: false,
+        environment,
+    }
+}
+
+/// Where the tracer writes, as long as it is needed.
+struct Tracing {
+    library: PathBuf,
+    directory: PathBuf,
+}
+
+impl Tracing {
+    /// Finds the tracer and makes room for its trace.
+    fn prepare() -> anyhow::Result<Self> {
+        let library = record::library()?;
+        let directory = std::env::temp_dir().join(format!("iotide-demo-{}", std::process::id()));
+        fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        Ok(Self { library, directory })
+    }
+
+    fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let mut environment = Vec::from(record::environment(&self.library, &self.directory));
+        // Temporary files may lie where the tracer does not look.
+        environment.push(("IOTIDE_INCLUDE", std::env::temp_dir().into_os_string()));
+        environment
+    }
+
+    /// Opens what was recorded; why not, if nothing was.
+    fn open(&self) -> Result<Reader, String> {
+        iotide_formats::open(&self.directory).map_err(|_| "the tracer recorded nothing".to_owned())
+    }
+}
+
+impl Drop for Tracing {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
 /// Reads a trace and looks for its rhythm, as `detect` and `report` do.
-fn analyse(trace: Vec<u8>) -> anyhow::Result<(Run, RunAnalysis)> {
-    let reader = iotide_formats::OpenOptions::default().from_read("demo.csv", Cursor::new(trace))?;
+fn analyse(reader: Reader) -> anyhow::Result<(Run, RunAnalysis)> {
     let format = reader.format();
     let mut seen = ReadWrite::default();
     let info = reader.read(&mut seen)?;
     let config = RunConfig::default();
     let analysis = analyse_run(&seen.read.finish(), &seen.write.finish(), &config)?;
-    let source = Source::new("demo.csv", format.name(), &seen.tally, &info.job);
+    let source = Source::new("demo", format.name(), &seen.tally, &info.job);
     Ok((Run::analysed(source, &seen.losses, &config, &analysis), analysis))
 }
 
@@ -124,8 +173,8 @@ fn verdict(performed: &Performed, found_s: Option<f64>, headline: &str, page: &P
     };
     let shown = std::path::absolute(page).unwrap_or_else(|_| page.to_owned());
     format!(
-        "true period    {}\nfound period   {}{gap}\n\n{headline}\n\nlook at        {}\ntry next       iotide ioskel --log \
-         run.csv && iotide detect run.csv\n",
+        "true period    {}\nfound period   {}{gap}\n\n{headline}\n\nlook at        {}\ntry next       iotide record -- \
+         YOUR PROGRAM\n",
         cell(truth_s),
         cell(found_s),
         shown.display(),

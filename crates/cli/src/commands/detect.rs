@@ -54,10 +54,11 @@ pub(crate) fn run(ui: &mut Ui, args: &DetectArgs) -> anyhow::Result<ExitStatus> 
 
 /// What there is to say of a run; too little data is an answer, a setting that cannot be met is not.
 fn told(observed: Observed, config: &RunConfig) -> anyhow::Result<Run> {
-    let Observed { source, reads, writes, losses, .. } = observed;
-    match analyse_run(&reads, &writes, config) {
-        Ok(run) => Ok(Run::analysed(source, &losses, config, &run)),
-        Err(why) if why.is_lack_of_data() => Ok(Run::not_analysed(source, &losses, config, &why)),
-        Err(why) => Err(anyhow::anyhow!("{}: {why}", source.path)).hint(analysis::advice(&why)),
-    }
+    let Observed { source, reads, writes, demand, losses, .. } = observed;
+    let run = match analyse_run(&reads, &writes, config) {
+        Ok(run) => Run::analysed(source, &losses, config, &run),
+        Err(why) if why.is_lack_of_data() => Run::not_analysed(source, &losses, config, &why),
+        Err(why) => return Err(anyhow::anyhow!("{}: {why}", source.path)).hint(analysis::advice(&why)),
+    };
+    Ok(run.with_demand(demand.as_ref()))
 }

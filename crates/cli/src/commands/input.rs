@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use iotide_analysis::{Demand, demand};
 use iotide_formats::darshan::{DarshanLayers, DarshanOptions, DarshanSource};
 use iotide_formats::{Format, LayerChoice, OpenOptions, PatternSpec, ReadError, Reader};
 use iotide_report::{Failure, Source};
@@ -53,6 +54,7 @@ pub(crate) struct Observed<B = ()> {
     pub(crate) source: Source,
     pub(crate) reads: StepSignal,
     pub(crate) writes: StepSignal,
+    pub(crate) demand: Option<Demand>,
     pub(crate) losses: Vec<Loss>,
     /// What else looked at the events.
     pub(crate) beside: B,
@@ -180,6 +182,7 @@ impl RunInput<'_> {
             source: Source::new(self.name(), format.name(), &sink.tally, &info.job),
             reads: sink.read.finish(),
             writes: sink.write.finish(),
+            demand: demand(&sink.async_phases.finish()),
             losses: sink.losses,
             beside,
             info,

@@ -2,7 +2,8 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::fs::File;
+use std::io::{self, BufWriter};
 use std::ops::ControlFlow;
 use std::os::unix::process::{CommandExt, ExitStatusExt, parent_id};
 use std::path::{Path, PathBuf};
@@ -11,9 +12,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use iotide_analysis::{RunConfig, analyse_run};
+use iotide_analysis::{RunConfig, analyse_run, demand};
+use iotide_formats::TmioWriter;
 use iotide_report::{Run, Source, text};
-use iotide_trace::{Event, EventSink, Layer, Loss, Op, ReadWrite};
+use iotide_trace::{Event, EventSink, Layer, Loss, Op, ReadWrite, Timestamp};
 
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
@@ -38,6 +40,9 @@ pub(crate) struct RecordArgs {
     /// Send what is recorded to a listener as it happens: `unix:/path` or `tcp:address:port`
     #[arg(long, value_name = "WHERE")]
     stream: Option<String>,
+    /// Write the run as TMIO's JSON Lines, too, for tools that read TMIO
+    #[arg(long, value_name = "FILE")]
+    tmio: Option<PathBuf>,
     /// Say nothing at the end
     #[arg(short, long)]
     quiet: bool,
@@ -75,11 +80,27 @@ pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> 
     let began = Instant::now();
     let status = command.status().map_err(|error| cannot_run(&args.program[0], error))?;
     let elapsed = began.elapsed();
-    if !args.quiet {
+    if !args.quiet || args.tmio.is_some() {
         let summary = Summary::wait_for(&directory, rank.as_ref())?;
-        summary.tell(ui, &directory, elapsed);
+        if !args.quiet {
+            summary.tell(ui, &directory, elapsed);
+        }
+        if let Some(file) = &args.tmio {
+            write_tmio(file, &directory, summary.n_ranks())
+                .with_context(|| format!("cannot write {}", file.display()))?;
+        }
     }
     Ok(ExitStatus::Program(code_of(status)))
+}
+
+/// Writes a trace as TMIO would have.
+fn write_tmio(file: &Path, directory: &Path, n_ranks: u64) -> anyhow::Result<()> {
+    let mut writer = TmioWriter::new(BufWriter::new(File::create(file)?), n_ranks);
+    if holds_streams(directory) {
+        iotide_formats::open(directory)?.read(&mut writer)?;
+    }
+    writer.finish()?;
+    Ok(())
 }
 
 fn cannot_run(program: &OsStr, error: io::Error) -> anyhow::Error {
@@ -94,14 +115,7 @@ fn code_of(status: ProgramStatus) -> u8 {
 
 fn prepare(args: &RecordArgs, library: &Path, directory: &Path) -> Command {
     let mut command = Command::new(&args.program[0]);
-    command.args(&args.program[1..]).env("IOTIDE_DIR", directory);
-    // Other preloaded libraries come after ours, and so see what we pass on.
-    let mut preload = library.as_os_str().to_owned();
-    if let Some(others) = env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-        preload.push(":");
-        preload.push(others);
-    }
-    command.env("LD_PRELOAD", preload);
+    command.args(&args.program[1..]).envs(environment(library, directory));
     for (variable, patterns) in [("IOTIDE_EXCLUDE", &args.exclude), ("IOTIDE_INCLUDE", &args.include)] {
         let mut all: Vec<String> = env::var(variable).ok().into_iter().collect();
         all.extend(patterns.iter().cloned());
@@ -121,8 +135,19 @@ fn prepare(args: &RecordArgs, library: &Path, directory: &Path) -> Command {
     command
 }
 
+/// What a program needs in its environment to be traced into `directory`.
+pub(super) fn environment(library: &Path, directory: &Path) -> [(&'static str, OsString); 2] {
+    // Other preloaded libraries come after ours, and so see what we pass on.
+    let mut preload = library.as_os_str().to_owned();
+    if let Some(others) = env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        preload.push(":");
+        preload.push(others);
+    }
+    [("LD_PRELOAD", preload), ("IOTIDE_DIR", directory.as_os_str().to_owned())]
+}
+
 /// Finds `libiotide.so`: where `IOTIDE_LIBRARY` says, beside this program, in the `lib` beside its directory, or where cargo puts it.
-fn library() -> anyhow::Result<PathBuf> {
+pub(super) fn library() -> anyhow::Result<PathBuf> {
     if let Some(stated) = env::var_os("IOTIDE_LIBRARY") {
         let stated = PathBuf::from(stated);
         if !stated.is_file() {
@@ -252,9 +277,12 @@ impl Summary {
         let source =
             Source::new(directory.display().to_string(), format.name(), &sums.moved.tally, &info.job);
         let config = RunConfig::default();
-        let ReadWrite { read, write, losses, .. } = sums.moved.clone();
+        let ReadWrite { read, write, async_phases, losses, .. } = sums.moved.clone();
         sums.run = match analyse_run(&read.finish(), &write.finish(), &config) {
-            Ok(run) => Some(Run::analysed(source, &losses, &config, &run)),
+            Ok(run) => {
+                let demand = demand(&async_phases.finish());
+                Some(Run::analysed(source, &losses, &config, &run).with_demand(demand.as_ref()))
+            }
             Err(_) => None,
         };
         Ok(sums)
@@ -277,12 +305,19 @@ impl Summary {
             ));
         }
         if let Some(run) = &self.run {
+            for (name, sentence) in run.demand.iter().flat_map(|demand| demand.in_words()) {
+                ui.status(format_args!("  {name}: {sentence}"));
+            }
             ui.status(format_args!("  {}", run.headline()));
         }
         for Loss { what, records, .. } in &self.moved.losses {
             let n = records.map(|n| format!(" ({})", text::counted(n, "record"))).unwrap_or_default();
             ui.status(format_args!("  lost: {what}{n}"));
         }
+    }
+
+    fn n_ranks(&self) -> u64 {
+        self.moved.tally.n_ranks() as u64
     }
 
     fn processes(&self) -> String {
@@ -297,6 +332,20 @@ impl Summary {
 
 impl EventSink for Summary {
     fn event(&mut self, event: Event) -> ControlFlow<()> {
+        self.count(&event);
+        self.moved.event(event)
+    }
+    fn async_event(&mut self, event: Event, waited: Timestamp) -> ControlFlow<()> {
+        self.count(&event);
+        self.moved.async_event(event, waited)
+    }
+    fn loss(&mut self, loss: Loss) {
+        self.moved.loss(loss);
+    }
+}
+
+impl Summary {
+    fn count(&mut self, event: &Event) {
         let layer = LAYERS.iter().position(|(layer, _)| *layer == event.layer);
         if let Some(sums) = layer.map(|i| &mut self.layers[i]) {
             sums.calls += u64::from(event.calls);
@@ -307,9 +356,5 @@ impl EventSink for Summary {
                 _ => {}
             }
         }
-        self.moved.event(event)
-    }
-    fn loss(&mut self, loss: Loss) {
-        self.moved.loss(loss);
     }
 }

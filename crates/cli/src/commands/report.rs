@@ -41,21 +41,22 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
     let mut report = Report::new("report");
     let mut plots: Vec<Vec<Plot>> = Vec::new();
     let failures = args.input.for_each_run(ui, |observed| {
-        let Observed { source, reads, writes, losses, beside: activity, info } = observed;
+        let Observed { source, reads, writes, demand, losses, beside: activity, info } = observed;
         let activity: ActivitySums = Activity::finish(activity, &info);
-        match analyse_run(&reads, &writes, &config) {
+        let run = match analyse_run(&reads, &writes, &config) {
             Ok(run) => {
                 plots.push(pictures(&run));
-                report.runs.push(Run::analysed(source, &losses, &config, &run).with_activity(&activity));
+                Run::analysed(source, &losses, &config, &run)
             }
             Err(why) if why.is_lack_of_data() => {
                 plots.push(Vec::new());
-                report.runs.push(Run::not_analysed(source, &losses, &config, &why).with_activity(&activity));
+                Run::not_analysed(source, &losses, &config, &why)
             }
             Err(why) => {
                 return Err(anyhow::anyhow!("{}: {why}", source.path)).hint(analysis::advice(&why));
             }
-        }
+        };
+        report.runs.push(run.with_activity(&activity).with_demand(demand.as_ref()));
         Ok(())
     })?;
     report.failures = failures;

@@ -23,6 +23,7 @@ fn the_true_and_the_found_period_agree_and_only_the_page_is_left() {
     };
     let (truth_s, found_s) = (period("true period"), period("found period"));
     assert!((found_s - truth_s).abs() < 0.05 * truth_s, "{out}");
+    assert!(err.contains("what the tracer recorded"), "{err}");
     let page = fs::read_to_string(dir.join("page.html")).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg"), "{}", &page[..200]);
     assert!(out.contains("page.html"), "{out}");
@@ -38,4 +39,16 @@ fn a_page_that_cannot_be_written_is_known_before_the_run() {
     assert_eq!(output.status.code(), Some(2), "{err}");
     assert!(err.contains("cannot write nowhere/page.html") && err.contains("hint: "), "{err}");
     assert_eq!(fs::read_dir(dir.join("temp")).unwrap().count(), 0);
+}
+
+#[test]
+fn without_the_tracer_the_log_will_do() {
+    let dir = FreshDir::new("demo");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_iotide"));
+    command.args(["demo", "--period", "100ms", "--bursts", "8", "-o", "page.html"]);
+    let output = command.env("IOTIDE_LIBRARY", dir.join("none.so")).current_dir(dir.path()).output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_ne!(output.status.code(), Some(2), "{err}");
+    assert!(err.contains("their own log") && err.contains("none.so"), "{err}");
+    assert!(dir.join("page.html").exists());
 }

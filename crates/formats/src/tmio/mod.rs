@@ -2,6 +2,7 @@
 
 pub(crate) mod json;
 pub(crate) mod msgpack;
+pub(crate) mod write;
 
 use iotide_trace::Op;
 

@@ -9,7 +9,7 @@ use crate::{
     Place,
     error::Fault,
     input::Input,
-    losses::{Losses, Nonsense, amount, interval},
+    losses::{Losses, Nonsense, amount, interval, moment},
     scanner::Scanner,
     tmio::{Mode, mode},
 };
@@ -21,6 +21,7 @@ const REQUESTS: u64 = 13;
 const DATA: usize = 0;
 const T_START: usize = 1;
 const T_END_ACT: usize = 2;
+const T_END_REQ: usize = 3;
 const T_AVR: usize = 5;
 const N_OP: usize = 8;
 
@@ -88,7 +89,11 @@ impl TmioMsgpack {
             self.pack.skip(n.saturating_sub(values.len() as u64))?;
             match request(op, &values) {
                 Ok(event) => {
-                    if sink.event(event).is_break() {
+                    let flow = match moment("t_end_req", values[T_END_REQ]) {
+                        Ok(waited) if name.ends_with("_async") => sink.async_event(event, waited),
+                        _ => sink.event(event),
+                    };
+                    if flow.is_break() {
                         self.stopped = true;
                         return Ok(());
                     }

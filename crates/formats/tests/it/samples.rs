@@ -3,6 +3,11 @@ use std::fmt::Write as _;
 use iotide_formats::darshan::{Compression, Endian};
 use iotide_formats::{Format, NativeWriter, OpenOptions};
 
+use iotide_wire::{
+    self as wire, BlockHeader, BlockKind, ClockKind, End, EndReason, Facts, Flags, LossEntries, LossKind,
+    PathEntry, StreamHeader,
+};
+
 use crate::darshan::writer::LogWriter;
 
 /// A source of each format, with what its events add up to: how many there are, and the bytes they move.
@@ -106,6 +111,13 @@ pub fn all() -> Vec<Sample> {
             bytes: native(events),
             n_events: 5,
             n_bytes: 4196.0,
+        },
+        Sample {
+            name: "tracer",
+            format: Format::Native,
+            bytes: tracer_stream(),
+            n_events: 4,
+            n_bytes: 12_288.0,
         },
         Sample {
             name: "darshan",
@@ -255,6 +267,65 @@ fn tmio_msgpack() -> Vec<u8> {
     }
     out.extend_from_slice(b"\x92\xa7io_time\x01");
     out
+}
+
+/// What the tracer leaves of a process: a block of every kind, calls of every layer, one of them asynchronous, one nested.
+fn tracer_stream() -> Vec<u8> {
+    let mut stream = StreamHeader { version: StreamHeader::VERSION }.to_bytes().to_vec();
+    let mut sequence = 0;
+    let mut block = |kind, payload: &[u8]| {
+        let at = 1_000_000_000 + 1_000_000 * sequence;
+        let payload_len = payload.len() as u32;
+        let header = BlockHeader { kind, payload_len, thread: 1, sequence, ticks: at, nanos: at };
+        sequence += 1;
+        stream.extend(header.seal(payload));
+        stream.extend(payload);
+    };
+    let mut payload = [0; Facts::MAX_SIZE];
+    let facts = Facts {
+        rank: Some(0),
+        n_ranks: Some(2),
+        pid: 7,
+        parent_pid: 1,
+        uid: 1000,
+        buffer_records: 1638,
+        realtime_offset_ns: 1_700_000_000_000_000_000,
+        start_ns: 1_000_000_000,
+        clock: ClockKind::MonotonicNanos,
+        host: b"node1",
+        job_id: b"42",
+        exe: b"/bin/app",
+        mpi: b"Open MPI v4",
+    };
+    let n = facts.encode(&mut payload).unwrap();
+    block(BlockKind::Facts, &payload[..n]);
+    let record = |op, start, flags| wire::Record {
+        start,
+        duration: 5_000,
+        bytes: 4096,
+        position: 2_000,
+        file: 3,
+        calls: 1,
+        op,
+        flags,
+    };
+    let posix = Flags::of(wire::Layer::Posix);
+    let records = [
+        record(wire::Op::Open, 1_000_100_000, posix),
+        record(wire::Op::Write, 1_000_200_000, posix),
+        record(wire::Op::Write, 1_000_300_000, Flags::of(wire::Layer::MpiIo).with(Flags::ASYNC)),
+        record(wire::Op::Write, 1_000_300_500, posix.with(Flags::NESTED)),
+        record(wire::Op::Read, 1_000_400_000, Flags::of(wire::Layer::Stdio)),
+    ];
+    for record in records {
+        block(BlockKind::Records, &record.to_bytes());
+    }
+    let n = PathEntry { file: 3, path: b"/scratch/out" }.encode(&mut payload).unwrap();
+    block(BlockKind::Paths, &payload[..n]);
+    block(BlockKind::Losses, &LossEntries::encode(LossKind::InSignal, 0));
+    let end = End { reason: EndReason::Exit, n_records: records.len() as u64, realtime_offset_ns: 0 };
+    block(BlockKind::End, &end.to_bytes());
+    stream
 }
 
 fn native(events: &str) -> Vec<u8> {

@@ -5,6 +5,7 @@
 
 mod ends; // how a process ends: exit, _exit, abort, SIGKILL
 mod harm; // what a program might notice
+mod libraries; // what stands above MPI-IO: HDF5
 mod moved; // bytes by layer, against the program's own count
 mod mpi; // the same for MPI-IO, with Open MPI and MPICH
 mod stream; // what a listener gets

@@ -10,16 +10,17 @@ use crate::support::{Trace, compile, directory, run_well};
 const N_RANKS: usize = 4;
 
 /// An MPI library's compilers and launcher, and what it calls itself.
-struct Mpi {
+pub struct Mpi {
     name: &'static str,
     calls_itself: &'static str,
 }
 
-const BOTH: [Mpi; 2] =
-    [Mpi { name: "openmpi", calls_itself: "Open MPI" }, Mpi { name: "mpich", calls_itself: "MPICH" }];
+pub const OPEN_MPI: Mpi = Mpi { name: "openmpi", calls_itself: "Open MPI" };
+const MPICH: Mpi = Mpi { name: "mpich", calls_itself: "MPICH" };
+const BOTH: [Mpi; 2] = [OPEN_MPI, MPICH];
 
 impl Mpi {
-    fn launch(&self, n: usize, program: &Path, arguments: &[&str]) -> Command {
+    pub fn launch(&self, n: usize, program: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(format!("mpirun.{}", self.name));
         if self.name == "openmpi" {
             command

@@ -126,6 +126,7 @@ impl IoskelArgs {
             seed: self.seed,
             dir: self.dir.clone(),
             keep: self.keep,
+            environment: Vec::new(),
         })
     }
 }

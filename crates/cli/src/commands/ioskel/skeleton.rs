@@ -1,5 +1,6 @@
 //! The skeleton as a whole: starts its processes at once, listens to them, and cleans up.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -36,6 +37,8 @@ pub(crate) struct Skeleton {
     pub(crate) dir: PathBuf,
     /// Whether the files stay.
     pub(crate) keep: bool,
+    /// What the processes find in their environment beside what is there already.
+    pub(crate) environment: Vec<(&'static str, OsString)>,
 }
 
 impl Skeleton {
@@ -210,6 +213,7 @@ impl Crew {
             _ => command.arg("ioskel"),
         };
         command.args(skeleton.arguments(rank)).arg("--dir").arg(&folder.path);
+        command.envs(skeleton.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         // A group of their own: Ctrl-C ends the skeleton alone, and the processes, hung up on, clean up.
         command.process_group(0);
@@ -386,6 +390,7 @@ impl Skeleton {
             seed: 1,
             dir: PathBuf::from("."),
             keep: false,
+            environment: Vec::new(),
         }
     }
 }
