@@ -28,6 +28,11 @@ const CHORES: &[Chore] = &[
         run: bench::run,
     },
     Chore {
+        name: "inflate",
+        help: "unpack regions of a Darshan log and throw them away: the floor `bench darshan` measures by",
+        run: bench::darshan::inflate,
+    },
+    Chore {
         name: "accuracy",
         help: "how right the answers are, on traces whose truth is known",
         run: accuracy,

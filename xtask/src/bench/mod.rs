@@ -8,6 +8,7 @@ use std::process::Command;
 use self::measure::Cost;
 use crate::{Outcome, repository};
 
+pub(crate) mod darshan;
 mod measure;
 mod period;
 mod scaling;
@@ -36,6 +37,16 @@ const BENCHES: &[Bench] = &[
         name: "period-small",
         help: "wall time of `detect` on a small trace",
         run: period::time_of_a_small_trace,
+    },
+    Bench {
+        name: "darshan-large",
+        help: "a full load of an 11 MB DXT log against PyDarshan and bare inflation",
+        run: darshan::cost_of_a_large_log,
+    },
+    Bench {
+        name: "darshan-small",
+        help: "wall time of `info` on a small log",
+        run: darshan::time_of_a_small_log,
     },
     Bench {
         name: "tracer-write",

@@ -65,7 +65,7 @@ pub(super) fn time_of_a_small_trace(bed: &Bed) -> Result<Vec<Line>, String> {
     ])
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let n = values.len();
     (values[(n - 1) / 2] + values[n / 2]) / 2.0
@@ -123,7 +123,7 @@ fn memory_line(what: &str, ours: Cost, peer: Option<Cost>, goal: Goal) -> Line {
     }
 }
 
-fn best(n: usize, mut measure: impl FnMut() -> Result<Cost, String>) -> Result<Cost, String> {
+pub(super) fn best(n: usize, mut measure: impl FnMut() -> Result<Cost, String>) -> Result<Cost, String> {
     let mut best = measure()?;
     for _ in 1..n {
         let cost = measure()?;
