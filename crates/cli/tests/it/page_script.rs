@@ -1,23 +1,12 @@
-use std::io::Write as _;
 use std::process::Command;
 
 use crate::util::Dir;
 
 /// Opens the page of a run, lets `script` play a reader, and returns what it noted with `note(…)`, a line each.
 ///
-/// `None`, and a word on stderr, where there is no browser to open it with.
+/// `None`, said loudly, where there is no browser to open it with.
 fn played(script: &str) -> Option<Vec<String>> {
-    let browser = ["chromium", "chromium-browser", "google-chrome", "chrome"].into_iter().find(|name| {
-        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
-    });
-    let Some(browser) = browser else {
-        // Past the test harness, which keeps the words of tests that pass to itself.
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED: no chromium or chrome here, the page's script was not tried"
-        );
-        return None;
-    };
+    let browser = iotide_testkit::program("chromium")?;
     let dir = Dir::new();
     let mut events = String::from("rank,op,start,end,bytes,file\n");
     for (rank, step) in (0..4).flat_map(|rank| (0..20).map(move |step| (rank, step))) {
@@ -34,15 +23,9 @@ fn played(script: &str) -> Option<Vec<String>> {
     );
     dir.write("played.html", dir.read("page.html").replace("</body>", &player));
     let output = Command::new("timeout")
-        .args([
-            "90",
-            browser,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--no-first-run",
-        ])
+        .arg("90")
+        .arg(&browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .arg(format!("--user-data-dir={}", dir.path().join("profile").display()))
         .args(["--window-size=1200,900", "--dump-dom"])
@@ -51,7 +34,7 @@ fn played(script: &str) -> Option<Vec<String>> {
         .expect("`timeout` of coreutils");
     let dom = String::from_utf8_lossy(&output.stdout);
     let notes = dom.split("[notes]").nth(1).and_then(|rest| rest.split("[end]").next());
-    let notes = notes.unwrap_or_else(|| panic!("{browser} came to no end: {output:?}"));
+    let notes = notes.unwrap_or_else(|| panic!("the browser came to no end: {output:?}"));
     Some(notes.split('|').map(|note| note.replace("&lt;", "<").replace("&gt;", ">")).collect())
 }
 
