@@ -15,9 +15,10 @@ pub(super) fn cost_of_a_large_log(bed: &Bed) -> Result<Vec<Line>, String> {
     let Some(log) = shared_log("generated/ior-mpiio-seq-dxt-11MB-3.5.0.darshan") else {
         return Ok(Vec::new());
     };
+    // Decodes and sums up every counter and every segment, as `read_all` loads them.
     let load = |log: &Path| {
         let mut command = Command::new(&bed.iotide);
-        command.args(["info", "--source", "dxt"]).arg(log).stdout(Stdio::null());
+        command.arg("info").arg(log).stdout(Stdio::null());
         command
     };
     let ours = best(5, || bed.measure(load(&log)))?;
@@ -62,7 +63,7 @@ pub(super) fn cost_of_a_large_log(bed: &Bed) -> Result<Vec<Line>, String> {
             unit: "MB",
             iotide: memory_mb(ours.peak_bytes),
             peer: peer.as_ref().map(|cost| memory_mb(cost.peak_bytes)),
-            goal: Goal::AtMost(2.0 * unpacked_mb),
+            goal: Goal::AtMost((2.0 * unpacked_mb).round()),
         },
     ])
 }
