@@ -95,6 +95,11 @@ fn fortran_by_use_mpi_f08_is_seen_like_c() {
 }
 
 #[test]
+fn fortran_by_mpif_h_is_seen_like_c() {
+    check("mpif_h", "mpifort", "mpif_h.f90", N_RANKS, &[]);
+}
+
+#[test]
 fn a_request_of_three_gigabytes_is_three_gigabytes() {
     if std::env::var_os("IOTIDE_TEST_LARGE").is_none() {
         iotide_testkit::skip(iotide_testkit::Missing::Data, "IOTIDE_TEST_LARGE=1, which lets it write 3 GB");
