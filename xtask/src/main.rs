@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 mod accuracy;
 mod bench;
+mod peer;
 mod tidy;
 
 /// A chore: its name, what it is for, and the function that gets the rest of the command line.

@@ -31,7 +31,7 @@ pub fn analyse_run(
         return analyse_signal(signal, direction, config);
     }
     let volume =
-        |signal: &StepSignal| window_of(signal, config).map_or(0.0, |window| volume_in(signal, window));
+        |signal: &StepSignal| window_of(signal, config).map_or(0.0, |window| signal.volume_in(window));
     let (volume_read, volume_written) = (volume(reads), volume(writes));
     let read = (reads, Direction::Read, volume_read);
     let written = (writes, Direction::Write, volume_written);
@@ -152,7 +152,7 @@ pub fn reconstruction_error(signal: &SampledSignal, waves: &[Wave]) -> Option<f6
     if swings.is_empty() || x.is_empty() {
         return None;
     }
-    let mean = x.iter().sum::<f64>() / x.len() as f64;
+    let mean = iotide_num::mean(x);
     let drawn = reconstruct(&swings, signal);
     let spread: f64 = x.iter().map(|value| (value - mean).powi(2)).sum();
     let missed: f64 = x.iter().zip(&drawn).map(|(value, drawn)| (value - mean - drawn).powi(2)).sum();
@@ -165,7 +165,7 @@ fn analyse_signal(
     config: &RunConfig,
 ) -> Result<RunAnalysis, RunError> {
     let span = signal.span().ok_or(RunError::NothingMoved { direction })?;
-    let window = window_of(signal, config).filter(|&window| volume_in(signal, window) > 0.0);
+    let window = window_of(signal, config).filter(|&window| signal.volume_in(window) > 0.0);
     let window = window.ok_or(RunError::EmptyWindow {
         from_s: config.from_s.unwrap_or(span.start.as_secs()),
         until_s: config.until_s.unwrap_or(span.end.as_secs()),
@@ -226,13 +226,6 @@ fn window_of(signal: &StepSignal, config: &RunConfig) -> Option<Span> {
     (start < end).then_some(Span { start, end })
 }
 
-fn volume_in(signal: &StepSignal, window: Span) -> f64 {
-    signal
-        .pieces()
-        .map(|(start, end, rate)| rate * end.min(window.end).secs_since(start.max(window.start)).max(0.0))
-        .sum()
-}
-
 /// When the second phase begins: as the method told them apart, or else where the bandwidth rises above its mean for
 /// the second time.
 fn second_phase(run: &RunAnalysis) -> Option<Timestamp> {
@@ -240,7 +233,7 @@ fn second_phase(run: &RunAnalysis) -> Option<Timestamp> {
         return Timestamp::from_secs_since_start(second.start_s);
     }
     let values = &run.signal.values;
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let mean = iotide_num::mean(values);
     let rises =
         (0..values.len()).filter(|&i| values[i] > mean && (i == 0 || values[i - 1] <= mean)).nth(1)?;
     Timestamp::from_secs_since_start(run.signal.time_s(rises))

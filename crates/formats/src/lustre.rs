@@ -321,15 +321,10 @@ fn hash(name: &[u8]) -> u64 {
 mod tests {
     use super::*;
     use iotide_trace::Trace;
-    use std::path::Path;
 
     fn read_text(text: &str) -> Trace {
         assert!(recognises(text.as_bytes()));
-        let input =
-            Input::from_read(Path::new("test"), Box::new(std::io::Cursor::new(text.to_owned()))).unwrap();
-        let mut trace = Trace::default();
-        trace.info = read(input, &mut trace).unwrap();
-        trace
+        crate::testing::read_by(read, text)
     }
 
     fn snapshot(job: &str, at: u64, start: Option<u64>, written: u64, opens: u64) -> String {

@@ -147,15 +147,10 @@ impl Decoder {
 mod tests {
     use super::*;
     use iotide_trace::{Op, Trace};
-    use std::path::Path;
 
     fn read_text(text: &str) -> Trace {
         assert!(recognises(text.as_bytes()));
-        let input =
-            Input::from_read(Path::new("test"), Box::new(std::io::Cursor::new(text.to_owned()))).unwrap();
-        let mut trace = Trace::default();
-        trace.info = read(input, &mut trace).unwrap();
-        trace
+        crate::testing::read_by(read, text)
     }
 
     const FOUR: &str = r#"[

@@ -2,9 +2,12 @@
 
 use std::fmt::Write as _;
 use std::io::Cursor;
+use std::path::Path;
 
-use iotide_trace::{Event, FileId, Grain, Timestamp, Trace, TraceInfo};
+use iotide_trace::{Event, EventSink, FileId, Grain, Timestamp, Trace, TraceInfo};
 
+use crate::error::Fault;
+use crate::input::Input;
 use crate::{OpenOptions, ReadError};
 
 /// Reads `source` and asserts what is found: events, losses, facts and files a line each, or the error.
@@ -29,6 +32,17 @@ pub(crate) fn read(options: &OpenOptions, source: &[u8]) -> Result<Trace, ReadEr
     let mut trace = Trace::default();
     trace.info = options.from_read("input", Cursor::new(source.to_vec()))?.read(&mut trace)?;
     Ok(trace)
+}
+
+/// Reads `text` by one format's own reader, whatever else it might be taken for.
+pub(crate) fn read_by(
+    reader: fn(Input, &mut dyn EventSink) -> Result<TraceInfo, Fault>,
+    text: &str,
+) -> Trace {
+    let input = Input::from_read(Path::new("test"), Box::new(Cursor::new(text.to_owned()))).unwrap();
+    let mut trace = Trace::default();
+    trace.info = reader(input, &mut trace).unwrap();
+    trace
 }
 
 fn listing(trace: &Trace) -> String {

@@ -124,10 +124,7 @@ fn held_values(signal: &StepSignal, window: Span, rate_hz: f64, n: usize) -> Vec
 
 /// Returns `|Σ xₙ/fs − V| / V`: how much of the window's volume the samples misstate.
 pub fn abstraction_error(signal: &StepSignal, window: Span, sampled: &SampledSignal) -> Option<f64> {
-    let volume: f64 = signal
-        .pieces()
-        .map(|(start, end, rate)| rate * end.min(window.end).secs_since(start.max(window.start)).max(0.0))
-        .sum();
+    let volume = signal.volume_in(window);
     (volume > 0.0).then(|| (sampled.volume_bytes() - volume).abs() / volume)
 }
 

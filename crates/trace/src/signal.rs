@@ -85,6 +85,13 @@ impl StepSignal {
         Self::new(times, rates_bps)
     }
 
+    /// The bytes moved within `window`.
+    pub fn volume_in(&self, window: Span) -> f64 {
+        self.pieces()
+            .map(|(start, end, rate)| rate * end.min(window.end).secs_since(start.max(window.start)).max(0.0))
+            .sum()
+    }
+
     /// All bytes moved.
     pub fn volume_bytes(&self) -> f64 {
         self.pieces().map(|(start, end, rate)| rate * end.secs_since(start)).sum()

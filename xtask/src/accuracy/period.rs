@@ -12,6 +12,7 @@ use iotide_trace::{
 
 use super::random::Random;
 use super::workload::{self, Workload};
+use crate::peer::interpreter_of;
 
 /// What was asked for on the command line.
 struct Options {
@@ -309,15 +310,6 @@ fn ask_ftio(workloads: &[Workload], rate_hz: f64) -> Option<Vec<Answer>> {
     writer.join().ok()?;
     let answers: Vec<Answer> = String::from_utf8_lossy(&output.stdout).lines().map(parse_answer).collect();
     (answers.len() == workloads.len()).then_some(answers)
-}
-
-/// The Python that the program on the PATH was installed for, from its first line.
-fn interpreter_of(program: &str) -> Option<String> {
-    let path = std::env::split_paths(&std::env::var_os("PATH")?)
-        .map(|dir| dir.join(program))
-        .find(|p| p.is_file())?;
-    let text = std::fs::read_to_string(path).ok()?;
-    Some(text.lines().next()?.strip_prefix("#!")?.trim().to_string())
 }
 
 fn question(signal: &StepSignal) -> String {

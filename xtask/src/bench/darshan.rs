@@ -7,7 +7,8 @@ use flate2::{Decompress, FlushDecompress, Status};
 use iotide_formats::darshan::Log;
 
 use super::period::{best, median};
-use super::{Bed, Goal, Line, on_path};
+use super::{Bed, Goal, Line};
+use crate::peer::interpreter_of;
 use crate::repository;
 
 /// A full load of a large DXT log: CPU, memory, and how much of it is inflation.
@@ -145,11 +146,7 @@ fn shared_log(name: &str) -> Option<PathBuf> {
 
 /// A Python that has PyDarshan: the plain one, or the one FTIO was installed with (which needs it).
 fn pydarshan() -> Option<PathBuf> {
-    let of_ftio = on_path("ftio").and_then(|ftio| {
-        let text = std::fs::read_to_string(ftio).ok()?;
-        Some(PathBuf::from(text.lines().next()?.strip_prefix("#!")?.trim()))
-    });
-    [Some(PathBuf::from("python3")), of_ftio].into_iter().flatten().find(|python| {
+    [Some(PathBuf::from("python3")), interpreter_of("ftio")].into_iter().flatten().find(|python| {
         let mut probe = Command::new(python);
         probe.args(["-c", "import darshan, pandas"]).stdout(Stdio::null()).stderr(Stdio::null());
         probe.status().is_ok_and(|status| status.success())

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use self::measure::Cost;
+use crate::peer::on_path;
 use crate::{Outcome, repository};
 
 pub(crate) mod darshan;
@@ -174,11 +175,6 @@ fn busy() -> Option<f64> {
     let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
     // One of them is this bench, or the build just before it.
     (load > n_cores as f64).then_some(load)
-}
-
-fn on_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 /// One measured quantity, where less is better.

@@ -4,8 +4,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Bed, Goal, Line, on_path};
+use super::{Bed, Goal, Line};
 use crate::accuracy::scaling::Rng;
+use crate::peer::on_path;
 
 /// The four cases: a name, values along each parameter, repetitions, and how many metrics.
 const CASES: [(&str, &[&[f64]], usize, usize); 4] = [

@@ -110,9 +110,7 @@ impl<'a> Pyramid<'a> {
         let level = ((period / 32.0).log2().floor().max(0.0) as usize).min(self.levels.len() - 1);
         let step = (1usize << level) as f64;
         let smooth = smoothed(&self.levels[level], SMOOTHING * period / step);
-        let centre = iotide_num::mean(&smooth);
-        let spread =
-            iotide_num::mean(&smooth.iter().map(|v| (v - centre).powi(2)).collect::<Vec<_>>()).sqrt();
+        let spread = iotide_num::population_std(&smooth);
         let n = self.sums.len() - 1;
         waves(&smooth, PROMINENCE * spread)
             .into_iter()

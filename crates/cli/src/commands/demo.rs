@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use iotide_analysis::{RunAnalysis, RunConfig, analyse_run};
 use iotide_formats::Reader;
-use iotide_report::{Report, Run, Source, page, pictures, text};
-use iotide_trace::ReadWrite;
+use iotide_report::{Report, Run, page, pictures, text};
 
+use super::input::{Observed, observe};
 use super::ioskel::{Performed, Skeleton, parse_seconds, perform, write_events};
 use super::record;
 use crate::ExitStatus;
@@ -150,13 +150,10 @@ impl Drop for Tracing {
 
 /// Reads a trace and looks for its rhythm, as `detect` and `report` do.
 fn analyse(reader: Reader) -> anyhow::Result<(Run, RunAnalysis)> {
-    let format = reader.format();
-    let mut seen = ReadWrite::default();
-    let info = reader.read(&mut seen)?;
+    let seen: Observed = observe(reader, "demo".to_owned())?;
     let config = RunConfig::default();
-    let analysis = analyse_run(&seen.read.finish(), &seen.write.finish(), &config)?;
-    let source = Source::new("demo", format.name(), &seen.tally, &info.job);
-    Ok((Run::analysed(source, &seen.losses, &config, &analysis), analysis))
+    let analysis = analyse_run(&seen.reads, &seen.writes, &config)?;
+    Ok((Run::analysed(seen.source, &seen.losses, &config, &analysis), analysis))
 }
 
 /// The true and the found period side by side, and where to look.

@@ -173,21 +173,25 @@ impl RunInput<'_> {
 
     /// Reads it, adding up bandwidths as the events stream past.
     fn read<B: EventSink + Default>(&self, options: &OpenOptions) -> anyhow::Result<Observed<B>> {
-        let reader = self.open(options)?;
-        let format = reader.format();
-        let mut sinks = (ReadWrite::default(), B::default());
-        let info = reader.read(&mut sinks).or_else(with_advice)?;
-        let (sink, beside) = sinks;
-        Ok(Observed {
-            source: Source::new(self.name(), format.name(), &sink.tally, &info.job),
-            reads: sink.read.finish(),
-            writes: sink.write.finish(),
-            demand: demand(&sink.async_phases.finish()),
-            losses: sink.losses,
-            beside,
-            info,
-        })
+        observe(self.open(options)?, self.name())
     }
+}
+
+/// Reads a trace called `name`, adding up bandwidths as the events stream past.
+pub(crate) fn observe<B: EventSink + Default>(reader: Reader, name: String) -> anyhow::Result<Observed<B>> {
+    let format = reader.format();
+    let mut sinks = (ReadWrite::default(), B::default());
+    let info = reader.read(&mut sinks).or_else(with_advice)?;
+    let (sink, beside) = sinks;
+    Ok(Observed {
+        source: Source::new(name, format.name(), &sink.tally, &info.job),
+        reads: sink.read.finish(),
+        writes: sink.write.finish(),
+        demand: demand(&sink.async_phases.finish()),
+        losses: sink.losses,
+        beside,
+        info,
+    })
 }
 
 /// The message names the file and the fault already; what is left to say is what to do.

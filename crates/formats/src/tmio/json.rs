@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use iotide_trace::{Event, EventSink, FileId, Grain, Layer, Op, Rank, TraceInfo};
+use iotide_trace::{Event, EventSink, Layer, Op, Rank, TraceInfo};
 
 use crate::{
     Place,
@@ -244,18 +244,9 @@ impl TmioJson {
 /// A request of TMIO's: a rank's phase, with the bandwidth it had.
 fn request(op: Op, rate_bps: f64, start_s: f64, end_s: f64) -> Result<Event, Nonsense> {
     let (start, end) = interval(start_s, end_s)?;
-    Ok(Event {
-        op,
-        layer: Layer::MpiIo,
-        grain: Grain::Call,
-        // The arrays do not say whose request it was.
-        rank: Rank::ALL,
-        file: FileId::NONE,
-        start,
-        end,
-        bytes: amount("bandwidth", rate_bps)? * end.secs_since(start),
-        calls: 1,
-    })
+    let bytes = amount("bandwidth", rate_bps)? * end.secs_since(start);
+    // The arrays do not say whose request it was.
+    Ok(Event { layer: Layer::MpiIo, ..Event::data(op, Rank::ALL, start, end, bytes) })
 }
 
 /// The arrays under `bandwidth` that say what was moved when, at three levels; the first level that is there counts.

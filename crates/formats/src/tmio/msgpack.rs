@@ -3,7 +3,7 @@
 //! A mode is `[name, is_async, is_write, …, procs, [request…]]` and a request
 //! `[data, t_start, t_end_act, t_end_req, T_sum, T_avr, B_sum, B_avr, n_op]`.
 
-use iotide_trace::{Event, EventSink, FileId, Grain, Layer, Rank, TraceInfo};
+use iotide_trace::{Event, EventSink, Layer, Rank, TraceInfo};
 
 use crate::{
     Place,
@@ -114,17 +114,7 @@ fn request(op: iotide_trace::Op, values: &[f64; N_OP + 1]) -> Result<Event, Nons
         Err(_) => amount("throughput", values[T_AVR])? * end.secs_since(start),
     };
     let calls = if (1.0..=f64::from(u32::MAX)).contains(&values[N_OP]) { values[N_OP] as u32 } else { 1 };
-    Ok(Event {
-        op,
-        layer: Layer::MpiIo,
-        grain: Grain::Call,
-        rank: Rank::ALL,
-        file: FileId::NONE,
-        start,
-        end,
-        bytes,
-        calls,
-    })
+    Ok(Event { layer: Layer::MpiIo, calls, ..Event::data(op, Rank::ALL, start, end, bytes) })
 }
 
 /// Pulls tokens of MessagePack out of a stream.
