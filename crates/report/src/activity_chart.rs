@@ -8,7 +8,8 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use crate::activity::{Activity, HeatMap, HeatRow, LayerTime, SizeRow};
-use crate::chart::{Axis, LEFT, LEVELS, RIGHT, TOP, Tick, WIDTH, escape, style_element};
+use crate::chart::{Axis, LEFT, RIGHT, TOP, Tick, WIDTH, escape};
+use crate::palette::{LEVELS, style_element};
 use crate::text;
 
 /// A picture as an SVG document with a word for file names.

@@ -13,6 +13,7 @@ use iotide_num::{autocorrelation, quantile, spectrum};
 use iotide_trace::{Direction, SampledSignal};
 use serde::{Serialize, Serializer};
 
+use crate::palette::style_element;
 use crate::text;
 
 /// Returns the pictures of one run, in the order they are read.
@@ -785,93 +786,6 @@ pub(crate) fn escape(text: &str) -> String {
         }
     }
     safe
-}
-
-/// Colours that stay apart in grey: ink, then series, then shades.
-pub(crate) struct Palette {
-    paper: &'static str,
-    ink: &'static str,
-    quiet: &'static str,
-    grid: &'static str,
-    series: &'static str,
-    faint: &'static str,
-    phase: &'static str,
-    mark: &'static str,
-    metadata: &'static str,
-    read: &'static str,
-    /// From little to much.
-    reads: [&'static str; LEVELS],
-    writes: [&'static str; LEVELS],
-}
-
-/// How many shades a heat map has.
-pub(crate) const LEVELS: usize = 8;
-
-pub(crate) const LIGHT: Palette = Palette {
-    paper: "#fcfcfb",
-    ink: "#1d2a33",
-    quiet: "#5b6972",
-    grid: "#e3e7ea",
-    series: "#1f5c85",
-    faint: "#93b9d2",
-    phase: "#f3e3bd",
-    mark: "#b2452b",
-    metadata: "#98a3ab",
-    read: "#d5a749",
-    reads: ["#f6ead0", "#eed7a4", "#e3c075", "#d5a749", "#bf8c2b", "#a0701d", "#7e5516", "#593b10"],
-    writes: ["#dbe8f1", "#bdd5e5", "#9cc0d8", "#78a9ca", "#568fb7", "#38759f", "#1f5c85", "#0e3f61"],
-};
-
-pub(crate) const DARK: Palette = Palette {
-    paper: "#12181d",
-    ink: "#dbe3e8",
-    quiet: "#94a3ad",
-    grid: "#2a343b",
-    series: "#7fb8dc",
-    faint: "#33566d",
-    phase: "#453d28",
-    mark: "#ec8a6c",
-    metadata: "#66747e",
-    read: "#d0aa52",
-    reads: ["#2b2418", "#43371f", "#5e4b25", "#7c622b", "#9c7b34", "#bd9743", "#dcb55f", "#f7da9a"],
-    writes: ["#182a37", "#1d3a4f", "#254d69", "#306485", "#427ea4", "#5b9ac2", "#7fb8dc", "#b9def5"],
-};
-
-/// Returns the style of a picture that stands alone.
-pub(crate) fn style_element() -> String {
-    format!("<style>{}@media (prefers-color-scheme: dark){{{}}}</style>", style(&LIGHT), style(&DARK))
-}
-
-/// Colours are written out rather than as variables: programs that set papers do not know those.
-pub(crate) fn style(palette: &Palette) -> String {
-    let Palette { paper, ink, quiet, grid, series, faint, phase, mark, metadata, read, reads, writes } =
-        palette;
-    let mut style = format!(
-        ".plot text{{fill:{quiet}}}.plot .name,.plot .legend text{{fill:{ink}}}\
-         .plot .grid{{stroke:{grid};stroke-width:1}}.plot .tick,.plot .base{{stroke:{quiet};stroke-width:1}}\
-         .plot .phase{{fill:{phase}}}.plot .expected{{stroke:{mark};stroke-width:1;stroke-dasharray:4 3}}\
-         .plot .hatch{{stroke:{mark};stroke-width:1.4;stroke-opacity:.55}}\
-         .plot .faint,.plot .ribbon{{fill:{faint}}}.plot .area{{fill:{series};fill-opacity:.85}}\
-         .plot .edge{{fill:none;stroke:{series};stroke-width:1;stroke-linejoin:round}}\
-         .plot .line{{fill:none;stroke:{series};stroke-width:1.4;stroke-linejoin:round}}\
-         .plot .legend .line{{fill:{series};stroke:none}}\
-         .plot line.mark{{stroke:{mark};stroke-width:1.3;stroke-dasharray:5 4}}\
-         .plot line.weak{{stroke:{quiet};stroke-dasharray:2 4}}\
-         .plot text.mark{{fill:{mark};font-weight:600;stroke:{paper};stroke-width:3;paint-order:stroke}}.plot text.weak{{fill:{quiet};font-weight:400}}\
-         .plot .dot{{fill:{mark}}}.plot .hair{{stroke:{quiet};stroke-width:1}}\
-         .plot .read{{fill:{read}}}.plot .write{{fill:{series}}}.plot .metadata{{fill:{metadata}}}\
-         .plot .averaged{{fill-opacity:.45}}.plot .field{{fill:{grid};fill-opacity:.35}}\
-         .plot .here{{fill:none;stroke:{mark};stroke-width:1.5}}"
-    );
-    for (name, shades) in [("r", reads), ("w", writes)] {
-        for (i, shade) in shades.iter().enumerate() {
-            let _ = write!(
-                style,
-                ".plot path.{name}{i}{{stroke:{shade};fill:none}}.plot rect.{name}{i}{{fill:{shade}}}"
-            );
-        }
-    }
-    style
 }
 
 #[cfg(test)]

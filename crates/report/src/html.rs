@@ -7,7 +7,8 @@ use std::fmt::Write;
 
 use crate::activity::{Activity, File, LayerTime};
 use crate::activity_chart::{Field, Way, binary_bytes, sizes_svg, time_bar};
-use crate::chart::{self, Plot, escape};
+use crate::chart::{Plot, escape};
+use crate::palette;
 use crate::text;
 use crate::{Report, Run};
 
@@ -25,8 +26,8 @@ pub fn page(report: &Report, pictures: &[Vec<Plot>]) -> String {
         env!("CARGO_PKG_VERSION"),
         escape(&title),
         include_str!("page.css"),
-        chart::style(&chart::LIGHT),
-        chart::style(&chart::DARK),
+        palette::style(&palette::LIGHT),
+        palette::style(&palette::DARK),
     );
     let none = Vec::new();
     for (i, run) in report.runs.iter().enumerate() {

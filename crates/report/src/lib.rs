@@ -36,6 +36,7 @@ mod chart;
 mod demand;
 mod html;
 mod info;
+mod palette;
 mod run;
 #[cfg(test)]
 mod samples;
