@@ -5,7 +5,8 @@
 //!
 //! Two ways lead there. [`Method::Auto`] compares all functions by their evidence, claims growth only where noise could
 //! not have made it, and gives intervals. [`Method::Extrap`] does what Extra-P 4.2 does, step by step. [`read()`] takes
-//! measurements from text, [`fit_all`] models many metrics at once, [`ModelSet`] keeps models up to date,
+//! measurements from text, [`fit_all`] models many metrics at once, [`ModelSet`] keeps models up to date and
+//! can be stored,
 //! [`advise`] says where to measure next.
 //!
 //! ```
@@ -31,6 +32,7 @@ pub use crate::{
     read::{InputFormat, ReadError, read},
     refit::{ModelSet, ParametersDiffer},
     search::{Cost, ExtrapConfig, Lines, Search},
+    store::StoreError,
     term::{Exponent, Factor, Function, Piecewise, Shape, Term},
 };
 
@@ -46,4 +48,5 @@ mod read;
 mod refit;
 mod search;
 mod segmented;
+mod store;
 mod term;

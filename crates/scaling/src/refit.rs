@@ -1,25 +1,40 @@
 //! A set of models that grows with its measurements: what did not change is not fitted again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroUsize;
 
 use crate::measurement::{Experiment, Series, Values};
 use crate::model::{FitConfig, FitError, Model, fit_all};
+use crate::store;
 
 /// Models of one experiment, kept with the measurements they rest on.
 #[derive(Clone, Debug)]
 pub struct ModelSet {
-    config: FitConfig,
-    parameters: Vec<String>,
-    series: Vec<Series>,
-    models: Vec<Result<Model, FitError>>,
+    pub(crate) config: FitConfig,
+    pub(crate) parameters: Vec<String>,
+    pub(crate) series: Vec<Series>,
+    pub(crate) models: Vec<Result<Model, FitError>>,
+    /// Digests of the experiments that are in it.
+    pub(crate) absorbed: BTreeSet<u64>,
     by_name: HashMap<(String, String), usize>,
 }
 
 impl ModelSet {
     /// Returns an empty set.
     pub fn new(parameters: Vec<String>, config: FitConfig) -> Self {
-        Self { config, parameters, series: Vec::new(), models: Vec::new(), by_name: HashMap::new() }
+        Self {
+            config,
+            parameters,
+            series: Vec::new(),
+            models: Vec::new(),
+            absorbed: BTreeSet::new(),
+            by_name: HashMap::new(),
+        }
+    }
+
+    /// Whether these very measurements are in the set already: absorbed once more they would count twice.
+    pub fn has_absorbed(&self, experiment: &Experiment) -> bool {
+        self.absorbed.contains(&store::digest(&experiment.parameters, &experiment.series))
     }
 
     /// Adds measurements and refits the metrics they belong to; returns which, as indices.
@@ -33,6 +48,7 @@ impl ModelSet {
         if more.parameters != self.parameters {
             return Err(ParametersDiffer { ours: self.parameters.clone(), theirs: more.parameters });
         }
+        self.absorbed.insert(store::digest(&more.parameters, &more.series));
         let mut changed: Vec<usize> = Vec::with_capacity(more.series.len());
         for series in more.series {
             let name = (series.callpath.clone(), series.metric.clone());
@@ -56,6 +72,21 @@ impl ModelSet {
             self.models[*index] = model;
         }
         Ok(changed)
+    }
+
+    /// Adds a metric with its model as it is; returns whether it was new.
+    pub(crate) fn push(&mut self, series: Series, model: Result<Model, FitError>) -> bool {
+        let name = (series.callpath.clone(), series.metric.clone());
+        let is_new = self.by_name.insert(name, self.series.len()).is_none();
+        self.series.push(series);
+        self.models.push(model);
+        is_new
+    }
+
+    /// Fits every metric again; returns how many.
+    pub(crate) fn refit_all(&mut self, n_threads: NonZeroUsize) -> usize {
+        self.models = fit_all(&self.series, &self.config, n_threads);
+        self.models.len()
     }
 
     /// Names of the parameters.

@@ -39,6 +39,11 @@ impl Exponent {
         self.numerator as f64 / self.denominator as f64
     }
 
+    /// Returns what stands above the bar.
+    pub fn numerator(self) -> i64 {
+        self.numerator
+    }
+
     /// Returns what stands below the bar.
     pub fn denominator(self) -> i64 {
         self.denominator
