@@ -5,10 +5,12 @@
 //! - What do its strongest waves look like in time? [`reconstruct`]
 //! - How evenly do the periods resemble each other? [`score`]
 //! - How fast would the storage have to be to hide asynchronous I/O? [`demand`]
+//! - Which of its figures are worth comparing with those of other sizes? [`figures`]
 //!
 //! **Invariant:** no file, clock, thread or terminal in here. A test needs a `Vec<f64>` and nothing else.
 
 pub use crate::demand::{Demand, Need, demand, lost_s, required_bps, throughput_bps};
+pub use crate::figures::{Figure, KnownRun, figures};
 pub use crate::period::{
     AutocorrelationEstimate, Candidate, DftConfig, EVIDENCE_NAMES, EVIDENCE_WEIGHTS, Method, OutlierDetector,
     PeriodConfig, PeriodError, PeriodEstimate, Phase, Rhythm, Wave, WeighedRhythm, detect_period,
@@ -18,6 +20,7 @@ pub use crate::run::{RunAnalysis, RunConfig, RunError, analyse_run, reconstructi
 pub use crate::scores::{Scores, score};
 
 mod demand;
+mod figures;
 mod period;
 mod run;
 mod scores;

@@ -29,7 +29,7 @@ pub use crate::{
     measurement::{Experiment, Measure, Measurement, Note, Series, Summary, Values, usable},
     model::{Costs, FitConfig, FitError, Fitter, Method, Model, Range, fit, fit_all},
     predict::{Caution, Prediction},
-    read::{InputFormat, ReadError, read},
+    read::{InputFormat, ReadError, collect, read},
     refit::{ModelSet, ParametersDiffer},
     search::{Cost, ExtrapConfig, Lines, Search},
     store::StoreError,

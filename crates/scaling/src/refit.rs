@@ -39,37 +39,41 @@ impl ModelSet {
 
     /// Adds measurements and refits the metrics they belong to; returns which, as indices.
     ///
-    /// Fails, and changes nothing, if the parameters are not those of the set.
+    /// Fails, and changes nothing, if the parameters of one of them are not those of the set.
     pub fn absorb(
         &mut self,
-        more: Experiment,
+        experiments: Vec<Experiment>,
         n_threads: NonZeroUsize,
     ) -> Result<Vec<usize>, ParametersDiffer> {
-        if more.parameters != self.parameters {
-            return Err(ParametersDiffer { ours: self.parameters.clone(), theirs: more.parameters });
+        if let Some(other) = experiments.iter().find(|more| more.parameters != self.parameters) {
+            let (ours, theirs) = (self.parameters.clone(), other.parameters.clone());
+            return Err(ParametersDiffer { ours, theirs });
         }
-        self.absorbed.insert(store::digest(&more.parameters, &more.series));
-        let mut changed: Vec<usize> = Vec::with_capacity(more.series.len());
-        for series in more.series {
-            let name = (series.callpath.clone(), series.metric.clone());
-            match self.by_name.get(&name) {
-                Some(index) => {
-                    merge(&mut self.series[*index], series);
-                    changed.push(*index);
-                }
-                None => {
-                    self.by_name.insert(name, self.series.len());
-                    changed.push(self.series.len());
-                    self.series.push(series);
-                    self.models.push(Err(FitError::NoPoints));
+        let mut changed: BTreeSet<usize> = BTreeSet::new();
+        for more in experiments {
+            self.absorbed.insert(store::digest(&more.parameters, &more.series));
+            for series in more.series {
+                let name = (series.callpath.clone(), series.metric.clone());
+                match self.by_name.get(&name) {
+                    Some(index) => {
+                        merge(&mut self.series[*index], series);
+                        changed.insert(*index);
+                    }
+                    None => {
+                        changed.insert(self.series.len());
+                        self.push(series, Err(FitError::NoPoints));
+                    }
                 }
             }
         }
-        changed.sort_unstable();
-        changed.dedup();
-        let stale: Vec<Series> = changed.iter().map(|index| self.series[*index].clone()).collect();
-        for (index, model) in changed.iter().zip(fit_all(&stale, &self.config, n_threads)) {
-            self.models[*index] = model;
+        let changed: Vec<usize> = changed.into_iter().collect();
+        if changed.len() == self.series.len() {
+            self.refit_all(n_threads);
+        } else {
+            let stale: Vec<Series> = changed.iter().map(|index| self.series[*index].clone()).collect();
+            for (index, model) in changed.iter().zip(fit_all(&stale, &self.config, n_threads)) {
+                self.models[*index] = model;
+            }
         }
         Ok(changed)
     }
@@ -137,8 +141,8 @@ mod tests {
     #[test]
     fn only_metrics_with_new_measurements_are_fitted_again_and_as_if_all_had_come_at_once() {
         let mut set = ModelSet::new(vec!["p".into()], FitConfig::default());
-        set.absorb(experiment("p,a,b\n1,2,5\n2,4,5\n4,8,5\n8,16,5\n"), NonZeroUsize::MIN).unwrap();
-        let changed = set.absorb(experiment("p,a\n16,32\n1,2\n"), NonZeroUsize::MIN).unwrap();
+        set.absorb(vec![experiment("p,a,b\n1,2,5\n2,4,5\n4,8,5\n8,16,5\n")], NonZeroUsize::MIN).unwrap();
+        let changed = set.absorb(vec![experiment("p,a\n16,32\n1,2\n")], NonZeroUsize::MIN).unwrap();
         assert_eq!(changed, [0]);
         let at_once = experiment("p,a\n1,2\n2,4\n4,8\n8,16\n16,32\n1,2\n");
         let model = crate::fit(&at_once.series[0].measurements, &FitConfig::default()).unwrap();
@@ -148,7 +152,10 @@ mod tests {
     #[test]
     fn measurements_of_other_parameters_are_refused() {
         let mut set = ModelSet::new(vec!["p".into()], FitConfig::default());
-        let error = set.absorb(experiment("q,a\n1,2\n"), NonZeroUsize::MIN).unwrap_err();
+        let error = set
+            .absorb(vec![experiment("p,a\n1,2\n"), experiment("q,a\n1,2\n")], NonZeroUsize::MIN)
+            .unwrap_err();
+        assert_eq!(set.iter().count(), 0);
         assert_eq!(error.to_string(), r#"the models are functions of ["p"], the measurements of ["q"]"#);
     }
 }

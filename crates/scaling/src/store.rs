@@ -71,6 +71,14 @@ impl ModelSet {
         out.0
     }
 
+    /// Returns how many parameters the models of a stored set have.
+    pub fn parameters_in(bytes: &[u8]) -> Result<usize, StoreError> {
+        let mut input = Reader::of_content(bytes)?;
+        input.text()?;
+        input.list(Reader::u64)?;
+        input.count()
+    }
+
     /// Returns the set that [`ModelSet::to_bytes`] wrote, and how many of its models had to be fitted anew because they were
     /// fitted otherwise than `config` says: none or all.
     pub fn from_bytes(
@@ -78,20 +86,7 @@ impl ModelSet {
         config: FitConfig,
         n_threads: NonZeroUsize,
     ) -> Result<(Self, usize), StoreError> {
-        let mut input = Reader { bytes, at: 0 };
-        if input.take(MAGIC.len()).map_err(|_| StoreError::NotAStore)? != MAGIC {
-            return Err(StoreError::NotAStore);
-        }
-        match input.u32().map_err(|_| StoreError::Damaged)? {
-            VERSION => {}
-            found => return Err(StoreError::UnknownVersion { found }),
-        }
-        let end = bytes.len().checked_sub(8).filter(|end| *end >= input.at).ok_or(StoreError::Damaged)?;
-        let (content, hash) = bytes.split_at(end);
-        if fnv1a(content).to_le_bytes() != hash {
-            return Err(StoreError::Damaged);
-        }
-        input.bytes = content;
+        let mut input = Reader::of_content(bytes)?;
         let is_fitted_so = input.text()? == fingerprint(&config);
         let absorbed = input.list(Reader::u64)?;
         let parameters = input.list(Reader::text)?;
@@ -109,7 +104,7 @@ impl ModelSet {
                 return Err(input.senseless());
             }
         }
-        if input.at != content.len() {
+        if input.at != input.bytes.len() {
             return Err(input.senseless());
         }
         let n_refitted = if is_fitted_so { 0 } else { set.refit_all(n_threads) };
@@ -266,12 +261,32 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// Stands where the fingerprint begins, in content whose checksum holds.
+    fn of_content(bytes: &'a [u8]) -> Result<Self, StoreError> {
+        let mut input = Reader { bytes, at: 0 };
+        if input.take(MAGIC.len()).map_err(|_| StoreError::NotAStore)? != MAGIC {
+            return Err(StoreError::NotAStore);
+        }
+        match input.u32().map_err(|_| StoreError::Damaged)? {
+            VERSION => {}
+            found => return Err(StoreError::UnknownVersion { found }),
+        }
+        let end = bytes.len().checked_sub(8).filter(|end| *end >= input.at).ok_or(StoreError::Damaged)?;
+        let (content, hash) = bytes.split_at(end);
+        if fnv1a(content).to_le_bytes() != hash {
+            return Err(StoreError::Damaged);
+        }
+        input.bytes = content;
+        Ok(input)
+    }
+
     fn senseless(&self) -> StoreError {
         StoreError::Senseless { at: self.at }
     }
 
     fn take(&mut self, n: usize) -> Result<&'a [u8], StoreError> {
-        let taken = self.bytes.get(self.at..).and_then(|rest| rest.get(..n)).ok_or_else(|| self.senseless())?;
+        let taken =
+            self.bytes.get(self.at..).and_then(|rest| rest.get(..n)).ok_or_else(|| self.senseless())?;
         self.at += n;
         Ok(taken)
     }
@@ -439,7 +454,7 @@ mod tests {
     fn set_of(text: &str, config: FitConfig) -> ModelSet {
         let experiment = experiment(text);
         let mut set = ModelSet::new(experiment.parameters.clone(), config);
-        set.absorb(experiment, NonZeroUsize::MIN).unwrap();
+        set.absorb(vec![experiment], NonZeroUsize::MIN).unwrap();
         set
     }
 
@@ -488,7 +503,7 @@ mod tests {
         assert!(read.has_absorbed(&experiment(TWO_PARAMETERS)));
         let more = "p,n,callpath,metric,value\n8,8,a,t,70\n";
         assert!(!read.has_absorbed(&experiment(more)));
-        assert_eq!(read.absorb(experiment(more), NonZeroUsize::MIN).unwrap(), [0]);
+        assert_eq!(read.absorb(vec![experiment(more)], NonZeroUsize::MIN).unwrap(), [0]);
         assert!(read.has_absorbed(&experiment(more)));
     }
 

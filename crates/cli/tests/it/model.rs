@@ -110,3 +110,164 @@ fn a_question_that_makes_no_sense_is_refused_with_a_reason() {
     assert_eq!(no.status, 2);
     assert!(no.stderr.contains("cannot read no.txt: this is no known form of measurements"), "{}", no.stderr);
 }
+
+/// One run of a skeleton: every process writes 8 MiB every `period` seconds, eight times, and reads them back in between.
+fn skeleton_trace(n_processes: u32, period: f64) -> String {
+    let mut rows =
+        format!("# nprocs={n_processes}\n# runtime_s={}\nrank,op,start,end,bytes\n", 16.0 * period);
+    for phase in 0..15 {
+        let (op, start) = (if phase % 2 == 0 { "write" } else { "read" }, f64::from(phase) * period);
+        for rank in 0..n_processes {
+            rows += &format!("{rank},{op},{start},{},8388608\n", start + 0.25 * period);
+        }
+    }
+    rows
+}
+
+fn model_of<'a>(json: &'a serde_json::Value, callpath: &str, metric: &str) -> &'a serde_json::Value {
+    let models = json["models"].as_array().unwrap();
+    models
+        .iter()
+        .find(|model| model["callpath"] == callpath && model["metric"] == metric)
+        .unwrap_or_else(|| panic!("no model of {callpath} {metric}"))
+}
+
+#[test]
+fn traces_at_several_sizes_are_measurements() {
+    let dir = Dir::new();
+    for (i, n) in [2, 4, 8, 16, 32].into_iter().enumerate() {
+        // The larger the run, the longer its period: 2 s and a tenth of a second a process.
+        dir.write(&format!("run{i}.csv"), skeleton_trace(n, 2.0 + 0.1 * f64::from(n)));
+    }
+    let json = dir
+        .iotide([
+            "model",
+            "--from-traces",
+            "run0.csv",
+            "run1.csv",
+            "run2.csv",
+            "run3.csv",
+            "run4.csv",
+            "--at",
+            "p=64",
+            "--format",
+            "json",
+        ])
+        .exits_with(0)
+        .json();
+    for (callpath, metric, there) in [
+        ("run->write", "bytes", 64.0 * 8.0 * 8_388_608.0),
+        ("run->read", "bytes", 64.0 * 7.0 * 8_388_608.0),
+        ("unknown->write", "operations", 64.0 * 8.0),
+        ("run", "time (s)", 16.0 * 8.4),
+        ("run->phases", "period (s)", 2.0 * 8.4),
+    ] {
+        let value = model_of(&json, callpath, metric)["predictions"][0]["value"].as_f64().unwrap();
+        assert!((value / there - 1.0).abs() < 0.02, "{callpath} {metric}: {value}, not {there}");
+    }
+    let term = &model_of(&json, "run->write", "bytes")["terms"][0];
+    assert!((term["coefficient"].as_f64().unwrap() / (8.0 * 8_388_608.0) - 1.0).abs() < 1e-9, "{term}");
+}
+
+#[test]
+fn a_table_tells_what_traces_do_not() {
+    let dir = Dir::new();
+    let mut table = "trace,size\n".to_owned();
+    for size in [1, 2, 4, 8, 16] {
+        let name = format!("s{size}.csv");
+        dir.write(&name, format!("rank,op,start,end,bytes\n0,write,0,1,{}\n", size * size * 1000));
+        table += &format!("{name},{size}\n");
+    }
+    dir.write("sizes.csv", table);
+    dir.write("unnamed.csv", "rank,op,start,end,bytes\n0,write,0,1,5\n");
+    let outcome = dir.iotide([
+        "model",
+        "--from-traces",
+        "--parameters",
+        "sizes.csv",
+        "s1.csv",
+        "s2.csv",
+        "s4.csv",
+        "s8.csv",
+        "s16.csv",
+        "unnamed.csv",
+        "--metric",
+        "bytes",
+        "--callpath",
+        "run->write",
+        "--format",
+        "json",
+    ]);
+    assert!(
+        outcome.stderr.contains("unnamed.csv is left out: sizes.csv does not name it"),
+        "{}",
+        outcome.stderr
+    );
+    let json = outcome.exits_with(0).json();
+    assert_eq!(model_of(&json, "run->write", "bytes")["terms"][0]["factors"][0]["exponent"], "2");
+    dir.write("sizes.csv", "trace,size\ns1.csv,one\n");
+    let outcome = dir.iotide(["model", "--from-traces", "--parameters", "sizes.csv", "s1.csv"]).exits_with(2);
+    assert!(outcome.complaint().contains(r#"sizes.csv, line 2: "one" is no number"#), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_stored_set_grows_by_what_is_new_and_says_what_it_fitted() {
+    let dir = Dir::new();
+    dir.write("monday.csv", "p,a,b\n1,2,5\n2,4,5\n4,8,5\n8,16,5\n");
+    dir.write("tuesday.csv", "p,a\n16,32\n32,64\n");
+    let first = dir.iotide(["model", "--store", "app.models", "monday.csv"]).exits_with(0);
+    assert!(first.stderr.contains("app.models: 2 of 2 metrics fitted"), "{}", first.stderr);
+    let second = dir.iotide(["model", "--store", "app.models", "tuesday.csv"]).exits_with(0);
+    assert!(second.stderr.contains("app.models: 1 of 2 metrics fitted"), "{}", second.stderr);
+    let again = dir.iotide(["model", "--store", "app.models", "tuesday.csv"]).exits_with(0);
+    assert!(again.stderr.contains("1 of the 1 inputs are in it already"), "{}", again.stderr);
+    assert_eq!(again.stdout, second.stdout);
+
+    // What is stored is what would have been fitted from everything at once.
+    let told = dir
+        .iotide(["model", "--store", "app.models", "--at", "p=64", "--format", "json"])
+        .exits_with(0)
+        .json();
+    let at_once = dir
+        .iotide(["model", "monday.csv", "tuesday.csv", "--at", "p=64", "--format", "json"])
+        .exits_with(0)
+        .json();
+    assert_eq!(told["models"], at_once["models"]);
+
+    let stored = std::fs::read(dir.path().join("app.models")).unwrap();
+    dir.write("app.models", &stored[..stored.len() - 1]);
+    let damaged = dir.iotide(["model", "--store", "app.models", "monday.csv"]).exits_with(2);
+    assert!(damaged.complaint().contains("the stored set is damaged"), "{}", damaged.stderr);
+    assert_eq!(std::fs::read(dir.path().join("app.models")).unwrap(), &stored[..stored.len() - 1]);
+}
+
+/// The profile of NEK5000 as a metric proxy writes it: lines of several call paths and metrics in any order.
+#[test]
+fn lines_of_a_metric_proxy_are_modelled_call_by_call() {
+    let dir = Dir::new();
+    let mut lines = String::new();
+    for nodes in 1..=39 {
+        let p = 36 * nodes;
+        let line = |callpath: &str, metric: &str, value: f64| {
+            format!(
+                "{{\"params\": {{\"Processes\": {p}}}, \"callpath\": \"{callpath}\", \"metric\": \"{metric}\", \"value\": {value:?}}}\n"
+            )
+        };
+        let processes = f64::from(p);
+        lines += &line("strace_size..->scall->pread64", "Size (B)", 1_868_203_296.0 + 1904.0 * processes);
+        lines += &line("strace_hits..->scall->pread64", "Hits", 60.0 + 9.0 * processes);
+        lines += &line("strace_hits..->scall->pwrite64", "Hits", 3000.0);
+    }
+    dir.write("nek5000.jsonl", lines);
+    let json = dir
+        .iotide(["model", "nek5000.jsonl", "--at", "Processes=2808", "--format", "json"])
+        .exits_with(0)
+        .json();
+    let at = |callpath: &str, metric: &str| {
+        model_of(&json, callpath, metric)["predictions"][0]["value"].as_f64().unwrap()
+    };
+    let size = at("strace_size..->scall->pread64", "Size (B)");
+    assert!((size / 1_873_549_728.0 - 1.0).abs() < 1e-6, "{size}");
+    assert!((at("strace_hits..->scall->pread64", "Hits") / 25_332.0 - 1.0).abs() < 1e-6);
+    assert_eq!(at("strace_hits..->scall->pwrite64", "Hits"), 3000.0);
+}

@@ -136,6 +136,19 @@ pub fn read(bytes: &[u8], format: Option<InputFormat>) -> Result<(InputFormat, E
     Ok((format, finish(experiment)?))
 }
 
+/// Returns measurements that were not read but taken: rows of a point, a call path, a metric and its value there.
+pub fn collect<'a>(
+    parameters: Vec<String>,
+    rows: impl IntoIterator<Item = (&'a [f64], &'a str, &'a str, f64)>,
+) -> Result<Experiment, ReadError> {
+    let mut collector = Collector::default();
+    for (point, callpath, metric, value) in rows {
+        let series = collector.series(callpath, metric);
+        collector.push(series, point, [value]);
+    }
+    finish(collector.into_experiment(parameters, Vec::new()))
+}
+
 fn utf8(bytes: &[u8]) -> Result<&str, ReadError> {
     std::str::from_utf8(bytes).map_err(|error| ReadError::NotText { at: error.valid_up_to() })
 }

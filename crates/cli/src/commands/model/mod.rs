@@ -1,34 +1,50 @@
 //! `iotide model`: how each metric scales.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use iotide_report::{ModelFailure, ScalingReport};
 use iotide_scaling::{
-    Cost, Experiment, Exponent, ExtrapConfig, FitConfig, InputFormat, Lines, Measure, Method, Model,
-    Prediction, Search, Series, advise, fit_all, read,
+    Experiment, FitConfig, FitError, InputFormat, Measure, Method, Model, ModelSet, Prediction, Search,
+    Series, advise, read,
 };
 
 use super::Form;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
+mod extrap;
+mod from_traces;
+
 /// Find how each metric scales with the parameters, and predict it elsewhere
 ///
 /// Reads measurements at several sizes (Extra-P text, JSON, JSON Lines, Talpas, .extra-p, or CSV), finds for each call
 /// path and metric a function like 1.5 + 0.2 * p^(1/2) * log2(p)^(1), and says how sure it is. A value, a line or a point
 /// that cannot be used costs that value, line or point, never the file.
+///
+/// With --from-traces it measures for itself: bytes, operations, time in I/O and computing, bandwidth, and the period of
+/// the I/O phases, of one program's traces at several sizes.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ModelArgs {
-    /// Measurements; `-` is stdin
-    #[arg(value_name = "MEASUREMENTS", required = true)]
-    input: PathBuf,
+    /// Measurements, or traces with --from-traces; `-` is stdin
+    #[arg(value_name = "MEASUREMENTS", required_unless_present = "store")]
+    inputs: Vec<PathBuf>,
+    /// The inputs are traces of one program at several sizes; their parameter is the number of processes, p
+    #[arg(long, conflicts_with = "input_format")]
+    from_traces: bool,
+    /// With --from-traces: a table `trace,p,size` that tells the parameters of each trace
+    #[arg(long, value_name = "FILE", requires = "from_traces")]
+    parameters: Option<PathBuf>,
     /// Form of the measurements, if the content does not tell
     #[arg(long, value_name = "NAME", value_parser = input_format)]
     input_format: Option<InputFormat>,
+
+    /// Keep models and measurements in FILE: what is new is added, and only metrics that changed are fitted again
+    #[arg(long, value_name = "FILE")]
+    store: Option<PathBuf>,
 
     /// Predict at this point, e.g. p=4096,size=10; may be given several times
     #[arg(long, value_name = "POINT", help_heading = "Questions")]
@@ -82,6 +98,8 @@ Examples:
   iotide model runs.jsonl --at p=4096 --rank-by growth    what will hurt there, the worst first
   iotide model runs.txt --metric time -o models.html      one page with pictures
   iotide model runs.csv --advise                          where to measure next
+  iotide model --from-traces *.darshan --at p=4096        from logs of one program at several sizes
+  iotide model --store app.models tonight.jsonl           add a night's runs, refit what changed
   iotide model runs.txt --method extrap                   as Extra-P does it";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -119,29 +137,20 @@ pub(crate) fn run(ui: &mut Ui, args: &ModelArgs) -> anyhow::Result<ExitStatus> {
     if !(args.confidence > 0.0 && args.confidence < 1.0) {
         bail!("--confidence {} is no share between 0 and 1", args.confidence);
     }
-    let (format, experiment) = measurements(args)?;
-    let config = config(args, experiment.parameters.len())?;
-    let points = points_asked(args, &experiment)?;
-    let mut report = ScalingReport::new(
-        &args.input.display().to_string(),
-        format.name(),
-        method_name(args.method),
-        &experiment.parameters,
-    );
-    report.draws = args.svg.is_some() || wants_page(args);
-    report.notes = experiment.notes.iter().map(ToString::to_string).collect();
-
-    let contains =
-        |name: &str, part: &Option<String>| part.as_ref().is_none_or(|part| name.contains(part.as_str()));
-    let chosen: Vec<Series> = experiment
-        .series
-        .into_iter()
-        .filter(|series| contains(&series.callpath, &args.callpath) && contains(&series.metric, &args.metric))
-        .collect();
     let threads =
         args.threads.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
-    let models = fit_all(&chosen, &config, threads);
-    for (series, model) in chosen.iter().zip(&models) {
+    let (format, experiments) = measurements(ui, args)?;
+    let notes: Vec<String> =
+        experiments.iter().flat_map(|experiment| &experiment.notes).map(ToString::to_string).collect();
+    let set = models(ui, args, experiments, threads)?;
+    let points = points_asked(args, set.parameters())?;
+    let mut report = ScalingReport::new(&source(args), format, method_name(args.method), set.parameters());
+    report.draws = args.svg.is_some() || wants_page(args);
+    report.notes = notes;
+
+    let chosen: Vec<(&Series, &Result<Model, FitError>)> =
+        set.iter().filter(|(series, _)| is_chosen(args, series)).collect();
+    for (series, model) in &chosen {
         match model {
             Ok(model) => {
                 let far = model.ranges.iter().map(|range| 16.0 * range.maximum).collect();
@@ -164,36 +173,132 @@ pub(crate) fn run(ui: &mut Ui, args: &ModelArgs) -> anyhow::Result<ExitStatus> {
         RankBy::Value => report.rank_by_value(),
     }
     if args.advise {
-        add_advice(&mut report, &chosen, &models);
+        add_advice(&mut report, &chosen);
     }
     deliver(ui, args, &report)?;
     Ok(if report.models.is_empty() { ExitStatus::NothingFound } else { ExitStatus::Done })
 }
 
-fn measurements(args: &ModelArgs) -> anyhow::Result<(InputFormat, Experiment)> {
-    let name = args.input.display();
+fn is_chosen(args: &ModelArgs, series: &Series) -> bool {
+    let contains =
+        |name: &str, part: &Option<String>| part.as_ref().is_none_or(|part| name.contains(part.as_str()));
+    contains(&series.callpath, &args.callpath) && contains(&series.metric, &args.metric)
+}
+
+/// What to call the input.
+fn source(args: &ModelArgs) -> String {
+    match (args.inputs.as_slice(), &args.store) {
+        ([], Some(store)) => store.display().to_string(),
+        ([], None) => String::new(),
+        ([one], _) => one.display().to_string(),
+        ([first, rest @ ..], _) => format!("{} and {} more", first.display(), rest.len()),
+    }
+}
+
+/// The measurements, input by input, and the name of their form.
+fn measurements(ui: &mut Ui, args: &ModelArgs) -> anyhow::Result<(&'static str, Vec<Experiment>)> {
+    if args.inputs.is_empty() {
+        return Ok(("models", Vec::new()));
+    }
+    if args.from_traces {
+        let experiment = from_traces::measure(ui, &args.inputs, args.parameters.as_deref())?;
+        return Ok(("traces", vec![experiment]));
+    }
+    let mut name = None;
+    let mut experiments = Vec::with_capacity(args.inputs.len());
+    for input in &args.inputs {
+        let (format, experiment) = read_measurements(input, args.input_format)?;
+        name.get_or_insert(format.name());
+        experiments.push(experiment);
+    }
+    Ok((name.unwrap_or_default(), experiments))
+}
+
+fn read_measurements(input: &Path, format: Option<InputFormat>) -> anyhow::Result<(InputFormat, Experiment)> {
+    let name = input.display();
     let mut bytes = Vec::new();
-    if args.input == Path::new("-") {
+    if input == Path::new("-") {
         std::io::stdin().lock().read_to_end(&mut bytes).context("cannot read stdin")?;
     } else {
-        bytes = std::fs::read(&args.input).with_context(|| format!("cannot read {name}"))?;
+        bytes = std::fs::read(input).with_context(|| format!("cannot read {name}"))?;
     }
-    read(&bytes, args.input_format).with_context(|| format!("cannot read {name}")).hint(
-        "measurements may be Extra-P text, JSON, JSON Lines, Talpas, .extra-p or CSV; see docs/scaling.md",
+    read(&bytes, format).with_context(|| format!("cannot read {name}")).hint(
+        "measurements may be Extra-P text, JSON, JSON Lines, Talpas, .extra-p or CSV; see docs/scaling.md. Traces are \
+         measured with --from-traces",
     )
 }
 
-fn points_asked(args: &ModelArgs, experiment: &Experiment) -> anyhow::Result<Vec<Vec<f64>>> {
-    let known = experiment.parameters.join(", ");
+/// Fits what is new; with --store, joins it to what is known and keeps both.
+fn models(
+    ui: &mut Ui,
+    args: &ModelArgs,
+    mut experiments: Vec<Experiment>,
+    threads: NonZeroUsize,
+) -> anyhow::Result<ModelSet> {
+    let Some(path) = &args.store else {
+        // Nothing is kept, so nothing need be fitted that is not asked for.
+        experiments
+            .iter_mut()
+            .for_each(|experiment| experiment.series.retain(|series| is_chosen(args, series)));
+        let parameters = experiments.first().map_or_else(Vec::new, |first| first.parameters.clone());
+        let config = config(args, parameters.len())?;
+        let mut set = ModelSet::new(parameters, config);
+        set.absorb(experiments, threads)?;
+        return Ok(set);
+    };
+    let shown = path.display();
+    let stored = match std::fs::read(path) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !experiments.is_empty() => None,
+        Err(error) => return Err(error).with_context(|| format!("cannot read {shown}")),
+    };
+    let mut set = match &stored {
+        Some(bytes) => {
+            let n_parameters =
+                ModelSet::parameters_in(bytes).with_context(|| format!("cannot read {shown}"))?;
+            let (set, n_refitted) = ModelSet::from_bytes(bytes, config(args, n_parameters)?, threads)
+                .with_context(|| format!("cannot read {shown}"))?;
+            if n_refitted > 0 {
+                ui.status(format_args!(
+                    "{shown}: fitted another way before; {n_refitted} models were fitted again"
+                ));
+            }
+            set
+        }
+        None => {
+            let parameters = experiments.first().map_or_else(Vec::new, |first| first.parameters.clone());
+            let config = config(args, parameters.len())?;
+            ModelSet::new(parameters, config)
+        }
+    };
+    let n_given = experiments.len();
+    experiments.retain(|experiment| !set.has_absorbed(experiment));
+    if experiments.len() < n_given {
+        let n_known = n_given - experiments.len();
+        ui.status(format_args!("{shown}: {n_known} of the {n_given} inputs are in it already"));
+    }
+    let n_changed = set.absorb(experiments, threads).with_context(|| format!("cannot add to {shown}"))?.len();
+    let bytes = set.to_bytes();
+    if stored.as_ref() != Some(&bytes) {
+        let mut out = ui.out_stream(Some(path))?;
+        out.write_all(&bytes).map_err(|error| out.failed(error))?;
+        out.finish()?;
+        ui.status(format_args!("{shown}: {n_changed} of {} metrics fitted", set.iter().count()));
+    }
+    Ok(set)
+}
+
+fn points_asked(args: &ModelArgs, parameters: &[String]) -> anyhow::Result<Vec<Vec<f64>>> {
+    let known = parameters.join(", ");
     args.at
         .iter()
         .map(|text| {
-            let mut at = vec![f64::NAN; experiment.parameters.len()];
+            let mut at = vec![f64::NAN; parameters.len()];
             for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
                 let (name, value) = part
                     .split_once('=')
                     .with_context(|| format!("--at {text}: {part:?} is not NAME=NUMBER"))?;
-                let parameter = experiment.parameters.iter().position(|parameter| parameter == name.trim());
+                let parameter = parameters.iter().position(|parameter| parameter == name.trim());
                 let parameter = parameter
                     .with_context(|| format!("--at {text}: there is no parameter {name:?}, only {known}"))?;
                 let value: f64 =
@@ -205,7 +310,7 @@ fn points_asked(args: &ModelArgs, experiment: &Experiment) -> anyhow::Result<Vec
             }
             match at.iter().position(|x| x.is_nan()) {
                 Some(missing) => {
-                    bail!("--at {text}: the parameter {} is missing", experiment.parameters[missing])
+                    bail!("--at {text}: the parameter {} is missing", parameters[missing])
                 }
                 None => Ok(at),
             }
@@ -225,85 +330,29 @@ fn config(args: &ModelArgs, n_parameters: usize) -> anyhow::Result<FitConfig> {
             bail!("--modeler and --option belong to --method extrap")
         }
         MethodName::Auto => Method::Auto,
-        MethodName::Extrap => Method::Extrap(extrap_config(args, n_parameters)?),
+        MethodName::Extrap => {
+            let search = match args.modeler {
+                SearchName::Basic => Search::Basic,
+                SearchName::Refining => Search::Refining,
+                SearchName::Segmented => Search::Segmented,
+            };
+            Method::Extrap(extrap::config(search, &args.option, n_parameters)?)
+        }
     };
     Ok(FitConfig { measure, method })
 }
 
-fn extrap_config(args: &ModelArgs, n_parameters: usize) -> anyhow::Result<ExtrapConfig> {
-    let mut config = ExtrapConfig {
-        search: match args.modeler {
-            SearchName::Basic => Search::Basic,
-            SearchName::Refining => Search::Refining,
-            SearchName::Segmented => Search::Segmented,
-        },
-        ..ExtrapConfig::default()
-    };
-    for option in &args.option {
-        let (key, value) =
-            option.split_once('=').with_context(|| format!("--option {option}: not KEY=VALUE"))?;
-        let switch = || match value.to_ascii_lowercase().as_str() {
-            "true" | "1" | "yes" => Ok(true),
-            "false" | "0" | "no" => Ok(false),
-            _ => bail!("--option {option}: {value:?} is neither true nor false"),
-        };
-        let exponents = || -> anyhow::Result<Vec<Exponent>> {
-            let parse = |part: &str| {
-                Exponent::parse(part).with_context(|| format!("--option {option}: {part:?} is no exponent"))
-            };
-            value.split(',').map(parse).collect()
-        };
-        match key {
-            "allow_log_terms" => config.logarithms = switch()?,
-            "allow_negative_exponents" => config.negative_exponents = switch()?,
-            "poly_exponents" => config.poly_exponents = exponents()?,
-            "log_exponents" => config.log_exponents = exponents()?,
-            "retain_default_exponents" => config.retain_default_exponents = switch()?,
-            "force_combination_exponents" => config.force_combination_exponents = switch()?,
-            "use_crossvalidation" => config.cross_validation = switch()?,
-            // With one parameter it is about one-parameter models, with several about their combinations.
-            "compare_with_RSS" => {
-                let by = if switch()? { Cost::Rss } else { Cost::Smape };
-                if n_parameters == 1 {
-                    config.compare_by = by;
-                } else {
-                    config.compare_combinations_by = by;
-                }
-            }
-            "minimum_term_contribution" => {
-                config.minimum_contribution =
-                    value.parse().with_context(|| format!("--option {option}: {value:?} is no number"))?;
-            }
-            "single_parameter_point_selection" => {
-                config.lines = match value {
-                    "auto" | "all" => Lines::Longest,
-                    "smallest" => Lines::Lowest,
-                    _ => bail!("--option {option}: only auto, all and smallest are known"),
-                }
-            }
-            "allow_combinations_of_sums_and_products" => config.sums_of_products = switch()?,
-            _ => bail!("--option {option}: there is no option {key}"),
-        }
-    }
-    Ok(config)
-}
-
 /// What a run costs is its time on all its processes, where both are known; otherwise its size.
-fn add_advice(
-    report: &mut ScalingReport,
-    series: &[Series],
-    models: &[Result<Model, iotide_scaling::FitError>],
-) {
-    let fitted: Vec<&Model> = models.iter().filter_map(|model| model.as_ref().ok()).collect();
+fn add_advice(report: &mut ScalingReport, chosen: &[(&Series, &Result<Model, FitError>)]) {
+    let fitted: Vec<&Model> = chosen.iter().filter_map(|(_, model)| model.as_ref().ok()).collect();
     let mut measured: Vec<Vec<f64>> = Vec::new();
-    for measurement in series.iter().flat_map(|series| &series.measurements) {
+    for measurement in chosen.iter().flat_map(|(series, _)| &series.measurements) {
         if !measured.contains(&measurement.coordinate) {
             measured.push(measurement.coordinate.clone());
         }
     }
-    let timed = series
+    let timed = chosen
         .iter()
-        .zip(models)
         .filter(|(series, _)| series.metric.to_lowercase().contains("time"))
         .filter_map(|(_, model)| model.as_ref().ok())
         .max_by(|a, b| a.function.at(&top(a)).total_cmp(&b.function.at(&top(b))));
