@@ -5,15 +5,21 @@ mod random;
 pub(crate) mod scaling;
 mod workload;
 
-/// Runs `cargo xtask accuracy PART …`.
+/// A question whose answers are judged: its name, what to run, and what that understands.
+type Part = (&'static str, fn(&[String]) -> Result<(), String>, &'static str);
+
+const PARTS: &[Part] = &[("period", period::run, period::HELP), ("scaling", scaling::run, scaling::HELP)];
+
+/// Runs `cargo xtask accuracy PART …`; the period, if no part is named.
 pub fn run(args: &[String]) -> Result<(), String> {
-    match args.split_first() {
-        Some((part, rest)) if part == "period" => period::run(rest),
-        Some((part, rest)) if part == "scaling" => scaling::run(rest),
-        None => period::run(&[]),
-        Some((part, _)) => Err(format!("no accuracy of {part:?} is known\n{HELP}")),
+    let Some((name, rest)) = args.split_first() else { return period::run(&[]) };
+    let help = || PARTS.iter().map(|(_, _, help)| *help).collect::<Vec<_>>().join("\n");
+    if matches!(name.as_str(), "help" | "-h" | "--help") {
+        println!("{}", help());
+        return Ok(());
+    }
+    match PARTS.iter().find(|(part, ..)| part == name) {
+        Some((_, run, _)) => run(rest),
+        None => Err(format!("no accuracy of {name:?} is known\n{}", help())),
     }
 }
-
-/// What `run` understands.
-pub const HELP: &str = period::HELP;

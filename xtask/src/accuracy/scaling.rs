@@ -11,7 +11,11 @@ use iotide_scaling::{
     fit_all,
 };
 
-/// Prints the table: `cargo xtask accuracy scaling [cases a row [seed]]`.
+/// What `run` understands.
+pub const HELP: &str = "accuracy scaling [CASES [SEED]]
+    how often scaling models are right on known functions, beside Extra-P's method; 1000 cases a row";
+
+/// Prints the table.
 pub fn run(args: &[String]) -> Result<(), String> {
     let number = |index: usize, default: u64| match args.get(index) {
         Some(text) => text.parse().map_err(|_| format!("{text:?} is no number")),
