@@ -1,5 +1,6 @@
 //! What was measured: values of one quantity at points of the parameter space, repeated.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -253,7 +254,10 @@ impl fmt::Display for Note {
 /// Returns the measurements a model can rest on, and notes on what was left out or pooled.
 ///
 /// Per series, so that one bad value costs one value and never the file.
-pub fn usable(measurements: &[Measurement], n_parameters: usize) -> (Vec<Measurement>, Vec<Note>) {
+pub fn usable(measurements: &[Measurement], n_parameters: usize) -> (Cow<'_, [Measurement]>, Vec<Note>) {
+    if is_usable(measurements, n_parameters) {
+        return (Cow::Borrowed(measurements), Vec::new());
+    }
     let mut kept: Vec<Measurement> = Vec::with_capacity(measurements.len());
     let mut seen: HashMap<Vec<u64>, usize> = HashMap::with_capacity(measurements.len());
     let (mut n_not_numbers, mut n_unusable, mut n_pooled) = (0, 0, 0);
@@ -299,7 +303,25 @@ pub fn usable(measurements: &[Measurement], n_parameters: usize) -> (Vec<Measure
     if n_pooled > 0 {
         notes.push(Note::PooledDuplicates { n_points: n_pooled });
     }
-    (kept, notes)
+    (Cow::Owned(kept), notes)
+}
+
+/// Whether nothing is to be left out or pooled, as far as that can be told quickly.
+fn is_usable(measurements: &[Measurement], n_parameters: usize) -> bool {
+    /// Beyond this, comparing every point with every other takes longer than an index.
+    const FEW: usize = 128;
+    let is_number = |measurement: &Measurement| match &measurement.values {
+        Values::Each(values) => !values.is_empty() && values.iter().all(|value| value.is_finite()),
+        Values::Summary(summary) => summary.mean.is_finite() && summary.median.is_finite(),
+    };
+    let is_located = |measurement: &Measurement| {
+        measurement.coordinate.len() == n_parameters && measurement.coordinate.iter().all(|x| x.is_finite())
+    };
+    measurements.len() <= FEW
+        && measurements.iter().all(|measurement| is_located(measurement) && is_number(measurement))
+        && measurements.iter().enumerate().all(|(i, measurement)| {
+            measurements[..i].iter().all(|earlier| earlier.coordinate != measurement.coordinate)
+        })
 }
 
 fn pool(into: &mut Values, more: Values) {
@@ -331,23 +353,22 @@ mod tests {
 
     #[test]
     fn a_bad_value_costs_one_value_and_a_bad_point_one_point() {
-        let (kept, notes) = usable(
-            &[
-                Measurement::new([1.0], [2.0, f64::NAN]),
-                Measurement::new([2.0], [f64::INFINITY]),
-                Measurement::new([f64::NAN], [1.0]),
-                Measurement::new([4.0, 1.0], [1.0]),
-            ],
-            1,
-        );
-        assert_eq!(kept, [Measurement::new([1.0], [2.0])]);
+        let given = [
+            Measurement::new([1.0], [2.0, f64::NAN]),
+            Measurement::new([2.0], [f64::INFINITY]),
+            Measurement::new([f64::NAN], [1.0]),
+            Measurement::new([4.0, 1.0], [1.0]),
+        ];
+        let (kept, notes) = usable(&given, 1);
+        assert_eq!(*kept, [Measurement::new([1.0], [2.0])]);
         assert_eq!(notes, [Note::NotANumber { n_values: 2 }, Note::UnusablePoints { n_points: 3 }]);
     }
 
     #[test]
     fn a_point_given_twice_is_one_point() {
-        let (kept, notes) = usable(&[Measurement::new([1.0], [2.0]), Measurement::new([1.0], [4.0])], 1);
-        assert_eq!(kept, [Measurement::new([1.0], [2.0, 4.0])]);
+        let given = [Measurement::new([1.0], [2.0]), Measurement::new([1.0], [4.0])];
+        let (kept, notes) = usable(&given, 1);
+        assert_eq!(*kept, [Measurement::new([1.0], [2.0, 4.0])]);
         assert_eq!(notes, [Note::PooledDuplicates { n_points: 1 }]);
     }
 

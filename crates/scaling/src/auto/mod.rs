@@ -535,7 +535,11 @@ fn f_tail(f: f64, a: f64, b: f64) -> f64 {
 fn finish(design: &AutoDesign, sample: &Sample, ranking: Ranking, mut notes: Vec<Note>) -> Found {
     let Ranking { candidates, chosen } = ranking;
     let top = candidates.iter().map(|candidate| candidate.log_weight).fold(f64::NEG_INFINITY, f64::max);
-    let weights: Vec<f64> = candidates.iter().map(|candidate| (candidate.log_weight - top).exp()).collect();
+    let mut weights: Vec<f64> =
+        candidates.iter().map(|candidate| (candidate.log_weight - top).exp()).collect();
+    if notes.contains(&Note::SumOrProduct) {
+        structure::share_evenly(&candidates, &mut weights);
+    }
     let total: f64 = weights.iter().sum();
     let mut alternatives: Vec<Alternative> = candidates
         .iter()

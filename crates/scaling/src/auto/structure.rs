@@ -1,5 +1,7 @@
 //! Several parameters: which of them matter, by which shapes, and whether their effects add up or multiply.
 
+use std::collections::BTreeMap;
+
 use super::evidence::{Fit, MAX_COLUMNS};
 use super::noise::Sample;
 use super::{AutoDesign, Candidate, FALSE_GROWTH, Form, Ranking, constant, f_tail};
@@ -245,4 +247,36 @@ pub(super) fn sum_or_product(design: &AutoDesign, chosen: &Candidate, sample: &S
             && fit.ss <= chosen.fit.ss + chosen.fit.phi()
             && (other - own).abs() > 0.2 * own.abs().max(other.abs())
     })
+}
+
+/// Gives every structure that the points do not refute the same share of the belief.
+///
+/// Where points cannot tell a sum from a product, the one with fewer terms is favoured for its brevity alone. That may decide
+/// which function is shown, but not how sure one can be of it.
+pub(super) fn share_evenly(candidates: &[Candidate], weights: &mut [f64]) {
+    let structure = |candidate: &Candidate| -> Vec<Vec<usize>> {
+        let of_term = |term: &Vec<(usize, usize)>| term.iter().map(|(parameter, _)| *parameter).collect();
+        let mut terms: Vec<Vec<usize>> = candidate.form.terms.iter().map(of_term).collect();
+        terms.sort();
+        terms
+    };
+    let Some(best) = candidates.iter().map(|candidate| &candidate.fit).min_by(|a, b| a.ss.total_cmp(&b.ss))
+    else {
+        return;
+    };
+    // What a coefficient more or less explains by chance.
+    let refuted_ss = best.ss + 4.0 * best.phi();
+    let mut shares: BTreeMap<Vec<Vec<usize>>, (f64, f64)> = BTreeMap::new();
+    for (candidate, weight) in candidates.iter().zip(&*weights) {
+        let (share, least_ss) = shares.entry(structure(candidate)).or_insert((0.0, f64::INFINITY));
+        *share += weight;
+        *least_ss = least_ss.min(candidate.fit.ss);
+    }
+    shares.retain(|_, (share, least_ss)| *share > 0.0 && *least_ss <= refuted_ss);
+    let largest = shares.values().map(|(share, _)| *share).fold(0.0, f64::max);
+    for (candidate, weight) in candidates.iter().zip(weights) {
+        if let Some((share, _)) = shares.get(&structure(candidate)) {
+            *weight *= largest / share;
+        }
+    }
 }

@@ -194,7 +194,15 @@ fn finish(mut experiment: Experiment) -> Result<Experiment, ReadError> {
             None => ReadError::Empty,
         });
     }
-    let bits = |coordinate: &[f64]| -> Vec<u64> { coordinate.iter().map(|x| (x + 0.0).to_bits()).collect() };
+    // Most experiments have every metric at every point, in the same order: then nothing is missing.
+    let same_points = |series: &Series| {
+        let first = &experiment.series[0].measurements;
+        series.measurements.len() == first.len()
+            && series.measurements.iter().zip(first).all(|(a, b)| a.coordinate == b.coordinate)
+    };
+    if experiment.series.iter().all(same_points) {
+        return Ok(experiment);
+    }
     let mut points: HashMap<Vec<u64>, usize> = HashMap::new();
     for measurement in experiment.series.iter().flat_map(|series| &series.measurements) {
         let next = points.len();
@@ -211,13 +219,21 @@ fn finish(mut experiment: Experiment) -> Result<Experiment, ReadError> {
     Ok(experiment)
 }
 
+/// A coordinate as a key: −0 and 0 are one point.
+fn bits(coordinate: &[f64]) -> Vec<u64> {
+    coordinate.iter().map(|x| (x + 0.0).to_bits()).collect()
+}
+
+/// Up to this many points a series is searched; an index would cost more.
+const FEW_POINTS: usize = 64;
+
 /// Series by name, in the order first seen, with values pooled by point.
 #[derive(Default)]
 struct Collector {
     series: Vec<Series>,
     by_name: HashMap<(String, String), usize>,
-    /// Where a point stands in its series.
-    by_point: HashMap<(usize, Vec<u64>), usize>,
+    /// Where a point stands in its series, for series too long to be searched.
+    by_point: HashMap<usize, HashMap<Vec<u64>, usize>>,
 }
 
 impl Collector {
@@ -249,11 +265,19 @@ impl Collector {
             last_values.extend(values);
             return;
         }
-        let key = (series, coordinate.iter().map(|x| (x + 0.0).to_bits()).collect());
-        let at = *self.by_point.entry(key).or_insert(measurements.len());
-        if at == measurements.len() {
+        let at = if measurements.len() < FEW_POINTS {
+            measurements.iter().position(|known| known.coordinate == coordinate)
+        } else {
+            let index = self.by_point.entry(series).or_insert_with(|| {
+                measurements.iter().enumerate().map(|(at, known)| (bits(&known.coordinate), at)).collect()
+            });
+            let next = measurements.len();
+            Some(*index.entry(bits(coordinate)).or_insert(next)).filter(|at| *at < next)
+        };
+        let at = at.unwrap_or_else(|| {
             measurements.push(Measurement::new(coordinate, Vec::new()));
-        }
+            measurements.len() - 1
+        });
         if let Values::Each(known) = &mut measurements[at].values {
             known.extend(values);
         }
