@@ -532,7 +532,7 @@ mod tests {
         let end = bytes.len() - 8;
         // Behind the fingerprint, a change of which would have everything fitted anew.
         let start = 20 + fingerprint(&FitConfig::default()).len();
-        for (i, at) in (start..end).step_by(5).enumerate() {
+        for (i, at) in (start..end).step_by(11).enumerate() {
             let mut forged = bytes[..end].to_vec();
             forged[at] ^= [0x01, 0x80, 0xff][i % 3];
             let hash = fnv1a(&forged);

@@ -146,9 +146,7 @@ fn residual_ss<const K: usize>(columns: [&[f64]; K], steps: &[f64; MAX_COLUMNS],
     for (i, (y, w)) in y.iter().zip(w).enumerate() {
         let mut gap = *y;
         for (column, step) in chunks.iter().zip(steps) {
-            for lane in 0..4 {
-                gap[lane] -= step * column.0[i][lane];
-            }
+            gap.iter_mut().zip(&column.0[i]).for_each(|(gap, t)| *gap -= step * t);
         }
         for lane in 0..4 {
             lanes[lane] += gap[lane] * gap[lane] * w[lane];

@@ -57,7 +57,7 @@ const FINE_STEPS: i64 = 20;
 const FINEST_STEPS: i64 = 100;
 
 /// How much of the belief in growth goes to them: measured quantities follow no theory to the letter.
-const FINE_SHARE: f64 = 0.2;
+const FINE_SHARE: f64 = 0.35;
 
 /// One function that explains the points, with what it leaves open.
 #[derive(Clone, Debug, PartialEq)]
