@@ -11,8 +11,10 @@ pub use operations::Operation;
 pub use periodicity::FoundPeriod;
 pub use validity::Rejection;
 
+mod chains;
 mod config;
 mod label;
+mod mean_shift;
 mod metadata;
 mod observed;
 mod operations;
@@ -127,10 +129,13 @@ impl Run {
             return DirectionFindings { bytes, n_operations: stretches.len(), periods: Vec::new() };
         }
         let merged = operations::merge_neighbours(&stretches, self.time_s, thresholds);
-        let periods = periodicity::find(signal, &merged, self.zero_s, self.time_s, config);
+        let rhythms = match config.method {
+            CategoryMethod::Auto => periodicity::find(signal, &merged, self.zero_s, thresholds),
+            CategoryMethod::Mosaic => mean_shift::find(&merged, self.time_s, thresholds),
+        };
         match config.method {
             CategoryMethod::Auto => {
-                let spread = periodicity::spread_over_periods(signal, &stretches, &periods, self.zero_s);
+                let spread = periodicity::spread_over_periods(&stretches, &rhythms, self.time_s);
                 let found = temporality::nearest(&spread, self.time_s);
                 label(
                     Category::When(access, found.when),
@@ -151,6 +156,7 @@ impl Run {
                 }
             }
         }
+        let periods: Vec<FoundPeriod> = rhythms.into_iter().map(|(period, _)| period).collect();
         if let Some(surest) = periods.iter().map(|p| p.confidence).reduce(f64::max) {
             let n = ("periods", periods.len() as f64);
             label(Category::Periodic(access), surest, &[n, ("period_s", periods[0].period_s)]);
@@ -194,10 +200,7 @@ fn label_metadata(
         .to_vec()
     };
     // The paper asks for fewer requests than ranks; a load that makes no spike is not felt either.
-    let insignificant = match config.method {
-        CategoryMethod::Auto => found.is_empty(),
-        CategoryMethod::Mosaic => metadata.requests < n_ranks,
-    };
+    let insignificant = found.is_empty() || metadata.requests < n_ranks;
     let mut label = |load, confidence: f64| {
         let (category, evidence) = (Category::Metadata(load), evidence());
         labels.push(Label { category, confidence, evidence });
