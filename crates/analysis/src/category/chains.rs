@@ -272,3 +272,99 @@ pub(super) fn weigh(members: &[Operation], share: f64, weighing: Weighing) -> Op
     let log_odds = beats.log_odds + likeness(members, &all, &all) - selection - weighing.prior;
     Some(Chain { period_s: beats.period_s, members: all, log_odds })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const WEIGHING: Weighing = Weighing { prior: 3.25, class_ratio: 1.25 };
+
+    fn operations(of: &[(f64, f64, f64)]) -> Vec<Operation> {
+        let mut all: Vec<Operation> = of
+            .iter()
+            .map(|&(start_s, duration_s, bytes)| Operation { start_s, end_s: start_s + duration_s, bytes })
+            .collect();
+        all.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
+        all
+    }
+
+    fn every(period_s: f64, n: usize, duration_s: f64, bytes: f64) -> Vec<(f64, f64, f64)> {
+        (0..n).map(|i| (5.0 + i as f64 * period_s, duration_s, bytes)).collect()
+    }
+
+    fn periods(of: &[(f64, f64, f64)]) -> Vec<f64> {
+        find(&operations(of), WEIGHING).iter().map(|chain| (chain.period_s * 10.0).round() / 10.0).collect()
+    }
+
+    #[test]
+    fn three_even_checkpoints_are_a_chain_and_two_are_not() {
+        assert_eq!(periods(&every(100.0, 3, 5.0, 1e9)), [100.0]);
+        assert!(periods(&every(100.0, 2, 5.0, 1e9)).is_empty());
+    }
+
+    #[test]
+    fn beats_left_out_do_not_break_a_chain() {
+        let mut beats = every(100.0, 14, 5.0, 1e9);
+        for missing in [11, 7, 6, 2] {
+            beats.remove(missing);
+        }
+        assert_eq!(periods(&beats), [100.0]);
+    }
+
+    #[test]
+    fn two_kinds_of_checkpoints_are_two_chains() {
+        let mut both = every(40.0, 25, 2.0, 1e9);
+        both.extend(
+            every(250.0, 4, 20.0, 9e9)
+                .iter()
+                .map(|&(start, duration, bytes)| (start + 15.0, duration, bytes)),
+        );
+        assert_eq!(periods(&both), [40.0, 250.0]);
+    }
+
+    #[test]
+    fn a_change_of_period_makes_two_chains() {
+        let mut beats = every(30.0, 9, 2.0, 1e9);
+        beats.extend((1..9).map(|i| (5.0 + 240.0 + f64::from(i) * 55.0, 2.0, 1e9)));
+        assert_eq!(periods(&beats), [30.0, 55.0]);
+    }
+
+    #[test]
+    fn waiting_times_without_memory_are_no_chain() {
+        // Exponential gaps by their quantiles, shuffled: as irregular as chance, with no luck involved.
+        let mut at = 0.0;
+        let starts: Vec<(f64, f64, f64)> = (0..20)
+            .map(|i| {
+                at += -60.0 * (1.0 - (f64::from((i * 7) % 20) + 0.5) / 20.0).ln() + 1.0;
+                (at, 1.0, 1e9)
+            })
+            .collect();
+        assert!(periods(&starts).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn odds_know_no_units(
+            beats in prop::collection::vec((1.0..100.0f64, 0.1..0.9f64, 1e8..1e11f64), 3..20),
+            time in 1e-2..1e4f64, doublings in -20..20i32,
+        ) {
+            let chains = |time: f64, bytes: f64| {
+                let mut at = 0.0;
+                let all: Vec<(f64, f64, f64)> = beats
+                    .iter()
+                    .map(|(gap, busy, volume)| { at += gap; (at * time, busy * time, volume * bytes) })
+                    .collect();
+                find(&operations(&all), WEIGHING)
+            };
+            let (one, other) = (chains(1.0, 1.0), chains(time, 2f64.powi(doublings)));
+            // Odds of almost exactly one may fall on either side.
+            prop_assume!(one.iter().chain(&other).all(|chain| chain.log_odds > 1e-6));
+            prop_assert_eq!(one.len(), other.len());
+            for (a, b) in one.iter().zip(&other) {
+                prop_assert!((a.period_s * time / b.period_s - 1.0).abs() < 1e-6);
+                prop_assert!((a.log_odds - b.log_odds).abs() < 1e-6 * (1.0 + a.log_odds));
+            }
+        }
+    }
+}

@@ -61,7 +61,7 @@ settings! {
         /// Events may lie this long outside the run before the run is rejected.
         outside_run_s = 1.0,
         /// How much more common runs without a rhythm are taken to be, as a logarithm.
-        chain_prior = 3.0,
+        chain_prior = 3.25,
         /// Operations whose volumes, or durations, differ by less than this ratio may be of one rhythm.
         class_ratio = 1.25,
         /// The most samples the period finder looks at.

@@ -87,3 +87,27 @@ fn modes(points: &[[f64; 2]], width: f64) -> Vec<usize> {
 
 /// Mean Shift converges long before.
 const MOST_STEPS: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_alike_are_a_group_wherever_they_lie() {
+        let starts = [0.0, 10.0, 20.0, 300.0, 310.0];
+        let operations: Vec<Operation> =
+            starts.iter().map(|&start_s| Operation { start_s, end_s: start_s + 1.0, bytes: 1e9 }).collect();
+        let found = find(&operations, 320.0, &CategoryThresholds::default());
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].0.period_s, found[0].0.n_operations), (10.0, 4));
+    }
+
+    #[test]
+    fn segments_that_all_differ_are_no_group() {
+        let operations: Vec<Operation> = [0.0, 10.0, 30.0, 70.0]
+            .iter()
+            .map(|&start_s| Operation { start_s, end_s: start_s + 1.0, bytes: 1e9 })
+            .collect();
+        assert!(find(&operations, 200.0, &CategoryThresholds::default()).is_empty());
+    }
+}

@@ -166,3 +166,60 @@ pub(super) fn spread_over_periods(
 
 /// A beat may be late by this share of the period.
 const BEAT_TOLERANCE: f64 = 0.1;
+
+#[cfg(test)]
+mod tests {
+    use iotide_trace::{Overlap, Timestamp};
+
+    use super::*;
+    use crate::category::operations::{busy_stretches, merge_neighbours};
+
+    fn at(secs: f64) -> Timestamp {
+        Timestamp::from_secs_since_start(secs).unwrap()
+    }
+
+    #[test]
+    fn phases_that_rise_out_of_a_steady_log_are_found_though_nothing_ever_stops() {
+        let mut overlap = Overlap::new();
+        overlap.add(at(0.0), at(1000.0), 1e8);
+        for i in 0..25 {
+            let start_s = 10.0 + 39.0 * f64::from(i);
+            overlap.add(at(start_s), at(start_s + 6.0), 1e9);
+        }
+        let (signal, thresholds) = (overlap.finish(), CategoryThresholds::default());
+        let merged = merge_neighbours(&busy_stretches(&signal, 0.0), 1000.0, &thresholds);
+        assert_eq!(merged.len(), 1);
+        let found = find(&signal, &merged, 0.0, &thresholds);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!((found[0].0.period_s - 39.0).abs() < 0.5);
+    }
+
+    #[test]
+    fn a_rhythm_that_leaves_no_room_for_another_beat_fills_the_run() {
+        let members: Vec<Operation> = [200.0, 450.0, 700.0]
+            .map(|start_s| Operation { start_s, end_s: start_s + 30.0, bytes: 1e9 })
+            .to_vec();
+        let spread = spread_over_periods(&members, &[rhythm(250.0, 5.0, members.clone())], 980.0);
+        assert_eq!((spread[0].start_s, spread[2].end_s), (0.0, 980.0));
+        let early = spread_over_periods(&members, &[rhythm(250.0, 5.0, members.clone())], 3000.0);
+        assert_eq!((early[0].start_s, early[2].end_s), (0.0, 825.0));
+    }
+
+    #[test]
+    fn borders_belong_to_the_shorter_magnitude_and_to_what_is_remarkable() {
+        let thresholds = CategoryThresholds::default();
+        let of = |period_s: f64, busy_share: f64| FoundPeriod {
+            period_s,
+            confidence: 1.0,
+            busy_share,
+            bytes: 1.0,
+            n_operations: 3,
+        };
+        let magnitudes = [30.0, 30.1, 1800.0, 1801.0, 43200.0, 43201.0]
+            .map(|period_s| of(period_s, 0.5).magnitude(&thresholds));
+        use Magnitude::{DayOrMore, Hour, Minute, Second};
+        assert_eq!(magnitudes, [Second, Minute, Minute, Hour, Hour, DayOrMore]);
+        let busy = [0.25, 0.26, 0.74, 0.75].map(|busy_share| of(1.0, busy_share).busy(&thresholds));
+        assert_eq!(busy, [Some(BusyTime::Low), None, None, Some(BusyTime::High)]);
+    }
+}

@@ -11,14 +11,30 @@ use std::path::{Path, PathBuf};
 use iotide_analysis::{Access, Categories, Category, CategoryConfig, CategoryMethod, Observed, categorize};
 use iotide_trace::JobInfo;
 
+mod made;
+
 pub fn run(args: &[String]) -> Result<(), String> {
     let verbose = args.iter().any(|arg| arg == "--verbose");
     let cases = if args.iter().any(|arg| arg == "--shared") {
         let folder = shared_folder().ok_or("the shared labelled traces are not here")?;
         read_labelled(&folder)?
     } else {
-        Vec::new()
+        made::runs(60, 1)
     };
+    if let Some(at) = args.iter().position(|arg| arg == "--sweep") {
+        let key = &args[at + 1];
+        for value in args[at + 2].split(',') {
+            let mut config = CategoryConfig::default();
+            config.thresholds.set(key, value.parse().unwrap()).unwrap();
+            let judged: Vec<Judged> = cases.iter().map(|case| judge(case, &config)).collect();
+            let t = Table::of(&judged);
+            println!(
+                "{key} {value}: temp {:.4} per {:.4} all {:.4} every {:.4} rec {:.4} prec {:.4}",
+                t.temporality, t.periodic, t.all_three, t.every_label, t.recall, t.precision
+            );
+        }
+        return Ok(());
+    }
     for method in [CategoryMethod::Auto, CategoryMethod::Mosaic] {
         let config = CategoryConfig { method, ..CategoryConfig::default() };
         let judged: Vec<Judged> = cases.iter().map(|case| judge(case, &config)).collect();
