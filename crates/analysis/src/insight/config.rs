@@ -1,6 +1,7 @@
 //! The thresholds behind the insights.
 
 use super::Rule;
+use crate::SettingError;
 use crate::settings::settings;
 
 /// Which rules apply, and from when on they say something.
@@ -10,6 +11,22 @@ pub struct InsightConfig {
     pub thresholds: InsightThresholds,
     /// Rules that are switched off.
     pub off: Vec<Rule>,
+}
+
+impl InsightConfig {
+    /// Sets one threshold by its name, or switches a rule by its name: 0 is off, anything else on.
+    pub fn set(&mut self, key: &str, value: f64) -> Result<(), SettingError> {
+        match Rule::from_name(key) {
+            Some(rule) => {
+                self.off.retain(|known| *known != rule);
+                if value == 0.0 {
+                    self.off.push(rule);
+                }
+                Ok(())
+            }
+            None => self.thresholds.set(key, value),
+        }
+    }
 }
 
 settings! {

@@ -423,7 +423,14 @@ mod tests {
         let not_known: Vec<&str> = seen.not_known.iter().map(|(rule, _)| rule.name()).collect();
         assert_eq!(
             not_known,
-            ["random_reads", "random_writes", "misaligned", "redundant_reads", "open_close_churn"]
+            [
+                "random_reads",
+                "random_writes",
+                "misaligned",
+                "redundant_reads",
+                "metadata_time",
+                "open_close_churn"
+            ]
         );
         assert!(!seen.clear.contains(&Rule::RandomWrites));
     }
@@ -473,11 +480,28 @@ mod tests {
 
     #[test]
     fn a_rule_can_be_switched_off_and_its_threshold_moved() {
-        let off = InsightConfig { off: vec![Rule::SmallWrites], ..InsightConfig::default() };
+        let mut off = InsightConfig::default();
+        off.set("small_writes", 0.0).unwrap();
         assert!(rules(&judged(writes(2000, 4096.0), &[], &off)).is_empty());
         let mut patient = InsightConfig::default();
-        patient.thresholds.set("least_calls", 1e6).unwrap();
+        patient.set("least_calls", 1e6).unwrap();
         assert!(rules(&judged(writes(2000, 4096.0), &[], &patient)).is_empty());
+    }
+
+    #[test]
+    fn a_setting_nobody_knows_or_that_makes_no_sense_is_refused() {
+        let mut config = InsightConfig::default();
+        assert_eq!(
+            config.set("smal_writes", 0.0).unwrap_err().to_string(),
+            "there is no setting \"smal_writes\""
+        );
+        let below = config.set("small_share", -1.0).unwrap_err();
+        assert_eq!(below.to_string(), "-1 is no value for small_share: it must be a number not below 0");
+        for setting in InsightThresholds::SETTINGS {
+            assert_eq!(config.thresholds.get(setting.key), Some(setting.default));
+            assert!(setting.doc.ends_with('.'), "{}", setting.key);
+            assert_eq!(Rule::from_name(setting.key), None);
+        }
     }
 
     #[test]
