@@ -13,9 +13,8 @@ pub fn run(args: &[String]) -> Result<(), String> {
         Some((part, rest)) if part == "categories" => categories::run(rest),
         Some((part, rest)) if part == "scaling" => scaling::run(rest),
         None => period::run(&[]),
-        Some((part, _)) => Err(format!("no accuracy of {part:?} is known\n{HELP}")),
+        Some((part, _)) => {
+            Err(format!("no accuracy of {part:?} is known\n{}\n{}", period::HELP, categories::HELP))
+        }
     }
 }
-
-/// What `run` understands.
-pub const HELP: &str = period::HELP;

@@ -135,7 +135,8 @@ impl Run {
         };
         match config.method {
             CategoryMethod::Auto => {
-                let spread = periodicity::spread_over_periods(&stretches, &rhythms, self.time_s);
+                let even = operations::even_stretches(signal, self.zero_s);
+                let spread = periodicity::spread_over_periods(&even, &rhythms, self.time_s);
                 let found = temporality::nearest(&spread, self.time_s);
                 label(
                     Category::When(access, found.when),
@@ -254,6 +255,12 @@ mod tests {
                 "metadata_insignificant_load"
             ]
         );
+    }
+
+    #[test]
+    fn a_log_kept_open_does_not_hide_when_the_bytes_were_moved() {
+        let found = names(&[write(0, 1.0, 999.0, 1e8), write(1, 900.0, 990.0, 1e11)], 1000.0);
+        assert!(found.contains(&"write_on_end"), "{found:?}");
     }
 
     #[test]

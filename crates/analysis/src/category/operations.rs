@@ -43,6 +43,19 @@ pub(super) fn busy_stretches(signal: &StepSignal, zero_s: f64) -> Vec<Operation>
     stretches
 }
 
+/// Returns the stretches of constant bandwidth: how the bytes really lie, where operations overlap.
+pub(super) fn even_stretches(signal: &StepSignal, zero_s: f64) -> Vec<Operation> {
+    signal
+        .pieces()
+        .filter(|(_, _, rate_bps)| *rate_bps > 0.0)
+        .map(|(start, end, rate_bps)| Operation {
+            start_s: start.as_secs() - zero_s,
+            end_s: end.as_secs() - zero_s,
+            bytes: rate_bps * end.secs_since(start),
+        })
+        .collect()
+}
+
 /// Joins operations whose gap is negligible, for the run or beside the operation before.
 pub(super) fn merge_neighbours(
     operations: &[Operation],

@@ -136,9 +136,12 @@ pub(super) fn spread_over_periods(
     rhythms: &[Rhythm],
     run_time_s: f64,
 ) -> Vec<Operation> {
-    let members: Vec<&Operation> = rhythms.iter().flat_map(|(_, members)| members).collect();
+    let mut beats: Vec<&Operation> = rhythms.iter().flat_map(|(_, members)| members).collect();
+    beats.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
     let in_rhythm = |stretch: &Operation| {
-        members.iter().any(|member| stretch.start_s >= member.start_s && stretch.end_s <= member.end_s)
+        let middle_s = (stretch.start_s + stretch.end_s) / 2.0;
+        let n_begun = beats.partition_point(|beat| beat.start_s <= middle_s);
+        n_begun > 0 && middle_s <= beats[n_begun - 1].end_s
     };
     let mut spread: Vec<Operation> =
         stretches.iter().filter(|stretch| !in_rhythm(stretch)).copied().collect();

@@ -505,6 +505,18 @@ mod tests {
     }
 
     #[test]
+    fn every_rule_and_every_setting_is_documented() {
+        let document = include_str!("../../../../docs/insights.md");
+        for rule in Rule::ALL {
+            assert!(document.contains(&format!("`{}`", rule.name())), "{}", rule.name());
+        }
+        for setting in InsightThresholds::SETTINGS {
+            let row = format!("| `{}` | {} | {} |", setting.key, setting.default, setting.doc);
+            assert!(document.contains(&row), "{row}");
+        }
+    }
+
+    #[test]
     fn a_run_that_did_nothing_did_nothing_wrong() {
         let seen = judged([], &[], &InsightConfig::default());
         assert!(seen.found.is_empty());

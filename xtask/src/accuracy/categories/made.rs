@@ -353,8 +353,7 @@ impl Run {
         self.truth.labels = self.labels;
         Case {
             name,
-            family: self.kind.to_owned(),
-            hard: None,
+            kind: self.kind.to_owned(),
             observed: self.observed,
             job: JobInfo {
                 run_time_s: Some(self.time_s),
