@@ -23,6 +23,7 @@ pub use crate::{
         DarshanInfo, Dxt, Heatmap, Info, InfoJob, InfoSource, JobId, LogInfo, Lustre, Map, Module, Number,
         Operation, RecordLine, SegmentLine,
     },
+    insight::{Insight, NotKnown},
     run::{Run, Source},
     scaling::{
         AdviceEntry, FactorEntry, ModelEntry, ModelFailure, PieceEntry, PredictionEntry, ScalingReport,
@@ -36,6 +37,7 @@ mod chart;
 mod demand;
 mod html;
 mod info;
+mod insight;
 mod palette;
 mod run;
 #[cfg(test)]

@@ -1,14 +1,19 @@
 //! How right the answers are, on data made here whose truth is known.
 
+mod categories;
 mod period;
-mod random;
+pub(crate) mod random;
 pub(crate) mod scaling;
 mod workload;
 
 /// A question whose answers are judged: its name, what to run, and what that understands.
 type Part = (&'static str, fn(&[String]) -> Result<(), String>, &'static str);
 
-const PARTS: &[Part] = &[("period", period::run, period::HELP), ("scaling", scaling::run, scaling::HELP)];
+const PARTS: &[Part] = &[
+    ("period", period::run, period::HELP),
+    ("categories", categories::run, categories::HELP),
+    ("scaling", scaling::run, scaling::HELP),
+];
 
 /// Runs `cargo xtask accuracy PART …`; the period, if no part is named.
 pub fn run(args: &[String]) -> Result<(), String> {
