@@ -5,9 +5,15 @@
 //! - What do its strongest waves look like in time? [`reconstruct`]
 //! - How evenly do the periods resemble each other? [`score`]
 //! - How fast would the storage have to be to hide asynchronous I/O? [`demand`]
+//! - What kind of run is it: when does it read and write, what does its metadata server see? [`categorize`]
 //!
 //! **Invariant:** no file, clock, thread or terminal in here. A test needs a `Vec<f64>` and nothing else.
 
+pub use crate::category::{
+    Access, BusyTime, Categories, Category, CategoryConfig, CategoryMethod, CategoryThresholds,
+    DirectionFindings, Evidence, FoundPeriod, Label, Magnitude, MetadataFindings, MetadataLoad, Observed,
+    Operation, Rejection, Temporality, categorize,
+};
 pub use crate::demand::{Demand, Need, demand, lost_s, required_bps, throughput_bps};
 pub use crate::period::{
     AutocorrelationEstimate, Candidate, DftConfig, EVIDENCE_NAMES, EVIDENCE_WEIGHTS, Method, OutlierDetector,
@@ -16,9 +22,12 @@ pub use crate::period::{
 };
 pub use crate::run::{RunAnalysis, RunConfig, RunError, analyse_run, reconstruction_error};
 pub use crate::scores::{Scores, score};
+pub use crate::settings::{Setting, SettingError};
 
+mod category;
 mod demand;
 mod period;
 mod run;
 mod scores;
+mod settings;
 mod substantial;

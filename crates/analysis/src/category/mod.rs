@@ -1,0 +1,212 @@
+//! Labels of a run, after MOSAIC (Jolivet et al., PDSW 2024): when it reads and writes, whether periodically, and what its
+//! metadata server sees of it.
+
+use iotide_trace::JobInfo;
+
+pub use config::{CategoryConfig, CategoryMethod, CategoryThresholds};
+pub use label::{Access, BusyTime, Category, Evidence, Label, Magnitude, MetadataLoad, Temporality};
+pub use metadata::MetadataFindings;
+pub use observed::Observed;
+pub use operations::Operation;
+pub use periodicity::FoundPeriod;
+pub use validity::Rejection;
+
+mod config;
+mod label;
+mod metadata;
+mod observed;
+mod operations;
+mod periodicity;
+mod temporality;
+mod validity;
+
+/// Returns the labels of a run, with what speaks for each.
+pub fn categorize(observed: &Observed, job: &JobInfo, config: &CategoryConfig) -> Categories {
+    let run = Run::of(observed, job);
+    let thresholds = &config.thresholds;
+    let mut labels = Vec::new();
+    let read = run.direction(Access::Read, &observed.reads(), config, &mut labels);
+    let write = run.direction(Access::Write, &observed.writes(), config, &mut labels);
+    let spread = config.method == CategoryMethod::Auto;
+    let seconds = observed.requests.by_second(run.n_ranks, spread);
+    let metadata = MetadataFindings::of(&seconds, observed.requests.total(), run.time_s, thresholds);
+    label_metadata(&metadata, run.n_ranks, config, &mut labels);
+    Categories {
+        labels,
+        read,
+        write,
+        metadata,
+        run_time_s: run.time_s,
+        n_ranks: run.n_ranks,
+        rejected: validity::rejection(observed, &run, thresholds),
+    }
+}
+
+/// What a run is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Categories {
+    /// The labels, in the order of [`Category::all`].
+    pub labels: Vec<Label>,
+    /// What the labels of reads rest on.
+    pub read: DirectionFindings,
+    /// What the labels of writes rest on.
+    pub write: DirectionFindings,
+    /// What the labels of metadata rest on.
+    pub metadata: MetadataFindings,
+    /// How long the run took: as the source states, else from the first event to the last.
+    pub run_time_s: f64,
+    /// How many ranks it had: as the source states, else as many as were named.
+    pub n_ranks: f64,
+    /// Why the labels should not be counted, if they should not.
+    pub rejected: Option<Rejection>,
+}
+
+impl Categories {
+    /// Whether the run bears that label.
+    pub fn has(&self, category: Category) -> bool {
+        self.labels.iter().any(|label| label.category == category)
+    }
+}
+
+/// What was found of reads, or of writes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DirectionFindings {
+    /// Bytes moved.
+    pub bytes: f64,
+    /// Operations after overlapping and near ones were taken together.
+    pub n_operations: usize,
+    /// All periods that hold, the one that moves most bytes first.
+    pub periods: Vec<FoundPeriod>,
+}
+
+/// What is known of a run as a whole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Run {
+    /// When it began, on the trace's clock.
+    zero_s: f64,
+    time_s: f64,
+    n_ranks: f64,
+}
+
+impl Run {
+    fn of(observed: &Observed, job: &JobInfo) -> Self {
+        let tally = observed.tally();
+        let (first_s, last_s) = match (tally.start, tally.end) {
+            (Some(start), Some(end)) => (start.as_secs(), end.as_secs()),
+            _ => (0.0, 0.0),
+        };
+        let stated_s = job.run_time_s.filter(|time_s| *time_s > 0.0);
+        // Where the length of the run is known, its clock counts from its start, unless it counts from the epoch.
+        let zero_s = match (stated_s, job.start_time_unix_s) {
+            (Some(_), Some(start_s)) if start_s > 0.0 && first_s >= start_s - 1.0 => start_s,
+            (Some(_), _) => 0.0,
+            (None, _) => first_s,
+        };
+        let time_s = stated_s.unwrap_or((last_s - zero_s).max(1e-9));
+        let n_ranks = job.n_procs.map_or(tally.n_ranks() as f64, |n_procs| n_procs as f64).max(1.0);
+        Self { zero_s, time_s, n_ranks }
+    }
+
+    fn direction(
+        &self,
+        access: Access,
+        signal: &iotide_trace::StepSignal,
+        config: &CategoryConfig,
+        labels: &mut Vec<Label>,
+    ) -> DirectionFindings {
+        let thresholds = &config.thresholds;
+        let stretches = operations::busy_stretches(signal, self.zero_s);
+        let bytes: f64 = stretches.iter().map(|stretch| stretch.bytes).sum();
+        let mut label = |category, confidence: f64, evidence: &[(&'static str, f64)]| {
+            let evidence = evidence.iter().map(|&(name, value)| Evidence { name, value }).collect();
+            labels.push(Label { category, confidence: confidence.clamp(0.0, 1.0), evidence });
+        };
+        if bytes < thresholds.insignificant_bytes {
+            let confidence = 1.0 - 0.5 * bytes / thresholds.insignificant_bytes;
+            label(Category::When(access, Temporality::Insignificant), confidence, &[("bytes", bytes)]);
+            return DirectionFindings { bytes, n_operations: stretches.len(), periods: Vec::new() };
+        }
+        let merged = operations::merge_neighbours(&stretches, self.time_s, thresholds);
+        let periods = periodicity::find(signal, &merged, self.zero_s, self.time_s, config);
+        match config.method {
+            CategoryMethod::Auto => {
+                let spread = periodicity::spread_over_periods(signal, &stretches, &periods, self.zero_s);
+                let found = temporality::nearest(&spread, self.time_s);
+                label(
+                    Category::When(access, found.when),
+                    found.confidence,
+                    &[("bytes", bytes), ("distance", found.distance), ("next_distance", found.runner_up)],
+                );
+            }
+            CategoryMethod::Mosaic => {
+                if let Some((when, q)) = temporality::by_quarters(&merged, self.time_s, thresholds) {
+                    let evidence = [
+                        ("bytes", bytes),
+                        ("first_quarter", q[0]),
+                        ("second_quarter", q[1]),
+                        ("third_quarter", q[2]),
+                        ("last_quarter", q[3]),
+                    ];
+                    label(Category::When(access, when), 1.0, &evidence);
+                }
+            }
+        }
+        if let Some(surest) = periods.iter().map(|p| p.confidence).reduce(f64::max) {
+            let n = ("periods", periods.len() as f64);
+            label(Category::Periodic(access), surest, &[n, ("period_s", periods[0].period_s)]);
+        }
+        for category in Category::all() {
+            let bears = |period: &&FoundPeriod| match category {
+                Category::Period(whose, magnitude) => {
+                    whose == access && period.magnitude(thresholds) == magnitude
+                }
+                Category::Busy(whose, busy) => whose == access && period.busy(thresholds) == Some(busy),
+                _ => false,
+            };
+            if let Some(period) = periods.iter().find(bears) {
+                label(
+                    category,
+                    period.confidence,
+                    &[("period_s", period.period_s), ("busy_share", period.busy_share)],
+                );
+            }
+        }
+        DirectionFindings { bytes, n_operations: merged.len(), periods }
+    }
+}
+
+fn label_metadata(
+    metadata: &MetadataFindings,
+    n_ranks: f64,
+    config: &CategoryConfig,
+    labels: &mut Vec<Label>,
+) {
+    let found = metadata.labels(&config.thresholds);
+    let evidence = || {
+        [
+            ("requests", metadata.requests),
+            ("most_per_s", metadata.most_per_s),
+            ("spikes", metadata.n_spikes),
+            ("mean_per_s", metadata.mean_per_s),
+            ("ranks", n_ranks),
+        ]
+        .map(|(name, value)| Evidence { name, value })
+        .to_vec()
+    };
+    // The paper asks for fewer requests than ranks; a load that makes no spike is not felt either.
+    let insignificant = match config.method {
+        CategoryMethod::Auto => found.is_empty(),
+        CategoryMethod::Mosaic => metadata.requests < n_ranks,
+    };
+    let mut label = |load, confidence: f64| {
+        let (category, evidence) = (Category::Metadata(load), evidence());
+        labels.push(Label { category, confidence, evidence });
+    };
+    if insignificant {
+        let nearest = metadata.most_per_s / config.thresholds.high_spike_requests;
+        label(MetadataLoad::Insignificant, (1.0 - 0.5 * nearest).clamp(0.5, 1.0));
+    }
+    for (load, ratio) in found {
+        label(load, 1.0 - 0.5 / ratio.max(1.0));
+    }
+}

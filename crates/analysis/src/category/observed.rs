@@ -1,0 +1,257 @@
+//! What labels need of a trace, collected in one pass and in flat memory.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use iotide_trace::{Event, EventSink, Loss, Op, Overlap, Rank, StepSignal, Tally, Timestamp};
+
+/// Collects what [`crate::categorize`] needs of a run while its trace streams past.
+///
+/// Bytes go into an [`Overlap`] for each direction, requests on names into seconds. Memory has a limit, whatever the
+/// trace: see [`Overlap::EXACT_REQUESTS`] and [`Observed::MOST_SECONDS`]. The order of events means nothing as long as
+/// those limits are not reached.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    pub(super) reads: Overlap,
+    pub(super) writes: Overlap,
+    pub(super) requests: Requests,
+    pub(super) tally: Tally,
+    pub(super) faults: Faults,
+}
+
+/// What should not be in a trace, with an example of each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Faults {
+    /// Events that moved less than nothing.
+    pub negative: u64,
+    /// Events that ended before they began.
+    pub backward: u64,
+    /// What the source itself says is missing or senseless; the first few.
+    pub losses: Vec<Loss>,
+}
+
+impl Observed {
+    /// How many seconds with metadata requests are told apart; beyond that the quietest are kept as a sum.
+    pub const MOST_SECONDS: usize = 1 << 16;
+    /// How many requests are kept with their own intervals until the number of ranks is known.
+    pub const MOST_REQUESTS: usize = 1 << 15;
+    const MOST_LOSSES: usize = 16;
+
+    /// Returns what is seen before anything happens.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The bandwidth of reads so far.
+    pub fn reads(&self) -> StepSignal {
+        self.reads.clone().finish()
+    }
+
+    /// The bandwidth of writes so far.
+    pub fn writes(&self) -> StepSignal {
+        self.writes.clone().finish()
+    }
+
+    /// Counts so far.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+}
+
+impl EventSink for Observed {
+    fn event(&mut self, event: Event) -> ControlFlow<()> {
+        self.faults.negative += u64::from(event.bytes < 0.0);
+        self.faults.backward += u64::from(event.end < event.start);
+        self.tally.add(&event);
+        match event.op {
+            Op::Read => self.reads.add(event.start, event.end, event.bytes),
+            Op::Write => self.writes.add(event.start, event.end, event.bytes),
+            Op::Open | Op::Close | Op::Seek => self.requests.add(&event),
+            Op::Stat | Op::Sync | Op::Other => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn loss(&mut self, loss: Loss) {
+        if self.faults.losses.len() < Self::MOST_LOSSES {
+            self.faults.losses.push(loss);
+        }
+    }
+}
+
+/// Opens, seeks and closes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Requests {
+    recent: Vec<Request>,
+    /// What `recent` no longer holds, as the seconds it falls into.
+    folded: Seconds,
+    folded_plainly: Seconds,
+    pub opens: f64,
+    pub seeks: f64,
+    pub closes: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    op: Op,
+    start: Timestamp,
+    end: Timestamp,
+    calls: u32,
+    /// Whether it stands for all ranks.
+    shared: bool,
+}
+
+impl Requests {
+    fn add(&mut self, event: &Event) {
+        let calls = f64::from(event.calls);
+        match event.op {
+            Op::Open => self.opens += calls,
+            Op::Seek => self.seeks += calls,
+            _ => self.closes += calls,
+        }
+        self.recent.push(Request {
+            op: event.op,
+            start: event.start,
+            end: event.end.max(event.start),
+            calls: event.calls,
+            shared: event.rank == Rank::ALL,
+        });
+        if self.recent.len() >= Observed::MOST_REQUESTS {
+            // So many requests come from a trace of single calls, which names its ranks and its closes.
+            let closes_told = self.closes > 0.0;
+            for request in std::mem::take(&mut self.recent) {
+                request.pour(&mut self.folded, 1.0, closes_told, true);
+                request.pour(&mut self.folded_plainly, 1.0, closes_told, false);
+            }
+        }
+    }
+
+    /// All requests, and the closes that a source without closes implies.
+    pub(super) fn total(&self) -> f64 {
+        self.opens + self.seeks + if self.closes_told() { self.closes } else { self.opens }
+    }
+
+    /// The requests by second. With `spread`, what one rank did repeatedly is spread over the time in which it did so;
+    /// without, opens and seeks fall on the start of their interval and closes on its end, as MOSAIC has it.
+    pub(super) fn by_second(&self, n_ranks: f64, spread: bool) -> Seconds {
+        let mut seconds = if spread { self.folded.clone() } else { self.folded_plainly.clone() };
+        for request in &self.recent {
+            let ranks = if request.shared { n_ranks } else { 1.0 };
+            request.pour(&mut seconds, ranks, self.closes_told(), spread);
+        }
+        seconds
+    }
+
+    fn closes_told(&self) -> bool {
+        self.closes > 0.0
+    }
+}
+
+impl Request {
+    fn pour(&self, seconds: &mut Seconds, ranks: f64, closes_told: bool, spread: bool) {
+        let calls = f64::from(self.calls);
+        let closes = if self.op == Op::Open && !closes_told { calls } else { 0.0 };
+        if spread && calls > ranks && self.end > self.start {
+            seconds.spread(self.start, self.end, calls + closes);
+        } else {
+            let at = if self.op == Op::Close { self.end } else { self.start };
+            seconds.add(at, calls);
+            seconds.add(self.end, closes);
+        }
+    }
+}
+
+/// Requests by second of the trace's clock.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Seconds {
+    /// Requests at a known time.
+    at: BTreeMap<i64, f64>,
+    /// Changes of the rate of requests whose times are not known one by one.
+    rate_steps: BTreeMap<i64, f64>,
+    /// What was in seconds that were forgotten because there were too many.
+    forgotten: f64,
+}
+
+impl Seconds {
+    fn add(&mut self, at: Timestamp, calls: f64) {
+        if calls > 0.0 {
+            *self.at.entry(second_of(at)).or_default() += calls;
+            if self.at.len() > Observed::MOST_SECONDS {
+                self.forget();
+            }
+        }
+    }
+
+    /// Spreads `calls` evenly over the seconds from `start` to `end`.
+    fn spread(&mut self, start: Timestamp, end: Timestamp, calls: f64) {
+        let (first, last) = (second_of(start), second_of(end));
+        let rate = calls / (last - first + 1) as f64;
+        if rate >= 1.0 || self.rate_steps.len() < Observed::MOST_SECONDS {
+            *self.rate_steps.entry(first).or_default() += rate;
+            *self.rate_steps.entry(last + 1).or_default() -= rate;
+        } else {
+            self.forgotten += calls;
+        }
+    }
+
+    /// Keeps the busier half of the seconds.
+    fn forget(&mut self) {
+        let mut counts: Vec<f64> = self.at.values().copied().collect();
+        let middle = counts.len() / 2;
+        let (_, median, _) = counts.select_nth_unstable_by(middle, f64::total_cmp);
+        let median = *median;
+        // Where most seconds are alike, the first of them go: an endless even load has no spikes to lose.
+        let mut n_left = middle;
+        let forgotten = &mut self.forgotten;
+        self.at.retain(|_, count| {
+            let keep = *count > median || n_left == 0;
+            if !keep {
+                *forgotten += *count;
+                n_left -= 1;
+            }
+            keep
+        });
+    }
+
+    /// Calls `take` with a number of requests and in how many neighbouring seconds there were so many.
+    pub(super) fn for_each(&self, mut take: impl FnMut(f64, f64)) {
+        let mut steps = self.rate_steps.iter().peekable();
+        let (mut rate, mut reached) = (0.0, i64::MIN);
+        let mut advance = |to: i64, rate: &mut f64, take: &mut dyn FnMut(f64, f64)| {
+            while let Some(&(&step, &change)) = steps.peek() {
+                if step > to {
+                    break;
+                }
+                if reached < step {
+                    if *rate > 1e-9 {
+                        take(*rate, (step - reached) as f64);
+                    }
+                    reached = step;
+                }
+                *rate += change;
+                steps.next();
+            }
+            if reached < to {
+                if *rate > 1e-9 {
+                    take(*rate, (to - reached) as f64);
+                }
+                reached = to;
+            }
+        };
+        for (&second, &count) in &self.at {
+            advance(second, &mut rate, &mut take);
+            take(count + rate.max(0.0), 1.0);
+            // This second is done: what follows begins with the next.
+            let mut nothing = |_: f64, _: f64| {};
+            advance(second + 1, &mut rate, &mut nothing);
+        }
+        // After the last step there is nothing, whatever rounding left of the rate.
+        if let Some((&last, _)) = self.rate_steps.last_key_value() {
+            advance(last, &mut rate, &mut take);
+        }
+    }
+}
+
+fn second_of(at: Timestamp) -> i64 {
+    at.as_nanos().div_euclid(1_000_000_000)
+}

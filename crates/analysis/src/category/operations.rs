@@ -1,0 +1,67 @@
+//! Operations: stretches in which bytes are moved, near ones taken together.
+
+use iotide_trace::StepSignal;
+
+use super::CategoryThresholds;
+
+/// A stretch in which bytes are moved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Operation {
+    /// When it begins, in seconds since the run began.
+    pub start_s: f64,
+    /// When it ends.
+    pub end_s: f64,
+    /// What it moves.
+    pub bytes: f64,
+}
+
+impl Operation {
+    /// How long it takes.
+    pub fn duration_s(&self) -> f64 {
+        self.end_s - self.start_s
+    }
+}
+
+/// Returns the stretches in which the bandwidth is not zero: overlapping operations come as one.
+pub(super) fn busy_stretches(signal: &StepSignal, zero_s: f64) -> Vec<Operation> {
+    let mut stretches: Vec<Operation> = Vec::new();
+    let mut touches_last = false;
+    for (start, end, rate_bps) in signal.pieces() {
+        if rate_bps > 0.0 {
+            let (start_s, end_s) = (start.as_secs() - zero_s, end.as_secs() - zero_s);
+            let bytes = rate_bps * end.secs_since(start);
+            match stretches.last_mut() {
+                Some(last) if touches_last => {
+                    last.end_s = end_s;
+                    last.bytes += bytes;
+                }
+                _ => stretches.push(Operation { start_s, end_s, bytes }),
+            }
+        }
+        touches_last = rate_bps > 0.0;
+    }
+    stretches
+}
+
+/// Joins operations whose gap is negligible, for the run or beside the operation before.
+pub(super) fn merge_neighbours(
+    operations: &[Operation],
+    run_time_s: f64,
+    thresholds: &CategoryThresholds,
+) -> Vec<Operation> {
+    let mut merged: Vec<Operation> = Vec::new();
+    for operation in operations {
+        if let Some(last) = merged.last_mut() {
+            let gap_s = operation.start_s - last.end_s;
+            if gap_s < thresholds.merge_gap_of_run * run_time_s
+                || gap_s < thresholds.merge_gap_of_neighbour * last.duration_s()
+            {
+                last.end_s = last.end_s.max(operation.end_s);
+                last.bytes += operation.bytes;
+                continue;
+            }
+        }
+        merged.push(*operation);
+    }
+    merged
+}

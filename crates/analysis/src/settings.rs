@@ -1,0 +1,84 @@
+//! Settings that people may change by name: declared once, with default and documentation in one place.
+
+/// One number that can be set by name.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setting {
+    /// Its name, as a settings file has it.
+    pub key: &'static str,
+    /// What it is unless told otherwise.
+    pub default: f64,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+/// A value that no setting can take.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingError {
+    /// There is no setting of that name.
+    #[error("there is no setting {key:?}")]
+    Unknown {
+        /// The name that was asked for.
+        key: String,
+    },
+    /// The value is not a number, or below zero.
+    #[error("{value} is no value for {key}: it must be a number not below 0")]
+    OutOfRange {
+        /// The setting.
+        key: &'static str,
+        /// What it was to be.
+        value: f64,
+    },
+}
+
+/// Declares a struct of numbers with their defaults, and the table of its fields.
+macro_rules! settings {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident {
+            $( $(#[doc = $doc:literal])+ $field:ident = $default:expr, )+
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $name {
+            $( $(#[doc = $doc])+ pub $field: f64, )+
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $( $field: $default, )+ }
+            }
+        }
+
+        impl $name {
+            /// Every field: name, default and meaning.
+            pub const SETTINGS: &'static [$crate::Setting] = &[
+                $( $crate::Setting { key: stringify!($field), default: $default, doc: concat!($($doc),+).trim_ascii() }, )+
+            ];
+
+            /// Sets one field by its name.
+            pub fn set(&mut self, key: &str, value: f64) -> Result<(), $crate::SettingError> {
+                match key {
+                    $( stringify!($field) => {
+                        if value.is_nan() || value < 0.0 {
+                            return Err($crate::SettingError::OutOfRange { key: stringify!($field), value });
+                        }
+                        self.$field = value;
+                    } )+
+                    _ => return Err($crate::SettingError::Unknown { key: key.to_owned() }),
+                }
+                Ok(())
+            }
+
+            /// Returns one field by its name.
+            pub fn get(&self, key: &str) -> Option<f64> {
+                match key {
+                    $( stringify!($field) => Some(self.$field), )+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+pub(crate) use settings;
