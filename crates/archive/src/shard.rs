@@ -99,7 +99,9 @@ pub enum ShardError {
         value: String,
     },
     /// The job array is a list with gaps, which a process cannot see all of.
-    #[error("the tasks of this job array are not evenly numbered, so that a task cannot tell which part is its own")]
+    #[error(
+        "the tasks of this job array are not evenly numbered, so that a task cannot tell which part is its own"
+    )]
     UnevenArray,
 }
 

@@ -69,12 +69,7 @@ struct Level {
 }
 
 impl Walk {
-    pub(crate) fn new(
-        logs: &Logs,
-        shard: Shard,
-        closed: Option<&Path>,
-        scratch: &Path,
-    ) -> io::Result<Self> {
+    pub(crate) fn new(logs: &Logs, shard: Shard, closed: Option<&Path>, scratch: &Path) -> io::Result<Self> {
         let mut names = Sorter::new(scratch);
         let is_list = match logs {
             Logs::Below(roots) => {
@@ -107,8 +102,13 @@ impl Walk {
                 true
             }
         };
-        let top =
-            Level { prefix: String::new(), relative_from: 0, is_list, names: names.finish()?, last: Vec::new() };
+        let top = Level {
+            prefix: String::new(),
+            relative_from: 0,
+            is_list,
+            names: names.finish()?,
+            last: Vec::new(),
+        };
         let closed = closed.and_then(|closed| closed.canonicalize().ok());
         Ok(Self { scratch: scratch.to_owned(), shard, closed, levels: vec![top] })
     }
@@ -218,7 +218,9 @@ mod tests {
         for folder in ["a", "a/b", "a-x", "results", "rec"] {
             fs::create_dir(dir.join(folder)).unwrap();
         }
-        for file in ["a/b/2", "a/b/1", "a/z", "a.csv", "a-x/3", ".hidden", "results/runs.jsonl", "rec/recorder.mt"] {
+        for file in
+            ["a/b/2", "a/b/1", "a/z", "a.csv", "a-x/3", ".hidden", "results/runs.jsonl", "rec/recorder.mt"]
+        {
             dir.write(file, "x");
         }
         dir
@@ -255,9 +257,7 @@ mod tests {
         let mut all = Vec::new();
         for part in 0..3 {
             let shard = Shard::new(part, 3).unwrap();
-            let found = |dir: &FreshDir| {
-                walked(&Logs::Below(vec![dir.path().to_owned()]), shard, None, dir)
-            };
+            let found = |dir: &FreshDir| walked(&Logs::Below(vec![dir.path().to_owned()]), shard, None, dir);
             assert_eq!(found(&here), found(&there));
             all.extend(found(&here));
         }

@@ -143,9 +143,7 @@ impl OpenOptions {
         }
         let input = Input::open(path)?;
         match input.directory() {
-            Some(directory) if !is_one_trace(directory) => {
-                self.open_directory(directory)
-            }
+            Some(directory) if !is_one_trace(directory) => self.open_directory(directory),
             _ => self.reader_of(input),
         }
     }

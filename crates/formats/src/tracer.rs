@@ -447,7 +447,8 @@ fn streams_in(directory: &Path) -> Result<Vec<PathBuf>, std::io::Error> {
 fn is_stream(path: &Path) -> bool {
     let mut head = [0; MAGIC.len()];
     path.extension().is_some_and(|extension| extension == "iot")
-        && File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == MAGIC
+        && File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok()
+        && head == MAGIC
 }
 
 /// Losses of thousands of processes, summed up by kind.
