@@ -200,8 +200,8 @@ mod tests {
     #[test]
     fn a_task_that_brings_its_worker_down_is_told() {
         let seen = outcomes(vec![13, 1, 13], Duration::from_secs(60));
-        assert_eq!(seen[2], "1 done");
-        assert!(seen[0].starts_with("13: a fault of iotide itself: "), "{seen:?}");
+        assert_eq!(seen[0], "1 done");
+        assert!(seen[1].starts_with("13: a fault of iotide itself: "), "{seen:?}");
     }
 
     #[test]

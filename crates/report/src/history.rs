@@ -125,7 +125,7 @@ mod tests {
         told.missing_labels = vec![LabelShare { label: "write_periodic".into(), share: 0.96 }];
         insta::assert_snapshot!(told.in_words(), @r"
         beside 12 earlier runs of lmp:
-        3.0 times the usual metadata requests (3 000, usually 1 000)
+        3.0 times the usual metadata requests (3000, usually 1000)
         bytes read: 5 GB, usually none
         no bytes written, usually 1 GB
         not write_periodic, which 96 % of them are
