@@ -40,11 +40,16 @@ pub(super) fn cost_of_an_archive(bed: &Bed) -> Result<Vec<Line>, String> {
         })?;
         costs.push((n_logs as f64, cost));
     }
-    let [(_, small), (n_logs, large)] = &costs[..] else { return Err("two archives were measured".to_owned()) };
+    let [(_, small), (n_logs, large)] = &costs[..] else {
+        return Err("two archives were measured".to_owned());
+    };
     let megabytes = |bytes: f64| bytes / 1e6;
     Ok(vec![
         Line {
-            what: format!("archive of {n_logs} logs: CPU a log ({:.0} logs a core-second)", n_logs / large.cpu_s),
+            what: format!(
+                "archive of {n_logs} logs: CPU a log ({:.0} logs a core-second)",
+                n_logs / large.cpu_s
+            ),
             unit: "ms",
             iotide: large.cpu_s * 1e3 / n_logs,
             peer: None,
@@ -115,7 +120,8 @@ for path in open(sys.argv[1]).read().split('\\n'):
 
 /// The real logs of up to 100 KiB.
 fn real_logs() -> Result<Vec<PathBuf>, String> {
-    let Some(root) = repository().ancestors().map(|dir| dir.join("shared/data/traces/darshan")).find(|dir| dir.exists())
+    let Some(root) =
+        repository().ancestors().map(|dir| dir.join("shared/data/traces/darshan")).find(|dir| dir.exists())
     else {
         return Ok(Vec::new());
     };
@@ -128,7 +134,9 @@ fn real_logs() -> Result<Vec<PathBuf>, String> {
             let metadata = path.metadata().map_err(failed)?;
             if metadata.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "darshan") && metadata.len() <= LARGEST {
+            } else if path.extension().is_some_and(|extension| extension == "darshan")
+                && metadata.len() <= LARGEST
+            {
                 logs.push(path);
             }
         }

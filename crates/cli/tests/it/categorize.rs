@@ -67,7 +67,7 @@ fn a_run_has_labels_with_evidence() {
     assert!(json["statistics"].is_null());
     let text = dir.iotide(["categorize", "run.csv"]).exits_with(0).stdout;
     assert!(text.starts_with("run.csv: read_on_start, "), "{text}");
-    assert!(text.contains("write_periodic (") && text.contains("): every 1 min"), "{text}");
+    assert!(text.contains("write_periodic (") && text.contains("): every 60 s"), "{text}");
 }
 
 #[test]
@@ -102,7 +102,43 @@ fn an_archive_is_told_in_tables_and_every_rejected_log_with_its_reason() {
     archive(&dir, 40);
     dir.write("logs/empty", "");
     let outcome = dir.iotide(["categorize", "logs", "--out", "results"]).exits_with(0);
-    insta::assert_snapshot!(outcome.stdout, @"");
+    insta::assert_snapshot!(outcome.stdout, @r#"
+    41 logs: 36 runs of 10 applications, 5 rejected
+
+      Periodic writes             periodic  seconds  minutes   hours    days  not periodic
+      each application once           50 %      0 %     50 %     0 %     0 %          50 %
+      … as often as it ran            78 %      0 %     78 %     0 %     0 %          22 %
+      each run by its own labels      78 %      0 %     78 %     0 %     0 %          22 %
+
+      Periodic reads              periodic  seconds  minutes   hours    days  not periodic
+      each application once            0 %      0 %      0 %     0 %     0 %         100 %
+      … as often as it ran             0 %      0 %      0 %     0 %     0 %         100 %
+      each run by its own labels       0 %      0 %      0 %     0 %     0 %         100 %
+
+      When reads come             insignificant  on start  steady  others
+      each application once                50 %      50 %     0 %     0 %
+      … as often as it ran                 22 %      78 %     0 %     0 %
+      each run by its own labels           22 %      78 %     0 %     0 %
+
+      When writes come            insignificant  on end  steady  others
+      each application once                50 %     0 %    50 %     0 %
+      … as often as it ran                 22 %     0 %    78 %     0 %
+      each run by its own labels           22 %     0 %    78 %     0 %
+
+      Metadata                    high spike  multiple spikes  high density  insignificant
+      each application once              0 %              0 %           0 %          100 %
+      … as often as it ran               0 %              0 %           0 %          100 %
+      each run by its own labels         0 %              0 %           0 %          100 %
+
+      together  read_on_start and write_steady (100 %)
+                read_on_start and write_periodic (100 %)
+                read_insignificant and write_insignificant (100 %)
+                write_steady and write_periodic (100 %)
+                read_on_start and metadata_insignificant_load (50 %)
+                read_insignificant and metadata_insignificant_load (50 %)
+      rejected  4 × is not a trace in any known format (it starts with "no log #")
+                1 × is empty
+    "#);
     assert_eq!(outcome.stderr, "open results/index.html in a browser\n");
     let rejected = dir.read("results/rejected.jsonl");
     assert_eq!(rejected.lines().count(), 5);
@@ -323,7 +359,7 @@ fn a_click_on_a_cell_lists_its_runs_and_nothing_is_fetched() {
             "25",
             "logs/<b>odd<%>.csv",
             "0 tags",
-            "read_insignificant and write_insignificant: 7 applications",
+            "write_insignificant and read_insignificant: 7 applications",
             "all of them are",
             "none of write_periodic: 7 applications",
             "metadata_insignificant_load",

@@ -20,9 +20,10 @@ use crate::ui::{Hint, Ui};
 
 mod settings;
 
-/// Say what kind of I/O runs do: when they read and write, whether periodically, what they ask of metadata servers
+/// Label the I/O of a run, or of every run of an archive
 ///
-/// Labels are those of the MOSAIC paper, each with its confidence and the numbers it rests on. A folder, or a list of files,
+/// Labels say when a run reads and writes, whether periodically, and what it asks of metadata servers. They are those of the
+/// MOSAIC paper, each with its confidence and the numbers it rests on. A folder, or a list of files,
 /// is an archive: its logs are labelled in parallel, and their statistics are told. With `--out` results are kept, an
 /// interrupted run is gone on with by the same command, and `index.html` shows it all.
 #[derive(clap::Args, Debug)]
