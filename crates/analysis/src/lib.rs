@@ -6,6 +6,7 @@
 //! - How evenly do the periods resemble each other? [`score`]
 //! - How fast would the storage have to be to hide asynchronous I/O? [`demand`]
 //! - What kind of run is it: when does it read and write, what does its metadata server see? [`categorize`]
+//! - What does it do that its storage does not like? [`insights`]
 //!
 //! **Invariant:** no file, clock, thread or terminal in here. A test needs a `Vec<f64>` and nothing else.
 
@@ -15,6 +16,7 @@ pub use crate::category::{
     Operation, Rejection, Temporality, categorize,
 };
 pub use crate::demand::{Demand, Need, demand, lost_s, required_bps, throughput_bps};
+pub use crate::insight::{Insight, InsightConfig, InsightThresholds, Insights, Rule, Severity, insights};
 pub use crate::period::{
     AutocorrelationEstimate, Candidate, DftConfig, EVIDENCE_NAMES, EVIDENCE_WEIGHTS, Method, OutlierDetector,
     PeriodConfig, PeriodError, PeriodEstimate, Phase, Rhythm, Wave, WeighedRhythm, detect_period,
@@ -26,6 +28,7 @@ pub use crate::settings::{Setting, SettingError};
 
 mod category;
 mod demand;
+mod insight;
 mod period;
 mod run;
 mod scores;

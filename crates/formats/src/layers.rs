@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use iotide_trace::{Event, EventSink, FileId, Layer, Loss, Op, TimeSpent, Timestamp};
+use iotide_trace::{AccessFacts, Event, EventSink, FileId, Layer, Loss, Op, TimeSpent, Timestamp};
 
 /// Which layers' events are wanted of a source that sees several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -151,6 +151,11 @@ impl EventSink for LayerFilter<'_> {
             LayerChoice::Only(layer) if spent.layer != layer => {}
             _ => self.sink.time_spent(spent),
         }
+    }
+
+    /// What a layer counted is told apart by layer, and an insight may need several.
+    fn access_facts(&mut self, facts: &AccessFacts) {
+        self.sink.access_facts(facts);
     }
 }
 

@@ -32,7 +32,7 @@ use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use iotide_trace::{Event, EventSink, FileId, Loss, Rank, TimeSpent, Timestamp, TraceInfo};
+use iotide_trace::{AccessFacts, Event, EventSink, FileId, Loss, Rank, TimeSpent, Timestamp, TraceInfo};
 
 pub use crate::{
     census::{Census, RankCensus},
@@ -459,6 +459,10 @@ impl EventSink for Counted<'_> {
             spent.file = FileId(spent.file.0.saturating_add(self.file_base));
         }
         self.sink.time_spent(spent);
+    }
+
+    fn access_facts(&mut self, facts: &AccessFacts) {
+        self.sink.access_facts(facts);
     }
 }
 

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use crate::activity::{Activity, File, LayerTime};
 use crate::activity_chart::{Field, Way, binary_bytes, sizes_svg, time_bar};
 use crate::chart::{Plot, escape};
+use crate::insight::not_known_in_words;
 use crate::palette;
 use crate::text;
 use crate::{Report, Run};
@@ -63,6 +64,7 @@ struct Section {
 fn sections(run: &Run, plots: &[Plot], run_idx: usize) -> Vec<Section> {
     let mut plots = plots.iter().map(|plot| picture(plot, run_idx));
     let mut sections: Vec<Section> = plots.next().into_iter().collect();
+    sections.extend(insights(run));
     sections.extend(run.activity.as_ref().and_then(ranks));
     sections.extend(plots);
     sections.extend(scores(run));
@@ -155,6 +157,34 @@ fn picture(plot: &Plot, run_idx: usize) -> Section {
         ),
         narrow: false,
     }
+}
+
+/// What the run does that its storage does not like.
+fn insights(run: &Run) -> Option<Section> {
+    let found = run.insights.as_ref()?;
+    let mut body = String::new();
+    if !found.is_empty() {
+        body += &table(
+            ["", "what", "what to do", "numbers"],
+            found.iter().map(|insight| {
+                [
+                    insight.severity.to_owned(),
+                    capitalised(&insight.message),
+                    capitalised(insight.advice),
+                    insight.evidence_in_words(),
+                ]
+            }),
+        );
+    }
+    let not_known = run.insights_not_known.as_deref().unwrap_or_default();
+    if found.is_empty() && not_known.is_empty() {
+        body.push_str("<p class=\"note\">No rule found anything.</p>\n");
+    }
+    if !not_known.is_empty() {
+        let told = format!("Not known from this source: {}.", not_known_in_words(not_known));
+        let _ = writeln!(body, "<p class=\"note\">{}</p>", escape(&told));
+    }
+    Some(Section { id: "insights", title: "Insights".into(), body, narrow: false })
 }
 
 /// Ranks over time.

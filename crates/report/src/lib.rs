@@ -26,6 +26,7 @@ pub use crate::{
         DarshanInfo, Dxt, Heatmap, Info, InfoJob, InfoSource, JobId, LogInfo, Lustre, Map, Module, Number,
         Operation, RecordLine, SegmentLine,
     },
+    insight::{Insight, NotKnown},
     labelled::{LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     run::{Run, Source},
     scaling::{
@@ -43,6 +44,7 @@ mod demand;
 mod history;
 mod html;
 mod info;
+mod insight;
 mod labelled;
 mod palette;
 mod run;

@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::activity::Activity;
 use crate::demand::Demand;
+use crate::insight::{Insight, NotKnown, not_known_in_words};
 use crate::text::{self, Rows};
 use crate::{Ink, Tell};
 
@@ -35,6 +36,12 @@ pub struct Run {
     /// Who did what to which file, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activity: Option<Activity>,
+    /// What the run does that its storage does not like, gravest first, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub insights: Option<Vec<Insight>>,
+    /// Rules that could not be judged, and what the source does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub insights_not_known: Option<Vec<NotKnown>>,
     /// The bandwidth in a few hundred columns (mean and highest), for the terminal.
     #[serde(skip)]
     outline: Vec<(f64, f64)>,
@@ -110,6 +117,8 @@ impl Run {
             not_analysed: None,
             losses: losses.iter().map(Loss::from).collect(),
             activity: None,
+            insights: None,
+            insights_not_known: None,
             outline: outline(&run.signal.values),
         }
     }
@@ -133,6 +142,8 @@ impl Run {
             not_analysed: Some(why.to_string()),
             losses: losses.iter().map(Loss::from).collect(),
             activity: None,
+            insights: None,
+            insights_not_known: None,
             outline: Vec::new(),
         }
     }
@@ -140,6 +151,15 @@ impl Run {
     /// Returns the same run with what was done by whom and to which file.
     pub fn with_activity(mut self, sums: &ActivitySums) -> Self {
         self.activity = Some(Activity::new(sums, &self.source));
+        self
+    }
+
+    /// Returns the same with what its storage does not like.
+    pub fn with_insights(mut self, insights: &iotide_analysis::Insights) -> Self {
+        self.insights = Some(insights.found.iter().map(Insight::from).collect());
+        let not_known = insights.not_known.iter();
+        self.insights_not_known =
+            Some(not_known.map(|&(rule, lacks)| NotKnown { rule: rule.name(), lacks }).collect());
         self
     }
 
@@ -220,6 +240,12 @@ impl Run {
             for (name, sentence) in demand.in_words() {
                 rows.row(name, sentence);
             }
+        }
+        for insight in self.insights.iter().flatten() {
+            rows.row(insight.severity, format!("{}; {}", insight.message, insight.advice));
+        }
+        if let Some(not_known) = self.insights_not_known.as_ref().filter(|rules| !rules.is_empty()) {
+            rows.row("not known", not_known_in_words(not_known));
         }
         if self.not_analysed.is_some() {
             rows.row("losses", self.losses_in_words());

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 
-use crate::{Event, EventSink, FileId, Grain, Layer, Loss, Op, Rank, Span, TimeSpent, Timestamp};
+use crate::{
+    AccessFacts, Event, EventSink, FileId, Grain, Layer, Loss, Op, Rank, Span, TimeSpent, Timestamp,
+};
 
 /// Adds up a trace while it streams past: bytes per rank and time, per file, calls per operation, access sizes, time.
 ///
@@ -34,6 +36,9 @@ pub struct Activity {
     writes: AccessSizes,
     ops: BTreeMap<(Layer, Op), OpSums>,
     stated: BTreeMap<(Layer, TimeKind), f64>,
+    access: Vec<AccessFacts>,
+    /// Time in calls per rank, up to [`Activity::MOST_RANKS`].
+    rank_times: HashMap<Rank, f64>,
     ranks: HashSet<Rank>,
     last_rank: Option<Rank>,
     span: Option<Span>,
@@ -49,6 +54,9 @@ impl Activity {
     /// How many pairs of file and rank are told apart; beyond that, the ranks of a file are a lower bound.
     pub const MOST_PAIRS: usize = 1 << 20;
 
+    /// How many ranks have their time in calls told apart.
+    pub const MOST_RANKS: usize = 1 << 16;
+
     /// Returns a sum of nothing.
     pub fn new() -> Self {
         Self::default()
@@ -56,7 +64,20 @@ impl Activity {
 
     /// Returns the sums, with the files' names out of `info`.
     pub fn finish(self, info: &crate::TraceInfo) -> ActivitySums {
-        let Self { heat, files, other_files, reads, writes, ops, stated, ranks, span, .. } = self;
+        let Self {
+            heat,
+            files,
+            other_files,
+            reads,
+            writes,
+            ops,
+            stated,
+            access,
+            rank_times,
+            ranks,
+            span,
+            ..
+        } = self;
         let n_kept = files.len();
         let mut by_path: HashMap<&str, FileSums> = HashMap::new();
         for (id, sums) in files {
@@ -83,6 +104,8 @@ impl Activity {
             writes,
             ops: ops.into_iter().map(|((layer, op), sums)| OpActivity { layer, op, sums }).collect(),
             times: layer_times(&stated),
+            rank_times: RankTimes::of(&rank_times),
+            access,
         }
     }
 
@@ -152,6 +175,11 @@ impl EventSink for Activity {
         }
         if event.grain == Grain::Call {
             op.time_s += seconds;
+            if event.rank != Rank::ALL
+                && (self.rank_times.len() < Self::MOST_RANKS || self.rank_times.contains_key(&event.rank))
+            {
+                *self.rank_times.entry(event.rank).or_default() += seconds;
+            }
             *self.stated.entry((event.layer, TimeKind::of(event.op))).or_default() += seconds;
         }
         if event.file != FileId::NONE {
@@ -161,6 +189,13 @@ impl EventSink for Activity {
     }
 
     fn loss(&mut self, _: Loss) {}
+
+    fn access_facts(&mut self, facts: &AccessFacts) {
+        match self.access.iter_mut().find(|known| known.layer == facts.layer) {
+            Some(known) => known.join(facts),
+            None => self.access.push(facts.clone()),
+        }
+    }
 
     fn time_spent(&mut self, spent: TimeSpent) {
         if !(spent.seconds > 0.0 && spent.seconds.is_finite()) {
@@ -201,6 +236,35 @@ pub struct ActivitySums {
     pub ops: Vec<OpActivity>,
     /// Time in calls per layer; layers of which no time is known are left out.
     pub times: Vec<LayerTimes>,
+    /// How the time in calls differs between ranks, where calls were seen one by one.
+    pub rank_times: Option<RankTimes>,
+    /// What the source counted beside times, by layer.
+    pub access: Vec<AccessFacts>,
+}
+
+/// Time in calls, rank by rank.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RankTimes {
+    /// How many ranks made calls.
+    pub n_ranks: usize,
+    /// Who spent most.
+    pub slowest: Rank,
+    /// How much that was.
+    pub slowest_s: f64,
+    /// The mean over those ranks.
+    pub mean_s: f64,
+}
+
+impl RankTimes {
+    fn of(times: &HashMap<Rank, f64>) -> Option<Self> {
+        // The lower rank on a tie: a table has no order of its own.
+        let (&slowest, &slowest_s) =
+            times.iter().max_by(|a, b| a.1.total_cmp(b.1).then_with(|| b.0.cmp(a.0)))?;
+        let mut all: Vec<f64> = times.values().copied().collect();
+        all.sort_unstable_by(f64::total_cmp); // the same sum, however the table lies
+        let mean_s = all.iter().sum::<f64>() / all.len() as f64;
+        Some(Self { n_ranks: times.len(), slowest, slowest_s, mean_s })
+    }
 }
 
 /// Bytes per rank and time.

@@ -22,9 +22,10 @@
 //! **Invariant:** no file, clock, environment variable, thread or terminal in here.
 
 pub use crate::{
+    access::{AccessFacts, Straggler, WayFacts},
     activity::{
         AccessSizes, Activity, ActivitySums, FileActivity, FileSums, HeatMap, HeatRow, LayerTimes,
-        OpActivity, OpSums, SizeBin, TimeKind,
+        OpActivity, OpSums, RankTimes, SizeBin, TimeKind,
     },
     async_phases::{AsyncPhase, AsyncPhases},
     event::{Event, FileId, Grain, Layer, Op, Rank},
@@ -36,6 +37,7 @@ pub use crate::{
     units::Timestamp,
 };
 
+mod access;
 mod activity;
 mod async_phases;
 mod event;

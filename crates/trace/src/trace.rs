@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use crate::{Event, FileId, Layer, Loss, Op, Rank, TimeKind, Timestamp};
+use crate::{AccessFacts, Event, FileId, Layer, Loss, Op, Rank, TimeKind, Timestamp};
 
 /// Takes what a reader finds: a [`Trace`] collects, an [`crate::Overlap`] adds up, a [`Tally`] counts.
 pub trait EventSink {
@@ -22,6 +22,11 @@ pub trait EventSink {
     ///
     /// Most sinks do not care; one that stands before another passes it on.
     fn time_spent(&mut self, _: TimeSpent) {}
+
+    /// Takes note of what the source counted of a layer's calls beside their times.
+    ///
+    /// Most sinks do not care; one that stands before another passes it on.
+    fn access_facts(&mut self, _: &AccessFacts) {}
 }
 
 /// Time in calls that no event of [`crate::Grain::Call`] carries: a record's interval says when its calls were made,
@@ -51,6 +56,9 @@ impl<S: EventSink + ?Sized> EventSink for &mut S {
     fn time_spent(&mut self, spent: TimeSpent) {
         (**self).time_spent(spent);
     }
+    fn access_facts(&mut self, facts: &AccessFacts) {
+        (**self).access_facts(facts);
+    }
 }
 
 /// Both see everything; the reader may stop when neither wants more.
@@ -74,6 +82,10 @@ impl<A: EventSink, B: EventSink> EventSink for (A, B) {
     fn time_spent(&mut self, spent: TimeSpent) {
         self.0.time_spent(spent);
         self.1.time_spent(spent);
+    }
+    fn access_facts(&mut self, facts: &AccessFacts) {
+        self.0.access_facts(facts);
+        self.1.access_facts(facts);
     }
 }
 

@@ -60,8 +60,10 @@ settings! {
         dense_requests_per_s = 50.0,
         /// Events may lie this long outside the run before the run is rejected.
         outside_run_s = 1.0,
-        /// A direction with fewer operations than this has no period.
-        least_operations = 3.0,
+        /// How much more common runs without a rhythm are taken to be, as a logarithm.
+        chain_prior = 3.25,
+        /// Operations whose volumes, or durations, differ by less than this ratio may be of one rhythm.
+        class_ratio = 1.25,
         /// The most samples the period finder looks at.
         most_samples = 4096.0,
         /// MOSAIC: a quarter with more than this many times the bytes of the rest is where they are moved.
@@ -72,7 +74,7 @@ settings! {
         mosaic_middle = 4.0,
         /// MOSAIC: bytes whose coefficient of variation is below this are even.
         mosaic_even = 0.25,
-        /// MOSAIC: segments whose durations differ by less than this ratio may be of one group.
+        /// MOSAIC: segments whose durations and volumes differ by less than this ratio are of one group.
         mosaic_bandwidth = 1.25,
     }
 }

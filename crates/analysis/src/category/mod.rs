@@ -11,8 +11,10 @@ pub use operations::Operation;
 pub use periodicity::FoundPeriod;
 pub use validity::Rejection;
 
+mod chains;
 mod config;
 mod label;
+mod mean_shift;
 mod metadata;
 mod observed;
 mod operations;
@@ -127,10 +129,13 @@ impl Run {
             return DirectionFindings { bytes, n_operations: stretches.len(), periods: Vec::new() };
         }
         let merged = operations::merge_neighbours(&stretches, self.time_s, thresholds);
-        let periods = periodicity::find(signal, &merged, self.zero_s, self.time_s, config);
+        let rhythms = match config.method {
+            CategoryMethod::Auto => periodicity::find(signal, &merged, self.zero_s, thresholds),
+            CategoryMethod::Mosaic => mean_shift::find(&merged, self.time_s, thresholds),
+        };
         match config.method {
             CategoryMethod::Auto => {
-                let spread = periodicity::spread_over_periods(signal, &stretches, &periods, self.zero_s);
+                let spread = periodicity::spread_over_periods(&stretches, &rhythms, self.time_s);
                 let found = temporality::nearest(&spread, self.time_s);
                 label(
                     Category::When(access, found.when),
@@ -151,6 +156,7 @@ impl Run {
                 }
             }
         }
+        let periods: Vec<FoundPeriod> = rhythms.into_iter().map(|(period, _)| period).collect();
         if let Some(surest) = periods.iter().map(|p| p.confidence).reduce(f64::max) {
             let n = ("periods", periods.len() as f64);
             label(Category::Periodic(access), surest, &[n, ("period_s", periods[0].period_s)]);
@@ -194,10 +200,7 @@ fn label_metadata(
         .to_vec()
     };
     // The paper asks for fewer requests than ranks; a load that makes no spike is not felt either.
-    let insignificant = match config.method {
-        CategoryMethod::Auto => found.is_empty(),
-        CategoryMethod::Mosaic => metadata.requests < n_ranks,
-    };
+    let insignificant = found.is_empty() || metadata.requests < n_ranks;
     let mut label = |load, confidence: f64| {
         let (category, evidence) = (Category::Metadata(load), evidence());
         labels.push(Label { category, confidence, evidence });
@@ -208,5 +211,109 @@ fn label_metadata(
     }
     for (load, ratio) in found {
         label(load, 1.0 - 0.5 / ratio.max(1.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use iotide_trace::{Event, EventSink, Op, Rank, Timestamp};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn write(rank: i32, start_s: f64, end_s: f64, bytes: f64) -> Event {
+        let at = |secs| Timestamp::from_secs_since_start(secs).unwrap();
+        Event::data(Op::Write, Rank(rank), at(start_s), at(end_s), bytes)
+    }
+
+    fn names(events: &[Event], run_time_s: f64) -> Vec<&'static str> {
+        let mut observed = Observed::new();
+        for event in events {
+            let _ = observed.event(*event);
+        }
+        let job = JobInfo { run_time_s: Some(run_time_s), n_procs: Some(4), ..JobInfo::default() };
+        let found = categorize(&observed, &job, &CategoryConfig::default());
+        assert!(found.labels.iter().all(|label| (0.0..=1.0).contains(&label.confidence)));
+        found.labels.iter().map(|label| label.category.name()).collect()
+    }
+
+    #[test]
+    fn a_run_with_checkpoints_bears_all_their_labels() {
+        let checkpoints: Vec<Event> = (0..10)
+            .flat_map(|i| (0..4).map(move |rank| (rank, 50.0 + 100.0 * f64::from(i))))
+            .map(|(rank, start_s)| write(rank, start_s, start_s + 8.0, 1e9))
+            .collect();
+        assert_eq!(
+            names(&checkpoints, 1010.0),
+            [
+                "read_insignificant",
+                "write_steady",
+                "write_periodic",
+                "write_periodic_minute",
+                "write_periodic_low_busy_time",
+                "metadata_insignificant_load"
+            ]
+        );
+    }
+
+    #[test]
+    fn labels_come_in_the_order_of_the_table() {
+        let order: Vec<&str> = Category::all().map(Category::name).collect();
+        let found = names(&[write(0, 1.0, 5.0, 1e9), write(0, 950.0, 990.0, 1e9)], 1000.0);
+        let places: Vec<usize> =
+            found.iter().map(|name| order.iter().position(|known| known == name).unwrap()).collect();
+        assert!(places.is_sorted(), "{found:?}");
+    }
+
+    #[test]
+    fn a_clock_that_counts_from_the_epoch_is_counted_from_the_start_of_the_job() {
+        let mut observed = Observed::new();
+        let _ = observed.event(write(0, 1.7e9 + 5.0, 1.7e9 + 20.0, 1e9));
+        let job = JobInfo { run_time_s: Some(100.0), start_time_unix_s: Some(1.7e9), ..JobInfo::default() };
+        let found = categorize(&observed, &job, &CategoryConfig::default());
+        assert!(found.has(Category::When(Access::Write, Temporality::OnStart)));
+        assert_eq!(found.rejected, None);
+    }
+
+    #[test]
+    fn nothing_at_all_still_has_an_answer() {
+        let found = categorize(&Observed::new(), &JobInfo::default(), &CategoryConfig::default());
+        let names: Vec<&str> = found.labels.iter().map(|label| label.category.name()).collect();
+        assert_eq!(names, ["read_insignificant", "write_insignificant", "metadata_insignificant_load"]);
+        assert_eq!(found.rejected, Some(Rejection::Empty));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn the_order_of_events_means_nothing(
+            parts in prop::collection::vec((0..4i32, 0.0..950.0f64, 0.1..40.0f64, 1e6..1e10f64), 1..40),
+        ) {
+            let events: Vec<Event> = parts
+                .iter()
+                .map(|&(rank, start_s, length_s, bytes)| write(rank, start_s, start_s + length_s, bytes.round()))
+                .collect();
+            let backward: Vec<Event> = events.iter().rev().copied().collect();
+            prop_assert_eq!(names(&events, 1000.0), names(&backward, 1000.0));
+        }
+
+        #[test]
+        fn any_events_give_finite_numbers(
+            parts in prop::collection::vec((-5.0..2000.0f64, 0.0..500.0f64, -1.0..1e13f64), 0..30),
+        ) {
+            let mut observed = Observed::new();
+            for (start_s, length_s, bytes) in parts {
+                let _ = observed.event(write(0, start_s, start_s + length_s, bytes));
+            }
+            let job = JobInfo { run_time_s: Some(1000.0), ..JobInfo::default() };
+            for method in [CategoryMethod::Auto, CategoryMethod::Mosaic] {
+                let config = CategoryConfig { method, ..CategoryConfig::default() };
+                for label in categorize(&observed, &job, &config).labels {
+                    prop_assert!(label.confidence.is_finite());
+                    prop_assert!(label.evidence.iter().all(|evidence| evidence.value.is_finite()));
+                }
+            }
+        }
     }
 }

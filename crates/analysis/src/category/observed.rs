@@ -255,3 +255,79 @@ impl Seconds {
 fn second_of(at: Timestamp) -> i64 {
     at.as_nanos().div_euclid(1_000_000_000)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(secs: f64) -> Timestamp {
+        Timestamp::from_secs_since_start(secs).unwrap()
+    }
+
+    fn request(op: Op, rank: i32, start_s: f64, end_s: f64, calls: u32) -> Event {
+        Event { calls, ..Event::data(op, Rank(rank), at(start_s), at(end_s), 0.0) }
+    }
+
+    /// Requests and in how many seconds there are so many, in order of time.
+    fn seconds(events: &[Event], spread: bool) -> Vec<(f64, f64)> {
+        let mut observed = Observed::new();
+        for event in events {
+            let _ = observed.event(*event);
+        }
+        let mut found = Vec::new();
+        observed.requests.by_second(4.0, spread).for_each(|count, n| found.push((count, n)));
+        found
+    }
+
+    #[test]
+    fn opens_fall_on_the_start_and_the_closes_they_imply_on_the_end() {
+        let opens = [request(Op::Open, 0, 3.2, 9.7, 1), request(Op::Seek, 0, 3.2, 9.7, 1)];
+        assert_eq!(seconds(&opens, true), [(2.0, 1.0), (1.0, 1.0)]);
+    }
+
+    #[test]
+    fn closes_that_are_told_are_not_made_up() {
+        let calls = [request(Op::Open, 0, 3.2, 9.7, 1), request(Op::Close, 0, 9.1, 9.7, 1)];
+        assert_eq!(seconds(&calls, true), [(1.0, 1.0), (1.0, 1.0)]);
+    }
+
+    #[test]
+    fn what_one_rank_did_repeatedly_is_spread_over_its_time() {
+        let reopened = [request(Op::Open, 0, 0.0, 9.9, 50)];
+        assert_eq!(seconds(&reopened, true), [(10.0, 10.0)]);
+        assert_eq!(seconds(&reopened, false), [(50.0, 1.0), (50.0, 1.0)]);
+    }
+
+    #[test]
+    fn a_file_that_all_ranks_opened_once_was_opened_at_once() {
+        let shared = [request(Op::Open, -1, 0.0, 9.9, 4)];
+        assert_eq!(seconds(&shared, true), [(4.0, 1.0), (4.0, 1.0)]);
+        let twice = [request(Op::Open, -1, 0.0, 9.9, 8)];
+        assert_eq!(seconds(&twice, true), [(1.6, 10.0)]);
+    }
+
+    #[test]
+    fn a_spike_stands_on_the_load_around_it() {
+        let both = [request(Op::Open, 0, 0.0, 9.9, 50), request(Op::Close, 1, 4.2, 4.3, 7)];
+        assert_eq!(seconds(&both, true), [(5.0, 4.0), (12.0, 1.0), (5.0, 5.0)]);
+    }
+
+    #[test]
+    fn an_endless_trace_costs_no_more_memory_than_a_long_one() {
+        let mut observed = Observed::new();
+        for second in 0..4 * Observed::MOST_SECONDS {
+            let time_s = second as f64 + 0.5;
+            let calls = if second % 1000 == 0 { 300 } else { 1 };
+            let _ = observed.event(request(Op::Open, 0, time_s, time_s + 0.1, calls));
+            let _ = observed.event(request(Op::Close, 0, time_s, time_s + 0.1, calls));
+        }
+        let seconds = observed.requests.by_second(1.0, false);
+        assert!(
+            seconds.at.len() <= Observed::MOST_SECONDS
+                && observed.requests.recent.len() < Observed::MOST_REQUESTS
+        );
+        let mut n_spikes = 0.0;
+        seconds.for_each(|count, n| n_spikes += if count >= 300.0 { n } else { 0.0 });
+        assert_eq!(n_spikes, (4 * Observed::MOST_SECONDS).div_ceil(1000) as f64);
+    }
+}

@@ -65,3 +65,40 @@ pub(super) fn merge_neighbours(
     }
     merged
 }
+
+#[cfg(test)]
+mod tests {
+    use iotide_trace::{Overlap, Timestamp};
+
+    use super::*;
+
+    fn merged(intervals: &[(f64, f64)]) -> Vec<(f64, f64, f64)> {
+        let at = |secs| Timestamp::from_secs_since_start(secs).unwrap();
+        let mut overlap = Overlap::new();
+        for &(start_s, end_s) in intervals {
+            overlap.add(at(start_s), at(end_s), 10.0);
+        }
+        let stretches = busy_stretches(&overlap.finish(), 0.0);
+        merge_neighbours(&stretches, 1000.0, &CategoryThresholds::default())
+            .iter()
+            .map(|operation| (operation.start_s, operation.end_s, operation.bytes.round()))
+            .collect()
+    }
+
+    #[test]
+    fn operations_that_overlap_or_touch_are_one() {
+        assert_eq!(merged(&[(10.0, 20.0), (15.0, 30.0), (30.0, 40.0)]), [(10.0, 40.0, 30.0)]);
+    }
+
+    #[test]
+    fn a_gap_that_is_short_for_the_run_is_none() {
+        assert_eq!(merged(&[(10.0, 20.0), (20.9, 30.0)]), [(10.0, 30.0, 20.0)]);
+        assert_eq!(merged(&[(10.0, 20.0), (21.1, 30.0)]).len(), 2);
+    }
+
+    #[test]
+    fn a_gap_that_is_short_beside_the_operation_before_is_none() {
+        assert_eq!(merged(&[(10.0, 410.0), (413.0, 420.0)]).len(), 1);
+        assert_eq!(merged(&[(10.0, 410.0), (415.0, 420.0)]).len(), 2);
+    }
+}

@@ -1,8 +1,9 @@
 //! Whether bytes are moved periodically, in which periods, and how busy those are.
 
-use iotide_trace::{Direction, StepSignal};
+use iotide_trace::{Direction, StepSignal, automatic_rate_hz};
 
-use super::{BusyTime, CategoryConfig, CategoryThresholds, Magnitude, Operation};
+use super::chains::{self, Weighing};
+use super::{BusyTime, CategoryThresholds, Magnitude, Operation};
 use crate::{RunConfig, analyse_run};
 
 /// A period that holds.
@@ -43,44 +44,182 @@ impl FoundPeriod {
     }
 }
 
+/// A period and the operations that follow it.
+pub(super) type Rhythm = (FoundPeriod, Vec<Operation>);
+
+/// Returns the periods that hold, the one that moves most bytes first, with the operations of each.
+///
+/// Chains of operations come first: they are exact where operations stand apart, and cheap. Where they leave most of the
+/// bytes without a rhythm the period finder is asked, which also sees phases that consist of many operations, or that rise
+/// out of others; its phases are then weighed like a chain.
 pub(super) fn find(
     signal: &StepSignal,
     operations: &[Operation],
-    _zero_s: f64,
-    _run_time_s: f64,
-    config: &CategoryConfig,
-) -> Vec<FoundPeriod> {
-    if (operations.len() as f64) < config.thresholds.least_operations {
-        return Vec::new();
-    }
-    let duration_s = signal.span().map_or(0.0, iotide_trace::Span::duration_s);
-    let run = RunConfig {
-        direction: Some(Direction::Write),
-        rate_hz: Some(config.thresholds.most_samples / duration_s),
-        ..RunConfig::default()
-    };
-    let Ok(found) = analyse_run(signal, signal, &run) else { return Vec::new() };
-    let busy_s: f64 = operations.iter().map(Operation::duration_s).sum();
-    let n = found.estimate.phases.len();
-    found
-        .estimate
-        .rhythms
-        .iter()
-        .map(|rhythm| FoundPeriod {
-            period_s: rhythm.period_s,
-            confidence: rhythm.confidence,
-            busy_share: (busy_s / operations.len() as f64 / rhythm.period_s).min(1.0),
-            bytes: rhythm.bytes,
-            n_operations: n,
+    zero_s: f64,
+    thresholds: &CategoryThresholds,
+) -> Vec<Rhythm> {
+    let weighing = Weighing { prior: thresholds.chain_prior, class_ratio: thresholds.class_ratio };
+    let mut rhythms: Vec<Rhythm> = chains::find(operations, weighing)
+        .into_iter()
+        .map(|chain| {
+            let members = chain.members.iter().map(|&index| operations[index]).collect();
+            rhythm(chain.period_s, chain.log_odds, members)
         })
-        .collect()
+        .collect();
+    let in_rhythm: f64 = rhythms.iter().map(|(period, _)| period.bytes).sum();
+    let total: f64 = operations.iter().map(|operation| operation.bytes).sum();
+    if in_rhythm < 0.5 * total
+        && let Some(found) = ask_finder(signal, total, zero_s, thresholds)
+        && rhythms.iter().all(|(known, _)| (known.period_s / found.0.period_s).ln().abs() > 0.1)
+    {
+        rhythms.push(found);
+    }
+    rhythms.sort_by(|a, b| b.0.bytes.total_cmp(&a.0.bytes));
+    rhythms
 }
 
+/// What the period finder makes of the bandwidth, if its phases bear the weighing that chains of operations bear.
+fn ask_finder(
+    signal: &StepSignal,
+    total: f64,
+    zero_s: f64,
+    thresholds: &CategoryThresholds,
+) -> Option<Rhythm> {
+    // Three phases have six edges.
+    if signal.times().len() < 6 {
+        return None;
+    }
+    let span = signal.span()?;
+    let most_hz = thresholds.most_samples / span.duration_s();
+    let config = RunConfig {
+        direction: Some(Direction::Write),
+        rate_hz: Some(automatic_rate_hz(signal, span).min(most_hz)),
+        ..RunConfig::default()
+    };
+    // The direction only tells which of two signals to take.
+    let estimate = analyse_run(&StepSignal::default(), signal, &config).ok()?.estimate;
+    let phases: Vec<Operation> = estimate
+        .phases
+        .iter()
+        .map(|phase| Operation {
+            start_s: phase.start_s - zero_s,
+            end_s: phase.end_s - zero_s,
+            bytes: phase.bytes,
+        })
+        .collect();
+    let bytes: f64 = phases.iter().map(|phase| phase.bytes).sum();
+    let weighing = Weighing { prior: thresholds.chain_prior, class_ratio: thresholds.class_ratio };
+    let chain = chains::weigh(&phases, bytes / total, weighing)?;
+    (chain.log_odds > 0.0)
+        .then(|| rhythm(estimate.period_s.unwrap_or(chain.period_s), chain.log_odds, phases))
+}
+
+pub(super) fn rhythm(period_s: f64, log_odds: f64, members: Vec<Operation>) -> Rhythm {
+    let busy_s: f64 = members.iter().map(Operation::duration_s).sum();
+    let period = FoundPeriod {
+        period_s,
+        confidence: 1.0 / (1.0 + (-log_odds).exp()),
+        busy_share: (busy_s / members.len() as f64 / period_s).min(1.0),
+        bytes: members.iter().map(|member| member.bytes).sum(),
+        n_operations: members.len(),
+    };
+    (period, members)
+}
+
+/// Returns the operations as they would be if each beat of a rhythm had gone on until the next.
+///
+/// Checkpoints every tenth of a run are as steady as checkpoints can be, though most of the run passes between them. So each
+/// operation of a rhythm is spread from half a period before it until the next one's share begins; and a rhythm that leaves
+/// no room for another beat before its first, or after its last, reaches to that end of the run.
 pub(super) fn spread_over_periods(
-    _signal: &StepSignal,
     stretches: &[Operation],
-    _periods: &[FoundPeriod],
-    _zero_s: f64,
+    rhythms: &[Rhythm],
+    run_time_s: f64,
 ) -> Vec<Operation> {
-    stretches.to_vec()
+    let members: Vec<&Operation> = rhythms.iter().flat_map(|(_, members)| members).collect();
+    let in_rhythm = |stretch: &Operation| {
+        members.iter().any(|member| stretch.start_s >= member.start_s && stretch.end_s <= member.end_s)
+    };
+    let mut spread: Vec<Operation> =
+        stretches.iter().filter(|stretch| !in_rhythm(stretch)).copied().collect();
+    for (period, members) in rhythms {
+        let (Some(first), Some(last)) = (members.first(), members.last()) else { continue };
+        let half_s = 0.5 * period.period_s;
+        let (from_s, to_s) = (first.start_s - half_s, last.start_s + half_s);
+        // No longer a wait than it had in between.
+        let longest_s = members.windows(2).map(|pair| pair[1].start_s - pair[0].start_s).fold(0.0, f64::max);
+        let room_s = (1.0 + BEAT_TOLERANCE) * longest_s.max(period.period_s);
+        let start_s = if first.start_s < room_s { 0.0 } else { from_s };
+        let end_s = if run_time_s - last.start_s < room_s + last.duration_s() { run_time_s } else { to_s };
+        let place = |time_s: f64| start_s + (time_s - from_s) / (to_s - from_s) * (end_s - start_s);
+        for (i, member) in members.iter().enumerate() {
+            let until_s = members.get(i + 1).map_or(to_s, |next| next.start_s - half_s);
+            spread.push(Operation {
+                start_s: place(member.start_s - half_s),
+                end_s: place(until_s),
+                bytes: member.bytes,
+            });
+        }
+    }
+    spread
+}
+
+/// A beat may be late by this share of the period.
+const BEAT_TOLERANCE: f64 = 0.1;
+
+#[cfg(test)]
+mod tests {
+    use iotide_trace::{Overlap, Timestamp};
+
+    use super::*;
+    use crate::category::operations::{busy_stretches, merge_neighbours};
+
+    fn at(secs: f64) -> Timestamp {
+        Timestamp::from_secs_since_start(secs).unwrap()
+    }
+
+    #[test]
+    fn phases_that_rise_out_of_a_steady_log_are_found_though_nothing_ever_stops() {
+        let mut overlap = Overlap::new();
+        overlap.add(at(0.0), at(1000.0), 1e8);
+        for i in 0..25 {
+            let start_s = 10.0 + 39.0 * f64::from(i);
+            overlap.add(at(start_s), at(start_s + 6.0), 1e9);
+        }
+        let (signal, thresholds) = (overlap.finish(), CategoryThresholds::default());
+        let merged = merge_neighbours(&busy_stretches(&signal, 0.0), 1000.0, &thresholds);
+        assert_eq!(merged.len(), 1);
+        let found = find(&signal, &merged, 0.0, &thresholds);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!((found[0].0.period_s - 39.0).abs() < 0.5);
+    }
+
+    #[test]
+    fn a_rhythm_that_leaves_no_room_for_another_beat_fills_the_run() {
+        let members: Vec<Operation> = [200.0, 450.0, 700.0]
+            .map(|start_s| Operation { start_s, end_s: start_s + 30.0, bytes: 1e9 })
+            .to_vec();
+        let spread = spread_over_periods(&members, &[rhythm(250.0, 5.0, members.clone())], 980.0);
+        assert_eq!((spread[0].start_s, spread[2].end_s), (0.0, 980.0));
+        let early = spread_over_periods(&members, &[rhythm(250.0, 5.0, members.clone())], 3000.0);
+        assert_eq!((early[0].start_s, early[2].end_s), (0.0, 825.0));
+    }
+
+    #[test]
+    fn borders_belong_to_the_shorter_magnitude_and_to_what_is_remarkable() {
+        let thresholds = CategoryThresholds::default();
+        let of = |period_s: f64, busy_share: f64| FoundPeriod {
+            period_s,
+            confidence: 1.0,
+            busy_share,
+            bytes: 1.0,
+            n_operations: 3,
+        };
+        let magnitudes = [30.0, 30.1, 1800.0, 1801.0, 43200.0, 43201.0]
+            .map(|period_s| of(period_s, 0.5).magnitude(&thresholds));
+        use Magnitude::{DayOrMore, Hour, Minute, Second};
+        assert_eq!(magnitudes, [Second, Minute, Minute, Hour, Hour, DayOrMore]);
+        let busy = [0.25, 0.26, 0.74, 0.75].map(|busy_share| of(1.0, busy_share).busy(&thresholds));
+        assert_eq!(busy, [Some(BusyTime::Low), None, None, Some(BusyTime::High)]);
+    }
 }

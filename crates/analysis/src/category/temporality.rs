@@ -123,3 +123,74 @@ pub(super) fn by_quarters(
     ];
     rules.into_iter().find(|(_, holds)| *holds).map(|(when, _)| (when, q))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn operation(start_s: f64, end_s: f64, bytes: f64) -> Operation {
+        Operation { start_s, end_s, bytes }
+    }
+
+    #[test]
+    fn bytes_that_lie_as_a_label_says_bear_that_label() {
+        for (when, parts) in PROTOTYPES {
+            let operations: Vec<Operation> =
+                parts.iter().map(|p| operation(100.0 * p.from, 100.0 * p.to, 1e9 * p.share)).collect();
+            let found = nearest(&operations, 100.0);
+            assert_eq!(found.when, when);
+            assert!(found.distance < 1e-9 && found.confidence > 0.99, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_across_the_border_of_a_quarter_tip_nothing_over() {
+        // More than a third of the bytes are outside the first quarter: sums per quarter know no label for that.
+        let operations = [operation(2.0, 37.0, 1e9)];
+        assert_eq!(nearest(&operations, 100.0).when, Temporality::OnStart);
+        assert_eq!(
+            by_quarters(&operations, 100.0, &CategoryThresholds::default()).map(|found| found.0),
+            None
+        );
+    }
+
+    #[test]
+    fn the_rules_of_the_paper_hold_on_clear_cases() {
+        let thresholds = CategoryThresholds::default();
+        for (when, parts) in PROTOTYPES {
+            let operations: Vec<Operation> =
+                parts.iter().map(|p| operation(100.0 * p.from, 100.0 * p.to, 1e9 * p.share)).collect();
+            assert_eq!(by_quarters(&operations, 100.0, &thresholds).map(|found| found.0), Some(when));
+        }
+    }
+
+    #[test]
+    fn the_curve_ends_at_all_bytes_wherever_they_lie() {
+        let curve = cumulative(
+            &[operation(-5.0, 10.0, 3.0), operation(99.0, 120.0, 2.0), operation(50.0, 50.0, 1.0)],
+            100.0,
+        );
+        assert!((curve[STEPS] - 1.0).abs() < 1e-9);
+        assert!(curve.windows(2).all(|pair| pair[1] >= pair[0] - 1e-12));
+    }
+
+    proptest! {
+        #[test]
+        fn neither_the_scale_of_time_nor_that_of_bytes_matters(
+            parts in prop::collection::vec((0.0..0.9f64, 0.001..0.1f64, 1.0..100.0f64), 1..12),
+            time in 1e-3..1e6f64, bytes in 1e-3..1e9f64,
+        ) {
+            let at = |run_s: f64, bytes: f64| {
+                let operations: Vec<Operation> = parts
+                    .iter()
+                    .map(|(start, length, volume)| operation(start * run_s, (start + length) * run_s, volume * bytes))
+                    .collect();
+                nearest(&operations, run_s)
+            };
+            let (one, other) = (at(1.0, 1.0), at(time, bytes));
+            prop_assert!((one.distance - other.distance).abs() < 1e-6);
+            prop_assert!(one.when == other.when || one.runner_up - one.distance < 1e-6);
+        }
+    }
+}

@@ -28,10 +28,12 @@ pub enum Rejection {
         /// How long the run took.
         run_time_s: f64,
     },
-    /// A part of the trace is missing.
-    #[error("the trace is not whole: {what}")]
-    Incomplete {
-        /// What is missing.
+    /// Records of the source made no sense to its reader: a count below zero, a time that is none, an end before its start.
+    #[error("{n} records make no sense: {what}")]
+    Senseless {
+        /// How many.
+        n: u64,
+        /// The first of them.
         what: String,
     },
     /// There is nothing in the trace.
@@ -52,6 +54,11 @@ pub(super) fn rejection(
     if faults.backward > 0 {
         return Some(Rejection::EndBeforeStart { n: faults.backward });
     }
+    if let Some((n, loss)) =
+        faults.losses.iter().find_map(|loss| Some((loss.records.filter(|n| *n > 0)?, loss)))
+    {
+        return Some(Rejection::Senseless { n, what: loss.what.clone() });
+    }
     let (Some(start), Some(end)) = (observed.tally.start, observed.tally.end) else {
         return Some(Rejection::Empty);
     };
@@ -60,4 +67,43 @@ pub(super) fn rejection(
         return Some(Rejection::OutsideRun { first_s, last_s, run_time_s: run.time_s });
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use iotide_trace::{Event, EventSink, JobInfo, Loss, Op, Rank, Timestamp};
+
+    use super::*;
+    use crate::{CategoryConfig, categorize};
+
+    fn reason(events: &[(f64, f64, f64)], losses: &[Loss]) -> Option<String> {
+        let mut observed = Observed::new();
+        let at = |secs| Timestamp::from_secs_since_start(secs).unwrap();
+        for &(start_s, end_s, bytes) in events {
+            let _ = observed.event(Event::data(Op::Write, Rank(0), at(start_s), at(end_s), bytes));
+        }
+        losses.iter().for_each(|loss| observed.loss(loss.clone()));
+        let job = JobInfo { run_time_s: Some(100.0), ..JobInfo::default() };
+        categorize(&observed, &job, &CategoryConfig::default()).rejected.map(|reason| reason.to_string())
+    }
+
+    #[test]
+    fn a_run_that_holds_together_is_not_rejected() {
+        assert_eq!(reason(&[(0.0, 100.9, 5.0)], &[Loss::of_unknown_size("a remark")]), None);
+    }
+
+    #[test]
+    fn what_cannot_have_happened_is_named() {
+        assert_eq!(reason(&[(1.0, 2.0, -5.0)], &[]).unwrap(), "1 events moved fewer than zero bytes");
+        assert_eq!(reason(&[(2.0, 1.0, 5.0)], &[]).unwrap(), "1 events end before they begin");
+        assert_eq!(
+            reason(&[(1.0, 102.0, 5.0)], &[]).unwrap(),
+            "events lie between 1 s and 102 s, the run between 0 s and 100 s"
+        );
+        assert_eq!(
+            reason(&[(1.0, 2.0, 5.0)], &[Loss::of_records(3, "line 4: -1 bytes")]).unwrap(),
+            "3 records make no sense: line 4: -1 bytes"
+        );
+        assert_eq!(reason(&[], &[]).unwrap(), "the trace has no events");
+    }
 }

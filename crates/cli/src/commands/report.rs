@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use iotide_analysis::analyse_run;
+use iotide_analysis::{InsightConfig, analyse_run, insights};
 use iotide_report::{Picture, Plot, Report, Run, page, pictures};
 use iotide_trace::{Activity, ActivitySums};
 
@@ -23,18 +23,30 @@ pub(crate) struct ReportArgs {
     input: InputArgs,
     #[command(flatten)]
     analysis: AnalysisArgs,
-    /// Write the page to FILE
-    #[arg(short, long, value_name = "FILE", default_value = "report.html", help_heading = "Output")]
-    output: PathBuf,
+    /// As a page, or as what stands on it in words or for a script
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "html", help_heading = "Output")]
+    format: PageForm,
+    /// Write to FILE [default: report.html for a page, else standard output]
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    output: Option<PathBuf>,
     /// Write each picture as SVG into DIR, too
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     svg: Option<PathBuf>,
 }
 
+/// What comes out.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum PageForm {
+    Html,
+    Text,
+    Json,
+}
+
 const EXAMPLES: &str = "\
 Examples:
   iotide report run.csv -o run.html
-  iotide report run.csv -o run.html --svg figures/      for a paper";
+  iotide report run.csv -o run.html --svg figures/      for a paper
+  iotide report --format text run.darshan               what the run does that its storage does not like";
 
 pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> {
     let config = args.analysis.config();
@@ -56,18 +68,26 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
                 return Err(anyhow::anyhow!("{}: {why}", source.path)).hint(analysis::advice(&why));
             }
         };
-        report.runs.push(run.with_activity(&activity).with_demand(demand.as_ref()));
+        let found = insights(&activity, &info.job, &InsightConfig::default());
+        let run = run.with_activity(&activity).with_insights(&found).with_demand(demand.as_ref());
+        report.runs.push(run);
         Ok(())
     })?;
     report.failures = failures;
     if report.runs.is_empty() {
         return Ok(ExitStatus::Failed);
     }
-    let html = page(&report, &plots);
-    if args.output == Path::new("-") {
-        ui.out(&html)?;
+    let told = match args.format {
+        PageForm::Html => page(&report, &plots),
+        PageForm::Text => report.to_text(ui.width()),
+        PageForm::Json => report.to_json(),
+    };
+    let usual = if args.format == PageForm::Html { "report.html" } else { "-" };
+    let output = args.output.as_deref().unwrap_or(Path::new(usual));
+    if output == Path::new("-") {
+        ui.out(&told)?;
     } else {
-        ui.out_file(&args.output, &html)?;
+        ui.out_file(output, &told)?;
     }
     if let Some(dir) = &args.svg {
         write_pictures(ui, dir, &report.runs, &plots)?;
@@ -75,8 +95,8 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
     for run in &report.runs {
         ui.status(format_args!("{}: {}", iotide_report::text::printable(&run.source.path), run.headline()));
     }
-    if args.output != Path::new("-") {
-        ui.status(format_args!("open {} in a browser", args.output.display()));
+    if output != Path::new("-") && args.format == PageForm::Html {
+        ui.status(format_args!("open {} in a browser", output.display()));
     }
     Ok(if report.failures.is_empty() { ExitStatus::Done } else { ExitStatus::Failed })
 }

@@ -78,3 +78,35 @@ fn a_page_says_who_did_what_to_which_file() {
         assert!(dir.read(&format!("figures/{picture}.svg")).starts_with("<svg "), "{picture}");
     }
 }
+
+#[test]
+fn small_writes_are_an_insight_on_the_page_in_words_and_for_a_script() {
+    let dir = Dir::new();
+    let mut events = String::from("rank,op,start,end,bytes,file,layer\n");
+    for i in 0..2000 {
+        let start = f64::from(i) * 0.01;
+        events.push_str(&format!("{},write,{start},{},512,/scratch/log,posix\n", i % 4, start + 0.005));
+    }
+    dir.write("run.csv", events);
+    dir.iotide(["report", "run.csv", "-o", "page.html"]).exits_with(0);
+    let page = dir.read("page.html");
+    assert!(page.contains("id=\"run-0-insights\""), "no section");
+    assert!(page.contains("100 % of 2000 writes move less than a megabyte"));
+    assert!(
+        page.contains(
+            "Not known from this source: offsets of calls (random_reads, random_writes, misaligned)"
+        )
+    );
+    let text = dir.iotide(["report", "--format", "text", "run.csv"]).exits_with(0).stdout;
+    assert!(text.contains("2000 writes move less than a megabyte"), "{text}");
+    let json = dir.iotide(["report", "--format", "json", "run.csv"]).exits_with(0).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let insight = &json["runs"][0]["insights"][0];
+    assert_eq!(
+        (insight["rule"].as_str(), insight["severity"].as_str()),
+        (Some("small_writes"), Some("high"))
+    );
+    assert_eq!(insight["evidence"]["small_calls"], 2000.0);
+    assert!(insight["advice"].as_str().unwrap().contains("larger"));
+    assert_eq!(json["runs"][0]["insights_not_known"][0]["rule"], "random_reads");
+}

@@ -250,10 +250,14 @@ fn help_on_report_explains_every_flag() {
               [default: 0]
 
     Output:
-      -o, --output <FILE>
-              Write the page to FILE
+          --format <FORMAT>
+              As a page, or as what stands on it in words or for a script
               
-              [default: report.html]
+              [default: html]
+              [possible values: html, text, json]
+
+      -o, --output <FILE>
+              Write to FILE [default: report.html for a page, else standard output]
 
           --svg <DIR>
               Write each picture as SVG into DIR, too
@@ -261,6 +265,7 @@ fn help_on_report_explains_every_flag() {
     Examples:
       iotide report run.csv -o run.html
       iotide report run.csv -o run.html --svg figures/      for a paper
+      iotide report --format text run.darshan               what the run does that its storage does not like
     "#);
 }
 

@@ -16,8 +16,8 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use iotide_trace::{
-    Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, TimeKind, TimeSpent, Timestamp,
-    TraceInfo,
+    AccessFacts, Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, Straggler, TimeKind,
+    TimeSpent, Timestamp, TraceInfo, WayFacts,
 };
 
 use super::records::{CounterTable, Record};
@@ -137,6 +137,11 @@ impl Log {
                 columns.push(table, with_data, sink, files)?;
                 let has_calls = matches!(source, Some(Source::Dxt(_)));
                 columns.push_times(table, has_calls, sink, files);
+            }
+        }
+        for layer in [Layer::Posix, Layer::Stdio, Layer::MpiIo] {
+            if let Some(table) = self.counters(layer) {
+                sink.access_facts(&access_facts(layer, table));
             }
         }
         if n_sources == 0 && options.source != DarshanSource::Auto {
@@ -546,6 +551,89 @@ impl Columns {
         let known = known.into_iter().filter_map(|interval| self.times(record, interval));
         let life = known.reduce(|whole, next| (whole.0.min(next.0), whole.1.max(next.1)));
         life.or(self.run_time_s.filter(|run_time_s| *run_time_s >= 0.0).map(|run_time_s| (0.0, run_time_s)))
+    }
+}
+
+/// What the counters say of how the calls of a layer went about their files.
+fn access_facts(layer: Layer, table: &CounterTable) -> AccessFacts {
+    let prefix = if table.int_column("CP_BYTES_READ").is_some() { "CP_" } else { prefix(layer) };
+    let int = |name: &str| table.int_column(&format!("{prefix}{name}"));
+    let float = |name: &str| table.float_column(&format!("{prefix}F_{name}"));
+    // A counter below zero was not kept, and a sum that lacks one of its parts is no sum.
+    let total = |names: &[&str]| -> Option<u64> {
+        let columns: Vec<usize> = names.iter().map(|name| int(name)).collect::<Option<_>>()?;
+        let mut sum = 0u64;
+        for record in table.records() {
+            for column in &columns {
+                sum = sum.saturating_add(u64::try_from(record.int(*column)?).ok()?);
+            }
+        }
+        Some(sum)
+    };
+    let way = |read: bool| {
+        let (word, size) = if read { ("READS", "SIZE_READ_") } else { ("WRITES", "SIZE_WRITE_") };
+        let named = |before: &str| format!("{before}{word}");
+        let small: Vec<String> = ["0_100", "100_1K", "1K_10K", "10K_100K", "100K_1M"]
+            .iter()
+            .map(|range| match layer {
+                Layer::MpiIo => format!("{size}AGG_{range}"),
+                _ => format!("{size}{range}"),
+            })
+            .collect();
+        let small: Vec<&str> = small.iter().map(String::as_str).collect();
+        let collective = total(&[&named("COLL_"), &named("SPLIT_")]);
+        let independent = total(&[&named("INDEP_"), &named("NB_")]);
+        WayFacts {
+            calls: total(&[&named("")])
+                .or_else(|| total(&[&named("POSIX_")]))
+                .or_else(|| Some(collective? + independent?))
+                .unwrap_or(0),
+            small: total(&small),
+            sequential: total(&[&named("SEQ_")]),
+            collective,
+            independent,
+        }
+    };
+    let (mut most_misaligned, mut file_alignment_bytes) = (0, None);
+    let mut reread_bytes = None;
+    let mut straggler: Option<Straggler> = None;
+    let (misaligned, alignment) = (int("FILE_NOT_ALIGNED"), int("FILE_ALIGNMENT"));
+    let (read, furthest) = (int("BYTES_READ"), int("MAX_BYTE_READ"));
+    let (slowest, fastest) = (float("SLOWEST_RANK_TIME"), float("FASTEST_RANK_TIME"));
+    for record in table.records() {
+        let at = |column: Option<usize>| column.and_then(|column| record.int(column));
+        if let (Some(misaligned), Some(alignment @ 1..)) = (at(misaligned), at(alignment))
+            && misaligned > most_misaligned
+        {
+            (most_misaligned, file_alignment_bytes) = (misaligned, u64::try_from(alignment).ok());
+        }
+        if let (Some(read @ 0..), Some(furthest @ 0..)) = (at(read), at(furthest)) {
+            let twice = read.saturating_sub(furthest.saturating_add(1)).max(0);
+            *reread_bytes.get_or_insert(0.0) += twice as f64;
+        }
+        let time =
+            |column: Option<usize>| column.and_then(|column| record.float(column)).filter(|s| *s > 0.0);
+        if let (Some(slowest_s), Some(fastest_s), true) = (time(slowest), time(fastest), record.rank < 0)
+            && straggler.is_none_or(|known| slowest_s - fastest_s > known.slowest_s - known.fastest_s)
+        {
+            let bytes = |name: &str| at(int(name)).map_or(0.0, |bytes| bytes.max(0) as f64);
+            straggler = Some(Straggler {
+                slowest_rank: at(int("SLOWEST_RANK")).unwrap_or(-1),
+                slowest_s,
+                fastest_s,
+                slowest_bytes: bytes("SLOWEST_RANK_BYTES"),
+                fastest_bytes: bytes("FASTEST_RANK_BYTES"),
+            });
+        }
+    }
+    AccessFacts {
+        layer,
+        reads: way(true),
+        writes: way(false),
+        misaligned_in_file: total(&["FILE_NOT_ALIGNED"]),
+        file_alignment_bytes,
+        reread_bytes,
+        straggler,
     }
 }
 

@@ -1,0 +1,81 @@
+//! What a run does that its storage does not like, as it is told.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::text;
+
+/// One finding.
+#[derive(Clone, Debug, Serialize)]
+pub struct Insight {
+    /// The rule that found it.
+    pub rule: &'static str,
+    /// `high` or `warning`.
+    pub severity: &'static str,
+    /// What is the case.
+    pub message: String,
+    /// The numbers it rests on, by name.
+    pub evidence: BTreeMap<&'static str, f64>,
+    /// What to do about it.
+    pub advice: &'static str,
+}
+
+/// A rule that could not be judged.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct NotKnown {
+    /// The rule.
+    pub rule: &'static str,
+    /// What the source does not tell.
+    pub lacks: &'static str,
+}
+
+impl From<&iotide_analysis::Insight> for Insight {
+    fn from(insight: &iotide_analysis::Insight) -> Self {
+        Self {
+            rule: insight.rule.name(),
+            severity: insight.severity.name(),
+            message: insight.message.clone(),
+            evidence: insight.evidence.iter().map(|evidence| (evidence.name, evidence.value)).collect(),
+            advice: insight.advice,
+        }
+    }
+}
+
+/// The rules that could not be judged, by what they lack: "offsets of calls (random_reads, misaligned); …".
+pub(crate) fn not_known_in_words(not_known: &[NotKnown]) -> String {
+    let mut by_lack: Vec<(&str, Vec<&str>)> = Vec::new();
+    for NotKnown { rule, lacks } in not_known {
+        match by_lack.iter_mut().find(|(known, _)| known == lacks) {
+            Some((_, rules)) => rules.push(rule),
+            None => by_lack.push((lacks, vec![rule])),
+        }
+    }
+    let told: Vec<String> =
+        by_lack.iter().map(|(lacks, rules)| format!("{lacks} ({})", rules.join(", "))).collect();
+    told.join("; ")
+}
+
+impl Insight {
+    /// The numbers it rests on, each with its unit.
+    pub(crate) fn evidence_in_words(&self) -> String {
+        let told: Vec<String> = self
+            .evidence
+            .iter()
+            .map(|(name, &value)| {
+                let value = match *name {
+                    "share" => text::percent(value),
+                    name if name.contains("bytes") => text::bytes(value),
+                    name if name.ends_with("_s") || name.contains("_s_") => text::seconds(value),
+                    _ if value.fract() == 0.0 && (0.0..9e15).contains(&value) => text::count(value as u64),
+                    _ => format!("{value:.1}"),
+                };
+                format!(
+                    "{}: {value}",
+                    name.replace("_s_per_", " per ").trim_end_matches("_s").replace('_', " ")
+                )
+            })
+            .collect();
+        told.join(", ")
+    }
+}
