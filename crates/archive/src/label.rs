@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use iotide_analysis::{CategoryConfig, Observed, categorize};
 use iotide_formats::{OpenOptions, ReadError, Reader};
 use iotide_report::{LabelledRun, LogIdentity, Source};
-use iotide_trace::{Event, EventSink, Loss, Timestamp};
+use iotide_trace::{AccessFacts, Event, EventSink, Loss, TimeSpent, Timestamp};
 
 /// What a single log may cost before it is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,6 +207,14 @@ impl EventSink for Sink<'_> {
     fn async_event(&mut self, event: Event, waited: Timestamp) -> ControlFlow<()> {
         let _ = self.observed.async_event(event, waited);
         self.go_on()
+    }
+
+    fn time_spent(&mut self, spent: TimeSpent) {
+        self.observed.time_spent(spent);
+    }
+
+    fn access_facts(&mut self, facts: &AccessFacts) {
+        self.observed.access_facts(facts);
     }
 
     fn loss(&mut self, loss: Loss) {
