@@ -70,6 +70,8 @@ pub(crate) enum ExitStatus {
     NothingFound,
     /// Something could not be done, as told on stderr.
     Failed,
+    /// Stopped by the user, to be gone on with later.
+    Interrupted,
     /// As a program that was run for the user ended.
     Program(u8),
 }
@@ -80,6 +82,7 @@ impl From<ExitStatus> for ExitCode {
             ExitStatus::Done => 0,
             ExitStatus::NothingFound => 1,
             ExitStatus::Failed => 2,
+            ExitStatus::Interrupted => 130,
             ExitStatus::Program(code) => code,
         })
     }

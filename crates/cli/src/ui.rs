@@ -98,6 +98,20 @@ impl Ui {
         }
     }
 
+    /// Whether a progress bar would be seen.
+    pub(crate) fn shows_progress(&self) -> bool {
+        self.progress
+    }
+
+    /// Shows how far the work is as a bar, once it is known how much there is; the next word replaces it.
+    pub(crate) fn progress_bar(&mut self, n_done: u64, n_total: Option<u64>, text: impl fmt::Display) {
+        const CELLS: u64 = 24;
+        let Some(n_total) = n_total.filter(|&n_total| n_total > 0) else { return self.progress(text) };
+        let filled = CELLS * n_done.min(n_total) / n_total;
+        let (done, left) = ("█".repeat(filled as usize), "░".repeat((CELLS - filled) as usize));
+        self.progress(format_args!("{done}{left} {text}"));
+    }
+
     /// Says what is wrong with the command line.
     pub(crate) fn usage_error(&mut self, error: &clap::Error) {
         let rendered = error.render();

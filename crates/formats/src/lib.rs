@@ -101,6 +101,11 @@ pub fn open(path: &Path) -> Result<Reader, ReadError> {
     OpenOptions::default().open(path)
 }
 
+/// Whether a directory is itself one trace (of Recorder, or of `iotide record`), and not a place where traces lie.
+pub fn is_one_trace(directory: &Path) -> bool {
+    recorder::recognises(directory) || tracer::is_trace(directory)
+}
+
 /// Opens several files of one run, one per rank or node, to be read as one trace.
 ///
 /// The files may be of different formats. File tables are put one after the other; what the first file says of the
@@ -138,9 +143,7 @@ impl OpenOptions {
         }
         let input = Input::open(path)?;
         match input.directory() {
-            Some(directory) if !(recorder::recognises(directory) || tracer::is_trace(directory)) => {
-                self.open_directory(directory)
-            }
+            Some(directory) if !is_one_trace(directory) => self.open_directory(directory),
             _ => self.reader_of(input),
         }
     }

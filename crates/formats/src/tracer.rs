@@ -34,7 +34,8 @@ pub(crate) const MAGIC: &[u8] = &StreamHeader::MAGIC;
 
 /// Whether a directory holds streams of the tracer.
 pub(crate) fn is_trace(directory: &Path) -> bool {
-    streams_in(directory).is_ok_and(|streams| !streams.is_empty())
+    let mut entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.any(|entry| is_stream(&entry.path()))
 }
 
 pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
@@ -435,7 +436,7 @@ fn streams_in(directory: &Path) -> Result<Vec<PathBuf>, std::io::Error> {
     let mut streams = Vec::new();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "iot") && begins_like_a_stream(&path) {
+        if is_stream(&path) {
             streams.push(path);
         }
     }
@@ -443,9 +444,11 @@ fn streams_in(directory: &Path) -> Result<Vec<PathBuf>, std::io::Error> {
     Ok(streams)
 }
 
-fn begins_like_a_stream(path: &Path) -> bool {
+fn is_stream(path: &Path) -> bool {
     let mut head = [0; MAGIC.len()];
-    File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == MAGIC
+    path.extension().is_some_and(|extension| extension == "iot")
+        && File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok()
+        && head == MAGIC
 }
 
 /// Losses of thousands of processes, summed up by kind.

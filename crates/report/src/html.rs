@@ -19,17 +19,7 @@ pub fn page(report: &Report, pictures: &[Vec<Plot>]) -> String {
         [run] => file_name(&run.source.path).to_owned(),
         runs => text::counted(runs.len() as u64, "run"),
     };
-    let mut html = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"generator\" content=\"iotide {}\">\n<title>{} · iotide</title>\n\
-         <style>\n{}\n{}\n@media (prefers-color-scheme: dark){{{}}}\n</style>\n</head>\n<body>\n",
-        env!("CARGO_PKG_VERSION"),
-        escape(&title),
-        include_str!("page.css"),
-        palette::style(&palette::LIGHT),
-        palette::style(&palette::DARK),
-    );
+    let mut html = head(&title, "");
     let none = Vec::new();
     for (i, run) in report.runs.iter().enumerate() {
         write_run(&mut html, run, pictures.get(i).unwrap_or(&none), i);
@@ -42,6 +32,21 @@ pub fn page(report: &Report, pictures: &[Vec<Plot>]) -> String {
         include_str!("page.js")
     );
     html
+}
+
+/// The page up to its body; `style` comes after what all pages wear.
+pub(crate) fn head(title: &str, style: &str) -> String {
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"generator\" content=\"iotide {}\">\n<title>{} · iotide</title>\n\
+         <style>\n{}\n{}\n@media (prefers-color-scheme: dark){{{}}}\n{style}</style>\n</head>\n<body>\n",
+        env!("CARGO_PKG_VERSION"),
+        escape(title),
+        include_str!("page.css"),
+        palette::style(&palette::LIGHT),
+        palette::style(&palette::DARK),
+    )
 }
 
 /// A part of the page.

@@ -16,14 +16,18 @@ use serde::Serialize;
 pub use crate::{
     activity::Activity,
     activity_chart::Picture,
+    archive::{ApplicationCount, ArchiveStatistics, CategorizeDocument, Population, RejectionCount},
+    archive_page::{ListedRun, archive_page, rests},
     chart::{Plot, pictures},
     demand::{AsyncPhase, Demand, Need},
+    history::{Comparison, History, LabelShare},
     html::page,
     info::{
         DarshanInfo, Dxt, Heatmap, Info, InfoJob, InfoSource, JobId, LogInfo, Lustre, Map, Module, Number,
         Operation, RecordLine, SegmentLine,
     },
     insight::{Insight, NotKnown},
+    labelled::{LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     run::{Run, Source},
     scaling::{
         AdviceEntry, FactorEntry, ModelEntry, ModelFailure, PieceEntry, PredictionEntry, ScalingReport,
@@ -33,11 +37,15 @@ pub use crate::{
 
 mod activity;
 mod activity_chart;
+mod archive;
+mod archive_page;
 mod chart;
 mod demand;
+mod history;
 mod html;
 mod info;
 mod insight;
+mod labelled;
 mod palette;
 mod run;
 #[cfg(test)]
@@ -56,6 +64,9 @@ pub struct Report<R = Run> {
     pub command: &'static str,
     /// What was found, run by run.
     pub runs: Vec<R>,
+    /// What several runs add up to, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub statistics: Option<ArchiveStatistics>,
     /// Inputs of which there is no answer, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<Failure>,
@@ -79,7 +90,7 @@ pub trait Tell: Serialize {
 impl<R: Tell> Report<R> {
     /// Returns a report with nothing in it yet.
     pub fn new(command: &'static str) -> Self {
-        Self { schema: SCHEMA, command, runs: Vec::new(), failures: Vec::new() }
+        Self { schema: SCHEMA, command, runs: Vec::new(), statistics: None, failures: Vec::new() }
     }
 
     /// Returns the report as JSON, in a stable order, with a final newline.
@@ -108,6 +119,10 @@ impl<R: Tell> Report<R> {
                 out.push('\n');
             }
             out.push_str(&run.tell(width, ink));
+        }
+        if let Some(statistics) = &self.statistics {
+            out.push('\n');
+            out.push_str(&statistics.to_text(width, ink));
         }
         if !self.failures.is_empty() {
             if !self.runs.is_empty() {

@@ -423,7 +423,7 @@ impl Source {
         }
     }
 
-    fn in_words(&self) -> String {
+    pub(crate) fn in_words(&self) -> String {
         let ranks = self.n_ranks.map(|n| format!(", {}", text::counted(n, "rank"))).unwrap_or_default();
         let exe =
             self.job.exe.as_deref().map(|exe| format!(" of {}", text::printable(exe))).unwrap_or_default();

@@ -145,7 +145,7 @@ fn shared_log(name: &str) -> Option<PathBuf> {
 }
 
 /// A Python that has PyDarshan: the plain one, or the one FTIO was installed with (which needs it).
-fn pydarshan() -> Option<PathBuf> {
+pub(super) fn pydarshan() -> Option<PathBuf> {
     [Some(PathBuf::from("python3")), interpreter_of("ftio")].into_iter().flatten().find(|python| {
         let mut probe = Command::new(python);
         probe.args(["-c", "import darshan, pandas"]).stdout(Stdio::null()).stderr(Stdio::null());

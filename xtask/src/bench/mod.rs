@@ -9,6 +9,7 @@ use self::measure::Cost;
 use crate::peer::on_path;
 use crate::{Outcome, repository};
 
+mod archive;
 pub(crate) mod darshan;
 mod measure;
 mod period;
@@ -60,6 +61,16 @@ const BENCHES: &[Bench] = &[
         run: tracer::nanoseconds_of_an_mpi_write,
     },
     Bench { name: "tracer-dd", help: "CPU time the tracer adds to dd", run: tracer::cpu_of_dd },
+    Bench {
+        name: "archive",
+        help: "CPU and memory of `categorize` on 20,000 logs",
+        run: archive::cost_of_an_archive,
+    },
+    Bench {
+        name: "archive-pydarshan",
+        help: "CPU of `categorize` on real logs against PyDarshan reading them",
+        run: archive::cpu_beside_pydarshan,
+    },
     Bench { name: "scaling-cpu", help: "CPU time of `model` against extrap", run: scaling::cpu_of_models },
 ];
 
@@ -105,7 +116,7 @@ pub(crate) fn run(filters: &[String]) -> Result<Outcome, String> {
 fn list() -> Outcome {
     println!("usage: cargo xtask bench [--no-build] [NAME…]\n");
     for bench in BENCHES {
-        println!("  {:<14} {}", bench.name, bench.help);
+        println!("  {:<17} {}", bench.name, bench.help);
     }
     Outcome::Good
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use clap::ValueEnum;
 use iotide_analysis::{Demand, demand};
 use iotide_formats::darshan::{DarshanLayers, DarshanOptions, DarshanSource};
 use iotide_formats::{Format, LayerChoice, OpenOptions, PatternSpec, ReadError, Reader};
@@ -17,6 +18,13 @@ pub(crate) struct InputArgs {
     /// Traces, each of one run; `-` is standard input
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
+    #[command(flatten)]
+    reading: ReadingArgs,
+}
+
+/// How to read traces.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ReadingArgs {
     /// The traces are parts of one run: one file per rank, or the Darshan logs of one job
     #[arg(long, help_heading = "Input")]
     one_run: bool,
@@ -78,10 +86,37 @@ impl InputArgs {
     pub(crate) fn for_each_input(
         &self,
         ui: &mut Ui,
+        take: impl FnMut(&RunInput<'_>, &OpenOptions) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Vec<Failure>> {
+        self.reading.for_each_input(ui, &self.traces, take)
+    }
+
+    /// The runs that were named.
+    pub(crate) fn runs(&self) -> Vec<RunInput<'_>> {
+        self.reading.runs(&self.traces)
+    }
+
+    /// What the flags mean; nothing below this line knows clap.
+    pub(crate) fn options(&self) -> anyhow::Result<OpenOptions> {
+        self.reading.options()
+    }
+
+    /// Whether it was said which of a Darshan log's sources or layers are wanted.
+    pub(crate) fn asks_for_events(&self) -> bool {
+        self.reading.source.is_some() || self.reading.layers.is_some()
+    }
+}
+
+impl ReadingArgs {
+    /// Hands every run of `traces` on; says which failed, goes on to the next, and returns what could not be done.
+    pub(crate) fn for_each_input(
+        &self,
+        ui: &mut Ui,
+        traces: &[PathBuf],
         mut take: impl FnMut(&RunInput<'_>, &OpenOptions) -> anyhow::Result<()>,
     ) -> anyhow::Result<Vec<Failure>> {
         let options = self.options()?;
-        let runs = self.runs();
+        let runs = self.runs(traces);
         let mut failures = Vec::new();
         for (i, run) in runs.iter().enumerate() {
             if runs.len() > 1 {
@@ -99,12 +134,33 @@ impl InputArgs {
         Ok(failures)
     }
 
-    /// The runs that were named.
-    pub(crate) fn runs(&self) -> Vec<RunInput<'_>> {
+    /// Whether the traces are parts of one run.
+    pub(crate) fn is_one_run(&self) -> bool {
+        self.one_run
+    }
+
+    fn runs<'a>(&self, traces: &'a [PathBuf]) -> Vec<RunInput<'a>> {
         match self.one_run {
-            true => vec![RunInput { paths: &self.traces }],
-            false => self.traces.chunks(1).map(|paths| RunInput { paths }).collect(),
+            true => vec![RunInput { paths: traces }],
+            false => traces.chunks(1).map(|paths| RunInput { paths }).collect(),
         }
+    }
+
+    /// What changes the answer, as a table of TOML.
+    pub(crate) fn in_toml(&self) -> String {
+        let mut toml = String::from("[reading]\n");
+        if let Some(format) = self.input_format {
+            toml += &format!("input_format = \"{}\"\n", format.name());
+        }
+        if let Some(pattern) = &self.pattern {
+            toml += &format!("pattern = {:?}\n", pattern.display().to_string());
+        }
+        let source = self.source.unwrap_or(SourceArg::Auto).to_possible_value();
+        let layers = self.layers.unwrap_or(LayersArg::Lowest).to_possible_value();
+        for (key, value) in [("source", source), ("layers", layers)] {
+            toml += &format!("{key} = \"{}\"\n", value.as_ref().map_or("", |value| value.get_name()));
+        }
+        toml
     }
 
     /// What the flags mean; nothing below this line knows clap.
@@ -127,11 +183,6 @@ impl InputArgs {
             layers,
             darshan: DarshanOptions { source, layers: of_darshan },
         })
-    }
-
-    /// Whether it was said which of a Darshan log's sources or layers are wanted.
-    pub(crate) fn asks_for_events(&self) -> bool {
-        self.source.is_some() || self.layers.is_some()
     }
 
     fn pattern_spec(&self) -> anyhow::Result<Option<PatternSpec>> {

@@ -10,6 +10,7 @@ use crate::ui::Ui;
 pub(crate) use self::ioskel::expand_name;
 
 mod analysis;
+mod categorize;
 mod convert;
 mod demo;
 mod detect;
@@ -23,6 +24,7 @@ mod report;
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
     Detect(detect::DetectArgs),
+    Categorize(categorize::CategorizeArgs),
     Record(record::RecordArgs),
     Report(report::ReportArgs),
     Info(info::InfoArgs),
@@ -36,6 +38,7 @@ impl Command {
     pub(crate) fn run(&self, ui: &mut Ui) -> anyhow::Result<ExitStatus> {
         match self {
             Command::Detect(args) => detect::run(ui, args),
+            Command::Categorize(args) => categorize::run(ui, args),
             Command::Record(args) => record::run(ui, args),
             Command::Report(args) => report::run(ui, args),
             Command::Info(args) => info::run(ui, args),

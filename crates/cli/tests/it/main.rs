@@ -35,5 +35,8 @@ mod darshan_log;
 /// `iotide ioskel`: real processes, real files, a table of what they did.
 mod ioskel;
 
+/// `iotide categorize`: runs, archives that are interrupted and gone on with, shards, the page, and real Slurm.
+mod categorize;
+
 /// `iotide demo`: from a running workload to a page, with nothing left behind.
 mod demo;

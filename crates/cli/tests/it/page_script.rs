@@ -6,7 +6,6 @@ use crate::util::Dir;
 ///
 /// `None`, said loudly, where there is no browser to open it with.
 fn played(script: &str) -> Option<Vec<String>> {
-    let browser = iotide_testkit::program("chromium")?;
     let dir = Dir::new();
     let mut events = String::from("rank,op,start,end,bytes,file\n");
     for (rank, step) in (0..4).flat_map(|rank| (0..20).map(move |step| (rank, step))) {
@@ -15,13 +14,19 @@ fn played(script: &str) -> Option<Vec<String>> {
     }
     dir.write("run.csv", events + "0,read,0,1,100,/scratch/<b>input</b>.nc\n");
     dir.iotide(["report", "run.csv", "-o", "page.html"]).exits_with(0);
+    played_on(&dir, "page.html", script)
+}
+
+/// The same on a page that is there already.
+pub fn played_on(dir: &Dir, page: &str, script: &str) -> Option<Vec<String>> {
+    let browser = iotide_testkit::program("chromium")?;
     let player = format!(
         "<script>\nconst notes = [], note = (text) => notes.push(text);\n\
          addEventListener(\"error\", (event) => note(`error: ${{event.message}}`));\n\
          addEventListener(\"load\", () => {{\ntry {{\n{script}\n}} catch (error) {{ note(`error: ${{error}}`); }}\n\
          document.body.textContent = `[notes]${{notes.join(\"|\")}}[end]`;\n}});\n</script>\n</body>"
     );
-    dir.write("played.html", dir.read("page.html").replace("</body>", &player));
+    dir.write("played.html", dir.read(page).replace("</body>", &player));
     let output = Command::new("timeout")
         .arg("90")
         .arg(&browser)

@@ -1,0 +1,397 @@
+//! Thousands of logs: walked, in parallel, resumable, in shards.
+//!
+//! [`run`] labels every log of a [`Job`] and adds a line for each to a [`Folder`]; [`Folder::finish`] makes of the lines what
+//! people look at. [`merge`] does so for the folders of several shards, [`compare`] sets one run beside the earlier ones of
+//! its application.
+//!
+//! # Design constraints
+//! - Memory does not grow with the number of logs. Paths come from a walk that knows one folder a level, results go to
+//!   disk at once, and what must be in order is sorted on disk. What does grow, by a few hundred bytes each, is the table of
+//!   applications in the statistics.
+//! - Whatever is written last is derived from lines sorted by path. So it does not matter how often the work was
+//!   interrupted, how many threads did it, or in which shards.
+//! - A log is known by path, size and time of last change. One that changed is read again; the latest line counts.
+//! - One log cannot hold up the rest: see [`Limits`].
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+use iotide_analysis::CategoryConfig;
+use iotide_formats::OpenOptions;
+use iotide_report::{LogIdentity, RejectedLog};
+
+pub use crate::{
+    folder::{Folder, Outputs, for_each_run, merge},
+    history::compare,
+    label::{Limits, application, label},
+    shard::{Shard, ShardError},
+    statistics::statistics_of,
+    walk::Logs,
+};
+
+use crate::label::{Labelled, label_log};
+use crate::walk::{Found, Walk};
+
+mod folder;
+mod history;
+mod label;
+mod parquet;
+mod pool;
+mod shard;
+mod sort;
+mod statistics;
+mod walk;
+
+/// What is to be labelled, and how.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Where the logs come from.
+    pub logs: Logs,
+    /// Which part of them.
+    pub shard: Shard,
+    /// How they are opened.
+    pub options: OpenOptions,
+    /// How they are labelled.
+    pub config: CategoryConfig,
+    /// What one may cost.
+    pub limits: Limits,
+    /// How many are read at once.
+    pub n_workers: usize,
+    /// Whether to count the logs beside the work, so that someone can be told how long it will take.
+    pub count_ahead: bool,
+}
+
+impl Job {
+    /// Returns what [`Folder::open`] is to be told: the settings as text, and which part of the archive.
+    pub fn made_with(&self, settings: &str) -> String {
+        folder::with_shard(settings, self.shard)
+    }
+}
+
+/// How far the work is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// Logs labelled by now.
+    pub n_labelled: u64,
+    /// Logs rejected by now.
+    pub n_rejected: u64,
+    /// Logs that were done before.
+    pub n_known: u64,
+    /// How many there are in all, once that is known.
+    pub n_total: Option<u64>,
+    /// How long it took so far.
+    pub elapsed_s: f64,
+    /// Whether it was stopped before the end.
+    pub stopped: bool,
+}
+
+impl Progress {
+    /// Logs that are done.
+    pub fn n_done(&self) -> u64 {
+        self.n_labelled + self.n_rejected + self.n_known
+    }
+
+    /// Logs read per second.
+    pub fn per_s(&self) -> f64 {
+        (self.n_labelled + self.n_rejected) as f64 / self.elapsed_s.max(1e-3)
+    }
+
+    /// How long the rest will take at the rate so far.
+    pub fn left_s(&self) -> Option<f64> {
+        let left = self.n_total?.saturating_sub(self.n_done());
+        let per_s = self.n_done() as f64 / self.elapsed_s.max(1e-3);
+        (per_s > 0.0).then(|| left as f64 / per_s)
+    }
+}
+
+/// Why the work could not be done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArchiveError {
+    /// Something could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// What.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Results could not be written.
+    #[error("cannot write results to {}: {source}", folder.display())]
+    Write {
+        /// Where to.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another process adds to the same results.
+    #[error("another process is writing results to {}", folder.display())]
+    Busy {
+        /// Where.
+        folder: PathBuf,
+    },
+    /// The folder holds results that were made with other settings.
+    #[error("the results in {} were made with another method, other settings or another shard", folder.display())]
+    OtherSettings {
+        /// Where.
+        folder: PathBuf,
+    },
+    /// Two parts were made with different settings.
+    #[error("the results in {} and in {} were made with different settings", folder.display(), other.display())]
+    Different {
+        /// One.
+        folder: PathBuf,
+        /// The other.
+        other: PathBuf,
+    },
+    /// A part is not finished.
+    #[error("the results in {} are not finished", folder.display())]
+    Unfinished {
+        /// Which.
+        folder: PathBuf,
+    },
+    /// A shard is missing.
+    #[error("shard {index}/{count} is missing")]
+    MissingShard {
+        /// Which, from 0.
+        index: u64,
+        /// Of how many.
+        count: u64,
+    },
+    /// A folder holds no results.
+    #[error("{} holds no results of `iotide categorize`", path.display())]
+    NoResults {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A line of results makes no sense.
+    #[error("{path}: {fault}")]
+    BadLine {
+        /// The file, or the log that the line is about.
+        path: String,
+        /// What is wrong with it.
+        fault: String,
+    },
+}
+
+impl ArchiveError {
+    fn write(folder: &Path, source: io::Error) -> Self {
+        ArchiveError::Write { folder: folder.to_owned(), source }
+    }
+}
+
+/// Labels every log of a job that is not in `folder` yet, and adds a line for each.
+///
+/// Set `stop` to end early: logs being read are dropped, everything else is kept, and the next call goes on. `tell` is
+/// called several times a second.
+pub fn run(
+    job: &Job,
+    folder: &mut Folder,
+    stop: &Arc<AtomicBool>,
+    mut tell: impl FnMut(&Progress),
+) -> Result<Progress, ArchiveError> {
+    let scratch = folder.path().to_owned();
+    let spool = Spool::of(&job.logs, &scratch)?;
+    let logs = spool.logs.clone();
+    let unreadable = |source| match &job.logs {
+        Logs::ListedIn(list) => ArchiveError::Read { path: list.clone(), source },
+        Logs::Below(roots) => {
+            let missing = roots.iter().find(|root| std::fs::metadata(root).is_err()).or(roots.first());
+            ArchiveError::Read { path: missing.cloned().unwrap_or_default(), source }
+        }
+    };
+    let walk = || Walk::new(&logs, job.shard, Some(&scratch), &scratch);
+    let mut logs_of_shard = walk().map_err(unreadable)?;
+    let total = Arc::new(Total::default());
+    if job.count_ahead
+        && let Ok(mut walk) = walk()
+    {
+        let (total, stop) = (total.clone(), stop.clone());
+        std::thread::spawn(move || total.count(&mut walk, &stop));
+    }
+    let mut known = folder.known()?;
+    let fed = Arc::new(std::sync::Mutex::new(None));
+    let (walk_error, stopped) = (fed.clone(), stop.clone());
+    let feed = move |out: SyncSender<Task>| {
+        let mut next = || -> io::Result<Option<Task>> {
+            let Some(found) = logs_of_shard.next_found()? else { return Ok(None) };
+            Ok(Some(match found {
+                Found::Log(place) => {
+                    Task { known: known.look_up(&place.path)?, path: place.path, why_not: None }
+                }
+                Found::Unusable { place, why } => Task { path: place.path, known: None, why_not: Some(why) },
+            }))
+        };
+        while !stopped.load(Ordering::Relaxed) {
+            match next() {
+                Ok(Some(task)) => {
+                    if out.send(task).is_err() {
+                        return;
+                    }
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    *walk_error.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
+                    return;
+                }
+            }
+        }
+    };
+    let worker = Arc::new(Labeller {
+        options: job.options.clone(),
+        config: job.config.clone(),
+        limits: job.limits,
+        stop: stop.clone(),
+    });
+    let (began, mut progress) = (Instant::now(), Progress::default());
+    let (mut told, mut synced) = (Instant::now(), Instant::now());
+    let mut failure = None;
+    // A reader that is asked to stop and does so in time says so itself; the pool waits a little longer.
+    let patience = job.limits.time + Duration::from_secs(2);
+    pool::run(worker, job.n_workers, patience, stop.clone(), feed, |outcome| {
+        let line = match outcome {
+            Some(Outcome::Run(line)) => {
+                progress.n_labelled += 1;
+                Some(line)
+            }
+            Some(Outcome::Rejected(line)) => {
+                progress.n_rejected += 1;
+                Some(line)
+            }
+            Some(Outcome::Known) => {
+                progress.n_known += 1;
+                None
+            }
+            Some(Outcome::Stopped) | None => None,
+        };
+        let mut written = line.map_or(Ok(()), |line| folder.append(&line));
+        if written.is_ok() && synced.elapsed() > Duration::from_secs(10) {
+            written = folder.sync();
+            synced = Instant::now();
+        }
+        if let Err(error) = written
+            && failure.is_none()
+        {
+            failure = Some(error);
+            stop.store(true, Ordering::Relaxed);
+        }
+        if told.elapsed() > Duration::from_millis(100) {
+            progress.elapsed_s = began.elapsed().as_secs_f64();
+            progress.n_total = total.known();
+            tell(&progress);
+            told = Instant::now();
+        }
+    });
+    if let Some(source) = failure {
+        return Err(ArchiveError::write(folder.path(), source));
+    }
+    if let Some(source) = fed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take() {
+        return Err(unreadable(source));
+    }
+    folder.sync().map_err(|source| ArchiveError::write(folder.path(), source))?;
+    progress.elapsed_s = began.elapsed().as_secs_f64();
+    progress.stopped = stop.load(Ordering::Relaxed);
+    Ok(progress)
+}
+
+/// How many logs there are, as far as they were counted.
+#[derive(Default)]
+struct Total {
+    n: AtomicU64,
+    complete: AtomicBool,
+}
+
+impl Total {
+    fn count(&self, walk: &mut Walk, stop: &AtomicBool) {
+        while let (false, Ok(found)) = (stop.load(Ordering::Relaxed), walk.next_found()) {
+            match found {
+                Some(_) => self.n.fetch_add(1, Ordering::Relaxed),
+                None => return self.complete.store(true, Ordering::Release),
+            };
+        }
+    }
+
+    fn known(&self) -> Option<u64> {
+        self.complete.load(Ordering::Acquire).then(|| self.n.load(Ordering::Relaxed))
+    }
+}
+
+/// A list on standard input can be read once; it is put where it can be read again.
+struct Spool {
+    logs: Logs,
+    file: Option<PathBuf>,
+}
+
+impl Spool {
+    fn of(logs: &Logs, scratch: &Path) -> Result<Self, ArchiveError> {
+        if !matches!(logs, Logs::ListedIn(list) if list == Path::new("-")) {
+            return Ok(Self { logs: logs.clone(), file: None });
+        }
+        let path = scratch.join(format!(".list-{}", std::process::id()));
+        let copied =
+            std::fs::File::create(&path).and_then(|mut file| io::copy(&mut io::stdin().lock(), &mut file));
+        copied.map_err(|source| ArchiveError::write(scratch, source))?;
+        Ok(Self { logs: Logs::ListedIn(path.clone()), file: Some(path) })
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Task {
+    path: String,
+    /// What it was when it was read before.
+    known: Option<LogIdentity>,
+    /// Why it is no log, if that is known already.
+    why_not: Option<String>,
+}
+
+enum Outcome {
+    Run(String),
+    Rejected(String),
+    Known,
+    Stopped,
+}
+
+struct Labeller {
+    options: OpenOptions,
+    config: CategoryConfig,
+    limits: Limits,
+    stop: Arc<AtomicBool>,
+}
+
+impl pool::Work for Labeller {
+    type Task = Task;
+    type Outcome = Outcome;
+
+    fn work(&self, task: &Task) -> Outcome {
+        if let Some(why) = &task.why_not {
+            return self.failed(task, why.clone());
+        }
+        let Self { options, config, limits, stop } = self;
+        let (log, labelled) = label_log(&task.path, task.known, options, config, limits, stop);
+        match labelled {
+            Labelled::Run(run) => Outcome::Run(run.to_line()),
+            Labelled::Rejected { why } => {
+                Outcome::Rejected(RejectedLog::new(&task.path, log, &why).to_line())
+            }
+            Labelled::Known => Outcome::Known,
+            Labelled::Stopped => Outcome::Stopped,
+        }
+    }
+
+    fn failed(&self, task: &Task, why: String) -> Outcome {
+        // Without the file's identity: the next call tries again.
+        Outcome::Rejected(RejectedLog::new(&task.path, None, &why).to_line())
+    }
+}

@@ -1,0 +1,352 @@
+//! `iotide categorize`: labels of one run, of several, or of an archive.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::Context;
+use iotide_analysis::{CategoryConfig, CategoryMethod};
+use iotide_archive::{
+    ArchiveError, Folder, Job, Limits, Logs, Outputs, Progress, Shard, ShardError, compare, for_each_run,
+    label, merge, statistics_of,
+};
+use iotide_report::{ArchiveStatistics, CategorizeDocument, Ink, Report, text};
+
+use super::input::{ReadingArgs, with_advice};
+use super::{Form, OutputArgs};
+use crate::ExitStatus;
+use crate::ui::{Hint, Ui};
+
+mod settings;
+
+/// Label the I/O of a run, or of every run of an archive
+///
+/// Labels say when a run reads and writes, whether periodically, and what it asks of metadata servers. They are those of the
+/// MOSAIC paper, each with its confidence and the numbers it rests on. A folder, or a list of files,
+/// is an archive: its logs are labelled in parallel, and their statistics are told. With `--out` results are kept, an
+/// interrupted run is gone on with by the same command, and `index.html` shows it all.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CategorizeArgs {
+    /// Traces, each of one run, or folders of many; with `--merge` folders or files of results
+    #[arg(value_name = "TRACE|DIR", required_unless_present_any = ["files", "print_settings"])]
+    traces: Vec<PathBuf>,
+    /// Label the logs that LIST names, one a line; `-` is standard input
+    #[arg(long, value_name = "LIST", conflicts_with = "traces")]
+    files: Option<PathBuf>,
+    /// How labels are found: by our own rules, or as the paper has it
+    #[arg(long, value_enum, help_heading = "Labels", value_name = "METHOD")]
+    method: Option<MethodArg>,
+    /// Read thresholds from FILE (TOML)
+    #[arg(long, value_name = "FILE", help_heading = "Labels")]
+    settings: Option<PathBuf>,
+    /// Print all thresholds as such a file, and end
+    #[arg(long, help_heading = "Labels")]
+    print_settings: bool,
+    /// Compare each run with the earlier ones of its application in these results of an archive
+    #[arg(long, value_name = "DIR", help_heading = "Labels")]
+    history: Option<PathBuf>,
+    /// Keep results in DIR, and go on with what is there
+    #[arg(long, value_name = "DIR", help_heading = "Archives")]
+    out: Option<PathBuf>,
+    /// Label part I of N only, into a folder of its own in DIR [default: as Slurm numbers the tasks of a job array or of srun]
+    #[arg(long, value_name = "I/N", help_heading = "Archives", requires = "out", conflicts_with = "merge")]
+    shard: Option<Shard>,
+    /// Put results together: of all shards in a folder, of several folders, of files of lines
+    #[arg(long, help_heading = "Archives", conflicts_with_all = ["files", "history"])]
+    merge: bool,
+    /// Read N logs at once [default: one a core]
+    #[arg(long, value_name = "N", help_heading = "Archives")]
+    jobs: Option<std::num::NonZeroUsize>,
+    /// Give a log up after SECONDS
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, help_heading = "Archives")]
+    time_limit: u64,
+    /// Do not open logs larger than MIB mebibytes
+    #[arg(long, value_name = "MIB", default_value_t = 4096, help_heading = "Archives")]
+    size_limit: u64,
+    #[command(flatten)]
+    reading: ReadingArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  iotide categorize job.darshan
+  iotide categorize job.darshan --history 2019-results          is that usual for this application?
+  iotide categorize /logs/2019 --out 2019-results               a year; the same again goes on
+  find /logs -name '*.darshan' | iotide categorize --files - --out results
+  sbatch --array=0-63 --wrap 'iotide categorize /logs --out results'
+  iotide categorize --merge results --out results/all           after all tasks have ended
+  iotide categorize --print-settings > mine.toml                every threshold, to be changed";
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum MethodArg {
+    /// Ours
+    Auto,
+    /// The paper's
+    Mosaic,
+}
+
+pub(crate) fn run(ui: &mut Ui, args: &CategorizeArgs) -> anyhow::Result<ExitStatus> {
+    let config = args.config()?;
+    if args.print_settings {
+        ui.out(&settings::to_toml(&config, true))?;
+        return Ok(ExitStatus::Done);
+    }
+    if args.merge {
+        return merge_results(ui, args);
+    }
+    match args.archive() {
+        Some(logs) => label_archive(ui, args, logs, config),
+        None => label_traces(ui, args, &config),
+    }
+}
+
+impl CategorizeArgs {
+    /// What the flags mean for labels; nothing below this line knows clap.
+    fn config(&self) -> anyhow::Result<CategoryConfig> {
+        let mut config = CategoryConfig::default();
+        if let Some(path) = &self.settings {
+            let name = path.display();
+            let text = std::fs::read_to_string(path).with_context(|| name.to_string())?;
+            settings::read(&text, &mut config)
+                .map_err(|fault| anyhow::anyhow!("{name}, {fault}"))
+                .hint("`iotide categorize --print-settings` prints every setting with its default")?;
+        }
+        match self.method {
+            Some(MethodArg::Auto) => config.method = CategoryMethod::Auto,
+            Some(MethodArg::Mosaic) => config.method = CategoryMethod::Mosaic,
+            None => {}
+        }
+        Ok(config)
+    }
+
+    /// Where the logs are, if they are those of an archive rather than a few traces.
+    fn archive(&self) -> Option<Logs> {
+        if let Some(list) = &self.files {
+            return Some(Logs::ListedIn(list.clone()));
+        }
+        let is_folder = |path: &PathBuf| path.is_dir() && !iotide_formats::is_one_trace(path);
+        let archive = !self.reading.is_one_run() && (self.out.is_some() || self.traces.iter().any(is_folder));
+        archive.then(|| Logs::Below(self.traces.clone()))
+    }
+}
+
+/// Labels a few traces and tells each.
+fn label_traces(ui: &mut Ui, args: &CategorizeArgs, config: &CategoryConfig) -> anyhow::Result<ExitStatus> {
+    let mut report = Report::new("categorize");
+    report.failures = args.reading.for_each_input(ui, &args.traces, |input, options| {
+        let mut run = label(input.open(options)?, input.name(), config).or_else(with_advice)?;
+        if let Some(results) = &args.history {
+            run.history = compare(&run, results)?;
+        }
+        report.runs.push(run);
+        Ok(())
+    })?;
+    if report.runs.len() > 1 {
+        report.statistics = Some(statistics_of(&report.runs));
+    }
+    if !report.runs.is_empty() {
+        args.output.deliver(ui, &report)?;
+    }
+    Ok(if report.failures.is_empty() { ExitStatus::Done } else { ExitStatus::Failed })
+}
+
+/// Labels an archive, or goes on with it.
+fn label_archive(
+    ui: &mut Ui,
+    args: &CategorizeArgs,
+    logs: Logs,
+    config: CategoryConfig,
+) -> anyhow::Result<ExitStatus> {
+    if args.history.is_some() {
+        anyhow::bail!("--history is about a few traces, not about an archive");
+    }
+    let shard = shard(ui, args)?;
+    let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let settings = format!("{}\n{}", settings::to_toml(&config, false), args.reading.in_toml());
+    let job = Job {
+        logs,
+        shard,
+        options: args.reading.options()?,
+        config,
+        limits: Limits {
+            bytes: args.size_limit.saturating_mul(1 << 20),
+            time: Duration::from_secs(args.time_limit),
+        },
+        n_workers: args.jobs.map_or(n_cores, usize::from),
+        count_ahead: ui.shows_progress(),
+    };
+    // Without a place to keep results they pass through one that goes away.
+    let passing = args.out.is_none().then(PassingFolder::new);
+    let mut path = match (&args.out, &passing) {
+        (Some(out), _) => out.clone(),
+        (None, passing) => passing.as_ref().map(|passing| passing.0.clone()).unwrap_or_default(),
+    };
+    if !shard.is_whole() {
+        let width = shard.count().to_string().len();
+        path.push(format!("shard-{:0width$}-of-{}", shard.index(), shard.count()));
+    }
+    let mut folder = Folder::open(&path, &job.made_with(&settings)).or_else(advised)?;
+    if folder.n_cut() > 0 {
+        ui.status("a line that was cut when an earlier run was killed is left out; its log is read again");
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    heed_signals(&stop)?;
+    let done =
+        iotide_archive::run(&job, &mut folder, &stop, |progress| show(ui, progress)).or_else(advised)?;
+    if done.stopped {
+        drop(folder);
+        match &args.out {
+            Some(_) => ui.status(format_args!(
+                "stopped after {}; what is done is kept in {}: the same command goes on from there",
+                text::counted(done.n_done(), "log"),
+                path.display()
+            )),
+            None => ui.status("stopped; with `--out DIR` the work could be gone on with"),
+        }
+        return Ok(ExitStatus::Interrupted);
+    }
+    ui.progress("writing results");
+    let outputs = if passing.is_some() { Outputs::LinesOnly } else { Outputs::All };
+    let statistics = folder.finish(outputs).or_else(advised)?;
+    if done.n_known > 0 {
+        ui.status(format_args!("{} were done before", text::counted(done.n_known, "log")));
+    }
+    tell(ui, args, &path, &statistics)
+}
+
+/// Puts the results of several folders together.
+fn merge_results(ui: &mut Ui, args: &CategorizeArgs) -> anyhow::Result<ExitStatus> {
+    let passing = args.out.is_none().then(PassingFolder::new);
+    let path = match (&args.out, &passing) {
+        (Some(out), _) => out.clone(),
+        (None, passing) => passing.as_ref().map(|passing| passing.0.clone()).unwrap_or_default(),
+    };
+    ui.progress("reading results");
+    let outputs = if passing.is_some() { Outputs::LinesOnly } else { Outputs::All };
+    let statistics = merge(&args.traces, &path, outputs).or_else(advised)?;
+    tell(ui, args, &path, &statistics)
+}
+
+/// Gives the answer: the statistics, and in JSON the runs unless they are kept elsewhere.
+fn tell(
+    ui: &mut Ui,
+    args: &CategorizeArgs,
+    folder: &Path,
+    statistics: &ArchiveStatistics,
+) -> anyhow::Result<ExitStatus> {
+    match args.output.form() {
+        Form::Json if args.out.is_some() => put(ui, args, &statistics.to_json())?,
+        Form::Json => {
+            let mut out = ui.out_stream(args.output.file())?;
+            let (mut document, head) = CategorizeDocument::begin();
+            let mut write = |text: &str| {
+                std::io::Write::write_all(&mut out, text.as_bytes()).map_err(|error| out.failed(error))
+            };
+            write(&head)?;
+            for_each_run(folder, |line| write(&document.run(line)))?;
+            write(&document.end(Some(statistics), &[]))?;
+            out.finish()?;
+        }
+        Form::Text => {
+            let colour = args.output.file().is_none() && ui.colour();
+            let ink = if colour { Ink::Ansi } else { Ink::Plain };
+            let text = statistics.to_text(ui.width(), ink);
+            put(ui, args, &text)?;
+        }
+    }
+    if args.out.is_some() {
+        ui.status(format_args!("open {} in a browser", folder.join("index.html").display()));
+    }
+    Ok(if statistics.all.n > 0 { ExitStatus::Done } else { ExitStatus::NothingFound })
+}
+
+fn put(ui: &mut Ui, args: &CategorizeArgs, text: &str) -> anyhow::Result<()> {
+    match args.output.file() {
+        Some(file) => ui.out_file(file, text),
+        None => ui.out(text),
+    }
+}
+
+/// Which part of the archive is meant: as told, else as Slurm numbers its tasks, as long as results are kept.
+fn shard(ui: &mut Ui, args: &CategorizeArgs) -> anyhow::Result<Shard> {
+    if let Some(shard) = args.shard {
+        return Ok(shard);
+    }
+    if args.out.is_none() {
+        return Ok(Shard::WHOLE);
+    }
+    let found = Shard::from_slurm(|name| std::env::var(name).ok());
+    let found = found.or_else(|error: ShardError| {
+        Err(error).hint("`--shard I/N` names the part; `--shard 1/1` is all of it")
+    })?;
+    if let Some(shard) = found {
+        ui.status(format_args!("labelling shard {shard}, as Slurm numbers its tasks"));
+    }
+    Ok(found.unwrap_or(Shard::WHOLE))
+}
+
+/// Makes Ctrl-C, and the signal by which batch systems announce the end, set `stop`; a second one ends the program at once.
+fn heed_signals(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    use signal_hook::flag;
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())
+            .and_then(|_| flag::register(signal, stop.clone()))
+            .context("cannot listen to signals")?;
+    }
+    Ok(())
+}
+
+fn show(ui: &mut Ui, progress: &Progress) {
+    let done = text::counted(progress.n_done(), "log");
+    let of = progress.n_total.map(|n_total| format!(" of {}", text::count(n_total))).unwrap_or_default();
+    let left = progress
+        .left_s()
+        .map(|left_s| format!(", {} left", text::seconds(left_s.ceil())))
+        .unwrap_or_default();
+    let rejected = match progress.n_rejected {
+        0 => String::new(),
+        n => format!(", {} rejected", text::count(n)),
+    };
+    let rate = text::count(progress.per_s().round() as u64);
+    ui.progress_bar(
+        progress.n_done(),
+        progress.n_total,
+        format_args!("{done}{of}{rejected}, {rate}/s{left}"),
+    );
+}
+
+/// The message says what is wrong; what is left to say is what to do.
+fn advised<T>(error: ArchiveError) -> anyhow::Result<T> {
+    let hint = match &error {
+        ArchiveError::OtherSettings { .. } => {
+            "choose another folder with `--out`, or remove this one to begin anew"
+        }
+        ArchiveError::Unfinished { .. } => "run `iotide categorize` for it again: it goes on where it ended",
+        ArchiveError::MissingShard { .. } => {
+            "run `iotide categorize --shard` for it, or name its folder, too"
+        }
+        ArchiveError::Busy { .. } => "wait for it, or choose another folder with `--out`",
+        _ => return Err(error.into()),
+    };
+    Err(error).hint(hint)
+}
+
+/// A folder for results that nobody keeps.
+struct PassingFolder(PathBuf);
+
+impl PassingFolder {
+    fn new() -> Self {
+        Self(std::env::temp_dir().join(format!("iotide-categorize-{}", std::process::id())))
+    }
+}
+
+impl Drop for PassingFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

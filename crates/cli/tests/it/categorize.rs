@@ -1,0 +1,544 @@
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::page_script::played_on;
+use crate::util::Dir;
+
+/// A run that writes a checkpoint every minute and reads once at the start, of program `exe`.
+fn checkpoints(exe: &str, bytes: u64) -> String {
+    let mut table =
+        format!("# runtime_s=1200\n# nprocs=4\n# user=u1\n# exe=/sw/{exe} -x\nrank,op,start,end,bytes\n");
+    table += &format!("0,read,1,5,{}\n", bytes * 20);
+    for minute in 0..20 {
+        table += &format!("0,write,{},{},{bytes}\n", minute * 60 + 10, minute * 60 + 16);
+    }
+    table
+}
+
+/// A run that does next to nothing.
+fn quiet(exe: &str) -> String {
+    format!(
+        "# runtime_s=100\n# nprocs=1\n# user=u2\n# exe={exe}\nrank,op,start,end,bytes\n0,write,3,4,1000\n"
+    )
+}
+
+/// An archive of `n` logs in folders, of which every tenth is no log.
+fn archive(dir: &Dir, n: usize) {
+    for i in 0..n {
+        let folder = dir.path().join(format!("logs/{:02}", i % 12));
+        std::fs::create_dir_all(&folder).unwrap();
+        let log = match i % 10 {
+            9 => format!("no log {i}"),
+            3 | 6 => quiet(&format!("tool{}", i % 7)),
+            _ => checkpoints(&format!("app{}", i % 5), 10_000_000 + i as u64),
+        };
+        std::fs::write(folder.join(format!("run{i:04}.csv")), log).unwrap();
+    }
+}
+
+const RESULTS: [&str; 5] = ["runs.jsonl", "rejected.jsonl", "statistics.json", "index.html", "runs.parquet"];
+
+#[track_caller]
+fn same_results(dir: &Dir, one: &str, other: &str) {
+    for name in RESULTS {
+        let bytes = |folder: &str| std::fs::read(dir.path().join(folder).join(name)).unwrap();
+        assert!(bytes(one) == bytes(other), "{name} differs between {one} and {other}");
+    }
+}
+
+#[test]
+fn a_run_has_labels_with_evidence() {
+    let dir = Dir::new();
+    dir.write("run.csv", checkpoints("app", 50_000_000));
+    let json = dir.iotide(["categorize", "run.csv", "--format", "json"]).exits_with(0).json();
+    assert_eq!((&json["schema"], &json["command"]), (&"iotide/1".into(), &"categorize".into()));
+    let run = &json["runs"][0];
+    let labels: Vec<&str> =
+        run["categories"].as_array().unwrap().iter().map(|label| label.as_str().unwrap()).collect();
+    for label in ["read_on_start", "write_steady", "write_periodic", "write_periodic_minute"] {
+        assert!(labels.contains(&label), "{labels:?}");
+        assert!(run["evidence"][label]["confidence"].as_f64().is_some_and(|c| (0.0..=1.0).contains(&c)));
+    }
+    let period_s = run["periods"]["write"][0]["period_s"].as_f64().unwrap();
+    assert!((period_s - 60.0).abs() < 1.0, "{period_s}");
+    assert_eq!((&run["application"], &run["source"]["path"]), (&"app".into(), &"run.csv".into()));
+    assert!(run["rejected"].is_null() && run["losses"].as_array().unwrap().is_empty());
+    assert!(json["statistics"].is_null());
+    let text = dir.iotide(["categorize", "run.csv"]).exits_with(0).stdout;
+    assert!(text.starts_with("run.csv: read_on_start, "), "{text}");
+    assert!(text.contains("write_periodic (") && text.contains("): every 60 s"), "{text}");
+}
+
+#[test]
+fn several_runs_have_statistics_too() {
+    let dir = Dir::new();
+    dir.write("a.csv", checkpoints("app", 50_000_000));
+    dir.write("b.csv", checkpoints("app", 60_000_000));
+    dir.write("c.csv", quiet("tool"));
+    let json = dir.iotide(["categorize", "a.csv", "b.csv", "c.csv", "--format", "json"]).exits_with(0).json();
+    assert_eq!(json["runs"].as_array().unwrap().len(), 3);
+    let statistics = &json["statistics"];
+    let periodic = &statistics["per_label"]["write_periodic"];
+    assert_eq!(
+        (&periodic["unique"], &periodic["weighted"], &periodic["all"]),
+        (&1.into(), &2.into(), &2.into())
+    );
+    assert_eq!(statistics["jaccard"]["plain"]["write_periodic"]["read_on_start"], 1.0);
+    // A folder of the same is an archive with the same answer.
+    std::fs::create_dir(dir.path().join("logs")).unwrap();
+    for name in ["a.csv", "b.csv", "c.csv"] {
+        std::fs::rename(dir.path().join(name), dir.path().join("logs").join(name)).unwrap();
+    }
+    let folder = dir.iotide(["categorize", "logs", "--format", "json"]).exits_with(0).json();
+    assert_eq!(folder["statistics"]["per_label"], statistics["per_label"]);
+    assert_eq!(folder["runs"][1]["categories"], json["runs"][1]["categories"]);
+    assert_eq!(folder["runs"][1]["source"]["path"], "logs/b.csv");
+}
+
+#[test]
+fn an_archive_is_told_in_tables_and_every_rejected_log_with_its_reason() {
+    let dir = Dir::new();
+    archive(&dir, 40);
+    dir.write("logs/empty", "");
+    let outcome = dir.iotide(["categorize", "logs", "--out", "results"]).exits_with(0);
+    insta::assert_snapshot!(outcome.stdout, @r#"
+    41 logs: 36 runs of 10 applications, 5 rejected
+
+      Periodic writes             periodic  seconds  minutes   hours    days  not periodic
+      each application once           50 %      0 %     50 %     0 %     0 %          50 %
+      … as often as it ran            78 %      0 %     78 %     0 %     0 %          22 %
+      each run by its own labels      78 %      0 %     78 %     0 %     0 %          22 %
+
+      Periodic reads              periodic  seconds  minutes   hours    days  not periodic
+      each application once            0 %      0 %      0 %     0 %     0 %         100 %
+      … as often as it ran             0 %      0 %      0 %     0 %     0 %         100 %
+      each run by its own labels       0 %      0 %      0 %     0 %     0 %         100 %
+
+      When reads come             insignificant  on start  steady  others
+      each application once                50 %      50 %     0 %     0 %
+      … as often as it ran                 22 %      78 %     0 %     0 %
+      each run by its own labels           22 %      78 %     0 %     0 %
+
+      When writes come            insignificant  on end  steady  others
+      each application once                50 %     0 %    50 %     0 %
+      … as often as it ran                 22 %     0 %    78 %     0 %
+      each run by its own labels           22 %     0 %    78 %     0 %
+
+      Metadata                    high spike  multiple spikes  high density  insignificant
+      each application once              0 %              0 %           0 %          100 %
+      … as often as it ran               0 %              0 %           0 %          100 %
+      each run by its own labels         0 %              0 %           0 %          100 %
+
+      together  read_on_start and write_steady (100 %)
+                read_on_start and write_periodic (100 %)
+                read_insignificant and write_insignificant (100 %)
+                write_steady and write_periodic (100 %)
+                read_on_start and metadata_insignificant_load (50 %)
+                read_insignificant and metadata_insignificant_load (50 %)
+      rejected  4 × is not a trace in any known format (it starts with "no log #")
+                1 × is empty
+    "#);
+    assert_eq!(outcome.stderr, "open results/index.html in a browser\n");
+    let rejected = dir.read("results/rejected.jsonl");
+    assert_eq!(rejected.lines().count(), 5);
+    let line: serde_json::Value = serde_json::from_str(rejected.lines().last().unwrap()).unwrap();
+    assert_eq!((&line["source"]["path"], &line["rejected"]), (&"logs/empty".into(), &"is empty".into()));
+    assert!(!dir.path().join("results/journal.jsonl").exists());
+}
+
+#[test]
+fn killed_at_any_moment_and_gone_on_with_the_result_is_the_same() {
+    let dir = Dir::new();
+    archive(&dir, 300);
+    dir.iotide(["categorize", "logs", "--out", "at-once", "--jobs", "2"]).exits_with(0);
+    let journal = dir.path().join("killed/journal.jsonl");
+    let mut n_before = 0;
+    for round in 0..4 {
+        let mut command = dir.command(["categorize", "logs", "--out", "killed", "--jobs", "1"]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        wait_until(|| lines_in(&journal) >= n_before + 30);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        n_before = lines_in(&journal);
+        assert!((30 * (round + 1)..300).contains(&n_before), "{n_before} lines in round {round}");
+    }
+    // As if it had been killed while it wrote.
+    let mut torn = std::fs::read(&journal).unwrap();
+    torn.truncate(torn.len() - 25);
+    std::fs::write(&journal, torn).unwrap();
+    let outcome = dir.iotide(["categorize", "logs", "--out", "killed"]).exits_with(0);
+    assert!(
+        outcome.stderr.starts_with("a line that was cut when an earlier run was killed is left out"),
+        "{outcome:?}"
+    );
+    assert!(outcome.stderr.contains(&format!("{} logs were done before", n_before - 1)), "{outcome:?}");
+    same_results(&dir, "at-once", "killed");
+    // Once more, and nothing is left to do; a log that changed is read again.
+    let again = dir.iotide(["categorize", "logs", "--out", "killed"]).exits_with(0);
+    assert!(again.stderr.starts_with("300 logs were done before"), "{again:?}");
+    same_results(&dir, "at-once", "killed");
+    dir.write("logs/00/run0000.csv", quiet("changed"));
+    let changed = dir.iotide(["categorize", "logs", "--out", "killed"]).exits_with(0);
+    assert!(changed.stderr.starts_with("299 logs were done before"), "{changed:?}");
+    assert!(dir.read("killed/runs.jsonl").contains("\"exe\":\"changed\""));
+}
+
+#[test]
+fn an_interrupted_run_says_how_to_go_on() {
+    let dir = Dir::new();
+    archive(&dir, 300);
+    let mut command = dir.command(["categorize", "logs", "--out", "results", "--jobs", "1"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let journal = dir.path().join("results/journal.jsonl");
+    wait_until(|| lines_in(&journal) >= 10);
+    let interrupt = Command::new("sh").arg("-c").arg(format!("kill -INT {}", child.id())).status().unwrap();
+    assert!(interrupt.success());
+    let mut said = String::new();
+    std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
+    assert!(
+        said.starts_with("stopped after ") && said.contains("is kept in results: the same command goes on"),
+        "{said}"
+    );
+    dir.iotide(["categorize", "logs", "--out", "results"]).exits_with(0);
+    dir.iotide(["categorize", "logs", "--out", "at-once"]).exits_with(0);
+    same_results(&dir, "at-once", "results");
+}
+
+#[test]
+fn four_shards_merged_are_the_whole() {
+    let dir = Dir::new();
+    archive(&dir, 120);
+    dir.iotide(["categorize", "logs", "--out", "whole"]).exits_with(0);
+    for shard in ["1/4", "2/4", "3/4"] {
+        dir.iotide(["categorize", "logs", "--out", "parts", "--shard", shard]).exits_with(0);
+    }
+    let early = dir.iotide(["categorize", "--merge", "parts", "--out", "parts/all"]).exits_with(2);
+    assert!(early.stderr.starts_with("iotide: shard 0/4 is missing\nhint: "), "{early:?}");
+    dir.iotide(["categorize", "logs", "--out", "parts", "--shard", "4/4"]).exits_with(0);
+    let merged = dir.iotide(["categorize", "--merge", "parts", "--out", "parts/all"]).exits_with(0);
+    same_results(&dir, "whole", "parts/all");
+    let whole = dir.iotide(["categorize", "--merge", "whole"]).exits_with(0);
+    assert_eq!(whole.stdout, merged.stdout);
+    // Files of lines do as well, and what is merged can be gone on with.
+    let lines =
+        dir.iotide(["categorize", "--merge", "whole/rejected.jsonl", "whole/runs.jsonl"]).exits_with(0);
+    assert_eq!(lines.stdout, merged.stdout);
+    let on = dir.iotide(["categorize", "logs", "--out", "parts/all"]).exits_with(0);
+    assert!(on.stderr.starts_with("120 logs were done before"), "{on:?}");
+}
+
+#[test]
+fn results_made_otherwise_are_not_mixed() {
+    let dir = Dir::new();
+    archive(&dir, 10);
+    dir.iotide(["categorize", "logs", "--out", "results"]).exits_with(0);
+    let outcome = dir.iotide(["categorize", "logs", "--out", "results", "--method", "mosaic"]).exits_with(2);
+    insta::assert_snapshot!(outcome.stderr, @r"
+    iotide: the results in results were made with another method, other settings or another shard
+    hint: choose another folder with `--out`, or remove this one to begin anew
+    ");
+}
+
+#[test]
+fn logs_may_be_listed() {
+    let dir = Dir::new();
+    archive(&dir, 30);
+    let list = "logs/00/run0000.csv\nlogs/01/run0001.csv\n\nlogs/nowhere\n";
+    let outcome = dir.iotide_reading(list, ["categorize", "--files", "-", "--out", "listed"]).exits_with(0);
+    assert!(outcome.stdout.starts_with("3 logs: 2 runs of 2 applications, 1 rejected\n"), "{outcome:?}");
+    assert!(dir.read("listed/rejected.jsonl").contains("\"logs/nowhere\""));
+    assert!(
+        std::fs::read_dir(dir.path().join("listed"))
+            .unwrap()
+            .all(|entry| { !entry.unwrap().file_name().to_string_lossy().starts_with('.') })
+    );
+}
+
+#[test]
+fn one_log_cannot_hold_up_the_rest() {
+    let dir = Dir::new();
+    archive(&dir, 20);
+    let pipe = Command::new("mkfifo").arg(dir.path().join("logs/pipe")).status().unwrap();
+    assert!(pipe.success());
+    let mut large = String::from("rank,op,start,end,bytes\n");
+    for i in 0..60_000 {
+        large += &format!("0,write,{i},{i}.5,1000\n");
+    }
+    dir.write("logs/large.csv", large);
+    let args = ["categorize", "logs", "--out", "results", "--size-limit", "1", "--time-limit", "60"];
+    dir.iotide(args).exits_with(0);
+    let rejected = dir.read("results/rejected.jsonl");
+    assert!(rejected.contains("neither a file nor a folder"), "{rejected}");
+    assert!(
+        rejected.contains("it is larger (") && rejected.contains("than the limit (1048576 bytes)"),
+        "{rejected}"
+    );
+}
+
+#[test]
+fn a_run_is_compared_with_earlier_ones_of_its_application() {
+    let dir = Dir::new();
+    std::fs::create_dir(dir.path().join("logs")).unwrap();
+    for i in 0..8 {
+        dir.write(&format!("logs/{i}.csv"), checkpoints("app", 50_000_000 + i * 100_000));
+    }
+    dir.iotide(["categorize", "logs", "--out", "results"]).exits_with(0);
+    dir.write("new.csv", checkpoints("app", 150_000_000));
+    let json = dir
+        .iotide(["categorize", "new.csv", "--history", "results", "--format", "json"])
+        .exits_with(0)
+        .json();
+    let history = &json["runs"][0]["history"];
+    assert_eq!((&history["application"], &history["n_runs"]), (&"app".into(), &8.into()));
+    let written = &history["quantities"][1];
+    assert_eq!((&written["quantity"], &written["unusual"]), (&"bytes_written".into(), &true.into()));
+    let text = dir.iotide(["categorize", "new.csv", "--history", "results"]).exits_with(0).stdout;
+    assert!(text.contains("3.0 times the usual bytes written (3 GB, usually 1.01 GB)"), "{text}");
+    dir.write("other.csv", quiet("new-tool"));
+    let text = dir.iotide(["categorize", "other.csv", "--history", "results"]).exits_with(0).stdout;
+    assert!(text.contains("0 earlier runs of new-tool: too few to compare with"), "{text}");
+}
+
+#[test]
+fn settings_are_printed_changed_and_checked() {
+    let dir = Dir::new();
+    dir.write("run.csv", checkpoints("app", 50_000_000));
+    let printed = dir.iotide(["categorize", "--print-settings"]).exits_with(0).stdout;
+    assert!(printed.contains("\n# Reads, or writes, of fewer bytes than this are insignificant.\ninsignificant_bytes = 100000000.0\n"));
+    dir.write(
+        "mine.toml",
+        printed.replace("insignificant_bytes = 100000000.0", "insignificant_bytes = 1e15"),
+    );
+    let json = dir
+        .iotide(["categorize", "run.csv", "--settings", "mine.toml", "--format", "json"])
+        .exits_with(0)
+        .json();
+    assert!(json["runs"][0]["categories"].as_array().unwrap().contains(&"write_insignificant".into()));
+    dir.write("wrong.toml", "[categories]\nspikes = 3\n");
+    let outcome = dir.iotide(["categorize", "run.csv", "--settings", "wrong.toml"]).exits_with(2);
+    insta::assert_snapshot!(outcome.complaint(), @r#"
+    iotide: wrong.toml, line 2: there is no setting "spikes"
+    hint: `iotide categorize --print-settings` prints every setting with its default
+    "#);
+}
+
+#[test]
+fn a_click_on_a_cell_lists_its_runs_and_nothing_is_fetched() {
+    let dir = Dir::new();
+    archive(&dir, 60);
+    dir.write("logs/<b>odd<%>.csv", checkpoints("odd", 90_000_000));
+    dir.iotide(["categorize", "logs", "--out", "results"]).exits_with(0);
+    let notes = played_on(
+        &dir,
+        "results/index.html",
+        r##"
+        const section = document.getElementById("runs");
+        const at = (selector) => document.querySelector(selector);
+        const click = (link) => { link.click(); return section.querySelector("h2").textContent; };
+        const rows = () => [...section.querySelectorAll("tbody tr")];
+        const label = (name) => JSON.parse(at("#data").textContent).labels.indexOf(name);
+        const of = (population, has) => at(`#jaccard a[data-of=${population}][data-has="${has}"]`);
+        note(click(of("all", label("write_periodic"))));
+        note(rows().length);
+        note(rows()[0].cells[0].textContent);
+        note(section.querySelectorAll("b").length + " tags");
+        note(click(of("unique", `${label("write_insignificant")} ${label("read_insignificant")}`)));
+        note(rows().every((row) => row.cells[9].textContent.includes("write_insignificant")) ? "all of them are" : "not all are");
+        note(click(at("#shares a[data-of=unique][data-lacks]")));
+        note(click(at("#metadata a[data-of=weighted]")).split(":")[0]);
+        note(performance.getEntriesByType("resource").length + " requests");
+        "##,
+    );
+    let Some(notes) = notes else { return };
+    assert_eq!(
+        notes,
+        [
+            "write_periodic: 43 runs",
+            "25",
+            "logs/<b>odd<%>.csv",
+            "0 tags",
+            "write_insignificant and read_insignificant: 7 applications",
+            "all of them are",
+            "none of write_periodic: 7 applications",
+            "metadata_insignificant_load",
+            "0 requests",
+        ]
+    );
+}
+
+#[test]
+fn a_job_array_of_slurm_does_it_in_shards() {
+    let Some(slurm) = Slurm::start() else { return };
+    let dir = Dir::new();
+    archive(&dir, 60);
+    dir.iotide(["categorize", "logs", "--out", "whole"]).exits_with(0);
+    let script = format!(
+        "#!/bin/sh\ncd '{}' && exec '{}' categorize logs --out parts\n",
+        dir.path().display(),
+        env!("CARGO_BIN_EXE_iotide")
+    );
+    dir.write("job.sh", script);
+    let log = dir.path().join("task-%a.log");
+    slurm.sbatch(&dir, &["--wait", "--array=1-7:2", "-n", "1", "-o", &log.display().to_string(), "job.sh"]);
+    let said = dir.read("task-3.log");
+    assert!(said.contains("labelling shard 1/4, as Slurm numbers its tasks\n"), "{said}");
+    dir.iotide(["categorize", "--merge", "parts", "--out", "merged"]).exits_with(0);
+    same_results(&dir, "whole", "merged");
+    // A step of two tasks.
+    let script = format!(
+        "#!/bin/sh\ncd '{}' && srun -n 2 --overlap '{}' categorize logs --out steps\n",
+        dir.path().display(),
+        env!("CARGO_BIN_EXE_iotide")
+    );
+    dir.write("step.sh", script);
+    let log = dir.path().join("step.log");
+    slurm.sbatch(&dir, &["--wait", "-n", "2", "-o", &log.display().to_string(), "step.sh"]);
+    dir.iotide(["categorize", "--merge", "steps", "--out", "merged-steps"]).exits_with(0);
+    same_results(&dir, "whole", "merged-steps");
+}
+
+/// A Slurm of one node, gone when the test is over, however it ends.
+struct Slurm {
+    dir: Dir,
+    /// In the order they must go.
+    daemons: Vec<Child>,
+}
+
+impl Slurm {
+    /// `None`, said loudly, where it is not installed or may not be started.
+    fn start() -> Option<Self> {
+        let [munged, controller, node] = ["munged", "slurmctld", "slurmd"]
+            .map(|name| find(name).or_else(|| iotide_testkit::program(name)));
+        let (munged, controller, node) = (munged?, controller?, node?);
+        iotide_testkit::program("sbatch")?;
+        let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
+        if !is_root {
+            iotide_testkit::skip(iotide_testkit::Missing::Program, "slurmd as root");
+            return None;
+        }
+        let dir = Dir::new();
+        let path = dir.path().to_owned();
+        for folder in ["run", "spool", "state"] {
+            std::fs::create_dir(path.join(folder)).unwrap();
+        }
+        let key: Vec<u8> = (0..1024_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        dir.write("munge.key", key);
+        set_mode(&path.join("munge.key"), 0o400);
+        let host = Command::new("hostname").arg("-s").output().unwrap();
+        let host = String::from_utf8(host.stdout).unwrap().trim().to_owned();
+        let [controller_port, node_port] = free_ports();
+        let here = path.display();
+        dir.write(
+            "slurm.conf",
+            format!(
+                "ClusterName=iotide\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={controller_port}\n\
+                 AuthType=auth/munge\nCredType=cred/munge\nAuthInfo=socket={here}/run/munge.sock\n\
+                 SlurmUser=root\nSlurmdUser=root\nStateSaveLocation={here}/state\nSlurmdSpoolDir={here}/spool\n\
+                 SlurmctldPidFile={here}/run/slurmctld.pid\nSlurmdPidFile={here}/run/slurmd.pid\n\
+                 SlurmctldLogFile={here}/slurmctld.log\nSlurmdLogFile={here}/slurmd.log\n\
+                 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny\nProctrackType=proctrack/linuxproc\n\
+                 TaskPlugin=task/none\nSlurmdParameters=config_overrides\nSelectType=select/cons_tres\n\
+                 SelectTypeParameters=CR_CPU\nReturnToService=2\nMpiDefault=none\nMessageTimeout=60\n\
+                 AccountingStorageType=accounting_storage/none\nJobAcctGatherType=jobacct_gather/none\n\
+                 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={node_port} CPUs=2 RealMemory=500\n\
+                 PartitionName=main Nodes=n1 Default=YES State=UP MaxTime=10\n"
+            ),
+        );
+        let mut slurm = Self { dir, daemons: Vec::new() };
+        let conf = path.join("slurm.conf");
+        let at = |name: &str| format!("={}/{name}", path.display());
+        let mut munge = Command::new(munged);
+        munge.arg("--foreground").arg(format!("--key-file{}", at("munge.key")));
+        munge
+            .arg(format!("--socket{}", at("run/munge.sock")))
+            .arg(format!("--pid-file{}", at("run/munged.pid")));
+        munge.arg(format!("--log-file{}", at("munged.log"))).arg(format!("--seed-file{}", at("munged.seed")));
+        slurm.spawn(munge);
+        wait_until(|| path.join("run/munge.sock").exists());
+        for (program, more) in [(controller, None), (node, Some("n1"))] {
+            let mut daemon = Command::new(program);
+            daemon.arg("-D").arg("-f").arg(&conf);
+            if let Some(name) = more {
+                daemon.args(["-N", name]);
+            }
+            slurm.spawn(daemon);
+        }
+        wait_until(|| {
+            let state = slurm.command("sinfo", &["-h", "-o", "%T"]).output().unwrap();
+            state.stdout.starts_with(b"idle")
+        });
+        Some(slurm)
+    }
+
+    fn spawn(&mut self, mut daemon: Command) {
+        daemon.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.daemons.insert(0, daemon.spawn().unwrap());
+    }
+
+    fn command(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.args(args).env("SLURM_CONF", self.dir.path().join("slurm.conf"));
+        command
+    }
+
+    #[track_caller]
+    fn sbatch(&self, dir: &Dir, args: &[&str]) {
+        let output = self.command("sbatch", args).current_dir(dir.path()).output().unwrap();
+        assert!(
+            output.status.success(),
+            "{output:?}\n{}\n{}",
+            self.dir.read("slurmctld.log"),
+            self.dir.read("slurmd.log")
+        );
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        // Asked first, so that the node ends its jobs' processes, too.
+        for daemon in &mut self.daemons {
+            let _ = Command::new("sh").arg("-c").arg(format!("kill -TERM {}", daemon.id())).status();
+            let until = Instant::now() + Duration::from_secs(10);
+            while Instant::now() < until && matches!(daemon.try_wait(), Ok(None)) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+    }
+}
+
+/// Daemons lie where only root looks.
+fn find(name: &str) -> Option<PathBuf> {
+    ["/usr/sbin", "/usr/local/sbin"]
+        .map(|folder| Path::new(folder).join(name))
+        .into_iter()
+        .find(|path| path.exists())
+}
+
+/// Ports that nobody listens on just now.
+fn free_ports() -> [u16; 2] {
+    let sockets = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    sockets.map(|socket| socket.local_addr().unwrap().port())
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn lines_in(path: &Path) -> usize {
+    std::fs::read(path).map_or(0, |bytes| bytes.iter().filter(|byte| **byte == b'\n').count())
+}
+
+/// Waits for another process to come that far.
+#[track_caller]
+fn wait_until(mut there: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(120);
+    while !there() {
+        assert!(Instant::now() < until, "it does not come that far");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
