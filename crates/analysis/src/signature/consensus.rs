@@ -29,9 +29,9 @@ pub(super) fn draw(prepared: &Prepared, config: &SignatureConfig) -> Drawn {
         (template, delays) = agree(&series, &members, settings, prepared.native_s);
     }
     let used: Vec<&Series> = members.iter().map(|&member| &series[member]).collect();
-    let bursts = template.bursts(settings.burst_share);
-    let timed = Timing::of(&bursts, &used, &delays, settings);
-    timed.draw(&used, &members, prepared, rejected)
+    let bursts = template.bursts(settings);
+    let timed = Timing::of(&template, &bursts, &used, &delays, settings);
+    timed.draw(&used, &members, prepared, settings, rejected)
 }
 
 /// A sample on the common grid, as the run's time goes.
@@ -61,6 +61,14 @@ impl Series {
         self.values.iter().copied().filter(|value| !value.is_nan())
     }
 
+    /// The middle of the values between two places.
+    fn level(&self, (from, to): (f64, f64)) -> f64 {
+        let end = (to.floor().max(0.0) as usize).min(self.values.len());
+        let inner = self.values.get(from.ceil().max(0.0) as usize..end).unwrap_or(&[]);
+        let known: Vec<f64> = inner.iter().copied().filter(|value| !value.is_nan()).collect();
+        quantile(&known, 0.5).unwrap_or_else(|| mean_of_steps(&self.values, from, to))
+    }
+
     fn volume(&self) -> f64 {
         self.known().sum::<f64>() / self.scale
     }
@@ -88,8 +96,9 @@ impl Template {
     }
 
     /// Stretches of points, half open, where it stands out.
-    fn bursts(&self, share: f64) -> Vec<(usize, usize)> {
-        let threshold = self.floor + share * self.height;
+    fn bursts(&self, settings: &ConsensusConfig) -> Vec<(usize, usize)> {
+        let threshold = self.floor + settings.burst_base * self.height;
+        let peak = self.floor + settings.burst_peak * self.height;
         let mut bursts = Vec::new();
         let mut start = None;
         for (i, &value) in self.values.iter().chain(&[f64::NAN]).enumerate() {
@@ -102,6 +111,7 @@ impl Template {
                 _ => {}
             }
         }
+        bursts.retain(|&(from, to)| self.values[from..to].iter().any(|&value| value > peak));
         bursts
     }
 }
@@ -159,12 +169,6 @@ fn agree(
     (template, delays)
 }
 
-/// How dear it is to change the delay by one point: within a burst, and between bursts.
-const CHANGE_IN_BURST: f32 = 0.15;
-const CHANGE_IN_PAUSE: f32 = 1.0;
-/// What is above the template by more than this, in heights, is no worse for it.
-const MOST_ABOVE: f32 = 1.0;
-
 /// Returns by how many points the sample lags behind the template at each of its points.
 fn align(template: &Template, series: &Series, settings: &ConsensusConfig, native_s: f64) -> Vec<isize> {
     let n = template.values.len();
@@ -177,7 +181,8 @@ fn align(template: &Template, series: &Series, settings: &ConsensusConfig, nativ
         .map(|i| ((series.at(i as isize - early as isize) - template.floor) * scale) as f32)
         .collect();
     let (below, above) = (settings.below as f32, settings.above as f32);
-    let threshold = settings.burst_share as f32;
+    let most_above = settings.most_above as f32;
+    let threshold = settings.burst_base as f32;
     const FAR: f32 = 1e30;
     // Padded by one on both sides, so that every state has two neighbours.
     let mut costs = vec![FAR; width + 2];
@@ -190,7 +195,7 @@ fn align(template: &Template, series: &Series, settings: &ConsensusConfig, nativ
     for i in 0..n {
         let own = level(i);
         let in_burst = (i.saturating_sub(1)..(i + 2).min(n)).any(|k| level(k) > threshold);
-        let change = if in_burst { CHANGE_IN_BURST } else { CHANGE_IN_PAUSE };
+        let change = (if in_burst { settings.change_in_burst } else { settings.change_in_pause }) as f32;
         let row = &mut steps[i * width..(i + 1) * width];
         let seen = &seen[i..i + width];
         for w in 0..width {
@@ -207,7 +212,7 @@ fn align(template: &Template, series: &Series, settings: &ConsensusConfig, nativ
             }
             let gap = seen[w] - own;
             // Of a point that is not known, `max` and `min` make 0: it speaks neither for nor against.
-            let miss = below * (-gap).max(0.0) + above * gap.max(0.0).min(MOST_ABOVE);
+            let miss = below * (-gap).max(0.0) + above * gap.max(0.0).min(most_above);
             next[w + 1] = best + miss;
             row[w] = step;
         }
@@ -266,34 +271,48 @@ struct Timing {
 
 impl Timing {
     fn of(
+        template: &Template,
         bursts: &[(usize, usize)],
         used: &[&Series],
         delays: &[Vec<isize>],
-        _settings: &ConsensusConfig,
+        settings: &ConsensusConfig,
     ) -> Self {
         let seen: Vec<Vec<(f64, f64)>> = used
             .iter()
             .zip(delays)
-            .map(|(_series, delays)| {
-                bursts
-                    .iter()
-                    .map(|&(start, end)| {
-                        let lag = |i: usize| delays[i.min(delays.len() - 1)] as f64;
-                        (start as f64 + lag(start), end as f64 + lag(end - 1))
-                    })
-                    .collect()
+            .map(|(series, delays)| {
+                bursts.iter().map(|&burst| find_edges(template, burst, series, delays)).collect()
             })
             .collect();
-        let across = |of: &dyn Fn(&[(f64, f64)]) -> f64, q: f64| {
-            quantile(&seen.iter().map(|edges| of(edges)).collect::<Vec<_>>(), q).unwrap_or(0.0)
+        let across = |of: &dyn Fn(&Series, &[(f64, f64)]) -> f64, q: f64| {
+            let values: Vec<f64> = used
+                .iter()
+                .zip(&seen)
+                .map(|(series, edges)| of(series, edges))
+                .filter(|value| !value.is_nan())
+                .collect();
+            quantile(&values, q).unwrap_or(0.0)
         };
         let mut edges: Vec<(f64, f64)> = Vec::new();
         for k in 0..bursts.len() {
             let start = match edges.last() {
-                None => across(&|edges| edges[k].0, 0.1),
-                Some((_, end)) => end + across(&|edges| edges[k].0 - edges[k - 1].1, 0.5),
+                None => across(&|_, edges| edges[k].0, settings.launch_quantile),
+                Some((_, end)) => {
+                    end + across(&|_, edges| edges[k].0 - edges[k - 1].1, settings.pause_quantile)
+                }
             };
-            let width = across(&|edges| edges[k].1 - edges[k].0, 0.25).max(0.5);
+            let level = across(&|series, edges| series.level(edges[k]), settings.level_quantile);
+            let by_length =
+                across(&|series, edges| (edges[k].1 - edges[k].0) / series.scale, settings.burst_quantile);
+            let by_volume = across(
+                &|series, edges| {
+                    let (from, to) = edges[k];
+                    let mean = mean_of_steps(&series.values, from, to) - template.floor;
+                    mean * (to - from) / series.scale
+                },
+                settings.burst_quantile,
+            ) / level.max(f64::MIN_POSITIVE);
+            let width = by_volume.min(by_length).max(0.5);
             edges.push((start, start + width));
         }
         let last = edges.last().map_or(0.0, |edge| edge.1);
@@ -303,7 +322,7 @@ impl Timing {
             .map(|(series, edges)| series.values.len() as f64 - edges.last().map_or(0.0, |edge| edge.1))
             .fold(f64::INFINITY, f64::min)
             .max(0.0);
-        Self { edges, seen, length: last + tail, background: 0.0 }
+        Self { edges, seen, length: last + tail, background: template.floor }
     }
 
     /// Where a place in the signature lies in a sample: bursts on bursts, pauses on pauses.
@@ -332,6 +351,7 @@ impl Timing {
         used: &[&Series],
         members: &[usize],
         prepared: &Prepared,
+        settings: &ConsensusConfig,
         rejected: Vec<(usize, Rejection)>,
     ) -> Drawn {
         let step = prepared.interval_s / prepared.native_s;
@@ -352,7 +372,7 @@ impl Timing {
                     })
                     .filter(|value| !value.is_nan())
                     .collect();
-                let value = quantile(&column, 0.5).unwrap_or(0.0);
+                let value = quantile(&column, settings.level_quantile).unwrap_or(0.0);
                 let from = start + s as f64 * slot;
                 spread_over(&mut bandwidth_bps, from / step, (from + slot) / step, value);
             }
@@ -369,6 +389,48 @@ impl Timing {
             .collect();
         Drawn { bandwidth_bps, background_bps: self.background, alignments, rejected }
     }
+}
+
+/// How far from where the alignment puts it an edge is looked for, in points.
+const EDGE_REACH: isize = 3;
+
+/// Returns where a burst of the template begins and ends in a sample.
+///
+/// An edge lies where the fewest points are on the wrong side of half the height; how full the point beside it is tells
+/// the fraction.
+fn find_edges(
+    template: &Template,
+    (from, to): (usize, usize),
+    series: &Series,
+    delays: &[isize],
+) -> (f64, f64) {
+    let (start, end) = (from as isize + delays[from], to as isize + delays[to - 1]);
+    let level = series.level((start as f64, end as f64)).max(template.floor + 0.5 * template.height);
+    let fill =
+        |place: isize| ((series.at(place) - template.floor) / (level - template.floor)).clamp(0.0, 1.0);
+    let is_high = |place: isize| fill(place) > 0.5;
+    let reach = EDGE_REACH.min((end - start).max(1));
+    // Of equally good places the nearest to where the alignment puts it.
+    let search = |guess: isize, is_inside: &dyn Fn(isize, isize) -> bool| {
+        (-reach..=reach)
+            .map(|shift| guess + shift)
+            .min_by_key(|&edge| {
+                let wrong = (guess - 2 * reach..guess + 2 * reach)
+                    .filter(|&place| is_high(place) != is_inside(place, edge))
+                    .count();
+                (wrong, edge.abs_diff(guess))
+            })
+            .unwrap_or(guess)
+    };
+    let start = search(start, &|place, edge| place >= edge);
+    let end = search(end, &|place, edge| place < edge).max(start + 1);
+    // The point before the start belongs to the burst as far as it is full, and so does the first one.
+    let begun = |outer: isize, inner: isize| {
+        let (outer, inner) = (fill(outer), fill(inner));
+        if outer.is_nan() || inner.is_nan() { 0.0 } else { outer - (1.0 - inner) }
+    };
+    let (first, last) = (start as f64 - begun(start - 1, start), end as f64 + begun(end, end - 1));
+    (first, last.max(first + 0.5))
 }
 
 /// Adds a step of `value` from one place to another to the bins it covers.
