@@ -22,7 +22,7 @@ pub use crate::{
     resample::{mean_of_steps, rebin, resample_linear},
     stats::{
         coefficient_of_variation, mean, median, median_absolute_deviation, population_std, quantile,
-        weighted_mean, weighted_std,
+        quantile_of_sorted, weighted_mean, weighted_std,
     },
     wavelet::{meyer_approximation, meyer_low_pass},
 };

@@ -1,6 +1,7 @@
 //! The discrete Meyer wavelet: what is left of a series without its fine detail.
 
 use std::f64::consts::{PI, SQRT_2};
+use std::sync::OnceLock;
 
 /// How far the low-pass filter reaches to either side: 61 taps, and one of zero beside them, are the 62 of the usual tables.
 const REACH: usize = 30;
@@ -11,6 +12,11 @@ const REACH: usize = 30;
 /// sixth of the sampling rate, nothing from a third on, and between goes along `cos(π/2 · ν(…))` with
 /// `ν(x) = x⁴ (35 − 84x + 70x² − 20x³)`. Its taps are the Fourier coefficients of that, cut off where they are small.
 pub fn meyer_low_pass() -> [f64; 2 * REACH + 1] {
+    static TAPS: OnceLock<[f64; 2 * REACH + 1]> = OnceLock::new();
+    *TAPS.get_or_init(make_low_pass)
+}
+
+fn make_low_pass() -> [f64; 2 * REACH + 1] {
     // The integrand is smooth and even, so the trapezoid rule over the whole circle converges faster than any power.
     const N_STEPS: usize = 512;
     let mut taps = [0.0; 2 * REACH + 1];
@@ -59,10 +65,9 @@ fn halve(x: &[f64], taps: &[f64]) -> (Vec<f64>, isize) {
     let reach = REACH as isize;
     let first = -reach / 2;
     let last = (x.len() as isize - 1 + reach) / 2;
-    let values = (first..=last)
-        .map(|k| taps.iter().enumerate().map(|(i, tap)| tap * mirrored(x, 2 * k + i as isize - reach)).sum())
-        .collect();
-    (values, first)
+    let extended: Vec<f64> = (2 * first - reach..=2 * last + reach).map(|place| mirrored(x, place)).collect();
+    let filtered = |k: usize| taps.iter().zip(&extended[2 * k..]).map(|(tap, value)| tap * value).sum();
+    ((0..=(last - first) as usize).map(filtered).collect(), first)
 }
 
 /// `n` values out of half as many.

@@ -41,8 +41,8 @@ pub struct Noise {
 
 /// What others do on ordinary and on bad days.
 pub const NOISES: [Noise; 2] = [
-    Noise { name: "moderate", floor_bps: 0.085e9, distance_s: 90.0 },
-    Noise { name: "heavy", floor_bps: 0.19e9, distance_s: 45.0 },
+    Noise { name: "moderate", floor_bps: 0.085e9, distance_s: 180.0 },
+    Noise { name: "heavy", floor_bps: 0.19e9, distance_s: 70.0 },
 ];
 
 /// Runs of one application, and what it does alone.
@@ -162,7 +162,7 @@ struct Foreign {
 
 impl Others {
     fn new(noise: &Noise, level: f64, random: &mut Random) -> Self {
-        let rhythm = random.chance(0.3).then(|| {
+        let rhythm = random.chance(0.15).then(|| {
             let period_s = random.uniform(40.0, 200.0);
             let length_s = random.uniform(4.0, 0.25 * period_s);
             let height_bps = random.log_normal(0.7e9, 0.5);

@@ -179,7 +179,7 @@ impl Score {
         }
     }
 
-    fn line(&self) -> String {
+    pub fn line(&self) -> String {
         let [cross, correlation, volume, missed, false_bursts, confidence, periodic, late_s, long_s] =
             self.fields();
         format!(
@@ -239,7 +239,7 @@ fn correlation(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// Finds the logs beside the repository.
-fn shared_folder() -> Option<PathBuf> {
+pub fn shared_folder() -> Option<PathBuf> {
     crate::repository()
         .ancestors()
         .map(|folder| folder.join("shared/data/signature"))
@@ -247,7 +247,7 @@ fn shared_folder() -> Option<PathBuf> {
 }
 
 /// Reads a folder of cases: `truth.json`, and for each case a folder of tables `time,bandwidth`.
-fn read_cases(folder: &Path) -> Result<Vec<Case>, String> {
+pub fn read_cases(folder: &Path) -> Result<Vec<Case>, String> {
     let read = |path: &Path| {
         std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
     };

@@ -8,7 +8,7 @@
 //! forgives what is above the template more than what is below; the template is a low quantile of the aligned samples, and
 //! both take turns. Then the bursts are timed: by the pauses between them, on which the samples agree, and by their volume.
 
-use iotide_num::{mean_of_steps, quantile, rebin};
+use iotide_num::{mean, mean_of_steps, quantile, quantile_of_sorted, rebin};
 
 use super::prepare::{Prepared, Ready};
 use super::{Alignment, ConsensusConfig, Drawn, Extent, Rejection, SignatureConfig};
@@ -69,9 +69,26 @@ impl Series {
         quantile(&known, 0.5).unwrap_or_else(|| mean_of_steps(&self.values, from, to))
     }
 
+    /// What others do a little before and a little after a burst: usually, and on average.
+    fn noise_around(&self, (from, to): (f64, f64)) -> Noise {
+        const REACH: isize = 10;
+        let (from, to) = (from.floor() as isize - 1, to.ceil() as isize + 1);
+        let around = (from - REACH..from).chain(to..to + REACH);
+        let inside = around.filter_map(|i| self.values.get(usize::try_from(i).ok()?).copied());
+        let mut known: Vec<f64> = inside.filter(|value| !value.is_nan()).collect();
+        known.sort_unstable_by(f64::total_cmp);
+        Noise { usual: quantile_of_sorted(&known, 0.5).unwrap_or(0.0), mean: mean(&known) }
+    }
+
     fn volume(&self) -> f64 {
         self.known().sum::<f64>() / self.scale
     }
+}
+
+/// What others do around a burst.
+struct Noise {
+    usual: f64,
+    mean: f64,
 }
 
 /// What the aligned samples have in common so far.
@@ -132,24 +149,31 @@ fn agree(
         })
         .expect("there are samples");
     let mut template = Template::new(reference.values.clone());
-    let mut delays = Vec::new();
-    for _ in 0..settings.rounds.max(1) {
+    let mut delays: Vec<Vec<isize>> = Vec::new();
+    for round in 0..settings.rounds.max(1) {
         delays = members
             .iter()
-            .map(|&member| align(&template, &series[member], settings, native_s))
-            .collect::<Vec<_>>();
+            .enumerate()
+            .map(|(j, &member)| {
+                let series = &series[member];
+                let band = match delays.get(j) {
+                    None => {
+                        Band::around_zero(&template, series, (settings.slack_s / native_s).ceil() as isize)
+                    }
+                    Some(delays) => Band::around(delays),
+                };
+                align(&template, series, settings, &band)
+            })
+            .collect();
         let mut column = Vec::with_capacity(members.len());
         let values: Vec<f64> = (0..template.values.len())
             .map(|i| {
                 column.clear();
-                column.extend(
-                    members
-                        .iter()
-                        .zip(&delays)
-                        .map(|(&member, delay)| series[member].at(i as isize + delay[i]))
-                        .filter(|value| !value.is_nan()),
-                );
-                quantile(&column, settings.quantile).unwrap_or(f64::NAN)
+                let aligned = members.iter().zip(&delays);
+                let values = aligned.map(|(&member, delay)| series[member].at(i as isize + delay[i]));
+                column.extend(values.filter(|value| !value.is_nan()));
+                column.sort_unstable_by(f64::total_cmp);
+                quantile_of_sorted(&column, settings.quantile).unwrap_or(f64::NAN)
             })
             .collect();
         let next = Template::new(values);
@@ -162,67 +186,90 @@ fn agree(
             .sum();
         let whole: f64 = next.values.iter().filter(|x| !x.is_nan()).sum();
         template = next;
-        if change <= 0.01 * whole {
+        // The first template is a single sample, with all that others did in it.
+        if round > 0 && change <= 0.01 * whole {
             break;
         }
     }
     (template, delays)
 }
 
-/// Returns by how many points the sample lags behind the template at each of its points.
-fn align(template: &Template, series: &Series, settings: &ConsensusConfig, native_s: f64) -> Vec<isize> {
+/// Which delays are considered at each point of the template: `width` of them, from `first[i]` on.
+struct Band {
+    first: Vec<isize>,
+    width: usize,
+}
+
+impl Band {
+    /// Delays of up to `slack` points more than the sample is longer, and half as much the other way.
+    fn around_zero(template: &Template, series: &Series, slack: isize) -> Self {
+        let n = template.values.len();
+        let longer = series.values.len().saturating_sub(n) as isize;
+        let early = slack / 2;
+        Self { first: vec![-early; n], width: (early + slack + longer + 1) as usize }
+    }
+
+    /// Delays close to those of the last round.
+    fn around(delays: &[isize]) -> Self {
+        const REACH: isize = 8;
+        Self { first: delays.iter().map(|delay| delay - REACH).collect(), width: 2 * REACH as usize + 1 }
+    }
+}
+
+/// Returns by how many points the sample lags behind the template at each of its points: the cheapest way through `band`,
+/// where a delay changes by at most a point from one point to the next.
+fn align(template: &Template, series: &Series, settings: &ConsensusConfig, band: &Band) -> Vec<isize> {
+    const FAR: f32 = 1e30;
     let n = template.values.len();
-    let slack = (settings.slack_s / native_s).ceil() as usize;
-    let longer = series.values.len().saturating_sub(n);
-    let early = slack / 2;
-    let width = early + slack + longer + 1;
+    let width = band.width;
     let scale = if template.height > 0.0 { 1.0 / template.height } else { 1.0 };
-    let seen: Vec<f32> = (0..n + width)
-        .map(|i| ((series.at(i as isize - early as isize) - template.floor) * scale) as f32)
-        .collect();
+    let seen = |place: isize| ((series.at(place) - template.floor) * scale) as f32;
+    // One value for each place that any delay can lead to.
+    let lowest = band.first.iter().zip(0..).map(|(first, i)| first + i).min().unwrap_or(0);
+    let highest = band.first.iter().zip(0..).map(|(first, i)| first + i).max().unwrap_or(0) + width as isize;
+    let places: Vec<f32> = (lowest..highest).map(seen).collect();
+    let levels: Vec<f32> =
+        template.values.iter().map(|value| ((value - template.floor) * scale) as f32).collect();
     let (below, above) = (settings.below as f32, settings.above as f32);
     let most_above = settings.most_above as f32;
-    let threshold = settings.burst_base as f32;
-    const FAR: f32 = 1e30;
-    // Padded by one on both sides, so that every state has two neighbours.
-    let mut costs = vec![FAR; width + 2];
-    let mut next = vec![FAR; width + 2];
-    for (w, cost) in costs[1..=width].iter_mut().enumerate() {
-        *cost = 0.02 * (w as f32 - early as f32).abs();
+    let (in_burst, in_pause) = (settings.change_in_burst as f32, settings.change_in_pause as f32);
+    let is_high = |i: usize| levels[i] > settings.burst_base as f32;
+    // Two more states on both sides: every state has neighbours, also where the band has moved by one.
+    let mut costs = vec![FAR; width + 4];
+    let mut next = vec![FAR; width + 4];
+    for (w, cost) in costs[2..width + 2].iter_mut().enumerate() {
+        *cost = 0.02 * (band.first.first().copied().unwrap_or(0) + w as isize).abs() as f32;
     }
-    let mut steps = vec![0i8; n * width];
-    let level = |i: usize| ((template.values[i] - template.floor) * scale) as f32;
+    // As wide as the costs, so that the loop over the states is one over vectors.
+    let mut steps = vec![0i32; n * width];
     for i in 0..n {
-        let own = level(i);
-        let in_burst = (i.saturating_sub(1)..(i + 2).min(n)).any(|k| level(k) > threshold);
-        let change = (if in_burst { settings.change_in_burst } else { settings.change_in_pause }) as f32;
+        let moved = if i == 0 { 0 } else { band.first[i] - band.first[i - 1] };
+        let change = if (i.saturating_sub(1)..(i + 2).min(n)).any(is_high) { in_burst } else { in_pause };
+        let own = levels[i];
         let row = &mut steps[i * width..(i + 1) * width];
-        let seen = &seen[i..i + width];
+        let at = (band.first[i] + i as isize - lowest) as usize;
+        let places = &places[at..at + width];
+        let before = &costs[(1 + moved.clamp(-1, 1)) as usize..];
+        let (less, same, more) = (&before[..width], &before[1..width + 1], &before[2..width + 2]);
+        let after = &mut next[2..width + 2];
         for w in 0..width {
-            let (from_less, stay, from_more) = (costs[w] + change, costs[w + 1], costs[w + 2] + change);
-            let mut best = stay;
-            let mut step = 0i8;
-            if from_less < best {
-                best = from_less;
-                step = 1;
-            }
-            if from_more < best {
-                best = from_more;
-                step = -1;
-            }
-            let gap = seen[w] - own;
-            // Of a point that is not known, `max` and `min` make 0: it speaks neither for nor against.
-            let miss = below * (-gap).max(0.0) + above * gap.max(0.0).min(most_above);
-            next[w + 1] = best + miss;
-            row[w] = step;
+            let (less, same, more) = (less[w] + change, same[w], more[w] + change);
+            let changed = less.min(more);
+            let step = if less <= more { 1 } else { -1 };
+            row[w] = if changed < same { step } else { 0 };
+            let gap = places[w] - own;
+            // Of a point that is not known, `max` makes 0: it speaks neither for nor against.
+            after[w] = changed.min(same) + below * (-gap).max(0.0) + above * gap.max(0.0).min(most_above);
         }
         std::mem::swap(&mut costs, &mut next);
     }
-    let mut w = (0..width).min_by(|&a, &b| costs[a + 1].total_cmp(&costs[b + 1])).unwrap_or(early);
+    let costs = &costs[2..width + 2];
+    let mut w = (0..width).min_by(|&a, &b| costs[a].total_cmp(&costs[b])).unwrap_or(0) as isize;
     let mut delays = vec![0; n];
     for i in (0..n).rev() {
-        delays[i] = w as isize - early as isize;
-        w = (w as isize - isize::from(steps[i * width + w])) as usize;
+        delays[i] = band.first[i] + w;
+        let delay = delays[i] - steps[i * width + w as usize] as isize;
+        w = if i == 0 { 0 } else { (delay - band.first[i - 1]).clamp(0, width as isize - 1) };
     }
     delays
 }
@@ -245,7 +292,7 @@ fn unlike(
                 .map(|(i, delay)| (template.values[i] - series[member].at(i as isize + delay)).max(0.0))
                 .filter(|gap| !gap.is_nan())
                 .collect();
-            iotide_num::mean(&gaps)
+            mean(&gaps)
         })
         .collect();
     // Never stricter than a twentieth of a burst's height: among good samples the median misfit is next to nothing.
@@ -284,35 +331,35 @@ impl Timing {
                 bursts.iter().map(|&burst| find_edges(template, burst, series, delays)).collect()
             })
             .collect();
-        let across = |of: &dyn Fn(&Series, &[(f64, f64)]) -> f64, q: f64| {
-            let values: Vec<f64> = used
-                .iter()
-                .zip(&seen)
-                .map(|(series, edges)| of(series, edges))
-                .filter(|value| !value.is_nan())
+        // What others do around each burst: the quieter, the more a sample's word on it counts.
+        let noise: Vec<Vec<Noise>> = used
+            .iter()
+            .zip(&seen)
+            .map(|(series, edges)| edges.iter().map(|&edges| series.noise_around(edges)).collect())
+            .collect();
+        let least = 0.02 * template.height;
+        let across = |k: usize, q: f64, of: &dyn Fn(usize) -> f64| {
+            let mut values: Vec<(f64, f64)> = (0..used.len())
+                .map(|j| (of(j), 1.0 / (noise[j][k].mean + least).powf(settings.trust)))
+                .filter(|(value, weight)| !value.is_nan() && !weight.is_nan())
                 .collect();
-            quantile(&values, q).unwrap_or(0.0)
+            weighted_quantile(&mut values, q)
         };
         let mut edges: Vec<(f64, f64)> = Vec::new();
         for k in 0..bursts.len() {
             let start = match edges.last() {
-                None => across(&|_, edges| edges[k].0, settings.launch_quantile),
+                None => across(k, settings.launch_quantile, &|j| seen[j][k].0),
                 Some((_, end)) => {
-                    end + across(&|_, edges| edges[k].0 - edges[k - 1].1, settings.pause_quantile)
+                    end + across(k, settings.pause_quantile, &|j| seen[j][k].0 - seen[j][k - 1].1)
                 }
             };
-            let level = across(&|series, edges| series.level(edges[k]), settings.level_quantile);
-            let by_length =
-                across(&|series, edges| (edges[k].1 - edges[k].0) / series.scale, settings.burst_quantile);
-            let by_volume = across(
-                &|series, edges| {
-                    let (from, to) = edges[k];
-                    let mean = mean_of_steps(&series.values, from, to) - template.floor;
-                    mean * (to - from) / series.scale
-                },
-                settings.burst_quantile,
-            ) / level.max(f64::MIN_POSITIVE);
-            let width = by_volume.min(by_length).max(0.5);
+            let level = across(k, settings.level_quantile, &|j| used[j].level(seen[j][k]));
+            let volume = across(k, settings.burst_quantile, &|j| {
+                let (from, to) = seen[j][k];
+                let mean = mean_of_steps(&used[j].values, from, to) - noise[j][k].usual;
+                mean * (to - from) / used[j].scale
+            });
+            let width = (volume / level.max(f64::MIN_POSITIVE)).max(0.5);
             edges.push((start, start + width));
         }
         let last = edges.last().map_or(0.0, |edge| edge.1);
@@ -391,6 +438,26 @@ impl Timing {
     }
 }
 
+/// The value at which a share `q` of the weight is reached: each value stands in the middle of its weight, and between two
+/// of them it goes straight.
+fn weighted_quantile(values: &mut [(f64, f64)], q: f64) -> f64 {
+    values.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let whole: f64 = values.iter().map(|(_, weight)| weight).sum();
+    let (mut passed, mut before) = (0.0, None);
+    for &(value, weight) in values.iter() {
+        let middle = (passed + weight / 2.0) / whole;
+        if middle >= q {
+            return match before {
+                Some((lower, at)) => lower + (value - lower) * (q - at) / (middle - at),
+                None => value,
+            };
+        }
+        before = Some((value, middle));
+        passed += weight;
+    }
+    before.map_or(0.0, |(value, _)| value)
+}
+
 /// How far from where the alignment puts it an edge is looked for, in points.
 const EDGE_REACH: isize = 3;
 
@@ -406,8 +473,7 @@ fn find_edges(
 ) -> (f64, f64) {
     let (start, end) = (from as isize + delays[from], to as isize + delays[to - 1]);
     let level = series.level((start as f64, end as f64)).max(template.floor + 0.5 * template.height);
-    let fill =
-        |place: isize| ((series.at(place) - template.floor) / (level - template.floor)).clamp(0.0, 1.0);
+    let fill = |place: isize| (series.at(place) - template.floor) / (level - template.floor);
     let is_high = |place: isize| fill(place) > 0.5;
     let reach = EDGE_REACH.min((end - start).max(1));
     // Of equally good places the nearest to where the alignment puts it.
@@ -424,12 +490,18 @@ fn find_edges(
     };
     let start = search(start, &|place, edge| place >= edge);
     let end = search(end, &|place, edge| place < edge).max(start + 1);
-    // The point before the start belongs to the burst as far as it is full, and so does the first one.
-    let begun = |outer: isize, inner: isize| {
-        let (outer, inner) = (fill(outer), fill(inner));
-        if outer.is_nan() || inner.is_nan() { 0.0 } else { outer - (1.0 - inner) }
+    // The point before the start belongs to the burst as far as it is fuller than those before it, and the first one does
+    // not as far as it is emptier. Neither is cut off at empty and full: noise errs to both sides, and should even out.
+    let begun = |edge: isize, outwards: isize| {
+        let outer = if outwards < 0 { edge - 1 } else { edge };
+        let before: Vec<f64> =
+            (1..=3).map(|i| fill(outer + i * outwards)).filter(|value| !value.is_nan()).collect();
+        let base = quantile(&before, 0.5).unwrap_or(0.0).min(0.5);
+        let (full, inner) = (fill(outer), fill(outer - outwards));
+        let share = (full - base) / (1.0 - base) - (1.0 - inner);
+        if share.is_nan() { 0.0 } else { share.clamp(-1.0, 1.0) }
     };
-    let (first, last) = (start as f64 - begun(start - 1, start), end as f64 + begun(end, end - 1));
+    let (first, last) = (start as f64 - begun(start, -1), end as f64 + begun(end, 1));
     (first, last.max(first + 0.5))
 }
 

@@ -10,8 +10,11 @@ use crate::period::PeriodEstimate;
 pub use self::fit::{Interference, PartitionLoad, expected_interference, rank_starts};
 
 mod consensus;
+mod dtw;
 mod finish;
 mod fit;
+mod iosi;
+mod level;
 mod prepare;
 
 /// Returns what the runs have in common: the load that the application would have put on an otherwise idle storage.
@@ -21,9 +24,9 @@ pub fn extract(samples: &[Sample], config: &SignatureConfig) -> Result<Signature
     let prepared = prepare::prepare(samples, config)?;
     let drawn = match config.method {
         SignatureMethod::Consensus => consensus::draw(&prepared, config),
-        SignatureMethod::Iosi | SignatureMethod::DtwPairwise | SignatureMethod::DtwBarycentre => {
-            consensus::draw(&prepared, config)
-        }
+        SignatureMethod::Iosi => iosi::draw(&prepared, &config.iosi),
+        SignatureMethod::DtwPairwise => dtw::draw_pairwise(&prepared, &config.dtw),
+        SignatureMethod::DtwBarycentre => dtw::draw_barycentre(&prepared, &config.dtw),
     };
     Ok(finish::finish(&prepared, drawn, config))
 }
@@ -173,6 +176,9 @@ pub struct ConsensusConfig {
     pub burst_quantile: f64,
     /// Of the values within a burst, the signature takes this quantile.
     pub level_quantile: f64,
+    /// How much more a sample's word on a burst counts if others are quieter around it: the weight is their bandwidth to the
+    /// power of minus this.
+    pub trust: f64,
 }
 
 impl Default for ConsensusConfig {
@@ -190,8 +196,9 @@ impl Default for ConsensusConfig {
             burst_peak: 0.55,
             launch_quantile: 0.1,
             pause_quantile: 0.5,
-            burst_quantile: 0.25,
+            burst_quantile: 0.5,
             level_quantile: 0.5,
+            trust: 2.0,
         }
     }
 }
@@ -226,7 +233,7 @@ impl Default for IosiConfig {
 /// Settings of the two methods that warp time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DtwConfig {
-    /// How far two aligned points may lie apart; `None`: any distance.
+    /// How far two aligned points may lie apart; `None`: any distance, at a cost that grows with the square of the length.
     pub band_s: Option<f64>,
     /// How often the barycentre is taken anew, at most.
     pub rounds: usize,
@@ -234,7 +241,7 @@ pub struct DtwConfig {
 
 impl Default for DtwConfig {
     fn default() -> Self {
-        Self { band_s: None, rounds: 10 }
+        Self { band_s: Some(40.0), rounds: 10 }
     }
 }
 
