@@ -4,6 +4,7 @@
 //! - The same of a whole run, reads and writes, in one call: [`analyse_run`]
 //! - What do its strongest waves look like in time? [`reconstruct`]
 //! - How evenly do the periods resemble each other? [`score`]
+//! - What load does an application put on the storage, told from noisy server logs of several runs? [`extract`]
 //! - How fast would the storage have to be to hide asynchronous I/O? [`demand`]
 //! - Which of its figures are worth comparing with those of other sizes? [`figures`]
 //! - What kind of run is it: when does it read and write, what does its metadata server see? [`categorize`]
@@ -27,6 +28,11 @@ pub use crate::period::{
 pub use crate::run::{RunAnalysis, RunConfig, RunError, analyse_run, reconstruction_error};
 pub use crate::scores::{Scores, score};
 pub use crate::settings::{Setting, SettingError};
+pub use crate::signature::{
+    Burst, ConsensusConfig, DtwConfig, Extent, Interference, IosiConfig, PartitionLoad, RejectedSample,
+    SampleRejection, Sample, SampleOutlierConfig, Signature, SignatureConfig, SignatureError, SignatureMethod,
+    Spread, UsedSample, expected_interference, extract, rank_starts,
+};
 
 mod category;
 mod demand;
@@ -36,4 +42,5 @@ mod period;
 mod run;
 mod scores;
 mod settings;
+mod signature;
 mod substantial;

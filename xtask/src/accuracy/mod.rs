@@ -4,6 +4,8 @@ mod categories;
 mod period;
 pub(crate) mod random;
 pub(crate) mod scaling;
+pub(crate) mod server_log;
+mod signature;
 mod workload;
 
 /// A question whose answers are judged: its name, what to run, and what that understands.
@@ -12,6 +14,7 @@ type Part = (&'static str, fn(&[String]) -> Result<(), String>, &'static str);
 const PARTS: &[Part] = &[
     ("period", period::run, period::HELP),
     ("categories", categories::run, categories::HELP),
+    ("signature", signature::run, signature::HELP),
     ("scaling", scaling::run, scaling::HELP),
 ];
 
