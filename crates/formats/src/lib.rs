@@ -40,6 +40,7 @@ pub use crate::{
     events::EventWriter,
     export::{Conversion, ConvertError, Target, convert},
     format::Format,
+    jobs::{JobLog, JobLogOptions, date_unix_s, zone_offset_s},
     layers::LayerChoice,
     native::NativeWriter,
     text::{PatternError, PatternSpec},
@@ -72,6 +73,7 @@ mod format;
 mod gekkofs;
 mod gzip;
 mod input;
+mod jobs;
 mod json;
 mod layers;
 mod lenient;
