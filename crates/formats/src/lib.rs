@@ -43,6 +43,7 @@ pub use crate::{
     jobs::{JobLog, JobLogOptions, date_unix_s, zone_offset_s},
     layers::LayerChoice,
     native::NativeWriter,
+    prometheus::RangeAnswer,
     text::{PatternError, PatternSpec},
     tmio::write::TmioWriter,
 };
