@@ -4,6 +4,7 @@
 //! - The same of a whole run, reads and writes, in one call: [`analyse_run`]
 //! - What do its strongest waves look like in time? [`reconstruct`]
 //! - How evenly do the periods resemble each other? [`score`]
+//! - What load does an application put on the storage, told from noisy server logs of several runs? [`extract`]
 //! - How fast would the storage have to be to hide asynchronous I/O? [`demand`]
 //!
 //! **Invariant:** no file, clock, thread or terminal in here. A test needs a `Vec<f64>` and nothing else.
@@ -16,9 +17,15 @@ pub use crate::period::{
 };
 pub use crate::run::{RunAnalysis, RunConfig, RunError, analyse_run, reconstruction_error};
 pub use crate::scores::{Scores, score};
+pub use crate::signature::{
+    Burst, ConsensusConfig, DtwConfig, Extent, Interference, IosiConfig, PartitionLoad, RejectedSample,
+    Rejection, Sample, SampleOutlierConfig, Signature, SignatureConfig, SignatureError, SignatureMethod,
+    Spread, UsedSample, expected_interference, extract, rank_starts,
+};
 
 mod demand;
 mod period;
 mod run;
 mod scores;
+mod signature;
 mod substantial;

@@ -1,0 +1,174 @@
+//! What all methods begin with: are the samples fit to be used, and which of them are not like the others?
+
+use iotide_num::{local_outlier_factors, mean, median, median_absolute_deviation};
+
+use super::{Extent, Rejection, Sample, SampleOutlierConfig, SignatureConfig, SignatureError};
+
+/// Fewer samples cannot outvote one.
+pub(super) const LEAST_SAMPLES: usize = 2;
+
+/// The longest grid a sample may need.
+const MOST_POINTS: f64 = 1e7;
+
+/// Samples that can be used, and the grids to use them on.
+pub(super) struct Prepared<'a> {
+    /// The samples as given.
+    pub(super) all: &'a [Sample],
+    pub(super) samples: Vec<Ready<'a>>,
+    pub(super) rejected: Vec<(usize, Rejection)>,
+    /// The finest interval of the samples.
+    pub(super) native_s: f64,
+    /// The interval of the signature.
+    pub(super) interval_s: f64,
+    /// Where the signature begins, from the start of the run.
+    pub(super) offset_s: f64,
+}
+
+/// A sample that can be used.
+pub(super) struct Ready<'a> {
+    /// Its place in the samples given.
+    pub(super) index: usize,
+    pub(super) sample: &'a Sample,
+    /// Seconds from the start of the signature to its first value.
+    pub(super) lead_s: f64,
+    /// How many times the fewest nodes it ran on.
+    pub(super) scale: f64,
+}
+
+/// Checks the samples and sets those apart that are not like the others.
+pub(super) fn prepare<'a>(
+    samples: &'a [Sample],
+    config: &SignatureConfig,
+) -> Result<Prepared<'a>, SignatureError> {
+    for sample in samples {
+        check(sample)?;
+    }
+    let mut rejected = Vec::new();
+    let mut chosen = Vec::new();
+    for (index, sample) in samples.iter().enumerate() {
+        if sample.bandwidth_bps.iter().all(|value| value.is_nan()) {
+            rejected.push((index, Rejection::Empty));
+        } else {
+            chosen.push(index);
+        }
+    }
+    let least = LEAST_SAMPLES;
+    if chosen.len() < least {
+        return Err(SignatureError::TooFewSamples { given: chosen.len(), needed: least });
+    }
+    let fewest_nodes = chosen.iter().filter_map(|&i| samples[i].n_nodes).min().unwrap_or(1).max(1);
+    let scale = |sample: &Sample| f64::from(sample.n_nodes.unwrap_or(fewest_nodes)) / f64::from(fewest_nodes);
+    if config.outliers.enabled {
+        let outliers = outliers(samples, &chosen, &config.outliers);
+        chosen.retain(|index| outliers.iter().all(|(outlier, _)| outlier != index));
+        rejected.extend(outliers);
+    }
+    let finest = |of: &[usize]| of.iter().map(|&i| samples[i].interval_s).fold(f64::INFINITY, f64::min);
+    let native_s = finest(&chosen);
+    let interval_s = config.interval_s.unwrap_or(native_s / 2.0);
+    let longest_s = chosen.iter().map(|&i| samples[i].duration_s()).fold(0.0, f64::max);
+    let offset_s = chosen.iter().map(|&i| samples[i].offset_s()).fold(f64::INFINITY, f64::min);
+    let latest_s =
+        chosen.iter().map(|&i| samples[i].offset_s() + samples[i].duration_s()).fold(0.0, f64::max);
+    let in_points = (latest_s - offset_s) / interval_s.min(native_s);
+    if !(interval_s > 0.0 && in_points <= MOST_POINTS) {
+        return Err(SignatureError::TooLong { duration_s: longest_s, interval_s });
+    }
+    let ready = |index: usize| {
+        let sample = &samples[index];
+        Ready { index, sample, lead_s: sample.offset_s() - offset_s, scale: scale(sample) }
+    };
+    Ok(Prepared {
+        all: samples,
+        samples: chosen.into_iter().map(ready).collect(),
+        rejected,
+        native_s,
+        interval_s,
+        offset_s,
+    })
+}
+
+impl Sample {
+    fn offset_s(&self) -> f64 {
+        match self.extent {
+            Extent::Whole => 0.0,
+            Extent::Part { offset_s } => offset_s,
+        }
+    }
+}
+
+fn check(sample: &Sample) -> Result<(), SignatureError> {
+    let name = || sample.name.clone();
+    if !(sample.interval_s > 0.0 && sample.interval_s.is_finite()) {
+        return Err(SignatureError::BadInterval { name: name(), interval_s: sample.interval_s });
+    }
+    let offset_s = sample.offset_s();
+    if !(offset_s >= 0.0 && offset_s.is_finite()) {
+        return Err(SignatureError::BadOffset { name: name(), offset_s });
+    }
+    match sample.bandwidth_bps.iter().find(|value| value.is_infinite() || **value < 0.0) {
+        Some(&value) => Err(SignatureError::BadValue { name: name(), value }),
+        None => Ok(()),
+    }
+}
+
+/// The samples whose duration and volume have few neighbours, by local outlier factor.
+///
+/// Both are measured from the median in median deviations, so that neither the unit nor the outliers themselves set the
+/// scale. Runs on more nodes last longer and move more: each sample is first divided by the median of its own node count.
+/// The duration of a part says nothing; of parts, the mean bandwidth is judged.
+fn outliers(samples: &[Sample], chosen: &[usize], config: &SampleOutlierConfig) -> Vec<(usize, Rejection)> {
+    let n = chosen.len();
+    let features: Vec<(f64, f64)> = chosen
+        .iter()
+        .map(|&index| {
+            let this = &samples[index];
+            let peers: Vec<&Sample> = chosen
+                .iter()
+                .map(|&i| &samples[i])
+                .filter(|peer| peer.n_nodes == this.n_nodes && is_part(peer) == is_part(this))
+                .collect();
+            let ratio = |of: fn(&Sample) -> f64| {
+                let centre = median(&peers.iter().map(|peer| of(peer)).collect::<Vec<_>>()).unwrap_or(0.0);
+                if centre > 0.0 { of(this) / centre } else { 1.0 }
+            };
+            if is_part(this) {
+                (1.0, ratio(mean_bandwidth))
+            } else {
+                (ratio(Sample::duration_s), ratio(Sample::volume_bytes))
+            }
+        })
+        .collect();
+    let (durations, volumes): (Vec<f64>, Vec<f64>) = features.iter().copied().unzip();
+    let points: Vec<(f64, f64)> =
+        in_deviations(&durations).into_iter().zip(in_deviations(&volumes)).collect();
+    let factors = local_outlier_factors(&points, (n / 2).max(2));
+    let threshold = mean(&factors).max(config.factor);
+    let mut worst: Vec<usize> = (0..n).filter(|&i| factors[i] > threshold).collect();
+    worst.sort_by(|&a, &b| factors[b].total_cmp(&factors[a]));
+    worst.truncate(n.saturating_sub(config.keep));
+    worst
+        .into_iter()
+        .map(|i| {
+            let (duration_ratio, volume_ratio) = features[i];
+            (chosen[i], Rejection::Outlier { factor: factors[i], duration_ratio, volume_ratio })
+        })
+        .collect()
+}
+
+fn is_part(sample: &Sample) -> bool {
+    sample.extent != Extent::Whole
+}
+
+fn mean_bandwidth(sample: &Sample) -> f64 {
+    let known: Vec<f64> = sample.bandwidth_bps.iter().copied().filter(|value| !value.is_nan()).collect();
+    mean(&known)
+}
+
+/// Distances from the median in median absolute deviations; in per cent if more than half of the values are one value.
+fn in_deviations(x: &[f64]) -> Vec<f64> {
+    let centre = median(x).unwrap_or(0.0);
+    let spread = median_absolute_deviation(x).filter(|&spread| spread > 1e-9 * centre.abs());
+    let scale = spread.unwrap_or(0.01 * centre.abs()).max(f64::MIN_POSITIVE);
+    x.iter().map(|value| (value - centre) / scale).collect()
+}
