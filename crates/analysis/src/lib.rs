@@ -5,6 +5,8 @@
 //! - What do its strongest waves look like in time? [`reconstruct`]
 //! - How evenly do the periods resemble each other? [`score`]
 //! - What load does an application put on the storage, told from noisy server logs of several runs? [`extract`]
+//! - Which runs of a job log are of one application, and what does a server's log show of them? [`group_runs`],
+//!   [`cut_samples`]
 //! - How fast would the storage have to be to hide asynchronous I/O? [`demand`]
 //!
 //! **Invariant:** no file, clock, thread or terminal in here. A test needs a `Vec<f64>` and nothing else.
@@ -16,6 +18,9 @@ pub use crate::period::{
     reconstruct, weigh_rhythms,
 };
 pub use crate::run::{RunAnalysis, RunConfig, RunError, analyse_run, reconstruction_error};
+pub use crate::runs::{
+    CutConfig, CutSamples, GroupConfig, Grouping, NoSample, RunGroup, cut_samples, group_runs,
+};
 pub use crate::scores::{Scores, score};
 pub use crate::signature::{
     Burst, ConsensusConfig, DtwConfig, Extent, Interference, IosiConfig, PartitionLoad, RejectedSample,
@@ -26,6 +31,7 @@ pub use crate::signature::{
 mod demand;
 mod period;
 mod run;
+mod runs;
 mod scores;
 mod signature;
 mod substantial;

@@ -76,7 +76,8 @@ const LONGEST_HEAD: u64 = 64 << 10;
 
 /// Asks for `path` under `url` with these parameters.
 pub(super) fn get(url: &Url, path: &str, parameters: &[(&str, String)]) -> io::Result<Response> {
-    let query: Vec<String> = parameters.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
+    let query: Vec<String> =
+        parameters.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
     let host = url.to_string();
     let host = host.trim_start_matches("http://").split('/').next().unwrap_or_default();
     let request = format!(
@@ -200,7 +201,10 @@ fn malformed(fault: &'static str) -> io::Error {
 }
 
 fn too_long() -> io::Error {
-    io::Error::new(io::ErrorKind::FileTooLarge, format!("the answer is longer than {} MiB", LONGEST_BODY >> 20))
+    io::Error::new(
+        io::ErrorKind::FileTooLarge,
+        format!("the answer is longer than {} MiB", LONGEST_BODY >> 20),
+    )
 }
 
 #[cfg(test)]
@@ -218,7 +222,9 @@ mod tests {
         ] {
             assert_eq!(Url::parse(text).map(|url| url.to_string()).as_deref(), Ok(shown), "{text}");
         }
-        for wrong in ["https://a", "ftp://a", "http://", "http://a:port", "http://u:p@a", "http://a/?x", "http://a b"] {
+        for wrong in
+            ["https://a", "ftp://a", "http://", "http://a:port", "http://u:p@a", "http://a/?x", "http://a b"]
+        {
             assert!(Url::parse(wrong).is_err(), "{wrong}");
         }
     }
@@ -228,7 +234,10 @@ mod tests {
         for (text, body) in [
             ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello, and more", "hello"),
             ("HTTP/1.0 404 Not Found\r\n\r\nhello", "hello"),
-            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2;x=y\r\nlo\r\n0\r\n\r\n", "hello"),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2;x=y\r\nlo\r\n0\r\n\r\n",
+                "hello",
+            ),
         ] {
             let response = response(text.as_bytes()).unwrap();
             assert_eq!(String::from_utf8(response.body).unwrap(), body);
@@ -255,6 +264,9 @@ mod tests {
 
     #[test]
     fn a_query_travels_whole() {
-        assert_eq!(escaped("sum(rate(x{a=\"b\"}[2s])) ü"), "sum%28rate%28x%7Ba%3D%22b%22%7D%5B2s%5D%29%29%20%C3%BC");
+        assert_eq!(
+            escaped("sum(rate(x{a=\"b\"}[2s])) ü"),
+            "sum%28rate%28x%7Ba%3D%22b%22%7D%5B2s%5D%29%29%20%C3%BC"
+        );
     }
 }

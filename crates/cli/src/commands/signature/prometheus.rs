@@ -41,7 +41,9 @@ pub(super) fn ask(ui: &mut Ui, question: &Question, sink: &mut dyn EventSink) ->
     let Question { server, query, from_s, until_s, step_s } = question;
     let n_points = ((until_s - from_s) / step_s).floor() + 1.0;
     if !(1.0..=MOST_POINTS_IN_ALL).contains(&n_points) {
-        bail!("from {from_s} until {until_s} in steps of {step_s} s are {n_points} points, more than can be asked for");
+        bail!(
+            "from {from_s} until {until_s} in steps of {step_s} s are {n_points} points, more than can be asked for"
+        );
     }
     let n_points = n_points as u64;
     let mut per_request = MOST_POINTS;
@@ -57,8 +59,9 @@ pub(super) fn ask(ui: &mut Ui, question: &Question, sink: &mut dyn EventSink) ->
             ("end", time(asked + n - 1)),
             ("step", step_s.to_string()),
         ];
-        let Response { status, body } = persistently(ui, || http::get(server, "/api/v1/query_range", &parameters))
-            .with_context(|| format!("cannot ask {server}"))?;
+        let Response { status, body } =
+            persistently(ui, || http::get(server, "/api/v1/query_range", &parameters))
+                .with_context(|| format!("cannot ask {server}"))?;
         let mut events = Vec::new();
         let answer = RangeAnswer::read(Cursor::new(body), |_, at_s, value| {
             events.extend(bin_until(at_s, *step_s, value));
@@ -66,7 +69,9 @@ pub(super) fn ask(ui: &mut Ui, question: &Question, sink: &mut dyn EventSink) ->
         let answer = match answer {
             Ok(answer) => answer,
             Err(_) if status != 200 => bail!("{server} answers with status {status}"),
-            Err(error) => return Err(error).with_context(|| format!("{server} gave no answer to be understood")),
+            Err(error) => {
+                return Err(error).with_context(|| format!("{server} gave no answer to be understood"));
+            }
         };
         if let Some(error) = answer.error {
             if error.contains("too many samples") && n > FEWEST_POINTS {
@@ -109,7 +114,9 @@ fn persistently(ui: &mut Ui, mut ask: impl FnMut() -> io::Result<Response>) -> i
             Ok(response) if matches!(response.status, 429 | 502..=504) => {}
             Ok(response) => return Ok(response),
             // What is no answer now will be none the next time.
-            Err(error) if matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::FileTooLarge) => {
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::FileTooLarge) =>
+            {
                 return Err(error);
             }
             Err(error) => ui.progress(format_args!("{error}; asking again")),
