@@ -1,7 +1,7 @@
 //! How right the answers are, on data made here whose truth is known.
 
 mod period;
-mod random;
+pub(crate) mod random;
 pub(crate) mod scaling;
 mod workload;
 

@@ -11,14 +11,15 @@ fn help_says_what_there_is() {
     Usage: iotide <COMMAND>
 
     Commands:
-      detect   Find the period of a job's I/O phases
-      record   Run a program and trace its I/O
-      report   Show everything about a run as one HTML page
-      info     Show what a trace holds, and what it lost
-      convert  Write a trace in another form
-      model    Find how each metric scales with the parameters, and predict it elsewhere
-      ioskel   Run a workload with a known rhythm
-      demo     Show the whole chain on this machine in under a minute
+      detect     Find the period of a job's I/O phases
+      record     Run a program and trace its I/O
+      report     Show everything about a run as one HTML page
+      info       Show what a trace holds, and what it lost
+      convert    Write a trace in another form
+      model      Find how each metric scales with the parameters, and predict it elsewhere
+      signature  Find an application's I/O signature in the noisy logs of storage servers
+      ioskel     Run a workload with a known rhythm
+      demo       Show the whole chain on this machine in under a minute
 
     Options:
       -h, --help
@@ -36,6 +37,11 @@ fn help_says_what_there_is() {
       iotide demo                              see it all at work on this machine
       iotide COMMAND --help                    more on a command
     "#);
+}
+
+#[test]
+fn help_on_signature_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["signature", "--help"]).exits_with(0).stdout, @"");
 }
 
 #[test]
