@@ -110,13 +110,13 @@ fn throughput(
     if from_s >= until_s {
         bail!("the time to ask for ends before it begins: from {from_s} until {until_s}");
     }
+    // A value holds since the one before: the first of the range comes one step after its beginning.
     let question = Question {
         server: server.clone(),
         query: args.query.clone().context("`--prometheus` needs a `--query`")?,
-        // A value holds since the one before: the first of the range comes one step after its beginning.
         from_s: from_s + args.step,
-        until_s: until_s + args.step,
         step_s: args.step,
+        n_points: ((until_s - from_s) / args.step).ceil(),
     };
     // What the query asks for is what counts, whichever way the bytes went.
     let mut config = args.throughput(Silence::Unknown, None);

@@ -17,9 +17,11 @@ pub(super) struct Question {
     pub(super) server: Url,
     /// PromQL that gives bytes per second.
     pub(super) query: String,
+    /// The time of the first value.
     pub(super) from_s: f64,
-    pub(super) until_s: f64,
     pub(super) step_s: f64,
+    /// How many values, one a step.
+    pub(super) n_points: f64,
 }
 
 /// A server answers with no more points than this.
@@ -38,14 +40,15 @@ const PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1
 ///
 /// Several series are added up by the sink, as it does with those of several files.
 pub(super) fn ask(ui: &mut Ui, question: &Question, sink: &mut dyn EventSink) -> anyhow::Result<()> {
-    let Question { server, query, from_s, until_s, step_s } = question;
-    let n_points = ((until_s - from_s) / step_s).floor() + 1.0;
-    if !(1.0..=MOST_POINTS_IN_ALL).contains(&n_points) {
-        bail!(
-            "from {from_s} until {until_s} in steps of {step_s} s are {n_points} points, more than can be asked for"
-        );
+    let Question { server, query, from_s, step_s, n_points } = question;
+    if !(1.0..=MOST_POINTS_IN_ALL).contains(n_points) {
+        return Err(anyhow::anyhow!(
+            "{n_points} values in steps of {step_s} s are more than can be asked for"
+        ))
+        .hint("a longer `--step`, or a shorter time by `--from` and `--until`, asks for fewer");
     }
-    let n_points = n_points as u64;
+    let n_points = *n_points as u64;
+    let until_s = from_s + (n_points - 1) as f64 * step_s;
     let mut per_request = MOST_POINTS;
     let mut asked = 0;
     let (mut n_samples, mut n_unusable) = (0u64, 0u64);
