@@ -69,6 +69,37 @@ pub(crate) fn correlate_with_itself(mut x: Vec<f64>) -> Vec<f64> {
     bins[..n].iter().map(|bin| bin.re / padded as f64).collect()
 }
 
+/// Returns `Σ aᵢbᵢ₊ₖ` for `k = 1 − |a| … |b| − 1`; empty if either is.
+pub(crate) fn correlate(a: &[f64], b: &[f64]) -> Vec<f64> {
+    if a.is_empty() || b.is_empty() {
+        return Vec::new();
+    }
+    let n_lags = a.len() + b.len() - 1;
+    // As long as there are lags, padded with zeros: the circular correlation of the transform becomes the linear one.
+    let padded = fast_length(n_lags);
+    let mut planner = RealFftPlanner::<f64>::new();
+    let (forward, inverse) = (planner.plan_fft_forward(padded), planner.plan_fft_inverse(padded));
+    let transformed = |values: &mut dyn Iterator<Item = f64>| {
+        let mut x: Vec<f64> = values.collect();
+        x.resize(padded, 0.0);
+        let mut bins = forward.make_output_vec();
+        forward.process(&mut x, &mut bins).expect("buffers were made by the plan");
+        bins
+    };
+    // Correlating is convolving with the reversed series.
+    let mut product = transformed(&mut a.iter().rev().copied());
+    for (bin, other) in product.iter_mut().zip(transformed(&mut b.iter().copied())) {
+        *bin *= other;
+    }
+    // Of real series these two bins are real; rounding must not say otherwise.
+    for edge in [0, padded / 2] {
+        product[edge].im = 0.0;
+    }
+    let mut sums = inverse.make_output_vec();
+    inverse.process(&mut product, &mut sums).expect("buffers were made by the plan");
+    sums[..n_lags].iter().map(|sum| sum / padded as f64).collect()
+}
+
 /// The shortest even length of at least `n` that is a power of two, or three or five times one: fast to transform.
 fn fast_length(n: usize) -> usize {
     let power = n.next_power_of_two().max(8);

@@ -9,9 +9,11 @@
 
 pub use crate::{
     autocorrelation::{autocorrelation, autocorrelation_by_definition},
+    cross_correlation::{cross_correlation, cross_correlation_by_definition, largest_cross_correlation},
     dbscan::{dbscan_by_definition, dbscan_line, dbscan_plane},
     dft::{Spectrum, spectrum},
     distribution::{incomplete_beta, ln_gamma, student_t_cdf, student_t_quantile},
+    dtw::{dtw_barycentre, dtw_path},
     least_squares::{LeastSquares, least_squares},
     outliers::{
         isolation_scores, local_outlier_factors, local_outlier_factors_on_line, modified_z_scores, z_scores,
@@ -20,17 +22,21 @@ pub use crate::{
     resample::{mean_of_steps, rebin, resample_linear},
     stats::{
         coefficient_of_variation, mean, median, median_absolute_deviation, population_std, quantile,
-        weighted_mean, weighted_std,
+        quantile_of_sorted, weighted_mean, weighted_std,
     },
+    wavelet::{meyer_approximation, meyer_low_pass},
 };
 
 mod autocorrelation;
+mod cross_correlation;
 mod dbscan;
 mod dft;
 mod distribution;
+mod dtw;
 mod least_squares;
 mod outliers;
 mod peaks;
 mod random;
 mod resample;
 mod stats;
+mod wavelet;

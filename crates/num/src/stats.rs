@@ -27,6 +27,11 @@ pub fn median(x: &[f64]) -> Option<f64> {
 pub fn quantile(x: &[f64], q: f64) -> Option<f64> {
     let mut sorted = x.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
+    quantile_of_sorted(&sorted, q)
+}
+
+/// [`quantile`] of values that ascend already.
+pub fn quantile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
     let position = q.clamp(0.0, 1.0) * sorted.len().checked_sub(1)? as f64;
     let (below, above) = (sorted[position.floor() as usize], sorted[position.ceil() as usize]);
     Some(below + (above - below) * position.fract())

@@ -8,7 +8,7 @@
 //! forgives what is above the template more than what is below; the template is a low quantile of the aligned samples, and
 //! both take turns. Then the bursts are timed: by the pauses between them, on which the samples agree, and by their volume.
 
-use iotide_num::{mean_of_steps, quantile, rebin};
+use iotide_num::{mean, mean_of_steps, quantile, quantile_of_sorted, rebin};
 
 use super::prepare::{Prepared, Ready};
 use super::{Alignment, ConsensusConfig, Drawn, Extent, Rejection, SignatureConfig};
@@ -29,9 +29,9 @@ pub(super) fn draw(prepared: &Prepared, config: &SignatureConfig) -> Drawn {
         (template, delays) = agree(&series, &members, settings, prepared.native_s);
     }
     let used: Vec<&Series> = members.iter().map(|&member| &series[member]).collect();
-    let bursts = template.bursts(settings.burst_share);
-    let timed = Timing::of(&bursts, &used, &delays, settings);
-    timed.draw(&used, &members, prepared, rejected)
+    let bursts = template.bursts(settings);
+    let timed = Timing::of(&template, &bursts, &used, &delays, settings);
+    timed.draw(&used, &members, prepared, settings, rejected)
 }
 
 /// A sample on the common grid, as the run's time goes.
@@ -61,9 +61,34 @@ impl Series {
         self.values.iter().copied().filter(|value| !value.is_nan())
     }
 
+    /// The middle of the values between two places.
+    fn level(&self, (from, to): (f64, f64)) -> f64 {
+        let end = (to.floor().max(0.0) as usize).min(self.values.len());
+        let inner = self.values.get(from.ceil().max(0.0) as usize..end).unwrap_or(&[]);
+        let known: Vec<f64> = inner.iter().copied().filter(|value| !value.is_nan()).collect();
+        quantile(&known, 0.5).unwrap_or_else(|| mean_of_steps(&self.values, from, to))
+    }
+
+    /// What others do a little before and a little after a burst: usually, and on average.
+    fn noise_around(&self, (from, to): (f64, f64)) -> Noise {
+        const REACH: isize = 10;
+        let (from, to) = (from.floor() as isize - 1, to.ceil() as isize + 1);
+        let around = (from - REACH..from).chain(to..to + REACH);
+        let inside = around.filter_map(|i| self.values.get(usize::try_from(i).ok()?).copied());
+        let mut known: Vec<f64> = inside.filter(|value| !value.is_nan()).collect();
+        known.sort_unstable_by(f64::total_cmp);
+        Noise { usual: quantile_of_sorted(&known, 0.5).unwrap_or(0.0), mean: mean(&known) }
+    }
+
     fn volume(&self) -> f64 {
         self.known().sum::<f64>() / self.scale
     }
+}
+
+/// What others do around a burst.
+struct Noise {
+    usual: f64,
+    mean: f64,
 }
 
 /// What the aligned samples have in common so far.
@@ -88,8 +113,9 @@ impl Template {
     }
 
     /// Stretches of points, half open, where it stands out.
-    fn bursts(&self, share: f64) -> Vec<(usize, usize)> {
-        let threshold = self.floor + share * self.height;
+    fn bursts(&self, settings: &ConsensusConfig) -> Vec<(usize, usize)> {
+        let threshold = self.floor + settings.burst_base * self.height;
+        let peak = self.floor + settings.burst_peak * self.height;
         let mut bursts = Vec::new();
         let mut start = None;
         for (i, &value) in self.values.iter().chain(&[f64::NAN]).enumerate() {
@@ -102,6 +128,7 @@ impl Template {
                 _ => {}
             }
         }
+        bursts.retain(|&(from, to)| self.values[from..to].iter().any(|&value| value > peak));
         bursts
     }
 }
@@ -122,24 +149,31 @@ fn agree(
         })
         .expect("there are samples");
     let mut template = Template::new(reference.values.clone());
-    let mut delays = Vec::new();
-    for _ in 0..settings.rounds.max(1) {
+    let mut delays: Vec<Vec<isize>> = Vec::new();
+    for round in 0..settings.rounds.max(1) {
         delays = members
             .iter()
-            .map(|&member| align(&template, &series[member], settings, native_s))
-            .collect::<Vec<_>>();
+            .enumerate()
+            .map(|(j, &member)| {
+                let series = &series[member];
+                let band = match delays.get(j) {
+                    None => {
+                        Band::around_zero(&template, series, (settings.slack_s / native_s).ceil() as isize)
+                    }
+                    Some(delays) => Band::around(delays),
+                };
+                align(&template, series, settings, &band)
+            })
+            .collect();
         let mut column = Vec::with_capacity(members.len());
         let values: Vec<f64> = (0..template.values.len())
             .map(|i| {
                 column.clear();
-                column.extend(
-                    members
-                        .iter()
-                        .zip(&delays)
-                        .map(|(&member, delay)| series[member].at(i as isize + delay[i]))
-                        .filter(|value| !value.is_nan()),
-                );
-                quantile(&column, settings.quantile).unwrap_or(f64::NAN)
+                let aligned = members.iter().zip(&delays);
+                let values = aligned.map(|(&member, delay)| series[member].at(i as isize + delay[i]));
+                column.extend(values.filter(|value| !value.is_nan()));
+                column.sort_unstable_by(f64::total_cmp);
+                quantile_of_sorted(&column, settings.quantile).unwrap_or(f64::NAN)
             })
             .collect();
         let next = Template::new(values);
@@ -152,72 +186,90 @@ fn agree(
             .sum();
         let whole: f64 = next.values.iter().filter(|x| !x.is_nan()).sum();
         template = next;
-        if change <= 0.01 * whole {
+        // The first template is a single sample, with all that others did in it.
+        if round > 0 && change <= 0.01 * whole {
             break;
         }
     }
     (template, delays)
 }
 
-/// How dear it is to change the delay by one point: within a burst, and between bursts.
-const CHANGE_IN_BURST: f32 = 0.15;
-const CHANGE_IN_PAUSE: f32 = 1.0;
-/// What is above the template by more than this, in heights, is no worse for it.
-const MOST_ABOVE: f32 = 1.0;
+/// Which delays are considered at each point of the template: `width` of them, from `first[i]` on.
+struct Band {
+    first: Vec<isize>,
+    width: usize,
+}
 
-/// Returns by how many points the sample lags behind the template at each of its points.
-fn align(template: &Template, series: &Series, settings: &ConsensusConfig, native_s: f64) -> Vec<isize> {
-    let n = template.values.len();
-    let slack = (settings.slack_s / native_s).ceil() as usize;
-    let longer = series.values.len().saturating_sub(n);
-    let early = slack / 2;
-    let width = early + slack + longer + 1;
-    let scale = if template.height > 0.0 { 1.0 / template.height } else { 1.0 };
-    let seen: Vec<f32> = (0..n + width)
-        .map(|i| ((series.at(i as isize - early as isize) - template.floor) * scale) as f32)
-        .collect();
-    let (below, above) = (settings.below as f32, settings.above as f32);
-    let threshold = settings.burst_share as f32;
-    const FAR: f32 = 1e30;
-    // Padded by one on both sides, so that every state has two neighbours.
-    let mut costs = vec![FAR; width + 2];
-    let mut next = vec![FAR; width + 2];
-    for (w, cost) in costs[1..=width].iter_mut().enumerate() {
-        *cost = 0.02 * (w as f32 - early as f32).abs();
+impl Band {
+    /// Delays of up to `slack` points more than the sample is longer, and half as much the other way.
+    fn around_zero(template: &Template, series: &Series, slack: isize) -> Self {
+        let n = template.values.len();
+        let longer = series.values.len().saturating_sub(n) as isize;
+        let early = slack / 2;
+        Self { first: vec![-early; n], width: (early + slack + longer + 1) as usize }
     }
-    let mut steps = vec![0i8; n * width];
-    let level = |i: usize| ((template.values[i] - template.floor) * scale) as f32;
+
+    /// Delays close to those of the last round.
+    fn around(delays: &[isize]) -> Self {
+        const REACH: isize = 8;
+        Self { first: delays.iter().map(|delay| delay - REACH).collect(), width: 2 * REACH as usize + 1 }
+    }
+}
+
+/// Returns by how many points the sample lags behind the template at each of its points: the cheapest way through `band`,
+/// where a delay changes by at most a point from one point to the next.
+fn align(template: &Template, series: &Series, settings: &ConsensusConfig, band: &Band) -> Vec<isize> {
+    const FAR: f32 = 1e30;
+    let n = template.values.len();
+    let width = band.width;
+    let scale = if template.height > 0.0 { 1.0 / template.height } else { 1.0 };
+    let seen = |place: isize| ((series.at(place) - template.floor) * scale) as f32;
+    // One value for each place that any delay can lead to.
+    let lowest = band.first.iter().zip(0..).map(|(first, i)| first + i).min().unwrap_or(0);
+    let highest = band.first.iter().zip(0..).map(|(first, i)| first + i).max().unwrap_or(0) + width as isize;
+    let places: Vec<f32> = (lowest..highest).map(seen).collect();
+    let levels: Vec<f32> =
+        template.values.iter().map(|value| ((value - template.floor) * scale) as f32).collect();
+    let (below, above) = (settings.below as f32, settings.above as f32);
+    let most_above = settings.most_above as f32;
+    let (in_burst, in_pause) = (settings.change_in_burst as f32, settings.change_in_pause as f32);
+    let is_high = |i: usize| levels[i] > settings.burst_base as f32;
+    // Two more states on both sides: every state has neighbours, also where the band has moved by one.
+    let mut costs = vec![FAR; width + 4];
+    let mut next = vec![FAR; width + 4];
+    for (w, cost) in costs[2..width + 2].iter_mut().enumerate() {
+        *cost = 0.02 * (band.first.first().copied().unwrap_or(0) + w as isize).abs() as f32;
+    }
+    // As wide as the costs, so that the loop over the states is one over vectors.
+    let mut steps = vec![0i32; n * width];
     for i in 0..n {
-        let own = level(i);
-        let in_burst = (i.saturating_sub(1)..(i + 2).min(n)).any(|k| level(k) > threshold);
-        let change = if in_burst { CHANGE_IN_BURST } else { CHANGE_IN_PAUSE };
+        let moved = if i == 0 { 0 } else { band.first[i] - band.first[i - 1] };
+        let change = if (i.saturating_sub(1)..(i + 2).min(n)).any(is_high) { in_burst } else { in_pause };
+        let own = levels[i];
         let row = &mut steps[i * width..(i + 1) * width];
-        let seen = &seen[i..i + width];
+        let at = (band.first[i] + i as isize - lowest) as usize;
+        let places = &places[at..at + width];
+        let before = &costs[(1 + moved.clamp(-1, 1)) as usize..];
+        let (less, same, more) = (&before[..width], &before[1..width + 1], &before[2..width + 2]);
+        let after = &mut next[2..width + 2];
         for w in 0..width {
-            let (from_less, stay, from_more) = (costs[w] + change, costs[w + 1], costs[w + 2] + change);
-            let mut best = stay;
-            let mut step = 0i8;
-            if from_less < best {
-                best = from_less;
-                step = 1;
-            }
-            if from_more < best {
-                best = from_more;
-                step = -1;
-            }
-            let gap = seen[w] - own;
-            // Of a point that is not known, `max` and `min` make 0: it speaks neither for nor against.
-            let miss = below * (-gap).max(0.0) + above * gap.max(0.0).min(MOST_ABOVE);
-            next[w + 1] = best + miss;
-            row[w] = step;
+            let (less, same, more) = (less[w] + change, same[w], more[w] + change);
+            let changed = less.min(more);
+            let step = if less <= more { 1 } else { -1 };
+            row[w] = if changed < same { step } else { 0 };
+            let gap = places[w] - own;
+            // Of a point that is not known, `max` makes 0: it speaks neither for nor against.
+            after[w] = changed.min(same) + below * (-gap).max(0.0) + above * gap.max(0.0).min(most_above);
         }
         std::mem::swap(&mut costs, &mut next);
     }
-    let mut w = (0..width).min_by(|&a, &b| costs[a + 1].total_cmp(&costs[b + 1])).unwrap_or(early);
+    let costs = &costs[2..width + 2];
+    let mut w = (0..width).min_by(|&a, &b| costs[a].total_cmp(&costs[b])).unwrap_or(0) as isize;
     let mut delays = vec![0; n];
     for i in (0..n).rev() {
-        delays[i] = w as isize - early as isize;
-        w = (w as isize - isize::from(steps[i * width + w])) as usize;
+        delays[i] = band.first[i] + w;
+        let delay = delays[i] - steps[i * width + w as usize] as isize;
+        w = if i == 0 { 0 } else { (delay - band.first[i - 1]).clamp(0, width as isize - 1) };
     }
     delays
 }
@@ -240,7 +292,7 @@ fn unlike(
                 .map(|(i, delay)| (template.values[i] - series[member].at(i as isize + delay)).max(0.0))
                 .filter(|gap| !gap.is_nan())
                 .collect();
-            iotide_num::mean(&gaps)
+            mean(&gaps)
         })
         .collect();
     // Never stricter than a twentieth of a burst's height: among good samples the median misfit is next to nothing.
@@ -266,34 +318,48 @@ struct Timing {
 
 impl Timing {
     fn of(
+        template: &Template,
         bursts: &[(usize, usize)],
         used: &[&Series],
         delays: &[Vec<isize>],
-        _settings: &ConsensusConfig,
+        settings: &ConsensusConfig,
     ) -> Self {
         let seen: Vec<Vec<(f64, f64)>> = used
             .iter()
             .zip(delays)
-            .map(|(_series, delays)| {
-                bursts
-                    .iter()
-                    .map(|&(start, end)| {
-                        let lag = |i: usize| delays[i.min(delays.len() - 1)] as f64;
-                        (start as f64 + lag(start), end as f64 + lag(end - 1))
-                    })
-                    .collect()
+            .map(|(series, delays)| {
+                bursts.iter().map(|&burst| find_edges(template, burst, series, delays)).collect()
             })
             .collect();
-        let across = |of: &dyn Fn(&[(f64, f64)]) -> f64, q: f64| {
-            quantile(&seen.iter().map(|edges| of(edges)).collect::<Vec<_>>(), q).unwrap_or(0.0)
+        // What others do around each burst: the quieter, the more a sample's word on it counts.
+        let noise: Vec<Vec<Noise>> = used
+            .iter()
+            .zip(&seen)
+            .map(|(series, edges)| edges.iter().map(|&edges| series.noise_around(edges)).collect())
+            .collect();
+        let least = 0.02 * template.height;
+        let across = |k: usize, q: f64, of: &dyn Fn(usize) -> f64| {
+            let mut values: Vec<(f64, f64)> = (0..used.len())
+                .map(|j| (of(j), 1.0 / (noise[j][k].mean + least).powf(settings.trust)))
+                .filter(|(value, weight)| !value.is_nan() && !weight.is_nan())
+                .collect();
+            weighted_quantile(&mut values, q)
         };
         let mut edges: Vec<(f64, f64)> = Vec::new();
         for k in 0..bursts.len() {
             let start = match edges.last() {
-                None => across(&|edges| edges[k].0, 0.1),
-                Some((_, end)) => end + across(&|edges| edges[k].0 - edges[k - 1].1, 0.5),
+                None => across(k, settings.launch_quantile, &|j| seen[j][k].0),
+                Some((_, end)) => {
+                    end + across(k, settings.pause_quantile, &|j| seen[j][k].0 - seen[j][k - 1].1)
+                }
             };
-            let width = across(&|edges| edges[k].1 - edges[k].0, 0.25).max(0.5);
+            let level = across(k, settings.level_quantile, &|j| used[j].level(seen[j][k]));
+            let volume = across(k, settings.burst_quantile, &|j| {
+                let (from, to) = seen[j][k];
+                let mean = mean_of_steps(&used[j].values, from, to) - noise[j][k].usual;
+                mean * (to - from) / used[j].scale
+            });
+            let width = (volume / level.max(f64::MIN_POSITIVE)).max(0.5);
             edges.push((start, start + width));
         }
         let last = edges.last().map_or(0.0, |edge| edge.1);
@@ -303,7 +369,7 @@ impl Timing {
             .map(|(series, edges)| series.values.len() as f64 - edges.last().map_or(0.0, |edge| edge.1))
             .fold(f64::INFINITY, f64::min)
             .max(0.0);
-        Self { edges, seen, length: last + tail, background: 0.0 }
+        Self { edges, seen, length: last + tail, background: template.floor }
     }
 
     /// Where a place in the signature lies in a sample: bursts on bursts, pauses on pauses.
@@ -332,6 +398,7 @@ impl Timing {
         used: &[&Series],
         members: &[usize],
         prepared: &Prepared,
+        settings: &ConsensusConfig,
         rejected: Vec<(usize, Rejection)>,
     ) -> Drawn {
         let step = prepared.interval_s / prepared.native_s;
@@ -352,7 +419,7 @@ impl Timing {
                     })
                     .filter(|value| !value.is_nan())
                     .collect();
-                let value = quantile(&column, 0.5).unwrap_or(0.0);
+                let value = quantile(&column, settings.level_quantile).unwrap_or(0.0);
                 let from = start + s as f64 * slot;
                 spread_over(&mut bandwidth_bps, from / step, (from + slot) / step, value);
             }
@@ -369,6 +436,73 @@ impl Timing {
             .collect();
         Drawn { bandwidth_bps, background_bps: self.background, alignments, rejected }
     }
+}
+
+/// The value at which a share `q` of the weight is reached: each value stands in the middle of its weight, and between two
+/// of them it goes straight.
+fn weighted_quantile(values: &mut [(f64, f64)], q: f64) -> f64 {
+    values.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let whole: f64 = values.iter().map(|(_, weight)| weight).sum();
+    let (mut passed, mut before) = (0.0, None);
+    for &(value, weight) in values.iter() {
+        let middle = (passed + weight / 2.0) / whole;
+        if middle >= q {
+            return match before {
+                Some((lower, at)) => lower + (value - lower) * (q - at) / (middle - at),
+                None => value,
+            };
+        }
+        before = Some((value, middle));
+        passed += weight;
+    }
+    before.map_or(0.0, |(value, _)| value)
+}
+
+/// How far from where the alignment puts it an edge is looked for, in points.
+const EDGE_REACH: isize = 3;
+
+/// Returns where a burst of the template begins and ends in a sample.
+///
+/// An edge lies where the fewest points are on the wrong side of half the height; how full the point beside it is tells
+/// the fraction.
+fn find_edges(
+    template: &Template,
+    (from, to): (usize, usize),
+    series: &Series,
+    delays: &[isize],
+) -> (f64, f64) {
+    let (start, end) = (from as isize + delays[from], to as isize + delays[to - 1]);
+    let level = series.level((start as f64, end as f64)).max(template.floor + 0.5 * template.height);
+    let fill = |place: isize| (series.at(place) - template.floor) / (level - template.floor);
+    let is_high = |place: isize| fill(place) > 0.5;
+    let reach = EDGE_REACH.min((end - start).max(1));
+    // Of equally good places the nearest to where the alignment puts it.
+    let search = |guess: isize, is_inside: &dyn Fn(isize, isize) -> bool| {
+        (-reach..=reach)
+            .map(|shift| guess + shift)
+            .min_by_key(|&edge| {
+                let wrong = (guess - 2 * reach..guess + 2 * reach)
+                    .filter(|&place| is_high(place) != is_inside(place, edge))
+                    .count();
+                (wrong, edge.abs_diff(guess))
+            })
+            .unwrap_or(guess)
+    };
+    let start = search(start, &|place, edge| place >= edge);
+    let end = search(end, &|place, edge| place < edge).max(start + 1);
+    // The point before the start belongs to the burst as far as it is fuller than those before it, and the first one does
+    // not as far as it is emptier. Neither is cut off at empty and full: noise errs to both sides, and should even out.
+    let begun = |edge: isize, outwards: isize| {
+        let outer = if outwards < 0 { edge - 1 } else { edge };
+        let before: Vec<f64> =
+            (1..=3).map(|i| fill(outer + i * outwards)).filter(|value| !value.is_nan()).collect();
+        let base = quantile(&before, 0.5).unwrap_or(0.0).min(0.5);
+        let (full, inner) = (fill(outer), fill(outer - outwards));
+        let share = (full - base) / (1.0 - base) - (1.0 - inner);
+        if share.is_nan() { 0.0 } else { share.clamp(-1.0, 1.0) }
+    };
+    let (first, last) = (start as f64 - begun(start, -1), end as f64 + begun(end, 1));
+    (first, last.max(first + 0.5))
 }
 
 /// Adds a step of `value` from one place to another to the bins it covers.

@@ -1,6 +1,6 @@
 //! What all methods end with: the bursts of the series that was drawn, its rhythm, and how the samples support it.
 
-use iotide_num::{mean_of_steps, median, quantile, weighted_mean};
+use iotide_num::{mean_of_steps, median, quantile_of_sorted, rebin, weighted_mean};
 use iotide_trace::SampledSignal;
 
 use super::prepare::{Prepared, Ready};
@@ -45,19 +45,21 @@ pub(super) fn finish(prepared: &Prepared, drawn: Drawn, config: &SignatureConfig
     }
     rejected.extend(&prepared.rejected);
     rejected.sort_by_key(|(index, _)| *index);
+    // The samples know no finer grid than their own, so neither does the rhythm.
+    let per_native = (prepared.native_s / interval_s).max(1.0);
     let signal = SampledSignal {
         start_s: prepared.offset_s,
-        rate_hz: 1.0 / interval_s,
+        rate_hz: 1.0 / (interval_s * per_native),
         duration_s: bandwidth_bps.len() as f64 * interval_s,
-        values: bandwidth_bps,
+        values: rebin(&bandwidth_bps, per_native),
     };
     let period = detect_period(&signal, &PeriodConfig::default()).unwrap_or_default();
     Signature {
         method: config.method,
         offset_s: prepared.offset_s,
         interval_s,
-        spread: spread(&aligned, signal.values.len()),
-        bandwidth_bps: signal.values,
+        spread: spread(&aligned, bandwidth_bps.len()),
+        bandwidth_bps,
         bursts,
         period,
         confidence: confidence.clamp(0.0, 1.0),
@@ -138,7 +140,8 @@ fn spread(aligned: &[Vec<f64>], n: usize) -> Vec<Spread> {
         .map(|i| {
             column.clear();
             column.extend(aligned.iter().map(|values| values[i]).filter(|value| !value.is_nan()));
-            let at = |q| quantile(&column, q).unwrap_or(f64::NAN);
+            column.sort_unstable_by(f64::total_cmp);
+            let at = |q| quantile_of_sorted(&column, q).unwrap_or(f64::NAN);
             Spread { low_bps: at(0.25), median_bps: at(0.5), high_bps: at(0.75) }
         })
         .collect()

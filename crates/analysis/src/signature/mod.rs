@@ -10,8 +10,11 @@ use crate::period::PeriodEstimate;
 pub use self::fit::{Interference, PartitionLoad, expected_interference, rank_starts};
 
 mod consensus;
+mod dtw;
 mod finish;
 mod fit;
+mod iosi;
+mod level;
 mod prepare;
 
 /// Returns what the runs have in common: the load that the application would have put on an otherwise idle storage.
@@ -21,9 +24,9 @@ pub fn extract(samples: &[Sample], config: &SignatureConfig) -> Result<Signature
     let prepared = prepare::prepare(samples, config)?;
     let drawn = match config.method {
         SignatureMethod::Consensus => consensus::draw(&prepared, config),
-        SignatureMethod::Iosi | SignatureMethod::DtwPairwise | SignatureMethod::DtwBarycentre => {
-            consensus::draw(&prepared, config)
-        }
+        SignatureMethod::Iosi => iosi::draw(&prepared, &config.iosi),
+        SignatureMethod::DtwPairwise => dtw::draw_pairwise(&prepared, &config.dtw),
+        SignatureMethod::DtwBarycentre => dtw::draw_barycentre(&prepared, &config.dtw),
     };
     Ok(finish::finish(&prepared, drawn, config))
 }
@@ -140,25 +143,63 @@ impl Default for SampleOutlierConfig {
 }
 
 /// Settings of [`SignatureMethod::Consensus`].
+///
+/// Costs are per point of the samples' grid, in heights of a burst. The values were chosen on made logs; see
+/// `docs/signature.md`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConsensusConfig {
-    /// How far a sample may lag behind the quickest one, at most; what a sample lasts longer than the shortest is added.
+    /// How far a sample may lag behind the template, beside what it lasts longer than that.
     pub slack_s: f64,
-    /// What a sample costs for a value below the template's; one above costs `above`. Foreign load only adds.
+    /// What a value below the template's costs; one above costs `above`. Foreign load only adds.
     pub below: f64,
     /// See `below`.
     pub above: f64,
+    /// What is above the template by more than this, in heights, costs no more.
+    pub most_above: f64,
+    /// What it costs to change the delay by one point within a burst, where contention delays.
+    pub change_in_burst: f64,
+    /// What it costs between bursts, where nothing does.
+    pub change_in_pause: f64,
     /// Of the aligned samples, the template is this quantile.
     pub quantile: f64,
     /// How often template and alignment take turns, at most.
     pub rounds: usize,
-    /// What of the template reaches this share of its height is a burst.
-    pub burst_share: f64,
+    /// A stretch of the template is a burst if it stays above this share of the height …
+    pub burst_base: f64,
+    /// … and reaches this share somewhere.
+    pub burst_peak: f64,
+    /// Of the moments at which the first burst begins, the signature takes this quantile: starting a job may only take longer.
+    pub launch_quantile: f64,
+    /// Of the pauses between two bursts, the signature takes this quantile.
+    pub pause_quantile: f64,
+    /// Of the volumes and lengths of a burst, the signature takes this quantile.
+    pub burst_quantile: f64,
+    /// Of the values within a burst, the signature takes this quantile.
+    pub level_quantile: f64,
+    /// How much more a sample's word on a burst counts if others are quieter around it: the weight is their bandwidth to the
+    /// power of minus this.
+    pub trust: f64,
 }
 
 impl Default for ConsensusConfig {
     fn default() -> Self {
-        Self { slack_s: 40.0, below: 1.0, above: 0.5, quantile: 0.25, rounds: 6, burst_share: 0.25 }
+        Self {
+            slack_s: 40.0,
+            below: 1.0,
+            above: 0.5,
+            most_above: 1.0,
+            change_in_burst: 0.15,
+            change_in_pause: 1.0,
+            quantile: 0.25,
+            rounds: 6,
+            burst_base: 0.35,
+            burst_peak: 0.55,
+            launch_quantile: 0.1,
+            pause_quantile: 0.5,
+            burst_quantile: 0.5,
+            level_quantile: 0.5,
+            trust: 2.0,
+        }
     }
 }
 
@@ -192,7 +233,7 @@ impl Default for IosiConfig {
 /// Settings of the two methods that warp time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DtwConfig {
-    /// How far two aligned points may lie apart; `None`: any distance.
+    /// How far two aligned points may lie apart; `None`: any distance, at a cost that grows with the square of the length.
     pub band_s: Option<f64>,
     /// How often the barycentre is taken anew, at most.
     pub rounds: usize,
@@ -200,7 +241,7 @@ pub struct DtwConfig {
 
 impl Default for DtwConfig {
     fn default() -> Self {
-        Self { band_s: None, rounds: 10 }
+        Self { band_s: Some(40.0), rounds: 10 }
     }
 }
 
