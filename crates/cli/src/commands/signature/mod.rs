@@ -122,11 +122,11 @@ pub(crate) struct SignatureArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  iotide signature run1.csv run2.csv run3.csv -o signature.html   what these runs have in common
-  sacct -P -o JobID,User,JobName,NNodes,Start,End,State > jobs.txt
-  iotide signature ost-*.csv --jobs jobs.txt -o all.parquet       every application of a long log
-  iotide signature --prometheus http://localhost:9090 --query 'sum(rate(lustre_write_bytes_total[1m]))' --jobs jobs.txt
-  iotide signature run*.csv --fit widow0.csv widow1.csv           where, and when, it would be disturbed least";
+  iotide signature run1.csv run2.csv run3.csv -o signature.html    what these runs have in common
+  SLURM_TIME_FORMAT=%s sacct -P -o JobID,User,JobName,NNodes,Start,End,State > jobs.txt
+  iotide signature ost-*.csv --jobs jobs.txt -o all.parquet        every application of a long log
+  iotide signature --jobs jobs.txt --prometheus http://localhost:9090 --query 'sum(rate(…[1m]))'
+  iotide signature run*.csv --fit widow0.csv widow1.csv            where, and when, to run it";
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum ModeArg {
@@ -163,15 +163,14 @@ fn of_samples(ui: &mut Ui, args: &SignatureArgs, targets: &[Target]) -> anyhow::
             .hint("`iotide signature run1.csv run2.csv run3.csv`; see `iotide signature --help`");
     }
     let mut samples = Vec::new();
-    let mut losses = Vec::new();
+    let mut losses: Vec<CommonLoss> = Vec::new();
     for (i, path) in args.inputs.iter().enumerate() {
         ui.progress(format_args!("reading {} ({} of {})", path.display(), i + 1, args.inputs.len()));
         let (sample, lost) = sample_of(path, args)?;
-        losses.extend(
-            lost.into_iter().map(|loss| Loss { what: format!("{}: {}", sample.name, loss.what), ..loss }),
-        );
+        lost.into_iter().for_each(|loss| tell_once(&mut losses, &sample.name, loss));
         samples.push(sample);
     }
+    let losses: Vec<Loss> = losses.into_iter().map(CommonLoss::told).collect();
     let signature = extract(&samples, &args.config())
         .map_err(anyhow::Error::from)
         .hint("a signature is what several runs of one application have in common")?;
@@ -190,6 +189,37 @@ fn of_samples(ui: &mut Ui, args: &SignatureArgs, targets: &[Target]) -> anyhow::
         }
     }
     Ok(status(&signature))
+}
+
+/// What is missing from several samples in the same way: that the last row has no end is true of almost every table.
+struct CommonLoss {
+    /// What is lost, without its numbers.
+    kind: String,
+    first: Loss,
+    n_more: usize,
+}
+
+fn tell_once(losses: &mut Vec<CommonLoss>, sample: &str, loss: Loss) {
+    let kind: String = loss.what.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect();
+    match losses.iter_mut().find(|known| known.kind == kind) {
+        Some(known) => {
+            known.n_more += 1;
+            known.first.records = known.first.records.zip(loss.records).map(|(a, b)| a + b);
+        }
+        None => {
+            let first = Loss { what: format!("{sample}: {}", loss.what), ..loss };
+            losses.push(CommonLoss { kind, first, n_more: 0 });
+        }
+    }
+}
+
+impl CommonLoss {
+    fn told(self) -> Loss {
+        match self.n_more {
+            0 => self.first,
+            n => Loss { what: format!("{}; {n} more samples have the like", self.first.what), ..self.first },
+        }
+    }
 }
 
 /// The interference that a signature found before would meet.
