@@ -76,6 +76,8 @@ pub fn group_runs(runs: &[JobRun], config: &GroupConfig) -> Grouping {
 pub struct CutConfig {
     /// A group gives no more samples than this, spread evenly over its runs.
     pub max_samples: usize,
+    /// With so many runs that the log shows from start to end, those it shows in part are not used.
+    pub enough_whole: usize,
     /// A sample has no more values than this; a longer run is averaged over longer steps.
     pub max_points: usize,
     /// A run of fewer values tells nothing.
@@ -86,7 +88,7 @@ pub struct CutConfig {
 
 impl Default for CutConfig {
     fn default() -> Self {
-        Self { max_samples: 16, max_points: 8192, min_points: 8, min_known: 0.5 }
+        Self { max_samples: 16, enough_whole: 5, max_points: 8192, min_points: 8, min_known: 0.5 }
     }
 }
 
@@ -114,7 +116,7 @@ pub struct CutSamples {
 
 /// Cuts the samples of one application out of a log.
 ///
-/// Runs that the log shows from start to end come first if there are more than are wanted. All samples get one step: that
+/// Runs that the log shows in part stand in where there are few others. All samples get one step: that
 /// of the log, or a multiple of it if the longest run would have too many values.
 pub fn cut_samples(log: &ThroughputLog, runs: &[JobRun], group: &RunGroup, config: &CutConfig) -> CutSamples {
     let mut cut = CutSamples::default();
@@ -127,7 +129,7 @@ pub fn cut_samples(log: &ThroughputLog, runs: &[JobRun], group: &RunGroup, confi
     }
     let n_usable = usable.len();
     let n_whole = usable.iter().filter(|(_, piece)| piece.extent == Extent::Whole).count();
-    if n_whole >= config.max_samples {
+    if n_whole >= config.enough_whole.min(config.max_samples) {
         usable.retain(|(_, piece)| piece.extent == Extent::Whole);
     }
     let chosen: Vec<(usize, Piece)> = spread_evenly(usable, config.max_samples);
