@@ -354,7 +354,9 @@ mod tests {
         assert_eq!(trace.losses.iter().map(|loss| loss.records).collect::<Vec<_>>(), [Some(2), Some(1)]);
     }
 
-    fn plain(text: &'static str) -> Result<(RangeAnswer, Vec<(usize, f64, f64)>), ReadError> {
+    type Samples = Vec<(usize, f64, f64)>;
+
+    fn plain(text: &'static str) -> Result<(RangeAnswer, Samples), ReadError> {
         let mut samples = Vec::new();
         let answer =
             RangeAnswer::read(text.as_bytes(), |series, at_s, value| samples.push((series, at_s, value)))?;

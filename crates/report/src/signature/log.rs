@@ -194,9 +194,9 @@ impl LogReport {
         let mut html = page_head("signatures", &self.headline(), "a throughput log");
         html.push_str("<section><div class=\"tiles-of-signatures\">\n");
         for Tile { label, headline, svg, .. } in &self.tiles {
-            let _ = write!(
+            let _ = writeln!(
                 html,
-                "<figure>{svg}<figcaption><b>{}</b><br>{}</figcaption></figure>\n",
+                "<figure>{svg}<figcaption><b>{}</b><br>{}</figcaption></figure>",
                 escape(label),
                 escape(headline)
             );
