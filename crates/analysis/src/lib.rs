@@ -5,6 +5,8 @@
 //! - What do its strongest waves look like in time? [`reconstruct`]
 //! - How evenly do the periods resemble each other? [`score`]
 //! - What load does an application put on the storage, told from noisy server logs of several runs? [`extract`]
+//! - Which runs of a job log are of one application, and what does a server's log show of them? [`group_runs`],
+//!   [`cut_samples`]
 //! - How fast would the storage have to be to hide asynchronous I/O? [`demand`]
 //! - Which of its figures are worth comparing with those of other sizes? [`figures`]
 //! - What kind of run is it: when does it read and write, what does its metadata server see? [`categorize`]
@@ -26,6 +28,9 @@ pub use crate::period::{
     reconstruct, weigh_rhythms,
 };
 pub use crate::run::{RunAnalysis, RunConfig, RunError, analyse_run, reconstruction_error};
+pub use crate::runs::{
+    CutConfig, CutSamples, GroupConfig, Grouping, NoSample, RunGroup, cut_samples, group_runs,
+};
 pub use crate::scores::{Scores, score};
 pub use crate::settings::{Setting, SettingError};
 pub use crate::signature::{
@@ -40,6 +45,7 @@ mod figures;
 mod insight;
 mod period;
 mod run;
+mod runs;
 mod scores;
 mod settings;
 mod signature;

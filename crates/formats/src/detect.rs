@@ -31,6 +31,11 @@ pub(crate) fn unzipped(input: Input) -> Result<Input, ReadError> {
     Ok(input)
 }
 
+/// Reads a compressed text as if it were not, whatever is in it.
+pub(crate) fn unzipped_text(input: Input) -> Result<Input, ReadError> {
+    if gzip::is_gzip(input.head()) { input.unzipped() } else { Ok(input) }
+}
+
 /// Whether a table (CSV or JSON Lines) is one of bandwidth over time rather than one of events.
 pub(crate) fn is_series(head: &[u8]) -> bool {
     let head = without_mark(head);

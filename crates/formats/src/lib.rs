@@ -40,8 +40,10 @@ pub use crate::{
     events::EventWriter,
     export::{Conversion, ConvertError, Target, convert},
     format::Format,
+    jobs::{JobLog, JobLogOptions, date_unix_s, zone_offset_s},
     layers::LayerChoice,
     native::NativeWriter,
+    prometheus::RangeAnswer,
     text::{PatternError, PatternSpec},
     tmio::write::TmioWriter,
 };
@@ -72,6 +74,7 @@ mod format;
 mod gekkofs;
 mod gzip;
 mod input;
+mod jobs;
 mod json;
 mod layers;
 mod lenient;

@@ -10,9 +10,13 @@
 //! `rate(…)` has no name and is taken as bytes per second, which hold since the sample before. Times count from the
 //! Unix epoch; each series is a file of the trace, under its labels.
 
+use std::io::Read;
+use std::path::Path;
+
 use iotide_trace::{EventSink, Op, TraceInfo};
 
 use crate::{
+    Place, ReadError,
     error::Fault,
     files::Files,
     input::Input,
@@ -28,14 +32,9 @@ const LONGEST_NAME: usize = 4096;
 
 /// Reads one answer.
 pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
-    let mut reader = Answer {
-        json: Json::new(Scanner::new(input.into_read())),
-        files: Files::default(),
-        losses: Losses::default(),
-        stopped: false,
-        key: String::new(),
-    };
-    match reader.document(sink) {
+    let mut reader = Answer::of(input.into_read());
+    let mut take = |reader: &mut Answer| reader.results(sink);
+    match reader.document(&mut take) {
         Err(Fault::At(place, fault)) => {
             reader.losses.note_of_unknown_size("damaged", place, || format!("{fault}; what follows is lost"));
         }
@@ -46,15 +45,84 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
     Ok(TraceInfo { files, ..TraceInfo::default() })
 }
 
+/// What a Prometheus server answered to a range query.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RangeAnswer {
+    /// Why the server did not answer the question, in its own words.
+    pub error: Option<String>,
+    /// What else it had to say.
+    pub warnings: Vec<String>,
+    /// The metric of each series, empty for an expression: one entry a series.
+    pub metrics: Vec<String>,
+    /// Samples that are no numbers.
+    pub n_unusable: u64,
+}
+
+impl RangeAnswer {
+    /// Reads the answer of a server; `sample` gets the series (its place in `metrics`), the time and the value of each.
+    ///
+    /// Fails if it is not an answer of a Prometheus server, or ends early: part of a range must not pass for all of it.
+    pub fn read(
+        answer: impl Read + Send + 'static,
+        mut sample: impl FnMut(usize, f64, f64),
+    ) -> Result<Self, ReadError> {
+        let mut found = RangeAnswer::default();
+        let mut reader = Answer::of(Box::new(answer));
+        let mut take = |reader: &mut Answer| reader.plain_results(&mut found, &mut sample);
+        let read = reader.document(&mut take);
+        read.map_err(|fault| ReadError::from_fault(Path::new("the answer"), fault))?;
+        found.warnings = reader.warnings;
+        found.error = reader.error;
+        if reader.status.is_empty() {
+            let fault = Fault::at(Place::Whole, "not an answer of a Prometheus server");
+            return Err(ReadError::from_fault(Path::new("the answer"), fault));
+        }
+        if reader.status != "success" && found.error.is_none() {
+            found.error = Some(format!("status {}", reader.status));
+        }
+        Ok(found)
+    }
+
+    fn sample(&mut self, at_s: f64, value: f64, take: impl FnOnce(f64, f64)) {
+        if at_s.is_finite() && (0.0..=1e30).contains(&value) {
+            take(at_s, value);
+        } else {
+            self.n_unusable += 1;
+        }
+    }
+}
+
+/// Words of the server are kept up to so many.
+const MOST_WARNINGS: usize = 20;
+
 struct Answer {
     json: Json,
     files: Files,
     losses: Losses,
     stopped: bool,
     key: String,
+    status: String,
+    error: Option<String>,
+    warnings: Vec<String>,
 }
 
+/// What is to be done with the results, once they are reached.
+type TakeResults<'a> = &'a mut dyn FnMut(&mut Answer) -> Result<(), Fault>;
+
 impl Answer {
+    fn of(read: Box<dyn Read + Send>) -> Self {
+        Self {
+            json: Json::new(Scanner::new(read)),
+            files: Files::default(),
+            losses: Losses::default(),
+            stopped: false,
+            key: String::new(),
+            status: String::new(),
+            error: None,
+            warnings: Vec::new(),
+        }
+    }
+
     /// Calls `visit` with every key of the object that comes next, until all were seen or nothing more is wanted.
     fn each_key(&mut self, mut visit: impl FnMut(&mut Self, &str) -> Result<(), Fault>) -> Result<(), Fault> {
         self.json.enter_object()?;
@@ -73,14 +141,100 @@ impl Answer {
         }
     }
 
-    fn document(&mut self, sink: &mut dyn EventSink) -> Result<(), Fault> {
-        self.each_key(|this, key| match key {
-            "data" if this.json.next()? == Next::Object => this.each_key(|this, key| match key {
-                "result" if this.json.next()? == Next::Array => this.results(sink),
+    fn document(&mut self, take: TakeResults<'_>) -> Result<(), Fault> {
+        self.each_key(|this, key| match (key, this.json.next()?) {
+            ("data", Next::Object) => this.each_key(|this, key| match key {
+                "result" if this.json.next()? == Next::Array => take(this),
                 _ => this.json.skip(),
             }),
+            ("status", Next::String) => {
+                let mut status = String::new();
+                this.json.string(&mut status)?;
+                this.status = status;
+                Ok(())
+            }
+            ("error", Next::String) => {
+                let mut error = String::new();
+                this.json.string(&mut error)?;
+                this.error = Some(error);
+                Ok(())
+            }
+            ("warnings", Next::Array) => this.warnings(),
             _ => this.json.skip(),
         })
+    }
+
+    fn warnings(&mut self) -> Result<(), Fault> {
+        self.json.enter_array()?;
+        let (mut first, mut warning) = (true, String::new());
+        while self.json.element(&mut first)? {
+            if self.json.next()? != Next::String {
+                self.json.skip()?;
+                continue;
+            }
+            self.json.string(&mut warning)?;
+            if self.warnings.len() < MOST_WARNINGS {
+                self.warnings.push(warning.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// The samples as they are, whatever the metric is about.
+    fn plain_results(
+        &mut self,
+        found: &mut RangeAnswer,
+        take: &mut dyn FnMut(usize, f64, f64),
+    ) -> Result<(), Fault> {
+        self.json.enter_array()?;
+        let mut first = true;
+        while self.json.element(&mut first)? {
+            let series = found.metrics.len();
+            found.metrics.push(String::new());
+            self.each_key(|this, key| match (key, this.json.next()?) {
+                ("metric", Next::Object) => this.each_key(|this, key| {
+                    if key != "__name__" || this.json.next()? != Next::String {
+                        return this.json.skip();
+                    }
+                    this.json.string(&mut found.metrics[series])
+                }),
+                ("values", Next::Array) => {
+                    this.json.enter_array()?;
+                    let (mut first, mut text) = (true, String::new());
+                    while this.json.element(&mut first)? {
+                        let (at_s, value) = this.sample(&mut text)?;
+                        found.sample(at_s, value, |at_s, value| take(series, at_s, value));
+                    }
+                    Ok(())
+                }
+                _ => this.json.skip(),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// `[1700000000, "4096"]`; NaN where that is not a number.
+    fn sample(&mut self, text: &mut String) -> Result<(f64, f64), Fault> {
+        self.json.enter_array()?;
+        let (mut first, mut values, mut n) = (true, [f64::NAN; 2], 0);
+        while self.json.element(&mut first)? {
+            let value = match self.json.next()? {
+                Next::String => {
+                    self.json.string(text)?;
+                    parse_f64(text.as_bytes()).unwrap_or(f64::NAN)
+                }
+                Next::Number => self.json.number()?,
+                _ => {
+                    self.json.skip()?;
+                    f64::NAN
+                }
+            };
+            if let Some(slot) = values.get_mut(n) {
+                *slot = value;
+            }
+            n += 1;
+        }
+        Ok((values[0], values[1]))
     }
 
     fn results(&mut self, sink: &mut dyn EventSink) -> Result<(), Fault> {
@@ -145,26 +299,8 @@ impl Answer {
         let mut text = String::new();
         while self.json.element(&mut first)? {
             let place = self.json.place();
-            self.json.enter_array()?;
-            let (mut first, mut values, mut n) = (true, [f64::NAN; 2], 0);
-            while self.json.element(&mut first)? {
-                let value = match self.json.next()? {
-                    Next::String => {
-                        self.json.string(&mut text)?;
-                        parse_f64(text.as_bytes()).unwrap_or(f64::NAN)
-                    }
-                    Next::Number => self.json.number()?,
-                    _ => {
-                        self.json.skip()?;
-                        f64::NAN
-                    }
-                };
-                if let Some(slot) = values.get_mut(n) {
-                    *slot = value;
-                }
-                n += 1;
-            }
-            match series.push(values[0], values[1]) {
+            let (at_s, value) = self.sample(&mut text)?;
+            match series.push(at_s, value) {
                 Ok(Some(event)) if sink.event(event).is_break() => {
                     self.stopped = true;
                     return Ok(());
@@ -216,6 +352,40 @@ mod tests {
             [r#"node_disk_written_bytes_total{instance="n1"}"#, r#"{device="sda",op="read"}"#]
         );
         assert_eq!(trace.losses.iter().map(|loss| loss.records).collect::<Vec<_>>(), [Some(2), Some(1)]);
+    }
+
+    type Samples = Vec<(usize, f64, f64)>;
+
+    fn plain(text: &'static str) -> Result<(RangeAnswer, Samples), ReadError> {
+        let mut samples = Vec::new();
+        let answer =
+            RangeAnswer::read(text.as_bytes(), |series, at_s, value| samples.push((series, at_s, value)))?;
+        Ok((answer, samples))
+    }
+
+    #[test]
+    fn the_answer_to_a_question_has_samples_or_a_reason() {
+        let (answer, samples) = plain(
+            r#"{"status":"success","warnings":["slow"],"data":{"resultType":"matrix","result":[
+            {"metric":{},"values":[[1,"0"],[2,"2.5"],[3,"NaN"]]},{"metric":{"__name__":"a_total"},"values":[[1,"7"]]}]}}"#,
+        )
+        .unwrap();
+        assert_eq!(samples, [(0, 1.0, 0.0), (0, 2.0, 2.5), (1, 1.0, 7.0)]);
+        assert_eq!(
+            (answer.metrics, answer.n_unusable, answer.error),
+            (vec![String::new(), "a_total".into()], 1, None)
+        );
+        assert_eq!(answer.warnings, ["slow"]);
+        let (refused, _) =
+            plain(r#"{"status":"error","errorType":"bad_data","error":"parse error"}"#).unwrap();
+        assert_eq!(refused.error.as_deref(), Some("parse error"));
+    }
+
+    #[test]
+    fn half_an_answer_is_none() {
+        for text in ["", "<html>", "{}", r#"{"status":"success","data":{"result":[{"values":[[1,"5"#] {
+            assert!(plain(text).is_err(), "{text}");
+        }
     }
 
     #[test]

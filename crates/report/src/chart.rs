@@ -254,7 +254,7 @@ impl Axis {
     }
 
     /// Bandwidth from 0 to a little above `highest`.
-    fn bandwidth(label: &str, highest: f64) -> Self {
+    pub(crate) fn bandwidth(label: &str, highest: f64) -> Self {
         const UNITS: [(f64, &str); 7] = [
             (1.0, "B/s"),
             (1e3, "kB/s"),

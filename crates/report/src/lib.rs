@@ -33,6 +33,10 @@ pub use crate::{
         AdviceEntry, FactorEntry, ModelEntry, ModelFailure, PieceEntry, PredictionEntry, ScalingReport,
         ScalingSource, TermEntry,
     },
+    signature::{
+        FitReport, FitStart, GroupEntry, LogReport, LogSource, SignatureEntry, SignatureReport,
+        SignatureTable, method_name, signature_of_json,
+    },
 };
 
 mod activity;
@@ -51,6 +55,7 @@ mod run;
 #[cfg(test)]
 mod samples;
 mod scaling;
+mod signature;
 pub mod text;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.

@@ -76,6 +76,8 @@ pub(crate) fn style(palette: &Palette) -> String {
          .plot .dot{{fill:{mark}}}.plot .hair{{stroke:{quiet};stroke-width:1}}\
          .plot .read{{fill:{read}}}.plot .write{{fill:{series}}}.plot .metadata{{fill:{metadata}}}\
          .plot .averaged{{fill-opacity:.45}}.plot .field{{fill:{grid};fill-opacity:.35}}\
+         .plot .sample{{fill:none;stroke:{faint};stroke-width:.8;stroke-opacity:.55;stroke-linejoin:round}}\
+         .plot .signature{{fill:none;stroke:{series};stroke-width:2.4;stroke-linejoin:round}}\
          .plot .here{{fill:none;stroke:{mark};stroke-width:1.5}}"
     );
     for (name, shades) in [("r", reads), ("w", writes)] {

@@ -168,6 +168,11 @@ impl Rows {
         self.rows.push((name.to_owned(), text.into()));
     }
 
+    /// The rows as they are, for a page.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.rows.iter().map(|(name, text)| (name.as_str(), text.as_str()))
+    }
+
     pub(crate) fn render(&self, width: usize, name_style: impl Fn(&str) -> String) -> String {
         let name_width = self.rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
         let indent = 2 + name_width + 2;

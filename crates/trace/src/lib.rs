@@ -29,10 +29,12 @@ pub use crate::{
     },
     async_phases::{AsyncPhase, AsyncPhases},
     event::{Event, FileId, Grain, Layer, Op, Rank},
+    job::{JobOutcome, JobRun},
     loss::Loss,
     overlap::{Direction, Overlap, ReadWrite},
     sampling::{Sampling, SamplingError, SamplingKind, abstraction_error, automatic_rate_hz, sample},
     signal::{SampledSignal, Span, StepSignal},
+    throughput::{Silence, ThroughputConfig, ThroughputLog, ThroughputSink},
     trace::{EventSink, JobInfo, Tally, TimeSpent, Trace, TraceInfo},
     units::Timestamp,
 };
@@ -41,9 +43,11 @@ mod access;
 mod activity;
 mod async_phases;
 mod event;
+mod job;
 mod loss;
 mod overlap;
 mod sampling;
 mod signal;
+mod throughput;
 mod trace;
 mod units;

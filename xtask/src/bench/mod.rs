@@ -14,6 +14,7 @@ pub(crate) mod darshan;
 mod measure;
 mod period;
 mod scaling;
+mod signature;
 mod tmio;
 mod tracer;
 
@@ -70,6 +71,11 @@ const BENCHES: &[Bench] = &[
         name: "archive-pydarshan",
         help: "CPU of `categorize` on real logs against PyDarshan reading them",
         run: archive::cpu_beside_pydarshan,
+    },
+    Bench {
+        name: "signature-year",
+        help: "all signatures of a three-month log with 80 000 jobs",
+        run: signature::three_months,
     },
     Bench { name: "scaling-cpu", help: "CPU time of `model` against extrap", run: scaling::cpu_of_models },
 ];

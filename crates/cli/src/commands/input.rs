@@ -257,7 +257,7 @@ pub(crate) fn with_advice<T>(error: ReadError) -> anyhow::Result<T> {
     }
 }
 
-fn format_of_name(name: &str) -> Result<Format, String> {
+pub(crate) fn format_of_name(name: &str) -> Result<Format, String> {
     Format::from_name(name).ok_or_else(|| {
         let names: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
         format!("known formats are {}", names.join(", "))

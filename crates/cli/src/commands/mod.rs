@@ -20,6 +20,7 @@ mod ioskel;
 mod model;
 mod record;
 mod report;
+mod signature;
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
@@ -30,6 +31,7 @@ pub(crate) enum Command {
     Info(info::InfoArgs),
     Convert(convert::ConvertArgs),
     Model(model::ModelArgs),
+    Signature(signature::SignatureArgs),
     Ioskel(ioskel::IoskelArgs),
     Demo(demo::DemoArgs),
 }
@@ -44,6 +46,7 @@ impl Command {
             Command::Info(args) => info::run(ui, args),
             Command::Convert(args) => convert::run(ui, args),
             Command::Model(args) => model::run(ui, args),
+            Command::Signature(args) => signature::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
             Command::Demo(args) => demo::run(ui, args),
         }

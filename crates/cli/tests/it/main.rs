@@ -21,6 +21,9 @@ mod record;
 /// `iotide model`: functions, predictions, rankings, and measurements with faults.
 mod model;
 
+/// `iotide signature`: samples, long logs with jobs, a real Prometheus server, and where to run.
+mod signature;
+
 /// `iotide info`: what a trace holds, also against what an independent reader found in real logs.
 mod info;
 

@@ -40,6 +40,147 @@ fn help_says_what_there_is() {
 }
 
 #[test]
+fn help_on_signature_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["signature", "--help"]).exits_with(0).stdout, @r#"
+    Find an application's I/O signature in the noisy logs of storage servers
+
+    A server's throughput log knows nothing of jobs: it shows what the application did, what others did
+    meanwhile, and the delays that caused. Several runs of one application have only the application in
+    common, and that is its signature: the load it puts on the storage, as a series and as bursts.
+
+    Without `--jobs` each input is the log of one run. With `--jobs` the inputs are the files of one
+    long log (or a Prometheus server has it), the job log says who ran what and when, and each
+    application that ran often enough gets a signature. `--fit` tells on which partition, and when, an
+    application would be disturbed least.
+
+    Usage: iotide signature [OPTIONS] [SAMPLE|LOG]...
+
+    Arguments:
+      [SAMPLE|LOG]...
+              Tables `time,bandwidth`, or traces: one per run, or with `--jobs` the files of one
+              throughput log
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Input:
+          --input-format <FORMAT>
+              Read the inputs as this format, whatever they look like
+
+          --mode <MODE>
+              Which way the bytes that count went
+              
+              [default: both]
+              [possible values: read, write, both]
+
+          --interval <SECONDS>
+              Seconds that a value of the throughput log holds [default: as it was logged]
+
+    Throughput log and jobs:
+          --jobs <FILE>
+              Who ran what, and when: text of `sacct -P`, or a table `user,name,nodes,start,end`; `-` is
+              standard input
+
+          --utc-offset <OFFSET>
+              How far dates in the job log are ahead of UTC, e.g. +01:00; seconds since 1970 are not
+              concerned
+              
+              [default: Z]
+
+          --prometheus <URL>
+              Ask this Prometheus server for the throughput log
+
+          --query <PROMQL>
+              PromQL that gives bytes per second, e.g. sum(rate(lustre_write_bytes_total[1m]))
+
+          --from <TIME>
+              Ask from this time on: seconds since 1970, or a date [default: when the first job began]
+
+          --until <TIME>
+              Ask until this time [default: when the last job ended]
+
+          --step <SECONDS>
+              Ask for a value every so many seconds
+              
+              [default: 15]
+
+    Applications:
+          --min-runs <N>
+              An application that ran less often gets no signature
+              
+              [default: 3]
+
+          --max-samples <N>
+              Use at most so many runs of an application, spread evenly over time
+              
+              [default: 16]
+
+          --weak-scaling
+              Take runs on different numbers of nodes for one application, normalised to the fewest
+
+          --all-states
+              Use runs, too, that failed or were cancelled
+
+    Method:
+          --method <METHOD>
+              How the signature is found: ours, the IOSI paper's, or by warping time
+
+              Possible values:
+              - consensus:    Foreign load only adds, contention only delays
+              - iosi:         As the IOSI paper has it
+              - dtw:          Barycentre under dynamic time warping
+              - dtw-pairwise: One sample after the other under dynamic time warping
+              
+              [default: consensus]
+
+          --threads <N>
+              How many cores to use (all, if not given); the answer does not depend on it
+
+    Where to run:
+          --fit <LOG>...
+              Rank these logs of partitions, and starts on them, by the interference expected
+
+          --signature <FILE>
+              Take the signature from an answer of this command (JSON) rather than from samples
+
+          --fit-step <SECONDS>
+              Try a start every so many seconds
+              
+              [default: 60]
+
+          --capacity <BPS>
+              What a partition can carry, in bytes per second [default: the most it was seen to carry]
+
+          --top <N>
+              List so many starts
+              
+              [default: 10]
+
+    Output:
+          --format <FORM>
+              Form of the answer: for people or for scripts
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout; a name that ends in .html, .svg, .jsonl or
+              .parquet says what it gets. May be given several times
+
+    Examples:
+      iotide signature run1.csv run2.csv run3.csv -o signature.html    what these runs have in common
+      SLURM_TIME_FORMAT=%s sacct -P -o JobID,User,JobName,NNodes,Start,End,State > jobs.txt
+      iotide signature ost-*.csv --jobs jobs.txt -o all.parquet        every application of a long log
+      iotide signature --jobs jobs.txt --prometheus http://localhost:9090 --query 'sum(rate(…[1m]))'
+      iotide signature run*.csv --fit widow0.csv widow1.csv            where, and when, to run it
+    "#);
+}
+
+#[test]
 fn help_on_detect_explains_every_flag() {
     insta::assert_snapshot!(Dir::new().iotide(["detect", "--help"]).exits_with(0).stdout, @r#"
     Find the period of a job's I/O phases

@@ -2,7 +2,7 @@ use std::io::Cursor;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use iotide_formats::{Format, OpenOptions};
+use iotide_formats::{Format, JobLogOptions, OpenOptions};
 use iotide_trace::{Event, EventSink, FileId, Loss};
 
 use crate::samples;
@@ -43,6 +43,31 @@ fn noise_is_read_or_refused_as_any_format() {
             let len = random.below(200);
             let noise: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
             read(&noise, Some(format), &format!("noise {seed} as {format}"));
+        }
+    }
+}
+
+#[test]
+fn damaged_job_logs_are_read_or_refused() {
+    let logs = [
+        "JobID|User|JobName|NNodes|Start|End|State|Elapsed\n1|ana|x|2K|2024-03-01T12:00:00|Unknown|RUNNING|1-02:03:04\n\
+         1.batch||batch|1|2024-03-01T12:00:00|2024-03-01T13:00:00+01:00|COMPLETED|10:00\n2+0|bo|y|4|100.5|200|CANCELLED by 7|90\n",
+        "# jobs\nuser,name,nodes,start,end\nana,\"a,b\",2,0,60.5\nbo,c,,2024-03-01 12:00:00.5Z,\n",
+        "{\"user\": \"ana\", \"jobname\": \"x\", \"nnodes\": 2, \"start\": 1, \"end\": \"2024-03-01T12:00:00\"}\n",
+    ];
+    for (log, seed) in logs.iter().flat_map(|log| (0..N_COPIES).map(move |seed| (log, seed))) {
+        let damaged = damage(log.as_bytes(), &mut Random::new(seed + 1));
+        let n = damaged.len();
+        match JobLogOptions::default().from_read("input", Cursor::new(damaged)) {
+            Ok(log) => {
+                assert!(log.runs.len() <= n, "seed {seed}");
+                for run in &log.runs {
+                    let in_order = run.end_s.is_none_or(|end_s| end_s >= run.start_s);
+                    assert!(run.start_s.is_finite() && in_order, "seed {seed}: {run:?}");
+                }
+                assert!(log.losses.iter().all(|loss| !loss.what.is_empty()), "seed {seed}");
+            }
+            Err(error) => assert!(error.to_string().contains("input"), "seed {seed}: {error}"),
         }
     }
 }

@@ -1,0 +1,356 @@
+//! `iotide signature`: one application's load, out of the noisy logs of storage servers.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use iotide_analysis::{CutConfig, GroupConfig, Sample, Signature, SignatureConfig, SignatureMethod, extract};
+use iotide_formats::{Format, JobLogOptions, OpenOptions, date_unix_s, zone_offset_s};
+use iotide_report::{Ink, SignatureReport, signature_of_json};
+use iotide_trace::{Direction, Loss, Silence, ThroughputConfig, ThroughputLog, ThroughputSink};
+
+use self::http::Url;
+use self::output::{Kind, Target};
+use super::Form;
+use super::input::{format_of_name, with_advice};
+use crate::ExitStatus;
+use crate::ui::{Hint, Ui};
+
+mod applications;
+mod fit;
+mod http;
+mod output;
+mod prometheus;
+
+/// Find an application's I/O signature in the noisy logs of storage servers
+///
+/// A server's throughput log knows nothing of jobs: it shows what the application did, what others did meanwhile, and the
+/// delays that caused. Several runs of one application have only the application in common, and that is its signature: the
+/// load it puts on the storage, as a series and as bursts.
+///
+/// Without `--jobs` each input is the log of one run. With `--jobs` the inputs are the files of one long log (or a
+/// Prometheus server has it), the job log says who ran what and when, and each application that ran often enough gets a
+/// signature. `--fit` tells on which partition, and when, an application would be disturbed least.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct SignatureArgs {
+    /// Tables `time,bandwidth`, or traces: one per run, or with `--jobs` the files of one throughput log
+    #[arg(value_name = "SAMPLE|LOG")]
+    inputs: Vec<PathBuf>,
+    /// Read the inputs as this format, whatever they look like
+    #[arg(long, help_heading = "Input", value_name = "FORMAT", value_parser = format_of_name)]
+    input_format: Option<Format>,
+    /// Which way the bytes that count went
+    #[arg(long, help_heading = "Input", value_enum, default_value_t = ModeArg::Both)]
+    mode: ModeArg,
+    /// Seconds that a value of the throughput log holds [default: as it was logged]
+    #[arg(long, help_heading = "Input", value_name = "SECONDS", value_parser = positive)]
+    interval: Option<f64>,
+
+    /// Who ran what, and when: text of `sacct -P`, or a table `user,name,nodes,start,end`; `-` is standard input
+    #[arg(long, help_heading = "Throughput log and jobs", value_name = "FILE")]
+    jobs: Option<PathBuf>,
+    /// How far dates in the job log are ahead of UTC, e.g. +01:00; seconds since 1970 are not concerned
+    #[arg(long, help_heading = "Throughput log and jobs", value_name = "OFFSET", value_parser = offset, default_value = "Z", allow_hyphen_values = true)]
+    utc_offset: f64,
+    /// Ask this Prometheus server for the throughput log
+    #[arg(long, help_heading = "Throughput log and jobs", value_name = "URL", value_parser = Url::parse, requires = "query", requires = "jobs", conflicts_with = "inputs")]
+    prometheus: Option<Url>,
+    /// PromQL that gives bytes per second, e.g. sum(rate(lustre_write_bytes_total[1m]))
+    #[arg(long, help_heading = "Throughput log and jobs", value_name = "PROMQL", requires = "prometheus")]
+    query: Option<String>,
+    /// Ask from this time on: seconds since 1970, or a date [default: when the first job began]
+    #[arg(long, help_heading = "Throughput log and jobs", value_name = "TIME", value_parser = time, requires = "prometheus")]
+    from: Option<f64>,
+    /// Ask until this time [default: when the last job ended]
+    #[arg(long, help_heading = "Throughput log and jobs", value_name = "TIME", value_parser = time, requires = "prometheus")]
+    until: Option<f64>,
+    /// Ask for a value every so many seconds
+    #[arg(long, help_heading = "Throughput log and jobs", value_name = "SECONDS", value_parser = positive, default_value_t = 15.0, requires = "prometheus")]
+    step: f64,
+
+    /// An application that ran less often gets no signature
+    #[arg(long, help_heading = "Applications", value_name = "N", default_value_t = GroupConfig::default().min_runs)]
+    min_runs: usize,
+    /// Use at most so many runs of an application, spread evenly over time
+    #[arg(long, help_heading = "Applications", value_name = "N", default_value_t = CutConfig::default().max_samples)]
+    max_samples: usize,
+    /// Take runs on different numbers of nodes for one application, normalised to the fewest
+    #[arg(long, help_heading = "Applications")]
+    weak_scaling: bool,
+    /// Use runs, too, that failed or were cancelled
+    #[arg(long, help_heading = "Applications")]
+    all_states: bool,
+
+    /// How the signature is found: ours, the IOSI paper's, or by warping time
+    #[arg(long, help_heading = "Method", value_enum, default_value_t = MethodArg::Consensus)]
+    method: MethodArg,
+    /// How many cores to use (all, if not given); the answer does not depend on it
+    #[arg(long, help_heading = "Method", value_name = "N")]
+    threads: Option<NonZeroUsize>,
+
+    /// Rank these logs of partitions, and starts on them, by the interference expected
+    #[arg(long, help_heading = "Where to run", value_name = "LOG", num_args = 1.., conflicts_with = "jobs")]
+    fit: Vec<PathBuf>,
+    /// Take the signature from an answer of this command (JSON) rather than from samples
+    #[arg(
+        long,
+        help_heading = "Where to run",
+        value_name = "FILE",
+        requires = "fit",
+        conflicts_with = "inputs"
+    )]
+    signature: Option<PathBuf>,
+    /// Try a start every so many seconds
+    #[arg(long, help_heading = "Where to run", value_name = "SECONDS", value_parser = positive, default_value_t = 60.0)]
+    fit_step: f64,
+    /// What a partition can carry, in bytes per second [default: the most it was seen to carry]
+    #[arg(long, help_heading = "Where to run", value_name = "BPS", value_parser = positive)]
+    capacity: Option<f64>,
+    /// List so many starts
+    #[arg(long, help_heading = "Where to run", value_name = "N", default_value_t = 10)]
+    top: usize,
+
+    /// Form of the answer: for people or for scripts
+    #[arg(long, help_heading = "Output", value_enum, default_value_t = Form::Text, value_name = "FORM")]
+    format: Form,
+    /// Write the answer to FILE rather than to stdout; a name that ends in .html, .svg, .jsonl or .parquet says what it
+    /// gets. May be given several times
+    #[arg(short, long, help_heading = "Output", value_name = "FILE")]
+    output: Vec<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  iotide signature run1.csv run2.csv run3.csv -o signature.html    what these runs have in common
+  SLURM_TIME_FORMAT=%s sacct -P -o JobID,User,JobName,NNodes,Start,End,State > jobs.txt
+  iotide signature ost-*.csv --jobs jobs.txt -o all.parquet        every application of a long log
+  iotide signature --jobs jobs.txt --prometheus http://localhost:9090 --query 'sum(rate(…[1m]))'
+  iotide signature run*.csv --fit widow0.csv widow1.csv            where, and when, to run it";
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum ModeArg {
+    Read,
+    Write,
+    Both,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum MethodArg {
+    /// Foreign load only adds, contention only delays
+    Consensus,
+    /// As the IOSI paper has it
+    Iosi,
+    /// Barycentre under dynamic time warping
+    Dtw,
+    /// One sample after the other under dynamic time warping
+    DtwPairwise,
+}
+
+pub(crate) fn run(ui: &mut Ui, args: &SignatureArgs) -> anyhow::Result<ExitStatus> {
+    let targets = output::targets(&args.output, args.format);
+    match (&args.jobs, &args.signature) {
+        (Some(jobs), _) => applications::run(ui, args, jobs, targets),
+        (None, Some(file)) => fit_of_file(ui, args, file, &targets),
+        (None, None) => of_samples(ui, args, &targets),
+    }
+}
+
+/// The signature of samples that were given one by one.
+fn of_samples(ui: &mut Ui, args: &SignatureArgs, targets: &[Target]) -> anyhow::Result<ExitStatus> {
+    if args.inputs.is_empty() {
+        return Err(anyhow::anyhow!("no samples were given"))
+            .hint("`iotide signature run1.csv run2.csv run3.csv`; see `iotide signature --help`");
+    }
+    let mut samples = Vec::new();
+    let mut losses: Vec<CommonLoss> = Vec::new();
+    for (i, path) in args.inputs.iter().enumerate() {
+        ui.progress(format_args!("reading {} ({} of {})", path.display(), i + 1, args.inputs.len()));
+        let (sample, lost) = sample_of(path, args)?;
+        lost.into_iter().for_each(|loss| tell_once(&mut losses, &sample.name, loss));
+        samples.push(sample);
+    }
+    let losses: Vec<Loss> = losses.into_iter().map(CommonLoss::told).collect();
+    let signature = extract(&samples, &args.config())
+        .map_err(anyhow::Error::from)
+        .hint("a signature is what several runs of one application have in common")?;
+    let mut report = SignatureReport::new(&signature, &samples, &losses);
+    if !args.fit.is_empty() {
+        report.fit = Some(fit::rank(ui, args, &signature, "")?);
+    }
+    for target in targets {
+        match target.kind {
+            Kind::Page => target.write(ui, &report.to_page())?,
+            Kind::Picture => target.write(ui, report.to_svg())?,
+            Kind::Lines => target.write(ui, &(report.entry.to_json_line() + "\n"))?,
+            Kind::Table => target.write_table(ui, [&report.entry])?,
+            Kind::Plain(Form::Json) => target.write(ui, &report.to_json())?,
+            Kind::Plain(Form::Text) => target.write(ui, &report.to_text(ui.width(), target.ink(ui)))?,
+        }
+    }
+    Ok(status(&signature))
+}
+
+/// What is missing from several samples in the same way: that the last row has no end is true of almost every table.
+struct CommonLoss {
+    /// What is lost, without its numbers.
+    kind: String,
+    first: Loss,
+    n_more: usize,
+}
+
+fn tell_once(losses: &mut Vec<CommonLoss>, sample: &str, loss: Loss) {
+    let kind: String = loss.what.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect();
+    match losses.iter_mut().find(|known| known.kind == kind) {
+        Some(known) => {
+            known.n_more += 1;
+            known.first.records = known.first.records.zip(loss.records).map(|(a, b)| a + b);
+        }
+        None => {
+            let first = Loss { what: format!("{sample}: {}", loss.what), ..loss };
+            losses.push(CommonLoss { kind, first, n_more: 0 });
+        }
+    }
+}
+
+impl CommonLoss {
+    fn told(self) -> Loss {
+        match self.n_more {
+            0 => self.first,
+            n => Loss { what: format!("{}; {n} more samples have the like", self.first.what), ..self.first },
+        }
+    }
+}
+
+/// The interference that a signature found before would meet.
+fn fit_of_file(
+    ui: &mut Ui,
+    args: &SignatureArgs,
+    file: &Path,
+    targets: &[Target],
+) -> anyhow::Result<ExitStatus> {
+    let name = file.display();
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    let signature = signature_of_json(&text)
+        .map_err(|fault| anyhow::anyhow!("{name} holds no signature: {fault}"))
+        .hint("`iotide signature … --format json -o FILE` writes one")?;
+    let report = fit::rank(ui, args, &signature, &format!("{name}, on {} logs", args.fit.len()))?;
+    for target in targets {
+        match target.kind {
+            Kind::Plain(Form::Text) => target.write(ui, &report.to_text())?,
+            Kind::Plain(Form::Json) => target.write(ui, &report.to_json())?,
+            _ => bail!("a ranking is text or JSON, not {}", target.shown()),
+        }
+    }
+    Ok(if report.starts.is_empty() { ExitStatus::NothingFound } else { ExitStatus::Done })
+}
+
+fn status(signature: &Signature) -> ExitStatus {
+    if signature.bursts.is_empty() { ExitStatus::NothingFound } else { ExitStatus::Done }
+}
+
+/// Reads one run. Between the rows of a table a value holds; between the calls of a trace nothing is moved.
+fn sample_of(path: &Path, args: &SignatureArgs) -> anyhow::Result<(Sample, Vec<Loss>)> {
+    let mut sink = ThroughputSink::new(args.throughput(Silence::Nothing, None));
+    let reader = args.options().open(path).or_else(with_advice)?;
+    let info = reader.read(&mut sink).or_else(with_advice)?;
+    let (log, losses) = sink.finish();
+    let name = path.display().to_string();
+    let log = log.with_context(|| format!("{name}: nothing was read or written"))?;
+    let mut sample = Sample::whole(name, log.interval_s, log.values);
+    if args.weak_scaling {
+        sample.n_nodes = info.job.n_procs.map(|n| n.min(u64::from(u32::MAX)) as u32);
+    }
+    Ok((sample, losses))
+}
+
+/// Reads a throughput log, of one file or of several that are added up.
+fn log_of(
+    ui: &mut Ui,
+    paths: &[PathBuf],
+    args: &SignatureArgs,
+) -> anyhow::Result<(ThroughputLog, Vec<Loss>)> {
+    let first = paths.first().context("no throughput log was given")?;
+    let shown = match paths.len() {
+        1 => first.display().to_string(),
+        n => format!("{} and {} more", first.display(), n - 1),
+    };
+    ui.progress(format_args!("reading {shown}"));
+    let reader = args.options().open_many(paths).or_else(with_advice)?;
+    // Tables state what is zero; counters that did not move are not told of.
+    let states_zeros = matches!(reader.format(), Format::Csv | Format::Jsonl);
+    let silence = if states_zeros { Silence::Unknown } else { Silence::Nothing };
+    let mut sink = ThroughputSink::new(args.throughput(silence, Some(LONGEST_HOLD)));
+    reader.read(&mut sink).or_else(with_advice)?;
+    let (log, losses) = sink.finish();
+    let log = log.with_context(|| format!("{shown}: nothing was read or written"))?;
+    Ok((log, losses))
+}
+
+/// A logger that was silent for more than so many steps was not there.
+const LONGEST_HOLD: f64 = 4.0;
+
+impl SignatureArgs {
+    /// What the flags mean; nothing below this line knows clap.
+    fn config(&self) -> SignatureConfig {
+        let method = match self.method {
+            MethodArg::Consensus => SignatureMethod::Consensus,
+            MethodArg::Iosi => SignatureMethod::Iosi,
+            MethodArg::Dtw => SignatureMethod::DtwBarycentre,
+            MethodArg::DtwPairwise => SignatureMethod::DtwPairwise,
+        };
+        SignatureConfig { method, ..SignatureConfig::default() }
+    }
+
+    fn options(&self) -> OpenOptions {
+        OpenOptions { input_format: self.input_format, ..OpenOptions::default() }
+    }
+
+    fn job_options(&self) -> JobLogOptions {
+        JobLogOptions { utc_offset_s: self.utc_offset }
+    }
+
+    fn throughput(&self, silence: Silence, longest_hold: Option<f64>) -> ThroughputConfig {
+        let direction = match self.mode {
+            ModeArg::Read => Direction::Read,
+            ModeArg::Write => Direction::Write,
+            ModeArg::Both => Direction::Both,
+        };
+        ThroughputConfig { direction, interval_s: self.interval, silence, longest_hold }
+    }
+
+    fn groups(&self) -> GroupConfig {
+        GroupConfig {
+            min_runs: self.min_runs.max(1),
+            weak_scaling: self.weak_scaling,
+            broken: self.all_states,
+        }
+    }
+
+    fn cut(&self) -> CutConfig {
+        CutConfig { max_samples: self.max_samples.max(1), ..CutConfig::default() }
+    }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
+        _ => Err("a positive number is wanted".to_owned()),
+    }
+}
+
+fn time(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| seconds.is_finite());
+    seconds
+        .or_else(|| date_unix_s(text.as_bytes(), 0.0))
+        .ok_or_else(|| "a time is seconds since 1970, or a date as 2024-03-01T12:00:00Z".to_owned())
+}
+
+fn offset(text: &str) -> Result<f64, String> {
+    zone_offset_s(text.as_bytes()).ok_or_else(|| "an offset is +01:00, -0500 or Z".to_owned())
+}
+
+/// Colour for a terminal alone.
+fn ink(ui: &Ui) -> Ink {
+    if ui.colour() { Ink::Ansi } else { Ink::Plain }
+}
