@@ -153,7 +153,8 @@ impl Character {
             at_s += distance_s * (1.0 + self.jitter * random.normal(0.0, 1.0)).max(0.5);
         }
         if self.log {
-            write_log(random, &mut events, at_s, self.period_s / random.uniform(3.0, 9.0), self.bytes * 1e-5);
+            let every_s = self.period_s / random.uniform(3.0, 9.0);
+            write_log(random, &mut events, at_s, every_s, self.bytes * 1e-5);
         }
         finished(events, vec![starts], changes)
     }
@@ -221,14 +222,16 @@ fn interleaved(random: &mut Random) -> Job {
         let (mut starts, mut at_s) = (Vec::new(), random.uniform(0.0, period_s));
         while at_s < until_s {
             starts.push(at_s);
-            phase(random, &mut events, at_s, length_s * random.log_normal(1.0, 0.05), bytes);
+            let length_s = length_s * random.log_normal(1.0, 0.05);
+            phase(random, &mut events, at_s, length_s, bytes);
             at_s += period_s * (1.0 + fast.jitter * random.normal(0.0, 1.0));
         }
         starts
     };
     let busy_s = 0.15 * fast.period_s;
     let light = series(random, fast.period_s, busy_s, fast.bytes);
-    let heavy = series(random, slow_s, busy_s * random.uniform(2.0, 4.0), fast.bytes * random.uniform(15.0, 30.0));
+    let (longer, heavier) = (random.uniform(2.0, 4.0), random.uniform(15.0, 30.0));
+    let heavy = series(random, slow_s, busy_s * longer, fast.bytes * heavier);
     finished(events, vec![heavy, light], Vec::new())
 }
 

@@ -92,7 +92,7 @@ const N_GAPS: usize = 3;
 impl Evaluator {
     pub(super) fn new(adaptation: Adaptation) -> Self {
         Self {
-            window_start_s: f64::NEG_INFINITY,
+            window_start_s: 0.0,
             awaits_io: false,
             regimes: Regimes::default(),
             merged: Merged::default(),
@@ -107,9 +107,9 @@ impl Evaluator {
         self.window_start_s
     }
 
-    /// Takes note that I/O goes on at `at_s`, after a silence that ended a rhythm.
+    /// Takes note of I/O that began at `at_s`: maybe after a silence that ended a rhythm, maybe before the first event that came.
     pub(super) fn note_io(&mut self, at_s: f64) {
-        if self.awaits_io {
+        if self.awaits_io || (at_s < self.window_start_s && self.window_start_s <= 0.0) {
             self.awaits_io = false;
             self.window_start_s = at_s;
         }
@@ -140,8 +140,7 @@ impl Evaluator {
     }
 
     fn by_the_paper(&mut self, octaves: &Octaves, at_s: f64, config: &PredictorConfig) -> Evaluation {
-        let start_s = self.paper.before(at_s).unwrap_or(0.0).max(0.0);
-        self.window_start_s = start_s;
+        let start_s = self.paper.before(at_s).map_or(self.window_start_s, |start_s| start_s.max(self.window_start_s));
         let signal = self.window(octaves, start_s, at_s, config);
         let estimate = detect_period(&signal, &config.period).unwrap_or_default();
         // Two candidates are an answer, but no hit.
