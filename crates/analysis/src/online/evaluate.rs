@@ -14,7 +14,7 @@ use iotide_num::ChangeDetector;
 use iotide_trace::SampledSignal;
 
 use super::adaptation::{Adaptation, WindowStart};
-use super::forecast::{Forecast, forecast};
+use super::forecast::{Forecast, SHORT_MEMORY, forecast};
 use super::merge::Merged;
 use super::octaves::Octaves;
 use super::prediction::{ExpectedRhythm, IdleGap, NextPhase, SeenPhase};
@@ -76,6 +76,8 @@ const LEAST_SLOW_PHASES: f64 = 8.0;
 const MISSED_PERIODS: f64 = 3.5;
 /// Distances are not told more exactly than to this, as a logarithm.
 const LEAST_SPREAD: f64 = 0.05;
+/// An alarm is heard if it is about one of so many last phases.
+const NEWS: usize = 3;
 /// Two periods are the same rhythm if they differ by less, as a logarithm.
 const SAME_RHYTHM: f64 = 0.2;
 /// After so many evaluations in a row that find another rhythm, it is believed.
@@ -241,16 +243,23 @@ impl Evaluator {
             };
         }
         let Adaptation::ChangePoints(kind) = config.adaptation else { return Verdict::GoesOn };
+        let starts: Vec<f64> = phases.iter().map(|phase| phase.start_s).collect();
         let mut detector = ChangeDetector::new(kind, LEAST_SPREAD);
         let mut changed = None;
-        for (i, pair) in phases.windows(2).enumerate() {
-            if let Some(change) = detector.push((pair[1].start_s - pair[0].start_s).max(1e-9).ln()) {
-                changed = Some(i + 1 - change.n_new);
+        // Compared with what the phases just before it let expect: a slow drift is no change.
+        for i in 2..starts.len() {
+            let Some(expected_s) = SHORT_MEMORY.distance(&starts[..i]) else { continue };
+            let distance_s = (starts[i] - starts[i - 1]).max(1e-9);
+            if let Some(change) = detector.push((distance_s / expected_s).ln()) {
+                changed = Some((i, i - change.n_new));
             }
         }
         match changed {
-            Some(first) => Verdict::Changed { start_s: before(phases, first) },
-            None => Verdict::GoesOn,
+            // An alarm about what lies further back would have been given then: the same past is not tried twice.
+            Some((alarm, first)) if alarm + NEWS >= starts.len() => {
+                Verdict::Changed { start_s: before(phases, first) }
+            }
+            _ => Verdict::GoesOn,
         }
     }
 
@@ -263,6 +272,13 @@ impl Evaluator {
         match found.rhythms.iter().position(agrees) {
             Some(0) => {
                 self.doubts = Doubts::default();
+                // The rule stays what it was while the rhythm was plain to see: one that is found while it breaks up may
+                // smooth over that. Unless it was the smoothing one.
+                let is_smooth = |rule| matches!(rule, Rule::Scale { .. });
+                if !is_smooth(known.rule) || is_smooth(found.rhythms[0].rule) {
+                    found.rhythms[0].rule = known.rule;
+                    found.rhythms[0].phases = phases.to_vec();
+                }
                 return;
             }
             Some(_) | None if !found.rhythms.is_empty() => {
@@ -360,16 +376,15 @@ impl Evaluator {
             ..Evaluation::default()
         };
         let Some(main) = found.rhythms.first() else {
-            let Some(best) = &found.best else { return evaluation };
-            evaluation.last_phase = seen(&best.phases, at_s, resolution_s);
-            // Three phases are too few to tell a held-up start from no rhythm: that the last distance repeats is the best guess.
-            let volume: f64 = best.phases.iter().map(|phase| phase.bytes).sum();
-            if best.phases.len() <= 4
-                && matches!(best.rule, Rule::Runs { .. })
-                && volume > 0.8 * signal.volume_bytes()
-                && let Some(guess) = forecast(&best.phases, at_s, resolution_s)
+            evaluation.last_phase = found.best.as_ref().and_then(|best| seen(&best.phases, at_s, resolution_s));
+            // Three phases are too few to tell a held-up start from no rhythm: that the last distance repeats is the best
+            // guess, once the last phase is over and so may be followed by another.
+            if let Some(CutRhythm { phases, .. }) = &found.few
+                && phases.iter().map(|phase| phase.bytes).sum::<f64>() > 0.8 * signal.volume_bytes()
+                && seen(phases, at_s, resolution_s).is_some_and(|last| last.is_over)
+                && let Some(guess) = forecast(phases, at_s, resolution_s)
             {
-                evaluation.tell(&guess, &best.phases, signal, at_s, GUESS);
+                evaluation.tell(&guess, phases, signal, at_s, GUESS);
             }
             return evaluation;
         };

@@ -112,7 +112,7 @@ fn volume_within(signal: &SampledSignal, from_s: f64, to_s: f64) -> f64 {
 
 /// A way to tell the next distance from the past starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Reading {
+pub(super) enum Reading {
     /// The mean of the last so many distances.
     Mean(usize),
     /// A timetable: the line through the last so many starts.
@@ -132,12 +132,15 @@ const READINGS: [Reading; 7] = [
     Reading::Mean(2),
 ];
 
+/// What changes are told by.
+pub(super) const SHORT_MEMORY: Reading = Reading::Mean(4);
+
 /// A distance that differs from the typical by more than this factor is a pause or an accident, and tells nothing.
 const SAME_DISTANCE: f64 = 1.6;
 
 impl Reading {
     /// The distance from the last of `starts` to the next start.
-    fn distance(self, starts: &[f64]) -> Option<f64> {
+    pub(super) fn distance(self, starts: &[f64]) -> Option<f64> {
         let n = starts.len();
         let memory = match self {
             Self::Mean(memory) | Self::Line(memory) | Self::Drift(memory) => memory,
