@@ -13,13 +13,13 @@
 use iotide_num::ChangeDetector;
 use iotide_trace::SampledSignal;
 
+use super::PredictorConfig;
 use super::adaptation::{Adaptation, WindowStart};
-use super::forecast::{Forecast, SHORT_MEMORY, forecast};
+use super::forecast::{Forecast, SHORT_MEMORY, forecast, volume_within};
 use super::merge::Merged;
 use super::octaves::Octaves;
 use super::prediction::{ExpectedRhythm, IdleGap, NextPhase, SeenPhase};
 use super::regimes::Regimes;
-use super::PredictorConfig;
 use crate::Phase;
 use crate::period::{CutEstimate, CutRhythm, Rule, cut_by, detect_cuts, detect_period};
 
@@ -84,10 +84,16 @@ const SAME_RHYTHM: f64 = 0.2;
 const DOUBTS_TO_SWITCH: u32 = 3;
 /// After so many that find none, the record decides.
 const DOUBTS_TO_LEAVE: u32 = 4;
+/// How many times the bytes a rhythm must move to be the main one instead.
+const HEAVIER: f64 = 1.3;
 /// A confidence that three phases must reach to be a rhythm.
 const CONFIDENCE_OF_THREE: f64 = 0.6;
 /// A guess from the last distance alone is no surer than this.
 const GUESS: f64 = 0.3;
+/// A rhythm is predicted from its third phase on, but a stretch of stable behaviour has at least this many.
+const ESTABLISHED: u32 = 6;
+/// The contrast of phases that stand apart.
+const STANDS_APART: f64 = 0.8;
 /// How many idle gaps are told.
 const N_GAPS: usize = 3;
 
@@ -135,14 +141,21 @@ impl Evaluator {
         evaluation
     }
 
-    fn window(&mut self, octaves: &Octaves, start_s: f64, at_s: f64, config: &PredictorConfig) -> SampledSignal {
+    fn window(
+        &mut self,
+        octaves: &Octaves,
+        start_s: f64,
+        at_s: f64,
+        config: &PredictorConfig,
+    ) -> SampledSignal {
         let signal = octaves.window(nanos(start_s), nanos(at_s).max(1), config.most_samples);
         self.work.samples += signal.values.len() as u64;
         signal
     }
 
     fn by_the_paper(&mut self, octaves: &Octaves, at_s: f64, config: &PredictorConfig) -> Evaluation {
-        let start_s = self.paper.before(at_s).map_or(self.window_start_s, |start_s| start_s.max(self.window_start_s));
+        let start_s =
+            self.paper.before(at_s).map_or(self.window_start_s, |start_s| start_s.max(self.window_start_s));
         let signal = self.window(octaves, start_s, at_s, config);
         let estimate = detect_period(&signal, &config.period).unwrap_or_default();
         // Two candidates are an answer, but no hit.
@@ -266,8 +279,8 @@ impl Evaluator {
     /// Reconciles what was found with the rhythm that is on: leaves `found` with the rhythm to believe, or leaves that rhythm.
     fn settle(&mut self, found: &mut CutEstimate, phases: &[Phase], signal: &SampledSignal) {
         let Some(known) = self.regimes.current().copied() else { return };
-        let period_s = forecast(phases, signal.end_s(), 1.0 / signal.rate_hz)
-            .map_or(known.period_s, |forecast| forecast.period_s);
+        let record = forecast(phases, signal.end_s(), 1.0 / signal.rate_hz);
+        let period_s = record.as_ref().map_or(known.period_s, |record| record.period_s);
         let agrees = |rhythm: &CutRhythm| (rhythm.period_s / period_s).ln().abs() < SAME_RHYTHM;
         match found.rhythms.iter().position(agrees) {
             Some(0) => {
@@ -281,31 +294,35 @@ impl Evaluator {
                 }
                 return;
             }
-            Some(_) | None if !found.rhythms.is_empty() => {
-                let other_s = found.rhythms[0].period_s;
-                let again = (other_s / self.doubts.other_period_s).ln().abs() < SAME_RHYTHM;
-                self.doubts.n_other = if again { self.doubts.n_other + 1 } else { 1 };
-                self.doubts.other_period_s = other_s;
-                if self.doubts.n_other >= DOUBTS_TO_SWITCH {
-                    self.regimes.leave(found.rhythms[0].phases[0].start_s);
-                    return;
-                }
+            // A heavier rhythm has come to light beside it: behaviour is the same, we see more of it.
+            Some(_) => {
+                self.doubts = Doubts::default();
+                return;
             }
-            _ => self.doubts.n_none += 1,
+            None => {}
         }
-        let record = forecast(phases, signal.end_s(), 1.0 / signal.rate_hz);
+        // By its record the rhythm may well go on: the analysis of a whole window does not know of pauses and drifts.
         let fails = record.as_ref().is_none_or(|record| 2 * record.n_hits < record.n_foretold);
-        if self.doubts.n_none >= DOUBTS_TO_LEAVE && fails {
-            self.doubts = Doubts::default();
-            self.regimes.leave(phases.last().map_or(signal.start_s, |phase| phase.start_s));
-            return;
+        if let Some(other) = found.rhythms.first() {
+            let again = (other.period_s / self.doubts.other_period_s).ln().abs() < SAME_RHYTHM;
+            self.doubts.n_other = if again { self.doubts.n_other + 1 } else { 1 };
+            self.doubts.other_period_s = other.period_s;
+            let heavier = total(&other.phases) > HEAVIER * total(phases);
+            if self.doubts.n_other >= DOUBTS_TO_SWITCH && (fails || heavier) {
+                self.regimes.leave(other.phases[0].start_s);
+                return;
+            }
+        } else {
+            self.doubts.n_none += 1;
+            if self.doubts.n_none >= DOUBTS_TO_LEAVE && fails {
+                self.regimes.leave(phases.last().map_or(signal.start_s, |phase| phase.start_s));
+                return;
+            }
         }
-        // For now the rhythm is believed, on the strength of its record.
         if let Some(record) = record {
             let confidence = (record.n_hits as f64 + 1.0) / (record.n_foretold as f64 + 2.0);
             let ours = CutRhythm { period_s, confidence, phases: phases.to_vec(), rule: known.rule };
-            found.rhythms.retain(|rhythm| !agrees(rhythm));
-            found.rhythms.insert(0, ours);
+            found.rhythms = vec![ours];
         }
     }
 
@@ -336,7 +353,8 @@ impl Evaluator {
             let start_s = before(&phases, n - length);
             let shorter = self.window(octaves, start_s, at_s, config);
             let cuts = detect_cuts(&shorter);
-            let sure = |rhythm: &CutRhythm| rhythm.phases.len() > 3 || rhythm.confidence >= CONFIDENCE_OF_THREE;
+            let sure =
+                |rhythm: &CutRhythm| rhythm.phases.len() > 3 || rhythm.confidence >= CONFIDENCE_OF_THREE;
             if cuts.rhythms.first().is_some_and(sure) {
                 (*found, *signal, self.window_start_s) = (cuts, shorter, start_s);
                 return;
@@ -355,14 +373,15 @@ impl Evaluator {
             if !(2..=4).contains(&n) {
                 continue;
             }
-            let distances_fit = phases
-                .windows(2)
-                .all(|pair| ((pair[1].start_s - pair[0].start_s) / known.period_s).ln().abs() < SAME_RHYTHM / 2.0);
+            let distances_fit = phases.windows(2).all(|pair| {
+                ((pair[1].start_s - pair[0].start_s) / known.period_s).ln().abs() < SAME_RHYTHM / 2.0
+            });
             let volumes_fit =
                 phases[..n - 1].iter().all(|phase| (phase.bytes / known.bytes).ln().abs() < 2f64.ln());
             if distances_fit && volumes_fit {
                 let confidence = 0.5 + 0.1 * (n - 1) as f64;
-                found.rhythms = vec![CutRhythm { period_s: known.period_s, confidence, phases, rule: known.rule }];
+                found.rhythms =
+                    vec![CutRhythm { period_s: known.period_s, confidence, phases, rule: known.rule }];
                 return;
             }
         }
@@ -376,11 +395,11 @@ impl Evaluator {
             ..Evaluation::default()
         };
         let Some(main) = found.rhythms.first() else {
-            evaluation.last_phase = found.best.as_ref().and_then(|best| seen(&best.phases, at_s, resolution_s));
+            evaluation.last_phase =
+                found.best.as_ref().and_then(|best| seen(&best.phases, at_s, resolution_s));
             // Three phases are too few to tell a held-up start from no rhythm: that the last distance repeats is the best
             // guess, once the last phase is over and so may be followed by another.
             if let Some(CutRhythm { phases, .. }) = &found.few
-                && phases.iter().map(|phase| phase.bytes).sum::<f64>() > 0.8 * signal.volume_bytes()
                 && seen(phases, at_s, resolution_s).is_some_and(|last| last.is_over)
                 && let Some(guess) = forecast(phases, at_s, resolution_s)
             {
@@ -394,8 +413,12 @@ impl Evaluator {
             bytes_of(&main.phases),
             main.rule,
             main.phases.iter().map(|phase| phase.start_s),
+            // Phases with silence between them are believed sooner than waves of something that goes on all the time,
+            // such as the chunks of one long phase.
+            if contrast(&main.phases, signal) > STANDS_APART { ESTABLISHED } else { 2 * ESTABLISHED },
         );
-        let confidence = (expected.n_hits as f64 + 2.0 * main.confidence) / (expected.n_foretold as f64 + 2.0);
+        let confidence =
+            (expected.n_hits as f64 + 2.0 * main.confidence) / (expected.n_foretold as f64 + 2.0);
         evaluation.tell(&expected, &main.phases, signal, at_s, confidence);
         for beside in &found.rhythms[1..] {
             if let Some(expected) = forecast(&beside.phases, at_s, resolution_s) {
@@ -415,13 +438,24 @@ impl Evaluator {
 enum Verdict {
     GoesOn,
     /// Something else goes on since `start_s`.
-    Changed { start_s: f64 },
+    Changed {
+        start_s: f64,
+    },
     /// Nothing goes on.
-    Silent { since_s: f64 },
+    Silent {
+        since_s: f64,
+    },
 }
 
 impl Evaluation {
-    fn tell(&mut self, expected: &Forecast, phases: &[Phase], signal: &SampledSignal, at_s: f64, confidence: f64) {
+    fn tell(
+        &mut self,
+        expected: &Forecast,
+        phases: &[Phase],
+        signal: &SampledSignal,
+        at_s: f64,
+        confidence: f64,
+    ) {
         self.period_s = Some(expected.period_s);
         self.confidence = confidence;
         let rhythm = expected.as_rhythm(at_s, confidence);
@@ -452,9 +486,26 @@ fn before(phases: &[Phase], i: usize) -> f64 {
     if i == 0 { phases[0].start_s } else { (phases[i - 1].end_s + phases[i].start_s) / 2.0 }
 }
 
+fn total(phases: &[Phase]) -> f64 {
+    phases.iter().map(|phase| phase.bytes).sum()
+}
+
+/// How much less goes on between the phases than within them: 1 is silence.
+fn contrast(phases: &[Phase], signal: &SampledSignal) -> f64 {
+    let (Some(first), Some(last)) = (phases.first(), phases.last()) else { return 0.0 };
+    let busy_s: f64 = phases.iter().map(|phase| phase.end_s - phase.start_s).sum();
+    let idle_s = last.end_s - first.start_s - busy_s;
+    let beside = volume_within(signal, first.start_s, last.end_s) - total(phases);
+    if idle_s <= 0.0 || busy_s <= 0.0 {
+        return 0.0;
+    }
+    1.0 - ((beside.max(0.0) / idle_s) / (total(phases) / busy_s)).min(1.0)
+}
+
 /// What a phase moves; the last one may be going on.
 fn bytes_of(phases: &[Phase]) -> f64 {
-    let whole: Vec<f64> = phases[..phases.len().saturating_sub(1).max(1)].iter().map(|phase| phase.bytes).collect();
+    let whole: Vec<f64> =
+        phases[..phases.len().saturating_sub(1).max(1)].iter().map(|phase| phase.bytes).collect();
     iotide_num::median(&whole).unwrap_or(0.0)
 }
 

@@ -36,9 +36,6 @@ struct Current {
 /// How many rhythms are remembered.
 const MOST_KNOWN: usize = 8;
 
-/// A rhythm is predicted from its third phase on, but a stretch of stable behaviour has at least this many.
-const ESTABLISHED: u32 = 6;
-
 /// How much the periods of two stretches may differ, as a logarithm, to be the same rhythm.
 const SAME_PERIOD: f64 = 0.1;
 
@@ -79,13 +76,14 @@ impl Regimes {
         self.current = Some(Current { known, since_s, n_phases: 0, counted_s: f64::NEG_INFINITY });
     }
 
-    /// The rhythm goes on, in its latest form.
+    /// The rhythm goes on, in its latest form; with `established` phases it is a regime.
     pub(super) fn stay(
         &mut self,
         period_s: f64,
         bytes: f64,
         rule: Rule,
         starts_s: impl Iterator<Item = f64>,
+        established: u32,
     ) {
         let Some(mut current) = self.current else { return };
         // The same phase is cut out anew in every window: what lies within half a period of a counted one is that.
@@ -99,7 +97,7 @@ impl Regimes {
         if current.known.id > 0 {
             self.known.retain(|known| known.id != current.known.id);
             self.known.push(current.known);
-        } else if current.n_phases >= ESTABLISHED {
+        } else if current.n_phases >= established {
             self.n_entered += 1;
             current.known.id = self.n_entered;
             if self.known.len() == MOST_KNOWN {
@@ -151,7 +149,7 @@ mod tests {
     /// Has a rhythm from `since_s` on, for ten phases.
     fn hold(regimes: &mut Regimes, since_s: f64, period_s: f64, bytes: f64) {
         regimes.enter(since_s, period_s, bytes, RULE);
-        regimes.stay(period_s, bytes, RULE, (0..10).map(|i| since_s + f64::from(i) * period_s));
+        regimes.stay(period_s, bytes, RULE, (0..10).map(|i| since_s + f64::from(i) * period_s), 6);
         regimes.leave(since_s + 10.0 * period_s);
     }
 
@@ -183,7 +181,7 @@ mod tests {
     fn three_phases_are_predicted_from_but_are_no_regime() {
         let mut regimes = Regimes::default();
         regimes.enter(0.0, 10.0, 1e9, RULE);
-        regimes.stay(10.0, 1e9, RULE, [0.0, 10.0, 20.0].into_iter());
+        regimes.stay(10.0, 1e9, RULE, [0.0, 10.0, 20.0].into_iter(), 6);
         assert!(regimes.current().is_some() && regimes.shown().is_none());
         regimes.leave(25.0);
         assert!(kinds(&mut regimes).is_empty());
@@ -193,8 +191,8 @@ mod tests {
     fn phases_seen_in_every_window_are_counted_once() {
         let mut regimes = Regimes::default();
         regimes.enter(0.0, 10.0, 1e9, RULE);
-        regimes.stay(10.0, 1e9, RULE, (0..6).map(|i| 10.0 * f64::from(i)));
-        regimes.stay(10.0, 1e9, RULE, (0..7).map(|i| 10.0 * f64::from(i) + 0.02));
+        regimes.stay(10.0, 1e9, RULE, (0..6).map(|i| 10.0 * f64::from(i)), 6);
+        regimes.stay(10.0, 1e9, RULE, (0..7).map(|i| 10.0 * f64::from(i) + 0.02), 6);
         assert_eq!(regimes.shown().unwrap().n_phases, 7);
     }
 

@@ -81,6 +81,10 @@ pub(crate) fn detect_cuts(signal: &SampledSignal) -> CutEstimate {
         few: proposals
             .iter()
             .filter(|proposal| proposal.cut() == Cut::Runs && proposal.pieces.len() <= 4)
+            .filter(|proposal| {
+                let volume: f64 = proposal.pieces.iter().map(|piece| piece.volume).sum();
+                volume > 0.95 * background.sums[background.x.len()]
+            })
             .max_by(|a, b| a.logit().total_cmp(&b.logit()))
             .map(|proposal| as_cut(proposal, 0.0)),
     }
@@ -127,7 +131,7 @@ pub(crate) struct CutEstimate {
     pub rhythms: Vec<CutRhythm>,
     /// The most probable one, whether it holds or not; of three phases or more.
     pub best: Option<CutRhythm>,
-    /// The best way to see the signal as three or four stretches of activity, if there is one.
+    /// The best way to see (nearly all of) the signal as three or four stretches of activity, if there is one.
     pub few: Option<CutRhythm>,
 }
 
