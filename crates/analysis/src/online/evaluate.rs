@@ -197,7 +197,7 @@ impl Evaluator {
         let mut signal = self.window(octaves, self.window_start_s, at_s, config);
         let mut phases = Vec::new();
         if let Some(known) = self.regimes.current().copied() {
-            phases = cut_by(&signal, &known.rule);
+            phases = own_phases(cut_by(&signal, &known.rule), known.period_s);
             match self.goes_on(&phases, known.period_s, at_s, &signal, config) {
                 Verdict::GoesOn => {}
                 Verdict::Changed { start_s } => {
@@ -486,6 +486,24 @@ fn before(phases: &[Phase], i: usize) -> f64 {
     if i == 0 { phases[0].start_s } else { (phases[i - 1].end_s + phases[i].start_s) / 2.0 }
 }
 
+/// Leaves out what comes in between of another kind: a phase of quite another volume without which the distance is as usual.
+///
+/// A rhythm that has become twice as fast is not of that kind: its phases move as much as before.
+fn own_phases(phases: Vec<Phase>, period_s: f64) -> Vec<Phase> {
+    let bytes = bytes_of(&phases);
+    let mut own: Vec<Phase> = Vec::with_capacity(phases.len());
+    for (i, &phase) in phases.iter().enumerate() {
+        let is_foreign = (phase.bytes / bytes).ln().abs() > 2f64.ln()
+            && own.last().zip(phases.get(i + 1)).is_some_and(|(before, after)| {
+                ((after.start_s - before.start_s) / period_s).ln().abs() < SAME_RHYTHM
+            });
+        if !is_foreign {
+            own.push(phase);
+        }
+    }
+    own
+}
+
 fn total(phases: &[Phase]) -> f64 {
     phases.iter().map(|phase| phase.bytes).sum()
 }
@@ -504,8 +522,8 @@ fn contrast(phases: &[Phase], signal: &SampledSignal) -> f64 {
 
 /// What a phase moves; the last one may be going on.
 fn bytes_of(phases: &[Phase]) -> f64 {
-    let whole: Vec<f64> =
-        phases[..phases.len().saturating_sub(1).max(1)].iter().map(|phase| phase.bytes).collect();
+    let n_whole = phases.len().saturating_sub(1).max(1).min(phases.len());
+    let whole: Vec<f64> = phases[..n_whole].iter().map(|phase| phase.bytes).collect();
     iotide_num::median(&whole).unwrap_or(0.0)
 }
 

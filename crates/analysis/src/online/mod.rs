@@ -428,7 +428,7 @@ mod tests {
         for event in phases(&every(10.0, 12), 10.0) {
             predictor.push_event(&event);
         }
-        let overdue = predictor.advance_to(at(118.0)).unwrap();
+        let overdue = predictor.advance_to(at(128.0)).unwrap();
         assert_eq!(overdue.reason, Reason::Overdue);
         assert!(overdue.period_s.is_some());
         let left = predictor.advance_to(at(300.0)).unwrap();
