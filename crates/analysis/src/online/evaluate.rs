@@ -20,8 +20,8 @@ use super::merge::Merged;
 use super::octaves::Octaves;
 use super::prediction::{ExpectedRhythm, IdleGap, NextPhase, SeenPhase};
 use super::regimes::Regimes;
-use crate::Phase;
 use crate::period::{CutEstimate, CutRhythm, Rule, cut_by, detect_cuts, detect_period};
+use crate::{Method, Phase};
 
 /// What lasts from one evaluation to the next, all of it bounded. Times are seconds since the first event.
 #[derive(Clone, Debug)]
@@ -158,8 +158,8 @@ impl Evaluator {
             self.paper.before(at_s).map_or(self.window_start_s, |start_s| start_s.max(self.window_start_s));
         let signal = self.window(octaves, start_s, at_s, config);
         let estimate = detect_period(&signal, &config.period).unwrap_or_default();
-        // Two candidates are an answer, but no hit.
-        let is_hit = estimate.candidates.len() == 1 || estimate.rhythms.len() > 1;
+        // Two candidates of the paper's method are an answer, but no hit.
+        let is_hit = config.period.method == Method::Auto || estimate.candidates.len() == 1;
         self.paper.note(at_s, estimate.period_s.filter(|_| is_hit));
         let mut evaluation = Evaluation {
             window_s: (signal.start_s.max(start_s), at_s),
