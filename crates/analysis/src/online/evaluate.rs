@@ -86,6 +86,10 @@ const DOUBTS_TO_SWITCH: u32 = 3;
 const DOUBTS_TO_LEAVE: u32 = 4;
 /// How many times the bytes a rhythm must move to be the main one instead.
 const HEAVIER: f64 = 1.3;
+/// What share of the bytes of its time a rhythm must move.
+const NEGLIGIBLE: f64 = 0.01;
+/// Samples that suffice to add up a window.
+const SKETCH: usize = 64;
 /// A confidence that three phases must reach to be a rhythm.
 const CONFIDENCE_OF_THREE: f64 = 0.6;
 /// A guess from the last distance alone is no surer than this.
@@ -228,12 +232,31 @@ impl Evaluator {
             if found.rhythms.is_empty() {
                 self.recall(&mut found, &signal);
             }
+            if found.rhythms.first().is_some_and(|main| self.is_negligible(main, &signal, octaves, at_s)) {
+                found.rhythms.clear();
+            }
             if let Some(main) = found.rhythms.first() {
                 self.doubts = Doubts::default();
                 self.regimes.enter(main.phases[0].start_s, main.period_s, bytes_of(&main.phases), main.rule);
             }
         }
         self.conclude(&found, &signal, at_s)
+    }
+
+    /// Whether a rhythm moves next to nothing beside what the job moved just before the window: then it is a log, or the like,
+    /// that is heard while the phases pause.
+    fn is_negligible(
+        &mut self,
+        main: &CutRhythm,
+        signal: &SampledSignal,
+        octaves: &Octaves,
+        at_s: f64,
+    ) -> bool {
+        const LONGER: f64 = 4.0;
+        let length_s = signal.duration_s.max(signal.values.len() as f64 / signal.rate_hz);
+        let longer = octaves.window(nanos(at_s - LONGER * length_s), nanos(at_s).max(1), SKETCH);
+        self.work.samples += longer.values.len() as u64;
+        total(&main.phases) / length_s < NEGLIGIBLE * longer.volume_bytes() / (LONGER * length_s)
     }
 
     /// Whether the rhythm that is on goes on, by its phases in the window.

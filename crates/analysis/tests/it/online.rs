@@ -35,13 +35,8 @@ fn the_windows_of_ftio_give_the_answers_of_ftio() {
         }
     }
     assert_eq!(n_compared, 150);
-    // FTIO's window begins at a start it had rounded, and takes in only requests that begin after that: where a request
-    // was under way (docs/online.md), its samples differ from those of the same stretch of time.
-    assert!(differing.len() <= DIFFERING, "{}", differing.join("\n"));
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
 }
-
-/// How many of FTIO's 150 steps come out otherwise.
-const DIFFERING: usize = 0;
 
 fn answer(writes: &StepSignal, step: &Value) -> Option<f64> {
     let time = |key: &str| Timestamp::from_secs_since_start(step[key].as_f64().unwrap()).unwrap();
