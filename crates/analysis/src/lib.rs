@@ -11,6 +11,7 @@
 //! - Which of its figures are worth comparing with those of other sizes? [`figures`]
 //! - What kind of run is it: when does it read and write, what does its metadata server see? [`categorize`]
 //! - What does it do that its storage does not like? [`insights`]
+//! - While the job runs: when does the next phase begin? [`online::Predictor`]
 //!
 //! **Invariant:** no file, clock, thread or terminal in here. A test needs a `Vec<f64>` and nothing else.
 
@@ -38,6 +39,8 @@ pub use crate::signature::{
     SampleRejection, Sample, SampleOutlierConfig, Signature, SignatureConfig, SignatureError, SignatureMethod,
     Spread, UsedSample, expected_interference, extract, rank_starts,
 };
+
+pub mod online;
 
 mod category;
 mod demand;

@@ -10,6 +10,7 @@
 pub use crate::{
     autocorrelation::{autocorrelation, autocorrelation_by_definition},
     cross_correlation::{cross_correlation, cross_correlation_by_definition, largest_cross_correlation},
+    changepoint::{Change, ChangeDetector, ChangeDetectorKind},
     dbscan::{dbscan_by_definition, dbscan_line, dbscan_plane},
     dft::{Spectrum, spectrum},
     distribution::{incomplete_beta, ln_gamma, student_t_cdf, student_t_quantile},
@@ -29,6 +30,7 @@ pub use crate::{
 
 mod autocorrelation;
 mod cross_correlation;
+mod changepoint;
 mod dbscan;
 mod dft;
 mod distribution;

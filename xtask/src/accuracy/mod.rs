@@ -1,6 +1,7 @@
 //! How right the answers are, on data made here whose truth is known.
 
 mod categories;
+mod online;
 mod period;
 pub(crate) mod random;
 pub(crate) mod scaling;
@@ -13,6 +14,7 @@ type Part = (&'static str, fn(&[String]) -> Result<(), String>, &'static str);
 
 const PARTS: &[Part] = &[
     ("period", period::run, period::HELP),
+    ("online", online::run, online::HELP),
     ("categories", categories::run, categories::HELP),
     ("signature", signature::run, signature::HELP),
     ("scaling", scaling::run, scaling::HELP),

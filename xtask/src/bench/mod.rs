@@ -12,6 +12,7 @@ use crate::{Outcome, repository};
 mod archive;
 pub(crate) mod darshan;
 mod measure;
+mod online;
 mod period;
 mod scaling;
 mod signature;
@@ -76,6 +77,16 @@ const BENCHES: &[Bench] = &[
         name: "signature-year",
         help: "all signatures of a three-month log with 80 000 jobs",
         run: signature::three_months,
+    },
+    Bench {
+        name: "online-events",
+        help: "events of 10,000 ranks streamed into a predictor",
+        run: online::events_of_ten_thousand_ranks,
+    },
+    Bench {
+        name: "online-evaluation",
+        help: "one evaluation after 10², 10⁴ and 10⁶ phases",
+        run: online::evaluation_at_any_history,
     },
     Bench { name: "scaling-cpu", help: "CPU time of `model` against extrap", run: scaling::cpu_of_models },
 ];
