@@ -219,9 +219,9 @@ impl TracedJob {
         }
         let mut process = Process::of(facts);
         self.origin_ns.get_or_insert(process.start_ns());
-        let is_parallel = facts.rank.is_some() || self.processes.iter().any(|p| p.process.stated_rank.is_some());
-        process.rank =
-            if is_parallel { rank_of(facts.rank) } else { Rank(self.processes.len() as i32) };
+        let is_parallel =
+            facts.rank.is_some() || self.processes.iter().any(|p| p.process.stated_rank.is_some());
+        process.rank = if is_parallel { rank_of(facts.rank) } else { Rank(self.processes.len() as i32) };
         let index = self.processes.len();
         let clock = ClockMap::new(process.clock);
         let (seen, unusable) = (Seen::default(), Unusable::default());

@@ -147,7 +147,9 @@ impl MessagePack {
     #[inline]
     pub(crate) fn token(&mut self) -> Result<Token, Fault> {
         let place = self.place();
-        let Some(kind) = self.scanner.peek()? else { return Err(Fault::at(place, "the file ends inside a mode")) };
+        let Some(kind) = self.scanner.peek()? else {
+            return Err(Fault::at(place, "the file ends inside a mode"));
+        };
         let n_more = match kind {
             0xc4 | 0xcc | 0xd0 | 0xd9 => 1,
             0xc5 | 0xcd | 0xd1 | 0xda | 0xdc | 0xde => 2,

@@ -35,8 +35,7 @@ impl Read for Pieces {
 
 /// What a follower of these bytes has seen: until they end, or until it has to wait.
 fn followed(bytes: &[u8], format: Format, lengths: &[usize], ends: bool) -> (Trace, Option<String>) {
-    let pieces =
-        Pieces { bytes: bytes.to_vec(), at: 0, lengths: lengths.to_vec(), next: 0, ends };
+    let pieces = Pieces { bytes: bytes.to_vec(), at: 0, lengths: lengths.to_vec(), next: 0, ends };
     let options = OpenOptions { input_format: Some(format), ..OpenOptions::default() };
     let mut trace = Trace::default();
     let read = options.from_live("input", pieces).and_then(|reader| reader.read(&mut trace));
@@ -114,8 +113,7 @@ proptest! {
 
 /// What a follower of a stream of the tracer has seen; `None` if it is none.
 fn fed(bytes: &[u8], lengths: &[usize]) -> Option<Trace> {
-    let (mut job, mut stream, mut trace) =
-        (TracedJob::default(), TracedStream::default(), Trace::default());
+    let (mut job, mut stream, mut trace) = (TracedJob::default(), TracedStream::default(), Trace::default());
     let (mut at, mut next) = (0, 0);
     while at < bytes.len() {
         let n = lengths[next % lengths.len()].min(bytes.len() - at);
