@@ -23,7 +23,8 @@ pub use crate::{
         DarshanInfo, Dxt, Heatmap, Info, InfoJob, InfoSource, JobId, LogInfo, Lustre, Map, Module, Number,
         Operation, RecordLine, SegmentLine,
     },
-    run::{Run, Source},
+    live::{LiveEnd, Notice, Prediction, Screen},
+    run::{Loss, Run, Source},
     scaling::{
         AdviceEntry, FactorEntry, ModelEntry, ModelFailure, PieceEntry, PredictionEntry, ScalingReport,
         ScalingSource, TermEntry,
@@ -36,6 +37,7 @@ mod chart;
 mod demand;
 mod html;
 mod info;
+mod live;
 mod palette;
 mod run;
 #[cfg(test)]
