@@ -216,11 +216,4 @@ impl Connection {
         }
         !self.closing
     }
-
-    /// Takes note that it is over.
-    pub(crate) fn end(self, job: &mut TracedJob, sink: &mut dyn EventSink) {
-        if let Kind::Tracer(stream) = self.kind {
-            job.end_of(stream, sink);
-        }
-    }
 }

@@ -84,6 +84,7 @@ pub struct Live {
     messages: Messages,
     answer: String,
     notices: Vec<String>,
+    n_replaced: u64,
     format: Option<Format>,
     wake: UnixStream,
     waker: UnixStream,
@@ -121,6 +122,7 @@ impl Live {
             messages: Messages::default(),
             answer: "null".to_owned(),
             notices: Vec::new(),
+            n_replaced: 0,
             format: None,
             wake,
             waker,
@@ -201,9 +203,8 @@ impl Live {
             while self.wake.read(&mut self.buffer).is_ok_and(|n| n > 0) {}
             self.take_words(sink)?;
         }
-        for connection in std::mem::take(&mut self.connections) {
-            connection.end(&mut self.job, sink);
-        }
+        // What a connection was cut in the middle of is no damage: the tracer has put that block into its file.
+        self.connections.clear();
         for streams in std::mem::take(&mut self.streams) {
             streams.end(&mut self.job, sink);
         }
@@ -221,6 +222,11 @@ impl Live {
     /// What happened that a user should know, once.
     pub fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
+    }
+
+    /// How many times a file was replaced by another one, or overwritten. Events that follow may be of another run.
+    pub fn n_replaced(&self) -> u64 {
+        self.n_replaced
     }
 
     /// How long nothing has come.
@@ -375,7 +381,7 @@ impl Live {
     fn take_words(&mut self, sink: &mut dyn EventSink) -> Result<bool, LiveError> {
         let mut is_news = false;
         let mut failed = None;
-        let (notices, format) = (&mut self.notices, &mut self.format);
+        let (notices, format, n_replaced) = (&mut self.notices, &mut self.format, &mut self.n_replaced);
         self.tails.retain(|(_, tail)| {
             loop {
                 match tail.words.try_recv() {
@@ -389,7 +395,13 @@ impl Live {
                         }
                     }
                     Ok(Word::Loss(loss)) => sink.loss(loss),
-                    Ok(Word::Notice(notice)) => notices.push(notice),
+                    Ok(Word::Replaced(notice)) => {
+                        notices.push(notice);
+                        *n_replaced += 1;
+                        // What comes next is of another file: whoever wants to know has a chance to ask.
+                        is_news = true;
+                        return true;
+                    }
                     Ok(Word::Format(found)) => *format = Some(found),
                     Ok(Word::Failed(error)) => failed = Some(error),
                     Err(TryRecvError::Empty) => return true,
@@ -438,7 +450,7 @@ impl Live {
         closed.sort_unstable();
         closed.dedup();
         for index in closed.into_iter().rev() {
-            self.connections.swap_remove(index).end(&mut self.job, sink);
+            self.connections.swap_remove(index);
         }
         is_news
     }

@@ -15,8 +15,8 @@ pub(crate) enum Word {
     Events(Vec<(Event, Option<Timestamp>)>),
     /// Something is missing.
     Loss(Loss),
-    /// Something happened that the user should know.
-    Notice(String),
+    /// Another file has taken the place of the one before; said in words.
+    Replaced(String),
     /// The file is of this format.
     Format(iotide_formats::Format),
     /// It cannot be read.

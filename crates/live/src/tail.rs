@@ -215,6 +215,10 @@ impl Growing {
     fn look(&mut self) -> io::Result<Look> {
         let Some(file) = &self.file else { return Ok(Look::Same) };
         let open = file.metadata()?;
+        if open.len() == 0 && self.at > 0 {
+            // About to be written anew; with what, is to be seen.
+            return Ok(Look::Same);
+        }
         if open.len() < self.at || !self.ends_as_remembered(file) {
             return Ok(Look::Cut);
         }
@@ -264,7 +268,7 @@ impl Growing {
             _ => "was replaced by another file: going on with that one",
         };
         let notice = format!("{name} {what}");
-        let _ = self.outbox.with(|outbox| outbox.say(Word::Notice(notice)));
+        let _ = self.outbox.with(|outbox| outbox.say(Word::Replaced(notice)));
         let mut head = vec![0; Self::REMEMBERED];
         let n = file.read_at(&mut head, 0)?;
         self.is_over = begins_alike(&self.head, &head[..n]);

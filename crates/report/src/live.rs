@@ -233,11 +233,7 @@ impl Prediction {
                     period_s: change.period_s,
                 })
                 .collect(),
-            stream: Stream {
-                events: p.stream.events,
-                late: p.stream.late,
-                senseless: p.stream.senseless,
-            },
+            stream: Stream { events: p.stream.events, late: p.stream.late, senseless: p.stream.senseless },
         }
     }
 
@@ -397,7 +393,10 @@ impl Screen<'_> {
         let graph = columns(self.rates_bps, n_rows);
         lines.extend(graph.into_iter().map(|row| format!("  {}", ink.accent(&row))));
         let up_to = format!("up to {}", text::bandwidth(highest));
-        lines.push(format!("  {}", spread([&format!("{} ago", text::seconds(self.span_s)), &up_to, "now"], self.rates_bps.len())));
+        lines.push(format!(
+            "  {}",
+            spread([&format!("{} ago", text::seconds(self.span_s)), &up_to, "now"], self.rates_bps.len())
+        ));
         lines.push(String::new());
         lines.extend(self.expectation(ink));
         lines.push(String::new());

@@ -99,6 +99,11 @@ impl InputArgs {
         Ok(failures)
     }
 
+    /// The files that were named.
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        &self.traces
+    }
+
     /// The runs that were named.
     pub(crate) fn runs(&self) -> Vec<RunInput<'_>> {
         match self.one_run {

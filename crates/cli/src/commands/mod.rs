@@ -13,6 +13,7 @@ mod analysis;
 mod convert;
 mod demo;
 mod detect;
+mod follow;
 mod info;
 mod input;
 mod ioskel;
