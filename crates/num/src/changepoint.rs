@@ -291,7 +291,7 @@ mod tests {
             let values: Vec<f64> =
                 (0..30).map(|i| if i < 12 { 2.3 } else { 3.0 } + noise(&mut random, 0.05)).collect();
             let (at, change) = first_alarm(kind, &values).unwrap();
-            assert!((13..=15).contains(&at), "{kind:?} at {at}");
+            assert!((12..=15).contains(&at), "{kind:?} at {at}");
             assert!((at + 1 - change.n_new).abs_diff(12) <= 1, "{kind:?} at {at}: {change:?}");
         }
     }

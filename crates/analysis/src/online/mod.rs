@@ -23,29 +23,36 @@ use std::ops::ControlFlow;
 use iotide_trace::{Direction, Event, EventSink, Loss, Op, Span, Timestamp};
 
 pub use adaptation::Adaptation;
+pub use evaluate::Work;
 pub use iotide_num::ChangeDetectorKind;
 pub use prediction::{
     ExpectedRhythm, FrequencyInterval, IdleGap, NextPhase, Prediction, Reason, Regime, RegimeChange,
     RegimeChangeKind, SeenPhase, StreamCounts,
 };
 
+use self::evaluate::{Evaluation, Evaluator};
 use self::octaves::Octaves;
-use crate::period::{PeriodConfig, detect_period};
+use crate::period::PeriodConfig;
 
 mod adaptation;
+mod evaluate;
+mod forecast;
+mod merge;
 mod octaves;
 mod prediction;
+mod regimes;
 
 /// How to predict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PredictorConfig {
     /// Which events count.
     pub direction: Direction,
-    /// How an evaluation finds the period.
-    pub period: PeriodConfig,
     /// Which stretch of the past an evaluation looks at.
     pub adaptation: Adaptation,
-    /// How many samples an evaluation looks at, at most (64 to 2048): what one update may cost.
+    /// How an evaluation finds the period; [`Adaptation::ChangePoints`] has its own way, from
+    /// [`Method::Auto`](crate::Method::Auto).
+    pub period: PeriodConfig,
+    /// How many samples one window has, at most (64 to 2048): what one update may cost.
     pub most_samples: usize,
     /// Events that ended longer than this before the newest time seen are lost.
     pub horizon_s: f64,
@@ -57,53 +64,81 @@ impl Default for PredictorConfig {
     fn default() -> Self {
         Self {
             direction: Direction::Both,
-            period: PeriodConfig::default(),
             adaptation: Adaptation::default(),
+            period: PeriodConfig::default(),
             most_samples: 1024,
             horizon_s: 60.0,
-            resolution_s: 1e-3,
+            resolution_s: 1.1e-3,
         }
     }
 }
 
 /// Predicts the I/O phases of one running job.
+///
+/// # Bounds
+/// - *Memory*: [`Predictor::memory_bytes`], under half a mebibyte whatever comes, most of it 23 rings of 2048 bins.
+/// - *An event* costs at most four bin writes for each doubling of its length over the resolution, and no more than 92 for the first hour of it; to
+///   move time on costs at most two bin writes for every [`PredictorConfig::resolution_s`] that passed, and no more than 47104.
+/// - *An evaluation* looks at no more than four windows of [`PredictorConfig::most_samples`] samples each, however long
+///   the job has been running.
+/// - *Evaluations* are at least 64 times the resolution apart.
 #[derive(Clone, Debug)]
 pub struct Predictor {
     config: PredictorConfig,
     octaves: Octaves,
+    evaluator: Evaluator,
     /// The start of the first event: zero of the clock in here, so that nothing depends on where the job's clock began.
     origin: Option<Timestamp>,
-    /// The newest time seen, in nanoseconds since `origin`; likewise the fields below.
+    /// The newest time seen, in nanoseconds since `origin`; likewise all times below.
     now: i64,
     /// When the I/O seen so far ends.
     active_until: i64,
-    /// When the last evaluation was, and until when there had been I/O by then.
-    evaluated: Option<(i64, i64)>,
+    due: Due,
     stream: StreamCounts,
     n_predictions: u64,
     latest: Option<Prediction>,
+}
+
+/// When to evaluate next.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    /// Not before this.
+    earliest: i64,
+    /// Until when there had been I/O at the last evaluation: without more of it, only what is overdue is news.
+    active_until: i64,
+    /// After a silence of this length a phase is over.
+    silence: i64,
+    /// When so much time has passed, silence or not.
+    tick: i64,
+    /// When silence itself is news: a phase should have come.
+    overdue: Option<i64>,
 }
 
 impl Predictor {
     /// Returns a predictor that has seen nothing.
     pub fn new(config: PredictorConfig) -> Self {
         let finest_nanos = (config.resolution_s * 1e9).clamp(1.0, 1e12) as u64;
-        Self {
+        let config = PredictorConfig { most_samples: config.most_samples.clamp(64, octaves::N_BINS), ..config };
+        let mut predictor = Self {
             octaves: Octaves::new(finest_nanos.ilog2()),
+            evaluator: Evaluator::new(config.adaptation),
             config,
             origin: None,
             now: 0,
             active_until: 0,
-            evaluated: None,
+            due: Due { earliest: 0, active_until: -1, silence: 0, tick: 0, overdue: None },
             stream: StreamCounts::default(),
             n_predictions: 0,
             latest: None,
-        }
+        };
+        predictor.plan(0, &Evaluation::default());
+        predictor
     }
 
     /// Takes the next event. Events may come in any order within [`PredictorConfig::horizon_s`].
     ///
-    /// Of several predictions that one call gives rise to, the last one is returned; the regime changes of all are in it.
+    /// Several layers may see the same bytes: the caller chooses one. Of several predictions that one call gives rise to, the
+    /// last one is returned; the changes of regime of all are in it.
     pub fn push_event(&mut self, event: &Event) -> Option<Prediction> {
         let counts = match event.op {
             Op::Read => self.config.direction != Direction::Write,
@@ -118,7 +153,13 @@ impl Predictor {
 
     /// Takes the mean bandwidth over a stretch of time, as counters or a monitor give it.
     pub fn push_sample(&mut self, span: Span, rate_bps: f64) -> Option<Prediction> {
-        self.add(span.start, span.end, rate_bps * span.duration_s());
+        let bytes = rate_bps * span.duration_s();
+        if bytes == 0.0 {
+            self.origin.get_or_insert(span.start);
+            self.stream.events += 1;
+        } else {
+            self.add(span.start, span.end, bytes);
+        }
         self.advance_to(span.end)
     }
 
@@ -146,13 +187,30 @@ impl Predictor {
     pub fn stream(&self) -> StreamCounts {
         self.stream
     }
+
+    /// What it has cost so far.
+    pub fn work(&self) -> Work {
+        Work { bin_writes: self.octaves.writes(), ..self.evaluator.work }
+    }
+
+    /// Memory held; it does not grow with the stream.
+    pub fn memory_bytes(&self) -> usize {
+        // Beside the rings there are short lists with fixed limits: rhythms known, changes, frequencies merged.
+        size_of::<Self>() + self.octaves.heap_bytes() + self.evaluator.heap_bytes()
+    }
 }
 
 /// Keeps the latest prediction for [`Predictor::take`].
 impl EventSink for Predictor {
     fn event(&mut self, event: Event) -> ControlFlow<()> {
         let before = self.latest.take();
-        self.latest = self.push_event(&event).or(before);
+        self.latest = match (self.push_event(&event), before) {
+            (Some(mut new), Some(before)) => {
+                new.changes.splice(0..0, before.changes);
+                Some(new)
+            }
+            (new, before) => new.or(before),
+        };
         ControlFlow::Continue(())
     }
     fn loss(&mut self, _: Loss) {}
@@ -161,6 +219,9 @@ impl EventSink for Predictor {
 fn nanos_since(time: Timestamp, origin: Timestamp) -> i64 {
     time.as_nanos() - origin.as_nanos()
 }
+
+/// Without a rhythm: the share of the window that must have passed, or been silent, before another look is worth it.
+const SHARE_OF_WINDOW: f64 = 1.0 / 16.0;
 
 impl Predictor {
     fn add(&mut self, start: Timestamp, end: Timestamp, bytes: f64) {
@@ -175,53 +236,130 @@ impl Predictor {
             return;
         }
         self.stream.events += 1;
+        // What comes late was not silence, but nobody knew.
         self.pass_until(start);
+        self.evaluator.note_io(start as f64 * 1e-9);
         self.now = self.now.max(end);
         self.octaves.advance(self.now.max(1));
         self.octaves.add(start, end, bytes);
         self.active_until = self.active_until.max(end);
+        if self.now >= self.due.tick {
+            self.evaluate_at(self.now, Reason::TimePassed);
+        }
     }
 
+    /// Lets time pass without I/O.
     fn pass_until(&mut self, until: i64) {
-        let due = self.active_until + self.active_until / 16;
-        if self.evaluated.is_none_or(|(_, active)| active < self.active_until) && due <= until {
-            self.now = self.now.max(due);
-            self.evaluate_at(due, Reason::PhaseEnded);
+        loop {
+            let news = self.active_until > self.due.active_until;
+            let (at, reason) = if news {
+                ((self.active_until + self.due.silence).max(self.due.earliest), Reason::PhaseEnded)
+            } else if let Some(overdue) = self.due.overdue {
+                (overdue, Reason::Overdue)
+            } else {
+                break;
+            };
+            if at > until {
+                break;
+            }
+            self.now = self.now.max(at);
+            self.octaves.advance(self.now.max(1));
+            self.evaluate_at(at, reason);
         }
         self.now = self.now.max(until);
         self.octaves.advance(self.now.max(1));
     }
 
     fn evaluate_at(&mut self, at: i64, reason: Reason) {
-        self.evaluated = Some((at, self.active_until));
-        self.n_predictions += 1;
+        let evaluation = self.evaluator.evaluate(&self.octaves, at as f64 * 1e-9, &self.config);
+        self.plan(at, &evaluation);
+        // Another look at what has no rhythm is no news.
+        let nothing_new = evaluation.period_s.is_none() && reason == Reason::TimePassed;
+        let mut changes = self.evaluator.regimes.take_changes();
+        if nothing_new && changes.is_empty() {
+            return;
+        }
         let origin_s = self.origin.map_or(0.0, Timestamp::as_secs);
-        let signal = self.octaves.window(0, at.max(1), self.config.most_samples);
-        let Ok(estimate) = detect_period(&signal, &self.config.period) else { return };
-        let typical = |of: fn(&crate::Phase) -> f64| {
-            iotide_num::mean(&estimate.phases.iter().map(of).collect::<Vec<_>>())
+        changes.iter_mut().for_each(|change| change.at_s += origin_s);
+        if let Some(before) = self.latest.take() {
+            changes.splice(0..0, before.changes);
+        }
+        self.n_predictions += 1;
+        self.latest = Some(Prediction { changes, ..self.told(at, reason, &evaluation) });
+    }
+
+    /// Decides when to evaluate next.
+    fn plan(&mut self, at: i64, evaluation: &Evaluation) {
+        let nanos = |seconds: f64| (seconds * 1e9) as i64;
+        let least = 64 * (self.config.resolution_s * 1e9).max(1.0) as i64;
+        let started_s = self.evaluator.window_start_s().max(0.0);
+        let at_s = at as f64 * 1e-9;
+        self.due = match (evaluation.period_s, &evaluation.next_phase) {
+            (Some(period_s), Some(next)) => {
+                let silence_s = ((period_s - next.duration_s) / 4.0).min(period_s / 8.0).max(0.0);
+                let tick_s = (next.start_s + next.duration_s + silence_s).max(at_s + period_s / 4.0);
+                // First when the phase is late, then when it must be taken for missed.
+                let late_s = next.start_interval_s.1 + silence_s;
+                Due {
+                    earliest: at + nanos(period_s / 8.0).max(least),
+                    active_until: self.active_until,
+                    silence: nanos(silence_s).max(least / 8),
+                    tick: nanos(tick_s).max(at + least),
+                    overdue: Some(nanos(late_s.max(at_s + period_s / 2.0)).max(at + least)),
+                }
+            }
+            _ => {
+                let wait = nanos((at_s - started_s) * SHARE_OF_WINDOW);
+                Due {
+                    earliest: at + least.max(wait / 2),
+                    active_until: self.active_until,
+                    silence: wait.max(least / 8),
+                    tick: at + wait.max(least),
+                    overdue: None,
+                }
+            }
         };
-        let next_phase = estimate.period_s.zip(estimate.next_phase_s).map(|(period_s, start_s)| NextPhase {
-            start_s: origin_s + start_s,
-            start_interval_s: (origin_s + start_s - 0.1 * period_s, origin_s + start_s + 0.1 * period_s),
-            bytes: typical(|phase| phase.bytes),
-            duration_s: typical(|phase| phase.end_s - phase.start_s),
-        });
-        self.latest = Some(Prediction {
+    }
+
+    /// The evaluation on the clock of the events.
+    fn told(&self, at: i64, reason: Reason, evaluation: &Evaluation) -> Prediction {
+        let origin_s = self.origin.map_or(0.0, Timestamp::as_secs);
+        let shifted = |(from_s, to_s): (f64, f64)| (origin_s + from_s, origin_s + to_s);
+        Prediction {
             at_s: origin_s + at as f64 * 1e-9,
             number: self.n_predictions,
             reason,
-            window_s: (origin_s + signal.start_s, origin_s + signal.end_s()),
-            period_s: estimate.period_s,
-            confidence: estimate.confidence,
-            rhythms: Vec::new(),
-            next_phase,
-            idle_gaps: Vec::new(),
-            intervals: Vec::new(),
-            last_phase: None,
-            regime: None,
+            window_s: shifted(evaluation.window_s),
+            period_s: evaluation.period_s,
+            confidence: evaluation.confidence,
+            rhythms: evaluation
+                .rhythms
+                .iter()
+                .map(|r| ExpectedRhythm { next_start_s: origin_s + r.next_start_s, ..*r })
+                .collect(),
+            next_phase: evaluation.next_phase.map(|next| NextPhase {
+                start_s: origin_s + next.start_s,
+                start_interval_s: shifted(next.start_interval_s),
+                ..next
+            }),
+            idle_gaps: evaluation
+                .idle_gaps
+                .iter()
+                .map(|gap| IdleGap { start_s: origin_s + gap.start_s, end_s: origin_s + gap.end_s, ..*gap })
+                .collect(),
+            intervals: self.evaluator.merged.intervals(),
+            last_phase: evaluation.last_phase.map(|phase| SeenPhase {
+                start_s: origin_s + phase.start_s,
+                end_s: origin_s + phase.end_s,
+                ..phase
+            }),
+            regime: self
+                .evaluator
+                .regimes
+                .shown()
+                .map(|regime| Regime { since_s: origin_s + regime.since_s, ..regime }),
             changes: Vec::new(),
             stream: self.stream,
-        });
+        }
     }
 }

@@ -249,7 +249,8 @@ mod tests {
             requests.sort_by_key(|request| request.1);
             let end = requests.last().unwrap().1;
             let signal = filled(&requests).window(0, end, most);
-            prop_assert!(signal.values.len() <= most && signal.values.len() > most / 2 - 1);
+            let is_finest = signal.rate_hz > 0.9e9 / f64::from(1 << BITS);
+            prop_assert!(signal.values.len() <= most && (signal.values.len() > most / 2 - 1 || is_finest));
             let total: f64 = requests.iter().map(|request| request.2).sum();
             let scale = total / (end as f64 * 1e-9);
             // What had left the narrow rings when a long request came lies evenly over wider bins; the volume is there.
@@ -284,7 +285,8 @@ mod tests {
             let before = octaves.writes();
             octaves.add((1 << 40) - length, 1 << 40, 1.0);
             let writes = octaves.writes() - before;
-            assert!(writes <= 4 * N_RINGS as u64, "{length} ns: {writes}");
+            // Beyond the widest bins (2³² ns here), it is one more for each of them.
+            assert!(writes <= 4 * N_RINGS as u64 + (length >> 32) as u64, "{length} ns: {writes}");
         }
     }
 
