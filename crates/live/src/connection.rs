@@ -29,9 +29,11 @@ enum Kind {
     /// Nothing came yet that tells.
     Unknown(Vec<u8>),
     Tracer(TracedStream),
-    /// Asks for predictions, and for further ones as they come.
+    /// Asks for predictions, and if it watches for further ones as they come.
     Asks {
         watches: bool,
+        /// The beginning of its next question.
+        question: Vec<u8>,
     },
     Zmq(Puller),
 }
@@ -90,7 +92,7 @@ impl Connection {
     }
 
     pub(crate) fn watches(&self) -> bool {
-        matches!(self.kind, Kind::Asks { watches: true })
+        matches!(self.kind, Kind::Asks { watches: true, .. })
     }
 
     /// How many bytes are kept for it.
@@ -99,7 +101,7 @@ impl Connection {
             + match &self.kind {
                 Kind::Unknown(bytes) => bytes.len(),
                 Kind::Tracer(stream) => stream.n_waiting(),
-                Kind::Asks { .. } => 0,
+                Kind::Asks { question, .. } => question.len(),
                 Kind::Zmq(puller) => puller.n_waiting(),
             }
     }
@@ -160,12 +162,13 @@ impl Connection {
 
     /// Takes bytes of someone who may be a tracer, or ask something.
     fn ask(&mut self, bytes: &[u8], shared: &mut Shared<'_>, sink: &mut dyn EventSink) -> Result<(), String> {
-        let mut so_far = match &mut self.kind {
-            Kind::Unknown(so_far) => std::mem::take(so_far),
-            _ => Vec::new(),
+        let (mut so_far, mut watches, may_trace) = match &mut self.kind {
+            Kind::Unknown(so_far) => (std::mem::take(so_far), false, true),
+            Kind::Asks { question, watches } => (std::mem::take(question), *watches, false),
+            Kind::Tracer(_) | Kind::Zmq(_) => return Ok(()),
         };
         so_far.extend_from_slice(bytes);
-        if matches!(self.kind, Kind::Unknown(_)) && TracedStream::may_begin(&so_far) {
+        if may_trace && TracedStream::may_begin(&so_far) {
             if so_far.len() < iotide_wire::StreamHeader::MAGIC.len() {
                 self.kind = Kind::Unknown(so_far);
                 return Ok(());
@@ -174,21 +177,18 @@ impl Connection {
             return self.take(&so_far, shared, sink);
         }
         while let Some(newline) = so_far.iter().position(|&byte| byte == b'\n') {
-            let watches = match so_far[..newline].trim_ascii() {
-                b"latest" => false,
-                b"watch" => true,
+            match so_far[..newline].trim_ascii() {
+                b"latest" => {}
+                b"watch" => watches = true,
                 _ => return Err("it is no tracer, and asks neither `latest` nor `watch`".to_owned()),
-            };
-            self.kind = Kind::Asks { watches };
+            }
             self.tell(shared.answer);
             so_far.drain(..=newline);
         }
         if so_far.len() > Self::LONGEST_QUESTION {
             return Err("it is no tracer, and its question has no end".to_owned());
         }
-        if !so_far.is_empty() {
-            self.kind = Kind::Unknown(so_far);
-        }
+        self.kind = Kind::Asks { watches, question: so_far };
         Ok(())
     }
 

@@ -170,6 +170,7 @@ impl Live {
         line.clone_into(&mut self.answer);
         for connection in self.connections.iter_mut().filter(|connection| connection.watches()) {
             connection.tell(line);
+            connection.closing |= !connection.send();
         }
     }
 
@@ -180,11 +181,11 @@ impl Live {
             .last_look
             .map_or(Duration::ZERO, |last| self.watch.look_every.saturating_sub(last.elapsed()));
         let timeout = if is_news { Duration::ZERO } else { timeout.min(until_look) };
-        let (ready, may_send) = self.wait(timeout)?;
+        let ready = self.wait(timeout)?;
         while self.wake.read(&mut self.buffer).is_ok_and(|n| n > 0) {}
         is_news |= self.take_changes(sink)?;
         is_news |= self.take_words(sink)?;
-        is_news |= self.hear(&ready, &may_send, sink);
+        is_news |= self.hear(&ready, sink);
         self.accept();
         if is_news {
             self.last_news = Instant::now();
@@ -273,10 +274,14 @@ impl Live {
         n_processes > 0 && (ranks.len() as u32 >= n_ranks || self.quiet_for() > Self::SILENT_RANKS)
     }
 
+    /// How long to leave those alone who cannot be let in.
+    const BREATH: Duration = Duration::from_millis(20);
+
     /// How long ranks that were never heard of are waited for once all others have ended.
     const SILENT_RANKS: Duration = Duration::from_secs(10);
 
-    fn wait(&self, timeout: Duration) -> Result<(Vec<usize>, Vec<usize>), LiveError> {
+    /// Waits for something to come, and returns which connections it came from, or can be sent to again.
+    fn wait(&self, timeout: Duration) -> Result<Vec<usize>, LiveError> {
         let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
         let watch = self.watch.fd();
         fds.extend(watch.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
@@ -297,12 +302,8 @@ impl Live {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(LiveError::Wait(error.into())),
         }
-        let with = |flags: PollFlags| {
-            let of_connections = fds[first..].iter().enumerate();
-            of_connections.filter(|(_, fd)| fd.revents().intersects(flags)).map(|(i, _)| i).collect()
-        };
-        let ready = with(PollFlags::IN | PollFlags::HUP | PollFlags::ERR);
-        Ok((ready, with(PollFlags::OUT)))
+        let of_connections = fds[first..].iter().enumerate();
+        Ok(of_connections.filter(|(_, fd)| !fd.revents().is_empty()).map(|(index, _)| index).collect())
     }
 
     fn look_if_due(&mut self, sink: &mut dyn EventSink) -> Result<bool, LiveError> {
@@ -415,7 +416,7 @@ impl Live {
         }
     }
 
-    fn hear(&mut self, ready: &[usize], may_send: &[usize], sink: &mut dyn EventSink) -> bool {
+    fn hear(&mut self, ready: &[usize], sink: &mut dyn EventSink) -> bool {
         let mut is_news = false;
         let mut closed = Vec::new();
         for &index in ready {
@@ -428,17 +429,12 @@ impl Live {
             };
             let heard = connection.hear(&mut self.buffer, &mut shared, sink);
             is_news |= heard.is_news;
-            if !heard.is_open {
+            if !heard.is_open || !connection.send() {
                 closed.push(index);
             }
         }
-        for (index, connection) in self.connections.iter_mut().enumerate() {
-            let has_answer =
-                connection.wants_to_send() && (ready.contains(&index) || may_send.contains(&index));
-            if (has_answer || connection.watches() || connection.closing) && !connection.send() {
-                closed.push(index);
-            }
-        }
+        let is_slow = |(index, connection): (usize, &Connection)| connection.closing.then_some(index);
+        closed.extend(self.connections.iter().enumerate().filter_map(is_slow));
         let n_waiting: usize = self.connections.iter().map(Connection::n_waiting).sum();
         if n_waiting > self.settings.limits.bytes
             && let Some((index, _)) =
@@ -462,8 +458,15 @@ impl Live {
                     Listening::Unix(socket) => socket.accept().map(|(stream, _)| Socket::Unix(stream)),
                     Listening::Tcp(socket) => socket.accept().map(|(stream, _)| Socket::Tcp(stream)),
                 };
-                // Nobody is there, or no descriptor is left: either way later.
-                let Ok(socket) = socket else { break };
+                let socket = match socket {
+                    Ok(socket) => socket,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(_) => {
+                        // No descriptor is left, say: whoever waits there must not keep us from all else.
+                        std::thread::sleep(Self::BREATH);
+                        break;
+                    }
+                };
                 if self.connections.len() >= self.settings.limits.connections {
                     if self.n_refused == 0 {
                         let most = self.settings.limits.connections;

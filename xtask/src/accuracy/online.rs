@@ -1,6 +1,8 @@
 //! `cargo xtask accuracy online`: the tables of `docs/online.md`. Jobs whose rhythm changes, streamed request by request.
 
-use iotide_analysis::online::{Adaptation, ChangeDetectorKind, Prediction, Predictor, PredictorConfig, RegimeChangeKind};
+use iotide_analysis::online::{
+    Adaptation, ChangeDetectorKind, Prediction, Predictor, PredictorConfig, RegimeChangeKind,
+};
 use iotide_analysis::{Method, PeriodConfig};
 use iotide_trace::{Event, Op, Rank, Timestamp};
 
@@ -37,8 +39,10 @@ pub fn run(args: &[String]) -> Result<(), String> {
             ways.push(Way { name, config: PredictorConfig { adaptation, ..PredictorConfig::default() } });
         }
     }
-    println!("\n{:<34} {:<22} {:>6} {:>10} {:>12} {:>10} {:>9} {:>8} {:>9}", "how", "job", "phases", "delay med.",
-        "delay 90 %", "false/100", "start hit", "in int.", "period ok");
+    println!(
+        "\n{:<34} {:<22} {:>6} {:>10} {:>12} {:>10} {:>9} {:>8} {:>9}",
+        "how", "job", "phases", "delay med.", "delay 90 %", "false/100", "start hit", "in int.", "period ok"
+    );
     for way in &ways {
         let mut all = Score::default();
         for (kind, make) in KINDS {
@@ -104,7 +108,9 @@ fn phase(random: &mut Random, events: &mut Vec<Event>, start_s: f64, length_s: f
         let mut at_s = start_s + if rank == 0 { 0.0 } else { random.uniform(0.0, 0.05) * length_s };
         let end_s = start_s + length_s * random.uniform(0.9, 1.0);
         for chunk in 0..CHUNKS {
-            let until_s = at_s + (end_s - at_s) / (CHUNKS - chunk) as f64 * random.uniform(0.7, 1.3).min((CHUNKS - chunk) as f64);
+            let until_s = at_s
+                + (end_s - at_s) / (CHUNKS - chunk) as f64
+                    * random.uniform(0.7, 1.3).min((CHUNKS - chunk) as f64);
             let busy_s = at_s + (until_s - at_s) * random.uniform(0.8, 1.0);
             events.push(event(rank, at_s, busy_s, bytes / f64::from(RANKS) / CHUNKS as f64));
             at_s = until_s;
@@ -266,7 +272,8 @@ impl Score {
             prediction.period_s.is_some_and(|period_s| (period_s / truth_s - 1.0).abs() <= 0.1)
         };
         for &change in &job.changes {
-            let truth_s = (main[n - 1].min(main[(change + 10).min(n - 1)]) - main[change]) / (n - 1 - change).min(10) as f64;
+            let truth_s = (main[n - 1].min(main[(change + 10).min(n - 1)]) - main[change])
+                / (n - 1 - change).min(10) as f64;
             let delay = (0..n - change).find(|&j| {
                 let until_s = main.get(change + j + 1).copied().unwrap_or(f64::INFINITY);
                 let made = predictions.iter().rfind(|p| p.at_s < until_s && p.at_s >= main[change]);
@@ -284,7 +291,10 @@ impl Score {
                 });
                 self.n_false += usize::from(!excused);
                 if let Some(seed) = verbose.filter(|_| !excused) {
-                    println!("  #{seed}: left {left:?} at {:.1}, window {:?}", prediction.at_s, prediction.window_s);
+                    println!(
+                        "  #{seed}: left {left:?} at {:.1}, window {:?}",
+                        prediction.at_s, prediction.window_s
+                    );
                 }
             }
         }
@@ -299,7 +309,8 @@ impl Score {
             let mut hit = false;
             if let Some(next) = made.and_then(|p| p.next_phase) {
                 hit = (next.start_s - main[i]).abs() <= 0.1 * truth_s;
-                self.n_within += usize::from((next.start_interval_s.0..=next.start_interval_s.1).contains(&main[i]));
+                self.n_within +=
+                    usize::from((next.start_interval_s.0..=next.start_interval_s.1).contains(&main[i]));
             }
             self.n_start_hits += usize::from(hit);
             self.n_period_right += usize::from(made.is_some_and(|p| is_right(p, truth_s)));
@@ -307,7 +318,14 @@ impl Score {
                 println!(
                     "  #{seed}: phase {i} at {:.2} ({truth_s:.2} after the last): {:?}",
                     main[i],
-                    made.map(|p| (p.at_s, p.period_s, p.confidence, p.next_phase.map(|n| n.start_s), p.window_s, p.rhythms.len()))
+                    made.map(|p| (
+                        p.at_s,
+                        p.period_s,
+                        p.confidence,
+                        p.next_phase.map(|n| n.start_s),
+                        p.window_s,
+                        p.rhythms.len()
+                    ))
                 );
             }
         }
@@ -338,8 +356,7 @@ impl Score {
     fn print(&self, way: &str, kind: &str) {
         let shown = |delay: Option<f64>| delay.map_or_else(|| "–".to_owned(), |delay| format!("{delay:.0}"));
         let share = |n: usize| format!("{:.1} %", 100.0 * n as f64 / self.n_stable.max(1) as f64);
-        let wrong =
-            if self.has_regimes { format!("{:.2}", self.false_per_100()) } else { "–".to_owned() };
+        let wrong = if self.has_regimes { format!("{:.2}", self.false_per_100()) } else { "–".to_owned() };
         println!(
             "{way:<34} {kind:<22} {:>6} {:>10} {:>12} {wrong:>10} {:>9} {:>8} {:>9}",
             self.n_phases,
@@ -417,10 +434,19 @@ fn print_hacc_io() {
     for (i, (start_s, end_s)) in HACC_IO.into_iter().enumerate() {
         let last = i.checked_sub(1).map(|before| start_s - HACC_IO[before].0);
         let next = HACC_IO.get(i + 1).map(|next| next.0 - start_s);
-        print!("{:>5} {end_s:>7.1} {:>10} {:>7} {:>7}", i + 1, shown(last), shown(next), shown(HACC_IO_PAPER_S[i]));
+        print!(
+            "{:>5} {end_s:>7.1} {:>10} {:>7} {:>7}",
+            i + 1,
+            shown(last),
+            shown(next),
+            shown(HACC_IO_PAPER_S[i])
+        );
         for (_, predictions) in &columns {
             let told = predictions[i].as_ref().and_then(|p| p.period_s.map(|s| (s, p.confidence)));
-            print!(" {:>25}", told.map_or_else(|| "–".to_owned(), |(s, c)| format!("{s:.2} ({:.0} %)", 100.0 * c)));
+            print!(
+                " {:>25}",
+                told.map_or_else(|| "–".to_owned(), |(s, c)| format!("{s:.2} ({:.0} %)", 100.0 * c))
+            );
         }
         println!();
     }

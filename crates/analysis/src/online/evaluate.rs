@@ -13,13 +13,13 @@
 use iotide_num::ChangeDetector;
 use iotide_trace::SampledSignal;
 
+use super::PredictorConfig;
 use super::adaptation::{Adaptation, WindowStart};
 use super::forecast::{Forecast, forecast};
 use super::merge::Merged;
 use super::octaves::Octaves;
 use super::prediction::{ExpectedRhythm, IdleGap, NextPhase, SeenPhase};
 use super::regimes::Regimes;
-use super::PredictorConfig;
 use crate::Phase;
 use crate::period::{CutEstimate, CutRhythm, Rule, cut_by, detect_cuts, detect_period};
 
@@ -133,14 +133,21 @@ impl Evaluator {
         evaluation
     }
 
-    fn window(&mut self, octaves: &Octaves, start_s: f64, at_s: f64, config: &PredictorConfig) -> SampledSignal {
+    fn window(
+        &mut self,
+        octaves: &Octaves,
+        start_s: f64,
+        at_s: f64,
+        config: &PredictorConfig,
+    ) -> SampledSignal {
         let signal = octaves.window(nanos(start_s), nanos(at_s).max(1), config.most_samples);
         self.work.samples += signal.values.len() as u64;
         signal
     }
 
     fn by_the_paper(&mut self, octaves: &Octaves, at_s: f64, config: &PredictorConfig) -> Evaluation {
-        let start_s = self.paper.before(at_s).map_or(self.window_start_s, |start_s| start_s.max(self.window_start_s));
+        let start_s =
+            self.paper.before(at_s).map_or(self.window_start_s, |start_s| start_s.max(self.window_start_s));
         let signal = self.window(octaves, start_s, at_s, config);
         let estimate = detect_period(&signal, &config.period).unwrap_or_default();
         // Two candidates are an answer, but no hit.
@@ -320,7 +327,8 @@ impl Evaluator {
             let start_s = before(&phases, n - length);
             let shorter = self.window(octaves, start_s, at_s, config);
             let cuts = detect_cuts(&shorter);
-            let sure = |rhythm: &CutRhythm| rhythm.phases.len() > 3 || rhythm.confidence >= CONFIDENCE_OF_THREE;
+            let sure =
+                |rhythm: &CutRhythm| rhythm.phases.len() > 3 || rhythm.confidence >= CONFIDENCE_OF_THREE;
             if cuts.rhythms.first().is_some_and(sure) {
                 (*found, *signal, self.window_start_s) = (cuts, shorter, start_s);
                 return;
@@ -339,14 +347,15 @@ impl Evaluator {
             if !(2..=4).contains(&n) {
                 continue;
             }
-            let distances_fit = phases
-                .windows(2)
-                .all(|pair| ((pair[1].start_s - pair[0].start_s) / known.period_s).ln().abs() < SAME_RHYTHM / 2.0);
+            let distances_fit = phases.windows(2).all(|pair| {
+                ((pair[1].start_s - pair[0].start_s) / known.period_s).ln().abs() < SAME_RHYTHM / 2.0
+            });
             let volumes_fit =
                 phases[..n - 1].iter().all(|phase| (phase.bytes / known.bytes).ln().abs() < 2f64.ln());
             if distances_fit && volumes_fit {
                 let confidence = 0.5 + 0.1 * (n - 1) as f64;
-                found.rhythms = vec![CutRhythm { period_s: known.period_s, confidence, phases, rule: known.rule }];
+                found.rhythms =
+                    vec![CutRhythm { period_s: known.period_s, confidence, phases, rule: known.rule }];
                 return;
             }
         }
@@ -380,7 +389,8 @@ impl Evaluator {
             main.rule,
             main.phases.iter().map(|phase| phase.start_s),
         );
-        let confidence = (expected.n_hits as f64 + 2.0 * main.confidence) / (expected.n_foretold as f64 + 2.0);
+        let confidence =
+            (expected.n_hits as f64 + 2.0 * main.confidence) / (expected.n_foretold as f64 + 2.0);
         evaluation.tell(&expected, &main.phases, signal, at_s, confidence);
         for beside in &found.rhythms[1..] {
             if let Some(expected) = forecast(&beside.phases, at_s, resolution_s) {
@@ -400,13 +410,24 @@ impl Evaluator {
 enum Verdict {
     GoesOn,
     /// Something else goes on since `start_s`.
-    Changed { start_s: f64 },
+    Changed {
+        start_s: f64,
+    },
     /// Nothing goes on.
-    Silent { since_s: f64 },
+    Silent {
+        since_s: f64,
+    },
 }
 
 impl Evaluation {
-    fn tell(&mut self, expected: &Forecast, phases: &[Phase], signal: &SampledSignal, at_s: f64, confidence: f64) {
+    fn tell(
+        &mut self,
+        expected: &Forecast,
+        phases: &[Phase],
+        signal: &SampledSignal,
+        at_s: f64,
+        confidence: f64,
+    ) {
         self.period_s = Some(expected.period_s);
         self.confidence = confidence;
         let rhythm = expected.as_rhythm(at_s, confidence);
@@ -439,7 +460,8 @@ fn before(phases: &[Phase], i: usize) -> f64 {
 
 /// What a phase moves; the last one may be going on.
 fn bytes_of(phases: &[Phase]) -> f64 {
-    let whole: Vec<f64> = phases[..phases.len().saturating_sub(1).max(1)].iter().map(|phase| phase.bytes).collect();
+    let whole: Vec<f64> =
+        phases[..phases.len().saturating_sub(1).max(1)].iter().map(|phase| phase.bytes).collect();
     iotide_num::median(&whole).unwrap_or(0.0)
 }
 

@@ -74,7 +74,8 @@ impl Forecast {
     ) -> Vec<IdleGap> {
         let Some(last) = phases.last() else { return Vec::new() };
         let is_over = last.end_s < at_s;
-        let claim = |start_s: f64, next_s: f64, spread: f64| (start_s + self.long_duration_s, next_s - spread);
+        let claim =
+            |start_s: f64, next_s: f64, spread: f64| (start_s + self.long_duration_s, next_s - spread);
         let (mut kept, mut seen) = (0u32, 0u32);
         for pair in phases.windows(2).rev().take(12) {
             let (from_s, to_s) = claim(pair[0].start_s, pair[0].start_s + self.period_s, self.half_width_s);
@@ -104,7 +105,8 @@ impl Forecast {
 const SILENT: f64 = 0.01;
 
 fn volume_within(signal: &SampledSignal, from_s: f64, to_s: f64) -> f64 {
-    let index = |time_s: f64| ((time_s - signal.start_s) * signal.rate_hz).clamp(0.0, signal.values.len() as f64);
+    let index =
+        |time_s: f64| ((time_s - signal.start_s) * signal.rate_hz).clamp(0.0, signal.values.len() as f64);
     // Whole bins only: the edges of the phases lie within bins.
     let (from, to) = (index(from_s).ceil() as usize, index(to_s).floor() as usize);
     signal.values.get(from..to).map_or(0.0, |values| values.iter().sum::<f64>() / signal.rate_hz)

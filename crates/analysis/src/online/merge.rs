@@ -36,14 +36,16 @@ impl Merged {
         if let [only] = frequencies[..] {
             return vec![FrequencyInterval { low_hz: only, high_hz: only, probability: 1.0 }];
         }
-        let step = self.found.windows(2).map(|pair| (1.0 / pair[1].1 - 1.0 / pair[0].1).abs()).fold(0.0, f64::max);
+        let step =
+            self.found.windows(2).map(|pair| (1.0 / pair[1].1 - 1.0 / pair[0].1).abs()).fold(0.0, f64::max);
         // Windows of the same length: what differs in the last digits only is the same.
         let eps = (2.0 * step).max(1e-8);
         let labels = dbscan_line(&frequencies, eps, 2);
         let n_clusters = labels.iter().flatten().max().map_or(0, |most| most + 1);
         let mut intervals: Vec<FrequencyInterval> = (0..n_clusters)
             .map(|cluster| {
-                let members = || frequencies.iter().zip(&labels).filter(|l| *l.1 == Some(cluster)).map(|l| *l.0);
+                let members =
+                    || frequencies.iter().zip(&labels).filter(|l| *l.1 == Some(cluster)).map(|l| *l.0);
                 FrequencyInterval {
                     low_hz: members().fold(f64::INFINITY, f64::min),
                     high_hz: members().fold(0.0, f64::max),
@@ -63,7 +65,9 @@ mod tests {
     #[test]
     fn frequencies_within_the_difference_of_the_grids_are_one_interval() {
         let mut merged = Merged::default();
-        for (frequency, window) in [(1.475, 6.13), (1.519, 7.97), (0.519, 15.48), (0.517, 17.41), (0.521, 19.22)] {
+        for (frequency, window) in
+            [(1.475, 6.13), (1.519, 7.97), (0.519, 15.48), (0.517, 17.41), (0.521, 19.22)]
+        {
             merged.note(frequency, window);
         }
         let found = merged.intervals();

@@ -118,7 +118,8 @@ impl Predictor {
     /// Returns a predictor that has seen nothing.
     pub fn new(config: PredictorConfig) -> Self {
         let finest_nanos = (config.resolution_s * 1e9).clamp(1.0, 1e12) as u64;
-        let config = PredictorConfig { most_samples: config.most_samples.clamp(64, octaves::N_BINS), ..config };
+        let config =
+            PredictorConfig { most_samples: config.most_samples.clamp(64, octaves::N_BINS), ..config };
         let mut predictor = Self {
             octaves: Octaves::new(finest_nanos.ilog2()),
             evaluator: Evaluator::new(config.adaptation),

@@ -58,7 +58,8 @@ impl Regimes {
     /// A rhythm has begun at `since_s`: one that was there before, or a new one.
     pub(super) fn enter(&mut self, since_s: f64, period_s: f64, bytes: f64, rule: Rule) {
         let same = |known: &Known| {
-            (known.period_s / period_s).ln().abs() < SAME_PERIOD && (known.bytes / bytes).ln().abs() < 2f64.ln()
+            (known.period_s / period_s).ln().abs() < SAME_PERIOD
+                && (known.bytes / bytes).ln().abs() < 2f64.ln()
         };
         let (known, kind) = match self.known.iter().rposition(same) {
             Some(i) => (Known { period_s, bytes, rule, ..self.known.remove(i) }, RegimeChangeKind::Returned),
@@ -76,7 +77,13 @@ impl Regimes {
     }
 
     /// The rhythm goes on, in its latest form.
-    pub(super) fn stay(&mut self, period_s: f64, bytes: f64, rule: Rule, starts_s: impl Iterator<Item = f64>) {
+    pub(super) fn stay(
+        &mut self,
+        period_s: f64,
+        bytes: f64,
+        rule: Rule,
+        starts_s: impl Iterator<Item = f64>,
+    ) {
         let Some(current) = &mut self.current else { return };
         // The same phase is cut out anew in every window: what lies within half a period of a counted one is that.
         for start_s in starts_s {
@@ -137,10 +144,7 @@ mod tests {
         regimes.enter(100.0, 3.0, 1e9, RULE);
         regimes.leave(200.0);
         regimes.enter(200.0, 10.3, 1.1e9, RULE);
-        assert_eq!(
-            kinds(&mut regimes),
-            [(Entered, 1), (Left, 1), (Entered, 2), (Left, 2), (Returned, 1)]
-        );
+        assert_eq!(kinds(&mut regimes), [(Entered, 1), (Left, 1), (Entered, 2), (Left, 2), (Returned, 1)]);
         assert!(kinds(&mut regimes).is_empty());
         assert_eq!(regimes.shown().unwrap().id, 1);
     }

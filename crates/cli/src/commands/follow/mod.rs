@@ -234,6 +234,7 @@ impl Following {
                 hook.offer(json, newest.variables());
             }
             self.last_period_s = newest.period_s;
+            self.drawn = None; // worth a frame of its own
         }
         self.n_predictions += fresh.len() as u64;
         self.predictions.extend(fresh);
