@@ -196,6 +196,14 @@ impl Live {
     /// Takes what is there by now and needs no waiting, the last time.
     pub fn finish(mut self, sink: &mut dyn EventSink) -> Result<Summary, LiveError> {
         self.look_at_all(sink)?;
+        // What peers have sent by now, though they may go on sending.
+        for _ in 0..Self::LAST_TURNS {
+            self.accept();
+            let ready = self.wait(Duration::ZERO)?;
+            if ready.is_empty() || !self.hear(&ready, sink) {
+                break;
+            }
+        }
         for (_, tail) in &self.tails {
             tail.stop();
         }
@@ -255,9 +263,7 @@ impl Live {
     /// Never true of other sources, which have no end mark.
     pub fn job_is_over(&self) -> bool {
         let host = host_name();
-        let is_gone = |name: &str, pid: u32| {
-            Some(name) == host.as_deref() && !Path::new(&format!("/proc/{pid}")).exists()
-        };
+        let is_gone = |name: &str, pid: u32| Some(name) == host.as_deref() && !is_alive(pid);
         let mut n_processes = 0;
         let mut ranks = HashSet::new();
         let mut n_ranks = 0;
@@ -273,6 +279,9 @@ impl Live {
         // A rank that has not begun has not ended. One that does no I/O is never heard of, so this can be wrong only by waiting.
         n_processes > 0 && (ranks.len() as u32 >= n_ranks || self.quiet_for() > Self::SILENT_RANKS)
     }
+
+    /// How often those who still send are heard once all is to end.
+    const LAST_TURNS: usize = 1000;
 
     /// How long to leave those alone who cannot be let in.
     const BREATH: Duration = Duration::from_millis(20);
@@ -547,6 +556,14 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
+}
+
+/// Whether a process of this node runs. One that has ended and that nobody has asked for yet does not.
+fn is_alive(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    // The state stands behind the name, which may hold parentheses itself.
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    !matches!(state, Some('Z' | 'X' | 'x'))
 }
 
 fn host_name() -> Option<String> {

@@ -110,6 +110,7 @@ fn read_again_and_again(
             held: Vec::new(),
             given: 0,
             is_over: false,
+            n_last_looks: 0,
             look_every,
             bell: Arc::clone(bell),
             outbox: Shared(Arc::clone(outbox)),
@@ -162,6 +163,7 @@ struct Growing {
     given: usize,
     /// Whether nothing follows what is given on.
     is_over: bool,
+    n_last_looks: u32,
     look_every: Duration,
     bell: Arc<Bell>,
     outbox: Shared,
@@ -173,6 +175,8 @@ impl Growing {
     const REMEMBERED: usize = 64;
     /// How much is read at once.
     const PIECE: usize = 64 << 10;
+    /// How often a file is looked at once all is to end.
+    const LAST_LOOKS: u32 = 3;
     /// A line longer than this is not waited for.
     const LONGEST_LINE: usize = 1 << 20;
 
@@ -311,9 +315,15 @@ impl Read for Growing {
                     }
                 }
             }
-            let nobody_listens = self.outbox.with(Outbox::flush).is_break();
-            if nobody_listens || self.bell.wait(self.look_every) && !self.fetch()? {
+            if self.outbox.with(Outbox::flush).is_break() {
                 return self.end(Ended::Stopped);
+            }
+            if self.bell.wait(self.look_every) {
+                // One more look at what came before the bell; a file that is being replaced just now has had its chance.
+                self.n_last_looks += 1;
+                if !self.fetch()? && (self.n_last_looks > Self::LAST_LOOKS || self.look()? == Look::Same) {
+                    return self.end(Ended::Stopped);
+                }
             }
         }
     }

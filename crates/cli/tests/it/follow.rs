@@ -81,6 +81,12 @@ impl Follower {
         (status.unwrap().code().unwrap(), end)
     }
 
+    /// Presses Ctrl-C; what is there by then is still taken.
+    fn interrupt(&self) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    }
+
     fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -125,7 +131,7 @@ fn record(dir: &Dir, args: &[&str]) -> Job {
     command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
     command.env("OMPI_MCA_mpi_yield_when_idle", "1").env("HOME", dir.path()).env("TMPDIR", dir.path());
     let log = File::create(dir.path().join("record.log")).unwrap();
-    let child = (command.stdout(log.try_clone().unwrap()).stderr(log)).process_group(0).spawn().unwrap();
+    let child = (command.stdout(Stdio::null()).stderr(log)).process_group(0).spawn().unwrap();
     Job(child)
 }
 
@@ -134,7 +140,7 @@ const IOTIDE: &str = env!("CARGO_BIN_EXE_iotide");
 #[test]
 fn a_table_is_followed_while_it_is_written() {
     let dir = Dir::new();
-    let mut follower = Follower::start(&dir, "f", &["--follow", "run.csv", "--idle", "3"]);
+    let mut follower = Follower::start(&dir, "f", &["--follow", "run.csv"]);
     let table = bursts("write");
     let mut file = File::create(dir.path().join("run.csv")).unwrap();
     // In pieces that end anywhere, also within a number.
@@ -142,8 +148,10 @@ fn a_table_is_followed_while_it_is_written() {
         file.write_all(piece).unwrap();
         std::thread::sleep(Duration::from_millis(2));
     }
+    follower.wait_for_lines("predictions", |lines| !lines.is_empty());
+    follower.interrupt();
     let (status, end) = follower.ends();
-    assert_eq!((status, &end["reason"]), (0, &Value::from("idle")), "{end}");
+    assert_eq!((status, &end["reason"]), (0, &Value::from("interrupted")), "{end}");
     assert_eq!(sums(&end["source"]), held_by(&dir, "run.csv"));
     assert_eq!(end["losses"], Value::Array(Vec::new()));
     let last = follower.of_kind("prediction").pop().unwrap();
@@ -166,7 +174,7 @@ fn a_table_that_is_cut_and_written_anew_is_noticed_and_nothing_is_lost() {
     let dir = Dir::new();
     let path = dir.path().join("run.csv");
     dir.write("run.csv", bursts("write"));
-    let mut follower = Follower::start(&dir, "f", &["--follow", "run.csv", "--idle", "3"]);
+    let mut follower = Follower::start(&dir, "f", &["--follow", "run.csv"]);
     follower.wait_for_lines("predictions", |lines| !lines.is_empty());
     // As a shell does it with `>`: the same file, cut.
     fs::write(&path, "rank,op,start,end,bytes\n0,write,0,1,7\n").unwrap();
@@ -182,6 +190,7 @@ fn a_table_that_is_cut_and_written_anew_is_noticed_and_nothing_is_lost() {
     // Written anew with all that was there and one row more.
     dir.write("new.csv", "rank,op,start,end,bytes\n0,write,2,3,50\n0,write,4,5,300\n");
     fs::rename(dir.path().join("new.csv"), &path).unwrap();
+    follower.interrupt();
     let (_, end) = follower.ends();
     assert_eq!(end["source"]["bytes_written"], 10_000_357, "{end}");
     assert_eq!(end["source"]["n_events"], 13);
@@ -190,7 +199,7 @@ fn a_table_that_is_cut_and_written_anew_is_noticed_and_nothing_is_lost() {
 #[test]
 fn what_tmio_appends_is_followed() {
     let dir = Dir::new();
-    let mut follower = Follower::start(&dir, "f", &["--follow", "8.jsonl", "--idle", "3"]);
+    let mut follower = Follower::start(&dir, "f", &["--follow", "8.jsonl"]);
     let mut file = File::create(dir.path().join("8.jsonl")).unwrap();
     for flush in 0..10 {
         let line = format!(
@@ -202,6 +211,8 @@ fn what_tmio_appends_is_followed() {
         file.write_all(head.as_bytes()).unwrap();
         file.write_all(tail.as_bytes()).unwrap();
     }
+    follower.wait_for_lines("predictions", |lines| !lines.is_empty());
+    follower.interrupt();
     let (status, end) = follower.ends();
     assert_eq!((status, &end["source"]["format"]), (0, &Value::from("tmio-jsonl")), "{end}");
     assert_eq!(end["source"]["bytes_written"], 20_000_000);
@@ -371,7 +382,7 @@ fn what_the_tracer_streams_over_tcp_is_heard_without_any_file() {
 #[test]
 fn who_says_nonsense_on_the_socket_is_turned_away_and_the_others_are_not() {
     let dir = Dir::new();
-    let mut follower = Follower::start(&dir, "f", &["--listen", "unix:socket", "--idle", "20"]);
+    let mut follower = Follower::start(&dir, "f", &["--listen", "unix:socket"]);
     follower.address();
     let connect = || UnixStream::connect(dir.path().join("socket")).unwrap();
     let mut good = connect();
@@ -405,7 +416,7 @@ fn messages_of_tmio_and_gekkofs_come_by_zeromq() {
         return;
     };
     let dir = Dir::new();
-    let mut follower = Follower::start(&dir, "f", &["--listen", "zmq:tcp://127.0.0.1:0", "--idle", "3"]);
+    let mut follower = Follower::start(&dir, "f", &["--listen", "zmq:tcp://127.0.0.1:0"]);
     let address = follower.address();
     let script = r#"
 import struct, sys, zmq
@@ -433,6 +444,7 @@ context.term()
     let endpoint = address.strip_prefix("zmq:").unwrap();
     let sent = Command::new(python).args(["-c", script, endpoint]).status().unwrap();
     assert!(sent.success());
+    follower.interrupt();
     let (status, end) = follower.ends();
     assert_eq!(status, 0, "{end}");
     assert_eq!(
@@ -499,6 +511,8 @@ fn polling_finds_what_the_kernel_does_not_tell() {
         fs::write(dir.path().join("run.csv"), &table).unwrap();
         std::thread::sleep(Duration::from_millis(20));
     }
+    follower.wait_for_lines("predictions", |lines| !lines.is_empty());
+    follower.interrupt();
     let (_, end) = follower.ends();
     assert_eq!(end["source"]["n_events"], 10, "{end}");
 }

@@ -191,27 +191,22 @@ impl Recent {
     const MOST_BINS: i64 = (Self::LENGTH_S / Self::BIN_S) as i64;
 
     fn add(&mut self, event: &Event) {
-        let bin = |at: Timestamp| (at.as_secs() / Self::BIN_S).floor() as i64;
-        let (first, last) = (bin(event.start), bin(event.end));
+        let (start, end) = (event.start.as_secs() / Self::BIN_S, event.end.as_secs() / Self::BIN_S);
+        let (first, last) = (start.floor() as i64, (end.ceil() as i64 - 1).max(start.floor() as i64));
         if self.bytes.is_empty() {
             self.first = first.max(last - Self::MOST_BINS + 1);
         }
-        let end = self.first + self.bytes.len() as i64;
-        if last >= end {
-            let n_new = last - end + 1;
-            if n_new >= Self::MOST_BINS {
-                self.bytes.clear();
-                self.first = last - Self::MOST_BINS + 1;
-            }
+        let n_bins = last - self.first + 1;
+        if n_bins > self.bytes.len() as i64 {
+            let n_old = (n_bins - Self::MOST_BINS).max(0);
+            self.bytes.drain(..self.bytes.len().min(n_old as usize));
+            self.first += n_old;
             self.bytes.resize((last - self.first + 1) as usize, 0.0);
-            let n_old = self.bytes.len().saturating_sub(Self::MOST_BINS as usize);
-            self.bytes.drain(..n_old);
-            self.first += n_old as i64;
         }
-        let per_bin = event.bytes / (last - first + 1) as f64;
         for bin in first.max(self.first)..=last {
+            let share = overlap((start, end), (bin as f64, bin as f64 + 1.0));
             if let Some(bytes) = self.bytes.get_mut((bin - self.first) as usize) {
-                *bytes += per_bin;
+                *bytes += share * event.bytes;
             }
         }
     }
@@ -221,18 +216,25 @@ impl Recent {
         let width_s = span_s / n as f64;
         let mut columns = vec![0.0; n];
         let begin_s = now_s - span_s;
-        let from = ((begin_s / Self::BIN_S).floor() as i64 - self.first).max(0) as usize;
-        for (i, bytes) in self.bytes.iter().enumerate().skip(from) {
-            let at_s = (self.first + i as i64) as f64 * Self::BIN_S;
-            let column = (at_s - begin_s) / width_s;
-            if column >= 0.0
-                && let Some(sum) = columns.get_mut(column as usize)
-            {
-                *sum += bytes / width_s.max(Self::BIN_S);
+        let skipped = ((begin_s / Self::BIN_S).floor() as i64).saturating_sub(self.first).max(0) as usize;
+        for (i, bytes) in self.bytes.iter().enumerate().skip(skipped) {
+            let start = ((self.first + i as i64) as f64 * Self::BIN_S - begin_s) / width_s;
+            let bin = (start, start + Self::BIN_S / width_s);
+            for column in (bin.0.floor().max(0.0) as usize)..(bin.1.ceil().max(0.0) as usize).min(n) {
+                columns[column] += overlap(bin, (column as f64, column as f64 + 1.0)) * bytes / width_s;
             }
         }
         columns
     }
+}
+
+/// Which share of a stretch lies in a window; all of a stretch without length.
+fn overlap(stretch: (f64, f64), window: (f64, f64)) -> f64 {
+    let length = stretch.1 - stretch.0;
+    if length <= 0.0 {
+        return 1.0;
+    }
+    (stretch.1.min(window.1) - stretch.0.max(window.0)).max(0.0) / length
 }
 
 #[cfg(test)]
@@ -252,9 +254,13 @@ mod tests {
         recent.add(&write(9.0, 9.9, 50.0));
         let columns = recent.columns(10.0, 10.0, 20);
         assert!((columns.iter().sum::<f64>() * 0.5 - 150.0).abs() < 1e-9, "{columns:?}");
-        recent.add(&write(5000.0, 5000.1, 7.0));
+        recent.add(&write(3605.0, 3605.0, 7.0));
         assert!(recent.bytes.len() <= Recent::MOST_BINS as usize);
-        assert!((recent.bytes.iter().sum::<f64>() - 7.0).abs() < 1e-9);
+        assert!(
+            (recent.bytes.iter().sum::<f64>() - 57.0).abs() < 1e-9,
+            "{}",
+            recent.bytes.iter().sum::<f64>()
+        );
         recent.add(&write(1.0, 1e6, 1.0));
         assert!(recent.bytes.len() <= Recent::MOST_BINS as usize);
     }
