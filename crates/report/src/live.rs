@@ -322,7 +322,7 @@ pub struct LiveEnd {
     pub reason: &'static str,
     /// How many predictions were made.
     pub n_predictions: u64,
-    /// The last one's period.
+    /// The last period that was found.
     pub period_s: Option<f64>,
     /// What is known to be missing.
     pub losses: Vec<Loss>,
@@ -344,7 +344,7 @@ impl LiveEnd {
         };
         let found = match self.period_s {
             Some(period_s) => format!("the last period was {}", text::seconds(period_s)),
-            None => "no period at the end".to_owned(),
+            None => "no period was found".to_owned(),
         };
         let mut out = format!(
             "{why}: {}, {} read, {} written, {}; {found}\n",

@@ -16,7 +16,7 @@ use crate::ui::{Hint, Ui};
 /// one is due. Exits with 0 if a period was found, 1 if there is none, 2 if a trace could not be analysed.
 ///
 /// With --follow or --listen it does so while the job runs, and predicts the next phase again and again until the job is over or
-/// Ctrl-C is pressed; the last prediction then counts.
+/// Ctrl-C is pressed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES, mut_arg("traces", |arg| arg.required(false).required_unless_present("listen")))]
 pub(crate) struct DetectArgs {

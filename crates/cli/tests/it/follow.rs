@@ -116,7 +116,7 @@ struct Job(Child);
 impl Drop for Job {
     fn drop(&mut self) {
         if let Ok(None) = self.0.try_wait() {
-            let _ = Command::new("kill").args(["-KILL", &format!("-{}", self.0.id())]).status();
+            let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", self.0.id())]).status();
             let _ = self.0.wait();
         }
     }
@@ -292,7 +292,7 @@ fn a_writer_that_is_killed_has_lost_nothing_it_had_written() {
     );
     follower.wait_for_lines("predictions", |lines| lines.len() >= 2);
     let group = format!("-{}", job.0.id());
-    assert!(Command::new("kill").args(["-KILL", &group]).status().unwrap().success());
+    assert!(Command::new("kill").args(["-KILL", "--", &group]).status().unwrap().success());
     job.0.wait().unwrap();
     let (_, end) = follower.ends();
     assert_eq!(end["reason"], "job_over", "{end}");

@@ -134,6 +134,7 @@ struct Following {
     /// The latest predictions, for the screen.
     predictions: Vec<Prediction>,
     n_predictions: u64,
+    /// The last period that was found.
     last_period_s: Option<f64>,
     notices: Vec<String>,
     drawn: Option<Instant>,
@@ -195,7 +196,9 @@ impl Following {
         loop {
             let timeout = if matches!(self.out, Out::Screen(..)) { FRAME } else { TURN };
             let is_news = self.live.turn(timeout, &mut self.watched).map_err(with_advice)?;
-            self.watched.time_passed(unix_now_s(), self.live.origin_unix_s(), is_news);
+            // The silence after a job says nothing about its rhythm.
+            let is_over = !is_news && self.live.job_is_over();
+            self.watched.time_passed(unix_now_s(), self.live.origin_unix_s(), is_news, is_over);
             if self.watched.is_new_file(self.live.n_replaced()) {
                 self.predictions.clear();
             }
@@ -207,7 +210,7 @@ impl Following {
                 continue;
             }
             let quiet = self.live.quiet_for();
-            if quiet > LINGER && self.live.job_is_over() {
+            if quiet > LINGER && is_over {
                 return Ok("job_over");
             }
             if args.idle.is_some_and(|idle_s| quiet.as_secs_f64() > idle_s) {
@@ -233,7 +236,7 @@ impl Following {
             if let Some(hook) = &mut self.hook {
                 hook.offer(json, newest.variables());
             }
-            self.last_period_s = newest.period_s;
+            self.last_period_s = newest.period_s.or(self.last_period_s);
             self.drawn = None; // worth a frame of its own
         }
         self.n_predictions += fresh.len() as u64;

@@ -47,11 +47,18 @@ impl Watched {
     }
 
     /// Takes note of what time it is, after a turn.
-    pub(crate) fn time_passed(&mut self, unix_s: f64, origin_unix_s: Option<f64>, is_news: bool) {
+    pub(crate) fn time_passed(
+        &mut self,
+        unix_s: f64,
+        origin_unix_s: Option<f64>,
+        is_news: bool,
+        is_over: bool,
+    ) {
         let of_turn = self.oldest_end.take().zip(self.newest_end);
         let ends_s = of_turn.map(|(oldest, newest)| (oldest.as_secs(), newest.as_secs()));
         self.clock.time_passed(unix_s, origin_unix_s, ends_s.filter(|_| is_news));
-        if let Some(certain_s) = self.clock.certain_s()
+        if !is_over
+            && let Some(certain_s) = self.clock.certain_s()
             && let Some(certain) = Timestamp::from_secs_since_start(certain_s)
         {
             self.predictions.extend(self.predictor.advance_to(certain));
