@@ -5,7 +5,7 @@
 
 use std::io::Cursor;
 
-use iotide_formats::{Format, OpenOptions};
+use iotide_formats::{Format, OpenOptions, TracedJob, TracedStream};
 use iotide_trace::Trace;
 use iotide_wire::{BlockHeader, Payload, Record, Step, StreamHeader, next_block, skip_torn};
 use libfuzzer_sys::fuzz_target;
@@ -39,6 +39,14 @@ fuzz_target!(|bytes: &[u8]| {
     stream.extend_from_slice(bytes);
     let options = OpenOptions { input_format: Some(Format::Native), ..OpenOptions::default() };
     let mut trace = Trace::default();
-    let read = options.from_read("stream", Cursor::new(stream)).and_then(|reader| reader.read(&mut trace));
+    let read = options.from_read("stream", Cursor::new(stream.clone())).and_then(|reader| reader.read(&mut trace));
     assert!(read.is_err() || trace.events.iter().all(|event| event.start <= event.end));
+
+    // A follower gets the same in pieces.
+    let (mut job, mut live, mut followed) = (TracedJob::default(), TracedStream::default(), Trace::default());
+    for piece in stream.chunks(23) {
+        job.feed(&mut live, piece, &mut followed).expect("it begins like a stream");
+    }
+    job.end_of(live, &mut followed);
+    assert!(read.is_err() || followed.events.len() == trace.events.len());
 });

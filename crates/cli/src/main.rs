@@ -11,6 +11,7 @@ use crate::commands::{Command, expand_name};
 use crate::ui::{ReaderGone, Ui};
 
 mod commands;
+mod terminal;
 mod ui;
 
 fn main() -> ExitCode {

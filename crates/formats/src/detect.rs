@@ -36,6 +36,30 @@ pub(crate) fn unzipped_text(input: Input) -> Result<Input, ReadError> {
     if gzip::is_gzip(input.head()) { input.unzipped() } else { Ok(input) }
 }
 
+/// Whether these first bytes of a source that is still being written tell its format for good.
+pub(crate) fn is_told(head: &[u8]) -> bool {
+    match of_head(head) {
+        Some(format) if format.is_binary() => true,
+        // A text is told by whole lines: half a name is another name. Which of the tables it is, by one of two names.
+        Some(Format::Jsonl) => {
+            let has = |key: &[u8]| memmem::find(whole_lines(head), key).is_some();
+            has(b"\"time\"") || has(b"\"start\"")
+        }
+        Some(_) => of_head(whole_lines(head)).is_some(),
+        None => false,
+    }
+}
+
+/// Whether there is a whole line that is more than a remark.
+pub(crate) fn has_a_line(head: &[u8]) -> bool {
+    let is_remark = |line: &[u8]| line.is_empty() || line.starts_with(b"#");
+    whole_lines(head).split(|byte| *byte == b'\n').any(|line| !is_remark(line.trim_ascii()))
+}
+
+fn whole_lines(head: &[u8]) -> &[u8] {
+    &head[..memchr::memrchr(b'\n', head).map_or(0, |newline| newline + 1)]
+}
+
 /// Whether a table (CSV or JSON Lines) is one of bandwidth over time rather than one of events.
 pub(crate) fn is_series(head: &[u8]) -> bool {
     let head = without_mark(head);

@@ -64,6 +64,14 @@ pub enum ReadError {
         /// The first thing that was wrong.
         first: String,
     },
+    /// A trace that is written when the job is over cannot be read before.
+    #[error("{} is of format {format}, which is not written while the job runs: it cannot be followed", path.display())]
+    NotFollowed {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: crate::Format,
+    },
     /// No file was named.
     #[error("no input was given")]
     NoInput,

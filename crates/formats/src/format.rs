@@ -111,6 +111,33 @@ impl Format {
         matches!(self, Format::DfTracer | Format::Gekkofs | Format::GekkofsMsgpack)
     }
 
+    /// Whether it is written while the job runs, record by record, so that a reader can keep up with it.
+    pub fn can_be_followed(self) -> bool {
+        matches!(
+            self,
+            Format::Csv
+                | Format::Jsonl
+                | Format::TmioJsonl
+                | Format::TmioMsgpack
+                | Format::Native
+                | Format::Strace
+                | Format::GekkofsMsgpack
+        )
+    }
+
+    /// Whether it has no lines.
+    pub fn is_binary(self) -> bool {
+        matches!(
+            self,
+            Format::TmioMsgpack
+                | Format::Native
+                | Format::Recorder
+                | Format::GekkofsMsgpack
+                | Format::ProxyMsgpack
+                | Format::Darshan
+        )
+    }
+
     /// Whether it is a log of Darshan, or what a parser of Darshan prints of one.
     pub fn is_darshan(self) -> bool {
         matches!(self, Format::Darshan | Format::DarshanParserText | Format::DarshanDxtText)

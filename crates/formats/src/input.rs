@@ -52,6 +52,29 @@ impl Input {
         Ok(Self { name: name.to_path_buf(), head, body: Body::Stream(read), trouble: None })
     }
 
+    /// A source that is still being written: takes no more of it than `is_enough`.
+    pub(crate) fn from_live(
+        name: &Path,
+        mut read: Box<dyn Read + Send>,
+        is_enough: impl Fn(&[u8]) -> bool,
+    ) -> Result<Self, ReadError> {
+        let mut head = Vec::new();
+        while head.len() < Self::HEAD && !is_enough(&head) {
+            let had = head.len();
+            head.resize(Self::HEAD, 0);
+            let got = read.read(&mut head[had..]);
+            head.truncate(had + *got.as_ref().unwrap_or(&0));
+            match got {
+                Ok(0) if head.is_empty() => return Err(ReadError::Empty { path: name.to_path_buf() }),
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(ReadError::Io { path: name.to_path_buf(), source }),
+            }
+        }
+        Ok(Self { name: name.to_path_buf(), head, body: Body::Stream(read), trouble: None })
+    }
+
     /// The text of a compressed source, read as if it were not compressed.
     pub(crate) fn unzipped(self) -> Result<Self, ReadError> {
         let name = self.name.clone();

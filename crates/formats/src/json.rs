@@ -161,7 +161,7 @@ impl Json {
                     if had > Self::LONGEST_STRING {
                         return self.fault("a string that is far too long");
                     }
-                    if self.scanner.want(2 * had + 64)?.len() == had {
+                    if self.scanner.want_more(usize::MAX)?.len() == had {
                         return self.fault("the text ends inside a string");
                     }
                 }
@@ -184,7 +184,7 @@ impl Json {
     #[inline]
     pub(crate) fn number(&mut self) -> Result<f64, Fault> {
         self.peek_byte()?;
-        let text = self.scanner.want(Self::LONGEST_NUMBER)?;
+        let text = self.number_or_word()?;
         if let Some((value, len)) = prefix_f64(text)
             && len < Self::LONGEST_NUMBER
         {
@@ -192,6 +192,27 @@ impl Json {
             return Ok(value);
         }
         self.word_as_number()
+    }
+
+    /// What is buffered, with all of the number or word that comes next unless it is far too long.
+    #[inline]
+    fn number_or_word(&mut self) -> Result<&[u8], Fault> {
+        if self.scanner.buffered().len() < Self::LONGEST_NUMBER {
+            self.fetch_number_or_word()?;
+        }
+        Ok(self.scanner.buffered())
+    }
+
+    #[cold]
+    fn fetch_number_or_word(&mut self) -> Result<(), Fault> {
+        let goes_on = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+        loop {
+            let text = self.scanner.buffered();
+            if text.len() >= Self::LONGEST_NUMBER || !text.iter().all(goes_on) || self.scanner.is_drained() {
+                return Ok(());
+            }
+            self.scanner.want_more(Self::LONGEST_NUMBER)?;
+        }
     }
 
     #[cold]
@@ -228,7 +249,7 @@ impl Json {
             Next::Number => self.number().map(drop),
             Next::True | Next::False | Next::Null => {
                 let is_letter = |byte: &&u8| byte.is_ascii_alphabetic();
-                let n_letters = self.scanner.want(8)?.iter().take_while(is_letter).count();
+                let n_letters = self.number_or_word()?.iter().take(8).take_while(is_letter).count();
                 self.scanner.advance(n_letters);
                 Ok(())
             }

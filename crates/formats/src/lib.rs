@@ -39,9 +39,11 @@ pub use crate::{
     error::{Place, ReadError},
     events::EventWriter,
     export::{Conversion, ConvertError, Target, convert},
+    follow::{Traced, TracedJob, TracedStream},
     format::Format,
     jobs::{JobLog, JobLogOptions, date_unix_s, zone_offset_s},
     layers::LayerChoice,
+    messages::Messages,
     native::NativeWriter,
     prometheus::RangeAnswer,
     text::{PatternError, PatternSpec},
@@ -70,6 +72,7 @@ mod error;
 mod events;
 mod export;
 mod files;
+mod follow;
 mod format;
 mod gekkofs;
 mod gzip;
@@ -80,6 +83,7 @@ mod layers;
 mod lenient;
 mod losses;
 mod lustre;
+mod messages;
 mod metrics;
 mod native;
 mod number;
@@ -210,6 +214,29 @@ impl OpenOptions {
         read: impl Read + Send + 'static,
     ) -> Result<Reader, ReadError> {
         self.reader_of(Input::from_read(name.as_ref(), Box::new(read))?)
+    }
+
+    /// Opens a source that is still being written: `read` waits where a file would end, until there is more or all is over.
+    ///
+    /// Events are pushed as soon as their record is whole. Only a format that is written as the job goes on can be
+    /// followed, see [`Format::can_be_followed`].
+    #[allow(clippy::wrong_self_convention)] // as above
+    pub fn from_live(
+        &self,
+        name: impl AsRef<Path>,
+        read: impl Read + Send + 'static,
+    ) -> Result<Reader, ReadError> {
+        let is_enough = |head: &[u8]| match self.input_format {
+            Some(Format::Csv | Format::Jsonl) | None if self.pattern.is_none() => detect::is_told(head),
+            Some(format) => format.is_binary() || detect::has_a_line(head),
+            None => !head.is_empty(),
+        };
+        let input = Input::from_live(name.as_ref(), Box::new(read), is_enough)?;
+        let reader = self.reader_of(input)?;
+        match reader.format() {
+            format if format.can_be_followed() => Ok(reader),
+            format => Err(ReadError::NotFollowed { path: name.as_ref().to_path_buf(), format }),
+        }
     }
 
     fn reader_of(&self, input: Input) -> Result<Reader, ReadError> {

@@ -223,8 +223,8 @@ impl Rows {
                 Ok(row) => return Ok(row),
                 Err(OpenQuote) => self.text.truncate(record_len),
             }
-            let ahead = self.scanner.want(LONGEST_QUOTED_ROW)?;
-            let Some(end) = end_of_quoted_row(&ahead[..ahead.len().min(LONGEST_QUOTED_ROW)]) else { break };
+            let Some(end) = self.end_of_quoted_row()? else { break };
+            let ahead = self.scanner.buffered();
             self.line += memchr::memchr_iter(b'\n', &ahead[..end]).count() as u64;
             let rest = &ahead[..end];
             let rest = rest.strip_suffix(b"\n").unwrap_or(rest);
@@ -233,6 +233,22 @@ impl Rows {
             self.scanner.advance(end);
         }
         Ok(Err(Nonsense::new("quote without end", "a quote that does not end")))
+    }
+
+    /// Returns how far ahead the row reaches whose quoted field goes on there; `None` if it does not end within bounds.
+    fn end_of_quoted_row(&mut self) -> Result<Option<usize>, Fault> {
+        loop {
+            let ahead = self.scanner.buffered();
+            let (n_ahead, ahead) = (ahead.len(), &ahead[..ahead.len().min(LONGEST_QUOTED_ROW)]);
+            let is_all = self.scanner.is_drained() || n_ahead >= LONGEST_QUOTED_ROW;
+            match end_of_quoted_row(ahead) {
+                Some(end) if end < ahead.len() || is_all || ahead.ends_with(b"\n") => return Ok(Some(end)),
+                None if is_all => return Ok(None),
+                _ => {
+                    self.scanner.want_more(LONGEST_QUOTED_ROW)?;
+                }
+            }
+        }
     }
 
     fn split_record(&mut self) -> Result<Result<bool, Nonsense>, OpenQuote> {

@@ -39,13 +39,27 @@ impl Scanner {
 
     /// At least `n` bytes, or all that are left.
     ///
-    /// The buffer grows to hold them, so `n` must be a limit of the caller's, never a number from the stream.
+    /// The buffer grows to hold them (to twice its size, at least), so `n` must be a limit of the caller's, never a number from the stream.
     #[inline]
     pub(crate) fn want(&mut self, n: usize) -> io::Result<&[u8]> {
         if self.end - self.at < n && !self.drained {
             self.refill(n)?;
         }
         Ok(self.buffered())
+    }
+
+    /// What is buffered, with at least one byte more than before unless nothing is left or it is `limit` bytes already.
+    ///
+    /// Asks for no more than that: behind a trace that is still being written, waiting for bytes that nobody needs
+    /// would hold back a record that is whole.
+    pub(crate) fn want_more(&mut self, limit: usize) -> io::Result<&[u8]> {
+        let n = self.end - self.at;
+        self.want((n + 1).min(limit))
+    }
+
+    /// Whether all of the stream is in the buffer, as far as is known.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.drained
     }
 
     /// The next byte, or `None` at the end.
@@ -76,7 +90,7 @@ impl Scanner {
                 let len = searched.min(limit);
                 return Ok((len > 0).then(|| (&self.buffer[self.at..self.at + len], len)));
             }
-            self.want((searched + 1).max(2 * searched).min(limit))?;
+            self.want_more(limit)?;
         }
     }
 
@@ -87,7 +101,7 @@ impl Scanner {
         self.end -= self.at;
         self.at = 0;
         if self.buffer.len() < n {
-            self.buffer.resize(n, 0);
+            self.buffer.resize(n.max(2 * self.buffer.len()), 0);
         }
         while self.end < n {
             match self.read.read(&mut self.buffer[self.end..]) {

@@ -73,7 +73,7 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
             break;
         }
     }
-    let job = job_of(&processes, origin_ns, end_ns);
+    let job = job_of(processes.iter().map(|(_, process)| process), origin_ns, end_ns);
     lost.report(sink);
     let mut losses = Losses::default();
     let files = files.into_paths(&mut losses);
@@ -159,7 +159,7 @@ impl Stream {
 
 /// Which block numbers have been seen. Numbers come nearly in order, so what is kept is where the order has holes.
 #[derive(Default)]
-struct Seen {
+pub(crate) struct Seen {
     next: u64,
     /// Numbers below `next` that are missing; bounded, because a number from a file may be anything.
     missing: std::collections::BTreeSet<u64>,
@@ -168,7 +168,7 @@ struct Seen {
 impl Seen {
     const MOST_MISSING: u64 = 1 << 16;
 
-    fn is_new(&mut self, sequence: u64) -> bool {
+    pub(crate) fn is_new(&mut self, sequence: u64) -> bool {
         if sequence < self.next {
             return self.missing.remove(&sequence);
         }
@@ -180,25 +180,25 @@ impl Seen {
     }
 }
 
-/// What is known of a process before its records are read.
-struct Process {
-    rank: Rank,
-    stated_rank: Option<u32>,
-    n_ranks: Option<u32>,
-    pid: u32,
+/// What is known of a process: before its records are read, or so far.
+pub(crate) struct Process {
+    pub(crate) rank: Rank,
+    pub(crate) stated_rank: Option<u32>,
+    pub(crate) n_ranks: Option<u32>,
+    pub(crate) pid: u32,
     uid: u32,
     buffer_records: u32,
     realtime_offset_ns: i64,
-    start_mono_ns: u64,
-    clock: iotide_wire::ClockKind,
-    host: String,
+    pub(crate) start_mono_ns: u64,
+    pub(crate) clock: iotide_wire::ClockKind,
+    pub(crate) host: String,
     job_id: String,
     exe: String,
     files: HashMap<u32, FileId>,
-    end: Option<End>,
-    n_records: u64,
-    n_damaged: u64,
-    losses: Vec<(Option<LossKind>, u64)>,
+    pub(crate) end: Option<End>,
+    pub(crate) n_records: u64,
+    pub(crate) n_damaged: u64,
+    pub(crate) losses: Vec<(Option<LossKind>, u64)>,
 }
 
 impl Process {
@@ -230,7 +230,7 @@ impl Process {
         Ok(process)
     }
 
-    fn of(facts: &Facts<'_>) -> Self {
+    pub(crate) fn of(facts: &Facts<'_>) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self {
             rank: Rank::ALL,
@@ -254,7 +254,7 @@ impl Process {
     }
 
     /// When it began, in nanoseconds since the Unix epoch.
-    fn start_ns(&self) -> i64 {
+    pub(crate) fn start_ns(&self) -> i64 {
         self.realtime_offset_ns.saturating_add_unsigned(self.start_mono_ns)
     }
 
@@ -268,42 +268,59 @@ impl Process {
         lost: &mut Lost,
     ) -> Result<ControlFlow<()>, Fault> {
         let mut clock = ClockMap::new(self.clock);
-        let to_unix_ns = |mono_ns: i64| mono_ns.saturating_add(self.realtime_offset_ns);
-        let (mut n_unknown, mut n_timeless, mut flow) = (0, 0, ControlFlow::Continue(()));
+        let (mut unusable, mut flow) = (Unusable::default(), ControlFlow::Continue(()));
         stream.for_each_block(|header, payload| {
             clock.pair(header.ticks, header.nanos);
             let Payload::Records(records) = payload else { return ControlFlow::Continue(()) };
-            for record in Payload::records(records) {
-                let Some(record) = record else {
-                    n_unknown += 1;
-                    continue;
-                };
-                if record.flags.0 & (Flags::NESTED | Flags::FAILED) != 0 {
-                    continue;
-                }
-                let times =
-                    (clock.nanos(record.start), clock.nanos(record.start.saturating_add(record.duration)));
-                let (Some(start), Some(end)) = times else {
-                    n_timeless += 1;
-                    continue;
-                };
-                let (start, end) = (to_unix_ns(start), to_unix_ns(end.max(start)));
-                *end_ns = (*end_ns).max(end);
-                let event =
-                    self.event(&record, start.saturating_sub(origin_ns), end.saturating_sub(origin_ns));
-                flow = match waited(&record, &clock) {
-                    Some(waited) => {
-                        let waited = to_unix_ns(waited).saturating_sub(origin_ns);
-                        sink.async_event(event, Timestamp::from_nanos_since_start(waited))
-                    }
-                    None => sink.event(event),
-                };
-                if flow.is_break() {
-                    return flow;
-                }
-            }
-            ControlFlow::Continue(())
+            flow = self.push_events(records, &clock, origin_ns, end_ns, sink, &mut unusable);
+            flow
         })?;
+        self.note_unusable(&unusable, lost);
+        self.note_losses(lost);
+        Ok(flow)
+    }
+
+    /// Pushes the events of a block of records.
+    pub(crate) fn push_events(
+        &self,
+        records: &[u8],
+        clock: &ClockMap,
+        origin_ns: i64,
+        end_ns: &mut i64,
+        sink: &mut dyn EventSink,
+        unusable: &mut Unusable,
+    ) -> ControlFlow<()> {
+        let to_unix_ns = |mono_ns: i64| mono_ns.saturating_add(self.realtime_offset_ns);
+        for record in Payload::records(records) {
+            let Some(record) = record else {
+                unusable.n_unknown += 1;
+                continue;
+            };
+            if record.flags.0 & (Flags::NESTED | Flags::FAILED) != 0 {
+                continue;
+            }
+            let times =
+                (clock.nanos(record.start), clock.nanos(record.start.saturating_add(record.duration)));
+            let (Some(start), Some(end)) = times else {
+                unusable.n_timeless += 1;
+                continue;
+            };
+            let (start, end) = (to_unix_ns(start), to_unix_ns(end.max(start)));
+            *end_ns = (*end_ns).max(end);
+            let event = self.event(&record, start.saturating_sub(origin_ns), end.saturating_sub(origin_ns));
+            match waited(&record, clock) {
+                Some(waited) => {
+                    let waited = to_unix_ns(waited).saturating_sub(origin_ns);
+                    sink.async_event(event, Timestamp::from_nanos_since_start(waited))?;
+                }
+                None => sink.event(event)?,
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    pub(crate) fn note_unusable(&self, unusable: &Unusable, lost: &mut Lost) {
+        let Unusable { n_unknown, n_timeless } = *unusable;
         if n_unknown > 0 {
             lost.note(
                 "unknown records",
@@ -318,8 +335,6 @@ impl Process {
                 format!("{self}: records whose time cannot be told"),
             );
         }
-        self.note_losses(lost);
-        Ok(flow)
     }
 
     fn event(&self, record: &Record, start_ns: i64, end_ns: i64) -> Event {
@@ -352,7 +367,7 @@ impl Process {
         }
     }
 
-    fn note_losses(&self, lost: &mut Lost) {
+    pub(crate) fn note_losses(&self, lost: &mut Lost) {
         match self.end {
             None => lost.note(
                 "no end",
@@ -380,6 +395,13 @@ impl Process {
             lost.note(what, Some(n), format!("{self}: {what}"));
         }
     }
+}
+
+/// Records of a process that cannot become events.
+#[derive(Default)]
+pub(crate) struct Unusable {
+    n_unknown: u64,
+    n_timeless: u64,
 }
 
 /// When the program began to wait for a non-blocking request; `None` for any other call.
@@ -412,11 +434,15 @@ fn number_ranks(processes: &mut [(Stream, Process)]) {
     }
 }
 
-fn job_of(processes: &[(Stream, Process)], origin_ns: i64, end_ns: i64) -> JobInfo {
-    let is_parallel = processes.iter().any(|(_, process)| process.stated_rank.is_some());
+pub(crate) fn job_of<'a>(
+    mut processes: impl Iterator<Item = &'a Process> + Clone,
+    origin_ns: i64,
+    end_ns: i64,
+) -> JobInfo {
     // The program is what the ranks run; the launcher is not.
-    let ranks =
-        || processes.iter().map(|(_, process)| process).filter(|p| !is_parallel || p.stated_rank.is_some());
+    let all = processes.clone();
+    let is_parallel = processes.any(|process| process.stated_rank.is_some());
+    let ranks = || all.clone().filter(move |process| !is_parallel || process.stated_rank.is_some());
     let text = |of: fn(&Process) -> &String| ranks().map(of).find(|text| !text.is_empty()).cloned();
     JobInfo {
         run_time_s: Some(end_ns.saturating_sub(origin_ns) as f64 * 1e-9),
@@ -453,7 +479,7 @@ fn is_stream(path: &Path) -> bool {
 
 /// Losses of thousands of processes, summed up by kind.
 #[derive(Default)]
-struct Lost {
+pub(crate) struct Lost {
     kinds: Vec<(&'static str, Loss, u64)>,
 }
 
@@ -472,7 +498,7 @@ impl Lost {
         self.kinds.first().map(|(_, loss, _)| loss.what.as_str())
     }
 
-    fn report(self, sink: &mut dyn EventSink) {
+    pub(crate) fn report(self, sink: &mut dyn EventSink) {
         for (_, mut loss, n) in self.kinds {
             if n > 1 {
                 loss.what = format!("{}, and {} more processes like it", loss.what, n - 1);

@@ -7,6 +7,7 @@
 //! | `IOTIDE_INCLUDE` | paths to keep although they are left out otherwise | nothing |
 //! | `IOTIDE_FLUSH` | seconds after which a buffer is written out though not full | 1 |
 //! | `IOTIDE_STREAM` | `unix:/path` or `tcp:a.b.c.d:port` (`tcp:[v6]:port`): where a listener wants blocks as they fill | to the file |
+//! | `IOTIDE_KEEP` | `1`: what a listener has taken stands in the file, too | only what it has not |
 //! | `IOTIDE_NESTED` | `1`: also record what MPI does to its files for an MPI-IO call | only the call itself |
 //! | `IOTIDE_JOB_ID` | the job's name | what the scheduler says |
 //! | `IOTIDE_DISABLE` | anything but `0`: do nothing at all | |
@@ -98,6 +99,8 @@ pub struct Config {
     pub include: Bytes<2048>,
     /// Where blocks go as they fill; empty for the file.
     pub stream: Bytes<256>,
+    /// Whether the file gets what the listener has taken, too.
+    pub keep: bool,
     /// The job's name.
     pub job_id: Bytes<256>,
     /// Whether calls on MPI's own files are recorded below the MPI-IO calls they serve.
@@ -121,6 +124,7 @@ static CONFIG: Global = Global(UnsafeCell::new(Config {
     stream: Bytes::new(),
     job_id: Bytes::new(),
     nested: false,
+    keep: false,
     flush_ns: 1_000_000_000,
     rank: None,
     n_ranks: None,
@@ -154,6 +158,7 @@ pub fn read() -> bool {
     if let Some(nanos) = variable(c"IOTIDE_FLUSH").and_then(seconds_as_nanos) {
         config.flush_ns = nanos;
     }
+    config.keep = variable(c"IOTIDE_KEEP").is_some_and(|value| value != b"0");
     config.nested = variable(c"IOTIDE_NESTED").is_some_and(|value| value != b"0");
     let first = |names: &[&CStr]| names.iter().find_map(|name| variable(name));
     let job_id = first(&[

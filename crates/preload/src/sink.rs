@@ -151,16 +151,29 @@ pub fn write_block(kind: BlockKind, thread: u32, payload: &[u8]) -> bool {
     if !open_once(&signals) && kind != BlockKind::End && kind != BlockKind::Losses {
         return false;
     }
+    if stream::is_time_to_try_again() {
+        with_shared(|shared| {
+            stream::connect();
+            let payload = facts(shared);
+            greet(&seal(BlockKind::Facts, 0, payload), payload);
+        });
+    }
     let header = seal(kind, thread, payload);
-    if stream::send(&header, payload) {
+    let sent = stream::send(&header, payload);
+    if sent && !config::get().keep {
         return true;
     }
-    let arrived = append(&header, payload, &signals);
+    let arrived = sent | append(&header, payload, &signals);
     if !arrived {
         STATE.store(FAILED, Relaxed);
         lifecycle::stop();
     }
     arrived
+}
+
+/// Begins the conversation with a listener: what this is, and whose.
+fn greet(header: &[u8], facts: &[u8]) {
+    stream::greet(&StreamHeader { version: StreamHeader::VERSION }.to_bytes(), header, facts);
 }
 
 fn seal(kind: BlockKind, thread: u32, payload: &[u8]) -> [u8; BlockHeader::SIZE] {
@@ -207,7 +220,7 @@ fn open(signals: &sys::NoSignals) -> bool {
         let header = BlockHeader { kind: BlockKind::Facts, payload_len, thread: 0, sequence, ticks, nanos }
             .seal(payload);
         let stream_header = StreamHeader { version: StreamHeader::VERSION }.to_bytes();
-        stream::greet(&stream_header, &header, payload);
+        greet(&header, payload);
         // Facts stand in the file too: what the listener does not take will need them.
         opened = append(&stream_header, &[], signals) && append(&header, payload, signals);
     });

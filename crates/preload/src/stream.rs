@@ -1,13 +1,21 @@
 //! The live connection: blocks go to a listener as they fill.
 //!
-//! Nothing here waits for long. A listener that is not there when the first block is written, that stops reading, or that goes away is
-//! left alone from then on, and the file gets what it does not take.
+//! Nothing here waits for long. A listener that is not there, that stops reading, or that goes away is left alone, and the file gets
+//! what it does not take. Now and then it is tried again, ever more rarely while it is not there: one that was started
+//! anew finds what it missed in the file, by the blocks' numbers.
 
-use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
 
-use crate::{config, sys};
+use crate::{clock, config, sys};
 
 static FD: AtomicI32 = AtomicI32::new(-1);
+/// When the listener may be tried again, on the monotonic clock; 0 until it was tried first.
+static TRY_AT: AtomicU64 = AtomicU64::new(0);
+/// How long to wait until then.
+static PAUSE_NS: AtomicU64 = AtomicU64::new(FIRST_PAUSE_NS);
+
+const FIRST_PAUSE_NS: u64 = 500_000_000;
+const LONGEST_PAUSE_NS: u64 = 32_000_000_000;
 
 /// How long the rest of a block may wait that the listener took only in part.
 const REST_WITHIN_MS: i64 = 20;
@@ -24,13 +32,28 @@ pub fn connect() {
     } else {
         None
     };
-    if let Some(fd) = fd {
-        let high = sys::dup_above(fd, 200);
-        if high >= 0 {
-            sys::close(fd);
+    let pause_ns = match fd {
+        Some(fd) => {
+            let high = sys::dup_above(fd, 200);
+            if high >= 0 {
+                sys::close(fd);
+            }
+            FD.store(if high >= 0 { high as i32 } else { fd }, Relaxed);
+            FIRST_PAUSE_NS
         }
-        FD.store(if high >= 0 { high as i32 } else { fd }, Relaxed);
+        None => (2 * PAUSE_NS.load(Relaxed)).min(LONGEST_PAUSE_NS),
+    };
+    PAUSE_NS.store(pause_ns, Relaxed);
+    TRY_AT.store(clock::pair().1 + pause_ns, Relaxed);
+}
+
+/// Whether a listener is wanted, is not there, and was not tried for a while. Of several threads one is told so.
+pub fn is_time_to_try_again() -> bool {
+    if FD.load(Relaxed) >= 0 || config::get().stream.get().is_empty() {
+        return false;
     }
+    let (due, now) = (TRY_AT.load(Relaxed), clock::pair().1);
+    due != 0 && now >= due && TRY_AT.compare_exchange(due, now + LONGEST_PAUSE_NS, Relaxed, Relaxed).is_ok()
 }
 
 /// Begins the conversation.

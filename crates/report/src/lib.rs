@@ -28,7 +28,8 @@ pub use crate::{
     },
     insight::{Insight, NotKnown},
     labelled::{LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
-    run::{Run, Source},
+    live::{LiveEnd, Notice, Prediction, Screen},
+    run::{Loss, Run, Source},
     scaling::{
         AdviceEntry, FactorEntry, ModelEntry, ModelFailure, PieceEntry, PredictionEntry, ScalingReport,
         ScalingSource, TermEntry,
@@ -50,6 +51,7 @@ mod html;
 mod info;
 mod insight;
 mod labelled;
+mod live;
 mod palette;
 mod run;
 #[cfg(test)]

@@ -5,6 +5,7 @@ use iotide_report::{Report, Run};
 
 use super::OutputArgs;
 use super::analysis::{self, AnalysisArgs};
+use super::follow::{self, FollowArgs};
 use super::input::{InputArgs, Observed};
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
@@ -13,13 +14,18 @@ use crate::ui::{Hint, Ui};
 ///
 /// Says whether the I/O of each run repeats evenly, how far its phases are apart, how sure that is, and when the next
 /// one is due. Exits with 0 if a period was found, 1 if there is none, 2 if a trace could not be analysed.
+///
+/// With --follow or --listen it does so while the job runs, and predicts the next phase again and again until the job is over or
+/// Ctrl-C is pressed.
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("traces", |arg| arg.required(false).required_unless_present("listen")))]
 pub(crate) struct DetectArgs {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]
     analysis: AnalysisArgs,
+    #[command(flatten)]
+    follow: FollowArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -30,10 +36,17 @@ Examples:
   iotide detect --mode read --window 60: run.csv        reads only, without the first minute
   iotide detect --format json *.jsonl -o periods.json   many runs, for a script
   iotide detect --one-run rank-*.csv                    one run, a file per rank
-  iotide detect --method dft --freq 10 run.csv          as FTIO does it";
+  iotide detect --method dft --freq 10 run.csv          as FTIO does it
+  iotide record -o run7 -- mpirun -n 4 ./simulation &
+  iotide detect --follow run7                           watch it while it runs
+  iotide detect --follow run7 --format json --on-prediction 'systemd-cat'
+  iotide detect --listen zmq:tcp://*:5555               in the place of FTIO, for TMIO and GekkoFS";
 
 pub(crate) fn run(ui: &mut Ui, args: &DetectArgs) -> anyhow::Result<ExitStatus> {
     let config = args.analysis.config();
+    if args.follow.is_asked_for() {
+        return follow::run(ui, &args.follow, &args.input, &config, &args.output);
+    }
     let mut report = Report::new("detect");
     let failures = args.input.for_each_run(ui, |observed| {
         report.runs.push(told(observed, &config)?);

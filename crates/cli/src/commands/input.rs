@@ -91,6 +91,11 @@ impl InputArgs {
         self.reading.for_each_input(ui, &self.traces, take)
     }
 
+    /// The files that were named.
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        &self.traces
+    }
+
     /// The runs that were named.
     pub(crate) fn runs(&self) -> Vec<RunInput<'_>> {
         self.reading.runs(&self.traces)

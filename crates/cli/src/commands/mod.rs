@@ -14,6 +14,7 @@ mod categorize;
 mod convert;
 mod demo;
 mod detect;
+mod follow;
 mod info;
 mod input;
 mod ioskel;

@@ -124,7 +124,8 @@ fn prepare(args: &RecordArgs, library: &Path, directory: &Path) -> Command {
         }
     }
     if let Some(stream) = &args.stream {
-        command.env("IOTIDE_STREAM", stream);
+        // A trace that was watched is a whole trace all the same.
+        command.env("IOTIDE_STREAM", stream).env("IOTIDE_KEEP", "1");
     }
     // Open MPI's launcher hands its own environment on to this node only; this makes it name ours to the others.
     if env::var_os("OMPI_MCA_mca_base_env_list").is_none() {

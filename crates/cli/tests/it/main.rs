@@ -9,6 +9,9 @@ mod usage;
 /// `iotide detect`: answers, settings, and everything that can be wrong with a trace.
 mod detect;
 
+/// `iotide detect --follow` and `--listen`: jobs that run, files that grow, sockets, the screen.
+mod follow;
+
 /// `iotide report`: the page and the pictures beside it.
 mod report;
 

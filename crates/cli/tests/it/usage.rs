@@ -189,10 +189,13 @@ fn help_on_detect_explains_every_flag() {
     when the next one is due. Exits with 0 if a period was found, 1 if there is none, 2 if a trace could
     not be analysed.
 
-    Usage: iotide detect [OPTIONS] <TRACE>...
+    With --follow or --listen it does so while the job runs, and predicts the next phase again and again
+    until the job is over or Ctrl-C is pressed.
+
+    Usage: iotide detect [OPTIONS] [TRACE]...
 
     Arguments:
-      <TRACE>...
+      [TRACE]...
               Traces, each of one run; `-` is standard input
 
     Options:
@@ -276,6 +279,28 @@ fn help_on_detect_explains_every_flag() {
               
               [default: 0]
 
+    While it runs:
+          --follow
+              Follow traces that are being written: the directory of `iotide record`, TMIO's JSON Lines
+              or MessagePack, a table; what is not there yet is waited for
+
+          --listen <ADDRESS>
+              Listen for what is sent as it happens: unix:PATH or tcp:HOST:PORT (`iotide record
+              --stream`), zmq:tcp://HOST:PORT (TMIO, GekkoFS); may be given several times, also beside
+              --follow
+
+          --on-prediction <CMD>
+              Run CMD by the shell at each prediction, which it finds as JSON on its stdin and in
+              IOTIDE_* variables; while it runs, only the newest prediction waits for it
+
+          --idle <TIME>
+              End after so long without anything new; otherwise when the job says that it is over, or
+              with Ctrl-C
+
+          --poll <TIME>
+              Look at the files so often, instead of being told by the kernel (default on network file
+              systems: 1 s)
+
     Output:
           --format <FORM>
               Form of the answer: for people or for scripts
@@ -292,6 +317,10 @@ fn help_on_detect_explains_every_flag() {
       iotide detect --format json *.jsonl -o periods.json   many runs, for a script
       iotide detect --one-run rank-*.csv                    one run, a file per rank
       iotide detect --method dft --freq 10 run.csv          as FTIO does it
+      iotide record -o run7 -- mpirun -n 4 ./simulation &
+      iotide detect --follow run7                           watch it while it runs
+      iotide detect --follow run7 --format json --on-prediction 'systemd-cat'
+      iotide detect --listen zmq:tcp://*:5555               in the place of FTIO, for TMIO and GekkoFS
     "#);
 }
 
@@ -578,7 +607,7 @@ fn a_command_line_that_makes_no_sense_fails_with_one_message() {
 
       tip: to pass '--no-such-flag' as a value, use '-- --no-such-flag'
 
-    Usage: iotide detect [OPTIONS] <TRACE>...
+    Usage: iotide detect [OPTIONS] [TRACE]...
 
     For more information, try '--help'.
     "#);

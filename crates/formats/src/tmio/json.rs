@@ -242,7 +242,7 @@ impl TmioJson {
 }
 
 /// A request of TMIO's: a rank's phase, with the bandwidth it had.
-fn request(op: Op, rate_bps: f64, start_s: f64, end_s: f64) -> Result<Event, Nonsense> {
+pub(crate) fn request(op: Op, rate_bps: f64, start_s: f64, end_s: f64) -> Result<Event, Nonsense> {
     let (start, end) = interval(start_s, end_s)?;
     let bytes = amount("bandwidth", rate_bps)? * end.secs_since(start);
     // The arrays do not say whose request it was.

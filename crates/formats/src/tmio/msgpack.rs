@@ -147,9 +147,9 @@ impl MessagePack {
     #[inline]
     pub(crate) fn token(&mut self) -> Result<Token, Fault> {
         let place = self.place();
-        // The longest: a type byte and eight more.
-        let text = self.scanner.want(9)?;
-        let Some(&kind) = text.first() else { return Err(Fault::at(place, "the file ends inside a mode")) };
+        let Some(kind) = self.scanner.peek()? else {
+            return Err(Fault::at(place, "the file ends inside a mode"));
+        };
         let n_more = match kind {
             0xc4 | 0xcc | 0xd0 | 0xd9 => 1,
             0xc5 | 0xcd | 0xd1 | 0xda | 0xdc | 0xde => 2,
@@ -160,7 +160,7 @@ impl MessagePack {
             0xc9 => 4,
             _ => 0,
         };
-        let Some(more) = text.get(1..1 + n_more) else {
+        let Some(more) = self.scanner.want(1 + n_more)?.get(1..1 + n_more) else {
             return Err(Fault::at(place, "the file ends inside a value"));
         };
         let unsigned = more.iter().fold(0u64, |value, &byte| value << 8 | u64::from(byte));

@@ -8,6 +8,8 @@ mod damage;
 mod darshan;
 /// Several files as one run; files against streams.
 mod files;
+/// Sources that are still being written: pieces of any length, records as soon as they are whole.
+mod follow;
 /// Real traces of other tools against what another reader found.
 mod foreign;
 /// Darshan logs of one job: clocks and ranks.

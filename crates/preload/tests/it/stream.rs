@@ -76,6 +76,28 @@ fn what_a_listener_that_does_not_read_leaves_is_in_the_file() {
 }
 
 #[test]
+fn with_keep_the_file_has_what_the_listener_has() {
+    let Some(program) = compile_c("ends.c") else { return };
+    let directory = directory("stream_keep");
+    let socket = directory.join("socket");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let listening = thread::spawn(move || {
+        let mut received = Vec::new();
+        listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+        received
+    });
+    let mut command = Command::new("env");
+    command.arg(format!("IOTIDE_STREAM=unix:{}", socket.display())).arg("IOTIDE_KEEP=1");
+    command.arg(&program).args(["return", "5000"]);
+    let output = run(&directory, command);
+    let listened = Process::from_bytes(&listening.join().unwrap());
+    let file = Trace::read(&directory.join("trace"));
+    file.assert_whole();
+    assert_eq!(file.moved(), Moved::said(&String::from_utf8_lossy(&output.stdout)));
+    assert_eq!(listened.records.len(), file.records().count());
+}
+
+#[test]
 fn without_a_listener_everything_is_in_the_file() {
     let Some(program) = compile_c("ends.c") else { return };
     let directory = directory("stream_none");

@@ -1,0 +1,346 @@
+//! `iotide detect --follow` and `--listen`: a job's rhythm while it runs.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use iotide_analysis::RunConfig;
+use iotide_analysis::online::PredictorConfig;
+use iotide_live::{Address, Live, LiveError, Settings};
+use iotide_report::{Ink, LiveEnd, Notice, Prediction, Screen, Source};
+use iotide_trace::Direction;
+
+use self::hook::Hook;
+use self::watched::Watched;
+use super::input::{self, InputArgs};
+use super::ioskel::parse_seconds;
+use super::{Form, OutputArgs};
+use crate::ExitStatus;
+use crate::terminal::FullScreen;
+use crate::ui::{Hint, ReaderGone, Ui};
+
+mod hook;
+mod watched;
+
+/// What to do while the job runs.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "While it runs")]
+pub(crate) struct FollowArgs {
+    /// Follow traces that are being written: the directory of `iotide record`, TMIO's JSON Lines or MessagePack, a table; what
+    /// is not there yet is waited for
+    #[arg(long)]
+    follow: bool,
+    /// Listen for what is sent as it happens: unix:PATH or tcp:HOST:PORT (`iotide record --stream`), zmq:tcp://HOST:PORT (TMIO,
+    /// GekkoFS); may be given several times, also beside --follow
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Vec<Address>,
+    /// Run CMD by the shell at each prediction, which it finds as JSON on its stdin and in IOTIDE_* variables; while it runs, only
+    /// the newest prediction waits for it
+    #[arg(long, value_name = "CMD")]
+    on_prediction: Option<String>,
+    /// End after so long without anything new; otherwise when the job says that it is over, or with Ctrl-C
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    idle: Option<f64>,
+    /// Look at the files so often, instead of being told by the kernel (default on network file systems: 1 s)
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    poll: Option<f64>,
+}
+
+impl FollowArgs {
+    /// Whether the job still runs.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        self.follow || !self.listen.is_empty()
+    }
+}
+
+/// How often the screen is drawn: a countdown in tenths of a second moves.
+const FRAME: Duration = Duration::from_millis(100);
+/// How long a turn may take where nothing is drawn.
+const TURN: Duration = Duration::from_millis(500);
+/// How long after its last process has ended a job may still have another one to begin.
+const LINGER: Duration = Duration::from_millis(1500);
+
+pub(crate) fn run(
+    ui: &mut Ui,
+    args: &FollowArgs,
+    input: &InputArgs,
+    config: &RunConfig,
+    output: &OutputArgs,
+) -> anyhow::Result<ExitStatus> {
+    if !args.follow && !input.paths().is_empty() {
+        return Err(anyhow::anyhow!("--listen needs no trace, and --follow was not given"))
+            .hint("`--follow` beside `--listen` reads the files, too, and counts what comes both ways once");
+    }
+    if input.paths().iter().any(|path| path == Path::new("-")) {
+        anyhow::bail!("standard input cannot be followed");
+    }
+    let mut live = Live::new(Settings {
+        open: input.options()?,
+        look_every: args.poll.map(Duration::from_secs_f64),
+        ..Settings::default()
+    })?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))
+            .and_then(|_| signal_hook::low_level::pipe::register(signal, live.waker()?))
+            .context("cannot wait for Ctrl-C")?;
+    }
+    let mut names = Vec::new();
+    for address in &args.listen {
+        let bound = live.listen(address)?;
+        ui.status(format_args!("listening on {bound}"));
+        names.push(bound.to_string());
+    }
+    for path in input.paths() {
+        live.follow(path);
+        names.insert(0, path.display().to_string());
+    }
+    let mut following = Following {
+        watched: Watched::new(predictor_config(config)),
+        out: Out::new(ui, output)?,
+        hook: args.on_prediction.as_deref().map(Hook::new),
+        live,
+        name: names.join(" and "),
+        predictions: Vec::new(),
+        n_predictions: 0,
+        last_period_s: None,
+        notices: Vec::new(),
+        drawn: None,
+    };
+    let reason = following.follow(ui, args, &interrupted)?;
+    following.finish(ui, reason)
+}
+
+fn predictor_config(config: &RunConfig) -> PredictorConfig {
+    PredictorConfig {
+        direction: config.direction.unwrap_or(Direction::Both),
+        period: config.period.clone(),
+        ..PredictorConfig::default()
+    }
+}
+
+/// A job that is followed.
+struct Following {
+    live: Live,
+    watched: Watched,
+    out: Out,
+    hook: Option<Hook>,
+    /// What is followed.
+    name: String,
+    /// The latest predictions, for the screen.
+    predictions: Vec<Prediction>,
+    n_predictions: u64,
+    /// The last period that was found.
+    last_period_s: Option<f64>,
+    notices: Vec<String>,
+    drawn: Option<Instant>,
+}
+
+/// Where predictions go.
+enum Out {
+    Lines { form: Form, file: Option<File> },
+    Screen(FullScreen, Ink),
+}
+
+impl Out {
+    fn new(ui: &Ui, output: &OutputArgs) -> anyhow::Result<Self> {
+        let form = output.form();
+        if let Some(path) = output.file() {
+            let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+            return Ok(Self::Lines { form, file: Some(file) });
+        }
+        if form == Form::Text
+            && ui.out_is_terminal()
+            && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+        {
+            let ink = if ui.colour() { Ink::Ansi } else { Ink::Plain };
+            return Ok(Self::Screen(FullScreen::enter().context("cannot draw on the terminal")?, ink));
+        }
+        Ok(Self::Lines { form, file: None })
+    }
+
+    /// Says a line in the form that was asked for; on a screen nothing, which shows it otherwise.
+    fn say(
+        &mut self,
+        ui: &mut Ui,
+        json: impl FnOnce() -> String,
+        words: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
+        let Self::Lines { form, file } = self else { return Ok(()) };
+        let mut line = if *form == Form::Json { json() } else { words() };
+        if !line.ends_with('\n') {
+            line.push('\n');
+        }
+        match file {
+            Some(file) => file.write_all(line.as_bytes()).context("cannot write the predictions"),
+            None => ui.out(&line),
+        }
+    }
+}
+
+impl Following {
+    /// Predictions the screen remembers.
+    const MOST_SHOWN: usize = 100;
+
+    /// Follows until something ends it; says what.
+    fn follow(
+        &mut self,
+        ui: &mut Ui,
+        args: &FollowArgs,
+        interrupted: &AtomicBool,
+    ) -> anyhow::Result<&'static str> {
+        loop {
+            let timeout = if matches!(self.out, Out::Screen(..)) { FRAME } else { TURN };
+            let is_news = self.live.turn(timeout, &mut self.watched).map_err(with_advice)?;
+            // The silence after a job says nothing about its rhythm.
+            let is_over = !is_news && self.live.job_is_over();
+            self.watched.time_passed(unix_now_s(), self.live.origin_unix_s(), is_news, is_over);
+            if self.watched.is_new_file(self.live.n_replaced()) {
+                self.predictions.clear();
+            }
+            self.tell(ui)?;
+            if interrupted.load(Relaxed) {
+                return Ok("interrupted");
+            }
+            if is_news {
+                continue;
+            }
+            let quiet = self.live.quiet_for();
+            if quiet > LINGER && is_over {
+                return Ok("job_over");
+            }
+            if args.idle.is_some_and(|idle_s| quiet.as_secs_f64() > idle_s) {
+                return Ok("idle");
+            }
+        }
+    }
+
+    /// Tells what is new.
+    fn tell(&mut self, ui: &mut Ui) -> anyhow::Result<()> {
+        for notice in self.live.take_notices() {
+            self.note(ui, notice)?;
+        }
+        let origin_unix_s = self.watched.origin_unix_s();
+        let fresh: Vec<Prediction> =
+            self.watched.take_predictions().iter().map(|p| Prediction::new(p, origin_unix_s)).collect();
+        for prediction in &fresh {
+            self.out.say(ui, || prediction.to_json(), || prediction.in_words())?;
+        }
+        if let Some(newest) = fresh.last() {
+            let json = newest.to_json();
+            self.live.answer(&json);
+            if let Some(hook) = &mut self.hook {
+                hook.offer(json, newest.variables());
+            }
+            self.last_period_s = newest.period_s.or(self.last_period_s);
+            self.drawn = None; // worth a frame of its own
+        }
+        self.n_predictions += fresh.len() as u64;
+        self.predictions.extend(fresh);
+        self.predictions.drain(..self.predictions.len().saturating_sub(Self::MOST_SHOWN));
+        if let Some(complaint) =
+            self.hook.as_mut().and_then(|hook| hook.turn(matches!(self.out, Out::Screen(..))))
+        {
+            self.note(ui, complaint)?;
+        }
+        self.draw()
+    }
+
+    fn note(&mut self, ui: &mut Ui, notice: String) -> anyhow::Result<()> {
+        match &self.out {
+            Out::Lines { form: Form::Json, .. } => {
+                let notice = Notice { text: notice };
+                self.out.say(ui, || notice.to_json(), String::new)
+            }
+            Out::Lines { .. } => {
+                ui.status(iotide_report::text::printable(&notice));
+                Ok(())
+            }
+            Out::Screen(..) => {
+                self.notices.push(notice);
+                self.notices.drain(..self.notices.len().saturating_sub(10));
+                Ok(())
+            }
+        }
+    }
+
+    fn draw(&mut self) -> anyhow::Result<()> {
+        if self.drawn.is_some_and(|last| last.elapsed() < FRAME) {
+            return Ok(());
+        }
+        let source = self.source();
+        let Out::Screen(screen, ink) = &mut self.out else { return Ok(()) };
+        self.drawn = Some(Instant::now());
+        let (width, height) = screen.size();
+        let period_s = self.predictions.last().and_then(|prediction| prediction.period_s);
+        let n_columns = width.saturating_sub(Screen::MARGIN).max(1);
+        let (rates_bps, span_s) = self.watched.recent(n_columns, period_s);
+        let lines = Screen {
+            name: &self.name,
+            source,
+            now_s: self.watched.now_s(),
+            quiet_s: self.live.quiet_for().as_secs_f64(),
+            rates_bps: &rates_bps,
+            span_s,
+            predictions: &self.predictions,
+            notices: &self.notices,
+        }
+        .lines(width, height, *ink);
+        // A terminal that is gone ends it all, quietly.
+        screen.draw(&lines).map_err(|_| ReaderGone.into())
+    }
+
+    fn source(&self) -> Source {
+        let format = self.live.format().map_or("messages", |format| format.name());
+        Source::new(self.name.clone(), format, self.watched.tally(), &self.live.job_info())
+    }
+
+    /// Takes the last of it and says how it was.
+    fn finish(mut self, ui: &mut Ui, reason: &'static str) -> anyhow::Result<ExitStatus> {
+        let source = self.source();
+        let format = source.format;
+        let live = std::mem::replace(&mut self.live, Live::new(Settings::default())?);
+        let summary = live.finish(&mut self.watched).map_err(with_advice)?;
+        self.watched.last_word();
+        self.tell(ui)?;
+        let Self { watched, mut out, hook, name, n_predictions, last_period_s, notices, .. } = self;
+        if let Some(hook) = hook {
+            hook.finish();
+        }
+        let on_screen = matches!(out, Out::Screen(..));
+        if on_screen {
+            // Back to the terminal as it was, where the last words stay.
+            out = Out::Lines { form: Form::Text, file: None };
+            for notice in notices.iter().chain(&summary.notices) {
+                ui.status(iotide_report::text::printable(notice));
+            }
+        }
+        let end = LiveEnd {
+            source: Source::new(name, &format, watched.tally(), &summary.job),
+            reason,
+            n_predictions,
+            period_s: last_period_s,
+            losses: watched.losses().iter().map(iotide_report::Loss::from).collect(),
+        };
+        out.say(ui, || end.to_json(), || end.in_words())?;
+        Ok(if last_period_s.is_some() { ExitStatus::Done } else { ExitStatus::NothingFound })
+    }
+}
+
+fn unix_now_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64())
+}
+
+fn with_advice(error: LiveError) -> anyhow::Error {
+    match error {
+        LiveError::Read(error) => match input::with_advice::<()>(error) {
+            Err(error) => error,
+            Ok(()) => unreachable!("an error stays one"),
+        },
+        error => error.into(),
+    }
+}

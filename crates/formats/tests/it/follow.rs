@@ -1,0 +1,213 @@
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex};
+
+use iotide_formats::{Format, OpenOptions, TracedJob, TracedStream};
+use iotide_trace::{Event, FileId, Trace};
+use proptest::prelude::*;
+
+use crate::damage::{Random, damage};
+use crate::samples::{self, Sample};
+
+/// Bytes that come in pieces of the given lengths, and then not at all: as a file that nobody has written on yet.
+struct Pieces {
+    bytes: Vec<u8>,
+    at: usize,
+    lengths: Vec<usize>,
+    next: usize,
+    /// Whether the end is the end, or a wait for more.
+    ends: bool,
+}
+
+impl Read for Pieces {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.bytes.len() - self.at;
+        if left == 0 {
+            return if self.ends { Ok(0) } else { Err(io::Error::other("would wait")) };
+        }
+        let piece = self.lengths.get(self.next).copied().unwrap_or(usize::MAX).max(1);
+        self.next = (self.next + 1) % self.lengths.len().max(1);
+        let n = piece.min(left).min(buffer.len());
+        buffer[..n].copy_from_slice(&self.bytes[self.at..self.at + n]);
+        self.at += n;
+        Ok(n)
+    }
+}
+
+/// What a follower of these bytes has seen: until they end, or until it has to wait.
+fn followed(bytes: &[u8], format: Format, lengths: &[usize], ends: bool) -> (Trace, Option<String>) {
+    let pieces = Pieces { bytes: bytes.to_vec(), at: 0, lengths: lengths.to_vec(), next: 0, ends };
+    let options = OpenOptions { input_format: Some(format), ..OpenOptions::default() };
+    let mut trace = Trace::default();
+    let read = options.from_live("input", pieces).and_then(|reader| reader.read(&mut trace));
+    let error = match read {
+        Ok(info) => {
+            trace.info = info;
+            None
+        }
+        Err(error) => Some(error.to_string()),
+    };
+    (trace, error)
+}
+
+fn whole(bytes: &[u8], format: Format) -> (Trace, Option<String>) {
+    followed(bytes, format, &[], true)
+}
+
+fn followable() -> Vec<Sample> {
+    let is_stream = |sample: &Sample| TracedStream::may_begin(&sample.bytes[..8]);
+    let samples = samples::all().into_iter();
+    samples.filter(|sample| sample.format.can_be_followed() && !is_stream(sample)).collect()
+}
+
+fn traced() -> Vec<Sample> {
+    let is_stream = |sample: &Sample| TracedStream::may_begin(&sample.bytes[..8]);
+    samples::all().into_iter().filter(is_stream).collect()
+}
+
+#[test]
+fn every_format_that_can_be_followed_has_a_sample() {
+    let samples = followable();
+    for format in Format::ALL.iter().filter(|format| format.can_be_followed()) {
+        assert!(samples.iter().any(|sample| sample.format == *format), "{format}");
+    }
+    assert!(!traced().is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn however_the_bytes_come_the_events_are_the_same(lengths in prop::collection::vec(1usize..40, 1..20), seed in 0u64..1000) {
+        for sample in followable() {
+            let mut random = Random::new(seed);
+            // Damaged ones, too: then losses must be the same.
+            let bytes = if seed % 2 == 0 { sample.bytes.clone() } else { damage(&sample.bytes, &mut random) };
+            if bytes.is_empty() {
+                continue;
+            }
+            let (at_once, in_pieces) =
+                (whole(&bytes, sample.format), followed(&bytes, sample.format, &lengths, true));
+            prop_assert_eq!(at_once, in_pieces, "{}", sample.name);
+        }
+    }
+
+    #[test]
+    fn however_a_stream_of_the_tracer_comes_the_events_are_the_same(lengths in prop::collection::vec(1usize..400, 1..20), seed in 0u64..1000) {
+        for sample in traced() {
+            let mut random = Random::new(seed);
+            let bytes = if seed % 2 == 0 { sample.bytes.clone() } else { damage(&sample.bytes, &mut random) };
+            let (at_once, in_pieces) = (fed(&bytes, &[usize::MAX]), fed(&bytes, &lengths));
+            prop_assert_eq!(&at_once, &in_pieces, "{}", sample.name);
+            // And they are what a reader of the whole finds, except for names of files.
+            let options = OpenOptions { input_format: Some(Format::Native), ..OpenOptions::default() };
+            let mut trace = Trace::default();
+            let read = options.from_read("input", io::Cursor::new(bytes)).and_then(|reader| reader.read(&mut trace));
+            if let (Ok(_), Some(fed)) = (read, in_pieces) {
+                let nameless = |events: &[Event]| events.iter().map(|event| Event { file: FileId::NONE, ..*event }).collect::<Vec<_>>();
+                prop_assert_eq!(nameless(&trace.events), fed.events);
+                prop_assert_eq!(trace.losses, fed.losses);
+            }
+        }
+    }
+}
+
+/// What a follower of a stream of the tracer has seen; `None` if it is none.
+fn fed(bytes: &[u8], lengths: &[usize]) -> Option<Trace> {
+    let (mut job, mut stream, mut trace) = (TracedJob::default(), TracedStream::default(), Trace::default());
+    let (mut at, mut next) = (0, 0);
+    while at < bytes.len() {
+        let n = lengths[next % lengths.len()].min(bytes.len() - at);
+        next += 1;
+        if job.feed(&mut stream, &bytes[at..at + n], &mut trace).is_err() {
+            return None;
+        }
+        at += n;
+    }
+    job.end_of(stream, &mut trace);
+    trace.losses = job.losses();
+    Some(trace)
+}
+
+/// A record must not wait for bytes that belong to the one after it.
+#[test]
+fn what_is_whole_is_seen_before_more_comes() {
+    for sample in followable() {
+        let (all, _) = whole(&sample.bytes, sample.format);
+        let (so_far, error) = followed(&sample.bytes, sample.format, &[], false);
+        assert!(error.is_some_and(|error| error.contains("would wait")), "{}", sample.name);
+        // The file's end is no news: everything has been seen already.
+        assert_eq!(so_far.events, all.events, "{}", sample.name);
+        // And at each place in between, no less than a reader of that much would have found.
+        for len in 1..sample.bytes.len() {
+            let (at_rest, _) = whole(&sample.bytes[..len], sample.format);
+            let (so_far, _) = followed(&sample.bytes[..len], sample.format, &[], false);
+            assert!(at_rest.events.starts_with(&so_far.events), "{} after {len} bytes", sample.name);
+            // The last line may look whole to a reader of a file that ends there.
+            assert!(at_rest.events.len() <= so_far.events.len() + 4, "{} after {len} bytes", sample.name);
+        }
+    }
+}
+
+/// The same blocks by two ways, in any order, count once.
+#[test]
+fn a_block_that_comes_by_file_and_by_socket_counts_once() {
+    for sample in traced() {
+        let once = fed(&sample.bytes, &[usize::MAX]).unwrap();
+        let (mut job, mut trace) = (TracedJob::default(), Trace::default());
+        let mut streams = [TracedStream::default(), TracedStream::default()];
+        for piece in sample.bytes.chunks(100) {
+            for stream in &mut streams {
+                job.feed(stream, piece, &mut trace).unwrap();
+            }
+        }
+        assert_eq!(trace.events, once.events, "{}", sample.name);
+        assert_eq!(job.losses(), once.losses, "{}", sample.name);
+    }
+}
+
+/// Threads are what real followers are made of: a reader that waits in one, a writer in another.
+#[test]
+fn a_reader_that_waits_sees_each_flush_when_it_comes() {
+    struct Waiting(Arc<Mutex<std::sync::mpsc::Receiver<Vec<u8>>>>, Vec<u8>);
+    impl Read for Waiting {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            if self.1.is_empty() {
+                self.1 = self.0.lock().unwrap().recv().unwrap_or_default();
+            }
+            let n = self.1.len().min(buffer.len());
+            buffer[..n].copy_from_slice(&self.1[..n]);
+            self.1.drain(..n);
+            Ok(n)
+        }
+    }
+    struct Sending(std::sync::mpsc::Sender<f64>);
+    impl iotide_trace::EventSink for Sending {
+        fn event(&mut self, event: Event) -> std::ops::ControlFlow<()> {
+            let _ = self.0.send(event.start.as_secs());
+            std::ops::ControlFlow::Continue(())
+        }
+        fn loss(&mut self, loss: iotide_trace::Loss) {
+            panic!("{loss:?}");
+        }
+    }
+    let (bytes_in, bytes_out) = std::sync::mpsc::channel();
+    let (events_in, events_out) = std::sync::mpsc::channel();
+    let reading = std::thread::spawn(move || {
+        let read = Waiting(Arc::new(Mutex::new(bytes_out)), Vec::new());
+        let reader = OpenOptions::default().from_live("input", read).unwrap();
+        assert_eq!(reader.format(), Format::TmioJsonl);
+        reader.read(&mut Sending(events_in)).unwrap();
+    });
+    for flush in 0..5 {
+        let line = format!(
+            "\t{{\"write_sync\":{{\"bandwidth\": {{\"b_rank_avr\": [ 8.0],\"t_rank_s\": [ {flush}],\"t_rank_e\": [ {}]}}}}}}\n",
+            flush + 1
+        );
+        let (head, tail) = line.split_at(line.len() / 2);
+        bytes_in.send(head.as_bytes().to_vec()).unwrap();
+        bytes_in.send(tail.as_bytes().to_vec()).unwrap();
+        assert_eq!(events_out.recv().unwrap(), f64::from(flush));
+    }
+    drop(bytes_in);
+    reading.join().unwrap();
+}

@@ -1,0 +1,32 @@
+//! Events as they happen: files that grow, sockets that listen.
+//!
+//! [`Live`] is given traces to follow and addresses to listen on. Each [`Live::turn`] waits until something comes, and pushes
+//! events into an [`EventSink`](iotide_trace::EventSink):
+//!
+//! - [`Live::follow`]: the directory the tracer writes, one of its files, or a file of any format that is written as the job goes
+//!   on. Files that are not there yet are waited for; only whole records are taken; a file that was cut or replaced is noticed.
+//! - [`Live::listen`]: the tracer's stream on a Unix or TCP socket, or messages of TMIO and GekkoFS by ZeroMQ. The same sockets answer
+//!   those who ask for the latest prediction, see [`Live::answer`].
+//!
+//! What the tracer sends by socket and what it writes to its files may overlap and come in any order: blocks are numbered, and
+//! count once. A follower that is started again reads its files from the beginning, which gives the same events.
+//!
+//! # Design constraints
+//! - Memory is bounded: by [`Limits`] for connections, by a constant for each file.
+//! - Nothing a peer sends can do more than end its own connection, which is then noted.
+//! - No prediction is made in here, and nothing is printed.
+
+pub use crate::{
+    address::{Address, AddressError},
+    live::{Limits, Live, LiveError, Settings, Summary},
+    zmtp::ZmtpFault,
+};
+
+mod address;
+mod connection;
+mod directory;
+mod live;
+mod outbox;
+mod tail;
+mod watch;
+pub mod zmtp;
