@@ -17,6 +17,7 @@ pub use crate::{
         isolation_scores, local_outlier_factors, local_outlier_factors_on_line, modified_z_scores, z_scores,
     },
     peaks::{Peak, PeakConditions, find_peaks, peak_prominences},
+    random::SplitMix64,
     stats::{
         coefficient_of_variation, mean, median, median_absolute_deviation, population_std, quantile,
         weighted_mean, weighted_std,

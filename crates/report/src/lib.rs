@@ -28,6 +28,9 @@ pub use crate::{
         AdviceEntry, FactorEntry, ModelEntry, ModelFailure, PieceEntry, PredictionEntry, ScalingReport,
         ScalingSource, TermEntry,
     },
+    schedule::{
+        Change, JobEntry, PolicyEntry, Published, ScenarioEntry, SimulationReport, Spread, WorkloadEntry,
+    },
 };
 
 mod activity;
@@ -41,6 +44,7 @@ mod run;
 #[cfg(test)]
 mod samples;
 mod scaling;
+mod schedule;
 pub mod text;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.

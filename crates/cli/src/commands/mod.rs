@@ -19,6 +19,7 @@ mod ioskel;
 mod model;
 mod record;
 mod report;
+mod simulate;
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
@@ -28,6 +29,7 @@ pub(crate) enum Command {
     Info(info::InfoArgs),
     Convert(convert::ConvertArgs),
     Model(model::ModelArgs),
+    Simulate(simulate::SimulateArgs),
     Ioskel(ioskel::IoskelArgs),
     Demo(demo::DemoArgs),
 }
@@ -41,6 +43,7 @@ impl Command {
             Command::Info(args) => info::run(ui, args),
             Command::Convert(args) => convert::run(ui, args),
             Command::Model(args) => model::run(ui, args),
+            Command::Simulate(args) => simulate::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
             Command::Demo(args) => demo::run(ui, args),
         }
