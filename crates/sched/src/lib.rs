@@ -3,6 +3,7 @@
 //! - What is known of a job's rhythm: [`IoProfile`]
 //! - Which set a job belongs to, and what a set is worth: [`Policy`]
 //! - Whose request is served next: [`Queue`]
+//! - How to tell a file system that has a queue of its own: [`Controller`]
 //!
 //! The model is that of IO-Sets (Boito, Pallez, Teylo, Vidal: *IO-Sets: Simple and Efficient Approaches for I/O
 //! Bandwidth Management*, 2023), with the server of its BeeGFS form (Barthélemy et al., research report Inria 9537, 2024,
@@ -26,11 +27,13 @@
 //! **Invariant:** no file, clock, environment variable, thread or terminal in here; time comes in as an argument.
 
 pub use crate::{
+    actuate::{Action, ConfigFs, ControlledJob, Controller, LustreTbf, TbfSettings, divide, is_plain_id},
     policy::{Placement, Policy, SetId, UnknownJobs},
     profile::IoProfile,
     queue::{Ageing, Credit, Exclusivity, JobId, JobView, Order, Queue, QueueConfig, Request},
 };
 
+mod actuate;
 mod policy;
 mod profile;
 mod queue;

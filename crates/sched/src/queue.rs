@@ -7,6 +7,7 @@
 //! number of sets whose turn it cannot be).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Bound::{Excluded, Unbounded};
 
 use crate::{IoProfile, Policy, SetId};
@@ -17,7 +18,7 @@ pub struct Queue {
     config: QueueConfig,
     jobs: Vec<Job>,
     free_jobs: Vec<usize>,
-    job_of: HashMap<JobId, usize>,
+    job_of: HashMap<JobId, usize, BuildHasherDefault<IdHasher>>,
     sets: Vec<Set>,
     free_sets: Vec<usize>,
     set_of: HashMap<SetId, usize>,
@@ -49,7 +50,7 @@ impl Queue {
             config,
             jobs: Vec::new(),
             free_jobs: Vec::new(),
-            job_of: HashMap::new(),
+            job_of: HashMap::default(),
             sets: Vec::new(),
             free_sets: Vec::new(),
             set_of: HashMap::new(),
@@ -644,6 +645,30 @@ struct Turn {
     finish: u64,
     higher_first: u64,
     set: usize,
+}
+
+/// Spreads a job's number over all bits by one multiplication (Fibonacci hashing).
+///
+/// A job is looked up three times for each request, where the hash of the standard library would cost more than all the
+/// rest. Whoever may choose job numbers to collide may send requests in any number, too.
+#[derive(Clone, Copy, Debug, Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // The table looks at the lowest and the highest bits; the highest are the best mixed.
+        self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(self.0 ^ u64::from(byte));
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

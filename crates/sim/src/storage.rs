@@ -1,7 +1,6 @@
 //! Shared storage, twice: as a fluid that sets of jobs divide among them, and as a device that requests share.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use iotide_sched::{Placement, SetId};
 
@@ -280,19 +279,22 @@ impl Set {
 }
 
 /// A device that serves several requests at once, each as fast as the others.
+///
+/// Requests of one size end in the order they began, so those in service are a queue; a smaller one among them is put
+/// where it belongs.
 #[derive(Clone, Debug)]
 pub(crate) struct Device {
     capacity_bps: f64,
     now_s: f64,
     /// What each request in service has been served.
     served: f64,
-    ends: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    n_started: u64,
+    /// When each will be done, in what it will have been served by then; the first to end first.
+    ends: VecDeque<(f64, usize)>,
 }
 
 impl Device {
     pub(crate) fn new(capacity_bps: f64) -> Self {
-        Self { capacity_bps, now_s: 0.0, served: 0.0, ends: BinaryHeap::new(), n_started: 0 }
+        Self { capacity_bps, now_s: 0.0, served: 0.0, ends: VecDeque::new() }
     }
 
     pub(crate) fn n_in_service(&self) -> usize {
@@ -304,20 +306,26 @@ impl Device {
         if self.ends.is_empty() {
             self.served = 0.0;
         }
-        self.ends.push(Reverse(((self.served + bytes).to_bits(), self.n_started, job)));
-        self.n_started += 1;
+        let end = self.served + bytes;
+        match self.ends.back() {
+            Some(&(last, _)) if end < last => {
+                let at = self.ends.partition_point(|&(other, _)| other <= end);
+                self.ends.insert(at, (end, job));
+            }
+            _ => self.ends.push_back((end, job)),
+        }
     }
 
     pub(crate) fn next_end_s(&self) -> Option<f64> {
-        let &Reverse((end, ..)) = self.ends.peek()?;
-        let left = (f64::from_bits(end) - self.served).max(0.0);
+        let &(end, _) = self.ends.front()?;
+        let left = (end - self.served).max(0.0);
         Some(self.now_s + left * self.ends.len() as f64 / self.capacity_bps)
     }
 
     pub(crate) fn finish(&mut self) -> Option<(f64, usize)> {
         let end_s = self.next_end_s()?;
-        let Reverse((end, _, job)) = self.ends.pop()?;
-        self.served = f64::from_bits(end);
+        let (end, job) = self.ends.pop_front()?;
+        self.served = end;
         self.now_s = end_s;
         Some((end_s, job))
     }

@@ -248,8 +248,6 @@ struct Player {
 enum Event {
     /// To begin an I/O phase, or to end if it has none left.
     Phase(usize),
-    /// To send its next request.
-    Request(usize),
     /// Somebody who waits may have waited long enough.
     Wake,
 }
@@ -402,5 +400,191 @@ impl<'a> Play<'a> {
             n_starved: self.players.iter().filter(|player| !player.is_settled).count() as u64,
             ..Outcome::of(jobs.collect(), frame_s)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::JobSpec;
+    use iotide_sched::UnknownJobs;
+
+    const NONE: Contender = Contender { policy: Policy::Unscheduled, knowledge: Knowledge::Given };
+    const FAIR: Contender = Contender { policy: Policy::FairShare, knowledge: Knowledge::Given };
+    const SET10: Contender =
+        Contender { policy: Policy::Set10(UnknownJobs::Together), knowledge: Knowledge::Given };
+
+    fn predicted(unknown: UnknownJobs, error: f64) -> Contender {
+        Contender { policy: Policy::Set10(unknown), knowledge: Knowledge::Predicted { error } }
+    }
+
+    fn job(name: &str, compute_s: f64, io_bytes: f64) -> JobSpec {
+        JobSpec { name: name.into(), compute_s, io_bytes, iterations: None, start_s: 0.0, jitter: 0.0 }
+    }
+
+    fn numbers(outcome: &Outcome) -> [f64; 4] {
+        [
+            outcome.max_stretch.unwrap(),
+            outcome.geomean_stretch.unwrap(),
+            outcome.io_slowdown.unwrap(),
+            outcome.utilization,
+        ]
+    }
+
+    /// Changes in per cent of the four numbers from one contender to another, without chances.
+    fn changes(settings: &IoSettings, from: Contender, to: Contender) -> [f64; 4] {
+        let workload = Workload::of_the_report();
+        let of = |contender| numbers(&simulate(&workload, &contender, settings, 1).unwrap());
+        let (from, to) = (of(from), of(to));
+        std::array::from_fn(|i| 100.0 * (to[i] / from[i] - 1.0))
+    }
+
+    fn close(found: [f64; 4], expected: [f64; 4], within: f64) {
+        for (found_one, expected_one) in found.iter().zip(expected) {
+            assert!((found_one - expected_one).abs() <= within, "{found:.1?} instead of {expected:?}");
+        }
+    }
+
+    #[test]
+    fn ideally_set10_does_on_the_reports_workload_what_others_have_simulated() {
+        close(changes(&IoSettings::ideal(), FAIR, SET10), [-38.0, -38.0, -85.0, 60.0], 2.0);
+    }
+
+    #[test]
+    fn without_chances_a_server_is_as_it_is_in_python() {
+        // What xtask/src/bench/simulate.py prints: the same model, written twice.
+        let settings = IoSettings { sigma: 0.0, ..IoSettings::server_of_the_report() };
+        let outcome = simulate(&Workload::of_the_report(), &SET10, &settings, 0).unwrap();
+        let python = [1.3126081754567058, 1.2284678942139415, 4.5506634243379205, 0.7630913380820475];
+        close(numbers(&outcome), python, 1e-6);
+    }
+
+    #[test]
+    fn at_a_server_set10_halves_the_slowdown_with_given_and_with_predicted_periods() {
+        let settings = IoSettings { request_bytes: 4 << 20, jitter: Some(0.005), ..IoSettings::server() };
+        let given = changes(&settings, NONE, SET10);
+        let predicted = changes(&settings, NONE, predicted(UnknownJobs::Together, 0.0));
+        for change in [given, predicted] {
+            assert!(
+                change[0] < 0.0 && change[1] < -15.0 && change[2] < -50.0 && change[3] > 15.0,
+                "{change:.1?}"
+            );
+        }
+        assert!((given[2] - predicted[2]).abs() < 10.0, "{given:.1?} {predicted:.1?}");
+    }
+
+    #[test]
+    fn a_job_alone_is_not_stretched_by_anybody() {
+        let workload =
+            Workload { bandwidth_bps: 1e8, frame_s: [50.0, 500.0], jobs: vec![job("a", 9.0, 1e8)] };
+        for settings in [IoSettings::ideal(), IoSettings::server(), IoSettings::server_of_the_report()] {
+            for contender in [NONE, FAIR, SET10, predicted(UnknownJobs::Apart, 0.5)] {
+                let found = numbers(&simulate(&workload, &contender, &settings, 3).unwrap());
+                close(found, [1.0, 1.0, 1.0, 0.9], 0.011);
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_with_many_small_requests_shares_as_the_fluid_does() {
+        let jobs = vec![job("a", 5.0, 4e8), job("b", 7.0, 3e8), job("c", 50.0, 9e8)];
+        let workload = Workload { bandwidth_bps: 1e8, frame_s: [100.0, 900.0], jobs };
+        let server =
+            IoSettings { latency_s: 0.0, sigma: 0.0, request_bytes: 1 << 18, ..IoSettings::server() };
+        for contender in [NONE, FAIR] {
+            let fluid = numbers(&simulate(&workload, &contender, &IoSettings::ideal(), 0).unwrap());
+            let requests = numbers(&simulate(&workload, &contender, &server, 0).unwrap());
+            close(requests, fluid, 0.05);
+        }
+        // With one worker a set is exclusive at a server, too.
+        let server = IoSettings { n_workers: 1, ageing: None, ..server };
+        let fluid = numbers(&simulate(&workload, &SET10, &IoSettings::ideal(), 0).unwrap());
+        close(numbers(&simulate(&workload, &SET10, &server, 0).unwrap()), fluid, 0.08);
+    }
+
+    #[test]
+    fn a_run_is_its_inputs_and_its_seed() {
+        let workload = Workload::of_the_report();
+        let settings =
+            IoSettings { jitter: Some(0.02), sigma: 0.3, n_timeline_bins: 50, ..IoSettings::ideal() };
+        let run = |seed| simulate(&workload, &SET10, &settings, seed).unwrap();
+        assert_eq!(run(7), run(7));
+        assert_ne!(run(7), run(8));
+        let all = compare(&workload, &[NONE, SET10], &settings, 3, 7).unwrap();
+        assert_eq!(all[1][0], run(7));
+        assert_eq!((all[1][1].io_slowdown, all[1][1].jobs.len()), (run(8).io_slowdown, 0));
+    }
+
+    /// Three jobs that end long before the frame does.
+    fn finite() -> Workload {
+        let jobs = [job("a", 5.0, 4e8), job("b", 7.0, 3e8), job("c", 50.0, 9e8)]
+            .map(|job| JobSpec { iterations: Some(3), ..job });
+        Workload { bandwidth_bps: 1e8, frame_s: [10.0, 1000.0], jobs: jobs.to_vec() }
+    }
+
+    #[test]
+    fn a_timeline_shows_all_that_was_moved() {
+        let workload = finite();
+        for settings in [IoSettings::ideal(), IoSettings { request_bytes: 1 << 18, ..IoSettings::server() }] {
+            let settings = IoSettings { n_timeline_bins: 100, ..settings };
+            let outcome = simulate(&workload, &SET10, &settings, 0).unwrap();
+            let moved: f64 = outcome.timeline.unwrap().bytes.iter().flatten().sum();
+            let expected: f64 = workload.jobs.iter().map(|job| 3.0 * job.io_bytes).sum();
+            assert!((moved / expected - 1.0).abs() < 1e-6, "{moved} of {expected}");
+            assert_eq!(outcome.n_phases, 9);
+        }
+    }
+
+    #[test]
+    fn a_job_that_ends_is_judged_until_then() {
+        let outcome = simulate(&finite(), &FAIR, &IoSettings::ideal(), 0).unwrap();
+        // Alone the third would take 3 × 59 s; the others are there during its first computing only.
+        let third = &outcome.jobs[2];
+        assert!((third.time_s - (3.0 * 59.0 - 10.0)).abs() < 1e-6, "{third:?}");
+        assert!((third.stretch.unwrap() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn by_id_the_last_waits_longest_and_first_come_shares_the_wait() {
+        let workload = Workload::of_the_report();
+        let spread = |order| {
+            let settings = IoSettings { order, ..IoSettings::ideal() };
+            let outcome = simulate(&workload, &SET10, &settings, 0).unwrap();
+            let low: Vec<f64> = outcome.jobs[1..].iter().filter_map(|job| job.stretch).collect();
+            low.iter().copied().fold(0.0, f64::max) / low.iter().copied().fold(f64::INFINITY, f64::min)
+        };
+        assert!(
+            spread(Order::Id) > spread(Order::FirstCome),
+            "{} {}",
+            spread(Order::Id),
+            spread(Order::FirstCome)
+        );
+    }
+
+    #[test]
+    fn strict_turns_leave_the_storage_idle_and_still_end() {
+        let settings = IoSettings { exclusivity: Exclusivity::Strict, ..IoSettings::server() };
+        let strict = simulate(&finite(), &SET10, &settings, 0).unwrap();
+        let relaxed = simulate(&finite(), &SET10, &IoSettings::server(), 0).unwrap();
+        assert_eq!((strict.n_phases, relaxed.n_phases), (9, 9));
+        assert!(strict.io_slowdown > relaxed.io_slowdown, "{strict:?} {relaxed:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_run_says_why() {
+        let says = |workload: &Workload, settings: &IoSettings| {
+            simulate(workload, &SET10, settings, 0).unwrap_err().to_string()
+        };
+        let ideal = IoSettings::ideal();
+        assert_eq!(says(&Workload { jobs: Vec::new(), ..finite() }, &ideal), "the workload has no jobs");
+        let hasty = Workload { jobs: vec![job("a", 1e-9, 0.0)], ..finite() };
+        assert_eq!(
+            says(&hasty, &ideal),
+            "the workload has about 1.0e12 phases before its frame ends; at most 2e9 are simulated"
+        );
+        let wrong = IoSettings { leak: 1.0, ..ideal.clone() };
+        assert_eq!(says(&finite(), &wrong), "leak is 1, but must be 0 or more and below 1");
+        let wrong = IoSettings { n_workers: 0, ..ideal };
+        assert_eq!(says(&finite(), &wrong), "the number of workers is 0, but must be above 0");
     }
 }

@@ -1,5 +1,7 @@
 //! Requests at a server: workers take them from the queue and share a device.
 
+use std::collections::VecDeque;
+
 use iotide_sched::{Exclusivity, Queue, QueueConfig, Request};
 
 use super::{Contender, Event, IoSettings, Play};
@@ -23,12 +25,12 @@ pub(super) fn run(workload: &Workload, contender: &Contender, settings: &IoSetti
             queue.set_profile(Play::id(job), player.profile);
         }
     }
-    let phases = vec![Phase::default(); workload.jobs.len()];
     let mut server = Server {
         play,
         queue,
         device: Device::new(workload.bandwidth_bps),
-        phases,
+        phases: vec![Phase::default(); workload.jobs.len()],
+        coming: VecDeque::new(),
         n_requests: 0,
         wakes_s: None,
     };
@@ -41,6 +43,8 @@ struct Server<'a> {
     queue: Queue,
     device: Device,
     phases: Vec<Phase>,
+    /// Requests on their way: all take equally long, so they come as they were sent.
+    coming: VecDeque<(f64, usize)>,
     n_requests: u64,
     /// When the next [`Event::Wake`] is planned.
     wakes_s: Option<f64>,
@@ -57,18 +61,22 @@ impl Server<'_> {
     fn run(&mut self) {
         let mut now_s = 0.0;
         while !self.play.is_over(now_s) {
-            let end_s = self.device.next_end_s();
-            let plan_s = self.play.agenda.next_s();
-            if end_s.is_some_and(|end_s| plan_s.is_none_or(|plan_s| end_s <= plan_s)) {
+            let end_s = self.device.next_end_s().unwrap_or(f64::INFINITY);
+            let come_s = self.coming.front().map_or(f64::INFINITY, |&(come_s, _)| come_s);
+            let plan_s = self.play.agenda.next_s().unwrap_or(f64::INFINITY);
+            if end_s <= come_s && end_s <= plan_s {
                 let Some((end_s, job)) = self.device.finish() else { return };
                 now_s = end_s;
                 self.served(job, now_s);
+            } else if come_s <= plan_s {
+                let Some((come_s, job)) = self.coming.pop_front() else { return };
+                now_s = come_s;
+                self.send(job, now_s);
             } else {
                 let Some((plan_s, event)) = self.play.agenda.pop() else { return };
                 now_s = plan_s;
                 match event {
                     Event::Phase(job) => self.begin_phase(job, now_s),
-                    Event::Request(job) => self.send(job, now_s),
                     Event::Wake => self.wakes_s = None,
                 }
             }
@@ -110,7 +118,7 @@ impl Server<'_> {
         if phase.bytes_to_send > 0.0 {
             match self.play.settings.latency_s {
                 0.0 => self.send(job, now_s),
-                latency_s => self.play.agenda.plan(now_s + latency_s, Event::Request(job)),
+                latency_s => self.coming.push_back((now_s + latency_s, job)),
             }
         } else if phase.n_out == 0 {
             let known = self.play.players[job].profile;
