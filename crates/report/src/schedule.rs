@@ -699,3 +699,87 @@ fn capitalised(words: &str) -> String {
     let mut chars = words.chars();
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iotide_sched::{Policy, UnknownJobs};
+    use iotide_sim::{Contender, JobSpec, Knowledge, compare};
+
+    fn job(name: &str, compute_s: f64, io_bytes: f64) -> JobSpec {
+        JobSpec { name: name.into(), compute_s, io_bytes, iterations: None, start_s: 0.0, jitter: 0.05 }
+    }
+
+    fn report(name: &str) -> SimulationReport {
+        let jobs = vec![job(name, 9.0, 1e8), job("b", 90.0, 2e9), job("c", 90.0, 2e9)];
+        let workload = Workload { bandwidth_bps: 1e8, frame_s: [100.0, 1000.0], jobs };
+        let settings = IoSettings { n_timeline_bins: 100, ..IoSettings::ideal() };
+        let mut report = SimulationReport::new(name, &workload, 3, 1);
+        report.add_scenario("ideal", &settings, "together");
+        for policy in [Policy::Unscheduled, Policy::Set10(UnknownJobs::Together)] {
+            let contender = Contender { policy, knowledge: Knowledge::Given };
+            let outcomes = compare(&workload, &[contender], &settings, 3, 1).unwrap();
+            report.add_policy(policy.name(), &outcomes[0], Published::of(policy.name()));
+        }
+        report
+    }
+
+    #[test]
+    fn a_simulation_has_the_promised_names() {
+        let json: serde_json::Value = serde_json::from_str(&report("a").to_json()).unwrap();
+        assert_eq!((&json["schema"], &json["command"]), (&"iotide/1".into(), &"simulate io".into()));
+        let set10 = &json["policies"][1];
+        assert_eq!((&set10["policy"], &set10["scenario"]), (&"set10".into(), &"ideal".into()));
+        for name in ["max_stretch", "geomean_stretch", "io_slowdown", "utilization"] {
+            let median = set10[name].as_f64().unwrap();
+            let spread: Vec<f64> = set10["spread"][name]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|value| value.as_f64().unwrap())
+                .collect();
+            assert!(spread.is_sorted() && spread[2] == median, "{name}: {median} {spread:?}");
+            let base = json["policies"][0][name].as_f64().unwrap();
+            let change = set10["change"][name].as_f64().unwrap();
+            assert!((change - (median / base - 1.0)).abs() < 1e-12, "{name}");
+        }
+        assert_eq!(json["policies"][0]["change"], serde_json::Value::Null);
+        assert_eq!(set10["jobs"].as_array().unwrap().len(), 3);
+        assert_eq!(set10["published"]["io_slowdown"], -0.63);
+        assert!(json["scenarios"][0]["workers"].is_null(), "a fluid has no workers");
+    }
+
+    #[test]
+    fn people_see_numbers_with_their_change_and_what_was_published() {
+        let text = report("a").to_text(100);
+        let line =
+            |begin: &str| text.lines().find(|line| line.trim_start().starts_with(begin)).unwrap().to_owned();
+        assert!(
+            text.starts_with("a: 3 jobs on 100 MB/s, wanting 46 % of its time; judged from 100 s to"),
+            "{text}"
+        );
+        assert!(!line("none").contains('('), "{text}");
+        assert_eq!(line("set10").matches(" %)").count(), 4, "{text}");
+        assert!(line("published").contains("(−16 %)") && line("published").contains("(+29 %)"), "{text}");
+        assert!(text.contains("change against none"), "{text}");
+    }
+
+    #[test]
+    fn a_page_has_boxes_and_a_timeline_for_each_policy_and_asks_for_nothing() {
+        let html = report("a").to_page();
+        assert_eq!(html.matches("<svg").count(), 3);
+        let others = html.replace("http://www.w3.org/2000/svg", "");
+        for outside in ["http:", "https:", "src=", "@import", "href=", "<script"] {
+            assert!(!others.contains(outside), "{outside}");
+        }
+        assert!(html.contains("class=\"w7\""), "somebody has all of the storage at some time");
+        let names: Vec<String> = report("a").pictures().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["0-ideal.svg", "0-ideal-none.svg", "0-ideal-set10.svg"]);
+    }
+
+    #[test]
+    fn nothing_a_workload_says_becomes_markup() {
+        let html = report("<b>\"'&</title><script>").to_page();
+        assert!(!html.contains("<b>") && !html.contains("<script"), "{html}");
+    }
+}

@@ -13,6 +13,7 @@ pub(crate) mod darshan;
 mod measure;
 mod period;
 mod scaling;
+mod simulate;
 mod tmio;
 mod tracer;
 
@@ -60,6 +61,16 @@ const BENCHES: &[Bench] = &[
         run: tracer::nanoseconds_of_an_mpi_write,
     },
     Bench { name: "tracer-dd", help: "CPU time the tracer adds to dd", run: tracer::cpu_of_dd },
+    Bench {
+        name: "simulate-requests",
+        help: "CPU time of the report's workload, request by request, against the same model in Python",
+        run: simulate::cpu_of_requests,
+    },
+    Bench {
+        name: "simulate-fluid",
+        help: "CPU time of a million jobs of ten phases in the fluid model",
+        run: simulate::cpu_of_a_million_jobs,
+    },
     Bench { name: "scaling-cpu", help: "CPU time of `model` against extrap", run: scaling::cpu_of_models },
 ];
 

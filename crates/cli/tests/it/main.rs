@@ -21,6 +21,9 @@ mod record;
 /// `iotide model`: functions, predictions, rankings, and measurements with faults.
 mod model;
 
+/// `iotide simulate`: policies side by side, workloads of every kind, and what is wrong with one.
+mod simulate;
+
 /// `iotide info`: what a trace holds, also against what an independent reader found in real logs.
 mod info;
 

@@ -11,14 +11,15 @@ fn help_says_what_there_is() {
     Usage: iotide <COMMAND>
 
     Commands:
-      detect   Find the period of a job's I/O phases
-      record   Run a program and trace its I/O
-      report   Show everything about a run as one HTML page
-      info     Show what a trace holds, and what it lost
-      convert  Write a trace in another form
-      model    Find how each metric scales with the parameters, and predict it elsewhere
-      ioskel   Run a workload with a known rhythm
-      demo     Show the whole chain on this machine in under a minute
+      detect    Find the period of a job's I/O phases
+      record    Run a program and trace its I/O
+      report    Show everything about a run as one HTML page
+      info      Show what a trace holds, and what it lost
+      convert   Write a trace in another form
+      model     Find how each metric scales with the parameters, and predict it elsewhere
+      simulate  Try decisions out: policies side by side on one workload
+      ioskel    Run a workload with a known rhythm
+      demo      Show the whole chain on this machine in under a minute
 
     Options:
       -h, --help

