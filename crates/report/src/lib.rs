@@ -23,6 +23,7 @@ pub use crate::{
         DarshanInfo, Dxt, Heatmap, Info, InfoJob, InfoSource, JobId, LogInfo, Lustre, Map, Module, Number,
         Operation, RecordLine, SegmentLine,
     },
+    plan::{PlanEntry, PlanReport},
     run::{Run, Source},
     scaling::{
         AdviceEntry, FactorEntry, ModelEntry, ModelFailure, PieceEntry, PredictionEntry, ScalingReport,
@@ -40,6 +41,7 @@ mod demand;
 mod html;
 mod info;
 mod palette;
+mod plan;
 mod run;
 #[cfg(test)]
 mod samples;

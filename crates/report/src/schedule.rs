@@ -688,7 +688,10 @@ fn five(values: &[f64]) -> Option<[f64; 5]> {
 }
 
 fn signed_percent(change: f64) -> String {
-    format!("{:+.0} %", 100.0 * change).replace('-', "−")
+    match (100.0 * change).round() {
+        0.0 => "±0 %".to_owned(),
+        percent => format!("{percent:+.0} %").replace('-', "−"),
+    }
 }
 
 fn file_name(name: &str) -> String {

@@ -19,6 +19,7 @@ mod ioskel;
 mod model;
 mod record;
 mod report;
+mod sets;
 mod simulate;
 
 #[derive(clap::Subcommand, Debug)]
@@ -30,6 +31,7 @@ pub(crate) enum Command {
     Convert(convert::ConvertArgs),
     Model(model::ModelArgs),
     Simulate(simulate::SimulateArgs),
+    Sets(sets::SetsArgs),
     Ioskel(ioskel::IoskelArgs),
     Demo(demo::DemoArgs),
 }
@@ -44,6 +46,7 @@ impl Command {
             Command::Convert(args) => convert::run(ui, args),
             Command::Model(args) => model::run(ui, args),
             Command::Simulate(args) => simulate::run(ui, args),
+            Command::Sets(args) => sets::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
             Command::Demo(args) => demo::run(ui, args),
         }

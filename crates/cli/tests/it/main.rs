@@ -24,6 +24,9 @@ mod model;
 /// `iotide simulate`: policies side by side, workloads of every kind, and what is wrong with one.
 mod simulate;
 
+/// `iotide sets`: who belongs where, and what file systems are told.
+mod sets;
+
 /// `iotide info`: what a trace holds, also against what an independent reader found in real logs.
 mod info;
 

@@ -18,6 +18,7 @@ fn help_says_what_there_is() {
       convert   Write a trace in another form
       model     Find how each metric scales with the parameters, and predict it elsewhere
       simulate  Try decisions out: policies side by side on one workload
+      sets      Divide jobs into sets by their rhythm, and tell a file system
       ioskel    Run a workload with a known rhythm
       demo      Show the whole chain on this machine in under a minute
 
