@@ -57,7 +57,8 @@ pub(crate) struct IoArgs {
     #[arg(long, value_name = "N", help_heading = "Workload")]
     iterations: Option<u64>,
 
-    /// Which policies; the others are judged against the first [default: all]
+    /// Which of none, fair-share, exclusive, equal-sets, set10, set10-predicted and set10-error; the others are judged
+    /// against the first [default: all]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = contender_of_name, help_heading = "What to run")]
     policies: Vec<Named>,
     /// An ideal storage, a server with requests and workers, or both
