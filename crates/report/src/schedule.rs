@@ -8,6 +8,7 @@ use iotide_sim::{IoSettings, Model, Outcome, Workload};
 use serde::Serialize;
 
 use crate::chart::{Axis, LEFT, RIGHT, Tick, WIDTH, escape};
+use crate::html::capitalised;
 use crate::palette::{LEVELS, style_element};
 use crate::{SCHEMA, text};
 
@@ -696,11 +697,6 @@ fn signed_percent(change: f64) -> String {
 
 fn file_name(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
-}
-
-fn capitalised(words: &str) -> String {
-    let mut chars = words.chars();
-    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
 
 #[cfg(test)]

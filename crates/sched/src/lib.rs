@@ -34,6 +34,7 @@ pub use crate::{
 };
 
 mod actuate;
+mod ordered;
 mod policy;
 mod profile;
 mod queue;

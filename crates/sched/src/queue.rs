@@ -6,10 +6,10 @@
 //! Every call costs O(log n) in the number of jobs with requests waiting ([`Exclusivity::Strict`]: also linear in the
 //! number of sets whose turn it cannot be).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::ops::Bound::{Excluded, Unbounded};
 
+use crate::ordered::Ordered;
 use crate::{IoProfile, Policy, SetId};
 
 /// Requests of many jobs, and whose turn it is.
@@ -23,7 +23,7 @@ pub struct Queue {
     free_sets: Vec<usize>,
     set_of: HashMap<SetId, usize>,
     /// The sets with requests waiting, by [`Set::turn`].
-    turns: BTreeSet<Turn>,
+    turns: Ordered<Turn, ()>,
     /// [`Credit::Requests`]: whose turn it is, and how many requests of it are left.
     current: Option<(Turn, u64)>,
     /// [`Credit::Bytes`]: the turn of the set that was served last.
@@ -54,7 +54,7 @@ impl Queue {
             sets: Vec::new(),
             free_sets: Vec::new(),
             set_of: HashMap::new(),
-            turns: BTreeSet::new(),
+            turns: Ordered::new(),
             current: None,
             virtual_time: 0.0,
             n_rests: 0,
@@ -77,10 +77,9 @@ impl Queue {
         let seq = self.n_pushed;
         self.n_pushed += 1;
         self.n_queued += 1;
-        let gap_s = self.gap_s(at);
         let job = &mut self.jobs[at];
         let is_idle = job.requests.is_empty() && job.n_in_flight == 0;
-        if job.phase.is_none() || is_idle && arrival_s - job.last_active_s > gap_s {
+        if job.phase.is_none() || is_idle && arrival_s - job.last_active_s > job.gap_s {
             self.leave_phase(at);
             self.n_phases += 1;
             let job = &mut self.jobs[at];
@@ -135,7 +134,9 @@ impl Queue {
     /// Notes what is known of a job's rhythm from now on; its requests move to the set where it belongs.
     pub fn set_profile(&mut self, job: JobId, profile: Option<IoProfile>) {
         let at = self.known(job);
+        let gap_s = self.config.phase_gap_s;
         self.jobs[at].profile = profile;
+        self.jobs[at].gap_s = profile.map_or(gap_s, |profile| gap_s.min(profile.w_iter_s() / 10.0));
         let placement = self.config.policy.place(job, profile.as_ref());
         if self.sets[self.jobs[at].set].id != placement.set {
             let is_waiting = !self.jobs[at].requests.is_empty();
@@ -189,10 +190,10 @@ impl Queue {
         if self.config.exclusivity != Exclusivity::Strict {
             return None;
         }
-        let ends = self.turns.iter().filter_map(|turn| {
-            let (_, &holder) = self.sets[turn.set].holders.first_key_value()?;
+        let ends = self.turns.keys().filter_map(|turn| {
+            let (_, holder) = self.sets[turn.set].holders.first()?;
             let job = &self.jobs[holder];
-            (job.n_in_flight == 0).then(|| job.last_active_s + self.gap_s(holder))
+            (job.n_in_flight == 0).then(|| job.last_active_s + self.jobs[holder].gap_s)
         });
         ends.min_by(f64::total_cmp)
     }
@@ -251,6 +252,7 @@ impl Queue {
             id,
             set: self.enter_set(placement.set, placement.priority),
             profile: None,
+            gap_s: self.config.phase_gap_s,
             requests: VecDeque::new(),
             n_in_flight: 0,
             phase: None,
@@ -285,8 +287,8 @@ impl Queue {
             id,
             priority,
             n_jobs: 1,
-            waiting: BTreeMap::new(),
-            holders: BTreeMap::new(),
+            waiting: Ordered::new(),
+            holders: Ordered::new(),
             finish: 0.0,
             n_rests: self.n_rests,
         };
@@ -334,7 +336,7 @@ impl Queue {
                 set.finish = 0.0;
             }
             set.finish = set.finish.max(self.virtual_time);
-            self.turns.insert(self.turn_of(set_at));
+            self.turns.insert(self.turn_of(set_at), ());
         }
     }
 
@@ -394,7 +396,7 @@ impl Queue {
                 }
                 let after = self.current.map(|(turn, _)| turn);
                 let (turn, job) = self.first_free(after, now_s)?;
-                let least = self.turns.last().map_or(1.0, |turn| self.sets[turn.set].priority);
+                let least = self.turns.last().map_or(1.0, |(turn, ())| self.sets[turn.set].priority);
                 let credit = (self.sets[turn.set].priority / least).round().max(1.0) as u64;
                 self.current = Some((turn, credit - 1));
                 Some(job)
@@ -404,34 +406,34 @@ impl Queue {
 
     /// The first set after a turn, all around, one of whose jobs may be served, and that job.
     fn first_free(&mut self, after: Option<Turn>, now_s: f64) -> Option<(Turn, usize)> {
-        let mut turn = match after {
-            Some(after) => self.turns.range((Excluded(after), Unbounded)).next(),
-            None => None,
-        }
-        .or(self.turns.first())
-        .copied()?;
+        let mut turn = self.turn_after(after)?;
         for _ in 0..self.turns.len() {
             if let Some(job) = self.free_job(turn.set, now_s) {
                 return Some((turn, job));
             }
-            let next = self.turns.range((Excluded(turn), Unbounded)).next();
-            turn = next.or(self.turns.first()).copied()?;
+            turn = self.turn_after(Some(turn))?;
         }
         None
+    }
+
+    /// The turn after another, all around.
+    fn turn_after(&self, turn: Option<Turn>) -> Option<Turn> {
+        let next = turn.and_then(|turn| self.turns.after(&turn));
+        next.or_else(|| self.turns.first()).map(|(turn, ())| turn)
     }
 
     /// The job of a set that may be served now.
     fn free_job(&mut self, set: usize, now_s: f64) -> Option<usize> {
         if self.config.exclusivity == Exclusivity::Relaxed {
-            return self.sets[set].waiting.first_key_value().map(|(_, &job)| job);
+            return self.sets[set].waiting.first().map(|(_, job)| job);
         }
         loop {
-            let (_, &holder) = self.sets[set].holders.first_key_value()?;
+            let (_, holder) = self.sets[set].holders.first()?;
             let job = &self.jobs[holder];
             if !job.requests.is_empty() {
                 return Some(holder);
             }
-            let is_over = job.n_in_flight == 0 && now_s >= job.last_active_s + self.gap_s(holder);
+            let is_over = job.n_in_flight == 0 && now_s >= job.last_active_s + self.jobs[holder].gap_s;
             if !is_over {
                 return None;
             }
@@ -459,7 +461,7 @@ impl Queue {
             let start = set.finish.max(self.virtual_time);
             self.virtual_time = start;
             set.finish = start + queued.bytes.max(1) as f64 / set.priority;
-            self.turns.insert(self.turn_of(set_at));
+            self.turns.insert(self.turn_of(set_at), ());
         }
         if is_served_out {
             self.part(at);
@@ -483,12 +485,6 @@ impl Queue {
             self.virtual_time = 0.0;
             self.n_rests += 1;
         }
-    }
-
-    /// How long a job must be idle before its phase is over.
-    fn gap_s(&self, at: usize) -> f64 {
-        let gap_s = self.config.phase_gap_s;
-        self.jobs[at].profile.map_or(gap_s, |profile| gap_s.min(profile.w_iter_s() / 10.0))
     }
 
     fn wait_last(&mut self, at: usize) {
@@ -677,9 +673,9 @@ struct Set {
     priority: f64,
     n_jobs: usize,
     /// Jobs with requests, in the order they are served.
-    waiting: BTreeMap<u64, usize>,
+    waiting: Ordered<u64, usize>,
     /// [`Exclusivity::Strict`]: jobs in a phase, in that order.
-    holders: BTreeMap<u64, usize>,
+    holders: Ordered<u64, usize>,
     /// [`Credit::Bytes`]: what it has been served over its priority, or where the others are if it was idle.
     finish: f64,
     /// Which rest `finish` counts from.
@@ -691,6 +687,8 @@ struct Job {
     id: JobId,
     set: usize,
     profile: Option<IoProfile>,
+    /// How long it must be idle before its phase is over.
+    gap_s: f64,
     requests: VecDeque<Queued>,
     n_in_flight: usize,
     phase: Option<Phase>,

@@ -285,6 +285,7 @@ impl Set {
 #[derive(Clone, Debug)]
 pub(crate) struct Device {
     capacity_bps: f64,
+    s_per_byte: f64,
     now_s: f64,
     /// What each request in service has been served.
     served: f64,
@@ -294,7 +295,7 @@ pub(crate) struct Device {
 
 impl Device {
     pub(crate) fn new(capacity_bps: f64) -> Self {
-        Self { capacity_bps, now_s: 0.0, served: 0.0, ends: VecDeque::new() }
+        Self { capacity_bps, s_per_byte: 1.0 / capacity_bps, now_s: 0.0, served: 0.0, ends: VecDeque::new() }
     }
 
     pub(crate) fn n_in_service(&self) -> usize {
@@ -319,7 +320,7 @@ impl Device {
     pub(crate) fn next_end_s(&self) -> Option<f64> {
         let &(end, _) = self.ends.front()?;
         let left = (end - self.served).max(0.0);
-        Some(self.now_s + left * self.ends.len() as f64 / self.capacity_bps)
+        Some(self.now_s + left * self.ends.len() as f64 * self.s_per_byte)
     }
 
     pub(crate) fn finish(&mut self) -> Option<(f64, usize)> {
@@ -331,6 +332,9 @@ impl Device {
     }
 
     fn advance(&mut self, now_s: f64) {
+        if now_s == self.now_s {
+            return;
+        }
         if !self.ends.is_empty() {
             self.served += (now_s - self.now_s).max(0.0) * self.capacity_bps / self.ends.len() as f64;
         }
