@@ -1,13 +1,16 @@
-"""The request-level model of `iotide simulate io report --rules report --policies set10`, as one would write it in Python.
+"""The request-level model of `iotide simulate io report --policies set10`, as one would write it in Python.
 
-Sixteen jobs compute and then write; a server's workers take requests from a two-level queue (sets by credits, the job with
-the lowest id first) and share a device. No chances: every run is the same. Prints the four figures as JSON.
+Sixteen jobs compute and then write; a server's workers take requests from a two-level queue and share a device. The queue
+follows the rules of the report (`report`: sets by credits in requests, in a set the lowest id first) or iotide's (`iotide`: sets
+share bytes by priority, in a set the job whose phase began first, now and then one that has waited long). No chances: every
+run is the same. Prints the four figures as JSON.
 """
 
 import heapq
 import json
 import math
-from collections import deque
+import sys
+from collections import OrderedDict, deque
 
 MIB = 1 << 20
 BANDWIDTH = 110.0 * MIB
@@ -16,6 +19,9 @@ WORKERS = 24
 PROCESSES = 8
 REQUEST = MIB
 LATENCY = 1e-3
+PATIENCE = 60.0
+EVERY = 16
+PHASE_GAP = 1.0
 
 
 class Job:
@@ -34,10 +40,87 @@ class Job:
         self.settled = False
         w_iter = compute + volume / BANDWIDTH
         self.priority = 10.0 ** -round(math.log10(w_iter))
+        self.gap = min(PHASE_GAP, w_iter / 10)
         self.queue = deque()
+        self.in_flight = 0
+        self.phase = 0
+        self.last_active = -math.inf
+        self.waiting_since = -math.inf
+
+
+class Set:
+    def __init__(self, priority):
+        self.priority = priority
+        self.waiting = []
+        self.finish = 0.0
 
 
 class Queue:
+    """Sets by what they were served over their priority; in a set jobs by phase; for each job its requests in order."""
+
+    def __init__(self):
+        self.sets = {}
+        self.turns = []
+        self.virtual_time = 0.0
+        self.waiting = OrderedDict()
+        self.since_out_of_turn = 0
+        self.phases = 0
+
+    def push(self, job, size, now):
+        if job.phase == 0 or not job.queue and job.in_flight == 0 and now - job.last_active > job.gap:
+            self.phases += 1
+            job.phase = self.phases
+        job.last_active = max(job.last_active, now)
+        job.queue.append(size)
+        if len(job.queue) == 1:
+            job.waiting_since = now
+            self.waiting[job] = None
+            of = self.sets.get(job.priority)
+            if of is None:
+                of = self.sets[job.priority] = Set(job.priority)
+            heapq.heappush(of.waiting, (job.phase, job.number, job))
+            if len(of.waiting) == 1:
+                of.finish = max(of.finish, self.virtual_time)
+                self.turns.append(of)
+
+    def pop(self, now):
+        if not self.turns:
+            return None
+        oldest = next(iter(self.waiting))
+        if self.since_out_of_turn + 1 >= EVERY and now - oldest.waiting_since > PATIENCE:
+            self.since_out_of_turn = 0
+            job = oldest
+            of = self.sets[job.priority]
+        else:
+            self.since_out_of_turn += 1
+            of = min(self.turns, key=lambda of: (of.finish, -of.priority))
+            job = of.waiting[0][2]
+        size = job.queue.popleft()
+        job.in_flight += 1
+        job.last_active = max(job.last_active, now)
+        job.waiting_since = now
+        start = max(of.finish, self.virtual_time)
+        self.virtual_time = start
+        of.finish = start + size / of.priority
+        if job.queue:
+            self.waiting.move_to_end(job)
+        else:
+            del self.waiting[job]
+            if of.waiting[0][2] is job:
+                heapq.heappop(of.waiting)
+            else:
+                of.waiting.remove((job.phase, job.number, job))
+                heapq.heapify(of.waiting)
+            if not of.waiting:
+                self.turns.remove(of)
+        return job, size
+
+    def complete(self, job, now):
+        job.in_flight -= 1
+        job.last_active = max(job.last_active, now)
+
+
+class QueueOfTheReport:
     """Priority -> job -> requests; each priority in turn has its credit of requests served."""
 
     def __init__(self):
@@ -46,7 +129,7 @@ class Queue:
         self.current = None
         self.left = 0
 
-    def push(self, job, size):
+    def push(self, job, size, now):
         job.queue.append(size)
         if len(job.queue) == 1:
             members = self.sets.get(job.priority)
@@ -55,7 +138,7 @@ class Queue:
                 self.order = sorted(self.sets, reverse=True)
             heapq.heappush(members, (job.number, job))
 
-    def pop(self):
+    def pop(self, now):
         waiting = [priority for priority in self.order if self.sets[priority]]
         if not waiting:
             return None
@@ -70,6 +153,9 @@ class Queue:
         if not job.queue:
             heapq.heappop(members)
         return job, size
+
+    def complete(self, job, now):
+        pass
 
 
 class Device:
@@ -110,10 +196,10 @@ def within(start, end):
 
 
 class Simulation:
-    def __init__(self):
+    def __init__(self, queue):
         self.jobs = [Job(1, 18.0, 8 * 16 * MIB, 200)]
         self.jobs += [Job(n, 360.0, 8 * 320 * MIB, None) for n in range(2, 17)]
-        self.queue = Queue()
+        self.queue = queue
         self.device = Device()
         self.agenda = []
         self.planned = 0
@@ -153,9 +239,10 @@ class Simulation:
         size = min(REQUEST, job.to_send)
         job.to_send -= size
         job.out += 1
-        self.queue.push(job, size)
+        self.queue.push(job, size, now)
 
     def served(self, job, now):
+        self.queue.complete(job, now)
         job.out -= 1
         if job.to_send > 0:
             self.plan(now + LATENCY, self.send, job)
@@ -177,7 +264,7 @@ class Simulation:
                 now, _, what, job = heapq.heappop(agenda)
                 what(job, now)
             while len(device.ends) < WORKERS:
-                request = queue.pop()
+                request = queue.pop(now)
                 if request is None:
                     break
                 device.start(now, *request)
@@ -200,6 +287,6 @@ class Simulation:
 
 
 if __name__ == "__main__":
-    simulation = Simulation()
+    simulation = Simulation({"report": QueueOfTheReport, "iotide": Queue}[sys.argv[1]]())
     simulation.run()
     print(json.dumps(simulation.figures()))
