@@ -21,6 +21,7 @@ pub use crate::{
     },
     peaks::{Peak, PeakConditions, find_peaks, peak_prominences},
     resample::{mean_of_steps, rebin, resample_linear},
+    random::SplitMix64,
     stats::{
         coefficient_of_variation, mean, median, median_absolute_deviation, population_std, quantile,
         quantile_of_sorted, weighted_mean, weighted_std,

@@ -4,14 +4,17 @@
 ///
 /// Good for shuffles and cuts, not for secrets.
 #[derive(Clone, Debug)]
-pub(crate) struct SplitMix64(u64);
+pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// Returns a generator that begins at a seed.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    /// Returns the next number.
+    #[expect(clippy::should_implement_trait, reason = "an iterator would say that it may end")]
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -19,14 +22,21 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// A number in [0, 1), all 53 bits of it random.
-    pub(crate) fn unit(&mut self) -> f64 {
+    /// Returns a number in [0, 1), all 53 bits of it random.
+    pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A number in `0..n`; the bias of the multiplication (at most `n / 2⁶⁴`) is left in.
-    pub(crate) fn below(&mut self, n: usize) -> usize {
+    /// Returns a number in `0..n`; the bias of the multiplication (at most `n / 2⁶⁴`) is left in.
+    pub fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.next()) * n as u128) >> 64) as usize
+    }
+
+    /// Returns a number from the standard normal distribution (Box & Muller, 1958; the second of the pair is not kept).
+    pub fn normal(&mut self) -> f64 {
+        // 1 − u lies in (0, 1]: its logarithm exists.
+        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 }
 
@@ -50,5 +60,15 @@ mod tests {
             seen[random.below(5)] += 1;
         }
         assert!(seen.iter().all(|&n| (800..1200).contains(&n)), "{seen:?}");
+    }
+
+    #[test]
+    fn normal_numbers_have_mean_0_and_deviation_1() {
+        let mut random = SplitMix64::new(3);
+        let numbers: Vec<f64> = (0..20_000).map(|_| random.normal()).collect();
+        let (mean, deviation) = (crate::mean(&numbers), crate::population_std(&numbers));
+        assert!(mean.abs() < 0.03 && (deviation - 1.0).abs() < 0.03, "{mean} ± {deviation}");
+        let beyond = numbers.iter().filter(|number| number.abs() > 1.959_964).count();
+        assert!((800..1200).contains(&beyond), "{beyond} of 20000 beyond 95 %");
     }
 }

@@ -30,6 +30,7 @@ pub use crate::{
     labelled::{LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen},
     run::{Loss, Run, Source},
+    plan::{PlanEntry, PlanReport},
     scaling::{
         AdviceEntry, FactorEntry, ModelEntry, ModelFailure, PieceEntry, PredictionEntry, ScalingReport,
         ScalingSource, TermEntry,
@@ -37,6 +38,9 @@ pub use crate::{
     signature::{
         FitReport, FitStart, GroupEntry, LogReport, LogSource, SignatureEntry, SignatureReport,
         SignatureTable, method_name, signature_of_json,
+    },
+    schedule::{
+        Change, JobEntry, PolicyEntry, Published, ScenarioEntry, SimulationReport, Spread, WorkloadEntry,
     },
 };
 
@@ -53,11 +57,13 @@ mod insight;
 mod labelled;
 mod live;
 mod palette;
+mod plan;
 mod run;
 #[cfg(test)]
 mod samples;
 mod scaling;
 mod signature;
+mod schedule;
 pub mod text;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.

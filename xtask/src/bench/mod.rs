@@ -16,6 +16,7 @@ mod online;
 mod period;
 mod scaling;
 mod signature;
+mod simulate;
 mod tmio;
 mod tracer;
 
@@ -87,6 +88,16 @@ const BENCHES: &[Bench] = &[
         name: "online-evaluation",
         help: "one evaluation after 10², 10⁴ and 10⁶ phases",
         run: online::evaluation_at_any_history,
+    },
+    Bench {
+        name: "simulate-requests",
+        help: "CPU time of the report's workload, request by request, against the same model in Python",
+        run: simulate::cpu_of_requests,
+    },
+    Bench {
+        name: "simulate-fluid",
+        help: "CPU time of a million jobs of ten phases in the fluid model",
+        run: simulate::cpu_of_a_million_jobs,
     },
     Bench { name: "scaling-cpu", help: "CPU time of `model` against extrap", run: scaling::cpu_of_models },
 ];

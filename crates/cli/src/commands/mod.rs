@@ -22,6 +22,8 @@ mod model;
 mod record;
 mod report;
 mod signature;
+mod sets;
+mod simulate;
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
@@ -33,6 +35,8 @@ pub(crate) enum Command {
     Convert(convert::ConvertArgs),
     Model(model::ModelArgs),
     Signature(signature::SignatureArgs),
+    Simulate(simulate::SimulateArgs),
+    Sets(sets::SetsArgs),
     Ioskel(ioskel::IoskelArgs),
     Demo(demo::DemoArgs),
 }
@@ -48,6 +52,8 @@ impl Command {
             Command::Convert(args) => convert::run(ui, args),
             Command::Model(args) => model::run(ui, args),
             Command::Signature(args) => signature::run(ui, args),
+            Command::Simulate(args) => simulate::run(ui, args),
+            Command::Sets(args) => sets::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
             Command::Demo(args) => demo::run(ui, args),
         }

@@ -27,6 +27,12 @@ mod model;
 /// `iotide signature`: samples, long logs with jobs, a real Prometheus server, and where to run.
 mod signature;
 
+/// `iotide simulate`: policies side by side, workloads of every kind, and what is wrong with one.
+mod simulate;
+
+/// `iotide sets`: who belongs where, and what file systems are told.
+mod sets;
+
 /// `iotide info`: what a trace holds, also against what an independent reader found in real logs.
 mod info;
 

@@ -635,3 +635,240 @@ fn a_command_line_that_makes_no_sense_fails_with_one_message() {
     For more information, try '--help'.
     "#);
 }
+
+#[test]
+fn help_on_simulate_io_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["simulate", "io", "--help"]).exits_with(0).stdout, @r#"
+    See what policies of sharing storage would do to periodic jobs
+
+    Runs jobs that compute and then do I/O, over and over, on one storage: without scheduling, with a
+    fair share for each job, one job at a time, and with Set-10 (jobs grouped by the order of magnitude
+    of their period), knowing the periods or predicting them. Says by how much jobs are stretched, how
+    much slower their I/O is, and how much of the time is spent computing.
+
+    WORKLOAD is a JSON file (`-` is stdin), `report` (the workload of Inria report 9537, whose published
+    figures are put beside the answers) or `mix` (generated jobs).
+
+    Usage: iotide simulate io [OPTIONS] [WORKLOAD]
+
+    Arguments:
+      [WORKLOAD]
+              What to run: a JSON file, `report`, or `mix`
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Workload:
+          --from-traces <TRACE>...
+              Make one job of each trace that has a period
+
+          --copies <N>
+              With --from-traces: run each job so many times at once
+              
+              [default: 1]
+
+          --bandwidth <SIZE>
+              What one job alone gets from the storage, in bytes per second [default: as the workload
+              says; of traces, the fastest]
+
+          --frame <FROM:TO>
+              Judge only this part, in seconds [default: as the workload says]
+
+          --jobs <N>
+              `mix`: how many jobs
+              
+              [default: 60]
+
+          --around <S,…>
+              `mix`: the periods lie around these, in seconds
+              
+              [default: 10 100 1000]
+
+          --load <SHARE>
+              `mix`: what share of the storage's time the jobs want together
+              
+              [default: 0.8]
+
+          --iterations <N>
+              `mix`: how often each job does I/O [default: until the end]
+
+    What to run:
+          --policies <NAME,…>
+              Which of none, fair-share, exclusive, equal-sets, set10, set10-predicted and set10-error;
+              the others are judged against the first [default: all]
+
+          --model <MODEL>
+              An ideal storage, a server with requests and workers, or both
+              
+              [default: both]
+              [possible values: fluid, requests, both]
+
+          --rules <RULES>
+              Whose rules the server's queue follows: iotide's, the report's, or both [default: both for
+              `report`, else iotide]
+              
+              [possible values: iotide, report, both]
+
+          --repetitions <N>
+              How often to repeat, with other chances
+              
+              [default: 10]
+
+          --seed <N>
+              Where chances begin
+              
+              [default: 0]
+
+    Settings:
+          --order <ORDER>
+              Which job of a set goes first [default: first-come; `id` by the report's rules]
+              
+              [possible values: first-come, id]
+
+          --unknown <UNKNOWN>
+              What becomes of jobs without a prediction: one set, or one each [default: together;
+              `apart` by the report's rules]
+              
+              [possible values: together, apart]
+
+          --sigma <SIGMA>
+              Unequal shares where nobody sees to it: deviation of their logarithm [default: 0 ideally,
+              0.25 at a server]
+
+          --leak <SHARE>
+              Ideal storage: what share of a set's bandwidth leaks to jobs whose turn it is not
+              
+              [default: 0]
+
+          --credit <CREDIT>
+              Server: what a set's share is counted in [default: bytes; requests by the report's rules]
+              
+              [possible values: bytes, requests]
+
+          --strict
+              Server: make others of a set wait even while the one whose turn it is has no request
+
+          --patience <SECONDS>
+              Server: a job that was not served for so many seconds is served now and then; 0 is never
+              [default: 60; never by the report's rules]
+
+          --workers <N>
+              Server: how many requests are served at once
+              
+              [default: 24]
+
+          --processes <N>
+              Server: processes of a job, each with one request at the server
+              
+              [default: 8]
+
+          --request-size <SIZE>
+              Server: size of a request
+              
+              [default: 1M]
+
+          --latency <SECONDS>
+              Server: seconds from the end of a request until the next has come
+              
+              [default: 0.001]
+
+          --jitter <SHARE>
+              Relative deviation of computing times [default: as the workload says; 0.005 for `report`]
+
+          --warm-up <N>
+              Predictions begin after so many phases
+              
+              [default: 2]
+
+          --error <SHARE>
+              `set10-error`: how much too high or too low each prediction is
+              
+              [default: 0.5]
+
+    Output:
+          --format <FORM>
+              Form of the answer
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout; a name that ends in .html gets a page with
+              pictures
+
+          --svg <DIR>
+              Write box plots and timelines as SVG into DIR, too
+
+    Examples:
+      iotide simulate io report                                 the published experiment, beside its
+      figures
+      iotide simulate io report -o policies.html                the same as a page with pictures
+      iotide simulate io mix --jobs 90 --load 0.9 --model fluid generated jobs around 10, 100 and 1000 s
+      iotide simulate io jobs.json --policies none,set10        your own; docs/scheduling.md says how to
+      write it
+      iotide simulate io --from-traces a.csv b.darshan --copies 8
+                                                                what if eight of each ran at once?
+    "#);
+}
+
+#[test]
+fn help_on_sets_plan_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["sets", "plan", "--help"]).exits_with(0).stdout, @r#"
+    Show the sets of jobs with known periods, and tell BeeGFS or Lustre
+
+    PROFILES is a table with the columns `job,period_s` (`-` is stdin); a job without a period is not
+    known yet. Shows the set, priority and share of each. With --apply, does what the file system needs,
+    or with --dry-run shows that instead.
+
+    Usage: iotide sets plan [OPTIONS] <PROFILES>
+
+    Arguments:
+      <PROFILES>
+              Table of jobs and periods
+
+    Options:
+          --apply <SYSTEM>
+              Tell this system: priorities for BeeGFS with the IO-Sets change, or rates for Lustre's
+              token bucket filter
+              
+              [possible values: configfs, lustre-tbf]
+
+          --dry-run
+              Print what would be done, and do nothing
+
+          --root <DIR>
+              `configfs`: where the directories of jobs are
+              
+              [default: /sys/kernel/config/iosets]
+
+          --capacity <RPCS>
+              `lustre-tbf`: RPCs a second that a server can take from all jobs
+              
+              [default: 10000]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Output:
+          --format <FORM>
+              Form of the answer
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout
+
+    Examples:
+      iotide sets plan jobs.csv                                 who belongs where?
+      iotide sets plan jobs.csv --apply configfs --dry-run      what would BeeGFS be told?
+      iotide sets plan jobs.csv --apply lustre-tbf --capacity 8000
+    "#);
+}

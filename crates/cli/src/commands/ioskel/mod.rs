@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use self::quantity::{human_bytes, parse_probability, parse_size};
+pub(in crate::commands) use self::quantity::parse_size;
+use self::quantity::{human_bytes, parse_probability};
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 

@@ -1,7 +1,7 @@
 //! Times, sizes and probabilities as people type them.
 
 /// Reads a size: `4096`, `64k`, `64M`, `1GiB` (powers of 1024), `64MB` (powers of 1000). Zero is refused.
-pub(super) fn parse_size(text: &str) -> Result<u64, String> {
+pub(in crate::commands) fn parse_size(text: &str) -> Result<u64, String> {
     let (number, unit) = split_unit(text);
     let factor: u64 = match unit {
         "" | "B" => 1,

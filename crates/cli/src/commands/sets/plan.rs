@@ -1,0 +1,161 @@
+//! `iotide sets plan`: the sets of given jobs, and what BeeGFS or Lustre would have to be told.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use iotide_report::PlanReport;
+use iotide_sched::{
+    Action, ConfigFs, ControlledJob, Controller, IoProfile, JobId, LustreTbf, Policy, TbfSettings,
+    UnknownJobs, is_plain_id,
+};
+
+use crate::ExitStatus;
+use crate::commands::Form;
+use crate::ui::{Hint, Ui};
+
+/// Show the sets of jobs with known periods, and tell BeeGFS or Lustre
+///
+/// PROFILES is a table with the columns `job,period_s` (`-` is stdin); a job without a period is not known yet. Shows the
+/// set, priority and share of each. With --apply, does what the file system needs, or with --dry-run shows that instead.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct PlanArgs {
+    /// Table of jobs and periods
+    profiles: PathBuf,
+    /// Tell this system: priorities for BeeGFS with the IO-Sets change, or rates for Lustre's token bucket filter
+    #[arg(long, value_enum, value_name = "SYSTEM")]
+    apply: Option<System>,
+    /// Print what would be done, and do nothing
+    #[arg(long, requires = "apply")]
+    dry_run: bool,
+    /// `configfs`: where the directories of jobs are
+    #[arg(long, value_name = "DIR", default_value = ConfigFs::ROOT)]
+    root: PathBuf,
+    /// `lustre-tbf`: RPCs a second that a server can take from all jobs
+    #[arg(long, value_name = "RPCS", default_value_t = TbfSettings::default().capacity_rps)]
+    capacity: f64,
+    /// Form of the answer
+    #[arg(long, value_enum, default_value_t = Form::Text, value_name = "FORM", help_heading = "Output")]
+    format: Form,
+    /// Write the answer to FILE rather than to stdout
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    output: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  iotide sets plan jobs.csv                                 who belongs where?
+  iotide sets plan jobs.csv --apply configfs --dry-run      what would BeeGFS be told?
+  iotide sets plan jobs.csv --apply lustre-tbf --capacity 8000";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum System {
+    Configfs,
+    LustreTbf,
+}
+
+pub(crate) fn run(ui: &mut Ui, args: &PlanArgs) -> anyhow::Result<ExitStatus> {
+    let profiles = read_profiles(&args.profiles)?;
+    if !(args.capacity.is_finite() && args.capacity > 0.0) {
+        bail!("--capacity {} is not a positive number of requests", args.capacity);
+    }
+    let policy = Policy::Set10(UnknownJobs::Together);
+    let jobs: Vec<ControlledJob> = profiles
+        .iter()
+        .map(|(id, profile)| ControlledJob {
+            id: id.clone(),
+            placement: policy.place(JobId(0), profile.as_ref()),
+            // Nothing is known of what they do now: each is taken to do I/O, and to want what it can get.
+            active_since_s: Some(0.0),
+            demand_rps: 0.0,
+        })
+        .collect();
+    for job in jobs.iter().filter(|job| args.apply.is_some() && !is_plain_id(&job.id)) {
+        ui.status(format_args!("job {:?} is left alone: its id could be misunderstood", job.id));
+    }
+    let actions = match args.apply {
+        None => Vec::new(),
+        Some(System::Configfs) => ConfigFs::new(&args.root).update(&jobs),
+        Some(System::LustreTbf) => {
+            let settings = TbfSettings { capacity_rps: args.capacity, ..TbfSettings::default() };
+            LustreTbf::new(settings).update(&jobs)
+        }
+    };
+    let mut report = PlanReport::new();
+    for ((_, profile), job) in profiles.iter().zip(&jobs) {
+        report.add(job, profile.as_ref());
+    }
+    report.actions = actions.iter().map(Action::to_string).collect();
+    report.is_done = args.apply.is_some() && !args.dry_run;
+    if report.is_done {
+        for action in &actions {
+            carry_out(action)?;
+        }
+    }
+    let text = match args.format {
+        Form::Json => report.to_json(),
+        Form::Text => report.to_text(),
+    };
+    match &args.output {
+        Some(path) => ui.out_file(path, &text)?,
+        None => ui.out(&text)?,
+    }
+    Ok(ExitStatus::Done)
+}
+
+fn carry_out(action: &Action) -> anyhow::Result<()> {
+    let done = match action {
+        Action::MakeDirectory(path) => match std::fs::create_dir(path) {
+            // One that was told before.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+            made => made,
+        },
+        Action::Write { path, line } => std::fs::write(path, format!("{line}\n")),
+        Action::RemoveDirectory(path) => std::fs::remove_dir(path),
+        Action::Run(words) => {
+            let (program, args) = words.split_first().context("there is no program to run")?;
+            let status = std::process::Command::new(program).args(args).status();
+            match status {
+                Ok(status) if !status.success() => bail!("{action}: {status}"),
+                status => status.map(|_| ()),
+            }
+        }
+    };
+    done.with_context(|| action.to_string()).hint("`--dry-run` shows all that would be done")
+}
+
+/// Jobs with what is known of each, in the order written.
+fn read_profiles(path: &Path) -> anyhow::Result<Vec<(String, Option<IoProfile>)>> {
+    let name = path.display();
+    let mut text = String::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin().read_to_string(&mut text).map(|_| ())
+    } else {
+        std::fs::read_to_string(path).map(|read| text = read)
+    };
+    read.with_context(|| format!("cannot read {name}"))?;
+    let mut profiles: Vec<(String, Option<IoProfile>)> = Vec::new();
+    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    if lines.next().map(|(_, head)| head.trim()) != Some("job,period_s") {
+        bail!("{name}: the first line is not job,period_s");
+    }
+    for (i, line) in lines {
+        let place = || format!("{name}: line {}", i + 1);
+        let (id, period) =
+            line.rsplit_once(',').with_context(|| format!("{} has no period column", place()))?;
+        let profile = match period.trim() {
+            "" => None,
+            period => {
+                let profile = period.parse().ok().and_then(IoProfile::checked);
+                Some(profile.with_context(|| format!("{}: {period:?} is no positive time", place()))?)
+            }
+        };
+        let id = id.trim().to_owned();
+        if profiles.iter().any(|(known, _)| *known == id) {
+            bail!("{}: job {id:?} is there twice", place());
+        }
+        profiles.push((id, profile));
+    }
+    Ok(profiles)
+}

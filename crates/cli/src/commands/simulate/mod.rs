@@ -1,0 +1,24 @@
+//! `iotide simulate`: trying decisions out.
+
+use crate::ExitStatus;
+use crate::ui::Ui;
+
+mod io;
+
+/// Try decisions out: policies side by side on one workload
+#[derive(clap::Args, Debug)]
+pub(crate) struct SimulateArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum What {
+    Io(io::IoArgs),
+}
+
+pub(crate) fn run(ui: &mut Ui, args: &SimulateArgs) -> anyhow::Result<ExitStatus> {
+    match &args.what {
+        What::Io(args) => io::run(ui, args),
+    }
+}

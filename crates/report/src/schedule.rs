@@ -1,0 +1,784 @@
+//! Policies side by side: how jobs fared in a simulation, beside what was published, with box plots and timelines.
+
+use std::fmt::Write;
+
+use iotide_num::{median, quantile};
+use iotide_sched::{Credit, Exclusivity, Order};
+use iotide_sim::{IoSettings, Model, Outcome, Workload};
+use serde::Serialize;
+
+use crate::chart::{Axis, LEFT, RIGHT, Tick, WIDTH, escape};
+use crate::html::capitalised;
+use crate::palette::{LEVELS, style_element};
+use crate::{SCHEMA, text};
+
+/// The answer of `iotide simulate io`.
+#[derive(Clone, Debug, Serialize)]
+pub struct SimulationReport {
+    schema: &'static str,
+    /// The command that was asked.
+    pub command: &'static str,
+    /// What was run.
+    pub workload: WorkloadEntry,
+    /// How often.
+    pub repetitions: usize,
+    /// With which chances.
+    pub seed: u64,
+    /// How the storage was modelled.
+    pub scenarios: Vec<ScenarioEntry>,
+    /// How the jobs fared, scenario by scenario and policy by policy.
+    pub policies: Vec<PolicyEntry>,
+}
+
+/// A workload in brief.
+#[derive(Clone, Debug, Serialize)]
+pub struct WorkloadEntry {
+    /// Where it is from: a file, or the name of a built-in one.
+    pub source: String,
+    /// How many jobs it has.
+    pub n_jobs: usize,
+    /// What one job alone gets from the storage.
+    pub bandwidth_bps: f64,
+    /// When judging begins and ends.
+    pub frame_s: [f64; 2],
+    /// What share of the storage's time the jobs would use if they never waited.
+    pub load: f64,
+}
+
+/// How the storage was modelled.
+#[derive(Clone, Debug, Serialize)]
+pub struct ScenarioEntry {
+    /// Its name.
+    pub name: String,
+    /// `fluid` or `requests`.
+    pub model: &'static str,
+    /// Which job of a set goes first: `first-come` or `id`.
+    pub order: &'static str,
+    /// What becomes of jobs without a prediction: `together` or `apart`.
+    pub unknown_jobs: &'static str,
+    /// Inequality of what jobs get where nobody sees to it.
+    pub sigma: f64,
+    /// After how many phases a prediction exists.
+    pub warm_up_phases: u64,
+    /// Relative standard deviation of computing times, if it overrides the workload's.
+    pub jitter: Option<f64>,
+    /// `fluid`: share of a set's bandwidth for those whose turn it is not.
+    pub leak: Option<f64>,
+    /// `requests`: what a set's share is counted in, `bytes` or `requests`.
+    pub credit: Option<&'static str>,
+    /// `requests`: whether others of a set are served while the first has no request: `relaxed` or `strict`.
+    pub exclusivity: Option<&'static str>,
+    /// `requests`: how long a job goes without being served before it is helped.
+    pub patience_s: Option<f64>,
+    /// `requests`: how many requests are served at once.
+    pub workers: Option<usize>,
+    /// `requests`: how many requests a job keeps at the server.
+    pub processes: Option<usize>,
+    /// `requests`: how large they are.
+    pub request_bytes: Option<u64>,
+    /// `requests`: time from the end of a request until the next has come.
+    pub latency_s: Option<f64>,
+}
+
+/// How the jobs fared under a policy: medians over the repetitions.
+#[derive(Clone, Debug, Serialize)]
+pub struct PolicyEntry {
+    /// The policy, and what it knows of the jobs.
+    pub policy: String,
+    /// In which scenario.
+    pub scenario: String,
+    /// The highest stretch of a job.
+    pub max_stretch: Option<f64>,
+    /// The geometric mean of stretches.
+    pub geomean_stretch: Option<f64>,
+    /// The geometric mean of I/O slowdowns.
+    pub io_slowdown: Option<f64>,
+    /// Share of the jobs' time that was spent computing.
+    pub utilization: Option<f64>,
+    /// Lowest, lower quartile, median, upper quartile and highest of each over the repetitions.
+    pub spread: Spread,
+    /// Each against the first policy of the scenario: −0.2 is a fifth less.
+    pub change: Option<Change>,
+    /// What was published for it.
+    pub published: Option<Published>,
+    /// How each job fared in the first repetition.
+    pub jobs: Vec<JobEntry>,
+    /// I/O phases that ended, in the first repetition.
+    pub n_phases: u64,
+    /// Requests that were served, in the first repetition; 0 in the fluid model.
+    pub n_requests: u64,
+    /// Jobs that starved, over all repetitions.
+    pub n_starved: u64,
+    #[serde(skip)]
+    timeline: Option<iotide_sim::Timeline>,
+}
+
+/// How four numbers are spread over the repetitions.
+#[derive(Clone, Debug, Serialize)]
+pub struct Spread {
+    /// Of the highest stretch.
+    pub max_stretch: Option<[f64; 5]>,
+    /// Of the mean stretch.
+    pub geomean_stretch: Option<[f64; 5]>,
+    /// Of the I/O slowdown.
+    pub io_slowdown: Option<[f64; 5]>,
+    /// Of the utilisation.
+    pub utilization: Option<[f64; 5]>,
+}
+
+impl Spread {
+    fn all(&self) -> [Option<[f64; 5]>; 4] {
+        [self.max_stretch, self.geomean_stretch, self.io_slowdown, self.utilization]
+    }
+}
+
+/// What changes against another policy.
+#[derive(Clone, Debug, Serialize)]
+pub struct Change {
+    /// Which.
+    pub against: String,
+    /// Of the highest stretch.
+    pub max_stretch: Option<f64>,
+    /// Of the mean stretch.
+    pub geomean_stretch: Option<f64>,
+    /// Of the I/O slowdown.
+    pub io_slowdown: Option<f64>,
+    /// Of the utilisation.
+    pub utilization: Option<f64>,
+}
+
+/// What was published: changes against an unchanged BeeGFS.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Published {
+    /// Where.
+    pub source: &'static str,
+    /// Of the highest stretch.
+    pub max_stretch: Option<f64>,
+    /// Of the mean stretch.
+    pub geomean_stretch: Option<f64>,
+    /// Of the I/O slowdown.
+    pub io_slowdown: Option<f64>,
+    /// Of the utilisation.
+    pub utilization: Option<f64>,
+}
+
+impl Published {
+    /// Returns what was measured on BeeGFS for a policy on the headline workload of the report.
+    pub fn of(policy: &str) -> Option<Self> {
+        let published = |source, max_stretch, geomean_stretch, io_slowdown, utilization| Self {
+            source,
+            max_stretch,
+            geomean_stretch: Some(geomean_stretch),
+            io_slowdown: Some(io_slowdown),
+            utilization: Some(utilization),
+        };
+        match policy {
+            "set10" => Some(published("Inria RR-9537, clairvoyant", Some(-0.16), -0.22, -0.63, 0.29)),
+            "set10-predicted" => Some(published("FTIO paper, with FTIO", None, -0.20, -0.56, 0.26)),
+            // Stated against the row above: stretch 5 % worse, slowdown 27 % higher, utilisation 4 % lower.
+            "set10-error" => Some(published("FTIO paper, 50 % error injected", None, -0.16, -0.44, 0.21)),
+            _ => None,
+        }
+    }
+
+    fn all(&self) -> [Option<f64>; 4] {
+        [self.max_stretch, self.geomean_stretch, self.io_slowdown, self.utilization]
+    }
+}
+
+/// How a job fared.
+#[derive(Clone, Debug, Serialize)]
+pub struct JobEntry {
+    /// Its name.
+    pub name: String,
+    /// Its time over what it would have taken alone.
+    pub stretch: Option<f64>,
+    /// Its time outside computing over what its I/O would have taken alone.
+    pub io_slowdown: Option<f64>,
+    /// Time it spent computing.
+    pub compute_s: f64,
+    /// Time its I/O would have taken alone.
+    pub alone_io_s: f64,
+    /// The part of the frame in which it was there.
+    pub time_s: f64,
+    /// Mean time between the starts of its I/O phases.
+    pub w_iter_s: Option<f64>,
+}
+
+impl SimulationReport {
+    /// Returns a report without scenarios yet.
+    pub fn new(source: &str, workload: &Workload, repetitions: usize, seed: u64) -> Self {
+        let wanted = workload.jobs.iter().map(|job| {
+            let io_s = job.io_bytes / workload.bandwidth_bps;
+            io_s / (io_s + job.compute_s)
+        });
+        Self {
+            schema: SCHEMA,
+            command: "simulate io",
+            workload: WorkloadEntry {
+                source: source.to_owned(),
+                n_jobs: workload.jobs.len(),
+                bandwidth_bps: workload.bandwidth_bps,
+                frame_s: workload.frame_s,
+                load: wanted.sum(),
+            },
+            repetitions,
+            seed,
+            scenarios: Vec::new(),
+            policies: Vec::new(),
+        }
+    }
+
+    /// Adds a scenario.
+    pub fn add_scenario(&mut self, name: &str, settings: &IoSettings, unknown_jobs: &'static str) {
+        let is_fluid = settings.model == Model::Fluid;
+        self.scenarios.push(ScenarioEntry {
+            name: name.to_owned(),
+            model: if is_fluid { "fluid" } else { "requests" },
+            order: match settings.order {
+                Order::FirstCome => "first-come",
+                Order::Id => "id",
+            },
+            unknown_jobs,
+            sigma: settings.sigma,
+            warm_up_phases: settings.warm_up_phases,
+            jitter: settings.jitter,
+            leak: is_fluid.then_some(settings.leak),
+            credit: (!is_fluid).then_some(match settings.credit {
+                Credit::Bytes => "bytes",
+                Credit::Requests => "requests",
+            }),
+            exclusivity: (!is_fluid).then_some(match settings.exclusivity {
+                Exclusivity::Relaxed => "relaxed",
+                Exclusivity::Strict => "strict",
+            }),
+            patience_s: settings.ageing.filter(|_| !is_fluid).map(|ageing| ageing.patience_s),
+            workers: (!is_fluid).then_some(settings.n_workers),
+            processes: (!is_fluid).then_some(settings.n_processes),
+            request_bytes: (!is_fluid).then_some(settings.request_bytes),
+            latency_s: (!is_fluid).then_some(settings.latency_s),
+        });
+    }
+
+    /// Adds how the jobs fared under a policy to the last scenario; `published` is what to put beside it.
+    pub fn add_policy(&mut self, policy: &str, outcomes: &[Outcome], published: Option<Published>) {
+        let scenario = self.scenarios.last().map_or(String::new(), |scenario| scenario.name.clone());
+        let values =
+            |of: fn(&Outcome) -> Option<f64>| -> Vec<f64> { outcomes.iter().filter_map(of).collect() };
+        let numbers = [
+            values(|outcome| outcome.max_stretch),
+            values(|outcome| outcome.geomean_stretch),
+            values(|outcome| outcome.io_slowdown),
+            values(|outcome| Some(outcome.utilization)),
+        ];
+        let [max_stretch, geomean_stretch, io_slowdown, utilization] =
+            numbers.each_ref().map(|values| median(values));
+        let first = outcomes.first();
+        let base = self.policies.iter().find(|entry| entry.scenario == scenario);
+        let change = base.map(|base| {
+            let change = |ours: Option<f64>, theirs: Option<f64>| Some(ours? / theirs? - 1.0);
+            Change {
+                against: base.policy.clone(),
+                max_stretch: change(max_stretch, base.max_stretch),
+                geomean_stretch: change(geomean_stretch, base.geomean_stretch),
+                io_slowdown: change(io_slowdown, base.io_slowdown),
+                utilization: change(utilization, base.utilization),
+            }
+        });
+        let spread = numbers.each_ref().map(|values| five(values));
+        self.policies.push(PolicyEntry {
+            policy: policy.to_owned(),
+            scenario,
+            max_stretch,
+            geomean_stretch,
+            io_slowdown,
+            utilization,
+            spread: Spread {
+                max_stretch: spread[0],
+                geomean_stretch: spread[1],
+                io_slowdown: spread[2],
+                utilization: spread[3],
+            },
+            change,
+            published,
+            jobs: first.map_or(Vec::new(), |outcome| outcome.jobs.iter().map(job_entry).collect()),
+            n_phases: first.map_or(0, |outcome| outcome.n_phases),
+            n_requests: first.map_or(0, |outcome| outcome.n_requests),
+            n_starved: outcomes.iter().map(|outcome| outcome.n_starved).sum(),
+            timeline: first.and_then(|outcome| outcome.timeline.clone()),
+        });
+    }
+
+    /// Returns the report as JSON, with a final newline.
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("a report is made of names and numbers");
+        json.push('\n');
+        json
+    }
+
+    /// Returns the report for people.
+    pub fn to_text(&self, width: usize) -> String {
+        let mut out = String::new();
+        for line in text::wrap(&text::printable(&self.in_words()), width) {
+            let _ = writeln!(out, "{line}");
+        }
+        for scenario in &self.scenarios {
+            let _ = writeln!(out);
+            for line in text::wrap(&scenario.in_words(), width) {
+                let _ = writeln!(out, "{line}");
+            }
+            for row in self.rows(scenario) {
+                let mut line = format!("  {:<16}", row[0]);
+                for cell in &row[1..] {
+                    let _ = write!(line, " {cell:<15}");
+                }
+                let _ = writeln!(out, "{}", line.trim_end());
+            }
+            for note in self.notes(scenario) {
+                for line in text::wrap(&note, width.saturating_sub(2)) {
+                    let _ = writeln!(out, "  {line}");
+                }
+            }
+        }
+        out
+    }
+
+    /// Returns the pictures as SVG, each with a name for its file.
+    pub fn pictures(&self) -> Vec<(String, String)> {
+        let style = style_element();
+        let mut pictures = Vec::new();
+        for (i, scenario) in self.scenarios.iter().enumerate() {
+            pictures.push((format!("{i}-{}.svg", file_name(&scenario.name)), self.boxes(scenario, &style)));
+            for entry in self.entries(scenario) {
+                let name = format!("{i}-{}-{}.svg", file_name(&scenario.name), file_name(&entry.policy));
+                pictures.extend(self.timeline(entry, &style).map(|svg| (name, svg)));
+            }
+        }
+        pictures
+    }
+
+    /// Returns the report as one page that needs nothing else.
+    pub fn to_page(&self) -> String {
+        let mut html = format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"generator\" content=\"iotide {}\">\n<title>{} · iotide simulate</title>\n<style>\n{}\n\
+             .schedule {{ display: block; }} .schedule svg {{ max-width: 100%; height: auto; }}\n</style>\n{}\n</head>\n\
+             <body>\n<main class=\"schedule\">\n<header><p class=\"path\">{}</p><h1>Policies side by side</h1></header>\n\
+             <p>{}</p>\n",
+            env!("CARGO_PKG_VERSION"),
+            escape(&self.workload.source),
+            include_str!("page.css"),
+            style_element(),
+            escape(&self.workload.source),
+            escape(&self.in_words()),
+        );
+        for scenario in &self.scenarios {
+            let _ = write!(
+                html,
+                "<section>\n<h2>{}</h2>\n<p>{}</p>\n{}<p>A box holds the middle half of the repetitions, its line is the \
+                 median; whiskers reach to the lowest and the highest. The axes do not begin at 0.</p>\n",
+                escape(&capitalised(&scenario.name)),
+                escape(&scenario.in_words()),
+                self.boxes(scenario, "")
+            );
+            html.push_str("<table>\n");
+            for (i, row) in self.rows(scenario).into_iter().enumerate() {
+                let tag = if i == 0 { "th" } else { "td" };
+                let cells: String =
+                    row.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect();
+                let _ = writeln!(html, "<tr>{cells}</tr>");
+            }
+            html.push_str("</table>\n");
+            for note in self.notes(scenario) {
+                let _ = writeln!(html, "<p>{}</p>", escape(&note));
+            }
+            for entry in self.entries(scenario) {
+                if let Some(svg) = self.timeline(entry, "") {
+                    let _ = write!(html, "<h3>{}</h3>\n{svg}", escape(&entry.policy));
+                }
+            }
+            html.push_str("</section>\n");
+        }
+        html.push_str("</main>\n</body>\n</html>\n");
+        html
+    }
+
+    fn in_words(&self) -> String {
+        let WorkloadEntry { source, n_jobs, bandwidth_bps, frame_s, load } = &self.workload;
+        format!(
+            "{source}: {} on {}, wanting {} of its time; judged from {} to {}, {} with seed {}",
+            text::counted(*n_jobs as u64, "job"),
+            text::bandwidth(*bandwidth_bps),
+            text::percent(*load),
+            text::seconds(frame_s[0]),
+            text::seconds(frame_s[1]),
+            text::counted(self.repetitions as u64, "repetition"),
+            self.seed
+        )
+    }
+
+    fn entries<'a>(&'a self, scenario: &'a ScenarioEntry) -> impl Iterator<Item = &'a PolicyEntry> {
+        self.policies.iter().filter(|entry| entry.scenario == scenario.name)
+    }
+
+    /// The table of a scenario, its head first: a number, and its change against the first policy.
+    fn rows(&self, scenario: &ScenarioEntry) -> Vec<[String; 5]> {
+        let mut rows =
+            vec![["policy", "max stretch", "mean stretch", "I/O slowdown", "utilisation"].map(str::to_owned)];
+        for entry in self.entries(scenario) {
+            let change = entry.change.as_ref();
+            let cell = |shown: Option<String>, change: Option<f64>| match (shown, change) {
+                (None, _) => "–".to_owned(),
+                (Some(shown), None) => shown,
+                (Some(shown), Some(change)) => format!("{shown} ({})", signed_percent(change)),
+            };
+            let number = |value: Option<f64>| value.map(|value| format!("{value:.2}"));
+            rows.push([
+                entry.policy.clone(),
+                cell(number(entry.max_stretch), change.and_then(|change| change.max_stretch)),
+                cell(number(entry.geomean_stretch), change.and_then(|change| change.geomean_stretch)),
+                cell(number(entry.io_slowdown), change.and_then(|change| change.io_slowdown)),
+                cell(entry.utilization.map(text::percent), change.and_then(|change| change.utilization)),
+            ]);
+            if let Some(published) = &entry.published {
+                let [max_stretch, geomean_stretch, io_slowdown, utilization] = published
+                    .all()
+                    .map(|change| change.map_or("–".to_owned(), |c| format!("({})", signed_percent(c))));
+                rows.push(["  published".to_owned(), max_stretch, geomean_stretch, io_slowdown, utilization]);
+            }
+        }
+        rows
+    }
+
+    fn notes(&self, scenario: &ScenarioEntry) -> Vec<String> {
+        let mut notes = Vec::new();
+        let mut entries = self.entries(scenario).peekable();
+        if let Some(first) = entries.peek() {
+            notes.push(format!("medians; in brackets the change against {}", first.policy));
+        }
+        let sources: Vec<&str> =
+            self.entries(scenario).filter_map(|entry| Some(entry.published?.source)).collect();
+        if !sources.is_empty() {
+            notes.push(format!("published: {}, each against plain BeeGFS", sources.join("; ")));
+        }
+        for entry in entries.filter(|entry| entry.n_starved > 0) {
+            notes.push(format!(
+                "{}: {} starved until long after the frame; what it moved then counts as nothing",
+                entry.policy,
+                text::counted(entry.n_starved, "job")
+            ));
+        }
+        notes
+    }
+
+    /// The four numbers of each policy as boxes, like Figure 4 of the report.
+    fn boxes(&self, scenario: &ScenarioEntry, style: &str) -> String {
+        const TITLES: [&str; 4] = ["max stretch", "mean stretch (geometric)", "I/O slowdown", "utilisation"];
+        const GAP: f64 = 52.0;
+        let entries: Vec<&PolicyEntry> = self.entries(scenario).collect();
+        let row_height = 22.0;
+        let (top, height) = (34.0, 34.0 + row_height * entries.len() as f64 + 40.0);
+        let left = 132.0;
+        let panel = (RIGHT - left - 3.0 * GAP) / 4.0;
+        let mut svg = opened_svg(&format!("{}: four numbers per policy", scenario.name), height, style);
+        for (i, title) in TITLES.into_iter().enumerate() {
+            let spreads: Vec<Option<[f64; 5]>> = entries.iter().map(|entry| entry.spread.all()[i]).collect();
+            let known = || spreads.iter().flatten();
+            let lowest = known().map(|spread| spread[0]).fold(f64::INFINITY, f64::min);
+            let highest = known().map(|spread| spread[4]).fold(f64::NEG_INFINITY, f64::max);
+            if !lowest.is_finite() {
+                continue;
+            }
+            let margin = 0.06 * (highest - lowest).max(0.02 * highest.abs());
+            let (factor, unit) = if i == 3 { (0.01, "%") } else { (1.0, "") };
+            let axis = Axis::linear(title, lowest - margin, highest + margin, factor, unit);
+            let from = left + i as f64 * (panel + GAP);
+            let to = from + panel;
+            let floor = height - 40.0;
+            let _ = writeln!(
+                svg,
+                "<g class=\"axes\"><text class=\"name\" x=\"{from:.1}\" y=\"18\">{}</text>",
+                escape(&axis.label)
+            );
+            for Tick { value, label } in axis.ticks(4) {
+                let at = axis.at(value, from, to);
+                let _ = writeln!(
+                    svg,
+                    "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top}\" y2=\"{floor:.1}\"/>\
+                     <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
+                    floor + 16.0
+                );
+            }
+            svg.push_str("</g>\n");
+            for (row, (entry, spread)) in entries.iter().zip(&spreads).enumerate() {
+                let middle = top + row_height * (row as f64 + 0.5);
+                if i == 0 {
+                    let _ = writeln!(
+                        svg,
+                        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                        left - 14.0,
+                        middle + 4.0,
+                        escape(&entry.policy)
+                    );
+                }
+                let Some(spread) = spread else { continue };
+                let [low, lower, mid, upper, high] = spread.map(|value| axis.at(value, from, to));
+                let _ = writeln!(
+                    svg,
+                    "<g><title>{}: {}</title><path class=\"line\" d=\"M{low:.1} {middle:.1}H{high:.1}\"/>\
+                     <rect class=\"faint\" x=\"{lower:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"12\"/>\
+                     <path class=\"line\" stroke-width=\"3\" d=\"M{mid:.1} {:.1}v12\"/></g>",
+                    escape(&entry.policy),
+                    spread.map(|value| text::digits(value, 3)).join(" "),
+                    middle - 6.0,
+                    (upper - lower).max(1.0),
+                    middle - 6.0
+                );
+            }
+        }
+        svg.push_str("</svg>\n");
+        svg
+    }
+
+    /// Who moved how much when: a row per job, darker where it had more of the storage.
+    fn timeline(&self, entry: &PolicyEntry, style: &str) -> Option<String> {
+        let timeline = entry.timeline.as_ref()?;
+        let n_rows = timeline.bytes.len();
+        let n_bins = timeline.bytes.first()?.len();
+        let row_height = (480.0 / n_rows as f64).clamp(3.0, 18.0);
+        let (top, floor) = (28.0, 28.0 + row_height * n_rows as f64);
+        let left = LEFT + 40.0;
+        let mut svg = opened_svg(&format!("{}: bandwidth of each job", entry.policy), floor + 48.0, style);
+        let axis = Axis::time("time", 0.0, timeline.bin_s * n_bins as f64);
+        let _ = writeln!(
+            svg,
+            "<text class=\"name\" x=\"{left:.1}\" y=\"15\">bandwidth of each job, from pale (little) to dark (all of {})</text>",
+            escape(&text::bandwidth(self.workload.bandwidth_bps))
+        );
+        let scale = (RIGHT - left) / n_bins as f64;
+        let _ = writeln!(
+            svg,
+            "<rect class=\"field\" x=\"{left:.1}\" y=\"{top}\" width=\"{:.1}\" height=\"{:.1}\"/>\n\
+             <g transform=\"translate({left:.1} {top}) scale({scale:.5} {row_height:.3})\" stroke-width=\"0.86\">",
+            RIGHT - left,
+            floor - top
+        );
+        let mut shades = vec![String::new(); LEVELS];
+        let full = timeline.bin_s * self.workload.bandwidth_bps;
+        for (row, bins) in timeline.bytes.iter().enumerate() {
+            let level = |bytes: f64| match bytes / full {
+                share if share < 0.005 => None,
+                share => Some(((share * LEVELS as f64) as usize).min(LEVELS - 1)),
+            };
+            let mut from = 0;
+            while from < n_bins {
+                let here = level(bins[from]);
+                let mut to = from + 1;
+                while to < n_bins && level(bins[to]) == here {
+                    to += 1;
+                }
+                if let Some(here) = here {
+                    let _ = write!(shades[here], "M{from} {row}.5h{}", to - from);
+                }
+                from = to;
+            }
+        }
+        for (level, path) in shades.iter().enumerate().filter(|(_, path)| !path.is_empty()) {
+            let _ = writeln!(svg, "<path class=\"w{level}\" d=\"{path}\"/>");
+        }
+        svg.push_str("</g>\n<g class=\"axes\">\n");
+        if row_height >= 9.0 {
+            for (row, job) in entry.jobs.iter().enumerate() {
+                let _ = writeln!(
+                    svg,
+                    "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"10\" text-anchor=\"end\">{}</text>",
+                    left - 6.0,
+                    top + row_height * (row as f64 + 0.5) + 3.5,
+                    escape(&job.name.chars().take(14).collect::<String>())
+                );
+            }
+        }
+        for Tick { value, label } in axis.ticks(8) {
+            let at = axis.at(value, left, RIGHT);
+            let _ = writeln!(
+                svg,
+                "<line class=\"tick\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{floor:.1}\" y2=\"{:.1}\"/>\
+                 <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
+                floor + 5.0,
+                floor + 18.0
+            );
+        }
+        let from = axis.at(self.workload.frame_s[0], left, RIGHT);
+        let _ = writeln!(
+            svg,
+            "<text class=\"name\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n</g>\n\
+             <line class=\"mark\" x1=\"{from:.1}\" x2=\"{from:.1}\" y1=\"{top}\" y2=\"{floor:.1}\"/>\n\
+             <text class=\"mark\" x=\"{:.1}\" y=\"{:.1}\">judged from here on</text>\n</svg>",
+            (left + RIGHT) / 2.0,
+            floor + 38.0,
+            escape(&axis.label),
+            from + 5.0,
+            top + 12.0
+        );
+        Some(svg)
+    }
+}
+
+impl ScenarioEntry {
+    fn in_words(&self) -> String {
+        let order = match self.order {
+            "id" => "in a set the lowest id goes first",
+            _ => "in a set the first come goes first",
+        };
+        let unknown = match self.unknown_jobs {
+            "apart" => "jobs without a prediction in sets of their own",
+            _ => "jobs without a prediction in one set",
+        };
+        let mut words = vec![match self.model {
+            "fluid" => format!("{}: fluid model", self.name),
+            _ => format!("{}: request level", self.name),
+        }];
+        if let (Some(workers), Some(processes), Some(bytes)) =
+            (self.workers, self.processes, self.request_bytes)
+        {
+            words.push(format!(
+                "{}, {} a job, requests of {}",
+                text::counted(workers as u64, "worker"),
+                text::counted(processes as u64, "process").replace("processs", "processes"),
+                text::bytes(bytes as f64)
+            ));
+        }
+        words.push(order.to_owned());
+        words.extend(self.credit.map(|credit| format!("credits in {credit}")));
+        words.push(unknown.to_owned());
+        if self.sigma > 0.0 {
+            words.push(format!("unequal sharing σ = {}", text::digits(self.sigma, 3)));
+        }
+        words
+            .extend(self.leak.filter(|&leak| leak > 0.0).map(|leak| format!("{} leak", text::percent(leak))));
+        words.join(", ")
+    }
+}
+
+fn opened_svg(title: &str, height: f64, style: &str) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" class=\"plot\" role=\"img\" \
+         font-family=\"system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif\" font-size=\"12\">\n\
+         <title>{}</title>\n{style}\n",
+        escape(title)
+    )
+}
+
+fn job_entry(job: &iotide_sim::JobOutcome) -> JobEntry {
+    JobEntry {
+        name: job.name.clone(),
+        stretch: job.stretch,
+        io_slowdown: job.io_slowdown,
+        compute_s: job.compute_s,
+        alone_io_s: job.alone_io_s,
+        time_s: job.time_s,
+        w_iter_s: job.w_iter_s,
+    }
+}
+
+/// Lowest, lower quartile, median, upper quartile, highest.
+fn five(values: &[f64]) -> Option<[f64; 5]> {
+    let at = |q| quantile(values, q);
+    Some([at(0.0)?, at(0.25)?, at(0.5)?, at(0.75)?, at(1.0)?])
+}
+
+fn signed_percent(change: f64) -> String {
+    match (100.0 * change).round() {
+        0.0 => "±0 %".to_owned(),
+        percent => format!("{percent:+.0} %").replace('-', "−"),
+    }
+}
+
+fn file_name(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iotide_sched::{Policy, UnknownJobs};
+    use iotide_sim::{Contender, JobSpec, Knowledge, compare};
+
+    fn job(name: &str, compute_s: f64, io_bytes: f64) -> JobSpec {
+        JobSpec { name: name.into(), compute_s, io_bytes, iterations: None, start_s: 0.0, jitter: 0.05 }
+    }
+
+    fn report(name: &str) -> SimulationReport {
+        let jobs = vec![job(name, 9.0, 1e8), job("b", 90.0, 2e9), job("c", 90.0, 2e9)];
+        let workload = Workload { bandwidth_bps: 1e8, frame_s: [100.0, 1000.0], jobs };
+        let settings = IoSettings { n_timeline_bins: 100, ..IoSettings::ideal() };
+        let mut report = SimulationReport::new(name, &workload, 3, 1);
+        report.add_scenario("ideal", &settings, "together");
+        for policy in [Policy::Unscheduled, Policy::Set10(UnknownJobs::Together)] {
+            let contender = Contender { policy, knowledge: Knowledge::Given };
+            let outcomes = compare(&workload, &[contender], &settings, 3, 1).unwrap();
+            report.add_policy(policy.name(), &outcomes[0], Published::of(policy.name()));
+        }
+        report
+    }
+
+    #[test]
+    fn a_simulation_has_the_promised_names() {
+        let json: serde_json::Value = serde_json::from_str(&report("a").to_json()).unwrap();
+        assert_eq!((&json["schema"], &json["command"]), (&"iotide/1".into(), &"simulate io".into()));
+        let set10 = &json["policies"][1];
+        assert_eq!((&set10["policy"], &set10["scenario"]), (&"set10".into(), &"ideal".into()));
+        for name in ["max_stretch", "geomean_stretch", "io_slowdown", "utilization"] {
+            let median = set10[name].as_f64().unwrap();
+            let spread: Vec<f64> = set10["spread"][name]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|value| value.as_f64().unwrap())
+                .collect();
+            assert!(spread.is_sorted() && spread[2] == median, "{name}: {median} {spread:?}");
+            let base = json["policies"][0][name].as_f64().unwrap();
+            let change = set10["change"][name].as_f64().unwrap();
+            assert!((change - (median / base - 1.0)).abs() < 1e-12, "{name}");
+        }
+        assert_eq!(json["policies"][0]["change"], serde_json::Value::Null);
+        assert_eq!(set10["jobs"].as_array().unwrap().len(), 3);
+        assert_eq!(set10["published"]["io_slowdown"], -0.63);
+        assert!(json["scenarios"][0]["workers"].is_null(), "a fluid has no workers");
+    }
+
+    #[test]
+    fn people_see_numbers_with_their_change_and_what_was_published() {
+        let text = report("a").to_text(100);
+        let line =
+            |begin: &str| text.lines().find(|line| line.trim_start().starts_with(begin)).unwrap().to_owned();
+        assert!(
+            text.starts_with("a: 3 jobs on 100 MB/s, wanting 46 % of its time; judged from 100 s to"),
+            "{text}"
+        );
+        assert!(!line("none").contains('('), "{text}");
+        assert_eq!(line("set10").matches(" %)").count(), 4, "{text}");
+        assert!(line("published").contains("(−16 %)") && line("published").contains("(+29 %)"), "{text}");
+        assert!(text.contains("change against none"), "{text}");
+    }
+
+    #[test]
+    fn a_page_has_boxes_and_a_timeline_for_each_policy_and_asks_for_nothing() {
+        let html = report("a").to_page();
+        assert_eq!(html.matches("<svg").count(), 3);
+        let others = html.replace("http://www.w3.org/2000/svg", "");
+        for outside in ["http:", "https:", "src=", "@import", "href=", "<script"] {
+            assert!(!others.contains(outside), "{outside}");
+        }
+        assert!(html.contains("class=\"w7\""), "somebody has all of the storage at some time");
+        let names: Vec<String> = report("a").pictures().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["0-ideal.svg", "0-ideal-none.svg", "0-ideal-set10.svg"]);
+    }
+
+    #[test]
+    fn nothing_a_workload_says_becomes_markup() {
+        let html = report("<b>\"'&</title><script>").to_page();
+        assert!(!html.contains("<b>") && !html.contains("<script"), "{html}");
+    }
+}

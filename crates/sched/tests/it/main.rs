@@ -1,0 +1,3 @@
+//! Laws of the queue, whatever is asked of it.
+
+mod laws;

@@ -1,0 +1,24 @@
+//! Trying a decision out: periodic jobs on shared storage.
+//!
+//! [`simulate`] runs a [`Workload`] under a [`Contender`] (a policy, and what it knows of the jobs) and says how the jobs
+//! fared; [`compare`] repeats that for several. Two models:
+//!
+//! - [`Model::Fluid`]: bandwidth is divided as the policy says, at once and without loss. It leaves out requests, workers
+//!   and queues, so it shows what a policy could do at best. Very fast.
+//! - [`Model::Requests`]: each job keeps so many requests at a server, whose workers take them from the very
+//!   [`iotide_sched::Queue`] that real schedulers run, and which share a device. It leaves out the network, caches,
+//!   several servers, and how a device slows down under mixed requests.
+//!
+//! **Invariant:** no file, clock, environment variable, thread or terminal in here. A run is its inputs and its seed.
+
+pub use crate::{
+    io::{Contender, IoSettings, Knowledge, Model, SimulationError, compare, simulate},
+    metrics::{JobOutcome, Outcome, Timeline},
+    workload::{JobSpec, Mix, Workload, WorkloadError},
+};
+
+mod engine;
+mod io;
+mod metrics;
+mod storage;
+mod workload;
