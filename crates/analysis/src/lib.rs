@@ -5,6 +5,7 @@
 //! - What do its strongest waves look like in time? [`reconstruct`]
 //! - How evenly do the periods resemble each other? [`score`]
 //! - How fast would the storage have to be to hide asynchronous I/O? [`demand`]
+//! - While the job runs: when does the next phase begin? [`online::Predictor`]
 //!
 //! **Invariant:** no file, clock, thread or terminal in here. A test needs a `Vec<f64>` and nothing else.
 
@@ -16,6 +17,8 @@ pub use crate::period::{
 };
 pub use crate::run::{RunAnalysis, RunConfig, RunError, analyse_run, reconstruction_error};
 pub use crate::scores::{Scores, score};
+
+pub mod online;
 
 mod demand;
 mod period;

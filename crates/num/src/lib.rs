@@ -9,6 +9,7 @@
 
 pub use crate::{
     autocorrelation::{autocorrelation, autocorrelation_by_definition},
+    changepoint::{Change, ChangeDetector, ChangeDetectorKind},
     dbscan::{dbscan_by_definition, dbscan_line, dbscan_plane},
     dft::{Spectrum, spectrum},
     distribution::{incomplete_beta, ln_gamma, student_t_cdf, student_t_quantile},
@@ -25,6 +26,7 @@ pub use crate::{
 };
 
 mod autocorrelation;
+mod changepoint;
 mod dbscan;
 mod dft;
 mod distribution;

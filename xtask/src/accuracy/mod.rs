@@ -1,5 +1,6 @@
 //! How right the answers are, on data made here whose truth is known.
 
+mod online;
 mod period;
 mod random;
 pub(crate) mod scaling;
@@ -9,6 +10,7 @@ mod workload;
 pub fn run(args: &[String]) -> Result<(), String> {
     match args.split_first() {
         Some((part, rest)) if part == "period" => period::run(rest),
+        Some((part, rest)) if part == "online" => online::run(rest),
         Some((part, rest)) if part == "scaling" => scaling::run(rest),
         None => period::run(&[]),
         Some((part, _)) => Err(format!("no accuracy of {part:?} is known\n{HELP}")),

@@ -11,6 +11,7 @@ use crate::{Outcome, repository};
 
 pub(crate) mod darshan;
 mod measure;
+mod online;
 mod period;
 mod scaling;
 mod simulate;
@@ -70,6 +71,16 @@ const BENCHES: &[Bench] = &[
         name: "simulate-fluid",
         help: "CPU time of a million jobs of ten phases in the fluid model",
         run: simulate::cpu_of_a_million_jobs,
+    },
+    Bench {
+        name: "online-events",
+        help: "events of 10,000 ranks streamed into a predictor",
+        run: online::events_of_ten_thousand_ranks,
+    },
+    Bench {
+        name: "online-evaluation",
+        help: "one evaluation after 10², 10⁴ and 10⁶ phases",
+        run: online::evaluation_at_any_history,
     },
     Bench { name: "scaling-cpu", help: "CPU time of `model` against extrap", run: scaling::cpu_of_models },
 ];

@@ -9,7 +9,7 @@
 use iotide_num::mean;
 use iotide_trace::SampledSignal;
 
-use super::evidence::{Background, Cut, Proposal};
+use super::evidence::{Background, Cut, Proposal, Rule};
 use super::segment::{Piece, Pyramid, join, natural_gaps, natural_volumes, runs_above};
 use super::{
     Candidate, DftConfig, PeriodError, PeriodEstimate, Phase, Rhythm, correlation, next_beat_s, spectral,
@@ -43,21 +43,105 @@ pub(super) fn detect(signal: &SampledSignal, config: &DftConfig) -> Result<Perio
         .collect();
     rhythms.sort_by(|a, b| b.1.bytes.total_cmp(&a.1.bytes));
     if let Some((best, rhythm)) = rhythms.first() {
-        let time_s = |position: f64| signal.start_s + position / rate_hz;
         estimate.period_s = Some(rhythm.period_s);
         estimate.confidence = rhythm.confidence;
         // The autocorrelation is among the evidence already.
         estimate.refined_confidence = Some(rhythm.confidence);
-        estimate.phases = best
-            .pieces
-            .iter()
-            .map(|p| Phase { start_s: time_s(p.start), end_s: time_s(p.end), bytes: p.volume / rate_hz })
-            .collect();
+        estimate.phases = phases_of(&best.pieces, signal);
         estimate.next_phase_s =
             estimate.phases.last().map(|phase| next_beat_s(phase.start_s, rhythm.period_s, signal.end_s()));
         estimate.rhythms = rhythms.iter().map(|(_, rhythm)| *rhythm).collect();
     }
     Ok(estimate)
+}
+
+/// Returns the rhythms that hold, each with its phases and with how these were cut out of the signal.
+pub(crate) fn detect_cuts(signal: &SampledSignal) -> CutEstimate {
+    let Some(background) = Background::of(&signal.values) else { return CutEstimate::default() };
+    let proposals = propose(&background);
+    let choice = choose(&proposals);
+    let as_cut = |proposal: &Proposal, confidence: f64| CutRhythm {
+        period_s: proposal.period / signal.rate_hz,
+        confidence,
+        phases: phases_of(&proposal.pieces, signal),
+        rule: proposal.rule.in_seconds(signal.rate_hz),
+    };
+    let accepted: Vec<&Proposal> = choice.rhythms.iter().map(|&(i, _)| &proposals[i]).collect();
+    let mut rhythms: Vec<(f64, CutRhythm)> = choice
+        .rhythms
+        .iter()
+        .zip(own_volumes(&accepted))
+        .map(|(&(i, confidence), volume)| (volume, as_cut(&proposals[i], confidence)))
+        .collect();
+    rhythms.sort_by(|a, b| b.0.total_cmp(&a.0));
+    CutEstimate {
+        p_periodic: choice.p_periodic,
+        rhythms: rhythms.into_iter().map(|(_, rhythm)| rhythm).collect(),
+        best: choice.ranking.first().map(|&(i, confidence)| as_cut(&proposals[i], confidence)),
+        few: proposals
+            .iter()
+            .filter(|proposal| proposal.cut() == Cut::Runs && proposal.pieces.len() <= 4)
+            .filter(|proposal| {
+                let volume: f64 = proposal.pieces.iter().map(|piece| piece.volume).sum();
+                volume > 0.95 * background.sums[background.x.len()]
+            })
+            .max_by(|a, b| a.logit().total_cmp(&b.logit()))
+            .map(|proposal| as_cut(proposal, 0.0)),
+    }
+}
+
+/// Cuts a signal into phases as `rule` says, whether they have a rhythm or not.
+pub(crate) fn cut_by(signal: &SampledSignal, rule: &Rule) -> Vec<Phase> {
+    let x = &signal.values;
+    let rule = rule.in_seconds(1.0 / signal.rate_hz);
+    let pieces = match rule {
+        Rule::Runs { threshold, gap } => join(&runs_above(x, threshold), gap),
+        Rule::Class { threshold, gap, volume, upper } => {
+            let mut pieces = join(&runs_above(x, threshold), gap);
+            pieces.retain(|piece| (piece.volume > volume) == upper);
+            pieces
+        }
+        Rule::Scale { period } if x.len() >= 8 && period >= 2.0 => {
+            let mut sums = vec![0.0];
+            sums.extend(x.iter().scan(0.0, |sum, value| {
+                *sum += value;
+                Some(*sum)
+            }));
+            Pyramid::new(x, &sums).phases_at(period)
+        }
+        Rule::Scale { .. } => Vec::new(),
+    };
+    phases_of(&pieces, signal)
+}
+
+fn phases_of(pieces: &[Piece], signal: &SampledSignal) -> Vec<Phase> {
+    let time_s = |position: f64| signal.start_s + position / signal.rate_hz;
+    pieces
+        .iter()
+        .map(|p| Phase { start_s: time_s(p.start), end_s: time_s(p.end), bytes: p.volume / signal.rate_hz })
+        .collect()
+}
+
+/// What [`detect_cuts`] finds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CutEstimate {
+    /// Probability that there is any rhythm.
+    pub p_periodic: f64,
+    /// Those that hold at once, the one that moves most bytes first.
+    pub rhythms: Vec<CutRhythm>,
+    /// The most probable one, whether it holds or not; of three phases or more.
+    pub best: Option<CutRhythm>,
+    /// The best way to see (nearly all of) the signal as three or four stretches of activity, if there is one.
+    pub few: Option<CutRhythm>,
+}
+
+/// A rhythm and its phases.
+#[derive(Clone, Debug)]
+pub(crate) struct CutRhythm {
+    pub period_s: f64,
+    pub confidence: f64,
+    pub phases: Vec<Phase>,
+    pub rule: Rule,
 }
 
 /// What each rhythm moves that no rhythm before it (more probable than it) has claimed.
@@ -108,10 +192,10 @@ fn choose(proposals: &[Proposal]) -> Choice {
     }
     // Smoothing finds a rhythm but blurs its edges: where sharper phases tell the same period, they are taken.
     for rhythm in &mut rhythms {
-        if proposals[*rhythm].cut == Cut::Scale {
+        if proposals[*rhythm].cut() == Cut::Scale {
             let sharper = order
                 .iter()
-                .find(|&&i| proposals[i].cut != Cut::Scale && agree(i, *rhythm) && logits[i] > 0.0);
+                .find(|&&i| proposals[i].cut() != Cut::Scale && agree(i, *rhythm) && logits[i] > 0.0);
             *rhythm = *sharper.unwrap_or(rhythm);
         }
     }
@@ -157,7 +241,7 @@ fn compatible(a: &Proposal, b: &Proposal) -> bool {
     if long.period < 1.15 * short.period {
         return false;
     }
-    let runs_on = long.period > 1.8 * short.period && long.cut == Cut::Scale && short.cut != Cut::Scale;
+    let runs_on = long.period > 1.8 * short.period && long.cut() == Cut::Scale && short.cut() != Cut::Scale;
     runs_on || shared_time(&a.pieces, &b.pieces) < 0.25
 }
 
@@ -173,7 +257,7 @@ fn propose(background: &Background) -> Vec<Proposal> {
         let Some(proposal) = proposal else { return };
         // The same phases come out at several thresholds; the one that holds more of the volume stands for all.
         let twin = proposals.iter_mut().find(|other| {
-            other.cut == proposal.cut
+            other.cut() == proposal.cut()
                 && other.pieces.len() == proposal.pieces.len()
                 && (other.period / proposal.period - 1.0).abs() < 0.01
         });
@@ -195,11 +279,12 @@ fn propose(background: &Background) -> Vec<Proposal> {
                 for cut in natural_volumes(&pieces, 4) {
                     let (upper, lower): (Vec<Piece>, Vec<Piece>) =
                         pieces.iter().partition(|piece| piece.volume > cut);
-                    add(Proposal::new(Cut::Class, upper.clone(), &lower, background));
-                    add(Proposal::new(Cut::Class, lower, &upper, background));
+                    let rule = |upper| Rule::Class { threshold, gap, volume: cut, upper };
+                    add(Proposal::new(rule(true), upper.clone(), &lower, background));
+                    add(Proposal::new(rule(false), lower, &upper, background));
                 }
             }
-            add(Proposal::new(Cut::Runs, pieces, &[], background));
+            add(Proposal::new(Rule::Runs { threshold, gap }, pieces, &[], background));
         }
     }
     let pyramid = Pyramid::new(x, &background.sums);
@@ -209,7 +294,7 @@ fn propose(background: &Background) -> Vec<Proposal> {
         if pieces.len() >= 3 {
             let found = (pieces[pieces.len() - 1].start - pieces[0].start) / (pieces.len() - 1) as f64;
             if (found / period).ln().abs() < 0.3 {
-                add(Proposal::new(Cut::Scale, pieces, &[], background));
+                add(Proposal::new(Rule::Scale { period }, pieces, &[], background));
             }
         }
         period *= 1.25;

@@ -19,10 +19,44 @@ pub(super) enum Cut {
     Class,
 }
 
+/// A [`Cut`] with its numbers: what it takes to cut another signal the same way.
+///
+/// In samples and sums of samples, or in seconds and bytes; see [`Rule::in_seconds`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Rule {
+    /// Above `threshold`, gaps shorter than `gap` closed.
+    Runs { threshold: f64, gap: f64 },
+    /// Of these, those that move more than `volume` (or those that do not).
+    Class { threshold: f64, gap: f64, volume: f64, upper: bool },
+    /// Smoothed at the scale of `period`.
+    Scale { period: f64 },
+}
+
+impl Rule {
+    /// The rule in seconds and bytes, of one in samples taken at `rate_hz`. With the inverse of the rate: the way back.
+    pub(super) fn in_seconds(self, rate_hz: f64) -> Self {
+        match self {
+            Self::Runs { threshold, gap } => Self::Runs { threshold, gap: gap / rate_hz },
+            Self::Class { threshold, gap, volume, upper } => {
+                Self::Class { threshold, gap: gap / rate_hz, volume: volume / rate_hz, upper }
+            }
+            Self::Scale { period } => Self::Scale { period: period / rate_hz },
+        }
+    }
+
+    fn cut(self) -> Cut {
+        match self {
+            Self::Runs { .. } => Cut::Runs,
+            Self::Class { .. } => Cut::Class,
+            Self::Scale { .. } => Cut::Scale,
+        }
+    }
+}
+
 /// A rhythm that might be there: its phases and what speaks for it.
 #[derive(Clone, Debug)]
 pub(super) struct Proposal {
-    pub cut: Cut,
+    pub rule: Rule,
     pub pieces: Vec<Piece>,
     /// Mean distance of phase starts, in samples.
     pub period: f64,
@@ -65,12 +99,12 @@ pub(super) struct Background<'a> {
 impl Proposal {
     /// Measures the rhythm of `pieces`; `None` if they are too few to have one.
     pub(super) fn new(
-        cut: Cut,
+        rule: Rule,
         pieces: Vec<Piece>,
         others: &[Piece],
         background: &Background,
     ) -> Option<Self> {
-        let n = pieces.len();
+        let (n, cut) = (pieces.len(), rule.cut());
         if n < 3 {
             return None;
         }
@@ -107,7 +141,7 @@ impl Proposal {
             0.0,
             0.0,
         ];
-        Some(Self { cut, pieces, period, evidence })
+        Some(Self { rule, pieces, period, evidence })
     }
 
     /// Takes into account among how many proposals this one stood: the more are tried, the sooner chance makes one of
@@ -116,6 +150,11 @@ impl Proposal {
         let trials = (n_proposals as f64).ln();
         self.evidence[14] = trials;
         self.evidence[15] = trials / (self.pieces.len() - 1) as f64;
+    }
+
+    /// How it was cut out of the signal.
+    pub(super) fn cut(&self) -> Cut {
+        self.rule.cut()
     }
 
     /// The logit of this proposal against "none".

@@ -2,6 +2,8 @@
 
 use iotide_trace::SampledSignal;
 
+pub(crate) use auto::{CutEstimate, CutRhythm, cut_by, detect_cuts};
+pub(crate) use evidence::Rule;
 pub use spectral::reconstruct;
 
 mod auto;
