@@ -17,6 +17,7 @@ mod info;
 mod input;
 mod ioskel;
 mod model;
+mod mount;
 mod record;
 mod report;
 mod sets;
@@ -32,6 +33,7 @@ pub(crate) enum Command {
     Model(model::ModelArgs),
     Simulate(simulate::SimulateArgs),
     Sets(sets::SetsArgs),
+    Mount(mount::MountArgs),
     Ioskel(ioskel::IoskelArgs),
     Demo(demo::DemoArgs),
 }
@@ -47,6 +49,7 @@ impl Command {
             Command::Model(args) => model::run(ui, args),
             Command::Simulate(args) => simulate::run(ui, args),
             Command::Sets(args) => sets::run(ui, args),
+            Command::Mount(args) => mount::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
             Command::Demo(args) => demo::run(ui, args),
         }

@@ -19,6 +19,7 @@ fn help_says_what_there_is() {
       model     Find how each metric scales with the parameters, and predict it elsewhere
       simulate  Try decisions out: policies side by side on one workload
       sets      Divide jobs into sets by their rhythm, and tell a file system
+      mount     Show a directory so that jobs do not get in each other's way
       ioskel    Run a workload with a known rhythm
       demo      Show the whole chain on this machine in under a minute
 
