@@ -11,6 +11,7 @@ use crate::{Outcome, repository};
 
 pub(crate) mod darshan;
 mod measure;
+mod mount;
 mod online;
 mod period;
 mod scaling;
@@ -81,6 +82,11 @@ const BENCHES: &[Bench] = &[
         name: "online-evaluation",
         help: "one evaluation after 10², 10⁴ and 10⁶ phases",
         run: online::evaluation_at_any_history,
+    },
+    Bench {
+        name: "mount",
+        help: "writes through `iotide mount` against bindfs and libfuse's example",
+        run: mount::writes_through_the_mount,
     },
     Bench { name: "scaling-cpu", help: "CPU time of `model` against extrap", run: scaling::cpu_of_models },
 ];

@@ -65,7 +65,12 @@ pub(super) fn evaluation_at_any_history(_: &Bed) -> Result<Vec<Line>, String> {
         costs.sort_by(f64::total_cmp);
         let what = format!("CPU of one evaluation after {shown} phases, median");
         lines.push(line(&what, "ms", 1e3 * costs[costs.len() / 2], Goal::AtMost(1.0)));
-        lines.push(line(&format!("… memory after {shown} phases"), "KiB", predictor.memory_bytes() as f64 / 1024.0, Goal::AtMost(512.0)));
+        lines.push(line(
+            &format!("… memory after {shown} phases"),
+            "KiB",
+            predictor.memory_bytes() as f64 / 1024.0,
+            Goal::AtMost(512.0),
+        ));
     }
     Ok(lines)
 }
