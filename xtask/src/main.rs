@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 mod accuracy;
 mod bench;
+mod iosets;
 mod peer;
 mod tidy;
 
@@ -32,6 +33,11 @@ const CHORES: &[Chore] = &[
         name: "inflate",
         help: "unpack regions of a Darshan log and throw them away: the floor `bench darshan` measures by",
         run: bench::darshan::inflate,
+    },
+    Chore {
+        name: "iosets",
+        help: "the experiment of the IO-Sets report on this machine: sixteen jobs through `iotide mount`",
+        run: iosets::run,
     },
     Chore {
         name: "accuracy",

@@ -101,6 +101,8 @@ fn check_writable(path: &Path) -> io::Result<()> {
 fn skeleton(args: &DemoArgs, environment: Vec<(&'static str, OsString)>) -> Skeleton {
     Skeleton {
         period_s: args.period,
+        compute_s: None,
+        until_s: None,
         burst_bytes: BURST_BYTES,
         n_bursts: args.bursts,
         turn_probability: 0.0,

@@ -19,6 +19,7 @@ mod info;
 mod input;
 mod ioskel;
 mod model;
+mod mount;
 mod record;
 mod report;
 mod signature;
@@ -37,6 +38,7 @@ pub(crate) enum Command {
     Signature(signature::SignatureArgs),
     Simulate(simulate::SimulateArgs),
     Sets(sets::SetsArgs),
+    Mount(mount::MountArgs),
     Ioskel(ioskel::IoskelArgs),
     Demo(demo::DemoArgs),
 }
@@ -54,6 +56,7 @@ impl Command {
             Command::Signature(args) => signature::run(ui, args),
             Command::Simulate(args) => simulate::run(ui, args),
             Command::Sets(args) => sets::run(ui, args),
+            Command::Mount(args) => mount::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
             Command::Demo(args) => demo::run(ui, args),
         }

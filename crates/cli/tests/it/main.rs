@@ -52,3 +52,6 @@ mod categorize;
 
 /// `iotide demo`: from a running workload to a page, with nothing left behind.
 mod demo;
+
+/// `iotide mount`: what POSIX asks, random operations beside a plain file, crashes, and whose requests they are.
+mod mount;

@@ -38,6 +38,13 @@ pub(crate) struct IoskelArgs {
     /// Time from the start of one burst to the start of the next: 4, 0.5s, 250ms, 2min
     #[arg(long, short, value_name = "TIME", default_value = "1", value_parser = parse_seconds)]
     period: f64,
+    /// Instead of a fixed period: time from the end of a burst to the start of the next, as if computing; also before the
+    /// first
+    #[arg(long, value_name = "TIME", conflicts_with = "period", value_parser = parse_seconds)]
+    compute: Option<f64>,
+    /// Begin no burst later than this after the start, however many are left
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    until: Option<f64>,
     /// How much each process moves in a burst: 64M and 64MiB are 2^26 bytes, 64MB are 64 million
     #[arg(long, short, value_name = "SIZE", default_value = "16M", value_parser = parse_size)]
     size: u64,
@@ -118,6 +125,8 @@ impl IoskelArgs {
         }
         Ok(Skeleton {
             period_s: self.period,
+            compute_s: self.compute,
+            until_s: self.until,
             burst_bytes: self.size,
             n_bursts: self.iterations,
             turn_probability: self.turn_probability,
@@ -208,9 +217,12 @@ fn summary(skeleton: &Skeleton, performed: &Performed) -> String {
         human_bytes(performed.bytes_read())
     );
     if let Some(period_s) = performed.achieved_period_s() {
-        text += &format!("period {period_s:.4} s achieved, {:.4} s asked for\n", skeleton.period_s);
+        text += &match skeleton.compute_s {
+            None => format!("period {period_s:.4} s achieved, {:.4} s asked for\n", skeleton.period_s),
+            Some(compute_s) => format!("period {period_s:.4} s, of which {compute_s:.4} s computing\n"),
+        };
     }
-    let n_late = performed.n_late(skeleton.period_s);
+    let n_late = if skeleton.compute_s.is_none() { performed.n_late(skeleton.period_s) } else { 0 };
     if n_late > 0 {
         text += &format!("{n_late} bursts began late: the one before took longer than the period\n");
     }

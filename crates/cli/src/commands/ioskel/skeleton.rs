@@ -21,6 +21,10 @@ use crate::ui::Hint;
 pub(crate) struct Skeleton {
     /// From the start of a burst to the start of the next.
     pub(crate) period_s: f64,
+    /// Instead of that: from the end of a process's burst to the start of its next, and before the first.
+    pub(crate) compute_s: Option<f64>,
+    /// No burst begins later than this after the start.
+    pub(crate) until_s: Option<f64>,
     /// What each process moves in a burst.
     pub(crate) burst_bytes: u64,
     pub(crate) n_bursts: u32,
@@ -60,8 +64,6 @@ impl Skeleton {
         let mut args = vec![
             "--worker".to_owned(),
             rank.to_string(),
-            "--period".to_owned(),
-            self.period_s.to_string(),
             "--size".to_owned(),
             self.burst_bytes.to_string(),
             "--iterations".to_owned(),
@@ -73,6 +75,13 @@ impl Skeleton {
             "--seed".to_owned(),
             self.seed.to_string(),
         ];
+        match self.compute_s {
+            Some(compute_s) => args.extend(["--compute".to_owned(), compute_s.to_string()]),
+            None => args.extend(["--period".to_owned(), self.period_s.to_string()]),
+        }
+        if let Some(until_s) = self.until_s {
+            args.extend(["--until".to_owned(), until_s.to_string()]);
+        }
         args.extend(self.sync.then(|| "--sync".to_owned()));
         args.extend(self.keep.then(|| "--keep".to_owned()));
         args
@@ -381,6 +390,8 @@ impl Skeleton {
     pub(super) fn for_tests() -> Self {
         Skeleton {
             period_s: 1.0,
+            compute_s: None,
+            until_s: None,
             burst_bytes: 1 << 20,
             n_bursts: 10,
             turn_probability: 0.0,

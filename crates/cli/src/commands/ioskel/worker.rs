@@ -83,8 +83,15 @@ struct Process {
 impl Process {
     fn bursts(&mut self, skeleton: &Skeleton, tell: &mut impl Write) -> anyhow::Result<()> {
         for (index, op) in (0..).zip(skeleton.plan()) {
-            // Beats count from the common start, so a late burst does not shift those after it.
-            let beat = self.start + Duration::from_secs_f64(f64::from(index) * skeleton.period_s);
+            let beat = match skeleton.compute_s {
+                // Beats count from the common start, so a late burst does not shift those after it.
+                None => self.start + Duration::from_secs_f64(f64::from(index) * skeleton.period_s),
+                Some(compute_s) if index == 0 => self.start + Duration::from_secs_f64(compute_s),
+                Some(compute_s) => Instant::now() + Duration::from_secs_f64(compute_s),
+            };
+            if skeleton.until_s.is_some_and(|until_s| beat > self.start + Duration::from_secs_f64(until_s)) {
+                break;
+            }
             if !self.wait_until(beat) {
                 bail!("stopped before burst {}", index + 1);
             }

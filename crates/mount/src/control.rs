@@ -1,0 +1,173 @@
+//! A socket by which others see the jobs of a mount, and say what they know of them.
+//!
+//! One line asks, one line answers, any number of times:
+//!
+//! ```text
+//! jobs                 {"policy":"set10","jobs":[{"job":"7","period_s":0.96,…}]}
+//! period 7 0.96        {"ok":true}            (the period of job 7 is 0.96 s; "period 7 none" takes it back)
+//! anything else        {"error":"…"}
+//! ```
+//!
+//! Only the user who mounted may connect (mode 0600).
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, io, thread};
+
+use crate::schedule::{JobStatus, PeriodSource, Scheduler};
+
+/// A socket that is listened to; its name goes when this does.
+#[derive(Debug)]
+pub(crate) struct Control {
+    path: PathBuf,
+}
+
+impl Control {
+    /// Listens at `path`; a socket that nobody listens to any more is replaced.
+    pub(crate) fn listen(path: &Path, policy: &'static str, scheduler: Scheduler) -> io::Result<Self> {
+        let listener = UnixListener::bind(path).or_else(|error| {
+            let is_left_over = error.kind() == io::ErrorKind::AddrInUse && UnixStream::connect(path).is_err();
+            if !is_left_over {
+                return Err(error);
+            }
+            fs::remove_file(path)?;
+            UnixListener::bind(path)
+        })?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        thread::Builder::new().name("iotide-control".to_owned()).spawn(move || {
+            for caller in listener.incoming().flatten() {
+                let scheduler = scheduler.clone();
+                // A caller who says nothing keeps nobody else waiting.
+                let _ = thread::Builder::new()
+                    .name("iotide-control".to_owned())
+                    .spawn(move || talk(caller, policy, &scheduler));
+            }
+        })?;
+        Ok(Self { path: path.to_owned() })
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A line that asks for something is short.
+const MAX_LINE: u64 = 4096;
+
+fn talk(mut caller: UnixStream, policy: &str, scheduler: &Scheduler) {
+    let _ = caller.set_read_timeout(Some(Duration::from_secs(600)));
+    let _ = caller.set_write_timeout(Some(Duration::from_secs(10)));
+    let Ok(read) = caller.try_clone() else { return };
+    let mut lines = BufReader::new(read);
+    loop {
+        let mut line = String::new();
+        match (&mut lines).take(MAX_LINE).read_line(&mut line) {
+            Ok(n) if n > 0 => {}
+            _ => return,
+        }
+        let answer = answer(line.trim(), policy, scheduler);
+        if caller.write_all(answer.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+fn answer(line: &str, policy: &str, scheduler: &Scheduler) -> String {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    match words[..] {
+        ["jobs"] => jobs_line(policy, &scheduler.jobs()),
+        ["period", job, "none"] => told(job, scheduler.set_period(job, None, PeriodSource::Given)),
+        ["period", job, seconds] => match seconds.parse::<f64>() {
+            Ok(seconds) if seconds.is_finite() && seconds > 0.0 => {
+                told(job, scheduler.set_period(job, Some(seconds), PeriodSource::Given))
+            }
+            _ => refusal(&format!("'{seconds}' is no number of seconds above zero")),
+        },
+        _ => refusal("expected 'jobs' or 'period JOB SECONDS'"),
+    }
+}
+
+fn told(job: &str, is_known: bool) -> String {
+    if is_known { "{\"ok\":true}\n".to_owned() } else { refusal(&format!("no job '{job}' has been seen")) }
+}
+
+fn refusal(why: &str) -> String {
+    format!("{{\"error\":{}}}\n", quoted(why))
+}
+
+/// The jobs as one line of JSON, in the words and units of iotide's other answers.
+fn jobs_line(policy: &str, jobs: &[JobStatus]) -> String {
+    let mut line = format!("{{\"policy\":{},\"jobs\":[", quoted(policy));
+    for (index, job) in jobs.iter().enumerate() {
+        let source = job.source.map(|source| match source {
+            PeriodSource::Given => "given",
+            PeriodSource::Predicted => "predicted",
+        });
+        let _ = write!(
+            line,
+            "{}{{\"job\":{},\"period_s\":{},\"period_source\":{},\"set\":{},\"share\":{},\"bandwidth_bps\":{:.0},\
+             \"bytes\":{},\"waiting\":{},\"phases\":{}}}",
+            if index > 0 { "," } else { "" },
+            quoted(&job.job),
+            number(job.period_s),
+            source.map_or("null".to_owned(), quoted),
+            job.set.as_deref().map_or("null".to_owned(), quoted),
+            number(job.share),
+            job.bandwidth_bps,
+            job.bytes,
+            job.n_waiting,
+            job.n_phases,
+        );
+    }
+    line + "]}\n"
+}
+
+fn number(value: Option<f64>) -> String {
+    value.filter(|value| value.is_finite()).map_or("null".to_owned(), |value| value.to_string())
+}
+
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            control if control < ' ' => {
+                let _ = write!(quoted, "\\u{:04x}", u32::from(control));
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_told_in_one_line_with_null_for_what_is_not_known() {
+        let job = JobStatus {
+            job: "a \"name\"\n".to_owned(),
+            period_s: Some(0.96),
+            source: Some(PeriodSource::Predicted),
+            set: Some("0".to_owned()),
+            share: None,
+            n_waiting: 3,
+            n_phases: 4,
+            bandwidth_bps: 1e8,
+            bytes: 5,
+        };
+        assert_eq!(
+            jobs_line("set10", &[job]),
+            "{\"policy\":\"set10\",\"jobs\":[{\"job\":\"a \\\"name\\\"\\u000a\",\"period_s\":0.96,\"period_source\":\"predicted\",\
+             \"set\":\"0\",\"share\":null,\"bandwidth_bps\":100000000,\"bytes\":5,\"waiting\":3,\"phases\":4}]}\n"
+        );
+        assert_eq!(jobs_line("none", &[]), "{\"policy\":\"none\",\"jobs\":[]}\n");
+    }
+}

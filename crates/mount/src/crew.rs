@@ -1,0 +1,127 @@
+//! Threads for what may take long, so that those which read the kernel's requests never wait.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Something to do.
+pub(crate) type Task = Box<dyn FnOnce() + Send>;
+
+/// Threads that come when there is work and go when there has been none for a while.
+#[derive(Clone)]
+pub(crate) struct Crew {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    work: Condvar,
+    max_threads: usize,
+}
+
+#[derive(Default)]
+struct State {
+    tasks: VecDeque<Task>,
+    n_threads: usize,
+    n_idle: usize,
+}
+
+/// How long a thread waits for work before it goes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Crew {
+    /// A crew of at most that many.
+    pub(crate) fn new(max_threads: usize) -> Self {
+        let shared =
+            Shared { state: Mutex::default(), work: Condvar::new(), max_threads: max_threads.max(1) };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Has `task` done, at once if a thread is free or may be hired.
+    pub(crate) fn run(&self, task: Task) {
+        let mut state = self.shared.lock();
+        state.tasks.push_back(task);
+        if state.tasks.len() > state.n_idle && state.n_threads < self.shared.max_threads {
+            let shared = Arc::clone(&self.shared);
+            let hired = thread::Builder::new().name("iotide-crew".to_owned()).spawn(move || shared.work());
+            match hired {
+                Ok(_) => state.n_threads += 1,
+                // Those that are there will come to it; without any, do it here.
+                Err(_) if state.n_threads > 0 => {}
+                Err(_) => {
+                    let task = state.tasks.pop_back();
+                    drop(state);
+                    if let Some(task) = task {
+                        task();
+                    }
+                    return;
+                }
+            }
+        }
+        drop(state);
+        self.shared.work.notify_one();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(task) = state.tasks.pop_front() {
+                drop(state);
+                task();
+                state = self.lock();
+                continue;
+            }
+            state.n_idle += 1;
+            let (woken, waited) =
+                self.work.wait_timeout(state, PATIENCE).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            state.n_idle -= 1;
+            if waited.timed_out() && state.tasks.is_empty() {
+                state.n_threads -= 1;
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn tasks_that_wait_for_each_other_all_run() {
+        let crew = Crew::new(8);
+        let barrier = Arc::new(Barrier::new(8));
+        let (done, all_done) = channel();
+        for index in 0..8 {
+            let (barrier, done) = (Arc::clone(&barrier), done.clone());
+            crew.run(Box::new(move || {
+                barrier.wait();
+                done.send(index).unwrap();
+            }));
+        }
+        let mut seen: Vec<i32> = all_done.iter().take(8).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn more_tasks_than_threads_are_done_in_the_end() {
+        let crew = Crew::new(2);
+        let (done, all_done) = channel();
+        for index in 0..1000 {
+            let done = done.clone();
+            crew.run(Box::new(move || done.send(index).unwrap()));
+        }
+        assert_eq!(all_done.iter().take(1000).sum::<i32>(), 999 * 500);
+    }
+}

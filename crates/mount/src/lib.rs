@@ -1,0 +1,362 @@
+//! A pass-through file system that serves each job's requests in the order a policy says.
+//!
+//! ```text
+//!  job's process ─▶ kernel ─▶ /dev/fuse ─▶ passthrough ─┬─ metadata, fsync ─────────────────────▶ backing directory
+//!                                              │        └─ data ─▶ schedule (sched::Queue, workers) ─▶
+//!                                           caller
+//! ```
+//!
+//! What is promised:
+//! - Nothing is kept here: a write that was answered is with the backing file system, an fsync that was answered with its
+//!   device. Killing this program loses nothing that a job was told is safe.
+//! - Requests that wait for their turn hold no thread, so they never keep another job's metadata waiting.
+//! - The kernel checks permissions, with the caller's own groups; new files belong to who made them.
+//!
+//! Start reading at [`mount`], then `passthrough`.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use fuser::{BackgroundSession, Config as SessionConfig, MountOption, Session, SessionACL};
+use iotide_sched::{Exclusivity, Policy, QueueConfig};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
+
+use crate::caller::Callers;
+use crate::control::Control;
+use crate::crew::Crew;
+use crate::passthrough::PassThrough;
+use crate::rhythm::{Rhythm, check_periods};
+use crate::schedule::{Rules, Scheduler};
+
+pub use crate::schedule::{JobStatus, PeriodSource};
+
+mod attributes;
+mod caller;
+mod control;
+mod crew;
+mod device;
+mod nodes;
+mod passthrough;
+mod privilege;
+mod rhythm;
+mod schedule;
+
+/// What is mounted where, and how requests are served.
+#[derive(Clone, Debug)]
+pub struct MountConfig {
+    /// The directory that is shown.
+    pub backing: PathBuf,
+    /// Where it is shown. May be the backing directory itself: paths then stay as they were.
+    pub mountpoint: PathBuf,
+    /// Who is served when.
+    pub policy: Policy,
+    /// How many data requests may be with the backing file system at once.
+    pub n_workers: usize,
+    /// Requests of at most this size are never held up.
+    pub bypass_bytes: u64,
+    /// A job that was idle for this long has ended its I/O phase: the next of its set is served.
+    pub phase_gap_s: f64,
+    /// Pretend that the backing file system is no faster than this, in bytes per second.
+    pub bandwidth_bps: Option<f64>,
+    /// For how long the kernel may believe what it was told about names and attributes. What changes through the mount is
+    /// seen at once in any case; this is about what others change behind it.
+    pub trust: Duration,
+    /// Tell the periods of jobs from their own requests.
+    pub predict: bool,
+    /// A table of periods, looked at again when it changes: lines `job,seconds`, or a JSON object.
+    pub periods: Option<PathBuf>,
+    /// Where to make a socket by which others see the jobs and say their periods.
+    pub control: Option<PathBuf>,
+}
+
+impl MountConfig {
+    /// Returns what is done unless told otherwise.
+    pub fn new(backing: impl Into<PathBuf>, mountpoint: impl Into<PathBuf>, policy: Policy) -> Self {
+        Self {
+            backing: backing.into(),
+            mountpoint: mountpoint.into(),
+            policy,
+            n_workers: 8,
+            bypass_bytes: 16 << 10,
+            phase_gap_s: 0.05,
+            bandwidth_bps: None,
+            trust: Duration::from_secs(1),
+            predict: policy.needs_profiles(),
+            periods: None,
+            control: None,
+        }
+    }
+
+    fn queue(&self) -> QueueConfig {
+        let exclusivity = match self.policy {
+            // A set of one job, or of all that take no turns, has nobody to wait for.
+            Policy::Unscheduled | Policy::FairShare => Exclusivity::Relaxed,
+            _ => Exclusivity::Strict,
+        };
+        QueueConfig { exclusivity, phase_gap_s: self.phase_gap_s, ..QueueConfig::new(self.policy) }
+    }
+}
+
+/// Why nothing was mounted, or could not be unmounted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MountError {
+    /// The backing directory cannot be opened.
+    #[error("cannot open {path}: {source}")]
+    Backing {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The mount point cannot be used.
+    #[error("cannot mount on {path}: {source}")]
+    Mountpoint {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A mount whose program has ended is in the way.
+    #[error("{path} is a mount whose program has ended")]
+    Stale {
+        /// The mount point.
+        path: PathBuf,
+    },
+    /// The mount would show itself.
+    #[error("{mountpoint} lies inside {backing}, so the mount would hold itself")]
+    Inside {
+        /// The backing directory.
+        backing: PathBuf,
+        /// The mount point.
+        mountpoint: PathBuf,
+    },
+    /// There is no FUSE here.
+    #[error("there is no /dev/fuse")]
+    NoFuse,
+    /// The system refused.
+    #[error("cannot mount on {path}: {source}")]
+    Refused {
+        /// The mount point.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+    /// The table of periods cannot be read.
+    #[error("cannot read the periods in {path}: {reason}")]
+    Periods {
+        /// The table.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The control socket cannot be made.
+    #[error("cannot listen at {path}: {source}")]
+    Control {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The session ended with an error.
+    #[error("the mount ended: {0}")]
+    Ended(io::Error),
+}
+
+/// A mount that is being served.
+#[derive(Debug)]
+pub struct Mounted {
+    mountpoint: PathBuf,
+    events: Receiver<Event>,
+    scheduler: Scheduler,
+    _rhythm: Rhythm,
+    _control: Option<Control>,
+}
+
+/// What a mount that is being served waits for.
+#[derive(Debug)]
+enum Event {
+    Signal,
+    Ended(io::Result<()>),
+}
+
+/// Shows the backing directory on the mount point, and returns as soon as it is there.
+///
+/// Takes over SIGINT, SIGTERM and SIGHUP, the umask and the limit on open files of this process: it is to be called by a
+/// program that does nothing else, before it starts threads.
+pub fn mount(config: &MountConfig) -> Result<Mounted, MountError> {
+    let (root, mountpoint) = open(config)?;
+    if let Some(path) = &config.periods {
+        check_periods(path).map_err(|reason| MountError::Periods { path: path.clone(), reason })?;
+    }
+    let signals = block_signals();
+    // Modes come from callers, with their umask.
+    umask(Mode::empty());
+    let max_open = raise_open_files() / 2;
+
+    let crew = Crew::new(config.n_workers + 64);
+    let rules = Rules {
+        queue: config.queue(),
+        n_workers: config.n_workers,
+        bypass_bytes: config.bypass_bytes,
+        bandwidth_bps: config.bandwidth_bps,
+    };
+    let refused = |source| MountError::Refused { path: config.mountpoint.clone(), source };
+    let scheduler = Scheduler::start(rules, Callers::new("/proc".into()), crew.clone()).map_err(refused)?;
+    let file_system = PassThrough::new(root, max_open, scheduler.clone(), crew, config.trust)
+        .map_err(|error| refused(error.into()))?;
+    let rhythm = Rhythm::start(scheduler.clone(), config.predict, config.periods.clone()).map_err(refused)?;
+    let listen = |path: &PathBuf| {
+        Control::listen(path, config.policy.name(), scheduler.clone())
+            .map_err(|source| MountError::Control { path: path.clone(), source })
+    };
+    let control = config.control.as_ref().map(listen).transpose()?;
+    let session = Session::new(file_system, &mountpoint, &session_config(config)).and_then(Session::spawn);
+    let session = session.map_err(|source| match Path::new("/dev/fuse").exists() {
+        true => refused(source),
+        false => MountError::NoFuse,
+    })?;
+
+    let (sender, events) = channel();
+    watch(session, signals, sender).map_err(refused)?;
+    Ok(Mounted { mountpoint, events, scheduler, _rhythm: rhythm, _control: control })
+}
+
+impl Mounted {
+    /// Serves until the directory is unmounted, by someone else or because a signal asks for it.
+    ///
+    /// If files are still open when the signal comes, the mount is taken out of the tree and goes on to serve them until
+    /// they are closed; a second signal ends that.
+    pub fn serve(self) -> Result<(), MountError> {
+        let mut n_signals = 0;
+        let ended = loop {
+            match self.events.recv() {
+                Ok(Event::Ended(result)) => break result.map_err(MountError::Ended),
+                Err(_) => break Ok(()),
+                Ok(Event::Signal) if n_signals > 0 => break Ok(()),
+                Ok(Event::Signal) => {
+                    n_signals += 1;
+                    take_down(&self.mountpoint).map_err(MountError::Ended)?;
+                }
+            }
+        };
+        self.scheduler.stop();
+        ended
+    }
+
+    /// Returns the jobs that were seen of late.
+    pub fn jobs(&self) -> Vec<JobStatus> {
+        self.scheduler.jobs()
+    }
+}
+
+/// Checks that the two directories go together, and opens the backing one before the mount can hide it.
+fn open(config: &MountConfig) -> Result<(OwnedFd, PathBuf), MountError> {
+    let backing_error = |source| MountError::Backing { path: config.backing.clone(), source };
+    let mountpoint_error = |source: io::Error| {
+        let path = config.mountpoint.clone();
+        match source.kind() {
+            io::ErrorKind::NotConnected => MountError::Stale { path },
+            _ => MountError::Mountpoint { path, source },
+        }
+    };
+    let mountpoint = config.mountpoint.canonicalize().map_err(mountpoint_error)?;
+    if !mountpoint.metadata().map_err(mountpoint_error)?.is_dir() {
+        return Err(mountpoint_error(io::ErrorKind::NotADirectory.into()));
+    }
+    let backing = config.backing.canonicalize().map_err(backing_error)?;
+    if mountpoint != backing && mountpoint.starts_with(&backing) {
+        return Err(MountError::Inside { backing, mountpoint });
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = openat(CWD, &backing, flags, Mode::empty()).map_err(|error| backing_error(error.into()))?;
+    Ok((root, mountpoint))
+}
+
+fn session_config(config: &MountConfig) -> SessionConfig {
+    let is_root = rustix::process::geteuid().is_root();
+    let source = config.backing.to_string_lossy().into_owned();
+    let mut session = SessionConfig::default();
+    session.mount_options = vec![
+        // The kernel splits options at commas.
+        MountOption::FSName(if source.contains(',') { "iotide".to_owned() } else { source }),
+        MountOption::Subtype("iotide".to_owned()),
+        MountOption::DefaultPermissions,
+        MountOption::NoSuid,
+        MountOption::NoDev,
+    ];
+    session.acl = if is_root { SessionACL::All } else { SessionACL::Owner };
+    // Each request that is let through may occupy one; the others are for metadata.
+    session.n_threads = Some(config.n_workers + 4);
+    session.clone_fd = true;
+    session
+}
+
+/// Sends what happens to whoever serves the mount.
+fn watch(
+    session: BackgroundSession,
+    signals: Option<nix::sys::signal::SigSet>,
+    sender: Sender<Event>,
+) -> io::Result<()> {
+    if let Some(signals) = signals {
+        let sender = sender.clone();
+        thread::Builder::new().name("iotide-signals".to_owned()).spawn(move || {
+            while signals.wait().is_ok() {
+                if sender.send(Event::Signal).is_err() {
+                    return;
+                }
+            }
+        })?;
+    }
+    thread::Builder::new().name("iotide-session".to_owned()).spawn(move || {
+        let ended = session.join();
+        let _ = sender.send(Event::Ended(ended));
+    })?;
+    Ok(())
+}
+
+/// Keeps the signals that ask for an end from ending this process where it stands; threads started from now on as well.
+fn block_signals() -> Option<nix::sys::signal::SigSet> {
+    use nix::sys::signal::{SigSet, Signal};
+    let mut signals = SigSet::empty();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        signals.add(signal);
+    }
+    signals.thread_block().ok().map(|()| signals)
+}
+
+/// Allows this process as many descriptors as the system does, and returns how many.
+fn raise_open_files() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    }
+    let current = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20);
+    usize::try_from(current).unwrap_or(usize::MAX).min(1 << 18)
+}
+
+/// Takes the mount out of the tree of directories.
+fn take_down(mountpoint: &Path) -> io::Result<()> {
+    match unmount(mountpoint, UnmountFlags::empty()) {
+        Ok(()) => return Ok(()),
+        // Not there any more: someone else was faster.
+        Err(rustix::io::Errno::INVAL) => return Ok(()),
+        Err(rustix::io::Errno::PERM) => {}
+        Err(_) => return unmount(mountpoint, UnmountFlags::DETACH).map_err(io::Error::from),
+    }
+    // Without root only fusermount3 may.
+    for lazily in [None, Some("-z")] {
+        let mut command = std::process::Command::new("fusermount3");
+        let status = command.args(["-u", "-q"]).args(lazily).arg("--").arg(mountpoint).status()?;
+        if status.success() {
+            return Ok(());
+        }
+    }
+    Err(io::Error::other("fusermount3 could not unmount it"))
+}

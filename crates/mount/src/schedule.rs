@@ -1,0 +1,638 @@
+//! Data requests through the two-level queue: who is served when.
+//!
+//! At most so many requests as there are workers are with the backing store at once; the others wait in
+//! [`iotide_sched::Queue`], whose policy says which is next. A request that need not wait is served by the thread that
+//! read it from the kernel, out of the memory the kernel filled; one that must is copied, waits without holding a thread,
+//! and is served by the [`Crew`]. So requests that wait never keep others from being read.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use iotide_sched::{IoProfile, JobId, Queue, QueueConfig, Request, SetId};
+
+use crate::caller::{Callers, JobName};
+use crate::crew::Crew;
+use crate::device::Device;
+
+pub(crate) use crate::caller::Who;
+
+/// Lets data requests through.
+#[derive(Clone)]
+pub(crate) struct Scheduler {
+    core: Arc<Core>,
+}
+
+impl std::fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scheduler").field("rules", &self.core.rules).finish_non_exhaustive()
+    }
+}
+
+/// How requests are scheduled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub queue: QueueConfig,
+    /// How many requests may be with the backing store at once.
+    pub n_workers: usize,
+    /// Requests of at most this size are not held up.
+    pub bypass_bytes: u64,
+    /// Pretend that the backing store is no faster than this.
+    pub bandwidth_bps: Option<f64>,
+}
+
+/// Which way data go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Read,
+    Write,
+}
+
+/// A request that was served, for those who look for a rhythm in them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Served {
+    pub direction: Direction,
+    /// When it came, in seconds since the mount.
+    pub arrival_s: f64,
+    pub end_s: f64,
+    pub bytes: u64,
+}
+
+struct Core {
+    rules: Rules,
+    callers: Callers,
+    crew: Crew,
+    began: Instant,
+    state: Mutex<State>,
+    /// The queue may have to be asked again at another time than before.
+    changed: Condvar,
+}
+
+struct State {
+    queue: Queue,
+    waiting: HashMap<u64, Waiting>,
+    n_in_service: usize,
+    n_requests: u64,
+    n_made_up: u64,
+    device: Option<Device>,
+    ids: HashMap<JobName, JobId>,
+    jobs: HashMap<JobId, Job>,
+    is_over: bool,
+}
+
+struct Job {
+    name: JobName,
+    meter: Meter,
+    n_bytes: u64,
+    last_seen_s: f64,
+    source: Option<PeriodSource>,
+    served: Vec<Served>,
+}
+
+/// A request in the queue, or out of it before its data were copied.
+struct Waiting {
+    direction: Direction,
+    grant: Option<Grant>,
+    answer: Option<Answer>,
+}
+
+type Answer = Box<dyn FnOnce(&Permit) + Send>;
+
+#[derive(Clone, Copy, Debug)]
+struct Grant {
+    job: JobId,
+    request: Served,
+    is_queued: bool,
+    /// When the device that we pretend to have is through with it.
+    through_at_s: Option<f64>,
+}
+
+impl Scheduler {
+    /// Begins to let requests through; the thread that this starts ends with [`Scheduler::stop`].
+    pub(crate) fn start(rules: Rules, callers: Callers, crew: Crew) -> std::io::Result<Self> {
+        let state = State {
+            queue: Queue::new(rules.queue),
+            waiting: HashMap::new(),
+            n_in_service: 0,
+            n_requests: 0,
+            n_made_up: 0,
+            device: rules.bandwidth_bps.map(Device::new),
+            ids: HashMap::new(),
+            jobs: HashMap::new(),
+            is_over: false,
+        };
+        let core = Core {
+            rules: Rules { n_workers: rules.n_workers.max(1), ..rules },
+            callers,
+            crew,
+            began: Instant::now(),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        };
+        let core = Arc::new(core);
+        let timer = Arc::clone(&core);
+        thread::Builder::new().name("iotide-timer".to_owned()).spawn(move || timer.keep_time())?;
+        Ok(Self { core })
+    }
+
+    /// Ends, when nobody is left to ask.
+    pub(crate) fn stop(&self) {
+        self.core.lock().is_over = true;
+        self.core.changed.notify_all();
+    }
+
+    /// Has `answer` called when it is the request's turn: here and now, or later elsewhere.
+    pub(crate) fn schedule(
+        &self,
+        who: Who,
+        direction: Direction,
+        bytes: u64,
+        answer: impl FnOnce(&Permit) + Send + 'static,
+    ) {
+        match self.ask(who, direction, bytes) {
+            Ok(permit) => answer(&permit),
+            Err(ticket) => ticket.wait(answer),
+        }
+    }
+
+    /// Asks whether a request may be served at once.
+    pub(crate) fn ask(&self, who: Who, direction: Direction, bytes: u64) -> Result<Permit, Ticket> {
+        let core = &self.core;
+        let name = core.callers.job_of(who);
+        let mut state = core.lock();
+        let now_s = core.now_s();
+        let job = state.job(&name, now_s);
+        let request = Served { direction, arrival_s: now_s, end_s: now_s, bytes };
+        if bytes <= core.rules.bypass_bytes {
+            // It takes the device's time, but does not wait for it.
+            if let Some(device) = &mut state.device {
+                device.occupy(bytes, now_s);
+            }
+            let grant = Grant { job, request, is_queued: false, through_at_s: None };
+            return Ok(Permit { core: Arc::clone(core), grant });
+        }
+        let id = state.n_requests;
+        state.n_requests += 1;
+        state.queue.push(Request { job, bytes, id, arrival_s: now_s });
+        state.waiting.insert(id, Waiting { direction, grant: None, answer: None });
+        let ready = core.let_through(&mut state, now_s);
+        let granted = state.take_grant(id);
+        drop(state);
+        core.serve(ready);
+        match granted {
+            Some(grant) => Ok(Permit { core: Arc::clone(core), grant }),
+            None => Err(Ticket { core: Arc::clone(core), id }),
+        }
+    }
+
+    /// The time since the start, as in [`Served`].
+    pub(crate) fn now_s(&self) -> f64 {
+        self.core.now_s()
+    }
+
+    /// Notes the period of a job; `None` if it has none any more. Returns whether the job is known.
+    pub(crate) fn set_period(&self, job: &str, period_s: Option<f64>, source: PeriodSource) -> bool {
+        let core = &self.core;
+        let mut guard = core.lock();
+        let state = &mut *guard;
+        let Some(&id) = state.ids.get(job) else { return false };
+        let Some(known) = state.jobs.get_mut(&id) else { return false };
+        // What a person said is not overruled by what was seen.
+        if source == PeriodSource::Predicted && known.source == Some(PeriodSource::Given) {
+            return true;
+        }
+        let profile = period_s.and_then(IoProfile::checked);
+        let is_known = state.queue.job(id).is_some_and(|view| view.profile == profile);
+        known.source = profile.map(|_| source);
+        if is_known {
+            return true;
+        }
+        state.queue.set_profile(id, profile);
+        let ready = core.let_through(state, core.now_s());
+        drop(guard);
+        core.serve(ready);
+        true
+    }
+
+    /// Takes what was served since the last time, by job.
+    pub(crate) fn take_served(&self) -> Vec<(JobName, Vec<Served>)> {
+        let mut state = self.core.lock();
+        let taken = state.jobs.values_mut().filter(|job| !job.served.is_empty());
+        taken.map(|job| (Arc::clone(&job.name), std::mem::take(&mut job.served))).collect()
+    }
+
+    /// Forgets jobs that have not been seen for a while, and returns their names.
+    pub(crate) fn forget_idle(&self, for_s: f64) -> Vec<JobName> {
+        let mut state = self.core.lock();
+        let before_s = self.core.now_s() - for_s;
+        let gone: Vec<JobId> = state
+            .jobs
+            .iter()
+            .filter(|(id, job)| job.last_seen_s < before_s && state.is_idle(**id))
+            .map(|(id, _)| *id)
+            .collect();
+        gone.into_iter()
+            .filter_map(|id| {
+                state.queue.forget(id);
+                let job = state.jobs.remove(&id)?;
+                state.ids.remove(&job.name);
+                Some(job.name)
+            })
+            .collect()
+    }
+
+    /// Returns the jobs that were seen of late, by name.
+    pub(crate) fn jobs(&self) -> Vec<JobStatus> {
+        let state = self.core.lock();
+        let now_s = self.core.now_s();
+        let views = state.queue.jobs();
+        let is_active = |view: &iotide_sched::JobView| {
+            view.n_queued + view.n_in_flight > 0 || now_s - view.last_active_s < 1.0
+        };
+        let active: HashMap<SetId, f64> =
+            views.iter().filter(|view| is_active(view)).map(|view| (view.set, view.priority)).collect();
+        let total: f64 = active.values().sum();
+        let mut all: Vec<JobStatus> = state
+            .jobs
+            .iter()
+            .map(|(id, job)| {
+                // A job whose requests were all small never came into the queue.
+                let view = state.queue.job(*id);
+                JobStatus {
+                    job: job.name.to_string(),
+                    period_s: view.and_then(|view| Some(view.profile?.w_iter_s())),
+                    source: job.source,
+                    set: view.map(|view| set_name(view.set)),
+                    share: view.filter(is_active).map(|view| view.priority / total),
+                    n_waiting: view.map_or(0, |view| view.n_queued),
+                    n_phases: view.map_or(0, |view| view.n_phases),
+                    bandwidth_bps: job.meter.rate_bps(now_s),
+                    bytes: job.n_bytes,
+                }
+            })
+            .collect();
+        all.sort_by(|a, b| a.job.cmp(&b.job));
+        all
+    }
+}
+
+/// A job as the scheduler sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobStatus {
+    /// Its number in the batch system, or `uid:1000`.
+    pub job: String,
+    /// Time from the start of one I/O phase to the next, if known.
+    pub period_s: Option<f64>,
+    /// Where that comes from.
+    pub source: Option<PeriodSource>,
+    /// Its set: the order of magnitude of the period, `unknown`, `all` or `own`; `None` if all its requests were small.
+    pub set: Option<String>,
+    /// The share of the bandwidth its set has now; `None` if it is idle.
+    pub share: Option<f64>,
+    /// Requests that wait.
+    pub n_waiting: usize,
+    /// I/O phases so far.
+    pub n_phases: u64,
+    /// Bytes per second of late.
+    pub bandwidth_bps: f64,
+    /// Bytes in all.
+    pub bytes: u64,
+}
+
+/// Where a period comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeriodSource {
+    /// From a file or the control socket.
+    Given,
+    /// From the job's own requests.
+    Predicted,
+}
+
+fn set_name(set: SetId) -> String {
+    match set {
+        SetId::Everyone => "all".to_owned(),
+        SetId::Magnitude(magnitude) => magnitude.to_string(),
+        SetId::Unknown => "unknown".to_owned(),
+        SetId::Job(_) => "own".to_owned(),
+    }
+}
+
+/// The right to be with the backing store; given back when dropped.
+pub(crate) struct Permit {
+    core: Arc<Core>,
+    grant: Grant,
+}
+
+impl Permit {
+    /// Waits until the device that we pretend to have would be through; to be called before the answer.
+    pub(crate) fn pace(&self) {
+        if let Some(through_at_s) = self.grant.through_at_s {
+            let left_s = through_at_s - self.core.now_s();
+            if left_s > 0.0 {
+                thread::sleep(Duration::from_secs_f64(left_s));
+            }
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut state = self.core.lock();
+        let now_s = self.core.now_s();
+        let Grant { job, request, is_queued, .. } = self.grant;
+        if let Some(job) = state.jobs.get_mut(&job) {
+            job.meter.add(now_s, request.bytes);
+            job.n_bytes += request.bytes;
+            job.last_seen_s = now_s;
+            // Whoever takes these has fallen far behind; a rhythm is told from fewer, too.
+            if job.served.len() < 1 << 16 {
+                job.served.push(Served { end_s: now_s, ..request });
+            }
+        }
+        if is_queued {
+            state.n_in_service -= 1;
+            state.queue.complete(job, now_s);
+        }
+        let ready = self.core.let_through(&mut state, now_s);
+        drop(state);
+        self.core.serve(ready);
+    }
+}
+
+/// A request that has to wait.
+pub(crate) struct Ticket {
+    core: Arc<Core>,
+    id: u64,
+}
+
+impl Ticket {
+    /// Leaves what shall be done when its turn has come.
+    pub(crate) fn wait(self, answer: impl FnOnce(&Permit) + Send + 'static) {
+        let mut state = self.core.lock();
+        if let Some(grant) = state.take_grant(self.id) {
+            // Its turn has come in the meantime.
+            drop(state);
+            self.core.serve(vec![(grant, Box::new(answer))]);
+        } else if let Some(waiting) = state.waiting.get_mut(&self.id) {
+            waiting.answer = Some(Box::new(answer));
+        }
+    }
+}
+
+type Ready = (Grant, Answer);
+
+impl Core {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now_s(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    /// Takes as many requests from the queue as may be served, and returns those that can be.
+    fn let_through(&self, state: &mut State, now_s: f64) -> Vec<Ready> {
+        let mut ready = Vec::new();
+        while state.n_in_service < self.rules.n_workers {
+            let Some(Request { job, bytes, id, arrival_s }) = state.queue.pop(now_s) else {
+                if !state.queue.is_empty() {
+                    self.changed.notify_all();
+                }
+                break;
+            };
+            state.n_in_service += 1;
+            let through_at_s = state.device.as_mut().map(|device| device.occupy(bytes, now_s));
+            let Some(waiting) = state.waiting.get_mut(&id) else { continue };
+            let request = Served { direction: waiting.direction, arrival_s, end_s: now_s, bytes };
+            let grant = Grant { job, request, is_queued: true, through_at_s };
+            match waiting.answer.take() {
+                Some(answer) => {
+                    state.waiting.remove(&id);
+                    ready.push((grant, answer));
+                }
+                None => waiting.grant = Some(grant),
+            }
+        }
+        ready
+    }
+
+    fn serve(self: &Arc<Self>, ready: Vec<Ready>) {
+        for (grant, answer) in ready {
+            let permit = Permit { core: Arc::clone(self), grant };
+            self.crew.run(Box::new(move || answer(&permit)));
+        }
+    }
+
+    /// Asks the queue again when a job that held the storage has been idle for long enough.
+    fn keep_time(self: Arc<Self>) {
+        let mut state = self.lock();
+        while !state.is_over {
+            let is_held = !state.queue.is_empty() && state.n_in_service < self.rules.n_workers;
+            let wake_s = if is_held { state.queue.next_wake_s() } else { None };
+            let wait_s = wake_s.map_or(1.0, |wake_s| (wake_s - self.now_s()).clamp(0.001, 1.0));
+            let waited = self.changed.wait_timeout(state, Duration::from_secs_f64(wait_s));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let now_s = self.now_s();
+            let ready = self.let_through(&mut state, now_s);
+            if !ready.is_empty() {
+                drop(state);
+                self.serve(ready);
+                state = self.lock();
+            }
+        }
+    }
+}
+
+impl State {
+    fn job(&mut self, name: &JobName, now_s: f64) -> JobId {
+        if let Some(&id) = self.ids.get(name) {
+            return id;
+        }
+        // The batch system's own number where there is one, so that an order by id is the order of submission.
+        let number = name.parse().ok().filter(|&number: &u64| number < MADE_UP);
+        let id = number.map(JobId).filter(|id| !self.jobs.contains_key(id));
+        let id = id.unwrap_or_else(|| {
+            self.n_made_up += 1;
+            JobId(MADE_UP + self.n_made_up)
+        });
+        self.ids.insert(Arc::clone(name), id);
+        let job = Job {
+            name: Arc::clone(name),
+            meter: Meter::default(),
+            n_bytes: 0,
+            last_seen_s: now_s,
+            source: None,
+            served: Vec::new(),
+        };
+        self.jobs.insert(id, job);
+        id
+    }
+
+    fn take_grant(&mut self, id: u64) -> Option<Grant> {
+        let grant = self.waiting.get(&id)?.grant?;
+        self.waiting.remove(&id);
+        Some(grant)
+    }
+
+    fn is_idle(&self, id: JobId) -> bool {
+        self.queue.job(id).is_none_or(|view| view.n_queued + view.n_in_flight == 0)
+    }
+}
+
+/// Numbers of jobs whose name is no number begin here.
+const MADE_UP: u64 = 1 << 63;
+
+/// Bytes of the last few seconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Meter {
+    by_second: [u64; Meter::N_SECONDS],
+    second: u64,
+}
+
+impl Meter {
+    const N_SECONDS: usize = 5;
+
+    fn add(&mut self, now_s: f64, bytes: u64) {
+        self.turn_to(now_s as u64);
+        self.by_second[self.second as usize % Self::N_SECONDS] += bytes;
+    }
+
+    fn rate_bps(mut self, now_s: f64) -> f64 {
+        self.turn_to(now_s as u64);
+        // The current second is not over.
+        let seconds = (Self::N_SECONDS - 1) as f64 + now_s.fract();
+        self.by_second.iter().sum::<u64>() as f64 / seconds.min(now_s.max(1.0))
+    }
+
+    fn turn_to(&mut self, second: u64) {
+        let n_new = second.saturating_sub(self.second).min(Self::N_SECONDS as u64);
+        for index in 1..=n_new {
+            self.by_second[(second - n_new + index) as usize % Self::N_SECONDS] = 0;
+        }
+        self.second = self.second.max(second);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iotide_sched::{Exclusivity, Policy, UnknownJobs};
+    use iotide_testkit::FreshDir;
+    use std::sync::mpsc::{Receiver, channel};
+
+    const MIB: u64 = 1 << 20;
+
+    fn scheduler(policy: Policy, n_workers: usize, bandwidth_bps: Option<f64>) -> Scheduler {
+        let queue =
+            QueueConfig { exclusivity: Exclusivity::Strict, phase_gap_s: 0.02, ..QueueConfig::new(policy) };
+        let rules = Rules { queue, n_workers, bypass_bytes: 16 << 10, bandwidth_bps };
+        let no_proc = FreshDir::new("no-proc");
+        Scheduler::start(rules, Callers::new(no_proc.path().to_owned()), Crew::new(8)).unwrap()
+    }
+
+    /// Without a `/proc` each user is a job.
+    fn user(uid: u32) -> Who {
+        Who { thread: 0, uid }
+    }
+
+    /// Takes the storage when whoever had it before is done.
+    fn hold(scheduler: &Scheduler) -> Permit {
+        loop {
+            match scheduler.ask(user(99), Direction::Write, MIB) {
+                Ok(permit) => return permit,
+                Err(ticket) => {
+                    let (done, is_done) = channel();
+                    ticket.wait(move |_| done.send(()).unwrap());
+                    is_done.recv().unwrap();
+                }
+            }
+        }
+    }
+
+    /// Queues requests of users while the storage is held, and returns the order in which they are served after.
+    fn order(scheduler: &Scheduler, users: &[u32]) -> Vec<u32> {
+        let held = hold(scheduler);
+        let (served, all_served): (_, Receiver<u32>) = channel();
+        for &uid in users {
+            let served = served.clone();
+            scheduler.schedule(user(uid), Direction::Write, MIB, move |_| served.send(uid).unwrap());
+        }
+        drop(held);
+        all_served.iter().take(users.len()).collect()
+    }
+
+    #[test]
+    fn without_a_policy_requests_are_served_as_they_come() {
+        let scheduler = scheduler(Policy::Unscheduled, 1, None);
+        assert_eq!(order(&scheduler, &[1, 2, 1, 3, 2, 1]), [1, 2, 1, 3, 2, 1]);
+        scheduler.stop();
+    }
+
+    #[test]
+    fn jobs_of_one_set_are_served_one_after_the_other() {
+        let scheduler = scheduler(Policy::Set10(UnknownJobs::Together), 1, None);
+        assert_eq!(order(&scheduler, &[1, 2, 1, 3, 2, 1]), [1, 1, 1, 2, 2, 3]);
+        scheduler.stop();
+    }
+
+    #[test]
+    fn a_given_period_puts_a_job_ahead_and_is_not_overruled() {
+        let scheduler = scheduler(Policy::Set10(UnknownJobs::Together), 1, None);
+        assert!(!scheduler.set_period("uid:1", Some(1.0), PeriodSource::Given), "nobody has seen it yet");
+        for uid in [1, 2] {
+            scheduler.schedule(user(uid), Direction::Write, MIB, |_| {});
+        }
+        assert!(scheduler.set_period("uid:1", Some(1000.0), PeriodSource::Given));
+        assert!(scheduler.set_period("uid:2", Some(1.0), PeriodSource::Predicted));
+        assert!(scheduler.set_period("uid:1", Some(0.1), PeriodSource::Predicted));
+        let order = order(&scheduler, &[1, 1, 2, 2, 2]);
+        assert_eq!(order.iter().rposition(|&uid| uid == 2), Some(3), "{order:?}");
+        let jobs = scheduler.jobs();
+        assert_eq!(jobs[0].job, "uid:1");
+        assert_eq!((jobs[0].period_s, jobs[0].source), (Some(1000.0), Some(PeriodSource::Given)));
+        assert_eq!(jobs[0].set.as_deref(), Some("3"));
+        assert_eq!(jobs[1].set.as_deref(), Some("0"));
+        scheduler.stop();
+    }
+
+    #[test]
+    fn small_requests_do_not_wait_and_are_counted() {
+        let scheduler = scheduler(Policy::Exclusive, 1, None);
+        let held = scheduler.ask(user(1), Direction::Write, MIB).ok().unwrap();
+        assert!(scheduler.ask(user(2), Direction::Write, 4096).is_ok());
+        assert!(scheduler.ask(user(2), Direction::Read, MIB).is_err());
+        drop(held);
+        let jobs = scheduler.jobs();
+        assert_eq!(jobs.iter().map(|job| job.bytes).collect::<Vec<_>>(), [MIB, 4096]);
+        scheduler.stop();
+    }
+
+    #[test]
+    fn a_paced_device_answers_at_its_bandwidth() {
+        let scheduler = scheduler(Policy::Unscheduled, 2, Some(100.0 * MIB as f64));
+        let began = Instant::now();
+        for _ in 0..10 {
+            scheduler.schedule(user(1), Direction::Write, MIB, Permit::pace);
+        }
+        let (done, is_done) = channel();
+        scheduler.schedule(user(1), Direction::Write, MIB, move |permit| {
+            permit.pace();
+            done.send(()).unwrap();
+        });
+        is_done.recv().unwrap();
+        // Eleven times ten milliseconds.
+        assert!(began.elapsed() >= Duration::from_millis(105), "{:?}", began.elapsed());
+        scheduler.stop();
+    }
+
+    #[test]
+    fn a_meter_tells_the_rate_of_late() {
+        let mut meter = Meter::default();
+        for tenth in 0..100 {
+            meter.add(f64::from(tenth) / 10.0, 10);
+        }
+        assert!((meter.rate_bps(9.95) - 100.0).abs() < 3.0, "{}", meter.rate_bps(9.95));
+        assert_eq!(meter.rate_bps(16.0), 0.0);
+    }
+}

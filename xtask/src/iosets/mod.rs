@@ -1,0 +1,423 @@
+//! The experiment of the IO-Sets report for real, on this machine: `cargo xtask iosets mount [--repetitions 3] [--scale 20]`.
+//!
+//! One job computes for 18 s and writes 8 × 16 MiB, fifteen compute for 360 s and write 8 × 320 MiB, all on one storage
+//! of 110 MiB/s; measured between 400 s and 3200 s. Here times and volumes are divided by a scale, and the storage is a
+//! directory in memory behind a way of scheduling requests ([`Backend`]) that lets 110 MiB/s through.
+//!
+//! To add a backend: a variant of [`Backend`], and how it is begun in [`Backend::begin`].
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use self::metrics::{Frame, Metrics, Phase, isolated_bandwidth_bps, metrics, phases_of};
+use crate::{Outcome, repository};
+
+mod metrics;
+mod picture;
+
+const HELP: &str = "\
+usage: cargo xtask iosets mount [OPTIONS]
+
+  --repetitions N   how often each policy is run (3)
+  --scale N         times and volumes are those of the report over N (20)
+  --program FILE    the iotide to measure (built in release mode unless given)
+  --output FILE     where the picture goes (target/iosets-mount.html)
+";
+
+/// Runs the experiment and judges it by its goals.
+pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
+    let Some(settings) = Settings::parse(args)? else {
+        print!("{HELP}");
+        return Ok(Outcome::Good);
+    };
+    let program = match &settings.program {
+        Some(program) => program.clone(),
+        None => built()?,
+    };
+    let workload = Workload::of_the_report(settings.scale);
+    println!(
+        "1 job of {:.2} s + {:.1} MiB, 15 of {:.2} s + {:.1} MiB, at {:.0} MiB/s; frame {:.1} s to {:.1} s; scale 1:{}",
+        workload.jobs[0].compute_s,
+        workload.jobs[0].bytes as f64 / MIB,
+        workload.jobs[1].compute_s,
+        workload.jobs[1].bytes as f64 / MIB,
+        BANDWIDTH_BPS / MIB,
+        workload.frame.begin_s,
+        workload.frame.end_s,
+        settings.scale,
+    );
+    let mut runs: Runs = vec![Vec::new(); Arm::ALL.len()];
+    // Arm after arm in each repetition: what disturbs the machine for a while disturbs all of them.
+    for repetition in 1..=settings.repetitions {
+        for (arm, runs) in Arm::ALL.iter().zip(&mut runs) {
+            eprintln!("repetition {repetition} of {}: {}", settings.repetitions, arm.name());
+            let bed = Bed::make()?;
+            let run = settings.backend.run(&program, &bed, &workload, *arm)?;
+            runs.push(run);
+        }
+        if repetition < settings.repetitions {
+            tell(&runs, &workload, &settings)?; // it takes long: what there is can be looked at
+        }
+    }
+    Ok(judge(&tell(&runs, &workload, &settings)?))
+}
+
+/// What each job did in each run of each arm.
+type Runs = Vec<Vec<Vec<Vec<Phase>>>>;
+
+/// Prints the table of the runs so far, draws them, and returns their metrics.
+fn tell(runs: &Runs, workload: &Workload, settings: &Settings) -> Result<Vec<Vec<Metrics>>, String> {
+    let every_run: Vec<&Vec<Vec<Phase>>> = runs.iter().flatten().collect();
+    let bandwidth_bps = isolated_bandwidth_bps(&every_run).unwrap_or(BANDWIDTH_BPS);
+    let of_run = |run: &Vec<Vec<Phase>>| metrics(run, workload.frame, bandwidth_bps);
+    let results: Vec<Vec<Metrics>> = runs.iter().map(|runs| runs.iter().map(of_run).collect()).collect();
+    let table = table(&results);
+    println!("\nbandwidth of phases that nobody else shared: {:.1} MiB/s\n{table}", bandwidth_bps / MIB);
+    let page = picture::page(&Arm::ALL.map(Arm::name), runs, &results, workload.frame, &table);
+    fs::write(&settings.output, page)
+        .map_err(|error| format!("cannot write {}: {error}", settings.output.display()))?;
+    println!("picture in {}", settings.output.display());
+    Ok(results)
+}
+
+struct Settings {
+    backend: Backend,
+    repetitions: usize,
+    scale: f64,
+    program: Option<PathBuf>,
+    output: PathBuf,
+}
+
+impl Settings {
+    fn parse(args: &[String]) -> Result<Option<Self>, String> {
+        let mut settings = Self {
+            backend: Backend::Mount,
+            repetitions: 3,
+            scale: 20.0,
+            program: None,
+            output: repository().join("target/iosets-mount.html"),
+        };
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().ok_or(format!("{arg} needs a value"));
+            match arg.as_str() {
+                "mount" => settings.backend = Backend::Mount,
+                "--repetitions" => settings.repetitions = number(value()?)? as usize,
+                "--scale" => settings.scale = number(value()?)?,
+                "--program" => settings.program = Some(PathBuf::from(value()?)),
+                "--output" => settings.output = PathBuf::from(value()?),
+                "--help" | "-h" => return Ok(None),
+                other => return Err(format!("no option {other}\n{HELP}")),
+            }
+        }
+        Ok(Some(settings))
+    }
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|number| *number >= 1.0).ok_or(format!("'{text}' is no number of at least 1"))
+}
+
+const MIB: f64 = (1 << 20) as f64;
+
+/// What the report measured of its storage.
+const BANDWIDTH_BPS: f64 = 110.0 * MIB;
+
+struct Workload {
+    jobs: Vec<Job>,
+    frame: Frame,
+}
+
+#[derive(Clone, Copy)]
+struct Job {
+    compute_s: f64,
+    bytes: u64,
+}
+
+impl Job {
+    /// Its period when it is alone.
+    fn period_s(self) -> f64 {
+        self.compute_s + self.bytes as f64 / BANDWIDTH_BPS
+    }
+}
+
+impl Workload {
+    fn of_the_report(scale: f64) -> Self {
+        let job = |compute_s: f64, mib: f64| Job {
+            compute_s: compute_s / scale,
+            bytes: (8.0 * mib * MIB / scale).round() as u64,
+        };
+        let mut jobs = vec![job(18.0, 16.0)];
+        jobs.extend([job(360.0, 320.0); 15]);
+        Self { jobs, frame: Frame { begin_s: 400.0 / scale, end_s: 3200.0 / scale } }
+    }
+}
+
+/// What is compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Arm {
+    None,
+    FairShare,
+    Set10Given,
+    Set10Predicted,
+}
+
+impl Arm {
+    const ALL: [Self; 4] = [Self::None, Self::FairShare, Self::Set10Given, Self::Set10Predicted];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::FairShare => "fair share",
+            Self::Set10Given => "Set-10, periods given",
+            Self::Set10Predicted => "Set-10, periods predicted",
+        }
+    }
+
+    /// The name of the policy on the command line.
+    fn policy(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::FairShare => "fair-share",
+            Self::Set10Given | Self::Set10Predicted => "set10",
+        }
+    }
+}
+
+/// How requests are scheduled.
+#[derive(Clone, Copy)]
+enum Backend {
+    /// By `iotide mount`, which also paces the storage.
+    Mount,
+}
+
+impl Backend {
+    /// Runs all jobs once, and returns the I/O phases of each.
+    fn run(
+        self,
+        program: &Path,
+        bed: &Bed,
+        workload: &Workload,
+        arm: Arm,
+    ) -> Result<Vec<Vec<Phase>>, String> {
+        let session = self.begin(program, bed, workload, arm)?;
+        let phases = run_jobs(program, &session.dir, bed, workload);
+        let jobs = session.jobs();
+        drop(session);
+        if arm == Arm::Set10Predicted {
+            eprintln!("  {}", sets(&jobs));
+        }
+        phases
+    }
+
+    fn begin(self, program: &Path, bed: &Bed, workload: &Workload, arm: Arm) -> Result<Session, String> {
+        match self {
+            Self::Mount => {
+                let (backing, dir) = (bed.folder.join("backing"), bed.folder.join("shown"));
+                for folder in [&backing, &dir] {
+                    fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+                }
+                let control = bed.folder.join("control");
+                let mut command = Command::new(program);
+                command.arg("mount").arg(&backing).arg(&dir).args(["--policy", arm.policy()]);
+                command.args(["--bandwidth", &format!("{BANDWIDTH_BPS}"), "--workers", "4"]);
+                command.arg("--control").arg(&control);
+                if arm == Arm::Set10Given {
+                    let periods: String = (0..workload.jobs.len())
+                        .map(|index| format!("{},{}\n", job_id(index), workload.jobs[index].period_s()))
+                        .collect();
+                    let file = bed.folder.join("periods.csv");
+                    fs::write(&file, periods).map_err(|error| error.to_string())?;
+                    command.arg("--periods").arg(file);
+                }
+                let mut child = command.stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+                let mut said = String::new();
+                let mut stderr = BufReader::new(child.stderr.take().ok_or("no stderr")?);
+                stderr.read_line(&mut said).map_err(|error| error.to_string())?;
+                if !said.contains("is shown at") {
+                    let _ = child.wait();
+                    return Err(format!("iotide mount: {}", said.trim()));
+                }
+                Ok(Session { child, dir, control, _stderr: stderr })
+            }
+        }
+    }
+}
+
+/// A storage that schedules requests, until it is dropped.
+struct Session {
+    child: Child,
+    /// Where jobs write.
+    dir: PathBuf,
+    control: PathBuf,
+    _stderr: BufReader<std::process::ChildStderr>,
+}
+
+impl Session {
+    /// What it says of its jobs.
+    fn jobs(&self) -> String {
+        let ask = || {
+            let mut socket = std::os::unix::net::UnixStream::connect(&self.control)?;
+            socket.write_all(b"jobs\n")?;
+            let mut answer = String::new();
+            BufReader::new(socket).read_line(&mut answer)?;
+            Ok::<_, std::io::Error>(answer)
+        };
+        ask().unwrap_or_default()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-s", "TERM", &self.child.id().to_string()]).status();
+        let asked = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) && asked.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = Command::new("umount").arg("-l").arg(&self.dir).stderr(Stdio::null()).status();
+    }
+}
+
+/// How many jobs were found in which set, from the line of JSON that lists them.
+fn sets(jobs: &str) -> String {
+    let mut counts = std::collections::BTreeMap::new();
+    for rest in jobs.split("\"set\":").skip(1) {
+        let set = rest.split(['"', ',']).find(|word| !word.is_empty()).unwrap_or("?");
+        *counts.entry(set).or_insert(0) += 1;
+    }
+    counts.iter().map(|(set, n)| format!("{n} jobs in set {set}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Where it all happens: in memory, so that the pacing alone is the storage; gone when dropped.
+struct Bed {
+    folder: PathBuf,
+}
+
+impl Bed {
+    fn make() -> Result<Self, String> {
+        let memory = Path::new("/dev/shm");
+        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let folder = parent.join(format!("iotide-iosets-{}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        Ok(Self { folder })
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Numbers that a batch system might give; in the order the jobs are started.
+fn job_id(index: usize) -> usize {
+    1000 + index
+}
+
+fn run_jobs(program: &Path, dir: &Path, bed: &Bed, workload: &Workload) -> Result<Vec<Vec<Phase>>, String> {
+    let began = Instant::now();
+    let mut children = Vec::new();
+    for (index, job) in workload.jobs.iter().enumerate() {
+        let log = bed.folder.join(format!("job-{index}.csv"));
+        let mut command = Command::new(program);
+        command.arg("ioskel").args([
+            "--compute",
+            &job.compute_s.to_string(),
+            "--size",
+            &job.bytes.to_string(),
+        ]);
+        command.args(["--iterations", "100000", "--until", &workload.frame.end_s.to_string(), "--sync"]);
+        command.arg("--dir").arg(dir).arg("--log").arg(&log);
+        command.env("IOSETS_JOB_ID", job_id(index).to_string()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().map_err(|error| format!("cannot start a job: {error}"))?;
+        children.push((child, began.elapsed().as_secs_f64(), log));
+    }
+    let mut all = Vec::new();
+    for ((mut child, started_s, log), job) in children.into_iter().zip(&workload.jobs) {
+        let status = child.wait().map_err(|error| error.to_string())?;
+        if !status.success() {
+            return Err(format!("a job failed: {status}"));
+        }
+        let text = fs::read_to_string(&log).map_err(|error| error.to_string())?;
+        all.push(phases_of(&text, started_s, job.compute_s / 2.0)?);
+    }
+    Ok(all)
+}
+
+/// Builds the program as users run it.
+fn built() -> Result<PathBuf, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--release", "--package", "iotide"])
+        .current_dir(repository())
+        .status()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    if !status.success() {
+        return Err("iotide does not build".to_owned());
+    }
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+    Ok(target.join("release/iotide"))
+}
+
+type Figure = (&'static str, fn(&Metrics) -> f64);
+
+/// The report's four metrics.
+const FIGURES: [Figure; 4] = [
+    ("max stretch", |metrics| metrics.max_stretch),
+    ("geo-mean stretch", |metrics| metrics.geomean_stretch),
+    ("I/O slowdown", |metrics| metrics.io_slowdown),
+    ("utilisation", |metrics| metrics.utilization),
+];
+
+fn median_of(runs: &[Metrics], figure: fn(&Metrics) -> f64) -> f64 {
+    metrics::median(&runs.iter().map(figure).collect::<Vec<_>>())
+}
+
+/// Medians, with the least and the most of several repetitions, and how they stand to no scheduling.
+fn table(results: &[Vec<Metrics>]) -> String {
+    let mut text = format!("{:<27}", "policy");
+    for (name, _) in FIGURES {
+        let _ = write!(text, "{name:>32}");
+    }
+    text.push('\n');
+    for (arm, runs) in Arm::ALL.iter().zip(results) {
+        let _ = write!(text, "{:<27}", arm.name());
+        for (_, figure) in FIGURES {
+            let median = median_of(runs, figure);
+            let (low, high) =
+                runs.iter().map(figure).fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+                    (low.min(value), high.max(value))
+                });
+            let change = 100.0 * (median / median_of(&results[0], figure) - 1.0);
+            let cell = format!("{median:.2} ({low:.2}–{high:.2}) {change:+.0} %");
+            let _ = write!(text, "{cell:>32}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Goals: I/O slowdown at least halved, predicted periods within a quarter of given ones, max stretch not worse.
+fn judge(results: &[Vec<Metrics>]) -> Outcome {
+    let slowdown = |index: usize| median_of(&results[index], |metrics| metrics.io_slowdown);
+    let stretch = |index: usize| median_of(&results[index], |metrics| metrics.max_stretch);
+    let goals = [
+        ("I/O slowdown at least halved, periods given", slowdown(2) <= 0.5 * slowdown(0)),
+        ("I/O slowdown at least halved, periods predicted", slowdown(3) <= 0.5 * slowdown(0)),
+        ("with predicted periods within 25 % of given", slowdown(3) <= 1.25 * slowdown(2)),
+        ("max stretch not worse, periods given", stretch(2) <= 1.01 * stretch(0)),
+        ("max stretch not worse, periods predicted", stretch(3) <= 1.01 * stretch(0)),
+    ];
+    println!();
+    for (goal, is_met) in goals {
+        println!("{} {goal}", if is_met { "met   " } else { "MISSED" });
+    }
+    if goals.iter().all(|(_, is_met)| *is_met) { Outcome::Good } else { Outcome::Wanting }
+}
