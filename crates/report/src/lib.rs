@@ -32,6 +32,7 @@ pub use crate::{
     schedule::{
         Change, JobEntry, PolicyEntry, Published, ScenarioEntry, SimulationReport, Spread, WorkloadEntry,
     },
+    sets::{JobAtStorage, StorageJobs},
 };
 
 mod activity;
@@ -47,6 +48,7 @@ mod run;
 mod samples;
 mod scaling;
 mod schedule;
+mod sets;
 pub mod text;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.
