@@ -8,6 +8,7 @@
 //! | `IOTIDE_FLUSH` | seconds after which a buffer is written out though not full | 1 |
 //! | `IOTIDE_STREAM` | `unix:/path` or `tcp:a.b.c.d:port` (`tcp:[v6]:port`): where a listener wants blocks as they fill | to the file |
 //! | `IOTIDE_GATE` | `unix:/path` or `tcp:…`: the arbiter that says when data may be moved | nobody is asked |
+//! | `IOTIDE_GATE_BYPASS` | bytes up to which a request is not held | 16384 |
 //! | `IOTIDE_GATE_PATIENCE` | seconds after which a request goes on without the arbiter's leave | 60 |
 //! | `IOTIDE_NESTED` | `1`: also record what MPI does to its files for an MPI-IO call | only the call itself |
 //! | `IOTIDE_JOB_ID` | the job's name | what the scheduler says |
@@ -102,6 +103,8 @@ pub struct Config {
     pub stream: Bytes<256>,
     /// The arbiter; empty for none.
     pub gate: Bytes<256>,
+    /// The largest request that does not ask the arbiter.
+    pub gate_bypass: u64,
     /// How long the arbiter may hold a request.
     pub gate_patience_ns: u64,
     /// The job's name.
@@ -126,6 +129,7 @@ static CONFIG: Global = Global(UnsafeCell::new(Config {
     include: Bytes::new(),
     stream: Bytes::new(),
     gate: Bytes::new(),
+    gate_bypass: 16 << 10,
     gate_patience_ns: 60_000_000_000,
     job_id: Bytes::new(),
     nested: false,
@@ -160,6 +164,9 @@ pub fn read() -> bool {
     config.include.push(variable(c"IOTIDE_INCLUDE").unwrap_or(b""));
     config.stream.push(variable(c"IOTIDE_STREAM").unwrap_or(b""));
     config.gate.push(variable(c"IOTIDE_GATE").unwrap_or(b""));
+    if let Some(bytes) = variable(c"IOTIDE_GATE_BYPASS").and_then(number) {
+        config.gate_bypass = bytes;
+    }
     if let Some(nanos) = variable(c"IOTIDE_GATE_PATIENCE").and_then(seconds_as_nanos) {
         config.gate_patience_ns = nanos;
     }

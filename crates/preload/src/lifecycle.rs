@@ -76,6 +76,7 @@ pub fn finish(reason: EndReason) {
     }
     if state != OFF {
         buffer::write_out_all();
+        gate::finish();
     }
     losses::write_out();
     sink::write_end(reason);
