@@ -93,7 +93,7 @@ fn jobs_of_one_set_take_turns_and_every_byte_is_seen() {
     let n_early = second.iter().filter(|end| **end < last).count();
     assert_eq!(n_early, 0, "of the second job's writes ended before the first job's last");
 
-    let json = dir.iotide(["sets", "control", "--format", "json"]).exits_with(0).json();
+    let json = dir.iotide(["sets", "show", "control", "--format", "json"]).exits_with(0).json();
     let jobs = json["runs"][0]["jobs"].as_array().unwrap();
     let bytes: Vec<u64> = jobs.iter().map(|job| job["bytes"].as_u64().unwrap() >> 20).collect();
     assert_eq!(bytes, [300, 50], "{json}");
@@ -144,6 +144,6 @@ fn an_address_that_is_none_is_refused() {
     let dir = Dir::new();
     let outcome = dir.iotide(["arbiter", "/tmp/gate"]).exits_with(2);
     assert!(outcome.stderr.contains("an address is unix:/path or tcp:address:port"), "{}", outcome.stderr);
-    let outcome = dir.iotide(["sets", "nothing"]).exits_with(2);
+    let outcome = dir.iotide(["sets", "show", "nothing"]).exits_with(2);
     assert!(outcome.stderr.contains("cannot connect to nothing"), "{}", outcome.stderr);
 }
