@@ -29,14 +29,7 @@ pub(crate) struct Control {
 impl Control {
     /// Listens at `path`; a socket that nobody listens to any more is replaced.
     pub(crate) fn listen(path: &Path, policy: &'static str, scheduler: Scheduler) -> io::Result<Self> {
-        let listener = UnixListener::bind(path).or_else(|error| {
-            let is_left_over = error.kind() == io::ErrorKind::AddrInUse && UnixStream::connect(path).is_err();
-            if !is_left_over {
-                return Err(error);
-            }
-            fs::remove_file(path)?;
-            UnixListener::bind(path)
-        })?;
+        let listener = bind(path)?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
         thread::Builder::new().name("iotide-control".to_owned()).spawn(move || {
             for caller in listener.incoming().flatten() {
@@ -49,6 +42,18 @@ impl Control {
         })?;
         Ok(Self { path: path.to_owned() })
     }
+}
+
+/// Makes a socket at `path`; one that nobody listens to any more is replaced.
+pub(crate) fn bind(path: &Path) -> io::Result<UnixListener> {
+    UnixListener::bind(path).or_else(|error| {
+        let is_left_over = error.kind() == io::ErrorKind::AddrInUse && UnixStream::connect(path).is_err();
+        if !is_left_over {
+            return Err(error);
+        }
+        fs::remove_file(path)?;
+        UnixListener::bind(path)
+    })
 }
 
 impl Drop for Control {

@@ -34,8 +34,10 @@ use crate::passthrough::PassThrough;
 use crate::rhythm::{Rhythm, check_periods};
 use crate::schedule::{Rules, Scheduler};
 
+pub use crate::arbiter::{Arbiter, ArbiterConfig, Listen};
 pub use crate::schedule::{JobStatus, PeriodSource};
 
+mod arbiter;
 mod attributes;
 mod caller;
 mod control;
@@ -161,6 +163,14 @@ pub enum MountError {
     Control {
         /// The socket.
         path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The arbiter cannot listen.
+    #[error("cannot listen at {address}: {source}")]
+    Listen {
+        /// Where.
+        address: String,
         /// What the system said.
         source: io::Error,
     },

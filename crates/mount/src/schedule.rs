@@ -90,6 +90,18 @@ struct Job {
     served: Vec<Served>,
 }
 
+impl Job {
+    fn note(&mut self, served: Served, now_s: f64) {
+        self.meter.add(now_s, served.bytes);
+        self.n_bytes += served.bytes;
+        self.last_seen_s = now_s;
+        // Whoever takes these has fallen far behind; a rhythm is told from fewer, too.
+        if self.served.len() < 1 << 16 {
+            self.served.push(served);
+        }
+    }
+}
+
 /// A request in the queue, or out of it before its data were copied.
 struct Waiting {
     direction: Direction,
@@ -97,13 +109,15 @@ struct Waiting {
     answer: Option<Answer>,
 }
 
-type Answer = Box<dyn FnOnce(&Permit) + Send>;
+type Answer = Box<dyn FnOnce(Permit) + Send>;
 
 #[derive(Clone, Copy, Debug)]
 struct Grant {
     job: JobId,
     request: Served,
     is_queued: bool,
+    /// Whether it counts among those that are with the backing store.
+    is_in_service: bool,
     /// When the device that we pretend to have is through with it.
     through_at_s: Option<f64>,
 }
@@ -156,20 +170,37 @@ impl Scheduler {
         }
     }
 
+    /// Has `answer` called when it is the turn of a request of `job`; the permit is the answer's to keep.
+    pub(crate) fn schedule_for(
+        &self,
+        job: &JobName,
+        direction: Direction,
+        bytes: u64,
+        answer: impl FnOnce(Permit) + Send + 'static,
+    ) {
+        match self.ask_for(job, direction, bytes) {
+            Ok(permit) => answer(permit),
+            Err(ticket) => ticket.keep(Box::new(answer)),
+        }
+    }
+
     /// Asks whether a request may be served at once.
     pub(crate) fn ask(&self, who: Who, direction: Direction, bytes: u64) -> Result<Permit, Ticket> {
+        self.ask_for(&self.core.callers.job_of(who), direction, bytes)
+    }
+
+    fn ask_for(&self, name: &JobName, direction: Direction, bytes: u64) -> Result<Permit, Ticket> {
         let core = &self.core;
-        let name = core.callers.job_of(who);
         let mut state = core.lock();
         let now_s = core.now_s();
-        let job = state.job(&name, now_s);
+        let job = state.job(name, now_s);
         let request = Served { direction, arrival_s: now_s, end_s: now_s, bytes };
         if bytes <= core.rules.bypass_bytes {
             // It takes the device's time, but does not wait for it.
             if let Some(device) = &mut state.device {
                 device.occupy(bytes, now_s);
             }
-            let grant = Grant { job, request, is_queued: false, through_at_s: None };
+            let grant = Grant { job, request, is_queued: false, is_in_service: false, through_at_s: None };
             return Ok(Permit { core: Arc::clone(core), grant });
         }
         let id = state.n_requests;
@@ -189,6 +220,27 @@ impl Scheduler {
     /// The time since the start, as in [`Served`].
     pub(crate) fn now_s(&self) -> f64 {
         self.core.now_s()
+    }
+
+    /// Whether another job than `job` uses the storage, or did so within the last `late_s`.
+    pub(crate) fn is_contended(&self, job: &JobName, late_s: f64) -> bool {
+        let state = self.core.lock();
+        let now_s = self.core.now_s();
+        let own = state.ids.get(job);
+        state.queue.jobs().iter().any(|view| {
+            Some(&view.job) != own
+                && (view.n_queued + view.n_in_flight > 0 || now_s - view.last_active_s < late_s)
+        })
+    }
+
+    /// Notes data of a job that were moved without asking for each request.
+    pub(crate) fn note_served(&self, job: &JobName, served: Served) {
+        let mut state = self.core.lock();
+        let now_s = self.core.now_s();
+        let id = state.job(job, now_s);
+        if let Some(job) = state.jobs.get_mut(&id) {
+            job.note(served, now_s);
+        }
     }
 
     /// Notes the period of a job; `None` if it has none any more. Returns whether the job is known.
@@ -325,6 +377,22 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
+    /// Makes room for another request before this one is over: its data are not counted request by request.
+    pub(crate) fn leave_service(&mut self) {
+        if std::mem::take(&mut self.grant.is_in_service) {
+            let mut state = self.core.lock();
+            state.n_in_service -= 1;
+            let ready = self.core.let_through(&mut state, self.core.now_s());
+            drop(state);
+            self.core.serve(ready);
+        }
+    }
+
+    /// Says how much was moved in the end; what was asked for, if nobody says so.
+    pub(crate) fn set_moved(&mut self, bytes: u64) {
+        self.grant.request.bytes = bytes;
+    }
+
     /// Waits until the device that we pretend to have would be through; to be called before the answer.
     pub(crate) fn pace(&self) {
         if let Some(through_at_s) = self.grant.through_at_s {
@@ -340,18 +408,12 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.core.lock();
         let now_s = self.core.now_s();
-        let Grant { job, request, is_queued, .. } = self.grant;
+        let Grant { job, request, is_queued, is_in_service, .. } = self.grant;
         if let Some(job) = state.jobs.get_mut(&job) {
-            job.meter.add(now_s, request.bytes);
-            job.n_bytes += request.bytes;
-            job.last_seen_s = now_s;
-            // Whoever takes these has fallen far behind; a rhythm is told from fewer, too.
-            if job.served.len() < 1 << 16 {
-                job.served.push(Served { end_s: now_s, ..request });
-            }
+            job.note(Served { end_s: now_s, ..request }, now_s);
         }
+        state.n_in_service -= usize::from(is_in_service);
         if is_queued {
-            state.n_in_service -= 1;
             state.queue.complete(job, now_s);
         }
         let ready = self.core.let_through(&mut state, now_s);
@@ -369,13 +431,17 @@ pub(crate) struct Ticket {
 impl Ticket {
     /// Leaves what shall be done when its turn has come.
     pub(crate) fn wait(self, answer: impl FnOnce(&Permit) + Send + 'static) {
+        self.keep(Box::new(move |permit: Permit| answer(&permit)));
+    }
+
+    fn keep(self, answer: Answer) {
         let mut state = self.core.lock();
         if let Some(grant) = state.take_grant(self.id) {
             // Its turn has come in the meantime.
             drop(state);
-            self.core.serve(vec![(grant, Box::new(answer))]);
+            self.core.serve(vec![(grant, answer)]);
         } else if let Some(waiting) = state.waiting.get_mut(&self.id) {
-            waiting.answer = Some(Box::new(answer));
+            waiting.answer = Some(answer);
         }
     }
 }
@@ -405,7 +471,7 @@ impl Core {
             let through_at_s = state.device.as_mut().map(|device| device.occupy(bytes, now_s));
             let Some(waiting) = state.waiting.get_mut(&id) else { continue };
             let request = Served { direction: waiting.direction, arrival_s, end_s: now_s, bytes };
-            let grant = Grant { job, request, is_queued: true, through_at_s };
+            let grant = Grant { job, request, is_queued: true, is_in_service: true, through_at_s };
             match waiting.answer.take() {
                 Some(answer) => {
                     state.waiting.remove(&id);
@@ -420,7 +486,7 @@ impl Core {
     fn serve(self: &Arc<Self>, ready: Vec<Ready>) {
         for (grant, answer) in ready {
             let permit = Permit { core: Arc::clone(self), grant };
-            self.crew.run(Box::new(move || answer(&permit)));
+            self.crew.run(Box::new(move || answer(permit)));
         }
     }
 

@@ -51,6 +51,16 @@ pub fn pair() -> (u64, u64) {
     }
 }
 
+/// Returns the monotonic clock.
+pub fn monotonic_nanos() -> u64 {
+    nanos(libc::CLOCK_MONOTONIC)
+}
+
+/// Returns the monotonic clock as of the kernel's last tick, a few milliseconds ago at most, for a few nanoseconds.
+pub fn coarse_nanos() -> u64 {
+    nanos(libc::CLOCK_MONOTONIC_COARSE)
+}
+
 /// What to add to the monotonic clock to get nanoseconds since the Unix epoch.
 pub fn realtime_offset_ns() -> i64 {
     let before = nanos(libc::CLOCK_MONOTONIC);

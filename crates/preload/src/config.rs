@@ -8,6 +8,9 @@
 //! | `IOTIDE_FLUSH` | seconds after which a buffer is written out though not full | 1 |
 //! | `IOTIDE_STREAM` | `unix:/path` or `tcp:a.b.c.d:port` (`tcp:[v6]:port`): where a listener wants blocks as they fill | to the file |
 //! | `IOTIDE_KEEP` | `1`: what a listener has taken stands in the file, too | only what it has not |
+//! | `IOTIDE_GATE` | `unix:/path` or `tcp:…`: the arbiter that says when data may be moved | nobody is asked |
+//! | `IOTIDE_GATE_BYPASS` | bytes up to which a request is not held | 16384 |
+//! | `IOTIDE_GATE_PATIENCE` | seconds after which a request goes on without the arbiter's leave | 60 |
 //! | `IOTIDE_NESTED` | `1`: also record what MPI does to its files for an MPI-IO call | only the call itself |
 //! | `IOTIDE_JOB_ID` | the job's name | what the scheduler says |
 //! | `IOTIDE_DISABLE` | anything but `0`: do nothing at all | |
@@ -101,6 +104,12 @@ pub struct Config {
     pub stream: Bytes<256>,
     /// Whether the file gets what the listener has taken, too.
     pub keep: bool,
+    /// The arbiter; empty for none.
+    pub gate: Bytes<256>,
+    /// The largest request that does not ask the arbiter.
+    pub gate_bypass: u64,
+    /// How long the arbiter may hold a request.
+    pub gate_patience_ns: u64,
     /// The job's name.
     pub job_id: Bytes<256>,
     /// Whether calls on MPI's own files are recorded below the MPI-IO calls they serve.
@@ -122,6 +131,9 @@ static CONFIG: Global = Global(UnsafeCell::new(Config {
     exclude: Bytes::new(),
     include: Bytes::new(),
     stream: Bytes::new(),
+    gate: Bytes::new(),
+    gate_bypass: 16 << 10,
+    gate_patience_ns: 60_000_000_000,
     job_id: Bytes::new(),
     nested: false,
     keep: false,
@@ -155,6 +167,13 @@ pub fn read() -> bool {
     config.exclude.push(variable(c"IOTIDE_EXCLUDE").unwrap_or(b""));
     config.include.push(variable(c"IOTIDE_INCLUDE").unwrap_or(b""));
     config.stream.push(variable(c"IOTIDE_STREAM").unwrap_or(b""));
+    config.gate.push(variable(c"IOTIDE_GATE").unwrap_or(b""));
+    if let Some(bytes) = variable(c"IOTIDE_GATE_BYPASS").and_then(number) {
+        config.gate_bypass = bytes;
+    }
+    if let Some(nanos) = variable(c"IOTIDE_GATE_PATIENCE").and_then(seconds_as_nanos) {
+        config.gate_patience_ns = nanos;
+    }
     if let Some(nanos) = variable(c"IOTIDE_FLUSH").and_then(seconds_as_nanos) {
         config.flush_ns = nanos;
     }
@@ -163,6 +182,7 @@ pub fn read() -> bool {
     let first = |names: &[&CStr]| names.iter().find_map(|name| variable(name));
     let job_id = first(&[
         c"IOTIDE_JOB_ID",
+        c"IOSETS_JOB_ID",
         c"SLURM_JOB_ID",
         c"PBS_JOBID",
         c"LSB_JOBID",

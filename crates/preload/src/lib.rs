@@ -10,6 +10,8 @@
 //! - Calls before `main`, after `exit`, in signal handlers, in threads that are cancelled, in children of `fork` and `vfork`, and up to `exec`
 //!   and `_exit` do what they would have done without us.
 //!
+//! With `IOTIDE_GATE`, and then alone, a call that moves data may be held until an arbiter lets it through: see [`gate`].
+//!
 //! Start reading at [`observe::data`]: one hook's life. Then [`buffer`] (where records wait), [`sink`] (where they go), [`lifecycle`].
 #![cfg_attr(test, allow(dead_code))]
 #![allow(non_snake_case)] // C names are what they are
@@ -27,7 +29,9 @@ pub mod variadic;
 mod buffer;
 mod clock;
 mod config;
+mod dial;
 mod files;
+mod gate;
 mod guard;
 mod lifecycle;
 mod losses;

@@ -7,7 +7,7 @@ use core::sync::atomic::{
 
 use iotide_wire::EndReason;
 
-use crate::{buffer, clock, config, files, losses, next, requests, sink, sys};
+use crate::{buffer, clock, config, files, gate, losses, next, requests, sink, sys};
 
 /// Nobody has called yet.
 const UNBORN: u8 = 0;
@@ -59,6 +59,7 @@ pub fn start() -> bool {
     if ready {
         PROCESS.store(sys::process_id(), Relaxed);
         sink::start();
+        gate::start();
         mark_this_memory();
         // SAFETY: the handler has the signature that is asked for and stays loaded as long as the process lives.
         unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
@@ -75,6 +76,7 @@ pub fn finish(reason: EndReason) {
     }
     if state != OFF {
         buffer::write_out_all();
+        gate::finish();
     }
     losses::write_out();
     sink::write_end(reason);

@@ -7,14 +7,23 @@ use iotide_wire::{Flags, Layer, NO_POSITION, Op, Record};
 
 use crate::files::File;
 use crate::guard::errno;
-use crate::{buffer, clock, files};
+use crate::{buffer, clock, files, gate};
 
-/// Observes a call that moves bytes through a descriptor.
+/// Observes a call that moves up to `size` bytes through a descriptor.
 #[inline(always)]
-pub fn data(op: Op, fd: i32, position: i64, call: impl FnOnce() -> isize) -> isize {
+pub fn data(
+    op: Op,
+    fd: i32,
+    position: i64,
+    size: impl FnOnce() -> usize,
+    call: impl FnOnce() -> isize,
+) -> isize {
     let Some(file) = files::of(fd) else { return call() };
     let start = clock::now();
+    // What waits here, waits within the call as the program sees it, and so it is recorded.
+    let pass = gate::pass(op, size);
     let moved = call();
+    gate::passed(pass, moved);
     let end = clock::now();
     let outcome = if moved >= 0 { Ok(moved as u64) } else { Err(errno()) };
     buffer::push(record(op, Layer::Posix, file, start, end, position as u64, outcome));

@@ -32,26 +32,26 @@ hooks! {
     fn mkstemps(template: *mut c_char, n: c_int) -> c_int |next| { opening(|| next(template, n)) }
     fn mkostemps(template: *mut c_char, n: c_int, flags: c_int) -> c_int |next| { opening(|| next(template, n, flags)) }
 
-    fn read(fd: c_int, to: *mut c_void, n: size_t) -> ssize_t |next| { data(Op::Read, fd, ANYWHERE, || next(fd, to, n)) }
-    fn write(fd: c_int, from: *const c_void, n: size_t) -> ssize_t |next| { data(Op::Write, fd, ANYWHERE, || next(fd, from, n)) }
-    fn __read_chk(fd: c_int, to: *mut c_void, n: size_t, room: size_t) -> ssize_t |next| { data(Op::Read, fd, ANYWHERE, || next(fd, to, n, room)) }
-    fn pread(fd: c_int, to: *mut c_void, n: size_t, at: off_t) -> ssize_t |next| { data(Op::Read, fd, at, || next(fd, to, n, at)) }
-    fn pread64(fd: c_int, to: *mut c_void, n: size_t, at: off_t) -> ssize_t |next| { data(Op::Read, fd, at, || next(fd, to, n, at)) }
-    fn __pread_chk(fd: c_int, to: *mut c_void, n: size_t, at: off_t, room: size_t) -> ssize_t |next| { data(Op::Read, fd, at, || next(fd, to, n, at, room)) }
-    fn __pread64_chk(fd: c_int, to: *mut c_void, n: size_t, at: off_t, room: size_t) -> ssize_t |next| { data(Op::Read, fd, at, || next(fd, to, n, at, room)) }
-    fn pwrite(fd: c_int, from: *const c_void, n: size_t, at: off_t) -> ssize_t |next| { data(Op::Write, fd, at, || next(fd, from, n, at)) }
-    fn pwrite64(fd: c_int, from: *const c_void, n: size_t, at: off_t) -> ssize_t |next| { data(Op::Write, fd, at, || next(fd, from, n, at)) }
-    fn readv(fd: c_int, parts: *const iovec, n: c_int) -> ssize_t |next| { data(Op::Read, fd, ANYWHERE, || next(fd, parts, n)) }
-    fn writev(fd: c_int, parts: *const iovec, n: c_int) -> ssize_t |next| { data(Op::Write, fd, ANYWHERE, || next(fd, parts, n)) }
-    fn preadv(fd: c_int, parts: *const iovec, n: c_int, at: off_t) -> ssize_t |next| { data(Op::Read, fd, at, || next(fd, parts, n, at)) }
-    fn preadv64(fd: c_int, parts: *const iovec, n: c_int, at: off_t) -> ssize_t |next| { data(Op::Read, fd, at, || next(fd, parts, n, at)) }
-    fn pwritev(fd: c_int, parts: *const iovec, n: c_int, at: off_t) -> ssize_t |next| { data(Op::Write, fd, at, || next(fd, parts, n, at)) }
-    fn pwritev64(fd: c_int, parts: *const iovec, n: c_int, at: off_t) -> ssize_t |next| { data(Op::Write, fd, at, || next(fd, parts, n, at)) }
+    fn read(fd: c_int, to: *mut c_void, n: size_t) -> ssize_t |next| { data(Op::Read, fd, ANYWHERE, || n, || next(fd, to, n)) }
+    fn write(fd: c_int, from: *const c_void, n: size_t) -> ssize_t |next| { data(Op::Write, fd, ANYWHERE, || n, || next(fd, from, n)) }
+    fn __read_chk(fd: c_int, to: *mut c_void, n: size_t, room: size_t) -> ssize_t |next| { data(Op::Read, fd, ANYWHERE, || n, || next(fd, to, n, room)) }
+    fn pread(fd: c_int, to: *mut c_void, n: size_t, at: off_t) -> ssize_t |next| { data(Op::Read, fd, at, || n, || next(fd, to, n, at)) }
+    fn pread64(fd: c_int, to: *mut c_void, n: size_t, at: off_t) -> ssize_t |next| { data(Op::Read, fd, at, || n, || next(fd, to, n, at)) }
+    fn __pread_chk(fd: c_int, to: *mut c_void, n: size_t, at: off_t, room: size_t) -> ssize_t |next| { data(Op::Read, fd, at, || n, || next(fd, to, n, at, room)) }
+    fn __pread64_chk(fd: c_int, to: *mut c_void, n: size_t, at: off_t, room: size_t) -> ssize_t |next| { data(Op::Read, fd, at, || n, || next(fd, to, n, at, room)) }
+    fn pwrite(fd: c_int, from: *const c_void, n: size_t, at: off_t) -> ssize_t |next| { data(Op::Write, fd, at, || n, || next(fd, from, n, at)) }
+    fn pwrite64(fd: c_int, from: *const c_void, n: size_t, at: off_t) -> ssize_t |next| { data(Op::Write, fd, at, || n, || next(fd, from, n, at)) }
+    fn readv(fd: c_int, parts: *const iovec, n: c_int) -> ssize_t |next| { data(Op::Read, fd, ANYWHERE, || total(parts, n), || next(fd, parts, n)) }
+    fn writev(fd: c_int, parts: *const iovec, n: c_int) -> ssize_t |next| { data(Op::Write, fd, ANYWHERE, || total(parts, n), || next(fd, parts, n)) }
+    fn preadv(fd: c_int, parts: *const iovec, n: c_int, at: off_t) -> ssize_t |next| { data(Op::Read, fd, at, || total(parts, n), || next(fd, parts, n, at)) }
+    fn preadv64(fd: c_int, parts: *const iovec, n: c_int, at: off_t) -> ssize_t |next| { data(Op::Read, fd, at, || total(parts, n), || next(fd, parts, n, at)) }
+    fn pwritev(fd: c_int, parts: *const iovec, n: c_int, at: off_t) -> ssize_t |next| { data(Op::Write, fd, at, || total(parts, n), || next(fd, parts, n, at)) }
+    fn pwritev64(fd: c_int, parts: *const iovec, n: c_int, at: off_t) -> ssize_t |next| { data(Op::Write, fd, at, || total(parts, n), || next(fd, parts, n, at)) }
     // An offset of −1 means "where the descriptor stands", which is also what `ANYWHERE` is.
-    fn preadv2(fd: c_int, parts: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t |next| { data(Op::Read, fd, at, || next(fd, parts, n, at, flags)) }
-    fn preadv64v2(fd: c_int, parts: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t |next| { data(Op::Read, fd, at, || next(fd, parts, n, at, flags)) }
-    fn pwritev2(fd: c_int, parts: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t |next| { data(Op::Write, fd, at, || next(fd, parts, n, at, flags)) }
-    fn pwritev64v2(fd: c_int, parts: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t |next| { data(Op::Write, fd, at, || next(fd, parts, n, at, flags)) }
+    fn preadv2(fd: c_int, parts: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t |next| { data(Op::Read, fd, at, || total(parts, n), || next(fd, parts, n, at, flags)) }
+    fn preadv64v2(fd: c_int, parts: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t |next| { data(Op::Read, fd, at, || total(parts, n), || next(fd, parts, n, at, flags)) }
+    fn pwritev2(fd: c_int, parts: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t |next| { data(Op::Write, fd, at, || total(parts, n), || next(fd, parts, n, at, flags)) }
+    fn pwritev64v2(fd: c_int, parts: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t |next| { data(Op::Write, fd, at, || total(parts, n), || next(fd, parts, n, at, flags)) }
 
     fn sendfile(out: c_int, input: c_int, at: *mut off_t, n: size_t) -> ssize_t |next| { between(input, out, || next(out, input, at, n)) }
     fn sendfile64(out: c_int, input: c_int, at: *mut off_t, n: size_t) -> ssize_t |next| { between(input, out, || next(out, input, at, n)) }
@@ -177,6 +177,17 @@ fn closing(fd: c_int, call: impl FnOnce() -> c_int) -> c_int {
 }
 
 /// A duplicate is another name of the same open file; what it is called is asked anew when it is used.
+/// How much fits into the parts of a vector.
+fn total(parts: *const iovec, n: c_int) -> usize {
+    let n = usize::try_from(n).unwrap_or(0);
+    if parts.is_null() {
+        return 0;
+    }
+    // SAFETY: the program says that there are `n` of them, and the call it is about to make reads them all.
+    let parts = unsafe { core::slice::from_raw_parts(parts, n.min(libc::UIO_MAXIOV as usize)) };
+    parts.iter().fold(0, |sum, part| sum.saturating_add(part.iov_len))
+}
+
 fn duplicating(call: impl FnOnce() -> c_int) -> c_int {
     let fd = call();
     if fd >= 0 {

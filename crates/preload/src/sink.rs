@@ -12,7 +12,7 @@ use core::sync::atomic::{
 use iotide_wire::{BlockHeader, BlockKind, End, EndReason, Facts, LossKind, Record, StreamHeader};
 
 use crate::config::Bytes;
-use crate::{buffer, clock, config, lifecycle, losses, stream, sys};
+use crate::{buffer, clock, config, gate, lifecycle, losses, stream, sys};
 
 /// What becomes of the file. Once it has failed, it has failed for good: tracing stops, the program goes on.
 const CLOSED: u8 = 0;
@@ -88,6 +88,7 @@ pub fn forget_parent() {
         sys::close(fd);
     }
     stream::forget_parent();
+    gate::forget_parent();
     STATE.store(CLOSED, Relaxed);
     SEQUENCE.store(0, Relaxed);
     N_RECORDS.store(0, Relaxed);
@@ -258,7 +259,10 @@ fn is_ours(fd: i32) -> bool {
 
 /// Whether this is the number of our own file: the program's `close` of it must not reach us.
 pub fn is_our_descriptor(fd: i32) -> bool {
-    fd >= 0 && (fd == FD.load(Relaxed) && is_ours(fd) || stream::is_our_descriptor(fd))
+    fd >= 0
+        && (fd == FD.load(Relaxed) && is_ours(fd)
+            || stream::is_our_descriptor(fd)
+            || gate::is_our_descriptor(fd))
 }
 
 fn append(header: &[u8], payload: &[u8], signals: &sys::NoSignals) -> bool {

@@ -16,7 +16,7 @@ use crate::files::File;
 use crate::guard::{KeepErrno, errno};
 use crate::next::hooks;
 use crate::observe::record;
-use crate::{buffer, clock, files, sink};
+use crate::{buffer, clock, files, gate, sink};
 
 unsafe extern "C" {
     static stdin: *mut FILE;
@@ -32,12 +32,12 @@ hooks! {
     fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE |next| { files::forget(descriptor(stream)); opening(|| next(path, mode, stream)) }
     fn fclose(stream: *mut FILE) -> c_int |next| { closing(stream, || next(stream)) }
 
-    fn fread(to: *mut c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Read, stream, size, || next(to, size, n, stream)) }
-    fn fread_unlocked(to: *mut c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Read, stream, size, || next(to, size, n, stream)) }
-    fn __fread_chk(to: *mut c_void, room: size_t, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Read, stream, size, || next(to, room, size, n, stream)) }
-    fn __fread_unlocked_chk(to: *mut c_void, room: size_t, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Read, stream, size, || next(to, room, size, n, stream)) }
-    fn fwrite(from: *const c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Write, stream, size, || next(from, size, n, stream)) }
-    fn fwrite_unlocked(from: *const c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Write, stream, size, || next(from, size, n, stream)) }
+    fn fread(to: *mut c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Read, stream, size, n, || next(to, size, n, stream)) }
+    fn fread_unlocked(to: *mut c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Read, stream, size, n, || next(to, size, n, stream)) }
+    fn __fread_chk(to: *mut c_void, room: size_t, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Read, stream, size, n, || next(to, room, size, n, stream)) }
+    fn __fread_unlocked_chk(to: *mut c_void, room: size_t, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Read, stream, size, n, || next(to, room, size, n, stream)) }
+    fn fwrite(from: *const c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Write, stream, size, n, || next(from, size, n, stream)) }
+    fn fwrite_unlocked(from: *const c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Write, stream, size, n, || next(from, size, n, stream)) }
 
     fn fputs(text: *const c_char, stream: *mut FILE) -> c_int |next| { text_out(stream, text, 0, || next(text, stream)) }
     fn fputs_unlocked(text: *const c_char, stream: *mut FILE) -> c_int |next| { text_out(stream, text, 0, || next(text, stream)) }
@@ -74,10 +74,10 @@ hooks! {
     fn __isoc23_vfscanf(stream: *mut FILE, format: *const c_char, arguments: *mut c_void) -> c_int |next| { scanned(stream, || next(stream, format, arguments)) }
     // A formatted write without a stream: the system's layer.
     fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int |next| {
-        crate::observe::data(Op::Write, fd, crate::observe::ANYWHERE, || next(fd, format, arguments) as isize) as c_int
+        crate::observe::data(Op::Write, fd, crate::observe::ANYWHERE, || 0, || next(fd, format, arguments) as isize) as c_int
     }
     fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int |next| {
-        crate::observe::data(Op::Write, fd, crate::observe::ANYWHERE, || next(fd, flag, format, arguments) as isize) as c_int
+        crate::observe::data(Op::Write, fd, crate::observe::ANYWHERE, || 0, || next(fd, flag, format, arguments) as isize) as c_int
     }
 
     fn fflush(stream: *mut FILE) -> c_int |next| { control(Op::Flush, stream, || next(stream)) }
@@ -146,10 +146,12 @@ fn closing(stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
 }
 
 #[inline(always)]
-fn items(op: Op, stream: *mut FILE, size: size_t, call: impl FnOnce() -> size_t) -> size_t {
+fn items(op: Op, stream: *mut FILE, size: size_t, wanted: size_t, call: impl FnOnce() -> size_t) -> size_t {
     let Some(file) = file_of(stream) else { return call() };
     let start = clock::now();
+    let pass = gate::pass(op, || size.saturating_mul(wanted));
     let n = call();
+    gate::passed(pass, n.wrapping_mul(size) as isize);
     push(op, file, start, Ok((n as u64).wrapping_mul(size as u64)));
     n
 }

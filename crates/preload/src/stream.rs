@@ -6,6 +6,7 @@
 
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
 
+use crate::dial::dial;
 use crate::{clock, config, sys};
 
 static FD: AtomicI32 = AtomicI32::new(-1);
@@ -19,26 +20,12 @@ const LONGEST_PAUSE_NS: u64 = 32_000_000_000;
 
 /// How long the rest of a block may wait that the listener took only in part.
 const REST_WITHIN_MS: i64 = 20;
-/// How long a connection may take to come about.
-const CONNECT_WITHIN_MS: i64 = 200;
 
 /// Connects to the listener that `IOTIDE_STREAM` names, if any.
 pub fn connect() {
-    let target = config::get().stream.get();
-    let fd = if let Some(path) = target.strip_prefix(b"unix:") {
-        connect_unix(path)
-    } else if let Some(address) = target.strip_prefix(b"tcp:") {
-        connect_tcp(address)
-    } else {
-        None
-    };
-    let pause_ns = match fd {
+    let pause_ns = match dial(config::get().stream.get()) {
         Some(fd) => {
-            let high = sys::dup_above(fd, 200);
-            if high >= 0 {
-                sys::close(fd);
-            }
-            FD.store(if high >= 0 { high as i32 } else { fd }, Relaxed);
+            FD.store(fd, Relaxed);
             FIRST_PAUSE_NS
         }
         None => (2 * PAUSE_NS.load(Relaxed)).min(LONGEST_PAUSE_NS),
@@ -115,59 +102,4 @@ fn hang_up(fd: i32) {
     if FD.compare_exchange(fd, -1, Relaxed, Relaxed).is_ok() {
         sys::close(fd);
     }
-}
-
-fn connect_unix(path: &[u8]) -> Option<i32> {
-    // SAFETY: all zeroes is a valid address.
-    let mut address: libc::sockaddr_un = unsafe { core::mem::zeroed() };
-    if path.len() >= address.sun_path.len() {
-        return None;
-    }
-    address.sun_family = libc::AF_UNIX as _;
-    for (to, &from) in address.sun_path.iter_mut().zip(path) {
-        *to = from as _;
-    }
-    connect_to(libc::AF_UNIX, &address, 2 + path.len() + 1)
-}
-
-fn connect_tcp(text: &[u8]) -> Option<i32> {
-    // Numbers only: looking a name up would need the C library's resolver, its locks and its memory.
-    let text = core::str::from_utf8(text).ok()?;
-    match text.parse().ok()? {
-        core::net::SocketAddr::V4(v4) => {
-            // SAFETY: all zeroes is a valid address.
-            let mut address: libc::sockaddr_in = unsafe { core::mem::zeroed() };
-            address.sin_family = libc::AF_INET as _;
-            address.sin_port = v4.port().to_be();
-            address.sin_addr.s_addr = u32::from_ne_bytes(v4.ip().octets());
-            connect_to(libc::AF_INET, &address, size_of_val(&address))
-        }
-        core::net::SocketAddr::V6(v6) => {
-            // SAFETY: all zeroes is a valid address.
-            let mut address: libc::sockaddr_in6 = unsafe { core::mem::zeroed() };
-            address.sin6_family = libc::AF_INET6 as _;
-            address.sin6_port = v6.port().to_be();
-            address.sin6_addr.s6_addr = v6.ip().octets();
-            connect_to(libc::AF_INET6, &address, size_of_val(&address))
-        }
-    }
-}
-
-fn connect_to<A>(family: i32, address: &A, len: usize) -> Option<i32> {
-    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    let fd = sys::socket(family, kind) as i32;
-    if fd < 0 {
-        return None;
-    }
-    let connected = match sys::connect(fd, address, len) as i32 {
-        0 => true,
-        // A connection that failed meanwhile counts as writable too; the first send then tells.
-        error if error == -libc::EINPROGRESS => sys::wait_writable(fd, CONNECT_WITHIN_MS),
-        _ => false,
-    };
-    if !connected {
-        sys::close(fd);
-        return None;
-    }
-    Some(fd)
 }

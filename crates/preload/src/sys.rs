@@ -102,6 +102,28 @@ pub fn wait_writable(fd: i32, timeout_ms: i64) -> bool {
     syscall6(libc::SYS_ppoll, poll_at, 1, timeout_at, 0, 8, 0) == 1 && poll.revents & libc::POLLOUT != 0
 }
 
+/// Waits until there is something to read at `fd`, for at most `timeout_ms`. A signal ends the wait early.
+pub fn wait_readable(fd: i32, timeout_ms: i64) -> bool {
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let timeout = libc::timespec { tv_sec: timeout_ms / 1000, tv_nsec: timeout_ms % 1000 * 1_000_000 };
+    let (poll_at, timeout_at) = (&raw mut poll as usize, &raw const timeout as usize);
+    syscall6(libc::SYS_ppoll, poll_at, 1, timeout_at, 0, 8, 0) == 1
+}
+
+/// Waits until another thread wakes those who wait at `word`, unless that is no longer `expected`; for at most `timeout_ms`.
+pub fn wait_at(word: &core::sync::atomic::AtomicU32, expected: u32, timeout_ms: i64) {
+    let timeout = libc::timespec { tv_sec: timeout_ms / 1000, tv_nsec: timeout_ms % 1000 * 1_000_000 };
+    let operation = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
+    let (word, timeout) = (word.as_ptr() as usize, &raw const timeout as usize);
+    syscall6(libc::SYS_futex, word, operation, expected as usize, timeout, 0, 0);
+}
+
+/// Wakes one thread that waits at `word`.
+pub fn wake_one(word: &core::sync::atomic::AtomicU32) {
+    let operation = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
+    syscall6(libc::SYS_futex, word.as_ptr() as usize, operation, 1, 0, 0, 0);
+}
+
 /// Returns what `fd` is, or `None` if it is nothing.
 pub fn stat(fd: i32) -> Option<libc::stat> {
     // SAFETY: all zeroes is a valid stat, and the kernel's layout is the C library's on both architectures.

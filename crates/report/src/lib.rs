@@ -42,6 +42,7 @@ pub use crate::{
     schedule::{
         Change, JobEntry, PolicyEntry, Published, ScenarioEntry, SimulationReport, Spread, WorkloadEntry,
     },
+    sets::{JobAtStorage, StorageJobs},
 };
 
 mod activity;
@@ -64,6 +65,7 @@ mod samples;
 mod scaling;
 mod signature;
 mod schedule;
+mod sets;
 pub mod text;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.

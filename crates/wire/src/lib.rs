@@ -14,6 +14,8 @@
 //! checksum agrees. Times are *ticks* of a counter that each [`BlockHeader`] pins to the monotonic clock with one pair, so the
 //! process that is traced never has to calibrate anything: see [`ClockMap`].
 //!
+//! What a program and the arbiter of its storage say to each other is another, smaller matter: [`GateMessage`].
+//!
 //! **Constraints:** `no_std`, no dependency, no allocation, no `unsafe`: the encoder runs inside other people's programs.
 //! The decoder checks every length before it uses it and never panics, whatever the bytes.
 #![no_std]
@@ -25,6 +27,7 @@ pub use crate::{
     },
     clock::{ClockKind, ClockMap},
     facts::{End, EndReason, Facts, LossEntries, LossKind, Text},
+    gate::{GATE_WAIT_EVERY_MS, GateHello, GateMessage},
     record::{Flags, Layer, NO_FILE, NO_POSITION, Op, Record},
 };
 
@@ -32,4 +35,5 @@ mod block;
 mod checksum;
 mod clock;
 mod facts;
+mod gate;
 mod record;

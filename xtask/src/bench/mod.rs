@@ -117,6 +117,11 @@ const BENCHES: &[Bench] = &[
         help: "writes through `iotide mount` against bindfs and libfuse's example",
         run: mount::writes_through_the_mount,
     },
+    Bench {
+        name: "gate",
+        help: "nanoseconds the gate adds to a write that nobody contends with",
+        run: tracer::nanoseconds_of_the_gate,
+    },
     Bench { name: "scaling-cpu", help: "CPU time of `model` against extrap", run: scaling::cpu_of_models },
 ];
 

@@ -1,7 +1,7 @@
 //! What the tracer costs the programs it runs in.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::{Bed, Goal, Line};
 
@@ -76,6 +76,30 @@ pub(super) fn cpu_of_dd(bed: &Bed) -> Result<Vec<Line>, String> {
         // dd opens, closes and a few more: what 200 000 records do not account for is blocks and names.
         line("tracer: bytes a call takes on disk", "B", size as f64 / 200_000.0, Goal::AtMost(41.0)),
     ])
+}
+
+/// Nanoseconds that the gate adds to a traced write of 4 KiB, with an arbiter on this machine and nobody else at the storage.
+pub(super) fn nanoseconds_of_the_gate(bed: &Bed) -> Result<Vec<Line>, String> {
+    let program = bed.compile("gcc", &[])?.ok_or("no gcc here")?;
+    let socket = bed.folder.join("gate");
+    let mut arbiter = Command::new(&bed.iotide);
+    let mut arbiter = (arbiter.arg("arbiter").arg(format!("unix:{}", socket.display())))
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("cannot start the arbiter: {error}"))?;
+    let gated = |address: String| {
+        bed.added_ns(|file| {
+            let mut command = Command::new(&program);
+            // Requests this small would not ask otherwise, and larger ones take longer by themselves.
+            command.arg(file).arg("pwrite").envs([("IOTIDE_GATE_BYPASS", "0"), ("IOTIDE_GATE", &address)]);
+            command
+        })
+    };
+    let (traced, asked) = (gated(String::new()), gated(format!("unix:{}", socket.display())));
+    let _ = arbiter.kill();
+    let _ = arbiter.wait();
+    let what = "gate: ns added to a 4 KiB pwrite under the tracer, uncontended".to_owned();
+    Ok(vec![Line { what, unit: "ns", iotide: asked? - traced?, peer: None, goal: Goal::AtMost(1000.0) }])
 }
 
 impl Bed {

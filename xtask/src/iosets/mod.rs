@@ -1,10 +1,10 @@
-//! The experiment of the IO-Sets report for real, on this machine: `cargo xtask iosets mount [--repetitions 3] [--scale 20]`.
+//! The experiment of the IO-Sets report for real, on this machine: `cargo xtask iosets mount|gate [--repetitions 3] [--scale 20]`.
 //!
 //! One job computes for 18 s and writes 8 × 16 MiB, fifteen compute for 360 s and write 8 × 320 MiB, all on one storage
 //! of 110 MiB/s; measured between 400 s and 3200 s. Here times and volumes are divided by a scale, and the storage is a
 //! directory in memory behind a way of scheduling requests ([`Backend`]) that lets 110 MiB/s through.
 //!
-//! To add a backend: a variant of [`Backend`], and how it is begun in [`Backend::begin`].
+//! To add a backend: a variant of [`Backend`], and what it starts in [`Backend::run`].
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,12 +20,12 @@ mod metrics;
 mod picture;
 
 const HELP: &str = "\
-usage: cargo xtask iosets mount [OPTIONS]
+usage: cargo xtask iosets mount|gate [OPTIONS]
 
   --repetitions N   how often each policy is run (3)
   --scale N         times and volumes are those of the report over N (20)
   --program FILE    the iotide to measure (built in release mode unless given)
-  --output FILE     where the picture goes (target/iosets-mount.html)
+  --output FILE     where the picture goes (target/iosets-mount.html, target/iosets-gate.html)
 ";
 
 /// Runs the experiment and judges it by its goals.
@@ -99,13 +99,14 @@ impl Settings {
             repetitions: 3,
             scale: 20.0,
             program: None,
-            output: repository().join("target/iosets-mount.html"),
+            output: PathBuf::new(),
         };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or(format!("{arg} needs a value"));
             match arg.as_str() {
                 "mount" => settings.backend = Backend::Mount,
+                "gate" => settings.backend = Backend::Gate,
                 "--repetitions" => settings.repetitions = number(value()?)? as usize,
                 "--scale" => settings.scale = number(value()?)?,
                 "--program" => settings.program = Some(PathBuf::from(value()?)),
@@ -113,6 +114,12 @@ impl Settings {
                 "--help" | "-h" => return Ok(None),
                 other => return Err(format!("no option {other}\n{HELP}")),
             }
+        }
+        if settings.output.as_os_str().is_empty() {
+            settings.output = repository().join(match settings.backend {
+                Backend::Mount => "target/iosets-mount.html",
+                Backend::Gate => "target/iosets-gate.html",
+            });
         }
         Ok(Some(settings))
     }
@@ -193,6 +200,8 @@ impl Arm {
 enum Backend {
     /// By `iotide mount`, which also paces the storage.
     Mount,
+    /// By `iotide arbiter`, which jobs ask through the tracer; the storage is a mount that paces and does not schedule.
+    Gate,
 }
 
 impl Backend {
@@ -204,60 +213,80 @@ impl Backend {
         workload: &Workload,
         arm: Arm,
     ) -> Result<Vec<Vec<Phase>>, String> {
-        let session = self.begin(program, bed, workload, arm)?;
-        let phases = run_jobs(program, &session.dir, bed, workload);
-        let jobs = session.jobs();
-        drop(session);
+        let periods = bed.folder.join("periods.csv");
+        let mut scheduling = vec!["--policy".to_owned(), arm.policy().to_owned()];
+        scheduling.extend(["--workers".to_owned(), "4".to_owned()]);
+        if arm == Arm::Set10Given {
+            let table: String = (0..workload.jobs.len())
+                .map(|index| format!("{},{}\n", job_id(index), workload.jobs[index].period_s()))
+                .collect();
+            fs::write(&periods, table).map_err(|error| error.to_string())?;
+            scheduling.extend(["--periods".to_owned(), periods.display().to_string()]);
+        }
+        let (storage, arbiter) = match self {
+            Self::Mount => (Session::mount(program, bed, &scheduling)?, None),
+            Self::Gate => {
+                let as_it_comes = ["--policy", "none", "--workers", "4"].map(str::to_owned);
+                let storage = Session::mount(program, bed, &as_it_comes)?;
+                (storage, Some(Session::arbiter(program, bed, &scheduling)?))
+            }
+        };
+        let gate = arbiter.as_ref().map(|_| Session::gate(bed));
+        let phases = run_jobs(program, &storage.dir, bed, workload, gate.as_deref());
+        let jobs = arbiter.as_ref().unwrap_or(&storage).jobs();
         if arm == Arm::Set10Predicted {
             eprintln!("  {}", sets(&jobs));
         }
         phases
     }
-
-    fn begin(self, program: &Path, bed: &Bed, workload: &Workload, arm: Arm) -> Result<Session, String> {
-        match self {
-            Self::Mount => {
-                let (backing, dir) = (bed.folder.join("backing"), bed.folder.join("shown"));
-                for folder in [&backing, &dir] {
-                    fs::create_dir_all(folder).map_err(|error| error.to_string())?;
-                }
-                let control = bed.folder.join("control");
-                let mut command = Command::new(program);
-                command.arg("mount").arg(&backing).arg(&dir).args(["--policy", arm.policy()]);
-                command.args(["--bandwidth", &format!("{BANDWIDTH_BPS}"), "--workers", "4"]);
-                command.arg("--control").arg(&control);
-                if arm == Arm::Set10Given {
-                    let periods: String = (0..workload.jobs.len())
-                        .map(|index| format!("{},{}\n", job_id(index), workload.jobs[index].period_s()))
-                        .collect();
-                    let file = bed.folder.join("periods.csv");
-                    fs::write(&file, periods).map_err(|error| error.to_string())?;
-                    command.arg("--periods").arg(file);
-                }
-                let mut child = command.stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
-                let mut said = String::new();
-                let mut stderr = BufReader::new(child.stderr.take().ok_or("no stderr")?);
-                stderr.read_line(&mut said).map_err(|error| error.to_string())?;
-                if !said.contains("is shown at") {
-                    let _ = child.wait();
-                    return Err(format!("iotide mount: {}", said.trim()));
-                }
-                Ok(Session { child, dir, control, _stderr: stderr })
-            }
-        }
-    }
 }
 
-/// A storage that schedules requests, until it is dropped.
+/// A storage, or an arbiter, until it is dropped.
 struct Session {
     child: Child,
-    /// Where jobs write.
+    /// Where jobs write; empty for an arbiter.
     dir: PathBuf,
     control: PathBuf,
     _stderr: BufReader<std::process::ChildStderr>,
 }
 
 impl Session {
+    fn mount(program: &Path, bed: &Bed, scheduling: &[String]) -> Result<Self, String> {
+        let (backing, dir) = (bed.folder.join("backing"), bed.folder.join("shown"));
+        for folder in [&backing, &dir] {
+            fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+        }
+        let mut command = Command::new(program);
+        command.arg("mount").arg(&backing).arg(&dir).args(scheduling);
+        command.args(["--bandwidth", &format!("{BANDWIDTH_BPS}")]);
+        Self::start(command, dir, bed.folder.join("control"), "is shown at")
+    }
+
+    fn arbiter(program: &Path, bed: &Bed, scheduling: &[String]) -> Result<Self, String> {
+        let mut command = Command::new(program);
+        command.arg("arbiter").arg(Self::gate(bed)).args(scheduling);
+        Self::start(command, PathBuf::new(), bed.folder.join("gate-control"), "listening")
+    }
+
+    /// Where the arbiter listens.
+    fn gate(bed: &Bed) -> String {
+        format!("unix:{}", bed.folder.join("gate").display())
+    }
+
+    /// Starts a program that says `ready` in its first line.
+    fn start(mut command: Command, dir: PathBuf, control: PathBuf, ready: &str) -> Result<Self, String> {
+        command.arg("--control").arg(&control);
+        let mut child = command.stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+        let mut said = String::new();
+        let mut stderr = BufReader::new(child.stderr.take().ok_or("no stderr")?);
+        stderr.read_line(&mut said).map_err(|error| error.to_string())?;
+        if !said.contains(ready) {
+            let _ = child.wait();
+            return Err(format!("iotide: {}", said.trim()));
+        }
+        Ok(Self { child, dir, control, _stderr: stderr })
+    }
+
     /// What it says of its jobs.
     fn jobs(&self) -> String {
         let ask = || {
@@ -280,7 +309,9 @@ impl Drop for Session {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = Command::new("umount").arg("-l").arg(&self.dir).stderr(Stdio::null()).status();
+        if !self.dir.as_os_str().is_empty() {
+            let _ = Command::new("umount").arg("-l").arg(&self.dir).stderr(Stdio::null()).status();
+        }
     }
 }
 
@@ -320,12 +351,29 @@ fn job_id(index: usize) -> usize {
     1000 + index
 }
 
-fn run_jobs(program: &Path, dir: &Path, bed: &Bed, workload: &Workload) -> Result<Vec<Vec<Phase>>, String> {
+/// Runs the jobs; with a `gate`, under the tracer, asking there.
+fn run_jobs(
+    program: &Path,
+    dir: &Path,
+    bed: &Bed,
+    workload: &Workload,
+    gate: Option<&str>,
+) -> Result<Vec<Vec<Phase>>, String> {
     let began = Instant::now();
     let mut children = Vec::new();
     for (index, job) in workload.jobs.iter().enumerate() {
         let log = bed.folder.join(format!("job-{index}.csv"));
         let mut command = Command::new(program);
+        if let Some(gate) = gate {
+            command
+                .arg("record")
+                .arg("-o")
+                .arg(bed.folder.join(format!("trace-{index}")))
+                .arg("--")
+                .arg(program);
+            // The paced directory lies in memory, where nothing is traced unless it is named.
+            command.env("IOTIDE_GATE", gate).env("IOTIDE_INCLUDE", dir);
+        }
         command.arg("ioskel").args([
             "--compute",
             &job.compute_s.to_string(),

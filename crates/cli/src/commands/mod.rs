@@ -11,6 +11,7 @@ pub(crate) use self::ioskel::expand_name;
 
 mod analysis;
 mod categorize;
+mod arbiter;
 mod convert;
 mod demo;
 mod detect;
@@ -39,6 +40,7 @@ pub(crate) enum Command {
     Simulate(simulate::SimulateArgs),
     Sets(sets::SetsArgs),
     Mount(mount::MountArgs),
+    Arbiter(arbiter::ArbiterArgs),
     Ioskel(ioskel::IoskelArgs),
     Demo(demo::DemoArgs),
 }
@@ -57,6 +59,7 @@ impl Command {
             Command::Simulate(args) => simulate::run(ui, args),
             Command::Sets(args) => sets::run(ui, args),
             Command::Mount(args) => mount::run(ui, args),
+            Command::Arbiter(args) => arbiter::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
             Command::Demo(args) => demo::run(ui, args),
         }

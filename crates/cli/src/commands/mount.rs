@@ -63,7 +63,7 @@ Examples:
 
 /// A policy as people type it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum PolicyName {
+pub(super) enum PolicyName {
     /// Requests as they come
     None,
     /// Each job has the same share

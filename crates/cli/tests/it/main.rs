@@ -39,6 +39,9 @@ mod info;
 /// `iotide convert`: forms, losses, and what is left behind when it fails.
 mod convert;
 
+/// `iotide arbiter` and `iotide sets`: programs that take turns, and that go on alone.
+mod arbiter;
+
 /// A writer of Darshan logs, the one the reader is tested with.
 #[allow(dead_code)]
 #[path = "../../../formats/tests/it/darshan/writer.rs"]

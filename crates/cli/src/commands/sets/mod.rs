@@ -4,6 +4,7 @@ use crate::ExitStatus;
 use crate::ui::Ui;
 
 mod plan;
+mod show;
 
 /// Divide jobs into sets by their rhythm, and tell a file system
 #[derive(clap::Args, Debug)]
@@ -15,10 +16,12 @@ pub(crate) struct SetsArgs {
 #[derive(clap::Subcommand, Debug)]
 enum What {
     Plan(plan::PlanArgs),
+    Show(show::ShowArgs),
 }
 
 pub(crate) fn run(ui: &mut Ui, args: &SetsArgs) -> anyhow::Result<ExitStatus> {
     match &args.what {
         What::Plan(args) => plan::run(ui, args),
+        What::Show(args) => show::run(ui, args),
     }
 }

@@ -1,0 +1,77 @@
+//! `iotide sets show`: the jobs at a storage, as its scheduler sees them.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use iotide_report::{Report, StorageJobs};
+
+use crate::ExitStatus;
+use crate::commands::{Form, OutputArgs};
+use crate::ui::{Hint, Ui};
+
+/// Show jobs, their periods, sets, shares and bandwidth
+///
+/// Asks a mount or an arbiter through its control socket (`--control PATH` when it was started). On a terminal the table is
+/// shown anew every second until Ctrl-C; otherwise once.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ShowArgs {
+    /// Control socket of a mount or an arbiter; several are shown one after the other
+    #[arg(required = true, value_name = "SOCKET")]
+    sockets: Vec<PathBuf>,
+    /// Show the table every SECONDS; 0 shows it once [default: 1 on a terminal, else 0]
+    #[arg(long, value_name = "SECONDS")]
+    every: Option<f64>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  iotide sets show /run/iotide.sock
+  iotide sets show /run/iotide.sock --format json --every 10    for a script, a document every ten seconds";
+
+pub(crate) fn run(ui: &mut Ui, args: &ShowArgs) -> anyhow::Result<ExitStatus> {
+    let is_watched = ui.out_is_terminal() && args.output.file().is_none() && args.output.form() == Form::Text;
+    let every_s = args.every.unwrap_or(if is_watched { 1.0 } else { 0.0 });
+    if !every_s.is_finite() || every_s < 0.0 {
+        bail!("--every {every_s} is no number of seconds");
+    }
+    loop {
+        let storages = args.sockets.iter().map(|socket| ask(socket)).collect::<anyhow::Result<Vec<_>>>()?;
+        let report = Report::of_storages(storages);
+        if is_watched && every_s > 0.0 {
+            // From the top, and nothing of the last one left below.
+            ui.out(&format!("\x1b[H\x1b[2J{}", report.to_coloured_text(ui.width())))?;
+        } else {
+            args.output.deliver(ui, &report)?;
+        }
+        if every_s == 0.0 {
+            return Ok(ExitStatus::Done);
+        }
+        std::thread::sleep(Duration::from_secs_f64(every_s));
+    }
+}
+
+/// No table of jobs is longer.
+const MAX_ANSWER: u64 = 64 << 20;
+
+fn ask(socket: &Path) -> anyhow::Result<StorageJobs> {
+    let shown = socket.display();
+    let mut line = UnixStream::connect(socket).with_context(|| format!("cannot connect to {shown}")).hint(
+        "it is made by `--control PATH` of `iotide mount` or `iotide arbiter`, which must be running",
+    )?;
+    let within = Some(Duration::from_secs(10));
+    line.set_read_timeout(within).and_then(|()| line.set_write_timeout(within))?;
+    line.write_all(b"jobs\n").with_context(|| format!("{shown} does not listen"))?;
+    let mut answer = String::new();
+    BufReader::new(line)
+        .take(MAX_ANSWER)
+        .read_line(&mut answer)
+        .with_context(|| format!("{shown} does not answer"))?;
+    StorageJobs::from_answer(&shown.to_string(), &answer)
+        .with_context(|| format!("{shown} gives no list of jobs"))
+}

@@ -1,0 +1,149 @@
+//! Programs under the tracer that ask an arbiter before they move data.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::util::Dir;
+
+/// An arbiter that is running; killed when it goes.
+struct Running {
+    child: Child,
+}
+
+impl Running {
+    fn start(dir: &Dir, options: &[&str]) -> Self {
+        let mut command = dir.command(["arbiter", "unix:gate", "--control", "control"]);
+        let mut child = command.args(options).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
+        assert_eq!(said, "listening; IOTIDE_GATE=unix:gate\n");
+        Self { child }
+    }
+
+    fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").arg(signal).arg(self.child.id().to_string()).status().unwrap();
+        assert!(sent.success());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts a program that writes `n_mib` times a MiB, as a job that asks.
+fn writer(dir: &Dir, job: &str, n_mib: u32) -> Child {
+    let mut command =
+        dir.command(["record", "-o", &format!("trace-{job}"), "--", "dd", "if=/dev/zero", "bs=1M"]);
+    command
+        .args([format!("of=file-{job}"), format!("count={n_mib}")])
+        .env("IOTIDE_GATE", format!("unix:{}/gate", dir.path().display()))
+        .env("IOTIDE_JOB_ID", job)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+fn finishes(mut child: Child) {
+    assert!(child.wait().unwrap().success());
+}
+
+fn file_size(dir: &Dir, job: &str) -> u64 {
+    std::fs::metadata(dir.path().join(format!("file-{job}"))).map_or(0, |file| file.len())
+}
+
+/// When each write of a job ended, in seconds since the epoch.
+fn write_ends(dir: &Dir, job: &str) -> Vec<f64> {
+    let csv = dir.iotide(["convert", &format!("trace-{job}"), "--to", "csv"]).exits_with(0).stdout;
+    let began: f64 = csv
+        .lines()
+        .find_map(|line| line.strip_prefix("# start_time=")?.parse().ok())
+        .expect("a trace says when it began");
+    let head = csv.lines().find(|line| line.starts_with("rank,")).unwrap();
+    let column = |name: &str| head.split(',').position(|column| column == name).unwrap();
+    let (op, end, bytes) = (column("op"), column("end"), column("bytes"));
+    csv.lines()
+        .filter(|line| line.starts_with(|first: char| first.is_ascii_digit() || first == '-'))
+        .map(|line| line.split(',').collect::<Vec<_>>())
+        .filter(|cells| cells[op] == "write" && cells[bytes] == "1048576")
+        .map(|cells| began + cells[end].parse::<f64>().unwrap())
+        .collect()
+}
+
+#[test]
+fn jobs_of_one_set_take_turns_and_every_byte_is_seen() {
+    let dir = Dir::new();
+    // The gap is long, so that a busy machine does not end a phase.
+    let _arbiter = Running::start(&dir, &["--policy", "set10", "--phase-gap", "3s"]);
+    let first = writer(&dir, "1", 300);
+    let waited = Instant::now();
+    while file_size(&dir, "1") == 0 {
+        assert!(waited.elapsed() < Duration::from_secs(60), "nothing was written");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let second = writer(&dir, "2", 50);
+    finishes(first);
+    finishes(second);
+    let (first, second) = (write_ends(&dir, "1"), write_ends(&dir, "2"));
+    assert_eq!((first.len(), second.len()), (300, 50));
+    let last = first.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let n_early = second.iter().filter(|end| **end < last).count();
+    assert_eq!(n_early, 0, "of the second job's writes ended before the first job's last");
+
+    let json = dir.iotide(["sets", "show", "control", "--format", "json"]).exits_with(0).json();
+    let jobs = json["runs"][0]["jobs"].as_array().unwrap();
+    let bytes: Vec<u64> = jobs.iter().map(|job| job["bytes"].as_u64().unwrap() >> 20).collect();
+    assert_eq!(bytes, [300, 50], "{json}");
+}
+
+#[test]
+fn a_program_goes_on_without_its_arbiter() {
+    let dir = Dir::new();
+    // Nobody there.
+    finishes(writer(&dir, "1", 20));
+    // One that stops, and one that dies, in the middle.
+    for (job, signal) in [("2", "-STOP"), ("3", "-KILL")] {
+        let arbiter = Running::start(&dir, &["--policy", "exclusive"]);
+        let program = writer(&dir, job, 2000);
+        let waited = Instant::now();
+        while file_size(&dir, job) == 0 && waited.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        arbiter.signal(signal);
+        finishes(program);
+        assert_eq!(file_size(&dir, job), 2000 << 20);
+        std::fs::remove_file(dir.path().join(format!("file-{job}"))).unwrap();
+    }
+}
+
+#[test]
+fn a_request_is_not_held_beyond_its_patience() {
+    let dir = Dir::new();
+    // The first job's phase ends an hour after its last request, as far as this arbiter is concerned.
+    let _arbiter = Running::start(&dir, &["--policy", "exclusive", "--phase-gap", "1h"]);
+    finishes(writer(&dir, "1", 5));
+    let mut command =
+        dir.command(["record", "-o", "trace-2", "--", "dd", "if=/dev/zero", "of=file-2", "bs=1M"]);
+    command
+        .arg("count=2")
+        .env("IOTIDE_GATE", format!("unix:{}/gate", dir.path().display()))
+        .env("IOTIDE_JOB_ID", "2")
+        .env("IOTIDE_GATE_PATIENCE", "0.5")
+        .stderr(Stdio::null());
+    let began = Instant::now();
+    finishes(command.spawn().unwrap());
+    assert!(began.elapsed() >= Duration::from_millis(1000), "two requests waited for half a second each");
+    assert_eq!(file_size(&dir, "2"), 2 << 20);
+}
+
+#[test]
+fn an_address_that_is_none_is_refused() {
+    let dir = Dir::new();
+    let outcome = dir.iotide(["arbiter", "/tmp/gate"]).exits_with(2);
+    assert!(outcome.stderr.contains("an address is unix:/path or tcp:address:port"), "{}", outcome.stderr);
+    let outcome = dir.iotide(["sets", "show", "nothing"]).exits_with(2);
+    assert!(outcome.stderr.contains("cannot connect to nothing"), "{}", outcome.stderr);
+}
