@@ -36,8 +36,8 @@ pub use crate::scores::{Scores, score};
 pub use crate::settings::{Setting, SettingError};
 pub use crate::signature::{
     Burst, ConsensusConfig, DtwConfig, Extent, Interference, IosiConfig, PartitionLoad, RejectedSample,
-    SampleRejection, Sample, SampleOutlierConfig, Signature, SignatureConfig, SignatureError, SignatureMethod,
-    Spread, UsedSample, expected_interference, extract, rank_starts,
+    Sample, SampleOutlierConfig, SampleRejection, Signature, SignatureConfig, SignatureError,
+    SignatureMethod, Spread, UsedSample, expected_interference, extract, rank_starts,
 };
 
 pub mod online;

@@ -9,8 +9,8 @@
 
 pub use crate::{
     autocorrelation::{autocorrelation, autocorrelation_by_definition},
-    cross_correlation::{cross_correlation, cross_correlation_by_definition, largest_cross_correlation},
     changepoint::{Change, ChangeDetector, ChangeDetectorKind},
+    cross_correlation::{cross_correlation, cross_correlation_by_definition, largest_cross_correlation},
     dbscan::{dbscan_by_definition, dbscan_line, dbscan_plane},
     dft::{Spectrum, spectrum},
     distribution::{incomplete_beta, ln_gamma, student_t_cdf, student_t_quantile},
@@ -20,8 +20,8 @@ pub use crate::{
         isolation_scores, local_outlier_factors, local_outlier_factors_on_line, modified_z_scores, z_scores,
     },
     peaks::{Peak, PeakConditions, find_peaks, peak_prominences},
-    resample::{mean_of_steps, rebin, resample_linear},
     random::SplitMix64,
+    resample::{mean_of_steps, rebin, resample_linear},
     stats::{
         coefficient_of_variation, mean, median, median_absolute_deviation, population_std, quantile,
         quantile_of_sorted, weighted_mean, weighted_std,
@@ -30,8 +30,8 @@ pub use crate::{
 };
 
 mod autocorrelation;
-mod cross_correlation;
 mod changepoint;
+mod cross_correlation;
 mod dbscan;
 mod dft;
 mod distribution;

@@ -29,20 +29,20 @@ pub use crate::{
     insight::{Insight, NotKnown},
     labelled::{LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen},
-    run::{Loss, Run, Source},
     plan::{PlanEntry, PlanReport},
+    run::{Loss, Run, Source},
     scaling::{
         AdviceEntry, FactorEntry, ModelEntry, ModelFailure, PieceEntry, PredictionEntry, ScalingReport,
         ScalingSource, TermEntry,
-    },
-    signature::{
-        FitReport, FitStart, GroupEntry, LogReport, LogSource, SignatureEntry, SignatureReport,
-        SignatureTable, method_name, signature_of_json,
     },
     schedule::{
         Change, JobEntry, PolicyEntry, Published, ScenarioEntry, SimulationReport, Spread, WorkloadEntry,
     },
     sets::{JobAtStorage, StorageJobs},
+    signature::{
+        FitReport, FitStart, GroupEntry, LogReport, LogSource, SignatureEntry, SignatureReport,
+        SignatureTable, method_name, signature_of_json,
+    },
 };
 
 mod activity;
@@ -63,9 +63,9 @@ mod run;
 #[cfg(test)]
 mod samples;
 mod scaling;
-mod signature;
 mod schedule;
 mod sets;
+mod signature;
 pub mod text;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.

@@ -91,8 +91,6 @@ const BENCHES: &[Bench] = &[
         run: online::evaluation_at_any_history,
     },
     Bench {
-    },
-    Bench {
         name: "simulate-requests",
         help: "CPU time of the report's workload, request by request, against the same model in Python",
         run: simulate::cpu_of_requests,
@@ -101,16 +99,6 @@ const BENCHES: &[Bench] = &[
         name: "simulate-fluid",
         help: "CPU time of a million jobs of ten phases in the fluid model",
         run: simulate::cpu_of_a_million_jobs,
-    },
-    Bench {
-        name: "online-events",
-        help: "events of 10,000 ranks streamed into a predictor",
-        run: online::events_of_ten_thousand_ranks,
-    },
-    Bench {
-        name: "online-evaluation",
-        help: "one evaluation after 10², 10⁴ and 10⁶ phases",
-        run: online::evaluation_at_any_history,
     },
     Bench {
         name: "mount",

@@ -2,7 +2,7 @@
 
 use iotide_num::{local_outlier_factors, mean, median, median_absolute_deviation};
 
-use super::{Extent, SampleRejection, Sample, SampleOutlierConfig, SignatureConfig, SignatureError};
+use super::{Extent, Sample, SampleOutlierConfig, SampleRejection, SignatureConfig, SignatureError};
 
 /// Fewer samples cannot outvote one.
 pub(super) const LEAST_SAMPLES: usize = 2;
@@ -117,7 +117,11 @@ fn check(sample: &Sample) -> Result<(), SignatureError> {
 /// Both are measured from the median in median deviations, so that neither the unit nor the outliers themselves set the
 /// scale. Runs on more nodes last longer and move more: each sample is first divided by the median of its own node count.
 /// The duration of a part says nothing; of parts, the mean bandwidth is judged.
-fn outliers(samples: &[Sample], chosen: &[usize], config: &SampleOutlierConfig) -> Vec<(usize, SampleRejection)> {
+fn outliers(
+    samples: &[Sample],
+    chosen: &[usize],
+    config: &SampleOutlierConfig,
+) -> Vec<(usize, SampleRejection)> {
     let n = chosen.len();
     let features: Vec<(f64, f64)> = chosen
         .iter()

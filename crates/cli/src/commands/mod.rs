@@ -10,8 +10,8 @@ use crate::ui::Ui;
 pub(crate) use self::ioskel::expand_name;
 
 mod analysis;
-mod categorize;
 mod arbiter;
+mod categorize;
 mod convert;
 mod demo;
 mod detect;
@@ -23,8 +23,8 @@ mod model;
 mod mount;
 mod record;
 mod report;
-mod signature;
 mod sets;
+mod signature;
 mod simulate;
 
 #[derive(clap::Subcommand, Debug)]

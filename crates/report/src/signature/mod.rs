@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use iotide_analysis::{
-    Burst, NoSample, PeriodEstimate, RejectedSample, SampleRejection, Sample, Signature, SignatureMethod,
+    Burst, NoSample, PeriodEstimate, RejectedSample, Sample, SampleRejection, Signature, SignatureMethod,
 };
 use serde::{Serialize, Serializer};
 
