@@ -47,7 +47,7 @@ pub(super) fn evaluation_at_any_history(_: &Bed) -> Result<Vec<Line>, String> {
         // Most of the history goes by quickly, and the last hundred phases at the pace of a job.
         let mut at = 0;
         for phase in 0..n_phases {
-            let period = if phase + 100 < n_phases { 2_000_000 } else { 1_000_000_000 };
+            let period = if phase + 100 < n_phases { 200_000 } else { 1_000_000_000 };
             for rank in 0..4 {
                 predictor.push_event(&write(rank, at, at + period / 5));
             }

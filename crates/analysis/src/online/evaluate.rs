@@ -30,6 +30,8 @@ pub(super) struct Evaluator {
     window_start_s: f64,
     /// The rhythm was left in silence: the window begins with the next I/O.
     awaits_io: bool,
+    /// When I/O went on after such silences, the last few times.
+    restarts_s: Vec<f64>,
     pub(super) regimes: Regimes,
     pub(super) merged: Merged,
     paper: WindowStart,
@@ -88,6 +90,8 @@ const DOUBTS_TO_LEAVE: u32 = 4;
 const HEAVIER: f64 = 1.3;
 /// What share of the bytes of its time a rhythm must move.
 const NEGLIGIBLE: f64 = 0.01;
+/// So many returns after a silence are remembered.
+const MOST_RESTARTS: usize = 8;
 /// Samples that suffice to add up a window.
 const SKETCH: usize = 64;
 /// A confidence that three phases must reach to be a rhythm.
@@ -106,6 +110,7 @@ impl Evaluator {
         Self {
             window_start_s: 0.0,
             awaits_io: false,
+            restarts_s: Vec::new(),
             regimes: Regimes::default(),
             merged: Merged::default(),
             paper: WindowStart::new(adaptation),
@@ -121,6 +126,12 @@ impl Evaluator {
 
     /// Takes note of I/O that began at `at_s`: maybe after a silence that ended a rhythm, maybe before the first event that came.
     pub(super) fn note_io(&mut self, at_s: f64) {
+        if self.awaits_io {
+            if self.restarts_s.len() == MOST_RESTARTS {
+                self.restarts_s.remove(0);
+            }
+            self.restarts_s.push(at_s);
+        }
         if self.awaits_io || (at_s < self.window_start_s && self.window_start_s <= 0.0) {
             self.awaits_io = false;
             self.window_start_s = at_s;
@@ -226,6 +237,7 @@ impl Evaluator {
             self.settle(&mut found, &phases, &signal);
         }
         if self.regimes.current().is_none() {
+            self.look_further(&mut found, &mut signal, octaves, at_s, config);
             if found.rhythms.is_empty() {
                 self.search(&mut found, &mut signal, octaves, at_s, config);
             }
@@ -346,6 +358,29 @@ impl Evaluator {
             let confidence = (record.n_hits as f64 + 1.0) / (record.n_foretold as f64 + 2.0);
             let ours = CutRhythm { period_s, confidence, phases: phases.to_vec(), rule: known.rule };
             found.rhythms = vec![ours];
+        }
+    }
+
+    /// If a rhythm was left in silence again and again, it may be that of the chunks within a phase, and the silences those between
+    /// the phases: looks for a rhythm of all that went on since the first of them.
+    fn look_further(
+        &mut self,
+        found: &mut CutEstimate,
+        signal: &mut SampledSignal,
+        octaves: &Octaves,
+        at_s: f64,
+        config: &PredictorConfig,
+    ) {
+        let [first_s, .., last_s] = self.restarts_s[..] else { return };
+        if self.restarts_s.len() < 3 {
+            return;
+        }
+        let distance_s = (last_s - first_s) / (self.restarts_s.len() - 1) as f64;
+        let longer = self.window(octaves, first_s, at_s, config);
+        let cuts = detect_cuts(&longer);
+        if cuts.rhythms.first().is_some_and(|rhythm| rhythm.period_s > distance_s / 2.0) {
+            (*found, *signal, self.window_start_s) = (cuts, longer, first_s);
+            self.restarts_s.clear();
         }
     }
 

@@ -79,7 +79,7 @@ impl Default for PredictorConfig {
 /// - *Memory*: [`Predictor::memory_bytes`], under half a mebibyte whatever comes, most of it 23 rings of 2048 bins.
 /// - *An event* costs at most four bin writes for each doubling of its length over the resolution, and no more than 92 for the first hour of it; to
 ///   move time on costs at most two bin writes for every [`PredictorConfig::resolution_s`] that passed, and no more than 47104.
-/// - *An evaluation* looks at no more than four windows of [`PredictorConfig::most_samples`] samples each, however long
+/// - *An evaluation* looks at no more than six windows of [`PredictorConfig::most_samples`] samples each, however long
 ///   the job has been running.
 /// - *Evaluations* are at least 64 times the resolution apart.
 #[derive(Clone, Debug)]
