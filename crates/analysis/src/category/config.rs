@@ -65,7 +65,7 @@ settings! {
         /// Operations whose volumes, or durations, differ by less than this ratio may be of one rhythm.
         class_ratio = 1.25,
         /// The most samples the period finder looks at.
-        most_samples = 4096.0,
+        most_samples = 2048.0,
         /// MOSAIC: a quarter with more than this many times the bytes of the rest is where they are moved.
         mosaic_dominant = 2.0,
         /// MOSAIC: a quarter with fewer bytes than the rest divided by this is avoided.
