@@ -13,6 +13,7 @@ pub(crate) mod darshan;
 mod measure;
 mod period;
 mod scaling;
+mod signature_one;
 mod tmio;
 mod tracer;
 
@@ -60,6 +61,11 @@ const BENCHES: &[Bench] = &[
         run: tracer::nanoseconds_of_an_mpi_write,
     },
     Bench { name: "tracer-dd", help: "CPU time the tracer adds to dd", run: tracer::cpu_of_dd },
+    Bench {
+        name: "signature-one",
+        help: "CPU time of one signature of 8 samples of 750 points",
+        run: signature_one::cpu_of_a_signature,
+    },
     Bench { name: "scaling-cpu", help: "CPU time of `model` against extrap", run: scaling::cpu_of_models },
 ];
 

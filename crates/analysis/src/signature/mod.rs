@@ -204,7 +204,7 @@ impl Default for ConsensusConfig {
             launch_quantile: 0.3,
             pause_quantile: 0.6,
             burst_quantile: 0.5,
-            level_quantile: 0.45,
+            level_quantile: 0.4,
             alike: 0.2,
             alike_pause_s: 4.0,
             anchor: 0.2,
