@@ -198,7 +198,7 @@ impl Default for ConsensusConfig {
             change_in_burst: 0.15,
             change_in_pause: 1.0,
             quantile: 0.25,
-            rounds: 6,
+            rounds: 4,
             burst_base: 0.35,
             burst_peak: 0.55,
             launch_quantile: 0.3,
