@@ -150,7 +150,8 @@ fn parts_of_runs_help_where_they_are_and_nowhere_else() {
         sample.extent = Extent::Part { offset_s: 180.0 };
     }
     let signature = default_extract(&samples);
-    assert_eq!((signature.offset_s, signature.used.len()), (0.0, 5));
+    assert_eq!(signature.offset_s, 0.0);
+    assert!(signature.used.iter().any(|used| used.index >= 3), "{:?}", signature.rejected);
     assert_planned(&signature, 0.0, 5.0);
 }
 
