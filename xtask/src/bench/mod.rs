@@ -18,6 +18,7 @@ mod period;
 mod scaling;
 mod signature;
 mod simulate;
+mod signature_one;
 mod tmio;
 mod tracer;
 
@@ -109,6 +110,11 @@ const BENCHES: &[Bench] = &[
         name: "gate",
         help: "nanoseconds the gate adds to a write that nobody contends with",
         run: tracer::nanoseconds_of_the_gate,
+    },
+    Bench {
+        name: "signature-one",
+        help: "CPU time of one signature of 8 samples of 750 points",
+        run: signature_one::cpu_of_a_signature,
     },
     Bench { name: "scaling-cpu", help: "CPU time of `model` against extrap", run: scaling::cpu_of_models },
 ];

@@ -436,7 +436,8 @@ impl Timing {
             let start = start.max(end);
             let width = (volumes[k] / levels[k].max(f64::MIN_POSITIVE)).max(0.5);
             for (j, delay) in delay.iter_mut().enumerate() {
-                *delay += width * (usual_mean(&pauses[j], width) / levels[k].max(f64::MIN_POSITIVE)).min(1.0);
+                let shared = usual_mean(&pauses[j], width) / levels[k].max(f64::MIN_POSITIVE);
+                *delay += width * (used[j].scale - 1.0 + shared.min(1.0));
             }
             edges.push((start, start + width));
         }
@@ -571,7 +572,9 @@ fn find_edges(
     series: &Series,
     delays: &[isize],
 ) -> (f64, f64) {
-    let (start, end) = (from as isize + delays[from], to as isize + delays[to - 1]);
+    // On more nodes a point of the template is several of the sample, and its delay leads to the last of them.
+    let widened = (series.scale - 1.0).round() as isize;
+    let (start, end) = (from as isize + delays[from] - widened, to as isize + delays[to - 1]);
     let level = series.level((start as f64, end as f64)).max(template.floor + 0.5 * template.height);
     let fill = |place: isize| (series.at(place) - template.floor) / (level - template.floor);
     let is_high = |place: isize| fill(place) > 0.5;
