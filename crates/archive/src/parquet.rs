@@ -35,7 +35,7 @@ message iotide_runs {
 }";
 
 /// What is held in memory, about a kilobyte each, and the grain at which readers can skip.
-const ROWS_PER_GROUP: usize = 4096;
+const ROWS_PER_GROUP: usize = 1024;
 
 /// Writes runs as rows.
 pub(crate) struct RunsTable<W: Write + Send> {

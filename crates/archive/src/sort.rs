@@ -23,9 +23,9 @@ pub(crate) struct Sorter {
 
 impl Sorter {
     /// How many bytes of records wait in memory to be sorted.
-    pub(crate) const IN_MEMORY: usize = 4 << 20;
+    pub(crate) const IN_MEMORY: usize = 2 << 20;
     /// How many files are merged at once; each has a buffer and a descriptor.
-    const FAN_IN: usize = 64;
+    const FAN_IN: usize = 128;
     /// The longest record; far longer than a line of results.
     const LONGEST: usize = 1 << 30;
 
@@ -205,17 +205,13 @@ mod tests {
     #[test]
     fn more_than_memory_holds_is_sorted_too_and_leaves_nothing() {
         let dir = FreshDir::new("sort-large");
-        // 70 spills of 4 MiB, so that merging in two steps is seen, too.
-        let records: Vec<Vec<u8>> = (0..71 * 4u32)
-            .map(|i| {
-                let mut record = (i.wrapping_mul(2_654_435_761)).to_be_bytes().to_vec();
-                record.resize(Sorter::IN_MEMORY / 4, 7);
-                record
-            })
-            .collect();
+        // More spills than are merged at once, so that merging in two steps is seen, too.
+        let n_records = 4 * (Sorter::FAN_IN as u32 + 2);
         let mut sorter = Sorter::new(dir.path());
-        for record in &records {
-            sorter.push(record).unwrap();
+        for i in 0..n_records {
+            let mut record = i.wrapping_mul(2_654_435_761).to_be_bytes().to_vec();
+            record.resize(Sorter::IN_MEMORY / 4, 7);
+            sorter.push(&record).unwrap();
         }
         assert_eq!(dir.names(), Vec::<String>::new(), "what is spilled has no name");
         let (mut n, mut last) = (0, Vec::new());
@@ -225,7 +221,7 @@ mod tests {
             last = record;
             n += 1;
         }
-        assert_eq!(n, records.len());
+        assert_eq!(n, n_records);
     }
 
     #[test]
