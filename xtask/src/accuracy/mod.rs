@@ -14,7 +14,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         Some((part, rest)) if part == "scaling" => scaling::run(rest),
         Some((part, rest)) if part == "signature" => signature::run(rest),
         None => period::run(&[]),
-        Some((part, _)) => Err(format!("no accuracy of {part:?} is known\n{HELP}")),
+        Some((part, _)) => Err(format!("no accuracy of {part:?} is known\n{HELP}\n{}", signature::HELP)),
     }
 }
 

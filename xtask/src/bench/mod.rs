@@ -14,6 +14,7 @@ mod measure;
 mod period;
 mod scaling;
 mod signature;
+mod signature_one;
 mod tmio;
 mod tracer;
 
@@ -65,6 +66,11 @@ const BENCHES: &[Bench] = &[
         name: "signature-year",
         help: "all signatures of a three-month log with 80 000 jobs",
         run: signature::three_months,
+    },
+    Bench {
+        name: "signature-one",
+        help: "CPU time of one signature of 8 samples of 750 points",
+        run: signature_one::cpu_of_a_signature,
     },
     Bench { name: "scaling-cpu", help: "CPU time of `model` against extrap", run: scaling::cpu_of_models },
 ];

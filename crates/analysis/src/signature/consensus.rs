@@ -30,7 +30,7 @@ pub(super) fn draw(prepared: &Prepared, config: &SignatureConfig) -> Drawn {
     }
     let used: Vec<&Series> = members.iter().map(|&member| &series[member]).collect();
     let bursts = template.bursts(settings);
-    let timed = Timing::of(&template, &bursts, &used, &delays, settings);
+    let timed = Timing::of(&template, &bursts, &used, &delays, settings, prepared.native_s);
     timed.draw(&used, &members, prepared, settings, rejected)
 }
 
@@ -63,32 +63,44 @@ impl Series {
 
     /// The middle of the values between two places.
     fn level(&self, (from, to): (f64, f64)) -> f64 {
-        let end = (to.floor().max(0.0) as usize).min(self.values.len());
-        let inner = self.values.get(from.ceil().max(0.0) as usize..end).unwrap_or(&[]);
-        let known: Vec<f64> = inner.iter().copied().filter(|value| !value.is_nan()).collect();
+        let (first, last) = inner((from, to));
+        let end = (last.max(0.0) as usize).min(self.values.len());
+        let points = self.values.get(first.max(0.0) as usize..end).unwrap_or(&[]);
+        let known: Vec<f64> = points.iter().copied().filter(|value| !value.is_nan()).collect();
         quantile(&known, 0.5).unwrap_or_else(|| mean_of_steps(&self.values, from, to))
     }
 
-    /// What others do a little before and a little after a burst: usually, and on average.
-    fn noise_around(&self, (from, to): (f64, f64)) -> Noise {
+    /// What others do a little before and a little after a burst.
+    fn noise_around(&self, (from, to): (f64, f64)) -> f64 {
         const REACH: isize = 10;
         let (from, to) = (from.floor() as isize - 1, to.ceil() as isize + 1);
         let around = (from - REACH..from).chain(to..to + REACH);
         let inside = around.filter_map(|i| self.values.get(usize::try_from(i).ok()?).copied());
-        let mut known: Vec<f64> = inside.filter(|value| !value.is_nan()).collect();
-        known.sort_unstable_by(f64::total_cmp);
-        Noise { usual: quantile_of_sorted(&known, 0.5).unwrap_or(0.0), mean: mean(&known) }
+        mean(&inside.filter(|value| !value.is_nan()).collect::<Vec<_>>())
+    }
+
+    /// Whether all of a burst is known.
+    fn shows(&self, (from, to): (f64, f64)) -> bool {
+        let end = to.floor() as usize;
+        from >= 0.0
+            && self.values.get(from as usize..end).is_some_and(|values| values.iter().all(|x| !x.is_nan()))
+    }
+
+    /// All values between the bursts, but for those next to an edge.
+    fn pauses(&self, bursts: &[(f64, f64)]) -> Vec<f64> {
+        let mut pauses = Vec::with_capacity(self.values.len());
+        let mut from = 0;
+        for &(start, end) in bursts.iter().chain(&[(self.values.len() as f64 + 1.0, f64::INFINITY)]) {
+            let to = ((start.floor() - 1.0).max(0.0) as usize).min(self.values.len());
+            pauses.extend(self.values.get(from..to).unwrap_or(&[]).iter().filter(|value| !value.is_nan()));
+            from = (end.ceil() + 1.0).max(0.0) as usize;
+        }
+        pauses
     }
 
     fn volume(&self) -> f64 {
         self.known().sum::<f64>() / self.scale
     }
-}
-
-/// What others do around a burst.
-struct Noise {
-    usual: f64,
-    mean: f64,
 }
 
 /// What the aligned samples have in common so far.
@@ -110,6 +122,21 @@ impl Template {
             .fold((0.0, 0.0), |(sum, squares), value| (sum + value, squares + value * value));
         let height = if sum > 0.0 { squares / sum } else { 0.0 };
         Self { values, height, floor }
+    }
+
+    /// By how much the delay of a sample grows at each point because it runs on more nodes: its bursts are longer.
+    fn expected_steps(&self, scale: f64, settings: &ConsensusConfig) -> Vec<isize> {
+        let mut owed = 0.0;
+        self.values
+            .iter()
+            .map(|value| {
+                owed +=
+                    if value - self.floor > settings.burst_base * self.height { scale - 1.0 } else { 0.0 };
+                let step = owed.floor();
+                owed -= step;
+                step as isize
+            })
+            .collect()
     }
 
     /// Stretches of points, half open, where it stands out.
@@ -145,7 +172,7 @@ fn agree(
         .map(|&member| &series[member])
         .min_by(|a, b| {
             let key = |s: &Series| s.volume() * s.values.len() as f64;
-            key(a).total_cmp(&key(b))
+            a.scale.total_cmp(&b.scale).then(key(a).total_cmp(&key(b)))
         })
         .expect("there are samples");
     let mut template = Template::new(reference.values.clone());
@@ -156,11 +183,13 @@ fn agree(
             .enumerate()
             .map(|(j, &member)| {
                 let series = &series[member];
+                let expected = template.expected_steps(series.scale, settings);
                 let band = match delays.get(j) {
                     None => {
-                        Band::around_zero(&template, series, (settings.slack_s / native_s).ceil() as isize)
+                        let slack = (settings.slack_s / native_s).ceil() as isize;
+                        Band::around_expected(expected, series, slack)
                     }
-                    Some(delays) => Band::around(delays),
+                    Some(delays) => Band::around(delays, expected),
                 };
                 align(&template, series, settings, &band)
             })
@@ -198,21 +227,31 @@ fn agree(
 struct Band {
     first: Vec<isize>,
     width: usize,
+    /// By how much the delay grows of itself from one point to the next.
+    expected: Vec<isize>,
 }
 
 impl Band {
-    /// Delays of up to `slack` points more than the sample is longer, and half as much the other way.
-    fn around_zero(template: &Template, series: &Series, slack: isize) -> Self {
-        let n = template.values.len();
-        let longer = series.values.len().saturating_sub(n) as isize;
+    /// Delays of up to `slack` points more than the sample is longer than expected, and half as much the other way.
+    fn around_expected(expected: Vec<isize>, series: &Series, slack: isize) -> Self {
         let early = slack / 2;
-        Self { first: vec![-early; n], width: (early + slack + longer + 1) as usize }
+        let mut delay = -early;
+        let first: Vec<isize> = expected
+            .iter()
+            .map(|step| {
+                delay += step;
+                delay
+            })
+            .collect();
+        let longer = series.values.len() as isize - first.len() as isize - (delay + early);
+        Self { first, width: (early + slack + longer.max(0) + 1) as usize, expected }
     }
 
     /// Delays close to those of the last round.
-    fn around(delays: &[isize]) -> Self {
+    fn around(delays: &[isize], expected: Vec<isize>) -> Self {
         const REACH: isize = 8;
-        Self { first: delays.iter().map(|delay| delay - REACH).collect(), width: 2 * REACH as usize + 1 }
+        let first = delays.iter().map(|delay| delay - REACH).collect();
+        Self { first, width: 2 * REACH as usize + 1, expected }
     }
 }
 
@@ -243,7 +282,7 @@ fn align(template: &Template, series: &Series, settings: &ConsensusConfig, band:
     // As wide as the costs, so that the loop over the states is one over vectors.
     let mut steps = vec![0i32; n * width];
     for i in 0..n {
-        let moved = if i == 0 { 0 } else { band.first[i] - band.first[i - 1] };
+        let moved = if i == 0 { 0 } else { band.first[i] - band.first[i - 1] - band.expected[i] };
         let change = if (i.saturating_sub(1)..(i + 2).min(n)).any(is_high) { in_burst } else { in_pause };
         let own = levels[i];
         let row = &mut steps[i * width..(i + 1) * width];
@@ -268,7 +307,7 @@ fn align(template: &Template, series: &Series, settings: &ConsensusConfig, band:
     let mut delays = vec![0; n];
     for i in (0..n).rev() {
         delays[i] = band.first[i] + w;
-        let delay = delays[i] - steps[i * width + w as usize] as isize;
+        let delay = delays[i] - steps[i * width + w as usize] as isize - band.expected[i];
         w = if i == 0 { 0 } else { (delay - band.first[i - 1]).clamp(0, width as isize - 1) };
     }
     delays
@@ -311,6 +350,8 @@ struct Timing {
     edges: Vec<(f64, f64)>,
     /// Of each sample: the same.
     seen: Vec<Vec<(f64, f64)>>,
+    /// How high each burst of the signature is on average.
+    levels: Vec<f64>,
     /// How long the signature is.
     length: f64,
     background: f64,
@@ -323,6 +364,7 @@ impl Timing {
         used: &[&Series],
         delays: &[Vec<isize>],
         settings: &ConsensusConfig,
+        native_s: f64,
     ) -> Self {
         let seen: Vec<Vec<(f64, f64)>> = used
             .iter()
@@ -332,44 +374,86 @@ impl Timing {
             })
             .collect();
         // What others do around each burst: the quieter, the more a sample's word on it counts.
-        let noise: Vec<Vec<Noise>> = used
+        let noise: Vec<Vec<f64>> = used
             .iter()
             .zip(&seen)
             .map(|(series, edges)| edges.iter().map(|&edges| series.noise_around(edges)).collect())
             .collect();
+        let pauses: Vec<Vec<f64>> =
+            used.iter().zip(&seen).map(|(series, edges)| series.pauses(edges)).collect();
         let least = 0.02 * template.height;
+        let shown: Vec<Vec<bool>> = used
+            .iter()
+            .zip(&seen)
+            .map(|(series, edges)| edges.iter().map(|&edges| series.shows(edges)).collect())
+            .collect();
         let across = |k: usize, q: f64, of: &dyn Fn(usize) -> f64| {
             let mut values: Vec<(f64, f64)> = (0..used.len())
-                .map(|j| (of(j), 1.0 / (noise[j][k].mean + least).powf(settings.trust)))
+                .filter(|&j| shown[j][k])
+                .map(|j| (of(j), 1.0 / (noise[j][k] + least).powf(settings.trust)))
                 .filter(|(value, weight)| !value.is_nan() && !weight.is_nan())
                 .collect();
             weighted_quantile(&mut values, q)
         };
-        let mut edges: Vec<(f64, f64)> = Vec::new();
+        let every = |of: &dyn Fn(usize) -> f64| (0..bursts.len()).map(of).collect::<Vec<f64>>();
+        let levels = every(&|k| across(k, settings.level_quantile, &|j| used[j].level(seen[j][k])));
+        let volumes = every(&|k| {
+            across(k, settings.burst_quantile, &|j| {
+                // Points that the burst fills in part count whole: what it does in them is its own.
+                let (from, to) = (seen[j][k].0.floor(), seen[j][k].1.ceil());
+                let own = mean_of_steps(&used[j].values, from, to) - usual_mean(&pauses[j], to - from);
+                own * (to - from) / used[j].scale
+            })
+        });
+        let before = every(&|k| match k.checked_sub(1) {
+            None => across(k, settings.launch_quantile, &|j| seen[j][k].0),
+            Some(last) => across(k, settings.pause_quantile, &|j| {
+                if shown[j][last] { seen[j][k].0 - seen[j][last].1 } else { f64::NAN }
+            }),
+        });
+        // What is alike is taken as the same: an application does the same again and again.
+        let levels = pooled(&levels, |a, b| (a - b).abs() <= settings.alike * b);
+        let volumes = pooled(&volumes, |a, b| (a - b).abs() <= settings.alike * b);
+        let mut before = before;
+        if let Some((_, pauses)) = before.split_first_mut() {
+            let same = pooled(pauses, |a, b| (a - b).abs() <= settings.alike_pause_s / native_s);
+            pauses.copy_from_slice(&same);
+        }
+        // How late each sample is by now, were every point of a burst shared fairly with what others usually do.
+        let mut delay = vec![0.0; used.len()];
+        let mut edges: Vec<(f64, f64)> = Vec::with_capacity(bursts.len());
         for k in 0..bursts.len() {
-            let start = match edges.last() {
-                None => across(k, settings.launch_quantile, &|j| seen[j][k].0),
-                Some((_, end)) => {
-                    end + across(k, settings.pause_quantile, &|j| seen[j][k].0 - seen[j][k - 1].1)
-                }
-            };
-            let level = across(k, settings.level_quantile, &|j| used[j].level(seen[j][k]));
-            let volume = across(k, settings.burst_quantile, &|j| {
-                let (from, to) = seen[j][k];
-                let mean = mean_of_steps(&used[j].values, from, to) - noise[j][k].usual;
-                mean * (to - from) / used[j].scale
-            });
-            let width = (volume / level.max(f64::MIN_POSITIVE)).max(0.5);
+            let (first, end) =
+                (edges.first().map_or(0.0, |edge| edge.0), edges.last().map_or(0.0, |edge| edge.1));
+            let mut start = end + before[k].max(0.0);
+            let mut places: Vec<(f64, f64)> = (0..used.len())
+                .filter(|&j| k > 0 && shown[j][0] && shown[j][k])
+                .map(|j| (first + seen[j][k].0 - seen[j][0].0 - delay[j], 1.0 / (delay[j] + 1.0).powi(2)))
+                .collect();
+            if !places.is_empty() {
+                start += settings.anchor * (weighted_quantile(&mut places, 0.5) - start);
+            }
+            let start = start.max(end);
+            let width = (volumes[k] / levels[k].max(f64::MIN_POSITIVE)).max(0.5);
+            for (j, delay) in delay.iter_mut().enumerate() {
+                let shared = usual_mean(&pauses[j], width) / levels[k].max(f64::MIN_POSITIVE);
+                *delay += width * (used[j].scale - 1.0 + shared.min(1.0));
+            }
             edges.push((start, start + width));
         }
         let last = edges.last().map_or(0.0, |edge| edge.1);
         let tail = used
             .iter()
             .zip(&seen)
+            .filter(|(series, _)| series.beyond == 0.0)
             .map(|(series, edges)| series.values.len() as f64 - edges.last().map_or(0.0, |edge| edge.1))
-            .fold(f64::INFINITY, f64::min)
+            .min_by(f64::total_cmp)
+            // Of parts alone nobody knows when the run ended.
+            .unwrap_or_else(|| {
+                template.values.len() as f64 - bursts.last().map_or(0.0, |burst| burst.1 as f64)
+            })
             .max(0.0);
-        Self { edges, seen, length: last + tail, background: template.floor }
+        Self { edges, seen, levels, length: last + tail, background: template.floor }
     }
 
     /// Where a place in the signature lies in a sample: bursts on bursts, pauses on pauses.
@@ -407,21 +491,28 @@ impl Timing {
         for (k, &(start, end)) in self.edges.iter().enumerate() {
             let n_slots = ((end - start).ceil() as usize).max(1);
             let slot = (end - start) / n_slots as f64;
-            for s in 0..n_slots {
-                let shares = (s as f64 / n_slots as f64, (s + 1) as f64 / n_slots as f64);
-                let column: Vec<f64> = used
-                    .iter()
-                    .zip(&self.seen)
-                    .map(|(series, seen)| {
-                        let (from, to) = seen[k];
-                        let length = to - from;
-                        mean_of_steps(&series.values, from + shares.0 * length, from + shares.1 * length)
-                    })
-                    .filter(|value| !value.is_nan())
-                    .collect();
-                let value = quantile(&column, settings.level_quantile).unwrap_or(0.0);
+            let shape: Vec<f64> = (0..n_slots)
+                .map(|s| {
+                    let shares = (s as f64 / n_slots as f64, (s + 1) as f64 / n_slots as f64);
+                    let column: Vec<f64> = used
+                        .iter()
+                        .zip(&self.seen)
+                        .filter(|(series, seen)| series.shows(seen[k]))
+                        .map(|(series, seen)| {
+                            let (from, to) = inner(seen[k]);
+                            let at = |share: f64| from + share * (to - from);
+                            mean_of_steps(&series.values, at(shares.0), at(shares.1))
+                        })
+                        .filter(|value| !value.is_nan())
+                        .collect();
+                    quantile(&column, settings.level_quantile).unwrap_or(0.0)
+                })
+                .collect();
+            // The shape is that of the samples, the volume that of the burst.
+            let scale = self.levels[k] / mean(&shape).max(f64::MIN_POSITIVE);
+            for (s, value) in shape.iter().enumerate() {
                 let from = start + s as f64 * slot;
-                spread_over(&mut bandwidth_bps, from / step, (from + slot) / step, value);
+                spread_over(&mut bandwidth_bps, from / step, (from + slot) / step, value * scale);
             }
         }
         let alignments = members
@@ -436,6 +527,16 @@ impl Timing {
             .collect();
         Drawn { bandwidth_bps, background_bps: self.background, alignments, rejected }
     }
+}
+
+/// The mean over a stretch of the given length as it usually is: the median over stretches that overlap by half.
+///
+/// Short stretches mostly meet nobody, long ones mostly meet their share of everybody.
+fn usual_mean(values: &[f64], length: f64) -> f64 {
+    let length = (length.round() as usize).clamp(1, values.len().max(1));
+    let mut means: Vec<f64> = values.windows(length).step_by((length / 2).max(1)).map(mean).collect();
+    means.sort_unstable_by(f64::total_cmp);
+    quantile_of_sorted(&means, 0.5).unwrap_or(0.0)
 }
 
 /// The value at which a share `q` of the weight is reached: each value stands in the middle of its weight, and between two
@@ -471,7 +572,9 @@ fn find_edges(
     series: &Series,
     delays: &[isize],
 ) -> (f64, f64) {
-    let (start, end) = (from as isize + delays[from], to as isize + delays[to - 1]);
+    // On more nodes a point of the template is several of the sample, and its delay leads to the last of them.
+    let widened = (series.scale - 1.0).round() as isize;
+    let (start, end) = (from as isize + delays[from] - widened, to as isize + delays[to - 1]);
     let level = series.level((start as f64, end as f64)).max(template.floor + 0.5 * template.height);
     let fill = |place: isize| (series.at(place) - template.floor) / (level - template.floor);
     let is_high = |place: isize| fill(place) > 0.5;
@@ -503,6 +606,25 @@ fn find_edges(
     };
     let (first, last) = (start as f64 - begun(start, -1), end as f64 + begun(end, 1));
     (first, last.max(first + 0.5))
+}
+
+/// Each value as the median of those that are alike to it.
+fn pooled(values: &[f64], is_alike: impl Fn(f64, f64) -> bool) -> Vec<f64> {
+    values
+        .iter()
+        .map(|&value| {
+            let mut alike: Vec<f64> =
+                values.iter().copied().filter(|&other| is_alike(other, value)).collect();
+            alike.sort_unstable_by(f64::total_cmp);
+            quantile_of_sorted(&alike, 0.5).unwrap_or(value)
+        })
+        .collect()
+}
+
+/// The points that a burst fills wholly, if there are any.
+fn inner((from, to): (f64, f64)) -> (f64, f64) {
+    let (first, last) = ((from - 0.1).ceil(), (to + 0.1).floor());
+    if last >= first + 1.0 { (first, last) } else { (from, to) }
 }
 
 /// Adds a step of `value` from one place to another to the bins it covers.

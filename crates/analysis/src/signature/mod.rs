@@ -102,7 +102,7 @@ impl Default for SignatureConfig {
             method: SignatureMethod::default(),
             interval_s: None,
             outliers: SampleOutlierConfig::default(),
-            burst_share: 0.2,
+            burst_share: 0.35,
             consensus: ConsensusConfig::default(),
             iosi: IosiConfig::default(),
             dtw: DtwConfig::default(),
@@ -176,6 +176,13 @@ pub struct ConsensusConfig {
     pub burst_quantile: f64,
     /// Of the values within a burst, the signature takes this quantile.
     pub level_quantile: f64,
+    /// Heights and volumes of bursts that differ by no more than this share are taken as the same.
+    pub alike: f64,
+    /// Pauses that differ by no more than this are taken as the same.
+    pub alike_pause_s: f64,
+    /// How much the start of a burst follows the moments at which the samples show it, less the delay that what others
+    /// usually do explains; the rest follows from the burst before it and the pause between.
+    pub anchor: f64,
     /// How much more a sample's word on a burst counts if others are quieter around it: the weight is their bandwidth to the
     /// power of minus this.
     pub trust: f64,
@@ -191,14 +198,17 @@ impl Default for ConsensusConfig {
             change_in_burst: 0.15,
             change_in_pause: 1.0,
             quantile: 0.25,
-            rounds: 6,
+            rounds: 4,
             burst_base: 0.35,
             burst_peak: 0.55,
-            launch_quantile: 0.1,
-            pause_quantile: 0.5,
+            launch_quantile: 0.3,
+            pause_quantile: 0.6,
             burst_quantile: 0.5,
-            level_quantile: 0.5,
-            trust: 2.0,
+            level_quantile: 0.4,
+            alike: 0.2,
+            alike_pause_s: 4.0,
+            anchor: 0.2,
+            trust: 1.0,
         }
     }
 }
@@ -411,3 +421,6 @@ struct Alignment {
     /// For the middle of each point of the signature, its time in the sample, in seconds from where the signature begins.
     times_s: Vec<f64>,
 }
+
+#[cfg(test)]
+mod tests;
