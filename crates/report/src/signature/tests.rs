@@ -52,7 +52,7 @@ fn a_signature_is_told_in_one_sentence_and_a_few_lines() {
     2 bursts, one every 30 s, of about 20 GB, confidence 93 %
 
       ██████████                    ██████████                    
-      0 s                   up to 2 GB/s                      60 s
+      0 s                    up to 2 GB/s                     60 s
 
       rests on    2 samples, by method consensus
       left out    s1.csv: not like the others: 2.1 times as long, 3 times the volume
