@@ -284,11 +284,14 @@ impl Score {
         for prediction in predictions {
             self.has_regimes |= prediction.regime.is_some();
             for left in prediction.changes.iter().filter(|c| c.kind == RegimeChangeKind::Left) {
-                let excused = job.changes.iter().any(|&change| {
-                    // A pause is seen when it has gone on for a while.
-                    let from_s = main[change.saturating_sub(2)];
-                    (from_s..main[(change + 6).min(n - 1)]).contains(&prediction.at_s)
-                });
+                // Before its third phase a job has no rhythm to be right about.
+                let is_early = prediction.at_s < main[SETTLING.min(n - 1)];
+                let excused = is_early
+                    || job.changes.iter().any(|&change| {
+                        // A pause is seen when it has gone on for a while.
+                        let from_s = main[change.saturating_sub(2)];
+                        (from_s..main[(change + 6).min(n - 1)]).contains(&prediction.at_s)
+                    });
                 self.n_false += usize::from(!excused);
                 if let Some(seed) = verbose.filter(|_| !excused) {
                     println!(

@@ -11,6 +11,7 @@ use crate::{Outcome, repository};
 
 pub(crate) mod darshan;
 mod measure;
+mod online;
 mod period;
 mod scaling;
 mod tmio;
@@ -60,6 +61,16 @@ const BENCHES: &[Bench] = &[
         run: tracer::nanoseconds_of_an_mpi_write,
     },
     Bench { name: "tracer-dd", help: "CPU time the tracer adds to dd", run: tracer::cpu_of_dd },
+    Bench {
+        name: "online-events",
+        help: "events of 10,000 ranks streamed into a predictor",
+        run: online::events_of_ten_thousand_ranks,
+    },
+    Bench {
+        name: "online-evaluation",
+        help: "one evaluation after 10², 10⁴ and 10⁶ phases",
+        run: online::evaluation_at_any_history,
+    },
     Bench { name: "scaling-cpu", help: "CPU time of `model` against extrap", run: scaling::cpu_of_models },
 ];
 

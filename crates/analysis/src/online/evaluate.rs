@@ -15,13 +15,13 @@ use iotide_trace::SampledSignal;
 
 use super::PredictorConfig;
 use super::adaptation::{Adaptation, WindowStart};
-use super::forecast::{Forecast, forecast};
+use super::forecast::{Forecast, SHORT_MEMORY, forecast, volume_within};
 use super::merge::Merged;
 use super::octaves::Octaves;
 use super::prediction::{ExpectedRhythm, IdleGap, NextPhase, SeenPhase};
 use super::regimes::Regimes;
-use crate::Phase;
 use crate::period::{CutEstimate, CutRhythm, Rule, cut_by, detect_cuts, detect_period};
+use crate::{Method, Phase};
 
 /// What lasts from one evaluation to the next, all of it bounded. Times are seconds since the first event.
 #[derive(Clone, Debug)]
@@ -76,16 +76,28 @@ const LEAST_SLOW_PHASES: f64 = 8.0;
 const MISSED_PERIODS: f64 = 3.5;
 /// Distances are not told more exactly than to this, as a logarithm.
 const LEAST_SPREAD: f64 = 0.05;
+/// An alarm is heard if it is about one of so many last phases.
+const NEWS: usize = 3;
 /// Two periods are the same rhythm if they differ by less, as a logarithm.
 const SAME_RHYTHM: f64 = 0.2;
 /// After so many evaluations in a row that find another rhythm, it is believed.
 const DOUBTS_TO_SWITCH: u32 = 3;
 /// After so many that find none, the record decides.
 const DOUBTS_TO_LEAVE: u32 = 4;
+/// How many times the bytes a rhythm must move to be the main one instead.
+const HEAVIER: f64 = 1.3;
+/// What share of the bytes of its time a rhythm must move.
+const NEGLIGIBLE: f64 = 0.01;
+/// Samples that suffice to add up a window.
+const SKETCH: usize = 64;
 /// A confidence that three phases must reach to be a rhythm.
 const CONFIDENCE_OF_THREE: f64 = 0.6;
 /// A guess from the last distance alone is no surer than this.
 const GUESS: f64 = 0.3;
+/// A rhythm is predicted from its third phase on, but a stretch of stable behaviour has at least this many.
+const ESTABLISHED: u32 = 6;
+/// The contrast of phases that stand apart.
+const STANDS_APART: f64 = 0.8;
 /// How many idle gaps are told.
 const N_GAPS: usize = 3;
 
@@ -150,8 +162,8 @@ impl Evaluator {
             self.paper.before(at_s).map_or(self.window_start_s, |start_s| start_s.max(self.window_start_s));
         let signal = self.window(octaves, start_s, at_s, config);
         let estimate = detect_period(&signal, &config.period).unwrap_or_default();
-        // Two candidates are an answer, but no hit.
-        let is_hit = estimate.candidates.len() == 1 || estimate.rhythms.len() > 1;
+        // Two candidates of the paper's method are an answer, but no hit.
+        let is_hit = config.period.method == Method::Auto || estimate.candidates.len() == 1;
         self.paper.note(at_s, estimate.period_s.filter(|_| is_hit));
         let mut evaluation = Evaluation {
             window_s: (signal.start_s.max(start_s), at_s),
@@ -189,7 +201,7 @@ impl Evaluator {
         let mut signal = self.window(octaves, self.window_start_s, at_s, config);
         let mut phases = Vec::new();
         if let Some(known) = self.regimes.current().copied() {
-            phases = cut_by(&signal, &known.rule);
+            phases = own_phases(cut_by(&signal, &known.rule), known.period_s);
             match self.goes_on(&phases, known.period_s, at_s, &signal, config) {
                 Verdict::GoesOn => {}
                 Verdict::Changed { start_s } => {
@@ -220,12 +232,31 @@ impl Evaluator {
             if found.rhythms.is_empty() {
                 self.recall(&mut found, &signal);
             }
+            if found.rhythms.first().is_some_and(|main| self.is_negligible(main, &signal, octaves, at_s)) {
+                found.rhythms.clear();
+            }
             if let Some(main) = found.rhythms.first() {
                 self.doubts = Doubts::default();
                 self.regimes.enter(main.phases[0].start_s, main.period_s, bytes_of(&main.phases), main.rule);
             }
         }
         self.conclude(&found, &signal, at_s)
+    }
+
+    /// Whether a rhythm moves next to nothing beside what the job moved just before the window: then it is a log, or the like,
+    /// that is heard while the phases pause.
+    fn is_negligible(
+        &mut self,
+        main: &CutRhythm,
+        signal: &SampledSignal,
+        octaves: &Octaves,
+        at_s: f64,
+    ) -> bool {
+        const LONGER: f64 = 4.0;
+        let length_s = signal.duration_s.max(signal.values.len() as f64 / signal.rate_hz);
+        let longer = octaves.window(nanos(at_s - LONGER * length_s), nanos(at_s).max(1), SKETCH);
+        self.work.samples += longer.values.len() as u64;
+        total(&main.phases) / length_s < NEGLIGIBLE * longer.volume_bytes() / (LONGER * length_s)
     }
 
     /// Whether the rhythm that is on goes on, by its phases in the window.
@@ -248,55 +279,73 @@ impl Evaluator {
             };
         }
         let Adaptation::ChangePoints(kind) = config.adaptation else { return Verdict::GoesOn };
+        let starts: Vec<f64> = phases.iter().map(|phase| phase.start_s).collect();
         let mut detector = ChangeDetector::new(kind, LEAST_SPREAD);
         let mut changed = None;
-        for (i, pair) in phases.windows(2).enumerate() {
-            if let Some(change) = detector.push((pair[1].start_s - pair[0].start_s).max(1e-9).ln()) {
-                changed = Some(i + 1 - change.n_new);
+        // Compared with what the phases just before it let expect: a slow drift is no change.
+        for i in 2..starts.len() {
+            let Some(expected_s) = SHORT_MEMORY.distance(&starts[..i]) else { continue };
+            let distance_s = (starts[i] - starts[i - 1]).max(1e-9);
+            if let Some(change) = detector.push((distance_s / expected_s).ln()) {
+                changed = Some((i, i - change.n_new));
             }
         }
         match changed {
-            Some(first) => Verdict::Changed { start_s: before(phases, first) },
-            None => Verdict::GoesOn,
+            // An alarm about what lies further back would have been given then: the same past is not tried twice.
+            Some((alarm, first)) if alarm + NEWS >= starts.len() => {
+                Verdict::Changed { start_s: before(phases, first) }
+            }
+            _ => Verdict::GoesOn,
         }
     }
 
     /// Reconciles what was found with the rhythm that is on: leaves `found` with the rhythm to believe, or leaves that rhythm.
     fn settle(&mut self, found: &mut CutEstimate, phases: &[Phase], signal: &SampledSignal) {
         let Some(known) = self.regimes.current().copied() else { return };
-        let period_s = forecast(phases, signal.end_s(), 1.0 / signal.rate_hz)
-            .map_or(known.period_s, |forecast| forecast.period_s);
+        let record = forecast(phases, signal.end_s(), 1.0 / signal.rate_hz);
+        let period_s = record.as_ref().map_or(known.period_s, |record| record.period_s);
         let agrees = |rhythm: &CutRhythm| (rhythm.period_s / period_s).ln().abs() < SAME_RHYTHM;
         match found.rhythms.iter().position(agrees) {
             Some(0) => {
                 self.doubts = Doubts::default();
+                // The rule stays what it was while the rhythm was plain to see: one that is found while it breaks up may
+                // smooth over that. Unless it was the smoothing one.
+                let is_smooth = |rule| matches!(rule, Rule::Scale { .. });
+                if !is_smooth(known.rule) || is_smooth(found.rhythms[0].rule) {
+                    found.rhythms[0].rule = known.rule;
+                    found.rhythms[0].phases = phases.to_vec();
+                }
                 return;
             }
-            Some(_) | None if !found.rhythms.is_empty() => {
-                let other_s = found.rhythms[0].period_s;
-                let again = (other_s / self.doubts.other_period_s).ln().abs() < SAME_RHYTHM;
-                self.doubts.n_other = if again { self.doubts.n_other + 1 } else { 1 };
-                self.doubts.other_period_s = other_s;
-                if self.doubts.n_other >= DOUBTS_TO_SWITCH {
-                    self.regimes.leave(found.rhythms[0].phases[0].start_s);
-                    return;
-                }
+            // A heavier rhythm has come to light beside it: behaviour is the same, we see more of it.
+            Some(_) => {
+                self.doubts = Doubts::default();
+                return;
             }
-            _ => self.doubts.n_none += 1,
+            None => {}
         }
-        let record = forecast(phases, signal.end_s(), 1.0 / signal.rate_hz);
+        // By its record the rhythm may well go on: the analysis of a whole window does not know of pauses and drifts.
         let fails = record.as_ref().is_none_or(|record| 2 * record.n_hits < record.n_foretold);
-        if self.doubts.n_none >= DOUBTS_TO_LEAVE && fails {
-            self.doubts = Doubts::default();
-            self.regimes.leave(phases.last().map_or(signal.start_s, |phase| phase.start_s));
-            return;
+        if let Some(other) = found.rhythms.first() {
+            let again = (other.period_s / self.doubts.other_period_s).ln().abs() < SAME_RHYTHM;
+            self.doubts.n_other = if again { self.doubts.n_other + 1 } else { 1 };
+            self.doubts.other_period_s = other.period_s;
+            let heavier = total(&other.phases) > HEAVIER * total(phases);
+            if self.doubts.n_other >= DOUBTS_TO_SWITCH && (fails || heavier) {
+                self.regimes.leave(other.phases[0].start_s);
+                return;
+            }
+        } else {
+            self.doubts.n_none += 1;
+            if self.doubts.n_none >= DOUBTS_TO_LEAVE && fails {
+                self.regimes.leave(phases.last().map_or(signal.start_s, |phase| phase.start_s));
+                return;
+            }
         }
-        // For now the rhythm is believed, on the strength of its record.
         if let Some(record) = record {
             let confidence = (record.n_hits as f64 + 1.0) / (record.n_foretold as f64 + 2.0);
             let ours = CutRhythm { period_s, confidence, phases: phases.to_vec(), rule: known.rule };
-            found.rhythms.retain(|rhythm| !agrees(rhythm));
-            found.rhythms.insert(0, ours);
+            found.rhythms = vec![ours];
         }
     }
 
@@ -369,16 +418,15 @@ impl Evaluator {
             ..Evaluation::default()
         };
         let Some(main) = found.rhythms.first() else {
-            let Some(best) = &found.best else { return evaluation };
-            evaluation.last_phase = seen(&best.phases, at_s, resolution_s);
-            // Three phases are too few to tell a held-up start from no rhythm: that the last distance repeats is the best guess.
-            let volume: f64 = best.phases.iter().map(|phase| phase.bytes).sum();
-            if best.phases.len() <= 4
-                && matches!(best.rule, Rule::Runs { .. })
-                && volume > 0.8 * signal.volume_bytes()
-                && let Some(guess) = forecast(&best.phases, at_s, resolution_s)
+            evaluation.last_phase =
+                found.best.as_ref().and_then(|best| seen(&best.phases, at_s, resolution_s));
+            // Three phases are too few to tell a held-up start from no rhythm: that the last distance repeats is the best
+            // guess, once the last phase is over and so may be followed by another.
+            if let Some(CutRhythm { phases, .. }) = &found.few
+                && seen(phases, at_s, resolution_s).is_some_and(|last| last.is_over)
+                && let Some(guess) = forecast(phases, at_s, resolution_s)
             {
-                evaluation.tell(&guess, &best.phases, signal, at_s, GUESS);
+                evaluation.tell(&guess, phases, signal, at_s, GUESS);
             }
             return evaluation;
         };
@@ -388,6 +436,9 @@ impl Evaluator {
             bytes_of(&main.phases),
             main.rule,
             main.phases.iter().map(|phase| phase.start_s),
+            // Phases with silence between them are believed sooner than waves of something that goes on all the time,
+            // such as the chunks of one long phase.
+            if contrast(&main.phases, signal) > STANDS_APART { ESTABLISHED } else { 2 * ESTABLISHED },
         );
         let confidence =
             (expected.n_hits as f64 + 2.0 * main.confidence) / (expected.n_foretold as f64 + 2.0);
@@ -458,10 +509,44 @@ fn before(phases: &[Phase], i: usize) -> f64 {
     if i == 0 { phases[0].start_s } else { (phases[i - 1].end_s + phases[i].start_s) / 2.0 }
 }
 
+/// Leaves out what comes in between of another kind: a phase of quite another volume without which the distance is as usual.
+///
+/// A rhythm that has become twice as fast is not of that kind: its phases move as much as before.
+fn own_phases(phases: Vec<Phase>, period_s: f64) -> Vec<Phase> {
+    let bytes = bytes_of(&phases);
+    let mut own: Vec<Phase> = Vec::with_capacity(phases.len());
+    for (i, &phase) in phases.iter().enumerate() {
+        let is_foreign = (phase.bytes / bytes).ln().abs() > 2f64.ln()
+            && own.last().zip(phases.get(i + 1)).is_some_and(|(before, after)| {
+                ((after.start_s - before.start_s) / period_s).ln().abs() < SAME_RHYTHM
+            });
+        if !is_foreign {
+            own.push(phase);
+        }
+    }
+    own
+}
+
+fn total(phases: &[Phase]) -> f64 {
+    phases.iter().map(|phase| phase.bytes).sum()
+}
+
+/// How much less goes on between the phases than within them: 1 is silence.
+fn contrast(phases: &[Phase], signal: &SampledSignal) -> f64 {
+    let (Some(first), Some(last)) = (phases.first(), phases.last()) else { return 0.0 };
+    let busy_s: f64 = phases.iter().map(|phase| phase.end_s - phase.start_s).sum();
+    let idle_s = last.end_s - first.start_s - busy_s;
+    let beside = volume_within(signal, first.start_s, last.end_s) - total(phases);
+    if idle_s <= 0.0 || busy_s <= 0.0 {
+        return 0.0;
+    }
+    1.0 - ((beside.max(0.0) / idle_s) / (total(phases) / busy_s)).min(1.0)
+}
+
 /// What a phase moves; the last one may be going on.
 fn bytes_of(phases: &[Phase]) -> f64 {
-    let whole: Vec<f64> =
-        phases[..phases.len().saturating_sub(1).max(1)].iter().map(|phase| phase.bytes).collect();
+    let n_whole = phases.len().saturating_sub(1).max(1).min(phases.len());
+    let whole: Vec<f64> = phases[..n_whole].iter().map(|phase| phase.bytes).collect();
     iotide_num::median(&whole).unwrap_or(0.0)
 }
 

@@ -104,17 +104,17 @@ impl Forecast {
 /// A gap in which less than this share of a phase's bytes moves is silent.
 const SILENT: f64 = 0.01;
 
-fn volume_within(signal: &SampledSignal, from_s: f64, to_s: f64) -> f64 {
+/// What moves between two times, whole bins only: the edges of phases lie within bins.
+pub(super) fn volume_within(signal: &SampledSignal, from_s: f64, to_s: f64) -> f64 {
     let index =
         |time_s: f64| ((time_s - signal.start_s) * signal.rate_hz).clamp(0.0, signal.values.len() as f64);
-    // Whole bins only: the edges of the phases lie within bins.
     let (from, to) = (index(from_s).ceil() as usize, index(to_s).floor() as usize);
     signal.values.get(from..to).map_or(0.0, |values| values.iter().sum::<f64>() / signal.rate_hz)
 }
 
 /// A way to tell the next distance from the past starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Reading {
+pub(super) enum Reading {
     /// The mean of the last so many distances.
     Mean(usize),
     /// A timetable: the line through the last so many starts.
@@ -134,12 +134,15 @@ const READINGS: [Reading; 7] = [
     Reading::Mean(2),
 ];
 
+/// What changes are told by.
+pub(super) const SHORT_MEMORY: Reading = Reading::Mean(4);
+
 /// A distance that differs from the typical by more than this factor is a pause or an accident, and tells nothing.
 const SAME_DISTANCE: f64 = 1.6;
 
 impl Reading {
     /// The distance from the last of `starts` to the next start.
-    fn distance(self, starts: &[f64]) -> Option<f64> {
+    pub(super) fn distance(self, starts: &[f64]) -> Option<f64> {
         let n = starts.len();
         let memory = match self {
             Self::Mean(memory) | Self::Line(memory) | Self::Drift(memory) => memory,

@@ -77,6 +77,36 @@ mod tests {
     }
 
     #[test]
+    fn the_steps_of_ftio_merge_to_its_own_intervals() {
+        let Some(path) = iotide_testkit::shared_data("ftio/golden_online.json") else { return };
+        let golden: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let mut merged = Merged::default();
+        for step in golden["8.jsonl|none"].as_array().unwrap() {
+            let number = |value: &serde_json::Value| value.as_f64().unwrap();
+            let numbers = |key: &str| step[key].as_array().unwrap().iter().map(number);
+            let best = numbers("freqs").zip(numbers("conf")).max_by(|a, b| a.1.total_cmp(&b.1));
+            if let Some((frequency, _)) = best {
+                merged.note(frequency, number(&step["t_end"]) - number(&step["t_start"]));
+            }
+            let mut expected: Vec<Vec<f64>> = step["prob"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|row| {
+                    row.as_array().unwrap().iter().map(|x| x.as_str().unwrap().parse().unwrap()).collect()
+                })
+                .collect();
+            expected.sort_by(|a, b| b[2].total_cmp(&a[2]));
+            let found = merged.intervals();
+            assert_eq!(found.len(), expected.len(), "{step}");
+            for (found, expected) in found.iter().zip(&expected) {
+                assert!((100.0 * found.probability - expected[2]).abs() < 0.01, "{step}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
     fn one_prediction_is_certain_and_none_is_nothing() {
         let mut merged = Merged::default();
         assert!(merged.intervals().is_empty());

@@ -364,3 +364,247 @@ impl Predictor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iotide_trace::Rank;
+    use proptest::prelude::*;
+
+    fn at(secs: f64) -> Timestamp {
+        Timestamp::from_secs_since_start(secs).unwrap()
+    }
+
+    fn write(rank: i32, start_s: f64, end_s: f64, bytes: f64) -> Event {
+        Event::data(Op::Write, Rank(rank), at(start_s), at(end_s), bytes)
+    }
+
+    /// Four ranks write at each of `starts_s`, for a tenth of `period_s`.
+    fn phases(starts_s: &[f64], period_s: f64) -> Vec<Event> {
+        let mut events: Vec<Event> = starts_s
+            .iter()
+            .flat_map(|&start_s| (0..8).map(move |i| (start_s, i)))
+            .map(|(start_s, i)| {
+                let from_s = start_s + 0.05 * period_s * f64::from(i / 4);
+                write(i % 4, from_s, from_s + 0.048 * period_s, 1e8)
+            })
+            .collect();
+        events.sort_by_key(|event| event.end);
+        events
+    }
+
+    fn every(period_s: f64, n: usize) -> Vec<f64> {
+        (0..n).map(|i| 2.0 + period_s * i as f64).collect()
+    }
+
+    fn predictions(events: &[Event]) -> Vec<Prediction> {
+        let mut predictor = Predictor::new(PredictorConfig::default());
+        events.iter().filter_map(|event| predictor.push_event(event)).collect()
+    }
+
+    #[test]
+    fn the_next_phase_is_foretold_with_its_length_and_volume() {
+        let told = predictions(&phases(&every(10.0, 12), 10.0)).pop().unwrap();
+        assert!((told.period_s.unwrap() - 10.0).abs() < 0.05, "{told:?}");
+        let next = told.next_phase.unwrap();
+        assert!((next.start_s - 112.0).abs() < 0.1, "{next:?}");
+        assert!(next.start_interval_s.0 <= 112.0 && next.start_interval_s.1 >= 112.0);
+        assert!((next.bytes / 8e8 - 1.0).abs() < 0.05 && (next.duration_s - 0.98).abs() < 0.15, "{next:?}");
+        let gap = told.idle_gaps[0];
+        assert!(gap.start_s < 104.5 && gap.end_s > 110.5 && gap.probability > 0.7, "{gap:?}");
+        assert_eq!(told.regime.unwrap().id, 1);
+    }
+
+    #[test]
+    fn nothing_is_said_before_the_first_event() {
+        let mut predictor = Predictor::new(PredictorConfig::default());
+        assert_eq!(predictor.advance_to(at(100.0)), None);
+        assert_eq!(predictor.evaluate(), None);
+    }
+
+    #[test]
+    fn a_phase_that_stays_away_is_told_by_silence_alone() {
+        let mut predictor = Predictor::new(PredictorConfig::default());
+        for event in phases(&every(10.0, 12), 10.0) {
+            predictor.push_event(&event);
+        }
+        let overdue = predictor.advance_to(at(128.0)).unwrap();
+        assert_eq!(overdue.reason, Reason::Overdue);
+        assert!(overdue.period_s.is_some());
+        let left = predictor.advance_to(at(300.0)).unwrap();
+        assert_eq!(left.period_s, None);
+        assert_eq!(left.changes.last().unwrap().kind, RegimeChangeKind::Left);
+        assert_eq!(predictor.advance_to(at(1e6)), None);
+    }
+
+    #[test]
+    fn a_rhythm_that_returns_after_a_pause_is_recognised_by_its_second_phase() {
+        let mut starts_s = every(10.0, 12);
+        starts_s.extend([400.0, 410.0, 420.0]);
+        let told = predictions(&phases(&starts_s, 10.0));
+        let back = told
+            .iter()
+            .find(|told| told.changes.iter().any(|c| c.kind == RegimeChangeKind::Returned))
+            .unwrap();
+        assert!(back.at_s < 420.0, "{}", back.at_s);
+        assert!((back.period_s.unwrap() - 10.0).abs() < 0.2);
+    }
+
+    #[test]
+    fn a_jump_is_followed_within_three_phases() {
+        let mut starts_s = every(10.0, 15);
+        starts_s.extend((1..10).map(|i| 142.0 + 4.0 * f64::from(i)));
+        let told = predictions(&phases(&starts_s, 4.0));
+        let known = told.iter().find(|told| told.period_s.is_some_and(|s| (s - 4.0).abs() < 0.3)).unwrap();
+        assert!(known.at_s < 142.0 + 3.0 * 4.0, "{}", known.at_s);
+    }
+
+    #[test]
+    fn what_comes_too_late_or_makes_no_sense_is_counted() {
+        let mut predictor = Predictor::new(PredictorConfig::default());
+        predictor.push_event(&write(0, 100.0, 101.0, 1.0));
+        predictor.push_event(&write(0, 60.0, 61.0, 1.0)); // within the horizon of a minute
+        predictor.push_event(&write(0, 10.0, 11.0, 1.0));
+        predictor.push_event(&write(0, 100.0, 101.0, f64::NAN));
+        predictor.push_event(&Event { end: at(50.0), ..write(0, 100.0, 101.0, 1.0) });
+        assert_eq!(predictor.stream(), StreamCounts { events: 2, late: 1, senseless: 2 });
+    }
+
+    #[test]
+    fn samples_tell_what_events_tell() {
+        let mut predictor = Predictor::new(PredictorConfig::default());
+        let mut last = None;
+        for i in 0..1200 {
+            let rate_bps = if i % 100 < 12 { 1e9 } else { 0.0 };
+            let span = Span { start: at(0.1 * f64::from(i)), end: at(0.1 * f64::from(i + 1)) };
+            last = predictor.push_sample(span, rate_bps).or(last);
+        }
+        assert!((last.unwrap().period_s.unwrap() - 10.0).abs() < 0.2);
+    }
+
+    #[test]
+    fn a_sink_keeps_the_latest_prediction() {
+        let mut predictor = Predictor::new(PredictorConfig::default());
+        for event in phases(&every(10.0, 12), 10.0) {
+            let _ = EventSink::event(&mut predictor, event);
+        }
+        let told = predictor.take().unwrap();
+        assert!(told.changes.iter().any(|change| change.kind == RegimeChangeKind::Entered));
+        assert_eq!(predictor.take(), None);
+    }
+
+    #[test]
+    fn reads_do_not_count_where_writes_were_asked_for() {
+        let config = PredictorConfig { direction: Direction::Write, ..PredictorConfig::default() };
+        let mut predictor = Predictor::new(config);
+        predictor.push_event(&Event { op: Op::Read, ..write(0, 0.0, 1.0, 1e9) });
+        assert_eq!(predictor.stream().events, 0);
+    }
+
+    #[test]
+    fn cost_and_memory_do_not_grow_with_the_history() {
+        let mut predictor = Predictor::new(PredictorConfig::default());
+        let fresh = predictor.memory_bytes();
+        let mut before = Work::default();
+        let mut most_samples = 0;
+        for phase in 0..1500 {
+            for rank in 0..4 {
+                let start_s = 5.0 * f64::from(phase);
+                predictor.push_event(&write(rank, start_s, start_s + 0.7, 1e8));
+            }
+            let work = predictor.work();
+            let evaluations = work.evaluations - before.evaluations;
+            assert!(evaluations <= 12, "{evaluations} evaluations in one phase");
+            most_samples = most_samples.max((work.samples - before.samples) / evaluations.max(1));
+            // 5 s are 4768 bins of 2²⁰ ns, each moved on once per octave, half as many at each; four requests besides.
+            let writes = work.bin_writes - before.bin_writes;
+            assert!(writes <= 2 * 4768 + 4 * 92, "{writes} bin writes in one phase");
+            before = work;
+        }
+        assert!(most_samples <= 4 * 1024 + 1024, "{most_samples}");
+        assert!(predictor.memory_bytes() < 512 * 1024, "{}", predictor.memory_bytes());
+        assert!(predictor.memory_bytes() < fresh + 16 * 1024);
+    }
+
+    /// What must not depend on how the stream was cut up, shifted or scaled.
+    fn gist(told: &[Prediction], shift_s: f64) -> Vec<(f64, Option<f64>, Option<f64>, usize)> {
+        let rounded = |x: f64| (x * 1e4).round() / 1e4;
+        told.iter()
+            .map(|told| {
+                let next = told.next_phase.map(|next| rounded(next.start_s - shift_s));
+                (rounded(told.at_s - shift_s), told.period_s.map(rounded), next, told.changes.len())
+            })
+            .collect()
+    }
+
+    fn starts() -> impl Strategy<Value = Vec<f64>> {
+        (2.0..40.0f64, prop::collection::vec(0.95..1.05f64, 8..16)).prop_map(|(period_s, jitter)| {
+            jitter
+                .iter()
+                .scan(1.0, |at_s, jitter| {
+                    *at_s += period_s * jitter;
+                    Some(*at_s)
+                })
+                .collect()
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(12))]
+
+        #[test]
+        fn a_time_shift_shifts_the_predictions_and_nothing_else(starts_s in starts(), shift_s in -1000..1000i32) {
+            let shift_s = f64::from(shift_s);
+            let events = phases(&starts_s, 2.0);
+            let nanos = (shift_s * 1e9) as i64;
+            let shifted: Vec<Event> = events
+                .iter()
+                .map(|e| Event { start: e.start.plus_nanos(nanos), end: e.end.plus_nanos(nanos), ..*e })
+                .collect();
+            prop_assert_eq!(gist(&predictions(&events), 0.0), gist(&predictions(&shifted), shift_s));
+        }
+
+        #[test]
+        fn more_bytes_do_not_change_the_rhythm(starts_s in starts(), doublings in -20..20i32) {
+            let events = phases(&starts_s, 2.0);
+            let scaled: Vec<Event> =
+                events.iter().map(|e| Event { bytes: e.bytes * 2f64.powi(doublings), ..*e }).collect();
+            prop_assert_eq!(gist(&predictions(&events), 0.0), gist(&predictions(&scaled), 0.0));
+        }
+
+        #[test]
+        fn telling_the_time_in_between_changes_nothing(starts_s in starts(), steps in 1..5u8) {
+            let events = phases(&starts_s, 2.0);
+            let mut predictor = Predictor::new(PredictorConfig::default());
+            let mut told = Vec::new();
+            for event in &events {
+                // Time goes up to where the next request begins: until then nothing came.
+                let (from, to) = (predictor.now, nanos_since(event.start, *predictor.origin.get_or_insert(event.start)));
+                for step in 1..=i64::from(steps) {
+                    let now = predictor.origin.unwrap().plus_nanos(from + (to - from) * step / i64::from(steps));
+                    told.extend(predictor.advance_to(now));
+                }
+                told.extend(predictor.push_event(event));
+            }
+            let all = predictions(&events);
+            prop_assert_eq!(told.last().map(|t| t.period_s), all.last().map(|t| t.period_s));
+            prop_assert_eq!(told.last().map(|t| t.at_s), all.last().map(|t| t.at_s));
+            prop_assert!(told.len() >= all.len());
+        }
+
+        #[test]
+        fn no_stream_breaks_it(
+            raw in prop::collection::vec((-1e4..1e4f64, prop_oneof![Just(0.0), 0.0..1e3f64], prop::num::f64::ANY), 0..200),
+        ) {
+            let mut predictor = Predictor::new(PredictorConfig { horizon_s: 1e6, ..PredictorConfig::default() });
+            for (start_s, length_s, bytes) in raw {
+                if let Some(told) = predictor.push_event(&write(0, start_s, start_s + length_s, bytes.abs())) {
+                    prop_assert!((0.0..=1.0).contains(&told.confidence));
+                    prop_assert!(told.period_s.is_none_or(|s| s.is_finite() && s > 0.0));
+                    prop_assert!(told.next_phase.is_none_or(|next| next.start_s >= told.at_s));
+                    prop_assert!(told.idle_gaps.iter().all(|gap| gap.start_s < gap.end_s));
+                }
+            }
+        }
+    }
+}

@@ -16,6 +16,7 @@ pub(super) struct Regimes {
 /// A rhythm that the job has or had.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
+    /// 0 until it is established.
     id: u32,
     pub rule: Rule,
     pub period_s: f64,
@@ -25,7 +26,7 @@ pub(super) struct Known {
 
 #[derive(Clone, Copy, Debug)]
 struct Current {
-    id: u32,
+    known: Known,
     since_s: f64,
     n_phases: u32,
     /// The start of the last phase that was counted.
@@ -39,15 +40,15 @@ const MOST_KNOWN: usize = 8;
 const SAME_PERIOD: f64 = 0.1;
 
 impl Regimes {
-    /// The regime that is on.
+    /// The rhythm that is on, established or not.
     pub(super) fn current(&self) -> Option<&Known> {
-        let current = self.current.as_ref()?;
-        self.known.iter().find(|known| known.id == current.id)
+        self.current.as_ref().map(|current| &current.known)
     }
 
-    /// The same as a prediction shows it.
+    /// The regime that is on, as a prediction shows it.
     pub(super) fn shown(&self) -> Option<Regime> {
-        self.current.map(|Current { id, since_s, n_phases, .. }| Regime { id, since_s, n_phases })
+        let Current { known, since_s, n_phases, .. } = self.current.filter(|current| current.known.id > 0)?;
+        Some(Regime { id: known.id, since_s, n_phases })
     }
 
     /// The rhythms the job has had, the last one first.
@@ -55,36 +56,36 @@ impl Regimes {
         self.known.iter().rev()
     }
 
-    /// A rhythm has begun at `since_s`: one that was there before, or a new one.
+    /// A rhythm has begun at `since_s`: one that was there before, or maybe a new one.
     pub(super) fn enter(&mut self, since_s: f64, period_s: f64, bytes: f64, rule: Rule) {
         let same = |known: &Known| {
             (known.period_s / period_s).ln().abs() < SAME_PERIOD
                 && (known.bytes / bytes).ln().abs() < 2f64.ln()
         };
-        let (known, kind) = match self.known.iter().rposition(same) {
-            Some(i) => (Known { period_s, bytes, rule, ..self.known.remove(i) }, RegimeChangeKind::Returned),
-            None => {
-                self.n_entered += 1;
-                (Known { id: self.n_entered, period_s, bytes, rule }, RegimeChangeKind::Entered)
-            }
-        };
-        if self.known.len() == MOST_KNOWN {
-            self.known.remove(0);
+        let mut known = Known { id: 0, period_s, bytes, rule };
+        if let Some(i) = self.known.iter().rposition(same) {
+            known.id = self.known.remove(i).id;
+            self.known.push(known);
+            self.note(RegimeChange {
+                at_s: since_s,
+                kind: RegimeChangeKind::Returned,
+                regime: known.id,
+                period_s,
+            });
         }
-        self.known.push(known);
-        self.current = Some(Current { id: known.id, since_s, n_phases: 0, counted_s: f64::NEG_INFINITY });
-        self.note(RegimeChange { at_s: since_s, kind, regime: known.id, period_s });
+        self.current = Some(Current { known, since_s, n_phases: 0, counted_s: f64::NEG_INFINITY });
     }
 
-    /// The rhythm goes on, in its latest form.
+    /// The rhythm goes on, in its latest form; with `established` phases it is a regime.
     pub(super) fn stay(
         &mut self,
         period_s: f64,
         bytes: f64,
         rule: Rule,
         starts_s: impl Iterator<Item = f64>,
+        established: u32,
     ) {
-        let Some(current) = &mut self.current else { return };
+        let Some(mut current) = self.current else { return };
         // The same phase is cut out anew in every window: what lies within half a period of a counted one is that.
         for start_s in starts_s {
             if start_s > current.counted_s + 0.5 * period_s {
@@ -92,18 +93,32 @@ impl Regimes {
                 current.counted_s = start_s;
             }
         }
-        let id = current.id;
-        if let Some(known) = self.known.iter_mut().find(|known| known.id == id) {
-            (known.period_s, known.bytes, known.rule) = (period_s, bytes, rule);
+        current.known = Known { period_s, bytes, rule, ..current.known };
+        if current.known.id > 0 {
+            self.known.retain(|known| known.id != current.known.id);
+            self.known.push(current.known);
+        } else if current.n_phases >= established {
+            self.n_entered += 1;
+            current.known.id = self.n_entered;
+            if self.known.len() == MOST_KNOWN {
+                self.known.remove(0);
+            }
+            self.known.push(current.known);
+            self.note(RegimeChange {
+                at_s: current.since_s,
+                kind: RegimeChangeKind::Entered,
+                regime: current.known.id,
+                period_s,
+            });
         }
+        self.current = Some(current);
     }
 
     /// The rhythm has ended at `at_s`.
     pub(super) fn leave(&mut self, at_s: f64) {
-        if let Some(period_s) = self.current().map(|known| known.period_s)
-            && let Some(current) = self.current.take()
-        {
-            self.note(RegimeChange { at_s, kind: RegimeChangeKind::Left, regime: current.id, period_s });
+        if let Some(Current { known, .. }) = self.current.take().filter(|current| current.known.id > 0) {
+            let Known { id, period_s, .. } = known;
+            self.note(RegimeChange { at_s, kind: RegimeChangeKind::Left, regime: id, period_s });
         }
     }
 
@@ -131,6 +146,13 @@ mod tests {
 
     const RULE: Rule = Rule::Runs { threshold: 0.0, gap: 1.0 };
 
+    /// Has a rhythm from `since_s` on, for ten phases.
+    fn hold(regimes: &mut Regimes, since_s: f64, period_s: f64, bytes: f64) {
+        regimes.enter(since_s, period_s, bytes, RULE);
+        regimes.stay(period_s, bytes, RULE, (0..10).map(|i| since_s + f64::from(i) * period_s), 6);
+        regimes.leave(since_s + 10.0 * period_s);
+    }
+
     fn kinds(regimes: &mut Regimes) -> Vec<(RegimeChangeKind, u32)> {
         regimes.take_changes().into_iter().map(|change| (change.kind, change.regime)).collect()
     }
@@ -139,10 +161,8 @@ mod tests {
     fn a_rhythm_that_comes_back_is_known_again() {
         use RegimeChangeKind::{Entered, Left, Returned};
         let mut regimes = Regimes::default();
-        regimes.enter(0.0, 10.0, 1e9, RULE);
-        regimes.leave(100.0);
-        regimes.enter(100.0, 3.0, 1e9, RULE);
-        regimes.leave(200.0);
+        hold(&mut regimes, 0.0, 10.0, 1e9);
+        hold(&mut regimes, 100.0, 3.0, 1e9);
         regimes.enter(200.0, 10.3, 1.1e9, RULE);
         assert_eq!(kinds(&mut regimes), [(Entered, 1), (Left, 1), (Entered, 2), (Left, 2), (Returned, 1)]);
         assert!(kinds(&mut regimes).is_empty());
@@ -152,27 +172,35 @@ mod tests {
     #[test]
     fn the_same_period_with_ten_times_the_bytes_is_another_rhythm() {
         let mut regimes = Regimes::default();
+        hold(&mut regimes, 0.0, 10.0, 1e9);
+        hold(&mut regimes, 100.0, 10.0, 1e10);
+        assert_eq!(kinds(&mut regimes)[2], (RegimeChangeKind::Entered, 2));
+    }
+
+    #[test]
+    fn three_phases_are_predicted_from_but_are_no_regime() {
+        let mut regimes = Regimes::default();
         regimes.enter(0.0, 10.0, 1e9, RULE);
-        regimes.leave(100.0);
-        regimes.enter(100.0, 10.0, 1e10, RULE);
-        assert_eq!(regimes.shown().unwrap().id, 2);
+        regimes.stay(10.0, 1e9, RULE, [0.0, 10.0, 20.0].into_iter(), 6);
+        assert!(regimes.current().is_some() && regimes.shown().is_none());
+        regimes.leave(25.0);
+        assert!(kinds(&mut regimes).is_empty());
     }
 
     #[test]
     fn phases_seen_in_every_window_are_counted_once() {
         let mut regimes = Regimes::default();
         regimes.enter(0.0, 10.0, 1e9, RULE);
-        regimes.stay(10.0, 1e9, RULE, [0.0, 10.0, 20.0].into_iter());
-        regimes.stay(10.0, 1e9, RULE, [0.02, 10.01, 20.02, 30.0].into_iter());
-        assert_eq!(regimes.shown().unwrap().n_phases, 4);
+        regimes.stay(10.0, 1e9, RULE, (0..6).map(|i| 10.0 * f64::from(i)), 6);
+        regimes.stay(10.0, 1e9, RULE, (0..7).map(|i| 10.0 * f64::from(i) + 0.02), 6);
+        assert_eq!(regimes.shown().unwrap().n_phases, 7);
     }
 
     #[test]
     fn memory_of_rhythms_is_bounded() {
         let mut regimes = Regimes::default();
         for i in 0..1000 {
-            regimes.enter(f64::from(i), 1.5f64.powi(i % 40), 1e9, RULE);
-            regimes.leave(f64::from(i) + 0.5);
+            hold(&mut regimes, f64::from(i) * 1e9, 1.5f64.powi(i % 40), 1e9);
         }
         assert!(regimes.known.len() <= MOST_KNOWN && regimes.changes.len() <= 64);
     }

@@ -78,6 +78,15 @@ pub(crate) fn detect_cuts(signal: &SampledSignal) -> CutEstimate {
         p_periodic: choice.p_periodic,
         rhythms: rhythms.into_iter().map(|(_, rhythm)| rhythm).collect(),
         best: choice.ranking.first().map(|&(i, confidence)| as_cut(&proposals[i], confidence)),
+        few: proposals
+            .iter()
+            .filter(|proposal| proposal.cut() == Cut::Runs && proposal.pieces.len() <= 4)
+            .filter(|proposal| {
+                let volume: f64 = proposal.pieces.iter().map(|piece| piece.volume).sum();
+                volume > 0.95 * background.sums[background.x.len()]
+            })
+            .max_by(|a, b| a.logit().total_cmp(&b.logit()))
+            .map(|proposal| as_cut(proposal, 0.0)),
     }
 }
 
@@ -122,6 +131,8 @@ pub(crate) struct CutEstimate {
     pub rhythms: Vec<CutRhythm>,
     /// The most probable one, whether it holds or not; of three phases or more.
     pub best: Option<CutRhythm>,
+    /// The best way to see (nearly all of) the signal as three or four stretches of activity, if there is one.
+    pub few: Option<CutRhythm>,
 }
 
 /// A rhythm and its phases.

@@ -2,5 +2,7 @@
 
 /// Numbers that FTIO 0.0.9 found for its own example traces, from its own samples.
 mod golden;
+/// Its steps while these traces grew.
+mod online;
 /// Its answers for these traces, from the files.
 mod traces;
