@@ -572,7 +572,7 @@ mod tests {
         let rates: Vec<f64> = (0..60).map(|i| if i % 12 < 2 { 1e9 } else { 0.0 }).collect();
         let screen = Screen {
             name: "run7",
-            source: Source::new("run7".into(), "native", &Tally::default(), &JobInfo::default()),
+            source: Source::new("run7", "native", &Tally::default(), &JobInfo::default()),
             now_s: 42.5,
             quiet_s: 0.0,
             rates_bps: &rates,
@@ -585,6 +585,27 @@ mod tests {
             assert_eq!(lines.len(), height);
             assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:#?}");
         }
-        insta::assert_snapshot!(screen.lines(70, 18, Ink::Plain).join("\n"), @"");
+        let lines = screen.lines(70, 18, Ink::Plain);
+        let shown: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+        insta::assert_snapshot!(shown.join("\n"), @"
+        run7                               0 events, 0 B read, 0 B written
+
+        ██          ██          ██          ██          ██
+        ██          ██          ██          ██          ██
+        ██          ██          ██          ██          ██
+        ██          ██          ██          ██          ██
+        60 s ago                up to 1 GB/s                     now
+
+        period      10 s  (confidence 90 %), for 4 phases
+        next phase  in 7.5 s  (−500 ms +500 ms), 2 GB for 1.5 s
+        idle        now, for 7 s with 85 %
+
+        predictions
+        40.25 s: period 10 s (90 %), next phase at 50 s (from 49.5 s to 50.5
+        a notice
+
+
+        Ctrl-C ends
+        ");
     }
 }

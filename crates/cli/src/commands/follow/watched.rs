@@ -227,8 +227,9 @@ impl Recent {
         for (i, bytes) in self.bytes.iter().enumerate().skip(skipped) {
             let start = ((self.first + i as i64) as f64 * Self::BIN_S - begin_s) / width_s;
             let bin = (start, start + Self::BIN_S / width_s);
-            for column in (bin.0.floor().max(0.0) as usize)..(bin.1.ceil().max(0.0) as usize).min(n) {
-                columns[column] += overlap(bin, (column as f64, column as f64 + 1.0)) * bytes / width_s;
+            let (first, last) = (bin.0.floor().max(0.0) as usize, bin.1.ceil().max(0.0) as usize);
+            for (column, sum) in columns.iter_mut().enumerate().take(last).skip(first) {
+                *sum += overlap(bin, (column as f64, column as f64 + 1.0)) * bytes / width_s;
             }
         }
         columns
