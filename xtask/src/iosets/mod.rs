@@ -130,6 +130,8 @@ const BANDWIDTH_BPS: f64 = 110.0 * MIB;
 struct Workload {
     jobs: Vec<Job>,
     frame: Frame,
+    /// What the report's times and volumes were divided by.
+    scale: f64,
 }
 
 #[derive(Clone, Copy)]
@@ -153,7 +155,7 @@ impl Workload {
         };
         let mut jobs = vec![job(18.0, 16.0)];
         jobs.extend([job(360.0, 320.0); 15]);
-        Self { jobs, frame: Frame { begin_s: 400.0 / scale, end_s: 3200.0 / scale } }
+        Self { jobs, frame: Frame { begin_s: 400.0 / scale, end_s: 3200.0 / scale }, scale }
     }
 }
 
@@ -225,7 +227,8 @@ impl Backend {
                 let mut command = Command::new(program);
                 command.arg("mount").arg(&backing).arg(&dir).args(["--policy", arm.policy()]);
                 command.args(["--bandwidth", &format!("{BANDWIDTH_BPS}"), "--workers", "4"]);
-                command.arg("--control").arg(&control);
+                // Orders of magnitude are those of the report, whatever its times were divided by.
+                command.args(["--time-scale", &workload.scale.to_string()]).arg("--control").arg(&control);
                 if arm == Arm::Set10Given {
                     let periods: String = (0..workload.jobs.len())
                         .map(|index| format!("{},{}\n", job_id(index), workload.jobs[index].period_s()))
