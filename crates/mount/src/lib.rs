@@ -66,6 +66,8 @@ pub struct MountConfig {
     pub phase_gap_s: f64,
     /// Pretend that the backing file system is no faster than this, in bytes per second.
     pub bandwidth_bps: Option<f64>,
+    /// Periods are multiplied by this before a policy judges them: above 1 in an experiment whose times were divided by it.
+    pub time_scale: f64,
     /// For how long the kernel may believe what it was told about names and attributes. What changes through the mount is
     /// seen at once in any case; this is about what others change behind it.
     pub trust: Duration,
@@ -88,6 +90,7 @@ impl MountConfig {
             bypass_bytes: 16 << 10,
             phase_gap_s: 0.05,
             bandwidth_bps: None,
+            time_scale: 1.0,
             trust: Duration::from_secs(1),
             predict: policy.needs_profiles(),
             periods: None,
@@ -216,6 +219,7 @@ pub fn mount(config: &MountConfig) -> Result<Mounted, MountError> {
         n_workers: config.n_workers,
         bypass_bytes: config.bypass_bytes,
         bandwidth_bps: config.bandwidth_bps,
+        time_scale: config.time_scale,
     };
     let refused = |source| MountError::Refused { path: config.mountpoint.clone(), source };
     let scheduler = Scheduler::start(rules, Callers::new("/proc".into()), crew.clone()).map_err(refused)?;

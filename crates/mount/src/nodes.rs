@@ -24,6 +24,9 @@ pub(crate) const ROOT: u64 = 1;
 /// Numbers we make up begin here: for files whose own is taken, on another device below the backing directory.
 const MADE_UP: u64 = 1 << 63;
 
+/// A path is at most 4096 bytes long, so no folder lies deeper than half of that.
+const MAX_DEPTH: usize = 2048;
+
 /// The files the kernel knows of.
 #[derive(Debug)]
 pub(crate) struct Nodes {
@@ -112,26 +115,40 @@ impl Nodes {
 
     /// Returns a descriptor of the node's file that names it and does no more (`O_PATH`).
     pub(crate) fn fd(&self, node: &Arc<Node>) -> Result<Arc<OwnedFd>> {
-        let fd = {
-            let mut state = node.state();
+        self.fd_at_depth(node, 0)
+    }
+
+    fn fd_at_depth(&self, node: &Arc<Node>, depth: usize) -> Result<Arc<OwnedFd>> {
+        // Others may move folders behind the mount, so that what was seen at different times leads in a circle.
+        if depth > MAX_DEPTH {
+            return Err(Errno::STALE);
+        }
+        let (parent, name) = {
+            let state = node.state();
             if let Some(fd) = &state.fd {
                 node.used.store(true, Ordering::Relaxed);
                 return Ok(Arc::clone(fd));
             }
             let place = state.place.as_ref().ok_or(Errno::STALE)?;
-            // From the child up to the root, never the other way: two threads cannot wait for each other.
-            let parent = self.fd(&place.parent)?;
-            let fd = open_path(&*parent, &place.name).map_err(|error| match error {
-                Errno::NOENT | Errno::NOTDIR => Errno::STALE,
-                other => other,
-            })?;
-            if Identity::of(&stat_fd(&fd)?) != node.identity {
-                return Err(Errno::STALE);
-            }
-            let fd = Arc::new(fd);
-            state.fd = Some(Arc::clone(&fd));
-            fd
+            (Arc::clone(&place.parent), place.name.clone())
         };
+        // No lock is held on the way up: two threads cannot wait for each other.
+        let folder = self.fd_at_depth(&parent, depth + 1)?;
+        let fd = open_path(&*folder, &name).map_err(|error| match error {
+            Errno::NOENT | Errno::NOTDIR => Errno::STALE,
+            other => other,
+        })?;
+        if Identity::of(&stat_fd(&fd)?) != node.identity {
+            return Err(Errno::STALE);
+        }
+        let fd = Arc::new(fd);
+        {
+            let mut state = node.state();
+            if let Some(known) = &state.fd {
+                return Ok(Arc::clone(known)); // another thread was faster
+            }
+            state.fd = Some(Arc::clone(&fd));
+        }
         self.note_open(node);
         Ok(fd)
     }
@@ -315,6 +332,21 @@ mod tests {
         let nodes = Nodes::new(root, max_open).unwrap();
         let root = nodes.get(ROOT).unwrap();
         (nodes, root)
+    }
+
+    #[test]
+    fn places_that_lead_in_a_circle_are_stale() {
+        let dir = FreshDir::new("nodes-circle");
+        std::fs::create_dir_all(dir.join("a/b")).unwrap();
+        let (nodes, root) = nodes(&dir, 100);
+        let (a, _) = nodes.look_up(&root, OsStr::new("a")).unwrap();
+        let (b, _) = nodes.look_up(&a, OsStr::new("b")).unwrap();
+        // As if the two had changed places behind the mount, and were looked at in between.
+        a.move_to(|| Place { parent: Arc::clone(&b), name: "a".into() });
+        a.state().fd = None;
+        b.state().fd = None;
+        assert_eq!(nodes.fd(&a).unwrap_err(), Errno::STALE);
+        a.state().place = None; // breaks the circle, so that nothing is left behind
     }
 
     #[test]

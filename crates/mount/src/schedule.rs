@@ -40,6 +40,8 @@ pub(crate) struct Rules {
     pub bypass_bytes: u64,
     /// Pretend that the backing store is no faster than this.
     pub bandwidth_bps: Option<f64>,
+    /// What a second of ours is to the policy.
+    pub time_scale: f64,
 }
 
 /// Which way data go.
@@ -254,7 +256,8 @@ impl Scheduler {
         if source == PeriodSource::Predicted && known.source == Some(PeriodSource::Given) {
             return true;
         }
-        let profile = period_s.and_then(IoProfile::checked);
+        let scale = core.rules.time_scale;
+        let profile = period_s.and_then(|period_s| IoProfile::checked(period_s * scale));
         let is_known = state.queue.job(id).is_some_and(|view| view.profile == profile);
         known.source = profile.map(|_| source);
         if is_known {
@@ -313,7 +316,8 @@ impl Scheduler {
                 let view = state.queue.job(*id);
                 JobStatus {
                     job: job.name.to_string(),
-                    period_s: view.and_then(|view| Some(view.profile?.w_iter_s())),
+                    period_s: view
+                        .and_then(|view| Some(view.profile?.w_iter_s() / self.core.rules.time_scale)),
                     source: job.source,
                     set: view.map(|view| set_name(view.set)),
                     share: view.filter(is_active).map(|view| view.priority / total),
@@ -592,7 +596,7 @@ mod tests {
     fn scheduler(policy: Policy, n_workers: usize, bandwidth_bps: Option<f64>) -> Scheduler {
         let queue =
             QueueConfig { exclusivity: Exclusivity::Strict, phase_gap_s: 0.02, ..QueueConfig::new(policy) };
-        let rules = Rules { queue, n_workers, bypass_bytes: 16 << 10, bandwidth_bps };
+        let rules = Rules { queue, n_workers, bypass_bytes: 16 << 10, bandwidth_bps, time_scale: 1.0 };
         let no_proc = FreshDir::new("no-proc");
         Scheduler::start(rules, Callers::new(no_proc.path().to_owned()), Crew::new(8)).unwrap()
     }

@@ -137,6 +137,8 @@ const BANDWIDTH_BPS: f64 = 110.0 * MIB;
 struct Workload {
     jobs: Vec<Job>,
     frame: Frame,
+    /// What the report's times and volumes were divided by.
+    scale: f64,
 }
 
 #[derive(Clone, Copy)]
@@ -160,7 +162,7 @@ impl Workload {
         };
         let mut jobs = vec![job(18.0, 16.0)];
         jobs.extend([job(360.0, 320.0); 15]);
-        Self { jobs, frame: Frame { begin_s: 400.0 / scale, end_s: 3200.0 / scale } }
+        Self { jobs, frame: Frame { begin_s: 400.0 / scale, end_s: 3200.0 / scale }, scale }
     }
 }
 
@@ -238,6 +240,42 @@ impl Backend {
             eprintln!("  {}", sets(&jobs));
         }
         phases
+    }
+
+    fn begin(self, program: &Path, bed: &Bed, workload: &Workload, arm: Arm) -> Result<Session, String> {
+        match self {
+            Self::Mount => {
+                let (backing, dir) = (bed.folder.join("backing"), bed.folder.join("shown"));
+                for folder in [&backing, &dir] {
+                    fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+                }
+                let control = bed.folder.join("control");
+                let mut command = Command::new(program);
+                command.arg("mount").arg(&backing).arg(&dir).args(["--policy", arm.policy()]);
+                command.args(["--bandwidth", &format!("{BANDWIDTH_BPS}"), "--workers", "4"]);
+                // When a phase is over is a matter of time, too: 0.4 s in the report's.
+                command.args(["--phase-gap", &format!("{}", 0.4 / workload.scale)]);
+                // Orders of magnitude are those of the report, whatever its times were divided by.
+                command.args(["--time-scale", &workload.scale.to_string()]).arg("--control").arg(&control);
+                if arm == Arm::Set10Given {
+                    let periods: String = (0..workload.jobs.len())
+                        .map(|index| format!("{},{}\n", job_id(index), workload.jobs[index].period_s()))
+                        .collect();
+                    let file = bed.folder.join("periods.csv");
+                    fs::write(&file, periods).map_err(|error| error.to_string())?;
+                    command.arg("--periods").arg(file);
+                }
+                let mut child = command.stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+                let mut said = String::new();
+                let mut stderr = BufReader::new(child.stderr.take().ok_or("no stderr")?);
+                stderr.read_line(&mut said).map_err(|error| error.to_string())?;
+                if !said.contains("is shown at") {
+                    let _ = child.wait();
+                    return Err(format!("iotide mount: {}", said.trim()));
+                }
+                Ok(Session { child, dir, control, _stderr: stderr })
+            }
+        }
     }
 }
 

@@ -45,6 +45,9 @@ pub(crate) struct MountArgs {
     /// Pretend that the backing file system moves no more than this in a second, to try a policy out: 110MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     bandwidth: Option<u64>,
+    /// Judge periods as if they were so many times as long, in an experiment whose times were divided by that
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = parse_factor)]
+    time_scale: f64,
     /// Take periods from FILE rather than from what jobs do: lines job,seconds or {"job": seconds}; read again on change
     #[arg(long, value_name = "FILE")]
     periods: Option<PathBuf>,
@@ -91,6 +94,7 @@ pub(crate) fn run(ui: &mut Ui, args: &MountArgs) -> anyhow::Result<ExitStatus> {
         bypass_bytes: args.bypass,
         phase_gap_s: args.phase_gap,
         bandwidth_bps: args.bandwidth.map(|bytes| bytes as f64),
+        time_scale: args.time_scale,
         trust: Duration::from_secs_f64(args.cache),
         predict: args.periods.is_none(),
         periods: args.periods.clone(),
@@ -107,6 +111,11 @@ pub(crate) fn run(ui: &mut Ui, args: &MountArgs) -> anyhow::Result<ExitStatus> {
     ui.status(format_args!("{} is shown at {}", args.backing.display(), args.mountpoint.display()));
     mounted.serve().context("cannot go on")?;
     Ok(ExitStatus::Done)
+}
+
+fn parse_factor(text: &str) -> Result<f64, String> {
+    let factor = text.parse().ok().filter(|factor| (1e-6..=1e6).contains(factor));
+    factor.ok_or_else(|| "a factor is a number between 1e-6 and 1e6".to_owned())
 }
 
 /// What to do about a mount that failed.

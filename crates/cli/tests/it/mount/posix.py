@@ -87,9 +87,10 @@ def as_user(uid, gid, call, groups=()):
     child = os.fork()
     if child == 0:
         try:
-            os.setgroups(list(groups))
-            os.setgid(gid)
-            os.setuid(uid)
+            if os.getuid() == 0:
+                os.setgroups(list(groups))
+                os.setgid(gid)
+                os.setuid(uid)
             outcome = (True, call())
         except OSError as error:
             outcome = (False, error.errno)
