@@ -44,6 +44,8 @@ pub struct ArbiterConfig {
     pub lease: Duration,
     /// Where several jobs want the storage, requests smaller than this are granted in bundles of this size.
     pub bundle_bytes: u64,
+    /// Periods are multiplied by this before a policy judges them: above 1 in an experiment whose times were divided by it.
+    pub time_scale: f64,
     /// Tell the periods of jobs from their own requests.
     pub predict: bool,
     /// A table of periods, looked at again when it changes.
@@ -63,6 +65,7 @@ impl ArbiterConfig {
             lease_bytes: 64 << 20,
             lease: Duration::from_millis(20),
             bundle_bytes: 1 << 20,
+            time_scale: 1.0,
             predict: policy.needs_profiles(),
             periods: None,
             control: None,
@@ -125,6 +128,7 @@ impl Arbiter {
             n_workers: config.n_workers,
             bypass_bytes: 0,
             bandwidth_bps: None,
+            time_scale: config.time_scale,
         };
         let scheduler = Scheduler::start(rules, Callers::new("/proc".into()), Crew::new(config.n_workers))
             .map_err(refused)?;

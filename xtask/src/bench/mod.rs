@@ -17,8 +17,8 @@ mod online;
 mod period;
 mod scaling;
 mod signature;
-mod simulate;
 mod signature_one;
+mod simulate;
 mod tmio;
 mod tracer;
 
@@ -77,8 +77,6 @@ const BENCHES: &[Bench] = &[
         run: archive::cpu_beside_pydarshan,
     },
     Bench {
-    },
-    Bench {
         name: "signature-year",
         help: "all signatures of a three-month log with 80 000 jobs",
         run: signature::three_months,
@@ -112,8 +110,6 @@ const BENCHES: &[Bench] = &[
         name: "gate",
         help: "nanoseconds the gate adds to a write that nobody contends with",
         run: tracer::nanoseconds_of_the_gate,
-    },
-    Bench {
     },
     Bench {
         name: "signature-one",

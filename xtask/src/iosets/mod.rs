@@ -218,6 +218,10 @@ impl Backend {
         let periods = bed.folder.join("periods.csv");
         let mut scheduling = vec!["--policy".to_owned(), arm.policy().to_owned()];
         scheduling.extend(["--workers".to_owned(), "4".to_owned()]);
+        // When a phase is over is a matter of time, too: 0.4 s in the report's.
+        scheduling.extend(["--phase-gap".to_owned(), (0.4 / workload.scale).to_string()]);
+        // Orders of magnitude are those of the report, whatever its times were divided by.
+        scheduling.extend(["--time-scale".to_owned(), workload.scale.to_string()]);
         if arm == Arm::Set10Given {
             let table: String = (0..workload.jobs.len())
                 .map(|index| format!("{},{}\n", job_id(index), workload.jobs[index].period_s()))
@@ -240,42 +244,6 @@ impl Backend {
             eprintln!("  {}", sets(&jobs));
         }
         phases
-    }
-
-    fn begin(self, program: &Path, bed: &Bed, workload: &Workload, arm: Arm) -> Result<Session, String> {
-        match self {
-            Self::Mount => {
-                let (backing, dir) = (bed.folder.join("backing"), bed.folder.join("shown"));
-                for folder in [&backing, &dir] {
-                    fs::create_dir_all(folder).map_err(|error| error.to_string())?;
-                }
-                let control = bed.folder.join("control");
-                let mut command = Command::new(program);
-                command.arg("mount").arg(&backing).arg(&dir).args(["--policy", arm.policy()]);
-                command.args(["--bandwidth", &format!("{BANDWIDTH_BPS}"), "--workers", "4"]);
-                // When a phase is over is a matter of time, too: 0.4 s in the report's.
-                command.args(["--phase-gap", &format!("{}", 0.4 / workload.scale)]);
-                // Orders of magnitude are those of the report, whatever its times were divided by.
-                command.args(["--time-scale", &workload.scale.to_string()]).arg("--control").arg(&control);
-                if arm == Arm::Set10Given {
-                    let periods: String = (0..workload.jobs.len())
-                        .map(|index| format!("{},{}\n", job_id(index), workload.jobs[index].period_s()))
-                        .collect();
-                    let file = bed.folder.join("periods.csv");
-                    fs::write(&file, periods).map_err(|error| error.to_string())?;
-                    command.arg("--periods").arg(file);
-                }
-                let mut child = command.stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
-                let mut said = String::new();
-                let mut stderr = BufReader::new(child.stderr.take().ok_or("no stderr")?);
-                stderr.read_line(&mut said).map_err(|error| error.to_string())?;
-                if !said.contains("is shown at") {
-                    let _ = child.wait();
-                    return Err(format!("iotide mount: {}", said.trim()));
-                }
-                Ok(Session { child, dir, control, _stderr: stderr })
-            }
-        }
     }
 }
 

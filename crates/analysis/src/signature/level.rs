@@ -62,8 +62,8 @@ fn refine(values: &[f64], ratio: f64) -> Vec<f64> {
         let next = (known + 1..whole.len()).find(|&i| !whole[i].is_nan());
         let (from, to) = (whole[known], next.map_or(whole[known], |i| whole[i]));
         let end = next.unwrap_or(whole.len());
-        for i in known + 1..end {
-            whole[i] = from + (to - from) * (i - known) as f64 / (end - known) as f64;
+        for (step, value) in whole[known + 1..end].iter_mut().enumerate() {
+            *value = from + (to - from) * (step + 1) as f64 / (end - known) as f64;
         }
         known = end;
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use iotide_mount::{Arbiter, ArbiterConfig, Listen};
 
 use super::ioskel::parse_seconds;
-use super::mount::PolicyName;
+use super::mount::{PolicyName, parse_factor};
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
@@ -36,6 +36,9 @@ pub(crate) struct ArbiterArgs {
     /// For how long a program that is alone need not ask again; another waits for this long at most before it has a say
     #[arg(long, default_value = "20ms", value_name = "TIME", value_parser = parse_seconds)]
     lease: f64,
+    /// Judge periods as if they were so many times as long, in an experiment whose times were divided by that
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = parse_factor)]
+    time_scale: f64,
     /// Take periods from FILE rather than from what jobs do: lines job,seconds or {"job": seconds}; read again on change
     #[arg(long, value_name = "FILE")]
     periods: Option<PathBuf>,
@@ -55,6 +58,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ArbiterArgs) -> anyhow::Result<ExitStatus>
         n_workers: usize::from(args.workers),
         phase_gap_s: args.phase_gap,
         lease: Duration::from_secs_f64(args.lease),
+        time_scale: args.time_scale,
         predict: args.periods.is_none(),
         periods: args.periods.clone(),
         control: args.control.clone(),

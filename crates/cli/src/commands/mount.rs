@@ -113,7 +113,7 @@ pub(crate) fn run(ui: &mut Ui, args: &MountArgs) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-fn parse_factor(text: &str) -> Result<f64, String> {
+pub(super) fn parse_factor(text: &str) -> Result<f64, String> {
     let factor = text.parse().ok().filter(|factor| (1e-6..=1e6).contains(factor));
     factor.ok_or_else(|| "a factor is a number between 1e-6 and 1e6".to_owned())
 }
