@@ -209,8 +209,6 @@ pub fn mount(config: &MountConfig) -> Result<Mounted, MountError> {
         check_periods(path).map_err(|reason| MountError::Periods { path: path.clone(), reason })?;
     }
     let signals = block_signals();
-    // Modes come from callers, with their umask.
-    umask(Mode::empty());
     let max_open = raise_open_files() / 2;
 
     let crew = Crew::new(config.n_workers + 64);
@@ -231,6 +229,8 @@ pub fn mount(config: &MountConfig) -> Result<Mounted, MountError> {
             .map_err(|source| MountError::Control { path: path.clone(), source })
     };
     let control = config.control.as_ref().map(listen).transpose()?;
+    // Modes come from callers, with their umask. Not before the socket is there, which is not for everyone.
+    umask(Mode::empty());
     let session = Session::new(file_system, &mountpoint, &session_config(config)).and_then(Session::spawn);
     let session = session.map_err(|source| match Path::new("/dev/fuse").exists() {
         true => refused(source),
