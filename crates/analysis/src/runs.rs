@@ -296,7 +296,7 @@ mod tests {
         let config = CutConfig { max_samples: 4, ..CutConfig::default() };
         let cut = cut_samples(&log(50), &runs, &group_of(&runs), &config);
         let names: Vec<_> = cut.samples.iter().map(|sample| sample.name.as_str()).collect();
-        assert_eq!((names, cut.n_not_needed), (vec!["101", "103", "105", "108"], 6));
+        assert_eq!((names, cut.n_not_needed), (vec!["101", "103", "105", "107"], 6));
     }
 
     #[test]

@@ -56,9 +56,12 @@ const EXAMPLES: &str = "\
 Examples:
   iotide record -- ./simulation            run a program and trace its I/O
   iotide detect run.csv                    what is the period of this run's I/O?
-  iotide detect --format json run.csv      the same for a script
+  iotide detect --follow iotide-trace      the same while it runs, and when the next phase begins
   iotide report run.csv -o run.html        everything about it as a page with pictures
   iotide info job.darshan                  what does this log hold, and what did it lose?
+  iotide categorize /logs --out results    what did all the jobs of the year do?
+  iotide model --from-traces *.darshan     how does it scale?
+  iotide simulate io report                what would scheduling by rhythm do?
   iotide demo                              see it all at work on this machine
   iotide COMMAND --help                    more on a command";
 

@@ -257,10 +257,16 @@ impl Scheduler {
             return true;
         }
         let scale = core.rules.time_scale;
+        let former = state.queue.job(id).and_then(|view| view.profile);
         let profile = period_s.and_then(|period_s| IoProfile::checked(period_s * scale));
-        let is_known = state.queue.job(id).is_some_and(|view| view.profile == profile);
+        let is_known = former == profile && state.queue.job(id).is_some();
         known.source = profile.map(|_| source);
-        if is_known {
+        let is_hardly_new = || {
+            former.zip(profile).is_some_and(|(former, new)| {
+                (new.w_iter_s() / former.w_iter_s()).ln().abs() < HARDLY_NEW.ln()
+            })
+        };
+        if is_known || source == PeriodSource::Predicted && is_hardly_new() {
             return true;
         }
         state.queue.set_profile(id, profile);
@@ -549,6 +555,10 @@ impl State {
         self.queue.job(id).is_none_or(|view| view.n_queued + view.n_in_flight == 0)
     }
 }
+
+/// A predicted period that differs by less than this factor from the last one changes nothing: a job whose period lies between
+/// two orders of magnitude must not go to and fro between their sets.
+const HARDLY_NEW: f64 = 1.25;
 
 /// Numbers of jobs whose name is no number begin here.
 const MADE_UP: u64 = 1 << 63;

@@ -24,6 +24,7 @@ mod mount;
 mod record;
 mod report;
 mod sets;
+mod settings;
 mod signature;
 mod simulate;
 

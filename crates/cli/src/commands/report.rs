@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use iotide_analysis::{InsightConfig, analyse_run, insights};
+use iotide_analysis::{analyse_run, insights};
 use iotide_report::{Picture, Plot, Report, Run, page, pictures};
 use iotide_trace::{Activity, ActivitySums};
 
 use super::analysis::{self, AnalysisArgs};
 use super::input::{InputArgs, Observed};
+use super::settings::SettingsArgs;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
@@ -23,6 +24,8 @@ pub(crate) struct ReportArgs {
     input: InputArgs,
     #[command(flatten)]
     analysis: AnalysisArgs,
+    #[command(flatten)]
+    settings: SettingsArgs,
     /// As a page, or as what stands on it in words or for a script
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "html", help_heading = "Output")]
     format: PageForm,
@@ -50,6 +53,7 @@ Examples:
 
 pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> {
     let config = args.analysis.config();
+    let insight_config = args.settings.read()?.insights;
     let mut report = Report::new("report");
     let mut plots: Vec<Vec<Plot>> = Vec::new();
     let failures = args.input.for_each_run(ui, |observed| {
@@ -68,7 +72,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
                 return Err(anyhow::anyhow!("{}: {why}", source.path)).hint(analysis::advice(&why));
             }
         };
-        let found = insights(&activity, &info.job, &InsightConfig::default());
+        let found = insights(&activity, &info.job, &insight_config);
         let run = run.with_activity(&activity).with_insights(&found).with_demand(demand.as_ref());
         report.runs.push(run);
         Ok(())

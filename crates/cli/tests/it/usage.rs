@@ -18,6 +18,11 @@ fn help_says_what_there_is() {
       info        Show what a trace holds, and what it lost
       convert     Write a trace in another form
       model       Find how each metric scales with the parameters, and predict it elsewhere
+      signature   Find an application's I/O signature in the noisy logs of storage servers
+      simulate    Try decisions out: policies side by side on one workload
+      sets        Divide jobs into sets by their rhythm, tell a file system, and see what became of it
+      mount       Show a directory so that jobs do not get in each other's way
+      arbiter     Let programs take turns at the storage, without a mount and without root
       ioskel      Run a workload with a known rhythm
       demo        Show the whole chain on this machine in under a minute
 
@@ -31,9 +36,12 @@ fn help_says_what_there_is() {
     Examples:
       iotide record -- ./simulation            run a program and trace its I/O
       iotide detect run.csv                    what is the period of this run's I/O?
-      iotide detect --format json run.csv      the same for a script
+      iotide detect --follow iotide-trace      the same while it runs, and when the next phase begins
       iotide report run.csv -o run.html        everything about it as a page with pictures
       iotide info job.darshan                  what does this log hold, and what did it lose?
+      iotide categorize /logs --out results    what did all the jobs of the year do?
+      iotide model --from-traces *.darshan     how does it scale?
+      iotide simulate io report                what would scheduling by rhythm do?
       iotide demo                              see it all at work on this machine
       iotide COMMAND --help                    more on a command
     "#);
@@ -419,6 +427,10 @@ fn help_on_report_explains_every_flag() {
               
               [default: 0]
 
+    Thresholds:
+          --settings <FILE>
+              Take thresholds from FILE; `iotide categorize --print-settings` prints them all
+
     Output:
           --format <FORMAT>
               As a page, or as what stands on it in words or for a script
@@ -435,7 +447,8 @@ fn help_on_report_explains_every_flag() {
     Examples:
       iotide report run.csv -o run.html
       iotide report run.csv -o run.html --svg figures/      for a paper
-      iotide report --format text run.darshan               what the run does that its storage does not like
+      iotide report --format text run.darshan               what the run does that its storage does not
+      like
     "#);
 }
 

@@ -14,11 +14,10 @@ use iotide_archive::{
 use iotide_report::{ArchiveStatistics, CategorizeDocument, Ink, Report, text};
 
 use super::input::{ReadingArgs, with_advice};
+use super::settings::{Settings, SettingsArgs, categories_toml};
 use super::{Form, OutputArgs};
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
-
-mod settings;
 
 /// Label the I/O of a run, or of every run of an archive
 ///
@@ -38,9 +37,8 @@ pub(crate) struct CategorizeArgs {
     /// How labels are found: by our own rules, or as the paper has it
     #[arg(long, value_enum, help_heading = "Labels", value_name = "METHOD")]
     method: Option<MethodArg>,
-    /// Read thresholds from FILE (TOML)
-    #[arg(long, value_name = "FILE", help_heading = "Labels")]
-    settings: Option<PathBuf>,
+    #[command(flatten)]
+    settings: SettingsArgs,
     /// Print all thresholds as such a file, and end
     #[arg(long, help_heading = "Labels")]
     print_settings: bool,
@@ -90,11 +88,12 @@ enum MethodArg {
 }
 
 pub(crate) fn run(ui: &mut Ui, args: &CategorizeArgs) -> anyhow::Result<ExitStatus> {
-    let config = args.config()?;
+    let settings = args.settings()?;
     if args.print_settings {
-        ui.out(&settings::to_toml(&config, true))?;
+        ui.out(&settings.to_commented_toml())?;
         return Ok(ExitStatus::Done);
     }
+    let config = settings.categories;
     if args.merge {
         return merge_results(ui, args);
     }
@@ -106,21 +105,14 @@ pub(crate) fn run(ui: &mut Ui, args: &CategorizeArgs) -> anyhow::Result<ExitStat
 
 impl CategorizeArgs {
     /// What the flags mean for labels; nothing below this line knows clap.
-    fn config(&self) -> anyhow::Result<CategoryConfig> {
-        let mut config = CategoryConfig::default();
-        if let Some(path) = &self.settings {
-            let name = path.display();
-            let text = std::fs::read_to_string(path).with_context(|| name.to_string())?;
-            settings::read(&text, &mut config)
-                .map_err(|fault| anyhow::anyhow!("{name}, {fault}"))
-                .hint("`iotide categorize --print-settings` prints every setting with its default")?;
-        }
+    fn settings(&self) -> anyhow::Result<Settings> {
+        let mut settings = self.settings.read()?;
         match self.method {
-            Some(MethodArg::Auto) => config.method = CategoryMethod::Auto,
-            Some(MethodArg::Mosaic) => config.method = CategoryMethod::Mosaic,
+            Some(MethodArg::Auto) => settings.categories.method = CategoryMethod::Auto,
+            Some(MethodArg::Mosaic) => settings.categories.method = CategoryMethod::Mosaic,
             None => {}
         }
-        Ok(config)
+        Ok(settings)
     }
 
     /// Where the logs are, if they are those of an archive rather than a few traces.
@@ -166,7 +158,7 @@ fn label_archive(
     }
     let shard = shard(ui, args)?;
     let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let settings = format!("{}\n{}", settings::to_toml(&config, false), args.reading.in_toml());
+    let settings = format!("{}\n{}", categories_toml(&config, false), args.reading.in_toml());
     let job = Job {
         logs,
         shard,

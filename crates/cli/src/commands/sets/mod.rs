@@ -6,12 +6,18 @@ use crate::ui::Ui;
 mod plan;
 mod show;
 
-/// Divide jobs into sets by their rhythm, and tell a file system
+/// Divide jobs into sets by their rhythm, tell a file system, and see what became of it
 #[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct SetsArgs {
     #[command(subcommand)]
     what: What,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  iotide sets plan jobs.csv --apply lustre-tbf --dry-run    what a file system would be told
+  iotide sets show /run/iotide.sock                         the jobs of a mount or an arbiter, live";
 
 #[derive(clap::Subcommand, Debug)]
 enum What {

@@ -7,6 +7,9 @@ mod io;
 
 /// Try decisions out: policies side by side on one workload
 #[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Example:\n  iotide simulate io report -o policies.html    the published experiment, with pictures"
+)]
 pub(crate) struct SimulateArgs {
     #[command(subcommand)]
     what: What,
