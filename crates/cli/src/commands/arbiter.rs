@@ -1,12 +1,11 @@
 //! `iotide arbiter`: who may move data when, for programs that run under the tracer.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use iotide_mount::{Arbiter, ArbiterConfig, Listen};
 
 use super::ioskel::parse_seconds;
-use super::mount::{PolicyName, parse_factor};
+use super::scheduling::SchedulingArgs;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
@@ -24,27 +23,11 @@ pub(crate) struct ArbiterArgs {
     /// Where programs ask: unix:/path, or tcp:address:port
     #[arg(value_name = "ADDRESS", value_parser = parse_listen)]
     listen: Listen,
-    /// Who is let through when
-    #[arg(long, value_enum, default_value_t = PolicyName::Set10, value_name = "POLICY")]
-    policy: PolicyName,
-    /// How many requests may be with the storage at once
-    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
-    workers: u16,
-    /// A job that was idle for this long has ended its I/O phase, and the next of its set is let through
-    #[arg(long, default_value = "50ms", value_name = "TIME", value_parser = parse_seconds)]
-    phase_gap: f64,
+    #[command(flatten)]
+    scheduling: SchedulingArgs,
     /// For how long a program that is alone need not ask again; another waits for this long at most before it has a say
     #[arg(long, default_value = "20ms", value_name = "TIME", value_parser = parse_seconds)]
     lease: f64,
-    /// Judge periods as if they were so many times as long, in an experiment whose times were divided by that
-    #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = parse_factor)]
-    time_scale: f64,
-    /// Take periods from FILE rather than from what jobs do: lines job,seconds or {"job": seconds}; read again on change
-    #[arg(long, value_name = "FILE")]
-    periods: Option<PathBuf>,
-    /// Make a socket at PATH to see jobs ("jobs") and say their periods ("period JOB SECONDS"), a line each
-    #[arg(long, value_name = "PATH")]
-    control: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -54,15 +37,16 @@ Examples:
   iotide sets show /tmp/scratch.control                     jobs, periods, sets and shares, live";
 
 pub(crate) fn run(ui: &mut Ui, args: &ArbiterArgs) -> anyhow::Result<ExitStatus> {
+    let scheduling = &args.scheduling;
     let config = ArbiterConfig {
-        n_workers: usize::from(args.workers),
-        phase_gap_s: args.phase_gap,
+        n_workers: scheduling.n_workers(),
+        phase_gap_s: scheduling.phase_gap,
         lease: Duration::from_secs_f64(args.lease),
-        time_scale: args.time_scale,
-        predict: args.periods.is_none(),
-        periods: args.periods.clone(),
-        control: args.control.clone(),
-        ..ArbiterConfig::new(args.listen.clone(), args.policy.into())
+        time_scale: scheduling.time_scale,
+        predict: scheduling.predicts(),
+        periods: scheduling.periods.clone(),
+        control: scheduling.control.clone(),
+        ..ArbiterConfig::new(args.listen.clone(), scheduling.policy())
     };
     Arbiter::run(&config, |arbiter| ui.status(format_args!("listening; IOTIDE_GATE={}", arbiter.address())))
         .hint("choose an address that is free, and a path in a directory that you can write to")?;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use iotide_mount::{MountConfig, MountError, mount};
-use iotide_sched::{Policy, UnknownJobs};
 
 use super::ioskel::{parse_seconds, parse_size};
+use super::scheduling::SchedulingArgs;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
@@ -27,33 +27,17 @@ pub(crate) struct MountArgs {
     backing: PathBuf,
     /// Where to show it: an empty directory, or BACKING itself
     mountpoint: PathBuf,
-    /// Who is served when
-    #[arg(long, value_enum, default_value_t = PolicyName::Set10, value_name = "POLICY")]
-    policy: PolicyName,
-    /// How many data requests may be with the backing file system at once
-    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    workers: u16,
+    #[command(flatten)]
+    scheduling: SchedulingArgs,
     /// Requests of at most this size are never held up
     #[arg(long, default_value = "16k", value_name = "SIZE", value_parser = parse_size)]
     bypass: u64,
-    /// A job that was idle for this long has ended its I/O phase, and the next of its set is served
-    #[arg(long, default_value = "50ms", value_name = "TIME", value_parser = parse_seconds)]
-    phase_gap: f64,
     /// For how long the system may believe what it was told of names and attributes that others change behind the mount
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = parse_seconds)]
     cache: f64,
     /// Pretend that the backing file system moves no more than this in a second, to try a policy out: 110MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     bandwidth: Option<u64>,
-    /// Judge periods as if they were so many times as long, in an experiment whose times were divided by that
-    #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = parse_factor)]
-    time_scale: f64,
-    /// Take periods from FILE rather than from what jobs do: lines job,seconds or {"job": seconds}; read again on change
-    #[arg(long, value_name = "FILE")]
-    periods: Option<PathBuf>,
-    /// Make a socket at PATH to see jobs ("jobs") and say their periods ("period JOB SECONDS"), a line each
-    #[arg(long, value_name = "PATH")]
-    control: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -64,42 +48,19 @@ Examples:
   iotide mount /tmp/store /tmp/slow --policy none --bandwidth 110MiB    what would a slow disk do?
   fusermount3 -u /scratch                                               the end of it";
 
-/// A policy as people type it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum PolicyName {
-    /// Requests as they come
-    None,
-    /// Each job has the same share
-    FairShare,
-    /// One job at a time, first come, first served
-    Exclusive,
-    /// Jobs with periods of the same order of magnitude take turns; those with short periods have the larger share
-    Set10,
-}
-
-impl From<PolicyName> for Policy {
-    fn from(name: PolicyName) -> Self {
-        match name {
-            PolicyName::None => Policy::Unscheduled,
-            PolicyName::FairShare => Policy::FairShare,
-            PolicyName::Exclusive => Policy::Exclusive,
-            PolicyName::Set10 => Policy::Set10(UnknownJobs::Together),
-        }
-    }
-}
-
 pub(crate) fn run(ui: &mut Ui, args: &MountArgs) -> anyhow::Result<ExitStatus> {
+    let scheduling = &args.scheduling;
     let config = MountConfig {
-        n_workers: usize::from(args.workers),
+        n_workers: scheduling.n_workers(),
         bypass_bytes: args.bypass,
-        phase_gap_s: args.phase_gap,
+        phase_gap_s: scheduling.phase_gap,
         bandwidth_bps: args.bandwidth.map(|bytes| bytes as f64),
-        time_scale: args.time_scale,
+        time_scale: scheduling.time_scale,
         trust: Duration::from_secs_f64(args.cache),
-        predict: args.periods.is_none(),
-        periods: args.periods.clone(),
-        control: args.control.clone(),
-        ..MountConfig::new(&args.backing, &args.mountpoint, args.policy.into())
+        predict: scheduling.predicts(),
+        periods: scheduling.periods.clone(),
+        control: scheduling.control.clone(),
+        ..MountConfig::new(&args.backing, &args.mountpoint, scheduling.policy())
     };
     let mounted = match mount(&config) {
         Ok(mounted) => mounted,
@@ -111,11 +72,6 @@ pub(crate) fn run(ui: &mut Ui, args: &MountArgs) -> anyhow::Result<ExitStatus> {
     ui.status(format_args!("{} is shown at {}", args.backing.display(), args.mountpoint.display()));
     mounted.serve().context("cannot go on")?;
     Ok(ExitStatus::Done)
-}
-
-pub(super) fn parse_factor(text: &str) -> Result<f64, String> {
-    let factor = text.parse().ok().filter(|factor| (1e-6..=1e6).contains(factor));
-    factor.ok_or_else(|| "a factor is a number between 1e-6 and 1e6".to_owned())
 }
 
 /// What to do about a mount that failed.

@@ -11,7 +11,7 @@ use iotide_scaling::{
     Series, advise, read,
 };
 
-use super::Form;
+use super::document::DocumentArgs;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
@@ -81,15 +81,8 @@ pub(crate) struct ModelArgs {
     #[arg(long, value_name = "N", help_heading = "Method")]
     threads: Option<NonZeroUsize>,
 
-    /// Form of the answer
-    #[arg(long, value_enum, default_value_t = Form::Text, value_name = "FORM", help_heading = "Output")]
-    format: Form,
-    /// Write the answer to FILE rather than to stdout; a name that ends in .html gets a page with pictures
-    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
-    output: Option<PathBuf>,
-    /// Write a picture of each model as SVG into DIR, too
-    #[arg(long, value_name = "DIR", help_heading = "Output")]
-    svg: Option<PathBuf>,
+    #[command(flatten)]
+    output: DocumentArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -145,7 +138,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ModelArgs) -> anyhow::Result<ExitStatus> {
     let set = models(ui, args, experiments, threads)?;
     let points = points_asked(args, set.parameters())?;
     let mut report = ScalingReport::new(&source(args), format, method_name(args.method), set.parameters());
-    report.draws = args.svg.is_some() || wants_page(args);
+    report.draws = args.output.wants_pictures();
     report.notes = notes;
 
     let chosen: Vec<(&Series, &Result<Model, FitError>)> =
@@ -175,7 +168,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ModelArgs) -> anyhow::Result<ExitStatus> {
     if args.advise {
         add_advice(&mut report, &chosen);
     }
-    deliver(ui, args, &report)?;
+    args.output.deliver(ui, &report)?;
     Ok(if report.models.is_empty() { ExitStatus::NothingFound } else { ExitStatus::Done })
 }
 
@@ -373,27 +366,6 @@ fn add_advice(report: &mut ScalingReport, chosen: &[(&Series, &Result<Model, Fit
 
 fn top(model: &Model) -> Vec<f64> {
     model.ranges.iter().map(|range| range.maximum).collect()
-}
-
-fn deliver(ui: &mut Ui, args: &ModelArgs, report: &ScalingReport) -> anyhow::Result<()> {
-    if let Some(folder) = &args.svg {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        for (name, svg) in report.pictures() {
-            ui.out_file(&folder.join(name), &svg)?;
-        }
-    }
-    match (&args.output, args.format) {
-        (Some(path), Form::Text) if wants_page(args) => ui.out_file(path, &report.to_page()),
-        (Some(path), Form::Text) => ui.out_file(path, &report.to_text(ui.width())),
-        (Some(path), Form::Json) => ui.out_file(path, &report.to_json()),
-        (None, Form::Text) => ui.out(&report.to_text(ui.width())),
-        (None, Form::Json) => ui.out(&report.to_json()),
-    }
-}
-
-fn wants_page(args: &ModelArgs) -> bool {
-    args.format == Form::Text
-        && args.output.as_ref().is_some_and(|path| path.extension().is_some_and(|end| end == "html"))
 }
 
 fn input_format(name: &str) -> Result<InputFormat, String> {

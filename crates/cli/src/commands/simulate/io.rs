@@ -11,7 +11,7 @@ use iotide_sched::{Ageing, Credit, Exclusivity, IoProfile, Order, Policy, Unknow
 use iotide_sim::{Contender, IoSettings, JobSpec, Knowledge, Mix, Model, Workload, compare};
 
 use crate::ExitStatus;
-use crate::commands::Form;
+use crate::commands::document::DocumentArgs;
 use crate::commands::input::{Observed, observe, with_advice};
 use crate::commands::ioskel::parse_size;
 use crate::ui::{Hint, Ui};
@@ -118,15 +118,8 @@ pub(crate) struct IoArgs {
     #[arg(long, value_name = "SHARE", default_value_t = 0.5, help_heading = "Settings")]
     error: f64,
 
-    /// Form of the answer
-    #[arg(long, value_enum, default_value_t = Form::Text, value_name = "FORM", help_heading = "Output")]
-    format: Form,
-    /// Write the answer to FILE rather than to stdout; a name that ends in .html gets a page with pictures
-    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
-    output: Option<PathBuf>,
-    /// Write box plots and timelines as SVG into DIR, too
-    #[arg(long, value_name = "DIR", help_heading = "Output")]
-    svg: Option<PathBuf>,
+    #[command(flatten)]
+    output: DocumentArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -152,7 +145,11 @@ pub(crate) fn run(ui: &mut Ui, args: &IoArgs) -> anyhow::Result<ExitStatus> {
     for scenario in scenarios(args, is_report) {
         ui.progress(format_args!("simulating: {}", scenario.name));
         let settings = IoSettings {
-            n_timeline_bins: if wants_pictures(args) && workload.jobs.len() <= MOST_DRAWN { 400 } else { 0 },
+            n_timeline_bins: if args.output.wants_pictures() && workload.jobs.len() <= MOST_DRAWN {
+                400
+            } else {
+                0
+            },
             ..scenario.settings
         };
         let unknown = match scenario.unknown {
@@ -168,7 +165,7 @@ pub(crate) fn run(ui: &mut Ui, args: &IoArgs) -> anyhow::Result<ExitStatus> {
             report.add_policy(name, outcomes, Published::of(name).filter(|_| is_report));
         }
     }
-    deliver(ui, args, &report)?;
+    args.output.deliver(ui, &report)?;
     Ok(ExitStatus::Done)
 }
 
@@ -405,31 +402,6 @@ fn of_traces(ui: &mut Ui, args: &IoArgs) -> anyhow::Result<Option<Workload>> {
     }
     let longest_s = jobs.iter().map(|job| job.w_iter_s(bandwidth_bps)).fold(0.0, f64::max);
     Ok(Some(Workload { bandwidth_bps, frame_s: [longest_s, 9.0 * longest_s], jobs }))
-}
-
-fn wants_pictures(args: &IoArgs) -> bool {
-    args.svg.is_some() || wants_page(args)
-}
-
-fn wants_page(args: &IoArgs) -> bool {
-    args.format == Form::Text
-        && args.output.as_ref().is_some_and(|path| path.extension().is_some_and(|end| end == "html"))
-}
-
-fn deliver(ui: &mut Ui, args: &IoArgs, report: &SimulationReport) -> anyhow::Result<()> {
-    if let Some(folder) = &args.svg {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        for (name, svg) in report.pictures() {
-            ui.out_file(&folder.join(name), &svg)?;
-        }
-    }
-    match (&args.output, args.format) {
-        (Some(path), Form::Text) if wants_page(args) => ui.out_file(path, &report.to_page()),
-        (Some(path), Form::Text) => ui.out_file(path, &report.to_text(ui.width())),
-        (Some(path), Form::Json) => ui.out_file(path, &report.to_json()),
-        (None, Form::Text) => ui.out(&report.to_text(ui.width())),
-        (None, Form::Json) => ui.out(&report.to_json()),
-    }
 }
 
 fn frame(text: &str) -> Result<[f64; 2], String> {

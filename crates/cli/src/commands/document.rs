@@ -1,0 +1,97 @@
+//! One document for everything that was asked: in words, for scripts, or as a page with pictures.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use iotide_report::{ScalingReport, SimulationReport};
+
+use super::Form;
+use crate::ui::Ui;
+
+/// How a document is given.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Output")]
+pub(super) struct DocumentArgs {
+    /// Form of the answer
+    #[arg(long, value_enum, default_value_t = Form::Text, value_name = "FORM")]
+    format: Form,
+    /// Write the answer to FILE rather than to stdout; a name that ends in .html gets a page with pictures
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write each picture as SVG into DIR, too
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+}
+
+impl DocumentArgs {
+    /// Whether anyone will look at pictures.
+    pub(super) fn wants_pictures(&self) -> bool {
+        self.svg.is_some() || self.page().is_some()
+    }
+
+    /// The file that a page goes to.
+    fn page(&self) -> Option<&Path> {
+        let path = self.output.as_deref().filter(|_| self.format == Form::Text)?;
+        path.extension().is_some_and(|end| end == "html").then_some(path)
+    }
+
+    /// Gives the document.
+    pub(super) fn deliver(&self, ui: &mut Ui, document: &impl Document) -> anyhow::Result<()> {
+        if let Some(folder) = &self.svg {
+            std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+            for (name, svg) in document.pictures() {
+                ui.out_file(&folder.join(name), &svg)?;
+            }
+        }
+        if let Some(page) = self.page() {
+            return ui.out_file(page, &document.to_page());
+        }
+        let answer = match self.format {
+            Form::Text => document.to_text(ui.width()),
+            Form::Json => document.to_json(),
+        };
+        match &self.output {
+            Some(path) => ui.out_file(path, &answer),
+            None => ui.out(&answer),
+        }
+    }
+}
+
+/// What can be told in every form.
+pub(super) trait Document {
+    fn to_text(&self, width: usize) -> String;
+    fn to_json(&self) -> String;
+    fn to_page(&self) -> String;
+    /// Pictures, each with the name of its file.
+    fn pictures(&self) -> Vec<(String, String)>;
+}
+
+impl Document for ScalingReport {
+    fn to_text(&self, width: usize) -> String {
+        self.to_text(width)
+    }
+    fn to_json(&self) -> String {
+        self.to_json()
+    }
+    fn to_page(&self) -> String {
+        self.to_page()
+    }
+    fn pictures(&self) -> Vec<(String, String)> {
+        self.pictures()
+    }
+}
+
+impl Document for SimulationReport {
+    fn to_text(&self, width: usize) -> String {
+        self.to_text(width)
+    }
+    fn to_json(&self) -> String {
+        self.to_json()
+    }
+    fn to_page(&self) -> String {
+        self.to_page()
+    }
+    fn pictures(&self) -> Vec<(String, String)> {
+        self.pictures()
+    }
+}
