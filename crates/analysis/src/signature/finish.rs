@@ -25,7 +25,7 @@ pub(super) fn finish(prepared: &Prepared, drawn: Drawn, config: &SignatureConfig
     let supports: Vec<f64> = bursts.iter().map(|burst| burst.support).collect();
     let volumes: Vec<f64> = bursts.iter().map(|burst| burst.bytes).collect();
     let confidence = median(&similarities).unwrap_or(0.0) * weighted_mean(&supports, &volumes).unwrap_or(0.0);
-    let used = alignments
+    let mut used: Vec<UsedSample> = alignments
         .into_iter()
         .zip(similarities)
         .map(|(alignment, similarity)| {
@@ -40,6 +40,7 @@ pub(super) fn finish(prepared: &Prepared, drawn: Drawn, config: &SignatureConfig
             }
         })
         .collect();
+    used.sort_by_key(|sample| sample.index);
     for (sample, _) in &mut rejected {
         *sample = prepared.samples[*sample].index;
     }

@@ -52,6 +52,9 @@ pub(super) fn prepare<'a>(
             chosen.push(index);
         }
     }
+    // In an order of their own: sums of the same samples in another order differ in the last digit, and where two alignments
+    // are equally good that digit would choose.
+    chosen.sort_by(|&a, &b| by_content(&samples[a], &samples[b]));
     let least = LEAST_SAMPLES;
     if chosen.len() < least {
         return Err(SignatureError::TooFewSamples { given: chosen.len(), needed: least });
@@ -86,6 +89,12 @@ pub(super) fn prepare<'a>(
         interval_s,
         offset_s,
     })
+}
+
+fn by_content(a: &Sample, b: &Sample) -> std::cmp::Ordering {
+    let values =
+        |sample: &Sample| sample.bandwidth_bps.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+    (a.bandwidth_bps.len().cmp(&b.bandwidth_bps.len())).then_with(|| values(a).cmp(&values(b)))
 }
 
 impl Sample {
