@@ -814,7 +814,7 @@ fn help_on_simulate_io_explains_every_flag() {
               pictures
 
           --svg <DIR>
-              Write box plots and timelines as SVG into DIR, too
+              Write each picture as SVG into DIR, too
 
     Examples:
       iotide simulate io report                                 the published experiment, beside its
