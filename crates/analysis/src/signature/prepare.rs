@@ -92,9 +92,10 @@ pub(super) fn prepare<'a>(
 }
 
 fn by_content(a: &Sample, b: &Sample) -> std::cmp::Ordering {
-    let values =
-        |sample: &Sample| sample.bandwidth_bps.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
-    (a.bandwidth_bps.len().cmp(&b.bandwidth_bps.len())).then_with(|| values(a).cmp(&values(b)))
+    a.bandwidth_bps.len().cmp(&b.bandwidth_bps.len()).then_with(|| {
+        let (a, b) = (a.bandwidth_bps.iter(), b.bandwidth_bps.iter());
+        a.map(|value| value.to_bits()).cmp(b.map(|value| value.to_bits()))
+    })
 }
 
 impl Sample {
