@@ -86,6 +86,11 @@ static void nonblocking(void) {
     OK(MPI_File_iwrite_at(file, block(0), memory, N, MPI_DOUBLE, &requests[0]));
     while (!flag) OK(MPI_Test(&requests[0], &flag, MPI_STATUS_IGNORE));
     counted_mpi_write += N * 8;
+#ifdef MPICH_VERSION
+    const int first_tested = 2;
+#else
+    const int first_tested = 0;
+#endif
     // Waitall, Waitany, Waitsome, Testall, Testany, Testsome; with a null request among them
     for (int how = 0; how < 7; how++) {
         for (int i = 0; i < 3; i++) OK(MPI_File_iread_at(file, block(0), memory + i * N, N, MPI_DOUBLE, &requests[i]));
@@ -97,7 +102,11 @@ static void nonblocking(void) {
         case 1: OK(MPI_Waitall(4, requests, MPI_STATUSES_IGNORE)); break;
         case 2: while (left--) { OK(MPI_Waitany(4, requests, &index, MPI_STATUS_IGNORE)); CHECK(index >= 0 && index < 3); } break;
         case 3: while (left > 0) { OK(MPI_Waitsome(4, requests, &n_done, indices, MPI_STATUSES_IGNORE)); left -= n_done; } break;
-        case 4: do OK(MPI_Testall(4, requests, &flag, statuses)); while (!flag); break;
+        case 4:
+            // MPICH 4.0 completes a file request once more at each MPI_Testall that finds it done and another one not, until its
+            // own reference count is negative, traced or not. So one request at a time there, with those done before behind it.
+            for (int i = first_tested; i >= 0; i--) do OK(MPI_Testall(4 - i, requests + i, &flag, statuses)); while (!flag);
+            break;
         case 5: while (left > 0) { OK(MPI_Testany(4, requests, &index, &flag, &statuses[0])); if (flag && index >= 0) left--; } break;
         case 6: while (left > 0) { OK(MPI_Testsome(4, requests, &n_done, indices, statuses)); if (n_done > 0) left -= n_done; } break;
         }
