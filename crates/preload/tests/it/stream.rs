@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use crate::support::{Moved, Process, Trace, compile_c, directory, run};
 
@@ -16,6 +16,18 @@ fn write_much(directory: &Path, program: &Path, target: &str) -> Output {
     let output = run(directory, command);
     assert!(output.status.success());
     output
+}
+
+/// Takes one connection at a unix socket and everything that comes on it.
+fn listen_at(socket: &Path) -> JoinHandle<Vec<u8>> {
+    let listener = UnixListener::bind(socket).unwrap();
+    thread::spawn(move || everything(listener.accept().unwrap().0))
+}
+
+fn everything(mut connection: impl Read) -> Vec<u8> {
+    let mut received = Vec::new();
+    connection.read_to_end(&mut received).unwrap();
+    received
 }
 
 /// What came on a connection and what stands in the file, together: blocks are in one of them.
@@ -37,12 +49,7 @@ fn a_listener_on_a_unix_socket_gets_everything() {
     let Some(program) = compile_c("ends.c") else { return };
     let directory = directory("stream_unix");
     let socket = directory.join("socket");
-    let listener = UnixListener::bind(&socket).unwrap();
-    let listening = thread::spawn(move || {
-        let mut received = Vec::new();
-        listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
-        received
-    });
+    let listening = listen_at(&socket);
     let output = write_much(&directory, &program, &format!("unix:{}", socket.display()));
     check(&directory, &output, &listening.join().unwrap(), true);
 }
@@ -53,11 +60,7 @@ fn a_listener_on_a_tcp_port_gets_everything() {
     let directory = directory("stream_tcp");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let listening = thread::spawn(move || {
-        let mut received = Vec::new();
-        listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
-        received
-    });
+    let listening = thread::spawn(move || everything(listener.accept().unwrap().0));
     let output = write_much(&directory, &program, &format!("tcp:{address}"));
     check(&directory, &output, &listening.join().unwrap(), true);
 }
@@ -70,9 +73,7 @@ fn what_a_listener_that_does_not_read_leaves_is_in_the_file() {
     let listener = UnixListener::bind(&socket).unwrap();
     // The connection comes about by itself; nobody reads until the program has ended.
     let output = write_much(&directory, &program, &format!("unix:{}", socket.display()));
-    let mut received = Vec::new();
-    listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
-    check(&directory, &output, &received, false);
+    check(&directory, &output, &everything(listener.accept().unwrap().0), false);
 }
 
 #[test]
@@ -80,12 +81,7 @@ fn with_keep_the_file_has_what_the_listener_has() {
     let Some(program) = compile_c("ends.c") else { return };
     let directory = directory("stream_keep");
     let socket = directory.join("socket");
-    let listener = UnixListener::bind(&socket).unwrap();
-    let listening = thread::spawn(move || {
-        let mut received = Vec::new();
-        listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
-        received
-    });
+    let listening = listen_at(&socket);
     let mut command = Command::new("env");
     command.arg(format!("IOTIDE_STREAM=unix:{}", socket.display())).arg("IOTIDE_KEEP=1");
     command.arg(&program).args(["return", "5000"]);
