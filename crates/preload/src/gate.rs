@@ -9,14 +9,12 @@
 //! is there may hold a call for `IOTIDE_GATE_PATIENCE` seconds, not longer. So an arbiter that has stopped costs a call at most a
 //! second, and over time not more than a thirtieth of it.
 
-use core::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
-};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use iotide_wire::{GateHello, GateMessage, Op};
 
-use crate::dial::dial;
+use crate::connection::Connection;
+use crate::lock::Lock;
 use crate::{clock, config, lifecycle, sys};
 
 /// An arbiter that keeps a program waiting says so five times a second; one that is silent for this long has stopped.
@@ -37,7 +35,7 @@ static LEASE: AtomicU64 = AtomicU64::new(0);
 static MOVED: AtomicU64 = AtomicU64::new(0);
 
 /// The connection; one thread at a time asks, and waits for the answer.
-static FD: AtomicI32 = AtomicI32::new(-1);
+static ARBITER: Connection = Connection::new();
 static ASKING: Lock = Lock::new();
 /// The thread that asks. A signal handler that interrupts it must not wait for itself.
 static ASKER: AtomicU32 = AtomicU32::new(0);
@@ -62,8 +60,10 @@ pub fn start() {
 
 /// Says what was moved under the last lease, before the process ends or becomes another program.
 pub fn finish() {
-    let (fd, id) = (FD.load(Relaxed), LEASE.swap(0, Relaxed));
-    if fd >= 0 && id != 0 {
+    let id = LEASE.swap(0, Relaxed);
+    if id != 0
+        && let Some(fd) = ARBITER.fd()
+    {
         LEFT.store(0, Relaxed);
         say(fd, &[GateMessage::Done { id, bytes: MOVED.swap(0, Relaxed) }]);
     }
@@ -82,20 +82,17 @@ pub fn pass(op: Op, size: impl FnOnce() -> usize) -> Pass {
 /// Says that the call is over.
 #[inline(always)]
 pub fn passed(pass: Pass, moved: isize) {
-    if pass.0 != 0 {
-        let fd = FD.load(Relaxed);
-        if fd >= 0 && !say(fd, &[GateMessage::Done { id: pass.0, bytes: moved.max(0) as u64 }]) {
-            pause(fd);
-        }
+    if pass.0 != 0
+        && let Some(fd) = ARBITER.fd()
+        && !say(fd, &[GateMessage::Done { id: pass.0, bytes: moved.max(0) as u64 }])
+    {
+        pause();
     }
 }
 
 /// In a forked child: the parent's connection and its lease are the parent's.
 pub fn forget_parent() {
-    let fd = FD.swap(-1, Relaxed);
-    if fd >= 0 {
-        sys::close(fd);
-    }
+    ARBITER.forget();
     LEFT.store(0, Relaxed);
     LEASE.store(0, Relaxed);
     ASKER.store(0, Relaxed);
@@ -104,7 +101,7 @@ pub fn forget_parent() {
 
 /// Whether this is the number of our connection.
 pub fn is_our_descriptor(fd: i32) -> bool {
-    fd == FD.load(Relaxed)
+    ARBITER.owns(fd)
 }
 
 fn take_from_lease(bytes: u64) -> bool {
@@ -142,7 +139,7 @@ fn ask(op: Op, bytes: u64) -> Pass {
 
 /// Whether the arbiter is there, or it is time to look for it again.
 fn is_due() -> bool {
-    FD.load(Relaxed) >= 0 || clock::monotonic_nanos() >= RETRY_AT_NS.load(Relaxed)
+    ARBITER.is_up() || clock::monotonic_nanos() >= RETRY_AT_NS.load(Relaxed)
 }
 
 /// Asks, and waits for the answer.
@@ -156,7 +153,7 @@ fn converse(op: Op, bytes: u64, deadline_ns: u64) -> Pass {
         used => say(fd, &[used, ask]),
     };
     if !is_said {
-        pause(fd);
+        pause();
         return Pass::FREE;
     }
     let mut heard_ns = clock::monotonic_nanos();
@@ -167,7 +164,7 @@ fn converse(op: Op, bytes: u64, deadline_ns: u64) -> Pass {
         }
         let until_ns = deadline_ns.min(heard_ns.saturating_add(SILENCE_NS));
         if now_ns >= until_ns {
-            pause(fd);
+            pause();
             return Pass::FREE;
         }
         if !sys::wait_readable(fd, ((until_ns - now_ns) / 1_000_000) as i64 + 1) {
@@ -191,7 +188,7 @@ fn converse(op: Op, bytes: u64, deadline_ns: u64) -> Pass {
             }
             Some(_) => {}
             None => {
-                pause(fd);
+                pause();
                 return Pass::FREE;
             }
         }
@@ -200,30 +197,21 @@ fn converse(op: Op, bytes: u64, deadline_ns: u64) -> Pass {
 }
 
 fn connected() -> Option<i32> {
-    let fd = FD.load(Relaxed);
-    if fd >= 0 {
+    if let Some(fd) = ARBITER.fd() {
         return Some(fd);
     }
     let config = config::get();
-    match dial(config.gate.get()) {
-        Some(fd) => {
-            let hello = GateHello::new(sys::process_id(), config.job_id.get());
-            FD.store(fd, Relaxed);
-            if send_all(fd, &hello.encode()) {
-                return Some(fd);
-            }
-            pause(fd);
-        }
-        None => pause(-1),
+    let hello = GateHello::new(sys::process_id(), config.job_id.get());
+    let fd = ARBITER.dial(config.gate.get(), |fd| send_all(fd, &hello.encode()));
+    if fd.is_none() {
+        pause();
     }
-    None
+    fd
 }
 
 /// Hangs up, and leaves the arbiter alone for a while.
-fn pause(fd: i32) {
-    if fd >= 0 && FD.compare_exchange(fd, -1, Relaxed, Relaxed).is_ok() {
-        sys::close(fd);
-    }
+fn pause() {
+    ARBITER.hang_up();
     LEFT.store(0, Relaxed);
     LEASE.store(0, Relaxed);
     let pause_ns = PAUSE_NS.load(Relaxed);
@@ -261,45 +249,4 @@ fn hear(fd: i32) -> Option<GateMessage> {
         }
     }
     GateMessage::decode(&bytes)
-}
-
-/// A lock that can be waited for with a limit, and that a forked child can make its own.
-struct Lock(AtomicU32);
-
-impl Lock {
-    const FREE: u32 = 0;
-    const TAKEN: u32 = 1;
-    /// Taken, and someone sleeps.
-    const WANTED: u32 = 2;
-
-    const fn new() -> Self {
-        Self(AtomicU32::new(Self::FREE))
-    }
-
-    fn lock_until(&self, deadline_ns: u64) -> bool {
-        if self.0.compare_exchange(Self::FREE, Self::TAKEN, Acquire, Relaxed).is_ok() {
-            return true;
-        }
-        loop {
-            // Whoever slept once cannot know whether others do.
-            if self.0.swap(Self::WANTED, Acquire) == Self::FREE {
-                return true;
-            }
-            let now_ns = clock::monotonic_nanos();
-            if now_ns >= deadline_ns {
-                return false;
-            }
-            sys::wait_at(&self.0, Self::WANTED, ((deadline_ns - now_ns) / 1_000_000) as i64 + 1);
-        }
-    }
-
-    fn unlock(&self) {
-        if self.0.swap(Self::FREE, AcqRel) == Self::WANTED {
-            sys::wake_one(&self.0);
-        }
-    }
-
-    fn reset(&self) {
-        self.0.store(Self::FREE, Release);
-    }
 }

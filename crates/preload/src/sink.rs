@@ -154,9 +154,8 @@ pub fn write_block(kind: BlockKind, thread: u32, payload: &[u8]) -> bool {
     }
     if stream::is_time_to_try_again() {
         with_shared(|shared| {
-            stream::connect();
             let payload = facts(shared);
-            greet(&seal(BlockKind::Facts, 0, payload), payload);
+            stream::connect(|| seal(BlockKind::Facts, 0, payload), payload);
         });
     }
     let header = seal(kind, thread, payload);
@@ -170,11 +169,6 @@ pub fn write_block(kind: BlockKind, thread: u32, payload: &[u8]) -> bool {
         lifecycle::stop();
     }
     arrived
-}
-
-/// Begins the conversation with a listener: what this is, and whose.
-fn greet(header: &[u8], facts: &[u8]) {
-    stream::greet(&StreamHeader { version: StreamHeader::VERSION }.to_bytes(), header, facts);
 }
 
 fn seal(kind: BlockKind, thread: u32, payload: &[u8]) -> [u8; BlockHeader::SIZE] {
@@ -207,7 +201,6 @@ fn open_once(signals: &sys::NoSignals) -> bool {
 fn open(signals: &sys::NoSignals) -> bool {
     let mut opened = false;
     with_shared(|shared| {
-        stream::connect();
         sys::mkdir(config::get().directory.as_c_str(), 0o777); // may be there already
         if !reopen(shared, libc::O_CREAT | libc::O_EXCL) {
             return;
@@ -221,7 +214,7 @@ fn open(signals: &sys::NoSignals) -> bool {
         let header = BlockHeader { kind: BlockKind::Facts, payload_len, thread: 0, sequence, ticks, nanos }
             .seal(payload);
         let stream_header = StreamHeader { version: StreamHeader::VERSION }.to_bytes();
-        greet(&header, payload);
+        stream::connect(|| header, payload);
         // Facts stand in the file too: what the listener does not take will need them.
         opened = append(&stream_header, &[], signals) && append(&header, payload, signals);
     });

@@ -64,6 +64,16 @@ pub fn dup_above(fd: i32, lowest: usize) -> isize {
     syscall3(libc::SYS_fcntl, fd as usize, libc::F_DUPFD_CLOEXEC as usize, lowest)
 }
 
+/// Puts a copy of `fd` in the place of `over`, closed on exec.
+pub fn dup_over(fd: i32, over: i32) -> isize {
+    syscall3(libc::SYS_dup3, fd as usize, over as usize, libc::O_CLOEXEC as usize)
+}
+
+/// Ends a connection in both directions; its descriptor stays.
+pub fn shut_down(fd: i32) -> isize {
+    syscall3(libc::SYS_shutdown, fd as usize, libc::SHUT_RDWR as usize, 0)
+}
+
 /// Reads into `into`.
 pub fn read(fd: i32, into: &mut [u8]) -> isize {
     syscall3(libc::SYS_read, fd as usize, into.as_mut_ptr() as usize, into.len())

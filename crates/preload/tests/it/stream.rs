@@ -1,11 +1,14 @@
 //! The live connection: a listener gets blocks as they fill; without one, or with a slow one, the file does.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use iotide_wire::BlockHeader;
 
 use crate::support::{Moved, Process, Trace, compile_c, directory, run};
 
@@ -74,6 +77,44 @@ fn what_a_listener_that_does_not_read_leaves_is_in_the_file() {
     // The connection comes about by itself; nobody reads until the program has ended.
     let output = write_much(&directory, &program, &format!("unix:{}", socket.display()));
     check(&directory, &output, &everything(listener.accept().unwrap().0), false);
+}
+
+#[test]
+fn blocks_of_many_threads_stay_whole_for_a_listener_that_reads_slowly() {
+    let Some(program) = compile_c("threads.c") else { return };
+    let directory = directory("stream_threads");
+    let socket = directory.join("socket");
+    let listener = UnixListener::bind(&socket).unwrap();
+    // Each connection until the next one comes, in sips.
+    let listening = thread::spawn(move || {
+        let mut connections = Vec::new();
+        loop {
+            let (mut connection, mut received) = (listener.accept().unwrap().0, Vec::new());
+            let mut sip = [0; 3000];
+            while let n @ 1.. = connection.read(&mut sip).unwrap() {
+                received.extend_from_slice(&sip[..n]);
+                thread::sleep(Duration::from_micros(300));
+            }
+            if received == b"over" {
+                return connections;
+            }
+            connections.push(Process::from_bytes(&received));
+        }
+    });
+    let mut command = Command::new("env");
+    command.arg(format!("IOTIDE_STREAM=unix:{}", socket.display())).arg(program).arg("30000");
+    let output = run(&directory, command);
+    assert!(output.status.success());
+    UnixStream::connect(&socket).unwrap().write_all(b"over").unwrap();
+    let connections = listening.join().unwrap();
+    for connection in &connections {
+        // A block that was not taken in time is cut; it stands in the file.
+        assert!(connection.n_damaged < BlockHeader::SIZE + 64 * 1024, "{} bytes", connection.n_damaged);
+        assert_ne!(connection.pid, 0, "the facts come first");
+    }
+    let mut all = Trace::read(&directory.join("trace"));
+    all.0.extend(connections);
+    assert_eq!(all.moved(), Moved::said(&String::from_utf8_lossy(&output.stdout)));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-// Threads that write: some end before the process, some are still at it or asleep when it exits, one is cancelled.
+// Threads that write (3000 times, or as often as the argument says): some end before the process, some are still at it or asleep when it exits, one is cancelled.
 #define _GNU_SOURCE
 #include "count.h"
 #include <fcntl.h>
@@ -7,14 +7,15 @@
 #define N_THREADS 8
 static pthread_barrier_t all_written;
 static int ends[2];
+static long n_writes = 3000;
 
 static void *writer(void *argument) {
     long id = (long)argument;
     char name[20], block[4096] = {0};
     sprintf(name, "thread%ld", id);
     int fd = open(name, O_WRONLY | O_CREAT, 0644);
-    for (int i = 0; i < 3000; i++) CHECK(write(fd, block, 100 + id) == 100 + id);
-    __atomic_add_fetch(&counted_posix_write, 3000 * (100 + id), __ATOMIC_RELAXED);
+    for (int i = 0; i < n_writes; i++) CHECK(write(fd, block, 100 + id) == 100 + id);
+    __atomic_add_fetch(&counted_posix_write, n_writes * (100 + id), __ATOMIC_RELAXED);
     pthread_barrier_wait(&all_written);
     if (id % 2) pause();
     return NULL;
@@ -26,7 +27,8 @@ static void *reader(void *argument) {
     return NULL;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) n_writes = atol(argv[1]);
     pthread_t threads[N_THREADS], blocked;
     void *result;
     CHECK(pipe(ends) == 0);

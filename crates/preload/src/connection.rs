@@ -1,5 +1,10 @@
 //! Connections to others, made without the C library and without waiting for long.
 
+use core::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
 use crate::sys;
 
 /// How long a connection may take to come about.
@@ -8,8 +13,81 @@ const CONNECT_WITHIN_MS: i64 = 200;
 /// Our descriptors begin here, out of the way of programs that count on low numbers.
 const LOWEST: usize = 200;
 
-/// Connects to `unix:/path`, `tcp:a.b.c.d:port` or `tcp:[v6]:port`; the descriptor does not block.
-pub fn dial(target: &[u8]) -> Option<i32> {
+/// A connection that several threads use, and that may end under them.
+///
+/// The number of its descriptor, once taken, stays taken: the connection is shut down where others would close it, and the next one gets the
+/// same number. A thread that has just read the number can then never send into a socket that the program got under that number since.
+pub struct Connection {
+    fd: AtomicI32,
+    /// Which socket that is: a program that closes all descriptors it does not know closes ours, too.
+    inode: AtomicU64,
+    is_up: AtomicBool,
+}
+
+impl Connection {
+    pub const fn new() -> Self {
+        Self { fd: AtomicI32::new(-1), inode: AtomicU64::new(0), is_up: AtomicBool::new(false) }
+    }
+
+    /// Connects to `unix:/path`, `tcp:a.b.c.d:port` or `tcp:[v6]:port`, and lets others use the connection once `greet` has said what comes
+    /// first. Returns the descriptor, which does not block. One thread at a time.
+    pub fn dial(&self, target: &[u8], greet: impl FnOnce(i32) -> bool) -> Option<i32> {
+        let fresh = dial(target)?;
+        let taken = self.fd.load(Relaxed);
+        let fd = if self.owns(taken) && sys::dup_over(fresh, taken) >= 0 {
+            sys::close(fresh);
+            taken
+        } else {
+            fresh
+        };
+        self.inode.store(sys::stat(fd).map_or(0, |stat| stat.st_ino), Relaxed);
+        self.fd.store(fd, Relaxed);
+        if !greet(fd) {
+            sys::shut_down(fd);
+            return None;
+        }
+        self.is_up.store(true, Release);
+        Some(fd)
+    }
+
+    /// Whether there is someone at the other end, as far as is known.
+    pub fn is_up(&self) -> bool {
+        self.is_up.load(Relaxed)
+    }
+
+    /// The descriptor, while the connection stands.
+    pub fn fd(&self) -> Option<i32> {
+        let fd = self.fd.load(Relaxed);
+        (self.is_up.load(Acquire) && self.owns(fd)).then_some(fd)
+    }
+
+    /// Ends the connection.
+    pub fn hang_up(&self) {
+        let fd = self.fd.load(Relaxed);
+        if self.is_up.swap(false, Relaxed) && self.owns(fd) {
+            sys::shut_down(fd);
+        }
+    }
+
+    /// In a forked child: the connection is the parent's.
+    pub fn forget(&self) {
+        let fd = self.fd.load(Relaxed);
+        if self.owns(fd) {
+            sys::close(fd);
+        }
+        self.fd.store(-1, Relaxed);
+        self.is_up.store(false, Relaxed);
+    }
+
+    /// Whether this is the number of our descriptor.
+    pub fn owns(&self, fd: i32) -> bool {
+        fd >= 0
+            && fd == self.fd.load(Relaxed)
+            && sys::stat(fd).is_some_and(|stat| stat.st_ino == self.inode.load(Relaxed))
+    }
+}
+
+fn dial(target: &[u8]) -> Option<i32> {
     let fd = if let Some(path) = target.strip_prefix(b"unix:") {
         unix(path)
     } else if let Some(address) = target.strip_prefix(b"tcp:") {
