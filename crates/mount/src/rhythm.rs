@@ -2,7 +2,7 @@
 //!
 //! One thread, which looks now and then: an evaluation may take milliseconds, and no request shall wait for it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -35,7 +35,7 @@ impl Rhythm {
         let (running, until_dropped) = channel();
         let watch = Watch {
             scheduler,
-            predictors: predict.then(HashMap::new),
+            listeners: predict.then(HashMap::new),
             file: file.map(|path| PeriodFile { path, read: None, periods: Vec::new() }),
         };
         thread::Builder::new().name("iotide-rhythm".to_owned()).spawn(move || watch.run(&until_dropped))?;
@@ -45,7 +45,7 @@ impl Rhythm {
 
 struct Watch {
     scheduler: Scheduler,
-    predictors: Option<HashMap<JobName, Predictor>>,
+    listeners: Option<HashMap<JobName, Listener>>,
     file: Option<PeriodFile>,
 }
 
@@ -58,44 +58,95 @@ impl Watch {
                 }
             }
             let served = self.scheduler.take_served();
-            if let Some(predictors) = &mut self.predictors {
-                let now_s = self.scheduler.now_s();
-                predict(predictors, served, now_s, |job, period_s| {
+            if let Some(listeners) = &mut self.listeners {
+                let (now_s, gap_s) = (self.scheduler.now_s(), self.scheduler.phase_gap_s());
+                predict(listeners, served, now_s, gap_s, |job, period_s| {
                     self.scheduler.set_period(job, Some(period_s), PeriodSource::Predicted);
                 });
             }
             for gone in self.scheduler.forget_idle(FORGET_AFTER_S) {
-                if let Some(predictors) = &mut self.predictors {
-                    predictors.remove(&gone);
+                if let Some(listeners) = &mut self.listeners {
+                    listeners.remove(&gone);
                 }
             }
         }
     }
 }
 
+/// Who listens to one job.
+struct Listener {
+    predictor: Predictor,
+    phases: Phases,
+}
+
 /// Shows each job's requests to its predictor, and says which periods are new.
 fn predict(
-    predictors: &mut HashMap<JobName, Predictor>,
+    listeners: &mut HashMap<JobName, Listener>,
     served: Vec<(JobName, Vec<Served>)>,
     now_s: f64,
+    phase_gap_s: f64,
     mut found: impl FnMut(&str, f64),
 ) {
     for (job, served) in served {
-        let predictor = predictors.entry(job).or_insert_with(|| Predictor::new(PredictorConfig::default()));
+        let listener = listeners.entry(job).or_insert_with(|| Listener {
+            predictor: Predictor::new(PredictorConfig::default()),
+            phases: Phases::default(),
+        });
         for served in served {
+            listener.phases.add(&served, phase_gap_s);
             if let Some(event) = event(&served) {
                 // What this gives rise to is taken below, with all that came since.
-                let _ = predictor.push_event(&event);
+                let _ = listener.predictor.push_event(&event);
             }
         }
     }
     let Some(now) = Timestamp::from_secs_since_start(now_s) else { return };
-    for (job, predictor) in predictors {
+    for (job, Listener { predictor, phases }) in listeners {
         // Without a period the last one holds: a job that computes for longer than before has not changed its ways.
         if let Some(prediction) = predictor.advance_to(now)
             && let Some(period_s) = prediction.period_s.filter(|_| prediction.confidence >= LEAST_CONFIDENCE)
+            //X             && period_s >= phases.shortest_period_s(phase_gap_s)            && period_s >= phases.shortest_period_s(phase_gap_s) period_s >= phases.shortest_period_s(phase_gap_s)
         {
             found(job, period_s);
+        }
+    }
+}
+
+/// When the last phases began, as the queue counts phases.
+///
+/// Requests within a phase have a rhythm of their own: that of the program's buffer, and of the turns the queue gives. It is seen long before
+/// there is a second phase, and would put a job that writes for a minute every hour among those that write all the time.
+#[derive(Debug, Default)]
+struct Phases {
+    starts_s: VecDeque<f64>,
+    busy_until_s: f64,
+}
+
+/// Over so many phases their distance is averaged.
+const MOST_PHASES: usize = 16;
+/// Fewer phases than this are no rhythm.
+const LEAST_PHASES: usize = 3;
+/// A rhythm within what counts as one phase (a job that is never silent) is slower than the silence that ends one by this factor.
+const WITHIN_A_PHASE: f64 = 20.0;
+
+impl Phases {
+    fn add(&mut self, served: &Served, gap_s: f64) {
+        if self.starts_s.is_empty() || served.arrival_s > self.busy_until_s + gap_s {
+            if self.starts_s.len() == MOST_PHASES {
+                self.starts_s.pop_front();
+            }
+            self.starts_s.push_back(served.arrival_s);
+        }
+        self.busy_until_s = self.busy_until_s.max(served.end_s);
+    }
+
+    /// No rhythm of phases is faster than the phases come; half their distance leaves room for phases that fail to appear.
+    fn shortest_period_s(&self, gap_s: f64) -> f64 {
+        match (self.starts_s.front(), self.starts_s.back()) {
+            (Some(first_s), Some(last_s)) if self.starts_s.len() >= LEAST_PHASES => {
+                (last_s - first_s) / (self.starts_s.len() - 1) as f64 / 2.0
+            }
+            _ => WITHIN_A_PHASE * gap_s,
         }
     }
 }
@@ -210,23 +261,51 @@ mod tests {
         assert_eq!(file.current(), [("7".to_owned(), 20.0)]);
     }
 
+    /// Shows 64 MiB in 64 requests of `request_s` at each of the moments `starts_s`, and returns the periods found.
+    fn periods_of(starts_s: &[f64], request_s: f64) -> Vec<f64> {
+        let (mut listeners, mut found) = (HashMap::new(), Vec::new());
+        let requests: Vec<Served> = starts_s
+            .iter()
+            .flat_map(|start_s| (0..64_u32).map(move |index| start_s + f64::from(index) * request_s))
+            .map(|arrival_s| Served {
+                direction: Direction::Write,
+                arrival_s,
+                // Buffers are filled in between.
+                end_s: arrival_s + 0.6 * request_s,
+                bytes: 1 << 20,
+            })
+            .collect();
+        for tick in 0..4 * (starts_s.last().unwrap() + 10.0) as u32 {
+            let now_s = f64::from(tick) * 0.25;
+            let ended = |served: &&Served| served.end_s > now_s - 0.25 && served.end_s <= now_s;
+            let served = vec![("7".into(), requests.iter().filter(ended).copied().collect())];
+            predict(&mut listeners, served, now_s, 0.05, |_, period_s| found.push(period_s));
+        }
+        found
+    }
+
     #[test]
     fn a_job_that_writes_every_second_is_found_to() {
-        let mut predictors = HashMap::new();
-        let mut last = None;
-        for tick in 0..160_u32 {
-            let now_s = f64::from(tick) * 0.25;
-            // 64 MiB in 64 requests at the start of every fourth tick.
-            let requests = (0..64_u32).map(|index| {
-                let arrival_s = now_s - 0.25 + f64::from(index) * 1e-3;
-                Served { direction: Direction::Write, arrival_s, end_s: arrival_s + 1e-3, bytes: 1 << 20 }
-            });
-            let served = if tick % 4 == 1 { vec![("7".into(), requests.collect())] } else { Vec::new() };
-            predict(&mut predictors, served, now_s, |job, period_s| {
-                assert_eq!(job, "7");
-                last = Some(period_s);
-            });
+        let starts_s: Vec<f64> = (0..40).map(f64::from).collect();
+        let found = periods_of(&starts_s, 1e-3);
+        assert!(!found.is_empty() && found.iter().all(|period_s| (period_s - 1.0).abs() < 0.05), "{found:?}");
+    }
+
+    #[test]
+    fn the_rhythm_of_requests_within_a_phase_is_not_that_of_the_job() {
+        let starts_s: Vec<f64> = (0..8).map(|index| 20.0 * f64::from(index)).collect();
+        let found = periods_of(&starts_s, 0.04);
+        assert!(!found.is_empty() && found.iter().all(|period_s| (period_s - 20.0).abs() < 1.0), "{found:?}");
+    }
+
+    #[test]
+    fn a_job_that_is_never_silent_may_have_a_rhythm_all_the_same() {
+        let mut phases = Phases::default();
+        for index in 0..1000_u32 {
+            let arrival_s = f64::from(index) * 0.01;
+            phases.add(&Served { direction: Direction::Write, arrival_s, end_s: arrival_s, bytes: 1 }, 0.05);
         }
-        assert!((last.unwrap() - 1.0).abs() < 0.05, "{last:?}");
+        assert_eq!(phases.starts_s.len(), 1);
+        assert!(phases.shortest_period_s(0.05) <= 1.0);
     }
 }

@@ -219,6 +219,11 @@ impl Scheduler {
         }
     }
 
+    /// After how long without a request a phase is over.
+    pub(crate) fn phase_gap_s(&self) -> f64 {
+        self.core.rules.queue.phase_gap_s
+    }
+
     /// The time since the start, as in [`Served`].
     pub(crate) fn now_s(&self) -> f64 {
         self.core.now_s()
