@@ -105,7 +105,7 @@ fn predict(
         // Without a period the last one holds: a job that computes for longer than before has not changed its ways.
         if let Some(prediction) = predictor.advance_to(now)
             && let Some(period_s) = prediction.period_s.filter(|_| prediction.confidence >= LEAST_CONFIDENCE)
-            //X             && period_s >= phases.shortest_period_s(phase_gap_s)            && period_s >= phases.shortest_period_s(phase_gap_s) period_s >= phases.shortest_period_s(phase_gap_s)
+            && period_s >= phases.shortest_period_s(phase_gap_s)
         {
             found(job, period_s);
         }
