@@ -233,11 +233,8 @@ impl Scheduler {
     pub(crate) fn is_contended(&self, job: &JobName, late_s: f64) -> bool {
         let state = self.core.lock();
         let now_s = self.core.now_s();
-        let own = state.ids.get(job);
-        state.queue.jobs().iter().any(|view| {
-            Some(&view.job) != own
-                && (view.n_queued + view.n_in_flight > 0 || now_s - view.last_active_s < late_s)
-        })
+        let own = state.ids.get(job).copied();
+        state.queue.is_shared(own, now_s - late_s)
     }
 
     /// Notes data of a job that were moved without asking for each request.

@@ -27,14 +27,16 @@
 //! **Invariant:** no file, clock, environment variable, thread or terminal in here; time comes in as an argument.
 
 pub use crate::{
-    actuate::{Action, ConfigFs, ControlledJob, Controller, LustreTbf, TbfSettings, divide, is_plain_id},
+    actuate::{
+        Action, ConfigFs, ControlledJob, Controller, LustreTbf, TbfSettings, divide, is_plain_id,
+        requests_by_job,
+    },
     policy::{Placement, Policy, SetId, UnknownJobs},
     profile::IoProfile,
     queue::{Ageing, Credit, Exclusivity, JobId, JobView, Order, Queue, QueueConfig, Request},
 };
 
 mod actuate;
-mod ordered;
 mod policy;
 mod profile;
 mod queue;

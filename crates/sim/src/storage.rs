@@ -319,7 +319,9 @@ impl Device {
 
     pub(crate) fn next_end_s(&self) -> Option<f64> {
         let &(end, _) = self.ends.front()?;
-        let left = (end - self.served).max(0.0);
+        let left = end - self.served;
+        // `f64::max` would heed NaN, too, at three times the cost.
+        let left = if left > 0.0 { left } else { 0.0 };
         Some(self.now_s + left * self.ends.len() as f64 * self.s_per_byte)
     }
 

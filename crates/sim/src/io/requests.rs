@@ -53,7 +53,7 @@ struct Server<'a> {
 /// What is left of a job's phase.
 #[derive(Clone, Copy, Debug, Default)]
 struct Phase {
-    bytes_to_send: f64,
+    bytes_to_send: u64,
     n_out: usize,
 }
 
@@ -91,7 +91,8 @@ impl Server<'_> {
             self.play.end_phase(job, now_s);
             return;
         }
-        self.phases[job] = Phase { bytes_to_send: bytes, n_out: 0 };
+        // Whole bytes; the last request of a phase has what is left.
+        self.phases[job] = Phase { bytes_to_send: bytes.ceil() as u64, n_out: 0 };
         let n_at_once = (self.play.settings.n_processes as f64 * weight).round().max(1.0) as usize;
         for _ in 0..n_at_once {
             self.send(job, now_s);
@@ -100,12 +101,11 @@ impl Server<'_> {
 
     fn send(&mut self, job: usize, now_s: f64) {
         let phase = &mut self.phases[job];
-        if phase.bytes_to_send <= 0.0 {
+        if phase.bytes_to_send == 0 {
             return;
         }
-        // Whole bytes; the last request of a phase has what is left.
-        let bytes = self.play.settings.request_bytes.min(phase.bytes_to_send.ceil() as u64);
-        phase.bytes_to_send -= bytes as f64;
+        let bytes = self.play.settings.request_bytes.min(phase.bytes_to_send);
+        phase.bytes_to_send -= bytes;
         phase.n_out += 1;
         self.queue.push(Request { job: Play::id(job), bytes, id: bytes, arrival_s: now_s });
     }
@@ -115,7 +115,7 @@ impl Server<'_> {
         self.queue.complete(Play::id(job), now_s);
         let phase = &mut self.phases[job];
         phase.n_out -= 1;
-        if phase.bytes_to_send > 0.0 {
+        if phase.bytes_to_send > 0 {
             match self.play.settings.latency_s {
                 0.0 => self.send(job, now_s),
                 latency_s => self.coming.push_back((now_s + latency_s, job)),

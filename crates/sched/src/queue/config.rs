@@ -1,0 +1,80 @@
+//! How requests are served.
+
+use crate::Policy;
+
+/// How requests are served.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueueConfig {
+    /// Which jobs share a set, and what the sets are worth.
+    pub policy: Policy,
+    /// What a set's share is counted in.
+    pub credit: Credit,
+    /// Which job of a set goes first.
+    pub order: Order,
+    /// What the others of a set do while the first has no request.
+    pub exclusivity: Exclusivity,
+    /// How jobs that wait long are helped; `None` lets them starve.
+    pub ageing: Option<Ageing>,
+    /// A job that was idle this long begins a new phase with its next request; of a job whose characteristic time is
+    /// known, a tenth of that if it is shorter.
+    pub phase_gap_s: f64,
+}
+
+impl QueueConfig {
+    /// Returns what iotide does unless told otherwise: shares in bytes, first come first served inside a set, a
+    /// sixteenth of the requests for jobs that have not been served for a minute.
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            credit: Credit::Bytes,
+            order: Order::FirstCome,
+            exclusivity: Exclusivity::Relaxed,
+            ageing: Some(Ageing { patience_s: 60.0, every: 16 }),
+            phase_gap_s: 1.0,
+        }
+    }
+
+    /// Returns what the report's server does.
+    pub fn as_in_the_report(policy: Policy) -> Self {
+        Self { credit: Credit::Requests, order: Order::Id, ageing: None, ..Self::new(policy) }
+    }
+}
+
+/// What a set's share is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credit {
+    /// As in the report: each set in turn has so many requests served as its priority is larger than the least.
+    Requests,
+    /// Sets share bytes by priority, however large their requests are.
+    Bytes,
+}
+
+/// Which job of a set goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The one whose phase began first.
+    FirstCome,
+    /// The one with the lowest id, as in the report. The highest one may starve.
+    Id,
+}
+
+/// What the others of a set do while the first has no request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exclusivity {
+    /// They are served, as in the report: the storage is never idle while a request waits.
+    Relaxed,
+    /// They wait until its phase is over, as in IO-Sets proper: the storage may be idle.
+    Strict,
+}
+
+/// How jobs that wait long are helped.
+///
+/// A job with requests is served at the latest after `patience_s` and then `every` requests for each job that has waited
+/// longer; and what the policy decides still holds for all but one in `every` requests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ageing {
+    /// How long a job with requests may go without being served.
+    pub patience_s: f64,
+    /// Of so many requests at most one is served out of turn.
+    pub every: u32,
+}
