@@ -36,8 +36,10 @@ pub struct ArbiterConfig {
     pub policy: Policy,
     /// How many requests may be with the storage at once.
     pub n_workers: usize,
-    /// A job that was idle for this long has ended its I/O phase: the next of its set is let through.
+    /// A job that was idle for this long has ended its I/O phase: the next of its set has its turn.
     pub phase_gap_s: f64,
+    /// So long the storage waits for the next request of the job whose turn it is, before another one of its set is let through in between.
+    pub lull_s: f64,
     /// How much a program that is alone may move without asking again.
     pub lease_bytes: u64,
     /// For how long. Another job waits for that long at most before it has a say.
@@ -61,7 +63,8 @@ impl ArbiterConfig {
             listen,
             policy,
             n_workers: 8,
-            phase_gap_s: 0.05,
+            phase_gap_s: 0.25,
+            lull_s: 0.02,
             lease_bytes: 64 << 20,
             lease: Duration::from_millis(20),
             bundle_bytes: 1 << 20,
@@ -73,7 +76,8 @@ impl ArbiterConfig {
     }
 
     fn queue(&self) -> QueueConfig {
-        MountConfig { phase_gap_s: self.phase_gap_s, ..MountConfig::new("", "", self.policy) }.queue()
+        let (phase_gap_s, lull_s) = (self.phase_gap_s, self.lull_s);
+        MountConfig { phase_gap_s, lull_s, ..MountConfig::new("", "", self.policy) }.queue()
     }
 }
 

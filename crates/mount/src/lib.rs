@@ -62,8 +62,10 @@ pub struct MountConfig {
     pub n_workers: usize,
     /// Requests of at most this size are never held up.
     pub bypass_bytes: u64,
-    /// A job that was idle for this long has ended its I/O phase: the next of its set is served.
+    /// A job that was idle for this long has ended its I/O phase: the next of its set has its turn.
     pub phase_gap_s: f64,
+    /// So long the storage waits for the next request of the job whose turn it is, before another one of its set is served in between.
+    pub lull_s: f64,
     /// Pretend that the backing file system is no faster than this, in bytes per second.
     pub bandwidth_bps: Option<f64>,
     /// Periods are multiplied by this before a policy judges them: above 1 in an experiment whose times were divided by it.
@@ -88,7 +90,8 @@ impl MountConfig {
             policy,
             n_workers: 8,
             bypass_bytes: 16 << 10,
-            phase_gap_s: 0.05,
+            phase_gap_s: 0.25,
+            lull_s: 0.02,
             bandwidth_bps: None,
             time_scale: 1.0,
             trust: Duration::from_secs(1),
@@ -104,7 +107,8 @@ impl MountConfig {
             Policy::Unscheduled | Policy::FairShare => Exclusivity::Relaxed,
             _ => Exclusivity::Strict,
         };
-        QueueConfig { exclusivity, phase_gap_s: self.phase_gap_s, ..QueueConfig::new(self.policy) }
+        let (phase_gap_s, lull_s) = (self.phase_gap_s, self.lull_s);
+        QueueConfig { exclusivity, phase_gap_s, lull_s, ..QueueConfig::new(self.policy) }
     }
 }
 

@@ -218,8 +218,9 @@ impl Backend {
         let periods = bed.folder.join("periods.csv");
         let mut scheduling = vec!["--policy".to_owned(), arm.policy().to_owned()];
         scheduling.extend(["--workers".to_owned(), "4".to_owned()]);
-        // When a phase is over is a matter of time, too: 0.4 s in the report's.
-        scheduling.extend(["--phase-gap".to_owned(), (0.4 / workload.scale).to_string()]);
+        // When a phase is over is a matter of time, too: 5 s in the report's, of which the storage waits 0.4 s.
+        scheduling.extend(["--phase-gap".to_owned(), (5.0 / workload.scale).to_string()]);
+        scheduling.extend(["--lull".to_owned(), (0.4 / workload.scale).to_string()]);
         // Orders of magnitude are those of the report, whatever its times were divided by.
         scheduling.extend(["--time-scale".to_owned(), workload.scale.to_string()]);
         if arm == Arm::Set10Given {

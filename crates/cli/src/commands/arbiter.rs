@@ -41,6 +41,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ArbiterArgs) -> anyhow::Result<ExitStatus>
     let config = ArbiterConfig {
         n_workers: scheduling.n_workers(),
         phase_gap_s: scheduling.phase_gap,
+        lull_s: scheduling.lull,
         lease: Duration::from_secs_f64(args.lease),
         time_scale: scheduling.time_scale,
         predict: scheduling.predicts(),

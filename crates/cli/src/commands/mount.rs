@@ -54,6 +54,7 @@ pub(crate) fn run(ui: &mut Ui, args: &MountArgs) -> anyhow::Result<ExitStatus> {
         n_workers: scheduling.n_workers(),
         bypass_bytes: args.bypass,
         phase_gap_s: scheduling.phase_gap,
+        lull_s: scheduling.lull,
         bandwidth_bps: args.bandwidth.map(|bytes| bytes as f64),
         time_scale: scheduling.time_scale,
         trust: Duration::from_secs_f64(args.cache),

@@ -15,9 +15,12 @@ pub(super) struct SchedulingArgs {
     /// How many data requests may be with the storage at once
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     workers: u16,
-    /// A job that was idle for this long has ended its I/O phase, and the next of its set is served
-    #[arg(long, default_value = "50ms", value_name = "TIME", value_parser = parse_seconds)]
+    /// A job that was idle for this long has ended its I/O phase, and the next of its set has its turn
+    #[arg(long, default_value = "250ms", value_name = "TIME", value_parser = parse_seconds)]
     pub(super) phase_gap: f64,
+    /// So long the storage waits for the next request of the job whose turn it is, before another of its set is served in between
+    #[arg(long, default_value = "20ms", value_name = "TIME", value_parser = parse_seconds)]
+    pub(super) lull: f64,
     /// Judge periods as if they were so many times as long, in an experiment whose times were divided by that
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = parse_factor)]
     pub(super) time_scale: f64,

@@ -18,6 +18,9 @@ pub struct QueueConfig {
     /// A job that was idle this long begins a new phase with its next request; of a job whose characteristic time is
     /// known, a tenth of that if it is shorter.
     pub phase_gap_s: f64,
+    /// [`Exclusivity::Strict`]: how long the storage waits for the next request of the job whose turn it is before it serves another one
+    /// of the set in between. The job keeps its turn until its phase is over; with infinity nobody is served in between.
+    pub lull_s: f64,
 }
 
 impl QueueConfig {
@@ -31,6 +34,7 @@ impl QueueConfig {
             exclusivity: Exclusivity::Relaxed,
             ageing: Some(Ageing { patience_s: 60.0, every: 16 }),
             phase_gap_s: 1.0,
+            lull_s: f64::INFINITY,
         }
     }
 
@@ -63,7 +67,7 @@ pub enum Order {
 pub enum Exclusivity {
     /// They are served, as in the report: the storage is never idle while a request waits.
     Relaxed,
-    /// They wait until its phase is over, as in IO-Sets proper: the storage may be idle.
+    /// They wait until its phase is over, as in IO-Sets proper, or for [`QueueConfig::lull_s`]: the storage may be idle.
     Strict,
 }
 

@@ -211,12 +211,27 @@ impl Queue {
         if self.config.exclusivity != Exclusivity::Strict {
             return None;
         }
-        let ends = self.turns.keys().filter_map(|turn| {
-            let (_, holder) = self.sets[turn.set].holders.first()?;
+        let ends = self.turns.keys().map(|turn| self.free_from_s(turn.set));
+        ends.filter(|end_s| end_s.is_finite()).min_by(f64::total_cmp)
+    }
+
+    /// When those of a set need no longer wait for jobs without requests that come before them; infinity if one of those is being served.
+    fn free_from_s(&self, set: usize) -> f64 {
+        let holders = &self.sets[set].holders;
+        let mut free_s = f64::NEG_INFINITY;
+        let mut next = holders.first();
+        while let Some((key, holder)) = next {
             let job = &self.jobs[holder];
-            (job.n_in_flight == 0).then(|| job.last_active_s + self.jobs[holder].gap_s)
-        });
-        ends.min_by(f64::total_cmp)
+            if !job.requests.is_empty() {
+                break;
+            }
+            if job.n_in_flight > 0 {
+                return f64::INFINITY;
+            }
+            free_s = later(free_s, self.lull_ends_s(holder));
+            next = holders.after(&key);
+        }
+        free_s
     }
 
     /// How many requests are queued.

@@ -175,23 +175,33 @@ impl Queue {
         next.or_else(|| self.turns.first()).map(|(turn, ())| turn)
     }
 
+    /// Until when the others of its set wait for the next request of a job that has none.
+    pub(super) fn lull_ends_s(&self, holder: usize) -> f64 {
+        let job = &self.jobs[holder];
+        job.last_active_s + job.gap_s.min(self.config.lull_s)
+    }
+
     /// The job of a set that may be served now.
     #[inline]
     pub(super) fn free_job(&mut self, set: usize, now_s: f64) -> Option<usize> {
         if self.config.exclusivity == Exclusivity::Relaxed {
             return self.sets[set].waiting.first().map(|(_, job)| job);
         }
-        loop {
-            let (_, holder) = self.sets[set].holders.first()?;
+        let mut next = self.sets[set].holders.first();
+        while let Some((key, holder)) = next {
             let job = &self.jobs[holder];
             if !job.requests.is_empty() {
                 return Some(holder);
             }
-            let is_over = job.n_in_flight == 0 && now_s >= job.last_active_s + self.jobs[holder].gap_s;
-            if !is_over {
+            if job.n_in_flight > 0 || now_s < self.lull_ends_s(holder) {
                 return None;
             }
-            self.leave_phase(holder);
+            let is_over = now_s >= job.last_active_s + job.gap_s;
+            next = self.sets[set].holders.after(&key);
+            if is_over {
+                self.leave_phase(holder);
+            }
         }
+        None
     }
 }

@@ -195,6 +195,39 @@ fn strictly_others_wait_until_the_phase_is_over() {
 }
 
 #[test]
+fn in_a_lull_another_is_served_and_the_turn_stays() {
+    let config = QueueConfig {
+        exclusivity: Exclusivity::Strict,
+        lull_s: 0.1,
+        ageing: None,
+        ..QueueConfig::new(SET10)
+    };
+    let mut queue = queue_of(config, &[100.0, 100.0, 100.0]);
+    for job in 1..=3 {
+        push(&mut queue, job, 1, 0.0);
+    }
+    push(&mut queue, 2, 3, 0.0);
+    assert_eq!(pop(&mut queue, 9, 0.0), "1");
+    queue.complete(JobId(1), 0.5);
+    assert_eq!((queue.pop(0.55), queue.next_wake_s()), (None, Some(0.6)));
+    assert_eq!(pop(&mut queue, 1, 0.61), "2");
+    // The first is late, not over: it goes before the rest of the second.
+    push(&mut queue, 1, 1, 0.7);
+    assert_eq!(pop(&mut queue, 1, 0.75), "1");
+    queue.complete(JobId(2), 0.8);
+    queue.complete(JobId(1), 0.8);
+    assert_eq!((queue.pop(0.85), queue.next_wake_s()), (None, Some(0.9)));
+    assert_eq!(pop(&mut queue, 1, 0.91), "2");
+    // When its phase is over at last, its next request begins another, behind those who wait.
+    push(&mut queue, 1, 1, 2.0);
+    assert_eq!(pop(&mut queue, 2, 2.0), "22");
+    queue.complete(JobId(2), 2.1);
+    queue.complete(JobId(2), 2.1);
+    queue.complete(JobId(2), 2.1);
+    assert_eq!(pop(&mut queue, 1, 2.3), "3");
+}
+
+#[test]
 fn strictly_a_set_that_must_wait_does_not_hold_up_another() {
     let config = QueueConfig { exclusivity: Exclusivity::Strict, ageing: None, ..QueueConfig::new(SET10) };
     for credit in [Credit::Bytes, Credit::Requests] {

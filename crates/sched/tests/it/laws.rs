@@ -48,8 +48,10 @@ fn configs() -> impl Strategy<Value = QueueConfig> {
         prop::sample::select(vec![Order::FirstCome, Order::Id]),
         prop::sample::select(vec![Exclusivity::Relaxed, Exclusivity::Strict]),
         prop::option::of(Just(Ageing { patience_s: 1.0, every: 3 })),
+        prop::sample::select(vec![f64::INFINITY, 0.1]),
     )
-        .prop_map(|(policy, credit, order, exclusivity, ageing)| QueueConfig {
+        .prop_map(|(policy, credit, order, exclusivity, ageing, lull_s)| QueueConfig {
+            lull_s,
             credit,
             order,
             exclusivity,
