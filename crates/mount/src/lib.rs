@@ -43,6 +43,7 @@ mod caller;
 mod control;
 mod crew;
 mod device;
+mod locks;
 mod nodes;
 mod passthrough;
 mod privilege;
@@ -190,6 +191,7 @@ pub enum MountError {
 #[derive(Debug)]
 pub struct Mounted {
     mountpoint: PathBuf,
+    has_cleared: bool,
     events: Receiver<Event>,
     scheduler: Scheduler,
     _rhythm: Rhythm,
@@ -208,6 +210,7 @@ enum Event {
 /// Takes over SIGINT, SIGTERM and SIGHUP, the umask and the limit on open files of this process: it is to be called by a
 /// program that does nothing else, before it starts threads.
 pub fn mount(config: &MountConfig) -> Result<Mounted, MountError> {
+    let has_cleared = clear(&config.mountpoint);
     let (root, mountpoint) = open(config)?;
     if let Some(path) = &config.periods {
         check_periods(path).map_err(|reason| MountError::Periods { path: path.clone(), reason })?;
@@ -243,7 +246,7 @@ pub fn mount(config: &MountConfig) -> Result<Mounted, MountError> {
 
     let (sender, events) = channel();
     watch(session, signals, sender).map_err(refused)?;
-    Ok(Mounted { mountpoint, events, scheduler, _rhythm: rhythm, _control: control })
+    Ok(Mounted { mountpoint, has_cleared, events, scheduler, _rhythm: rhythm, _control: control })
 }
 
 impl Mounted {
@@ -268,10 +271,60 @@ impl Mounted {
         ended
     }
 
+    /// Whether what was left of an earlier mount, whose program had ended, was taken away first.
+    pub fn has_cleared(&self) -> bool {
+        self.has_cleared
+    }
+
     /// Returns the jobs that were seen of late.
     pub fn jobs(&self) -> Vec<JobStatus> {
         self.scheduler.jobs()
     }
+}
+
+/// Takes away mounts of ours on `mountpoint` whose program has ended, as after a crash; nobody can be using them. Whatever
+/// else is in the way is left for [`open`] to explain.
+fn clear(mountpoint: &Path) -> bool {
+    let mut has_cleared = false;
+    // One may lie on the other.
+    while let Some(left_over) = left_over(mountpoint) {
+        if take_down(&left_over).is_err() {
+            break;
+        }
+        has_cleared = true;
+    }
+    has_cleared
+}
+
+/// Returns where a mount of ours that nobody serves is in the tree.
+fn left_over(mountpoint: &Path) -> Option<PathBuf> {
+    let error = mountpoint.metadata().err()?;
+    if error.kind() != io::ErrorKind::NotConnected {
+        return None;
+    }
+    // The mount cannot be asked where it is, but what it is in can.
+    let absolute = std::path::absolute(mountpoint).ok()?;
+    let path = absolute.parent()?.canonicalize().ok()?.join(absolute.file_name()?);
+    let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
+    is_ours(&mounts, &path).then_some(path)
+}
+
+/// Whether the last thing mounted on a path, in a table of mounts, is of our kind.
+fn is_ours(mounts: &str, path: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    // Where blanks are between fields, those in names are written by their number.
+    let mut written = Vec::new();
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\\' => written.extend(format!("\\{byte:03o}").into_bytes()),
+            other => written.push(other),
+        }
+    }
+    let here = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        (fields.next()?.as_bytes() == written).then(|| fields.next())?
+    });
+    here.last() == Some("fuse.iotide")
 }
 
 /// Checks that the two directories go together, and opens the backing one before the mount can hide it.
@@ -377,4 +430,24 @@ fn take_down(mountpoint: &Path) -> io::Result<()> {
         }
     }
     Err(io::Error::other("fusermount3 could not unmount it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_of_ours_is_told_from_others_in_the_same_place() {
+        let mounts = "/dev/vda / ext4 rw 0 0\n\
+                      /backing /scratch fuse.iotide rw 0 0\n\
+                      /backing /my\\040files fuse.iotide rw 0 0\n\
+                      /backing /covered fuse.iotide rw 0 0\n\
+                      sshfs /covered fuse.sshfs rw 0 0\n";
+        let is_ours = |path: &str| is_ours(mounts, Path::new(path));
+        assert!(is_ours("/scratch"));
+        assert!(is_ours("/my files"));
+        assert!(!is_ours("/covered"));
+        assert!(!is_ours("/"));
+        assert!(!is_ours("/elsewhere"));
+    }
 }

@@ -103,7 +103,7 @@ const BENCHES: &[Bench] = &[
     },
     Bench {
         name: "mount",
-        help: "writes through `iotide mount` against bindfs and libfuse's example",
+        help: "writes through `iotide mount` against bindfs and libfuse's examples",
         run: mount::writes_through_the_mount,
     },
     Bench {

@@ -13,7 +13,7 @@ use crate::peer::on_path;
 const LARGE: [&str; 2] = ["bs=1M", "count=512"];
 const SMALL: [&str; 2] = ["bs=4k", "count=20000"];
 
-/// Wall time to write 512 times 1 MiB and 20,000 times 4 KiB with one job, against bindfs and libfuse's own example.
+/// Wall time to write 512 times 1 MiB and 20,000 times 4 KiB with one job, against bindfs and libfuse's own examples.
 pub(super) fn writes_through_the_mount(bed: &Bed) -> Result<Vec<Line>, String> {
     if !Path::new("/dev/fuse").exists() {
         return Err("there is no /dev/fuse".to_owned());
@@ -24,13 +24,14 @@ pub(super) fn writes_through_the_mount(bed: &Bed) -> Result<Vec<Line>, String> {
     let mut ours = Command::new(&bed.iotide);
     ours.arg("mount").arg(&backing.0);
     let mut contestants = vec![("iotide", Some(ours))];
-    for peer in ["bindfs", "passthrough_ll"] {
-        contestants.push((peer, on_path(peer).map(|program| peer_command(peer, &program, &backing.0))));
+    for peer in ["bindfs", "passthrough", "passthrough_fh", "passthrough_ll"] {
+        let program = on_path(peer).or_else(|| compiled_example(peer, &bed.folder));
+        contestants.push((peer, program.map(|program| peer_command(peer, &program, &backing.0))));
     }
     let mut mounts = Vec::new();
     for (name, command) in contestants {
         let Some(command) = command else {
-            eprintln!("no {name} on PATH: measuring without");
+            eprintln!("no {name} on PATH or in {EXAMPLES}: measuring without");
             continue;
         };
         mounts.push((name, Mounted::begin(command, bed.folder.join(name))?));
@@ -73,11 +74,30 @@ pub(super) fn writes_through_the_mount(bed: &Bed) -> Result<Vec<Line>, String> {
     Ok(lines)
 }
 
+/// Where Debian's libfuse3-dev keeps the source of libfuse's examples.
+const EXAMPLES: &str = "/usr/share/doc/libfuse3-dev/examples";
+
+/// Compiles one of libfuse's examples into `folder`, as it is; `None` without its source, a compiler or the library.
+fn compiled_example(name: &str, folder: &Path) -> Option<PathBuf> {
+    let source = Path::new(EXAMPLES).join(format!("{name}.c"));
+    if !source.is_file() {
+        return None;
+    }
+    let library = Command::new("pkg-config").args(["--cflags", "--libs", "fuse3"]).output().ok()?;
+    let library = String::from_utf8(library.stdout).ok()?;
+    let program = folder.join(format!("{name}.peer"));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-w"]).arg(source).args(library.split_whitespace()).arg("-o").arg(&program);
+    compiler.status().ok()?.success().then_some(program)
+}
+
 fn peer_command(name: &str, program: &Path, backing: &Path) -> Command {
+    let backing = backing.display();
     let mut command = Command::new(program);
     match name {
-        "bindfs" => command.arg("-f").arg(backing),
-        _ => command.args(["-f", "-o"]).arg(format!("source={}", backing.display())),
+        "bindfs" => command.arg("-f").arg(backing.to_string()),
+        "passthrough_ll" => command.args(["-f", "-o"]).arg(format!("source={backing}")),
+        _ => command.args(["-f", "-o"]).arg(format!("modules=subdir,subdir={backing}")),
     };
     command
 }

@@ -70,6 +70,12 @@ pub(crate) fn run(ui: &mut Ui, args: &MountArgs) -> anyhow::Result<ExitStatus> {
             return Err(error).hint(hint);
         }
     };
+    if mounted.has_cleared() {
+        ui.status(format_args!(
+            "took away what was left of an earlier mount at {}, whose program had ended",
+            args.mountpoint.display()
+        ));
+    }
     ui.status(format_args!("{} is shown at {}", args.backing.display(), args.mountpoint.display()));
     mounted.serve().context("cannot go on")?;
     Ok(ExitStatus::Done)

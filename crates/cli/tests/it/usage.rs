@@ -885,3 +885,170 @@ fn help_on_sets_plan_explains_every_flag() {
       iotide sets plan jobs.csv --apply lustre-tbf --capacity 8000
     "#);
 }
+
+#[test]
+fn help_on_mount_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["mount", "--help"]).exits_with(0).stdout, @r#"
+    Show a directory so that jobs do not get in each other's way
+
+    Shows BACKING at MOUNTPOINT and passes everything on, but serves the reads and writes of each job in
+    the order that a policy says. Jobs are told by IOSETS_JOB_ID or SLURM_JOB_ID in the environment of
+    the calling process, else by job_<id> in its cgroup, else by user. How long a job's I/O phases are
+    apart is told from its own requests; --periods or --control say it instead.
+
+    Runs until the directory is unmounted (fusermount3 -u MOUNTPOINT) or a signal ends it. MOUNTPOINT
+    may be BACKING itself: paths then stay as they were. As root it serves all users, otherwise the one
+    who mounts.
+
+    Usage: iotide mount [OPTIONS] <BACKING> <MOUNTPOINT>
+
+    Arguments:
+      <BACKING>
+              The directory to show
+
+      <MOUNTPOINT>
+              Where to show it: an empty directory, or BACKING itself
+
+    Options:
+          --policy <POLICY>
+              Who is served when
+
+              Possible values:
+              - none:       Requests as they come
+              - fair-share: Each job has the same share
+              - exclusive:  One job at a time, first come, first served
+              - set10:      Jobs with periods of the same order of magnitude take turns; those with
+                short periods have the larger share
+
+              [default: set10]
+
+          --workers <N>
+              How many data requests may be with the storage at once
+
+              [default: 8]
+
+          --phase-gap <TIME>
+              A job that was idle for this long has ended its I/O phase, and the next of its set is
+              served
+
+              [default: 50ms]
+
+          --time-scale <FACTOR>
+              Judge periods as if they were so many times as long, in an experiment whose times were
+              divided by that
+
+              [default: 1]
+
+          --periods <FILE>
+              Take periods from FILE rather than from what jobs do: lines job,seconds or {"job":
+              seconds}; read again on change
+
+          --control <PATH>
+              Make a socket at PATH to see jobs ("jobs", `iotide sets show`) and say their periods
+              ("period JOB SECONDS"), a line each
+
+          --bypass <SIZE>
+              Requests of at most this size are never held up
+
+              [default: 16k]
+
+          --cache <TIME>
+              For how long the system may believe what it was told of names and attributes that others
+              change behind the mount
+
+              [default: 1s]
+
+          --bandwidth <SIZE>
+              Pretend that the backing file system moves no more than this in a second, to try a policy
+              out: 110MiB
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Examples:
+      iotide mount /lustre/scratch /scratch
+      iotide mount /scratch /scratch --policy fair-share
+      iotide mount /scratch /scratch --periods periods.csv --control /run/iotide.sock
+      iotide mount /tmp/store /tmp/slow --policy none --bandwidth 110MiB    what would a slow disk do?
+      fusermount3 -u /scratch                                               the end of it
+    "#);
+}
+
+#[test]
+fn help_on_arbiter_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["arbiter", "--help"]).exits_with(0).stdout, @r#"
+    Let programs take turns at the storage, without a mount and without root
+
+    Programs that run under `iotide record` with IOTIDE_GATE set to ADDRESS ask here before they move
+    data, and are answered in the order that a policy says. Jobs are told by IOTIDE_JOB_ID,
+    IOSETS_JOB_ID or the batch system's variable. How long a job's I/O phases are apart is told from its
+    own requests; --periods or --control say it instead.
+
+    If the arbiter goes away or stops answering, programs go on without it after a second at most. One
+    arbiter stands for one storage target. Runs until a signal ends it.
+
+    Usage: iotide arbiter [OPTIONS] <ADDRESS>
+
+    Arguments:
+      <ADDRESS>
+              Where programs ask: unix:/path, or tcp:address:port
+
+    Options:
+          --policy <POLICY>
+              Who is served when
+
+              Possible values:
+              - none:       Requests as they come
+              - fair-share: Each job has the same share
+              - exclusive:  One job at a time, first come, first served
+              - set10:      Jobs with periods of the same order of magnitude take turns; those with
+                short periods have the larger share
+
+              [default: set10]
+
+          --workers <N>
+              How many data requests may be with the storage at once
+
+              [default: 8]
+
+          --phase-gap <TIME>
+              A job that was idle for this long has ended its I/O phase, and the next of its set is
+              served
+
+              [default: 50ms]
+
+          --time-scale <FACTOR>
+              Judge periods as if they were so many times as long, in an experiment whose times were
+              divided by that
+
+              [default: 1]
+
+          --periods <FILE>
+              Take periods from FILE rather than from what jobs do: lines job,seconds or {"job":
+              seconds}; read again on change
+
+          --control <PATH>
+              Make a socket at PATH to see jobs ("jobs", `iotide sets show`) and say their periods
+              ("period JOB SECONDS"), a line each
+
+          --lease <TIME>
+              For how long a program that is alone need not ask again; another waits for this long at
+              most before it has a say
+
+              [default: 20ms]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Examples:
+      iotide arbiter unix:/tmp/scratch.gate --control /tmp/scratch.control
+      IOTIDE_GATE=unix:/tmp/scratch.gate iotide record -- mpirun -n 64 ./simulation
+      iotide sets show /tmp/scratch.control                     jobs, periods, sets and shares, live
+    "#);
+}

@@ -85,18 +85,24 @@ fn start(dir: &FreshDir, places: &[&str], options: &[&str]) -> Option<Child> {
     program("fusermount3")?;
     let mut command = Command::new(env!("CARGO_BIN_EXE_iotide"));
     command.arg("mount").args(places).args(options).current_dir(dir.path());
+    Some(started(command).0)
+}
+
+/// Runs a command that mounts, and returns once it has, with what it said until then.
+#[track_caller]
+fn started(mut command: Command) -> (Child, String) {
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    stderr.read_line(&mut said).unwrap();
-    if !said.contains("is shown at") {
-        let rest: String = stderr.lines().map_while(Result::ok).collect();
-        let _ = child.wait();
-        panic!("{said}{rest}");
+    while !said.contains("is shown at") {
+        if stderr.read_line(&mut said).unwrap() == 0 {
+            let _ = child.wait();
+            panic!("{said}");
+        }
     }
     // Nobody reads on, and nobody needs to: it says nothing more unless it fails.
     std::mem::forget(stderr);
-    Some(child)
+    (child, said)
 }
 
 /// Runs one of the scripts beside this file.
@@ -138,19 +144,35 @@ fn and_on_a_plain_directory_so_the_cases_are_right() {
     passes_posix(dir.path());
 }
 
-/// How many operations a run takes: `IOTIDE_FSX_OPERATIONS=1000000` for the long one.
-fn n_operations() -> String {
-    std::env::var("IOTIDE_FSX_OPERATIONS").unwrap_or_else(|_| "20000".to_owned())
+/// What a run of random operations is told: `IOTIDE_FSX_OPERATIONS=1000000` for the long one, `IOTIDE_FSX_SEED` for others.
+fn from_environment(name: &str, otherwise: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| otherwise.to_owned())
+}
+
+/// Does random operations below a mount and beside it.
+#[track_caller]
+fn agrees(script: &str) -> Option<Mount> {
+    let mount = Mount::new(&[])?;
+    let (mounted, plain) = (mount.shown().join("mounted"), mount.dir.join("plain"));
+    let seed = from_environment("IOTIDE_FSX_SEED", "7");
+    let n_operations = from_environment("IOTIDE_FSX_OPERATIONS", "20000");
+    let output = python(script, &[mounted.to_str()?, plain.to_str()?, &seed, &n_operations])?;
+    assert!(last_line(&output).ends_with("operations agree"), "{}", String::from_utf8_lossy(&output.stdout));
+    Some(mount)
 }
 
 #[test]
 fn random_operations_give_what_they_give_on_a_plain_file() {
-    let Some(mount) = Mount::new(&[]) else { return };
-    let (mounted, plain) = (mount.shown().join("file"), mount.dir.join("plain"));
-    let args = [mounted.to_str().unwrap(), plain.to_str().unwrap(), "7", &n_operations()];
-    let Some(output) = python("fsx.py", &args) else { return };
-    assert!(last_line(&output).ends_with("operations agree"), "{}", String::from_utf8_lossy(&output.stdout));
-    assert_eq!(fs::read(mount.backing().join("file")).unwrap(), fs::read(plain).unwrap());
+    let Some(mount) = agrees("fsx.py") else { return };
+    assert_eq!(
+        fs::read(mount.backing().join("mounted")).unwrap(),
+        fs::read(mount.dir.join("plain")).unwrap()
+    );
+}
+
+#[test]
+fn random_operations_on_names_give_what_they_give_on_a_plain_directory() {
+    agrees("tree.py");
 }
 
 #[test]
@@ -199,17 +221,210 @@ fn what_fsync_confirmed_outlives_the_mount_that_is_killed() {
         let at = record as usize * 4096;
         assert_eq!(bytes[at..at + 4096], record.to_le_bytes().repeat(512), "record {record} of {last}");
     }
-    // What is left in the tree is explained, and goes away.
-    let again = Command::new(env!("CARGO_BIN_EXE_iotide"))
+    // What is left in the tree is in the way of nobody: mounting again takes it away, says so, and goes on.
+    let gone = fs::metadata(mount.shown()).unwrap_err();
+    assert_eq!(gone.kind(), std::io::ErrorKind::NotConnected);
+    let mut again = Command::new(env!("CARGO_BIN_EXE_iotide"));
+    again.args(["mount", "backing", "shown"]).current_dir(mount.dir.path());
+    let (child, said) = started(again);
+    mount.child = child;
+    assert!(said.contains("took away what was left of an earlier mount at shown"), "{said}");
+    assert_eq!(fs::read(mount.shown().join("journal")).unwrap().len(), bytes.len());
+}
+
+#[test]
+fn a_dead_mount_of_another_kind_is_left_alone_and_explained() {
+    let Some(bindfs) = program("bindfs") else { return };
+    let dir = FreshDir::new("mount-foreign");
+    for name in ["backing", "shown"] {
+        fs::create_dir(dir.join(name)).unwrap();
+    }
+    let is_mounted =
+        || fs::metadata(dir.join("shown")).unwrap().dev() != fs::metadata(dir.path()).unwrap().dev();
+    let mut other = Command::new(bindfs);
+    let other = other.arg("-f").args(["backing", "shown"]).current_dir(dir.path()).stderr(Stdio::null());
+    let mut other = other.spawn().unwrap();
+    let began = Instant::now();
+    while !is_mounted() && other.try_wait().unwrap().is_none() {
+        assert!(began.elapsed() < Duration::from_secs(20), "bindfs does not mount");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let was_mounted = is_mounted();
+    other.kill().unwrap();
+    other.wait().unwrap();
+    if !was_mounted {
+        return skip(Missing::Data, "of a bindfs that may mount");
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_iotide"))
         .args(["mount", "backing", "shown"])
-        .current_dir(mount.dir.path())
+        .current_dir(dir.path())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&again.stderr);
+    take_away(&dir.join("shown"));
+    let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("shown is a mount whose program has ended"), "{said}");
     assert!(said.contains("hint: take it away with `fusermount3 -u shown`"), "{said}");
-    take_away(&mount.shown());
-    assert_eq!(fs::read_dir(mount.shown()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_second_signal_ends_it_while_files_are_open() {
+    let Some(mut mount) = Mount::new(&[]) else { return };
+    let file = File::create(mount.shown().join("open")).unwrap();
+    (&file).write_all(b"written before").unwrap();
+    kill(mount.child.id(), "TERM");
+    let asked = Instant::now();
+    while mount.shown().join("open").exists() {
+        assert!(asked.elapsed() < Duration::from_secs(20), "it is still there");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    kill(mount.child.id(), "TERM");
+    assert!(mount.child.wait().unwrap().success());
+    assert!((&file).write_all(b"!").is_err(), "nobody is there to take it");
+    assert_eq!(fs::read(mount.backing().join("open")).unwrap(), b"written before");
+}
+
+/// A whole-file record lock, taken by another process through `path` for as long as it lives.
+fn locked(path: &Path) -> Option<Child> {
+    let script = "import fcntl, sys, time\nf = open(sys.argv[1], 'r+b')\nfcntl.lockf(f, fcntl.LOCK_EX)\n\
+                  print('locked', flush=True)\ntime.sleep(600)";
+    let mut command = Command::new(program("python3")?);
+    let mut child = command.args(["-c", script]).arg(path).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "locked\n");
+    Some(child)
+}
+
+/// Whether someone else's lock is in the way of one through `path`.
+fn is_locked(path: &Path) -> bool {
+    let script = "import fcntl, sys\ntry: fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)\n\
+                  except OSError: sys.exit(7)";
+    let status = Command::new("python3").args(["-c", script]).arg(path).status().unwrap();
+    assert!(matches!(status.code(), Some(0 | 7)), "{status}");
+    status.code() == Some(7)
+}
+
+#[test]
+fn record_locks_hold_between_the_mount_and_whoever_is_beside_it() {
+    let Some(mount) = Mount::new(&[]) else { return };
+    fs::write(mount.backing().join("file"), "x").unwrap();
+    let (shown, backing) = (mount.shown().join("file"), mount.backing().join("file"));
+    for (holder, other) in [(&shown, &backing), (&backing, &shown)] {
+        let Some(mut child) = locked(holder) else { return };
+        assert!(is_locked(other), "{}", other.display());
+        // Someone waits for it at the other side.
+        let mut waiter = Command::new("python3");
+        waiter.args(["-c", "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX)"]);
+        let mut waiter = waiter.arg(other).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(waiter.try_wait().unwrap().is_none(), "it did not wait");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(waiter.wait().unwrap().success());
+        assert!(!is_locked(other), "{}", other.display());
+    }
+}
+
+#[test]
+fn a_store_that_is_full_or_not_to_be_written_says_so() {
+    let Some(mount) = Mount::new(&[]) else { return };
+    let store = mount.backing().join("store");
+    fs::create_dir(&store).unwrap();
+    let mount_tmpfs = |options: &str| {
+        let mut command = Command::new("mount");
+        command.args(["-t", "tmpfs", "-o", options, "none"]).arg(&store).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    if !mount_tmpfs("size=256k") {
+        return skip(Missing::Data, "of a tmpfs: no right to mount one");
+    }
+    let shown = mount.shown().join("store");
+    let full = fs::write(shown.join("large"), vec![1; 1 << 20]);
+    let kept = fs::metadata(store.join("large")).unwrap().len();
+    let read_only = mount_tmpfs("remount,ro");
+    let made = File::create(shown.join("other"));
+    let removed = fs::remove_file(shown.join("large"));
+    let seen = fs::metadata(shown.join("large")).map(|file| file.len());
+    let mut unmount = Command::new("umount");
+    assert!(unmount.arg("-l").arg(&store).status().unwrap().success());
+    assert_eq!(full.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+    assert!((4096..=256 << 10).contains(&kept), "{kept}");
+    assert_eq!(seen.unwrap(), kept);
+    assert!(read_only);
+    for refused in [made.map(drop), removed] {
+        assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    }
+}
+
+#[test]
+fn a_directory_can_be_shown_on_one_that_holds_it() {
+    let dir = FreshDir::new("mount-above");
+    fs::create_dir_all(dir.join("d/inside")).unwrap();
+    dir.write("d/inside/file", "there");
+    let Some(mut child) = start(&dir, &["d/inside", "d"], &[]) else { return };
+    let shown = fs::read(dir.join("d/file"));
+    let written = fs::write(dir.join("d/new"), "new");
+    kill(child.id(), "TERM");
+    assert!(child.wait().unwrap().success());
+    take_away(&dir.join("d"));
+    assert_eq!(shown.unwrap(), b"there");
+    written.unwrap();
+    assert_eq!(fs::read(dir.join("d/inside/new")).unwrap(), b"new");
+}
+
+#[test]
+fn without_root_it_serves_the_one_who_mounts() {
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    if !is_root || !Path::new("/dev/fuse").exists() || program("fusermount3").is_none() {
+        return skip(Missing::Data, "of another user: this needs root and FUSE");
+    }
+    const NOBODY: u32 = 65534;
+    let dir = FreshDir::new("mount-nobody");
+    // Where everyone can run it.
+    fs::copy(env!("CARGO_BIN_EXE_iotide"), dir.join("iotide")).unwrap();
+    for name in ["", "backing", "shown"] {
+        let _ = fs::create_dir(dir.join(name));
+        std::os::unix::fs::chown(dir.join(name), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    let mut command = Command::new(dir.join("iotide"));
+    command.args(["mount", "backing", "shown"]).current_dir(dir.path()).uid(NOBODY).gid(NOBODY);
+    let (mut child, _) = started(command);
+    let as_nobody = |script: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).current_dir(dir.path()).uid(NOBODY).gid(NOBODY);
+        command.output().unwrap()
+    };
+    let used = as_nobody(
+        "echo text > shown/file && mkdir shown/d && mv shown/file shown/d && chmod 600 shown/d/file && cat shown/d/file",
+    );
+    let denied = fs::read_dir(dir.join("shown")).map(drop);
+    kill(child.id(), "TERM");
+    let ended = child.wait().unwrap();
+    take_away(&dir.join("shown"));
+    assert_eq!(String::from_utf8_lossy(&used.stdout), "text\n", "{}", String::from_utf8_lossy(&used.stderr));
+    assert!(denied.is_err(), "others, even root, are not served");
+    assert!(ended.success());
+    let file = fs::metadata(dir.join("backing/d/file")).unwrap();
+    assert_eq!((file.uid(), file.mode() & 0o777), (NOBODY, 0o600));
+}
+
+#[test]
+fn without_fuse_it_says_so() {
+    let dir = FreshDir::new("mount-no-fuse");
+    for name in ["backing", "shown"] {
+        fs::create_dir(dir.join(name)).unwrap();
+    }
+    // A /dev of its own, with nothing in it.
+    let script = "mount -t tmpfs none /dev && exec \"$0\" mount backing shown";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_iotide")]).current_dir(dir.path());
+    let Ok(output) = command.output() else { return skip(Missing::Program, "unshare") };
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !said.contains("iotide:") {
+        return skip(Missing::Data, "in a /dev of its own: no right to mount one");
+    }
+    assert!(said.contains("there is no /dev/fuse"), "{said}");
+    assert!(said.contains("hint: load the kernel module"), "{said}");
 }
 
 #[test]

@@ -10,8 +10,11 @@ import fcntl
 import mmap
 import os
 import pickle
+import resource
+import signal
 import socket
 import stat
+import struct
 import sys
 import time
 
@@ -53,7 +56,8 @@ ENOENT, EEXIST, ENOTDIR, EISDIR = E(errno.ENOENT), E(errno.EEXIST), E(errno.ENOT
 ENOTEMPTY, EACCES, EPERM, ELOOP = E(errno.ENOTEMPTY), E(errno.EACCES), E(errno.EPERM), E(errno.ELOOP)
 ENAMETOOLONG, EINVAL, ENXIO, EBADF = E(errno.ENAMETOOLONG), E(errno.EINVAL), E(errno.ENXIO), E(errno.EBADF)
 EXDEV, ENODATA, ERANGE, EAGAIN, EFBIG = E(errno.EXDEV), E(errno.ENODATA), E(errno.ERANGE), E(errno.EAGAIN), E(errno.EFBIG)
-EOPNOTSUPP, ETXTBSY, EBUSY = E(errno.EOPNOTSUPP), E(errno.ETXTBSY), E(errno.EBUSY)
+EOPNOTSUPP, ETXTBSY, EBUSY, EINTR = E(errno.EOPNOTSUPP), E(errno.ETXTBSY), E(errno.EBUSY), E(errno.EINTR)
+E2BIG, ENOSPC = E(errno.E2BIG), E(errno.ENOSPC)
 
 
 def touch(path, content=b"", mode=0o644):
@@ -147,6 +151,49 @@ def open_and_creat():
     case("writing what is open for reading", lambda: os.write(os.open("file", os.O_RDONLY), b"x"), EBADF)
 
 
+    case("a file named as a directory", lambda: open_close("nowhere/", os.O_RDONLY), ENOTDIR)
+    case("a path that is too long", lambda: open_close("./" * 2100 + "file", os.O_RDONLY), ENAMETOOLONG)
+    for step in range(41):
+        os.symlink(f"chain{step + 1}" if step < 40 else "file", f"chain{step}")
+    case("too many links one after the other", lambda: open_close("chain0", os.O_RDONLY), ELOOP)
+    case("as many as may be", lambda: open_close("chain1", os.O_RDONLY))
+    os.mkfifo("pipe")
+    case("a pipe that nobody reads", lambda: open_close("pipe", os.O_WRONLY | os.O_NONBLOCK), ENXIO)
+    server = socket.socket(socket.AF_UNIX)
+    server.bind("sock")
+    case("a socket is not opened", lambda: open_close("sock", os.O_RDWR), ENXIO)
+    case("not through another file system", lambda: os.rename("file", "/proc/file"), EXDEV)
+    case("nor linked", lambda: os.link("file", "/proc/file"), (EXDEV, ENOENT))
+    only_named()
+
+
+def only_named():
+    touch("named", b"content")
+    fd = os.open("named", os.O_PATH)
+    case("O_PATH names a file", lambda: os.fstat(fd).st_size, 7)
+    case("and does not read it", lambda: os.read(fd, 1), EBADF)
+    case("but opens it again", lambda: read(f"/proc/self/fd/{fd}"), b"content")
+    os.close(fd)
+    folder = os.open("dir", os.O_PATH | os.O_DIRECTORY)
+    case("a folder is a place to start from", lambda: os.close(os.open("in", os.O_CREAT | os.O_WRONLY, 0o644, dir_fd=folder)))
+    case("there it is", lambda: os.listdir("dir"), ["in"])
+    os.close(folder)
+    link = os.open("link", os.O_PATH | os.O_NOFOLLOW)
+    case("O_PATH of a link itself", lambda: (stat.S_ISLNK(os.fstat(link).st_mode), os.readlink("", dir_fd=link)), (True, "file"))
+    os.close(link)
+
+    def nameless():
+        fd = os.open("dir", os.O_TMPFILE | os.O_RDWR, 0o600)
+        os.write(fd, b"x")
+        found = os.fstat(fd).st_nlink, os.listdir("dir")
+        os.close(fd)
+        return found
+
+    # Its absence has an error of its own, on which programs make a file with a name instead.
+    found = case("O_TMPFILE, where there is such", nameless, (None, EOPNOTSUPP))
+    case("has no name", lambda: found if isinstance(found, tuple) else (0, ["in"]), (0, ["in"]))
+
+
 def appending():
     touch("log", b"one ")
     a, b = os.open("log", os.O_WRONLY | os.O_APPEND), os.open("log", os.O_WRONLY | os.O_APPEND)
@@ -186,6 +233,8 @@ def directories():
     fd = os.open("d", os.O_RDONLY | os.O_DIRECTORY)
     case("fsync of a directory", lambda: os.fsync(fd))
     os.close(fd)
+    positions()
+    gone()
     # Large ones, listed while they change: what stays is listed exactly once.
     os.mkdir("many")
     for index in range(3000):
@@ -203,6 +252,53 @@ def directories():
     case("a listing under change misses and repeats nothing", lambda: len(stayed) == len(set(stayed)) == 3000, True)
     case("kinds are listed", lambda: {e.name: e.is_dir() for e in os.scandir("d")}, {"sub": True, "new": False})
     case("listed numbers are the files' own", lambda: all(e.inode() == os.lstat(e.path).st_ino for e in os.scandir("d")), True)
+
+
+def positions():
+    """Places in a listing, by the calls of C."""
+    os.mkdir("places")
+    for index in range(200):
+        touch(f"places/{index}")
+    for name, result, takes in (("opendir", ctypes.c_void_p, [ctypes.c_char_p]), ("readdir", ctypes.c_void_p, [ctypes.c_void_p]),
+            ("telldir", ctypes.c_long, [ctypes.c_void_p]), ("seekdir", None, [ctypes.c_void_p, ctypes.c_long]),
+            ("rewinddir", None, [ctypes.c_void_p]), ("closedir", ctypes.c_int, [ctypes.c_void_p])):  # fmt: skip
+        call = getattr(LIBC, name)
+        call.restype, call.argtypes = result, takes
+    listing = LIBC.opendir(b"places")
+
+    def following():
+        entry = LIBC.readdir(listing)
+        return ctypes.string_at(entry + 19) if entry else None  # after inode, place, length and kind
+
+    places, names = [], []
+    while True:
+        place, name = LIBC.telldir(listing), following()
+        if name is None:
+            break
+        places.append(place)
+        names.append(name)
+    case("everything and the two dots", lambda: len(set(names)), 202)
+    LIBC.seekdir(listing, places[150])
+    case("a place is come back to", following, names[150])
+    LIBC.seekdir(listing, places[3])
+    case("also far back", following, names[3])
+    touch("places/late")
+    LIBC.rewinddir(listing)
+    again = set(iter(following, None))
+    case("from the start, with what is new", lambda: again == set(names) | {b"late"}, True)
+    LIBC.closedir(listing)
+
+
+def gone():
+    """A folder that was removed while someone is in it."""
+    os.mkdir("leaving")
+    fd = os.open("leaving", os.O_RDONLY)
+    os.rmdir("leaving")
+    case("nothing is made in a folder that is gone", lambda: os.open("x", os.O_CREAT | os.O_WRONLY, dir_fd=fd), ENOENT)
+    case("nor a folder", lambda: os.mkdir("x", dir_fd=fd), ENOENT)
+    case("it is empty", lambda: os.listdir(fd), [])
+    case("and has no links", lambda: os.fstat(fd).st_nlink, 0)
+    os.close(fd)
 
 
 def renaming():
@@ -238,6 +334,19 @@ def renaming():
     case("exchanged", lambda: renameat2("z", "y", EXCHANGE) or (read("z"), read("y")), (b"y", b"x"))
     case("exchanged with nothing", lambda: renameat2("z", "no", EXCHANGE), ENOENT)
     case("both ways at once", lambda: renameat2("z", "y", EXCHANGE | NOREPLACE), EINVAL)
+    case("'.' does not move", lambda: os.rename("d4/.", "d5"), (EBUSY, EINVAL))
+    os.symlink("y", "pointer")
+    case("a link is moved itself", lambda: os.rename("pointer", "moved") or os.readlink("moved"), "y")
+    touch("over")
+    case("and replaced itself", lambda: os.rename("over", "moved") or (os.path.islink("moved"), os.path.exists("y")), (False, True))
+    os.makedirs("p1/child")
+    os.mkdir("p2")
+    os.rename("p1/child", "p2/child")
+    case("a folder that moved has another parent", lambda: os.stat("p2/child/..").st_ino == os.stat("p2").st_ino, True)
+    before = os.stat("moved").st_ctime_ns
+    time.sleep(0.02)
+    os.rename("moved", "again")
+    case("a new name changes no data", lambda: os.stat("again").st_mtime_ns <= before, True)
     os.mkdir("dx")
     touch("dx/in", b"in")
     case("a file exchanged with a directory", lambda: renameat2("dx", "z", EXCHANGE) or read("z/in"), b"in")
@@ -278,6 +387,13 @@ def links():
     case("a hard link to a symbolic one", lambda: os.link("l1", "l3", follow_symlinks=False) or os.readlink("l3"), "plain")
     case("times of a link itself", lambda: os.utime("l1", ns=(5, 6), follow_symlinks=False) or os.lstat("l1").st_mtime_ns, 6)
     case("are not the file's", lambda: os.stat("l1").st_mtime_ns > 6, True)
+    fd = os.open("plain", os.O_RDONLY)
+    case("a name for what is open", lambda: link_open(fd, "named") or os.stat("named").st_nlink, 2)
+    os.close(fd)
+    before = os.stat("plain").st_ctime_ns
+    time.sleep(0.02)
+    os.unlink("named")
+    case("a name less is a change", lambda: os.stat("plain").st_ctime_ns > before, True)
     case("a pipe", lambda: os.mkfifo("p") or stat.S_ISFIFO(os.stat("p").st_mode), True)
 
     def through_a_pipe():
@@ -299,6 +415,12 @@ def links():
     case("a socket works", through_a_socket, True)
 
 
+def link_open(fd, name):
+    follow = 0x400
+    if LIBC.linkat(AT_FDCWD, f"/proc/self/fd/{fd}".encode(), AT_FDCWD, os.fsencode(name), follow) != 0:
+        raise OSError(ctypes.get_errno(), "linkat")
+
+
 def attributes():
     touch("f", b"12345")
     for wanted in (0o000, 0o777, 0o640, 0o1644):
@@ -311,6 +433,12 @@ def attributes():
     case("times to the nanosecond", lambda: os.utime("f", ns=(123456789_987654321, 987654321_123456789)))
     case("are kept", lambda: (os.stat("f").st_atime_ns, os.stat("f").st_mtime_ns), (123456789_987654321, 987654321_123456789))
     case("before 1970", lambda: os.utime("f", ns=(-1_500_000_000, -1)) or os.stat("f").st_mtime_ns, -1)
+    case("one time without the other", lambda: utimens((77, 88), (0, OMIT)) or os.stat("f").st_atime_ns, 77_000000088)
+    case("which stays", lambda: os.stat("f").st_mtime_ns, -1)
+    case("none of both", lambda: utimens((0, OMIT), (0, OMIT)) or os.stat("f").st_atime_ns, 77_000000088)
+    case("one of them now", lambda: utimens((0, OMIT), (0, NOW)) or abs(os.stat("f").st_mtime_ns - time.time_ns()) < 5e9, True)
+    case("nanoseconds that are none", lambda: utimens((0, 10**9), (0, 0)), EINVAL)
+    case("owner and group that stay", lambda: os.chown("f", -1, -1))
     now = time.time_ns()
     os.utime("f")
     case("or now", lambda: abs(os.stat("f").st_mtime_ns - now) < 5e9, True)
@@ -333,6 +461,14 @@ def attributes():
     case("statvfs tells of blocks and names", lambda: status.f_blocks > 0 and status.f_namemax == 255, True)
 
 
+NOW, OMIT = (1 << 30) - 1, (1 << 30) - 2
+
+
+def utimens(access, modification):
+    if LIBC.utimensat(AT_FDCWD, b"f", struct.pack("qqqq", *access, *modification), 0) != 0:
+        raise OSError(ctypes.get_errno(), "utimensat")
+
+
 def extended_attributes():
     touch("f")
     if isinstance(case("set", lambda: os.setxattr("f", "user.a", b"\0value"), (None, EOPNOTSUPP)), OSError):
@@ -345,6 +481,11 @@ def extended_attributes():
     case("get what is not there", lambda: os.getxattr("f", "user.c"), ENODATA)
     case("remove", lambda: os.removexattr("f", "user.a") or os.listxattr("f"), ["user.b"])
     case("remove what is not there", lambda: os.removexattr("f", "user.a"), ENODATA)
+    case("a name without a kind", lambda: os.setxattr("f", "plain", b""), EOPNOTSUPP)
+    case("a value that is too long", lambda: os.setxattr("f", "user.b", bytes(65537)), E2BIG)
+    os.symlink("f", "link")
+    case("a link has none", lambda: os.listxattr("link", follow_symlinks=False), [])
+    case("nor gets any", lambda: os.setxattr("link", "user.a", b"", follow_symlinks=False), EPERM)
     os.mkdir("d")
     case("of a directory", lambda: os.setxattr("d", "user.x", b"y") or os.getxattr("d", "user.x"), b"y")
     value = bytes(range(256)) * 8
@@ -384,12 +525,24 @@ def data():
     case("without growing", lambda: fallocate(1, 8 << 20, 4096) or os.fstat(sparse).st_size, 5 << 20)
     case("a hole is punched", lambda: fallocate(3, 1 << 20, 4096) or os.pread(sparse, 4, 1 << 20), bytes(4))
     case("of no length", lambda: fallocate(0, 0, 0), EINVAL)
+    os.pwrite(sparse, b"y" * 8192, 0)
+    if not isinstance(case("zeros are written", lambda: fallocate(0x10, 100, 4096), (None, EOPNOTSUPP)), OSError):
+        case("and nothing else", lambda: os.pread(sparse, 4098, 99) == b"y" + bytes(4096) + b"y", True)
+    far = 5 << 30
+    case("beyond four gigabytes", lambda: os.pwrite(sparse, b"far", far) and (os.pread(sparse, 9, far - 1), os.fstat(sparse).st_size), (b"\0far", far + 3))
+    case("is found", lambda: os.lseek(sparse, 1 << 30, os.SEEK_DATA) // 4096, far // 4096)
+    memory = mmap.mmap(sparse, 3, offset=far)
+    case("and mapped", lambda: memory[:3], b"far")
+    memory.close()
+    case("at the position", lambda: os.lseek(sparse, -3, os.SEEK_END) and os.read(sparse, 9), b"far")
     os.close(sparse)
     source, target = os.open("f", os.O_RDONLY), os.open("copy", os.O_RDWR | os.O_CREAT)
     case("copied inside the file system", lambda: os.copy_file_range(source, target, 100000, 50, 7) > 0, True)
     case("to the right place", lambda: os.pread(target, 1000, 7) == os.pread(source, 1000, 50), True)
+    case("not onto itself", lambda: os.copy_file_range(target, target, 100, 0, 50), (EINVAL, EBADF))
     os.close(source)
     os.close(target)
+    many_open()
 
     direct = os.open("direct", os.O_RDWR | os.O_CREAT)
     try:
@@ -411,6 +564,19 @@ def data():
     synced = os.open("synced", os.O_WRONLY | os.O_CREAT | os.O_SYNC)
     case("O_SYNC writes", lambda: os.write(synced, b"safe"), 4)
     os.close(synced)
+
+
+def many_open():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    count = min(hard, 4096) - 200
+    os.mkdir("many")
+    fds = [os.open(f"many/{index}", os.O_CREAT | os.O_RDWR) for index in range(count)]
+    case("thousands are open at once", lambda: sum(os.write(fd, b"x") for fd in fds), count)
+    case("and read", lambda: all(os.pread(fd, 2, 0) == b"x" for fd in fds), True)
+    for fd in fds:
+        os.close(fd)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def mapping():
@@ -438,6 +604,8 @@ def mapping():
     os.pwrite(writer, b"by others", 10)
     case("what another descriptor writes is seen in memory", lambda: seen[10:19], b"by others")
     case("a program can be run from here", lambda: run_program(), 0)
+    case("and is not written while it runs", written_while_it_runs, ETXTBSY)
+    case("memory is shared between processes", shared_between_processes, b"child")
     for fd in (reader, writer):
         os.close(fd)
 
@@ -450,6 +618,36 @@ def run_program():
     if child == 0:
         os.execv("./program", ["program"])
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def written_while_it_runs():
+    with open("/bin/sleep", "rb") as sleep:
+        touch("sleeping", sleep.read())
+    os.chmod("sleeping", 0o755)
+    told, tell = os.pipe()  # closed by exec, so that nobody guesses when it runs
+    child = os.fork()
+    if child == 0:
+        os.execv("./sleeping", ["sleeping", "60"])
+    os.close(tell)
+    os.read(told, 1)
+    try:
+        open_close("sleeping", os.O_WRONLY)
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+
+
+def shared_between_processes():
+    touch("both", bytes(4096))
+    fd = os.open("both", os.O_RDWR)
+    memory = mmap.mmap(fd, 0)
+    child = os.fork()
+    if child == 0:
+        mine = mmap.mmap(os.open("both", os.O_RDWR), 0)
+        mine[:5] = b"child"
+        os._exit(0)
+    os.waitpid(child, 0)
+    return memory[:5]
 
 
 def locks():
@@ -507,7 +705,66 @@ def locks():
         return os.WTERMSIG(status)
 
     case("who waits can be killed", killed_waiter, 9)
+
+    def interrupted_waiter():
+        """As programs do that wait for a lock, but not for ever."""
+        fcntl.lockf(fd, fcntl.LOCK_EX)
+
+        def wait():
+            signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(OSError(errno.EINTR, "alarm")))
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            fcntl.lockf(os.open("l", os.O_RDWR), fcntl.LOCK_EX)
+
+        try:
+            return as_child(wait)
+        finally:
+            fcntl.lockf(fd, fcntl.LOCK_UN)
+
+    case("who waits hears signals", interrupted_waiter, EINTR)
+    who_is_in_the_way(fd, one_byte)
+    copy = os.dup(fd)
+    fcntl.flock(copy, fcntl.LOCK_EX)
+    os.close(copy)
+    case("a copy of a descriptor holds the same flock", lambda: elsewhere(lambda f: fcntl.flock(f, fcntl.LOCK_SH | fcntl.LOCK_NB)), EAGAIN)
     os.close(fd)
+    fd = os.open("l", os.O_RDWR)
+    case("which goes with the last", lambda: elsewhere(lambda f: fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)))
+    os.close(fd)
+    fd = os.open("l", os.O_RDONLY)
+    case("a lock for writing wants a file for writing", lambda: fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB), EBADF)
+    os.close(fd)
+
+
+FLOCK = "hhqqi4x"  # kind, from where, start, length, process
+GETLK, OFD_GETLK, OFD_SETLK = 5, 36, 37
+SHARED, EXCLUSIVE, NONE = 0, 1, 2
+
+
+def who_is_in_the_way(fd, one_byte):
+    ask = lambda f, command, kind, start, length: struct.unpack(FLOCK, fcntl.fcntl(f, command, struct.pack(FLOCK, kind, 0, start, length, 0)))
+    fcntl.lockf(fd, fcntl.LOCK_EX, 10, 20)
+    found = lambda: as_child(lambda: ask(os.open("l", os.O_RDWR), GETLK, SHARED, 0, 0))
+    case("who is in the way is told", found, (EXCLUSIVE, 0, 20, 10, os.getpid()))
+    fcntl.lockf(fd, fcntl.LOCK_SH, 5, 20)
+    case("of a lock that is part shared", found, (EXCLUSIVE, 0, 25, 5, os.getpid()))
+    case("the shared part is shared", lambda: one_byte(fcntl.LOCK_SH, 22))
+    fcntl.lockf(fd, fcntl.LOCK_UN)
+    case("or that nobody is", lambda: found()[0], NONE)
+    # Locks of an open file rather than of a process.
+    a, b = os.open("l", os.O_RDWR), os.open("l", os.O_RDWR)
+    case("an open file locks", lambda: ask(a, OFD_SETLK, EXCLUSIVE, 0, 50)[0], EXCLUSIVE)
+    case("also against its own process", lambda: ask(b, OFD_SETLK, SHARED, 40, 1), (EAGAIN, EACCES))
+    case("which sees it", lambda: ask(b, OFD_GETLK, SHARED, 0, 0)[:4], (EXCLUSIVE, 0, 0, 50))
+    case("and not beside it", lambda: ask(b, OFD_SETLK, EXCLUSIVE, 50, 0)[0], EXCLUSIVE)
+    copy = os.dup(a)
+    os.close(a)
+    os.close(os.open("l", os.O_RDONLY))
+    case("closing another descriptor keeps it", lambda: one_byte(fcntl.LOCK_SH, 5), (EAGAIN, EACCES))
+    os.close(copy)
+    time.sleep(0.05)  # the last close is told later
+    case("closing the last gives it up", lambda: one_byte(fcntl.LOCK_EX, 5))
+    case("the other holds on", lambda: one_byte(fcntl.LOCK_EX, 60), (EAGAIN, EACCES))
+    os.close(b)
 
 
 def as_child(call):
@@ -552,6 +809,19 @@ def other_users():
     case("owners give nothing away", lambda: user(lambda: os.chown("open/f", OTHER, -1)), EPERM)
     case("but to a group of theirs", lambda: user(lambda: os.chown("open/f", -1, GROUP), [GROUP]) or owner("open/f"), (USER, GROUP))
     case("not to another", lambda: user(lambda: os.chown("open/f", -1, 12345)), EPERM)
+    touch("open/shared", b"x")
+    os.chmod("open/shared", 0o666)
+    case("who may write may set the time to now", lambda: user(lambda: os.utime("open/shared")))
+    case("but to no other time", lambda: user(lambda: os.utime("open/shared", ns=(1, 1))), EPERM)
+    case("nor read without leaving a trace", lambda: user(lambda: open_close("open/shared", os.O_RDONLY | os.O_NOATIME)), EPERM)
+    os.mkdir("open/fixed", 0o755)
+    os.mkdir("open/target")
+    os.chmod("open/target", 0o777)
+    case("a folder moves to another parent only with its own leave", lambda: user(lambda: os.rename("open/fixed", "open/target/fixed")), EACCES)
+    case("and to the same one without", lambda: user(lambda: os.rename("open/fixed", "open/renamed")))
+    os.chmod("open/target", 0o666)
+    case("a folder without search", lambda: user(lambda: os.stat("open/target/.")), EACCES)
+    case("is still listed", lambda: user(lambda: os.listdir("open/target")), [])
     # Groups count, also those that are not the first.
     os.mkdir("team")
     os.chown("team", 0, GROUP)

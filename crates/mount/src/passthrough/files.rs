@@ -1,0 +1,187 @@
+//! Open files and their data.
+
+use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use fuser::{FileHandle, FopenFlags, INodeNo, OpenFlags, Request};
+use rustix::fs::{self, CWD, Mode, OFlags, SeekFrom, Statx, openat};
+use rustix::io::{Errno, Result, pread, pwrite};
+
+use super::{MAX_REQUEST, Shared, path_of};
+use crate::schedule::Who;
+
+/// A file that someone has open.
+pub(super) struct OpenFile {
+    pub file: OwnedFd,
+    /// The backing file is open with `O_DIRECT`, which wants aligned memory.
+    pub is_direct: bool,
+    /// Who opened it: whose are writes from mapped memory, which the kernel sends in nobody's name.
+    pub opener: Who,
+}
+
+impl Shared {
+    pub(super) fn open(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        flags: OpenFlags,
+    ) -> Result<(FileHandle, FopenFlags)> {
+        let flags = OFlags::from_bits_retain(flags.0 as u32);
+        let file = self.reopen(&*self.node_fd(number)?, flags)?;
+        Ok(self.opened(request, file, flags))
+    }
+
+    fn opened(&self, request: &Request, file: OwnedFd, flags: OFlags) -> (FileHandle, FopenFlags) {
+        let opener = Who { thread: request.pid(), uid: request.uid() };
+        let is_direct = flags.contains(OFlags::DIRECT);
+        let handle = self.files.insert(OpenFile { file, is_direct, opener });
+        // What is only written need not pass through the kernel's page cache first: it cannot be mapped, and the kernel
+        // drops what it has of the pages. Others may have the same file open through the cache, and stay right.
+        let is_only_written = flags & OFlags::ACCMODE == OFlags::WRONLY;
+        let how = if is_only_written {
+            FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
+        } else {
+            FopenFlags::empty()
+        };
+        (handle, how)
+    }
+
+    pub(super) fn create(
+        &self,
+        request: &Request,
+        (parent, name): (INodeNo, &OsStr),
+        (mode, umask): (u32, u32),
+        flags: OFlags,
+    ) -> Result<(u64, Statx, FileHandle, FopenFlags)> {
+        let parent = self.nodes.get(parent.0)?;
+        let folder = self.nodes.fd(&parent)?;
+        let mode = self.mode(&*folder, mode, umask);
+        let new =
+            (flags - OFlags::NOCTTY) | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made =
+            self.privilege.as_caller((request.uid(), request.gid()), || openat(&*folder, name, new, mode));
+        let file = match made {
+            // Someone was faster. The kernel has not checked whether the caller may open what they made: it does when told
+            // that what it knows is out of date.
+            Err(Errno::EXIST) if !flags.contains(OFlags::EXCL) => return Err(Errno::STALE),
+            made => made?,
+        };
+        let named = self.reopen(&file, OFlags::PATH)?;
+        let (node, stat) = self.nodes.remember(&parent, name, named)?;
+        let (handle, how) = self.opened(request, file, flags);
+        Ok((node.number, stat, handle, how))
+    }
+
+    /// Opens a file anew to hold locks by: a lock belongs to the description it was made through.
+    pub(super) fn open_for_locks(&self, number: INodeNo) -> Result<OwnedFd> {
+        let fd = self.node_fd(number)?;
+        let mut outcome = Err(Errno::BADF);
+        for flags in [OFlags::RDWR, OFlags::RDONLY, OFlags::WRONLY] {
+            outcome = self.reopen(&*fd, flags | OFlags::NONBLOCK);
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
+    }
+
+    pub(super) fn copy(&self, from: (FileHandle, u64), to: (FileHandle, u64), n_bytes: u64) -> Result<usize> {
+        let source = self.files.get(from.0).ok_or(Errno::BADF)?;
+        let target = self.files.get(to.0).ok_or(Errno::BADF)?;
+        let (mut at, mut to_at) = (from.1, to.1);
+        let n_bytes = usize::try_from(n_bytes.min(u64::from(MAX_REQUEST) * 16)).unwrap_or(usize::MAX);
+        fs::copy_file_range(&source.file, Some(&mut at), &target.file, Some(&mut to_at), n_bytes)
+    }
+}
+
+impl OpenFile {
+    /// Reads into the thread's own memory, and shows what came.
+    pub(super) fn read<T>(&self, offset: u64, n_bytes: usize, show: impl FnOnce(Result<&[u8]>) -> T) -> T {
+        DATA.with_borrow_mut(|memory| {
+            let buffer = aligned(memory, n_bytes);
+            let mut n_read = 0;
+            while n_read < n_bytes {
+                match pread(&self.file, &mut buffer[n_read..], offset + n_read as u64) {
+                    Ok(0) => break,
+                    Ok(n) => n_read += n,
+                    Err(Errno::INTR) => {}
+                    // What was read before the fault counts; whoever reads on gets the fault.
+                    Err(_) if n_read > 0 => break,
+                    Err(error) => return show(Err(error)),
+                }
+                if self.is_direct {
+                    // The end of a file leaves the next offset unaligned, which would be refused.
+                    break;
+                }
+            }
+            show(Ok(&buffer[..n_read]))
+        })
+    }
+
+    pub(super) fn write(&self, offset: u64, data: &[u8], from_cache: bool) -> Result<usize> {
+        if !self.is_direct {
+            return write_all(&self.file, offset, data);
+        }
+        let written = DATA.with_borrow_mut(|memory| {
+            let buffer = aligned(memory, data.len());
+            buffer.copy_from_slice(data);
+            write_all(&self.file, offset, buffer)
+        });
+        match written {
+            // Pages of mapped memory end where the file does, and are written through whatever handle there is.
+            Err(Errno::INVAL) if from_cache => {
+                let name = path_of(&self.file);
+                let plain = openat(CWD, name, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+                write_all(&plain, offset, data)
+            }
+            written => written,
+        }
+    }
+
+    /// Finds data or a hole; the kernel asks for nothing else, it keeps positions itself.
+    pub(super) fn seek(&self, offset: i64, whence: i32) -> Result<u64> {
+        const SEEK_DATA: i32 = 3;
+        const SEEK_HOLE: i32 = 4;
+        let offset = u64::try_from(offset).map_err(|_| Errno::NXIO)?;
+        let to = match whence {
+            SEEK_DATA => SeekFrom::Data(offset),
+            SEEK_HOLE => SeekFrom::Hole(offset),
+            _ => return Err(Errno::INVAL),
+        };
+        fs::seek(&self.file, to)
+    }
+}
+
+fn write_all(file: impl AsFd, offset: u64, data: &[u8]) -> Result<usize> {
+    let mut n_written = 0;
+    while n_written < data.len() {
+        match pwrite(&file, &data[n_written..], offset + n_written as u64) {
+            Ok(0) => break,
+            Ok(n) => n_written += n,
+            Err(Errno::INTR) => {}
+            Err(_) if n_written > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(n_written)
+}
+
+/// What `O_DIRECT` asks of memory: no storage wants more than a page.
+const ALIGNMENT: usize = 4096;
+
+thread_local! {
+    static DATA: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+fn aligned(memory: &mut Vec<u8>, n_bytes: usize) -> &mut [u8] {
+    if memory.len() < n_bytes + ALIGNMENT {
+        memory.resize(n_bytes + ALIGNMENT, 0);
+    }
+    let start = memory.as_ptr().align_offset(ALIGNMENT);
+    &mut memory[start..start + n_bytes]
+}
+
+pub(super) fn sync(file: impl AsFd, data_only: bool) -> Result<()> {
+    if data_only { fs::fdatasync(file) } else { fs::fsync(file) }
+}

@@ -1,0 +1,83 @@
+//! What is known of a file beside its data.
+
+use std::os::fd::AsRawFd;
+
+use fuser::{FileHandle, INodeNo, Request, TimeOrNow};
+use rustix::fs::{self, AtFlags, FileType, Gid, Mode, OFlags, Statx, Uid};
+use rustix::io::{Errno, Result};
+
+use super::{Shared, path_of};
+use crate::attributes::times;
+use crate::nodes::stat_fd;
+
+/// What `setattr` shall change.
+pub(super) struct Change {
+    pub mode: Option<u32>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub size: Option<u64>,
+    pub atime: Option<TimeOrNow>,
+    pub mtime: Option<TimeOrNow>,
+}
+
+impl Shared {
+    pub(super) fn stat(&self, number: INodeNo, handle: Option<FileHandle>) -> Result<Statx> {
+        match handle.and_then(|handle| self.files.get(handle)) {
+            Some(open) => stat_fd(&open.file),
+            None => stat_fd(&*self.node_fd(number)?),
+        }
+    }
+
+    pub(super) fn change(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        handle: Option<FileHandle>,
+        change: &Change,
+    ) -> Result<Statx> {
+        let node = self.nodes.get(number.0)?;
+        let fd = self.nodes.fd(&node)?;
+        let in_proc = fd.as_raw_fd().to_string();
+        if change.uid.is_some() || change.gid.is_some() {
+            let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
+            fs::chownat(&*fd, c"", uid, gid, AtFlags::EMPTY_PATH)?;
+        }
+        if let Some(mode) = change.mode {
+            if node.kind == FileType::Symlink {
+                return Err(Errno::OPNOTSUPP);
+            }
+            fs::chmodat(&self.descriptors, &*in_proc, Mode::from_raw_mode(mode & 0o7777), AtFlags::empty())?;
+        }
+        if let Some(size) = change.size {
+            let open = handle.and_then(|handle| self.files.get(handle));
+            let cut = || match &open {
+                Some(open) => fs::ftruncate(&open.file, size),
+                None => fs::ftruncate(self.reopen(&*fd, OFlags::WRONLY | OFlags::NONBLOCK)?, size),
+            };
+            if request.uid() == 0 { cut()? } else { self.privilege.losing_set_id(cut)? }
+        }
+        if change.atime.is_some() || change.mtime.is_some() {
+            let times = times(change.atime, change.mtime);
+            if node.kind == FileType::Symlink {
+                fs::utimensat(&*fd, c"", &times, AtFlags::EMPTY_PATH)?;
+            } else {
+                fs::utimensat(&self.descriptors, &*in_proc, &times, AtFlags::empty())?;
+            }
+        }
+        stat_fd(&*fd)
+    }
+
+    /// Calls with a path by which the file's extended attributes can be reached.
+    pub(super) fn with_attributes<T>(
+        &self,
+        number: INodeNo,
+        call: impl FnOnce(&str) -> Result<T>,
+    ) -> Result<T> {
+        let node = self.nodes.get(number.0)?;
+        if node.kind == FileType::Symlink {
+            // No path leads to a symbolic link without following it; and attributes of users are not for links.
+            return Err(Errno::OPNOTSUPP);
+        }
+        call(&path_of(&*self.nodes.fd(&node)?))
+    }
+}
