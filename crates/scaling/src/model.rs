@@ -79,6 +79,9 @@ pub enum FitError {
     /// Nothing to fit.
     #[error("no point has a usable value")]
     NoPoints,
+    /// Squares of the values are beyond what numbers of 64 bits hold.
+    #[error("the values are too large or too small to be fitted")]
+    OutOfRange,
 }
 
 /// Finds the model of one metric.
@@ -142,7 +145,7 @@ impl Fitter {
         let (function, costs, alternatives) = match self.config.method.clone() {
             Method::Auto => {
                 let design = self.auto_design(&measurements);
-                let found = auto::search(&design, &summaries, measure).ok_or(FitError::NoPoints)?;
+                let found = auto::search(&design, &summaries, measure).ok_or(FitError::OutOfRange)?;
                 notes.extend(found.notes);
                 let costs = costs_at_points(&found.function, &measurements, &ys);
                 (found.function, costs, found.alternatives)
@@ -159,6 +162,9 @@ impl Fitter {
                 (function, costs, Vec::new())
             }
         };
+        if !function.is_finite() {
+            return Err(FitError::OutOfRange);
+        }
         Ok(Model {
             function,
             costs,
