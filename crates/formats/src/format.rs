@@ -102,7 +102,7 @@ impl Format {
     }
 
     /// Whether its events may show the same bytes at several layers, so that one must be chosen.
-    pub(crate) fn sees_several_layers(self) -> bool {
+    pub fn sees_several_layers(self) -> bool {
         matches!(self, Format::Recorder | Format::DfTracer | Format::Tau)
     }
 

@@ -207,10 +207,10 @@ impl ScalingReport {
                         .filter(|(low, high)| low.is_finite() && high.is_finite())
                         .map(|(low, high)| [low, high]),
                     confidence,
-                    cautions: prediction.cautions.iter().map(ToString::to_string).collect(),
+                    cautions: prediction.cautions.iter().map(|caution| caution.with_names(names)).collect(),
                 })
                 .collect(),
-            notes: model.notes.iter().map(ToString::to_string).collect(),
+            notes: model.notes.iter().map(|note| note.with_names(names)).collect(),
             picture: self.draws.then(|| Picture::of(series, model, predictions, confidence, names)).flatten(),
         });
     }
@@ -250,7 +250,7 @@ impl ScalingReport {
         for entry in &self.models {
             let _ = writeln!(out, "{}", text::printable(&format!("{} · {}", entry.callpath, entry.metric)));
             let _ = writeln!(out, "  {}", text::printable(&entry.function));
-            let mut quality = format!("{} points", entry.n_points);
+            let mut quality = text::counted(entry.n_points as u64, "point");
             if let Some(smape) = entry.smape {
                 let _ = write!(quality, ", SMAPE {} %", text::digits(smape, 3));
             }
@@ -275,28 +275,29 @@ impl ScalingReport {
             out.push('\n');
         }
         for failure in &self.failures {
-            let line = format!("{} · {}: no model: {}", failure.callpath, failure.metric, failure.error);
-            let _ = writeln!(out, "{}", text::printable(&line));
+            let _ = writeln!(out, "{}", text::printable(&failure_line(failure)));
         }
         if !self.advice.is_empty() {
             let _ = writeln!(out, "worth measuring next, the best buy first:");
             for advice in &self.advice {
-                let cost = advice.cost.map_or(String::new(), |cost| {
-                    format!(", cost {} {}", text::digits(cost, 3), advice.cost_unit)
-                });
-                let share = 100.0 * advice.disagreement;
-                let _ = writeln!(
-                    out,
-                    "  {}: would settle {} % of disagreement{cost}",
-                    place(&advice.at),
-                    text::digits(share, 2)
-                );
+                let _ = writeln!(out, "  {}", advice_line(advice));
             }
         }
-        for note in &self.notes {
+        let (shown, n_more) = self.notes_shown();
+        for note in shown {
             let _ = writeln!(out, "left out: {}", text::printable(note));
         }
+        if n_more > 0 {
+            let _ = writeln!(out, "left out: {n_more} more; JSON lists them all");
+        }
         out
+    }
+
+    /// What was left out, as far as a person reads on, and how much more there is.
+    fn notes_shown(&self) -> (&[String], usize) {
+        const MOST_SHOWN: usize = 20;
+        let shown = &self.notes[..self.notes.len().min(MOST_SHOWN)];
+        (shown, self.notes.len() - shown.len())
     }
 
     /// Returns the pictures as SVG, each with a name for its file.
@@ -333,10 +334,25 @@ impl ScalingReport {
             }
             html.push_str("<ul>");
             let predictions = entry.predictions.iter().map(prediction_line);
-            for line in predictions.chain(entry.notes.iter().cloned()) {
+            let cautions = entry.predictions.iter().flat_map(|prediction| &prediction.cautions);
+            for line in predictions.chain(entry.notes.iter().chain(cautions).cloned()) {
                 let _ = write!(html, "<li>{}</li>", escape(&line));
             }
             html.push_str("</ul></section>\n");
+        }
+        let failures: Vec<String> = self.failures.iter().map(failure_line).collect();
+        let advice: Vec<String> = self.advice.iter().map(advice_line).collect();
+        let (shown, n_more) = self.notes_shown();
+        let more = (n_more > 0).then(|| format!("{n_more} more; JSON lists them all"));
+        let left_out: Vec<String> = shown.iter().cloned().chain(more).collect();
+        for (title, lines) in
+            [("No model", failures), ("Worth measuring next", advice), ("Left out", left_out)]
+        {
+            if lines.is_empty() {
+                continue;
+            }
+            let items: String = lines.iter().map(|line| format!("<li>{}</li>", escape(line))).collect();
+            let _ = writeln!(html, "<section><h2>{title}</h2><ul>{items}</ul></section>");
         }
         html.push_str("</main>\n</body>\n</html>\n");
         html
@@ -406,6 +422,18 @@ fn prediction_line(prediction: &PredictionEntry) -> String {
         )
     });
     format!("at {}: {value}{interval}", place(&prediction.at))
+}
+
+fn failure_line(failure: &ModelFailure) -> String {
+    format!("{} · {}: no model: {}", failure.callpath, failure.metric, failure.error)
+}
+
+fn advice_line(advice: &AdviceEntry) -> String {
+    let cost = advice
+        .cost
+        .map_or(String::new(), |cost| format!(", cost {} {}", text::digits(cost, 3), advice.cost_unit));
+    let share = text::digits(100.0 * advice.disagreement, 2);
+    format!("{}: would settle {share} % of disagreement{cost}", place(&advice.at))
 }
 
 fn file_name(index: usize, entry: &ModelEntry) -> String {

@@ -5,9 +5,8 @@
 //!
 //! Two ways lead there. [`Method::Auto`] compares all functions by their evidence, claims growth only where noise could
 //! not have made it, and gives intervals. [`Method::Extrap`] does what Extra-P 4.2 does, step by step. [`read()`] takes
-//! measurements from text, [`fit_all`] models many metrics at once, [`ModelSet`] keeps models up to date and
-//! can be stored,
-//! [`advise`] says where to measure next.
+//! measurements from text, [`fit_all`] models many metrics at once, [`ModelSet`] keeps models up to date and can be
+//! stored, [`advise`] says where to measure next.
 //!
 //! ```
 //! use iotide_scaling::{FitConfig, Measurement, fit};

@@ -107,6 +107,18 @@ impl Summary {
             Measure::Maximum => self.maximum,
         }
     }
+
+    /// The same in units of `unit`.
+    pub(crate) fn in_units_of(&self, unit: f64) -> Self {
+        Self {
+            n: self.n,
+            mean: self.mean / unit,
+            median: self.median / unit,
+            minimum: self.minimum / unit,
+            maximum: self.maximum / unit,
+            std: self.std / unit,
+        }
+    }
 }
 
 /// Which figure stands for the repetitions at a point.
@@ -194,61 +206,75 @@ pub enum Note {
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.with_names(&[] as &[&str]))
+    }
+}
+
+impl Note {
+    /// Returns the note with parameters under their names; one without a name is told by its place.
+    pub fn with_names(&self, parameters: &[impl AsRef<str>]) -> String {
+        let name = |index: usize| parameter_name(parameters, index);
+        let counted = |n: usize, one: &str, many: &str| {
+            if n == 1 { format!("1 {one}") } else { format!("{n} {many}") }
+        };
         match self {
-            Note::NotANumber { n_values } => write!(f, "{n_values} values are not numbers and were left out"),
+            Note::NotANumber { n_values } => {
+                counted(*n_values, "value is no number and was", "values are no numbers and were")
+                    + " left out"
+            }
             Note::UnusablePoints { n_points } => {
-                write!(f, "{n_points} points have no usable value and were left out")
+                counted(
+                    *n_points,
+                    "point has no usable value and was",
+                    "points have no usable value and were",
+                ) + " left out"
             }
             Note::PooledDuplicates { n_points } => {
-                write!(f, "{n_points} points were given more than once; their values were pooled")
+                counted(*n_points, "point was", "points were")
+                    + " given more than once; the values were pooled"
             }
             Note::MissingPoints { n_points } => {
-                write!(f, "{n_points} points that other metrics have are missing")
+                counted(*n_points, "point that other metrics have is", "points that other metrics have are")
+                    + " missing"
             }
-            Note::Skipped { line: 0, reason } => write!(f, "{reason}"),
-            Note::Skipped { line, reason } => write!(f, "line {line}: {reason}"),
+            Note::Skipped { line: 0, reason } => reason.clone(),
+            Note::Skipped { line, reason } => format!("line {line}: {reason}"),
             Note::FewPoints { parameter, n_points } => {
-                write!(
-                    f,
-                    "parameter {} took only {n_points} values; five are the least that carry a shape",
-                    parameter + 1
+                format!(
+                    "{} took only {n_points} values; five are the least that carry a shape",
+                    name(*parameter)
                 )
             }
             Note::NoLogarithms { parameter } => {
-                write!(f, "parameter {} has values below 1, so logarithms were left out", parameter + 1)
+                format!("{} has values below 1, so logarithms were left out", name(*parameter))
             }
             Note::FixedParameter { parameter } => {
-                write!(f, "parameter {} never changes, so nothing can be said about it", parameter + 1)
+                format!("{} never changes, so nothing can be said about it", name(*parameter))
             }
             Note::TiedParameters { kept, dropped } => {
-                let (kept, dropped) = (kept + 1, dropped + 1);
-                write!(
-                    f,
-                    "parameters {kept} and {dropped} were always changed together; the model blames {kept}"
-                )
+                let (kept, dropped) = (name(*kept), name(*dropped));
+                format!("{kept} and {dropped} were always changed together; the model blames {kept}")
             }
             Note::SumOrProduct => {
-                write!(
-                    f,
-                    "these points cannot tell a sum of the parameters' effects from a product; measure a point where both are large"
-                )
+                "these points cannot tell a sum of the parameters' effects from a product; \
+                                   measure a point where both are large"
+                    .into()
             }
-            Note::Ambiguous { probability } => {
-                write!(
-                    f,
-                    "other functions explain the points about as well (this one: {:.0} %)",
-                    probability * 100.0
-                )
-            }
-            Note::PoorFit { relative_gap } => {
-                write!(
-                    f,
-                    "no function tried fits within the spread of the values (typical gap {:.0} %)",
-                    relative_gap * 100.0
-                )
-            }
+            Note::Ambiguous { probability } => format!(
+                "other functions explain the points about as well (this one: {:.0} %)",
+                probability * 100.0
+            ),
+            Note::PoorFit { relative_gap } => format!(
+                "no function tried fits within the spread of the values (typical gap {:.0} %)",
+                relative_gap * 100.0
+            ),
         }
     }
+}
+
+/// What to call a parameter: its name, or its place among them.
+pub(crate) fn parameter_name(names: &[impl AsRef<str>], index: usize) -> String {
+    names.get(index).map_or_else(|| format!("parameter {}", index + 1), |name| name.as_ref().to_owned())
 }
 
 /// Returns the measurements a model can rest on, and notes on what was left out or pooled.

@@ -79,6 +79,9 @@ pub enum FitError {
     /// Nothing to fit.
     #[error("no point has a usable value")]
     NoPoints,
+    /// Squares of the values are beyond what numbers of 64 bits hold.
+    #[error("the values are too large or too small to be fitted")]
+    OutOfRange,
 }
 
 /// Finds the model of one metric.
@@ -142,7 +145,7 @@ impl Fitter {
         let (function, costs, alternatives) = match self.config.method.clone() {
             Method::Auto => {
                 let design = self.auto_design(&measurements);
-                let found = auto::search(&design, &summaries, measure).ok_or(FitError::NoPoints)?;
+                let found = auto::search(&design, &summaries, measure).ok_or(FitError::OutOfRange)?;
                 notes.extend(found.notes);
                 let costs = costs_at_points(&found.function, &measurements, &ys);
                 (found.function, costs, found.alternatives)
@@ -159,6 +162,9 @@ impl Fitter {
                 (function, costs, Vec::new())
             }
         };
+        if !function.is_finite() {
+            return Err(FitError::OutOfRange);
+        }
         Ok(Model {
             function,
             costs,
@@ -217,4 +223,48 @@ fn costs_at_points(function: &Function, measurements: &[Measurement], ys: &[f64]
     let adjusted_r2 =
         if function.is_constant() { 0.0 } else { adjusted_r2(costs.rss, total, n, function.terms.len()) };
     Costs { rss: costs.rss, smape: costs.smape, adjusted_r2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model_of(points: &[(f64, f64)]) -> Result<Model, FitError> {
+        let measurements: Vec<Measurement> =
+            points.iter().map(|(x, y)| Measurement::new([*x], [*y])).collect();
+        fit(&measurements, &FitConfig::default())
+    }
+
+    #[test]
+    fn zeros_everywhere_are_the_constant_zero() {
+        let model = model_of(&[(2.0, 0.0), (4.0, 0.0), (8.0, 0.0), (16.0, 0.0), (32.0, 0.0)]).unwrap();
+        assert_eq!(model.function, Function::constant(0.0));
+        assert_eq!(model.predict(&[64.0], 0.9).interval, Some((0.0, 0.0)));
+    }
+
+    #[test]
+    fn one_value_has_no_interval() {
+        let model = model_of(&[(4.0, 5.0)]).unwrap();
+        assert_eq!((model.function.constant, model.predict(&[8.0], 0.9).interval), (5.0, None));
+    }
+
+    #[test]
+    fn values_whose_squares_overflow_are_fitted_as_others_are() {
+        for unit in [1.0, 1e300, 1e-300] {
+            let points = [2.0, 4.0, 8.0, 16.0, 32.0].map(|x| (x, 3.0 * unit * x));
+            let model = model_of(&points).unwrap();
+            assert_eq!(model.function.terms.len(), 1, "{unit}: {:?}", model.function);
+            assert!((model.function.terms[0].coefficient / (3.0 * unit) - 1.0).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn values_beyond_numbers_are_told_apart_from_values_that_are_not_there() {
+        let infinite_mean = [Measurement::new([2.0], [f64::MAX, f64::MAX]), Measurement::new([4.0], [1.0])];
+        for method in [Method::Auto, Method::Extrap(ExtrapConfig::default())] {
+            let config = FitConfig { method, ..FitConfig::default() };
+            assert_eq!(fit(&infinite_mean, &config), Err(FitError::OutOfRange));
+            assert_eq!(fit(&[], &config), Err(FitError::NoPoints));
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use iotide_num::{student_t_cdf, student_t_quantile};
 
 use crate::auto::Alternative;
+use crate::measurement::parameter_name;
 use crate::model::Model;
 use crate::term::Function;
 
@@ -39,20 +40,37 @@ pub enum Caution {
         /// How many values it took.
         n_points: usize,
     },
+    /// A parameter that was always above zero is not there: sizes do not go on below it.
+    NotASize {
+        /// Which parameter, as an index.
+        parameter: usize,
+    },
     /// The function is not defined there, or the value is not a number.
     Undefined,
 }
 
 impl fmt::Display for Caution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.with_names(&[] as &[&str]))
+    }
+}
+
+impl Caution {
+    /// Returns the caution with parameters under their names; one without a name is told by its place.
+    pub fn with_names(&self, parameters: &[impl AsRef<str>]) -> String {
+        let name = |index: usize| parameter_name(parameters, index);
         match self {
             Caution::Far { parameter, times } => {
-                write!(f, "{times:.0} times beyond the measured range of parameter {}", parameter + 1)
+                format!("{times:.0} times beyond the measured range of {}", name(*parameter))
             }
             Caution::FewPoints { parameter, n_points } => {
-                write!(f, "parameter {} was measured at {n_points} values only", parameter + 1)
+                let values = if *n_points == 1 { "value" } else { "values" };
+                format!("{} was measured at {n_points} {values} only", name(*parameter))
             }
-            Caution::Undefined => write!(f, "the function has no value there"),
+            Caution::NotASize { parameter } => {
+                format!("{} was always above zero; the function means nothing here", name(*parameter))
+            }
+            Caution::Undefined => "the function has no value there".into(),
         }
     }
 }
@@ -74,10 +92,14 @@ impl Model {
         let mut cautions = Vec::new();
         for (parameter, range) in self.ranges.iter().enumerate() {
             let times = (at[parameter] / range.maximum).max(range.minimum / at[parameter]);
-            if times > FAR {
+            if range.minimum > 0.0 && at[parameter] <= 0.0 {
+                cautions.push(Caution::NotASize { parameter });
+            } else if times > FAR {
                 cautions.push(Caution::Far { parameter, times });
             }
-            if (2..5).contains(&range.n_values) {
+            // Where a parameter never changed, nothing is known anywhere else.
+            let is_fixed_elsewhere = range.n_values == 1 && at[parameter] != range.minimum;
+            if (2..5).contains(&range.n_values) || is_fixed_elsewhere {
                 cautions.push(Caution::FewPoints { parameter, n_points: range.n_values });
             }
         }

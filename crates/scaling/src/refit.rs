@@ -16,6 +16,8 @@ pub struct ModelSet {
     pub(crate) models: Vec<Result<Model, FitError>>,
     /// Digests of the experiments that are in it.
     pub(crate) absorbed: BTreeSet<u64>,
+    /// Whether those are kept; a set that answers one question and is not stored has no use for them.
+    remembers: bool,
     by_name: HashMap<(String, String), usize>,
 }
 
@@ -28,8 +30,14 @@ impl ModelSet {
             series: Vec::new(),
             models: Vec::new(),
             absorbed: BTreeSet::new(),
+            remembers: true,
             by_name: HashMap::new(),
         }
+    }
+
+    /// Returns an empty set that will not be stored: it does not keep track of which experiments are in it.
+    pub fn for_one_question(parameters: Vec<String>, config: FitConfig) -> Self {
+        Self { remembers: false, ..Self::new(parameters, config) }
     }
 
     /// Whether these very measurements are in the set already: absorbed once more they would count twice.
@@ -51,7 +59,9 @@ impl ModelSet {
         }
         let mut changed: BTreeSet<usize> = BTreeSet::new();
         for more in experiments {
-            self.absorbed.insert(store::digest(&more.parameters, &more.series));
+            if self.remembers {
+                self.absorbed.insert(store::digest(&more.parameters, &more.series));
+            }
             for series in more.series {
                 let name = (series.callpath.clone(), series.metric.clone());
                 match self.by_name.get(&name) {

@@ -18,7 +18,7 @@ const MAGIC: &[u8; 8] = b"iotidems";
 const VERSION: u32 = 1;
 
 /// To be raised whenever the same measurements would give another model: stored models are then fitted anew.
-const METHODS_VERSION: u32 = 1;
+const METHODS_VERSION: u32 = 2;
 
 /// How deep a function may lie within a piece of another.
 const MOST_NESTED: usize = 4;
@@ -60,6 +60,7 @@ impl ModelSet {
             out.series(series);
             match model {
                 Err(FitError::NoPoints) => out.u8(0),
+                Err(FitError::OutOfRange) => out.u8(2),
                 Ok(model) => {
                     out.u8(1);
                     out.model(model);
@@ -98,6 +99,7 @@ impl ModelSet {
             let model = match input.u8()? {
                 0 => Err(FitError::NoPoints),
                 1 => Ok(input.model(n_parameters)?),
+                2 => Err(FitError::OutOfRange),
                 _ => return Err(input.senseless()),
             };
             if !set.push(series, model) {

@@ -219,6 +219,18 @@ impl Function {
         self.terms.iter().fold(self.constant, |value, term| value + term.at(coordinate))
     }
 
+    /// Whether every coefficient is a number.
+    pub(crate) fn is_finite(&self) -> bool {
+        self.constant.is_finite() && self.terms.iter().all(|term| term.coefficient.is_finite())
+    }
+
+    /// The same in units so many times smaller.
+    pub(crate) fn times(mut self, unit: f64) -> Self {
+        self.constant *= unit;
+        self.terms.iter_mut().for_each(|term| term.coefficient *= unit);
+        self
+    }
+
     /// Whether no parameter enters.
     pub fn is_constant(&self) -> bool {
         self.terms.is_empty()
@@ -305,6 +317,7 @@ const PYTHON: Form = Form {
     number: shortest,
     times: " * ",
     shape: |factors, name, shape| {
+        let name = python_name(name);
         if !shape.power.is_zero() {
             factors.push(format!("{name}**({})", shape.power));
         }
@@ -313,7 +326,7 @@ const PYTHON: Form = Form {
         }
     },
     pieces: |lower, lower_end, upper, upper_start, name| {
-        let (end, start) = (shortest(lower_end), shortest(upper_start));
+        let (name, end, start) = (python_name(name), shortest(lower_end), shortest(upper_start));
         format!("(({lower}) if {name} <= {end} else ({upper}) if {name} >= {start} else float('nan'))")
     },
     signed_terms: false,
@@ -376,6 +389,13 @@ fn latex_number(x: f64) -> String {
     }
 }
 
+/// A name that Python takes for one: `size (MB)` is `size_MB`.
+fn python_name(name: &str) -> String {
+    let words = name.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
+    let joined = words.collect::<Vec<_>>().join("_");
+    if joined.starts_with(|c: char| c.is_alphabetic() || c == '_') { joined } else { format!("_{joined}") }
+}
+
 fn latex_name(name: &str) -> String {
     if name.chars().count() == 1 {
         return name.into();
@@ -420,6 +440,13 @@ mod tests {
             function.to_latex(&names),
             r"1.5 - 2 \times 10^{-7} \cdot p^{5/4} \cdot \log_2\left(p\right) + p \cdot \log_2^{2}\left(\mathrm{size}\right)"
         );
+    }
+
+    #[test]
+    fn names_that_are_no_names_to_python_become_some() {
+        let function = Function::of_one(0.0, 2.0, Shape::new(1, 1, 1));
+        assert_eq!(function.to_python(&["size (MB)"]), "2.0 * size_MB**(1) * log2(size_MB)**(1)");
+        assert_eq!(function.to_python(&["2d"]), "2.0 * _2d**(1) * log2(_2d)**(1)");
     }
 
     #[test]

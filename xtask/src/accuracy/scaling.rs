@@ -12,8 +12,8 @@ use iotide_scaling::{
 };
 
 /// What `run` understands.
-pub const HELP: &str = "accuracy scaling [CASES [SEED]]
-    how often scaling models are right on known functions, beside Extra-P's method; 1000 cases a row";
+pub const HELP: &str = "accuracy scaling [CASES [SEED [SET]]]
+    how often scaling models are right on known functions, beside Extra-P's method; 1000 cases a row; only sets that hold SET";
 
 /// Prints the table.
 pub fn run(args: &[String]) -> Result<(), String> {
@@ -27,7 +27,8 @@ pub fn run(args: &[String]) -> Result<(), String> {
         "{:<34} {:>5}   {:>6} {:>6} {:>8} {:>6}   {:>6} {:>6} {:>8}",
         "set", "%", "exact", "lead", "e4 %", "hit", "exact", "lead", "e4 %"
     );
-    for set in SETS {
+    let only = args.get(2).map_or("", String::as_str);
+    for set in SETS.iter().filter(|set| set.name.contains(only)) {
         for noise in set.noises {
             let (auto, extrap) = judge(set, *noise, n, seed);
             println!(

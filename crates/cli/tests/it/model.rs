@@ -78,7 +78,7 @@ fn one_bad_value_costs_one_value_and_says_so() {
     let outcome = dir.iotide_reading(&lines, ["model", "-"]);
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
     assert!(
-        outcome.stdout.contains("p^(1)") && outcome.stdout.contains("1 values are not numbers"),
+        outcome.stdout.contains("p^(1)") && outcome.stdout.contains("1 value is no number and was left out"),
         "{}",
         outcome.stdout
     );
@@ -270,4 +270,133 @@ fn lines_of_a_metric_proxy_are_modelled_call_by_call() {
     assert!((size / 1_873_549_728.0 - 1.0).abs() < 1e-6, "{size}");
     assert!((at("strace_hits..->scall->pread64", "Hits") / 25_332.0 - 1.0).abs() < 1e-6);
     assert_eq!(at("strace_hits..->scall->pwrite64", "Hits"), 3000.0);
+}
+
+/// The lines that section 3.3 of ADMIRE deliverable 5.5 prints of NEK5000's profile, as they stand there.
+const NEK5000: &str = r#"{"params": {"Processes": 36}, "callpath": "strace_size..->scall->pread64", "metric": "Size (B)", "value": 1868271840.0}
+{"params": {"Processes": 72}, "callpath": "strace_size..->scall->pread64", "metric": "Size (B)", "value": 1868340384.0}
+{"params": {"Processes": 1368}, "callpath": "strace_size..->scall->pread64", "metric": "Size (B)", "value": 1870807968.0}
+{"params": {"Processes": 1404}, "callpath": "strace_size..->scall->pread64", "metric": "Size (B)", "value": 1870876512.0}
+{"params": {"Processes": 36}, "callpath": "strace_time..->scall->pread64", "metric": "Time (s)", "value": 1.069}
+{"params": {"Processes": 72}, "callpath": "strace_time..->scall->pread64", "metric": "Time (s)", "value": 0.918}
+{"params": {"Processes": 1368}, "callpath": "strace_time..->scall->pread64", "metric": "Time (s)", "value": 1.092}
+{"params": {"Processes": 1404}, "callpath": "strace_time..->scall->pread64", "metric": "Time (s)", "value": 1.097}
+{"params": {"Processes": 36}, "callpath": "strace_hits..->scall->pread64", "metric": "Hits", "value": 384.0}
+{"params": {"Processes": 72}, "callpath": "strace_hits..->scall->pread64", "metric": "Hits", "value": 738.0}
+{"params": {"Processes": 1368}, "callpath": "strace_hits..->scall->pread64", "metric": "Hits", "value": 12672.0}
+{"params": {"Processes": 1404}, "callpath": "strace_hits..->scall->pread64", "metric": "Hits", "value": 12960.0}
+{"params": {"Processes": 36}, "callpath": "strace_size..->scall->pwrite64", "metric": "Size (B)", "value": 303548544.0}
+{"params": {"Processes": 1404}, "callpath": "strace_hits..->scall->pwrite64", "metric": "Hits", "value": 3000.0}
+{"params": {"Processes": 144}, "callpath": "tau size..->function->mpi send", "metric": "Size (B)", "value": 9922929351.0}
+{"params": {"Processes": 1224}, "callpath": "tau_time..->function->mpi_send", "metric": "Time (s)", "value": 132.192}
+"#;
+
+#[test]
+fn the_printed_lines_of_nek5000_are_modelled_as_far_as_they_go() {
+    let dir = Dir::new();
+    dir.write("nek5000.jsonl", NEK5000);
+    let json = dir
+        .iotide(["model", "nek5000.jsonl", "--at", "Processes=2808", "--format", "json"])
+        .exits_with(0)
+        .json();
+    assert_eq!(json["models"].as_array().unwrap().len(), 7);
+    // 1904 bytes more for every process: one header each.
+    let size = model_of(&json, "strace_size..->scall->pread64", "Size (B)");
+    assert_eq!(size["terms"][0]["factors"][0]["exponent"], "1");
+    assert!((size["terms"][0]["coefficient"].as_f64().unwrap() - 1904.0).abs() < 1e-6, "{size}");
+    let there = size["predictions"][0]["value"].as_f64().unwrap();
+    assert!((there - (1_868_203_296.0 + 1904.0 * 2808.0)).abs() < 1.0, "{there}");
+    // Calls grow about in proportion; four values carry no shape, and it says so.
+    let hits = model_of(&json, "strace_hits..->scall->pread64", "Hits");
+    let there = hits["predictions"][0]["value"].as_f64().unwrap();
+    assert!((23_000.0..27_000.0).contains(&there), "{hits}");
+    assert!(hits["predictions"][0]["cautions"][0].as_str().unwrap().contains("Processes"), "{hits}");
+    // Time neither rises nor falls beyond its own scatter.
+    let time = model_of(&json, "strace_time..->scall->pread64", "Time (s)");
+    assert_eq!(time["terms"].as_array().unwrap().len(), 0, "{time}");
+    // One value is a value, not a law: no interval.
+    let once = model_of(&json, "strace_size..->scall->pwrite64", "Size (B)");
+    assert_eq!(once["constant"], 303_548_544.0);
+    assert!(once["predictions"][0]["interval"].is_null(), "{once}");
+}
+
+/// Section 3.4.2 for real: `ioskel.….15.100` on one to five processes, bursts of 64 KiB rather than 512 MiB.
+#[test]
+fn skeletons_that_ran_here_move_eight_bursts_out_and_seven_in_for_every_process() {
+    let dir = Dir::new();
+    for n in ["1", "2", "3", "4", "5"] {
+        let log = format!("run{n}.csv");
+        dir.iotide([
+            "ioskel",
+            "-p",
+            "5ms",
+            "-s",
+            "64k",
+            "-n",
+            "15",
+            "--turn-probability",
+            "100%",
+            "-j",
+            n,
+            "--transfer-size",
+            "64k",
+            "--log",
+            &log,
+        ])
+        .exits_with(0);
+    }
+    let [a, b, c, d, e] = ["run1.csv", "run2.csv", "run3.csv", "run4.csv", "run5.csv"];
+    let json = dir.iotide(["model", "--from-traces", a, b, c, d, e, "--format", "json"]).exits_with(0).json();
+    for (callpath, bursts) in [("run->write", 8.0), ("run->read", 7.0)] {
+        let model = model_of(&json, callpath, "bytes");
+        assert_eq!(model["terms"][0]["factors"][0]["exponent"], "1", "{model}");
+        let slope = model["terms"][0]["coefficient"].as_f64().unwrap();
+        assert!((slope / (bursts * 65_536.0) - 1.0).abs() < 1e-9, "{model}");
+        assert_eq!(model["constant"], 0.0);
+    }
+}
+
+#[test]
+fn values_that_are_odd_cost_no_more_than_they_must() {
+    let dir = Dir::new();
+    // Nothing but zeros is a constant, as it is for a call that is never made.
+    dir.write("zero.csv", "p,t\n2,0\n4,0\n8,0\n16,0\n32,0\n");
+    let zero = dir.iotide(["model", "zero.csv", "--at", "p=64"]).exits_with(0);
+    assert!(zero.stdout.starts_with("<root> · t\n  0.0\n"), "{}", zero.stdout);
+    // Squares of these leave the range of a float; the values do not.
+    dir.write("huge.csv", "p,t\n2,2e300\n4,4e300\n8,8e300\n16,16e300\n32,32e300\n");
+    let huge = dir.iotide(["model", "huge.csv"]).exits_with(0);
+    assert!(huge.stdout.contains("1e+300 * p^(1)"), "{}", huge.stdout);
+    // One value predicts itself and nothing about how sure that is.
+    dir.write("one.csv", "p,t\n4,5\n");
+    let one = dir.iotide(["model", "one.csv", "--at", "p=64"]).exits_with(0);
+    assert!(one.stdout.contains("  at p=64: 5\n"), "{}", one.stdout);
+    assert!(one.stdout.contains("p was measured at 1 value only"), "{}", one.stdout);
+    // Below zero there are no sizes.
+    let below = dir.iotide(["model", "zero.csv", "--at", "p=-1"]).exits_with(0);
+    assert!(below.stdout.contains("p was always above zero"), "{}", below.stdout);
+}
+
+#[test]
+fn questions_without_an_answer_are_told_apart_from_answers() {
+    let dir = Dir::new();
+    dir.write("m.csv", "p,t\n2,4\n4,8\n8,16\n16,32\n32,64\n");
+    let none = dir.iotide(["model", "m.csv", "--metric", "u"]).exits_with(1);
+    assert!(none.stderr.contains("no call path and metric"), "{}", none.stderr);
+    let twice = dir.iotide(["model", "m.csv", "--at", "p=4,p=8"]).exits_with(2);
+    assert!(twice.complaint().contains("p is there twice"), "{}", twice.stderr);
+    let advice = dir.iotide(["model", "m.csv", "--advise", "--method", "extrap"]).exits_with(2);
+    assert!(advice.complaint().contains("--advise"), "{}", advice.stderr);
+    let settled = dir.iotide(["model", "m.csv", "--advise"]).exits_with(0);
+    assert!(settled.stderr.contains("no further point"), "{}", settled.stderr);
+}
+
+#[test]
+fn a_page_tells_what_was_left_out_too() {
+    let dir = Dir::new();
+    dir.write("m.csv", "p,t,u\n2,4,x\n4,8,x\nword,8,9\n8,16,x\n");
+    dir.iotide(["model", "m.csv", "-o", "m.html"]).exits_with(0);
+    let page = dir.read("m.html");
+    assert!(page.contains("No model</h2>") && page.contains("no point has a usable value"), "{page}");
+    assert!(page.contains("Left out</h2>") && page.contains("line 4: a parameter is no number"), "{page}");
 }

@@ -189,6 +189,126 @@ fn help_on_signature_explains_every_flag() {
 }
 
 #[test]
+fn help_on_model_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["model", "--help"]).exits_with(0).stdout, @r#"
+    Find how each metric scales with the parameters, and predict it elsewhere
+
+    Reads measurements at several sizes (Extra-P text, JSON, JSON Lines, Talpas, .extra-p, or CSV),
+    finds for each call path and metric a function like 1.5 + 0.2 * p^(1/2) * log2(p)^(1), and says how
+    sure it is. A value, a line or a point that cannot be used costs that value, line or point, never
+    the file.
+
+    With --from-traces it measures for itself: bytes, operations, time in I/O and computing, bandwidth,
+    and the period of the I/O phases, of one program's traces at several sizes.
+
+    Usage: iotide model [OPTIONS] [MEASUREMENTS]...
+
+    Arguments:
+      [MEASUREMENTS]...
+              Measurements, or traces with --from-traces; `-` is stdin
+
+    Options:
+          --from-traces
+              The inputs are traces of one program at several sizes; their parameter is the number of
+              processes, p
+
+          --parameters <FILE>
+              With --from-traces: a table `trace,p,size` that tells the parameters of each trace
+
+          --input-format <NAME>
+              Form of the measurements, if the content does not tell
+
+          --store <FILE>
+              Keep models and measurements in FILE: what is new is added, and only metrics that changed
+              are fitted again
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Questions:
+          --at <POINT>
+              Predict at this point, e.g. p=4096,size=10; may be given several times
+
+          --confidence <SHARE>
+              How often the interval of a prediction holds the truth
+              
+              [default: 0.9]
+
+          --rank-by <ORDER>
+              Order of the answers; growth and value are judged at the first --at, or at 16 times the
+              largest sizes
+
+              Possible values:
+              - input:  As in the input
+              - growth: Value there over the value at the largest sizes measured
+              - value:  Value there
+              
+              [default: input]
+
+          --callpath <TEXT>
+              Only call paths that contain TEXT
+
+          --metric <TEXT>
+              Only metrics that contain TEXT
+
+          --advise
+              Say which point would be worth measuring next, and what it would cost
+
+    Method:
+          --method <NAME>
+              How models are found: ours, or step by step what Extra-P 4.2 does
+              
+              [default: auto]
+              [possible values: auto, extrap]
+
+          --measure <NAME>
+              Which figure stands for repeated values
+              
+              [default: mean]
+              [possible values: mean, median, minimum, maximum]
+
+          --modeler <NAME>
+              With --method extrap: the search for models of one parameter
+              
+              [default: basic]
+              [possible values: basic, refining, segmented]
+
+          --option <KEY=VALUE>
+              With --method extrap: an option under Extra-P's name, e.g. allow_negative_exponents=true;
+              may be given several times
+
+          --threads <N>
+              How many cores to use (all, if not given); the answer does not depend on it
+
+    Output:
+          --format <FORM>
+              Form of the answer
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout; a name that ends in .html gets a page with
+              pictures
+
+          --svg <DIR>
+              Write each picture as SVG into DIR, too
+
+    Examples:
+      iotide model runs.jsonl --at p=4096                     every metric there, with its interval
+      iotide model runs.jsonl --at p=4096 --rank-by growth    what will hurt there, the worst first
+      iotide model runs.txt --metric time -o models.html      one page with pictures
+      iotide model runs.csv --advise                          where to measure next
+      iotide model --from-traces *.darshan --at p=4096        from logs of one program at several sizes
+      iotide model --store app.models tonight.jsonl           add a night's runs, refit what changed
+      iotide model runs.txt --method extrap                   as Extra-P does it
+    "#);
+}
+
+#[test]
 fn help_on_detect_explains_every_flag() {
     insta::assert_snapshot!(Dir::new().iotide(["detect", "--help"]).exits_with(0).stdout, @r#"
     Find the period of a job's I/O phases

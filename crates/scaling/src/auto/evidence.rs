@@ -35,6 +35,12 @@ impl Fit {
     /// size of the largest value and each term's contribution over orders of magnitude below it: a further term pays
     /// by the share of that range its coefficient leaves open. Degrees of freedom, not counts, stand in the exponent, so that few points do not overrate a good fit.
     pub(crate) fn new(columns: &[&[f64]], sample: &Sample) -> Option<Self> {
+        Self::within(columns, sample, f64::INFINITY)
+    }
+
+    /// The same, or `None` if it leaves a sum of squares beyond `most_ss`: most functions a search tries are told from a
+    /// good one by that alone, at half the cost.
+    pub(crate) fn within(columns: &[&[f64]], sample: &Sample, most_ss: f64) -> Option<Self> {
         let (k, n) = (columns.len(), sample.y.len());
         let dof = sample.n() - k as f64;
         if k > MAX_COLUMNS || k > n || dof < 1.0 {
@@ -57,8 +63,8 @@ impl Fit {
                 normal[a][b] = weighted_dot(&sample.weight, columns[a], columns[b]) * (shrink[a] * shrink[b]);
             }
         }
-        let total: f64 = sample.weight.iter().sum();
-        let (factor, log_determinant) = cholesky(&normal, k, total)?;
+        // The first column is all ones, so its square sum is that of the weights.
+        let factor = cholesky(&normal, k, normal[0][0])?;
         let mut beta = solve(&factor, k, right);
         // Residuals from the columns themselves: differences of large sums would drown a near-perfect fit.
         let mut steps = [0.0; MAX_COLUMNS];
@@ -74,6 +80,10 @@ impl Fit {
             [one, a, b, c, d, ..] => residual_ss([one, a, b, c, d], &steps, sample),
             [] => return None,
         };
+        let ss = lack_ss + sample.pure_ss + sample.floor_ss;
+        if ss > most_ss {
+            return None;
+        }
         let mut inverse = [[0.0; MAX_COLUMNS]; MAX_COLUMNS];
         for j in 0..k {
             let mut unit = [0.0; MAX_COLUMNS];
@@ -86,14 +96,14 @@ impl Fit {
         for j in 0..k {
             beta[j] /= largest[j];
         }
-        let ss = lack_ss + sample.pure_ss + sample.floor_ss;
-        let range = sample.y.iter().fold(0.0_f64, |m, y| m.max(y.abs())).max(f64::MIN_POSITIVE);
+        let (range, log_range) = (sample.range, sample.log_range);
+        let log_determinant = 2.0 * (0..k).map(|i| factor[i][i]).product::<f64>().ln();
         let mut log_evidence = sample.ln_gamma_of_half(k)
             - dof / 2.0 * (std::f64::consts::PI * ss).ln()
             - 0.5 * log_determinant
-            - range.ln();
+            - log_range;
         for (beta, largest) in beta[1..k].iter().zip(&largest[1..]) {
-            log_evidence += log_prior((beta * largest).abs() / range) - range.ln();
+            log_evidence += log_prior((beta * largest).abs() / range) - log_range;
         }
         if sample.non_negative && k > 1 {
             let error = (ss / dof * inverse[0][0]).sqrt();
@@ -176,10 +186,9 @@ fn log_prior(share: f64) -> f64 {
 
 type Square = [[f64; MAX_COLUMNS]; MAX_COLUMNS];
 
-/// Lower triangle `L` with `L Lᵀ = a` and `ln det a`, or `None` if `a` is singular to the eye.
-fn cholesky(a: &Square, k: usize, scale: f64) -> Option<(Square, f64)> {
+/// Lower triangle `L` with `L Lᵀ = a`, or `None` if `a` is singular to the eye.
+fn cholesky(a: &Square, k: usize, scale: f64) -> Option<Square> {
     let mut l = [[0.0; MAX_COLUMNS]; MAX_COLUMNS];
-    let mut log_determinant = 0.0;
     for i in 0..k {
         for j in 0..=i {
             let sum = a[i][j] - (0..j).map(|m| l[i][m] * l[j][m]).sum::<f64>();
@@ -189,13 +198,12 @@ fn cholesky(a: &Square, k: usize, scale: f64) -> Option<(Square, f64)> {
                     return None;
                 }
                 l[i][i] = sum.sqrt();
-                log_determinant += sum.ln();
             } else {
                 l[i][j] = sum / l[j][j];
             }
         }
     }
-    Some((l, log_determinant))
+    Some(l)
 }
 
 fn solve(l: &Square, k: usize, mut b: [f64; MAX_COLUMNS]) -> [f64; MAX_COLUMNS] {

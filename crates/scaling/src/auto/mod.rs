@@ -56,8 +56,15 @@ const FINE_STEPS: i64 = 20;
 /// Near the best power, in steps of one in this many.
 const FINEST_STEPS: i64 = 100;
 
-/// How much of the belief in growth goes to them: measured quantities follow no theory to the letter.
-const FINE_SHARE: f64 = 0.35;
+/// How much of the belief in growth goes to them when the function to show is chosen: one that has a theory is told
+/// more easily.
+const FINE_SHARE: f64 = 0.25;
+
+/// How much of it goes to them when the interval is made: measured quantities follow no theory to the letter.
+const FINE_SHARE_OF_INTERVAL: f64 = 0.5;
+
+/// How many times more readily a metric is believed to be constant than to change: most of a program's are.
+const CONSTANT_ODDS: f64 = 2.0;
 
 /// One function that explains the points, with what it leaves open.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,6 +84,8 @@ pub(crate) struct Found {
     pub(crate) function: Function,
     pub(crate) alternatives: Vec<Alternative>,
     pub(crate) notes: Vec<Note>,
+    /// Whether nothing but rounding is left between function and values.
+    is_exact: bool,
 }
 
 /// The shapes tried and their values at all points, parameter by parameter.
@@ -133,6 +142,31 @@ impl AutoDesign {
         }
         let ones = vec![1.0; coordinates.len()];
         Self { coordinates, parameters, ones }
+    }
+
+    /// How many times as much a form has to say about the interval as about which function is shown.
+    fn say_in_interval(&self, form: &Form) -> f64 {
+        let ([parameter], [term]) = (self.parameters.as_slice(), form.terms.as_slice()) else {
+            return if form.terms.is_empty() { CONSTANT_ODDS } else { 1.0 };
+        };
+        let has_fine = parameter.shapes.len() > parameter.n_usual;
+        match term.as_slice() {
+            [(_, shape)] if has_fine && *shape < parameter.n_usual => {
+                (1.0 - FINE_SHARE_OF_INTERVAL) / (1.0 - FINE_SHARE)
+            }
+            [_] if has_fine => FINE_SHARE_OF_INTERVAL / FINE_SHARE,
+            _ => 1.0,
+        }
+    }
+
+    /// One parameter's shape times those of others, at all points.
+    fn product(&self, parameter: usize, shape: usize, others: &[(usize, usize)]) -> Vec<f64> {
+        let mut product = self.parameters[parameter].columns[shape].clone();
+        for (parameter, shape) in others {
+            let column = &self.parameters[*parameter].columns[*shape];
+            product.iter_mut().zip(column).for_each(|(a, b)| *a *= b);
+        }
+        product
     }
 }
 
@@ -256,19 +290,13 @@ impl Form {
         Form { terms: vec![vec![(parameter, shape)]] }
     }
 
-    fn fit(&self, design: &AutoDesign, sample: &Sample) -> Option<Fit> {
+    fn fit(&self, design: &AutoDesign, sample: &Sample, most_ss: f64) -> Option<Fit> {
         let products: Vec<Option<Vec<f64>>> = self
             .terms
             .iter()
             .map(|term| {
                 let [(p, s), rest @ ..] = term.as_slice() else { return None };
-                (!rest.is_empty()).then(|| {
-                    let mut product = design.parameters[*p].columns[*s].clone();
-                    for (p, s) in rest {
-                        product.iter_mut().zip(&design.parameters[*p].columns[*s]).for_each(|(a, b)| *a *= b);
-                    }
-                    product
-                })
+                (!rest.is_empty()).then(|| design.product(*p, *s, rest))
             })
             .collect();
         let mut columns: [&[f64]; MAX_COLUMNS] = [&design.ones; MAX_COLUMNS];
@@ -280,7 +308,7 @@ impl Form {
             let (p, s) = *term.first()?;
             *column = product.as_deref().unwrap_or(&design.parameters[p].columns[s]);
         }
-        Fit::new(&columns[..k], sample)
+        Fit::within(&columns[..k], sample, most_ss)
     }
 
     fn function(&self, design: &AutoDesign, fit: &Fit) -> Function {
@@ -310,8 +338,52 @@ struct Ranking {
     chosen: usize,
 }
 
-/// Finds the function that explains the values.
+/// Finds the function that explains the values; `None` if they are beyond what can be squared.
 pub(crate) fn search(design: &AutoDesign, summaries: &[Summary], measure: Measure) -> Option<Found> {
+    let largest = summaries.iter().map(|summary| summary.by(measure).abs()).fold(0.0, f64::max);
+    if largest == 0.0 && summaries.iter().all(|summary| summary.std.abs() == 0.0 || summary.std.is_nan()) {
+        return Some(nothing_there(design));
+    }
+    // In units of the largest value, rounded to a power of two so that no digit changes: squares then stay in range.
+    let exponent = if largest > 0.0 { largest.log2().floor().clamp(-1000.0, 1000.0) } else { 0.0 };
+    let unit = 2f64.powi(exponent as i32);
+    let scaled: Vec<Summary> = summaries.iter().map(|summary| summary.in_units_of(unit)).collect();
+    let mut found = search_scaled(design, &scaled, measure)?;
+    found.function = found.function.times(unit);
+    for alternative in &mut found.alternatives {
+        alternative.function = std::mem::take(&mut alternative.function).times(unit);
+        alternative.covariance.iter_mut().flatten().for_each(|c| *c *= unit * unit);
+    }
+    if found.is_exact {
+        // What the coefficients have beyond a dozen digits is rounding.
+        let least =
+            summaries.iter().fold(f64::INFINITY, |least, summary| least.min(summary.by(measure).abs()));
+        let function = &mut found.function;
+        function.constant =
+            if function.constant.abs() < 1e-9 * least { 0.0 } else { to_twelve_digits(function.constant) };
+        function.terms.iter_mut().for_each(|term| term.coefficient = to_twelve_digits(term.coefficient));
+    }
+    Some(found)
+}
+
+/// All values are zero: a call that was never made, at any scale.
+fn nothing_there(design: &AutoDesign) -> Found {
+    let zero = Alternative {
+        probability: 1.0,
+        function: Function::constant(0.0),
+        covariance: vec![vec![0.0]],
+        dof: design.coordinates.len().max(2) as f64 - 1.0,
+    };
+    // One zero is no more than one value is.
+    let alternatives = if design.coordinates.len() > 1 { vec![zero] } else { Vec::new() };
+    Found { function: Function::constant(0.0), alternatives, notes: notes_of(design), is_exact: false }
+}
+
+fn notes_of(design: &AutoDesign) -> Vec<Note> {
+    design.parameters.iter().flat_map(|parameter| parameter.notes.clone()).collect()
+}
+
+fn search_scaled(design: &AutoDesign, summaries: &[Summary], measure: Measure) -> Option<Found> {
     let rank = |sample: &Sample, known: Option<&Ranking>| -> Option<Ranking> {
         match known {
             _ if design.parameters.len() == 1 => rank_one(design, sample, known.is_none()),
@@ -335,8 +407,7 @@ pub(crate) fn search(design: &AutoDesign, summaries: &[Summary], measure: Measur
         sample = Sample::new(summaries, measure, &fitted);
     }
     ranking = rank(&sample, Some(&ranking))?;
-    let mut notes: Vec<Note> =
-        design.parameters.iter().flat_map(|parameter| parameter.notes.clone()).collect();
+    let mut notes = notes_of(design);
     // Gaps that repetitions do not explain come from elsewhere (another placement, another day): then the gaps
     // themselves are the noise, and the repetitions say nothing about it.
     let chosen = &ranking.candidates[ranking.chosen];
@@ -389,29 +460,23 @@ fn relative_gap(function: &Function, design: &AutoDesign, ys: &[f64]) -> f64 {
 fn rank_one(design: &AutoDesign, sample: &Sample, rough: bool) -> Option<Ranking> {
     let constant = constant(design, sample)?;
     let parameter = &design.parameters[0];
-    let candidate = |shape: usize| {
-        let form = Form::one(0, shape);
-        let fit = form.fit(design, sample)?;
+    let mut limit = Limit::new(sample.n() - 2.0);
+    let mut candidate = |shape: usize| {
+        let fit = Fit::within(&[&design.ones, &parameter.columns[shape]], sample, limit.most_ss())?;
+        if sample.non_negative && !fit.adds_up() {
+            return None;
+        }
         let log_weight = fit.log_evidence + parameter.log_priors[shape];
-        (fit.adds_up() || !sample.non_negative).then_some(Candidate { form, fit, log_weight })
+        limit.admits(fit.ss, log_weight).then(|| Candidate { form: Form::one(0, shape), fit, log_weight })
     };
     let n_tried = if rough { parameter.n_usual } else { parameter.first_finest };
-    let mut best = f64::NEG_INFINITY;
-    let mut terms: Vec<Candidate> = (0..n_tried)
-        .filter_map(candidate)
-        .filter(|candidate| {
-            best = best.max(candidate.log_weight);
-            // What is this improbable will neither win nor be heard.
-            candidate.log_weight > best - 12.0
-        })
-        .collect();
+    let mut terms: Vec<Candidate> = (0..n_tried).filter_map(&mut candidate).collect();
     if !rough {
-        refine(&mut terms, parameter, candidate);
+        refine(&mut terms, parameter, &mut candidate);
     }
     terms.sort_by(|a, b| b.log_weight.total_cmp(&a.log_weight));
     let least_ss = terms.iter().map(|candidate| candidate.fit.ss).fold(f64::INFINITY, f64::min);
-    let p = chance_of_growth(&constant.fit, least_ss, &parameter.curves, &parameter.columns, sample);
-    let grows = p < FALSE_GROWTH;
+    let grows = is_growth(&constant.fit, least_ss, &parameter.curves, &parameter.columns, sample);
     let mut pairs =
         if grows && !rough && parameter.n_values >= 6 { rank_pairs(design, sample) } else { Vec::new() };
     let mut candidates = vec![constant];
@@ -426,11 +491,41 @@ fn rank_one(design: &AutoDesign, sample: &Sample, rough: bool) -> Option<Ranking
     Some(Ranking { candidates, chosen })
 }
 
+/// What is too improbable beside the best seen so far to win or to be heard.
+struct Limit {
+    /// A sum of squares this many times the least is [`Limit::HOPELESS`] less probable.
+    times_least: f64,
+    least_ss: f64,
+    best: f64,
+}
+
+impl Limit {
+    /// In natural logarithms, with room for what tells functions apart besides the sum of squares.
+    const HOPELESS: f64 = 20.0;
+    const IMPROBABLE: f64 = 12.0;
+
+    fn new(dof: f64) -> Self {
+        let times_least = (2.0 * Self::HOPELESS / dof.max(0.1)).exp();
+        Self { times_least, least_ss: f64::INFINITY, best: f64::NEG_INFINITY }
+    }
+
+    fn most_ss(&self) -> f64 {
+        self.least_ss * self.times_least
+    }
+
+    /// Takes note of a function that may be had, and says whether it is worth keeping.
+    fn admits(&mut self, ss: f64, log_weight: f64) -> bool {
+        self.least_ss = self.least_ss.min(ss);
+        self.best = self.best.max(log_weight);
+        log_weight > self.best - Self::IMPROBABLE
+    }
+}
+
 /// Adds the finest steps around the best power; coarser steps there hand on their share of the belief.
 fn refine(
     terms: &mut Vec<Candidate>,
     parameter: &ParameterColumns,
-    candidate: impl Fn(usize) -> Option<Candidate>,
+    mut candidate: impl FnMut(usize) -> Option<Candidate>,
 ) {
     let shape_of = |candidate: &Candidate| parameter.shapes[candidate.form.terms[0][0].1];
     let powers = terms.iter().filter(|candidate| shape_of(candidate).log.is_zero());
@@ -453,64 +548,82 @@ fn refine(
 }
 
 fn constant(design: &AutoDesign, sample: &Sample) -> Option<Candidate> {
-    let fit = Form::CONSTANT.fit(design, sample).or_else(|| {
-        // One observation: its value, with nothing to judge it by.
-        Form::CONSTANT.fit(design, &sample.with_one_more())
-    })?;
+    let columns: [&[f64]; 1] = [&design.ones];
+    // One observation: its value, with nothing to judge it by.
+    let fit = Fit::new(&columns, sample).or_else(|| Fit::new(&columns, &sample.with_one_more()))?;
     Some(Candidate { log_weight: fit.log_evidence, form: Form::CONSTANT, fit })
 }
 
-/// Probability that the best of all shapes explains constant data this well by chance.
+/// Whether the best of all shapes explains the data better than constant data would let it by chance.
 ///
 /// Shapes from gentle to steep, centred and scaled to length one, trace a curve on a sphere on which the direction of
 /// pure noise lies anywhere with equal chance. How often it comes this close to the curve is the volume of a tube
 /// (Hotelling, 1939; Johansen & Johnstone, 1990): its length times its cross-section, and a cap at the ends.
-fn chance_of_growth(
+fn is_growth(
     constant: &Fit,
     least_ss: f64,
     curves: &[Vec<usize>; 2],
     columns: &[Vec<f64>],
     sample: &Sample,
-) -> f64 {
-    if least_ss >= constant.ss {
-        return 1.0;
-    }
+) -> bool {
     let dimensions = sample.n() - 1.0;
-    if dimensions < 2.0 {
-        return 1.0;
+    if least_ss >= constant.ss || dimensions < 2.0 {
+        return false;
     }
     let unexplained = (least_ss / constant.ss).clamp(0.0, 1.0);
-    let weights: Vec<f64> = sample.variance.iter().map(|variance| 1.0 / variance).collect();
-    let total: f64 = weights.iter().sum();
-    let direction = |column: &[f64]| -> Option<Vec<f64>> {
-        let centre = column.iter().zip(&weights).map(|(t, w)| t * w).sum::<f64>() / total;
-        let along: Vec<f64> = column.iter().zip(&weights).map(|(t, w)| (t - centre) * w.sqrt()).collect();
-        let length = along.iter().map(|a| a * a).sum::<f64>().sqrt();
-        (length > 0.0).then(|| along.iter().map(|a| a / length).collect())
-    };
-    let mut chance = 0.0;
-    for curve in curves.iter().filter(|curve| !curve.is_empty()) {
-        let directions: Vec<Vec<f64>> = curve.iter().filter_map(|s| direction(&columns[*s])).collect();
-        let length: f64 = directions
-            .windows(2)
-            .map(|pair| pair[0].iter().zip(&pair[1]).map(|(a, b)| a * b).sum::<f64>().clamp(-1.0, 1.0).acos())
-            .sum();
-        let cap = 0.5 * incomplete_beta(unexplained, (dimensions - 1.0) / 2.0, 0.5);
-        chance += length / std::f64::consts::TAU * unexplained.powf((dimensions - 2.0) / 2.0) + cap;
+    let n_curves = curves.iter().filter(|curve| !curve.is_empty()).count() as f64;
+    let caps = n_curves * 0.5 * incomplete_beta(unexplained, (dimensions - 1.0) / 2.0, 0.5);
+    let cross_section = unexplained.powf((dimensions - 2.0) / 2.0) / std::f64::consts::TAU;
+    // Neighbours are at most half a turn apart; mostly that settles it, and the length need not be known.
+    let n_steps: usize = curves.iter().map(|curve| curve.len().saturating_sub(1)).sum();
+    if caps >= FALSE_GROWTH {
+        return false;
     }
-    chance.min(1.0)
+    if caps + cross_section * std::f64::consts::PI * n_steps as f64 <= FALSE_GROWTH {
+        return true;
+    }
+    let length: f64 = curves.iter().map(|curve| length_of(curve, columns, sample)).sum();
+    caps + cross_section * length < FALSE_GROWTH
+}
+
+/// Length of the curve that shapes trace on the sphere of directions.
+fn length_of(curve: &[usize], columns: &[Vec<f64>], sample: &Sample) -> f64 {
+    let total: f64 = sample.weight.iter().sum();
+    let roots: Vec<f64> = sample.weight.iter().map(|weight| weight.sqrt()).collect();
+    let mut length = 0.0;
+    let mut before: Vec<f64> = Vec::new();
+    let mut direction: Vec<f64> = Vec::new();
+    for column in curve.iter().map(|shape| &columns[*shape]) {
+        let centre = column.iter().zip(&sample.weight).map(|(t, w)| t * w).sum::<f64>() / total;
+        direction.clear();
+        direction.extend(column.iter().zip(&roots).map(|(t, root)| (t - centre) * root));
+        let size = direction.iter().map(|a| a * a).sum::<f64>().sqrt();
+        if size > 0.0 {
+            direction.iter_mut().for_each(|a| *a /= size);
+            if !before.is_empty() {
+                let cosine = before.iter().zip(&direction).map(|(a, b)| a * b).sum::<f64>();
+                length += cosine.clamp(-1.0, 1.0).acos();
+            }
+            std::mem::swap(&mut before, &mut direction);
+        }
+    }
+    length
 }
 
 /// All functions of two terms, the best first.
 fn rank_pairs(design: &AutoDesign, sample: &Sample) -> Vec<Candidate> {
     let paired = &design.parameters[0].paired;
     let n_pairs = paired.len() * paired.len().saturating_sub(1) / 2;
+    let columns = &design.parameters[0].columns;
+    let mut limit = Limit::new(sample.n() - 3.0);
     let pairs = paired.iter().enumerate().flat_map(|(i, a)| paired[i + 1..].iter().map(move |b| (*a, *b)));
     let mut candidates: Vec<Candidate> = pairs
         .filter_map(|(a, b)| {
-            let form = Form { terms: vec![vec![(0, a)], vec![(0, b)]] };
-            let fit = form.fit(design, sample).filter(Fit::adds_up)?;
-            Some(Candidate { log_weight: fit.log_evidence - (n_pairs as f64).ln(), form, fit })
+            let columns: [&[f64]; 3] = [&design.ones, &columns[a], &columns[b]];
+            let fit = Fit::within(&columns, sample, limit.most_ss()).filter(Fit::adds_up)?;
+            let log_weight = fit.log_evidence - (n_pairs as f64).ln();
+            let form = || Form { terms: vec![vec![(0, a)], vec![(0, b)]] };
+            limit.admits(fit.ss, log_weight).then(|| Candidate { form: form(), fit, log_weight })
         })
         .collect();
     candidates.sort_by(|a, b| b.log_weight.total_cmp(&a.log_weight));
@@ -535,8 +648,10 @@ fn f_tail(f: f64, a: f64, b: f64) -> f64 {
 fn finish(design: &AutoDesign, sample: &Sample, ranking: Ranking, mut notes: Vec<Note>) -> Found {
     let Ranking { candidates, chosen } = ranking;
     let top = candidates.iter().map(|candidate| candidate.log_weight).fold(f64::NEG_INFINITY, f64::max);
-    let mut weights: Vec<f64> =
-        candidates.iter().map(|candidate| (candidate.log_weight - top).exp()).collect();
+    let mut weights: Vec<f64> = candidates
+        .iter()
+        .map(|candidate| (candidate.log_weight - top).exp() * design.say_in_interval(&candidate.form))
+        .collect();
     if notes.contains(&Note::SumOrProduct) {
         structure::share_evenly(&candidates, &mut weights);
     }
@@ -573,14 +688,12 @@ fn finish(design: &AutoDesign, sample: &Sample, ranking: Ranking, mut notes: Vec
             function.terms[0].coefficient = weighted(&sample.y) / weighted(&column);
         }
     }
-    if best.fit.lack_ss <= sample.floor_ss && sample.pure_dof == 0.0 {
-        // Exact data: what the coefficients have beyond a dozen digits is rounding.
-        let least = sample.y.iter().fold(f64::INFINITY, |least, y| least.min(y.abs()));
-        function.constant =
-            if function.constant.abs() < 1e-9 * least { 0.0 } else { to_twelve_digits(function.constant) };
-        function.terms.iter_mut().for_each(|term| term.coefficient = to_twelve_digits(term.coefficient));
+    let is_exact = best.fit.lack_ss <= sample.floor_ss && sample.pure_dof == 0.0;
+    if sample.n() < 2.0 {
+        // One observation tells no spread.
+        alternatives.clear();
     }
-    Found { function, alternatives, notes }
+    Found { function, alternatives, notes, is_exact }
 }
 
 fn to_twelve_digits(x: f64) -> f64 {

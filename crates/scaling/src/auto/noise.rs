@@ -29,6 +29,9 @@ pub(crate) struct Sample {
     pub(crate) non_negative: bool,
     /// One over each variance.
     pub(crate) weight: Vec<f64>,
+    /// The size of the largest value, and its logarithm.
+    pub(crate) range: f64,
+    pub(crate) log_range: f64,
     /// `ln Γ((n − k) / 2)` for `k` columns; every fit of the sample needs one of them.
     ln_gamma: [f64; 8],
 }
@@ -73,7 +76,10 @@ impl Sample {
         let floor_ss =
             y.iter().zip(&variance).map(|(y, v)| (ROUNDING * (y.abs() + 1e-3 * scale)).powi(2) / v).sum();
         let weight = variance.iter().map(|variance| 1.0 / variance).collect();
-        Self { y, variance, pure_ss, pure_dof, floor_ss, non_negative, weight, ln_gamma: [0.0; 8] }.prepared()
+        let range = y.iter().fold(0.0_f64, |most, y| most.max(y.abs())).max(f64::MIN_POSITIVE);
+        let (log_range, ln_gamma) = (range.ln(), [0.0; 8]);
+        Self { y, variance, pure_ss, pure_dof, floor_ss, non_negative, weight, range, log_range, ln_gamma }
+            .prepared()
     }
 
     fn prepared(mut self) -> Self {

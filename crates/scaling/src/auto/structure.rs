@@ -1,10 +1,10 @@
 //! Several parameters: which of them matter, by which shapes, and whether their effects add up or multiply.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::evidence::{Fit, MAX_COLUMNS};
 use super::noise::Sample;
-use super::{AutoDesign, Candidate, FALSE_GROWTH, Form, Ranking, constant, f_tail};
+use super::{AutoDesign, Candidate, FALSE_GROWTH, Form, Limit, Ranking, constant, f_tail};
 
 /// How many shapes of each parameter go into the joint search.
 const SHORTLIST: usize = 8;
@@ -86,7 +86,7 @@ fn shortlist(design: &AutoDesign, sample: &Sample, parameter: usize) -> Vec<usiz
 fn straight_line(line: &[usize], column: &[f64], sample: &Sample) -> Option<(f64, f64)> {
     let (mut w, mut wt, mut wy) = (0.0, 0.0, 0.0);
     for i in line {
-        let weight = 1.0 / sample.variance[*i];
+        let weight = sample.weight[*i];
         w += weight;
         wt += weight * column[*i];
         wy += weight * sample.y[*i];
@@ -94,7 +94,7 @@ fn straight_line(line: &[usize], column: &[f64], sample: &Sample) -> Option<(f64
     let (t_mean, y_mean) = (wt / w, wy / w);
     let (mut tt, mut ty, mut yy) = (0.0, 0.0, 0.0);
     for i in line {
-        let weight = 1.0 / sample.variance[*i];
+        let weight = sample.weight[*i];
         let (t, y) = (column[*i] - t_mean, sample.y[*i] - y_mean);
         tt += weight * t * t;
         ty += weight * t * y;
@@ -104,8 +104,13 @@ fn straight_line(line: &[usize], column: &[f64], sample: &Sample) -> Option<(f64
 }
 
 fn candidate(form: Form, design: &AutoDesign, sample: &Sample) -> Option<Candidate> {
-    let fit = form.fit(design, sample)?;
+    let fit = form.fit(design, sample, f64::INFINITY)?;
     (fit.adds_up() || !sample.non_negative).then_some(Candidate { log_weight: fit.log_evidence, form, fit })
+}
+
+/// The limit for functions of several parameters; the fewest degrees of freedom a search leaves make it the widest.
+fn limit(sample: &Sample) -> Limit {
+    Limit::new(sample.n() - MAX_COLUMNS as f64)
 }
 
 fn singles(design: &AutoDesign, sample: &Sample, parameter: usize, shapes: &[usize]) -> Vec<Candidate> {
@@ -116,16 +121,29 @@ fn singles(design: &AutoDesign, sample: &Sample, parameter: usize, shapes: &[usi
 fn pairs(design: &AutoDesign, sample: &Sample, a: (usize, &[usize]), b: (usize, &[usize])) -> Vec<Candidate> {
     let mut candidates = singles(design, sample, a.0, a.1);
     candidates.extend(singles(design, sample, b.0, b.1));
-    let mut best = candidates.iter().map(|candidate| candidate.log_weight).fold(f64::NEG_INFINITY, f64::max);
+    let mut limit = limit(sample);
+    for single in &candidates {
+        limit.admits(single.fit.ss, single.log_weight);
+    }
     for shape_a in a.1 {
         for shape_b in b.1 {
             let (x, y) = ((a.0, *shape_a), (b.0, *shape_b));
-            for terms in structures_of_two(x, y) {
-                let Some(found) = candidate(Form { terms }, design, sample) else { continue };
-                // What is this improbable will neither win nor be heard.
-                if found.log_weight > best - 12.0 {
-                    best = best.max(found.log_weight);
-                    candidates.push(found);
+            let product = design.product(x.0, x.1, &[y]);
+            let column = |of: Part| -> &[f64] {
+                match of {
+                    Part::First => &design.parameters[x.0].columns[x.1],
+                    Part::Second => &design.parameters[y.0].columns[y.1],
+                    Part::Both => &product,
+                }
+            };
+            for parts in STRUCTURES_OF_TWO {
+                let mut columns: [&[f64]; MAX_COLUMNS] = [&design.ones; MAX_COLUMNS];
+                columns[1..].iter_mut().zip(*parts).for_each(|(to, part)| *to = column(*part));
+                let found = Fit::within(&columns[..=parts.len()], sample, limit.most_ss());
+                let Some(fit) = found.filter(|fit| fit.adds_up() || !sample.non_negative) else { continue };
+                let log_weight = fit.log_evidence;
+                if limit.admits(fit.ss, log_weight) {
+                    candidates.push(Candidate { form: form_of_two(parts, x, y), fit, log_weight });
                 }
             }
         }
@@ -133,15 +151,30 @@ fn pairs(design: &AutoDesign, sample: &Sample, a: (usize, &[usize]), b: (usize, 
     candidates
 }
 
-fn structures_of_two(x: (usize, usize), y: (usize, usize)) -> [Vec<Vec<(usize, usize)>>; 5] {
-    let (product, x, y) = (vec![x, y], vec![x], vec![y]);
-    [
-        vec![product.clone()],
-        vec![x.clone(), y.clone()],
-        vec![x.clone(), product.clone()],
-        vec![y.clone(), product.clone()],
-        vec![x, y, product],
-    ]
+/// What a term of two parameters is made of.
+#[derive(Clone, Copy)]
+enum Part {
+    First,
+    Second,
+    Both,
+}
+
+/// Product, sum, and sums that hold the product.
+const STRUCTURES_OF_TWO: &[&[Part]] = &[
+    &[Part::Both],
+    &[Part::First, Part::Second],
+    &[Part::First, Part::Both],
+    &[Part::Second, Part::Both],
+    &[Part::First, Part::Second, Part::Both],
+];
+
+fn form_of_two(parts: &[Part], x: (usize, usize), y: (usize, usize)) -> Form {
+    let term = |part: &Part| match part {
+        Part::First => vec![x],
+        Part::Second => vec![y],
+        Part::Both => vec![x, y],
+    };
+    Form { terms: parts.iter().map(term).collect() }
 }
 
 /// Three parameters and more: terms join and leave one at a time, then shapes are reconsidered, as long as it helps.
@@ -168,8 +201,18 @@ fn stepwise(
     let mut seen: Vec<Candidate> = Vec::new();
     let mut sets: Vec<usize> = Vec::new();
     let mut best = constant.fit.log_evidence;
+    let mut limit = limit(sample);
     for _ in 0..8 {
         let before = best;
+        // Each set's product with the shapes as they stand, at all points.
+        let products: HashMap<usize, Vec<f64>> = subsets
+            .iter()
+            .filter_map(|set| {
+                let form = form(&[*set], &shapes);
+                let [(parameter, shape), others @ ..] = form.terms.first()?.as_slice() else { return None };
+                Some((*set, design.product(*parameter, *shape, others)))
+            })
+            .collect();
         loop {
             // Every set of terms one step away: one more, one less, or one exchanged.
             let mut steps: Vec<Vec<usize>> = Vec::new();
@@ -192,13 +235,19 @@ fn stepwise(
             }
             let found = steps
                 .into_iter()
-                .filter_map(|step| Some((candidate(form(&step, &shapes), design, sample)?, step)))
-                .max_by(|a, b| a.0.log_weight.total_cmp(&b.0.log_weight));
+                .filter_map(|step| {
+                    let mut columns: [&[f64]; MAX_COLUMNS] = [&design.ones; MAX_COLUMNS];
+                    columns[1..].iter_mut().zip(&step).for_each(|(to, set)| *to = &products[set]);
+                    let fit = Fit::within(&columns[..=step.len()], sample, limit.most_ss())?;
+                    let may_be = fit.adds_up() || !sample.non_negative;
+                    (may_be && limit.admits(fit.ss, fit.log_evidence)).then_some((fit, step))
+                })
+                .max_by(|a, b| a.0.log_evidence.total_cmp(&b.0.log_evidence));
             match found {
-                Some((candidate, step)) if candidate.log_weight > best + 1e-9 => {
-                    best = candidate.log_weight;
+                Some((fit, step)) if fit.log_evidence > best + 1e-9 => {
+                    best = fit.log_evidence;
+                    seen.push(Candidate { form: form(&step, &shapes), log_weight: best, fit });
                     sets = step;
-                    seen.push(candidate);
                 }
                 _ => break,
             }
@@ -207,15 +256,19 @@ fn stepwise(
             for shape in &shortlists[*parameter] {
                 let mut tried = shapes.clone();
                 tried[*parameter] = *shape;
-                if let Some(candidate) =
-                    candidate(form(&sets, &tried), design, sample).filter(|_| !sets.is_empty())
-                {
-                    let better = candidate.log_weight > best + 1e-9;
-                    if better {
-                        best = candidate.log_weight;
+                if sets.is_empty() {
+                    continue;
+                }
+                let tried_form = form(&sets, &tried);
+                let found = tried_form.fit(design, sample, limit.most_ss());
+                let found = found.filter(|fit| fit.adds_up() || !sample.non_negative);
+                if let Some(fit) = found.filter(|fit| limit.admits(fit.ss, fit.log_evidence)) {
+                    let log_weight = fit.log_evidence;
+                    if log_weight > best + 1e-9 {
+                        best = log_weight;
                         shapes = tried;
                     }
-                    seen.push(candidate);
+                    seen.push(Candidate { form: tried_form, fit, log_weight });
                 }
             }
         }
@@ -240,8 +293,8 @@ pub(super) fn sum_or_product(design: &AutoDesign, chosen: &Candidate, sample: &S
         .collect();
     let at_corner = |form: &Form, fit: &Fit| form.function(design, fit).at(&corner);
     let own = at_corner(&chosen.form, &chosen.fit);
-    structures_of_two(*x, *y).into_iter().take(4).map(|terms| Form { terms }).any(|form| {
-        let Some(fit) = form.fit(design, sample).filter(|fit| fit.adds_up()) else { return false };
+    STRUCTURES_OF_TWO.iter().take(4).map(|parts| form_of_two(parts, *x, *y)).any(|form| {
+        let Some(fit) = form.fit(design, sample, f64::INFINITY).filter(Fit::adds_up) else { return false };
         let other = at_corner(&form, &fit);
         fit.n_columns <= chosen.fit.n_columns.max(3)
             && fit.ss <= chosen.fit.ss + chosen.fit.phi()

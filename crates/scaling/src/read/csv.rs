@@ -1,4 +1,5 @@
-//! Tables: one value a row (`p,size,callpath,metric,value`), or one column a metric (`p,time,bytes`).
+//! Tables: one value a row (`p,size,callpath,metric,value`), or one column a metric (`p,time,bytes`). A line
+//! `# parameters=p,size` before the header tells which columns are parameters.
 
 use super::{Collector, DEFAULT_METRIC, ROOT, ReadError};
 use crate::measurement::{Experiment, Note};
@@ -14,15 +15,24 @@ pub(super) fn read(text: &str) -> Result<Experiment, ReadError> {
     let header = split(header, separator);
     let column = |name: &str| header.iter().position(|field| field.eq_ignore_ascii_case(name));
     let (callpath, metric, value) = (column("callpath"), column("metric"), column("value"));
-    // Without a column of values the first column is the parameter and every other one a metric.
+    let declared = declared_parameters(text);
+    if declared.iter().any(|name| column(name).is_none()) {
+        return Err(ReadError::Missing { missing: "a column that `# parameters=` names" });
+    }
+    // Without a column of values and another word the first column is the parameter and every other one a metric.
     let (parameters, metrics): (Vec<usize>, Vec<usize>) = match value {
         Some(value) => {
             let named = [callpath, metric, Some(value)];
             ((0..header.len()).filter(|column| !named.contains(&Some(*column))).collect(), vec![value])
         }
-        None => (0..header.len())
-            .filter(|column| Some(*column) != callpath)
-            .partition(|column| *column == first_parameter(callpath)),
+        None => {
+            (0..header.len()).filter(|column| Some(*column) != callpath).partition(|column| {
+                match declared.as_slice() {
+                    [] => *column == first_parameter(callpath),
+                    names => names.iter().any(|name| header[*column].eq_ignore_ascii_case(name)),
+                }
+            })
+        }
     };
     if parameters.is_empty() || metrics.is_empty() {
         return Err(ReadError::Missing { missing: "a column for a parameter or for values" });
@@ -58,6 +68,16 @@ pub(super) fn read(text: &str) -> Result<Experiment, ReadError> {
     }
     let parameters = parameters.into_iter().map(|column| header[column].clone()).collect();
     Ok(collector.into_experiment(parameters, notes))
+}
+
+/// The names in a line `# parameters=p,size` before the header.
+fn declared_parameters(text: &str) -> Vec<&str> {
+    let remarks = text.lines().take_while(|line| line.trim().is_empty() || line.starts_with('#'));
+    let names =
+        remarks.filter_map(|line| line.trim_start_matches('#').trim().strip_prefix("parameters=")).next();
+    names.map_or_else(Vec::new, |names| {
+        names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
+    })
 }
 
 fn first_parameter(callpath: Option<usize>) -> usize {
@@ -100,6 +120,16 @@ mod tests {
         let names: Vec<&str> = experiment.series.iter().map(|series| series.metric.as_str()).collect();
         assert_eq!(names, ["time", "bytes"]);
         assert!(experiment.series[0].measurements[1].values.summary().mean.is_nan());
+    }
+
+    #[test]
+    fn a_remark_tells_which_columns_are_parameters() {
+        let experiment = read("# parameters=p, size\np,size,t,u\n2,10,1,5\n4,10,2,6\n").unwrap();
+        assert_eq!(experiment.parameters, ["p", "size"]);
+        assert_eq!(experiment.series.len(), 2);
+        assert_eq!(experiment.series[1].measurements[1].coordinate, [4.0, 10.0]);
+        let unknown = read("# parameters=q\np,t\n2,1\n").unwrap_err();
+        assert_eq!(unknown, ReadError::Missing { missing: "a column that `# parameters=` names" });
     }
 
     #[test]

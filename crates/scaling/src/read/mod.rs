@@ -10,8 +10,9 @@
 //! | JSON Lines | `{"params": {"p": 4}, "callpath": "main", "metric": "time", "value": 1.5}` |
 //! | Talpas | `{"parameters":{"p":4};"callpath":"main";"metric":"time";"value":1.5}` |
 //! | `.extra-p` | a ZIP archive with `experiment.json` |
-//! | CSV | `p,callpath,metric,value`; or `p,time,bytes`: the parameter first, then metrics |
+//! | CSV | `p,callpath,metric,value`; or `p,time,bytes`: the parameter first, then metrics; `# parameters=p,size` names several |
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use self::json::{Json, JsonError, PlainLine};
@@ -117,22 +118,23 @@ pub fn read(bytes: &[u8], format: Option<InputFormat>) -> Result<(InputFormat, E
         let json = unzip(bytes, "experiment.json")?;
         return Ok((InputFormat::ExtraP, finish(read_saved(utf8(&json)?)?)?));
     }
-    let text = utf8(bytes)?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let (text, foreign) = text_of(bytes)?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     if text.trim().is_empty() {
         return Err(ReadError::Empty);
     }
     let format = match format {
         Some(format) => format,
-        None => detect(text)?,
+        None => detect(text).map_err(|error| foreign.map_or(error, |at| ReadError::NotText { at }))?,
     };
-    let experiment = match format {
+    let mut experiment = match format {
         InputFormat::Text => text::read(text)?,
         InputFormat::Json => read_document(text)?,
         InputFormat::JsonLines | InputFormat::Talpas => read_lines(text)?,
         InputFormat::Csv => csv::read(text)?,
         InputFormat::ExtraP => read_saved(text)?,
     };
+    experiment.notes.extend(foreign.map(|at| note_on_foreign(bytes, at)));
     Ok((format, finish(experiment)?))
 }
 
@@ -147,6 +149,23 @@ pub fn collect<'a>(
         collector.push(series, point, [value]);
     }
     finish(collector.into_experiment(parameters, Vec::new()))
+}
+
+/// The bytes as text, and where the first of them is none. Some that are none (a name in another encoding) cost what they
+/// are in; a zero byte tells that all of it is something else.
+fn text_of(bytes: &[u8]) -> Result<(Cow<'_, str>, Option<usize>), ReadError> {
+    match utf8(bytes) {
+        Err(ReadError::NotText { at }) if !bytes.contains(&0) => {
+            Ok((String::from_utf8_lossy(bytes), Some(at)))
+        }
+        text => Ok((Cow::Borrowed(text?), None)),
+    }
+}
+
+fn note_on_foreign(bytes: &[u8], at: usize) -> Note {
+    let line = bytes[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+    let stand_in = char::REPLACEMENT_CHARACTER;
+    Note::Skipped { line, reason: format!("byte {at} is no UTF-8 text; such bytes are read as {stand_in}") }
 }
 
 fn utf8(bytes: &[u8]) -> Result<&str, ReadError> {
@@ -300,6 +319,14 @@ fn numbers(json: &Json) -> Option<Vec<f64>> {
     }
 }
 
+/// Values of a list, however deep; what is no number stands for a value that is none.
+fn values_of(json: &Json) -> Vec<f64> {
+    match json {
+        Json::List(items) => items.iter().flat_map(values_of).collect(),
+        other => vec![other.number().unwrap_or(f64::NAN)],
+    }
+}
+
 /// JSON Lines and Talpas: one measurement a line.
 fn read_lines(text: &str) -> Result<Experiment, ReadError> {
     let mut collector = Collector::default();
@@ -349,11 +376,9 @@ fn read_lines(text: &str) -> Result<Experiment, ReadError> {
                 |key: &str, default: &'static str| json.get(key).and_then(Json::text).unwrap_or(default);
             let (callpath, metric) = (name("callpath", ROOT), name("metric", DEFAULT_METRIC));
             match json.get("value").ok_or("it has no value that is a number")? {
-                Json::List(_) => {
-                    let values =
-                        json.get("value").and_then(numbers).ok_or("it has no value that is a number")?;
+                list @ Json::List(_) => {
                     let series = collector.series(callpath, metric);
-                    collector.push(series, &coordinate, values);
+                    collector.push(series, &coordinate, values_of(list));
                 }
                 value => {
                     let value = value.number().ok_or("it has no value that is a number")?;
@@ -408,7 +433,7 @@ fn read_by_names(json: &Json) -> Result<Experiment, ReadError> {
         for point in points {
             let coordinate =
                 point.get("point").and_then(numbers).filter(|point| point.len() == parameters.len());
-            match (coordinate, point.get("values").and_then(numbers)) {
+            match (coordinate, point.get("values").map(values_of)) {
                 (Some(coordinate), Some(values)) => collector.push(series, &coordinate, values),
                 _ => notes.push(Note::Skipped {
                     line: 0,
@@ -459,7 +484,7 @@ fn read_by_ids(json: &Json) -> Result<Experiment, ReadError> {
             Some((
                 collector.series(callpath, metric),
                 coordinate.clone(),
-                numbers(measurement.get("value")?)?,
+                values_of(measurement.get("value")?),
             ))
         })();
         match found {
@@ -565,6 +590,25 @@ mod tests {
             (experiment.series[0].callpath.as_str(), experiment.series[0].metric.as_str()),
             ("<root>", "<default>")
         );
+    }
+
+    #[test]
+    fn a_value_that_is_none_costs_one_value_of_its_list() {
+        let text =
+            r#"{"parameters": ["p"], "measurements": {"f": {"t": [{"point": [4], "values": [1.5, null]}]}}}"#;
+        let (_, experiment) = read_ok(text);
+        let (kept, notes) = crate::usable(&experiment.series[0].measurements, 1);
+        assert_eq!(kept[0], Measurement::new([4.0], [1.5]));
+        assert_eq!(notes, [Note::NotANumber { n_values: 1 }]);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_cost_what_they_are_in() {
+        let (_, experiment) = read(b"p,t,\xe9\n2,4,1\n4,8\xff,2\n", None).unwrap();
+        assert_eq!(experiment.series.len(), 2);
+        assert!(experiment.series[0].measurements[1].values.summary().mean.is_nan());
+        assert_eq!(experiment.notes.len(), 1, "{:?}", experiment.notes);
+        assert_eq!(read(b"p,t\n2,4\xff\0", None), Err(ReadError::NotText { at: 7 }));
     }
 
     #[test]

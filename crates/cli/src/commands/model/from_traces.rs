@@ -8,7 +8,7 @@ use iotide_analysis::{Figure, KnownRun, RunConfig, analyse_run, figures};
 use iotide_formats::darshan::DarshanLayers;
 use iotide_formats::{LayerChoice, OpenOptions};
 use iotide_scaling::{Experiment, Note, collect};
-use iotide_trace::Activity;
+use iotide_trace::{Activity, Loss};
 
 use crate::commands::input::{self, Observed};
 use crate::ui::{Hint, Ui};
@@ -29,7 +29,14 @@ pub(super) fn measure(
     for (i, trace) in traces.iter().enumerate() {
         ui.progress(format_args!("reading {} ({} of {})", trace.display(), i + 1, traces.len()));
         match figures_of(trace, table.as_ref()) {
-            Ok((point, figures)) => rows.extend(figures.into_iter().map(|figure| (point.clone(), figure))),
+            Ok((point, figures, losses)) => {
+                rows.extend(figures.into_iter().map(|figure| (point.clone(), figure)));
+                let lost = |loss: Loss| Note::Skipped {
+                    line: 0,
+                    reason: format!("{}: {}", trace.display(), loss.what),
+                };
+                notes.extend(losses.into_iter().map(lost));
+            }
             Err(error) => {
                 let reason = format!("{}: {error:#}", trace.display());
                 ui.error(&error.context(format!("{} is left out", trace.display())));
@@ -48,20 +55,28 @@ pub(super) fn measure(
     Ok(experiment)
 }
 
-/// The point a trace stands at, and what was measured there.
-fn figures_of(trace: &Path, table: Option<&Table>) -> anyhow::Result<(Vec<f64>, Vec<Figure>)> {
+/// The point a trace stands at, what was measured there, and what the trace lost.
+fn figures_of(trace: &Path, table: Option<&Table>) -> anyhow::Result<(Vec<f64>, Vec<Figure>, Vec<Loss>)> {
     let name = trace.display().to_string();
     let once = OpenOptions::default();
-    let observed: Observed<Activity> =
-        input::observe(once.open(trace).or_else(input::with_advice)?, name.clone())?;
-    let Observed { reads, writes, demand, beside, info, source, .. } = observed;
+    let reader = once.open(trace).or_else(input::with_advice)?;
+    let format = reader.format();
+    let observed: Observed<Activity> = input::observe(reader, name.clone())?;
+    let Observed { reads, writes, demand, beside, info, source, losses } = observed;
     let activity = beside.finish(&info);
-    // Sums over the run want each byte once, sums over a layer all that the layer saw: two ways to read a trace.
-    let mut every = OpenOptions { layers: LayerChoice::All, ..OpenOptions::default() };
-    every.darshan.layers = DarshanLayers::All;
-    let mut layers = Activity::new();
-    let info = every.open(trace).and_then(|reader| reader.read(&mut layers)).or_else(input::with_advice)?;
-    let layers = layers.finish(&info);
+    // Sums over the run want each byte once, sums over a layer all that the layer saw: where a source sees several
+    // layers, these are two ways to read it.
+    let by_layer = if format.is_darshan() || format.sees_several_layers() {
+        let mut every = OpenOptions { layers: LayerChoice::All, ..OpenOptions::default() };
+        every.darshan.layers = DarshanLayers::All;
+        let mut layers = Activity::new();
+        let info =
+            every.open(trace).and_then(|reader| reader.read(&mut layers)).or_else(input::with_advice)?;
+        Some(layers.finish(&info))
+    } else {
+        None
+    };
+    let layers = by_layer.as_ref().unwrap_or(&activity);
 
     let n_processes = info.job.n_procs.or(source.n_ranks).filter(|n| *n > 0);
     let point = match (table, n_processes) {
@@ -79,14 +94,14 @@ fn figures_of(trace: &Path, table: Option<&Table>) -> anyhow::Result<(Vec<f64>, 
         reads: &reads,
         writes: &writes,
         activity: &activity,
-        layers: &layers,
+        layers,
         demand: demand.as_ref(),
         analysis: analysis.as_ref(),
     });
     if figures.is_empty() {
         bail!("nothing was measured in it");
     }
-    Ok((point, figures))
+    Ok((point, figures, losses))
 }
 
 /// Which parameters each trace was made with: `trace,p,size`, a line a trace.

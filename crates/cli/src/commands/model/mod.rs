@@ -87,7 +87,7 @@ pub(crate) struct ModelArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  iotide model runs.jsonl --at p=4096                     every metric at 4096 processes, with intervals
+  iotide model runs.jsonl --at p=4096                     every metric there, with its interval
   iotide model runs.jsonl --at p=4096 --rank-by growth    what will hurt there, the worst first
   iotide model runs.txt --metric time -o models.html      one page with pictures
   iotide model runs.csv --advise                          where to measure next
@@ -130,6 +130,12 @@ pub(crate) fn run(ui: &mut Ui, args: &ModelArgs) -> anyhow::Result<ExitStatus> {
     if !(args.confidence > 0.0 && args.confidence < 1.0) {
         bail!("--confidence {} is no share between 0 and 1", args.confidence);
     }
+    if args.advise && args.method == MethodName::Extrap {
+        return Err(anyhow::anyhow!(
+            "--advise asks which functions are still possible; --method extrap keeps one"
+        ))
+        .hint("leave --method out");
+    }
     let threads =
         args.threads.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     let (format, experiments) = measurements(ui, args)?;
@@ -143,6 +149,12 @@ pub(crate) fn run(ui: &mut Ui, args: &ModelArgs) -> anyhow::Result<ExitStatus> {
 
     let chosen: Vec<(&Series, &Result<Model, FitError>)> =
         set.iter().filter(|(series, _)| is_chosen(args, series)).collect();
+    if chosen.is_empty() {
+        ui.status(format_args!(
+            "{}: no call path and metric is as --callpath and --metric say",
+            source(args)
+        ));
+    }
     for (series, model) in &chosen {
         match model {
             Ok(model) => {
@@ -167,6 +179,9 @@ pub(crate) fn run(ui: &mut Ui, args: &ModelArgs) -> anyhow::Result<ExitStatus> {
     }
     if args.advise {
         add_advice(&mut report, &chosen);
+        if report.advice.is_empty() && !chosen.is_empty() {
+            ui.status("all functions that explain the points agree: no further point would tell them apart");
+        }
     }
     args.output.deliver(ui, &report)?;
     Ok(if report.models.is_empty() { ExitStatus::NothingFound } else { ExitStatus::Done })
@@ -235,7 +250,7 @@ fn models(
             .for_each(|experiment| experiment.series.retain(|series| is_chosen(args, series)));
         let parameters = experiments.first().map_or_else(Vec::new, |first| first.parameters.clone());
         let config = config(args, parameters.len())?;
-        let mut set = ModelSet::new(parameters, config);
+        let mut set = ModelSet::for_one_question(parameters, config);
         set.absorb(experiments, threads)?;
         return Ok(set);
     };
@@ -298,6 +313,9 @@ fn points_asked(args: &ModelArgs, parameters: &[String]) -> anyhow::Result<Vec<V
                     value.trim().parse().with_context(|| format!("--at {text}: {value:?} is no number"))?;
                 if !value.is_finite() {
                     bail!("--at {text}: {value} is no number");
+                }
+                if !at[parameter].is_nan() {
+                    bail!("--at {text}: {} is there twice", parameters[parameter]);
                 }
                 at[parameter] = value;
             }
