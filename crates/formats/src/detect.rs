@@ -3,8 +3,8 @@
 use memchr::memmem;
 
 use crate::{
-    Format, ReadError, darshan, dftracer, gekkofs, gzip, input::Input, lustre, native, prometheus, proxy,
-    recorder, strace, tau, text, tmio, tracer,
+    Format, ReadError, darshan, dftracer, gekkofs, gzip, input::Input, lmt, lustre, native, prometheus,
+    proxy, recorder, strace, tau, text, tmio, tracer,
 };
 
 /// Tells the format of a source.
@@ -99,6 +99,9 @@ fn of_head(head: &[u8]) -> Option<Format> {
     }
     if lustre::recognises(text) {
         return Some(Format::LustreJobStats);
+    }
+    if lmt::recognises(text) {
+        return Some(Format::Lmt);
     }
     if text.starts_with(b"{") {
         return of_json(text);

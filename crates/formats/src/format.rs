@@ -38,6 +38,8 @@ pub enum Format {
     ProxyMsgpack,
     /// Snapshots of Lustre's `job_stats`.
     LustreJobStats,
+    /// Counters of storage targets out of LMT's database.
+    Lmt,
     /// A range answer of Prometheus.
     Prometheus,
     /// A log of Darshan, of any version.
@@ -68,6 +70,7 @@ impl Format {
         Format::Proxy,
         Format::ProxyMsgpack,
         Format::LustreJobStats,
+        Format::Lmt,
         Format::Prometheus,
         Format::Darshan,
         Format::DarshanParserText,
@@ -94,6 +97,7 @@ impl Format {
             Format::Proxy => "proxy",
             Format::ProxyMsgpack => "proxy-msgpack",
             Format::LustreJobStats => "lustre-job-stats",
+            Format::Lmt => "lmt",
             Format::Prometheus => "prometheus",
             Format::Darshan => "darshan",
             Format::DarshanParserText => "darshan-parser-text",

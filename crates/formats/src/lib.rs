@@ -81,6 +81,7 @@ mod jobs;
 mod json;
 mod layers;
 mod lenient;
+mod lmt;
 mod losses;
 mod lustre;
 mod messages;
@@ -439,6 +440,7 @@ fn read_as(
         Format::Proxy => proxy::read_json(input, sink),
         Format::ProxyMsgpack => proxy::read_msgpack(input, sink),
         Format::LustreJobStats => lustre::read(input, sink),
+        Format::Lmt => lmt::read(input, sink),
         Format::Prometheus => prometheus::read(input, sink),
         Format::Darshan | Format::DarshanParserText | Format::DarshanDxtText => {
             darshan::read(input, darshan, sink)

@@ -12,7 +12,7 @@ pub use crate::{
     changepoint::{Change, ChangeDetector, ChangeDetectorKind},
     cross_correlation::{cross_correlation, cross_correlation_by_definition, largest_cross_correlation},
     dbscan::{dbscan_by_definition, dbscan_line, dbscan_plane},
-    dft::{Spectrum, spectrum},
+    dft::{Spectrum, powers, spectrum},
     distribution::{incomplete_beta, ln_gamma, student_t_cdf, student_t_quantile},
     dtw::{dtw_barycentre, dtw_path},
     least_squares::{LeastSquares, least_squares},
@@ -24,7 +24,7 @@ pub use crate::{
     resample::{mean_of_steps, rebin, resample_linear},
     stats::{
         coefficient_of_variation, mean, median, median_absolute_deviation, population_std, quantile,
-        quantile_of_sorted, weighted_mean, weighted_std,
+        quantile_of_sorted, quantiles_across, weighted_mean, weighted_std,
     },
     wavelet::{meyer_approximation, meyer_low_pass},
 };

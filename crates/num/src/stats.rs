@@ -25,9 +25,12 @@ pub fn median(x: &[f64]) -> Option<f64> {
 /// Returns the value below which a share `q` of the values lies, interpolated linearly (Hyndman & Fan, type 7), or
 /// `None` for no values.
 pub fn quantile(x: &[f64], q: f64) -> Option<f64> {
-    let mut sorted = x.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    quantile_of_sorted(&sorted, q)
+    let position = q.clamp(0.0, 1.0) * x.len().checked_sub(1)? as f64;
+    // Two neighbours in order are all it takes, which is less work than the order of all.
+    let mut values = x.to_vec();
+    let (_, &mut below, rest) = values.select_nth_unstable_by(position as usize, f64::total_cmp);
+    let above = if position.fract() > 0.0 { rest.iter().copied().min_by(f64::total_cmp) } else { None };
+    Some(above.map_or(below, |above| below + (above - below) * position.fract()))
 }
 
 /// [`quantile`] of values that ascend already.
@@ -35,6 +38,56 @@ pub fn quantile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
     let position = q.clamp(0.0, 1.0) * sorted.len().checked_sub(1)? as f64;
     let (below, above) = (sorted[position.floor() as usize], sorted[position.ceil() as usize]);
     Some(below + (above - below) * position.fract())
+}
+
+/// Returns the [`quantile`]s of several series at each place, one series for each of `qs`, without the values that are NaN;
+/// NaN where there is no other.
+///
+/// # Panics
+/// If the series differ in length.
+pub fn quantiles_across<const N: usize>(mut series: Vec<Vec<f64>>, qs: [f64; N]) -> [Vec<f64>; N] {
+    let n = series.first().map_or(0, Vec::len);
+    assert!(series.iter().all(|x| x.len() == n), "series of one length");
+    // Where some value is not known the others have ranks of their own: these places are put right at the end.
+    let mut is_known = vec![true; n];
+    for x in &series {
+        for (is_known, value) in is_known.iter_mut().zip(x) {
+            *is_known &= !value.is_nan();
+        }
+    }
+    let holes: Vec<(usize, [f64; N])> =
+        (0..n).filter(|&i| !is_known[i]).map(|i| (i, quantiles_at(&series, i, qs))).collect();
+    // Sorts all places at once: whole series are compared and exchanged, which the compiler makes vectors of. Of the order
+    // only the lower ranks are wanted, up to the highest quantile.
+    let Some(last) = series.len().checked_sub(1) else { return qs.map(|_| Vec::new()) };
+    let position = |q: f64| q.clamp(0.0, 1.0) * last as f64;
+    let highest = qs.iter().map(|&q| position(q).ceil() as usize).max().unwrap_or(0);
+    for rank in 0..=highest {
+        let (lower, others) = series.split_at_mut(rank + 1);
+        for other in others {
+            for (a, b) in lower[rank].iter_mut().zip(other) {
+                (*a, *b) = if *b < *a { (*b, *a) } else { (*a, *b) };
+            }
+        }
+    }
+    let mut quantiles = qs.map(|q| {
+        let (below, above) = (&series[position(q).floor() as usize], &series[position(q).ceil() as usize]);
+        let fraction = position(q).fract();
+        below.iter().zip(above).map(|(below, above)| below + (above - below) * fraction).collect::<Vec<_>>()
+    });
+    for (i, right) in holes {
+        for (quantile, right) in quantiles.iter_mut().zip(right) {
+            quantile[i] = right;
+        }
+    }
+    quantiles
+}
+
+/// What [`quantiles_across`] is, at one place.
+fn quantiles_at<const N: usize>(series: &[Vec<f64>], i: usize, qs: [f64; N]) -> [f64; N] {
+    let mut column: Vec<f64> = series.iter().map(|x| x[i]).filter(|value| !value.is_nan()).collect();
+    column.sort_unstable_by(f64::total_cmp);
+    qs.map(|q| quantile_of_sorted(&column, q).unwrap_or(f64::NAN))
 }
 
 /// Returns the median distance from the median (MAD), or `None` for no values.
@@ -67,12 +120,45 @@ pub fn weighted_std(x: &[f64], weights: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn a_quantile_lies_between_its_neighbours() {
         assert_eq!(quantile(&[4.0, 1.0, 3.0, 2.0], 0.5), Some(2.5));
         assert_eq!(quantile(&[4.0, 1.0, 3.0, 2.0], 1.0), Some(4.0));
         assert_eq!(quantile(&[], 0.5), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_quantile_is_that_of_the_sorted_values(x in prop::collection::vec(-9.0..9.0f64, 1..40), q in 0.0..=1.0f64) {
+            let mut sorted = x.clone();
+            sorted.sort_unstable_by(f64::total_cmp);
+            prop_assert_eq!(quantile(&x, q), quantile_of_sorted(&sorted, q));
+        }
+
+        #[test]
+        fn quantiles_across_series_are_those_of_each_place(
+            rows in prop::collection::vec(prop::collection::vec(prop::option::weighted(0.9, -9.0..9.0f64), 5), 1..12),
+            qs in [0.0..=1.0f64, 0.0..=1.0f64],
+        ) {
+            let known = |value: Option<f64>| value.unwrap_or(f64::NAN);
+            let rows: Vec<Vec<f64>> = rows.into_iter().map(|row| row.into_iter().map(known).collect()).collect();
+            let across = quantiles_across(rows.clone(), qs);
+            for i in 0..5 {
+                let by_place = quantiles_at(&rows, i, qs).map(f64::to_bits);
+                prop_assert_eq!([across[0][i].to_bits(), across[1][i].to_bits()], by_place);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_does_not_count_across_series() {
+        let nan = f64::NAN;
+        let [middle] = quantiles_across(vec![vec![1.0, nan, nan], vec![3.0, 5.0, nan]], [0.5]);
+        assert_eq!(middle[..2], [2.0, 5.0]);
+        assert!(middle[2].is_nan());
+        assert_eq!(quantiles_across(Vec::new(), [0.5]), [Vec::new()]);
     }
 
     #[test]

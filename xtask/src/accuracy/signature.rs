@@ -132,58 +132,36 @@ pub struct Score {
 }
 
 impl Score {
-    fn fields(&self) -> [f64; 9] {
-        let Self {
-            cross_correlation,
-            correlation,
-            volume,
-            missed,
-            false_bursts,
-            confidence,
-            periodic,
-            late_s,
-            long_s,
-        } = *self;
-        [cross_correlation, correlation, volume, missed, false_bursts, confidence, periodic, late_s, long_s]
-    }
-
+    /// The mean of each figure.
     pub fn mean(scores: &[Self]) -> Self {
         let n = scores.len().max(1) as f64;
-        let sums = scores.iter().map(Self::fields).fold([0.0; 9], |mut sums, fields| {
-            for (sum, field) in sums.iter_mut().zip(fields) {
-                *sum += field / n;
-            }
-            sums
-        });
-        let [
-            cross_correlation,
-            correlation,
-            volume,
-            missed,
-            false_bursts,
-            confidence,
-            periodic,
-            late_s,
-            long_s,
-        ] = sums;
+        let mean = |figure: fn(&Self) -> f64| scores.iter().map(figure).sum::<f64>() / n;
         Self {
-            cross_correlation,
-            correlation,
-            volume,
-            missed,
-            false_bursts,
-            confidence,
-            periodic,
-            late_s,
-            long_s,
+            cross_correlation: mean(|score| score.cross_correlation),
+            correlation: mean(|score| score.correlation),
+            volume: mean(|score| score.volume),
+            missed: mean(|score| score.missed),
+            false_bursts: mean(|score| score.false_bursts),
+            confidence: mean(|score| score.confidence),
+            periodic: mean(|score| score.periodic),
+            late_s: mean(|score| score.late_s),
+            long_s: mean(|score| score.long_s),
         }
     }
 
+    /// As a line of the table.
     pub fn line(&self) -> String {
-        let [cross, correlation, volume, missed, false_bursts, confidence, periodic, late_s, long_s] =
-            self.fields();
         format!(
-            "{cross:>6.3} {correlation:>6.3} {volume:>7.3} {missed:>7.2} {false_bursts:>6.2} {confidence:>6.2} {periodic:>6.2} {late_s:>6.2} {long_s:>6.2}"
+            "{:>6.3} {:>6.3} {:>7.3} {:>7.2} {:>6.2} {:>6.2} {:>6.2} {:>6.2} {:>6.2}",
+            self.cross_correlation,
+            self.correlation,
+            self.volume,
+            self.missed,
+            self.false_bursts,
+            self.confidence,
+            self.periodic,
+            self.late_s,
+            self.long_s
         )
     }
 }

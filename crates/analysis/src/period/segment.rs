@@ -152,20 +152,32 @@ fn smoothed(x: &[f64], std: f64) -> Vec<f64> {
     // A box of width w has variance (w² − 1) / 12; three of them add up.
     let width = ((4.0 * std * std + 1.0).sqrt().round() as usize).max(1);
     let mut y = x.to_vec();
+    let n = y.len();
+    let mut sums = Vec::with_capacity(n + 1);
     for pass in 0..3 {
         let (left, right) = if pass % 2 == 0 {
             (width / 2, width - width / 2)
         } else {
             (width - width / 2 - 1, width / 2 + 1)
         };
-        let mut sums = Vec::with_capacity(y.len() + 1);
-        sums.push(0.0);
-        for value in &y {
-            sums.push(sums[sums.len() - 1] + value);
+        sums.clear();
+        let mut sum = 0.0;
+        sums.push(sum);
+        sums.extend(y.iter().map(|value| {
+            sum += value;
+            sum
+        }));
+        // Near the ends the box reaches into the silence; in between it does not, and no index has to be held back.
+        let (head, tail) = (left.min(n), n.saturating_sub(right).max(left.min(n)));
+        let at_an_end = |i: usize| (sums[(i + right).min(n)] - sums[i.saturating_sub(left)]) / width as f64;
+        for i in (0..head).chain(tail..n) {
+            y[i] = at_an_end(i);
         }
-        let n = y.len();
-        for (i, value) in y.iter_mut().enumerate() {
-            *value = (sums[(i + right).min(n)] - sums[i.saturating_sub(left)]) / width as f64;
+        if head < tail {
+            let (from, to) = (&sums[head - left..tail - left], &sums[head + right..tail + right]);
+            for ((value, from), to) in y[head..tail].iter_mut().zip(from).zip(to) {
+                *value = (to - from) / width as f64;
+            }
         }
     }
     y

@@ -8,7 +8,7 @@
 //! forgives what is above the template more than what is below; the template is a low quantile of the aligned samples, and
 //! both take turns. Then the bursts are timed: by the pauses between them, on which the samples agree, and by their volume.
 
-use iotide_num::{mean, mean_of_steps, quantile, quantile_of_sorted, rebin};
+use iotide_num::{mean, mean_of_steps, quantile, quantile_of_sorted, quantiles_across, rebin};
 
 use super::prepare::{Prepared, Ready};
 use super::{Alignment, ConsensusConfig, Drawn, Extent, SampleRejection, SignatureConfig};
@@ -55,6 +55,11 @@ impl Series {
 
     fn at(&self, place: isize) -> f64 {
         usize::try_from(place).ok().and_then(|i| self.values.get(i)).copied().unwrap_or(self.beyond)
+    }
+
+    /// Its values at the points of a template, behind which it lags by `delays`.
+    fn along(&self, delays: &[isize]) -> Vec<f64> {
+        delays.iter().zip(0..).map(|(delay, i)| self.at(i + delay)).collect()
     }
 
     fn known(&self) -> impl Iterator<Item = f64> + '_ {
@@ -126,6 +131,9 @@ impl Template {
 
     /// By how much the delay of a sample grows at each point because it runs on more nodes: its bursts are longer.
     fn expected_steps(&self, scale: f64, settings: &ConsensusConfig) -> Vec<isize> {
+        if scale == 1.0 {
+            return vec![0; self.values.len()];
+        }
         let mut owed = 0.0;
         self.values
             .iter()
@@ -177,7 +185,9 @@ fn agree(
         .expect("there are samples");
     let mut template = Template::new(reference.values.clone());
     let mut delays: Vec<Vec<isize>> = Vec::new();
+    let mut room = Room::default();
     for round in 0..settings.rounds.max(1) {
+        let target = Target::of(&template, settings);
         delays = members
             .iter()
             .enumerate()
@@ -191,20 +201,12 @@ fn agree(
                     }
                     Some(delays) => Band::around(delays, expected),
                 };
-                align(&template, series, settings, &band)
+                align(&target, series, &band, &mut room)
             })
             .collect();
-        let mut column = Vec::with_capacity(members.len());
-        let values: Vec<f64> = (0..template.values.len())
-            .map(|i| {
-                column.clear();
-                let aligned = members.iter().zip(&delays);
-                let values = aligned.map(|(&member, delay)| series[member].at(i as isize + delay[i]));
-                column.extend(values.filter(|value| !value.is_nan()));
-                column.sort_unstable_by(f64::total_cmp);
-                quantile_of_sorted(&column, settings.quantile).unwrap_or(f64::NAN)
-            })
-            .collect();
+        let aligned: Vec<Vec<f64>> =
+            members.iter().zip(&delays).map(|(&member, delays)| series[member].along(delays)).collect();
+        let [values] = quantiles_across(aligned, [settings.quantile]);
         let next = Template::new(values);
         let change: f64 = next
             .values
@@ -255,59 +257,110 @@ impl Band {
     }
 }
 
+/// What [`align`] works in: made once, used for every sample.
+#[derive(Default)]
+struct Room {
+    /// What the sample shows, in heights above the floor, at each place that any delay can lead to.
+    places: Vec<f32>,
+    /// For each point, what the cheapest way to each delay has cost when it comes there.
+    costs: Vec<f32>,
+}
+
+/// A template as [`align`] sees it: in heights above the floor.
+struct Target<'a> {
+    template: &'a Template,
+    settings: &'a ConsensusConfig,
+    scale: f64,
+    levels: Vec<f32>,
+    /// What it costs to change the delay by a point, at each point.
+    changes: Vec<f32>,
+}
+
+impl<'a> Target<'a> {
+    fn of(template: &'a Template, settings: &'a ConsensusConfig) -> Self {
+        let scale = if template.height > 0.0 { 1.0 / template.height } else { 1.0 };
+        let levels: Vec<f32> =
+            template.values.iter().map(|value| ((value - template.floor) * scale) as f32).collect();
+        let is_high = |level: &f32| *level > settings.burst_base as f32;
+        let changes = (0..levels.len())
+            .map(|i| {
+                let around = &levels[i.saturating_sub(1)..(i + 2).min(levels.len())];
+                let change = if around.iter().any(is_high) {
+                    settings.change_in_burst
+                } else {
+                    settings.change_in_pause
+                };
+                change as f32
+            })
+            .collect();
+        Self { template, settings, scale, levels, changes }
+    }
+}
+
 /// Returns by how many points the sample lags behind the template at each of its points: the cheapest way through `band`,
 /// where a delay changes by at most a point from one point to the next.
-fn align(template: &Template, series: &Series, settings: &ConsensusConfig, band: &Band) -> Vec<isize> {
+fn align(target: &Target, series: &Series, band: &Band, Room { places, costs }: &mut Room) -> Vec<isize> {
     const FAR: f32 = 1e30;
-    let n = template.values.len();
+    let Target { template, settings, scale, levels, changes } = target;
+    let n = levels.len();
     let width = band.width;
-    let scale = if template.height > 0.0 { 1.0 / template.height } else { 1.0 };
     let seen = |place: isize| ((series.at(place) - template.floor) * scale) as f32;
-    // One value for each place that any delay can lead to.
     let lowest = band.first.iter().zip(0..).map(|(first, i)| first + i).min().unwrap_or(0);
     let highest = band.first.iter().zip(0..).map(|(first, i)| first + i).max().unwrap_or(0) + width as isize;
-    let places: Vec<f32> = (lowest..highest).map(seen).collect();
-    let levels: Vec<f32> =
-        template.values.iter().map(|value| ((value - template.floor) * scale) as f32).collect();
+    places.clear();
+    places.extend((lowest..highest).map(seen));
     let (below, above) = (settings.below as f32, settings.above as f32);
     let most_above = settings.most_above as f32;
-    let (in_burst, in_pause) = (settings.change_in_burst as f32, settings.change_in_pause as f32);
-    let is_high = |i: usize| levels[i] > settings.burst_base as f32;
-    // Two more states on both sides: every state has neighbours, also where the band has moved by one.
-    let mut costs = vec![FAR; width + 4];
-    let mut next = vec![FAR; width + 4];
+    // How far the band moves, beside what the delay does of itself.
+    let moved_at = |i: usize| {
+        let moved = if i == 0 { 0 } else { band.first[i] - band.first[i - 1] - band.expected[i] };
+        moved.clamp(-1, 1)
+    };
+    // Row 0 is what it costs to begin with a delay, row i + 1 belongs to point i. Two more states on both sides: every state
+    // has neighbours, also where the band has moved by one.
+    let stride = width + 4;
+    costs.resize((n + 1) * stride, FAR);
+    costs[..stride].fill(FAR);
     for (w, cost) in costs[2..width + 2].iter_mut().enumerate() {
         *cost = 0.02 * (band.first.first().copied().unwrap_or(0) + w as isize).abs() as f32;
     }
-    // As wide as the costs, so that the loop over the states is one over vectors.
-    let mut steps = vec![0i32; n * width];
     for i in 0..n {
-        let moved = if i == 0 { 0 } else { band.first[i] - band.first[i - 1] - band.expected[i] };
-        let change = if (i.saturating_sub(1)..(i + 2).min(n)).any(is_high) { in_burst } else { in_pause };
+        let change = changes[i];
         let own = levels[i];
-        let row = &mut steps[i * width..(i + 1) * width];
         let at = (band.first[i] + i as isize - lowest) as usize;
         let places = &places[at..at + width];
-        let before = &costs[(1 + moved.clamp(-1, 1)) as usize..];
+        let (before, after) = costs[i * stride..(i + 2) * stride].split_at_mut(stride);
+        let before = &before[(1 + moved_at(i)) as usize..];
         let (less, same, more) = (&before[..width], &before[1..width + 1], &before[2..width + 2]);
-        let after = &mut next[2..width + 2];
+        after[..2].fill(FAR);
+        after[width + 2..].fill(FAR);
+        let after = &mut after[2..width + 2];
+        // One loop over vectors: comparisons rather than `min` and `max`, which take pains over NaN. Of a point that is not
+        // known, all comparisons fail: it speaks neither for nor against.
         for w in 0..width {
-            let (less, same, more) = (less[w] + change, same[w], more[w] + change);
-            let changed = less.min(more);
-            let step = if less <= more { 1 } else { -1 };
-            row[w] = if changed < same { step } else { 0 };
+            let changed = (if less[w] < more[w] { less[w] } else { more[w] }) + change;
+            let cheapest = if changed < same[w] { changed } else { same[w] };
             let gap = places[w] - own;
-            // Of a point that is not known, `max` makes 0: it speaks neither for nor against.
-            after[w] = changed.min(same) + below * (-gap).max(0.0) + above * gap.max(0.0).min(most_above);
+            let short = if gap < 0.0 { -gap } else { 0.0 };
+            let over = if gap > 0.0 { gap } else { 0.0 };
+            let over = if over < most_above { over } else { most_above };
+            after[w] = cheapest + below * short + above * over;
         }
-        std::mem::swap(&mut costs, &mut next);
     }
-    let costs = &costs[2..width + 2];
-    let mut w = (0..width).min_by(|&a, &b| costs[a].total_cmp(&costs[b])).unwrap_or(0) as isize;
+    let last = &costs[n * stride + 2..][..width];
+    let mut w = (0..width).min_by(|&a, &b| last[a].total_cmp(&last[b])).unwrap_or(0) as isize;
     let mut delays = vec![0; n];
     for i in (0..n).rev() {
         delays[i] = band.first[i] + w;
-        let delay = delays[i] - steps[i * width + w as usize] as isize - band.expected[i];
+        // The way here is found again where it is needed, which is at one state of each point.
+        let came_from = &costs[i * stride + (1 + moved_at(i) + w) as usize..][..3];
+        let (less, same, more) = (came_from[0] + changes[i], came_from[1], came_from[2] + changes[i]);
+        let step = match () {
+            () if less.min(more) >= same => 0,
+            () if less <= more => 1,
+            () => -1,
+        };
+        let delay = delays[i] - step - band.expected[i];
         w = if i == 0 { 0 } else { (delay - band.first[i - 1]).clamp(0, width as isize - 1) };
     }
     delays
@@ -381,6 +434,7 @@ impl Timing {
             .collect();
         let pauses: Vec<Vec<f64>> =
             used.iter().zip(&seen).map(|(series, edges)| series.pauses(edges)).collect();
+        let mut usual = UsualMeans::of(&pauses);
         let least = 0.02 * template.height;
         let shown: Vec<Vec<bool>> = used
             .iter()
@@ -397,14 +451,18 @@ impl Timing {
         };
         let every = |of: &dyn Fn(usize) -> f64| (0..bursts.len()).map(of).collect::<Vec<f64>>();
         let levels = every(&|k| across(k, settings.level_quantile, &|j| used[j].level(seen[j][k])));
-        let volumes = every(&|k| {
-            across(k, settings.burst_quantile, &|j| {
-                // Points that the burst fills in part count whole: what it does in them is its own.
-                let (from, to) = (seen[j][k].0.floor(), seen[j][k].1.ceil());
-                let own = mean_of_steps(&used[j].values, from, to) - usual_mean(&pauses[j], to - from);
-                own * (to - from) / used[j].scale
-            })
-        });
+        let mut own_volume = |j: usize, edges: (f64, f64)| {
+            // Points that the burst fills in part count whole: what it does in them is its own.
+            let (from, to) = (edges.0.floor(), edges.1.ceil());
+            let own = mean_of_steps(&used[j].values, from, to) - usual.mean(j, to - from);
+            own * (to - from) / used[j].scale
+        };
+        let own_volumes: Vec<Vec<f64>> = seen
+            .iter()
+            .enumerate()
+            .map(|(j, edges)| edges.iter().map(|&edges| own_volume(j, edges)).collect())
+            .collect();
+        let volumes = every(&|k| across(k, settings.burst_quantile, &|j| own_volumes[j][k]));
         let before = every(&|k| match k.checked_sub(1) {
             None => across(k, settings.launch_quantile, &|j| seen[j][k].0),
             Some(last) => across(k, settings.pause_quantile, &|j| {
@@ -436,7 +494,7 @@ impl Timing {
             let start = start.max(end);
             let width = (volumes[k] / levels[k].max(f64::MIN_POSITIVE)).max(0.5);
             for (j, delay) in delay.iter_mut().enumerate() {
-                let shared = usual_mean(&pauses[j], width) / levels[k].max(f64::MIN_POSITIVE);
+                let shared = usual.mean(j, width) / levels[k].max(f64::MIN_POSITIVE);
                 *delay += width * (used[j].scale - 1.0 + shared.min(1.0));
             }
             edges.push((start, start + width));
@@ -456,25 +514,24 @@ impl Timing {
         Self { edges, seen, levels, length: last + tail, background: template.floor }
     }
 
-    /// Where a place in the signature lies in a sample: bursts on bursts, pauses on pauses.
-    fn place_in(&self, sample: usize, place: f64) -> f64 {
-        let seen = &self.seen[sample];
-        let mut before = (0.0, None);
-        for (own, there) in self.edges.iter().zip(seen) {
-            for (own, there) in [(own.0, there.0), (own.1, there.1)] {
-                if place < own {
-                    return match before {
-                        (_, None) => place + there - own,
-                        (from, Some(from_there)) => {
-                            let share = (place - from) / (own - from).max(1e-9);
-                            from_there + share * (there - from_there)
-                        }
-                    };
-                }
-                before = (own, Some(there));
+    /// Where places in the signature, which ascend, lie in a sample: bursts on bursts, pauses on pauses.
+    fn places_in(&self, sample: usize, places: impl Iterator<Item = f64>) -> impl Iterator<Item = f64> {
+        let edges = self.edges.iter().zip(&self.seen[sample]);
+        let mut ahead = edges.flat_map(|(own, there)| [(own.0, there.0), (own.1, there.1)]).peekable();
+        let mut passed: Option<(f64, f64)> = None;
+        places.map(move |place| {
+            while let Some(edge) = ahead.next_if(|(own, _)| place >= *own) {
+                passed = Some(edge);
             }
-        }
-        place + before.1.map_or(0.0, |there: f64| there - before.0)
+            match (passed, ahead.peek().copied()) {
+                (None, None) => place,
+                (None, Some((own, there))) | (Some((own, there)), None) => place + there - own,
+                (Some((from, from_there)), Some((to, to_there))) => {
+                    let share = (place - from) / (to - from).max(1e-9);
+                    from_there + share * (to_there - from_there)
+                }
+            }
+        })
     }
 
     fn draw(
@@ -518,25 +575,42 @@ impl Timing {
         let alignments = members
             .iter()
             .enumerate()
-            .map(|(sample, &member)| Alignment {
-                sample: member,
-                times_s: (0..n)
-                    .map(|i| self.place_in(sample, (i as f64 + 0.5) * step) * prepared.native_s)
-                    .collect(),
+            .map(|(sample, &member)| {
+                let places = (0..n).map(|i| (i as f64 + 0.5) * step);
+                let times_s = self.places_in(sample, places).map(|place| place * prepared.native_s).collect();
+                Alignment { sample: member, times_s }
             })
             .collect();
         Drawn { bandwidth_bps, background_bps: self.background, alignments, rejected }
     }
 }
 
-/// The mean over a stretch of the given length as it usually is: the median over stretches that overlap by half.
-///
-/// Short stretches mostly meet nobody, long ones mostly meet their share of everybody.
-fn usual_mean(values: &[f64], length: f64) -> f64 {
-    let length = (length.round() as usize).clamp(1, values.len().max(1));
-    let mut means: Vec<f64> = values.windows(length).step_by((length / 2).max(1)).map(mean).collect();
-    means.sort_unstable_by(f64::total_cmp);
-    quantile_of_sorted(&means, 0.5).unwrap_or(0.0)
+/// What others do in the pauses of each sample.
+struct UsualMeans<'a> {
+    pauses: &'a [Vec<f64>],
+    /// For each sample, lengths in points that were asked for, and the answers: bursts that are alike ask again.
+    known: Vec<Vec<(usize, f64)>>,
+}
+
+impl<'a> UsualMeans<'a> {
+    fn of(pauses: &'a [Vec<f64>]) -> Self {
+        Self { pauses, known: vec![Vec::new(); pauses.len()] }
+    }
+
+    /// The mean over a stretch of the given length as it usually is: the median over stretches that overlap by half.
+    ///
+    /// Short stretches mostly meet nobody, long ones mostly meet their share of everybody.
+    fn mean(&mut self, sample: usize, length: f64) -> f64 {
+        let values = &self.pauses[sample];
+        let length = (length.round() as usize).clamp(1, values.len().max(1));
+        if let Some(&(_, usual)) = self.known[sample].iter().find(|(known, _)| *known == length) {
+            return usual;
+        }
+        let means: Vec<f64> = values.windows(length).step_by((length / 2).max(1)).map(mean).collect();
+        let usual = quantile(&means, 0.5).unwrap_or(0.0);
+        self.known[sample].push((length, usual));
+        usual
+    }
 }
 
 /// The value at which a share `q` of the weight is reached: each value stands in the middle of its weight, and between two
@@ -577,22 +651,25 @@ fn find_edges(
     let (start, end) = (from as isize + delays[from] - widened, to as isize + delays[to - 1]);
     let level = series.level((start as f64, end as f64)).max(template.floor + 0.5 * template.height);
     let fill = |place: isize| (series.at(place) - template.floor) / (level - template.floor);
-    let is_high = |place: isize| fill(place) > 0.5;
     let reach = EDGE_REACH.min((end - start).max(1));
     // Of equally good places the nearest to where the alignment puts it.
-    let search = |guess: isize, is_inside: &dyn Fn(isize, isize) -> bool| {
+    let search = |guess: isize, is_high_behind: bool| {
+        let places = guess - 2 * reach..guess + 2 * reach;
+        let mut is_high = [false; 4 * EDGE_REACH as usize];
+        for (is_high, place) in is_high.iter_mut().zip(places.clone()) {
+            *is_high = fill(place) > 0.5;
+        }
         (-reach..=reach)
             .map(|shift| guess + shift)
             .min_by_key(|&edge| {
-                let wrong = (guess - 2 * reach..guess + 2 * reach)
-                    .filter(|&place| is_high(place) != is_inside(place, edge))
-                    .count();
-                (wrong, edge.abs_diff(guess))
+                let is_wrong =
+                    |(place, is_high): &(isize, bool)| *is_high != ((*place >= edge) == is_high_behind);
+                (places.clone().zip(is_high).filter(is_wrong).count(), edge.abs_diff(guess))
             })
             .unwrap_or(guess)
     };
-    let start = search(start, &|place, edge| place >= edge);
-    let end = search(end, &|place, edge| place < edge).max(start + 1);
+    let start = search(start, true);
+    let end = search(end, false).max(start + 1);
     // The point before the start belongs to the burst as far as it is fuller than those before it, and the first one does
     // not as far as it is emptier. Neither is cut off at empty and full: noise errs to both sides, and should even out.
     let begun = |edge: isize, outwards: isize| {

@@ -1,11 +1,11 @@
 //! What all methods end with: the bursts of the series that was drawn, its rhythm, and how the samples support it.
 
-use iotide_num::{mean_of_steps, median, quantile_of_sorted, rebin, weighted_mean};
+use iotide_num::{mean_of_steps, median, quantiles_across, rebin, weighted_mean};
 use iotide_trace::SampledSignal;
 
 use super::prepare::{Prepared, Ready};
 use super::{Alignment, Burst, Drawn, RejectedSample, Signature, SignatureConfig, Spread, UsedSample};
-use crate::period::{PeriodConfig, detect_period};
+use crate::period::{DftConfig, PeriodConfig, detect_period};
 
 /// Makes the answer of what a method drew.
 pub(super) fn finish(prepared: &Prepared, drawn: Drawn, config: &SignatureConfig) -> Signature {
@@ -54,12 +54,15 @@ pub(super) fn finish(prepared: &Prepared, drawn: Drawn, config: &SignatureConfig
         duration_s: bandwidth_bps.len() as f64 * interval_s,
         values: rebin(&bandwidth_bps, per_native),
     };
-    let period = detect_period(&signal, &PeriodConfig::default()).unwrap_or_default();
+    // Nobody asks a signature for its waves, and they cost a transform.
+    let without_waves =
+        PeriodConfig { dft: DftConfig { n_top: 0, ..DftConfig::default() }, ..PeriodConfig::default() };
+    let period = detect_period(&signal, &without_waves).unwrap_or_default();
     Signature {
         method: config.method,
         offset_s: prepared.offset_s,
         interval_s,
-        spread: spread(&aligned, bandwidth_bps.len()),
+        spread: spread(aligned),
         bandwidth_bps,
         bursts,
         period,
@@ -94,7 +97,8 @@ pub(super) fn bursts_of(bandwidth_bps: &[f64], interval_s: f64, share: f64) -> V
     let mut bursts = Vec::new();
     let mut i = 0;
     while i < bandwidth_bps.len() {
-        let stretch: Vec<f64> = bandwidth_bps[i..].iter().copied().take_while(|x| *x >= threshold).collect();
+        let n_above = bandwidth_bps[i..].iter().take_while(|x| **x >= threshold).count();
+        let stretch = &bandwidth_bps[i..i + n_above];
         if !stretch.is_empty() {
             bursts.push(Burst {
                 start_s: i as f64 * interval_s,
@@ -104,7 +108,7 @@ pub(super) fn bursts_of(bandwidth_bps: &[f64], interval_s: f64, share: f64) -> V
                 support: 0.0,
             });
         }
-        i += stretch.len().max(1);
+        i += n_above.max(1);
     }
     bursts
 }
@@ -135,15 +139,9 @@ fn cosine(bandwidth_bps: &[f64], values: &[f64], background_bps: f64) -> f64 {
     if own > 0.0 && other > 0.0 { product / (own * other).sqrt() } else { 0.0 }
 }
 
-fn spread(aligned: &[Vec<f64>], n: usize) -> Vec<Spread> {
-    let mut column = Vec::with_capacity(aligned.len());
-    (0..n)
-        .map(|i| {
-            column.clear();
-            column.extend(aligned.iter().map(|values| values[i]).filter(|value| !value.is_nan()));
-            column.sort_unstable_by(f64::total_cmp);
-            let at = |q| quantile_of_sorted(&column, q).unwrap_or(f64::NAN);
-            Spread { low_bps: at(0.25), median_bps: at(0.5), high_bps: at(0.75) }
-        })
-        .collect()
+/// What the samples show at each point.
+fn spread(aligned: Vec<Vec<f64>>) -> Vec<Spread> {
+    let [low, median, high] = quantiles_across(aligned, [0.25, 0.5, 0.75]);
+    let points = low.into_iter().zip(median).zip(high);
+    points.map(|((low_bps, median_bps), high_bps)| Spread { low_bps, median_bps, high_bps }).collect()
 }

@@ -86,7 +86,7 @@ pub struct SignatureConfig {
     pub interval_s: Option<f64>,
     /// Which samples are not like the others.
     pub outliers: SampleOutlierConfig,
-    /// A stretch of the signature is a burst if it reaches this share of the height of its bursts.
+    /// A stretch of the signature is a burst if it reaches this share of the height of its bursts; as for any peak, half.
     pub burst_share: f64,
     /// Settings of [`SignatureMethod::Consensus`].
     pub consensus: ConsensusConfig,
@@ -102,7 +102,7 @@ impl Default for SignatureConfig {
             method: SignatureMethod::default(),
             interval_s: None,
             outliers: SampleOutlierConfig::default(),
-            burst_share: 0.35,
+            burst_share: 0.5,
             consensus: ConsensusConfig::default(),
             iosi: IosiConfig::default(),
             dtw: DtwConfig::default(),

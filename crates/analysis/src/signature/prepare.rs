@@ -133,24 +133,25 @@ fn outliers(
     config: &SampleOutlierConfig,
 ) -> Vec<(usize, SampleRejection)> {
     let n = chosen.len();
-    let features: Vec<(f64, f64)> = chosen
+    let chosen_samples: Vec<&Sample> = chosen.iter().map(|&index| &samples[index]).collect();
+    let durations: Vec<f64> =
+        chosen_samples.iter().map(|sample| if is_part(sample) { 1.0 } else { sample.duration_s() }).collect();
+    let volumes: Vec<f64> = chosen_samples
         .iter()
-        .map(|&index| {
-            let this = &samples[index];
-            let peers: Vec<&Sample> = chosen
-                .iter()
-                .map(|&i| &samples[i])
-                .filter(|peer| peer.n_nodes == this.n_nodes && is_part(peer) == is_part(this))
-                .collect();
-            let ratio = |of: fn(&Sample) -> f64| {
-                let centre = median(&peers.iter().map(|peer| of(peer)).collect::<Vec<_>>()).unwrap_or(0.0);
-                if centre > 0.0 { of(this) / centre } else { 1.0 }
+        .map(|sample| if is_part(sample) { mean_bandwidth(sample) } else { sample.volume_bytes() })
+        .collect();
+    let features: Vec<(f64, f64)> = (0..n)
+        .map(|this| {
+            let is_peer = |other: usize| {
+                let (this, other) = (chosen_samples[this], chosen_samples[other]);
+                other.n_nodes == this.n_nodes && is_part(other) == is_part(this)
             };
-            if is_part(this) {
-                (1.0, ratio(mean_bandwidth))
-            } else {
-                (ratio(Sample::duration_s), ratio(Sample::volume_bytes))
-            }
+            let ratio = |of: &[f64]| {
+                let peers: Vec<f64> = (0..n).filter(|&other| is_peer(other)).map(|other| of[other]).collect();
+                let centre = median(&peers).unwrap_or(0.0);
+                if centre > 0.0 { of[this] / centre } else { 1.0 }
+            };
+            (ratio(&durations), ratio(&volumes))
         })
         .collect();
     let (durations, volumes): (Vec<f64>, Vec<f64>) = features.iter().copied().unzip();
@@ -175,8 +176,8 @@ fn is_part(sample: &Sample) -> bool {
 }
 
 fn mean_bandwidth(sample: &Sample) -> f64 {
-    let known: Vec<f64> = sample.bandwidth_bps.iter().copied().filter(|value| !value.is_nan()).collect();
-    mean(&known)
+    let n_known = sample.bandwidth_bps.iter().filter(|value| !value.is_nan()).count();
+    sample.volume_bytes() / (n_known.max(1) as f64 * sample.interval_s)
 }
 
 /// Distances from the median in median absolute deviations; in per cent if more than half of the values are one value.

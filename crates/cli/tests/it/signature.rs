@@ -233,6 +233,31 @@ fn a_job_log_may_be_a_table_and_the_log_several_files() {
 }
 
 #[test]
+fn a_log_out_of_lmts_database_is_counters_of_targets() {
+    let dir = Dir::new();
+    let mut rows = String::from("TIMESTAMP\tOST_ID\tREAD_BYTES\tWRITE_BYTES\tPCT_CPU\n");
+    for target in 1..=2 {
+        let mut written = 7e12;
+        for (at_s, bandwidth) in log_values() {
+            // One of the servers is started anew.
+            if (target, at_s) == (2, 2000) {
+                written = 0.0;
+            }
+            writeln!(rows, "{}\t{target}\t0\t{written}\tNULL", EPOCH_S + at_s).unwrap();
+            written += bandwidth;
+        }
+    }
+    dir.write("lmt.tsv", rows);
+    dir.write("jobs.txt", sacct());
+    let json =
+        dir.iotide(["signature", "lmt.tsv", "--jobs", "jobs.txt", "--format", "json"]).exits_with(0).json();
+    is_the_application(&json["signatures"][0]);
+    assert_eq!((&json["log"]["interval_s"], &json["log"]["n_unknown"]), (&2.0.into(), &0.into()));
+    let losses = json["losses"].to_string();
+    assert!(losses.contains("nobody knows what was moved in between"), "{losses}");
+}
+
+#[test]
 fn a_hole_in_the_log_costs_the_runs_in_it_and_is_told() {
     let dir = Dir::new();
     let values: Vec<_> = log_values().into_iter().filter(|(at_s, _)| !(1280..1500).contains(at_s)).collect();

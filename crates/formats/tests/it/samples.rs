@@ -104,6 +104,7 @@ pub fn all() -> Vec<Sample> {
             n_bytes: 5.0,
         },
         text("job_stats", Format::LustreJobStats, JOB_STATS, 3, 12288.0),
+        text("lmt", Format::Lmt, LMT, 4, 8_388_608.0),
         text("prometheus", Format::Prometheus, PROMETHEUS, 3, 56.0),
         Sample {
             name: "native",
@@ -136,6 +137,12 @@ pub fn all() -> Vec<Sample> {
         },
     ]
 }
+
+const LMT: &str = "TIMESTAMP\tOST_ID\tREAD_BYTES\tWRITE_BYTES\tPCT_CPU
+2013-05-01 12:00:00\t1\t0\t1048576\t2.5
+2013-05-01 12:00:05\t1\t4194304\t1048576\tNULL
+2013-05-01 12:00:10\t1\t4194304\t5242880\t3
+";
 
 const DFTRACER: &str = r#"[
 {"id":1,"name":"FH","cat":"dftracer","pid":5,"tid":5,"ph":"M","args":{"hhash":9509357668201227806,"name":"/data/f","value":17868160079272185649}}

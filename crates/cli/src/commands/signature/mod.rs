@@ -1,5 +1,7 @@
 //! `iotide signature`: one application's load, out of the noisy logs of storage servers.
 
+use std::fs::File;
+use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -230,7 +232,7 @@ fn fit_of_file(
     targets: &[Target],
 ) -> anyhow::Result<ExitStatus> {
     let name = file.display();
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    let text = read_limited(file).with_context(|| format!("cannot read {name}"))?;
     let signature = signature_of_json(&text)
         .map_err(|fault| anyhow::anyhow!("{name} holds no signature: {fault}"))
         .hint("`iotide signature … --format json -o FILE` writes one")?;
@@ -243,6 +245,19 @@ fn fit_of_file(
         }
     }
     Ok(if report.starts.is_empty() { ExitStatus::NothingFound } else { ExitStatus::Done })
+}
+
+/// A document of one signature is no longer than this: some 10 million points.
+const LONGEST_DOCUMENT: u64 = 256 << 20;
+
+fn read_limited(file: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    let n = File::open(file)?.take(LONGEST_DOCUMENT + 1).read_to_string(&mut text)?;
+    if n as u64 > LONGEST_DOCUMENT {
+        let fault = format!("it is longer than {} MiB", LONGEST_DOCUMENT >> 20);
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, fault));
+    }
+    Ok(text)
 }
 
 fn status(signature: &Signature) -> ExitStatus {
@@ -277,8 +292,8 @@ fn log_of(
     };
     ui.progress(format_args!("reading {shown}"));
     let reader = args.options().open_many(paths).or_else(with_advice)?;
-    // Tables state what is zero; counters that did not move are not told of.
-    let states_zeros = matches!(reader.format(), Format::Csv | Format::Jsonl);
+    // Tables state what is zero; of Lustre's jobs, counters that did not move are not told of.
+    let states_zeros = matches!(reader.format(), Format::Csv | Format::Jsonl | Format::Lmt);
     let silence = if states_zeros { Silence::Unknown } else { Silence::Nothing };
     let mut sink = ThroughputSink::new(args.throughput(silence, Some(LONGEST_HOLD)));
     reader.read(&mut sink).or_else(with_advice)?;

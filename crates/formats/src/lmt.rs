@@ -1,0 +1,332 @@
+//! LMT, the Lustre Monitoring Tool: what its database knows of the storage targets, as the `mysql` client prints it.
+//!
+//! ```text
+//! TIMESTAMP            OST_ID  READ_BYTES     WRITE_BYTES
+//! 2013-05-01 12:00:00  1       982344015872   7712344015872
+//! 2013-05-01 12:00:05  1       982344015872   7722344015872
+//! ```
+//!
+//! Columns are separated by tabs or commas and come in any order; others are not looked at. The database counts bytes since
+//! the server was started, so between two rows of one target lies one bin.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use iotide_trace::{Event, EventSink, FileId, Grain, Layer, Op, Rank, Timestamp, TraceInfo};
+
+use crate::{
+    Place,
+    error::Fault,
+    files::Files,
+    input::Input,
+    jobs::date_unix_s,
+    lenient::parse_u64,
+    losses::{Losses, Nonsense, moment},
+    number::parse_f64,
+    rows::quoted,
+    scanner::Scanner,
+};
+
+const LONGEST_LINE: usize = 64 << 10;
+/// Lustre numbers its targets with 16 bits.
+const MOST_TARGETS: usize = 1 << 16;
+/// Columns of a table; a join of all of LMT's tables has fewer.
+const MOST_COLUMNS: usize = 256;
+
+/// Whether a file begins like one of these.
+pub(crate) fn recognises(head: &[u8]) -> bool {
+    let mut lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    let header = lines.find(|line| !is_remark(line)).and_then(Header::of);
+    header.is_some_and(|header| {
+        let has = |column| header.has(column);
+        (has(Column::Read) || has(Column::Written)) && (has(Column::Time) || has(Column::TimeId))
+    })
+}
+
+fn is_remark(line: &[u8]) -> bool {
+    line.is_empty() || line.starts_with(b"#")
+}
+
+/// Reads one file.
+pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
+    let mut scanner = Scanner::new(input.into_read());
+    let mut header: Option<Header> = None;
+    let mut decoder = Decoder::default();
+    let mut number = 0;
+    while let Some((line, len)) = scanner.line(LONGEST_LINE)? {
+        number += 1;
+        let place = Place::Line(number);
+        let text = line.strip_prefix(b"\xef\xbb\xbf").filter(|_| number == 1).unwrap_or(line);
+        // Not the tabs: a row may begin or end with an empty value.
+        let text = text.strip_suffix(b"\r").unwrap_or(text);
+        let mut flow = ControlFlow::Continue(());
+        match &header {
+            _ if is_remark(text.trim_ascii()) => {}
+            None => header = Some(Header::required(text, place)?),
+            Some(header) => match header.row(text) {
+                Ok(row) => flow = decoder.row(&row, place, sink),
+                Err(nonsense) => decoder.losses.record(place, nonsense),
+            },
+        }
+        scanner.advance(len);
+        if flow.is_break() {
+            break;
+        }
+    }
+    if header.is_none() {
+        return Err(Fault::at(Place::Line(number.max(1)), "there is no header line"));
+    }
+    let Decoder { files, mut losses, .. } = decoder;
+    let files = files.into_paths(&mut losses);
+    losses.report(sink);
+    Ok(TraceInfo { files, ..TraceInfo::default() })
+}
+
+/// The columns that are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Time,
+    /// The number of a row of `TIMESTAMP_INFO`, which holds the time.
+    TimeId,
+    Target,
+    Read,
+    Written,
+}
+
+impl Column {
+    const ALL: usize = 5;
+
+    fn of(name: &[u8]) -> Option<Self> {
+        Some(match name.to_ascii_lowercase().as_slice() {
+            b"timestamp" => Self::Time,
+            b"ts_id" => Self::TimeId,
+            b"ost_id" | b"ost_name" => Self::Target,
+            b"read_bytes" => Self::Read,
+            b"write_bytes" => Self::Written,
+            _ => return None,
+        })
+    }
+}
+
+struct Header {
+    separator: u8,
+    columns: Vec<Option<Column>>,
+}
+
+/// The values of a row, by column; `None` where it has none.
+type Row<'a> = [Option<&'a [u8]>; Column::ALL];
+
+impl Header {
+    fn of(line: &[u8]) -> Option<Self> {
+        let separator = if memchr::memchr(b'\t', line).is_some() { b'\t' } else { b',' };
+        let mut columns: Vec<Option<Column>> = Vec::new();
+        for name in line.split(|&byte| byte == separator) {
+            // Of two that say the same, the number and the name of a target, the first is as good as the other.
+            let column = Column::of(unquoted(name)).filter(|column| !columns.contains(&Some(*column)));
+            columns.push(column);
+        }
+        (2..=MOST_COLUMNS).contains(&columns.len()).then_some(Self { separator, columns })
+    }
+
+    fn required(line: &[u8], place: Place) -> Result<Self, Fault> {
+        let header = Self::of(line).ok_or_else(|| Fault::at(place, "the header is not one of a table"))?;
+        if !header.has(Column::Time) {
+            let fault = if header.has(Column::TimeId) {
+                "TS_ID is not a time: join OST_DATA with TIMESTAMP_INFO using (TS_ID), and select TIMESTAMP"
+            } else {
+                "the header has no column TIMESTAMP"
+            };
+            return Err(Fault::at(place, fault));
+        }
+        if !header.has(Column::Read) && !header.has(Column::Written) {
+            return Err(Fault::at(place, "the header has neither READ_BYTES nor WRITE_BYTES"));
+        }
+        Ok(header)
+    }
+
+    fn has(&self, column: Column) -> bool {
+        self.columns.contains(&Some(column))
+    }
+
+    fn row<'a>(&self, line: &'a [u8]) -> Result<Row<'a>, Nonsense> {
+        if line.len() >= LONGEST_LINE {
+            return Err(Nonsense::new("long line", format!("longer than {LONGEST_LINE} bytes")));
+        }
+        let mut row = Row::default();
+        let mut n_fields = 0;
+        for field in line.split(|&byte| byte == self.separator) {
+            if let Some(Some(column)) = self.columns.get(n_fields) {
+                row[*column as usize] = Some(unquoted(field)).filter(|value| !is_null(value));
+            }
+            n_fields += 1;
+        }
+        if n_fields == self.columns.len() {
+            return Ok(row);
+        }
+        let fault = format!("{n_fields} fields where the header has {}", self.columns.len());
+        Err(Nonsense::new("wrong number of fields", fault))
+    }
+}
+
+fn unquoted(field: &[u8]) -> &[u8] {
+    let field = field.trim_ascii();
+    field.strip_prefix(b"\"").and_then(|field| field.strip_suffix(b"\"")).unwrap_or(field)
+}
+
+/// How the client writes that there is no value, and how an outfile has it.
+fn is_null(value: &[u8]) -> bool {
+    value.is_empty() || value.eq_ignore_ascii_case(b"NULL") || value == b"\\N"
+}
+
+#[derive(Default)]
+struct Decoder {
+    targets: HashMap<Vec<u8>, Target>,
+    files: Files,
+    losses: Losses,
+}
+
+/// What was last counted on a target, read and written, and when.
+struct Target {
+    file: FileId,
+    last: [Option<(Timestamp, u64)>; 2],
+}
+
+const COUNTERS: [(Column, Op); 2] = [(Column::Read, Op::Read), (Column::Written, Op::Write)];
+
+impl Decoder {
+    fn row(&mut self, row: &Row, place: Place, sink: &mut dyn EventSink) -> ControlFlow<()> {
+        let time = match time_of(row[Column::Time as usize]) {
+            Ok(time) => time,
+            Err(nonsense) => {
+                self.losses.record(place, nonsense);
+                return ControlFlow::Continue(());
+            }
+        };
+        let name = row[Column::Target as usize].unwrap_or_default();
+        if !self.targets.contains_key(name) {
+            if self.targets.len() >= MOST_TARGETS {
+                self.losses.note("many", place, || format!("more than {MOST_TARGETS} targets"));
+                return ControlFlow::Continue(());
+            }
+            let file = if name.is_empty() {
+                FileId::NONE
+            } else {
+                self.files.id(&format!("OST {}", String::from_utf8_lossy(name)))
+            };
+            self.targets.insert(name.to_vec(), Target { file, last: [None; 2] });
+        }
+        let Some(target) = self.targets.get_mut(name) else { return ControlFlow::Continue(()) };
+        for (last, (column, op)) in target.last.iter_mut().zip(COUNTERS) {
+            let Some(text) = row[column as usize] else { continue };
+            let Some(now) = parse_u64(text) else {
+                self.losses.note("counter", place, || format!("{} is not a counter", quoted(text)));
+                continue;
+            };
+            if let Some((since, _)) = *last
+                && time <= since
+            {
+                self.losses.note("order", place, || {
+                    format!("time {} is not after {}, on the same target", time.as_secs(), since.as_secs())
+                });
+                continue;
+            }
+            let Some((since, then)) = last.replace((time, now)) else { continue };
+            // Less than before: the server was started anew, or another took over. What it counts now need not have been
+            // moved since the last row, and a wrong terabyte is worse than a hole.
+            let Some(moved) = now.checked_sub(then) else {
+                self.losses.note("fewer", place, || {
+                    format!("the counter went from {then} to {now}; nobody knows what was moved in between")
+                });
+                continue;
+            };
+            sink.event(Event {
+                op,
+                layer: Layer::Server,
+                grain: Grain::Bin,
+                rank: Rank::ALL,
+                file: target.file,
+                start: since,
+                end: time,
+                bytes: moved as f64,
+                calls: 0,
+            })?;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Seconds since 1970, or a date; one without a zone is taken for UTC.
+fn time_of(text: Option<&[u8]>) -> Result<Timestamp, Nonsense> {
+    let text = text.ok_or_else(|| Nonsense::new("no value", "no value for TIMESTAMP"))?;
+    let seconds = parse_f64(text).or_else(|| date_unix_s(text, 0.0)).ok_or_else(|| {
+        let fault = format!("TIMESTAMP is {}, neither a number of seconds nor a date", quoted(text));
+        Nonsense::new("not a time", fault)
+    })?;
+    moment("TIMESTAMP", seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::check;
+
+    #[test]
+    fn between_two_rows_of_a_target_lies_one_bin() {
+        check(
+            "TIMESTAMP\tOST_ID\tREAD_BYTES\tWRITE_BYTES\n\
+             100\t1\t50\t7000\n100\t2\t0\t10\n105\t1\t50\t8000\n105\t2\t30\t10\n",
+            "r-1 read 100..105 0B \"OST 1\" bin
+             r-1 write 100..105 1000B \"OST 1\" bin
+             r-1 read 100..105 30B \"OST 2\" bin
+             r-1 write 100..105 0B \"OST 2\" bin",
+        );
+    }
+
+    #[test]
+    fn an_outfile_with_commas_quotes_and_other_columns_is_the_same() {
+        check(
+            "\"WRITE_BYTES\",\"PCT_CPU\",\"TIMESTAMP\"\n\"5\",\"1.5\",\"1970-01-01 00:00:10\"\n\"9\",\\N,\"1970-01-01 00:00:12\"\n",
+            "r-1 write 10..12 4B bin",
+        );
+    }
+
+    #[test]
+    fn a_counter_that_began_anew_leaves_a_hole() {
+        check(
+            "TIMESTAMP,WRITE_BYTES\n0,1000\n5,1010\n10,4\n15,9\n",
+            "r-1 write 0..5 10B bin
+             r-1 write 10..15 5B bin
+             loss of 1: line 4: the counter went from 1010 to 4; nobody knows what was moved in between",
+        );
+    }
+
+    #[test]
+    fn a_value_that_is_missing_is_made_up_for_by_the_next() {
+        check(
+            "TIMESTAMP,READ_BYTES,WRITE_BYTES\n0,1,1\n5,NULL,2\n10,9,3\n",
+            "r-1 write 0..5 1B bin
+             r-1 read 0..10 8B bin
+             r-1 write 5..10 1B bin",
+        );
+    }
+
+    #[test]
+    fn rows_that_make_no_sense_are_losses() {
+        check(
+            "TIMESTAMP,OST_ID,WRITE_BYTES\n0,1,1\n5,1,2\n4,1,3\nnoon,1,4\n6,1,-4\n7,1\n8,1,6\n",
+            "r-1 write 0..5 1B \"OST 1\" bin
+             r-1 write 5..8 4B \"OST 1\" bin
+             loss of 1: line 4: time 4 is not after 5, on the same target
+             loss of 1: line 5: TIMESTAMP is \"noon\", neither a number of seconds nor a date
+             loss of 1: line 6: \"-4\" is not a counter
+             loss of 1: line 7: 2 fields where the header has 3",
+        );
+    }
+
+    #[test]
+    fn a_table_without_times_says_how_to_get_them() {
+        check(
+            "TS_ID\tOST_ID\tWRITE_BYTES\n1\t1\t5\n",
+            "error: input, line 1: TS_ID is not a time: join OST_DATA with TIMESTAMP_INFO using (TS_ID), and select TIMESTAMP",
+        );
+    }
+}
