@@ -317,11 +317,14 @@ fn is_ours(mounts: &str, path: &Path) -> bool {
         }
     }
     let here = mounts.lines().filter_map(|line| {
-        let mut fields = line.split(' ').skip(1);
-        (fields.next()?.as_bytes() == written).then(|| fields.next())?
+        let (source, rest) = line.split_once(' ')?;
+        (rest.split(' ').next()?.as_bytes() == written).then_some(source)
     });
-    here.last() == Some("fuse.iotide")
+    here.last().is_some_and(|source| source.split(':').next() == Some(SOURCE))
 }
+
+/// What the table of mounts says of where ours come from: `iotide:/lustre/scratch`. As root, fuser does not set the kind.
+const SOURCE: &str = "iotide";
 
 /// Checks that the two directories go together, and opens the backing one before the mount can hide it.
 fn open(config: &MountConfig) -> Result<(OwnedFd, PathBuf), MountError> {
@@ -352,7 +355,11 @@ fn session_config(config: &MountConfig) -> SessionConfig {
     let mut session = SessionConfig::default();
     session.mount_options = vec![
         // The kernel splits options at commas.
-        MountOption::FSName(if source.contains(',') { "iotide".to_owned() } else { source }),
+        MountOption::FSName(if source.contains(',') {
+            SOURCE.to_owned()
+        } else {
+            format!("{SOURCE}:{source}")
+        }),
         MountOption::Subtype("iotide".to_owned()),
         MountOption::DefaultPermissions,
         MountOption::NoSuid,
@@ -435,10 +442,10 @@ mod tests {
     #[test]
     fn a_mount_of_ours_is_told_from_others_in_the_same_place() {
         let mounts = "/dev/vda / ext4 rw 0 0\n\
-                      /backing /scratch fuse.iotide rw 0 0\n\
-                      /backing /my\\040files fuse.iotide rw 0 0\n\
-                      /backing /covered fuse.iotide rw 0 0\n\
-                      sshfs /covered fuse.sshfs rw 0 0\n";
+                      iotide:/backing /scratch fuse rw 0 0\n\
+                      iotide /my\\040files fuse.iotide rw 0 0\n\
+                      iotide:/backing /covered fuse rw 0 0\n\
+                      /backing /covered fuse rw 0 0\n";
         let is_ours = |path: &str| is_ours(mounts, Path::new(path));
         assert!(is_ours("/scratch"));
         assert!(is_ours("/my files"));
