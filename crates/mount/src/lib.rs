@@ -294,8 +294,7 @@ fn clear(mountpoint: &Path) -> bool {
 
 /// Returns where a mount of ours that nobody serves is in the tree.
 fn left_over(mountpoint: &Path) -> Option<PathBuf> {
-    let error = mountpoint.metadata().err()?;
-    if error.kind() != io::ErrorKind::NotConnected {
+    if !is_dead(mountpoint) {
         return None;
     }
     // The mount cannot be asked where it is, but what it is in can.
@@ -303,6 +302,11 @@ fn left_over(mountpoint: &Path) -> Option<PathBuf> {
     let path = absolute.parent()?.canonicalize().ok()?.join(absolute.file_name()?);
     let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
     is_ours(&mounts, &path).then_some(path)
+}
+
+/// Whether nobody serves what is mounted on a path. Of all questions this is one that the kernel never answers from memory.
+fn is_dead(path: &Path) -> bool {
+    matches!(rustix::fs::statvfs(path), Err(rustix::io::Errno::NOTCONN))
 }
 
 /// Whether the last thing mounted on a path, in a table of mounts, is of our kind.
@@ -316,11 +320,11 @@ fn is_ours(mounts: &str, path: &Path) -> bool {
             other => written.push(other),
         }
     }
-    let here = mounts.lines().filter_map(|line| {
+    let mut here = mounts.lines().filter_map(|line| {
         let (source, rest) = line.split_once(' ')?;
         (rest.split(' ').next()?.as_bytes() == written).then_some(source)
     });
-    here.last().is_some_and(|source| source.split(':').next() == Some(SOURCE))
+    here.next_back().is_some_and(|source| source.split(':').next() == Some(SOURCE))
 }
 
 /// What the table of mounts says of where ours come from: `iotide:/lustre/scratch`. As root, fuser does not set the kind.
@@ -329,13 +333,10 @@ const SOURCE: &str = "iotide";
 /// Checks that the two directories go together, and opens the backing one before the mount can hide it.
 fn open(config: &MountConfig) -> Result<(OwnedFd, PathBuf), MountError> {
     let backing_error = |source| MountError::Backing { path: config.backing.clone(), source };
-    let mountpoint_error = |source: io::Error| {
-        let path = config.mountpoint.clone();
-        match source.kind() {
-            io::ErrorKind::NotConnected => MountError::Stale { path },
-            _ => MountError::Mountpoint { path, source },
-        }
-    };
+    let mountpoint_error = |source| MountError::Mountpoint { path: config.mountpoint.clone(), source };
+    if is_dead(&config.mountpoint) {
+        return Err(MountError::Stale { path: config.mountpoint.clone() });
+    }
     let mountpoint = config.mountpoint.canonicalize().map_err(mountpoint_error)?;
     if !mountpoint.metadata().map_err(mountpoint_error)?.is_dir() {
         return Err(mountpoint_error(io::ErrorKind::NotADirectory.into()));
