@@ -298,8 +298,7 @@ fn clear(mountpoint: &Path) -> bool {
 
 /// Returns where a mount of ours that nobody serves is in the tree.
 fn left_over(mountpoint: &Path) -> Option<PathBuf> {
-    let error = mountpoint.metadata().err()?;
-    if error.kind() != io::ErrorKind::NotConnected {
+    if !is_dead(mountpoint) {
         return None;
     }
     // The mount cannot be asked where it is, but what it is in can.
@@ -307,6 +306,11 @@ fn left_over(mountpoint: &Path) -> Option<PathBuf> {
     let path = absolute.parent()?.canonicalize().ok()?.join(absolute.file_name()?);
     let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
     is_ours(&mounts, &path).then_some(path)
+}
+
+/// Whether nobody serves what is mounted on a path. Of all questions this is one that the kernel never answers from memory.
+fn is_dead(path: &Path) -> bool {
+    matches!(rustix::fs::statvfs(path), Err(rustix::io::Errno::NOTCONN))
 }
 
 /// Whether the last thing mounted on a path, in a table of mounts, is of our kind.
@@ -320,23 +324,23 @@ fn is_ours(mounts: &str, path: &Path) -> bool {
             other => written.push(other),
         }
     }
-    let here = mounts.lines().filter_map(|line| {
-        let mut fields = line.split(' ').skip(1);
-        (fields.next()?.as_bytes() == written).then(|| fields.next())?
+    let mut here = mounts.lines().filter_map(|line| {
+        let (source, rest) = line.split_once(' ')?;
+        (rest.split(' ').next()?.as_bytes() == written).then_some(source)
     });
-    here.last() == Some("fuse.iotide")
+    here.next_back().is_some_and(|source| source.split(':').next() == Some(SOURCE))
 }
+
+/// What the table of mounts says of where ours come from: `iotide:/lustre/scratch`. As root, fuser does not set the kind.
+const SOURCE: &str = "iotide";
 
 /// Checks that the two directories go together, and opens the backing one before the mount can hide it.
 fn open(config: &MountConfig) -> Result<(OwnedFd, PathBuf), MountError> {
     let backing_error = |source| MountError::Backing { path: config.backing.clone(), source };
-    let mountpoint_error = |source: io::Error| {
-        let path = config.mountpoint.clone();
-        match source.kind() {
-            io::ErrorKind::NotConnected => MountError::Stale { path },
-            _ => MountError::Mountpoint { path, source },
-        }
-    };
+    let mountpoint_error = |source| MountError::Mountpoint { path: config.mountpoint.clone(), source };
+    if is_dead(&config.mountpoint) {
+        return Err(MountError::Stale { path: config.mountpoint.clone() });
+    }
     let mountpoint = config.mountpoint.canonicalize().map_err(mountpoint_error)?;
     if !mountpoint.metadata().map_err(mountpoint_error)?.is_dir() {
         return Err(mountpoint_error(io::ErrorKind::NotADirectory.into()));
@@ -356,7 +360,11 @@ fn session_config(config: &MountConfig) -> SessionConfig {
     let mut session = SessionConfig::default();
     session.mount_options = vec![
         // The kernel splits options at commas.
-        MountOption::FSName(if source.contains(',') { "iotide".to_owned() } else { source }),
+        MountOption::FSName(if source.contains(',') {
+            SOURCE.to_owned()
+        } else {
+            format!("{SOURCE}:{source}")
+        }),
         MountOption::Subtype("iotide".to_owned()),
         MountOption::DefaultPermissions,
         MountOption::NoSuid,
@@ -439,10 +447,10 @@ mod tests {
     #[test]
     fn a_mount_of_ours_is_told_from_others_in_the_same_place() {
         let mounts = "/dev/vda / ext4 rw 0 0\n\
-                      /backing /scratch fuse.iotide rw 0 0\n\
-                      /backing /my\\040files fuse.iotide rw 0 0\n\
-                      /backing /covered fuse.iotide rw 0 0\n\
-                      sshfs /covered fuse.sshfs rw 0 0\n";
+                      iotide:/backing /scratch fuse rw 0 0\n\
+                      iotide /my\\040files fuse.iotide rw 0 0\n\
+                      iotide:/backing /covered fuse rw 0 0\n\
+                      /backing /covered fuse rw 0 0\n";
         let is_ours = |path: &str| is_ours(mounts, Path::new(path));
         assert!(is_ours("/scratch"));
         assert!(is_ours("/my files"));

@@ -10,6 +10,7 @@
 //! let go: the kernel would say so, but fuser does not pass it on.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -190,11 +191,10 @@ impl Table {
         if wish.kind != libc::F_UNLCK && owners.in_the_way(wish).is_some() {
             return Err(Errno::AGAIN);
         }
-        if !owners.0.contains_key(&wish.owner) {
-            let owner = Owner { file: open()?, handles: Vec::new(), held: Vec::new() };
-            owners.0.insert(wish.owner, owner);
-        }
-        let Some(owner) = owners.0.get_mut(&wish.owner) else { return Err(Errno::NOLCK) };
+        let owner = match owners.0.entry(wish.owner) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(Owner { file: open()?, handles: Vec::new(), held: Vec::new() }),
+        };
         if !owner.handles.contains(&wish.handle) {
             owner.handles.push(wish.handle);
         }
@@ -364,7 +364,8 @@ mod tests {
     fn opener(dir: &FreshDir) -> impl Open + Clone + use<> {
         let path = dir.path().join("file");
         move || {
-            let file = std::fs::OpenOptions::new().read(true).write(true).create(true).open(&path);
+            let mut options = std::fs::OpenOptions::new();
+            let file = options.read(true).write(true).create(true).truncate(false).open(&path);
             file.map(OwnedFd::from).map_err(|error| Errno::from_io_error(&error).unwrap())
         }
     }
