@@ -36,6 +36,11 @@ pub fn spectrum(x: &[f64]) -> Spectrum {
     }
 }
 
+/// Returns the powers `p_k = |X_k|² / n` of the one-sided spectrum, without its phases.
+pub fn power_spectrum(x: &[f64]) -> Vec<f64> {
+    transform(x.to_vec()).iter().map(|bin| bin.norm_sqr() / x.len() as f64).collect()
+}
+
 /// The transform itself; empty for no samples.
 pub(crate) fn transform(mut x: Vec<f64>) -> Vec<Complex64> {
     if x.is_empty() {
@@ -131,6 +136,9 @@ mod tests {
         #[test]
         fn the_fast_transform_equals_its_definition(x in prop::collection::vec(-1e3..1e3f64, 1..200)) {
             let fast = spectrum(&x);
+            for (one, other) in fast.powers().iter().zip(power_spectrum(&x)) {
+                prop_assert!((one - other).abs() <= 1e-12 * (1.0 + one));
+            }
             for (k, (re, im)) in spectrum_by_definition(&x).into_iter().enumerate() {
                 prop_assert!((fast.magnitudes[k] - re.hypot(im)).abs() < 1e-7);
                 if re.hypot(im) > 1e-3 {

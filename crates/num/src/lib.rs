@@ -12,7 +12,7 @@ pub use crate::{
     changepoint::{Change, ChangeDetector, ChangeDetectorKind},
     cross_correlation::{cross_correlation, cross_correlation_by_definition, largest_cross_correlation},
     dbscan::{dbscan_by_definition, dbscan_line, dbscan_plane},
-    dft::{Spectrum, spectrum},
+    dft::{Spectrum, power_spectrum, spectrum},
     distribution::{incomplete_beta, ln_gamma, student_t_cdf, student_t_quantile},
     dtw::{dtw_barycentre, dtw_path},
     least_squares::{LeastSquares, least_squares},

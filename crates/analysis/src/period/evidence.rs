@@ -4,7 +4,7 @@
 //! signal and the answer "none of them", the probability of each is `exp(w·e)` over the sum. The weights are fitted on
 //! generated traces by `cargo xtask accuracy period --fit`; see `docs/methods.md`.
 
-use iotide_num::{autocorrelation, coefficient_of_variation, mean, median, spectrum};
+use iotide_num::{autocorrelation, coefficient_of_variation, mean, median, power_spectrum};
 
 use super::segment::Piece;
 
@@ -192,7 +192,7 @@ impl<'a> Background<'a> {
             sums.push(sums[sums.len() - 1] + value);
         }
         let worth_it = x.len() >= 8 && sums[x.len()] > 0.0;
-        worth_it.then(|| Self { x, sums, autocorrelation: autocorrelation(x), powers: spectrum(x).powers() })
+        worth_it.then(|| Self { x, sums, autocorrelation: autocorrelation(x), powers: power_spectrum(x) })
     }
 
     /// The highest autocorrelation within a tenth of the period, corrected for the shorter overlap.
