@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use iotide_analysis::{CategoryConfig, Observed, categorize};
+use iotide_analysis::{CategoryConfig, InsightConfig, Observed, categorize, insights};
 use iotide_formats::{OpenOptions, ReadError, Reader};
 use iotide_report::{LabelledRun, LogIdentity, Source};
-use iotide_trace::{AccessFacts, Event, EventSink, Loss, TimeSpent, Timestamp};
+use iotide_trace::{AccessFacts, Activity, Event, EventSink, JobInfo, Loss, TimeSpent, Timestamp};
 
 /// What a single log may cost before it is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,30 +27,56 @@ impl Default for Limits {
     }
 }
 
+/// What is looked for in a run.
+#[derive(Clone, Debug, Default)]
+pub struct Labelling {
+    /// How labels are found.
+    pub categories: CategoryConfig,
+    /// By which rules to say what storage does not like; `None` does not look, which is cheaper.
+    pub insights: Option<InsightConfig>,
+}
+
 /// Reads a trace called `name` and labels it.
 ///
 /// The answer bears [`LabelledRun::rejected`] if the labels should not be counted.
 pub fn label(
     reader: Reader,
     name: impl Into<String>,
-    config: &CategoryConfig,
+    labelling: &Labelling,
 ) -> Result<LabelledRun, ReadError> {
-    let mut sink = Sink::new(None);
-    label_with(reader, name, config, &mut sink)
+    let mut sink = Sink::new(labelling, None);
+    label_with(reader, name, labelling, &mut sink)
 }
 
 fn label_with(
     reader: Reader,
     name: impl Into<String>,
-    config: &CategoryConfig,
+    labelling: &Labelling,
     sink: &mut Sink<'_>,
 ) -> Result<LabelledRun, ReadError> {
     let format = reader.format();
     let info = reader.read(sink)?;
-    let found = categorize(&sink.observed, &info.job, config);
     let source = Source::new(name, format.name(), sink.observed.tally(), &info.job);
-    let application = info.job.exe.as_deref().and_then(application);
-    Ok(LabelledRun::new(source, application, config.method, &found, &sink.losses))
+    let run = label_observed(&sink.observed, source, &info.job, &sink.losses, &labelling.categories);
+    Ok(match (sink.activity.take(), &labelling.insights) {
+        (Some(activity), Some(rules)) => {
+            run.with_insights(&insights(&activity.finish(&info), &info.job, rules))
+        }
+        _ => run,
+    })
+}
+
+/// Labels a run that was read already.
+pub fn label_observed(
+    observed: &Observed,
+    source: Source,
+    job: &JobInfo,
+    losses: &[Loss],
+    config: &CategoryConfig,
+) -> LabelledRun {
+    let found = categorize(observed, job, config);
+    let application = job.exe.as_deref().and_then(application);
+    LabelledRun::new(source, application, config.method, &found, losses)
 }
 
 /// What came of a log of an archive.
@@ -70,7 +96,7 @@ pub(crate) fn label_log(
     path: &str,
     known: Option<LogIdentity>,
     options: &OpenOptions,
-    config: &CategoryConfig,
+    labelling: &Labelling,
     limits: &Limits,
     stop: &AtomicBool,
 ) -> (Option<LogIdentity>, Labelled) {
@@ -98,8 +124,9 @@ pub(crate) fn label_log(
     if let Some(why) = why_not {
         return (identity, rejected(why));
     }
-    let mut sink = Sink::new(Some(Patience { until: Instant::now() + limits.time, stop, given_up: None }));
-    let run = options.open(file).and_then(|reader| label_with(reader, path, config, &mut sink));
+    let patience = Patience { until: Instant::now() + limits.time, stop, given_up: None };
+    let mut sink = Sink::new(labelling, Some(patience));
+    let run = options.open(file).and_then(|reader| label_with(reader, path, labelling, &mut sink));
     let labelled = match (run, sink.patience.and_then(|patience| patience.given_up)) {
         (_, Some(GivenUp::Stopped)) => Labelled::Stopped,
         (_, Some(GivenUp::TimeIsOver)) => {
@@ -155,6 +182,8 @@ pub fn application(exe: &str) -> Option<String> {
 /// Sees the events of one run.
 struct Sink<'a> {
     observed: Observed,
+    /// Only where insights are wanted.
+    activity: Option<Activity>,
     losses: Vec<Loss>,
     n_more_losses: u64,
     n_events: u64,
@@ -178,8 +207,16 @@ impl<'a> Sink<'a> {
     /// How many losses are kept in words.
     const MOST_LOSSES: usize = 20;
 
-    fn new(patience: Option<Patience<'a>>) -> Self {
-        Self { observed: Observed::new(), losses: Vec::new(), n_more_losses: 0, n_events: 0, patience }
+    fn new(labelling: &Labelling, patience: Option<Patience<'a>>) -> Self {
+        let activity = labelling.insights.is_some().then(Activity::new);
+        Self {
+            observed: Observed::new(),
+            activity,
+            losses: Vec::new(),
+            n_more_losses: 0,
+            n_events: 0,
+            patience,
+        }
     }
 
     /// Looks at the clock every now and then.
@@ -201,20 +238,30 @@ impl<'a> Sink<'a> {
 impl EventSink for Sink<'_> {
     fn event(&mut self, event: Event) -> ControlFlow<()> {
         let _ = self.observed.event(event);
+        if let Some(activity) = &mut self.activity {
+            let _ = activity.event(event);
+        }
         self.go_on()
     }
 
     fn async_event(&mut self, event: Event, waited: Timestamp) -> ControlFlow<()> {
         let _ = self.observed.async_event(event, waited);
+        if let Some(activity) = &mut self.activity {
+            let _ = activity.async_event(event, waited);
+        }
         self.go_on()
     }
 
     fn time_spent(&mut self, spent: TimeSpent) {
-        self.observed.time_spent(spent);
+        if let Some(activity) = &mut self.activity {
+            activity.time_spent(spent);
+        }
     }
 
     fn access_facts(&mut self, facts: &AccessFacts) {
-        self.observed.access_facts(facts);
+        if let Some(activity) = &mut self.activity {
+            activity.access_facts(facts);
+        }
     }
 
     fn loss(&mut self, loss: Loss) {
@@ -231,8 +278,15 @@ impl EventSink for Sink<'_> {
 }
 
 #[cfg(test)]
+#[allow(dead_code)]
+#[path = "../../formats/tests/it/darshan/writer.rs"]
+mod darshan_log;
+
+#[cfg(test)]
 mod tests {
+    use super::darshan_log::LogWriter;
     use super::*;
+    use iotide_formats::darshan::{Compression, Endian};
     use iotide_testkit::FreshDir;
 
     fn labelled(path: &Path, limits: Limits) -> (Option<LogIdentity>, Labelled) {
@@ -241,7 +295,7 @@ mod tests {
             path,
             None,
             &OpenOptions::default(),
-            &CategoryConfig::default(),
+            &Labelling::default(),
             &limits,
             &AtomicBool::new(false),
         )
@@ -270,7 +324,7 @@ mod tests {
             log.to_str().unwrap(),
             identity,
             &OpenOptions::default(),
-            &CategoryConfig::default(),
+            &Labelling::default(),
             &Limits::default(),
             &stop,
         );
@@ -288,6 +342,45 @@ mod tests {
         let small = Limits { bytes: 10, ..limits };
         let log = dir.write("large.csv", "rank,op,start,end,bytes\n");
         assert_eq!(why(&log, small), "it is larger (24 bytes) than the limit (10 bytes)");
+    }
+
+    #[test]
+    fn a_darshan_log_that_is_cut_anywhere_is_rejected() {
+        let dir = FreshDir::new("label-cut");
+        for (compression, step) in [(Compression::Zlib, 1), (Compression::Bzip2, 7), (Compression::None, 13)]
+        {
+            let whole = LogWriter::rich(41, Endian::Little, compression).write();
+            assert!(matches!(labelled(&dir.write("whole", &whole), Limits::default()).1, Labelled::Run(_)));
+            for length in (0..whole.len()).step_by(step) {
+                let reason = why(&dir.write("cut", &whole[..length]), Limits::default());
+                let known = [
+                    "is empty",
+                    "is not a trace",
+                    "ends within its header",
+                    "holds no record",
+                    "not whole: ",
+                ];
+                assert!(known.iter().any(|known| reason.contains(known)), "{length}: {reason}");
+            }
+        }
+    }
+
+    #[test]
+    fn insights_are_looked_for_where_they_are_wanted() {
+        let dir = FreshDir::new("label-insights");
+        let mut table = String::from("# nprocs=1\nrank,op,start,end,bytes\n");
+        for i in 0..2000 {
+            table += &format!("0,write,{i},{i}.5,1000\n");
+        }
+        let log = dir.write("small.csv", table);
+        let (_, Labelled::Run(plain)) = labelled(&log, Limits::default()) else { panic!("rejected") };
+        assert!(plain.insights.is_none() && !plain.to_line().contains("insights"));
+        let wanted = Labelling { insights: Some(InsightConfig::default()), ..Labelling::default() };
+        let reader = iotide_formats::open(&log).unwrap();
+        let run = label(reader, "small.csv", &wanted).unwrap();
+        let rules: Vec<_> = run.insights.iter().flatten().map(|insight| insight.rule).collect();
+        assert_eq!(rules, ["small_writes"]);
+        assert_eq!(run.categories, plain.categories);
     }
 
     #[test]

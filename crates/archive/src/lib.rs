@@ -20,14 +20,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use iotide_analysis::CategoryConfig;
 use iotide_formats::OpenOptions;
 use iotide_report::{LogIdentity, RejectedLog};
 
 pub use crate::{
     folder::{Folder, Outputs, for_each_run, merge},
     history::compare,
-    label::{Limits, application, label},
+    label::{Labelling, Limits, application, label, label_observed},
     shard::{Shard, ShardError},
     statistics::statistics_of,
     walk::Logs,
@@ -55,8 +54,8 @@ pub struct Job {
     pub shard: Shard,
     /// How they are opened.
     pub options: OpenOptions,
-    /// How they are labelled.
-    pub config: CategoryConfig,
+    /// What is looked for in them.
+    pub labelling: Labelling,
     /// What one may cost.
     pub limits: Limits,
     /// How many are read at once.
@@ -243,7 +242,7 @@ pub fn run(
     };
     let worker = Arc::new(Labeller {
         options: job.options.clone(),
-        config: job.config.clone(),
+        labelling: job.labelling.clone(),
         limits: job.limits,
         stop: stop.clone(),
     });
@@ -365,7 +364,7 @@ enum Outcome {
 
 struct Labeller {
     options: OpenOptions,
-    config: CategoryConfig,
+    labelling: Labelling,
     limits: Limits,
     stop: Arc<AtomicBool>,
 }
@@ -378,8 +377,8 @@ impl pool::Work for Labeller {
         if let Some(why) = &task.why_not {
             return self.failed(task, why.clone());
         }
-        let Self { options, config, limits, stop } = self;
-        let (log, labelled) = label_log(&task.path, task.known, options, config, limits, stop);
+        let Self { options, labelling, limits, stop } = self;
+        let (log, labelled) = label_log(&task.path, task.known, options, labelling, limits, stop);
         match labelled {
             Labelled::Run(run) => Outcome::Run(run.to_line()),
             Labelled::Rejected { why } => {

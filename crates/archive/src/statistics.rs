@@ -4,10 +4,10 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::rc::Rc;
 
-use iotide_analysis::Category;
+use iotide_analysis::{Category, Severity};
 use iotide_report::{
-    ApplicationCount, ArchiveStatistics, LabelledRun, ListedRun, Population, RejectedLog, RejectionCount,
-    ResultLine, rests,
+    ApplicationCount, ArchiveStatistics, InsightCount, LabelledRun, ListedRun, Population, RejectedLog,
+    RejectionCount, ResultLine, rests,
 };
 
 /// Returns what a few runs add up to; those whose labels should not be counted are rejected.
@@ -39,7 +39,16 @@ pub(crate) struct Sums {
     alone: Population,
     /// Reason with its numbers taken out → how many, and the first log.
     rejections: BTreeMap<String, (u64, String)>,
+    /// Rule → in how many runs it found something, in how many something grave, and the heaviest of them.
+    insights: Option<BTreeMap<String, Found>>,
     examples: Examples,
+}
+
+#[derive(Default)]
+struct Found {
+    n_runs: u64,
+    n_high: u64,
+    heaviest: (f64, String),
 }
 
 struct Application {
@@ -62,6 +71,7 @@ impl Sums {
             applications: HashMap::new(),
             alone: Population::of(n),
             rejections: BTreeMap::new(),
+            insights: None,
             examples: Examples::new(&labels),
             labels,
         }
@@ -82,6 +92,7 @@ impl Sums {
         self.statistics.bytes_read += line.source.bytes_read;
         self.statistics.bytes_written += line.source.bytes_written;
         self.statistics.all.add(labels, 1);
+        self.add_insights(line);
         let run = || listed(line, labels);
         self.examples.consider(line.bytes_moved(), labels, run);
         let Some(application) = &line.application else {
@@ -105,6 +116,23 @@ impl Sums {
             }
         }
         Ok(())
+    }
+
+    fn add_insights(&mut self, line: &ResultLine<'_>) {
+        let Some(insights) = &line.insights else { return };
+        let rules = self.insights.get_or_insert_default();
+        for insight in insights {
+            // The names are those of our own rules; what others wrote must not fill the memory.
+            if rules.len() >= Self::MOST_REASONS && !rules.contains_key(&*insight.rule) {
+                continue;
+            }
+            let found = rules.entry(insight.rule.to_string()).or_default();
+            found.n_runs += 1;
+            found.n_high += u64::from(insight.severity == Severity::High.name());
+            if found.n_runs == 1 || line.bytes_moved() > found.heaviest.0 {
+                found.heaviest = (line.bytes_moved(), line.source.path.to_string());
+            }
+        }
     }
 
     fn reject(&mut self, reason: &str, path: &str) {
@@ -147,12 +175,22 @@ impl Sums {
             .map(|(reason, (n_logs, example))| RejectionCount { reason, n_logs, example })
             .collect();
         rejections.sort_by_key(|rejection| Reverse(rejection.n_logs));
+        let insights = self.insights.map(|rules| {
+            let count = |(rule, found): (String, Found)| {
+                let Found { n_runs, n_high, heaviest: (_, example) } = found;
+                InsightCount { rule, n_runs, n_high, example }
+            };
+            let mut insights: Vec<InsightCount> = rules.into_iter().map(count).collect();
+            insights.sort_by_key(|insight| Reverse(insight.n_runs));
+            insights
+        });
         let statistics = ArchiveStatistics {
             labels: self.labels,
             unique,
             weighted,
             rejections,
             most_run,
+            insights,
             ..self.statistics
         };
         (statistics, self.examples.finish())

@@ -162,8 +162,9 @@ impl<W: Write> EventWriter<W> {
     /// The same with columns `layer,grain,calls`, and with what is missing.
     pub fn detailed(mut out: W, job: &JobInfo, losses: &[Loss]) -> io::Result<Self> {
         write_job(&mut out, job)?;
-        for Loss { what, records, since } in losses {
-            let records = records.map(|records| records.to_string()).unwrap_or_default();
+        for Loss { what, records, since, cut } in losses {
+            let unknown = if *cut { "cut" } else { "" };
+            let records = records.map_or(unknown.to_owned(), |records| records.to_string());
             let since = since.map(|since| Seconds(since).to_string()).unwrap_or_default();
             writeln!(out, "# loss={records},{since},{}", one_line(what))?;
         }

@@ -208,7 +208,7 @@ pub(crate) fn read_json(
     let (mut flush, mut losses) = (Flush::default(), Losses::default());
     match json_object(&mut json, &mut flush) {
         Err(Fault::At(place, fault)) => {
-            losses.note_of_unknown_size("damaged", place, || format!("{fault}; what follows is lost"));
+            losses.note_of_the_rest("damaged", place, || format!("{fault}; what follows is lost"));
         }
         result => result?,
     }
@@ -259,7 +259,7 @@ pub(crate) fn read_msgpack(
         match msgpack_item(&mut pack, n_seen % FIELDS.len(), &mut flush) {
             Ok(n) => n_seen += n,
             Err(Fault::At(place, fault)) => {
-                losses.note_of_unknown_size("damaged", place, || format!("{fault}; what follows is lost"));
+                losses.note_of_the_rest("damaged", place, || format!("{fault}; what follows is lost"));
                 break;
             }
             Err(fault) => return Err(fault),
@@ -270,7 +270,7 @@ pub(crate) fn read_msgpack(
         }
     }
     if flow.is_continue() && n_seen > 0 {
-        losses.note_of_unknown_size("cut", Place::Whole, || "the last flush is not whole".into());
+        losses.note_of_the_rest("cut", Place::Whole, || "the last flush is not whole".into());
         let _ = flush.emit(op, processes, &mut losses, sink);
     }
     losses.report(sink);

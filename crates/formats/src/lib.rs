@@ -400,7 +400,7 @@ fn read_part(
     };
     let info = info.map_err(|fault| ReadError::from_fault(&path, fault))?;
     if let Some(what) = trouble.as_ref().and_then(|trouble| trouble.get()) {
-        sink.loss(Loss::of_unknown_size(what.clone()));
+        sink.loss(Loss::of_the_rest(what.clone()));
     }
     match &sink.first_loss {
         Some(loss) if sink.n_events == 0 => Err(ReadError::NothingUsable { path, first: loss.what.clone() }),

@@ -19,6 +19,8 @@ struct Kind {
     /// How often it was noted, and how many records that is.
     noted: u64,
     records: Option<u64>,
+    /// Whether the source could not be read to its end.
+    cut: bool,
 }
 
 impl Losses {
@@ -39,6 +41,7 @@ impl Losses {
                 first: format!("{place}: {}", nonsense.fault),
                 noted: 1,
                 records: Some(records),
+                cut: false,
             }),
         }
     }
@@ -81,11 +84,24 @@ impl Losses {
         self.unknown_size(place, Nonsense { kind, fault: if known { String::new() } else { fault() } });
     }
 
+    /// Notes that nothing could be read from `place` on; `fault` is asked only for the first of its kind.
+    pub(crate) fn note_of_the_rest(
+        &mut self,
+        kind: &'static str,
+        place: Place,
+        fault: impl FnOnce() -> String,
+    ) {
+        self.note_of_unknown_size(kind, place, fault);
+        if let Some(known) = self.kinds.iter_mut().find(|known| known.name == kind) {
+            known.cut = true;
+        }
+    }
+
     /// Hands all of it to the sink.
     pub(crate) fn report(self, sink: &mut dyn EventSink) {
-        for Kind { first, noted, records, .. } in self.kinds {
+        for Kind { first, noted, records, cut, .. } in self.kinds {
             let what = if noted > 1 { format!("{first}, and {} more like it", noted - 1) } else { first };
-            sink.loss(Loss { what, records, since: None });
+            sink.loss(Loss { what, records, since: None, cut });
         }
     }
 }

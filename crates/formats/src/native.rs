@@ -198,7 +198,7 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
     }
     let end = Place::Byte(scanner.offset());
     match n_promised {
-        None => losses.unknown_size(end, Nonsense::new("cut", "the trace ends before its end mark")),
+        None => losses.note_of_the_rest("cut", end, || "the trace ends before its end mark".into()),
         Some(n_promised) if n_promised > read.n_events => {
             let n_lost = n_promised - read.n_events;
             let fault = format!("{n_lost} of {n_promised} events could not be read");
@@ -426,10 +426,13 @@ fn decode_job(payload: &[u8]) -> Result<JobInfo, Damaged> {
     Ok(job)
 }
 
+/// Beside whether the number of records is known: the source was cut.
+const CUT: u8 = 2;
+
 fn encode_loss(loss: &Loss) -> Vec<u8> {
     let mut out = Vec::new();
     put_text(&mut out, &loss.what);
-    out.push(u8::from(loss.records.is_some()));
+    out.push(u8::from(loss.records.is_some()) | if loss.cut { CUT } else { 0 });
     out.extend_from_slice(&loss.records.unwrap_or(0).to_le_bytes());
     out.push(u8::from(loss.since.is_some()));
     out.extend_from_slice(&loss.since.map_or(0, Timestamp::as_nanos).to_le_bytes());
@@ -440,14 +443,15 @@ fn decode_loss(payload: &[u8]) -> Result<Loss, Damaged> {
     let mut bytes = Bytes(payload);
     let mut decode = || {
         let what = bytes.text()?;
-        let has_records = bytes.byte()? != 0;
+        let flags = bytes.byte()?;
         let records = u64::from_le_bytes(bytes.take(8)?.try_into().ok()?);
         let has_since = bytes.byte()? != 0;
         let since = i64::from_le_bytes(bytes.take(8)?.try_into().ok()?);
         Some(Loss {
             what,
-            records: has_records.then_some(records),
+            records: (flags & !CUT != 0).then_some(records),
             since: has_since.then(|| Timestamp::from_nanos_since_start(since)),
+            cut: flags & CUT != 0,
         })
     };
     decode().ok_or(Damaged)
@@ -597,7 +601,8 @@ mod tests {
     }
 
     fn traces() -> impl Strategy<Value = Trace> {
-        let losses = prop::collection::vec((".{0,20}", any::<Option<u64>>(), any::<Option<i32>>()), 0..3);
+        let loss = (".{0,20}", any::<Option<u64>>(), any::<Option<i32>>(), any::<bool>());
+        let losses = prop::collection::vec(loss, 0..3);
         let job =
             (any::<Option<u32>>(), any::<Option<u64>>(), any::<Option<String>>(), any::<Option<String>>());
         (prop::collection::vec(events(), 0..200), prop::collection::vec(any::<String>(), 3..6), losses, job)
@@ -605,10 +610,11 @@ mod tests {
                 let job =
                     JobInfo { run_time_s: run_time.map(f64::from), n_procs, exe, user, ..JobInfo::default() };
                 let since = |nanos: i32| Timestamp::from_nanos_since_start(i64::from(nanos));
-                let loss = |(what, records, at): (String, _, Option<i32>)| Loss {
+                let loss = |(what, records, at, cut): (String, _, Option<i32>, _)| Loss {
                     what,
                     records,
                     since: at.map(since),
+                    cut,
                 };
                 Trace {
                     info: TraceInfo { job, files },

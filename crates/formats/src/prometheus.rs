@@ -36,7 +36,7 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
     let mut take = |reader: &mut Answer| reader.results(sink);
     match reader.document(&mut take) {
         Err(Fault::At(place, fault)) => {
-            reader.losses.note_of_unknown_size("damaged", place, || format!("{fault}; what follows is lost"));
+            reader.losses.note_of_the_rest("damaged", place, || format!("{fault}; what follows is lost"));
         }
         result => result?,
     }

@@ -134,9 +134,7 @@ pub(crate) fn read_json(input: Input, sink: &mut dyn EventSink) -> Result<TraceI
     let mut metrics = Metrics::default();
     match json_object(&mut json, &mut metrics, false, 0) {
         Err(Fault::At(place, fault)) => {
-            metrics
-                .losses
-                .note_of_unknown_size("damaged", place, || format!("{fault}; what follows is lost"));
+            metrics.losses.note_of_the_rest("damaged", place, || format!("{fault}; what follows is lost"));
         }
         result => result?,
     }
@@ -202,7 +200,7 @@ pub(crate) fn read_msgpack(input: Input, sink: &mut dyn EventSink) -> Result<Tra
             Err(Fault::At(place, fault)) => {
                 metrics
                     .losses
-                    .note_of_unknown_size("damaged", place, || format!("{fault}; what follows is lost"));
+                    .note_of_the_rest("damaged", place, || format!("{fault}; what follows is lost"));
                 break;
             }
             Err(fault) => return Err(fault),

@@ -346,11 +346,16 @@ fn set_job_fact(job: &mut JobInfo, key: &[u8], value: &[u8]) -> Result<(), Nonse
     Ok(())
 }
 
+/// Stands in place of a number of records where the source was cut.
+const CUT: &[u8] = b"cut";
+
 /// The loss that a comment `loss=records,since,what` states. What a person wrote without numbers is taken as it is.
 fn stated_loss(value: &[u8]) -> Loss {
     let mut parts = value.splitn(3, |byte| *byte == b',');
     if let (Some(records), Some(since), Some(what)) = (parts.next(), parts.next(), parts.next())
-        && [records, since].iter().all(|number| number.is_empty() || parse_f64(number).is_some())
+        && [records, since]
+            .iter()
+            .all(|number| number.is_empty() || parse_f64(number).is_some() || **number == *CUT)
     {
         return loss_of(what, Some(records), Some(since));
     }
@@ -358,9 +363,10 @@ fn stated_loss(value: &[u8]) -> Loss {
 }
 
 fn loss_of(what: &[u8], records: Option<&[u8]>, since: Option<&[u8]>) -> Loss {
+    let cut = records == Some(CUT);
     let records = records.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
     let since = since.and_then(parse_f64).and_then(Timestamp::from_secs_since_start);
-    Loss { what: String::from_utf8_lossy(what).into_owned(), records, since }
+    Loss { what: String::from_utf8_lossy(what).into_owned(), records, since, cut }
 }
 
 /// Returns how far the rest of a row reaches whose quoted field began earlier; `None` if that is not to be seen.

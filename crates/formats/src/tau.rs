@@ -58,7 +58,7 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
         }
     }
     if !decoder.whole {
-        decoder.losses.note_of_unknown_size("end", Place::Line(number), || {
+        decoder.losses.note_of_the_rest("end", Place::Line(number), || {
             "the closing bracket is missing: the end may be, too".into()
         });
     }

@@ -490,7 +490,7 @@ impl Lost {
                 *n += 1;
                 loss.records = loss.records.zip(records).map(|(a, b)| a.saturating_add(b));
             }
-            None => self.kinds.push((kind, Loss { what, records, since: None }, 1)),
+            None => self.kinds.push((kind, Loss { what, records, since: None, cut: false }, 1)),
         }
     }
 

@@ -35,6 +35,8 @@ pub struct ArchiveStatistics {
     pub rejections: Vec<RejectionCount>,
     /// The applications that ran most often.
     pub most_run: Vec<ApplicationCount>,
+    /// What storage does not like, the commonest first; `None` if nobody looked.
+    pub insights: Option<Vec<InsightCount>>,
 }
 
 /// Runs or applications, and how many bear which labels.
@@ -59,6 +61,19 @@ pub struct RejectionCount {
     pub example: String,
 }
 
+/// A rule, and in how many runs it found something.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct InsightCount {
+    /// The rule.
+    pub rule: String,
+    /// How many runs.
+    pub n_runs: u64,
+    /// Of these, in how many it is grave.
+    pub n_high: u64,
+    /// Of these runs, the one that moves most bytes.
+    pub example: String,
+}
+
 /// An application and how often it ran.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ApplicationCount {
@@ -72,6 +87,16 @@ pub struct ApplicationCount {
     pub bytes_moved: f64,
     /// The labels of that run.
     pub categories: Vec<&'static str>,
+}
+
+impl InsightCount {
+    fn in_words(&self) -> String {
+        let grave = match self.n_high {
+            0 => String::new(),
+            n => format!(", {} of them high", text::count(n)),
+        };
+        format!("{} × {}{grave}", text::count(self.n_runs), text::printable(&self.rule))
+    }
 }
 
 impl Population {
@@ -142,7 +167,7 @@ impl ArchiveStatistics {
             });
             Value::Object(rows.collect())
         };
-        json!({
+        let mut value = json!({
             "logs": self.n_logs,
             "rejected": self.n_rejected,
             "runs": self.all.n,
@@ -158,7 +183,11 @@ impl ArchiveStatistics {
             },
             "rejections": self.rejections,
             "most_run": self.most_run,
-        })
+        });
+        if let Some(insights) = &self.insights {
+            value["insights"] = json!(insights);
+        }
+        value
     }
 
     /// Returns the statistics as a JSON document of their own, with a final newline.
@@ -196,6 +225,10 @@ impl ArchiveStatistics {
                 .map(|(a, b, index)| format!("{a} and {b} ({})", text::percent(*index)))
                 .collect();
             rows.row("together", told.join("\n"));
+        }
+        if let Some(insights) = self.insights.as_ref().filter(|insights| !insights.is_empty()) {
+            let told: Vec<_> = insights.iter().map(InsightCount::in_words).collect();
+            rows.row("insights", told.join("\n"));
         }
         if !self.rejections.is_empty() {
             let told: Vec<_> = (self.rejections.iter().take(8))

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::archive::{ArchiveStatistics, ShareCell, ShareTable, Which, population_in_words};
+use crate::archive::{ArchiveStatistics, InsightCount, ShareCell, ShareTable, Which, population_in_words};
 use crate::chart::escape;
 use crate::html::head;
 use crate::text;
@@ -94,6 +94,9 @@ pub fn archive_page(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> Strin
     );
     if !statistics.most_run.is_empty() {
         section(&mut html, "applications", "What runs most often", &most_run(statistics));
+    }
+    if let Some(found) = &statistics.insights {
+        section(&mut html, "insights", "What storage does not like", &insights(found));
     }
     if !statistics.rejections.is_empty() {
         section(&mut html, "rejected", "Rejected logs", &rejections(statistics));
@@ -245,6 +248,28 @@ fn most_run(statistics: &ArchiveStatistics) -> String {
         );
     }
     html + "</tbody>\n</table>\n"
+}
+
+fn insights(found: &[InsightCount]) -> String {
+    if found.is_empty() {
+        return "<p class=\"note\">No rule found anything.</p>\n".to_owned();
+    }
+    let mut html = String::from(
+        "<table class=\"reasons\">\n<thead><tr><th>rule</th><th>runs</th><th>of these high</th><th>the heaviest of them</th></tr>\
+         </thead>\n<tbody>\n",
+    );
+    for InsightCount { rule, n_runs, n_high, example } in found {
+        let _ = writeln!(
+            html,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"path\">{}</td></tr>",
+            escape(rule),
+            text::count(*n_runs),
+            text::count(*n_high),
+            escape(example)
+        );
+    }
+    html + "</tbody>\n</table>\n<p class=\"note\">Each run with its findings, the numbers behind them and what to do is in \
+            <code>runs.jsonl</code>.</p>\n"
 }
 
 fn rejections(statistics: &ArchiveStatistics) -> String {

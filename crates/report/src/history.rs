@@ -70,13 +70,26 @@ impl History {
 }
 
 impl Comparison {
-    fn in_words(&self) -> String {
-        let (what, shown): (_, fn(f64) -> String) = match self.quantity {
+    /// What it is called, and how its values are shown.
+    fn shown(&self) -> (&'static str, fn(f64) -> String) {
+        match self.quantity {
             "bytes_read" => ("bytes read", text::bytes),
             "bytes_written" => ("bytes written", text::bytes),
             "run_time_s" => ("run time", text::seconds),
             _ => ("metadata requests", |n| text::count(n as u64)),
-        };
+        }
+    }
+
+    /// The row of a table: what, how much, how much usually, and the ratio.
+    pub(crate) fn cells(&self) -> [String; 4] {
+        let (what, shown) = self.shown();
+        let ratio = self.ratio.map_or("–".to_owned(), times);
+        let mark = if self.unusual { " (unusual)" } else { "" };
+        [what.to_owned(), shown(self.value), shown(self.usual), format!("{ratio}{mark}")]
+    }
+
+    fn in_words(&self) -> String {
+        let (what, shown) = self.shown();
         let (value, usual) = (shown(self.value), shown(self.usual));
         match self.ratio {
             None => format!("{what}: {value}, usually none"),

@@ -65,6 +65,8 @@ fn sections(run: &Run, plots: &[Plot], run_idx: usize) -> Vec<Section> {
     let mut plots = plots.iter().map(|plot| picture(plot, run_idx));
     let mut sections: Vec<Section> = plots.next().into_iter().collect();
     sections.extend(insights(run));
+    sections.extend(labels(run));
+    sections.extend(history(run));
     sections.extend(run.activity.as_ref().and_then(ranks));
     sections.extend(plots);
     sections.extend(scores(run));
@@ -185,6 +187,29 @@ fn insights(run: &Run) -> Option<Section> {
         let _ = writeln!(body, "<p class=\"note\">{}</p>", escape(&told));
     }
     Some(Section { id: "insights", title: "Insights".into(), body, narrow: false })
+}
+
+/// What kind of I/O it does.
+fn labels(run: &Run) -> Option<Section> {
+    let evidence = run.evidence.as_ref()?;
+    let body = table(["label", "sure", "numbers"], evidence.cells());
+    Some(Section { id: "labels", title: "Labels".into(), body, narrow: true })
+}
+
+/// The run beside earlier ones of its application.
+fn history(run: &Run) -> Option<Section> {
+    let history = run.history.as_ref()?;
+    let mut body = String::new();
+    for line in history.in_words().lines() {
+        let _ = writeln!(body, "<p>{}</p>", escape(&capitalised(line)));
+    }
+    if !history.quantities.is_empty() {
+        body += &table(
+            ["", "this run", "usually", "times the usual"],
+            history.quantities.iter().map(|quantity| quantity.cells()),
+        );
+    }
+    Some(Section { id: "history", title: "Beside earlier runs".into(), body, narrow: false })
 }
 
 /// Ranks over time.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::text;
+use crate::text::{self, Rows};
 
 /// One finding.
 #[derive(Clone, Debug, Serialize)]
@@ -42,6 +42,22 @@ impl From<&iotide_analysis::Insight> for Insight {
     }
 }
 
+/// Returns the findings and the rules that could not be judged, in the words of the report.
+pub(crate) fn told(insights: &iotide_analysis::Insights) -> (Vec<Insight>, Vec<NotKnown>) {
+    let not_known = insights.not_known.iter().map(|&(rule, lacks)| NotKnown { rule: rule.name(), lacks });
+    (insights.found.iter().map(Insight::from).collect(), not_known.collect())
+}
+
+/// Adds a row for each finding, and one for what is not known.
+pub(crate) fn add_rows(rows: &mut Rows, found: Option<&[Insight]>, not_known: Option<&[NotKnown]>) {
+    for insight in found.unwrap_or_default() {
+        rows.row(insight.severity, format!("{}; {}", insight.message, insight.advice));
+    }
+    if let Some(not_known) = not_known.filter(|rules| !rules.is_empty()) {
+        rows.row("not known", not_known_in_words(not_known));
+    }
+}
+
 /// The rules that could not be judged, by what they lack: "offsets of calls (random_reads, misaligned); …".
 pub(crate) fn not_known_in_words(not_known: &[NotKnown]) -> String {
     let mut by_lack: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -59,23 +75,8 @@ pub(crate) fn not_known_in_words(not_known: &[NotKnown]) -> String {
 impl Insight {
     /// The numbers it rests on, each with its unit.
     pub(crate) fn evidence_in_words(&self) -> String {
-        let told: Vec<String> = self
-            .evidence
-            .iter()
-            .map(|(name, &value)| {
-                let value = match *name {
-                    "share" => text::percent(value),
-                    name if name.contains("bytes") => text::bytes(value),
-                    name if name.ends_with("_s") || name.contains("_s_") => text::seconds(value),
-                    _ if value.fract() == 0.0 && (0.0..9e15).contains(&value) => text::count(value as u64),
-                    _ => format!("{value:.1}"),
-                };
-                format!(
-                    "{}: {value}",
-                    name.replace("_s_per_", " per ").trim_end_matches("_s").replace('_', " ")
-                )
-            })
-            .collect();
+        let told: Vec<String> =
+            self.evidence.iter().map(|(name, &value)| text::named_number(name, value)).collect();
         told.join(", ")
     }
 }

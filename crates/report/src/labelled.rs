@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use iotide_analysis::{Access, Categories, Category, CategoryMethod, FoundPeriod, Label};
+use iotide_analysis::{Access, Categories, Category, CategoryMethod, Evidence, FoundPeriod, Label};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::history::History;
+use crate::insight::{self, Insight, NotKnown};
 use crate::run::{Loss, Source};
 use crate::text::{self, Rows};
 use crate::{Ink, Tell};
@@ -35,6 +36,12 @@ pub struct LabelledRun {
     pub run_time_s: f64,
     /// Why the labels should not be counted, if they should not.
     pub rejected: Option<String>,
+    /// What its storage does not like, gravest first, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub insights: Option<Vec<Insight>>,
+    /// Rules that could not be judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub insights_not_known: Option<Vec<NotKnown>>,
     /// How it compares with earlier runs of the same application, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history: Option<History>,
@@ -68,9 +75,18 @@ impl LabelledRun {
             },
             run_time_s: found.run_time_s,
             rejected: found.rejected.as_ref().map(ToString::to_string),
+            insights: None,
+            insights_not_known: None,
             history: None,
             losses: losses.iter().map(Loss::from).collect(),
         }
+    }
+
+    /// Returns the same with what its storage does not like.
+    pub fn with_insights(mut self, insights: &iotide_analysis::Insights) -> Self {
+        let (found, not_known) = insight::told(insights);
+        (self.insights, self.insights_not_known) = (Some(found), Some(not_known));
+        self
     }
 
     /// Returns it as a line of JSON, with its newline.
@@ -127,6 +143,7 @@ impl Tell for LabelledRun {
         );
         let labels: Vec<_> = self.evidence.0.iter().map(|label| self.label_in_words(label)).collect();
         rows.row("labels", if labels.is_empty() { "none".to_owned() } else { labels.join("\n") });
+        insight::add_rows(&mut rows, self.insights.as_deref(), self.insights_not_known.as_deref());
         if let Some(history) = &self.history {
             rows.row("history", history.in_words());
         }
@@ -186,6 +203,18 @@ fn line_of(value: &impl Serialize) -> String {
 /// Label → its confidence and the numbers it rests on.
 #[derive(Clone, Debug)]
 pub struct LabelEvidence(Vec<Label>);
+
+impl LabelEvidence {
+    /// A row for each label: its name, how sure it is, and the numbers it rests on.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = [String; 3]> {
+        self.0.iter().map(|label| {
+            let numbers =
+                label.evidence.iter().map(|Evidence { name, value }| text::named_number(name, *value));
+            let numbers: Vec<String> = numbers.collect();
+            [label.category.name().to_owned(), text::percent(label.confidence), numbers.join(", ")]
+        })
+    }
+}
 
 impl Serialize for LabelEvidence {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -266,12 +295,26 @@ pub struct ResultLine<'a> {
     /// What the metadata server saw.
     #[serde(default)]
     pub metadata: Metadata,
+    /// What its storage does not like; `None` if nobody looked.
+    #[serde(borrow, default)]
+    pub insights: Option<Vec<InsightLine<'a>>>,
     /// How long the run took.
     #[serde(default)]
     pub run_time_s: f64,
     /// Why there are no labels, if there are none.
     #[serde(borrow, default)]
     pub rejected: Option<Cow<'a, str>>,
+}
+
+/// A finding of a [`ResultLine`].
+#[derive(Clone, Debug, Deserialize)]
+pub struct InsightLine<'a> {
+    /// The rule that found it.
+    #[serde(borrow)]
+    pub rule: Cow<'a, str>,
+    /// How grave it is.
+    #[serde(borrow)]
+    pub severity: Cow<'a, str>,
 }
 
 /// The source of a [`ResultLine`].

@@ -16,7 +16,9 @@ use serde::Serialize;
 pub use crate::{
     activity::Activity,
     activity_chart::Picture,
-    archive::{ApplicationCount, ArchiveStatistics, CategorizeDocument, Population, RejectionCount},
+    archive::{
+        ApplicationCount, ArchiveStatistics, CategorizeDocument, InsightCount, Population, RejectionCount,
+    },
     archive_page::{ListedRun, archive_page, rests},
     chart::{Plot, pictures},
     demand::{AsyncPhase, Demand, Need},
@@ -27,7 +29,7 @@ pub use crate::{
         Operation, RecordLine, SegmentLine,
     },
     insight::{Insight, NotKnown},
-    labelled::{LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
+    labelled::{InsightLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen},
     plan::{PlanEntry, PlanReport},
     run::{Loss, Run, Source},

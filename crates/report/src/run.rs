@@ -6,7 +6,9 @@ use serde::{Serialize, Serializer};
 
 use crate::activity::Activity;
 use crate::demand::Demand;
-use crate::insight::{Insight, NotKnown, not_known_in_words};
+use crate::history::History;
+use crate::insight::{self, Insight, NotKnown};
+use crate::labelled::{LabelEvidence, LabelledRun};
 use crate::text::{self, Rows};
 use crate::{Ink, Tell};
 
@@ -42,6 +44,15 @@ pub struct Run {
     /// Rules that could not be judged, and what the source does not tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insights_not_known: Option<Vec<NotKnown>>,
+    /// Its labels; see `iotide categorize`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub categories: Option<Vec<&'static str>>,
+    /// What each label rests on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<LabelEvidence>,
+    /// How it compares with earlier runs of the same application, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history: Option<History>,
     /// The bandwidth in a few hundred columns (mean and highest), for the terminal.
     #[serde(skip)]
     outline: Vec<(f64, f64)>,
@@ -119,6 +130,9 @@ impl Run {
             activity: None,
             insights: None,
             insights_not_known: None,
+            categories: None,
+            evidence: None,
+            history: None,
             outline: outline(&run.signal.values),
         }
     }
@@ -144,6 +158,9 @@ impl Run {
             activity: None,
             insights: None,
             insights_not_known: None,
+            categories: None,
+            evidence: None,
+            history: None,
             outline: Vec::new(),
         }
     }
@@ -156,10 +173,15 @@ impl Run {
 
     /// Returns the same with what its storage does not like.
     pub fn with_insights(mut self, insights: &iotide_analysis::Insights) -> Self {
-        self.insights = Some(insights.found.iter().map(Insight::from).collect());
-        let not_known = insights.not_known.iter();
-        self.insights_not_known =
-            Some(not_known.map(|&(rule, lacks)| NotKnown { rule: rule.name(), lacks }).collect());
+        let (found, not_known) = insight::told(insights);
+        (self.insights, self.insights_not_known) = (Some(found), Some(not_known));
+        self
+    }
+
+    /// Returns the same with its labels, and beside earlier runs of its application.
+    pub fn with_labels(mut self, labelled: LabelledRun) -> Self {
+        let LabelledRun { categories, evidence, history, .. } = labelled;
+        (self.categories, self.evidence, self.history) = (Some(categories), Some(evidence), history);
         self
     }
 
@@ -241,11 +263,12 @@ impl Run {
                 rows.row(name, sentence);
             }
         }
-        for insight in self.insights.iter().flatten() {
-            rows.row(insight.severity, format!("{}; {}", insight.message, insight.advice));
+        insight::add_rows(&mut rows, self.insights.as_deref(), self.insights_not_known.as_deref());
+        if let Some(labels) = &self.categories {
+            rows.row("labels", labels.join(", "));
         }
-        if let Some(not_known) = self.insights_not_known.as_ref().filter(|rules| !rules.is_empty()) {
-            rows.row("not known", not_known_in_words(not_known));
+        if let Some(history) = &self.history {
+            rows.row("history", history.in_words());
         }
         if self.not_analysed.is_some() {
             rows.row("losses", self.losses_in_words());

@@ -233,6 +233,23 @@ pub fn printable(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
+/// A number under the name it has in JSON, for people: `busy_share` 0.25 is "busy share: 25 %".
+pub(crate) fn named_number(name: &str, value: f64) -> String {
+    let is_seconds = name.contains("_s_") || (name.ends_with("_s") && !name.ends_with("per_s"));
+    let shown = match name {
+        name if name.ends_with("share") || name.ends_with("distance") || name.ends_with("quarter") => {
+            percent(value)
+        }
+        name if name.contains("bytes") => bytes(value),
+        _ if is_seconds => seconds(value),
+        _ if value.fract() == 0.0 && (0.0..9e15).contains(&value) => count(value as u64),
+        _ => format!("{value:.1}"),
+    };
+    let name = name.replace("_s_per_", " per ");
+    let name = if is_seconds { name.trim_end_matches("_s") } else { &name };
+    format!("{}: {shown}", name.replace('_', " "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

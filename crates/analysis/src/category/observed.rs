@@ -75,6 +75,10 @@ impl EventSink for Observed {
     fn loss(&mut self, loss: Loss) {
         if self.faults.losses.len() < Self::MOST_LOSSES {
             self.faults.losses.push(loss);
+        } else if loss.cut && !self.faults.losses.iter().any(|known| known.cut) {
+            // The one that must not be missed.
+            self.faults.losses.pop();
+            self.faults.losses.push(loss);
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Whether bytes are moved periodically, in which periods, and how busy those are.
 
-use iotide_trace::{Direction, StepSignal, automatic_rate_hz};
+use iotide_trace::{Sampling, SamplingKind, StepSignal, automatic_rate_hz, sample};
 
 use super::chains::{self, Weighing};
 use super::{BusyTime, CategoryThresholds, Magnitude, Operation};
-use crate::{RunConfig, analyse_run};
+use crate::period::detect_cuts;
 
 /// A period that holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,14 +91,10 @@ fn ask_finder(
     }
     let span = signal.span()?;
     let most_hz = thresholds.most_samples / span.duration_s();
-    let config = RunConfig {
-        direction: Some(Direction::Write),
-        rate_hz: Some(automatic_rate_hz(signal, span).min(most_hz)),
-        ..RunConfig::default()
-    };
-    // The direction only tells which of two signals to take.
-    let estimate = analyse_run(&StepSignal::default(), signal, &config).ok()?.estimate;
-    let phases: Vec<Operation> = estimate
+    let sampling =
+        Sampling { rate_hz: automatic_rate_hz(signal, span).min(most_hz), kind: SamplingKind::default() };
+    let found = detect_cuts(&sample(signal, span, sampling).ok()?).rhythms.into_iter().next()?;
+    let phases: Vec<Operation> = found
         .phases
         .iter()
         .map(|phase| Operation {
@@ -110,8 +106,7 @@ fn ask_finder(
     let bytes: f64 = phases.iter().map(|phase| phase.bytes).sum();
     let weighing = Weighing { prior: thresholds.chain_prior, class_ratio: thresholds.class_ratio };
     let chain = chains::weigh(&phases, bytes / total, weighing)?;
-    (chain.log_odds > 0.0)
-        .then(|| rhythm(estimate.period_s.unwrap_or(chain.period_s), chain.log_odds, phases))
+    (chain.log_odds > 0.0).then(|| rhythm(found.period_s, chain.log_odds, phases))
 }
 
 pub(super) fn rhythm(period_s: f64, log_odds: f64, members: Vec<Operation>) -> Rhythm {

@@ -36,6 +36,12 @@ pub enum Rejection {
         /// The first of them.
         what: String,
     },
+    /// The source ends, or can no longer be read, before its end.
+    #[error("not whole: {what}")]
+    Cut {
+        /// Where, and what is missing.
+        what: String,
+    },
     /// There is nothing in the trace.
     #[error("the trace has no events")]
     Empty,
@@ -53,6 +59,9 @@ pub(super) fn rejection(
     }
     if faults.backward > 0 {
         return Some(Rejection::EndBeforeStart { n: faults.backward });
+    }
+    if let Some(cut) = faults.losses.iter().find(|loss| loss.cut) {
+        return Some(Rejection::Cut { what: cut.what.clone() });
     }
     if let Some((n, loss)) =
         faults.losses.iter().find_map(|loss| Some((loss.records.filter(|n| *n > 0)?, loss)))
@@ -104,6 +113,8 @@ mod tests {
             reason(&[(1.0, 2.0, 5.0)], &[Loss::of_records(3, "line 4: -1 bytes")]).unwrap(),
             "3 records make no sense: line 4: -1 bytes"
         );
+        let cut = [Loss::of_records(3, "line 4: -1 bytes"), Loss::of_the_rest("POSIX: the log is cut")];
+        assert_eq!(reason(&[(1.0, 2.0, 5.0)], &cut).unwrap(), "not whole: POSIX: the log is cut");
         assert_eq!(reason(&[], &[]).unwrap(), "the trace has no events");
     }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use iotide_analysis::{analyse_run, insights};
+use iotide_archive::{compare, label_observed};
 use iotide_report::{Picture, Plot, Report, Run, page, pictures};
 use iotide_trace::{Activity, ActivitySums};
 
@@ -26,6 +27,9 @@ pub(crate) struct ReportArgs {
     analysis: AnalysisArgs,
     #[command(flatten)]
     settings: SettingsArgs,
+    /// Compare each run with the earlier ones of its application in these results of `iotide categorize`
+    #[arg(long, value_name = "DIR", help_heading = "Analysis")]
+    history: Option<PathBuf>,
     /// As a page, or as what stands on it in words or for a script
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "html", help_heading = "Output")]
     format: PageForm,
@@ -49,16 +53,21 @@ const EXAMPLES: &str = "\
 Examples:
   iotide report run.csv -o run.html
   iotide report run.csv -o run.html --svg figures/      for a paper
-  iotide report --format text run.darshan               what the run does that its storage does not like";
+  iotide report --format text run.darshan               what the run does that its storage does not like
+  iotide report run.darshan --history 2019-results      and whether that is usual for this application";
 
 pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> {
     let config = args.analysis.config();
-    let insight_config = args.settings.read()?.insights;
+    let settings = args.settings.read()?;
     let mut report = Report::new("report");
     let mut plots: Vec<Vec<Plot>> = Vec::new();
     let failures = args.input.for_each_run(ui, |observed| {
-        let Observed { source, reads, writes, demand, losses, beside: activity, info } = observed;
+        let Observed { source, reads, writes, demand, losses, beside: (activity, seen), info } = observed;
         let activity: ActivitySums = Activity::finish(activity, &info);
+        let mut labelled = label_observed(&seen, source.clone(), &info.job, &losses, &settings.categories);
+        if let Some(results) = &args.history {
+            labelled.history = compare(&labelled, results)?;
+        }
         let run = match analyse_run(&reads, &writes, &config) {
             Ok(run) => {
                 plots.push(pictures(&run));
@@ -72,8 +81,9 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
                 return Err(anyhow::anyhow!("{}: {why}", source.path)).hint(analysis::advice(&why));
             }
         };
-        let found = insights(&activity, &info.job, &insight_config);
+        let found = insights(&activity, &info.job, &settings.insights);
         let run = run.with_activity(&activity).with_insights(&found).with_demand(demand.as_ref());
+        let run = run.with_labels(labelled);
         report.runs.push(run);
         Ok(())
     })?;

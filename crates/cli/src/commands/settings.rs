@@ -53,12 +53,7 @@ impl Settings {
              keeps its default.\n\n# `auto` is our own method, `mosaic` that of the paper; --method goes before.\n",
         );
         toml.push_str(&categories_toml(&self.categories, true));
-        toml.push_str("\n[insights]\n");
-        put(&mut toml, InsightThresholds::SETTINGS, true, |key| self.insights.thresholds.get(key));
-        toml.push_str("# Rules, each with 0 for off:\n");
-        for rule in Rule::ALL {
-            let _ = writeln!(toml, "{} = {}", rule.name(), u8::from(!self.insights.off.contains(&rule)));
-        }
+        toml.push_str(&insights_toml(&self.insights, true));
         toml
     }
 
@@ -106,6 +101,19 @@ impl Settings {
 pub(super) fn categories_toml(config: &CategoryConfig, commented: bool) -> String {
     let mut toml = format!("method = \"{}\"\n\n[categories]\n", config.method.name());
     put(&mut toml, CategoryThresholds::SETTINGS, commented, |key| config.thresholds.get(key));
+    toml
+}
+
+/// Returns what decides on insights, with comments or without.
+pub(super) fn insights_toml(config: &InsightConfig, commented: bool) -> String {
+    let mut toml = String::from("\n[insights]\n");
+    put(&mut toml, InsightThresholds::SETTINGS, commented, |key| config.thresholds.get(key));
+    if commented {
+        toml.push_str("# Rules, each with 0 for off:\n");
+    }
+    for rule in Rule::ALL {
+        let _ = writeln!(toml, "{} = {}", rule.name(), u8::from(!config.off.contains(&rule)));
+    }
     toml
 }
 

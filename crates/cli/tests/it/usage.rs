@@ -547,6 +547,10 @@ fn help_on_report_explains_every_flag() {
               
               [default: 0]
 
+          --history <DIR>
+              Compare each run with the earlier ones of its application in these results of `iotide
+              categorize`
+
     Thresholds:
           --settings <FILE>
               Take thresholds from FILE; `iotide categorize --print-settings` prints them all
@@ -569,6 +573,124 @@ fn help_on_report_explains_every_flag() {
       iotide report run.csv -o run.html --svg figures/      for a paper
       iotide report --format text run.darshan               what the run does that its storage does not
       like
+      iotide report run.darshan --history 2019-results      and whether that is usual for this
+      application
+    "#);
+}
+
+#[test]
+fn help_on_categorize_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["categorize", "--help"]).exits_with(0).stdout, @r#"
+    Label the I/O of a run, or of every run of an archive
+
+    Labels say when a run reads and writes, whether periodically, and what it asks of metadata servers.
+    They are those of the MOSAIC paper, each with its confidence and the numbers it rests on. A folder,
+    or a list of files, is an archive: its logs are labelled in parallel, and their statistics are told.
+    With `--out` results are kept, an interrupted run is gone on with by the same command, and
+    `index.html` shows it all.
+
+    Usage: iotide categorize [OPTIONS] [TRACE|DIR]...
+
+    Arguments:
+      [TRACE|DIR]...
+              Traces, each of one run, or folders of many; with `--merge` folders or files of results
+
+    Options:
+          --files <LIST>
+              Label the logs that LIST names, one a line; `-` is standard input
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Labels:
+          --method <METHOD>
+              How labels are found: by our own rules, or as the paper has it
+
+              Possible values:
+              - auto:   Ours
+              - mosaic: The paper's
+
+          --print-settings
+              Print all thresholds as such a file, and end
+
+          --insights
+              Say what each run does that its storage does not like, too
+
+          --history <DIR>
+              Compare each run with the earlier ones of its application in these results of an archive
+
+    Thresholds:
+          --settings <FILE>
+              Take thresholds from FILE; `iotide categorize --print-settings` prints them all
+
+    Archives:
+          --out <DIR>
+              Keep results in DIR, and go on with what is there
+
+          --shard <I/N>
+              Label part I of N only, into a folder of its own in DIR [default: as Slurm numbers the
+              tasks of a job array or of srun]
+
+          --merge
+              Put results together: of all shards in a folder, of several folders, of files of lines
+
+          --jobs <N>
+              Read N logs at once [default: one a core]
+
+          --time-limit <SECONDS>
+              Give a log up after SECONDS
+              
+              [default: 300]
+
+          --size-limit <MIB>
+              Do not open logs larger than MIB mebibytes
+              
+              [default: 4096]
+
+    Input:
+          --one-run
+              The traces are parts of one run: one file per rank, or the Darshan logs of one job
+
+          --input-format <FORMAT>
+              Read the traces as this format, whatever they look like
+
+          --pattern <FILE>
+              Read the traces as free text; FILE says where the numbers are
+
+          --source <SOURCE>
+              Darshan: where reads and writes come from; `auto` takes the finest that the log has
+              [default: auto]
+              
+              [possible values: auto, dxt, heatmap, counters]
+
+          --layers <LAYERS>
+              Which layers, where a trace sees several; `lowest` counts each byte once, `all` keeps
+              layers that see the same bytes [default: lowest]
+              
+              [possible values: lowest, mpi-io, all]
+
+    Output:
+          --format <FORM>
+              Form of the answer: for people or for scripts
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout
+
+    Examples:
+      iotide categorize job.darshan
+      iotide categorize job.darshan --insights                      and what its storage does not like
+      iotide categorize job.darshan --history 2019-results          is that usual for this application?
+      iotide categorize /logs/2019 --out 2019-results               a year; the same again goes on
+      find /logs -name '*.darshan' | iotide categorize --files - --out results
+      sbatch --array=0-63 --wrap 'iotide categorize /logs --out results'
+      iotide categorize --merge results --out results/all           after all tasks have ended
+      iotide categorize --print-settings > mine.toml                every threshold, to be changed
     "#);
 }
 

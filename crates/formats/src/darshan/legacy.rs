@@ -106,7 +106,7 @@ pub(super) fn parse(packed: &[u8], limits: Limits) -> Result<Log, Fault> {
     let mut unpacked = unpack(packed).take(limits.region as u64 + 1);
     if let Err(error) = unpacked.read_to_end(&mut bytes) {
         // What came before the damage is kept: here the records of all ranks are one stream.
-        losses.push(Loss::of_unknown_size(format!(
+        losses.push(Loss::of_the_rest(format!(
             "from byte {} of the unpacked log on nothing could be read: {error}",
             bytes.len()
         )));
@@ -114,7 +114,7 @@ pub(super) fn parse(packed: &[u8], limits: Limits) -> Result<Log, Fault> {
     if bytes.len() > limits.region {
         bytes.truncate(limits.region);
         let what = format!("the log unpacks to more than {} MiB; the rest was not read", limits.region >> 20);
-        losses.push(Loss::of_unknown_size(what));
+        losses.push(Loss::of_the_rest(what));
     }
 
     let name = text(bytes.get(..8).unwrap_or(&bytes));
@@ -137,7 +137,7 @@ pub(super) fn parse(packed: &[u8], limits: Limits) -> Result<Log, Fault> {
     let left = cursor.rest().len();
     if left > 0 {
         let what = format!("{left} bytes at the end of the log are no whole record");
-        losses.push(Loss::of_unknown_size(what));
+        losses.push(Loss::of_the_rest(what));
     }
     let module = Module { name: "CP".into(), version: 1, partial: false, data: ModuleData::Counters(table) };
     Ok(Log {

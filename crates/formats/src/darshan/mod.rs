@@ -393,9 +393,8 @@ pub(crate) fn read_limited(
     read.take(limits.file as u64 + 1).read_to_end(&mut bytes)?;
     let cut = bytes.len() > limits.file;
     bytes.truncate(limits.file);
-    let loss = cut.then(|| {
-        Loss::of_unknown_size(format!("only the first {} MiB of the log were read", limits.file >> 20))
-    });
+    let loss = cut
+        .then(|| Loss::of_the_rest(format!("only the first {} MiB of the log were read", limits.file >> 20)));
     Ok((bytes, loss))
 }
 
@@ -683,7 +682,7 @@ impl Context<'_> {
         let end = offset.saturating_add(*length);
         if end > file_len {
             let there = file_len.saturating_sub(*offset);
-            losses.push(Loss::of_unknown_size(format!(
+            losses.push(Loss::of_the_rest(format!(
                 "{name}: the log is cut: the region needs {length} bytes from byte {offset} on, {there} are there"
             )));
         }
@@ -712,7 +711,7 @@ impl Context<'_> {
         // The job record is padded, and a module that is not known is not looked into.
         if left > 0 && !matches!(kind, Kind::Job | Kind::Unknown) {
             let at = unpacked.len() - left;
-            losses.push(Loss::of_unknown_size(format!(
+            losses.push(Loss::of_the_rest(format!(
                 "{name}: {left} bytes from byte {at} of the unpacked region on are no whole record"
             )));
         }
@@ -722,7 +721,7 @@ impl Context<'_> {
             )));
         }
         if matches!(content, Content::Job(None)) && state.fault.is_none() {
-            losses.push(Loss::of_unknown_size("job: the record is cut"));
+            losses.push(Loss::of_the_rest("job: the record is cut"));
         }
         Found { content, state, losses }
     }
@@ -769,9 +768,7 @@ impl Context<'_> {
 fn region_loss(name: &str, offset: u64, state: &RegionState) -> Option<Loss> {
     let (into, fault) = state.fault.as_ref()?;
     let at = offset.saturating_add(*into);
-    Some(Loss::of_unknown_size(format!(
-        "{name}: from byte {at} on the region could not be unpacked: {fault}"
-    )))
+    Some(Loss::of_the_rest(format!("{name}: from byte {at} on the region could not be unpacked: {fault}")))
 }
 
 fn dxt_losses(name: &str, packed: &PackedDxt, state: &RegionState, decoder: &DxtDecoder) -> Vec<Loss> {
@@ -782,6 +779,7 @@ fn dxt_losses(name: &str, packed: &PackedDxt, state: &RegionState, decoder: &Dxt
             what: format!("{name}: the region ends before its last record does"),
             records: (segments > 0).then_some(segments),
             since: None,
+            cut: true,
         });
     }
     losses
@@ -794,8 +792,12 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], log_len: usize, work: impl Fn(&T) 
     /// Bounds what decompressors hold at the same time; see [`Limits`].
     const MAX_THREADS: usize = 4;
     const WORTH_A_THREAD: usize = 256 << 10;
-    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let n_threads = cores.min(MAX_THREADS).min(items.len()).min(log_len.div_ceil(WORTH_A_THREAD));
+    let worthwhile = MAX_THREADS.min(items.len()).min(log_len.div_ceil(WORTH_A_THREAD));
+    // The system is asked last: it reads files to know.
+    let n_threads = match worthwhile {
+        0 | 1 => 1,
+        most => std::thread::available_parallelism().map_or(1, |cores| cores.get().min(most)),
+    };
     if n_threads <= 1 {
         return items.iter().map(work).collect();
     }

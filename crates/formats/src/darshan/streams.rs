@@ -228,10 +228,10 @@ impl Buffer {
         }
     }
 
-    /// Makes room. Fresh zeroes cost nothing until they are touched, so the first guess may be generous.
+    /// Makes room. Small logs have many small regions, and zeroes of that size cost time.
     fn grow(&mut self, packed_len: usize) {
         let len = match self.bytes.len() {
-            0 => packed_len.saturating_mul(4).max(64 << 10),
+            0 => packed_len.saturating_mul(4).max(4 << 10),
             len => len * 2,
         };
         let mut larger = vec![0; len.min(self.piece)];

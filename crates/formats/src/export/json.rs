@@ -63,8 +63,12 @@ pub(super) fn job_members(job: &JobInfo) -> Vec<String> {
 }
 
 /// A loss as an object.
-pub(super) fn loss_object(Loss { what, records, since }: &Loss) -> String {
-    let records = records.map(|records| format!(",\"records\":{records}")).unwrap_or_default();
+pub(super) fn loss_object(Loss { what, records, since, cut }: &Loss) -> String {
+    let records = match records {
+        Some(records) => format!(",\"records\":{records}"),
+        None if *cut => ",\"records\":\"cut\"".to_owned(),
+        None => String::new(),
+    };
     let since = since.map(|since| format!(",\"since\":{}", Seconds(since))).unwrap_or_default();
     format!("{{\"loss\":{}{records}{since}}}", Quoted(what))
 }

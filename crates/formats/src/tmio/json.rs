@@ -46,9 +46,7 @@ pub(crate) fn read(input: Input, shape: Shape, sink: &mut dyn EventSink) -> Resu
         match reader.modes(sink) {
             Ok(()) => {}
             Err(Fault::At(place, fault)) => {
-                reader
-                    .losses
-                    .unknown_size(place, Nonsense::new("damaged", format!("{fault}; what follows is lost")));
+                reader.losses.note_of_the_rest("damaged", place, || format!("{fault}; what follows is lost"));
                 match shape {
                     Shape::Document => break,
                     // The next flush begins on a new line.

@@ -37,8 +37,7 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
             Ok(()) => {}
             Err(Fault::At(place, fault)) => {
                 // Items have no marks to find the next one by.
-                let nonsense = Nonsense::new("damaged", format!("{fault}; what follows is lost"));
-                reader.losses.unknown_size(place, nonsense);
+                reader.losses.note_of_the_rest("damaged", place, || format!("{fault}; what follows is lost"));
                 break;
             }
             Err(fault) => return Err(fault),

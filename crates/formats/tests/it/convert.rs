@@ -68,8 +68,9 @@ fn awkward() -> Vec<u8> {
             Event { layer: Layer::Posix, ..event(Op::Other, 4, 7, 7, 0.0) },
         ],
         losses: vec![
-            Loss { what: "line 3: a, \"b\"".into(), records: Some(7), since: Some(at(1_500_000_000)) },
+            Loss { since: Some(at(1_500_000_000)), ..Loss::of_records(7, "line 3: a, \"b\"") },
             Loss::of_unknown_size("12,34: cut"),
+            Loss::of_the_rest("nothing after, \"this\""),
         ],
     };
     native(&trace)

@@ -6,15 +6,15 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
-use iotide_analysis::{CategoryConfig, CategoryMethod};
+use iotide_analysis::CategoryMethod;
 use iotide_archive::{
-    ArchiveError, Folder, Job, Limits, Logs, Outputs, Progress, Shard, ShardError, compare, for_each_run,
-    label, merge, statistics_of,
+    ArchiveError, Folder, Job, Labelling, Limits, Logs, Outputs, Progress, Shard, ShardError, compare,
+    for_each_run, label, merge, statistics_of,
 };
 use iotide_report::{ArchiveStatistics, CategorizeDocument, Ink, Report, text};
 
 use super::input::{ReadingArgs, with_advice};
-use super::settings::{Settings, SettingsArgs, categories_toml};
+use super::settings::{Settings, SettingsArgs, categories_toml, insights_toml};
 use super::{Form, OutputArgs};
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
@@ -42,6 +42,9 @@ pub(crate) struct CategorizeArgs {
     /// Print all thresholds as such a file, and end
     #[arg(long, help_heading = "Labels")]
     print_settings: bool,
+    /// Say what each run does that its storage does not like, too
+    #[arg(long, help_heading = "Labels", conflicts_with = "merge")]
+    insights: bool,
     /// Compare each run with the earlier ones of its application in these results of an archive
     #[arg(long, value_name = "DIR", help_heading = "Labels")]
     history: Option<PathBuf>,
@@ -72,6 +75,7 @@ pub(crate) struct CategorizeArgs {
 const EXAMPLES: &str = "\
 Examples:
   iotide categorize job.darshan
+  iotide categorize job.darshan --insights                      and what its storage does not like
   iotide categorize job.darshan --history 2019-results          is that usual for this application?
   iotide categorize /logs/2019 --out 2019-results               a year; the same again goes on
   find /logs -name '*.darshan' | iotide categorize --files - --out results
@@ -93,13 +97,14 @@ pub(crate) fn run(ui: &mut Ui, args: &CategorizeArgs) -> anyhow::Result<ExitStat
         ui.out(&settings.to_commented_toml())?;
         return Ok(ExitStatus::Done);
     }
-    let config = settings.categories;
     if args.merge {
         return merge_results(ui, args);
     }
+    let labelling =
+        Labelling { categories: settings.categories, insights: args.insights.then_some(settings.insights) };
     match args.archive() {
-        Some(logs) => label_archive(ui, args, logs, config),
-        None => label_traces(ui, args, &config),
+        Some(logs) => label_archive(ui, args, logs, labelling),
+        None => label_traces(ui, args, &labelling),
     }
 }
 
@@ -127,10 +132,10 @@ impl CategorizeArgs {
 }
 
 /// Labels a few traces and tells each.
-fn label_traces(ui: &mut Ui, args: &CategorizeArgs, config: &CategoryConfig) -> anyhow::Result<ExitStatus> {
+fn label_traces(ui: &mut Ui, args: &CategorizeArgs, labelling: &Labelling) -> anyhow::Result<ExitStatus> {
     let mut report = Report::new("categorize");
     report.failures = args.reading.for_each_input(ui, &args.traces, |input, options| {
-        let mut run = label(input.open(options)?, input.name(), config).or_else(with_advice)?;
+        let mut run = label(input.open(options)?, input.name(), labelling).or_else(with_advice)?;
         if let Some(results) = &args.history {
             run.history = compare(&run, results)?;
         }
@@ -151,19 +156,21 @@ fn label_archive(
     ui: &mut Ui,
     args: &CategorizeArgs,
     logs: Logs,
-    config: CategoryConfig,
+    labelling: Labelling,
 ) -> anyhow::Result<ExitStatus> {
     if args.history.is_some() {
         anyhow::bail!("--history is about a few traces, not about an archive");
     }
     let shard = shard(ui, args)?;
     let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let settings = format!("{}\n{}", categories_toml(&config, false), args.reading.in_toml());
+    let rules = labelling.insights.as_ref().map(|rules| insights_toml(rules, false)).unwrap_or_default();
+    let settings =
+        format!("{}{rules}\n{}", categories_toml(&labelling.categories, false), args.reading.in_toml());
     let job = Job {
         logs,
         shard,
         options: args.reading.options()?,
-        config,
+        labelling,
         limits: Limits {
             bytes: args.size_limit.saturating_mul(1 << 20),
             time: Duration::from_secs(args.time_limit),

@@ -45,9 +45,9 @@ pub(super) fn run(
     }
     let (log, mut losses) = throughput(ui, args, &job_log)?;
     check_clocks(&log, &job_log.runs)?;
-    losses.extend(job_log.losses.iter().map(|Loss { what, records, since }| {
-        let what = format!("{}: {what}", jobs.display());
-        Loss { what, records: *records, since: *since }
+    losses.extend(job_log.losses.iter().map(|loss| {
+        let what = format!("{}: {}", jobs.display(), loss.what);
+        Loss { what, ..loss.clone() }
     }));
     let Grouping { groups, n_broken, n_rare } = group_runs(&job_log.runs, &args.groups());
     let source = LogSource {
