@@ -79,7 +79,8 @@ pub struct IoSettings {
     /// After how many phases a prediction exists.
     pub warm_up_phases: u64,
     /// Inequality of what jobs get where nobody sees to it: the standard deviation of the logarithm of a phase's weight
-    /// ([`Model::Fluid`]) or of the number of requests it keeps at the server ([`Model::Requests`]).
+    /// ([`Model::Fluid`]) or of what each of its requests brings ([`Model::Requests`]). Whoever counts requests does not
+    /// see the latter; whoever counts bytes does.
     pub sigma: f64,
     /// [`Model::Fluid`]: what share of a set's bandwidth goes to those of it whose turn it is not; in [0, 1).
     pub leak: f64,
@@ -93,7 +94,7 @@ pub struct IoSettings {
     pub n_workers: usize,
     /// [`Model::Requests`]: how many requests a job keeps at the server, one per process.
     pub n_processes: usize,
-    /// [`Model::Requests`]: how large they are.
+    /// [`Model::Requests`]: how large they are, but for [`IoSettings::sigma`].
     pub request_bytes: u64,
     /// [`Model::Requests`]: time from the end of a request until the process has sent the next.
     pub latency_s: f64,
@@ -477,6 +478,17 @@ mod tests {
             );
         }
         assert!((given[2] - predicted[2]).abs() < 10.0, "{given:.1?} {predicted:.1?}");
+    }
+
+    #[test]
+    fn a_count_of_requests_does_not_see_that_some_bring_more_and_a_count_of_bytes_does() {
+        let slowdown = |credit| {
+            let settings = IoSettings { request_bytes: 4 << 20, credit, ..IoSettings::server() };
+            simulate(&Workload::of_the_report(), &FAIR, &settings, 1).unwrap().io_slowdown.unwrap()
+        };
+        // Kept in step, the jobs collide each time; out of step, they do not.
+        let (by_requests, by_bytes) = (slowdown(Credit::Requests), slowdown(Credit::Bytes));
+        assert!(by_requests < 0.8 * by_bytes, "{by_requests} {by_bytes}");
     }
 
     #[test]

@@ -54,6 +54,8 @@ struct Server<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Phase {
     bytes_to_send: u64,
+    /// How much each of its requests brings.
+    request_bytes: u64,
     n_out: usize,
 }
 
@@ -92,9 +94,14 @@ impl Server<'_> {
             return;
         }
         // Whole bytes; the last request of a phase has what is left.
-        self.phases[job] = Phase { bytes_to_send: bytes.ceil() as u64, n_out: 0 };
-        let n_at_once = (self.play.settings.n_processes as f64 * weight).round().max(1.0) as usize;
-        for _ in 0..n_at_once {
+        // Within bounds, so that chance makes neither one request of a phase nor millions.
+        let request_bytes = self.play.settings.request_bytes as f64 * weight.clamp(1.0 / 16.0, 16.0);
+        self.phases[job] = Phase {
+            bytes_to_send: bytes.ceil() as u64,
+            request_bytes: request_bytes.round().max(1.0) as u64,
+            n_out: 0,
+        };
+        for _ in 0..self.play.settings.n_processes {
             self.send(job, now_s);
         }
     }
@@ -104,7 +111,7 @@ impl Server<'_> {
         if phase.bytes_to_send == 0 {
             return;
         }
-        let bytes = self.play.settings.request_bytes.min(phase.bytes_to_send);
+        let bytes = phase.request_bytes.min(phase.bytes_to_send);
         phase.bytes_to_send -= bytes;
         phase.n_out += 1;
         self.queue.push(Request { job: Play::id(job), bytes, id: bytes, arrival_s: now_s });
