@@ -32,6 +32,7 @@ mod simulate;
 
 /// `iotide sets`: who belongs where, and what file systems are told.
 mod sets;
+mod sets_apply;
 
 /// `iotide info`: what a trace holds, also against what an independent reader found in real logs.
 mod info;

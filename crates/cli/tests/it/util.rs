@@ -67,7 +67,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    fn of(output: Output) -> Self {
+    pub fn of(output: Output) -> Self {
         Self {
             status: output.status.code().expect("the program ended by itself"),
             stdout: String::from_utf8(output.stdout).unwrap(),

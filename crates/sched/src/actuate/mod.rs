@@ -9,12 +9,19 @@ use std::path::PathBuf;
 
 use crate::{Placement, SetId};
 
+pub use job_stats::requests_by_job;
+
+mod job_stats;
+
 /// Something that can be told who matters how much.
 pub trait Controller {
     /// Returns what to do so that the system treats these jobs as they deserve, and forgets all others.
     ///
     /// A job whose id the system could misunderstand is left alone: see [`is_plain_id`].
     fn update(&mut self, jobs: &[ControlledJob]) -> Vec<Action>;
+
+    /// Notes that an action could not be carried out, or nobody knows whether it was: the next update tries anew.
+    fn failed(&mut self, action: &Action);
 
     /// Returns what to do so that nothing of what was done before is left.
     fn withdraw(&mut self) -> Vec<Action>;
@@ -134,6 +141,16 @@ impl Controller for ConfigFs {
         actions
     }
 
+    fn failed(&mut self, action: &Action) {
+        let directory = match action {
+            Action::MakeDirectory(path) => Some(path.as_path()),
+            Action::Write { path, .. } => path.parent(),
+            Action::RemoveDirectory(_) | Action::Run(_) => None,
+        };
+        // Making a directory that is there does no harm.
+        self.written.retain(|id, _| directory != Some(&self.root.join(id)));
+    }
+
     fn withdraw(&mut self) -> Vec<Action> {
         self.update(&[])
     }
@@ -149,6 +166,8 @@ pub struct LustreTbf {
     is_enabled: bool,
     n_rules: u64,
     rules: BTreeMap<String, Rule>,
+    /// Rules that could not be started or changed, and may be there or not.
+    doubtful: Vec<String>,
 }
 
 /// What a Lustre server can do, and how it is told.
@@ -177,7 +196,7 @@ struct Rule {
 impl LustreTbf {
     /// Returns a controller that has told nothing yet.
     pub fn new(settings: TbfSettings) -> Self {
-        Self { settings, is_enabled: false, n_rules: 0, rules: BTreeMap::new() }
+        Self { settings, is_enabled: false, n_rules: 0, rules: BTreeMap::new(), doubtful: Vec::new() }
     }
 
     fn set(parameter: &str, value: String) -> Action {
@@ -195,6 +214,9 @@ impl Controller for LustreTbf {
         if !self.is_enabled && !jobs.is_empty() {
             actions.push(Self::set("nrs_policies", "tbf jobid".into()));
             self.is_enabled = true;
+        }
+        for name in self.doubtful.drain(..) {
+            actions.push(Self::set("nrs_tbf_rule", format!("stop {name}")));
         }
         self.rules.retain(|id, rule| {
             let stays = jobs.iter().any(|job| job.id == *id);
@@ -225,10 +247,28 @@ impl Controller for LustreTbf {
         actions
     }
 
+    /// A rule under a new name takes the place of one that could not be started or changed: an earlier run that was killed
+    /// may have left its own behind, and a server that was started again knows none.
+    fn failed(&mut self, action: &Action) {
+        let Action::Run(words) = action else { return };
+        let Some((parameter, value)) = words.last().and_then(|word| word.split_once('=')) else { return };
+        let mut value = value.split(' ');
+        match (value.next(), value.next()) {
+            (Some("start" | "change"), Some(name)) => {
+                self.rules.retain(|_, rule| rule.name != name);
+                self.doubtful.push(name.to_owned());
+            }
+            (Some("tbf"), _) if parameter.ends_with("nrs_policies") => self.is_enabled = false,
+            // A rule that cannot be stopped is not there, or the server is not.
+            _ => {}
+        }
+    }
+
     fn withdraw(&mut self) -> Vec<Action> {
-        let mut actions: Vec<Action> = std::mem::take(&mut self.rules)
-            .into_values()
-            .map(|rule| Self::set("nrs_tbf_rule", format!("stop {}", rule.name)))
+        let names = std::mem::take(&mut self.rules).into_values().map(|rule| rule.name);
+        let mut actions: Vec<Action> = names
+            .chain(self.doubtful.drain(..))
+            .map(|name| Self::set("nrs_tbf_rule", format!("stop {name}")))
             .collect();
         if std::mem::take(&mut self.is_enabled) {
             actions.push(Self::set("nrs_policies", "fifo".into()));
@@ -365,6 +405,26 @@ mod tests {
              lctl set_param ost.OSS.ost_io.nrs_policies=fifo\n"
         );
         assert_eq!(controller.withdraw(), []);
+    }
+
+    #[test]
+    fn what_failed_is_tried_anew() {
+        let mut controller = LustreTbf::new(TbfSettings::default());
+        let jobs = [job("7", 100.0, Some(1.0), 0.0)];
+        for action in controller.update(&jobs) {
+            controller.failed(&action);
+        }
+        assert_eq!(
+            shown(&controller.update(&jobs)),
+            "lctl set_param 'ost.OSS.ost_io.nrs_policies=tbf jobid'\n\
+             lctl set_param 'ost.OSS.ost_io.nrs_tbf_rule=stop iotide1'\n\
+             lctl set_param 'ost.OSS.ost_io.nrs_tbf_rule=start iotide2 jobid={7} rate=10000'\n"
+        );
+        let mut controller = ConfigFs::new("/iosets");
+        for action in controller.update(&jobs) {
+            controller.failed(&action);
+        }
+        assert_eq!(shown(&controller.update(&jobs)), "mkdir /iosets/7\necho 10000 > /iosets/7/priority\n");
     }
 
     #[test]

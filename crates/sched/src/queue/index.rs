@@ -83,7 +83,7 @@ impl Index {
         let mut at = self.home(job.0);
         loop {
             let (number, place) = self.entries[at];
-            if number == job.0 && place != FREE || place == FREE {
+            if number == job.0 || place == FREE {
                 return at;
             }
             at = (at + 1) & mask;

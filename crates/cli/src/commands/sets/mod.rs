@@ -3,8 +3,11 @@
 use crate::ExitStatus;
 use crate::ui::Ui;
 
+mod apply;
+mod deeds;
 mod plan;
 mod show;
+mod system;
 
 /// Divide jobs into sets by their rhythm, tell a file system, and see what became of it
 #[derive(clap::Args, Debug)]
@@ -17,17 +20,20 @@ pub(crate) struct SetsArgs {
 const EXAMPLES: &str = "\
 Examples:
   iotide sets plan jobs.csv --apply lustre-tbf --dry-run    what a file system would be told
+  iotide sets apply jobs.csv --controller lustre-tbf        keep telling it, until Ctrl-C
   iotide sets show /run/iotide.sock                         the jobs of a mount or an arbiter, live";
 
 #[derive(clap::Subcommand, Debug)]
 enum What {
     Plan(plan::PlanArgs),
+    Apply(apply::ApplyArgs),
     Show(show::ShowArgs),
 }
 
 pub(crate) fn run(ui: &mut Ui, args: &SetsArgs) -> anyhow::Result<ExitStatus> {
     match &args.what {
         What::Plan(args) => plan::run(ui, args),
+        What::Apply(args) => apply::run(ui, args),
         What::Show(args) => show::run(ui, args),
     }
 }

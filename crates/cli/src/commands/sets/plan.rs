@@ -2,14 +2,14 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use iotide_report::PlanReport;
-use iotide_sched::{
-    Action, ConfigFs, ControlledJob, Controller, IoProfile, JobId, LustreTbf, Policy, TbfSettings,
-    UnknownJobs, is_plain_id,
-};
+use iotide_sched::{Action, ControlledJob, IoProfile, JobId, Policy, UnknownJobs, is_plain_id};
 
+use super::deeds::carry_out;
+use super::system::{System, SystemArgs};
 use crate::ExitStatus;
 use crate::commands::Form;
 use crate::ui::{Hint, Ui};
@@ -29,12 +29,8 @@ pub(crate) struct PlanArgs {
     /// Print what would be done, and do nothing
     #[arg(long, requires = "apply")]
     dry_run: bool,
-    /// `configfs`: where the directories of jobs are
-    #[arg(long, value_name = "DIR", default_value = ConfigFs::ROOT)]
-    root: PathBuf,
-    /// `lustre-tbf`: RPCs a second that a server can take from all jobs
-    #[arg(long, value_name = "RPCS", default_value_t = TbfSettings::default().capacity_rps)]
-    capacity: f64,
+    #[command(flatten)]
+    system: SystemArgs,
     /// Form of the answer
     #[arg(long, value_enum, default_value_t = Form::Text, value_name = "FORM", help_heading = "Output")]
     format: Form,
@@ -49,17 +45,8 @@ Examples:
   iotide sets plan jobs.csv --apply configfs --dry-run      what would BeeGFS be told?
   iotide sets plan jobs.csv --apply lustre-tbf --capacity 8000";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum System {
-    Configfs,
-    LustreTbf,
-}
-
 pub(crate) fn run(ui: &mut Ui, args: &PlanArgs) -> anyhow::Result<ExitStatus> {
     let profiles = read_profiles(&args.profiles)?;
-    if !(args.capacity.is_finite() && args.capacity > 0.0) {
-        bail!("--capacity {} is not a positive number of requests", args.capacity);
-    }
     let policy = Policy::Set10(UnknownJobs::Together);
     let jobs: Vec<ControlledJob> = profiles
         .iter()
@@ -76,11 +63,7 @@ pub(crate) fn run(ui: &mut Ui, args: &PlanArgs) -> anyhow::Result<ExitStatus> {
     }
     let actions = match args.apply {
         None => Vec::new(),
-        Some(System::Configfs) => ConfigFs::new(&args.root).update(&jobs),
-        Some(System::LustreTbf) => {
-            let settings = TbfSettings { capacity_rps: args.capacity, ..TbfSettings::default() };
-            LustreTbf::new(settings).update(&jobs)
-        }
+        Some(system) => args.system.controller(system)?.update(&jobs),
     };
     let mut report = PlanReport::new();
     for ((_, profile), job) in profiles.iter().zip(&jobs) {
@@ -90,7 +73,7 @@ pub(crate) fn run(ui: &mut Ui, args: &PlanArgs) -> anyhow::Result<ExitStatus> {
     report.is_done = args.apply.is_some() && !args.dry_run;
     if report.is_done {
         for action in &actions {
-            carry_out(action)?;
+            carry_out(action, PATIENCE, &|| false).hint("`--dry-run` shows all that would be done")?;
         }
     }
     let text = match args.format {
@@ -104,29 +87,11 @@ pub(crate) fn run(ui: &mut Ui, args: &PlanArgs) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-fn carry_out(action: &Action) -> anyhow::Result<()> {
-    let done = match action {
-        Action::MakeDirectory(path) => match std::fs::create_dir(path) {
-            // One that was told before.
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-            made => made,
-        },
-        Action::Write { path, line } => std::fs::write(path, format!("{line}\n")),
-        Action::RemoveDirectory(path) => std::fs::remove_dir(path),
-        Action::Run(words) => {
-            let (program, args) = words.split_first().context("there is no program to run")?;
-            let status = std::process::Command::new(program).args(args).status();
-            match status {
-                Ok(status) if !status.success() => bail!("{action}: {status}"),
-                status => status.map(|_| ()),
-            }
-        }
-    };
-    done.with_context(|| action.to_string()).hint("`--dry-run` shows all that would be done")
-}
+/// No step takes longer, unless something is wrong.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Jobs with what is known of each, in the order written.
-fn read_profiles(path: &Path) -> anyhow::Result<Vec<(String, Option<IoProfile>)>> {
+pub(super) fn read_profiles(path: &Path) -> anyhow::Result<Vec<(String, Option<IoProfile>)>> {
     let name = path.display();
     let mut text = String::new();
     let read = if path == Path::new("-") {

@@ -59,7 +59,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ShowArgs) -> anyhow::Result<ExitStatus> {
 /// No table of jobs is longer.
 const MAX_ANSWER: u64 = 64 << 20;
 
-fn ask(socket: &Path) -> anyhow::Result<StorageJobs> {
+pub(super) fn ask(socket: &Path) -> anyhow::Result<StorageJobs> {
     let shown = socket.display();
     let mut line = UnixStream::connect(socket).with_context(|| format!("cannot connect to {shown}")).hint(
         "it is made by `--control PATH` of `iotide mount` or `iotide arbiter`, which must be running",

@@ -1,0 +1,257 @@
+//! `iotide sets apply`: tells BeeGFS or Lustre of jobs again and again, and takes it back in the end.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use iotide_sched::{
+    Action, ControlledJob, IoProfile, JobId, Policy, UnknownJobs, is_plain_id, requests_by_job,
+};
+
+use super::deeds::{Hung, carry_out, run as run_program};
+use super::plan::read_profiles;
+use super::show::ask;
+use super::system::{System, SystemArgs};
+use crate::ExitStatus;
+use crate::commands::ioskel::{parse_seconds, parse_size};
+use crate::ui::Ui;
+
+/// Keep telling BeeGFS or Lustre what jobs deserve, until Ctrl-C
+///
+/// SOURCE is the control socket of a mount or an arbiter, or a table with the columns `job,period_s` that is read again each
+/// time. Rates of Lustre cap a job even if nobody else wants the storage, so they are told anew from what jobs send: as a
+/// control socket says, or with a table as the server counts (`lctl get_param obdfilter.*.job_stats`; run it there, as root).
+/// What was told is taken back at the end, and on SIGINT, SIGTERM and SIGHUP.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ApplyArgs {
+    /// Control socket, or table of jobs and periods
+    source: PathBuf,
+    /// Tell this system: priorities for BeeGFS with the IO-Sets change, or rates for Lustre's token bucket filter
+    #[arg(long, value_enum, value_name = "SYSTEM")]
+    controller: System,
+    /// Time from one look at the jobs to the next
+    #[arg(long, value_name = "TIME", default_value = "2", value_parser = parse_seconds)]
+    interval: f64,
+    /// Stop after so many looks
+    #[arg(long, value_name = "N")]
+    rounds: Option<u64>,
+    /// Print what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    system: SystemArgs,
+    /// `lustre-tbf` with a control socket: how large the requests of a client are
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = parse_size)]
+    rpc_size: u64,
+    /// A program that takes longer than this is ended, and what it was to do is tried anew the next time
+    #[arg(long, value_name = "TIME", default_value = "10", value_parser = parse_seconds)]
+    timeout: f64,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  iotide sets apply /run/iotide.sock --controller configfs
+  iotide sets apply jobs.csv --controller lustre-tbf --capacity 8000 --dry-run --rounds 1";
+
+pub(crate) fn run(ui: &mut Ui, args: &ApplyArgs) -> anyhow::Result<ExitStatus> {
+    let mut controller = args.system.controller(args.controller)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot wait for Ctrl-C")?;
+    }
+    let mut watch = Watch::new(args);
+    let mut jobs = watch.look(&stop)?;
+    let mut last_trouble = None;
+    for round in 1.. {
+        if round > 1 {
+            // A mount that is away for a moment, or a table that is just being written, changes nothing.
+            match watch.look(&stop) {
+                Ok(seen) => (jobs, last_trouble) = (seen, None),
+                Err(error) => {
+                    let trouble = format!("{error:#}");
+                    if last_trouble.as_ref() != Some(&trouble) {
+                        ui.status(format_args!("{trouble}; going on with what was known"));
+                    }
+                    last_trouble = Some(trouble);
+                }
+            }
+        }
+        watch.name_odd_ones(ui, &jobs);
+        let actions = controller.update(&jobs);
+        if !actions.is_empty() || round == 1 {
+            ui.status(format_args!("{} jobs, {} to do", jobs.len(), actions.len()));
+        }
+        for action in do_all(ui, args, &actions, &|| is_set(&stop))? {
+            controller.failed(&action);
+        }
+        if args.rounds == Some(round) || !rest(args.interval, &stop) {
+            break;
+        }
+    }
+    // However often somebody says to stop: no step takes longer than it may, and after one that hangs no other is tried.
+    let left = do_all(ui, args, &controller.withdraw(), &|| false)?;
+    if left.is_empty() {
+        return Ok(ExitStatus::Done);
+    }
+    ui.status(format_args!("this could not be taken back:"));
+    for action in left {
+        ui.status(format_args!("  {action}"));
+    }
+    Ok(ExitStatus::Failed)
+}
+
+/// Does or prints each action, and returns those that failed. After a program that hangs the rest is not tried.
+fn do_all(
+    ui: &mut Ui,
+    args: &ApplyArgs,
+    actions: &[Action],
+    is_over: &dyn Fn() -> bool,
+) -> anyhow::Result<Vec<Action>> {
+    let mut failed = Vec::new();
+    for (i, action) in actions.iter().enumerate() {
+        let shown = ui.out(&format!("{action}\n"));
+        if args.dry_run {
+            shown?;
+            continue;
+        }
+        // Whether somebody reads along or not: what was begun must be ended.
+        if let Err(error) = carry_out(action, Duration::from_secs_f64(args.timeout), is_over) {
+            ui.status(format_args!("{error:#}"));
+            if error.downcast_ref::<Hung>().is_some() {
+                failed.extend_from_slice(&actions[i..]);
+                break;
+            }
+            failed.push(action.clone());
+        }
+    }
+    Ok(failed)
+}
+
+/// Waits, and returns whether nobody said to stop meanwhile.
+fn rest(seconds: f64, stop: &AtomicBool) -> bool {
+    let until = Instant::now() + Duration::from_secs_f64(seconds);
+    while !is_set(stop) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        thread::sleep(left.min(Duration::from_millis(50)));
+    }
+    false
+}
+
+fn is_set(stop: &AtomicBool) -> bool {
+    stop.load(Ordering::Relaxed)
+}
+
+/// Jobs as they are seen from time to time.
+struct Watch<'a> {
+    args: &'a ApplyArgs,
+    began: Instant,
+    /// Since when each has been doing I/O.
+    active_since_s: BTreeMap<String, f64>,
+    /// What the server had counted at the last look, and when that was.
+    counted: Option<(Instant, BTreeMap<String, u64>)>,
+    /// Jobs with ids that could be misunderstood, once they were named.
+    odd: Vec<String>,
+}
+
+/// What is known of a job at one look.
+struct Seen {
+    id: String,
+    profile: Option<IoProfile>,
+    /// Requests a second; `None` if nobody knows.
+    demand_rps: Option<f64>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(args: &'a ApplyArgs) -> Self {
+        Self { args, began: Instant::now(), active_since_s: BTreeMap::new(), counted: None, odd: Vec::new() }
+    }
+
+    fn look(&mut self, stop: &AtomicBool) -> anyhow::Result<Vec<ControlledJob>> {
+        let seen = if is_socket(&self.args.source) { self.ask()? } else { self.read(stop)? };
+        let now_s = self.began.elapsed().as_secs_f64();
+        self.active_since_s.retain(|id, _| seen.iter().any(|job| job.id == *id));
+        let policy = Policy::Set10(UnknownJobs::Together);
+        let controlled = seen.into_iter().map(|job| {
+            if job.demand_rps.is_some_and(|demand_rps| demand_rps == 0.0) {
+                self.active_since_s.remove(&job.id);
+            } else {
+                self.active_since_s.entry(job.id.clone()).or_insert(now_s);
+            }
+            ControlledJob {
+                placement: policy.place(JobId(0), job.profile.as_ref()),
+                active_since_s: self.active_since_s.get(&job.id).copied(),
+                demand_rps: job.demand_rps.unwrap_or(f64::INFINITY),
+                id: job.id,
+            }
+        });
+        Ok(controlled.collect())
+    }
+
+    fn ask(&self) -> anyhow::Result<Vec<Seen>> {
+        let jobs = ask(&self.args.source)?.jobs;
+        let seen = jobs.into_iter().map(|job| {
+            // One that waits sends what it is let; how much it would is not known.
+            let rate_rps = job.bandwidth_bps / self.args.rpc_size as f64;
+            Seen {
+                profile: job.period_s.and_then(IoProfile::checked),
+                demand_rps: Some(if job.share.is_some() { rate_rps.max(f64::MIN_POSITIVE) } else { 0.0 }),
+                id: job.job,
+            }
+        });
+        Ok(seen.collect())
+    }
+
+    fn read(&mut self, stop: &AtomicBool) -> anyhow::Result<Vec<Seen>> {
+        let profiles = read_profiles(&self.args.source)?;
+        let demand = match self.args.controller {
+            System::LustreTbf if !self.args.dry_run => self.count(stop)?,
+            System::LustreTbf | System::Configfs => None,
+        };
+        let demand_of = |id: &str| Some(demand.as_ref()?.get(id).copied().unwrap_or(0.0));
+        let seen = profiles.into_iter().map(|(id, profile)| Seen { demand_rps: demand_of(&id), id, profile });
+        Ok(seen.collect())
+    }
+
+    /// Requests a second of each job since the last look; `None` at the first.
+    fn count(&mut self, stop: &AtomicBool) -> anyhow::Result<Option<BTreeMap<String, f64>>> {
+        let words = ["lctl", "get_param", "-n", "obdfilter.*.job_stats"].map(str::to_owned);
+        let within = Duration::from_secs_f64(self.args.timeout);
+        let printed = run_program(&words, within, &|| is_set(stop)).context("cannot see what jobs send")?;
+        let counted = (Instant::now(), requests_by_job(&printed));
+        let rates = self.counted.as_ref().map(|(last, before)| {
+            let seconds = counted.0.duration_since(*last).as_secs_f64().max(1e-3);
+            let rate = |(id, &n): (&String, &u64)| {
+                // Counters of a job that was forgotten meanwhile begin anew.
+                let n_new = before.get(id).map_or(n, |before| n.checked_sub(*before).unwrap_or(n));
+                (id.clone(), n_new as f64 / seconds)
+            };
+            counted.1.iter().map(rate).collect()
+        });
+        self.counted = Some(counted);
+        Ok(rates)
+    }
+
+    fn name_odd_ones(&mut self, ui: &mut Ui, jobs: &[ControlledJob]) {
+        self.odd.retain(|id| jobs.iter().any(|job| job.id == *id));
+        for job in jobs.iter().filter(|job| !is_plain_id(&job.id)) {
+            if !self.odd.contains(&job.id) {
+                ui.status(format_args!("job {:?} is left alone: its id could be misunderstood", job.id));
+                self.odd.push(job.id.clone());
+            }
+        }
+    }
+}
+
+fn is_socket(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|about| about.file_type().is_socket())
+}

@@ -1,0 +1,98 @@
+//! Doing what a controller says: files written, programs run, none of them waited for longer than told.
+
+use std::io::{self, Read};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use iotide_sched::Action;
+
+/// Does one step. A program that takes longer than `within`, or is at it when `is_over`, is ended.
+pub(super) fn carry_out(action: &Action, within: Duration, is_over: &dyn Fn() -> bool) -> anyhow::Result<()> {
+    let done = match action {
+        Action::MakeDirectory(path) => match std::fs::create_dir(path) {
+            // One that was told before.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            made => made,
+        },
+        Action::Write { path, line } => std::fs::write(path, format!("{line}\n")),
+        Action::RemoveDirectory(path) => {
+            // In configfs a directory goes with its files, which cannot be removed; elsewhere they must be.
+            let _ = std::fs::remove_file(path.join("priority"));
+            std::fs::remove_dir(path)
+        }
+        Action::Run(words) => return run(words, within, is_over).map(drop).context(action.to_string()),
+    };
+    done.with_context(|| action.to_string())
+}
+
+/// Runs a program that must succeed, and returns what it prints.
+pub(super) fn run(words: &[String], within: Duration, is_over: &dyn Fn() -> bool) -> anyhow::Result<String> {
+    let (program, args) = words.split_first().context("there is no program to run")?;
+    let mut child = Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {program}"))?;
+    // Read beside: a program that prints much must not wait for us while we wait for it.
+    let printed = child.stdout.take().map(|stdout| {
+        thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = stdout.take(MAX_PRINTED).read_to_end(&mut text);
+            text
+        })
+    });
+    let status = match wait(&mut child, within, is_over)? {
+        Some(status) => status,
+        None => {
+            let _ = child.kill();
+            let _ = child.wait();
+            // What it started itself may hold its output open for ever; nobody waits for that.
+            return Err(Hung { program: program.clone(), within }.into());
+        }
+    };
+    if !status.success() {
+        bail!("{program} failed: {status}");
+    }
+    let text = printed.and_then(|reader| reader.join().ok()).unwrap_or_default();
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// No counters of jobs are longer.
+const MAX_PRINTED: u64 = 64 << 20;
+
+/// A program had to be ended.
+#[derive(Debug)]
+pub(super) struct Hung {
+    program: String,
+    within: Duration,
+}
+
+impl std::fmt::Display for Hung {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} did not end within {} s", self.program, self.within.as_secs_f64())
+    }
+}
+
+impl std::error::Error for Hung {}
+
+fn wait(
+    child: &mut Child,
+    within: Duration,
+    is_over: &dyn Fn() -> bool,
+) -> io::Result<Option<std::process::ExitStatus>> {
+    let began = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if began.elapsed() >= within || is_over() {
+            return Ok(None);
+        }
+        thread::sleep(pause);
+        pause = (2 * pause).min(Duration::from_millis(50));
+    }
+}

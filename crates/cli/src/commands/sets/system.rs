@@ -1,0 +1,38 @@
+//! The systems that can be told of jobs.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use iotide_sched::{ConfigFs, Controller, LustreTbf, TbfSettings};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum System {
+    Configfs,
+    LustreTbf,
+}
+
+/// What must be known of a system.
+#[derive(clap::Args, Debug)]
+pub(super) struct SystemArgs {
+    /// `configfs`: where the directories of jobs are
+    #[arg(long, value_name = "DIR", default_value = ConfigFs::ROOT)]
+    root: PathBuf,
+    /// `lustre-tbf`: RPCs a second that a server can take from all jobs
+    #[arg(long, value_name = "RPCS", default_value_t = TbfSettings::default().capacity_rps)]
+    capacity: f64,
+}
+
+impl SystemArgs {
+    pub(super) fn controller(&self, system: System) -> anyhow::Result<Box<dyn Controller>> {
+        if !(self.capacity.is_finite() && self.capacity > 0.0) {
+            bail!("--capacity {} is not a positive number of requests", self.capacity);
+        }
+        Ok(match system {
+            System::Configfs => Box::new(ConfigFs::new(&self.root)),
+            System::LustreTbf => {
+                let settings = TbfSettings { capacity_rps: self.capacity, ..TbfSettings::default() };
+                Box::new(LustreTbf::new(settings))
+            }
+        })
+    }
+}
