@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn insights_are_looked_for_where_they_are_wanted() {
-        let dir = FreshDir::new("label-insights");
+        let dir = FreshDir::new("label-wanted");
         let mut table = String::from("# nprocs=1\nrank,op,start,end,bytes\n");
         for i in 0..2000 {
             table += &format!("0,write,{i},{i}.5,1000\n");

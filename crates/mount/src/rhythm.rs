@@ -59,8 +59,8 @@ impl Watch {
             }
             let served = self.scheduler.take_served();
             if let Some(listeners) = &mut self.listeners {
-                let (now_s, gap_s) = (self.scheduler.now_s(), self.scheduler.phase_gap_s());
-                predict(listeners, served, now_s, gap_s, |job, period_s| {
+                let (now_s, lull_s) = (self.scheduler.now_s(), self.scheduler.lull_s());
+                predict(listeners, served, now_s, lull_s, |job, period_s| {
                     self.scheduler.set_period(job, Some(period_s), PeriodSource::Predicted);
                 });
             }
@@ -84,7 +84,7 @@ fn predict(
     listeners: &mut HashMap<JobName, Listener>,
     served: Vec<(JobName, Vec<Served>)>,
     now_s: f64,
-    phase_gap_s: f64,
+    lull_s: f64,
     mut found: impl FnMut(&str, f64),
 ) {
     for (job, served) in served {
@@ -93,7 +93,7 @@ fn predict(
             phases: Phases::default(),
         });
         for served in served {
-            listener.phases.add(&served, phase_gap_s);
+            listener.phases.add(&served, lull_s);
             if let Some(event) = event(&served) {
                 // What this gives rise to is taken below, with all that came since.
                 let _ = listener.predictor.push_event(&event);
@@ -105,14 +105,15 @@ fn predict(
         // Without a period the last one holds: a job that computes for longer than before has not changed its ways.
         if let Some(prediction) = predictor.advance_to(now)
             && let Some(period_s) = prediction.period_s.filter(|_| prediction.confidence >= LEAST_CONFIDENCE)
-            && period_s >= phases.shortest_period_s(phase_gap_s)
+            && period_s >= phases.shortest_period_s(lull_s)
         {
             found(job, period_s);
         }
     }
 }
 
-/// When the last phases began, as the queue counts phases.
+/// When the last phases began. What counts is a silence that lets others in: the queue's own phases end after a longer one, which a fast job
+/// never keeps.
 ///
 /// Requests within a phase have a rhythm of their own: that of the program's buffer, and of the turns the queue gives. It is seen long before
 /// there is a second phase, and would put a job that writes for a minute every hour among those that write all the time.
@@ -130,8 +131,8 @@ const LEAST_PHASES: usize = 3;
 const WITHIN_A_PHASE: f64 = 20.0;
 
 impl Phases {
-    fn add(&mut self, served: &Served, gap_s: f64) {
-        if self.starts_s.is_empty() || served.arrival_s > self.busy_until_s + gap_s {
+    fn add(&mut self, served: &Served, lull_s: f64) {
+        if self.starts_s.is_empty() || served.arrival_s > self.busy_until_s + lull_s {
             if self.starts_s.len() == MOST_PHASES {
                 self.starts_s.pop_front();
             }
@@ -141,12 +142,12 @@ impl Phases {
     }
 
     /// No rhythm of phases is faster than the phases come; half their distance leaves room for phases that fail to appear.
-    fn shortest_period_s(&self, gap_s: f64) -> f64 {
+    fn shortest_period_s(&self, lull_s: f64) -> f64 {
         match (self.starts_s.front(), self.starts_s.back()) {
             (Some(first_s), Some(last_s)) if self.starts_s.len() >= LEAST_PHASES => {
                 (last_s - first_s) / (self.starts_s.len() - 1) as f64 / 2.0
             }
-            _ => WITHIN_A_PHASE * gap_s,
+            _ => WITHIN_A_PHASE * lull_s,
         }
     }
 }

@@ -219,9 +219,10 @@ impl Scheduler {
         }
     }
 
-    /// After how long without a request a phase is over.
-    pub(crate) fn phase_gap_s(&self) -> f64 {
-        self.core.rules.queue.phase_gap_s
+    /// For how long a job may be without a request before others are served.
+    pub(crate) fn lull_s(&self) -> f64 {
+        let queue = &self.core.rules.queue;
+        queue.phase_gap_s.min(queue.lull_s)
     }
 
     /// The time since the start, as in [`Served`].
