@@ -1161,24 +1161,30 @@ fn help_on_mount_explains_every_flag() {
               - exclusive:  One job at a time, first come, first served
               - set10:      Jobs with periods of the same order of magnitude take turns; those with
                 short periods have the larger share
-
+              
               [default: set10]
 
           --workers <N>
               How many data requests may be with the storage at once
-
+              
               [default: 8]
 
           --phase-gap <TIME>
-              A job that was idle for this long has ended its I/O phase, and the next of its set is
-              served
+              A job that was idle for this long has ended its I/O phase, and the next of its set has its
+              turn
+              
+              [default: 250ms]
 
-              [default: 50ms]
+          --lull <TIME>
+              So long the storage waits for the next request of the job whose turn it is, before another
+              of its set is served in between
+              
+              [default: 20ms]
 
           --time-scale <FACTOR>
               Judge periods as if they were so many times as long, in an experiment whose times were
               divided by that
-
+              
               [default: 1]
 
           --periods <FILE>
@@ -1191,13 +1197,13 @@ fn help_on_mount_explains_every_flag() {
 
           --bypass <SIZE>
               Requests of at most this size are never held up
-
+              
               [default: 16k]
 
           --cache <TIME>
               For how long the system may believe what it was told of names and attributes that others
               change behind the mount
-
+              
               [default: 1s]
 
           --bandwidth <SIZE>
@@ -1248,24 +1254,30 @@ fn help_on_arbiter_explains_every_flag() {
               - exclusive:  One job at a time, first come, first served
               - set10:      Jobs with periods of the same order of magnitude take turns; those with
                 short periods have the larger share
-
+              
               [default: set10]
 
           --workers <N>
               How many data requests may be with the storage at once
-
+              
               [default: 8]
 
           --phase-gap <TIME>
-              A job that was idle for this long has ended its I/O phase, and the next of its set is
-              served
+              A job that was idle for this long has ended its I/O phase, and the next of its set has its
+              turn
+              
+              [default: 250ms]
 
-              [default: 50ms]
+          --lull <TIME>
+              So long the storage waits for the next request of the job whose turn it is, before another
+              of its set is served in between
+              
+              [default: 20ms]
 
           --time-scale <FACTOR>
               Judge periods as if they were so many times as long, in an experiment whose times were
               divided by that
-
+              
               [default: 1]
 
           --periods <FILE>
@@ -1279,7 +1291,7 @@ fn help_on_arbiter_explains_every_flag() {
           --lease <TIME>
               For how long a program that is alone need not ask again; another waits for this long at
               most before it has a say
-
+              
               [default: 20ms]
 
       -h, --help
