@@ -49,7 +49,7 @@ fn triangularise(a: &mut [Vec<f64>], z: &mut [f64]) {
         }
         let mut v = a[j][j..].to_vec();
         v[0] += norm.copysign(v[0]);
-        let half_square: f64 = v.iter().map(|x| x * x).sum::<f64>() / 2.0;
+        let half_square = dot(&v, &v) / 2.0;
         for column in a[j..].iter_mut().map(Vec::as_mut_slice).chain([&mut *z]) {
             let tail = &mut column[j..];
             let along = dot(&v, tail) / half_square;
@@ -103,12 +103,26 @@ fn rotate(columns: &mut [Vec<f64>], p: usize, q: usize, cosine: f64, sine: f64) 
     }
 }
 
+/// Sums in four lanes: one sum would have each addition wait for the last.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+    let (a_quads, a_rest) = a.as_chunks::<4>();
+    let (b_quads, b_rest) = b.as_chunks::<4>();
+    let mut lanes = [0.0; 4];
+    for (a, b) in a_quads.iter().zip(b_quads) {
+        for ((lane, a), b) in lanes.iter_mut().zip(a).zip(b) {
+            *lane += a * b;
+        }
+    }
+    let rest: f64 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
+    lanes[0] + lanes[1] + (lanes[2] + lanes[3]) + rest
 }
 
 /// Length without overflow: columns may hold `x³ log² x` at the size of a machine.
 fn norm(x: &[f64]) -> f64 {
+    let square = dot(x, x);
+    if square.is_normal() {
+        return square.sqrt();
+    }
     let largest = x.iter().fold(0.0_f64, |largest, value| largest.max(value.abs()));
     if largest == 0.0 { 0.0 } else { largest * x.iter().map(|v| (v / largest).powi(2)).sum::<f64>().sqrt() }
 }

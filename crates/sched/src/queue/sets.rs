@@ -187,6 +187,10 @@ impl Queue {
         if self.config.exclusivity == Exclusivity::Relaxed {
             return self.sets[set].waiting.first().map(|(_, job)| job);
         }
+        self.strictly_free_job(set, now_s)
+    }
+
+    fn strictly_free_job(&mut self, set: usize, now_s: f64) -> Option<usize> {
         let mut next = self.sets[set].holders.first();
         while let Some((key, holder)) = next {
             let job = &self.jobs[holder];
