@@ -155,6 +155,9 @@ impl<'a> Reader<'a> {
     }
 
     fn plain_number(&mut self) -> Option<f64> {
+        if let Some(number) = self.small_integer() {
+            return Some(number);
+        }
         match self.peek()? {
             b'0'..=b'9' | b'-' | b'.' => match self.word().ok()? {
                 Json::Number(number) => Some(number),
@@ -162,6 +165,21 @@ impl<'a> Reader<'a> {
             },
             _ => None,
         }
+    }
+
+    /// Digits alone, few enough to be exact: what coordinates are, and no work for a parser of decimals.
+    fn small_integer(&mut self) -> Option<f64> {
+        const MOST_DIGITS: usize = 15;
+        let rest = &self.text.as_bytes()[self.at..];
+        let n_digits = rest.iter().take(MOST_DIGITS + 1).take_while(|byte| byte.is_ascii_digit()).count();
+        let ends = matches!(rest.get(n_digits), Some(b',' | b';' | b'}' | b' '));
+        if n_digits == 0 || n_digits > MOST_DIGITS || !ends {
+            return None;
+        }
+        self.at += n_digits;
+        let number =
+            rest[..n_digits].iter().fold(0_u64, |number, digit| number * 10 + u64::from(digit - b'0'));
+        Some(number as f64)
     }
 
     fn value(&mut self, depth: usize) -> Result<Json<'a>, JsonError> {
