@@ -83,15 +83,21 @@ pub(crate) struct PlainLine<'a> {
     pub(crate) callpath: Option<Cow<'a, str>>,
     pub(crate) metric: Option<Cow<'a, str>>,
     pub(crate) value: f64,
+    /// What stood before and after the value: a repetition differs in the value alone.
+    around: (&'a str, &'a str),
 }
 
 impl<'a> PlainLine<'a> {
     /// Reads a line that holds what is usual, and says whether it did; any other is left to [`Json::read`].
     pub(crate) fn read(&mut self, line: &'a str) -> bool {
+        if let Some(value) = self.repetition(line) {
+            self.value = value;
+            return true;
+        }
         self.params.clear();
-        (self.callpath, self.metric) = (None, None);
+        (self.callpath, self.metric, self.around) = (None, None, ("", ""));
         let mut reader = Reader { text: line, at: 0 };
-        let mut has_value = false;
+        let mut value_at = None;
         let read = reader.fields(|reader, name| {
             match name.as_ref() {
                 "params" => {
@@ -104,15 +110,30 @@ impl<'a> PlainLine<'a> {
                 "callpath" => self.callpath = Some(reader.plain_text()?),
                 "metric" => self.metric = Some(reader.plain_text()?),
                 "value" => {
+                    let start = reader.at;
                     self.value = reader.plain_number()?;
-                    has_value = true;
+                    value_at = Some(start..reader.at);
                 }
                 _ => return None,
             }
             Some(())
         });
         reader.skip_space();
-        read.is_some() && has_value && !self.params.is_empty() && reader.at == line.len()
+        let is_plain = read.is_some() && !self.params.is_empty() && reader.at == line.len();
+        let Some(value_at) = value_at.filter(|_| is_plain) else { return false };
+        self.around = (&line[..value_at.start], &line[value_at.end..]);
+        true
+    }
+
+    /// The value of a line that is the last one but for that.
+    fn repetition(&self, line: &str) -> Option<f64> {
+        let (before, after) = self.around;
+        let value = line.strip_prefix(before)?.strip_suffix(after)?;
+        if before.is_empty() {
+            return None;
+        }
+        let mut reader = Reader { text: value, at: 0 };
+        reader.plain_number().filter(|_| reader.at == value.len())
     }
 }
 
@@ -342,6 +363,27 @@ fn four_hex_digits(characters: &mut std::str::CharIndices) -> Option<u32> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_line_is_read_alike_after_any_other() {
+        let line = |rest: &str| format!(r#"{{"params": {{"p": 4}}, "callpath": "f", "value": {rest}}}"#);
+        let lines =
+            [line("1.5"), line("2"), line("-3e2"), line("4, \"metric\": \"t\""), line("\"5\""), line("")];
+        for (first, second) in lines.iter().flat_map(|first| lines.iter().map(move |second| (first, second)))
+        {
+            let (mut after, mut alone) = (PlainLine::default(), PlainLine::default());
+            after.read(first);
+            let is_plain = alone.read(second);
+            assert_eq!(after.read(second), is_plain, "{second} after {first}");
+            if is_plain {
+                assert_eq!(
+                    (&after.params, &after.callpath, &after.metric, after.value),
+                    (&alone.params, &alone.callpath, &alone.metric, alone.value),
+                    "{second} after {first}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn nan_is_a_number_that_is_not_one() {
