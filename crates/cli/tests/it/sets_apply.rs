@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::util::{Dir, Outcome};
 
@@ -184,6 +185,11 @@ fn a_control_socket_says_who_is_active_and_a_signal_takes_all_back() {
             .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let started: Vec<String> = lines.by_ref().map(Result::unwrap).take(3).collect();
+    // A deed is said before it is done, and what a signal finds half done is ended.
+    let began = Instant::now();
+    while told(&dir).lines().count() < 3 && began.elapsed() < Duration::from_secs(20) {
+        thread::sleep(Duration::from_millis(5));
+    }
     let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
     assert!(kill.success());
     let stopped: Vec<String> = lines.map(Result::unwrap).collect();
