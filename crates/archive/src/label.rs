@@ -57,7 +57,8 @@ fn label_with(
     let format = reader.format();
     let info = reader.read(sink)?;
     let source = Source::new(name, format.name(), sink.observed.tally(), &info.job);
-    let run = label_observed(&sink.observed, source, &info.job, &sink.losses, &labelling.categories);
+    let observed = std::mem::take(&mut sink.observed);
+    let run = label_observed(observed, source, &info.job, &sink.losses, &labelling.categories);
     Ok(match (sink.activity.take(), &labelling.insights) {
         (Some(activity), Some(rules)) => {
             run.with_insights(&insights(&activity.finish(&info), &info.job, rules))
@@ -68,7 +69,7 @@ fn label_with(
 
 /// Labels a run that was read already.
 pub fn label_observed(
-    observed: &Observed,
+    observed: Observed,
     source: Source,
     job: &JobInfo,
     losses: &[Loss],

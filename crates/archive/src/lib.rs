@@ -112,7 +112,7 @@ impl Progress {
 #[non_exhaustive]
 pub enum ArchiveError {
     /// Something could not be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}", path.display())]
     Read {
         /// What.
         path: PathBuf,
@@ -120,7 +120,7 @@ pub enum ArchiveError {
         source: io::Error,
     },
     /// Results could not be written.
-    #[error("cannot write results to {}: {source}", folder.display())]
+    #[error("cannot write results to {}", folder.display())]
     Write {
         /// Where to.
         folder: PathBuf,

@@ -88,6 +88,11 @@ impl<'s> LayerFilter<'s> {
         Self { sink, choice, waiting: Vec::new(), decided: None }
     }
 
+    /// Where events go: past the filter if all of them are wanted.
+    pub(crate) fn entrance(&mut self) -> &mut dyn EventSink {
+        if self.choice == LayerChoice::All { self.sink } else { self }
+    }
+
     /// Sends off what still waits; `paths` tells which files of different sources are the same.
     pub(crate) fn finish(mut self, paths: &[String]) {
         let _ = self.flush(paths);

@@ -326,7 +326,7 @@ impl Reader {
         let mut run = Run::default();
         for part in parts {
             let mut counted = Counted {
-                sink: &mut filter,
+                sink: filter.entrance(),
                 file_base: files.len() as u32,
                 placement: Placement::default(),
                 source: None,

@@ -29,6 +29,7 @@ impl Overlap {
     }
 
     /// Adds a request that moved `bytes` from `start` to `end`. One that moved nothing still says that the run lasted.
+    #[inline]
     pub fn add(&mut self, start: Timestamp, end: Timestamp, bytes: f64) {
         let (start, end) = (start.as_nanos(), end.as_nanos().max(start.as_nanos() + 1));
         self.reach = Some(self.reach.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
@@ -129,9 +130,10 @@ struct Edge {
 
 /// Walks over the edges in order of time.
 fn sweep(mut edges: Vec<Edge>) -> StepSignal {
-    edges.sort_unstable_by_key(|edge| edge.at);
-    let mut times = Vec::new();
-    let mut rates_bps: Vec<f64> = Vec::new();
+    // A source tells one rank after the other, each in order of time: such runs are merged, not sorted anew.
+    edges.sort_by_key(|edge| edge.at);
+    let mut times = Vec::with_capacity(edges.len());
+    let mut rates_bps: Vec<f64> = Vec::with_capacity(edges.len());
     let mut n_open = 0i64;
     let mut sum = CompensatedSum::default();
     let mut rest = edges.as_slice();
@@ -183,7 +185,8 @@ struct Bins {
     width: i64,
     /// Bytes that fell into each bin from requests shorter than [`Bins::LONG`] bins and from the ends of longer ones.
     volumes: Vec<f64>,
-    /// Where the middle part of a long request begins (+) and ends (−): rate, and how many are open.
+    /// Where the middle part of a long request begins (+) and ends (−): rate, and how many are open. Empty until there is
+    /// one: a trace of short calls has none.
     ramps: Vec<(f64, i32)>,
     first: i64,
     last: i64,
@@ -210,6 +213,7 @@ impl Bins {
             first,
             last,
         };
+        bins.make_room(first, last);
         for pair in edges.chunks_exact(2) {
             let (start, end) = (pair[0].at, pair[1].at);
             bins.add(start, end, pair[0].rate_bps * (end - start) as f64 * 1e-9);
@@ -232,6 +236,9 @@ impl Bins {
         self.volumes[left] += per_nano * (self.origin + (left as i64 + 1) * self.width - start) as f64;
         self.volumes[right] += per_nano * (end - self.origin - right as i64 * self.width) as f64;
         if right - left > Self::LONG as usize {
+            if self.ramps.is_empty() {
+                self.ramps = vec![(0.0, 0); self.volumes.len()];
+            }
             self.ramps[left + 1].0 += full;
             self.ramps[left + 1].1 += 1;
             self.ramps[right].0 -= full;
@@ -255,13 +262,21 @@ impl Bins {
                 let n_before = ((self.origin - origin) / self.width) as usize;
                 if n_before > 0 {
                     self.volumes.splice(0..0, std::iter::repeat_n(0.0, n_before));
-                    self.ramps.splice(0..0, std::iter::repeat_n((0.0, 0), n_before));
+                    if !self.ramps.is_empty() {
+                        self.ramps.splice(0..0, std::iter::repeat_n((0.0, 0), n_before));
+                    }
                     self.origin = origin;
                 }
                 // Grow in strides, so that a trace in time order does not resize at every request.
                 let n_bins = (n_bins as usize).max(self.volumes.len()).next_power_of_two().min(Self::MOST);
+                if self.volumes.is_empty() {
+                    // Zeroes that the system has at hand, where `resize` would write them.
+                    self.volumes = vec![0.0; n_bins];
+                }
                 self.volumes.resize(n_bins, 0.0);
-                self.ramps.resize(n_bins, (0.0, 0));
+                if !self.ramps.is_empty() {
+                    self.ramps.resize(n_bins, (0.0, 0));
+                }
                 return;
             }
             self.double_width();
@@ -277,7 +292,7 @@ impl Bins {
         for (i, volume) in self.volumes.iter().enumerate() {
             volumes[(i + shift) / 2] += volume;
         }
-        self.ramps = vec![(0.0, 0); volumes.len()];
+        self.ramps = Vec::new();
         (self.volumes, self.width, self.origin) = (volumes, width, origin);
     }
 
@@ -297,8 +312,8 @@ impl Bins {
 
     fn finish(mut self) -> StepSignal {
         self.flatten();
-        let mut times = Vec::new();
-        let mut rates_bps: Vec<f64> = Vec::new();
+        let mut times = Vec::with_capacity(self.volumes.len() + 1);
+        let mut rates_bps: Vec<f64> = Vec::with_capacity(self.volumes.len() + 1);
         for (i, &volume) in self.volumes.iter().enumerate() {
             // The outermost bins are cut to where the first request began and the last one ended.
             let start = (self.origin + i as i64 * self.width).max(self.first);

@@ -135,8 +135,8 @@ pub fn abstraction_error(signal: &StepSignal, window: Span, sampled: &SampledSig
 /// A step of a nanosecond therefore asks for no more memory than any other.
 pub fn automatic_rate_hz(signal: &StepSignal, window: Span) -> f64 {
     let duration_s = window.duration_s();
-    let shortest_s =
-        signal.pieces().map(|(start, end, _)| end.secs_since(start)).fold(f64::INFINITY, f64::min);
+    let shortest = signal.pieces().min_by_key(|(start, end, _)| end.as_nanos() - start.as_nanos());
+    let shortest_s = shortest.map_or(f64::INFINITY, |(start, end, _)| end.secs_since(start));
     let most = (10.0 * duration_s).clamp(16_384.0, 262_144.0);
     (2.0 / shortest_s).clamp(4096.0 / duration_s, most / duration_s)
 }

@@ -40,11 +40,13 @@ impl StepSignal {
     }
 
     /// The moments at which the bandwidth changes, ascending.
+    #[inline]
     pub fn times(&self) -> &[Timestamp] {
         &self.times
     }
 
     /// The bandwidth from each moment on; the last one is 0.
+    #[inline]
     pub fn rates_bps(&self) -> &[f64] {
         &self.rates_bps
     }

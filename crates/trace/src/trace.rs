@@ -163,6 +163,7 @@ pub struct Tally {
 
 impl Tally {
     /// Counts one event.
+    #[inline]
     pub fn add(&mut self, event: &Event) {
         self.n_events += 1;
         match event.op {

@@ -1,7 +1,7 @@
 //! Labels of a run, after MOSAIC (Jolivet et al., PDSW 2024): when it reads and writes, whether periodically, and what its
 //! metadata server sees of it.
 
-use iotide_trace::JobInfo;
+use iotide_trace::{JobInfo, Overlap};
 
 pub use config::{CategoryConfig, CategoryMethod, CategoryThresholds};
 pub use label::{Access, BusyTime, Category, Evidence, Label, Magnitude, MetadataLoad, Temporality};
@@ -23,12 +23,15 @@ mod temporality;
 mod validity;
 
 /// Returns the labels of a run, with what speaks for each.
-pub fn categorize(observed: &Observed, job: &JobInfo, config: &CategoryConfig) -> Categories {
-    let run = Run::of(observed, job);
+pub fn categorize(mut observed: Observed, job: &JobInfo, config: &CategoryConfig) -> Categories {
+    let run = Run::of(&observed, job);
     let thresholds = &config.thresholds;
     let mut labels = Vec::new();
-    let read = run.direction(Access::Read, &observed.reads(), config, &mut labels);
-    let write = run.direction(Access::Write, &observed.writes(), config, &mut labels);
+    // One after the other: what the reads of a large trace took is free before its writes are looked at.
+    let reads = std::mem::take(&mut observed.reads);
+    let read = run.direction(Access::Read, reads, config, &mut labels);
+    let writes = std::mem::take(&mut observed.writes);
+    let write = run.direction(Access::Write, writes, config, &mut labels);
     let spread = config.method == CategoryMethod::Auto;
     let seconds = observed.requests.by_second(run.n_ranks, spread);
     let metadata = MetadataFindings::of(&seconds, observed.requests.total(), run.time_s, thresholds);
@@ -40,7 +43,7 @@ pub fn categorize(observed: &Observed, job: &JobInfo, config: &CategoryConfig) -
         metadata,
         run_time_s: run.time_s,
         n_ranks: run.n_ranks,
-        rejected: validity::rejection(observed, &run, thresholds),
+        rejected: validity::rejection(&observed, &run, thresholds),
     }
 }
 
@@ -112,13 +115,18 @@ impl Run {
     fn direction(
         &self,
         access: Access,
-        signal: &iotide_trace::StepSignal,
+        overlap: Overlap,
         config: &CategoryConfig,
         labels: &mut Vec<Label>,
     ) -> DirectionFindings {
         let thresholds = &config.thresholds;
-        let stretches = operations::busy_stretches(signal, self.zero_s);
-        let bytes: f64 = stretches.iter().map(|stretch| stretch.bytes).sum();
+        let signal = &overlap.finish();
+        let (mut bytes, mut n_stretches) = (0.0, 0);
+        let stretches = operations::busy_stretches(signal, self.zero_s).inspect(|stretch| {
+            bytes += stretch.bytes;
+            n_stretches += 1;
+        });
+        let merged = operations::merge_neighbours(stretches, self.time_s, thresholds);
         let mut label = |category, confidence: f64, evidence: &[(&'static str, f64)]| {
             let evidence = evidence.iter().map(|&(name, value)| Evidence { name, value }).collect();
             labels.push(Label { category, confidence: confidence.clamp(0.0, 1.0), evidence });
@@ -126,9 +134,8 @@ impl Run {
         if bytes < thresholds.insignificant_bytes {
             let confidence = 1.0 - 0.5 * bytes / thresholds.insignificant_bytes;
             label(Category::When(access, Temporality::Insignificant), confidence, &[("bytes", bytes)]);
-            return DirectionFindings { bytes, n_operations: stretches.len(), periods: Vec::new() };
+            return DirectionFindings { bytes, n_operations: n_stretches, periods: Vec::new() };
         }
-        let merged = operations::merge_neighbours(&stretches, self.time_s, thresholds);
         let rhythms = match config.method {
             CategoryMethod::Auto => periodicity::find(signal, &merged, self.zero_s, thresholds),
             CategoryMethod::Mosaic => mean_shift::find(&merged, self.time_s, thresholds),
@@ -136,8 +143,8 @@ impl Run {
         match config.method {
             CategoryMethod::Auto => {
                 let even = operations::even_stretches(signal, self.zero_s);
-                let spread = periodicity::spread_over_periods(&even, &rhythms, self.time_s);
-                let found = temporality::nearest(&spread, self.time_s);
+                let spread = periodicity::spread_over_periods(even, &rhythms, self.time_s);
+                let found = temporality::nearest(spread, self.time_s);
                 label(
                     Category::When(access, found.when),
                     found.confidence,
@@ -233,7 +240,7 @@ mod tests {
             let _ = observed.event(*event);
         }
         let job = JobInfo { run_time_s: Some(run_time_s), n_procs: Some(4), ..JobInfo::default() };
-        let found = categorize(&observed, &job, &CategoryConfig::default());
+        let found = categorize(observed, &job, &CategoryConfig::default());
         assert!(found.labels.iter().all(|label| (0.0..=1.0).contains(&label.confidence)));
         found.labels.iter().map(|label| label.category.name()).collect()
     }
@@ -277,14 +284,14 @@ mod tests {
         let mut observed = Observed::new();
         let _ = observed.event(write(0, 1.7e9 + 5.0, 1.7e9 + 20.0, 1e9));
         let job = JobInfo { run_time_s: Some(100.0), start_time_unix_s: Some(1.7e9), ..JobInfo::default() };
-        let found = categorize(&observed, &job, &CategoryConfig::default());
+        let found = categorize(observed, &job, &CategoryConfig::default());
         assert!(found.has(Category::When(Access::Write, Temporality::OnStart)));
         assert_eq!(found.rejected, None);
     }
 
     #[test]
     fn nothing_at_all_still_has_an_answer() {
-        let found = categorize(&Observed::new(), &JobInfo::default(), &CategoryConfig::default());
+        let found = categorize(Observed::new(), &JobInfo::default(), &CategoryConfig::default());
         let names: Vec<&str> = found.labels.iter().map(|label| label.category.name()).collect();
         assert_eq!(names, ["read_insignificant", "write_insignificant", "metadata_insignificant_load"]);
         assert_eq!(found.rejected, Some(Rejection::Empty));
@@ -316,7 +323,7 @@ mod tests {
             let job = JobInfo { run_time_s: Some(1000.0), ..JobInfo::default() };
             for method in [CategoryMethod::Auto, CategoryMethod::Mosaic] {
                 let config = CategoryConfig { method, ..CategoryConfig::default() };
-                for label in categorize(&observed, &job, &config).labels {
+                for label in categorize(observed.clone(), &job, &config).labels {
                     prop_assert!(label.confidence.is_finite());
                     prop_assert!(label.evidence.iter().all(|evidence| evidence.value.is_finite()));
                 }

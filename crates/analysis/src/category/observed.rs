@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use iotide_trace::{Event, EventSink, Loss, Op, Overlap, Rank, StepSignal, Tally, Timestamp};
+use iotide_trace::{Event, EventSink, Loss, Op, Overlap, Rank, Tally, Timestamp};
 
 /// Collects what [`crate::categorize`] needs of a run while its trace streams past.
 ///
@@ -40,16 +40,6 @@ impl Observed {
     /// Returns what is seen before anything happens.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// The bandwidth of reads so far.
-    pub fn reads(&self) -> StepSignal {
-        self.reads.clone().finish()
-    }
-
-    /// The bandwidth of writes so far.
-    pub fn writes(&self) -> StepSignal {
-        self.writes.clone().finish()
     }
 
     /// Counts so far.

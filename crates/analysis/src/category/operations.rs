@@ -23,42 +23,31 @@ impl Operation {
 }
 
 /// Returns the stretches in which the bandwidth is not zero: overlapping operations come as one.
-pub(super) fn busy_stretches(signal: &StepSignal, zero_s: f64) -> Vec<Operation> {
-    let mut stretches: Vec<Operation> = Vec::new();
-    let mut touches_last = false;
-    for (start, end, rate_bps) in signal.pieces() {
-        if rate_bps > 0.0 {
-            let (start_s, end_s) = (start.as_secs() - zero_s, end.as_secs() - zero_s);
-            let bytes = rate_bps * end.secs_since(start);
-            match stretches.last_mut() {
-                Some(last) if touches_last => {
-                    last.end_s = end_s;
-                    last.bytes += bytes;
-                }
-                _ => stretches.push(Operation { start_s, end_s, bytes }),
-            }
+pub(super) fn busy_stretches(signal: &StepSignal, zero_s: f64) -> impl Iterator<Item = Operation> {
+    let mut pieces = signal.pieces().peekable();
+    std::iter::from_fn(move || {
+        let (start, mut until, rate_bps) = pieces.find(|(_, _, rate_bps)| *rate_bps > 0.0)?;
+        let mut bytes = rate_bps * until.secs_since(start);
+        while let Some((start, end, rate_bps)) = pieces.next_if(|(_, _, rate_bps)| *rate_bps > 0.0) {
+            bytes += rate_bps * end.secs_since(start);
+            until = end;
         }
-        touches_last = rate_bps > 0.0;
-    }
-    stretches
+        Some(Operation { start_s: start.as_secs() - zero_s, end_s: until.as_secs() - zero_s, bytes })
+    })
 }
 
 /// Returns the stretches of constant bandwidth: how the bytes really lie, where operations overlap.
-pub(super) fn even_stretches(signal: &StepSignal, zero_s: f64) -> Vec<Operation> {
-    signal
-        .pieces()
-        .filter(|(_, _, rate_bps)| *rate_bps > 0.0)
-        .map(|(start, end, rate_bps)| Operation {
-            start_s: start.as_secs() - zero_s,
-            end_s: end.as_secs() - zero_s,
-            bytes: rate_bps * end.secs_since(start),
-        })
-        .collect()
+pub(super) fn even_stretches(signal: &StepSignal, zero_s: f64) -> impl Iterator<Item = Operation> {
+    signal.pieces().filter(|(_, _, rate_bps)| *rate_bps > 0.0).map(move |(start, end, rate_bps)| Operation {
+        start_s: start.as_secs() - zero_s,
+        end_s: end.as_secs() - zero_s,
+        bytes: rate_bps * end.secs_since(start),
+    })
 }
 
 /// Joins operations whose gap is negligible, for the run or beside the operation before.
 pub(super) fn merge_neighbours(
-    operations: &[Operation],
+    operations: impl Iterator<Item = Operation>,
     run_time_s: f64,
     thresholds: &CategoryThresholds,
 ) -> Vec<Operation> {
@@ -74,7 +63,7 @@ pub(super) fn merge_neighbours(
                 continue;
             }
         }
-        merged.push(*operation);
+        merged.push(operation);
     }
     merged
 }
@@ -91,8 +80,8 @@ mod tests {
         for &(start_s, end_s) in intervals {
             overlap.add(at(start_s), at(end_s), 10.0);
         }
-        let stretches = busy_stretches(&overlap.finish(), 0.0);
-        merge_neighbours(&stretches, 1000.0, &CategoryThresholds::default())
+        let signal = overlap.finish();
+        merge_neighbours(busy_stretches(&signal, 0.0), 1000.0, &CategoryThresholds::default())
             .iter()
             .map(|operation| (operation.start_s, operation.end_s, operation.bytes.round()))
             .collect()

@@ -127,19 +127,18 @@ pub(super) fn rhythm(period_s: f64, log_odds: f64, members: Vec<Operation>) -> R
 /// operation of a rhythm is spread from half a period before it until the next one's share begins; and a rhythm that leaves
 /// no room for another beat before its first, or after its last, reaches to that end of the run.
 pub(super) fn spread_over_periods(
-    stretches: &[Operation],
+    stretches: impl Iterator<Item = Operation>,
     rhythms: &[Rhythm],
     run_time_s: f64,
-) -> Vec<Operation> {
+) -> impl Iterator<Item = Operation> {
     let mut beats: Vec<&Operation> = rhythms.iter().flat_map(|(_, members)| members).collect();
     beats.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
-    let in_rhythm = |stretch: &Operation| {
+    let out_of_rhythm = move |stretch: &Operation| {
         let middle_s = (stretch.start_s + stretch.end_s) / 2.0;
         let n_begun = beats.partition_point(|beat| beat.start_s <= middle_s);
-        n_begun > 0 && middle_s <= beats[n_begun - 1].end_s
+        n_begun == 0 || middle_s > beats[n_begun - 1].end_s
     };
-    let mut spread: Vec<Operation> =
-        stretches.iter().filter(|stretch| !in_rhythm(stretch)).copied().collect();
+    let mut spread = Vec::new();
     for (period, members) in rhythms {
         let (Some(first), Some(last)) = (members.first(), members.last()) else { continue };
         let half_s = 0.5 * period.period_s;
@@ -159,7 +158,7 @@ pub(super) fn spread_over_periods(
             });
         }
     }
-    spread
+    stretches.filter(out_of_rhythm).chain(spread)
 }
 
 /// A beat may be late by this share of the period.
@@ -185,7 +184,7 @@ mod tests {
             overlap.add(at(start_s), at(start_s + 6.0), 1e9);
         }
         let (signal, thresholds) = (overlap.finish(), CategoryThresholds::default());
-        let merged = merge_neighbours(&busy_stretches(&signal, 0.0), 1000.0, &thresholds);
+        let merged = merge_neighbours(busy_stretches(&signal, 0.0), 1000.0, &thresholds);
         assert_eq!(merged.len(), 1);
         let found = find(&signal, &merged, 0.0, &thresholds);
         assert_eq!(found.len(), 1, "{found:?}");
@@ -197,9 +196,12 @@ mod tests {
         let members: Vec<Operation> = [200.0, 450.0, 700.0]
             .map(|start_s| Operation { start_s, end_s: start_s + 30.0, bytes: 1e9 })
             .to_vec();
-        let spread = spread_over_periods(&members, &[rhythm(250.0, 5.0, members.clone())], 980.0);
+        let rhythms = [rhythm(250.0, 5.0, members.clone())];
+        let spread = |run_time_s: f64| -> Vec<Operation> {
+            spread_over_periods(members.iter().copied(), &rhythms, run_time_s).collect()
+        };
+        let (spread, early) = (spread(980.0), spread(3000.0));
         assert_eq!((spread[0].start_s, spread[2].end_s), (0.0, 980.0));
-        let early = spread_over_periods(&members, &[rhythm(250.0, 5.0, members.clone())], 3000.0);
         assert_eq!((early[0].start_s, early[2].end_s), (0.0, 825.0));
     }
 

@@ -20,7 +20,7 @@ pub(super) struct Placement {
 /// moved over the shortest time (the Wasserstein-1 distance: the area between the cumulative curves). Bytes that lie
 /// across the border of a quarter then cost little, where sums per quarter tip over; and by how much the nearest is
 /// nearer than the next is how sure that is.
-pub(super) fn nearest(operations: &[Operation], run_time_s: f64) -> Placement {
+pub(super) fn nearest(operations: impl IntoIterator<Item = Operation>, run_time_s: f64) -> Placement {
     let curve = cumulative(operations, run_time_s);
     let mut distances: Vec<(Temporality, f64)> =
         PROTOTYPES.iter().map(|(when, parts)| (*when, distance(&curve, parts))).collect();
@@ -56,12 +56,14 @@ const PROTOTYPES: [(Temporality, &[Part]); 7] = [
 const STEPS: usize = 400;
 
 /// The share of the bytes moved until each step of the run, `STEPS + 1` values from 0 to 1.
-fn cumulative(operations: &[Operation], run_time_s: f64) -> Vec<f64> {
+fn cumulative(operations: impl IntoIterator<Item = Operation>, run_time_s: f64) -> Vec<f64> {
     let steps = STEPS as f64;
     let mut bytes = vec![0.0; STEPS];
     // Operations that fill whole steps are kept as changes of a level.
     let mut levels = vec![0.0; STEPS + 1];
+    let mut total = 0.0;
     for operation in operations {
+        total += operation.bytes;
         let at = |time_s: f64| (time_s / run_time_s * steps).clamp(0.0, steps);
         let (from, to) = (at(operation.start_s), at(operation.end_s));
         let (first, last) = ((from as usize).min(STEPS - 1), (to as usize).min(STEPS - 1));
@@ -75,7 +77,6 @@ fn cumulative(operations: &[Operation], run_time_s: f64) -> Vec<f64> {
         levels[first + 1] += per_step;
         levels[last] -= per_step;
     }
-    let total: f64 = operations.iter().map(|operation| operation.bytes).sum();
     let (mut level, mut sum) = (0.0, 0.0);
     let mut curve = Vec::with_capacity(STEPS + 1);
     curve.push(0.0);
@@ -104,7 +105,7 @@ pub(super) fn by_quarters(
     run_time_s: f64,
     thresholds: &CategoryThresholds,
 ) -> Option<(Temporality, [f64; 4])> {
-    let curve = cumulative(operations, run_time_s);
+    let curve = cumulative(operations.iter().copied(), run_time_s);
     let until = |quarter: usize| curve[quarter * STEPS / 4];
     let q: [f64; 4] = std::array::from_fn(|i| until(i + 1) - until(i));
     let (start, middle, end) = (q[0], q[1] + q[2], q[3]);
@@ -138,7 +139,7 @@ mod tests {
         for (when, parts) in PROTOTYPES {
             let operations: Vec<Operation> =
                 parts.iter().map(|p| operation(100.0 * p.from, 100.0 * p.to, 1e9 * p.share)).collect();
-            let found = nearest(&operations, 100.0);
+            let found = nearest(operations, 100.0);
             assert_eq!(found.when, when);
             assert!(found.distance < 1e-9 && found.confidence > 0.99, "{found:?}");
         }
@@ -148,7 +149,7 @@ mod tests {
     fn bytes_across_the_border_of_a_quarter_tip_nothing_over() {
         // More than a third of the bytes are outside the first quarter: sums per quarter know no label for that.
         let operations = [operation(2.0, 37.0, 1e9)];
-        assert_eq!(nearest(&operations, 100.0).when, Temporality::OnStart);
+        assert_eq!(nearest(operations, 100.0).when, Temporality::OnStart);
         assert_eq!(
             by_quarters(&operations, 100.0, &CategoryThresholds::default()).map(|found| found.0),
             None
@@ -168,7 +169,7 @@ mod tests {
     #[test]
     fn the_curve_ends_at_all_bytes_wherever_they_lie() {
         let curve = cumulative(
-            &[operation(-5.0, 10.0, 3.0), operation(99.0, 120.0, 2.0), operation(50.0, 50.0, 1.0)],
+            [operation(-5.0, 10.0, 3.0), operation(99.0, 120.0, 2.0), operation(50.0, 50.0, 1.0)],
             100.0,
         );
         assert!((curve[STEPS] - 1.0).abs() < 1e-9);
@@ -186,7 +187,7 @@ mod tests {
                     .iter()
                     .map(|(start, length, volume)| operation(start * run_s, (start + length) * run_s, volume * bytes))
                     .collect();
-                nearest(&operations, run_s)
+                nearest(operations, run_s)
             };
             let (one, other) = (at(1.0, 1.0), at(time, bytes));
             prop_assert!((one.distance - other.distance).abs() < 1e-6);

@@ -93,7 +93,7 @@ mod tests {
         }
         losses.iter().for_each(|loss| observed.loss(loss.clone()));
         let job = JobInfo { run_time_s: Some(100.0), ..JobInfo::default() };
-        categorize(&observed, &job, &CategoryConfig::default()).rejected.map(|reason| reason.to_string())
+        categorize(observed, &job, &CategoryConfig::default()).rejected.map(|reason| reason.to_string())
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
     let failures = args.input.for_each_run(ui, |observed| {
         let Observed { source, reads, writes, demand, losses, beside: (activity, seen), info } = observed;
         let activity: ActivitySums = Activity::finish(activity, &info);
-        let mut labelled = label_observed(&seen, source.clone(), &info.job, &losses, &settings.categories);
+        let mut labelled = label_observed(seen, source.clone(), &info.job, &losses, &settings.categories);
         if let Some(results) = &args.history {
             labelled.history = compare(&labelled, results)?;
         }

@@ -6,7 +6,7 @@ use crate::page_script::played_on;
 use crate::util::Dir;
 
 /// A run that writes a checkpoint every minute and reads once at the start, of program `exe`.
-fn checkpoints(exe: &str, bytes: u64) -> String {
+pub(crate) fn checkpoints(exe: &str, bytes: u64) -> String {
     let mut table =
         format!("# runtime_s=1200\n# nprocs=4\n# user=u1\n# exe=/sw/{exe} -x\nrank,op,start,end,bytes\n");
     table += &format!("0,read,1,5,{}\n", bytes * 20);
@@ -21,6 +21,16 @@ fn quiet(exe: &str) -> String {
     format!(
         "# runtime_s=100\n# nprocs=1\n# user=u2\n# exe={exe}\nrank,op,start,end,bytes\n0,write,3,4,1000\n"
     )
+}
+
+/// A run of program `exe` that writes many small pieces.
+fn small_writes(exe: &str, n: u32) -> String {
+    let mut table = format!("# runtime_s=100\n# nprocs=1\n# user=u3\n# exe={exe}\nrank,op,start,end,bytes\n");
+    for i in 0..n {
+        let start = f64::from(i) * 0.01;
+        table += &format!("0,write,{start},{},512\n", start + 0.005);
+    }
+    table
 }
 
 /// An archive of `n` logs in folders, of which every tenth is no log.
@@ -299,6 +309,35 @@ fn a_run_is_compared_with_earlier_ones_of_its_application() {
     dir.write("other.csv", quiet("new-tool"));
     let text = dir.iotide(["categorize", "other.csv", "--history", "results"]).exits_with(0).stdout;
     assert!(text.contains("0 earlier runs of new-tool: too few to compare with"), "{text}");
+}
+
+#[test]
+fn what_the_storage_of_an_archive_does_not_like_is_counted() {
+    let dir = Dir::new();
+    std::fs::create_dir(dir.path().join("logs")).unwrap();
+    dir.write("logs/large.csv", checkpoints("app", 50_000_000));
+    for n_writes in [2000, 3000] {
+        dir.write(&format!("logs/small{n_writes}.csv"), small_writes("logger", n_writes));
+    }
+    let told = dir.iotide(["categorize", "logs", "--out", "results", "--insights"]).exits_with(0).stdout;
+    assert!(told.contains("2 × small_writes, 2 of them high"), "{told}");
+    let statistics: serde_json::Value = serde_json::from_str(&dir.read("results/statistics.json")).unwrap();
+    let counts = statistics["statistics"]["insights"].as_array().unwrap();
+    let small = counts.iter().find(|count| count["rule"] == "small_writes").unwrap();
+    assert_eq!((&small["n_runs"], &small["example"]), (&2.into(), &"logs/small3000.csv".into()));
+    for line in dir.read("results/runs.jsonl").lines() {
+        let run: serde_json::Value = serde_json::from_str(line).unwrap();
+        let rules: Vec<_> = run["insights"].as_array().unwrap().iter().map(|found| &found["rule"]).collect();
+        let is_small = run["source"]["path"].as_str().unwrap().contains("small");
+        assert_eq!(rules.contains(&&"small_writes".into()), is_small, "{line}");
+    }
+    let page = dir.read("results/index.html");
+    assert!(page.contains("<tr><td>small_writes</td><td>2</td><td>2</td>"), "no row on the page");
+
+    // Gone on with they must stay comparable: all runs were asked, or none.
+    dir.iotide(["categorize", "logs", "--out", "results"]).exits_with(2);
+    dir.iotide(["categorize", "logs", "--out", "plain"]).exits_with(0);
+    assert!(!dir.read("plain/statistics.json").contains("insights"));
 }
 
 #[test]

@@ -1,3 +1,4 @@
+use crate::categorize::checkpoints;
 use crate::util::{Dir, bursts, once};
 
 #[test]
@@ -109,4 +110,36 @@ fn small_writes_are_an_insight_on_the_page_in_words_and_for_a_script() {
     assert_eq!(insight["evidence"]["small_calls"], 2000.0);
     assert!(insight["advice"].as_str().unwrap().contains("larger"));
     assert_eq!(json["runs"][0]["insights_not_known"][0]["rule"], "random_reads");
+}
+
+#[test]
+fn a_page_sets_a_run_beside_earlier_ones_of_its_application() {
+    let dir = Dir::new();
+    std::fs::create_dir(dir.path().join("logs")).unwrap();
+    for i in 0..8 {
+        dir.write(&format!("logs/{i}.csv"), checkpoints("app", 50_000_000 + i * 100_000));
+    }
+    dir.iotide(["categorize", "logs", "--out", "results"]).exits_with(0);
+    dir.write("new.csv", checkpoints("app", 150_000_000));
+    dir.iotide(["report", "new.csv", "--history", "results", "-o", "page.html"]).exits_with(0);
+    let page = dir.read("page.html");
+    assert!(page.contains("<section id=\"run-0-history\">"), "no section");
+    assert!(page.contains("<p>Beside 8 earlier runs of app:</p>"));
+    assert!(page.contains("<td>bytes written</td><td>3 GB</td><td>1.01 GB</td><td>3.0 (unusual)</td>"));
+    let told =
+        |form| dir.iotide(["report", "new.csv", "--history", "results", "--format", form]).exits_with(0);
+    let text = told("text").stdout;
+    assert!(text.contains("3.0 times the usual bytes written (3 GB, usually 1.01 GB)"), "{text}");
+    let json = told("json").json();
+    assert_eq!(json["runs"][0]["history"]["n_runs"], 8);
+    let labels = json["runs"][0]["categories"].as_array().unwrap();
+    assert!(labels.contains(&"write_periodic".into()), "{labels:?}");
+
+    let plain = dir.iotide(["report", "new.csv", "--format", "json"]).exits_with(0).json();
+    assert!(plain["runs"][0]["history"].is_null());
+    let outcome = dir.iotide(["report", "new.csv", "--history", "nowhere"]).exits_with(2);
+    insta::assert_snapshot!(
+        outcome.complaint(),
+        @"iotide: cannot read nowhere: No such file or directory (os error 2)"
+    );
 }

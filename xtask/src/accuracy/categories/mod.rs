@@ -67,8 +67,26 @@ fn sweep_setting(cases: &[Case], sweep: &str) -> Result<(), String> {
         let judged: Vec<Judged> = cases.iter().map(|case| judge(case, &config)).collect();
         let shares = Table::of(&judged).shares().map(|(name, share)| format!("{name} {:.1}", 100.0 * share));
         println!("{key} = {value}: {}", shares.join(", "));
+        let [odd, even, first, second] = halves(&judged).map(|share| 100.0 * share);
+        println!(
+            "    all three on every other run {odd:.1} and {even:.1}, on either half {first:.1} and {second:.1}"
+        );
     }
     Ok(())
+}
+
+/// How many of the runs are right on all three: of the first, third, fifth …; of those between; of the first half; of the
+/// second. A value that was chosen on one half can be judged on the other.
+fn halves(judged: &[Judged]) -> [f64; 4] {
+    let (first, second) = judged.split_at(judged.len() / 2);
+    let (odd, even): (Vec<_>, Vec<_>) = judged.iter().enumerate().partition(|(i, _)| i % 2 == 0);
+    let apart = |half: Vec<(usize, _)>| half.into_iter().map(|(_, one)| one).collect();
+    let halves: [Vec<&Judged>; 4] =
+        [apart(odd), apart(even), first.iter().collect(), second.iter().collect()];
+    halves.map(|half| {
+        let n_right = half.iter().filter(|one| one.all_three()).count();
+        n_right as f64 / half.len().max(1) as f64
+    })
 }
 
 /// A run whose labels are known.
@@ -112,7 +130,7 @@ const ACCESSES: [Access; 2] = [Access::Read, Access::Write];
 
 /// Labels a run and compares.
 pub fn judge<'a>(case: &'a Case, config: &CategoryConfig) -> Judged<'a> {
-    let found = categorize(&case.observed, &case.job, config);
+    let found = categorize(case.observed.clone(), &case.job, config);
     let asserted = |category: &Category| match category {
         Category::When(access, _) => !case.truth.any.contains(access),
         _ => true,
