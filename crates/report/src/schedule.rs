@@ -276,7 +276,9 @@ impl SimulationReport {
         let first = outcomes.first();
         let base = self.policies.iter().find(|entry| entry.scenario == scenario);
         let change = base.map(|base| {
-            let change = |ours: Option<f64>, theirs: Option<f64>| Some(ours? / theirs? - 1.0);
+            let change = |ours: Option<f64>, theirs: Option<f64>| {
+                Some(ours? / theirs.filter(|&theirs| theirs > 0.0)? - 1.0)
+            };
             Change {
                 against: base.policy.clone(),
                 max_stretch: change(max_stretch, base.max_stretch),

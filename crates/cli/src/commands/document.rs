@@ -51,8 +51,8 @@ impl DocumentArgs {
             Form::Json => document.to_json(),
         };
         match &self.output {
-            Some(path) => ui.out_file(path, &answer),
-            None => ui.out(&answer),
+            Some(path) if path != Path::new("-") => ui.out_file(path, &answer),
+            _ => ui.out(&answer),
         }
     }
 }

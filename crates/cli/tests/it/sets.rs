@@ -71,5 +71,29 @@ fn what_cannot_be_read_or_done_is_said() {
     dir.write("one.csv", "job,period_s\n1,5\n");
     let failed =
         dir.iotide(["sets", "plan", "one.csv", "--apply", "configfs", "--root", "nowhere"]).exits_with(2);
-    assert!(failed.stderr.starts_with("iotide: mkdir nowhere/1: "), "{}", failed.stderr);
+    assert!(
+        failed.stderr.starts_with("iotide: 0 of 2 steps are done, 2 are not: mkdir nowhere/1: "),
+        "{}",
+        failed.stderr
+    );
+    dir.write("nameless.csv", "\u{feff}job,period_s\r\n1,5\r\n,6\r\n");
+    assert_eq!(says("nameless.csv"), "iotide: nameless.csv: line 3: the job has no name\n");
+}
+
+#[test]
+fn what_was_done_before_a_step_failed_is_said() {
+    let dir = Dir::new();
+    dir.write("jobs.csv", JOBS);
+    std::fs::create_dir_all(dir.path().join("iosets/4712.batch/priority")).unwrap();
+    let failed =
+        dir.iotide(["sets", "plan", "jobs.csv", "--apply", "configfs", "--root", "iosets"]).exits_with(2);
+    assert!(
+        failed.stderr.starts_with(
+            "done: mkdir iosets/4711\ndone: echo 100000 > iosets/4711/priority\ndone: mkdir iosets/4712.batch\n\
+             iotide: 3 of 6 steps are done, 3 are not: echo 1000 > iosets/4712.batch/priority: "
+        ),
+        "{}",
+        failed.stderr
+    );
+    assert_eq!(failed.stdout, "", "what is half done is no plan");
 }

@@ -12,6 +12,10 @@ use crate::util::{Dir, Outcome};
 /// Notes each call, then does what `what` says.
 fn lctl(dir: &Dir, what: &str) {
     std::fs::create_dir(dir.path().join("bin")).unwrap();
+    lctl_again(dir, what);
+}
+
+fn lctl_again(dir: &Dir, what: &str) {
     dir.write("bin/lctl", format!("#!/bin/sh\necho \"$*\" >> calls\n{what}\n"));
     let mode = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(dir.path().join("bin/lctl"), mode).unwrap();
@@ -235,4 +239,20 @@ fn priorities_follow_the_table_and_go_with_us() {
     rmdir iosets/2
     ");
     assert_eq!(std::fs::read_dir(dir.path().join("iosets")).unwrap().count(), 0);
+}
+
+#[test]
+fn what_a_program_leaves_running_is_not_waited_for() {
+    let dir = Dir::new();
+    dir.write("jobs.csv", TWO);
+    // It ends at once, but what it started keeps its output open.
+    lctl(&dir, r#"case "$1" in set_param) sleep 20 & ;; esac"#);
+    let began = std::time::Instant::now();
+    run(&dir, ["sets", "apply", "jobs.csv", "--controller", "lustre-tbf", "--rounds", "1"]).exits_with(0);
+    assert!(began.elapsed().as_secs() < 15, "{:?}", began.elapsed());
+    lctl_again(&dir, r#"case "$1" in get_param) sleep 20 & ;; esac"#);
+    let args =
+        ["sets", "apply", "jobs.csv", "--controller", "lustre-tbf", "--rounds", "1", "--timeout", "200ms"];
+    let unseen = run(&dir, args).exits_with(2);
+    assert_eq!(unseen.stderr, "iotide: cannot see what jobs send: lctl did not end within 0.2 s\n");
 }

@@ -395,6 +395,26 @@ fn an_application_is_best_placed_where_others_are_quiet_while_it_writes() {
 }
 
 #[test]
+fn a_run_counts_once_and_a_log_is_added_once() {
+    let dir = Dir::new();
+    samples(&dir);
+    let names: Vec<String> = std::fs::read_dir(dir.path())
+        .unwrap()
+        .map(|f| f.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let name = &names[0];
+    let twice = dir.iotide(["signature", name, &format!("./{name}")]).exits_with(2);
+    assert_eq!(twice.stderr, format!("iotide: ./{name} is given twice\n"));
+    dir.write("log.csv", log(&log_values()));
+    dir.write("jobs.txt", sacct());
+    let twice = dir.iotide(["signature", "log.csv", "log.csv", "--jobs", "jobs.txt"]).exits_with(2);
+    assert_eq!(twice.stderr, "iotide: log.csv is given twice\n");
+    // Of a log in which nothing was read there are no bursts: nothing was found.
+    dir.write("idle.csv", log(&log_values().iter().map(|&(at_s, _)| (at_s, 0.0)).collect::<Vec<_>>()));
+    dir.iotide(["signature", "idle.csv", "--jobs", "jobs.txt"]).exits_with(1);
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_a_reason() {
     let dir = Dir::new();
     dir.write("one.csv", sample(0));

@@ -1,4 +1,4 @@
-use crate::util::Dir;
+use crate::util::{Dir, Outcome};
 
 const JOBS: &str = r#"{"bandwidth_bps": 100e6, "frame_s": [100, 2000], "jobs": [
     {"name": "often", "compute_s": 9, "io_bytes": 1e8},
@@ -141,4 +141,34 @@ fn what_is_wrong_with_a_workload_is_said() {
     assert!(told.stderr.contains("known policies are none, fair-share"), "{}", told.stderr);
     let told = dir.iotide(["simulate", "io", "report", "--leak", "1"]).exits_with(2);
     assert!(told.stderr.contains("leak is 1, but must be 0 or more and below 1"), "{}", told.stderr);
+    let refused = |args: &[&str], fault: &str| {
+        let told = Outcome::of(dir.command(["simulate", "io"]).args(args).output().unwrap()).exits_with(2);
+        assert!(told.stderr.starts_with(&format!("iotide: {fault}")), "{}", told.stderr);
+    };
+    refused(
+        &["report", "--error", "nan"],
+        "the error of predictions is NaN, but must be 0 or more and below 1",
+    );
+    refused(&["report", "--error", "1"], "the error of predictions is 1, but");
+    refused(&["report", "--patience", "nan"], "--patience NaN is no number of seconds");
+    refused(&["report", "--copies", "2"], "the following required arguments were not provided");
+    refused(&["mix", "--iterations", "0"], "--iterations 0 leaves nothing to do");
+    for copies in ["0", "99999999999"] {
+        refused(
+            &["--from-traces", "a.csv", "--copies", copies],
+            &format!("--copies {copies} makes no job, or"),
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_is_not_a_number_and_stdin_and_stdout_have_names() {
+    let dir = Dir::new();
+    // Nobody does anything in the frame: there is no share to be changed.
+    let late = JOBS.replace("\"compute_s\"", "\"start_s\": 1e6, \"compute_s\"");
+    let args = ["simulate", "io", "-", "--model", "fluid", "--policies", "none,set10", "-o", "-"];
+    let told = dir.iotide_reading(&late, args).exits_with(0);
+    assert!(told.stdout.starts_with("stdin: 4 jobs"), "{}", told.stdout);
+    assert!(!told.stdout.contains("NaN"), "{}", told.stdout);
+    assert!(!dir.path().join("-").exists());
 }

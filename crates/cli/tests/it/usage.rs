@@ -1129,6 +1129,74 @@ fn help_on_sets_plan_explains_every_flag() {
 }
 
 #[test]
+fn help_on_sets_apply_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["sets", "apply", "--help"]).exits_with(0).stdout, @r#"
+    Keep telling BeeGFS or Lustre what jobs deserve, until Ctrl-C
+
+    SOURCE is the control socket of a mount or an arbiter, or a table with the columns `job,period_s`
+    that is read again each time. Rates of Lustre cap a job even if nobody else wants the storage, so
+    they are told anew from what jobs send: as a control socket says, or with a table as the server
+    counts (`lctl get_param obdfilter.*.job_stats`; run it there, as root). What was told is taken back
+    at the end, and on SIGINT, SIGTERM and SIGHUP.
+
+    Usage: iotide sets apply [OPTIONS] --controller <SYSTEM> <SOURCE>
+
+    Arguments:
+      <SOURCE>
+              Control socket, or table of jobs and periods
+
+    Options:
+          --controller <SYSTEM>
+              Tell this system: priorities for BeeGFS with the IO-Sets change, or rates for Lustre's
+              token bucket filter
+              
+              [possible values: configfs, lustre-tbf]
+
+          --interval <TIME>
+              Time from one look at the jobs to the next
+              
+              [default: 2]
+
+          --rounds <N>
+              Stop after so many looks
+
+          --dry-run
+              Print what would be done, and do nothing
+
+          --root <DIR>
+              `configfs`: where the directories of jobs are
+              
+              [default: /sys/kernel/config/iosets]
+
+          --capacity <RPCS>
+              `lustre-tbf`: RPCs a second that a server can take from all jobs
+              
+              [default: 10000]
+
+          --rpc-size <SIZE>
+              `lustre-tbf` with a control socket: how large the requests of a client are
+              
+              [default: 1M]
+
+          --timeout <TIME>
+              A program that takes longer than this is ended, and what it was to do is tried anew the
+              next time
+              
+              [default: 10]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Examples:
+      iotide sets apply /run/iotide.sock --controller configfs
+      iotide sets apply jobs.csv --controller lustre-tbf --capacity 8000 --dry-run --rounds 1
+    "#);
+}
+
+#[test]
 fn help_on_mount_explains_every_flag() {
     insta::assert_snapshot!(Dir::new().iotide(["mount", "--help"]).exits_with(0).stdout, @r#"
     Show a directory so that jobs do not get in each other's way

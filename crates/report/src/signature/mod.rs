@@ -401,7 +401,7 @@ impl SignatureReport {
 
 /// Returns the signature in an answer of `iotide signature --format json`, or why it is none.
 ///
-/// Of an answer about many applications, or of a line of JSON Lines, it is the first.
+/// An answer about many applications, or several lines of JSON Lines, do not say which of them is meant.
 pub fn signature_of_json(json: &str) -> Result<Signature, String> {
     // JSON Lines begin with an object that ends, and go on.
     let mut documents = serde_json::Deserializer::from_str(json).into_iter::<serde_json::Value>();
@@ -410,6 +410,10 @@ pub fn signature_of_json(json: &str) -> Result<Signature, String> {
         Some(Err(error)) => return Err(format!("it is not JSON: {error}")),
         None => return Err("it is empty".to_owned()),
     };
+    let n_listed = document.get("signatures").and_then(serde_json::Value::as_array).map(Vec::len);
+    if n_listed.unwrap_or(1) > 1 || documents.next().is_some() {
+        return Err("it holds several, and nothing says which of them is meant".to_owned());
+    }
     let entry = document.get("signatures").and_then(|entries| entries.get(0)).unwrap_or(&document);
     let series = entry.get("signature").ok_or("it has no \"signature\"")?;
     let number = |name: &str| series.get(name).and_then(serde_json::Value::as_f64);
@@ -454,7 +458,11 @@ impl From<&PeriodEstimate> for RhythmEntry {
 
 impl From<&RejectedSample> for ReasonEntry {
     fn from(sample: &RejectedSample) -> Self {
-        let times = |ratio: f64| format!("{} times", text::digits(ratio, 2));
+        // Close to 1 two digits would say that there is no difference.
+        let times = |ratio: f64| {
+            let n_digits = if (0.5..2.0).contains(&ratio) { 3 } else { 2 };
+            format!("{} times", text::digits(ratio, n_digits))
+        };
         let reason = match sample.reason {
             SampleRejection::Outlier { duration_ratio, volume_ratio, .. } => format!(
                 "not like the others: {} as long, {} the volume",

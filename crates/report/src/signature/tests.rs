@@ -91,8 +91,13 @@ fn a_signature_that_was_written_can_be_read_again() {
     let mut log = LogReport::new(LogSource::default(), &[]);
     log.add(&entry, None);
     let many = LogReport::json_head() + &entry.to_json_line() + &log.json_tail();
-    let lines = format!("{}\n{}\n", entry.to_json_line(), entry.to_json_line());
-    for json in [single, many, lines] {
+    let line = entry.to_json_line() + "\n";
+    let listed = LogReport::json_head() + line.trim_end() + ",\n" + line.trim_end() + &log.json_tail();
+    for several in [line.repeat(2), listed] {
+        let fault = signature_of_json(&several).unwrap_err();
+        assert_eq!(fault, "it holds several, and nothing says which of them is meant");
+    }
+    for json in [single, many, line.clone()] {
         let again = signature_of_json(&json).unwrap();
         assert_eq!((again.interval_s, &again.bandwidth_bps), (1.0, &signature.bandwidth_bps));
     }

@@ -18,6 +18,7 @@ pub fn simulate(
     seed: u64,
 ) -> Result<Outcome, SimulationError> {
     check(workload, settings)?;
+    check_error(contender.knowledge)?;
     Ok(match settings.model {
         Model::Fluid => fluid::run(workload, contender, settings, seed),
         Model::Requests => requests::run(workload, contender, settings, seed),
@@ -181,6 +182,17 @@ pub enum SimulationError {
 
 /// More phases or requests than this would run for hours.
 const MOST: f64 = 2e9;
+
+fn check_error(knowledge: Knowledge) -> Result<(), SimulationError> {
+    match knowledge {
+        Knowledge::Predicted { error } if !(0.0..1.0).contains(&error) => Err(SimulationError::Setting {
+            what: "the error of predictions",
+            value: error,
+            must: "0 or more and below 1",
+        }),
+        Knowledge::Predicted { .. } | Knowledge::Given => Ok(()),
+    }
+}
 
 fn check(workload: &Workload, settings: &IoSettings) -> Result<(), SimulationError> {
     if workload.jobs.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,41 +23,55 @@ pub(super) fn carry_out(action: &Action, within: Duration, is_over: &dyn Fn() ->
             let _ = std::fs::remove_file(path.join("priority"));
             std::fs::remove_dir(path)
         }
-        Action::Run(words) => return run(words, within, is_over).map(drop).context(action.to_string()),
+        Action::Run(words) => {
+            return execute(words, Stdio::null(), within, is_over).map(drop).context(action.to_string());
+        }
     };
     done.with_context(|| action.to_string())
 }
 
 /// Runs a program that must succeed, and returns what it prints.
 pub(super) fn run(words: &[String], within: Duration, is_over: &dyn Fn() -> bool) -> anyhow::Result<String> {
+    execute(words, Stdio::piped(), within, is_over)
+}
+
+fn execute(
+    words: &[String],
+    stdout: Stdio,
+    within: Duration,
+    is_over: &dyn Fn() -> bool,
+) -> anyhow::Result<String> {
     let (program, args) = words.split_first().context("there is no program to run")?;
     let mut child = Command::new(program)
         .args(args)
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
+        .stdout(stdout)
         .spawn()
         .with_context(|| format!("cannot start {program}"))?;
     // Read beside: a program that prints much must not wait for us while we wait for it.
     let printed = child.stdout.take().map(|stdout| {
+        let (send, printed) = mpsc::channel();
         thread::spawn(move || {
             let mut text = Vec::new();
             let _ = stdout.take(MAX_PRINTED).read_to_end(&mut text);
-            text
-        })
+            let _ = send.send(text);
+        });
+        printed
     });
-    let status = match wait(&mut child, within, is_over)? {
-        Some(status) => status,
-        None => {
-            let _ = child.kill();
-            let _ = child.wait();
-            // What it started itself may hold its output open for ever; nobody waits for that.
-            return Err(Hung { program: program.clone(), within }.into());
-        }
+    let began = Instant::now();
+    let hung = || Hung { program: program.clone(), within };
+    let Some(status) = wait(&mut child, within, is_over)? else {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(hung().into());
     };
     if !status.success() {
         bail!("{program} failed: {status}");
     }
-    let text = printed.and_then(|reader| reader.join().ok()).unwrap_or_default();
+    let Some(printed) = printed else { return Ok(String::new()) };
+    // What it started itself may hold its output open for ever; then nobody knows whether that is all of it.
+    let left = within.saturating_sub(began.elapsed()).max(Duration::from_millis(100));
+    let text = printed.recv_timeout(left).map_err(|_| hung())?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 

@@ -72,8 +72,15 @@ pub(crate) fn run(ui: &mut Ui, args: &PlanArgs) -> anyhow::Result<ExitStatus> {
     report.actions = actions.iter().map(Action::to_string).collect();
     report.is_done = args.apply.is_some() && !args.dry_run;
     if report.is_done {
-        for action in &actions {
-            carry_out(action, PATIENCE, &|| false).hint("`--dry-run` shows all that would be done")?;
+        for (i, action) in actions.iter().enumerate() {
+            let Err(error) = carry_out(action, PATIENCE, &|| false) else { continue };
+            // Half of it is done: whoever has to put that right must know which half.
+            for done in &actions[..i] {
+                ui.status(format_args!("done: {done}"));
+            }
+            let left = actions.len() - i;
+            return Err(error.context(format!("{i} of {} steps are done, {left} are not", actions.len())))
+                .hint("`--dry-run` shows all that would be done");
         }
     }
     let text = match args.format {
@@ -81,8 +88,8 @@ pub(crate) fn run(ui: &mut Ui, args: &PlanArgs) -> anyhow::Result<ExitStatus> {
         Form::Text => report.to_text(),
     };
     match &args.output {
-        Some(path) => ui.out_file(path, &text)?,
-        None => ui.out(&text)?,
+        Some(path) if path != Path::new("-") => ui.out_file(path, &text)?,
+        _ => ui.out(&text)?,
     }
     Ok(ExitStatus::Done)
 }
@@ -101,6 +108,7 @@ pub(super) fn read_profiles(path: &Path) -> anyhow::Result<Vec<(String, Option<I
     };
     read.with_context(|| format!("cannot read {name}"))?;
     let mut profiles: Vec<(String, Option<IoProfile>)> = Vec::new();
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     if lines.next().map(|(_, head)| head.trim()) != Some("job,period_s") {
         bail!("{name}: the first line is not job,period_s");
@@ -117,6 +125,9 @@ pub(super) fn read_profiles(path: &Path) -> anyhow::Result<Vec<(String, Option<I
             }
         };
         let id = id.trim().to_owned();
+        if id.is_empty() {
+            bail!("{}: the job has no name", place());
+        }
         if profiles.iter().any(|(known, _)| *known == id) {
             bail!("{}: job {id:?} is there twice", place());
         }

@@ -1,5 +1,6 @@
 //! `iotide signature`: one application's load, out of the noisy logs of storage servers.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::num::NonZeroUsize;
@@ -104,10 +105,10 @@ pub(crate) struct SignatureArgs {
     )]
     signature: Option<PathBuf>,
     /// Try a start every so many seconds
-    #[arg(long, help_heading = "Where to run", value_name = "SECONDS", value_parser = positive, default_value_t = 60.0)]
+    #[arg(long, help_heading = "Where to run", value_name = "SECONDS", value_parser = positive, default_value_t = 60.0, requires = "fit")]
     fit_step: f64,
     /// What a partition can carry, in bytes per second [default: the most it was seen to carry]
-    #[arg(long, help_heading = "Where to run", value_name = "BPS", value_parser = positive)]
+    #[arg(long, help_heading = "Where to run", value_name = "BPS", value_parser = positive, requires = "fit")]
     capacity: Option<f64>,
     /// List so many starts
     #[arg(long, help_heading = "Where to run", value_name = "N", default_value_t = 10)]
@@ -164,6 +165,7 @@ fn of_samples(ui: &mut Ui, args: &SignatureArgs, targets: &[Target]) -> anyhow::
         return Err(anyhow::anyhow!("no samples were given"))
             .hint("`iotide signature run1.csv run2.csv run3.csv`; see `iotide signature --help`");
     }
+    refuse_twice(&args.inputs)?;
     let mut samples = Vec::new();
     let mut losses: Vec<CommonLoss> = Vec::new();
     for (i, path) in args.inputs.iter().enumerate() {
@@ -236,7 +238,12 @@ fn fit_of_file(
     let signature = signature_of_json(&text)
         .map_err(|fault| anyhow::anyhow!("{name} holds no signature: {fault}"))
         .hint("`iotide signature … --format json -o FILE` writes one")?;
-    let report = fit::rank(ui, args, &signature, &format!("{name}, on {} logs", args.fit.len()))?;
+    let report = fit::rank(
+        ui,
+        args,
+        &signature,
+        &format!("{name}, on {}", iotide_report::text::counted(args.fit.len() as u64, "log")),
+    )?;
     for target in targets {
         match target.kind {
             Kind::Plain(Form::Text) => target.write(ui, &report.to_text())?,
@@ -279,6 +286,15 @@ fn sample_of(path: &Path, args: &SignatureArgs) -> anyhow::Result<(Sample, Vec<L
     Ok((sample, losses))
 }
 
+/// A run counts once, and what a server moved was moved once.
+fn refuse_twice(paths: &[PathBuf]) -> anyhow::Result<()> {
+    let mut seen = BTreeSet::new();
+    match paths.iter().find(|path| !seen.insert(path.canonicalize().unwrap_or_else(|_| path.to_path_buf()))) {
+        Some(twice) => bail!("{} is given twice", twice.display()),
+        None => Ok(()),
+    }
+}
+
 /// Reads a throughput log, of one file or of several that are added up.
 fn log_of(
     ui: &mut Ui,
@@ -286,6 +302,7 @@ fn log_of(
     args: &SignatureArgs,
 ) -> anyhow::Result<(ThroughputLog, Vec<Loss>)> {
     let first = paths.first().context("no throughput log was given")?;
+    refuse_twice(paths)?;
     let shown = match paths.len() {
         1 => first.display().to_string(),
         n => format!("{} and {} more", first.display(), n - 1),

@@ -35,7 +35,7 @@ pub(crate) struct IoArgs {
     #[arg(long, value_name = "TRACE", num_args = 1.., help_heading = "Workload")]
     from_traces: Vec<PathBuf>,
     /// With --from-traces: run each job so many times at once
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Workload")]
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Workload", requires = "from_traces")]
     copies: usize,
     /// What one job alone gets from the storage, in bytes per second [default: as the workload says; of traces, the
     /// fastest]
@@ -136,6 +136,9 @@ pub(crate) fn run(ui: &mut Ui, args: &IoArgs) -> anyhow::Result<ExitStatus> {
         ui.status("no trace has a period: there is nothing to simulate");
         return Ok(ExitStatus::NothingFound);
     };
+    if let Some(patience_s) = args.patience.filter(|patience_s| patience_s.is_nan() || *patience_s < 0.0) {
+        bail!("--patience {patience_s} is no number of seconds");
+    }
     if args.repetitions == 0 {
         bail!("--repetitions 0 leaves nothing to tell");
     }
@@ -321,7 +324,7 @@ fn workload(ui: &mut Ui, args: &IoArgs) -> anyhow::Result<Option<(String, Worklo
             let workload = Workload::from_json(&text)
                 .map_err(|error| anyhow::anyhow!("{path}: {error}"))
                 .hint("docs/scheduling.md says how a workload is written")?;
-            (path.to_owned(), workload)
+            (if path == "-" { "stdin" } else { path }.to_owned(), workload)
         }
     };
     if let Some(bandwidth) = args.bandwidth {
@@ -343,12 +346,18 @@ fn read_text(path: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
+/// More than this is a mistake rather than a machine.
+const MOST_JOBS: usize = 10_000_000;
+
 fn mix(args: &IoArgs) -> anyhow::Result<Mix> {
-    if args.jobs == 0 || args.jobs > 10_000_000 {
-        bail!("--jobs {} is not between 1 and 10000000", args.jobs);
+    if !(1..=MOST_JOBS).contains(&args.jobs) {
+        bail!("--jobs {} is not between 1 and {MOST_JOBS}", args.jobs);
     }
     if args.around.is_empty() || args.around.iter().any(|&s| !(s.is_finite() && s > 0.0)) {
         bail!("--around is a list of positive times");
+    }
+    if args.iterations == Some(0) {
+        bail!("--iterations 0 leaves nothing to do");
     }
     if !(args.load.is_finite() && args.load > 0.0) {
         bail!("--load {} is not positive", args.load);
@@ -366,6 +375,9 @@ fn mix(args: &IoArgs) -> anyhow::Result<Mix> {
 
 /// One job of each trace that has a period, as often as was asked for.
 fn of_traces(ui: &mut Ui, args: &IoArgs) -> anyhow::Result<Option<Workload>> {
+    if !(1..=MOST_JOBS / args.from_traces.len().max(1)).contains(&args.copies) {
+        bail!("--copies {} makes no job, or more than {MOST_JOBS}", args.copies);
+    }
     let mut jobs = Vec::new();
     let mut fastest_bps = 0.0;
     for path in &args.from_traces {
