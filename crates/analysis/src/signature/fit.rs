@@ -29,7 +29,8 @@ pub struct Interference {
     pub met_bps: f64,
     /// The share of the partition's traffic that is not its own while it does I/O: the mean over its own bytes, in [0, 1].
     pub contention: f64,
-    /// How much longer its I/O takes: if together they ask for more than the capacity, each gets its share of that.
+    /// How much longer its I/O takes: if together they ask for more than the capacity, each gets its share of that. What falls into a
+    /// hole is taken to meet what the rest meets.
     pub delay_s: f64,
     /// The correlation coefficient of its signature and the load, as the paper has it; `None` if either is constant.
     pub correlation: Option<f64>,
@@ -49,7 +50,8 @@ pub fn expected_interference(
     meet(signature, partition, partition.capacity_bps.unwrap_or_else(carried_bps), start_s)
 }
 
-/// Returns every start on every partition, the one that is disturbed least first: by delay, then by contention.
+/// Returns every start on every partition, the one that is disturbed least first: by delay, then by contention. Starts that are known for less
+/// than half of their bytes come last: of a hole in the log anything could be said.
 ///
 /// Starts are tried from the beginning of each log, `step_s` apart, as long as the log covers all of the job's I/O that a
 /// hole does not hide. Each is given with its place in `partitions`.
@@ -73,8 +75,9 @@ pub fn rank_starts(
         }
     }
     ranking.sort_by(|(_, a), (_, b)| {
-        a.delay_s
-            .total_cmp(&b.delay_s)
+        let is_guess = |met: &Interference| met.coverage < 0.5;
+        (is_guess(a).cmp(&is_guess(b)))
+            .then(a.delay_s.total_cmp(&b.delay_s))
             .then(a.contention.total_cmp(&b.contention))
             .then(a.start_s.total_cmp(&b.start_s))
     });
@@ -109,7 +112,7 @@ fn meet(
         start_s,
         met_bps: met / known,
         contention: shared / known,
-        delay_s,
+        delay_s: delay_s * all / known,
         correlation: moments.correlation(),
         coverage: known / all,
     })
@@ -211,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_in_the_log_lowers_the_coverage_and_nothing_else() {
+    fn a_hole_in_the_log_lowers_the_coverage() {
         let met = expected_interference(&signature("##.#"), &partition("1?91"), 100.0).unwrap();
         assert_eq!((met.met_bps, met.coverage), (10.0, 2.0 / 3.0));
         assert_eq!(expected_interference(&signature("##"), &partition("??"), 100.0), None);
@@ -228,6 +231,16 @@ mod tests {
         assert!(ranking.windows(2).all(|pair| pair[0].1.delay_s <= pair[1].1.delay_s));
         assert!(rank_starts(&signature("#########"), &partitions, 1.0).is_empty());
         assert!(rank_starts(&signature("##"), &partitions, 0.0).is_empty());
+    }
+
+    #[test]
+    fn a_hole_makes_no_start_look_better_than_it_is() {
+        // 10 and 30 on a storage of 20 for two seconds, seen or not.
+        let seen = expected_interference(&signature("##"), &partition("33"), 100.0).unwrap();
+        let half_seen = expected_interference(&signature("##"), &partition("3?"), 100.0).unwrap();
+        assert_eq!((seen.delay_s, half_seen.delay_s), (2.0, 2.0));
+        let ranking = rank_starts(&signature("####"), &[partition("0???2222")], 4.0);
+        assert_eq!(ranking.iter().map(|(_, met)| met.start_s).collect::<Vec<_>>(), [104.0, 100.0]);
     }
 
     #[test]
