@@ -151,7 +151,7 @@ fn what_is_wrong_with_a_workload_is_said() {
     );
     refused(&["report", "--error", "1"], "the error of predictions is 1, but");
     refused(&["report", "--patience", "nan"], "--patience NaN is no number of seconds");
-    refused(&["report", "--copies", "2"], "the following required arguments were not provided");
+    refused(&["report", "--copies", "2"], "--copies is about --from-traces");
     refused(&["mix", "--iterations", "0"], "--iterations 0 leaves nothing to do");
     for copies in ["0", "99999999999"] {
         refused(

@@ -126,9 +126,9 @@ impl LogReport {
         self.failures.push(GroupFailure { group, error });
     }
 
-    /// How many signatures with bursts were found.
+    /// How many signatures were found.
     pub fn n_found(&self) -> usize {
-        self.rows.iter().filter(|row| row.n_bursts > 0).count()
+        self.rows.len()
     }
 
     /// What comes before the entries in the JSON form; between them stands `,\n`.
@@ -226,7 +226,7 @@ impl LogReport {
     }
 
     fn headline(&self) -> String {
-        let n_bursty = self.n_found();
+        let n_bursty = self.rows.iter().filter(|row| row.n_bursts > 0).count();
         match self.rows.len() {
             0 => "no application ran often enough to tell its signature".to_owned(),
             n => format!(

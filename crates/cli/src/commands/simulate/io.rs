@@ -35,7 +35,7 @@ pub(crate) struct IoArgs {
     #[arg(long, value_name = "TRACE", num_args = 1.., help_heading = "Workload")]
     from_traces: Vec<PathBuf>,
     /// With --from-traces: run each job so many times at once
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Workload", requires = "from_traces")]
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Workload")]
     copies: usize,
     /// What one job alone gets from the storage, in bytes per second [default: as the workload says; of traces, the
     /// fastest]
@@ -138,6 +138,9 @@ pub(crate) fn run(ui: &mut Ui, args: &IoArgs) -> anyhow::Result<ExitStatus> {
     };
     if let Some(patience_s) = args.patience.filter(|patience_s| patience_s.is_nan() || *patience_s < 0.0) {
         bail!("--patience {patience_s} is no number of seconds");
+    }
+    if args.from_traces.is_empty() && args.copies != 1 {
+        bail!("--copies is about --from-traces: a workload says itself how often a job runs");
     }
     if args.repetitions == 0 {
         bail!("--repetitions 0 leaves nothing to tell");
