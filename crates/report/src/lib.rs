@@ -22,6 +22,7 @@ pub use crate::{
     archive_page::{ListedRun, archive_page, rests},
     chart::{Plot, pictures},
     demand::{AsyncPhase, Demand, Need},
+    document::Document,
     history::{Comparison, History, LabelShare},
     html::page,
     info::{
@@ -53,6 +54,7 @@ mod archive;
 mod archive_page;
 mod chart;
 mod demand;
+mod document;
 mod history;
 mod html;
 mod info;

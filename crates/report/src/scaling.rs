@@ -6,6 +6,7 @@ use iotide_scaling::{Advice, Factor, Function, Model, Prediction, Series};
 use serde::Serialize;
 
 use crate::chart::escape;
+use crate::document::Document;
 use crate::{SCHEMA, text};
 
 /// The answer of `iotide model`.
@@ -237,15 +238,16 @@ impl ScalingReport {
         self.models.sort_by(|a, b| value(b).total_cmp(&value(a)));
     }
 
-    /// Returns the report as JSON, with a final newline.
-    pub fn to_json(&self) -> String {
-        let mut json = serde_json::to_string_pretty(self).expect("a report is made of names and numbers");
-        json.push('\n');
-        json
+    /// What was left out, as far as a person reads on, and how much more there is.
+    fn notes_shown(&self) -> (&[String], usize) {
+        const MOST_SHOWN: usize = 20;
+        let shown = &self.notes[..self.notes.len().min(MOST_SHOWN)];
+        (shown, self.notes.len() - shown.len())
     }
+}
 
-    /// Returns the report for people.
-    pub fn to_text(&self, width: usize) -> String {
+impl Document for ScalingReport {
+    fn to_text(&self, width: usize) -> String {
         let mut out = String::new();
         for entry in &self.models {
             let _ = writeln!(out, "{}", text::printable(&format!("{} · {}", entry.callpath, entry.metric)));
@@ -293,21 +295,13 @@ impl ScalingReport {
         out
     }
 
-    /// What was left out, as far as a person reads on, and how much more there is.
-    fn notes_shown(&self) -> (&[String], usize) {
-        const MOST_SHOWN: usize = 20;
-        let shown = &self.notes[..self.notes.len().min(MOST_SHOWN)];
-        (shown, self.notes.len() - shown.len())
+    fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("a report is made of names and numbers");
+        json.push('\n');
+        json
     }
 
-    /// Returns the pictures as SVG, each with a name for its file.
-    pub fn pictures(&self) -> Vec<(String, String)> {
-        let drawn = self.models.iter().filter_map(|entry| Some((entry, entry.picture.as_ref()?)));
-        drawn.enumerate().map(|(i, (entry, picture))| (file_name(i, entry), picture.to_svg(entry))).collect()
-    }
-
-    /// Returns the report as one page that needs nothing else.
-    pub fn to_page(&self) -> String {
+    fn to_page(&self) -> String {
         let mut html = format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -356,6 +350,11 @@ impl ScalingReport {
         }
         html.push_str("</main>\n</body>\n</html>\n");
         html
+    }
+
+    fn pictures(&self) -> Vec<(String, String)> {
+        let drawn = self.models.iter().filter_map(|entry| Some((entry, entry.picture.as_ref()?)));
+        drawn.enumerate().map(|(i, (entry, picture))| (file_name(i, entry), picture.to_svg(entry))).collect()
     }
 }
 

@@ -8,6 +8,7 @@ use iotide_sim::{IoSettings, Model, Outcome, Workload};
 use serde::Serialize;
 
 use crate::chart::{Axis, LEFT, RIGHT, Tick, WIDTH, escape};
+use crate::document::Document;
 use crate::html::capitalised;
 use crate::palette::{LEVELS, style_element};
 use crate::{SCHEMA, text};
@@ -311,101 +312,6 @@ impl SimulationReport {
         });
     }
 
-    /// Returns the report as JSON, with a final newline.
-    pub fn to_json(&self) -> String {
-        let mut json = serde_json::to_string_pretty(self).expect("a report is made of names and numbers");
-        json.push('\n');
-        json
-    }
-
-    /// Returns the report for people.
-    pub fn to_text(&self, width: usize) -> String {
-        let mut out = String::new();
-        for line in text::wrap(&text::printable(&self.in_words()), width) {
-            let _ = writeln!(out, "{line}");
-        }
-        for scenario in &self.scenarios {
-            let _ = writeln!(out);
-            for line in text::wrap(&scenario.in_words(), width) {
-                let _ = writeln!(out, "{line}");
-            }
-            for row in self.rows(scenario) {
-                let mut line = format!("  {:<16}", row[0]);
-                for cell in &row[1..] {
-                    let _ = write!(line, " {cell:<15}");
-                }
-                let _ = writeln!(out, "{}", line.trim_end());
-            }
-            for note in self.notes(scenario) {
-                for line in text::wrap(&note, width.saturating_sub(2)) {
-                    let _ = writeln!(out, "  {line}");
-                }
-            }
-        }
-        out
-    }
-
-    /// Returns the pictures as SVG, each with a name for its file.
-    pub fn pictures(&self) -> Vec<(String, String)> {
-        let style = style_element();
-        let mut pictures = Vec::new();
-        for (i, scenario) in self.scenarios.iter().enumerate() {
-            pictures.push((format!("{i}-{}.svg", file_name(&scenario.name)), self.boxes(scenario, &style)));
-            for entry in self.entries(scenario) {
-                let name = format!("{i}-{}-{}.svg", file_name(&scenario.name), file_name(&entry.policy));
-                pictures.extend(self.timeline(entry, &style).map(|svg| (name, svg)));
-            }
-        }
-        pictures
-    }
-
-    /// Returns the report as one page that needs nothing else.
-    pub fn to_page(&self) -> String {
-        let mut html = format!(
-            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <meta name=\"generator\" content=\"iotide {}\">\n<title>{} · iotide simulate</title>\n<style>\n{}\n\
-             .schedule {{ display: block; }} .schedule svg {{ max-width: 100%; height: auto; }}\n</style>\n{}\n</head>\n\
-             <body>\n<main class=\"schedule\">\n<header><p class=\"path\">{}</p><h1>Policies side by side</h1></header>\n\
-             <p>{}</p>\n",
-            env!("CARGO_PKG_VERSION"),
-            escape(&self.workload.source),
-            include_str!("page.css"),
-            style_element(),
-            escape(&self.workload.source),
-            escape(&self.in_words()),
-        );
-        for scenario in &self.scenarios {
-            let _ = write!(
-                html,
-                "<section>\n<h2>{}</h2>\n<p>{}</p>\n{}<p>A box holds the middle half of the repetitions, its line is the \
-                 median; whiskers reach to the lowest and the highest. The axes do not begin at 0.</p>\n",
-                escape(&capitalised(&scenario.name)),
-                escape(&scenario.in_words()),
-                self.boxes(scenario, "")
-            );
-            html.push_str("<table>\n");
-            for (i, row) in self.rows(scenario).into_iter().enumerate() {
-                let tag = if i == 0 { "th" } else { "td" };
-                let cells: String =
-                    row.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect();
-                let _ = writeln!(html, "<tr>{cells}</tr>");
-            }
-            html.push_str("</table>\n");
-            for note in self.notes(scenario) {
-                let _ = writeln!(html, "<p>{}</p>", escape(&note));
-            }
-            for entry in self.entries(scenario) {
-                if let Some(svg) = self.timeline(entry, "") {
-                    let _ = write!(html, "<h3>{}</h3>\n{svg}", escape(&entry.policy));
-                }
-            }
-            html.push_str("</section>\n");
-        }
-        html.push_str("</main>\n</body>\n</html>\n");
-        html
-    }
-
     fn in_words(&self) -> String {
         let WorkloadEntry { source, n_jobs, bandwidth_bps, frame_s, load } = &self.workload;
         format!(
@@ -624,6 +530,99 @@ impl SimulationReport {
             top + 12.0
         );
         Some(svg)
+    }
+}
+
+impl Document for SimulationReport {
+    fn to_text(&self, width: usize) -> String {
+        let mut out = String::new();
+        for line in text::wrap(&text::printable(&self.in_words()), width) {
+            let _ = writeln!(out, "{line}");
+        }
+        for scenario in &self.scenarios {
+            let _ = writeln!(out);
+            for line in text::wrap(&scenario.in_words(), width) {
+                let _ = writeln!(out, "{line}");
+            }
+            for row in self.rows(scenario) {
+                let mut line = format!("  {:<16}", row[0]);
+                for cell in &row[1..] {
+                    let _ = write!(line, " {cell:<15}");
+                }
+                let _ = writeln!(out, "{}", line.trim_end());
+            }
+            for note in self.notes(scenario) {
+                for line in text::wrap(&note, width.saturating_sub(2)) {
+                    let _ = writeln!(out, "  {line}");
+                }
+            }
+        }
+        out
+    }
+
+    fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("a report is made of names and numbers");
+        json.push('\n');
+        json
+    }
+
+    fn to_page(&self) -> String {
+        let mut html = format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"generator\" content=\"iotide {}\">\n<title>{} · iotide simulate</title>\n<style>\n{}\n\
+             .schedule {{ display: block; }} .schedule svg {{ max-width: 100%; height: auto; }}\n</style>\n{}\n</head>\n\
+             <body>\n<main class=\"schedule\">\n<header><p class=\"path\">{}</p><h1>Policies side by side</h1></header>\n\
+             <p>{}</p>\n",
+            env!("CARGO_PKG_VERSION"),
+            escape(&self.workload.source),
+            include_str!("page.css"),
+            style_element(),
+            escape(&self.workload.source),
+            escape(&self.in_words()),
+        );
+        for scenario in &self.scenarios {
+            let _ = write!(
+                html,
+                "<section>\n<h2>{}</h2>\n<p>{}</p>\n{}<p>A box holds the middle half of the repetitions, its line is the \
+                 median; whiskers reach to the lowest and the highest. The axes do not begin at 0.</p>\n",
+                escape(&capitalised(&scenario.name)),
+                escape(&scenario.in_words()),
+                self.boxes(scenario, "")
+            );
+            html.push_str("<table>\n");
+            for (i, row) in self.rows(scenario).into_iter().enumerate() {
+                let tag = if i == 0 { "th" } else { "td" };
+                let cells: String =
+                    row.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect();
+                let _ = writeln!(html, "<tr>{cells}</tr>");
+            }
+            html.push_str("</table>\n");
+            for note in self.notes(scenario) {
+                let _ = writeln!(html, "<p>{}</p>", escape(&note));
+            }
+            for entry in self.entries(scenario) {
+                if let Some(svg) = self.timeline(entry, "") {
+                    let _ = write!(html, "<h3>{}</h3>\n{svg}", escape(&entry.policy));
+                }
+            }
+            html.push_str("</section>\n");
+        }
+        html.push_str("</main>\n</body>\n</html>\n");
+        html
+    }
+
+    fn pictures(&self) -> Vec<(String, String)> {
+        let style = style_element();
+        let mut pictures = Vec::new();
+        for (i, scenario) in self.scenarios.iter().enumerate() {
+            pictures.push((format!("{i}-{}.svg", file_name(&scenario.name)), self.boxes(scenario, &style)));
+            for entry in self.entries(scenario) {
+                let name = format!("{i}-{}-{}.svg", file_name(&scenario.name), file_name(&entry.policy));
+                pictures.extend(self.timeline(entry, &style).map(|svg| (name, svg)));
+            }
+        }
+        pictures
     }
 }
 

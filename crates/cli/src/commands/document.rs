@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use iotide_report::{ScalingReport, SimulationReport};
+use iotide_report::Document;
 
 use super::Form;
 use crate::ui::Ui;
@@ -54,44 +54,5 @@ impl DocumentArgs {
             Some(path) if path != Path::new("-") => ui.out_file(path, &answer),
             _ => ui.out(&answer),
         }
-    }
-}
-
-/// What can be told in every form.
-pub(super) trait Document {
-    fn to_text(&self, width: usize) -> String;
-    fn to_json(&self) -> String;
-    fn to_page(&self) -> String;
-    /// Pictures, each with the name of its file.
-    fn pictures(&self) -> Vec<(String, String)>;
-}
-
-impl Document for ScalingReport {
-    fn to_text(&self, width: usize) -> String {
-        self.to_text(width)
-    }
-    fn to_json(&self) -> String {
-        self.to_json()
-    }
-    fn to_page(&self) -> String {
-        self.to_page()
-    }
-    fn pictures(&self) -> Vec<(String, String)> {
-        self.pictures()
-    }
-}
-
-impl Document for SimulationReport {
-    fn to_text(&self, width: usize) -> String {
-        self.to_text(width)
-    }
-    fn to_json(&self) -> String {
-        self.to_json()
-    }
-    fn to_page(&self) -> String {
-        self.to_page()
-    }
-    fn pictures(&self) -> Vec<(String, String)> {
-        self.pictures()
     }
 }
