@@ -4,7 +4,7 @@ use memchr::memmem;
 
 use crate::{
     Format, ReadError, darshan, dftracer, gekkofs, gzip, input::Input, lmt, lustre, native, prometheus,
-    proxy, recorder, strace, tau, text, tmio, tracer,
+    proxy, recorder, scanner::BYTE_ORDER_MARK, strace, tau, text, tmio, tracer,
 };
 
 /// Tells the format of a source.
@@ -209,7 +209,7 @@ fn has_built_in_arrays(text: &[u8]) -> bool {
 }
 
 fn without_mark(head: &[u8]) -> &[u8] {
-    head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head)
+    head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head)
 }
 
 /// The first bytes as a reader of the message can recognise them.

@@ -164,6 +164,7 @@ fn read_table(input: Input, syntax: Syntax, options: &JobLogOptions) -> Result<J
 
 fn read_bars(input: Input, options: &JobLogOptions) -> Result<JobLog, Fault> {
     let mut scanner = Scanner::new(input.into_read());
+    scanner.skip_byte_order_mark()?;
     let mut losses = Losses::default();
     let mut collector = Collector::default();
     // Which wanted column each column of the log is.
@@ -172,8 +173,7 @@ fn read_bars(input: Input, options: &JobLogOptions) -> Result<JobLog, Fault> {
     while let Some((line, len)) = scanner.line(LONGEST_LINE)? {
         number += 1;
         let place = Place::Line(number);
-        let text = line.strip_prefix(b"\xef\xbb\xbf").filter(|_| number == 1).unwrap_or(line);
-        let text = text.strip_suffix(b"\r").unwrap_or(text);
+        let text = line.strip_suffix(b"\r").unwrap_or(line);
         let is_cut = line.len() >= LONGEST_LINE;
         if is_cut {
             losses.note("long line", place, || format!("longer than {LONGEST_LINE} bytes"));

@@ -50,15 +50,15 @@ fn is_remark(line: &[u8]) -> bool {
 /// Reads one file.
 pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
     let mut scanner = Scanner::new(input.into_read());
+    scanner.skip_byte_order_mark()?;
     let mut header: Option<Header> = None;
     let mut decoder = Decoder::default();
     let mut number = 0;
     while let Some((line, len)) = scanner.line(LONGEST_LINE)? {
         number += 1;
         let place = Place::Line(number);
-        let text = line.strip_prefix(b"\xef\xbb\xbf").filter(|_| number == 1).unwrap_or(line);
         // Not the tabs: a row may begin or end with an empty value.
-        let text = text.strip_suffix(b"\r").unwrap_or(text);
+        let text = line.strip_suffix(b"\r").unwrap_or(line);
         let mut flow = ControlFlow::Continue(());
         match &header {
             _ if is_remark(text.trim_ascii()) => {}

@@ -76,9 +76,7 @@ impl Rows {
             job: JobInfo::default(),
             stated_losses: Vec::new(),
         };
-        if rows.scanner.want(BYTE_ORDER_MARK.len())?.starts_with(BYTE_ORDER_MARK) {
-            rows.scanner.advance(BYTE_ORDER_MARK.len());
-        }
+        rows.scanner.skip_byte_order_mark()?;
         if syntax == Syntax::Csv {
             rows.read_header(losses)?;
         }
@@ -311,8 +309,6 @@ impl Rows {
         losses.report(sink);
     }
 }
-
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A row whose quoted fields hold line ends is no longer than this.
 const LONGEST_QUOTED_ROW: usize = 16 << 10;

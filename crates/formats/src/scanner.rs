@@ -2,6 +2,9 @@
 
 use std::io::{self, Read};
 
+/// What stands in front of a text in UTF-8, now and then.
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Buffers a stream so that lexers see whole tokens, and knows where in the stream it is.
 pub(crate) struct Scanner {
     read: Box<dyn Read + Send>,
@@ -72,6 +75,14 @@ impl Scanner {
     #[inline]
     pub(crate) fn advance(&mut self, n: usize) {
         self.at = (self.at + n).min(self.end);
+    }
+
+    /// Moves on behind the mark that some programs put in front of a text; nothing where there is none.
+    pub(crate) fn skip_byte_order_mark(&mut self) -> io::Result<()> {
+        if self.want(BYTE_ORDER_MARK.len())?.starts_with(BYTE_ORDER_MARK) {
+            self.advance(BYTE_ORDER_MARK.len());
+        }
+        Ok(())
     }
 
     /// The next line without its end, and its whole length; `None` at the end of the stream. Does not move on.

@@ -39,9 +39,7 @@ pub(crate) fn read(input: Input, shape: Shape, sink: &mut dyn EventSink) -> Resu
         stopped: false,
     };
     let json = &mut reader.json;
-    if json.scanner.want(3)?.starts_with(b"\xef\xbb\xbf") {
-        json.scanner.advance(3);
-    }
+    json.scanner.skip_byte_order_mark()?;
     while !reader.stopped && reader.json.peek_byte()?.is_some() {
         match reader.modes(sink) {
             Ok(()) => {}
