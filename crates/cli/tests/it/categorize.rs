@@ -57,6 +57,18 @@ fn same_results(dir: &Dir, one: &str, other: &str) {
     }
 }
 
+/// The results of eight runs of an application, and a new run that writes three times as much.
+pub(crate) fn with_history() -> Dir {
+    let dir = Dir::new();
+    std::fs::create_dir(dir.path().join("logs")).unwrap();
+    for i in 0..8 {
+        dir.write(&format!("logs/{i}.csv"), checkpoints("app", 50_000_000 + i * 100_000));
+    }
+    dir.iotide(["categorize", "logs", "--out", "results"]).exits_with(0);
+    dir.write("new.csv", checkpoints("app", 150_000_000));
+    dir
+}
+
 #[test]
 fn a_run_has_labels_with_evidence() {
     let dir = Dir::new();
@@ -289,13 +301,7 @@ fn one_log_cannot_hold_up_the_rest() {
 
 #[test]
 fn a_run_is_compared_with_earlier_ones_of_its_application() {
-    let dir = Dir::new();
-    std::fs::create_dir(dir.path().join("logs")).unwrap();
-    for i in 0..8 {
-        dir.write(&format!("logs/{i}.csv"), checkpoints("app", 50_000_000 + i * 100_000));
-    }
-    dir.iotide(["categorize", "logs", "--out", "results"]).exits_with(0);
-    dir.write("new.csv", checkpoints("app", 150_000_000));
+    let dir = with_history();
     let json = dir
         .iotide(["categorize", "new.csv", "--history", "results", "--format", "json"])
         .exits_with(0)

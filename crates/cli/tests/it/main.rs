@@ -3,7 +3,10 @@
 /// A directory, traces to put there, and the program run in it with a clean environment.
 mod util;
 
-/// `--help`, `--version`, and what is said of a command line that makes no sense.
+/// `--help`, word by word.
+mod help;
+
+/// `--version`, and what is said of a command line that makes no sense.
 mod usage;
 
 /// `iotide detect`: answers, settings, and everything that can be wrong with a trace.

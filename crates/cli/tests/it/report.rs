@@ -1,4 +1,4 @@
-use crate::categorize::checkpoints;
+use crate::categorize::with_history;
 use crate::util::{Dir, bursts, once};
 
 #[test]
@@ -114,13 +114,7 @@ fn small_writes_are_an_insight_on_the_page_in_words_and_for_a_script() {
 
 #[test]
 fn a_page_sets_a_run_beside_earlier_ones_of_its_application() {
-    let dir = Dir::new();
-    std::fs::create_dir(dir.path().join("logs")).unwrap();
-    for i in 0..8 {
-        dir.write(&format!("logs/{i}.csv"), checkpoints("app", 50_000_000 + i * 100_000));
-    }
-    dir.iotide(["categorize", "logs", "--out", "results"]).exits_with(0);
-    dir.write("new.csv", checkpoints("app", 150_000_000));
+    let dir = with_history();
     dir.iotide(["report", "new.csv", "--history", "results", "-o", "page.html"]).exits_with(0);
     let page = dir.read("page.html");
     assert!(page.contains("<section id=\"run-0-history\">"), "no section");

@@ -1,0 +1,1308 @@
+use crate::util::Dir;
+
+#[test]
+fn help_says_what_there_is() {
+    insta::assert_snapshot!(Dir::new().iotide(["--help"]).exits_with(0).stdout, @r#"
+    Tells the rhythm of an HPC job's I/O
+
+    Reads traces of what a program read and wrote, and says whether its I/O comes in phases, how far
+    apart they are, and how sure that is.
+
+    Usage: iotide <COMMAND>
+
+    Commands:
+      detect      Find the period of a job's I/O phases
+      categorize  Label the I/O of a run, or of every run of an archive
+      record      Run a program and trace its I/O
+      report      Show everything about a run as one HTML page
+      info        Show what a trace holds, and what it lost
+      convert     Write a trace in another form
+      model       Find how each metric scales with the parameters, and predict it elsewhere
+      signature   Find an application's I/O signature in the noisy logs of storage servers
+      simulate    Try decisions out: policies side by side on one workload
+      sets        Divide jobs into sets by their rhythm, tell a file system, and see what became of it
+      mount       Show a directory so that jobs do not get in each other's way
+      arbiter     Let programs take turns at the storage, without a mount and without root
+      ioskel      Run a workload with a known rhythm
+      demo        Show the whole chain on this machine in under a minute
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Examples:
+      iotide record -- ./simulation            run a program and trace its I/O
+      iotide detect run.csv                    what is the period of this run's I/O?
+      iotide detect --follow iotide-trace      the same while it runs, and when the next phase begins
+      iotide report run.csv -o run.html        everything about it as a page with pictures
+      iotide info job.darshan                  what does this log hold, and what did it lose?
+      iotide categorize /logs --out results    what did all the jobs of the year do?
+      iotide model --from-traces *.darshan     how does it scale?
+      iotide simulate io report                what would scheduling by rhythm do?
+      iotide demo                              see it all at work on this machine
+      iotide COMMAND --help                    more on a command
+    "#);
+}
+
+#[test]
+fn help_on_signature_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["signature", "--help"]).exits_with(0).stdout, @r#"
+    Find an application's I/O signature in the noisy logs of storage servers
+
+    A server's throughput log knows nothing of jobs: it shows what the application did, what others did
+    meanwhile, and the delays that caused. Several runs of one application have only the application in
+    common, and that is its signature: the load it puts on the storage, as a series and as bursts.
+
+    Without `--jobs` each input is the log of one run. With `--jobs` the inputs are the files of one
+    long log (or a Prometheus server has it), the job log says who ran what and when, and each
+    application that ran often enough gets a signature. `--fit` tells on which partition, and when, an
+    application would be disturbed least.
+
+    Usage: iotide signature [OPTIONS] [SAMPLE|LOG]...
+
+    Arguments:
+      [SAMPLE|LOG]...
+              Tables `time,bandwidth`, or traces: one per run, or with `--jobs` the files of one
+              throughput log
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Input:
+          --input-format <FORMAT>
+              Read the inputs as this format, whatever they look like
+
+          --mode <MODE>
+              Which way the bytes that count went
+              
+              [default: both]
+              [possible values: read, write, both]
+
+          --interval <SECONDS>
+              Seconds that a value of the throughput log holds [default: as it was logged]
+
+    Throughput log and jobs:
+          --jobs <FILE>
+              Who ran what, and when: text of `sacct -P`, or a table `user,name,nodes,start,end`; `-` is
+              standard input
+
+          --utc-offset <OFFSET>
+              How far dates in the job log are ahead of UTC, e.g. +01:00; seconds since 1970 are not
+              concerned
+              
+              [default: Z]
+
+          --prometheus <URL>
+              Ask this Prometheus server for the throughput log
+
+          --query <PROMQL>
+              PromQL that gives bytes per second, e.g. sum(rate(lustre_write_bytes_total[1m]))
+
+          --from <TIME>
+              Ask from this time on: seconds since 1970, or a date [default: when the first job began]
+
+          --until <TIME>
+              Ask until this time [default: when the last job ended]
+
+          --step <SECONDS>
+              Ask for a value every so many seconds
+              
+              [default: 15]
+
+    Applications:
+          --min-runs <N>
+              An application that ran less often gets no signature
+              
+              [default: 3]
+
+          --max-samples <N>
+              Use at most so many runs of an application, spread evenly over time
+              
+              [default: 16]
+
+          --weak-scaling
+              Take runs on different numbers of nodes for one application, normalised to the fewest
+
+          --all-states
+              Use runs, too, that failed or were cancelled
+
+    Method:
+          --method <METHOD>
+              How the signature is found: ours, the IOSI paper's, or by warping time
+
+              Possible values:
+              - consensus:    Foreign load only adds, contention only delays
+              - iosi:         As the IOSI paper has it
+              - dtw:          Barycentre under dynamic time warping
+              - dtw-pairwise: One sample after the other under dynamic time warping
+              
+              [default: consensus]
+
+          --threads <N>
+              How many cores to use (all, if not given); the answer does not depend on it
+
+    Where to run:
+          --fit <LOG>...
+              Rank these logs of partitions, and starts on them, by the interference expected
+
+          --signature <FILE>
+              Take the signature from an answer of this command (JSON) rather than from samples
+
+          --fit-step <SECONDS>
+              Try a start every so many seconds
+              
+              [default: 60]
+
+          --capacity <BPS>
+              What a partition can carry, in bytes per second [default: the most it was seen to carry]
+
+          --top <N>
+              List so many starts
+              
+              [default: 10]
+
+    Output:
+          --format <FORM>
+              Form of the answer: for people or for scripts
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout; a name that ends in .html, .svg, .jsonl or
+              .parquet says what it gets. May be given several times
+
+    Examples:
+      iotide signature run1.csv run2.csv run3.csv -o signature.html    what these runs have in common
+      SLURM_TIME_FORMAT=%s sacct -P -o JobID,User,JobName,NNodes,Start,End,State > jobs.txt
+      iotide signature ost-*.csv --jobs jobs.txt -o all.parquet        every application of a long log
+      iotide signature --jobs jobs.txt --prometheus http://localhost:9090 --query 'sum(rate(…[1m]))'
+      iotide signature run*.csv --fit widow0.csv widow1.csv            where, and when, to run it
+    "#);
+}
+
+#[test]
+fn help_on_model_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["model", "--help"]).exits_with(0).stdout, @r#"
+    Find how each metric scales with the parameters, and predict it elsewhere
+
+    Reads measurements at several sizes (Extra-P text, JSON, JSON Lines, Talpas, .extra-p, or CSV),
+    finds for each call path and metric a function like 1.5 + 0.2 * p^(1/2) * log2(p)^(1), and says how
+    sure it is. A value, a line or a point that cannot be used costs that value, line or point, never
+    the file.
+
+    With --from-traces it measures for itself: bytes, operations, time in I/O and computing, bandwidth,
+    and the period of the I/O phases, of one program's traces at several sizes.
+
+    Usage: iotide model [OPTIONS] [MEASUREMENTS]...
+
+    Arguments:
+      [MEASUREMENTS]...
+              Measurements, or traces with --from-traces; `-` is stdin
+
+    Options:
+          --from-traces
+              The inputs are traces of one program at several sizes; their parameter is the number of
+              processes, p
+
+          --parameters <FILE>
+              With --from-traces: a table `trace,p,size` that tells the parameters of each trace
+
+          --input-format <NAME>
+              Form of the measurements, if the content does not tell
+
+          --store <FILE>
+              Keep models and measurements in FILE: what is new is added, and only metrics that changed
+              are fitted again
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Questions:
+          --at <POINT>
+              Predict at this point, e.g. p=4096,size=10; may be given several times
+
+          --confidence <SHARE>
+              How often the interval of a prediction holds the truth
+              
+              [default: 0.9]
+
+          --rank-by <ORDER>
+              Order of the answers; growth and value are judged at the first --at, or at 16 times the
+              largest sizes
+
+              Possible values:
+              - input:  As in the input
+              - growth: Value there over the value at the largest sizes measured
+              - value:  Value there
+              
+              [default: input]
+
+          --callpath <TEXT>
+              Only call paths that contain TEXT
+
+          --metric <TEXT>
+              Only metrics that contain TEXT
+
+          --advise
+              Say which point would be worth measuring next, and what it would cost
+
+    Method:
+          --method <NAME>
+              How models are found: ours, or step by step what Extra-P 4.2 does
+              
+              [default: auto]
+              [possible values: auto, extrap]
+
+          --measure <NAME>
+              Which figure stands for repeated values
+              
+              [default: mean]
+              [possible values: mean, median, minimum, maximum]
+
+          --modeler <NAME>
+              With --method extrap: the search for models of one parameter
+              
+              [default: basic]
+              [possible values: basic, refining, segmented]
+
+          --option <KEY=VALUE>
+              With --method extrap: an option under Extra-P's name, e.g. allow_negative_exponents=true;
+              may be given several times
+
+          --threads <N>
+              How many cores to use (all, if not given); the answer does not depend on it
+
+    Output:
+          --format <FORM>
+              Form of the answer
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout; a name that ends in .html gets a page with
+              pictures
+
+          --svg <DIR>
+              Write each picture as SVG into DIR, too
+
+    Examples:
+      iotide model runs.jsonl --at p=4096                     every metric there, with its interval
+      iotide model runs.jsonl --at p=4096 --rank-by growth    what will hurt there, the worst first
+      iotide model runs.txt --metric time -o models.html      one page with pictures
+      iotide model runs.csv --advise                          where to measure next
+      iotide model --from-traces *.darshan --at p=4096        from logs of one program at several sizes
+      iotide model --store app.models tonight.jsonl           add a night's runs, refit what changed
+      iotide model runs.txt --method extrap                   as Extra-P does it
+    "#);
+}
+
+#[test]
+fn help_on_detect_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["detect", "--help"]).exits_with(0).stdout, @r#"
+    Find the period of a job's I/O phases
+
+    Says whether the I/O of each run repeats evenly, how far its phases are apart, how sure that is, and
+    when the next one is due. Exits with 0 if a period was found, 1 if there is none, 2 if a trace could
+    not be analysed.
+
+    With --follow or --listen it does so while the job runs, and predicts the next phase again and again
+    until the job is over or Ctrl-C is pressed.
+
+    Usage: iotide detect [OPTIONS] [TRACE]...
+
+    Arguments:
+      [TRACE]...
+              Traces, each of one run; `-` is standard input
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Input:
+          --one-run
+              The traces are parts of one run: one file per rank, or the Darshan logs of one job
+
+          --input-format <FORMAT>
+              Read the traces as this format, whatever they look like
+
+          --pattern <FILE>
+              Read the traces as free text; FILE says where the numbers are
+
+          --source <SOURCE>
+              Darshan: where reads and writes come from; `auto` takes the finest that the log has
+              [default: auto]
+              
+              [possible values: auto, dxt, heatmap, counters]
+
+          --layers <LAYERS>
+              Which layers, where a trace sees several; `lowest` counts each byte once, `all` keeps
+              layers that see the same bytes [default: lowest]
+              
+              [possible values: lowest, mpi-io, all]
+
+    Analysis:
+          --method <METHOD>
+              `auto` weighs evidence from time and frequency; `dft` is the method of the FTIO paper
+              
+              [default: auto]
+              [possible values: auto, dft]
+
+          --mode <MODE>
+              Which bytes count; `auto` looks where more are moved
+              
+              [default: auto]
+              [possible values: auto, read, write, both]
+
+          --window <START:END>
+              Look only at this part of the trace, in seconds of its own clock; either side may be left
+              empty
+
+          --skip-first-phase
+              Begin at the second phase
+
+          --freq <HZ|auto>
+              Samples per second; `auto` shows the finest steps within bounds, and is FTIO's 10 Hz with
+              `dft`
+              
+              [default: auto]
+
+          --sampling <SAMPLING>
+              A sample is the mean over its bin, or the value at its instant [default: `hold` with
+              `dft`, as the paper has it, else `mean`]
+              
+              [possible values: mean, hold]
+
+          --top <N>
+              Show the N strongest waves and how well they draw the signal [default: 3 with `dft`, else
+              0]
+
+          --tolerance <SHARE>
+              `dft`: share of the best score at which a frequency becomes a candidate
+              
+              [default: 0.8]
+
+          --outliers <OUTLIERS>
+              `dft`: what tells an outlying frequency from the rest
+              
+              [default: zscore]
+              [possible values: zscore, dbscan, forest, lof, peaks]
+
+          --seed <SEED>
+              `dft`: seed of `--outliers forest`
+              
+              [default: 0]
+
+    While it runs:
+          --follow
+              Follow traces that are being written: the directory of `iotide record`, TMIO's JSON Lines
+              or MessagePack, a table; what is not there yet is waited for
+
+          --listen <ADDRESS>
+              Listen for what is sent as it happens: unix:PATH or tcp:HOST:PORT (`iotide record
+              --stream`), zmq:tcp://HOST:PORT (TMIO, GekkoFS); may be given several times, also beside
+              --follow
+
+          --on-prediction <CMD>
+              Run CMD by the shell at each prediction, which it finds as JSON on its stdin and in
+              IOTIDE_* variables; while it runs, only the newest prediction waits for it
+
+          --idle <TIME>
+              End after so long without anything new; otherwise when the job says that it is over, or
+              with Ctrl-C
+
+          --poll <TIME>
+              Look at the files so often, instead of being told by the kernel (default on network file
+              systems: 1 s)
+
+    Output:
+          --format <FORM>
+              Form of the answer: for people or for scripts
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout
+
+    Examples:
+      iotide detect run.csv
+      iotide detect --mode read --window 60: run.csv        reads only, without the first minute
+      iotide detect --format json *.jsonl -o periods.json   many runs, for a script
+      iotide detect --one-run rank-*.csv                    one run, a file per rank
+      iotide detect --method dft --freq 10 run.csv          as FTIO does it
+      iotide record -o run7 -- mpirun -n 4 ./simulation &
+      iotide detect --follow run7                           watch it while it runs
+      iotide detect --follow run7 --format json --on-prediction 'systemd-cat'
+      iotide detect --listen zmq:tcp://*:5555               in the place of FTIO, for TMIO and GekkoFS
+    "#);
+}
+
+#[test]
+fn help_on_report_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["report", "--help"]).exits_with(0).stdout, @r#"
+    Show everything about a run as one HTML page
+
+    The page needs nothing else: no network and no files beside it. Its pictures can be zoomed (wheel),
+    moved (drag) and reset (double-click).
+
+    Usage: iotide report [OPTIONS] <TRACE>...
+
+    Arguments:
+      <TRACE>...
+              Traces, each of one run; `-` is standard input
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Input:
+          --one-run
+              The traces are parts of one run: one file per rank, or the Darshan logs of one job
+
+          --input-format <FORMAT>
+              Read the traces as this format, whatever they look like
+
+          --pattern <FILE>
+              Read the traces as free text; FILE says where the numbers are
+
+          --source <SOURCE>
+              Darshan: where reads and writes come from; `auto` takes the finest that the log has
+              [default: auto]
+              
+              [possible values: auto, dxt, heatmap, counters]
+
+          --layers <LAYERS>
+              Which layers, where a trace sees several; `lowest` counts each byte once, `all` keeps
+              layers that see the same bytes [default: lowest]
+              
+              [possible values: lowest, mpi-io, all]
+
+    Analysis:
+          --method <METHOD>
+              `auto` weighs evidence from time and frequency; `dft` is the method of the FTIO paper
+              
+              [default: auto]
+              [possible values: auto, dft]
+
+          --mode <MODE>
+              Which bytes count; `auto` looks where more are moved
+              
+              [default: auto]
+              [possible values: auto, read, write, both]
+
+          --window <START:END>
+              Look only at this part of the trace, in seconds of its own clock; either side may be left
+              empty
+
+          --skip-first-phase
+              Begin at the second phase
+
+          --freq <HZ|auto>
+              Samples per second; `auto` shows the finest steps within bounds, and is FTIO's 10 Hz with
+              `dft`
+              
+              [default: auto]
+
+          --sampling <SAMPLING>
+              A sample is the mean over its bin, or the value at its instant [default: `hold` with
+              `dft`, as the paper has it, else `mean`]
+              
+              [possible values: mean, hold]
+
+          --top <N>
+              Show the N strongest waves and how well they draw the signal [default: 3 with `dft`, else
+              0]
+
+          --tolerance <SHARE>
+              `dft`: share of the best score at which a frequency becomes a candidate
+              
+              [default: 0.8]
+
+          --outliers <OUTLIERS>
+              `dft`: what tells an outlying frequency from the rest
+              
+              [default: zscore]
+              [possible values: zscore, dbscan, forest, lof, peaks]
+
+          --seed <SEED>
+              `dft`: seed of `--outliers forest`
+              
+              [default: 0]
+
+          --history <DIR>
+              Compare each run with the earlier ones of its application in these results of `iotide
+              categorize`
+
+    Thresholds:
+          --settings <FILE>
+              Take thresholds from FILE; `iotide categorize --print-settings` prints them all
+
+    Output:
+          --format <FORMAT>
+              As a page, or as what stands on it in words or for a script
+              
+              [default: html]
+              [possible values: html, text, json]
+
+      -o, --output <FILE>
+              Write to FILE [default: report.html for a page, else standard output]
+
+          --svg <DIR>
+              Write each picture as SVG into DIR, too
+
+    Examples:
+      iotide report run.csv -o run.html
+      iotide report run.csv -o run.html --svg figures/      for a paper
+      iotide report --format text run.darshan               what the run does that its storage does not
+      like
+      iotide report run.darshan --history 2019-results      and whether that is usual for this
+      application
+    "#);
+}
+
+#[test]
+fn help_on_categorize_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["categorize", "--help"]).exits_with(0).stdout, @r#"
+    Label the I/O of a run, or of every run of an archive
+
+    Labels say when a run reads and writes, whether periodically, and what it asks of metadata servers.
+    They are those of the MOSAIC paper, each with its confidence and the numbers it rests on. A folder,
+    or a list of files, is an archive: its logs are labelled in parallel, and their statistics are told.
+    With `--out` results are kept, an interrupted run is gone on with by the same command, and
+    `index.html` shows it all.
+
+    Usage: iotide categorize [OPTIONS] [TRACE|DIR]...
+
+    Arguments:
+      [TRACE|DIR]...
+              Traces, each of one run, or folders of many; with `--merge` folders or files of results
+
+    Options:
+          --files <LIST>
+              Label the logs that LIST names, one a line; `-` is standard input
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Labels:
+          --method <METHOD>
+              How labels are found: by our own rules, or as the paper has it
+
+              Possible values:
+              - auto:   Ours
+              - mosaic: The paper's
+
+          --print-settings
+              Print all thresholds as such a file, and end
+
+          --insights
+              Say what each run does that its storage does not like, too
+
+          --history <DIR>
+              Compare each run with the earlier ones of its application in these results of an archive
+
+    Thresholds:
+          --settings <FILE>
+              Take thresholds from FILE; `iotide categorize --print-settings` prints them all
+
+    Archives:
+          --out <DIR>
+              Keep results in DIR, and go on with what is there
+
+          --shard <I/N>
+              Label part I of N only, into a folder of its own in DIR [default: as Slurm numbers the
+              tasks of a job array or of srun]
+
+          --merge
+              Put results together: of all shards in a folder, of several folders, of files of lines
+
+          --jobs <N>
+              Read N logs at once [default: one a core]
+
+          --time-limit <SECONDS>
+              Give a log up after SECONDS
+              
+              [default: 300]
+
+          --size-limit <MIB>
+              Do not open logs larger than MIB mebibytes
+              
+              [default: 4096]
+
+    Input:
+          --one-run
+              The traces are parts of one run: one file per rank, or the Darshan logs of one job
+
+          --input-format <FORMAT>
+              Read the traces as this format, whatever they look like
+
+          --pattern <FILE>
+              Read the traces as free text; FILE says where the numbers are
+
+          --source <SOURCE>
+              Darshan: where reads and writes come from; `auto` takes the finest that the log has
+              [default: auto]
+              
+              [possible values: auto, dxt, heatmap, counters]
+
+          --layers <LAYERS>
+              Which layers, where a trace sees several; `lowest` counts each byte once, `all` keeps
+              layers that see the same bytes [default: lowest]
+              
+              [possible values: lowest, mpi-io, all]
+
+    Output:
+          --format <FORM>
+              Form of the answer: for people or for scripts
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout
+
+    Examples:
+      iotide categorize job.darshan
+      iotide categorize job.darshan --insights                      and what its storage does not like
+      iotide categorize job.darshan --history 2019-results          is that usual for this application?
+      iotide categorize /logs/2019 --out 2019-results               a year; the same again goes on
+      find /logs -name '*.darshan' | iotide categorize --files - --out results
+      sbatch --array=0-63 --wrap 'iotide categorize /logs --out results'
+      iotide categorize --merge results --out results/all           after all tasks have ended
+      iotide categorize --print-settings > mine.toml                every threshold, to be changed
+    "#);
+}
+
+#[test]
+fn help_on_info_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["info", "--help"]).exits_with(0).stdout, @r#"
+    Show what a trace holds, and what it lost
+
+    Of a Darshan log: the job, the modules with their counters summed up, DXT and heatmap. Of any other
+    trace: the job, its ranks, operations, bytes and files. A damaged trace is told as far as it can be
+    read; what is missing is listed. With `--source` or `--layers`, a Darshan log's events are counted
+    too, as other commands would see them.
+
+    Usage: iotide info [OPTIONS] <TRACE>...
+
+    Arguments:
+      <TRACE>...
+              Traces, each of one run; `-` is standard input
+
+    Options:
+          --records
+              List every record of a Darshan log with all its counters, as columns or JSON Lines
+
+          --dxt
+              List every DXT segment of a Darshan log, as columns or JSON Lines
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Input:
+          --one-run
+              The traces are parts of one run: one file per rank, or the Darshan logs of one job
+
+          --input-format <FORMAT>
+              Read the traces as this format, whatever they look like
+
+          --pattern <FILE>
+              Read the traces as free text; FILE says where the numbers are
+
+          --source <SOURCE>
+              Darshan: where reads and writes come from; `auto` takes the finest that the log has
+              [default: auto]
+              
+              [possible values: auto, dxt, heatmap, counters]
+
+          --layers <LAYERS>
+              Which layers, where a trace sees several; `lowest` counts each byte once, `all` keeps
+              layers that see the same bytes [default: lowest]
+              
+              [possible values: lowest, mpi-io, all]
+
+    Output:
+          --format <FORM>
+              Form of the answer: for people or for scripts
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout
+
+    Examples:
+      iotide info job.darshan
+      iotide info --format json *.darshan                   many logs, for a script
+      iotide info --records job.darshan | grep BYTES        every counter of every file
+      iotide info --dxt --format json job.darshan           every call, a line each
+    "#);
+}
+
+#[test]
+fn help_on_convert_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["convert", "--help"]).exits_with(0).stdout, @r#"
+    Write a trace in another form
+
+    Any trace that can be read can be written: as a native trace, which keeps everything and is read
+    fastest; as a table (CSV, JSON Lines, Parquet); or as a Chrome trace, which https://ui.perfetto.dev
+    opens. Memory does not grow with the trace. What is known to be missing is told on stderr, and kept
+    in the result.
+
+    Usage: iotide convert [OPTIONS] --to <FORM> <TRACE>...
+
+    Arguments:
+      <TRACE>...
+              Traces, each of one run; `-` is standard input
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Input:
+          --one-run
+              The traces are parts of one run: one file per rank, or the Darshan logs of one job
+
+          --input-format <FORMAT>
+              Read the traces as this format, whatever they look like
+
+          --pattern <FILE>
+              Read the traces as free text; FILE says where the numbers are
+
+          --source <SOURCE>
+              Darshan: where reads and writes come from; `auto` takes the finest that the log has
+              [default: auto]
+              
+              [possible values: auto, dxt, heatmap, counters]
+
+          --layers <LAYERS>
+              Which layers, where a trace sees several; `lowest` counts each byte once, `all` keeps
+              layers that see the same bytes [default: lowest]
+              
+              [possible values: lowest, mpi-io, all]
+
+    Output:
+          --to <FORM>
+              The form to write: native, csv, jsonl, chrome or parquet
+
+      -o, --output <FILE>
+              Write to FILE rather than to stdout
+
+    Examples:
+      iotide convert job.darshan --to csv | head
+      iotide convert job.darshan --to chrome -o job.json    for https://ui.perfetto.dev
+      iotide convert --source counters job.darshan --to parquet -o job.parquet
+      iotide convert --one-run rank-*.csv --to native -o run.iot
+    "#);
+}
+
+#[test]
+fn help_on_simulate_io_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["simulate", "io", "--help"]).exits_with(0).stdout, @r#"
+    See what policies of sharing storage would do to periodic jobs
+
+    Runs jobs that compute and then do I/O, over and over, on one storage: without scheduling, with a
+    fair share for each job, one job at a time, and with Set-10 (jobs grouped by the order of magnitude
+    of their period), knowing the periods or predicting them. Says by how much jobs are stretched, how
+    much slower their I/O is, and how much of the time is spent computing.
+
+    WORKLOAD is a JSON file (`-` is stdin), `report` (the workload of Inria report 9537, whose published
+    figures are put beside the answers) or `mix` (generated jobs).
+
+    Usage: iotide simulate io [OPTIONS] [WORKLOAD]
+
+    Arguments:
+      [WORKLOAD]
+              What to run: a JSON file, `report`, or `mix`
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Workload:
+          --from-traces <TRACE>...
+              Make one job of each trace that has a period
+
+          --copies <N>
+              With --from-traces: run each job so many times at once
+              
+              [default: 1]
+
+          --bandwidth <SIZE>
+              What one job alone gets from the storage, in bytes per second [default: as the workload
+              says; of traces, the fastest]
+
+          --frame <FROM:TO>
+              Judge only this part, in seconds [default: as the workload says]
+
+          --jobs <N>
+              `mix`: how many jobs
+              
+              [default: 60]
+
+          --around <S,…>
+              `mix`: the periods lie around these, in seconds
+              
+              [default: 10 100 1000]
+
+          --load <SHARE>
+              `mix`: what share of the storage's time the jobs want together
+              
+              [default: 0.8]
+
+          --iterations <N>
+              `mix`: how often each job does I/O [default: until the end]
+
+    What to run:
+          --policies <NAME,…>
+              Which of none, fair-share, exclusive, equal-sets, set10, set10-predicted and set10-error;
+              the others are judged against the first [default: all]
+
+          --model <MODEL>
+              An ideal storage, a server with requests and workers, or both
+              
+              [default: both]
+              [possible values: fluid, requests, both]
+
+          --rules <RULES>
+              Whose rules the server's queue follows: iotide's, the report's, or both [default: both for
+              `report`, else iotide]
+              
+              [possible values: iotide, report, both]
+
+          --repetitions <N>
+              How often to repeat, with other chances
+              
+              [default: 10]
+
+          --seed <N>
+              Where chances begin
+              
+              [default: 0]
+
+    Settings:
+          --order <ORDER>
+              Which job of a set goes first [default: first-come; `id` by the report's rules]
+              
+              [possible values: first-come, id]
+
+          --unknown <UNKNOWN>
+              What becomes of jobs without a prediction: one set, or one each [default: together;
+              `apart` by the report's rules]
+              
+              [possible values: together, apart]
+
+          --sigma <SIGMA>
+              Unequal shares where nobody sees to it: deviation of their logarithm [default: 0 ideally,
+              0.25 at a server]
+
+          --leak <SHARE>
+              Ideal storage: what share of a set's bandwidth leaks to jobs whose turn it is not
+              
+              [default: 0]
+
+          --credit <CREDIT>
+              Server: what a set's share is counted in [default: bytes; requests by the report's rules]
+              
+              [possible values: bytes, requests]
+
+          --strict
+              Server: make others of a set wait even while the one whose turn it is has no request
+
+          --patience <SECONDS>
+              Server: a job that was not served for so many seconds is served now and then; 0 is never
+              [default: 60; never by the report's rules]
+
+          --workers <N>
+              Server: how many requests are served at once
+              
+              [default: 24]
+
+          --processes <N>
+              Server: processes of a job, each with one request at the server
+              
+              [default: 8]
+
+          --request-size <SIZE>
+              Server: size of a request
+              
+              [default: 1M]
+
+          --latency <SECONDS>
+              Server: seconds from the end of a request until the next has come
+              
+              [default: 0.001]
+
+          --jitter <SHARE>
+              Relative deviation of computing times [default: as the workload says; 0.005 for `report`]
+
+          --warm-up <N>
+              Predictions begin after so many phases
+              
+              [default: 2]
+
+          --error <SHARE>
+              `set10-error`: how much too high or too low each prediction is
+              
+              [default: 0.5]
+
+    Output:
+          --format <FORM>
+              Form of the answer
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout; a name that ends in .html gets a page with
+              pictures
+
+          --svg <DIR>
+              Write each picture as SVG into DIR, too
+
+    Examples:
+      iotide simulate io report                                 the published experiment, beside its
+      figures
+      iotide simulate io report -o policies.html                the same as a page with pictures
+      iotide simulate io mix --jobs 90 --load 0.9 --model fluid generated jobs around 10, 100 and 1000 s
+      iotide simulate io jobs.json --policies none,set10        your own; docs/scheduling.md says how to
+      write it
+      iotide simulate io --from-traces a.csv b.darshan --copies 8
+                                                                what if eight of each ran at once?
+    "#);
+}
+
+#[test]
+fn help_on_sets_plan_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["sets", "plan", "--help"]).exits_with(0).stdout, @r#"
+    Show the sets of jobs with known periods, and tell BeeGFS or Lustre
+
+    PROFILES is a table with the columns `job,period_s` (`-` is stdin); a job without a period is not
+    known yet. Shows the set, priority and share of each. With --apply, does what the file system needs,
+    or with --dry-run shows that instead.
+
+    Usage: iotide sets plan [OPTIONS] <PROFILES>
+
+    Arguments:
+      <PROFILES>
+              Table of jobs and periods
+
+    Options:
+          --apply <SYSTEM>
+              Tell this system: priorities for BeeGFS with the IO-Sets change, or rates for Lustre's
+              token bucket filter
+              
+              [possible values: configfs, lustre-tbf]
+
+          --dry-run
+              Print what would be done, and do nothing
+
+          --root <DIR>
+              `configfs`: where the directories of jobs are
+              
+              [default: /sys/kernel/config/iosets]
+
+          --capacity <RPCS>
+              `lustre-tbf`: RPCs a second that a server can take from all jobs
+              
+              [default: 10000]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Output:
+          --format <FORM>
+              Form of the answer
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout
+
+    Examples:
+      iotide sets plan jobs.csv                                 who belongs where?
+      iotide sets plan jobs.csv --apply configfs --dry-run      what would BeeGFS be told?
+      iotide sets plan jobs.csv --apply lustre-tbf --capacity 8000
+    "#);
+}
+
+#[test]
+fn help_on_sets_apply_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["sets", "apply", "--help"]).exits_with(0).stdout, @r#"
+    Keep telling BeeGFS or Lustre what jobs deserve, until Ctrl-C
+
+    SOURCE is the control socket of a mount or an arbiter, or a table with the columns `job,period_s`
+    that is read again each time. Rates of Lustre cap a job even if nobody else wants the storage, so
+    they are told anew from what jobs send: as a control socket says, or with a table as the server
+    counts (`lctl get_param obdfilter.*.job_stats`; run it there, as root). What was told is taken back
+    at the end, and on SIGINT, SIGTERM and SIGHUP.
+
+    Usage: iotide sets apply [OPTIONS] --controller <SYSTEM> <SOURCE>
+
+    Arguments:
+      <SOURCE>
+              Control socket, or table of jobs and periods
+
+    Options:
+          --controller <SYSTEM>
+              Tell this system: priorities for BeeGFS with the IO-Sets change, or rates for Lustre's
+              token bucket filter
+              
+              [possible values: configfs, lustre-tbf]
+
+          --interval <TIME>
+              Time from one look at the jobs to the next
+              
+              [default: 2]
+
+          --rounds <N>
+              Stop after so many looks
+
+          --dry-run
+              Print what would be done, and do nothing
+
+          --root <DIR>
+              `configfs`: where the directories of jobs are
+              
+              [default: /sys/kernel/config/iosets]
+
+          --capacity <RPCS>
+              `lustre-tbf`: RPCs a second that a server can take from all jobs
+              
+              [default: 10000]
+
+          --rpc-size <SIZE>
+              `lustre-tbf` with a control socket: how large the requests of a client are
+              
+              [default: 1M]
+
+          --timeout <TIME>
+              A program that takes longer than this is ended, and what it was to do is tried anew the
+              next time
+              
+              [default: 10]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Examples:
+      iotide sets apply /run/iotide.sock --controller configfs
+      iotide sets apply jobs.csv --controller lustre-tbf --capacity 8000 --dry-run --rounds 1
+    "#);
+}
+
+#[test]
+fn help_on_mount_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["mount", "--help"]).exits_with(0).stdout, @r#"
+    Show a directory so that jobs do not get in each other's way
+
+    Shows BACKING at MOUNTPOINT and passes everything on, but serves the reads and writes of each job in
+    the order that a policy says. Jobs are told by IOSETS_JOB_ID or SLURM_JOB_ID in the environment of
+    the calling process, else by job_<id> in its cgroup, else by user. How long a job's I/O phases are
+    apart is told from its own requests; --periods or --control say it instead.
+
+    Runs until the directory is unmounted (fusermount3 -u MOUNTPOINT) or a signal ends it. MOUNTPOINT
+    may be BACKING itself: paths then stay as they were. As root it serves all users, otherwise the one
+    who mounts.
+
+    Usage: iotide mount [OPTIONS] <BACKING> <MOUNTPOINT>
+
+    Arguments:
+      <BACKING>
+              The directory to show
+
+      <MOUNTPOINT>
+              Where to show it: an empty directory, or BACKING itself
+
+    Options:
+          --policy <POLICY>
+              Who is served when
+
+              Possible values:
+              - none:       Requests as they come
+              - fair-share: Each job has the same share
+              - exclusive:  One job at a time, first come, first served
+              - set10:      Jobs with periods of the same order of magnitude take turns; those with
+                short periods have the larger share
+              
+              [default: set10]
+
+          --workers <N>
+              How many data requests may be with the storage at once
+              
+              [default: 8]
+
+          --phase-gap <TIME>
+              A job that was idle for this long has ended its I/O phase, and the next of its set has its
+              turn
+              
+              [default: 250ms]
+
+          --lull <TIME>
+              So long the storage waits for the next request of the job whose turn it is, before another
+              of its set is served in between
+              
+              [default: 20ms]
+
+          --time-scale <FACTOR>
+              Judge periods as if they were so many times as long, in an experiment whose times were
+              divided by that
+              
+              [default: 1]
+
+          --periods <FILE>
+              Take periods from FILE rather than from what jobs do: lines job,seconds or {"job":
+              seconds}; read again on change
+
+          --control <PATH>
+              Make a socket at PATH to see jobs ("jobs", `iotide sets show`) and say their periods
+              ("period JOB SECONDS"), a line each
+
+          --bypass <SIZE>
+              Requests of at most this size are never held up
+              
+              [default: 16k]
+
+          --cache <TIME>
+              For how long the system may believe what it was told of names and attributes that others
+              change behind the mount
+              
+              [default: 1s]
+
+          --bandwidth <SIZE>
+              Pretend that the backing file system moves no more than this in a second, to try a policy
+              out: 110MiB
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Examples:
+      iotide mount /lustre/scratch /scratch
+      iotide mount /scratch /scratch --policy fair-share
+      iotide mount /scratch /scratch --periods periods.csv --control /run/iotide.sock
+      iotide mount /tmp/store /tmp/slow --policy none --bandwidth 110MiB    what would a slow disk do?
+      fusermount3 -u /scratch                                               the end of it
+    "#);
+}
+
+#[test]
+fn help_on_arbiter_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["arbiter", "--help"]).exits_with(0).stdout, @r#"
+    Let programs take turns at the storage, without a mount and without root
+
+    Programs that run under `iotide record` with IOTIDE_GATE set to ADDRESS ask here before they move
+    data, and are answered in the order that a policy says. Jobs are told by IOTIDE_JOB_ID,
+    IOSETS_JOB_ID or the batch system's variable. How long a job's I/O phases are apart is told from its
+    own requests; --periods or --control say it instead.
+
+    If the arbiter goes away or stops answering, programs go on without it after a second at most. One
+    arbiter stands for one storage target. Runs until a signal ends it.
+
+    Usage: iotide arbiter [OPTIONS] <ADDRESS>
+
+    Arguments:
+      <ADDRESS>
+              Where programs ask: unix:/path, or tcp:address:port
+
+    Options:
+          --policy <POLICY>
+              Who is served when
+
+              Possible values:
+              - none:       Requests as they come
+              - fair-share: Each job has the same share
+              - exclusive:  One job at a time, first come, first served
+              - set10:      Jobs with periods of the same order of magnitude take turns; those with
+                short periods have the larger share
+              
+              [default: set10]
+
+          --workers <N>
+              How many data requests may be with the storage at once
+              
+              [default: 8]
+
+          --phase-gap <TIME>
+              A job that was idle for this long has ended its I/O phase, and the next of its set has its
+              turn
+              
+              [default: 250ms]
+
+          --lull <TIME>
+              So long the storage waits for the next request of the job whose turn it is, before another
+              of its set is served in between
+              
+              [default: 20ms]
+
+          --time-scale <FACTOR>
+              Judge periods as if they were so many times as long, in an experiment whose times were
+              divided by that
+              
+              [default: 1]
+
+          --periods <FILE>
+              Take periods from FILE rather than from what jobs do: lines job,seconds or {"job":
+              seconds}; read again on change
+
+          --control <PATH>
+              Make a socket at PATH to see jobs ("jobs", `iotide sets show`) and say their periods
+              ("period JOB SECONDS"), a line each
+
+          --lease <TIME>
+              For how long a program that is alone need not ask again; another waits for this long at
+              most before it has a say
+              
+              [default: 20ms]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Examples:
+      iotide arbiter unix:/tmp/scratch.gate --control /tmp/scratch.control
+      IOTIDE_GATE=unix:/tmp/scratch.gate iotide record -- mpirun -n 64 ./simulation
+      iotide sets show /tmp/scratch.control                     jobs, periods, sets and shares, live
+    "#);
+}
