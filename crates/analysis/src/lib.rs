@@ -25,8 +25,8 @@ pub use crate::figures::{Figure, KnownRun, figures};
 pub use crate::insight::{Insight, InsightConfig, InsightThresholds, Insights, Rule, Severity, insights};
 pub use crate::period::{
     AutocorrelationEstimate, Candidate, DftConfig, EVIDENCE_NAMES, EVIDENCE_WEIGHTS, Method, OutlierDetector,
-    PeriodConfig, PeriodError, PeriodEstimate, Phase, Rhythm, Wave, WeighedRhythm, detect_period,
-    reconstruct, weigh_rhythms,
+    PeriodConfig, PeriodError, PeriodEstimate, Phase, Reason, Rhythm, Verdict, Wave, WeighedRhythm,
+    detect_period, reconstruct, weigh_rhythms,
 };
 pub use crate::run::{RunAnalysis, RunConfig, RunError, analyse_run, reconstruction_error};
 pub use crate::runs::{

@@ -78,6 +78,8 @@ impl Run {
                 ..Settings::asked_for(config)
             },
             period: Period {
+                verdict: Some(estimate.verdict.into()),
+                reason: estimate.reason.map(Reason::from),
                 period_s: estimate.period_s,
                 frequency_hz: estimate.period_s.map(|period_s| 1.0 / period_s),
                 confidence: Some(estimate.confidence),
@@ -91,8 +93,14 @@ impl Run {
                 rhythms: (estimate.rhythms.iter())
                     .map(|rhythm| Rhythm {
                         period_s: rhythm.period_s,
-                        confidence: rhythm.confidence,
+                        mean_distance_s: rhythm.mean_distance_s,
+                        spread: rhythm.spread,
+                        missed: rhythm.missed,
+                        n_phases: rhythm.phases.len(),
                         bytes: rhythm.bytes,
+                        start_s: rhythm.start_s,
+                        end_s: rhythm.end_s,
+                        confidence: rhythm.confidence,
                     })
                     .collect(),
                 autocorrelation: estimate.autocorrelation.as_ref().map(|acf| Autocorrelation {
@@ -552,6 +560,10 @@ impl Settings {
 /// The period, or that there is none.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Period {
+    /// Whether there is a rhythm; absent if nothing was analysed.
+    pub verdict: Option<Verdict>,
+    /// Why that cannot be told, where it cannot.
+    pub reason: Option<Reason>,
     /// The period.
     pub period_s: Option<f64>,
     /// Its inverse.
@@ -581,16 +593,75 @@ pub struct Candidate {
     pub confidence: f64,
 }
 
-/// One of several periods that hold at once.
+/// Whether there is a rhythm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// There is one or several.
+    Periodic,
+    /// There is none.
+    NotPeriodic,
+    /// It cannot be told.
+    Unclear,
+}
+
+impl From<iotide_analysis::Verdict> for Verdict {
+    fn from(verdict: iotide_analysis::Verdict) -> Self {
+        match verdict {
+            iotide_analysis::Verdict::Periodic => Self::Periodic,
+            iotide_analysis::Verdict::NotPeriodic => Self::NotPeriodic,
+            iotide_analysis::Verdict::Unclear => Self::Unclear,
+        }
+    }
+}
+
+/// Why a verdict is unclear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// There are fewer than three phases.
+    TooFewPhases,
+    /// The source is too coarse.
+    TooCoarse,
+    /// As much speaks for a rhythm as against it.
+    MixedEvidence,
+    /// The samples misstate the signal by more than half of its volume.
+    PoorSamples,
+}
+
+impl From<iotide_analysis::Reason> for Reason {
+    fn from(reason: iotide_analysis::Reason) -> Self {
+        match reason {
+            iotide_analysis::Reason::TooFewPhases => Self::TooFewPhases,
+            iotide_analysis::Reason::TooCoarse => Self::TooCoarse,
+            iotide_analysis::Reason::MixedEvidence => Self::MixedEvidence,
+            iotide_analysis::Reason::PoorSamples => Self::PoorSamples,
+        }
+    }
+}
+
+/// One of several rhythms that hold, at once or one after the other.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Rhythm {
-    /// Its period.
+    /// Its beat: the time from one phase to the next where none was missed.
     pub period_s: f64,
-    /// How sure it is.
-    pub confidence: f64,
+    /// Mean distance between the starts of consecutive phases.
+    pub mean_distance_s: f64,
+    /// How much the distances differ from the beat (standard deviation over the beat).
+    pub spread: f64,
+    /// How many beats passed without a phase.
+    pub missed: usize,
+    /// How many phases it has.
+    pub n_phases: usize,
     /// How many bytes its phases move.
     #[serde(serialize_with = "whole_bytes")]
     pub bytes: f64,
+    /// When it begins to hold.
+    pub start_s: f64,
+    /// When it ends.
+    pub end_s: f64,
+    /// How probable it is.
+    pub confidence: f64,
 }
 
 /// What the autocorrelation says on its own.

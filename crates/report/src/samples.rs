@@ -1,7 +1,7 @@
 //! Findings made by hand, so that what is said of them can be checked without finding anything.
 
 use iotide_analysis::{
-    AutocorrelationEstimate, Candidate, PeriodEstimate, Phase, Rhythm, RunAnalysis, RunConfig, RunError,
+    AutocorrelationEstimate, Candidate, PeriodEstimate, Phase, Rhythm, RunAnalysis, RunConfig, RunError, Verdict,
     Scores, Wave,
 };
 use iotide_trace::{
@@ -27,6 +27,7 @@ pub(crate) fn since_1970() -> RunAnalysis {
 pub(crate) fn aperiodic() -> (RunAnalysis, Run) {
     let mut analysis = bursts_from(0.0);
     analysis.estimate = PeriodEstimate {
+        verdict: Verdict::NotPeriodic,
         confidence: 0.88,
         candidates: vec![Candidate { period_s: 12.5, confidence: 0.04 }],
         ..PeriodEstimate::default()
@@ -40,7 +41,7 @@ pub(crate) fn aperiodic() -> (RunAnalysis, Run) {
 /// Two rhythms at once.
 pub(crate) fn two_rhythms() -> (RunAnalysis, Run) {
     let mut analysis = bursts_from(0.0);
-    analysis.estimate.rhythms.push(Rhythm { period_s: 0.75, confidence: 0.9, bytes: 1e9 });
+    analysis.estimate.rhythms.push(Rhythm { period_s: 0.75, confidence: 0.9, bytes: 1e9, ..Rhythm::default() });
     let run = told("two.csv", &analysis);
     (analysis, run)
 }
@@ -132,13 +133,14 @@ fn bursts_from(start_s: f64) -> RunAnalysis {
         signal: SampledSignal { start_s, rate_hz: 10.0, values, duration_s: 46.0 },
         abstraction_error: Some(0.0),
         estimate: PeriodEstimate {
+            verdict: Verdict::Periodic,
             period_s: Some(5.0),
             confidence: 0.93,
             candidates: vec![
                 Candidate { period_s: 5.0, confidence: 0.93 },
                 Candidate { period_s: 2.5, confidence: 0.04 },
             ],
-            rhythms: vec![Rhythm { period_s: 5.0, confidence: 0.93, bytes: 2e10 }],
+            rhythms: vec![Rhythm { period_s: 5.0, confidence: 0.93, bytes: 2e10, ..Rhythm::default() }],
             autocorrelation: Some(AutocorrelationEstimate {
                 period_s: 5.0,
                 confidence: 0.99,

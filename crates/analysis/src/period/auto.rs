@@ -12,7 +12,7 @@ use iotide_trace::SampledSignal;
 use super::evidence::{Background, Cut, Proposal, Rule};
 use super::segment::{Piece, Pyramid, join, natural_gaps, natural_volumes, runs_above};
 use super::{
-    Candidate, DftConfig, PeriodError, PeriodEstimate, Phase, Rhythm, correlation, next_beat_s, spectral,
+    Candidate, DftConfig, PeriodError, PeriodEstimate, Phase, Rhythm, Verdict, correlation, next_beat_s, spectral,
 };
 
 /// Weighs every rhythm the signal might have and returns the ones that hold.
@@ -38,19 +38,33 @@ pub(super) fn detect(signal: &SampledSignal, config: &DftConfig) -> Result<Perio
         .zip(&choice.rhythms)
         .zip(own_volumes(&accepted))
         .map(|((&proposal, &(_, confidence)), volume)| {
-            (proposal, Rhythm { period_s: proposal.period / rate_hz, confidence, bytes: volume / rate_hz })
+            let phases = phases_of(&proposal.pieces, signal);
+            let period_s = proposal.period / rate_hz;
+            let rhythm = Rhythm {
+                period_s,
+                mean_distance_s: period_s,
+                confidence,
+                bytes: volume / rate_hz,
+                start_s: phases[0].start_s,
+                end_s: phases[phases.len() - 1].end_s,
+                phases,
+                ..Rhythm::default()
+            };
+            (proposal, rhythm)
         })
         .collect();
     rhythms.sort_by(|a, b| b.1.bytes.total_cmp(&a.1.bytes));
-    if let Some((best, rhythm)) = rhythms.first() {
+    estimate.verdict = Verdict::NotPeriodic;
+    if let Some((_, rhythm)) = rhythms.first() {
+        estimate.verdict = Verdict::Periodic;
         estimate.period_s = Some(rhythm.period_s);
         estimate.confidence = rhythm.confidence;
         // The autocorrelation is among the evidence already.
         estimate.refined_confidence = Some(rhythm.confidence);
-        estimate.phases = phases_of(&best.pieces, signal);
+        estimate.phases = rhythm.phases.clone();
         estimate.next_phase_s =
             estimate.phases.last().map(|phase| next_beat_s(phase.start_s, rhythm.period_s, signal.end_s()));
-        estimate.rhythms = rhythms.iter().map(|(_, rhythm)| *rhythm).collect();
+        estimate.rhythms = rhythms.into_iter().map(|(_, rhythm)| rhythm).collect();
     }
     Ok(estimate)
 }

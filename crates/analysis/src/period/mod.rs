@@ -108,9 +108,38 @@ pub enum OutlierDetector {
     Peaks,
 }
 
+/// Whether the I/O has a rhythm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verdict {
+    /// It has one or several.
+    Periodic,
+    /// It has none: there is enough to tell, and it does not repeat evenly.
+    NotPeriodic,
+    /// It cannot be told.
+    #[default]
+    Unclear,
+}
+
+/// Why a verdict is [`Verdict::Unclear`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// There are fewer than three phases.
+    TooFewPhases,
+    /// The source tells when bytes moved only to within a time as long as the phases are apart.
+    TooCoarse,
+    /// As much speaks for a rhythm as against it.
+    MixedEvidence,
+    /// The samples misstate the signal by more than half of its volume ([`Method::Dft`]).
+    PoorSamples,
+}
+
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PeriodEstimate {
+    /// Whether there is a rhythm.
+    pub verdict: Verdict,
+    /// Why that cannot be told, where it cannot.
+    pub reason: Option<Reason>,
     /// The period, or `None` if the signal is not periodic.
     pub period_s: Option<f64>,
     /// How sure that is, in [0, 1]; for "not periodic", how sure of that ([`Method::Auto`]) or 0 ([`Method::Dft`]).
@@ -140,15 +169,27 @@ pub struct Candidate {
     pub confidence: f64,
 }
 
-/// One of several rhythms that hold at once.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// One of several rhythms that hold, at once or one after the other.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rhythm {
-    /// Its period.
+    /// Its beat: the time from one phase to the next where none was missed.
     pub period_s: f64,
-    /// How sure it is, in [0, 1].
-    pub confidence: f64,
+    /// Mean distance between the starts of consecutive phases.
+    pub mean_distance_s: f64,
+    /// How much the distances differ from the beat (standard deviation over the beat).
+    pub spread: f64,
+    /// How many beats passed without a phase.
+    pub missed: usize,
+    /// Its own phases, in order of time.
+    pub phases: Vec<Phase>,
     /// How many bytes its phases move over the run.
     pub bytes: f64,
+    /// When it begins to hold.
+    pub start_s: f64,
+    /// When it ends.
+    pub end_s: f64,
+    /// How probable it is, in [0, 1].
+    pub confidence: f64,
 }
 
 /// The autocorrelation's own estimate.

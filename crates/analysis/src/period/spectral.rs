@@ -10,7 +10,7 @@ use iotide_num::{
 use iotide_trace::SampledSignal;
 
 use super::{
-    Candidate, DftConfig, OutlierDetector, PeriodError, PeriodEstimate, Phase, Rhythm, Wave, correlation,
+    Candidate, DftConfig, OutlierDetector, PeriodError, PeriodEstimate, Phase, Rhythm, Verdict, Wave, correlation,
     next_beat_s,
 };
 use crate::substantial::Substantial;
@@ -26,6 +26,7 @@ pub(super) fn detect(signal: &SampledSignal, config: &DftConfig) -> Result<Perio
     let period_of = |bin: &Bin| x.len() as f64 / (bin.k as f64 * signal.rate_hz);
 
     let mut estimate = PeriodEstimate {
+        verdict: Verdict::NotPeriodic,
         candidates: found
             .iter()
             .map(|bin| Candidate { period_s: period_of(bin), confidence: bin.confidence })
@@ -51,7 +52,17 @@ fn settle(estimate: &mut PeriodEstimate, signal: &SampledSignal, period_s: f64, 
         .map(|second| (confidence + second.confidence + correlation::similarity(second, period_s)) / 3.0);
     estimate.phases = phases(signal, period_s);
     let bytes = estimate.phases.iter().map(|phase| phase.bytes).sum();
-    estimate.rhythms = vec![Rhythm { period_s, confidence, bytes }];
+    estimate.verdict = Verdict::Periodic;
+    estimate.rhythms = vec![Rhythm {
+        period_s,
+        mean_distance_s: period_s,
+        confidence,
+        bytes,
+        start_s: signal.start_s,
+        end_s: signal.end_s(),
+        phases: estimate.phases.clone(),
+        ..Rhythm::default()
+    }];
     // Counted on from the last phase rather than from the wave's crest: the wave's frequency lies on the grid of the
     // transform, and over a whole trace the error of half a bin adds up to half a period.
     estimate.next_phase_s =
