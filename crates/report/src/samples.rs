@@ -134,6 +134,7 @@ fn bursts_from(start_s: f64) -> RunAnalysis {
         abstraction_error: Some(0.0),
         estimate: PeriodEstimate {
             verdict: Verdict::Periodic,
+            reason: None,
             period_s: Some(5.0),
             confidence: 0.93,
             candidates: vec![
