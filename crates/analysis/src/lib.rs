@@ -47,6 +47,7 @@ mod demand;
 mod figures;
 mod insight;
 mod period;
+mod rhythm;
 mod run;
 mod runs;
 mod scores;

@@ -5,6 +5,8 @@ use iotide_trace::{
     abstraction_error, automatic_rate_hz, sample,
 };
 
+use crate::period::detect_rhythms;
+use crate::rhythm::Steps;
 use crate::{
     Method, PeriodConfig, PeriodError, PeriodEstimate, Scores, Wave, detect_period, reconstruct, score,
 };
@@ -190,7 +192,11 @@ fn analyse_window(
         _ => automatic_rate_hz(signal, window),
     });
     let sampled = sample(signal, window, Sampling { rate_hz, kind: config.sampling })?;
-    let estimate = detect_period(&sampled, &config.period)?;
+    let estimate = match config.period.method {
+        // The engine looks at the steps themselves: no grid, no grid's artefacts.
+        Method::Auto => detect_rhythms(&Steps::within(signal, window), &sampled, &config.period.dft),
+        Method::Dft => detect_period(&sampled, &config.period)?,
+    };
     Ok(RunAnalysis {
         direction,
         window,

@@ -20,7 +20,8 @@ use super::merge::Merged;
 use super::octaves::Octaves;
 use super::prediction::{ExpectedRhythm, IdleGap, NextPhase, SeenPhase};
 use super::regimes::Regimes;
-use crate::period::{CutEstimate, CutRhythm, Rule, cut_by, detect_cuts, detect_period};
+use crate::period::{CutEstimate, CutRhythm, cut_by, detect_cuts, detect_period};
+use crate::rhythm::Rule;
 use crate::{Method, Phase};
 
 /// What lasts from one evaluation to the next, all of it bounded. Times are seconds since the first event.

@@ -1,7 +1,7 @@
 //! Stretches of stable behaviour as an automaton: a rhythm is entered, left, and may return.
 
 use super::prediction::{Regime, RegimeChange, RegimeChangeKind};
-use crate::period::Rule;
+use crate::rhythm::Rule;
 
 /// The automaton: at most one regime is on, and the last [`MOST_KNOWN`] are remembered.
 #[derive(Clone, Debug, Default)]
@@ -144,7 +144,7 @@ impl Regimes {
 mod tests {
     use super::*;
 
-    const RULE: Rule = Rule::Runs { threshold: 0.0, gap: 1.0 };
+    const RULE: Rule = Rule::Runs { level_bps: 0.0, gap_s: 1.0 };
 
     /// Has a rhythm from `since_s` on, for ten phases.
     fn hold(regimes: &mut Regimes, since_s: f64, period_s: f64, bytes: f64) {

@@ -2,14 +2,13 @@
 
 use iotide_trace::SampledSignal;
 
-pub(crate) use auto::{CutEstimate, CutRhythm, cut_by, detect_cuts};
-pub(crate) use evidence::Rule;
+use crate::rhythm::{self, Steps};
+
+pub(crate) use auto::{CutEstimate, CutRhythm, cut_by, detect as detect_rhythms, detect_cuts};
 pub use spectral::reconstruct;
 
 mod auto;
 mod correlation;
-mod evidence;
-mod segment;
 mod spectral;
 
 /// Returns the period of the signal's phases, or that there is none, with a confidence.
@@ -18,7 +17,7 @@ pub fn detect_period(signal: &SampledSignal, config: &PeriodConfig) -> Result<Pe
         return Err(PeriodError::NotANumber);
     }
     match config.method {
-        Method::Auto => auto::detect(signal, &config.dft),
+        Method::Auto => Ok(auto::detect(&Steps::sampled(signal), signal, &config.dft)),
         Method::Dft => spectral::detect(signal, &config.dft),
     }
 }
@@ -41,17 +40,14 @@ pub struct WeighedRhythm {
 
 /// Returns every rhythm that [`Method::Auto`] takes into consideration, with its evidence.
 pub fn weigh_rhythms(signal: &SampledSignal) -> Vec<WeighedRhythm> {
-    auto::proposals(signal)
-        .into_iter()
-        .map(|p| WeighedRhythm { period_s: p.period / signal.rate_hz, evidence: p.evidence.to_vec() })
-        .collect()
+    auto::weigh(signal)
 }
 
 /// What the numbers of [`WeighedRhythm::evidence`] are.
-pub const EVIDENCE_NAMES: &[&str] = &evidence::NAMES;
+pub const EVIDENCE_NAMES: &[&str] = &rhythm::NAMES;
 
 /// What [`Method::Auto`] multiplies them with.
-pub const EVIDENCE_WEIGHTS: &[f64] = &evidence::WEIGHTS;
+pub const EVIDENCE_WEIGHTS: &[f64] = &rhythm::WEIGHTS;
 
 /// How to look for a period.
 #[derive(Clone, Debug, PartialEq, Default)]

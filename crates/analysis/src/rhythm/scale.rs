@@ -1,97 +1,25 @@
-//! Ways of cutting a signal into phases. Each is a proposal; `evidence` judges them.
+//! Phases at a scale: what still rises and falls when everything finer is smoothed away.
 //!
-//! Positions are in samples and may be fractional: a bin that is filled by a third means that the burst began at two
-//! thirds of it.
+//! Finds phases without silence between them, and ranks so far out of step that there is more silence within phases than
+//! between. Positions are in samples here; the caller turns them into seconds.
 
-/// A stretch of activity that a proposal takes for one phase.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Piece {
-    pub start: f64,
-    pub end: f64,
-    /// Sum of the samples within.
-    pub volume: f64,
-}
-
-/// Maximal runs of samples above `threshold`.
-pub(super) fn runs_above(x: &[f64], threshold: f64) -> Vec<Piece> {
-    let mut runs = Vec::new();
-    let mut i = 0;
-    while i < x.len() {
-        if x[i] <= threshold {
-            i += 1;
-            continue;
-        }
-        let from = i;
-        while i < x.len() && x[i] > threshold {
-            i += 1;
-        }
-        runs.push(piece(x, from, i));
-    }
-    runs
-}
-
-/// The samples `from..to` as a piece whose ends are placed within their bins by how full these are.
-pub(super) fn piece(x: &[f64], from: usize, to: usize) -> Piece {
-    let volume = x[from..to].iter().sum();
-    let filled = |edge: usize, inner: usize| if x[inner] > x[edge] { x[edge] / x[inner] } else { 1.0 };
-    let (start, end) = if to - from >= 2 {
-        ((from + 1) as f64 - filled(from, from + 1), (to - 1) as f64 + filled(to - 1, to - 2))
-    } else {
-        (from as f64, to as f64)
-    };
-    Piece { start, end, volume }
-}
-
-/// Joins pieces whose gap is shorter than `shortest_gap`.
-pub(super) fn join(pieces: &[Piece], shortest_gap: f64) -> Vec<Piece> {
-    let mut joined: Vec<Piece> = Vec::new();
-    for piece in pieces {
-        match joined.last_mut() {
-            Some(last) if piece.start - last.end < shortest_gap => {
-                last.end = piece.end;
-                last.volume += piece.volume;
-            }
-            _ => joined.push(*piece),
-        }
-    }
-    joined
-}
-
-/// The gap lengths at which joining changes the picture most.
-pub(super) fn natural_gaps(pieces: &[Piece], most: usize) -> Vec<f64> {
-    let gaps = pieces.windows(2).map(|pair| (pair[1].start - pair[0].end).max(1e-3)).collect();
-    widest_breaks(gaps, 1.05, most)
-}
-
-/// The volumes at which the pieces fall into two classes most clearly.
-pub(super) fn natural_volumes(pieces: &[Piece], most: usize) -> Vec<f64> {
-    let volumes = pieces.iter().map(|piece| piece.volume).filter(|&volume| volume > 0.0).collect();
-    widest_breaks(volumes, 1.25, most)
-}
-
-/// Where sorted values jump the most, as a ratio and by `least_ratio` or more: the middle of each jump, widest first.
-fn widest_breaks(mut values: Vec<f64>, least_ratio: f64, most: usize) -> Vec<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    let mut breaks: Vec<(f64, f64)> = values
-        .windows(2)
-        .filter(|pair| pair[1] > pair[0] * least_ratio)
-        .map(|pair| (pair[1] / pair[0], (pair[0] * pair[1]).sqrt()))
-        .collect();
-    breaks.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
-    breaks.truncate(most);
-    breaks.into_iter().map(|(_, middle)| middle).collect()
-}
+use super::steps::Burst;
 
 /// The signal at halving resolutions: level `l` has means over `2^l` samples.
-pub(super) struct Pyramid<'a> {
+pub(crate) struct Pyramid {
     levels: Vec<Vec<f64>>,
     /// `sums[i]` is the sum of the first `i` samples.
-    sums: &'a [f64],
+    sums: Vec<f64>,
 }
 
-impl<'a> Pyramid<'a> {
-    pub(super) fn new(x: &[f64], sums: &'a [f64]) -> Self {
-        let mut levels = vec![x.to_vec()];
+impl Pyramid {
+    pub(crate) fn new(x: Vec<f64>) -> Self {
+        let mut sums = Vec::with_capacity(x.len() + 1);
+        sums.push(0.0);
+        for value in &x {
+            sums.push(sums[sums.len() - 1] + value);
+        }
+        let mut levels = vec![x];
         while levels.last().is_some_and(|last| last.len() > 64) {
             let last = &levels[levels.len() - 1];
             let next = last.chunks(2).map(|pair| pair.iter().sum::<f64>() / 2.0).collect();
@@ -105,23 +33,33 @@ impl<'a> Pyramid<'a> {
     ///
     /// If phases really come `period` apart, smoothing at that scale leaves them and takes everything finer; if they do
     /// not, their mean distance comes out different from what was put in, and the caller discards the answer.
-    pub(super) fn phases_at(&self, period: f64) -> Vec<Piece> {
+    ///
+    /// Beside the phases: how far the smoothed signal falls between them, as a share of its crests. What smoothing leaves of
+    /// a finer rhythm, or the grid's own beat against one, falls by a few per cent.
+    pub(crate) fn phases_at(&self, period: f64) -> (Vec<Burst>, f64) {
         // 32 to 64 samples a period are enough to tell where a smoothed signal rises.
         let level = ((period / 32.0).log2().floor().max(0.0) as usize).min(self.levels.len() - 1);
         let step = (1usize << level) as f64;
         let smooth = smoothed(&self.levels[level], SMOOTHING * period / step);
         let spread = iotide_num::population_std(&smooth);
         let n = self.sums.len() - 1;
-        waves(&smooth, PROMINENCE * spread)
+        let waves = waves(&smooth, PROMINENCE * spread);
+        let crests: f64 = waves.iter().map(|wave| smooth[wave.peak]).sum();
+        // The valley after the last crest is the end of the signal.
+        let valleys: f64 = waves.iter().skip(1).map(|wave| smooth[wave.from]).sum();
+        let n_waves = waves.len() as f64;
+        let depth = if n_waves >= 2.0 { 1.0 - (valleys / (n_waves - 1.0)) / (crests / n_waves) } else { 0.0 };
+        let phases = waves
             .into_iter()
             .map(|wave| {
                 let sum_until = |position: usize| self.sums[((position as f64 * step) as usize).min(n)];
                 let volume = sum_until(wave.to) - sum_until(wave.from);
                 let start = crossing(&smooth, wave.from, wave.peak) * step;
                 let end = crossing_down(&smooth, wave.peak, wave.to.min(smooth.len() - 1)) * step;
-                Piece { start, end: end.max(start), volume }
+                Burst { start_s: start, end_s: end.max(start), bytes: volume }
             })
-            .collect()
+            .collect();
+        (phases, depth)
     }
 }
 
@@ -219,56 +157,4 @@ fn waves(y: &[f64], rise: f64) -> Vec<Wave> {
         }
     }
     waves
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn starts(pieces: &[Piece]) -> Vec<f64> {
-        pieces.iter().map(|piece| piece.start).collect()
-    }
-
-    #[test]
-    fn a_burst_begins_within_its_first_bin_by_how_full_that_is() {
-        let runs = runs_above(&[0.0, 2.5, 10.0, 10.0, 5.0, 0.0, 7.0], 0.0);
-        assert_eq!(
-            runs,
-            [Piece { start: 1.75, end: 4.5, volume: 27.5 }, Piece { start: 6.0, end: 7.0, volume: 7.0 }]
-        );
-    }
-
-    #[test]
-    fn short_gaps_are_closed_and_volumes_kept() {
-        let runs = runs_above(&[1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0], 0.0);
-        let joined = join(&runs, 2.0);
-        assert_eq!(starts(&joined), [0.0, 6.0]);
-        assert_eq!(joined.iter().map(|piece| piece.volume).sum::<f64>(), 3.0);
-    }
-
-    #[test]
-    fn the_widest_break_comes_first() {
-        let breaks = widest_breaks(vec![100.0, 1.0, 10.0, 1.01, 9.9], 1.05, 5);
-        assert_eq!(breaks.len(), 2);
-        assert!((breaks[0] - (10.0f64 * 100.0).sqrt()).abs() < 1e-9);
-        assert!((breaks[1] - (1.01f64 * 9.9).sqrt()).abs() < 1e-9);
-    }
-
-    #[test]
-    fn smoothing_at_the_scale_of_the_period_leaves_its_phases() {
-        // Each phase of 40 samples has five bursts.
-        let x: Vec<f64> = (0..800).map(|i| if i % 40 < 20 && i % 4 < 2 { 1.0 } else { 0.0 }).collect();
-        let sums: Vec<f64> = std::iter::once(0.0)
-            .chain(x.iter().scan(0.0, |sum, value| {
-                *sum += value;
-                Some(*sum)
-            }))
-            .collect();
-        let phases = Pyramid::new(&x, &sums).phases_at(40.0);
-        assert_eq!(phases.len(), 20);
-        assert_eq!(phases.iter().map(|phase| phase.volume).sum::<f64>(), sums[800]);
-        for pair in phases[1..19].windows(2) {
-            assert!((pair[1].start - pair[0].start - 40.0).abs() < 0.5);
-        }
-    }
 }

@@ -1,0 +1,137 @@
+//! What speaks for a stretch being a rhythm of the run, and how much each of it weighs.
+
+use super::explain::Stretch;
+use super::propose::{Cut, Proposal};
+use super::steps::Burst;
+
+/// How many numbers describe a candidate.
+pub const N_EVIDENCE: usize = 10;
+
+/// What each number is.
+pub const NAMES: [&str; N_EVIDENCE] = [
+    "constant",
+    "odds of the beat",
+    "evenness of volumes",
+    "share of the bytes (log)",
+    "silence between phases",
+    "by scale",
+    "odds, by scale",
+    "one of two classes",
+    "drift",
+    "grouping",
+];
+
+/// The weights, in the order of [`NAMES`].
+pub const WEIGHTS: [f64; N_EVIDENCE] = [
+    -3.0, // constant
+    0.6,  // odds of the beat
+    0.6,  // evenness of volumes
+    2.0,  // share of the bytes (log)
+    1.0,  // silence between phases
+    -2.0, // by scale
+    -0.1, // odds, by scale
+    -1.5, // one of two classes
+    -2.0, // drift
+    -1.5, // grouping
+];
+
+/// Returns the numbers that describe a stretch of a proposal.
+pub(crate) fn evidence(
+    proposal: &Proposal,
+    stretch: &Stretch,
+    total_bytes: f64,
+    bytes_between: impl Fn(f64, f64) -> f64,
+) -> [f64; N_EVIDENCE] {
+    let members: Vec<&Burst> = stretch.members.iter().map(|&i| &proposal.bursts[i]).collect();
+    let bytes: f64 = members.iter().map(|burst| burst.bytes).sum();
+    let by_scale = f64::from(proposal.rule.cut() == Cut::Scale);
+    let odds = compressed(stretch.log_odds);
+    let distances: Vec<f64> = members.windows(2).map(|pair| pair[1].start_s - pair[0].start_s).collect();
+    [
+        1.0,
+        odds,
+        evenness(&members),
+        (bytes / total_bytes).clamp(1e-4, 1.0).ln(),
+        contrast(&members, bytes, bytes_between),
+        by_scale,
+        by_scale * odds,
+        f64::from(proposal.rule.cut() == Cut::Class),
+        drift(&distances),
+        grouping(&distances, stretch.spread),
+    ]
+}
+
+/// The logit of a candidate against "no rhythm".
+pub(crate) fn logit(evidence: &[f64; N_EVIDENCE]) -> f64 {
+    evidence.iter().zip(WEIGHTS).map(|(e, w)| e * w).sum()
+}
+
+/// Odds beyond e²⁰ say little more, however many phases there are; but more is never less.
+fn compressed(log_odds: f64) -> f64 {
+    const KNEE: f64 = 20.0;
+    if log_odds <= KNEE { log_odds } else { KNEE * (1.0 + (log_odds / KNEE).ln() / 4.0) }
+}
+
+/// `−ln` of how much the volumes differ, by their median deviation: a first checkpoint that is heavier changes nothing.
+fn evenness(members: &[&Burst]) -> f64 {
+    let mut volumes: Vec<f64> = members.iter().map(|burst| burst.bytes).collect();
+    let n = volumes.len();
+    volumes.sort_unstable_by(f64::total_cmp);
+    let middle = volumes[n / 2];
+    let mut deviations: Vec<f64> = volumes.iter().map(|volume| (volume - middle).abs()).collect();
+    deviations.sort_unstable_by(f64::total_cmp);
+    -(1.4826 * deviations[n / 2] / middle.max(1e-300)).hypot(0.05).min(1.0).ln()
+}
+
+/// How much more happens within the phases than between them: 1 is silence in between.
+fn contrast(members: &[&Burst], bytes: f64, bytes_between: impl Fn(f64, f64) -> f64) -> f64 {
+    let (first, last) = (members[0], members[members.len() - 1]);
+    let busy_s: f64 = members.iter().map(|burst| burst.duration_s()).sum();
+    let idle_s = last.end_s - first.start_s - busy_s;
+    if busy_s <= 0.0 || idle_s <= 0.0 {
+        return 0.0;
+    }
+    let between = (bytes_between(first.start_s, last.end_s) - bytes).max(0.0);
+    1.0 - ((between / idle_s) / (bytes / busy_s)).min(1.0)
+}
+
+/// How much of the distances' variance a straight line explains, where it explains more than chance would; weighted by how
+/// much they vary at all: 1 if they only grow or only shrink, and by a lot.
+fn drift(distances: &[f64]) -> f64 {
+    let n = distances.len();
+    if n < 4 {
+        return 0.0;
+    }
+    let mean = distances.iter().sum::<f64>() / n as f64;
+    let centre = (n - 1) as f64 / 2.0;
+    let (mut xy, mut xx, mut yy) = (0.0, 0.0, 0.0);
+    for (i, distance) in distances.iter().enumerate() {
+        let (x, y) = (i as f64 - centre, distance - mean);
+        xy += x * y;
+        xx += x * x;
+        yy += y * y;
+    }
+    if yy <= 0.0 {
+        return 0.0;
+    }
+    let correlation = (xy / (xx * yy).sqrt()).abs();
+    correlation.powi(2) * (yy / n as f64).sqrt().min(mean) / mean
+}
+
+/// Whether every 2, 3 or 4 of the distances together are far steadier than each: then several pieces make one phase.
+///
+/// Sums of `m` independent distances spread `√m` less; the logarithm of how much less than that they spread, not below 0.
+fn grouping(distances: &[f64], spread: f64) -> f64 {
+    let variation = |values: &[f64]| {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt() / mean
+    };
+    (2..=4)
+        .filter(|m| distances.len() >= 3 * m)
+        .map(|m| {
+            let sums: Vec<f64> = distances.windows(m).map(|window| window.iter().sum()).collect();
+            let expected = spread.hypot(0.02) / (m as f64).sqrt();
+            (expected / variation(&sums).hypot(0.02)).ln()
+        })
+        .fold(0.0, f64::max)
+}

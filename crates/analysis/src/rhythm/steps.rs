@@ -1,0 +1,236 @@
+//! The signal as the engine sees it: bandwidth that is constant in steps, and the bursts in it.
+
+use iotide_trace::{SampledSignal, Span, StepSignal};
+
+/// Bandwidth over time. Step `i` reaches from `times_s[i]` to `times_s[i + 1]`, counted from the window's start.
+#[derive(Clone, Debug)]
+pub(crate) struct Steps {
+    pub times_s: Vec<f64>,
+    pub rates_bps: Vec<f64>,
+    /// The steps are even bins of this width, and a burst may begin anywhere within one.
+    pub bin_s: Option<f64>,
+    /// Times are not known better than to this.
+    pub resolution_s: f64,
+}
+
+impl Steps {
+    /// The part of `signal` within `window`, exact.
+    pub(crate) fn within(signal: &StepSignal, window: Span) -> Self {
+        let mut times_s = Vec::with_capacity(signal.times().len() + 1);
+        let mut rates_bps = Vec::with_capacity(signal.times().len());
+        for (start, end, rate_bps) in signal.pieces() {
+            let (start, end) = (start.max(window.start), end.min(window.end));
+            if start < end {
+                times_s.push(start.secs_since(window.start));
+                rates_bps.push(rate_bps);
+            }
+        }
+        times_s.push(window.duration_s().max(times_s.last().copied().unwrap_or(0.0)));
+        Self { times_s, rates_bps, bin_s: None, resolution_s: 0.0 }
+    }
+
+    /// A sampled signal, each sample a step.
+    pub(crate) fn sampled(signal: &SampledSignal) -> Self {
+        let bin_s = 1.0 / signal.rate_hz;
+        Self {
+            times_s: (0..=signal.values.len()).map(|i| i as f64 * bin_s).collect(),
+            rates_bps: signal.values.clone(),
+            bin_s: Some(bin_s),
+            resolution_s: bin_s,
+        }
+    }
+
+    pub(crate) fn duration_s(&self) -> f64 {
+        self.times_s.last().copied().unwrap_or(0.0)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rates_bps.len()
+    }
+
+    pub(crate) fn bytes(&self) -> f64 {
+        (0..self.len()).map(|i| self.bytes_of(i)).sum()
+    }
+
+    #[inline]
+    fn length_s(&self, i: usize) -> f64 {
+        self.times_s[i + 1] - self.times_s[i]
+    }
+
+    #[inline]
+    fn bytes_of(&self, i: usize) -> f64 {
+        self.rates_bps[i] * self.length_s(i)
+    }
+
+    /// Maximal stretches with more than `threshold_bps`.
+    pub(crate) fn bursts_above(&self, threshold_bps: f64) -> Vec<Burst> {
+        let mut bursts = Vec::new();
+        let mut i = 0;
+        while i < self.len() {
+            if self.rates_bps[i] <= threshold_bps {
+                i += 1;
+                continue;
+            }
+            let from = i;
+            let mut bytes = 0.0;
+            while i < self.len() && self.rates_bps[i] > threshold_bps {
+                bytes += self.bytes_of(i);
+                i += 1;
+            }
+            let (start_s, end_s) = self.ends(from, i);
+            bursts.push(Burst { start_s, end_s, bytes });
+        }
+        bursts
+    }
+
+    /// Where a burst over the steps `from..to` begins and ends: a bin that is filled by a third means that the burst
+    /// began at two thirds of it.
+    fn ends(&self, from: usize, to: usize) -> (f64, f64) {
+        let (start_s, end_s) = (self.times_s[from], self.times_s[to]);
+        let Some(bin_s) = self.bin_s.filter(|_| to - from >= 2) else { return (start_s, end_s) };
+        let x = &self.rates_bps;
+        let empty = |edge: usize, inner: usize| {
+            if x[inner] > x[edge] { bin_s * (1.0 - x[edge] / x[inner]) } else { 0.0 }
+        };
+        (start_s + empty(from, from + 1), end_s - empty(to - 1, to - 2))
+    }
+
+    /// The levels of bandwidth at which to tell bursts from what goes on beside them.
+    ///
+    /// All of them come from how the *bytes* are distributed over the rates, not the time: a pause of any length, before,
+    /// within or after the run, changes none of them.
+    pub(crate) fn levels_bps(&self) -> Vec<f64> {
+        let mut by_rate: Vec<(f64, f64)> = (0..self.len())
+            .map(|i| (self.rates_bps[i], self.bytes_of(i)))
+            .filter(|&(rate_bps, bytes)| rate_bps > 0.0 && bytes > 0.0)
+            .collect();
+        by_rate.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let total: f64 = by_rate.iter().map(|(_, bytes)| bytes).sum();
+        let mut levels = vec![0.0];
+        let Some(&(lowest, _)) = by_rate.first() else { return levels };
+        // Bytes over the logarithm of the rate: valleys in between are natural levels.
+        let quantile = |share: f64| {
+            let mut sum = 0.0;
+            for &(rate_bps, bytes) in &by_rate {
+                sum += bytes;
+                if sum >= share * total {
+                    return rate_bps;
+                }
+            }
+            by_rate[by_rate.len() - 1].0
+        };
+        let middle = quantile(0.5);
+        let mut wanted: Vec<f64> = [0.03, 0.12, 0.4, 0.8, 1.3].iter().map(|share| share * middle).collect();
+        wanted.extend(self.natural_levels(&by_rate, total));
+        let highest = by_rate[by_rate.len() - 1].0;
+        for level in wanted {
+            if level >= lowest && level < highest {
+                levels.push(level);
+            }
+        }
+        levels.sort_unstable_by(f64::total_cmp);
+        levels.dedup_by(|b, a| *a > 0.0 && *b < *a * 1.1);
+        levels
+    }
+
+    /// The middles of the widest jumps between rates, among those that move the bulk of the bytes on either side.
+    fn natural_levels(&self, by_rate: &[(f64, f64)], total: f64) -> Vec<f64> {
+        let mut below = 0.0;
+        let mut jumps: Vec<(f64, f64)> = Vec::new();
+        for pair in by_rate.windows(2) {
+            below += pair[0].1;
+            // Less than a two-hundredth of the bytes on one side says nothing about phases.
+            if below > 0.002 * total && below < 0.98 * total && pair[1].0 > 1.2 * pair[0].0 {
+                jumps.push((pair[1].0 / pair[0].0, (pair[0].0 * pair[1].0).sqrt()));
+            }
+        }
+        jumps.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+        jumps.truncate(3);
+        jumps.into_iter().map(|(_, level)| level).collect()
+    }
+
+    /// Mean bandwidth in `n` even bins over the window.
+    pub(crate) fn in_bins(&self, n: usize) -> Vec<f64> {
+        let mut bins = vec![0.0; n];
+        let per_s = n as f64 / self.duration_s();
+        for i in 0..self.len() {
+            let rate = self.rates_bps[i];
+            if rate == 0.0 {
+                continue;
+            }
+            let (from, to) = (self.times_s[i] * per_s, (self.times_s[i + 1] * per_s).min(n as f64));
+            let (left, right) = ((from as usize).min(n - 1), (to as usize).min(n - 1));
+            if left == right {
+                bins[left] += rate * (to - from);
+            } else {
+                bins[left] += rate * ((left + 1) as f64 - from);
+                for bin in &mut bins[left + 1..right] {
+                    *bin += rate;
+                }
+                bins[right] += rate * (to - right as f64);
+            }
+        }
+        bins
+    }
+}
+
+/// A stretch of activity, in seconds since the window's start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Burst {
+    pub start_s: f64,
+    pub end_s: f64,
+    pub bytes: f64,
+}
+
+impl Burst {
+    pub(crate) fn duration_s(&self) -> f64 {
+        self.end_s - self.start_s
+    }
+}
+
+/// Joins bursts whose gap is shorter than `shortest_gap_s`.
+pub(crate) fn join(bursts: &[Burst], shortest_gap_s: f64) -> Vec<Burst> {
+    let mut joined: Vec<Burst> = Vec::new();
+    for burst in bursts {
+        match joined.last_mut() {
+            Some(last) if burst.start_s - last.end_s < shortest_gap_s => {
+                last.end_s = last.end_s.max(burst.end_s);
+                last.bytes += burst.bytes;
+            }
+            _ => joined.push(*burst),
+        }
+    }
+    joined
+}
+
+/// A gap length at which joining changes the picture, and how clearly: the shortest gap left open over the longest closed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Break {
+    pub at: f64,
+    pub ratio: f64,
+}
+
+/// The gap lengths at which joining changes the picture most, widest first.
+pub(crate) fn natural_gaps(bursts: &[Burst], most: usize) -> Vec<Break> {
+    let gaps = bursts.windows(2).map(|pair| pair[1].start_s - pair[0].end_s).filter(|&gap| gap > 0.0).collect();
+    widest_breaks(gaps, 1.05, most)
+}
+
+/// The volumes at which bursts fall into two classes most clearly, widest first.
+pub(crate) fn natural_volumes(bursts: &[Burst], most: usize) -> Vec<Break> {
+    let volumes = bursts.iter().map(|burst| burst.bytes).filter(|&bytes| bytes > 0.0).collect();
+    widest_breaks(volumes, 1.25, most)
+}
+
+/// Where sorted values jump the most, as a ratio and by `least_ratio` or more.
+fn widest_breaks(mut values: Vec<f64>, least_ratio: f64, most: usize) -> Vec<Break> {
+    values.sort_unstable_by(f64::total_cmp);
+    let mut breaks: Vec<Break> = values
+        .windows(2)
+        .filter(|pair| pair[1] > pair[0] * least_ratio)
+        .map(|pair| Break { at: (pair[0] * pair[1]).sqrt(), ratio: pair[1] / pair[0] })
+        .collect();
+    breaks.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
+    breaks.truncate(most);
+    breaks
+}
