@@ -12,7 +12,8 @@ use iotide_trace::SampledSignal;
 use super::evidence::{Background, Cut, Proposal, Rule};
 use super::segment::{Piece, Pyramid, join, natural_gaps, natural_volumes, runs_above};
 use super::{
-    Candidate, DftConfig, PeriodError, PeriodEstimate, Phase, Rhythm, Verdict, correlation, next_beat_s, spectral,
+    Candidate, DftConfig, PeriodError, PeriodEstimate, Phase, Rhythm, Verdict, correlation, next_beat_s,
+    spectral,
 };
 
 /// Weighs every rhythm the signal might have and returns the ones that hold.
