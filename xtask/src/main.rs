@@ -7,6 +7,7 @@ use std::process::ExitCode;
 mod accuracy;
 mod bench;
 mod iosets;
+mod laws;
 mod peer;
 mod tidy;
 
@@ -43,6 +44,11 @@ const CHORES: &[Chore] = &[
         name: "accuracy",
         help: "how right the answers are, on traces whose truth is known",
         run: accuracy,
+    },
+    Chore {
+        name: "laws",
+        help: "what must be true of every answer about rhythm, tried on traces of every kind",
+        run: laws::run,
     },
 ];
 

@@ -1,8 +1,8 @@
 //! Findings made by hand, so that what is said of them can be checked without finding anything.
 
 use iotide_analysis::{
-    AutocorrelationEstimate, Candidate, PeriodEstimate, Phase, Rhythm, RunAnalysis, RunConfig, RunError, Verdict,
-    Scores, Wave,
+    AutocorrelationEstimate, Candidate, PeriodEstimate, Phase, Rhythm, RunAnalysis, RunConfig, RunError,
+    Scores, Verdict, Wave,
 };
 use iotide_trace::{
     Activity, Direction, Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, SampledSignal,
@@ -41,7 +41,12 @@ pub(crate) fn aperiodic() -> (RunAnalysis, Run) {
 /// Two rhythms at once.
 pub(crate) fn two_rhythms() -> (RunAnalysis, Run) {
     let mut analysis = bursts_from(0.0);
-    analysis.estimate.rhythms.push(Rhythm { period_s: 0.75, confidence: 0.9, bytes: 1e9, ..Rhythm::default() });
+    analysis.estimate.rhythms.push(Rhythm {
+        period_s: 0.75,
+        confidence: 0.9,
+        bytes: 1e9,
+        ..Rhythm::default()
+    });
     let run = told("two.csv", &analysis);
     (analysis, run)
 }

@@ -1,13 +1,13 @@
 //! How right the answers are, on data made here whose truth is known.
 
-mod categories;
-mod online;
+pub(crate) mod categories;
+pub(crate) mod online;
 mod period;
 pub(crate) mod random;
 pub(crate) mod scaling;
 pub(crate) mod server_log;
 mod signature;
-mod workload;
+pub(crate) mod workload;
 
 /// A question whose answers are judged: its name, what to run, and what that understands.
 type Part = (&'static str, fn(&[String]) -> Result<(), String>, &'static str);

@@ -100,6 +100,12 @@ const KINDS: [(&str, Make); 6] = [
     ("two interleaved", interleaved),
 ];
 
+/// The name and the events of a job of any kind.
+pub(crate) fn any_job(random: &mut Random) -> (&'static str, Vec<Event>) {
+    let (kind, make) = *random.pick(&KINDS);
+    (kind, make(random).events)
+}
+
 /// Writes of a few ranks, in one phase from `start_s`.
 fn phase(random: &mut Random, events: &mut Vec<Event>, start_s: f64, length_s: f64, bytes: f64) {
     const RANKS: i32 = 8;

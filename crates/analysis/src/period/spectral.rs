@@ -10,8 +10,8 @@ use iotide_num::{
 use iotide_trace::SampledSignal;
 
 use super::{
-    Candidate, DftConfig, OutlierDetector, PeriodError, PeriodEstimate, Phase, Rhythm, Verdict, Wave, correlation,
-    next_beat_s,
+    Candidate, DftConfig, OutlierDetector, PeriodError, PeriodEstimate, Phase, Rhythm, Verdict, Wave,
+    correlation, next_beat_s,
 };
 use crate::substantial::Substantial;
 

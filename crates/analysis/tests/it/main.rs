@@ -7,5 +7,8 @@ mod online;
 /// Its answers for these traces, from the files.
 mod traces;
 
+/// Plain cases that once broke, row by row, with what is right.
+mod rhythm_table;
+
 /// Signatures out of noisy logs, against the truth.
 mod signature;

@@ -12,6 +12,9 @@ mod usage;
 /// `iotide detect`: answers, settings, and everything that can be wrong with a trace.
 mod detect;
 
+/// Plain cases that once broke, row by row, with what is right.
+mod rhythm_table;
+
 /// `iotide detect --follow` and `--listen`: jobs that run, files that grow, sockets, the screen.
 mod follow;
 

@@ -22,6 +22,14 @@ pub fn runs(n: usize, seed: u64) -> Vec<Case> {
     cases
 }
 
+/// The kind and the events of one run of any kind.
+pub(crate) fn any_run(random: &mut Random) -> (&'static str, Vec<Event>) {
+    let (kind, make) = *random.pick(KINDS);
+    let mut run = Run::new(random, kind);
+    make(&mut run, random);
+    (kind, run.events)
+}
+
 type Make = fn(&mut Run, &mut Random);
 
 const KINDS: &[(&str, Make)] = &[
@@ -233,6 +241,8 @@ struct Run {
     time_s: f64,
     n_ranks: i32,
     observed: Observed,
+    /// What moved bytes, as `observed` saw it.
+    events: Vec<Event>,
     labels: BTreeSet<Category>,
     truth: Truth,
 }
@@ -242,7 +252,7 @@ impl Run {
         let time_s = 10f64.powf(random.uniform(2.7, 4.6));
         let n_ranks = *random.pick(&[4, 8, 16]);
         let (observed, labels, truth) = (Observed::new(), BTreeSet::new(), Truth::default());
-        Self { kind, time_s, n_ranks, observed, labels, truth }
+        Self { kind, time_s, n_ranks, observed, events: Vec::new(), labels, truth }
     }
 
     fn volume(&self, random: &mut Random) -> f64 {
@@ -258,6 +268,7 @@ impl Run {
         let (Some(start), Some(end)) = (at(start), at(start + length)) else { return };
         let event = Event::data(op, rank, start, end, bytes);
         let _ = self.observed.event(event);
+        self.events.push(event);
         let _ = self.observed.event(Event { op: Op::Open, bytes: 0.0, calls: opens, ..event });
     }
 

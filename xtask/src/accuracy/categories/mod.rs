@@ -15,6 +15,8 @@ use iotide_trace::JobInfo;
 
 mod made;
 
+pub(crate) use made::any_run;
+
 /// Runs the command; see `HELP`.
 pub fn run(args: &[String]) -> Result<(), String> {
     let (mut seed, mut repeat, mut shared, mut verbose, mut sweep) = (1, 60, false, false, None);
