@@ -26,7 +26,7 @@ pub use crate::insight::{Insight, InsightConfig, InsightThresholds, Insights, Ru
 pub use crate::period::{
     AutocorrelationEstimate, Candidate, DftConfig, EVIDENCE_NAMES, EVIDENCE_WEIGHTS, Method, OutlierDetector,
     PeriodConfig, PeriodError, PeriodEstimate, Phase, Reason, Rhythm, Verdict, Wave, WeighedRhythm,
-    detect_period, reconstruct, weigh_rhythms,
+    detect_period, reconstruct, weigh_exact_rhythms, weigh_rhythms,
 };
 pub use crate::run::{RunAnalysis, RunConfig, RunError, analyse_run, reconstruction_error};
 pub use crate::runs::{

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use iotide_analysis::{
-    EVIDENCE_NAMES, EVIDENCE_WEIGHTS, PeriodConfig, WeighedRhythm, detect_period, weigh_rhythms,
+    EVIDENCE_NAMES, EVIDENCE_WEIGHTS, PeriodConfig, WeighedRhythm, detect_period, weigh_exact_rhythms, weigh_rhythms,
 };
 use iotide_trace::{
     Overlap, SampledSignal, Sampling, SamplingKind, StepSignal, Timestamp, automatic_rate_hz, sample,
@@ -12,6 +12,8 @@ use iotide_trace::{
 
 use super::random::Random;
 use super::workload::{self, Workload};
+use crate::laws::family;
+use crate::laws::trace::Truth;
 use crate::peer::interpreter_of;
 
 /// What was asked for on the command line.
@@ -67,7 +69,12 @@ accuracy period --fit [--seed N] [--repeat N]
 type Answer = Vec<(f64, f64)>;
 
 fn evaluate(options: &Options) {
-    let workloads = suite(options.seed, options.repeat);
+    let mut workloads = suite(options.seed, options.repeat);
+    if let Ok(one) = std::env::var("ONE") {
+        let one: usize = one.parse().unwrap();
+        workloads = vec![workloads.swap_remove(one)];
+        println!("truth {:?}", workloads[0].periods_s);
+    }
     let ours: Vec<Answer> = workloads.iter().map(|workload| ask_iotide(workload, options.rate_hz)).collect();
     let theirs = if options.peer { ask_ftio(&workloads, options.rate_hz.unwrap_or(10.0)) } else { None };
     if options.peer && theirs.is_none() {
@@ -330,6 +337,7 @@ fn parse_answer(line: &str) -> Answer {
 
 /// One choice among rhythms and "none": the evidence of each, which are right, and whether "none" is.
 struct Question {
+    family: String,
     evidence: Vec<Vec<f64>>,
     right: Vec<bool>,
     none_is_right: bool,
@@ -344,6 +352,7 @@ fn fit(options: &Options) {
             questions.extend(questions_about(workload, &weigh_rhythms(&signal)));
         }
     }
+    questions.extend(questions_of_laws(options));
     let n = EVIDENCE_NAMES.len();
     let mut weights = EVIDENCE_WEIGHTS.to_vec();
     let (mut moment, mut square) = (vec![0.0; n], vec![0.0; n]);
@@ -360,12 +369,51 @@ fn fit(options: &Options) {
             println!("step {step}: mean log likelihood {likelihood:.4} over {} questions", questions.len());
         }
     }
+    if std::env::var_os("WORST").is_some() {
+        let mut by: std::collections::BTreeMap<String, (f64, usize)> = Default::default();
+        for question in &questions {
+            let (l, _) = self::likelihood(std::slice::from_ref(question), &weights);
+            let e = by.entry(question.family.clone()).or_default();
+            e.0 += l; e.1 += 1;
+        }
+        let mut all: Vec<_> = by.into_iter().collect();
+        all.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        for (f, (l, n)) in all.iter().take(40) { println!("{f:60} {l:8.2} {n}"); }
+    }
     for (name, weight) in EVIDENCE_NAMES.iter().zip(&weights) {
         println!("    {weight:.3}, // {name}");
     }
 }
 
 const RIDGE: f64 = 0.0005;
+
+/// Traces of every kind that the laws are tried on, of other seeds: beats missed, pauses, logs beside, sizes in turn, …
+fn questions_of_laws(options: &Options) -> Vec<Question> {
+    let mut questions = Vec::new();
+    for i in 0..60 * options.repeat {
+        let mut random = Random::new(options.seed.wrapping_mul(7_000_003).wrapping_add(i as u64));
+        let trace = family::any(&mut random, i);
+        let periods_s = match &trace.truth {
+            Truth::Regular(regular) => vec![regular.beat_s()],
+            Truth::Beats(beats_s) => beats_s.clone(),
+            Truth::None => Vec::new(),
+            Truth::Unknown => continue,
+        };
+        let (reads, writes) = trace.signals();
+        let signal = if reads.volume_bytes() > writes.volume_bytes() { reads } else { writes };
+        let workload = Workload {
+            family: "laws",
+            requests: Vec::new(),
+            may_refuse: periods_s.is_empty(),
+            periods_s,
+            beside_s: None,
+        };
+        let mut asked = questions_about(&workload, &weigh_exact_rhythms(&signal));
+        for q in &mut asked { q.family = trace.family.split(':').take(2).collect::<Vec<_>>().join(":").chars().take(50).collect(); }
+        questions.extend(asked);
+    }
+    questions
+}
 
 /// Each true rhythm is a question of its own, in which the others are left out.
 fn questions_about(workload: &Workload, rhythms: &[WeighedRhythm]) -> Vec<Question> {
@@ -387,6 +435,7 @@ fn questions_about(workload: &Workload, rhythms: &[WeighedRhythm]) -> Vec<Questi
                 .map(|rhythm| truth.is_some_and(|period_s| near(rhythm, period_s, 0.03)))
                 .collect();
             Question {
+                family: workload.family.to_string(),
                 none_is_right: workload.may_refuse || !right.contains(&true),
                 evidence: asked.iter().map(|rhythm| rhythm.evidence.clone()).collect(),
                 right,

@@ -6,14 +6,14 @@ mod answer;
 mod calibration;
 mod change;
 mod consistency;
-mod family;
+pub(crate) mod family;
 mod held_out;
 mod law;
 mod parallel;
 mod real;
 mod regular;
 mod table;
-mod trace;
+pub(crate) mod trace;
 
 /// What was asked for on the command line.
 struct Options {

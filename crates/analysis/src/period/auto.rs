@@ -99,8 +99,8 @@ fn as_phase(burst: &Burst, origin_s: f64) -> Phase {
 }
 
 /// Returns every rhythm that is taken into consideration, with its evidence.
-pub(crate) fn weigh(signal: &SampledSignal) -> Vec<WeighedRhythm> {
-    rhythm::weigh(&Steps::sampled(signal))
+pub(crate) fn weigh(steps: &Steps) -> Vec<WeighedRhythm> {
+    rhythm::weigh(steps)
         .into_iter()
         .map(|candidate| WeighedRhythm { period_s: candidate.beat_s, evidence: candidate.evidence.to_vec() })
         .collect()

@@ -1,6 +1,6 @@
 //! The period of the I/O phases.
 
-use iotide_trace::SampledSignal;
+use iotide_trace::{SampledSignal, StepSignal};
 
 use crate::rhythm::{self, Steps};
 
@@ -40,7 +40,12 @@ pub struct WeighedRhythm {
 
 /// Returns every rhythm that [`Method::Auto`] takes into consideration, with its evidence.
 pub fn weigh_rhythms(signal: &SampledSignal) -> Vec<WeighedRhythm> {
-    auto::weigh(signal)
+    auto::weigh(&Steps::sampled(signal))
+}
+
+/// The same of a signal that is known exactly.
+pub fn weigh_exact_rhythms(signal: &StepSignal) -> Vec<WeighedRhythm> {
+    signal.span().map_or_else(Vec::new, |span| auto::weigh(&Steps::within(signal, span)))
 }
 
 /// What the numbers of [`WeighedRhythm::evidence`] are.

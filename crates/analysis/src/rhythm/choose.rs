@@ -3,6 +3,7 @@
 use super::evidence::{N_EVIDENCE, evidence, logit};
 use super::explain::Stretch;
 use super::propose::{Cut, Proposal, Rule, propose};
+use super::spectrum::Spectrum;
 use super::steps::{Burst, Steps};
 
 /// What the engine finds in a signal. Times are seconds since the signal's start.
@@ -69,12 +70,25 @@ pub(crate) fn weigh(steps: &Steps) -> Vec<Candidate> {
 /// All stretches that keep a beat, with their evidence, less those whose structure another one explains.
 fn candidates(steps: &Steps, proposals: &[Proposal], total_bytes: f64) -> Vec<Candidate> {
     let sums = Sums::of(steps);
+    let spectrum = Spectrum::of(steps);
     let mut candidates = Vec::new();
     for (i, proposal) in proposals.iter().enumerate() {
         for (j, stretch) in proposal.stretches.iter().enumerate() {
-            let evidence = evidence(proposal, stretch, total_bytes, |from_s, to_s| sums.between(from_s, to_s));
+            // A pause, or what comes before and after, says nothing about the beat: such stretches are looked at alone.
+            let own = stretch_parts(proposal, stretch, steps).and_then(|parts| Spectrum::of(&steps.only(&parts)));
+            let spectrum = own.as_ref().or(spectrum.as_ref());
+            let evidence = evidence(proposal, stretch, total_bytes, spectrum, |from_s, to_s| {
+                sums.between(from_s, to_s)
+            });
             let logit = logit(&evidence);
             candidates.push(Candidate { proposal: i, stretch: j, beat_s: stretch.beat_s, evidence, logit });
+        }
+    }
+    if std::env::var_os("DBG").is_some() {
+        for one in &candidates {
+            if let Some(o) = candidates.iter().find(|other| explains(other, one, proposals)) {
+                if one.logit > 0.0 { eprintln!("  dropped beat {:.4} logit {:.2} {:?} by beat {:.4} logit {:.2} {:?}", one.beat_s, one.logit, proposals[one.proposal].rule, o.beat_s, o.logit, proposals[o.proposal].rule); }
+            }
         }
     }
     let dropped: Vec<bool> = candidates
@@ -85,6 +99,23 @@ fn candidates(steps: &Steps, proposals: &[Proposal], total_bytes: f64) -> Vec<Ca
     candidates.retain(|_| keep.next().unwrap_or(true));
     candidates
 }
+
+/// The parts of the signal in which a stretch holds, pauses left out; `None` if that is nearly all of it.
+fn stretch_parts(proposal: &Proposal, stretch: &Stretch, steps: &Steps) -> Option<Vec<(f64, f64)>> {
+    let start_s = |member: usize| proposal.bursts[stretch.members[member]].start_s;
+    let end_s = steps.duration_s();
+    let mut parts = Vec::new();
+    let mut first = 0;
+    for last in stretch.pauses.iter().copied().chain([stretch.members.len() - 1]) {
+        parts.push((start_s(first), (start_s(last) + stretch.beat_s).min(end_s)));
+        first = last + 1;
+    }
+    let held_s: f64 = parts.iter().map(|(from_s, to_s)| to_s - from_s).sum();
+    (stretch.log_odds > 0.0 && held_s < 0.8 * end_s && steps.len() < MANY_STEPS).then_some(parts)
+}
+
+/// Parts of longer signals are not looked at alone: it would cost more than it tells.
+const MANY_STEPS: usize = 200_000;
 
 /// The odds from which a rhythm of whole phases explains the bursts within them.
 const STRUCTURE_ODDS: f64 = 4.0;
@@ -111,14 +142,24 @@ fn explains(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -> bool 
     {
         return true;
     }
-    // Every second, third, … phase of a steady rhythm.
-    let times = other.beat_s.recip() * one.beat_s;
-    times > 1.5
+    // Every second phase of a steady rhythm: a class of the very same phases, or what smoothing leaves of them. (Every fifth
+    // one larger is a dump that a checkpoint joined.)
+    let times = one.beat_s / other.beat_s;
+    let same_phases = match (whole.rule, part.rule) {
+        (Rule::Runs { level_bps, gap_s }, Rule::Class { level_bps: level, gap_s: gap, before_closing, .. }) => {
+            level_bps == level && gap_s == gap && (!before_closing || gap_s == 0.0)
+        }
+        (Rule::Runs { .. }, Rule::Scale { .. }) => true,
+        _ => false,
+    };
+    let seconds = times < 2.5 || part.rule.cut() == Cut::Scale;
+    same_phases
+        && seconds
+        && times > 1.5
         && (times - times.round()).abs() < 0.1
         && of_whole.spread < 0.2
         && of_whole.members.len() > of_part.members.len()
-        && shared(of_part, part, of_whole, whole) > 0.8
-        && evenly_every(of_part, part, of_whole, whole)
+        && (part.rule.cut() == Cut::Scale || evenly_every(of_part, part, of_whole, whole))
 }
 
 /// Whether (nearly) every phase of `part` begins where one of `whole` begins.
@@ -142,6 +183,13 @@ fn shared(of_one: &Stretch, one: &Proposal, of_other: &Stretch, other: &Proposal
     };
     let n_inside = of_one.members.iter().filter(|&&i| inside(&one.bursts[i])).count();
     n_inside as f64 / of_one.members.len() as f64
+}
+
+/// What a phase of the stretch usually moves.
+fn median_bytes(stretch: &Stretch, proposal: &Proposal) -> f64 {
+    let mut bytes: Vec<f64> = stretch.members.iter().map(|&i| proposal.bursts[i].bytes).collect();
+    let middle = bytes.len() / 2;
+    *bytes.select_nth_unstable_by(middle, f64::total_cmp).1
 }
 
 /// Bytes up to any time.
@@ -183,31 +231,50 @@ struct Choice<'a> {
 
 impl Choice<'_> {
     fn findings(&self, steps: &Steps) -> Findings {
+        let support: Vec<f64> = (0..self.candidates.len()).map(|i| self.support(i)).collect();
         let mut order: Vec<usize> = (0..self.candidates.len()).collect();
-        order.sort_by(|&a, &b| self.candidates[b].logit.total_cmp(&self.candidates[a].logit));
+        order.sort_by(|&a, &b| {
+            let logit = |i: usize| self.candidates[i].logit;
+            support[b].total_cmp(&support[a]).then(logit(b).total_cmp(&logit(a)))
+        });
+        if std::env::var_os("DBG").is_some() {
+            for &i in &order[..order.len().min(400)] {
+                let c = &self.candidates[i];
+                let (st, pr) = self.stretch(i);
+                eprintln!("  beat {:.4} n {}/{} spread {:.3} E {:.1} missed {} pauses {} logit {:.2} {:?} sep {:.2} ev {:.2?}", c.beat_s, st.members.len(), pr.bursts.len(), st.spread, st.log_odds, st.missed, st.pauses.len(), c.logit, pr.rule, pr.separation, c.evidence);
+            }
+        }
         let mut accepted: Vec<usize> = Vec::new();
         for &i in &order {
             let least = if accepted.is_empty() { 0.0 } else { BESIDE };
-            if self.candidates[i].logit > least
+            if support[i] > least
                 && accepted.len() < MOST_RHYTHMS
                 && accepted.iter().all(|&other| self.compatible(i, other))
             {
                 accepted.push(i);
             }
         }
-        for rhythm in &mut accepted {
-            *rhythm = self.sharper(*rhythm, &order);
+        let mut sharp: Vec<usize> = Vec::new();
+        for i in accepted {
+            let best = self.best_of(i);
+            let fits = |i: usize| sharp.iter().all(|&other| self.compatible(i, other));
+            match (fits(best), fits(i)) {
+                (true, _) => sharp.push(best),
+                (false, true) => sharp.push(i),
+                (false, false) => {}
+            }
         }
+        let accepted = sharp;
         let mut rhythms: Vec<Found> = self.with_own_bytes(&accepted);
         rhythms.retain(|rhythm| rhythm.own_bytes > NEGLIGIBLE * self.total_bytes);
         rhythms.sort_by(|a, b| b.own_bytes.total_cmp(&a.own_bytes));
         let best = order.first().copied();
-        let p_periodic = best.map_or(0.0, |best| probability(self.candidates[best].logit));
+        let p_periodic = support.iter().copied().map(probability).fold(0.0, f64::max);
         let mut ranking: Vec<(f64, f64)> = Vec::new();
         for &i in &order {
             let beat_s = self.candidates[i].beat_s;
             if ranking.len() < 5 && ranking.iter().all(|(other_s, _)| !agree(beat_s, *other_s)) {
-                ranking.push((beat_s, probability(self.candidates[i].logit)));
+                ranking.push((beat_s, probability(support[i])));
             }
         }
         Findings {
@@ -226,6 +293,21 @@ impl Choice<'_> {
         (&proposal.stretches[candidate.stretch], proposal)
     }
 
+    /// The logit of a rhythm by all the candidates that tell the same beat at the same time.
+    fn support(&self, i: usize) -> f64 {
+        let top = self.candidates[i].logit;
+        let same = (0..self.candidates.len()).filter(|&j| self.tells_the_same(i, j));
+        let sum: f64 = same.map(|j| (self.candidates[j].logit - top).min(50.0).exp()).sum();
+        top + sum.ln()
+    }
+
+    /// From when to when a candidate holds.
+    fn span(&self, i: usize) -> (f64, f64) {
+        let (stretch, proposal) = self.stretch(i);
+        let last = stretch.members[stretch.members.len() - 1];
+        (proposal.bursts[stretch.members[0]].start_s, proposal.bursts[last].end_s)
+    }
+
     fn phases(&self, i: usize) -> Vec<Burst> {
         let (stretch, proposal) = self.stretch(i);
         stretch.members.iter().map(|&member| proposal.bursts[member]).collect()
@@ -240,7 +322,7 @@ impl Choice<'_> {
             missed: stretch.missed,
             own_bytes: phases.iter().map(|phase| phase.bytes).sum(),
             phases,
-            confidence: probability(self.candidates[i].logit),
+            confidence: probability(self.support(i)),
             rule: proposal.rule,
         }
     }
@@ -249,11 +331,7 @@ impl Choice<'_> {
     fn compatible(&self, a: usize, b: usize) -> bool {
         let (of_a, in_a) = self.stretch(a);
         let (of_b, in_b) = self.stretch(b);
-        let span = |of: &Stretch, within: &Proposal| {
-            let last = of.members[of.members.len() - 1];
-            (within.bursts[of.members[0]].start_s, within.bursts[last].end_s)
-        };
-        let (span_a, span_b) = (span(of_a, in_a), span(of_b, in_b));
+        let (span_a, span_b) = (self.span(a), self.span(b));
         let apart = span_a.1 <= span_b.0 || span_b.1 <= span_a.0;
         if apart {
             return true;
@@ -264,48 +342,68 @@ impl Choice<'_> {
         }
         let runs_on = {
             let (short, long) = if beat_a < beat_b { (in_a, in_b) } else { (in_b, in_a) };
+            let bytes: f64 = short.bursts.iter().map(|burst| burst.bytes).sum();
             (beat_a / beat_b).ln().abs() > 0.6
                 && long.rule.cut() == Cut::Scale
                 && short.rule.cut() != Cut::Scale
+                && bytes < 0.9 * self.total_bytes
         };
-        runs_on || (shared(of_a, in_a, of_b, in_b) < 0.25 && shared(of_b, in_b, of_a, in_a) < 0.25)
+        // Phases of a slow rhythm may meet those of a fast one now and then; not the other way round.
+        let (a_in_b, b_in_a) = (shared(of_a, in_a, of_b, in_b), shared(of_b, in_b, of_a, in_a));
+        let (slow_in_fast, fast_in_slow) = if beat_a > beat_b { (a_in_b, b_in_a) } else { (b_in_a, a_in_b) };
+        let (slow, fast) = if beat_a > beat_b { ((of_a, in_a), (of_b, in_b)) } else { ((of_b, in_b), (of_a, in_a)) };
+        // A checkpoint may join every fifth dump.
+        let joined = (beat_a / beat_b).ln().abs() > 2.5f64.ln()
+            && slow.1.rule.cut() != Cut::Scale
+            && median_bytes(slow.0, slow.1) > 2.0 * median_bytes(fast.0, fast.1);
+        runs_on || ((slow_in_fast < 0.5 || joined) && fast_in_slow < 0.25)
     }
 
-    /// Smoothing finds a rhythm but blurs its edges: where sharper phases tell the same period, they are taken.
-    fn sharper(&self, i: usize, order: &[usize]) -> usize {
-        if self.stretch(i).1.rule.cut() != Cut::Scale {
-            return i;
-        }
-        let same = |&&other: &&usize| {
-            self.stretch(other).1.rule.cut() != Cut::Scale
-                && self.candidates[other].logit > 0.0
-                && agree(self.candidates[other].beat_s, self.candidates[i].beat_s)
+    /// The most probable of the candidates that tell the same beat at the same time. Smoothing finds a rhythm but blurs its
+    /// edges: where sharper phases tell the same, they are taken.
+    fn best_of(&self, i: usize) -> usize {
+        let logit = |j: &usize| {
+            let smooth = self.stretch(*j).1.rule.cut() == Cut::Scale;
+            self.candidates[*j].logit - if smooth { BLURRED } else { 0.0 }
         };
-        order.iter().find(same).copied().unwrap_or(i)
+        let same = (0..self.candidates.len()).filter(|&j| self.tells_the_same(i, j));
+        same.max_by(|a, b| logit(a).total_cmp(&logit(b))).unwrap_or(i)
     }
 
-    /// What each rhythm moves that no rhythm before it (more probable than it) has claimed.
+    /// Whether two candidates tell the same beat at the same time.
+    fn tells_the_same(&self, i: usize, j: usize) -> bool {
+        let (one, other) = (self.span(i), self.span(j));
+        agree(self.candidates[i].beat_s, self.candidates[j].beat_s) && one.0 < other.1 && other.0 < one.1
+    }
+
+    /// What each rhythm moves of its own: where phases of two rhythms meet, the lighter one counts as usual and the heavier one
+    /// for the rest.
     fn with_own_bytes(&self, accepted: &[usize]) -> Vec<Found> {
-        let mut rhythms: Vec<Found> = Vec::new();
-        for &i in accepted {
-            let mut found = self.found(i);
-            found.own_bytes = found
+        let mut rhythms: Vec<Found> = accepted.iter().map(|&i| self.found(i)).collect();
+        let usual: Vec<f64> = accepted
+            .iter()
+            .map(|&i| {
+                let (stretch, proposal) = self.stretch(i);
+                median_bytes(stretch, proposal)
+            })
+            .collect();
+        for i in 0..rhythms.len() {
+            let own: f64 = rhythms[i]
                 .phases
                 .iter()
                 .map(|phase| {
-                    let claimed_s: f64 = rhythms
-                        .iter()
-                        .map(|other| {
-                            let from = other.phases.partition_point(|o| o.end_s <= phase.start_s);
-                            let meeting = other.phases[from..].iter().take_while(|o| o.start_s < phase.end_s);
-                            meeting.map(|o| o.end_s.min(phase.end_s) - o.start_s.max(phase.start_s)).sum::<f64>()
-                        })
-                        .sum();
-                    let share = if phase.duration_s() > 0.0 { claimed_s / phase.duration_s() } else { 0.0 };
-                    phase.bytes * (1.0 - share).clamp(0.0, 1.0)
+                    let mut own = phase.bytes;
+                    for (j, other) in rhythms.iter().enumerate().filter(|&(j, _)| j != i) {
+                        let from = other.phases.partition_point(|o| o.end_s <= phase.start_s);
+                        if other.phases.get(from).is_some_and(|o| o.start_s < phase.end_s) {
+                            let heavier = usual[i] > usual[j];
+                            own = if heavier { own - usual[j].min(own) } else { own.min(usual[i]) };
+                        }
+                    }
+                    own
                 })
                 .sum();
-            rhythms.push(found);
+            rhythms[i].own_bytes = own;
         }
         rhythms
     }
@@ -345,6 +443,8 @@ fn probability(logit: f64) -> f64 {
 
 /// The logit from which a second rhythm is believed beside the first.
 const BESIDE: f64 = 1.0;
+/// Smooth phases must be this much more probable than sharp ones.
+const BLURRED: f64 = 8.0;
 /// More rhythms than this in one direction nobody has seen.
 const MOST_RHYTHMS: usize = 4;
 /// A rhythm with a smaller share of the bytes is not worth a word.

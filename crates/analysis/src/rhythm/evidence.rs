@@ -2,10 +2,11 @@
 
 use super::explain::Stretch;
 use super::propose::{Cut, Proposal};
+use super::spectrum::Spectrum;
 use super::steps::Burst;
 
 /// How many numbers describe a candidate.
-pub const N_EVIDENCE: usize = 10;
+pub const N_EVIDENCE: usize = 20;
 
 /// What each number is.
 pub const NAMES: [&str; N_EVIDENCE] = [
@@ -19,20 +20,40 @@ pub const NAMES: [&str; N_EVIDENCE] = [
     "one of two classes",
     "drift",
     "grouping",
+    "gaps closed at no clear break",
+    "steadiness",
+    "missed beats",
+    "pauses",
+    "bursts left out",
+    "autocorrelation",
+    "comb",
+    "odd volumes",
+    "number of phases",
+    "share of the bytes above the level (log)",
 ];
 
 /// The weights, in the order of [`NAMES`].
 pub const WEIGHTS: [f64; N_EVIDENCE] = [
-    -3.0, // constant
-    0.6,  // odds of the beat
-    0.6,  // evenness of volumes
-    2.0,  // share of the bytes (log)
-    1.0,  // silence between phases
-    -2.0, // by scale
-    -0.1, // odds, by scale
-    -1.5, // one of two classes
-    -2.0, // drift
-    -1.5, // grouping
+    -3.532, // constant
+    0.318, // odds of the beat
+    0.018, // evenness of volumes
+    0.543, // share of the bytes (log)
+    0.158, // silence between phases
+    -2.672, // by scale
+    0.421, // odds, by scale
+    -1.772, // one of two classes
+    -0.694, // drift
+    0.912, // grouping
+    -0.995, // gaps closed at no clear break
+    0.438, // steadiness
+    -4.220, // missed beats
+    -4.656, // pauses
+    -3.568, // bursts left out
+    1.875, // autocorrelation
+    3.854, // comb
+    -3.798, // odd volumes
+    0.176, // number of phases
+    1.068, // share of the bytes above the level (log)
 ];
 
 /// Returns the numbers that describe a stretch of a proposal.
@@ -40,10 +61,12 @@ pub(crate) fn evidence(
     proposal: &Proposal,
     stretch: &Stretch,
     total_bytes: f64,
+    spectrum: Option<&Spectrum>,
     bytes_between: impl Fn(f64, f64) -> f64,
 ) -> [f64; N_EVIDENCE] {
     let members: Vec<&Burst> = stretch.members.iter().map(|&i| &proposal.bursts[i]).collect();
     let bytes: f64 = members.iter().map(|burst| burst.bytes).sum();
+    let n = members.len() as f64;
     let by_scale = f64::from(proposal.rule.cut() == Cut::Scale);
     let odds = compressed(stretch.log_odds);
     let distances: Vec<f64> = members.windows(2).map(|pair| pair[1].start_s - pair[0].start_s).collect();
@@ -58,6 +81,16 @@ pub(crate) fn evidence(
         f64::from(proposal.rule.cut() == Cut::Class),
         drift(&distances),
         grouping(&distances, stretch.spread),
+        unclear_break(proposal.separation),
+        -stretch.spread.hypot(0.02).ln(),
+        stretch.missed as f64 / (n + stretch.missed as f64),
+        stretch.pauses.len() as f64 / n,
+        1.0 - n / proposal.bursts.len() as f64,
+        spectrum.and_then(|spectrum| spectrum.correlation_at(stretch.beat_s)).unwrap_or(USUAL_CORRELATION),
+        spectrum.and_then(|spectrum| spectrum.comb(stretch.beat_s)).unwrap_or(0.0),
+        odd_volumes(&members),
+        n.ln().min(40f64.ln()),
+        (bytes / proposal.bytes_above).clamp(1e-4, 1.0).ln(),
     ]
 }
 
@@ -66,10 +99,15 @@ pub(crate) fn logit(evidence: &[f64; N_EVIDENCE]) -> f64 {
     evidence.iter().zip(WEIGHTS).map(|(e, w)| e * w).sum()
 }
 
-/// Odds beyond e²⁰ say little more, however many phases there are; but more is never less.
+/// 0 where the gaps between phases are three times those within, or phases have none; 1 where they are as long.
+fn unclear_break(separation: f64) -> f64 {
+    (1.0 - separation.max(1.0).ln() / 3f64.ln()).max(0.0)
+}
+
+/// Odds grow with every phase; what they say about the answer grows more slowly, but more is never less.
 fn compressed(log_odds: f64) -> f64 {
-    const KNEE: f64 = 20.0;
-    if log_odds <= KNEE { log_odds } else { KNEE * (1.0 + (log_odds / KNEE).ln() / 4.0) }
+    const SCALE: f64 = 3.0;
+    SCALE * (log_odds / SCALE).asinh()
 }
 
 /// `−ln` of how much the volumes differ, by their median deviation: a first checkpoint that is heavier changes nothing.
@@ -82,6 +120,17 @@ fn evenness(members: &[&Burst]) -> f64 {
     deviations.sort_unstable_by(f64::total_cmp);
     -(1.4826 * deviations[n / 2] / middle.max(1e-300)).hypot(0.05).min(1.0).ln()
 }
+
+/// The share of phases that move less than half or more than one and a half times the usual.
+fn odd_volumes(members: &[&Burst]) -> f64 {
+    let mut volumes: Vec<f64> = members.iter().map(|burst| burst.bytes).collect();
+    let n = volumes.len();
+    let usual = *volumes.select_nth_unstable_by(n / 2, f64::total_cmp).1;
+    members.iter().filter(|burst| !(0.5..=1.5).contains(&(burst.bytes / usual))).count() as f64 / n as f64
+}
+
+/// What a beat that the grid cannot show is taken to have.
+const USUAL_CORRELATION: f64 = 0.6;
 
 /// How much more happens within the phases than between them: 1 is silence in between.
 fn contrast(members: &[&Burst], bytes: f64, bytes_between: impl Fn(f64, f64) -> f64) -> f64 {

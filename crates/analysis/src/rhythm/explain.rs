@@ -2,9 +2,8 @@
 //!
 //! *With a beat*: from one phase to the next it is a whole number of beats, give or take a normal deviation of unknown
 //! width; a beat may be missed, at a price, a phase may be late, a burst may be foreign, and once in a while the program
-//! pauses. *Without*: idle times of no particular length (log-normal, at least as wide as [`LEAST_CHANCE_WIDTH`]). An
-//! operation that lasts keeps the next one off, which must not pass for a rhythm: that is why chance is asked for idle
-//! times and the beat for starts.
+//! pauses. *Without*: distances of no particular length, log-normal and at least as wide as [`LEAST_CHANCE_WIDTH`], or
+//! with the heavy tail of Pareto's distribution, whichever explains them better.
 //!
 //! Every step of an explanation has a density, so its logarithm less that of chance says how much the step speaks for the
 //! beat. The stretch with the largest sum is the one in which the beat holds: what comes before or after it, another
@@ -23,8 +22,9 @@ pub(crate) struct Stretch {
     pub members: Vec<usize>,
     /// Beats without a burst, those that passed in pauses included.
     pub missed: usize,
-    /// Distances that are no whole number of beats: the program did something else.
-    pub n_pauses: usize,
+    /// Distances that are no whole number of beats: the program did something else. Each is the member it comes after, as an
+    /// index into `members`.
+    pub pauses: Vec<usize>,
     /// Logarithm of the odds for the beat against chance, everything paid for.
     pub log_odds: f64,
 }
@@ -78,7 +78,9 @@ fn merge_same_beat(stretches: &mut Vec<Stretch>, bursts: &[Burst]) {
             let pause_s =
                 bursts[next.members[0]].start_s - bursts[one.members[one.members.len() - 1]].start_s;
             one.missed += next.missed + ((pause_s / one.beat_s).round() as usize).saturating_sub(1);
-            one.n_pauses += next.n_pauses + 1;
+            let before = one.members.len();
+            one.pauses.push(before - 1);
+            one.pauses.extend(next.pauses.iter().map(|pause| pause + before));
             one.log_odds += next.log_odds;
             one.members.extend(next.members);
         } else {
@@ -102,20 +104,29 @@ fn best_stretch(bursts: &[Burst], resolution_s: f64) -> Option<Stretch> {
             best = Some(found);
         }
     }
-    best.filter(|best| best.log_odds > 0.0)
+    best.filter(|best| best.log_odds > LEAST_ODDS)
 }
 
-/// Idle times that vary less than this (standard deviation of their logarithm) are not called chance: half of the
+/// Below these odds a stretch is not even considered.
+const LEAST_ODDS: f64 = -3.0;
+/// Distances that vary less than this (standard deviation of their logarithm) are not called chance: half of the
 /// sequences whose distances vary by one half (as a share of their mean) keep a beat, half do not.
-const LEAST_CHANCE_WIDTH: f64 = 0.5;
-/// Chance may produce an idle time of any length, this often.
-const ODD_IDLE: f64 = 0.05;
-/// Idle times "of any length" lie within so many e-foldings.
+const LEAST_CHANCE_WIDTH: f64 = 0.75;
+/// Chance may produce a distance of any length, this often.
+const ODD_DISTANCE: f64 = 0.05;
+/// Distances "of any length" lie within so many e-foldings.
 const E_FOLDINGS: f64 = 20.0;
 /// A program keeps time no better than to this share of the beat.
 const LEAST_SPREAD: f64 = 0.01;
 /// Beyond this spread nobody would speak of a beat.
 const MOST_SPREAD: f64 = 0.6;
+/// Up to this spread it can be told that a beat was missed; beyond, that a phase came late, by less than [`LATEST`] beats.
+const LOOSE: f64 = 0.15;
+const LATEST: f64 = 2.5;
+/// Beyond this spread exceptions can hardly be told from uneven distances.
+const WIDE_SPREAD: f64 = 0.3;
+/// From one phase to the next it is at least this share of the beat.
+const SHORTEST_STEP: f64 = 0.3;
 /// A phase is out of step this often, a burst foreign this often, and the program pauses this often.
 const OUT_OF_STEP: f64 = 0.03;
 const FOREIGN: f64 = 0.03;
@@ -127,7 +138,7 @@ const MOST_FOREIGN: usize = 3;
 
 struct Starts<'a> {
     bursts: &'a [Burst],
-    /// Sums of the log density of the first `i` idle times under chance.
+    /// Sums of the log density of the first `i` distances under chance.
     chance: Vec<f64>,
     resolution_s: f64,
 }
@@ -137,21 +148,18 @@ impl<'a> Starts<'a> {
         if bursts.windows(2).any(|pair| pair[1].start_s <= pair[0].start_s) {
             return None;
         }
-        let idle: Vec<f64> = bursts
+        let logs: Vec<f64> = bursts
             .windows(2)
-            .map(|pair| (pair[1].start_s - pair[0].end_s).max(1e-3 * (pair[1].start_s - pair[0].start_s)))
+            .map(|pair| (pair[1].start_s - pair[0].start_s).ln())
             .collect();
-        let logs: Vec<f64> = idle.iter().map(|idle_s| idle_s.ln()).collect();
-        let (middle, width) = middle_and_width(&logs);
-        let width = width.clamp(LEAST_CHANCE_WIDTH, 2.5);
+        let by_width = log_normal(&logs);
+        let sum = |densities: &[f64]| densities.iter().sum::<f64>();
+        let by_tail = pareto(&logs).filter(|by_tail| sum(by_tail) > sum(&by_width));
+        let densities = by_tail.unwrap_or(by_width);
         let mut chance = Vec::with_capacity(bursts.len());
-        let mut sum = 0.0;
-        chance.push(sum);
-        for (idle_s, log) in idle.iter().zip(&logs) {
-            let z = (log - middle) / width;
-            let usual = (1.0 - ODD_IDLE) * (-0.5 * z * z).exp() / (width * SQRT_TAU);
-            sum += (usual + ODD_IDLE / E_FOLDINGS).ln() - idle_s.ln();
-            chance.push(sum);
+        chance.push(0.0);
+        for (i, (density, log)) in densities.iter().zip(&logs).enumerate() {
+            chance.push(chance[i] + density - log);
         }
         Some(Self { bursts, chance, resolution_s })
     }
@@ -186,33 +194,49 @@ impl<'a> Starts<'a> {
     fn fit(&self, guess_s: f64) -> Option<Stretch> {
         let mut beat_s = guess_s;
         let mut spread = self.first_spread(beat_s);
-        let mut missing = 0.05;
+        let mut missing = 0.02;
         let mut path = None;
         for _ in 0..3 {
-            let found = self.best_path(beat_s, spread, missing)?;
+            let found = self.best_path(beat_s, spread, missing, false)?;
             let (before_s, before) = (beat_s, spread);
             beat_s = found.beat_s;
             spread = found.spread.max(self.least_spread(beat_s));
-            missing = ((found.missed as f64 + 0.5) / (found.steps as f64 + found.missed as f64 + 1.0)).clamp(0.01, 0.5);
+            // How many are missing can be learned only where they can be told.
+            missing = if spread > LOOSE { 0.02 } else { ((found.missed as f64 + 0.5) / (found.steps as f64 + found.missed as f64 + 1.0)).clamp(0.01, 0.5) };
             let settled = (beat_s / before_s - 1.0).abs() < 1e-3 && (spread / before).ln().abs() < 0.05;
             path = Some(found);
             if settled {
                 break;
             }
         }
-        let path = path?;
+        let mut path = path?;
+        let n_all = self.bursts.len();
+        // To leave out what comes before or after costs the choice of where: an uneven beginning alone is not worth it.
+        let end_price = (n_all as f64).ln() + 1.0;
+        let n_cut = [path.members[0] > 0, path.members[path.members.len() - 1] + 1 < n_all];
+        let ends_price = n_cut.iter().filter(|cut| **cut).count() as f64 * end_price;
+        path.score -= ends_price;
+        if ends_price > 0.0
+            && let Some(whole) = self.best_path(beat_s, spread, missing, true)
+            && let Some(whole) =
+                self.best_path(whole.beat_s, whole.spread.max(self.least_spread(whole.beat_s)), missing, true)
+            && whole.score > path.score
+        {
+            beat_s = whole.beat_s;
+            spread = whole.spread.max(self.least_spread(beat_s));
+            path = whole;
+        }
         let n = path.members.len();
-        if n < 3 || path.missed > n || spread > MOST_SPREAD || path.n_pauses * 3 > n {
+        if n < 3 || path.missed > n || spread > MOST_SPREAD || path.pauses.len() * 3 > n {
             return None;
         }
-        let whole = n + path.n_foreign == self.bursts.len();
-        // The beat and its spread are chosen by these very distances; where the stretch begins and ends as well.
-        let price = 0.5 * (n as f64).ln() + 1.0 + if whole { 0.0 } else { (self.bursts.len() as f64).ln() };
+        // The beat and its spread are chosen by these very distances.
+        let price = 0.5 * (n as f64).ln() + 1.0;
         Some(Stretch {
             beat_s,
             spread: path.spread,
             missed: path.missed + path.missed_in_pauses,
-            n_pauses: path.n_pauses,
+            pauses: path.pauses,
             log_odds: path.score - price,
             members: path.members,
         })
@@ -230,38 +254,52 @@ impl<'a> Starts<'a> {
         width.clamp(self.least_spread(beat_s), 0.5)
     }
 
-    /// Dynamic programming over the starts: the best explanation that ends with burst `i` on the beat.
-    fn best_path(&self, beat_s: f64, spread: f64, missing: f64) -> Option<Path> {
+    /// Dynamic programming over the starts: the best explanation that ends with burst `i` on the beat. With `whole`, it
+    /// begins with the first burst and ends with the last.
+    fn best_path(&self, beat_s: f64, spread: f64, missing: f64, whole: bool) -> Option<Path> {
         let n = self.bursts.len();
-        let (ln_missing, ln_there) = (missing.ln(), (1.0 - missing).ln());
+        // The wider the beat is kept, the less a missed one, a foreign burst or a pause can be told from an uneven one.
+        let told = (1.0 - (spread / WIDE_SPREAD).powi(2)).max(0.03);
+        let (ln_missing, ln_there) = ((missing * told).ln(), (1.0 - missing * told).ln());
         let ln_beat = beat_s.ln();
-        let ln_foreign = FOREIGN.ln() - ln_beat;
+        let ln_foreign = (FOREIGN * told).ln() - ln_beat;
+        let ln_pause = (PAUSE * told).ln();
+        let one_beat = OneBeat::of(spread);
+        let is_loose = spread > LOOSE;
         let mut steps: Vec<Step> = Vec::with_capacity(n);
         let mut end = 0;
         for i in 0..n {
-            let mut best = Step { score: 0.0, from: i, beats: 0.0 };
+            let fresh = if whole && i > 0 { f64::NEG_INFINITY } else { 0.0 };
+            let mut best = Step { score: fresh, from: i, beats: 0.0 };
+            // What lasts longer than a beat is no phase of it.
+            if self.bursts[i].duration_s() > beat_s {
+                steps.push(Step { score: f64::NEG_INFINITY, ..best });
+                continue;
+            }
             for back in 1..=(1 + MOST_FOREIGN).min(i) {
                 let j = i - back;
                 let distance = (self.bursts[i].start_s - self.bursts[j].start_s) / beat_s;
-                if distance < 0.4 {
+                if distance < SHORTEST_STEP {
                     continue;
                 }
                 let fixed = steps[j].score + (back - 1) as f64 * ln_foreign - (self.chance[i] - self.chance[j]);
-                let beats = distance.round().max(1.0);
-                if beats <= MOST_MISSED {
-                    let width = spread * beats.sqrt();
-                    let z = (distance - beats) / width;
-                    let mut density = (1.0 - OUT_OF_STEP) * (-0.5 * z * z).exp() / (width * SQRT_TAU);
-                    if beats == 1.0 {
-                        density += OUT_OF_STEP;
-                    }
+                // Where the beat is kept loosely, a long distance is a late phase, not a missed one.
+                let beats = if is_loose && distance < LATEST { 1.0 } else { distance.round().max(1.0) };
+                if beats <= if is_loose { 1.0 } else { MOST_MISSED } {
+                    let density = if beats == 1.0 {
+                        (1.0 - OUT_OF_STEP) * one_beat.density(distance) + OUT_OF_STEP
+                    } else {
+                        let width = spread * beats.sqrt();
+                        let z = (distance - beats) / width;
+                        (1.0 - OUT_OF_STEP) * (-0.5 * z * z).exp() / (width * SQRT_TAU)
+                    };
                     let score = fixed + (density + 1e-300).ln() - ln_beat + ln_there + (beats - 1.0) * ln_missing;
                     if score > best.score {
                         best = Step { score, from: j, beats };
                     }
                 }
-                if distance > 1.5 {
-                    let score = fixed + PAUSE.ln() - (distance * E_FOLDINGS).ln() - ln_beat;
+                if distance > if is_loose { LATEST } else { 1.5 } {
+                    let score = fixed + ln_pause - (distance * E_FOLDINGS).ln() - ln_beat;
                     if score > best.score {
                         best = Step { score, from: j, beats: -beats };
                     }
@@ -271,12 +309,67 @@ impl<'a> Starts<'a> {
                     break;
                 }
             }
-            if i == 0 || best.score > steps[end].score {
+            if whole || best.score > steps.get(end).map_or(f64::NEG_INFINITY, |step| step.score) {
                 end = i;
             }
             steps.push(best);
         }
-        Path::back_from(end, &steps, self.bursts, beat_s)
+        Path::back_from(end, &steps, self.bursts)
+    }
+}
+
+/// Log densities (of the logarithm) of values given as logarithms: log-normal around their median.
+fn log_normal(logs: &[f64]) -> Vec<f64> {
+    let (middle, width) = middle_and_width(logs);
+    let width = width.clamp(LEAST_CHANCE_WIDTH, 2.5);
+    let density = |log: &f64| {
+        let z = (log - middle) / width;
+        (1.0 - ODD_DISTANCE) * (-0.5 * z * z).exp() / (width * SQRT_TAU) + ODD_DISTANCE / E_FOLDINGS
+    };
+    logs.iter().map(|log| density(log).ln()).collect()
+}
+
+/// The same for Pareto's distribution: many waits of about the shortest length, and a heavy tail.
+///
+/// `None` if the tail is not heavy.
+fn pareto(logs: &[f64]) -> Option<Vec<f64>> {
+    let least = logs.iter().copied().fold(f64::INFINITY, f64::min);
+    let mean = logs.iter().map(|log| log - least).sum::<f64>() / logs.len() as f64;
+    let exponent = mean.max(1e-9).recip().max(0.3);
+    let density = |log: &f64| {
+        (1.0 - ODD_DISTANCE) * exponent * (-exponent * (log - least)).exp() + ODD_DISTANCE / E_FOLDINGS
+    };
+    (exponent < MOST_PARETO).then(|| logs.iter().map(|log| density(log).ln()).collect())
+}
+
+/// Waits whose tail is lighter than this have a standard deviation: they are not heavy-tailed.
+const MOST_PARETO: f64 = 2.0;
+
+/// The distribution of distances of one beat: normal where it is kept well; where it is not, a Gamma distribution of the same
+/// width, for a distance can grow without bound but not shrink below zero.
+struct OneBeat {
+    spread: f64,
+    /// Shape of the Gamma distribution, and the logarithm of what normalises it.
+    gamma: Option<(f64, f64)>,
+}
+
+impl OneBeat {
+    fn of(spread: f64) -> Self {
+        let gamma = (spread > LOOSE).then(|| {
+            let shape = spread.powi(-2);
+            (shape, shape * shape.ln() - iotide_num::ln_gamma(shape))
+        });
+        Self { spread, gamma }
+    }
+
+    fn density(&self, distance: f64) -> f64 {
+        match self.gamma {
+            Some((shape, ln_norm)) => (ln_norm + (shape - 1.0) * distance.ln() - shape * distance).exp(),
+            None => {
+                let z = (distance - 1.0) / self.spread;
+                (-0.5 * z * z).exp() / (self.spread * SQRT_TAU)
+            }
+        }
     }
 }
 
@@ -297,37 +390,38 @@ struct Path {
     steps: usize,
     missed: usize,
     missed_in_pauses: usize,
-    n_pauses: usize,
-    n_foreign: usize,
+    pauses: Vec<usize>,
 }
 
 impl Path {
-    fn back_from(end: usize, steps: &[Step], bursts: &[Burst], beat_s: f64) -> Option<Self> {
+    fn back_from(end: usize, steps: &[Step], bursts: &[Burst]) -> Option<Self> {
         let mut members = vec![end];
-        let (mut time_s, mut beats, mut missed, mut missed_in_pauses, mut n_pauses) = (0.0, 0.0, 0, 0, 0);
+        let (mut time_s, mut beats, mut missed, mut missed_in_pauses) = (0.0, 0.0, 0, 0);
+        let mut pauses = Vec::new();
         let mut distances: Vec<(f64, f64)> = Vec::new();
-        let mut n_foreign = 0;
         let mut at = end;
         while steps[at].from != at {
             let step = steps[at];
             let distance_s = bursts[at].start_s - bursts[step.from].start_s;
-            n_foreign += at - step.from - 1;
             if step.beats > 0.0 {
                 time_s += distance_s;
                 beats += step.beats;
                 missed += step.beats as usize - 1;
                 distances.push((distance_s, step.beats));
             } else {
-                n_pauses += 1;
+                pauses.push(members.len());
                 missed_in_pauses += (-step.beats as usize).saturating_sub(1);
             }
             at = step.from;
             members.push(at);
         }
-        if distances.len() < 2 {
+        if distances.len() < 2 || !steps[end].score.is_finite() {
             return None;
         }
         members.reverse();
+        // Counted from the end so far.
+        let n = members.len();
+        let pauses = pauses.into_iter().rev().map(|from_end: usize| n - 1 - from_end).collect();
         let mean_s: f64 = time_s / beats;
         // Phases out of step (one late, the next on time again) do not widen the rest.
         let mut deviations: Vec<f64> = distances
@@ -335,7 +429,6 @@ impl Path {
             .map(|(distance_s, beats)| (distance_s / mean_s - beats) / beats.sqrt())
             .collect();
         let spread = trimmed_spread(&mut deviations);
-        let _ = beat_s;
         Some(Self {
             members,
             score: steps[end].score,
@@ -344,8 +437,7 @@ impl Path {
             steps: distances.len(),
             missed,
             missed_in_pauses,
-            n_pauses,
-            n_foreign,
+            pauses,
         })
     }
 }

@@ -19,4 +19,5 @@ mod evidence;
 mod explain;
 mod propose;
 mod scale;
+mod spectrum;
 mod steps;

@@ -12,6 +12,8 @@ pub(crate) struct Proposal {
     pub stretches: Vec<Stretch>,
     /// The shortest gap between its phases over the longest within them; infinite if phases have no gaps within.
     pub separation: f64,
+    /// All bytes above the level of bandwidth at which it was cut.
+    pub bytes_above: f64,
 }
 
 /// How phases were cut out of a signal, exactly enough to do it again. Lengths are in seconds.
@@ -65,12 +67,14 @@ pub(crate) fn cut_by(steps: &Steps, rule: Rule) -> Vec<Burst> {
 
 /// All proposals with at least three phases.
 pub(crate) fn propose(steps: &Steps) -> Vec<Proposal> {
-    let mut proposals = Proposals { list: Vec::new(), resolution_s: steps.resolution_s };
+    let mut proposals =
+        Proposals { list: Vec::new(), resolution_s: steps.resolution_s, bytes_above: steps.bytes() };
     for level_bps in steps.levels_bps() {
         let runs = steps.bursts_above(level_bps);
         if runs.len() < 3 {
             continue;
         }
+        proposals.bytes_above = runs.iter().map(|run| run.bytes).sum();
         proposals.close_gaps(&runs, most_breaks(runs.len()), |gap_s| Rule::Runs { level_bps, gap_s }, true);
         // A log line between the bursts of a phase keeps their gaps apart: classes are told before gaps are closed, too.
         if runs.len() >= 6 {
@@ -85,12 +89,15 @@ pub(crate) fn propose(steps: &Steps) -> Vec<Proposal> {
                         upper,
                         before_closing: true,
                     };
-                    proposals.close_gaps(&class, 4.min(most_breaks(class.len())), rule, false);
+                    // Closing gaps among the small ones would join whatever the large ones leave between them.
+                    let most = if upper { 4.min(most_breaks(class.len())) } else { 0 };
+                    proposals.close_gaps(&class, most, rule, false);
                 }
             }
         }
     }
     if let Some(scales) = Scales::of(steps) {
+        proposals.bytes_above = steps.bytes();
         scales.propose(&mut proposals);
     }
     proposals.list
@@ -108,6 +115,7 @@ fn most_breaks(n_bursts: usize) -> usize {
 struct Proposals {
     list: Vec<Proposal>,
     resolution_s: f64,
+    bytes_above: f64,
 }
 
 impl Proposals {
@@ -150,13 +158,21 @@ impl Proposals {
         if bursts.len() < 3 {
             return;
         }
+        if rule.cut() == Cut::Runs
+            && let Some(apart) = taken_apart(&bursts)
+        {
+            let stretches = explain(&apart, self.resolution_s);
+            self.list.push(Proposal { rule, bursts: apart, stretches, separation, bytes_above: self.bytes_above });
+        }
         // The same phases come out at several levels; the ones that hold more of the bytes stand for all.
         let same = |other: &Proposal| {
             other.bursts.len() == bursts.len()
                 && (other.rule.cut() == Cut::Scale) == (rule.cut() == Cut::Scale)
                 && [0, bursts.len() / 2, bursts.len() - 1].iter().all(|&i| {
                     let (one, two) = (&other.bursts[i], &bursts[i]);
-                    two.start_s < one.end_s && one.start_s < two.end_s
+                    let longer_s = one.duration_s().max(two.duration_s());
+                    (one.start_s - two.start_s).abs() <= 0.3 * longer_s
+                        && (one.end_s - two.end_s).abs() <= 0.3 * longer_s
                 })
         };
         if let Some(twin) = self.list.iter().position(same) {
@@ -167,8 +183,50 @@ impl Proposals {
             self.list.remove(twin);
         }
         let stretches = explain(&bursts, self.resolution_s);
-        self.list.push(Proposal { rule, bursts, stretches, separation });
+        self.list.push(Proposal { rule, bursts, stretches, separation, bytes_above: self.bytes_above });
     }
+}
+
+/// Phases that ran into each other taken apart: a burst of twice the usual volume and length is two.
+///
+/// `None` unless nearly all volumes are whole multiples of the usual one, and some are multiples.
+fn taken_apart(bursts: &[Burst]) -> Option<Vec<Burst>> {
+    let median = |of: fn(&Burst) -> f64| {
+        let mut values: Vec<f64> = bursts.iter().map(of).collect();
+        let middle = values.len() / 2;
+        *values.select_nth_unstable_by(middle, f64::total_cmp).1
+    };
+    let (usual, usual_s) = (median(|burst| burst.bytes), median(Burst::duration_s));
+    if usual <= 0.0 || usual_s <= 0.0 {
+        return None;
+    }
+    let count = |burst: &Burst| {
+        let by_bytes = (burst.bytes / usual).round().max(1.0);
+        let long_enough = burst.duration_s() > 0.6 * by_bytes * usual_s;
+        if long_enough { by_bytes } else { 1.0 }
+    };
+    let n = bursts.len() as f64;
+    let n_single = bursts.iter().filter(|burst| count(burst) == 1.0).count() as f64;
+    let n_fitting = bursts
+        .iter()
+        .filter(|burst| (burst.bytes / usual - count(burst)).abs() < 0.12 * count(burst).sqrt())
+        .count() as f64;
+    let believed = n_fitting >= 0.9 * n
+        && n_single >= 0.6 * n
+        && n_single < n
+        && bursts.iter().all(|burst| count(burst) <= 4.0);
+    believed.then(|| {
+        let parts = |burst: &Burst| {
+            let (n, burst) = (count(burst), *burst);
+            let part_s = burst.duration_s() / n;
+            (0..n as usize).map(move |i| Burst {
+                start_s: burst.start_s + i as f64 * part_s,
+                end_s: burst.start_s + (i + 1) as f64 * part_s,
+                bytes: burst.bytes / n,
+            })
+        };
+        bursts.iter().flat_map(parts).collect()
+    })
 }
 
 /// The signal on an even grid, at halving resolutions.
@@ -222,7 +280,7 @@ impl Scales {
                 // A rhythm survives smoothing at its own scale. What rises and falls by a few per cent is no phase: it is
                 // what smoothing leaves of a finer rhythm, or the grid's own beat against it.
                 if (found_s / (period * self.bin_s)).ln().abs() < 0.3 && depth > LEAST_DEPTH {
-                    proposals.add(Rule::Scale { period_s: period * self.bin_s }, phases, 1.0);
+                    proposals.add(Rule::Scale { period_s: period * self.bin_s }, phases, f64::INFINITY);
                 }
             }
             period *= 1.25;

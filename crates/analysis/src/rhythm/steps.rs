@@ -40,6 +40,21 @@ impl Steps {
         }
     }
 
+    /// These parts of the signal (in order of time, apart) one after the other.
+    pub(crate) fn only(&self, parts: &[(f64, f64)]) -> Self {
+        let (mut times_s, mut rates_bps) = (vec![0.0], Vec::new());
+        for &(from_s, to_s) in parts {
+            let begin_s = times_s[times_s.len() - 1];
+            let mut i = self.times_s.partition_point(|&time_s| time_s <= from_s).saturating_sub(1);
+            while i < self.len() && self.times_s[i] < to_s {
+                times_s.push(begin_s + self.times_s[i + 1].min(to_s) - from_s);
+                rates_bps.push(self.rates_bps[i]);
+                i += 1;
+            }
+        }
+        Self { times_s, rates_bps, bin_s: None, resolution_s: self.resolution_s }
+    }
+
     pub(crate) fn duration_s(&self) -> f64 {
         self.times_s.last().copied().unwrap_or(0.0)
     }

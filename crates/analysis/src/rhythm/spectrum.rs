@@ -1,0 +1,76 @@
+//! What the whole signal says about a beat: does it resemble itself one beat on, is its power on the beat's harmonics?
+
+use iotide_num::{autocorrelation, powers};
+
+use super::steps::Steps;
+
+/// Autocorrelation and power spectrum of a signal on an even grid.
+pub(crate) struct Spectrum {
+    bin_s: f64,
+    autocorrelation: Vec<f64>,
+    powers: Vec<f64>,
+}
+
+impl Spectrum {
+    /// A grid finer than this adds nothing to the first eight harmonics of a beat that matters.
+    const MOST_BINS: usize = 1 << 13;
+
+    pub(crate) fn of(steps: &Steps) -> Option<Self> {
+        let n = match steps.bin_s {
+            Some(_) => steps.len().min(Self::MOST_BINS),
+            None => Self::MOST_BINS,
+        };
+        let duration_s = steps.duration_s();
+        if n < 8 || duration_s <= 0.0 {
+            return None;
+        }
+        let bins = steps.in_bins(n);
+        Some(Self {
+            bin_s: duration_s / n as f64,
+            autocorrelation: autocorrelation(&bins),
+            powers: powers(&bins),
+        })
+    }
+
+    /// The highest autocorrelation within a tenth of the beat, corrected for the shorter overlap; `None` where the grid is too
+    /// coarse for it.
+    pub(crate) fn correlation_at(&self, beat_s: f64) -> Option<f64> {
+        let beat = beat_s / self.bin_s;
+        let n = self.autocorrelation.len();
+        if beat < 6.0 || beat > 0.7 * n as f64 {
+            return None;
+        }
+        let (from, to) = ((beat * 0.9) as usize, (beat * 1.1).ceil() as usize + 1);
+        let highest = (from..to.min(n))
+            .map(|lag| self.autocorrelation[lag] * n as f64 / (n - lag) as f64)
+            .fold(0.0, f64::max);
+        Some(highest.min(1.0))
+    }
+
+    /// The share of the power, up to the eighth harmonic, that lies on the harmonics, less what a flat spectrum puts there.
+    pub(crate) fn comb(&self, beat_s: f64) -> Option<f64> {
+        let beat = beat_s / self.bin_s;
+        let n = (self.autocorrelation.len()) as f64;
+        let step = n / beat;
+        let n_harmonics = 8.0f64.min(((self.powers.len() - 1) as f64 / step).floor());
+        if beat < 6.0 || n_harmonics < 1.0 || step < 2.5 {
+            return None;
+        }
+        let reach = (step / 8.0).max(1.0).round();
+        let last = (((n_harmonics + 0.5) * step) as usize).min(self.powers.len() - 1);
+        let first = (step / 2.0).ceil() as usize;
+        let total: f64 = self.powers[first..=last].iter().sum();
+        if total <= 0.0 {
+            return None;
+        }
+        let on: f64 = (1..=n_harmonics as usize)
+            .map(|harmonic| {
+                let centre = harmonic as f64 * step;
+                let (from, to) = ((centre - reach).round() as usize, (centre + reach).round() as usize);
+                self.powers[from.max(first)..=to.min(last)].iter().sum::<f64>()
+            })
+            .sum();
+        let expected = (n_harmonics * (2.0 * reach + 1.0) / (last - first + 1) as f64).min(1.0);
+        Some(on / total - expected)
+    }
+}
