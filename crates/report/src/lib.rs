@@ -55,6 +55,7 @@ mod archive_page;
 mod chart;
 mod demand;
 mod document;
+mod harmonics;
 mod history;
 mod html;
 mod info;

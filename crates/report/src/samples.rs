@@ -1,8 +1,8 @@
 //! Findings made by hand, so that what is said of them can be checked without finding anything.
 
 use iotide_analysis::{
-    AutocorrelationEstimate, Candidate, PeriodEstimate, Phase, Rhythm, RunAnalysis, RunConfig, RunError, Verdict,
-    Scores, Wave,
+    AutocorrelationEstimate, Candidate, PeriodEstimate, Phase, Rhythm, RunAnalysis, RunConfig, RunError,
+    Scores, Verdict, Wave,
 };
 use iotide_trace::{
     Activity, Direction, Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, SampledSignal,
@@ -41,7 +41,12 @@ pub(crate) fn aperiodic() -> (RunAnalysis, Run) {
 /// Two rhythms at once.
 pub(crate) fn two_rhythms() -> (RunAnalysis, Run) {
     let mut analysis = bursts_from(0.0);
-    analysis.estimate.rhythms.push(Rhythm { period_s: 0.75, confidence: 0.9, bytes: 1e9, ..Rhythm::default() });
+    analysis.estimate.rhythms.push(Rhythm {
+        period_s: 0.75,
+        confidence: 0.9,
+        bytes: 1e9,
+        ..Rhythm::default()
+    });
     let run = told("two.csv", &analysis);
     (analysis, run)
 }
@@ -132,6 +137,7 @@ fn bursts_from(start_s: f64) -> RunAnalysis {
         window: span(start_s, start_s + 46.0),
         signal: SampledSignal { start_s, rate_hz: 10.0, values, duration_s: 46.0 },
         abstraction_error: Some(0.0),
+        signal_error: Some(0.0),
         estimate: PeriodEstimate {
             verdict: Verdict::Periodic,
             period_s: Some(5.0),
@@ -153,6 +159,7 @@ fn bursts_from(start_s: f64) -> RunAnalysis {
                 .map(|start_s| Phase { start_s, end_s: start_s + 1.0, bytes: 2e9 })
                 .collect(),
             waves: vec![Wave { frequency_hz: 0.2, amplitude_bps: 7.5e8, phase_rad: -0.6, power_share: 0.4 }],
+            ..PeriodEstimate::default()
         },
         scores: Scores {
             sigma_vol: Some(0.01),
