@@ -44,7 +44,9 @@ Examples:
 
 pub(crate) fn run(ui: &mut Ui, args: &DetectArgs) -> anyhow::Result<ExitStatus> {
     let config = args.analysis.config();
+    args.follow.check()?;
     if args.follow.is_asked_for() {
+        args.analysis.check_online()?;
         return follow::run(ui, &args.follow, &args.input, &config, &args.output);
     }
     let mut report = Report::new("detect");
