@@ -2,6 +2,7 @@
 
 mod categories;
 mod online;
+mod paper_study;
 mod period;
 pub(crate) mod random;
 pub(crate) mod scaling;

@@ -10,6 +10,7 @@ use iotide_trace::{
     Overlap, SampledSignal, Sampling, SamplingKind, StepSignal, Timestamp, automatic_rate_hz, sample,
 };
 
+use super::paper_study;
 use super::random::Random;
 use super::workload::{self, Workload};
 use crate::peer::interpreter_of;
@@ -23,12 +24,24 @@ struct Options {
     fit: bool,
     verbose: bool,
     peer: bool,
+    /// The paper's own study.
+    paper: bool,
 }
 
 /// Runs the command; see `HELP`.
 pub fn run(args: &[String]) -> Result<(), String> {
-    let mut options =
-        Options { seed: 1, repeat: 5, rate_hz: Some(1.0), fit: false, verbose: false, peer: true };
+    let mut options = Options {
+        seed: 1,
+        repeat: 5,
+        rate_hz: Some(1.0),
+        fit: false,
+        verbose: false,
+        peer: true,
+        paper: false,
+    };
+    if args.iter().any(|arg| arg == "--paper") {
+        options.repeat = 100;
+    }
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
@@ -44,10 +57,14 @@ pub fn run(args: &[String]) -> Result<(), String> {
                 };
             }
             "--fit" => options.fit = true,
+            "--paper" => options.paper = true,
             "--verbose" => options.verbose = true,
             "--no-peer" => options.peer = false,
             other => return Err(format!("{other}?\n{HELP}")),
         }
+    }
+    if options.paper {
+        return paper_study::run(options.seed, options.repeat, options.peer);
     }
     if options.fit {
         fit(&options)
@@ -60,6 +77,8 @@ pub fn run(args: &[String]) -> Result<(), String> {
 /// What `run` understands.
 pub const HELP: &str = "accuracy period [--seed N] [--repeat N] [--rate HZ|auto] [--verbose] [--no-peer]
     how far the period is off on made traces, with FTIO's figures beside ours if ftio-hpc is installed
+accuracy period --paper [--seed N] [--repeat N] [--no-peer]
+    the study of section III-A of the FTIO paper (Figures 8 and 9) for both methods and FTIO, 100 traces a point
 accuracy period --fit [--seed N] [--repeat N]
     fits the weights of crates/analysis/src/period/evidence.rs anew and prints them";
 
@@ -267,7 +286,7 @@ fn suite(seed: u64, repeat: usize) -> Vec<Workload> {
     all
 }
 
-fn step_signal(workload: &Workload) -> StepSignal {
+pub(super) fn step_signal(workload: &Workload) -> StepSignal {
     let at = |secs: f64| Timestamp::from_secs_since_start(secs).expect("made times are finite");
     let mut overlap = Overlap::new();
     for request in &workload.requests {
@@ -322,7 +341,7 @@ fn question(signal: &StepSignal) -> String {
 }
 
 /// `[[21.4, 0.9], …]` as pairs.
-fn parse_answer(line: &str) -> Answer {
+pub(super) fn parse_answer(line: &str) -> Answer {
     let numbers: Vec<f64> =
         line.split(['[', ']', ',', ' ']).filter_map(|number| number.parse().ok()).collect();
     numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
