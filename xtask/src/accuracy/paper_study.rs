@@ -103,6 +103,7 @@ pub fn run(seed: u64, repeat: usize, with_peer: bool) -> Result<(), String> {
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
     let mut n = 0;
+    let mut varying: [Vec<(f64, Said)>; 3] = Default::default();
     for point in points() {
         let mut said: [Vec<Said>; 3] = Default::default();
         for _ in 0..repeat {
@@ -121,8 +122,41 @@ pub fn run(seed: u64, repeat: usize, with_peer: bool) -> Result<(), String> {
             let paper = if *by == "auto" { "" } else { point.paper };
             println!("| {} | {} | {by} | {} | {paper} |", point.figure, point.name, told(said));
         }
+        if point.figure.starts_with("8c") {
+            let ratio = point.compute_std_s / point.compute_s;
+            for (all, said) in varying.iter_mut().zip(&said) {
+                all.extend(said.iter().map(|said| (ratio, *said)));
+            }
+        }
+    }
+    println!(
+        "\n| 8c, of the answers | by | median confidence | confidence < 60 % | error > 200 % | the paper's text |"
+    );
+    println!("|---|---|---|---|---|---|");
+    for (name, ratios, paper) in [
+        ("σ/μ < 0.55", 0.0..0.55, "median confidence 0.96"),
+        ("0.5 ≤ σ/μ < 1", 0.5..1.0, "16 % below 60 %"),
+        ("1 ≤ σ/μ < 2", 1.0..2.0, "27 % below 60 % (all σ/μ ≥ 1); 0.4 % off by more than 200 %"),
+        ("σ/μ ≥ 2", 2.0..f64::INFINITY, "median confidence 0.63; 1.9 % off by more than 200 %"),
+    ] {
+        for (by, all) in ["dft", "auto", "FTIO"].iter().zip(&varying).filter(|(_, all)| !all.is_empty()) {
+            let of_range: Vec<&Said> =
+                all.iter().filter(|(ratio, _)| ratios.contains(ratio)).map(|(_, said)| said).collect();
+            let paper = if *by == "auto" { "" } else { paper };
+            println!("| {name} | {by} | {} | {paper} |", confidence_told(&of_range));
+        }
     }
     Ok(())
+}
+
+/// Shares are of the traces with an answer.
+fn confidence_told(said: &[&Said]) -> String {
+    let confidences: Vec<f64> = said.iter().filter_map(|said| said.confidence).collect();
+    let n = confidences.len().max(1) as f64;
+    let low = confidences.iter().filter(|confidence| **confidence < 0.6).count() as f64 / n;
+    let far = said.iter().filter(|said| said.error.is_some_and(|error| error > 2.0)).count() as f64 / n;
+    let median = quantile(&confidences, 0.5).map_or("–".to_owned(), |x| format!("{x:.2}"));
+    format!("{median} | {:.0} % | {:.1} %", 100.0 * low, 100.0 * far)
 }
 
 fn told(said: &[Said]) -> String {
