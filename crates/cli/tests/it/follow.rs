@@ -556,9 +556,8 @@ fn the_method_of_the_paper_follows_with_the_options_it_was_given() {
     dir.write("run.csv", bursts("write"));
     let follow = |options: &[&str]| {
         let args = ["detect", "--format", "json", "--follow", "--idle", "1", "--method", "dft", "run.csv"];
-        let out = dir.iotide([&args[..], options].concat()).exits_with(0);
-        let lines: Vec<Value> =
-            out.stdout().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let out = Outcome::of(dir.command(args).args(options).output().unwrap()).exits_with(0);
+        let lines: Vec<Value> = out.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         lines.into_iter().filter(|line| line["kind"] == "prediction").next_back().unwrap()
     };
     let all = follow(&["--adapt", "all"]);

@@ -12,6 +12,9 @@ mod usage;
 /// `iotide detect`: answers, settings, and everything that can be wrong with a trace.
 mod detect;
 
+/// `iotide detect --method dft`: window, rate, harmonics and samples as the FTIO paper has them.
+mod detect_dft;
+
 /// `iotide detect --follow` and `--listen`: jobs that run, files that grow, sockets, the screen.
 mod follow;
 
