@@ -47,7 +47,7 @@ impl BinWidths {
         let n_all: u64 = self.n_other + self.widths.iter().map(|(_, n)| n).sum::<u64>();
         // Two bins are as many as one that is whole and one that is cut.
         let enough = n as f64 >= Self::SHARE * n_all as f64 || (n_all - n <= 1 && n >= 2);
-        (enough && width > 0).then(|| width as f64 * 1e-9)
+        (enough && width > 0).then_some(width as f64 * 1e-9)
     }
 }
 

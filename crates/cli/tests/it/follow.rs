@@ -558,7 +558,7 @@ fn the_method_of_the_paper_follows_with_the_options_it_was_given() {
         let args = ["detect", "--format", "json", "--follow", "--idle", "1", "--method", "dft", "run.csv"];
         let out = Outcome::of(dir.command(args).args(options).output().unwrap()).exits_with(0);
         let lines: Vec<Value> = out.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        lines.into_iter().filter(|line| line["kind"] == "prediction").next_back().unwrap()
+        lines.into_iter().rfind(|line| line["kind"] == "prediction").unwrap()
     };
     let all = follow(&["--adapt", "all"]);
     assert_eq!(all["reason"], "new_data", "{all}");
