@@ -24,15 +24,15 @@ pub use crate::demand::{Demand, Need, demand, lost_s, required_bps, throughput_b
 pub use crate::figures::{Figure, KnownRun, figures};
 pub use crate::insight::{Insight, InsightConfig, InsightThresholds, Insights, Rule, Severity, insights};
 pub use crate::period::{
-    AutocorrelationEstimate, Candidate, DftConfig, EVIDENCE_NAMES, EVIDENCE_WEIGHTS, Method, OutlierDetector,
-    PeriodConfig, PeriodError, PeriodEstimate, Phase, Reason, Rhythm, Verdict, Wave, WeighedRhythm,
-    detect_period, reconstruct, weigh_exact_rhythms, weigh_rhythms,
+    AutocorrelationEstimate, Candidate, DftConfig, EVIDENCE_NAMES, EVIDENCE_WEIGHTS, Harmonic, Harmonics,
+    Method, OutlierDetector, PeriodConfig, PeriodError, PeriodEstimate, Phase, Reason, Rhythm, StatedRun,
+    Verdict, Wave, WeighedRhythm, detect_period, reconstruct, weigh_exact_rhythms, weigh_rhythms,
 };
 pub use crate::run::{RunAnalysis, RunConfig, RunError, analyse_run, reconstruction_error};
 pub use crate::runs::{
     CutConfig, CutSamples, GroupConfig, Grouping, NoSample, RunGroup, cut_samples, group_runs,
 };
-pub use crate::scores::{Scores, score};
+pub use crate::scores::{Scores, score, score_above};
 pub use crate::settings::{Setting, SettingError};
 pub use crate::signature::{
     Burst, ConsensusConfig, DtwConfig, Extent, Interference, IosiConfig, PartitionLoad, RejectedSample,

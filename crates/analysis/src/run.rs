@@ -2,13 +2,14 @@
 
 use iotide_trace::{
     Direction, SampledSignal, Sampling, SamplingError, SamplingKind, Span, StepSignal, Timestamp,
-    abstraction_error, automatic_rate_hz, sample,
+    abstraction_error, automatic_rate_hz, sample, signal_error,
 };
 
-use crate::period::detect_rhythms;
+use crate::period::{detect_rhythms, dft_run};
 use crate::rhythm::Steps;
 use crate::{
-    Method, PeriodConfig, PeriodError, PeriodEstimate, Scores, Wave, detect_period, reconstruct, score,
+    Method, PeriodConfig, PeriodError, PeriodEstimate, Scores, StatedRun, Wave, detect_period, reconstruct,
+    score_above,
 };
 
 /// Returns the rhythm of a run's reads or writes.
@@ -60,7 +61,7 @@ pub struct RunConfig {
     pub period: PeriodConfig,
     /// Which bytes count; `None` chooses.
     pub direction: Option<Direction>,
-    /// Samples per second; `None` chooses (for [`Method::Dft`]: FTIO's 10 Hz).
+    /// Samples per second; `None` chooses (for [`Method::Dft`]: one a bin, or FTIO's 10 Hz).
     pub rate_hz: Option<f64>,
     /// What a sample stands for.
     pub sampling: SamplingKind,
@@ -70,6 +71,8 @@ pub struct RunConfig {
     pub until_s: Option<f64>,
     /// Begin at the second phase: many programs read their input or write a first state in another rhythm.
     pub skip_first_phase: bool,
+    /// What the source states of the run.
+    pub stated: StatedRun,
 }
 
 /// What a run's signal means.
@@ -83,6 +86,8 @@ pub struct RunAnalysis {
     pub signal: SampledSignal,
     /// How much of the window's volume the samples misstate.
     pub abstraction_error: Option<f64>,
+    /// How far the samples lie from the signal: `∫|x − xₙ|/V`.
+    pub signal_error: Option<f64>,
     /// The period, or that there is none.
     pub estimate: PeriodEstimate,
     /// How evenly the periods resemble each other.
@@ -186,49 +191,42 @@ fn analyse_window(
     window: Span,
     config: &RunConfig,
 ) -> Result<RunAnalysis, RunError> {
+    let dft = &config.period.dft;
     let rate_hz = config.rate_hz.unwrap_or_else(|| match config.period.method {
-        // Two seconds are twenty samples; below that there is no spectrum to speak of.
-        Method::Dft if window.duration_s() >= 2.0 => FTIO_RATE_HZ,
-        _ => automatic_rate_hz(signal, window),
+        Method::Dft => dft_run::rate_hz(signal, window, &config.stated, dft),
+        Method::Auto => automatic_rate_hz(signal, window),
     });
     let sampled = sample(signal, window, Sampling { rate_hz, kind: config.sampling })?;
-    let estimate = match config.period.method {
+    let mut estimate = match config.period.method {
         // The engine looks at the steps themselves: no grid, no grid's artefacts.
         Method::Auto => detect_rhythms(&Steps::within(signal, window), &sampled, &config.period.dft),
         Method::Dft => detect_period(&sampled, &config.period)?,
     };
+    let signal_error = signal_error(signal, window, &sampled);
+    if config.period.method == Method::Dft {
+        dft_run::distrust_poor_samples(&mut estimate, signal_error, dft);
+    }
     Ok(RunAnalysis {
         direction,
         window,
         abstraction_error: abstraction_error(signal, window, &sampled),
-        scores: score(&sampled, estimate.period_s),
+        signal_error,
+        scores: score_above(&sampled, estimate.period_s, dft.substantial_bps),
         reconstruction_error: reconstruction_error(&sampled, &estimate.waves),
         estimate,
         signal: sampled,
     })
 }
 
-/// What FTIO samples at unless told otherwise.
-const FTIO_RATE_HZ: f64 = 10.0;
-
-/// The stretch to look at: what was asked for, as far as there is a signal.
-///
-/// [`Method::Dft`] cuts as FTIO does, from the first change of bandwidth in the window to the last: the frequencies of
-/// a transform hang on the length of the window, and answers could not be compared otherwise.
+/// The stretch to look at: what was asked for, as far as there is a signal; for [`Method::Dft`] see [`dft_run::window`].
 fn window_of(signal: &StepSignal, config: &RunConfig) -> Option<Span> {
+    if config.period.method == Method::Dft {
+        return dft_run::window(signal, (config.from_s, config.until_s), &config.stated, &config.period.dft);
+    }
     let span = signal.span()?;
     let at = |secs: Option<f64>| secs.and_then(Timestamp::from_secs_since_start);
     let start = at(config.from_s).map_or(span.start, |from| from.max(span.start));
     let end = at(config.until_s).map_or(span.end, |until| until.min(span.end));
-    let (start, end) = match config.period.method {
-        Method::Auto => (start, end),
-        Method::Dft => {
-            let times = signal.times();
-            let first = times.partition_point(|&time| time < start);
-            let last = times.partition_point(|&time| time <= end).checked_sub(1)?;
-            (*times.get(first)?, times[last])
-        }
-    };
     (start < end).then_some(Span { start, end })
 }
 
@@ -282,12 +280,13 @@ mod tests {
     }
 
     #[test]
-    fn the_method_of_the_paper_cuts_at_changes_of_bandwidth_and_samples_as_ftio_does() {
+    fn the_method_of_the_paper_looks_at_the_window_as_given_and_samples_as_ftio_does() {
         let period = PeriodConfig { method: Method::Dft, ..PeriodConfig::default() };
         let config = RunConfig { from_s: Some(4.0), until_s: Some(20.0), period, ..RunConfig::default() };
         let run = analyse(&StepSignal::default(), &bursts(10, 2.0, 5.0), config).unwrap();
-        assert_eq!((run.window.start.as_secs(), run.window.end.as_secs()), (7.0, 18.0));
+        assert_eq!((run.window.start.as_secs(), run.window.end.as_secs()), (4.0, 20.0));
         assert_eq!(run.signal.rate_hz, 10.0);
+        assert!(run.signal_error.unwrap() < 1e-9);
     }
 
     #[test]

@@ -11,7 +11,12 @@ use crate::substantial::{Piece, Substantial};
 /// to none; a sample that two sub-traces share is divided between them. A period shorter than two samples cannot be
 /// seen in the signal, and one longer than the signal has no sub-trace: the deviations are then absent.
 pub fn score(signal: &SampledSignal, period_s: Option<f64>) -> Scores {
-    let parts = Substantial::of(signal);
+    score_above(signal, period_s, None)
+}
+
+/// Returns the same with what exceeds `substantial_bps` as substantial I/O; the paper suggests a threshold of the system.
+pub fn score_above(signal: &SampledSignal, period_s: Option<f64>, substantial_bps: Option<f64>) -> Scores {
+    let parts = Substantial::of(signal, substantial_bps);
     let io_time_ratio = parts.time_ratio();
     let Substantial { io_bytes, io_time_s, .. } = parts;
     let mut scores = Scores {
@@ -49,11 +54,11 @@ pub struct Scores {
     pub sigma_time: Option<f64>,
     /// `1 − sigma_vol − sigma_time`, not below 0.
     pub periodicity: Option<f64>,
-    /// Share of the time with more than the mean bandwidth: the paper's `R_IO`.
+    /// Share of the time with more than the mean bandwidth, or the threshold given: the paper's `R_IO`.
     pub io_time_ratio: Option<f64>,
-    /// Mean bandwidth during that time, the paper's `B_IO`; absent if no time exceeds the mean.
+    /// Mean bandwidth during that time, the paper's `B_IO`; absent if there is no such time.
     pub io_bandwidth_bps: Option<f64>,
-    /// Bytes a period moves during that time.
+    /// Bytes a period moves during that time: the paper's `V(S)/(L·f)`.
     pub bytes_per_period: Option<f64>,
 }
 
@@ -118,6 +123,17 @@ mod tests {
     fn a_sample_on_the_border_of_two_periods_is_divided() {
         let scores = score(&signal(&[2.0, 0.0, 2.0, 0.0, 2.0]), Some(2.5));
         assert!(scores.sigma_vol.unwrap() < 1e-12);
+    }
+
+    #[test]
+    fn a_threshold_of_the_system_may_take_the_place_of_the_mean() {
+        let signal = signal(&[6.0, 2.0, 0.0, 0.0].repeat(5));
+        let above = |bps| score_above(&signal, Some(4.0), Some(bps));
+        assert_eq!(above(1.0).io_time_ratio, Some(0.5));
+        assert_eq!(above(1.0).io_bandwidth_bps, Some(4.0));
+        assert_eq!(above(1.0).bytes_per_period, Some(8.0));
+        assert_eq!(above(2.0), score(&signal, Some(4.0)));
+        assert_eq!(above(7.0).io_time_ratio, Some(0.0));
     }
 
     #[test]

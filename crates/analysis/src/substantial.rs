@@ -2,13 +2,13 @@
 
 use iotide_trace::SampledSignal;
 
-/// A signal told apart by its own mean bandwidth `V/L`: what exceeds it is substantial.
+/// A signal told apart by a bandwidth, most often its own mean `V/L`: what exceeds it is substantial.
 pub(crate) struct Substantial<'a> {
     signal: &'a SampledSignal,
     threshold_bps: f64,
     /// How much time the samples cover: the paper's `L(T)`.
     pub(crate) duration_s: f64,
-    /// How much of it exceeds the mean: `L(S)`.
+    /// How much of it exceeds the threshold: `L(S)`.
     pub(crate) io_time_s: f64,
     /// What is moved in that time: `V(S)`.
     pub(crate) io_bytes: f64,
@@ -23,7 +23,8 @@ pub(crate) struct Piece {
 }
 
 impl<'a> Substantial<'a> {
-    pub(crate) fn of(signal: &'a SampledSignal) -> Self {
+    /// Without a threshold it is the mean, as in the paper.
+    pub(crate) fn of(signal: &'a SampledSignal, threshold_bps: Option<f64>) -> Self {
         let mut parts = Self { signal, threshold_bps: 0.0, duration_s: 0.0, io_time_s: 0.0, io_bytes: 0.0 };
         let (mut duration_s, mut bytes) = (0.0, 0.0);
         for piece in parts.pieces() {
@@ -32,7 +33,7 @@ impl<'a> Substantial<'a> {
         }
         parts.duration_s = duration_s;
         // A constant signal never exceeds its mean, whatever the last digit says.
-        parts.threshold_bps = bytes / duration_s * (1.0 + 1e-9);
+        parts.threshold_bps = threshold_bps.unwrap_or(bytes / duration_s) * (1.0 + 1e-9);
         let (mut io_time_s, mut io_bytes) = (0.0, 0.0);
         for piece in parts.pieces().filter(|piece| piece.is_substantial) {
             io_time_s += piece.duration_s;

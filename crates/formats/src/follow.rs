@@ -11,7 +11,7 @@ use iotide_wire::{
     skip_torn,
 };
 
-use crate::tracer::{Lost, Process, Seen, Unusable};
+use crate::tracer::{Life, Lost, Process, Seen, Unusable};
 
 /// The processes of a job as they become known.
 ///
@@ -260,12 +260,17 @@ impl TracedJob {
         crate::tracer::job_of(self.processes.iter().map(|live| &live.process), origin_ns, self.end_ns)
     }
 
-    /// What is known to be missing, if nothing more came now.
+    /// What is known to be missing, if nothing more came ever.
     pub fn losses(&self) -> Vec<Loss> {
+        self.losses_by(|_| Life::Gone)
+    }
+
+    /// What is known to be missing, if nothing more came now; `life` tells which processes may go on.
+    pub fn losses_by(&self, life: impl Fn(&Traced<'_>) -> Life) -> Vec<Loss> {
         let mut lost = Lost::default();
-        for Live { process, unusable, .. } in &self.processes {
+        for (Live { process, unusable, .. }, traced) in self.processes.iter().zip(self.processes()) {
             process.note_unusable(unusable, &mut lost);
-            process.note_losses(&mut lost);
+            process.note_losses(life(&traced), &mut lost);
         }
         let mut losses = iotide_trace::Trace::default();
         lost.report(&mut losses);

@@ -48,6 +48,7 @@ pub use crate::{
     prometheus::RangeAnswer,
     text::{PatternError, PatternSpec},
     tmio::write::TmioWriter,
+    tracer::Life,
 };
 
 use crate::{

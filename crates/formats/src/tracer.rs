@@ -276,7 +276,7 @@ impl Process {
             flow
         })?;
         self.note_unusable(&unusable, lost);
-        self.note_losses(lost);
+        self.note_losses(Life::Gone, lost);
         Ok(flow)
     }
 
@@ -367,16 +367,23 @@ impl Process {
         }
     }
 
-    pub(crate) fn note_losses(&self, lost: &mut Lost) {
+    pub(crate) fn note_losses(&self, life: Life, lost: &mut Lost) {
         match self.end {
-            None => lost.note(
-                "no end",
-                None,
-                format!(
-                    "{self} ended without a word: up to {} last calls of each of its threads are missing",
-                    self.buffer_records
-                ),
-            ),
+            None => {
+                let how = match life {
+                    Life::Gone => "ended without a word",
+                    Life::Unknown => "may still be running",
+                    Life::Running => "was still running",
+                };
+                lost.note(
+                    "no end",
+                    None,
+                    format!(
+                        "{self} {how}: up to {} last calls of each of its threads are missing",
+                        self.buffer_records
+                    ),
+                );
+            }
             Some(End { n_records, .. }) if n_records > self.n_records => {
                 let n = n_records - self.n_records;
                 lost.note(
@@ -395,6 +402,17 @@ impl Process {
             lost.note(what, Some(n), format!("{self}: {what}"));
         }
     }
+}
+
+/// What is known of a process that has not said that it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It runs no more: it was killed, or the trace is of old.
+    Gone,
+    /// Nobody here can tell: it is another node's.
+    Unknown,
+    /// It runs.
+    Running,
 }
 
 /// Records of a process that cannot become events.

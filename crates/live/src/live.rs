@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
-use iotide_formats::{Format, Messages, OpenOptions, ReadError, TracedJob, TracedStream};
+use iotide_formats::{Format, Life, Messages, OpenOptions, ReadError, Traced, TracedJob, TracedStream};
 use iotide_trace::{EventSink, JobInfo, Loss};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -217,7 +217,14 @@ impl Live {
         for streams in std::mem::take(&mut self.streams) {
             streams.end(&mut self.job, sink);
         }
-        for loss in self.job.losses() {
+        let host = host_name();
+        let life = |process: &Traced<'_>| match (Some(process.host) == host.as_deref(), is_alive(process.pid))
+        {
+            (true, true) => Life::Running,
+            (true, false) => Life::Gone,
+            (false, _) => Life::Unknown,
+        };
+        for loss in self.job.losses_by(life) {
             sink.loss(loss);
         }
         if self.n_refused > 0 {

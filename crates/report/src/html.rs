@@ -8,6 +8,7 @@ use std::fmt::Write;
 use crate::activity::{Activity, File, LayerTime};
 use crate::activity_chart::{Field, Way, binary_bytes, sizes_svg, time_bar};
 use crate::chart::{Plot, escape};
+use crate::harmonics;
 use crate::insight::not_known_in_words;
 use crate::palette;
 use crate::text;
@@ -117,8 +118,8 @@ fn tiles(run: &Run) -> String {
     if let Some(next_s) = run.period.next_phase_s {
         tiles.push(("next phase at", text::moment(next_s)));
     }
-    if let Some(bytes) = run.scores.bytes_per_period {
-        tiles.push(("per period", text::bytes(bytes)));
+    if let Some((name, bytes)) = run.bytes_at_once() {
+        tiles.push((name, text::bytes(bytes)));
     }
     if let Some(ratio) = run.scores.io_time_ratio {
         tiles.push(("of the time busy", text::percent(ratio)));
@@ -453,7 +454,10 @@ fn candidates(run: &Run) -> Option<Section> {
     if let (Some(confidence), Some(period_s)) = (period.refined_confidence, period.period_s) {
         rows.push(["all together".into(), text::seconds(period_s), text::percent(confidence)]);
     }
-    let body = table(["", "period", "confidence"], rows);
+    let mut body = table(["", "period", "confidence"], rows);
+    if let Some(words) = harmonics::in_words(&period.harmonics, period.bursts == Some(true)) {
+        let _ = writeln!(body, "<p>Harmonics: {}.</p>", escape(&words));
+    }
     Some(Section { id: "candidates", title: "What was considered".into(), body, narrow: true })
 }
 
@@ -524,11 +528,15 @@ fn settings(run: &Run) -> Section {
     rows.extend(
         settings.abstraction_error.filter(|&e| e > 1e-9).map(|e| ("volume misstated", text::percent(e))),
     );
+    let far = settings.signal_error.filter(|&e| e > 1e-9 && settings.method == "dft");
+    rows.extend(far.map(|e| ("signal misstated", format!("by {} of its volume", text::percent(e)))));
     if settings.skip_first_phase {
         rows.push(("first phase", "left out".to_owned()));
     }
-    rows.extend(settings.outliers.map(|outliers| ("outliers by", outliers.to_owned())));
+    rows.extend(settings.outliers.clone().map(|outliers| ("outliers by", outliers)));
     rows.extend(settings.tolerance.map(|tolerance| ("tolerance", tolerance.to_string())));
+    rows.extend(settings.harmonics.map(|which| ("harmonics", format!("{which} multiples are dropped"))));
+    rows.extend(settings.substantial_bps.map(|bps| ("substantial above", text::bandwidth(bps))));
     rows.extend(settings.seed.map(|seed| ("seed", seed.to_string())));
     Section { id: "settings", title: "How it was analysed".into(), body: facts(rows), narrow: true }
 }

@@ -55,6 +55,7 @@ mod archive_page;
 mod chart;
 mod demand;
 mod document;
+mod harmonics;
 mod history;
 mod html;
 mod info;
@@ -217,7 +218,7 @@ mod tests {
           periodicity      0.97: the periods are almost the same (their volume varies by 1 %,
                            their time in I/O by 2 %)
           busy             22 % of the time is substantial I/O, at 2 GB/s
-          per period       2.17 GB
+          per phase        2 GB
           candidates       5 s (93 %), 2.5 s (4 %)
           autocorrelation  5 s (99 %); all evidence together: 95 %
           waves            of 5 s draw the signal with an error of 77 %
@@ -321,12 +322,18 @@ mod tests {
                 "sampling": "mean",
                 "n_samples": 460,
                 "abstraction_error": 0.0,
+                "signal_error": 0.0,
                 "skip_first_phase": false,
                 "outliers": null,
                 "tolerance": null,
+                "harmonics": null,
+                "as_ftio": null,
+                "substantial_bps": null,
                 "seed": null
               },
               "period": {
+                "verdict": "periodic",
+                "reason": null,
                 "period_s": 5.0,
                 "frequency_hz": 0.2,
                 "confidence": 0.93,
@@ -346,8 +353,14 @@ mod tests {
                 "rhythms": [
                   {
                     "period_s": 5.0,
-                    "confidence": 0.93,
-                    "bytes": 20000000000
+                    "mean_distance_s": 0.0,
+                    "spread": 0.0,
+                    "missed": 0,
+                    "n_phases": 0,
+                    "bytes": 20000000000,
+                    "start_s": 0.0,
+                    "end_s": 0.0,
+                    "confidence": 0.93
                   }
                 ],
                 "autocorrelation": {
@@ -359,7 +372,10 @@ mod tests {
                   ]
                 },
                 "refined_confidence": 0.95,
-                "next_phase_s": 50.0
+                "next_phase_s": 50.0,
+                "bytes_per_phase": 2000000000,
+                "harmonics": [],
+                "bursts": null
               },
               "scores": {
                 "sigma_vol": 0.01,

@@ -179,6 +179,7 @@ impl Prediction {
                 Reason::TimePassed => "time_passed",
                 Reason::Overdue => "overdue",
                 Reason::Asked => "asked",
+                Reason::NewData => "new_data",
             },
             window_s: [p.window_s.0, p.window_s.1],
             period_s: p.period_s,

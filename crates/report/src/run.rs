@@ -1,11 +1,12 @@
 //! The rhythm of one run, as it is told.
 
-use iotide_analysis::{Method, OutlierDetector, RunAnalysis, RunConfig, RunError};
+use iotide_analysis::{Harmonics, Method, OutlierDetector, RunAnalysis, RunConfig, RunError};
 use iotide_trace::{ActivitySums, Direction, JobInfo, SamplingKind, Tally};
 use serde::{Serialize, Serializer};
 
 use crate::activity::Activity;
 use crate::demand::Demand;
+use crate::harmonics::{self, Harmonic};
 use crate::history::History;
 use crate::insight::{self, Insight, NotKnown};
 use crate::labelled::{LabelEvidence, LabelledRun};
@@ -75,6 +76,7 @@ impl Run {
                 window_s: Some([run.window.start.as_secs(), run.window.end.as_secs()]),
                 mode: mode_name(Some(run.direction)),
                 abstraction_error: run.abstraction_error,
+                signal_error: run.signal_error,
                 ..Settings::asked_for(config)
             },
             period: Period {
@@ -110,6 +112,13 @@ impl Run {
                 }),
                 refined_confidence: estimate.refined_confidence,
                 next_phase_s: estimate.next_phase_s,
+                bytes_per_phase: match estimate.phases.as_slice() {
+                    [] => None,
+                    phases => Some(phases.iter().map(|phase| phase.bytes).sum::<f64>() / phases.len() as f64),
+                },
+                harmonics: estimate.harmonics.iter().map(Harmonic::from).collect(),
+                bursts: (config.period.method == Method::Dft && estimate.period_s.is_some())
+                    .then_some(estimate.has_bursts),
             },
             scores: Scores {
                 sigma_vol: run.scores.sigma_vol,
@@ -209,6 +218,9 @@ impl Run {
             return format!("nothing to analyse: {why}");
         }
         let confidence = self.period.confidence.unwrap_or(0.0);
+        if let (Some(Verdict::Unclear), Some(reason)) = (self.period.verdict, self.period.reason) {
+            return format!("unclear: {}", reason.in_words(&self.settings));
+        }
         let Some(period_s) = self.period.period_s else {
             let sure = if confidence > 0.0 {
                 format!(" (confidence {})", text::percent(confidence))
@@ -240,7 +252,7 @@ impl Run {
         }
         // Phases are counted as they are; the score spreads the volume over the window, which may end with a phase.
         let n_phases = self.phases.len();
-        let of_phases = self.phases.iter().map(|phase| phase.bytes).sum::<f64>() / n_phases as f64;
+        let of_phases = self.period.bytes_per_phase.unwrap_or(0.0);
         match (n_phases, self.scores.bytes_per_period) {
             (2.., _) => format!(
                 "{} of about {} {moved}",
@@ -297,11 +309,17 @@ impl Run {
         for (name, score) in self.scores.in_words() {
             rows.row(name, score);
         }
+        if let Some((name, bytes)) = self.bytes_at_once() {
+            rows.row(name, text::bytes(bytes));
+        }
         if !self.period.candidates.is_empty() {
             let candidates = (self.period.candidates.iter())
                 .map(|c| format!("{} ({})", text::seconds(c.period_s), text::percent(c.confidence)))
                 .collect::<Vec<_>>();
             rows.row("candidates", candidates.join(", "));
+        }
+        if let Some(words) = harmonics::in_words(&self.period.harmonics, self.period.bursts == Some(true)) {
+            rows.row("harmonics", words);
         }
         if let Some(acf) = &self.period.autocorrelation {
             let together = (self.period.refined_confidence)
@@ -326,18 +344,23 @@ impl Run {
         rows
     }
 
+    /// What a phase moves on average; where no phases are told apart, what a period does by the score.
+    pub(crate) fn bytes_at_once(&self) -> Option<(&'static str, f64)> {
+        let of_phases = self.period.bytes_per_phase.map(|bytes| ("per phase", bytes));
+        of_phases.or(self.scores.bytes_per_period.map(|bytes| ("per period", bytes)))
+    }
+
     fn phases_in_words(&self) -> Option<String> {
         if self.phases.is_empty() {
             return None;
         }
         let n = self.phases.len() as f64;
         let length_s = self.phases.iter().map(|phase| phase.end_s - phase.start_s).sum::<f64>() / n;
-        let bytes = self.phases.iter().map(|phase| phase.bytes).sum::<f64>() / n;
         Some(format!(
             "{}, on average {} long and {}",
             text::count(self.phases.len() as u64),
             text::seconds(length_s),
-            text::bytes(bytes)
+            text::bytes(self.period.bytes_per_phase.unwrap_or(0.0))
         ))
     }
 
@@ -481,12 +504,20 @@ pub struct Settings {
     pub n_samples: Option<usize>,
     /// How much of the volume the samples misstate.
     pub abstraction_error: Option<f64>,
+    /// How far the samples lie from the signal, over its volume: above 0.5 the verdict of `dft` is `unclear`.
+    pub signal_error: Option<f64>,
     /// Whether the first phase was left out.
     pub skip_first_phase: bool,
-    /// What told outlying powers from the rest (`dft` only).
-    pub outliers: Option<&'static str>,
+    /// What told outlying powers from the rest (`dft` only); of several, separated by commas, all had to agree.
+    pub outliers: Option<String>,
     /// Share of the best score that makes a candidate (`dft` only).
     pub tolerance: Option<f64>,
+    /// Which multiples of a candidate were dropped: `all` or `two` (`dft` only).
+    pub harmonics: Option<&'static str>,
+    /// Whether the window was cut and the samples trusted as FTIO does (`dft` only).
+    pub as_ftio: Option<bool>,
+    /// The bandwidth above which I/O counted as substantial, if one was given.
+    pub substantial_bps: Option<f64>,
     /// Seed of the isolation forest, if that was used.
     pub seed: Option<u64>,
 }
@@ -508,18 +539,25 @@ impl Settings {
             },
             n_samples: None,
             abstraction_error: None,
+            signal_error: None,
             skip_first_phase: config.skip_first_phase,
-            outliers: dft.map(|dft| match dft.detector {
-                OutlierDetector::ZScore => "zscore",
-                OutlierDetector::Dbscan => "dbscan",
-                OutlierDetector::IsolationForest { .. } => "forest",
-                OutlierDetector::LocalOutlierFactor => "lof",
-                OutlierDetector::Peaks => "peaks",
+            outliers: dft.map(|dft| {
+                let names: Vec<&str> =
+                    dft.detectors.iter().map(|&detector| detector_name(detector)).collect();
+                names.join(",")
             }),
             tolerance: dft.map(|dft| dft.tolerance),
-            seed: dft.and_then(|dft| match dft.detector {
-                OutlierDetector::IsolationForest { seed } => Some(seed),
-                _ => None,
+            harmonics: dft.map(|dft| match dft.harmonics {
+                Harmonics::All => "all",
+                Harmonics::Two => "two",
+            }),
+            as_ftio: dft.map(|dft| dft.as_ftio),
+            substantial_bps: config.period.dft.substantial_bps,
+            seed: dft.and_then(|dft| {
+                dft.detectors.iter().find_map(|detector| match detector {
+                    OutlierDetector::IsolationForest { seed } => Some(*seed),
+                    _ => None,
+                })
             }),
         }
     }
@@ -547,6 +585,12 @@ impl Settings {
             // Means keep the volume: an error is news only where values are held.
             Some(error) if error > 1e-6 => format!(", which misstate the volume by {}", text::percent(error)),
             _ => String::new(),
+        };
+        let error = match self.signal_error.filter(|_| self.method == "dft") {
+            Some(far) if far > 1e-6 => {
+                format!("{error} (and the signal by {} of its volume)", text::percent(far))
+            }
+            _ => error,
         };
         let method = match self.method {
             "dft" => ", by the spectrum alone",
@@ -582,6 +626,13 @@ pub struct Period {
     pub refined_confidence: Option<f64>,
     /// When the next phase is expected to begin, on the trace's clock.
     pub next_phase_s: Option<f64>,
+    /// What a phase moves, on average over the phases.
+    #[serde(serialize_with = "whole_bytes_if_any")]
+    pub bytes_per_phase: Option<f64>,
+    /// Multiples of a candidate whose power stands out, the lowest first (`dft`).
+    pub harmonics: Vec<Harmonic>,
+    /// Whether these decay, which is a sign of bursts (`dft`; absent without a period).
+    pub bursts: Option<bool>,
 }
 
 /// A period that was considered.
@@ -636,6 +687,20 @@ impl From<iotide_analysis::Reason> for Reason {
             iotide_analysis::Reason::TooCoarse => Self::TooCoarse,
             iotide_analysis::Reason::MixedEvidence => Self::MixedEvidence,
             iotide_analysis::Reason::PoorSamples => Self::PoorSamples,
+        }
+    }
+}
+
+impl Reason {
+    fn in_words(self, settings: &Settings) -> String {
+        match self {
+            Self::TooFewPhases => "there are fewer than three phases".to_owned(),
+            Self::TooCoarse => "the source is too coarse to show the phases".to_owned(),
+            Self::MixedEvidence => "as much speaks for a period as against it".to_owned(),
+            Self::PoorSamples => format!(
+                "the samples misstate the signal by {} of its volume; a higher sampling rate may show more",
+                text::percent(settings.signal_error.unwrap_or(1.0))
+            ),
         }
     }
 }
@@ -720,9 +785,6 @@ impl Scores {
                 .unwrap_or_default();
             words.push(("busy", format!("{} of the time is substantial I/O{rate}", text::percent(ratio))));
         }
-        if let Some(bytes) = self.bytes_per_period {
-            words.push(("per period", text::bytes(bytes)));
-        }
         words
     }
 }
@@ -780,6 +842,16 @@ impl Loss {
         let records = self.records.map(|n| format!(" ({})", text::counted(n, "record"))).unwrap_or_default();
         let since = self.since_s.map(|s| format!(", since {}", text::moment(s))).unwrap_or_default();
         format!("{}{records}{since}", text::printable(&self.what))
+    }
+}
+
+fn detector_name(detector: OutlierDetector) -> &'static str {
+    match detector {
+        OutlierDetector::ZScore => "zscore",
+        OutlierDetector::Dbscan => "dbscan",
+        OutlierDetector::IsolationForest { .. } => "forest",
+        OutlierDetector::LocalOutlierFactor => "lof",
+        OutlierDetector::Peaks => "peaks",
     }
 }
 

@@ -137,6 +137,7 @@ fn bursts_from(start_s: f64) -> RunAnalysis {
         window: span(start_s, start_s + 46.0),
         signal: SampledSignal { start_s, rate_hz: 10.0, values, duration_s: 46.0 },
         abstraction_error: Some(0.0),
+        signal_error: Some(0.0),
         estimate: PeriodEstimate {
             verdict: Verdict::Periodic,
             reason: None,
@@ -159,6 +160,7 @@ fn bursts_from(start_s: f64) -> RunAnalysis {
                 .map(|start_s| Phase { start_s, end_s: start_s + 1.0, bytes: 2e9 })
                 .collect(),
             waves: vec![Wave { frequency_hz: 0.2, amplitude_bps: 7.5e8, phase_rad: -0.6, power_share: 0.4 }],
+            ..PeriodEstimate::default()
         },
         scores: Scores {
             sigma_vol: Some(0.01),

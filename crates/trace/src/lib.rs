@@ -32,7 +32,10 @@ pub use crate::{
     job::{JobOutcome, JobRun},
     loss::Loss,
     overlap::{Direction, Overlap, ReadWrite},
-    sampling::{Sampling, SamplingError, SamplingKind, abstraction_error, automatic_rate_hz, sample},
+    sampling::{
+        Sampling, SamplingError, SamplingKind, abstraction_error, automatic_rate_hz, sample, shortest_step_s,
+        signal_error,
+    },
     signal::{SampledSignal, Span, StepSignal},
     throughput::{Silence, ThroughputConfig, ThroughputLog, ThroughputSink},
     trace::{EventSink, JobInfo, Tally, TimeSpent, Trace, TraceInfo},
@@ -42,6 +45,7 @@ pub use crate::{
 mod access;
 mod activity;
 mod async_phases;
+mod bins;
 mod event;
 mod job;
 mod loss;

@@ -113,7 +113,8 @@ fn held_values(signal: &StepSignal, window: Span, rate_hz: f64, n: usize) -> Vec
     (0..n)
         .map(|i| {
             let instant = window.start.plus_nanos((i as f64 / rate_hz * 1e9).round() as i64);
-            while next < times.len() && times[next] <= instant {
+            // Edges of bins and instants of the grid are each rounded to the nanosecond: what should meet may miss by one.
+            while next < times.len() && times[next].as_nanos() <= instant.as_nanos() + 1 {
                 value = rates[next];
                 next += 1;
             }
@@ -126,6 +127,60 @@ fn held_values(signal: &StepSignal, window: Span, rate_hz: f64, n: usize) -> Vec
 pub fn abstraction_error(signal: &StepSignal, window: Span, sampled: &SampledSignal) -> Option<f64> {
     let volume = signal.volume_in(window);
     (volume > 0.0).then(|| (sampled.volume_bytes() - volume).abs() / volume)
+}
+
+/// Returns `∫ |x − xₙ| dt / V`: how far the samples, each held until the next, lie from the signal itself.
+///
+/// Unlike the [`abstraction_error`], too much here does not make up for too little there.
+pub fn signal_error(signal: &StepSignal, window: Span, sampled: &SampledSignal) -> Option<f64> {
+    let volume = signal.volume_in(window);
+    if volume.is_nan() || volume <= 0.0 {
+        return None;
+    }
+    let duration_s = window.duration_s();
+    let mut walk = Walk { sampled, i: 0, at_s: 0.0, duration_s, missed: 0.0 };
+    for (start, end, rate_bps) in signal.pieces() {
+        if end > window.start && start < window.end {
+            walk.until(start.secs_since(window.start), 0.0);
+            walk.until(end.secs_since(window.start), rate_bps);
+        }
+    }
+    walk.until(duration_s, 0.0);
+    Some(walk.missed / volume)
+}
+
+/// Goes over a window, piece by piece and sample by sample at once.
+struct Walk<'a> {
+    sampled: &'a SampledSignal,
+    i: usize,
+    at_s: f64,
+    duration_s: f64,
+    missed: f64,
+}
+
+impl Walk<'_> {
+    fn until(&mut self, until_s: f64, rate_bps: f64) {
+        let until_s = until_s.min(self.duration_s);
+        let step_s = 1.0 / self.sampled.rate_hz;
+        while self.at_s < until_s {
+            let (from_s, to_s) = (self.i as f64 * step_s, (self.i + 1) as f64 * step_s);
+            // A last bin that reaches beyond the window holds what lies within.
+            let within = (self.duration_s.min(to_s) - from_s) / step_s;
+            let value = self.sampled.values.get(self.i).map_or(0.0, |value| value / within);
+            let next_s = if self.i < self.sampled.values.len() { to_s.min(until_s) } else { until_s };
+            self.missed += (rate_bps - value).abs() * (next_s - self.at_s).max(0.0);
+            if to_s <= next_s {
+                self.i += 1;
+            }
+            self.at_s = next_s.max(self.at_s);
+        }
+    }
+}
+
+/// Returns the shortest time between two changes of bandwidth in the window.
+pub fn shortest_step_s(signal: &StepSignal, window: Span) -> Option<f64> {
+    let within = signal.pieces().filter(|&(start, end, _)| end > window.start && start < window.end);
+    within.map(|(start, end, _)| end.secs_since(start)).min_by(f64::total_cmp)
 }
 
 /// Returns a rate that shows the signal's finest steps where that costs little.
@@ -202,6 +257,55 @@ mod tests {
         let sampled = |kind| sample(&signal, window, Sampling { rate_hz: 1.0, kind }).unwrap().values;
         assert_eq!(sampled(SamplingKind::Mean), [10.0, 20.0, 30.0]);
         assert_eq!(sampled(SamplingKind::Hold), [10.0, 10.0, 30.0]);
+    }
+
+    #[test]
+    fn samples_that_miss_here_what_they_add_there_are_far_from_the_signal() {
+        let at = |secs| Timestamp::from_secs_since_start(secs).unwrap();
+        // Two bursts of half a second: one is held for a whole one, the other falls between two samples.
+        let signal = StepSignal::new(
+            vec![at(0.0), at(0.5), at(2.25), at(2.75), at(4.0), at(4.1)],
+            vec![8.0, 0.0, 8.0, 0.0, 0.0, 0.0],
+        );
+        let window = Span { start: at(0.0), end: at(4.0) };
+        let error_of = |kind| {
+            let sampled = sample(&signal, window, Sampling { rate_hz: 1.0, kind }).unwrap();
+            (
+                abstraction_error(&signal, window, &sampled).unwrap(),
+                signal_error(&signal, window, &sampled).unwrap(),
+            )
+        };
+        assert_eq!(error_of(SamplingKind::Hold), (0.0, 1.0));
+        assert_eq!(error_of(SamplingKind::Mean), (0.0, 1.0)); // 4 B/s for a second in place of 8 for half of it, twice
+        let fine = sample(&signal, window, Sampling { rate_hz: 4.0, kind: SamplingKind::Hold }).unwrap();
+        assert_eq!(signal_error(&signal, window, &fine), Some(0.0));
+        assert_eq!(shortest_step_s(&signal, window), Some(0.5));
+    }
+
+    #[test]
+    fn a_cut_last_bin_is_compared_with_what_lies_within() {
+        let at = |secs| Timestamp::from_secs_since_start(secs).unwrap();
+        let signal = StepSignal::new(vec![at(0.0), at(2.5)], vec![6.0, 0.0]);
+        let window = signal.span().unwrap();
+        let sampled = sample(&signal, window, Sampling { rate_hz: 1.0, kind: SamplingKind::Mean }).unwrap();
+        assert!(signal_error(&signal, window, &sampled).unwrap() < 1e-12);
+        let held = sample(&signal, window, Sampling { rate_hz: 1.0, kind: SamplingKind::Hold }).unwrap();
+        assert!((signal_error(&signal, window, &held).unwrap() - 0.2).abs() < 1e-12); // the half second that is cut
+    }
+
+    #[test]
+    fn bins_are_held_bin_by_bin_wherever_the_nanoseconds_are_rounded() {
+        let width_s = 0.1 / 3.0;
+        let at = |i: usize| Timestamp::from_secs_since_start(i as f64 * width_s).unwrap();
+        let signal = StepSignal::new((7..400).map(at).collect(), (7..400).map(|i| i as f64).collect());
+        let window = signal.span().unwrap();
+        let sampling = Sampling { rate_hz: 1.0 / width_s, kind: SamplingKind::Hold };
+        let sampled = sample(&signal, window, sampling).unwrap();
+        assert!(
+            sampled.values.iter().zip(7..399).all(|(&value, i)| value == f64::from(i)),
+            "{:?}",
+            sampled.values
+        );
     }
 
     #[test]

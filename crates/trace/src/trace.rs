@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use crate::bins::BinWidths;
 use crate::{AccessFacts, Event, FileId, Layer, Loss, Op, Rank, TimeKind, Timestamp};
 
 /// Takes what a reader finds: a [`Trace`] collects, an [`crate::Overlap`] adds up, a [`Tally`] counts.
@@ -159,6 +160,7 @@ pub struct Tally {
     pub end: Option<Timestamp>,
     ranks: BTreeSet<Rank>,
     last_rank: Option<Rank>,
+    bins: BinWidths,
 }
 
 impl Tally {
@@ -171,6 +173,9 @@ impl Tally {
             Op::Write => self.bytes_written += event.bytes,
             _ => {}
         }
+        if event.op.moves_data() {
+            self.bins.add(event);
+        }
         self.start = Some(self.start.map_or(event.start, |start| start.min(event.start)));
         self.end = Some(self.end.map_or(event.end, |end| end.max(event.end)));
         // Sources write one rank's events in a row: the set is asked only when the rank changes.
@@ -178,6 +183,11 @@ impl Tally {
             self.ranks.insert(event.rank);
             self.last_rank = Some(event.rank);
         }
+    }
+
+    /// How wide the bins are, if the source tells volumes by bins of one width.
+    pub fn bin_width_s(&self) -> Option<f64> {
+        self.bins.width_s()
     }
 
     /// How many different ranks were named.

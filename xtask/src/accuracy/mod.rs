@@ -2,6 +2,7 @@
 
 pub(crate) mod categories;
 pub(crate) mod online;
+mod paper_study;
 mod period;
 pub(crate) mod random;
 pub(crate) mod scaling;

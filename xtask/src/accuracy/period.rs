@@ -4,12 +4,14 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use iotide_analysis::{
-    EVIDENCE_NAMES, EVIDENCE_WEIGHTS, PeriodConfig, WeighedRhythm, detect_period, weigh_exact_rhythms, weigh_rhythms,
+    EVIDENCE_NAMES, EVIDENCE_WEIGHTS, PeriodConfig, WeighedRhythm, detect_period, weigh_exact_rhythms,
+    weigh_rhythms,
 };
 use iotide_trace::{
     Overlap, SampledSignal, Sampling, SamplingKind, StepSignal, Timestamp, automatic_rate_hz, sample,
 };
 
+use super::paper_study;
 use super::random::Random;
 use super::workload::{self, Workload};
 use crate::laws::family;
@@ -25,12 +27,24 @@ struct Options {
     fit: bool,
     verbose: bool,
     peer: bool,
+    /// The paper's own study.
+    paper: bool,
 }
 
 /// Runs the command; see `HELP`.
 pub fn run(args: &[String]) -> Result<(), String> {
-    let mut options =
-        Options { seed: 1, repeat: 5, rate_hz: Some(1.0), fit: false, verbose: false, peer: true };
+    let mut options = Options {
+        seed: 1,
+        repeat: 5,
+        rate_hz: Some(1.0),
+        fit: false,
+        verbose: false,
+        peer: true,
+        paper: false,
+    };
+    if args.iter().any(|arg| arg == "--paper") {
+        options.repeat = 100;
+    }
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
@@ -46,10 +60,14 @@ pub fn run(args: &[String]) -> Result<(), String> {
                 };
             }
             "--fit" => options.fit = true,
+            "--paper" => options.paper = true,
             "--verbose" => options.verbose = true,
             "--no-peer" => options.peer = false,
             other => return Err(format!("{other}?\n{HELP}")),
         }
+    }
+    if options.paper {
+        return paper_study::run(options.seed, options.repeat, options.peer);
     }
     if options.fit {
         fit(&options)
@@ -62,6 +80,8 @@ pub fn run(args: &[String]) -> Result<(), String> {
 /// What `run` understands.
 pub const HELP: &str = "accuracy period [--seed N] [--repeat N] [--rate HZ|auto] [--verbose] [--no-peer]
     how far the period is off on made traces, with FTIO's figures beside ours if ftio-hpc is installed
+accuracy period --paper [--seed N] [--repeat N] [--no-peer]
+    the study of section III-A of the FTIO paper (Figures 8 and 9) for both methods and FTIO, 100 traces a point
 accuracy period --fit [--seed N] [--repeat N]
     fits the weights of crates/analysis/src/period/evidence.rs anew and prints them";
 
@@ -274,7 +294,7 @@ fn suite(seed: u64, repeat: usize) -> Vec<Workload> {
     all
 }
 
-fn step_signal(workload: &Workload) -> StepSignal {
+pub(super) fn step_signal(workload: &Workload) -> StepSignal {
     let at = |secs: f64| Timestamp::from_secs_since_start(secs).expect("made times are finite");
     let mut overlap = Overlap::new();
     for request in &workload.requests {
@@ -329,7 +349,7 @@ fn question(signal: &StepSignal) -> String {
 }
 
 /// `[[21.4, 0.9], …]` as pairs.
-fn parse_answer(line: &str) -> Answer {
+pub(super) fn parse_answer(line: &str) -> Answer {
     let numbers: Vec<f64> =
         line.split(['[', ']', ',', ' ']).filter_map(|number| number.parse().ok()).collect();
     numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
@@ -374,11 +394,14 @@ fn fit(options: &Options) {
         for question in &questions {
             let (l, _) = self::likelihood(std::slice::from_ref(question), &weights);
             let e = by.entry(question.family.clone()).or_default();
-            e.0 += l; e.1 += 1;
+            e.0 += l;
+            e.1 += 1;
         }
         let mut all: Vec<_> = by.into_iter().collect();
         all.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
-        for (f, (l, n)) in all.iter().take(40) { println!("{f:60} {l:8.2} {n}"); }
+        for (f, (l, n)) in all.iter().take(40) {
+            println!("{f:60} {l:8.2} {n}");
+        }
     }
     for (name, weight) in EVIDENCE_NAMES.iter().zip(&weights) {
         println!("    {weight:.3}, // {name}");
@@ -409,7 +432,10 @@ fn questions_of_laws(options: &Options) -> Vec<Question> {
             beside_s: None,
         };
         let mut asked = questions_about(&workload, &weigh_exact_rhythms(&signal));
-        for q in &mut asked { q.family = trace.family.split(':').take(2).collect::<Vec<_>>().join(":").chars().take(50).collect(); }
+        for q in &mut asked {
+            q.family =
+                trace.family.split(':').take(2).collect::<Vec<_>>().join(":").chars().take(50).collect();
+        }
         questions.extend(asked);
     }
     questions

@@ -138,7 +138,7 @@ impl Run {
         }
         let rhythms = match config.method {
             CategoryMethod::Auto => periodicity::find(signal, &merged, self.zero_s, thresholds),
-            CategoryMethod::Mosaic => mean_shift::find(&merged, self.time_s, thresholds),
+            CategoryMethod::Mosaic => mean_shift::find(&merged, thresholds),
         };
         match config.method {
             CategoryMethod::Auto => {
@@ -207,8 +207,9 @@ fn label_metadata(
         .map(|(name, value)| Evidence { name, value })
         .to_vec()
     };
-    // The paper asks for fewer requests than ranks; a load that makes no spike is not felt either.
-    let insignificant = found.is_empty() || metadata.requests < n_ranks;
+    // The paper asks for fewer requests than ranks; we say that a load that makes no spike is not felt either.
+    let too_few = metadata.requests < n_ranks;
+    let insignificant = too_few || (config.method == CategoryMethod::Auto && found.is_empty());
     let mut label = |load, confidence: f64| {
         let (category, evidence) = (Category::Metadata(load), evidence());
         labels.push(Label { category, confidence, evidence });
@@ -262,6 +263,25 @@ mod tests {
                 "metadata_insignificant_load"
             ]
         );
+    }
+
+    #[test]
+    fn by_the_paper_metadata_is_insignificant_only_below_one_request_a_rank() {
+        let labels = |n_opens: i32, method| {
+            let mut observed = Observed::new();
+            for i in 0..n_opens {
+                let _ = observed.event(Event {
+                    op: Op::Open,
+                    ..write(i % 4, 100.0 * f64::from(i), 100.0 * f64::from(i), 0.0)
+                });
+            }
+            let job = JobInfo { run_time_s: Some(1000.0), n_procs: Some(4), ..JobInfo::default() };
+            let found = categorize(observed, &job, &CategoryConfig { method, ..CategoryConfig::default() });
+            found.has(Category::Metadata(MetadataLoad::Insignificant))
+        };
+        assert!(labels(1, CategoryMethod::Mosaic) && labels(1, CategoryMethod::Auto));
+        assert!(!labels(8, CategoryMethod::Mosaic));
+        assert!(labels(8, CategoryMethod::Auto), "eight opens in 1000 s are not felt");
     }
 
     #[test]

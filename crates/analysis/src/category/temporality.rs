@@ -120,7 +120,7 @@ pub(super) fn by_quarters(
         (Temporality::OnStartAndOnEnd, start + end > mosaic_middle * middle && even(&[start, end])),
         (Temporality::AfterStart, start < (middle + end) / mosaic_avoided && even(&q[1..])),
         (Temporality::BeforeEnd, end < (start + middle) / mosaic_avoided && even(&q[..3])),
-        (Temporality::Steady, even(&[start, middle / 2.0, middle / 2.0, end])),
+        (Temporality::Steady, even(&q)),
     ];
     rules.into_iter().find(|(_, holds)| *holds).map(|(when, _)| (when, q))
 }
@@ -164,6 +164,17 @@ mod tests {
                 parts.iter().map(|p| operation(100.0 * p.from, 100.0 * p.to, 1e9 * p.share)).collect();
             assert_eq!(by_quarters(&operations, 100.0, &thresholds).map(|found| found.0), Some(when));
         }
+    }
+
+    #[test]
+    fn the_paper_compares_four_chunks_and_not_three() {
+        // A quarter, nothing, a half, a quarter: MOSAIC's code adds the two in the middle up and calls that steady.
+        let operations = [operation(0.0, 25.0, 1e9), operation(50.0, 75.0, 2e9), operation(75.0, 100.0, 1e9)];
+        let found = |operations: &[Operation]| {
+            by_quarters(operations, 100.0, &CategoryThresholds::default()).map(|found| found.0)
+        };
+        assert_eq!(found(&operations), None);
+        assert_eq!(found(&[operation(0.0, 100.0, 1e9)]), Some(Temporality::Steady));
     }
 
     #[test]

@@ -25,6 +25,7 @@ use iotide_trace::{Direction, Event, EventSink, Loss, Op, Span, Timestamp};
 pub use adaptation::Adaptation;
 pub use evaluate::Work;
 pub use iotide_num::ChangeDetectorKind;
+pub use paper::PaperPredictor;
 pub use prediction::{
     ExpectedRhythm, FrequencyInterval, IdleGap, NextPhase, Prediction, Reason, Regime, RegimeChange,
     RegimeChangeKind, SeenPhase, StreamCounts,
@@ -39,6 +40,7 @@ mod evaluate;
 mod forecast;
 mod merge;
 mod octaves;
+mod paper;
 mod prediction;
 mod regimes;
 

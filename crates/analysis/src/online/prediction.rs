@@ -46,6 +46,8 @@ pub enum Reason {
     Overdue,
     /// [`Predictor::evaluate`](super::Predictor::evaluate) was called.
     Asked,
+    /// Data has come ([`PaperPredictor`](super::PaperPredictor)).
+    NewData,
 }
 
 /// One of several rhythms that hold at once.

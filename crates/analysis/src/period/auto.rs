@@ -30,10 +30,8 @@ pub(crate) fn detect(steps: &Steps, signal: &SampledSignal, config: &DftConfig) 
         // A rhythm that has ended is not expected to go on; the last one to hold is.
         let current = rhythms.iter().max_by(|a, b| a.end_s.total_cmp(&b.end_s)).unwrap_or(main);
         let current = if main.end_s + 2.0 * main.period_s >= signal.end_s() { main } else { current };
-        estimate.next_phase_s = current
-            .phases
-            .last()
-            .map(|phase| next_beat_s(phase.start_s, current.period_s, signal.end_s()));
+        estimate.next_phase_s =
+            current.phases.last().map(|phase| next_beat_s(phase.start_s, current.period_s, signal.end_s()));
         estimate.rhythms = rhythms;
     }
     estimate.candidates = candidates(&findings, &estimate);

@@ -5,10 +5,12 @@ use iotide_trace::{SampledSignal, StepSignal};
 use crate::rhythm::{self, Steps};
 
 pub(crate) use auto::{CutEstimate, CutRhythm, cut_by, detect as detect_rhythms, detect_cuts};
+pub use dft_run::StatedRun;
 pub use spectral::reconstruct;
 
 mod auto;
 mod correlation;
+pub(crate) mod dft_run;
 mod spectral;
 
 /// Returns the period of the signal's phases, or that there is none, with a confidence.
@@ -78,16 +80,42 @@ pub enum Method {
 pub struct DftConfig {
     /// An outlying frequency is a candidate if its Z-score reaches this share of the highest.
     pub tolerance: f64,
-    /// What tells an outlying power from the rest.
-    pub detector: OutlierDetector,
+    /// What tells an outlying power from the rest; of several, all must agree.
+    pub detectors: Vec<OutlierDetector>,
+    /// Which multiples of a candidate are its harmonics.
+    pub harmonics: Harmonics,
     /// How many of the strongest waves to return beside the mean.
     pub n_top: usize,
+    /// Above this bandwidth I/O is substantial; `None`: the mean bandwidth `V/L`, as in the paper.
+    pub substantial_bps: Option<f64>,
+    /// Without a given rate: two samples for the shortest step, in place of FTIO's 10 Hz.
+    pub automatic_rate: bool,
+    /// Cut the window at changes of bandwidth and trust the samples whatever their error, as FTIO 0.0.9 does.
+    pub as_ftio: bool,
 }
 
 impl Default for DftConfig {
     fn default() -> Self {
-        Self { tolerance: 0.8, detector: OutlierDetector::ZScore, n_top: 3 }
+        Self {
+            tolerance: 0.8,
+            detectors: vec![OutlierDetector::ZScore],
+            harmonics: Harmonics::All,
+            n_top: 3,
+            substantial_bps: None,
+            automatic_rate: false,
+            as_ftio: false,
+        }
     }
+}
+
+/// Which multiples of a candidate are dropped as its harmonics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Harmonics {
+    /// Every multiple, as FTIO 0.0.9.
+    #[default]
+    All,
+    /// Multiples of two only (2, 4, 6, …), as the paper has it.
+    Two,
 }
 
 /// What tells an outlying power from the rest.
@@ -147,6 +175,10 @@ pub struct PeriodEstimate {
     pub confidence: f64,
     /// All periods that were considered seriously, best first.
     pub candidates: Vec<Candidate>,
+    /// Outlying frequencies that are multiples of a candidate, the lowest first ([`Method::Dft`]).
+    pub harmonics: Vec<Harmonic>,
+    /// Whether the harmonics of the period decay, as they do where the I/O comes in bursts ([`Method::Dft`]).
+    pub has_bursts: bool,
     /// All periods that hold at once, the one that moves most bytes first; empty if not periodic.
     pub rhythms: Vec<Rhythm>,
     /// What the autocorrelation says on its own.
@@ -168,6 +200,19 @@ pub struct Candidate {
     pub period_s: f64,
     /// How sure it is, in [0, 1].
     pub confidence: f64,
+}
+
+/// A multiple of a candidate's frequency whose power stands out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Harmonic {
+    /// Its frequency.
+    pub frequency_hz: f64,
+    /// How many times the candidate's frequency that is.
+    pub multiple: usize,
+    /// Its share of the signal's power without the mean.
+    pub power_share: f64,
+    /// Whether it would have been a candidate itself, and was dropped.
+    pub was_dropped: bool,
 }
 
 /// One of several rhythms that hold, at once or one after the other.

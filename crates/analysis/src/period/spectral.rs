@@ -10,8 +10,8 @@ use iotide_num::{
 use iotide_trace::SampledSignal;
 
 use super::{
-    Candidate, DftConfig, OutlierDetector, PeriodError, PeriodEstimate, Phase, Rhythm, Verdict, Wave,
-    correlation, next_beat_s,
+    Candidate, DftConfig, Harmonic, Harmonics, OutlierDetector, PeriodError, PeriodEstimate, Phase, Rhythm,
+    Verdict, Wave, correlation, next_beat_s,
 };
 use crate::substantial::Substantial;
 
@@ -22,8 +22,9 @@ pub(super) fn detect(signal: &SampledSignal, config: &DftConfig) -> Result<Perio
     }
     let x = &signal.values[..signal.n_whole()];
     let spectrum = PowerSpectrum::of(x);
-    let found = dominant_bins(&spectrum.powers, config);
+    let (found, harmonics) = dominant_bins(&spectrum.powers, config);
     let period_of = |bin: &Bin| x.len() as f64 / (bin.k as f64 * signal.rate_hz);
+    let power: f64 = spectrum.powers.iter().sum();
 
     let mut estimate = PeriodEstimate {
         verdict: Verdict::NotPeriodic,
@@ -33,24 +34,41 @@ pub(super) fn detect(signal: &SampledSignal, config: &DftConfig) -> Result<Perio
             .collect(),
         autocorrelation: correlation::estimate(x, signal.rate_hz),
         waves: spectrum.strongest_waves(config.n_top, signal.rate_hz),
+        harmonics: harmonics
+            .iter()
+            .map(|bin| Harmonic {
+                frequency_hz: bin.k as f64 * signal.rate_hz / x.len() as f64,
+                multiple: bin.k / bin.of,
+                power_share: spectrum.powers[bin.k - 1] / power,
+                was_dropped: bin.was_dropped,
+            })
+            .collect(),
         ..PeriodEstimate::default()
     };
     // One: periodic. Two: periodic with some variation, and the stronger one decides. None or more: not periodic.
     if let [best] | [best, _] = found.as_slice() {
-        settle(&mut estimate, signal, period_of(best), best.confidence);
+        settle(&mut estimate, signal, period_of(best), best.confidence, config);
+        let of_best = harmonics.iter().filter(|bin| bin.of == best.k).map(|bin| bin.k);
+        estimate.has_bursts = decays(&spectrum.powers, best.k, of_best);
     }
     Ok(estimate)
 }
 
 /// Fills in what follows from a period.
-fn settle(estimate: &mut PeriodEstimate, signal: &SampledSignal, period_s: f64, confidence: f64) {
+fn settle(
+    estimate: &mut PeriodEstimate,
+    signal: &SampledSignal,
+    period_s: f64,
+    confidence: f64,
+    config: &DftConfig,
+) {
     estimate.period_s = Some(period_s);
     estimate.confidence = confidence;
     estimate.refined_confidence = estimate
         .autocorrelation
         .as_ref()
         .map(|second| (confidence + second.confidence + correlation::similarity(second, period_s)) / 3.0);
-    estimate.phases = phases(signal, period_s);
+    estimate.phases = phases(signal, period_s, config.substantial_bps);
     let bytes = estimate.phases.iter().map(|phase| phase.bytes).sum();
     estimate.verdict = Verdict::Periodic;
     estimate.rhythms = vec![Rhythm {
@@ -160,35 +178,75 @@ fn by_power(powers: &[f64], a: usize, b: usize) -> std::cmp::Ordering {
     powers[b - 1].total_cmp(&powers[a - 1]).then(a.cmp(&b))
 }
 
-/// Returns the candidates for the dominant frequency without their harmonics, the strongest first.
-fn dominant_bins(powers: &[f64], config: &DftConfig) -> Vec<Bin> {
-    let Some(z) = z_scores(powers) else { return Vec::new() };
+/// A multiple of a candidate.
+struct Multiple {
+    k: usize,
+    /// The candidate.
+    of: usize,
+    was_dropped: bool,
+}
+
+/// Returns the candidates for the dominant frequency without their harmonics, the strongest first; and the harmonics: candidates that
+/// were dropped, and what else stands out at multiples of the strongest one.
+fn dominant_bins(powers: &[f64], config: &DftConfig) -> (Vec<Bin>, Vec<Multiple>) {
+    let Some(z) = z_scores(powers) else { return (Vec::new(), Vec::new()) };
     let is_outlier = outliers(powers, &z, config);
     let highest = z.iter().copied().fold(0.0, f64::max);
     let is_close_to_highest = |i: usize| z[i] / highest >= config.tolerance && z[i] > 0.0;
 
+    // Bins are whole numbers: within half a bin of a multiple is on the multiple.
+    let is_harmonic_of = |k: usize, lower: usize| match config.harmonics {
+        Harmonics::All => k.is_multiple_of(lower),
+        Harmonics::Two => k.is_multiple_of(2 * lower),
+    };
     let mut kept: Vec<usize> = Vec::new();
-    let mut is_harmonic = vec![false; z.len()];
+    let mut harmonics: Vec<Multiple> = Vec::new();
+    let mut is_dropped = vec![false; z.len()];
     for k in (1..=z.len()).filter(|&k| is_outlier[k - 1] && is_close_to_highest(k - 1)) {
-        // Bins are whole numbers: within half a bin of a multiple is on the multiple.
-        if kept.iter().any(|lower| k.is_multiple_of(*lower)) {
-            is_harmonic[k - 1] = true;
-        } else {
-            kept.push(k);
+        match kept.iter().find(|&&lower| is_harmonic_of(k, lower)) {
+            Some(&of) => {
+                is_dropped[k - 1] = true;
+                harmonics.push(Multiple { k, of, was_dropped: true });
+            }
+            None => kept.push(k),
         }
     }
     let sum = |belongs: &dyn Fn(usize) -> bool| -> f64 {
-        (0..z.len()).filter(|&i| belongs(i) && !is_harmonic[i]).map(|i| z[i]).sum()
+        (0..z.len()).filter(|&i| belongs(i) && !is_dropped[i]).map(|i| z[i]).sum()
     };
     let among_outliers = sum(&|i| is_outlier[i]);
     let among_highest = sum(&is_close_to_highest);
     kept.sort_unstable_by(|&a, &b| by_power(powers, a, b));
-    kept.into_iter()
+    if let Some(&best) = kept.first() {
+        let beside = (2 * best..=z.len()).step_by(best);
+        let beside = beside.filter(|&k| is_outlier[k - 1] && !is_dropped[k - 1] && !kept.contains(&k));
+        harmonics.extend(beside.map(|k| Multiple { k, of: best, was_dropped: false }));
+        harmonics.sort_unstable_by_key(|bin| bin.k);
+    }
+    let bins = kept
+        .into_iter()
         .map(|k| {
             let z = z[k - 1];
             Bin { k, confidence: f64::midpoint(z / among_outliers, z / among_highest) }
         })
-        .collect()
+        .collect();
+    (bins, harmonics)
+}
+
+/// Whether the powers at the harmonics fall off from that of the frequency `k` itself: "harmonics with decreasing high contributions
+/// are an indication that there are periodic I/O bursts".
+///
+/// The power of even bursts falls as `(sin(πmd)/m)²` with the multiple `m`, so it may rise from one to the next; what counts is the slope
+/// of its logarithm over that of `m`.
+fn decays(powers: &[f64], k: usize, harmonics: impl Iterator<Item = usize>) -> bool {
+    let points: Vec<(f64, f64)> = std::iter::once(k)
+        .chain(harmonics)
+        .map(|bin| ((bin as f64 / k as f64).ln(), powers[bin - 1].ln()))
+        .collect();
+    let n = points.len() as f64;
+    let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / n, y + point.1 / n));
+    let slope: f64 = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum();
+    points.len() > 1 && slope < 0.0 && points[1..].iter().all(|point| point.1 < points[0].1)
 }
 
 /// A Z-score from here on is an outlier's.
@@ -200,9 +258,19 @@ const CONTAMINATION: f64 = 0.001;
 /// How many neighbours the local outlier factor looks at; what FTIO uses.
 const N_NEIGHBOURS: usize = 20;
 
-/// Tells which powers stand out, as the detector sees it. Only powers above the mean can.
+/// Tells which powers stand out, as all detectors see it. Only powers above the mean can.
 fn outliers(powers: &[f64], z: &[f64], config: &DftConfig) -> Vec<bool> {
-    let flags: Vec<bool> = match config.detector {
+    let mut agreed: Vec<bool> = z.iter().map(|&z| z > 0.0).collect();
+    for &detector in &config.detectors {
+        for (agreed, flag) in agreed.iter_mut().zip(outliers_by(detector, powers, z, config.tolerance)) {
+            *agreed &= flag;
+        }
+    }
+    agreed
+}
+
+fn outliers_by(detector: OutlierDetector, powers: &[f64], z: &[f64], tolerance: f64) -> Vec<bool> {
+    match detector {
         OutlierDetector::ZScore => z.iter().map(|&z| z >= OUTLYING_Z).collect(),
         OutlierDetector::Dbscan => {
             let points = in_unit_square(powers);
@@ -210,7 +278,7 @@ fn outliers(powers: &[f64], z: &[f64], config: &DftConfig) -> Vec<bool> {
                 .iter()
                 .fold((f64::INFINITY, 0.0f64), |(low, high), point| (low.min(point.1), high.max(point.1)));
             // Two bins side by side are neighbours if their powers differ by less than the tolerance leaves open.
-            let eps = ((high - low) * (1.0 - config.tolerance)).hypot(1.0 / powers.len() as f64);
+            let eps = ((high - low) * (1.0 - tolerance)).hypot(1.0 / powers.len() as f64);
             dbscan_plane(&points, eps, 2).iter().map(Option::is_none).collect()
         }
         OutlierDetector::IsolationForest { seed } => {
@@ -222,15 +290,14 @@ fn outliers(powers: &[f64], z: &[f64], config: &DftConfig) -> Vec<bool> {
         OutlierDetector::Peaks => {
             let highest = powers.iter().copied().fold(0.0, f64::max);
             let conditions =
-                PeakConditions { height: Some(highest * config.tolerance), ..PeakConditions::default() };
+                PeakConditions { height: Some(highest * tolerance), ..PeakConditions::default() };
             let mut flags = vec![false; powers.len()];
             for peak in find_peaks(powers, &conditions) {
                 flags[peak.index] = true;
             }
             flags
         }
-    };
-    flags.iter().zip(z).map(|(&flag, &z)| flag && z > 0.0).collect()
+    }
 }
 
 /// Frequencies and powers as points: the frequency as a share of the highest, the power as a share of all.
@@ -245,8 +312,8 @@ fn above_the_rest(scores: &[f64]) -> Vec<bool> {
 }
 
 /// Stretches of substantial I/O. A dip shorter than half the silence of a period does not end one.
-fn phases(signal: &SampledSignal, period_s: f64) -> Vec<Phase> {
-    let parts = Substantial::of(signal);
+fn phases(signal: &SampledSignal, period_s: f64, substantial_bps: Option<f64>) -> Vec<Phase> {
+    let parts = Substantial::of(signal, substantial_bps);
     let shortest_gap_s = parts.time_ratio().map_or(0.0, |ratio| (1.0 - ratio) * period_s / 2.0);
     // Times since the start of the signal until the end, so that a late start does not cost gaps their digits.
     let mut phases: Vec<Phase> = Vec::new();
@@ -307,7 +374,7 @@ mod tests {
         let values = (0..400).map(|i| 5e8 + 2e8 * (TAU * 8.0 * f64::from(i) / 400.0 + 0.3).cos()).collect();
         let signal = signal(10.0, values);
         for detector in DETECTORS {
-            let estimate = found(&signal, &DftConfig { detector, ..DftConfig::default() });
+            let estimate = found(&signal, &DftConfig { detectors: vec![detector], ..DftConfig::default() });
             assert_eq!(estimate.period_s, Some(5.0), "{detector:?}");
             assert!((estimate.confidence - 1.0).abs() < 1e-9, "{detector:?}");
         }
@@ -333,8 +400,10 @@ mod tests {
         for (values, detector) in
             values.iter().flat_map(|values| DETECTORS.map(|detector| (values, detector)))
         {
-            let estimate =
-                found(&signal(10.0, values.clone()), &DftConfig { detector, ..DftConfig::default() });
+            let estimate = found(
+                &signal(10.0, values.clone()),
+                &DftConfig { detectors: vec![detector], ..DftConfig::default() },
+            );
             assert_eq!(
                 estimate.confidence * estimate.period_s.unwrap_or(0.0),
                 0.0,
@@ -361,8 +430,56 @@ mod tests {
         let mut powers = vec![0.0; 64];
         (powers[5], powers[11], powers[17]) = (1.0, 0.95, 0.9);
         let config = DftConfig::default();
-        let bins = dominant_bins(&powers, &config);
+        let (bins, harmonics) = dominant_bins(&powers, &config);
         assert_eq!(bins.iter().map(|bin| (bin.k, bin.confidence)).collect::<Vec<_>>(), [(6, 1.0)]);
+        assert!(harmonics.iter().all(|bin| bin.was_dropped && bin.of == 6));
+        assert_eq!(harmonics.iter().map(|bin| bin.k).collect::<Vec<_>>(), [12, 18]);
+    }
+
+    #[test]
+    fn the_paper_drops_multiples_of_two_only() {
+        let mut powers = vec![0.0; 64];
+        (powers[5], powers[11], powers[17]) = (1.0, 0.95, 0.9);
+        let config = DftConfig { harmonics: Harmonics::Two, ..DftConfig::default() };
+        let (bins, harmonics) = dominant_bins(&powers, &config);
+        assert_eq!(bins.iter().map(|bin| bin.k).collect::<Vec<_>>(), [6, 18]);
+        assert_eq!(harmonics.iter().map(|bin| (bin.k, bin.of)).collect::<Vec<_>>(), [(12, 6)]);
+    }
+
+    #[test]
+    fn several_detectors_must_agree() {
+        // A tall peak, and a plateau of bins beside each other: each is far above the mean, but none is alone.
+        let mut powers = vec![0.001; 400];
+        powers[20] = 1.0;
+        powers[100..106].fill(0.9);
+        let found = |detectors: &[OutlierDetector]| {
+            let config = DftConfig { detectors: detectors.to_vec(), ..DftConfig::default() };
+            dominant_bins(&powers, &config).0.iter().map(|bin| bin.k).collect::<Vec<_>>()
+        };
+        let (zscore, dbscan) = (OutlierDetector::ZScore, OutlierDetector::Dbscan);
+        assert_eq!(found(&[zscore]).len(), 6, "{:?}", found(&[zscore])); // 105 is a multiple of 21
+        assert_eq!(found(&[dbscan]), [21]);
+        assert_eq!(found(&[zscore, dbscan]), [21]);
+        assert_eq!(found(&[dbscan, zscore]), [21]);
+    }
+
+    #[test]
+    fn harmonics_of_bursts_are_listed_with_their_power_and_decay() {
+        let bursts = found(&pulses(20, 5, 40), &DftConfig::default());
+        assert!(bursts.has_bursts);
+        assert_eq!(bursts.harmonics[0].multiple, 2);
+        assert!((bursts.harmonics[0].frequency_hz - 0.1).abs() < 1e-12);
+        // (sin(π/2)/2)² of (sin(π/4)/1)²
+        let ratio = bursts.harmonics[0].power_share / bursts.waves[1].power_share;
+        assert!((ratio - 0.5).abs() < 0.05, "{ratio}");
+        assert!(bursts.harmonics.iter().all(|harmonic| !harmonic.was_dropped));
+        let dropped = found(&pulses(20, 5, 40), &DftConfig { tolerance: 0.45, ..DftConfig::default() });
+        assert!(dropped.harmonics[0].was_dropped && dropped.period_s == Some(20.0));
+        assert!(dropped.confidence > bursts.confidence);
+
+        let values = (0..400).map(|i| 5e8 + 2e8 * (TAU * 8.0 * f64::from(i) / 400.0).cos()).collect();
+        let wave = found(&signal(10.0, values), &DftConfig::default());
+        assert!(!wave.has_bursts && wave.harmonics.is_empty());
     }
 
     #[test]
@@ -447,7 +564,7 @@ mod tests {
             detector in prop::sample::select(DETECTORS.to_vec()),
             tolerance in 0.0..=1.0f64,
         ) {
-            let estimate = found(&signal(10.0, values), &DftConfig { detector, tolerance, n_top: 5 });
+            let estimate = found(&signal(10.0, values), &DftConfig { detectors: vec![detector], tolerance, n_top: 5, ..DftConfig::default() });
             prop_assert!(numbers(&estimate).iter().all(|number| number.is_finite()));
             let shares = [Some(estimate.confidence), estimate.refined_confidence];
             prop_assert!(shares.into_iter().flatten().all(|share| (0.0..=1.0 + 1e-12).contains(&share)));
@@ -464,7 +581,11 @@ mod tests {
             prop_assert!(here.next_phase_s.zip(there.next_phase_s).is_none_or(|(a, b)| shifted(a, b)));
             prop_assert_eq!(here.phases.len(), there.phases.len());
             prop_assert!(here.phases.iter().zip(&there.phases).all(|(a, b)| shifted(a.start_s, b.start_s)));
-            let without_times = |estimate: PeriodEstimate| {
+            let without_times = |mut estimate: PeriodEstimate| {
+                for rhythm in &mut estimate.rhythms {
+                    (rhythm.start_s, rhythm.end_s) = (0.0, 0.0);
+                    rhythm.phases.clear();
+                }
                 PeriodEstimate { next_phase_s: None, phases: Vec::new(), ..estimate }
             };
             prop_assert_eq!(without_times(here), without_times(there));

@@ -75,11 +75,11 @@ fn candidates(steps: &Steps, proposals: &[Proposal], total_bytes: f64) -> Vec<Ca
     for (i, proposal) in proposals.iter().enumerate() {
         for (j, stretch) in proposal.stretches.iter().enumerate() {
             // A pause, or what comes before and after, says nothing about the beat: such stretches are looked at alone.
-            let own = stretch_parts(proposal, stretch, steps).and_then(|parts| Spectrum::of(&steps.only(&parts)));
+            let own =
+                stretch_parts(proposal, stretch, steps).and_then(|parts| Spectrum::of(&steps.only(&parts)));
             let spectrum = own.as_ref().or(spectrum.as_ref());
-            let evidence = evidence(proposal, stretch, total_bytes, spectrum, |from_s, to_s| {
-                sums.between(from_s, to_s)
-            });
+            let evidence =
+                evidence(proposal, stretch, total_bytes, spectrum, |from_s, to_s| sums.between(from_s, to_s));
             let logit = logit(&evidence);
             candidates.push(Candidate { proposal: i, stretch: j, beat_s: stretch.beat_s, evidence, logit });
         }
@@ -87,14 +87,22 @@ fn candidates(steps: &Steps, proposals: &[Proposal], total_bytes: f64) -> Vec<Ca
     if std::env::var_os("DBG").is_some() {
         for one in &candidates {
             if let Some(o) = candidates.iter().find(|other| explains(other, one, proposals)) {
-                if one.logit > 0.0 { eprintln!("  dropped beat {:.4} logit {:.2} {:?} by beat {:.4} logit {:.2} {:?}", one.beat_s, one.logit, proposals[one.proposal].rule, o.beat_s, o.logit, proposals[o.proposal].rule); }
+                if one.logit > 0.0 {
+                    eprintln!(
+                        "  dropped beat {:.4} logit {:.2} {:?} by beat {:.4} logit {:.2} {:?}",
+                        one.beat_s,
+                        one.logit,
+                        proposals[one.proposal].rule,
+                        o.beat_s,
+                        o.logit,
+                        proposals[o.proposal].rule
+                    );
+                }
             }
         }
     }
-    let dropped: Vec<bool> = candidates
-        .iter()
-        .map(|one| candidates.iter().any(|other| explains(other, one, proposals)))
-        .collect();
+    let dropped: Vec<bool> =
+        candidates.iter().map(|one| candidates.iter().any(|other| explains(other, one, proposals))).collect();
     let mut keep = dropped.iter().map(|dropped| !dropped);
     candidates.retain(|_| keep.next().unwrap_or(true));
     candidates
@@ -146,9 +154,10 @@ fn explains(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -> bool 
     // one larger is a dump that a checkpoint joined.)
     let times = one.beat_s / other.beat_s;
     let same_phases = match (whole.rule, part.rule) {
-        (Rule::Runs { level_bps, gap_s }, Rule::Class { level_bps: level, gap_s: gap, before_closing, .. }) => {
-            level_bps == level && gap_s == gap && (!before_closing || gap_s == 0.0)
-        }
+        (
+            Rule::Runs { level_bps, gap_s },
+            Rule::Class { level_bps: level, gap_s: gap, before_closing, .. },
+        ) => level_bps == level && gap_s == gap && (!before_closing || gap_s == 0.0),
         (Rule::Runs { .. }, Rule::Scale { .. }) => true,
         _ => false,
     };
@@ -241,7 +250,20 @@ impl Choice<'_> {
             for &i in &order[..order.len().min(400)] {
                 let c = &self.candidates[i];
                 let (st, pr) = self.stretch(i);
-                eprintln!("  beat {:.4} n {}/{} spread {:.3} E {:.1} missed {} pauses {} logit {:.2} {:?} sep {:.2} ev {:.2?}", c.beat_s, st.members.len(), pr.bursts.len(), st.spread, st.log_odds, st.missed, st.pauses.len(), c.logit, pr.rule, pr.separation, c.evidence);
+                eprintln!(
+                    "  beat {:.4} n {}/{} spread {:.3} E {:.1} missed {} pauses {} logit {:.2} {:?} sep {:.2} ev {:.2?}",
+                    c.beat_s,
+                    st.members.len(),
+                    pr.bursts.len(),
+                    st.spread,
+                    st.log_odds,
+                    st.missed,
+                    st.pauses.len(),
+                    c.logit,
+                    pr.rule,
+                    pr.separation,
+                    c.evidence
+                );
             }
         }
         let mut accepted: Vec<usize> = Vec::new();
@@ -351,7 +373,8 @@ impl Choice<'_> {
         // Phases of a slow rhythm may meet those of a fast one now and then; not the other way round.
         let (a_in_b, b_in_a) = (shared(of_a, in_a, of_b, in_b), shared(of_b, in_b, of_a, in_a));
         let (slow_in_fast, fast_in_slow) = if beat_a > beat_b { (a_in_b, b_in_a) } else { (b_in_a, a_in_b) };
-        let (slow, fast) = if beat_a > beat_b { ((of_a, in_a), (of_b, in_b)) } else { ((of_b, in_b), (of_a, in_a)) };
+        let (slow, fast) =
+            if beat_a > beat_b { ((of_a, in_a), (of_b, in_b)) } else { ((of_b, in_b), (of_a, in_a)) };
         // A checkpoint may join every fifth dump.
         let joined = (beat_a / beat_b).ln().abs() > 2.5f64.ln()
             && slow.1.rule.cut() != Cut::Scale

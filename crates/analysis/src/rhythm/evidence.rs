@@ -35,25 +35,25 @@ pub const NAMES: [&str; N_EVIDENCE] = [
 /// The weights, in the order of [`NAMES`].
 pub const WEIGHTS: [f64; N_EVIDENCE] = [
     -3.532, // constant
-    0.318, // odds of the beat
-    0.018, // evenness of volumes
-    0.543, // share of the bytes (log)
-    0.158, // silence between phases
+    0.318,  // odds of the beat
+    0.018,  // evenness of volumes
+    0.543,  // share of the bytes (log)
+    0.158,  // silence between phases
     -2.672, // by scale
-    0.421, // odds, by scale
+    0.421,  // odds, by scale
     -1.772, // one of two classes
     -0.694, // drift
-    0.912, // grouping
+    0.912,  // grouping
     -0.995, // gaps closed at no clear break
-    0.438, // steadiness
+    0.438,  // steadiness
     -4.220, // missed beats
     -4.656, // pauses
     -3.568, // bursts left out
-    1.875, // autocorrelation
-    3.854, // comb
+    1.875,  // autocorrelation
+    3.854,  // comb
     -3.798, // odd volumes
-    0.176, // number of phases
-    1.068, // share of the bytes above the level (log)
+    0.176,  // number of phases
+    1.068,  // share of the bytes above the level (log)
 ];
 
 /// Returns the numbers that describe a stretch of a proposal.

@@ -68,13 +68,15 @@ fn merge_same_beat(stretches: &mut Vec<Stretch>, bursts: &[Burst]) {
     let mut i = 0;
     while i + 1 < stretches.len() {
         let (one, next) = (&stretches[i], &stretches[i + 1]);
-        let tolerance = 0.03 + (one.spread + next.spread) / 2.0 / (one.members.len().min(next.members.len()) as f64).sqrt();
+        let tolerance = 0.03
+            + (one.spread + next.spread) / 2.0 / (one.members.len().min(next.members.len()) as f64).sqrt();
         if (one.beat_s / next.beat_s).ln().abs() < tolerance {
             let next = stretches.remove(i + 1);
             let one = &mut stretches[i];
             let (n_one, n_next) = (one.members.len() as f64, next.members.len() as f64);
             one.beat_s = (one.beat_s * (n_one - 1.0) + next.beat_s * (n_next - 1.0)) / (n_one + n_next - 2.0);
-            one.spread = ((one.spread.powi(2) * n_one + next.spread.powi(2) * n_next) / (n_one + n_next)).sqrt();
+            one.spread =
+                ((one.spread.powi(2) * n_one + next.spread.powi(2) * n_next) / (n_one + n_next)).sqrt();
             let pause_s =
                 bursts[next.members[0]].start_s - bursts[one.members[one.members.len() - 1]].start_s;
             one.missed += next.missed + ((pause_s / one.beat_s).round() as usize).saturating_sub(1);
@@ -148,10 +150,7 @@ impl<'a> Starts<'a> {
         if bursts.windows(2).any(|pair| pair[1].start_s <= pair[0].start_s) {
             return None;
         }
-        let logs: Vec<f64> = bursts
-            .windows(2)
-            .map(|pair| (pair[1].start_s - pair[0].start_s).ln())
-            .collect();
+        let logs: Vec<f64> = bursts.windows(2).map(|pair| (pair[1].start_s - pair[0].start_s).ln()).collect();
         let by_width = log_normal(&logs);
         let sum = |densities: &[f64]| densities.iter().sum::<f64>();
         let by_tail = pareto(&logs).filter(|by_tail| sum(by_tail) > sum(&by_width));
@@ -202,7 +201,12 @@ impl<'a> Starts<'a> {
             beat_s = found.beat_s;
             spread = found.spread.max(self.least_spread(beat_s));
             // How many are missing can be learned only where they can be told.
-            missing = if spread > LOOSE { 0.02 } else { ((found.missed as f64 + 0.5) / (found.steps as f64 + found.missed as f64 + 1.0)).clamp(0.01, 0.5) };
+            missing = if spread > LOOSE {
+                0.02
+            } else {
+                ((found.missed as f64 + 0.5) / (found.steps as f64 + found.missed as f64 + 1.0))
+                    .clamp(0.01, 0.5)
+            };
             let settled = (beat_s / before_s - 1.0).abs() < 1e-3 && (spread / before).ln().abs() < 0.05;
             path = Some(found);
             if settled {
@@ -282,7 +286,8 @@ impl<'a> Starts<'a> {
                 if distance < SHORTEST_STEP {
                     continue;
                 }
-                let fixed = steps[j].score + (back - 1) as f64 * ln_foreign - (self.chance[i] - self.chance[j]);
+                let fixed =
+                    steps[j].score + (back - 1) as f64 * ln_foreign - (self.chance[i] - self.chance[j]);
                 // Where the beat is kept loosely, a long distance is a late phase, not a missed one.
                 let beats = if is_loose && distance < LATEST { 1.0 } else { distance.round().max(1.0) };
                 if beats <= if is_loose { 1.0 } else { MOST_MISSED } {
@@ -293,7 +298,8 @@ impl<'a> Starts<'a> {
                         let z = (distance - beats) / width;
                         (1.0 - OUT_OF_STEP) * (-0.5 * z * z).exp() / (width * SQRT_TAU)
                     };
-                    let score = fixed + (density + 1e-300).ln() - ln_beat + ln_there + (beats - 1.0) * ln_missing;
+                    let score =
+                        fixed + (density + 1e-300).ln() - ln_beat + ln_there + (beats - 1.0) * ln_missing;
                     if score > best.score {
                         best = Step { score, from: j, beats };
                     }

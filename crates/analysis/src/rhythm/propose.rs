@@ -61,7 +61,9 @@ pub(crate) fn cut_by(steps: &Steps, rule: Rule) -> Vec<Burst> {
                 joined
             }
         }
-        Rule::Scale { period_s } => Scales::of(steps).map_or_else(Vec::new, |scales| scales.phases_at(period_s).0),
+        Rule::Scale { period_s } => {
+            Scales::of(steps).map_or_else(Vec::new, |scales| scales.phases_at(period_s).0)
+        }
     }
 }
 
@@ -82,13 +84,8 @@ pub(crate) fn propose(steps: &Steps) -> Vec<Proposal> {
                 for upper in [true, false] {
                     let class: Vec<Burst> =
                         runs.iter().filter(|run| (run.bytes > cut.at) == upper).copied().collect();
-                    let rule = |gap_s| Rule::Class {
-                        level_bps,
-                        gap_s,
-                        bytes: cut.at,
-                        upper,
-                        before_closing: true,
-                    };
+                    let rule =
+                        |gap_s| Rule::Class { level_bps, gap_s, bytes: cut.at, upper, before_closing: true };
                     // Closing gaps among the small ones would join whatever the large ones leave between them.
                     let most = if upper { 4.min(most_breaks(class.len())) } else { 0 };
                     proposals.close_gaps(&class, most, rule, false);
@@ -139,13 +136,8 @@ impl Proposals {
                     for upper in [true, false] {
                         let class: Vec<Burst> =
                             pieces.iter().filter(|piece| (piece.bytes > cut.at) == upper).copied().collect();
-                        let rule = Rule::Class {
-                            level_bps,
-                            gap_s,
-                            bytes: cut.at,
-                            upper,
-                            before_closing: false,
-                        };
+                        let rule =
+                            Rule::Class { level_bps, gap_s, bytes: cut.at, upper, before_closing: false };
                         self.add(rule, class, separation);
                     }
                 }
@@ -162,7 +154,13 @@ impl Proposals {
             && let Some(apart) = taken_apart(&bursts)
         {
             let stretches = explain(&apart, self.resolution_s);
-            self.list.push(Proposal { rule, bursts: apart, stretches, separation, bytes_above: self.bytes_above });
+            self.list.push(Proposal {
+                rule,
+                bursts: apart,
+                stretches,
+                separation,
+                bytes_above: self.bytes_above,
+            });
         }
         // The same phases come out at several levels; the ones that hold more of the bytes stand for all.
         let same = |other: &Proposal| {
@@ -252,8 +250,11 @@ impl Scales {
         if n_bins < 8 {
             return None;
         }
-        let bins =
-            if n_bins == steps.len() && steps.bin_s.is_some() { steps.rates_bps.clone() } else { steps.in_bins(n_bins) };
+        let bins = if n_bins == steps.len() && steps.bin_s.is_some() {
+            steps.rates_bps.clone()
+        } else {
+            steps.in_bins(n_bins)
+        };
         Some(Self { pyramid: Pyramid::new(bins), bin_s: duration_s / n_bins as f64, n_bins })
     }
 
@@ -276,7 +277,8 @@ impl Scales {
         while period < self.n_bins as f64 / 2.0 {
             let (phases, depth) = self.phases_at(period * self.bin_s);
             if phases.len() >= 3 {
-                let found_s = (phases[phases.len() - 1].start_s - phases[0].start_s) / (phases.len() - 1) as f64;
+                let found_s =
+                    (phases[phases.len() - 1].start_s - phases[0].start_s) / (phases.len() - 1) as f64;
                 // A rhythm survives smoothing at its own scale. What rises and falls by a few per cent is no phase: it is
                 // what smoothing leaves of a finer rhythm, or the grid's own beat against it.
                 if (found_s / (period * self.bin_s)).ln().abs() < 0.3 && depth > LEAST_DEPTH {

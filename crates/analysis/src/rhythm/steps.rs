@@ -227,7 +227,8 @@ pub(crate) struct Break {
 
 /// The gap lengths at which joining changes the picture most, widest first.
 pub(crate) fn natural_gaps(bursts: &[Burst], most: usize) -> Vec<Break> {
-    let gaps = bursts.windows(2).map(|pair| pair[1].start_s - pair[0].end_s).filter(|&gap| gap > 0.0).collect();
+    let gaps =
+        bursts.windows(2).map(|pair| pair[1].start_s - pair[0].end_s).filter(|&gap| gap > 0.0).collect();
     widest_breaks(gaps, 1.05, most)
 }
 

@@ -77,7 +77,7 @@ fn forest_and_peaks_choose_the_frequency_that_ftio_chooses() {
     for golden in golden().iter().filter(|golden| !golden.name.ends_with("_read")) {
         let by_z_score = golden.detect(DftConfig::default()).period_s;
         for detector in [OutlierDetector::IsolationForest { seed: 0 }, OutlierDetector::Peaks] {
-            let found = golden.detect(DftConfig { detector, ..DftConfig::default() });
+            let found = golden.detect(DftConfig { detectors: vec![detector], ..DftConfig::default() });
             assert_eq!(found.period_s, by_z_score, "{} by {detector:?}", golden.name);
         }
     }

@@ -1,6 +1,6 @@
 //! Every answer FTIO 0.0.9 gives by its Z-score on the traces it ships, against ours from the same files.
 //!
-//! Held samples must agree to rounding. Averaged samples (our default) answer
+//! The window is cut as FTIO cuts it, and its answers stand whatever the samples miss. Held samples must agree to rounding. Averaged samples (our default) answer
 //! differently where holding loses bursts between two samples; those rows are listed, and in `docs/methods.md`.
 
 use std::path::Path;
@@ -140,7 +140,7 @@ impl Question {
         let config = RunConfig {
             period: PeriodConfig {
                 method: Method::Dft,
-                dft: DftConfig { tolerance: self.tolerance, ..DftConfig::default() },
+                dft: DftConfig { tolerance: self.tolerance, as_ftio: true, ..DftConfig::default() },
             },
             direction: Some(if self.reads { Direction::Read } else { Direction::Write }),
             rate_hz: Some(self.rate_hz),

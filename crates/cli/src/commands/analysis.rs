@@ -1,7 +1,12 @@
 //! How a run is looked at: the flags, and what they mean.
 
-use iotide_analysis::{DftConfig, Method, OutlierDetector, PeriodConfig, RunConfig, RunError};
+use iotide_analysis::{
+    DftConfig, Harmonics, Method, OutlierDetector, PeriodConfig, RunConfig, RunError, StatedRun,
+};
 use iotide_trace::{Direction, SamplingKind};
+
+use super::ioskel::parse_size;
+use crate::ui::Hint;
 
 /// How to look at a run.
 #[derive(clap::Args, Debug)]
@@ -19,9 +24,10 @@ pub(crate) struct AnalysisArgs {
     /// Begin at the second phase
     #[arg(long)]
     skip_first_phase: bool,
-    /// Samples per second; `auto` shows the finest steps within bounds, and is FTIO's 10 Hz with `dft`
-    #[arg(long, value_name = "HZ|auto", value_parser = rate, default_value = "auto")]
-    freq: Rate,
+    /// Samples per second; `auto` shows the finest steps, as far as memory goes [default: `auto`; with `dft` one
+    /// sample a bin for heatmaps and the like, else FTIO's 10 Hz]
+    #[arg(long, value_name = "HZ|auto", value_parser = rate)]
+    freq: Option<Rate>,
     /// A sample is the mean over its bin, or the value at its instant [default: `hold` with `dft`, as the paper
     /// has it, else `mean`]
     #[arg(long, value_enum)]
@@ -29,15 +35,27 @@ pub(crate) struct AnalysisArgs {
     /// Show the N strongest waves and how well they draw the signal [default: 3 with `dft`, else 0]
     #[arg(long, value_name = "N")]
     top: Option<usize>,
-    /// `dft`: share of the best score at which a frequency becomes a candidate
-    #[arg(long, value_name = "SHARE", value_parser = share, default_value_t = DftConfig::default().tolerance)]
-    tolerance: f64,
-    /// `dft`: what tells an outlying frequency from the rest
-    #[arg(long, value_enum, default_value_t = OutliersArg::Zscore)]
-    outliers: OutliersArg,
-    /// `dft`: seed of `--outliers forest`
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
+    /// I/O above this bandwidth is substantial, for example 200MB (a second) [default: the mean bandwidth]
+    #[arg(long, value_name = "BANDWIDTH", value_parser = bandwidth)]
+    substantial: Option<f64>,
+    /// `dft`: share of the best score at which a frequency becomes a candidate [default: 0.8]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    tolerance: Option<f64>,
+    /// `dft`: what tells an outlying frequency from the rest; of several, separated by commas, all must agree
+    /// [default: zscore]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "METHOD,…")]
+    outliers: Vec<OutliersArg>,
+    /// `dft`: which multiples of a candidate are dropped as its harmonics: `all`, or `two` for even ones only, as the
+    /// paper has it [default: all]
+    #[arg(long, value_enum)]
+    harmonics: Option<HarmonicsArg>,
+    /// `dft`: cut the window at the first and last change of bandwidth, and trust the samples whatever their error, as
+    /// FTIO 0.0.9 does
+    #[arg(long)]
+    as_ftio: bool,
+    /// `dft`: seed of `--outliers forest` [default: 0]
+    #[arg(long)]
+    seed: Option<u64>,
 }
 
 impl AnalysisArgs {
@@ -52,15 +70,16 @@ impl AnalysisArgs {
             period: PeriodConfig {
                 method,
                 dft: DftConfig {
-                    tolerance: self.tolerance,
-                    detector: match self.outliers {
-                        OutliersArg::Zscore => OutlierDetector::ZScore,
-                        OutliersArg::Dbscan => OutlierDetector::Dbscan,
-                        OutliersArg::Forest => OutlierDetector::IsolationForest { seed: self.seed },
-                        OutliersArg::Lof => OutlierDetector::LocalOutlierFactor,
-                        OutliersArg::Peaks => OutlierDetector::Peaks,
+                    tolerance: self.tolerance.unwrap_or(DftConfig::default().tolerance),
+                    detectors: self.detectors(),
+                    harmonics: match self.harmonics {
+                        Some(HarmonicsArg::All) | None => Harmonics::All,
+                        Some(HarmonicsArg::Two) => Harmonics::Two,
                     },
                     n_top: self.top.unwrap_or(if method == Method::Dft { 3 } else { 0 }),
+                    substantial_bps: self.substantial,
+                    automatic_rate: self.freq.is_some_and(|rate| rate.0.is_none()),
+                    as_ftio: self.as_ftio,
                 },
             },
             direction: match self.mode {
@@ -69,7 +88,7 @@ impl AnalysisArgs {
                 ModeArg::Write => Some(Direction::Write),
                 ModeArg::Both => Some(Direction::Both),
             },
-            rate_hz: self.freq.0,
+            rate_hz: self.freq.and_then(|rate| rate.0),
             sampling: match (self.sampling, method) {
                 (Some(SamplingArg::Mean), _) | (None, Method::Auto) => SamplingKind::Mean,
                 (Some(SamplingArg::Hold), _) | (None, Method::Dft) => SamplingKind::Hold,
@@ -77,6 +96,48 @@ impl AnalysisArgs {
             from_s,
             until_s,
             skip_first_phase: self.skip_first_phase,
+            stated: StatedRun::default(),
+        }
+    }
+
+    fn detectors(&self) -> Vec<OutlierDetector> {
+        if self.outliers.is_empty() {
+            return DftConfig::default().detectors;
+        }
+        let detector = |outliers: &OutliersArg| match outliers {
+            OutliersArg::Zscore => OutlierDetector::ZScore,
+            OutliersArg::Dbscan => OutlierDetector::Dbscan,
+            OutliersArg::Forest => OutlierDetector::IsolationForest { seed: self.seed.unwrap_or(0) },
+            OutliersArg::Lof => OutlierDetector::LocalOutlierFactor,
+            OutliersArg::Peaks => OutlierDetector::Peaks,
+        };
+        self.outliers.iter().map(detector).collect()
+    }
+
+    /// Refuses what a prediction while the job runs has no use for, rather than ignore it.
+    pub(crate) fn check_online(&self) -> anyhow::Result<()> {
+        let of_both = [("--skip-first-phase", self.skip_first_phase), ("--top", self.top.is_some())];
+        let of_dft = [
+            ("--window", self.window.is_some()),
+            ("--freq", self.freq.is_some()),
+            ("--sampling", self.sampling.is_some()),
+            ("--substantial", self.substantial.is_some()),
+            ("--tolerance", self.tolerance.is_some()),
+            ("--outliers", !self.outliers.is_empty()),
+            ("--harmonics", self.harmonics.is_some()),
+            ("--as-ftio", self.as_ftio),
+            ("--seed", self.seed.is_some()),
+        ];
+        let name_of = |(name, is_given): &(&'static str, bool)| is_given.then_some(*name);
+        if let Some(name) = of_both.iter().find_map(name_of) {
+            anyhow::bail!("{name} has no meaning while a job runs");
+        }
+        match of_dft.iter().find_map(name_of) {
+            Some(name) if matches!(self.method, MethodArg::Auto) => {
+                Err(anyhow::anyhow!("--method auto takes no {name} while a job runs"))
+                    .hint("`--method dft` does; `--adapt` says which part of the past counts")
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -118,6 +179,12 @@ enum OutliersArg {
     Peaks,
 }
 
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum HarmonicsArg {
+    All,
+    Two,
+}
+
 /// A sampling rate; `None` chooses.
 #[derive(Clone, Copy, Debug)]
 struct Rate(Option<f64>);
@@ -157,6 +224,11 @@ fn window(text: &str) -> Result<Window, String> {
     }
 }
 
+fn bandwidth(text: &str) -> Result<f64, String> {
+    let text = text.trim();
+    parse_size(text.strip_suffix("/s").unwrap_or(text)).map(|bytes| bytes as f64)
+}
+
 fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
@@ -178,6 +250,13 @@ mod tests {
         for wrong in ["", "10", "a:b", "60:10", "5:5", "nan:", "1:2:3"] {
             assert!(sides(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_bandwidth_is_a_size_a_second() {
+        assert_eq!(bandwidth("200MB"), Ok(2e8));
+        assert_eq!(bandwidth("1 GiB/s"), Ok(1_073_741_824.0));
+        assert!(bandwidth("fast").is_err() && bandwidth("0").is_err());
     }
 
     #[test]

@@ -36,7 +36,7 @@ Examples:
   iotide detect --mode read --window 60: run.csv        reads only, without the first minute
   iotide detect --format json *.jsonl -o periods.json   many runs, for a script
   iotide detect --one-run rank-*.csv                    one run, a file per rank
-  iotide detect --method dft --freq 10 run.csv          as FTIO does it
+  iotide detect --method dft run.csv                    by the method of the FTIO paper
   iotide record -o run7 -- mpirun -n 4 ./simulation &
   iotide detect --follow run7                           watch it while it runs
   iotide detect --follow run7 --format json --on-prediction 'systemd-cat'
@@ -44,7 +44,9 @@ Examples:
 
 pub(crate) fn run(ui: &mut Ui, args: &DetectArgs) -> anyhow::Result<ExitStatus> {
     let config = args.analysis.config();
+    args.follow.check()?;
     if args.follow.is_asked_for() {
+        args.analysis.check_online()?;
         return follow::run(ui, &args.follow, &args.input, &config, &args.output);
     }
     let mut report = Report::new("detect");
@@ -67,10 +69,11 @@ pub(crate) fn run(ui: &mut Ui, args: &DetectArgs) -> anyhow::Result<ExitStatus> 
 
 /// What there is to say of a run; too little data is an answer, a setting that cannot be met is not.
 fn told(observed: Observed, config: &RunConfig) -> anyhow::Result<Run> {
-    let Observed { source, reads, writes, demand, losses, .. } = observed;
-    let run = match analyse_run(&reads, &writes, config) {
-        Ok(run) => Run::analysed(source, &losses, config, &run),
-        Err(why) if why.is_lack_of_data() => Run::not_analysed(source, &losses, config, &why),
+    let Observed { source, reads, writes, demand, losses, stated, .. } = observed;
+    let config = RunConfig { stated, ..config.clone() };
+    let run = match analyse_run(&reads, &writes, &config) {
+        Ok(run) => Run::analysed(source, &losses, &config, &run),
+        Err(why) if why.is_lack_of_data() => Run::not_analysed(source, &losses, &config, &why),
         Err(why) => return Err(anyhow::anyhow!("{}: {why}", source.path)).hint(analysis::advice(&why)),
     };
     Ok(run.with_demand(demand.as_ref()))

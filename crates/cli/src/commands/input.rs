@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::ValueEnum;
-use iotide_analysis::{Demand, demand};
+use iotide_analysis::{Demand, StatedRun, demand};
 use iotide_formats::darshan::{DarshanLayers, DarshanOptions, DarshanSource};
 use iotide_formats::{Format, LayerChoice, OpenOptions, PatternSpec, ReadError, Reader};
 use iotide_report::{Failure, Source};
@@ -68,6 +68,8 @@ pub(crate) struct Observed<B = ()> {
     pub(crate) beside: B,
     /// What the source says of itself.
     pub(crate) info: TraceInfo,
+    /// What of that the analysis goes by.
+    pub(crate) stated: StatedRun,
 }
 
 impl InputArgs {
@@ -246,6 +248,7 @@ pub(crate) fn observe<B: EventSink + Default>(reader: Reader, name: String) -> a
         demand: demand(&sink.async_phases.finish()),
         losses: sink.losses,
         beside,
+        stated: StatedRun { bin_s: sink.tally.bin_width_s(), run_time_s: info.job.run_time_s },
         info,
     })
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use iotide_analysis::{analyse_run, insights};
+use iotide_analysis::{RunConfig, analyse_run, insights};
 use iotide_archive::{compare, label_observed};
 use iotide_report::{Picture, Plot, Report, Run, page, pictures};
 use iotide_trace::{Activity, ActivitySums};
@@ -62,7 +62,9 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
     let mut report = Report::new("report");
     let mut plots: Vec<Vec<Plot>> = Vec::new();
     let failures = args.input.for_each_run(ui, |observed| {
-        let Observed { source, reads, writes, demand, losses, beside: (activity, seen), info } = observed;
+        let Observed { source, reads, writes, demand, losses, beside: (activity, seen), info, stated } =
+            observed;
+        let config = RunConfig { stated, ..config.clone() };
         let activity: ActivitySums = Activity::finish(activity, &info);
         let mut labelled = label_observed(seen, source.clone(), &info.job, &losses, &settings.categories);
         if let Some(results) = &args.history {

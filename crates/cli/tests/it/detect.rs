@@ -25,7 +25,7 @@ fn a_burst_every_five_seconds_is_a_period_of_five_seconds() {
       periodicity      0.98: the periods are almost the same (their volume varies by < 1 %, their time
                        in I/O by 2 %)
       busy             22 % of the time is substantial I/O, at 993 kB/s
-      per period       1.09 MB
+      per phase        1 MB
       candidates       5 s (> 99 %)
       autocorrelation  5 s (100 %); all evidence together: > 99 %
       losses           none

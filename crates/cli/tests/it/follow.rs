@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use iotide_testkit::{Missing, program, skip};
 use serde_json::Value;
 
-use crate::util::{Dir, bursts};
+use crate::util::{Dir, Outcome, bursts};
 
 /// Longer than anything here takes on a machine with too much to do.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -526,4 +526,99 @@ fn a_follower_needs_something_to_follow() {
     dir.iotide(["detect", "--follow", "-"]).exits_with(2);
     dir.iotide(["detect", "--listen", "unix:s", "run.csv"]).exits_with(2);
     assert!(!Path::new("s").exists());
+}
+
+#[test]
+fn options_that_have_no_meaning_while_a_job_runs_are_refused() {
+    let dir = Dir::new();
+    dir.write("run.csv", bursts("write"));
+    for (options, complaint) in [
+        (&["--window", "0:10"][..], "--method auto takes no --window while a job runs"),
+        (&["--freq", "10"], "takes no --freq"),
+        (&["--tolerance", "0.5"], "takes no --tolerance"),
+        (&["--outliers", "dbscan"], "takes no --outliers"),
+        (&["--harmonics", "two"], "takes no --harmonics"),
+        (&["--method", "dft", "--top", "3"], "--top has no meaning while a job runs"),
+        (&["--skip-first-phase"], "--skip-first-phase has no meaning"),
+        (&["--method", "dft", "--adapt", "change-points"], "--method dft has no change points"),
+    ] {
+        let mut command = dir.command(["detect", "--follow", "--idle", "1", "run.csv"]);
+        let refused = Outcome::of(command.args(options).output().unwrap()).exits_with(2);
+        assert!(refused.stderr.contains(complaint), "{options:?}: {}", refused.stderr);
+    }
+    let refused = dir.iotide(["detect", "--adapt", "all", "run.csv"]).exits_with(2);
+    assert!(refused.stderr.contains("--adapt has a meaning only with --follow"), "{}", refused.stderr);
+}
+
+#[test]
+fn the_method_of_the_paper_follows_with_the_options_it_was_given() {
+    let dir = Dir::new();
+    dir.write("run.csv", bursts("write"));
+    let follow = |options: &[&str]| {
+        let args = ["detect", "--format", "json", "--follow", "--idle", "1", "--method", "dft", "run.csv"];
+        let out = Outcome::of(dir.command(args).args(options).output().unwrap()).exits_with(0);
+        let lines: Vec<Value> = out.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        lines.into_iter().rfind(|line| line["kind"] == "prediction").unwrap()
+    };
+    let all = follow(&["--adapt", "all"]);
+    assert_eq!(all["reason"], "new_data", "{all}");
+    assert!((all["period_s"].as_f64().unwrap() - 5.0).abs() < 0.5, "{all}");
+    let cut = follow(&["--adapt", "all", "--window", "20:"]);
+    assert!(cut["window_s"][0].as_f64().unwrap() >= 20.0, "{cut}");
+    let fixed = follow(&["--adapt", "length=25s"]);
+    let [from_s, to_s] = [0, 1].map(|i| fixed["window_s"][i].as_f64().unwrap());
+    assert!(to_s - from_s <= 25.0, "{fixed}");
+}
+
+#[test]
+fn the_paper_s_window_gives_the_steps_of_ftio_line_by_line() {
+    let Some(golden) = iotide_testkit::shared_data("ftio/golden_online.json") else { return };
+    let Some(trace) = iotide_testkit::shared_data("ftio/tmio/JSONL/8.jsonl") else { return };
+    let golden: Value = serde_json::from_str(&fs::read_to_string(golden).unwrap()).unwrap();
+    let steps = golden["8.jsonl|frequency_hits"].as_array().unwrap();
+    let lines: Vec<String> = fs::read_to_string(trace).unwrap().lines().map(str::to_owned).collect();
+    let dir = Dir::new();
+    let mut follower = Follower::start(
+        &dir,
+        "f",
+        &["--follow", "grows.jsonl", "--method", "dft", "--adapt", "hits=3", "--mode", "write"],
+    );
+    let mut grows = File::create(dir.path().join("grows.jsonl")).unwrap();
+    // TMIO writes seven lines a flush. The last flush has no new writes: FTIO looks again, we have nothing to say.
+    for (n, (flush, step)) in lines.chunks(7).zip(&steps[..steps.len() - 1]).enumerate() {
+        grows.write_all(format!("{}\n", flush.join("\n")).as_bytes()).unwrap();
+        wait_until("a prediction", || follower.of_kind("prediction").len() > n);
+        let told = follower.of_kind("prediction").pop().unwrap();
+        for (i, key) in ["t_start", "t_end"].iter().enumerate() {
+            let gap = told["window_s"][i].as_f64().unwrap() - step[key].as_f64().unwrap();
+            assert!(gap.abs() < 1e-6, "{step}: {told}");
+        }
+        let numbers = |key: &str| step[key].as_array().unwrap().iter().map(|x| x.as_f64().unwrap());
+        let expected = numbers("freqs").zip(numbers("conf")).max_by(|a, b| a.1.total_cmp(&b.1));
+        match (told["frequency_hz"].as_f64(), expected) {
+            (Some(found), Some((frequency, confidence))) => {
+                assert!((found / frequency - 1.0).abs() < 1e-6, "{step}: {told}");
+                assert!((told["confidence"].as_f64().unwrap() - confidence).abs() < 1e-6, "{step}: {told}");
+            }
+            (found, expected) => assert!(found.is_none() && expected.is_none(), "{step}: {told}"),
+        }
+    }
+    follower.kill();
+}
+
+#[test]
+fn a_follower_that_is_stopped_does_not_say_of_a_running_program_that_it_ended() {
+    let dir = Dir::new();
+    let mut follower = Follower::start(&dir, "f", &["--follow", "run9"]);
+    let _job = record(
+        &dir,
+        &["-q", "-o", "run9", "--", IOTIDE, "ioskel", "-p", "200ms", "-s", "64K", "-n", "1000", "-j", "1"],
+    );
+    follower.wait_for_lines("predictions", |lines| lines.len() >= 2);
+    let pid = follower.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    let (_, end) = follower.ends();
+    assert_eq!(end["reason"], "interrupted", "{end}");
+    let losses = end["losses"].to_string();
+    assert!(losses.contains("was still running") && !losses.contains("ended"), "{losses}");
 }

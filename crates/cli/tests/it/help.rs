@@ -376,10 +376,8 @@ fn help_on_detect_explains_every_flag() {
               Begin at the second phase
 
           --freq <HZ|auto>
-              Samples per second; `auto` shows the finest steps within bounds, and is FTIO's 10 Hz with
-              `dft`
-              
-              [default: auto]
+              Samples per second; `auto` shows the finest steps, as far as memory goes [default: `auto`;
+              with `dft` one sample a bin for heatmaps and the like, else FTIO's 10 Hz]
 
           --sampling <SAMPLING>
               A sample is the mean over its bin, or the value at its instant [default: `hold` with
@@ -391,21 +389,31 @@ fn help_on_detect_explains_every_flag() {
               Show the N strongest waves and how well they draw the signal [default: 3 with `dft`, else
               0]
 
-          --tolerance <SHARE>
-              `dft`: share of the best score at which a frequency becomes a candidate
-              
-              [default: 0.8]
+          --substantial <BANDWIDTH>
+              I/O above this bandwidth is substantial, for example 200MB (a second) [default: the mean
+              bandwidth]
 
-          --outliers <OUTLIERS>
-              `dft`: what tells an outlying frequency from the rest
+          --tolerance <SHARE>
+              `dft`: share of the best score at which a frequency becomes a candidate [default: 0.8]
+
+          --outliers <METHOD,…>
+              `dft`: what tells an outlying frequency from the rest; of several, separated by commas,
+              all must agree [default: zscore]
               
-              [default: zscore]
               [possible values: zscore, dbscan, forest, lof, peaks]
 
-          --seed <SEED>
-              `dft`: seed of `--outliers forest`
+          --harmonics <HARMONICS>
+              `dft`: which multiples of a candidate are dropped as its harmonics: `all`, or `two` for
+              even ones only, as the paper has it [default: all]
               
-              [default: 0]
+              [possible values: all, two]
+
+          --as-ftio
+              `dft`: cut the window at the first and last change of bandwidth, and trust the samples
+              whatever their error, as FTIO 0.0.9 does
+
+          --seed <SEED>
+              `dft`: seed of `--outliers forest` [default: 0]
 
     While it runs:
           --follow
@@ -424,6 +432,13 @@ fn help_on_detect_explains_every_flag() {
           --idle <TIME>
               End after so long without anything new; otherwise when the job says that it is over, or
               with Ctrl-C
+
+          --adapt <WINDOW>
+              Which part of the past a prediction looks at: since behaviour last changed
+              (`change-points`), all of it, K periods once a period was found more than K times in a row
+              (`hits=K`, as in the FTIO paper), a fixed time (`length=60s`), a fixed number of periods
+              (`periods=5`), or what came since the last prediction but one (`data`) [default:
+              `change-points`; with `--method dft` `hits=3`]
 
           --poll <TIME>
               Look at the files so often, instead of being told by the kernel (default on network file
@@ -444,7 +459,7 @@ fn help_on_detect_explains_every_flag() {
       iotide detect --mode read --window 60: run.csv        reads only, without the first minute
       iotide detect --format json *.jsonl -o periods.json   many runs, for a script
       iotide detect --one-run rank-*.csv                    one run, a file per rank
-      iotide detect --method dft --freq 10 run.csv          as FTIO does it
+      iotide detect --method dft run.csv                    by the method of the FTIO paper
       iotide record -o run7 -- mpirun -n 4 ./simulation &
       iotide detect --follow run7                           watch it while it runs
       iotide detect --follow run7 --format json --on-prediction 'systemd-cat'
@@ -516,10 +531,8 @@ fn help_on_report_explains_every_flag() {
               Begin at the second phase
 
           --freq <HZ|auto>
-              Samples per second; `auto` shows the finest steps within bounds, and is FTIO's 10 Hz with
-              `dft`
-              
-              [default: auto]
+              Samples per second; `auto` shows the finest steps, as far as memory goes [default: `auto`;
+              with `dft` one sample a bin for heatmaps and the like, else FTIO's 10 Hz]
 
           --sampling <SAMPLING>
               A sample is the mean over its bin, or the value at its instant [default: `hold` with
@@ -531,21 +544,31 @@ fn help_on_report_explains_every_flag() {
               Show the N strongest waves and how well they draw the signal [default: 3 with `dft`, else
               0]
 
-          --tolerance <SHARE>
-              `dft`: share of the best score at which a frequency becomes a candidate
-              
-              [default: 0.8]
+          --substantial <BANDWIDTH>
+              I/O above this bandwidth is substantial, for example 200MB (a second) [default: the mean
+              bandwidth]
 
-          --outliers <OUTLIERS>
-              `dft`: what tells an outlying frequency from the rest
+          --tolerance <SHARE>
+              `dft`: share of the best score at which a frequency becomes a candidate [default: 0.8]
+
+          --outliers <METHOD,…>
+              `dft`: what tells an outlying frequency from the rest; of several, separated by commas,
+              all must agree [default: zscore]
               
-              [default: zscore]
               [possible values: zscore, dbscan, forest, lof, peaks]
 
-          --seed <SEED>
-              `dft`: seed of `--outliers forest`
+          --harmonics <HARMONICS>
+              `dft`: which multiples of a candidate are dropped as its harmonics: `all`, or `two` for
+              even ones only, as the paper has it [default: all]
               
-              [default: 0]
+              [possible values: all, two]
+
+          --as-ftio
+              `dft`: cut the window at the first and last change of bandwidth, and trust the samples
+              whatever their error, as FTIO 0.0.9 does
+
+          --seed <SEED>
+              `dft`: seed of `--outliers forest` [default: 0]
 
           --history <DIR>
               Compare each run with the earlier ones of its application in these results of `iotide

@@ -15,6 +15,9 @@ mod detect;
 /// Plain cases that once broke, row by row, with what is right.
 mod rhythm_table;
 
+/// `iotide detect --method dft`: window, rate, harmonics and samples as the FTIO paper has them.
+mod detect_dft;
+
 /// `iotide detect --follow` and `--listen`: jobs that run, files that grow, sockets, the screen.
 mod follow;
 

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use iotide_analysis::RunConfig;
-use iotide_analysis::online::PredictorConfig;
+use iotide_analysis::online::{Adaptation, PaperPredictor, PredictorConfig};
+use iotide_analysis::{Method, RunConfig};
 use iotide_live::{Address, Live, LiveError, Settings};
 use iotide_report::{Ink, LiveEnd, Notice, Prediction, Screen, Source};
 use iotide_trace::Direction;
 
+use self::engine::Engine;
 use self::hook::Hook;
 use self::watched::Watched;
 use super::input::{self, InputArgs};
@@ -23,6 +24,7 @@ use crate::ExitStatus;
 use crate::terminal::FullScreen;
 use crate::ui::{Hint, ReaderGone, Ui};
 
+mod engine;
 mod hook;
 mod watched;
 
@@ -45,12 +47,26 @@ pub(crate) struct FollowArgs {
     /// End after so long without anything new; otherwise when the job says that it is over, or with Ctrl-C
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     idle: Option<f64>,
+    /// Which part of the past a prediction looks at: since behaviour last changed (`change-points`), all of it, K periods
+    /// once a period was found more than K times in a row (`hits=K`, as in the FTIO paper), a fixed time (`length=60s`), a
+    /// fixed number of periods (`periods=5`), or what came since the last prediction but one (`data`)
+    /// [default: `change-points`; with `--method dft` `hits=3`]
+    #[arg(long, value_name = "WINDOW", value_parser = adaptation)]
+    adapt: Option<Adaptation>,
     /// Look at the files so often, instead of being told by the kernel (default on network file systems: 1 s)
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     poll: Option<f64>,
 }
 
 impl FollowArgs {
+    /// Refuses what has no meaning for a job that is over.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        if self.adapt.is_some() && !self.is_asked_for() {
+            anyhow::bail!("--adapt has a meaning only with --follow or --listen");
+        }
+        Ok(())
+    }
+
     /// Whether the job still runs.
     pub(crate) fn is_asked_for(&self) -> bool {
         self.follow || !self.listen.is_empty()
@@ -61,6 +77,8 @@ impl FollowArgs {
 const FRAME: Duration = Duration::from_millis(100);
 /// How long a turn may take where nothing is drawn.
 const TURN: Duration = Duration::from_millis(500);
+/// How long after data came more of it may belong to it: what is flushed at once is evaluated at once.
+const BREATH: Duration = Duration::from_millis(50);
 /// How long after its last process has ended a job may still have another one to begin.
 const LINGER: Duration = Duration::from_millis(1500);
 
@@ -100,7 +118,7 @@ pub(crate) fn run(
         names.insert(0, path.display().to_string());
     }
     let mut following = Following {
-        watched: Watched::new(predictor_config(config)),
+        watched: Watched::new(engine(config, args.adapt)?),
         out: Out::new(ui, output)?,
         hook: args.on_prediction.as_deref().map(Hook::new),
         live,
@@ -110,16 +128,43 @@ pub(crate) fn run(
         last_period_s: None,
         notices: Vec::new(),
         drawn: None,
+        owed_since: None,
     };
     let reason = following.follow(ui, args, &interrupted)?;
     following.finish(ui, reason)
 }
 
-fn predictor_config(config: &RunConfig) -> PredictorConfig {
-    PredictorConfig {
+fn engine(config: &RunConfig, adapt: Option<Adaptation>) -> anyhow::Result<Engine> {
+    if config.period.method == Method::Dft {
+        let adaptation = adapt.unwrap_or(Adaptation::Hits { hits: 3 });
+        if let Adaptation::ChangePoints(_) = adaptation {
+            return Err(anyhow::anyhow!("--method dft has no change points"))
+                .hint("`--adapt hits=3` is the paper's window; change points are found by `--method auto`");
+        }
+        return Ok(Engine::paper(PaperPredictor::new(config.clone(), adaptation)));
+    }
+    Ok(Engine::rhythm(PredictorConfig {
         direction: config.direction.unwrap_or(Direction::Both),
         period: config.period.clone(),
+        adaptation: adapt.unwrap_or_default(),
         ..PredictorConfig::default()
+    }))
+}
+
+fn adaptation(text: &str) -> Result<Adaptation, String> {
+    let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+    let whole = |value: &str| match value.parse::<u32>() {
+        Ok(n) if (1..=1000).contains(&n) => Ok(n),
+        _ => Err(format!("`{value}` is not a whole number from 1 to 1000")),
+    };
+    match (name, value) {
+        ("change-points", None) => Ok(Adaptation::default()),
+        ("all", None) => Ok(Adaptation::Everything),
+        ("data", None) => Ok(Adaptation::Data { evaluations: 1 }),
+        ("hits", value) => Ok(Adaptation::Hits { hits: whole(value.unwrap_or("3"))? }),
+        ("length", Some(value)) => Ok(Adaptation::Length { seconds: parse_seconds(value)? }),
+        ("periods", Some(value)) => Ok(Adaptation::Periods { periods: f64::from(whole(value)?) }),
+        _ => Err("a window is change-points, all, data, hits=3, length=60s or periods=5".to_owned()),
     }
 }
 
@@ -138,6 +183,8 @@ struct Following {
     last_period_s: Option<f64>,
     notices: Vec<String>,
     drawn: Option<Instant>,
+    /// Since when data waits to be evaluated.
+    owed_since: Option<Instant>,
 }
 
 /// Where predictions go.
@@ -194,11 +241,23 @@ impl Following {
         interrupted: &AtomicBool,
     ) -> anyhow::Result<&'static str> {
         loop {
-            let timeout = if matches!(self.out, Out::Screen(..)) { FRAME } else { TURN };
+            let timeout = match self.out {
+                _ if self.watched.is_owed() => BREATH,
+                Out::Screen(..) => FRAME,
+                Out::Lines { .. } => TURN,
+            };
             let is_news = self.live.turn(timeout, &mut self.watched).map_err(with_advice)?;
             // The silence after a job says nothing about its rhythm.
             let is_over = !is_news && self.live.job_is_over();
             self.watched.time_passed(unix_now_s(), self.live.origin_unix_s(), is_news, is_over);
+            if self.watched.is_owed() {
+                // What never pauses is evaluated now and then all the same.
+                let since = *self.owed_since.get_or_insert_with(Instant::now);
+                if !is_news || since.elapsed() > TURN {
+                    self.watched.pause();
+                    self.owed_since = None;
+                }
+            }
             if self.watched.is_new_file(self.live.n_replaced()) {
                 self.predictions.clear();
             }
@@ -342,5 +401,23 @@ fn with_advice(error: LiveError) -> anyhow::Error {
             Ok(()) => unreachable!("an error stays one"),
         },
         error => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_named_with_their_size() {
+        assert_eq!(adaptation("change-points"), Ok(Adaptation::default()));
+        assert_eq!(adaptation("all"), Ok(Adaptation::Everything));
+        assert_eq!(adaptation("hits=4"), Ok(Adaptation::Hits { hits: 4 }));
+        assert_eq!(adaptation("length=2min"), Ok(Adaptation::Length { seconds: 120.0 }));
+        assert_eq!(adaptation("periods=5"), Ok(Adaptation::Periods { periods: 5.0 }));
+        assert_eq!(adaptation("data"), Ok(Adaptation::Data { evaluations: 1 }));
+        for wrong in ["", "hits=0", "hits=x", "length", "length=-1", "periods", "all=1", "sometimes"] {
+            assert!(adaptation(wrong).is_err(), "{wrong}");
+        }
     }
 }

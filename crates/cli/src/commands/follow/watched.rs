@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-use iotide_analysis::online::{Prediction, Predictor, PredictorConfig};
+use iotide_analysis::online::Prediction;
 use iotide_trace::{Event, EventSink, Loss, Tally, Timestamp};
+
+use super::engine::Engine;
 
 /// Takes events as they come.
 pub(crate) struct Watched {
-    config: PredictorConfig,
-    predictor: Predictor,
+    engine: Engine,
     predictions: Vec<Prediction>,
     tally: Tally,
     losses: Vec<Loss>,
@@ -29,10 +30,9 @@ impl Watched {
     /// Losses that are kept.
     const MOST_LOSSES: usize = 1000;
 
-    pub(crate) fn new(config: PredictorConfig) -> Self {
+    pub(crate) fn new(engine: Engine) -> Self {
         Self {
-            predictor: Predictor::new(config.clone()),
-            config,
+            engine,
             predictions: Vec::new(),
             tally: Tally::default(),
             losses: Vec::new(),
@@ -61,7 +61,7 @@ impl Watched {
             && let Some(certain_s) = self.clock.certain_s()
             && let Some(certain) = Timestamp::from_secs_since_start(certain_s)
         {
-            self.predictions.extend(self.predictor.advance_to(certain));
+            self.predictions.extend(self.engine.advance_to(certain));
         }
     }
 
@@ -72,9 +72,19 @@ impl Watched {
         std::mem::take(&mut self.began_anew)
     }
 
+    /// Whether data waits to be evaluated until no more of it comes.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.engine.is_owed()
+    }
+
+    /// No more data comes for now.
+    pub(crate) fn pause(&mut self) {
+        self.predictions.extend(self.engine.pause());
+    }
+
     /// Asks for a last prediction.
     pub(crate) fn last_word(&mut self) {
-        self.predictions.extend(self.predictor.evaluate());
+        self.predictions.extend(self.engine.last_word());
     }
 
     pub(crate) fn take_predictions(&mut self) -> Vec<Prediction> {
@@ -106,7 +116,7 @@ impl Watched {
     }
 
     fn begin_anew(&mut self) {
-        self.predictor = Predictor::new(self.config.clone());
+        self.engine.begin_anew();
         self.recent = Recent::default();
         self.clock = Clock::default();
         (self.newest_end, self.oldest_end) = (None, None);
@@ -127,7 +137,7 @@ impl EventSink for Watched {
         }
         self.newest_end = Some(self.newest_end.map_or(event.end, |newest| newest.max(event.end)));
         self.oldest_end = Some(self.oldest_end.map_or(event.end, |oldest| oldest.min(event.end)));
-        self.predictions.extend(self.predictor.push_event(&event));
+        self.predictions.extend(self.engine.push_event(&event));
         ControlFlow::Continue(())
     }
 

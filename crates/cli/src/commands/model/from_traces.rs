@@ -62,7 +62,7 @@ fn figures_of(trace: &Path, table: Option<&Table>) -> anyhow::Result<(Vec<f64>, 
     let reader = once.open(trace).or_else(input::with_advice)?;
     let format = reader.format();
     let observed: Observed<Activity> = input::observe(reader, name.clone())?;
-    let Observed { reads, writes, demand, beside, info, source, losses } = observed;
+    let Observed { reads, writes, demand, beside, info, source, losses, .. } = observed;
     let activity = beside.finish(&info);
     // Sums over the run want each byte once, sums over a layer all that the layer saw: where a source sees several
     // layers, these are two ways to read it.

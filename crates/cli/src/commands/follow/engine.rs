@@ -1,0 +1,86 @@
+//! What predicts while a job runs: the engine of `--method auto`, or the FTIO paper's.
+
+use iotide_analysis::online::{PaperPredictor, Prediction, Predictor, PredictorConfig};
+use iotide_trace::{Event, Timestamp};
+
+/// One of the two, as it began, to begin anew with.
+pub(crate) struct Engine {
+    begun: Begun,
+    running: Running,
+}
+
+enum Begun {
+    Rhythm(PredictorConfig),
+    Paper(Box<PaperPredictor>),
+}
+
+enum Running {
+    Rhythm(Box<Predictor>),
+    Paper(Box<PaperPredictor>),
+}
+
+impl Begun {
+    fn run(&self) -> Running {
+        match self {
+            Self::Rhythm(config) => Running::Rhythm(Box::new(Predictor::new(config.clone()))),
+            Self::Paper(fresh) => Running::Paper(fresh.clone()),
+        }
+    }
+}
+
+impl Engine {
+    pub(crate) fn rhythm(config: PredictorConfig) -> Self {
+        Self::new(Begun::Rhythm(config))
+    }
+
+    /// `fresh` has seen nothing.
+    pub(crate) fn paper(fresh: PaperPredictor) -> Self {
+        Self::new(Begun::Paper(Box::new(fresh)))
+    }
+
+    fn new(begun: Begun) -> Self {
+        Self { running: begun.run(), begun }
+    }
+
+    pub(crate) fn begin_anew(&mut self) {
+        self.running = self.begun.run();
+    }
+
+    pub(crate) fn push_event(&mut self, event: &Event) -> Option<Prediction> {
+        match &mut self.running {
+            Running::Rhythm(predictor) => predictor.push_event(event),
+            Running::Paper(predictor) => {
+                predictor.push_event(event);
+                None
+            }
+        }
+    }
+
+    pub(crate) fn advance_to(&mut self, now: Timestamp) -> Option<Prediction> {
+        match &mut self.running {
+            Running::Rhythm(predictor) => predictor.advance_to(now),
+            Running::Paper(_) => None,
+        }
+    }
+
+    /// Whether data waits to be evaluated until no more of it comes.
+    pub(crate) fn is_owed(&self) -> bool {
+        matches!(&self.running, Running::Paper(predictor) if predictor.has_news())
+    }
+
+    /// No more data comes for now.
+    pub(crate) fn pause(&mut self) -> Option<Prediction> {
+        match &mut self.running {
+            Running::Paper(predictor) if predictor.has_news() => predictor.evaluate(),
+            _ => None,
+        }
+    }
+
+    /// A last word; the paper has one only about data it has not spoken about.
+    pub(crate) fn last_word(&mut self) -> Option<Prediction> {
+        match &mut self.running {
+            Running::Rhythm(predictor) => predictor.evaluate(),
+            Running::Paper(_) => self.pause(),
+        }
+    }
+}
