@@ -176,7 +176,7 @@ fn two_duty_cycles(random: &mut Random) -> Trace {
     let (short, long) = (random.uniform(0.02, 0.15), random.uniform(0.2, 0.5));
     let every = random.whole(3, 8);
     for i in 0..n {
-        let length = if (i / every) % 2 == 0 { short } else { long };
+        let length = if (i / every).is_multiple_of(2) { short } else { long };
         let at = i as f64 + random.normal(0.0, jitter);
         // The same bandwidth: longer phases move more.
         draft.burst(random, at, length, 1e10 * length);
