@@ -190,10 +190,10 @@ mod tests {
 
     #[test]
     fn confidence_that_promises_too_much_is_seen() {
-        let honest: Vec<(f64, bool)> = (0..400).map(|i| (0.75, i % 4 != 0)).collect();
+        let honest: Vec<(f64, bool)> = (0..1000).map(|i| (0.75, i % 4 != 0)).collect();
         assert!(by_tenths(&honest).iter().all(Group::is_good));
         assert!(by_rank(honest).iter().all(Group::is_good));
-        let boastful: Vec<(f64, bool)> = (0..400).map(|i| (0.95, i % 4 != 0)).collect();
+        let boastful: Vec<(f64, bool)> = (0..1000).map(|i| (0.95, i % 4 != 0)).collect();
         assert!(!by_tenths(&boastful).iter().all(Group::is_good));
         assert!(!by_rank(boastful).iter().all(Group::is_good));
     }

@@ -20,11 +20,6 @@ pub fn any(random: &mut Random, i: usize) -> Trace {
     trace
 }
 
-/// How many kinds there are.
-pub fn n_families() -> usize {
-    FAMILIES.len()
-}
-
 const FAMILIES: &[(&str, Make)] = &[
     ("regular", |random| regular(random, 4)),
     ("alternating sizes", alternating),

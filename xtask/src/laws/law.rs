@@ -210,6 +210,7 @@ fn law_4(random: &mut Random) -> Vec<Tried> {
     let (without, gone) = change::without_a_phase(&trace, random);
     let (paused, beats) = change::paused(&trace, random);
     let (disturbed, burst) = change::with_a_burst(&trace, random);
+    let before = ask(&trace);
     vec![
         {
             let after = ask(&without);
@@ -222,7 +223,7 @@ fn law_4(random: &mut Random) -> Vec<Tried> {
                 }
             });
             let what = format!("phase {gone} left out");
-            judged("one phase left out", &trace, &what, &[&ask(&trace), &after], result)
+            judged("one phase left out", &trace, &what, &[&before, &after], result)
         },
         {
             let after = ask(&paused);
@@ -235,7 +236,7 @@ fn law_4(random: &mut Random) -> Vec<Tried> {
                 counted(of_the_beat.map(|rhythm| rhythm.phases.len()).sum(), regular.n, 0)
             });
             let what = format!("a pause of {beats:.2} beats");
-            judged("a pause", &trace, &what, &[&ask(&trace), &after], result)
+            judged("a pause", &trace, &what, &[&before, &after], result)
         },
         {
             let after = ask(&disturbed);
@@ -243,7 +244,7 @@ fn law_4(random: &mut Random) -> Vec<Tried> {
                 // The burst may be a phase of its own, or part of one, or fill a gap.
                 counted(rhythm.phases.len(), regular.n, 1)
             });
-            judged("one foreign burst", &trace, &burst, &[&ask(&trace), &after], result)
+            judged("one foreign burst", &trace, &burst, &[&before, &after], result)
         },
     ]
 }
@@ -274,16 +275,13 @@ fn law_5(random: &mut Random) -> Vec<Tried> {
 fn law_6(random: &mut Random) -> Vec<Tried> {
     let trace = Shape::any(random, 4).make(random);
     let (changed, what) = change::with_a_larger_end(&trace, random);
-    let after = ask(&changed);
+    let (before, after) = (ask(&trace), ask(&changed));
     let result = is_right(&after, &trace.regular());
-    vec![judged("a larger first or last phase", &trace, &what, &[&ask(&trace), &after], result)]
+    vec![judged("a larger first or last phase", &trace, &what, &[&before, &after], result)]
 }
 
 /// Numbers of phases at which every combination of beat and duty cycle is tried.
-const THOROUGH: [usize; 30] = [
-    4, 5, 6, 7, 8, 9, 10, 12, 16, 20, 25, 32, 40, 50, 64, 81, 100, 120, 128, 150, 200, 256, 300, 500, 512,
-    810, 1000, 1024, 1200, 2000,
-];
+const THOROUGH: [usize; 19] = [4, 5, 6, 7, 8, 9, 10, 12, 16, 20, 25, 32, 40, 50, 64, 81, 100, 120, 128];
 const SWEEP_BEATS_S: [f64; 5] = [0.001, 0.37, 10.0, 60.0, 3600.0];
 const SWEEP_DUTIES: [f64; 6] = [0.001, 0.01, 0.05, 0.2, 0.4, 0.6];
 const COMBINATIONS: usize = SWEEP_BEATS_S.len() * SWEEP_DUTIES.len();
@@ -560,7 +558,7 @@ mod tests {
             is_right(&answer, &regular).unwrap_err()
         };
         assert_eq!(wrong(&|e| e.rhythms[0].period_s = 20.0), "20.000 s where the beat is 10.000 s");
-        assert_eq!(wrong(&|e| drop(e.rhythms[0].phases.pop())), "11 phases, not 12");
+        assert_eq!(wrong(&|e| e.rhythms[0].phases.truncate(11)), "11 phases, not 12");
         assert_eq!(wrong(&|e| e.rhythms[0].missed = 2), "2 missed beats where none is");
         assert_eq!(wrong(&|e| e.verdict = Verdict::Unclear), "no rhythm where the beat is 10.000 s");
         assert_eq!(
@@ -587,7 +585,7 @@ mod tests {
 
     #[test]
     fn the_sweep_tries_every_number_of_phases() {
-        assert_eq!(SWEPT, 1997 + 900);
+        assert_eq!(SWEPT, 1997 + 570);
         let mut combinations: Vec<usize> = (0..COMBINATIONS).map(|i| 7 * i % COMBINATIONS).collect();
         combinations.sort_unstable();
         assert_eq!(combinations, (0..COMBINATIONS).collect::<Vec<_>>());

@@ -27,18 +27,21 @@ struct Options {
     show: usize,
     calibration: bool,
     real: bool,
+    /// Every real trace, also those of large sets of like ones.
+    all_real: bool,
 }
 
 /// Runs the command; see `HELP`.
 pub fn run(args: &[String]) -> Result<Outcome, String> {
     let mut options = Options {
         seed: 1,
-        n_traces: 300,
+        n_traces: 100,
         only: Vec::new(),
         case: None,
         show: 0,
         calibration: false,
         real: true,
+        all_real: false,
     };
     let mut args = args.iter().peekable();
     while let Some(arg) = args.next() {
@@ -55,6 +58,7 @@ pub fn run(args: &[String]) -> Result<Outcome, String> {
                     .map_or(Ok(3), |n| n.parse().map_err(|e| format!("--show: {e}")))?;
             }
             "--calibration" => options.calibration = true,
+            "--all-real" => options.all_real = true,
             "--no-real" => options.real = false,
             "help" | "-h" | "--help" => {
                 println!("{HELP}");
@@ -75,9 +79,10 @@ pub fn run(args: &[String]) -> Result<Outcome, String> {
 }
 
 /// What `run` understands.
-const HELP: &str = "laws [--seed N] [--traces N] [--only LAW,…] [--case N] [--show [N]] [--no-real]
-    tries each law of rhythm on N synthetic traces [default: 300] and on the traces of ../shared/data, and prints how many
+const HELP: &str = "laws [--seed N] [--traces N] [--only LAW,…] [--case N] [--show [N]] [--no-real|--all-real]
+    tries each law of rhythm on N synthetic traces [default: 100] and on the traces of ../shared/data, and prints how many
     hold. --only: these laws (1, 1b, 2 … 12, gamma, engine, real); --show: the first N failing cases of each part
-    [default: 3], with both answers; --case: this case alone. The exit status is 1 if a law falls below its requirement
+    [default: 3], with both answers; --case: this case alone; --all-real: every trace there is, where the default takes
+    one in ten of the large sets. The exit status is 1 if a law falls below its requirement
 laws --calibration [--show [N]]
     how often answers of each confidence are right, on families that are kept for this";

@@ -60,7 +60,9 @@ impl Shape {
         let n = if random.chance(0.3) { fewest + random.whole(0, 4) } else { fewest + random.whole(0, 50) };
         // Starts that are off by 10 % must not let phases touch.
         let most_busy: f64 = 0.6 - 3.0 * jitter;
-        let duty = log_uniform(random, 0.001, most_busy);
+        let beat = log_uniform(random, 1e6, 3.6e12);
+        // The smallest phase of a growing run is a third of the largest, and must still hold a request.
+        let duty = log_uniform(random, (4.0 * SHORTEST_REQUEST as f64 / beat).max(0.001), most_busy);
         let layout = *random.pick(&[
             Layout::Together,
             Layout::Together,
@@ -73,7 +75,7 @@ impl Shape {
         let n_ranks = *random.pick(&[1, 1, 2, 4, 8, 16, 64]);
         let requests_per_phase = (log_uniform(random, 1.0, 500.9) as usize).min((MOST_REQUESTS / n).max(1));
         Self {
-            beat: log_uniform(random, 1e6, 3.6e12) as i64,
+            beat: beat as i64,
             n,
             duty,
             n_ranks,
@@ -160,7 +162,7 @@ impl Shape {
         let in_sequence = self.layout == Layout::InSequence;
         let lanes = if in_sequence { 1 } else { n_ranks };
         // At most so many back to back that none is too short.
-        let most = (length / SHORTEST_REQUEST / 2).max(1) as usize;
+        let most = (length / SHORTEST_REQUEST / 4).max(1) as usize;
         let per_lane = (self.requests_per_phase / lanes).clamp(1, most);
         let bytes = bytes / (lanes * per_lane) as f64;
         for lane in 0..lanes {

@@ -24,7 +24,7 @@ pub fn run(options: &Options) -> Outcome {
         }
     }
     if options.real && wanted("real") && options.case.is_none() {
-        good &= real_rows(&mut failures);
+        good &= real_rows(options.all_real, &mut failures);
     }
     if !gamma.is_empty() {
         println!("\nGamma distances, 40 phases, called periodic at a coefficient of variation of");
@@ -150,8 +150,8 @@ fn gamma_rows(gamma: &[(f64, usize, usize)]) -> Vec<(&'static str, usize, usize,
 }
 
 /// The laws of invariance on the traces that are there.
-fn real_rows(failures: &mut Vec<Failures>) -> bool {
-    let files = real::files();
+fn real_rows(all: bool, failures: &mut Vec<Failures>) -> bool {
+    let files = real::files(all);
     if files.is_empty() {
         println!("real    no traces in ../shared/data");
         return true;
@@ -161,7 +161,11 @@ fn real_rows(failures: &mut Vec<Failures>) -> bool {
         .zip(&files)
         .filter_map(|(tried, file)| Some((real::name(file), tried?)))
         .collect();
-    println!("real    {} of {} files in ../shared/data hold bytes and times", cases.len(), files.len());
+    println!(
+        "real    {} of {} files of ../shared/data that were tried hold bytes and times",
+        cases.len(),
+        files.len()
+    );
     let mut good = true;
     for law in LAWS.iter().filter(|law| ["1", "2", "9", "12", "engine"].contains(&law.number)) {
         for &(part, required) in law.parts {

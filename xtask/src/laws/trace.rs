@@ -19,13 +19,6 @@ pub struct Request {
 /// The phase of a request that belongs to none: a log, a stream, another program.
 pub const BESIDE: u32 = u32::MAX;
 
-impl Request {
-    /// Bytes per second.
-    pub fn rate_bps(&self) -> f64 {
-        self.bytes / (self.end - self.start) as f64 * 1e9
-    }
-}
-
 /// A synthetic trace, or one that was read.
 #[derive(Clone, Debug)]
 pub struct Trace {
