@@ -1,6 +1,6 @@
 //! Which of the proposed rhythms hold.
 
-use super::evidence::{N_EVIDENCE, evidence, logit};
+use super::evidence::{N_EVIDENCE, evidence, logit, plain_logit};
 use super::explain::Stretch;
 use super::propose::{Cut, Proposal, Rule, propose};
 use super::spectrum::Spectrum;
@@ -80,7 +80,8 @@ fn candidates(steps: &Steps, proposals: &[Proposal], total_bytes: f64) -> Vec<Ca
             let spectrum = own.as_ref().or(spectrum.as_ref());
             let evidence =
                 evidence(proposal, stretch, total_bytes, spectrum, |from_s, to_s| sums.between(from_s, to_s));
-            let logit = logit(&evidence);
+            let plain = plain_logit(proposal, stretch, &evidence).unwrap_or(f64::NEG_INFINITY);
+            let logit = logit(&evidence).max(plain);
             candidates.push(Candidate { proposal: i, stretch: j, beat_s: stretch.beat_s, evidence, logit });
         }
     }
@@ -140,15 +141,17 @@ fn explains(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -> bool 
     if of_whole.log_odds < STRUCTURE_ODDS {
         return false;
     }
-    // Bursts within phases: the phases stand clearly apart, and the bursts lie within them.
-    if whole.rule.cut() != Cut::Scale
-        && whole.separation >= CLEAR_GAPS
-        && whole.separation.is_finite()
-        && other.beat_s > 1.3 * one.beat_s
-        && of_whole.members.len() * 2 <= of_part.members.len()
-        && shared(of_part, part, of_whole, whole) > 0.8
-    {
-        return true;
+    // Bursts within phases: many bursts lie within few phases, which stand clearly apart, or the bursts pause with them.
+    if whole.rule.cut() != Cut::Scale && other.beat_s > 1.3 * one.beat_s {
+        let (n_inside, n_phases) = inside(of_part, part, of_whole, whole);
+        if n_inside * 5 > of_part.members.len() * 4
+            && n_phases * 2 <= n_inside
+            && (whole.separation.is_finite() && whole.separation >= CLEAR_GAPS
+                || of_part.pauses.len() >= 2
+                || n_phases <= 2)
+        {
+            return true;
+        }
     }
     // Every second phase of a steady rhythm: a class of the very same phases, or what smoothing leaves of them. (Every fifth
     // one larger is a dump that a checkpoint joined.)
@@ -185,13 +188,23 @@ fn evenly_every(of_part: &Stretch, part: &Proposal, of_whole: &Stretch, whole: &
 
 /// The share of `one`'s phases that lie within phases of `other`.
 fn shared(of_one: &Stretch, one: &Proposal, of_other: &Stretch, other: &Proposal) -> f64 {
-    let inside = |burst: &Burst| {
-        let middle_s = (burst.start_s + burst.end_s) / 2.0;
+    inside(of_one, one, of_other, other).0 as f64 / of_one.members.len() as f64
+}
+
+/// How many of `one`'s phases lie within phases of `other`, and within how many of these.
+fn inside(of_one: &Stretch, one: &Proposal, of_other: &Stretch, other: &Proposal) -> (usize, usize) {
+    let (mut n_inside, mut n_phases, mut last) = (0, 0, None);
+    for &i in &of_one.members {
+        let middle_s = (one.bursts[i].start_s + one.bursts[i].end_s) / 2.0;
         let n_begun = of_other.members.partition_point(|&i| other.bursts[i].start_s <= middle_s);
-        n_begun > 0 && other.bursts[of_other.members[n_begun - 1]].end_s >= middle_s
-    };
-    let n_inside = of_one.members.iter().filter(|&&i| inside(&one.bursts[i])).count();
-    n_inside as f64 / of_one.members.len() as f64
+        if n_begun > 0 && other.bursts[of_other.members[n_begun - 1]].end_s >= middle_s {
+            n_inside += 1;
+            if last != Some(n_begun) {
+                (n_phases, last) = (n_phases + 1, Some(n_begun));
+            }
+        }
+    }
+    (n_inside, n_phases)
 }
 
 /// What a phase of the stretch usually moves.
@@ -268,8 +281,12 @@ impl Choice<'_> {
         }
         let mut accepted: Vec<usize> = Vec::new();
         for &i in &order {
-            let least = if accepted.is_empty() { 0.0 } else { BESIDE };
-            if support[i] > least
+            let holds = if accepted.is_empty() {
+                support[i] > 0.0
+            } else {
+                support[i] > BESIDE || self.stretch(i).0.log_odds > CLEARLY_BESIDE
+            };
+            if holds
                 && accepted.len() < MOST_RHYTHMS
                 && accepted.iter().all(|&other| self.compatible(i, other))
             {
@@ -341,7 +358,7 @@ impl Choice<'_> {
         Found {
             beat_s: stretch.beat_s,
             spread: stretch.spread,
-            missed: stretch.missed,
+            missed: stretch.missed + stretch.missed_in_pauses,
             own_bytes: phases.iter().map(|phase| phase.bytes).sum(),
             phases,
             confidence: probability(self.support(i)),
@@ -378,7 +395,7 @@ impl Choice<'_> {
         // A checkpoint may join every fifth dump.
         let joined = (beat_a / beat_b).ln().abs() > 2.5f64.ln()
             && slow.1.rule.cut() != Cut::Scale
-            && median_bytes(slow.0, slow.1) > 2.0 * median_bytes(fast.0, fast.1);
+            && median_bytes(slow.0, slow.1) > 1.25 * median_bytes(fast.0, fast.1);
         runs_on || ((slow_in_fast < 0.5 || joined) && fast_in_slow < 0.25)
     }
 
@@ -390,7 +407,13 @@ impl Choice<'_> {
             self.candidates[*j].logit - if smooth { BLURRED } else { 0.0 }
         };
         let same = (0..self.candidates.len()).filter(|&j| self.tells_the_same(i, j));
-        same.max_by(|a, b| logit(a).total_cmp(&logit(b))).unwrap_or(i)
+        // Equals are told apart by what they hold, not by their last digits.
+        let key = |j: &usize| ((logit(j) * 1e6).round(), self.stretch(*j).0.members.len());
+        same.max_by(|a, b| {
+            let (a, b) = (key(a), key(b));
+            a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
+        })
+        .unwrap_or(i)
     }
 
     /// Whether two candidates tell the same beat at the same time.
@@ -410,8 +433,9 @@ impl Choice<'_> {
                 median_bytes(stretch, proposal)
             })
             .collect();
+        let mut shares: Vec<Vec<f64>> = Vec::new();
         for i in 0..rhythms.len() {
-            let own: f64 = rhythms[i]
+            let own: Vec<f64> = rhythms[i]
                 .phases
                 .iter()
                 .map(|phase| {
@@ -425,8 +449,14 @@ impl Choice<'_> {
                     }
                     own
                 })
-                .sum();
-            rhythms[i].own_bytes = own;
+                .collect();
+            rhythms[i].own_bytes = own.iter().sum();
+            shares.push(own);
+        }
+        for (rhythm, shares) in rhythms.iter_mut().zip(shares) {
+            for (phase, own) in rhythm.phases.iter_mut().zip(shares) {
+                phase.bytes = own;
+            }
         }
         rhythms
     }
@@ -465,7 +495,9 @@ fn probability(logit: f64) -> f64 {
 }
 
 /// The logit from which a second rhythm is believed beside the first.
-const BESIDE: f64 = 1.0;
+const BESIDE: f64 = 1.5;
+/// The odds from which a beat is believed beside another, whatever else is or is not known of it.
+const CLEARLY_BESIDE: f64 = 12.0;
 /// Smooth phases must be this much more probable than sharp ones.
 const BLURRED: f64 = 8.0;
 /// More rhythms than this in one direction nobody has seen.

@@ -1,12 +1,12 @@
 //! What speaks for a stretch being a rhythm of the run, and how much each of it weighs.
 
 use super::explain::Stretch;
-use super::propose::{Cut, Proposal};
+use super::propose::{Cut, Proposal, Rule};
 use super::spectrum::Spectrum;
 use super::steps::Burst;
 
 /// How many numbers describe a candidate.
-pub const N_EVIDENCE: usize = 20;
+pub const N_EVIDENCE: usize = 21;
 
 /// What each number is.
 pub const NAMES: [&str; N_EVIDENCE] = [
@@ -30,30 +30,32 @@ pub const NAMES: [&str; N_EVIDENCE] = [
     "odd volumes",
     "number of phases",
     "share of the bytes above the level (log)",
+    "few gaps closed",
 ];
 
 /// The weights, in the order of [`NAMES`].
 pub const WEIGHTS: [f64; N_EVIDENCE] = [
-    -3.532, // constant
-    0.318,  // odds of the beat
-    0.018,  // evenness of volumes
-    0.543,  // share of the bytes (log)
-    0.158,  // silence between phases
-    -2.672, // by scale
-    0.421,  // odds, by scale
-    -1.772, // one of two classes
-    -0.694, // drift
-    0.912,  // grouping
-    -0.995, // gaps closed at no clear break
-    0.438,  // steadiness
-    -4.220, // missed beats
-    -4.656, // pauses
-    -3.568, // bursts left out
-    1.875,  // autocorrelation
-    3.854,  // comb
-    -3.798, // odd volumes
-    0.176,  // number of phases
-    1.068,  // share of the bytes above the level (log)
+    -2.613, // constant
+    0.323, // odds of the beat
+    0.244, // evenness of volumes
+    0.501, // share of the bytes (log)
+    0.419, // silence between phases
+    -4.369, // by scale
+    0.476, // odds, by scale
+    -2.429, // one of two classes
+    -1.110, // drift
+    0.643, // grouping
+    -2.694, // gaps closed at no clear break
+    0.415, // steadiness
+    -1.003, // missed beats
+    -5.443, // pauses
+    -0.467, // bursts left out
+    0.865, // autocorrelation
+    4.385, // comb
+    -4.078, // odd volumes
+    -0.036, // number of phases
+    1.338, // share of the bytes above the level (log)
+    -3.020, // few gaps closed
 ];
 
 /// Returns the numbers that describe a stretch of a proposal.
@@ -91,6 +93,7 @@ pub(crate) fn evidence(
         odd_volumes(&members),
         n.ln().min(40f64.ln()),
         (bytes / proposal.bytes_above).clamp(1e-4, 1.0).ln(),
+        few_closed(proposal),
     ]
 }
 
@@ -99,9 +102,27 @@ pub(crate) fn logit(evidence: &[f64; N_EVIDENCE]) -> f64 {
     evidence.iter().zip(WEIGHTS).map(|(e, w)| e * w).sum()
 }
 
+/// The logit that the odds of the beat alone give the plainest of candidates: bursts that stand clearly apart, none left out,
+/// moving alike, and nothing else moves bytes. Whatever the spectrum makes of it, such a run is judged by its beat.
+pub(crate) fn plain_logit(proposal: &Proposal, stretch: &Stretch, evidence: &[f64; N_EVIDENCE]) -> Option<f64> {
+    let is_plain = matches!(proposal.rule, Rule::Runs { level_bps: 0.0, .. })
+        && (proposal.closed == 0.0 || proposal.separation > 3.0)
+        && stretch.members.len() >= 6
+        && stretch.members.len() == proposal.bursts.len()
+        && stretch.pauses.is_empty()
+        && evidence[3] > 0.98f64.ln()
+        && evidence[17] < 0.1;
+    is_plain.then(|| 0.6 * compressed(stretch.log_odds) - 0.3)
+}
+
 /// 0 where the gaps between phases are three times those within, or phases have none; 1 where they are as long.
 fn unclear_break(separation: f64) -> f64 {
     (1.0 - separation.max(1.0).ln() / 3f64.ln()).max(0.0)
+}
+
+/// 1 where one or two gaps among many were closed: that joins phases that happened to come close. 0 where most were, or none.
+fn few_closed(proposal: &Proposal) -> f64 {
+    if proposal.closed > 0.0 { (1.0 - 2.0 * proposal.closed).max(0.0) } else { 0.0 }
 }
 
 /// Odds grow with every phase; what they say about the answer grows more slowly, but more is never less.
@@ -126,7 +147,7 @@ fn odd_volumes(members: &[&Burst]) -> f64 {
     let mut volumes: Vec<f64> = members.iter().map(|burst| burst.bytes).collect();
     let n = volumes.len();
     let usual = *volumes.select_nth_unstable_by(n / 2, f64::total_cmp).1;
-    members.iter().filter(|burst| !(0.5..=1.5).contains(&(burst.bytes / usual))).count() as f64 / n as f64
+    members.iter().filter(|burst| !(0.4871..=1.5137).contains(&(burst.bytes / usual))).count() as f64 / n as f64
 }
 
 /// What a beat that the grid cannot show is taken to have.

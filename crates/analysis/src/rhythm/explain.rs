@@ -20,8 +20,10 @@ pub(crate) struct Stretch {
     pub spread: f64,
     /// Its bursts, ascending.
     pub members: Vec<usize>,
-    /// Beats without a burst, those that passed in pauses included.
+    /// Beats without a burst.
     pub missed: usize,
+    /// Beats that passed in pauses.
+    pub missed_in_pauses: usize,
     /// Distances that are no whole number of beats: the program did something else. Each is the member it comes after, as an
     /// index into `members`.
     pub pauses: Vec<usize>,
@@ -79,7 +81,9 @@ fn merge_same_beat(stretches: &mut Vec<Stretch>, bursts: &[Burst]) {
                 ((one.spread.powi(2) * n_one + next.spread.powi(2) * n_next) / (n_one + n_next)).sqrt();
             let pause_s =
                 bursts[next.members[0]].start_s - bursts[one.members[one.members.len() - 1]].start_s;
-            one.missed += next.missed + ((pause_s / one.beat_s).round() as usize).saturating_sub(1);
+            one.missed += next.missed;
+            one.missed_in_pauses +=
+                next.missed_in_pauses + ((pause_s / one.beat_s).round() as usize).saturating_sub(1);
             let before = one.members.len();
             one.pauses.push(before - 1);
             one.pauses.extend(next.pauses.iter().map(|pause| pause + before));
@@ -129,10 +133,14 @@ const LATEST: f64 = 2.5;
 const WIDE_SPREAD: f64 = 0.3;
 /// From one phase to the next it is at least this share of the beat.
 const SHORTEST_STEP: f64 = 0.3;
+/// … unless the beat is kept loosely.
+const SHORTEST_LOOSE_STEP: f64 = 0.02;
 /// A phase is out of step this often, a burst foreign this often, and the program pauses this often.
 const OUT_OF_STEP: f64 = 0.03;
-const FOREIGN: f64 = 0.03;
+const FOREIGN: f64 = 0.005;
 const PAUSE: f64 = 0.02;
+/// How often a beat is missed, before anything is known.
+const MISSING: f64 = 0.01;
 /// More beats than this in a row are a pause, not missed.
 const MOST_MISSED: f64 = 12.0;
 /// Foreign bursts between two of a rhythm's phases.
@@ -193,7 +201,7 @@ impl<'a> Starts<'a> {
     fn fit(&self, guess_s: f64) -> Option<Stretch> {
         let mut beat_s = guess_s;
         let mut spread = self.first_spread(beat_s);
-        let mut missing = 0.02;
+        let mut missing = MISSING;
         let mut path = None;
         for _ in 0..3 {
             let found = self.best_path(beat_s, spread, missing, false)?;
@@ -202,7 +210,7 @@ impl<'a> Starts<'a> {
             spread = found.spread.max(self.least_spread(beat_s));
             // How many are missing can be learned only where they can be told.
             missing = if spread > LOOSE {
-                0.02
+                MISSING
             } else {
                 ((found.missed as f64 + 0.5) / (found.steps as f64 + found.missed as f64 + 1.0))
                     .clamp(0.01, 0.5)
@@ -216,7 +224,7 @@ impl<'a> Starts<'a> {
         let mut path = path?;
         let n_all = self.bursts.len();
         // To leave out what comes before or after costs the choice of where: an uneven beginning alone is not worth it.
-        let end_price = (n_all as f64).ln() + 1.0;
+        let end_price = 1.5 * (n_all as f64).ln() + 2.0;
         let n_cut = [path.members[0] > 0, path.members[path.members.len() - 1] + 1 < n_all];
         let ends_price = n_cut.iter().filter(|cut| **cut).count() as f64 * end_price;
         path.score -= ends_price;
@@ -231,7 +239,7 @@ impl<'a> Starts<'a> {
             path = whole;
         }
         let n = path.members.len();
-        if n < 3 || path.missed > n || spread > MOST_SPREAD || path.pauses.len() * 3 > n {
+        if n < 3 || (path.spread > LOOSE && path.missed > 0) || path.missed > n || spread > MOST_SPREAD || path.pauses.len() * 3 > n {
             return None;
         }
         // The beat and its spread are chosen by these very distances.
@@ -239,7 +247,8 @@ impl<'a> Starts<'a> {
         Some(Stretch {
             beat_s,
             spread: path.spread,
-            missed: path.missed + path.missed_in_pauses,
+            missed: path.missed,
+            missed_in_pauses: path.missed_in_pauses,
             pauses: path.pauses,
             log_odds: path.score - price,
             members: path.members,
@@ -268,6 +277,7 @@ impl<'a> Starts<'a> {
         let ln_beat = beat_s.ln();
         let ln_foreign = (FOREIGN * told).ln() - ln_beat;
         let ln_pause = (PAUSE * told).ln();
+        let out_of_step = OUT_OF_STEP * told.max(0.1);
         let one_beat = OneBeat::of(spread);
         let is_loose = spread > LOOSE;
         let mut steps: Vec<Step> = Vec::with_capacity(n);
@@ -283,7 +293,7 @@ impl<'a> Starts<'a> {
             for back in 1..=(1 + MOST_FOREIGN).min(i) {
                 let j = i - back;
                 let distance = (self.bursts[i].start_s - self.bursts[j].start_s) / beat_s;
-                if distance < SHORTEST_STEP {
+                if distance < if is_loose { SHORTEST_LOOSE_STEP } else { SHORTEST_STEP } {
                     continue;
                 }
                 let fixed =
@@ -292,7 +302,7 @@ impl<'a> Starts<'a> {
                 let beats = if is_loose && distance < LATEST { 1.0 } else { distance.round().max(1.0) };
                 if beats <= if is_loose { 1.0 } else { MOST_MISSED } {
                     let density = if beats == 1.0 {
-                        (1.0 - OUT_OF_STEP) * one_beat.density(distance) + OUT_OF_STEP
+                        (1.0 - OUT_OF_STEP) * one_beat.density(distance) + out_of_step
                     } else {
                         let width = spread * beats.sqrt();
                         let z = (distance - beats) / width;

@@ -12,6 +12,8 @@ pub(crate) struct Proposal {
     pub stretches: Vec<Stretch>,
     /// The shortest gap between its phases over the longest within them; infinite if phases have no gaps within.
     pub separation: f64,
+    /// The share of the gaps between bursts that were closed.
+    pub closed: f64,
     /// All bytes above the level of bandwidth at which it was cut.
     pub bytes_above: f64,
 }
@@ -70,14 +72,14 @@ pub(crate) fn cut_by(steps: &Steps, rule: Rule) -> Vec<Burst> {
 /// All proposals with at least three phases.
 pub(crate) fn propose(steps: &Steps) -> Vec<Proposal> {
     let mut proposals =
-        Proposals { list: Vec::new(), resolution_s: steps.resolution_s, bytes_above: steps.bytes() };
+        Proposals { list: Vec::new(), resolution_s: steps.resolution_s, bytes_above: steps.bytes(), closed: 0.0 };
     for level_bps in steps.levels_bps() {
         let runs = steps.bursts_above(level_bps);
         if runs.len() < 3 {
             continue;
         }
         proposals.bytes_above = runs.iter().map(|run| run.bytes).sum();
-        proposals.close_gaps(&runs, most_breaks(runs.len()), |gap_s| Rule::Runs { level_bps, gap_s }, true);
+        proposals.close_gaps(&runs, most_breaks(runs.len()), |gap_s| Rule::Runs { level_bps, gap_s }, true, level_bps > 0.0);
         // A log line between the bursts of a phase keeps their gaps apart: classes are told before gaps are closed, too.
         if runs.len() >= 6 {
             for cut in natural_volumes(&runs, 2) {
@@ -88,7 +90,7 @@ pub(crate) fn propose(steps: &Steps) -> Vec<Proposal> {
                         |gap_s| Rule::Class { level_bps, gap_s, bytes: cut.at, upper, before_closing: true };
                     // Closing gaps among the small ones would join whatever the large ones leave between them.
                     let most = if upper { 4.min(most_breaks(class.len())) } else { 0 };
-                    proposals.close_gaps(&class, most, rule, false);
+                    proposals.close_gaps(&class, most, rule, false, level_bps > 0.0);
                 }
             }
         }
@@ -99,6 +101,23 @@ pub(crate) fn propose(steps: &Steps) -> Vec<Proposal> {
     }
     proposals.list
 }
+
+/// How clearly bursts above a level stand apart: a dip of the bandwidth within a phase makes two of one, with a gap that is
+/// short beside the usual one. As a separation: infinite without such dips, 1 if they are arbitrarily short.
+fn dips(bursts: &[Burst]) -> f64 {
+    let mut gaps: Vec<f64> = bursts.windows(2).map(|pair| pair[1].start_s - pair[0].end_s).collect();
+    if gaps.is_empty() {
+        return f64::INFINITY;
+    }
+    let shortest = gaps.iter().copied().fold(f64::INFINITY, f64::min);
+    let middle = gaps.len() / 2;
+    let usual = *gaps.select_nth_unstable_by(middle, f64::total_cmp).1;
+    let share = shortest / usual / SHORT_DIP;
+    if share >= 1.0 { f64::INFINITY } else { 1.0 + 2.0 * share }
+}
+
+/// A gap shorter than this share of the usual one may be a dip within a phase.
+const SHORT_DIP: f64 = 0.3;
 
 /// How many breaks to try: the more bursts there are, the more each costs, and the clearer the few widest stand out.
 fn most_breaks(n_bursts: usize) -> usize {
@@ -113,15 +132,23 @@ struct Proposals {
     list: Vec<Proposal>,
     resolution_s: f64,
     bytes_above: f64,
+    closed: f64,
 }
 
 impl Proposals {
     /// Proposes `bursts` as they are and with gaps closed at each natural break; with `classes`, also the large and the small ones
     /// of each.
-    fn close_gaps(&mut self, bursts: &[Burst], most: usize, rule: impl Fn(f64) -> Rule, classes: bool) {
-        let mut levels: Vec<(f64, f64)> =
-            natural_gaps(bursts, most).into_iter().map(|gap| (gap.at, gap.ratio)).collect();
-        levels.push((0.0, f64::INFINITY));
+    fn close_gaps(
+        &mut self,
+        bursts: &[Burst],
+        most: usize,
+        rule: impl Fn(f64) -> Rule,
+        classes: bool,
+        above_zero: bool,
+    ) {
+        // As they are first: what comes out the same later is not proposed again.
+        let mut levels = vec![(0.0, if above_zero { dips(bursts) } else { f64::INFINITY })];
+        levels.extend(natural_gaps(bursts, most).into_iter().map(|gap| (gap.at, gap.ratio)));
         for (gap_s, separation) in levels {
             let pieces = join(bursts, gap_s);
             if pieces.len() < 3 {
@@ -142,7 +169,9 @@ impl Proposals {
                     }
                 }
             }
+            self.closed = 1.0 - (pieces.len() - 1) as f64 / (bursts.len() - 1) as f64;
             self.add(whole, pieces, separation);
+            self.closed = 0.0;
         }
     }
 
@@ -150,8 +179,10 @@ impl Proposals {
         if bursts.len() < 3 {
             return;
         }
+        // The same phases come out at several levels; the ones that hold more of the bytes stand for all.
         if rule.cut() == Cut::Runs
             && let Some(apart) = taken_apart(&bursts)
+            && !self.list.iter().any(|other| same(other, rule, &apart))
         {
             let stretches = explain(&apart, self.resolution_s);
             self.list.push(Proposal {
@@ -160,20 +191,10 @@ impl Proposals {
                 stretches,
                 separation,
                 bytes_above: self.bytes_above,
+                closed: self.closed,
             });
         }
-        // The same phases come out at several levels; the ones that hold more of the bytes stand for all.
-        let same = |other: &Proposal| {
-            other.bursts.len() == bursts.len()
-                && (other.rule.cut() == Cut::Scale) == (rule.cut() == Cut::Scale)
-                && [0, bursts.len() / 2, bursts.len() - 1].iter().all(|&i| {
-                    let (one, two) = (&other.bursts[i], &bursts[i]);
-                    let longer_s = one.duration_s().max(two.duration_s());
-                    (one.start_s - two.start_s).abs() <= 0.3 * longer_s
-                        && (one.end_s - two.end_s).abs() <= 0.3 * longer_s
-                })
-        };
-        if let Some(twin) = self.list.iter().position(same) {
+        if let Some(twin) = self.list.iter().position(|other| same(other, rule, &bursts)) {
             let bytes = |bursts: &[Burst]| bursts.iter().map(|burst| burst.bytes).sum::<f64>();
             if bytes(&self.list[twin].bursts) >= bytes(&bursts) * (1.0 - 1e-9) {
                 return;
@@ -181,8 +202,19 @@ impl Proposals {
             self.list.remove(twin);
         }
         let stretches = explain(&bursts, self.resolution_s);
-        self.list.push(Proposal { rule, bursts, stretches, separation, bytes_above: self.bytes_above });
+        self.list.push(Proposal { rule, bursts, stretches, separation, bytes_above: self.bytes_above, closed: self.closed });
     }
+}
+
+/// Whether a proposal cuts out the same phases, by a few of them.
+fn same(other: &Proposal, rule: Rule, bursts: &[Burst]) -> bool {
+    other.bursts.len() == bursts.len()
+        && (other.rule.cut() == Cut::Scale) == (rule.cut() == Cut::Scale)
+        && [0, bursts.len() / 2, bursts.len() - 1].iter().all(|&i| {
+            let (one, two) = (&other.bursts[i], &bursts[i]);
+            let longer_s = one.duration_s().max(two.duration_s());
+            (one.start_s - two.start_s).abs() <= 0.3 * longer_s && (one.end_s - two.end_s).abs() <= 0.3 * longer_s
+        })
 }
 
 /// Phases that ran into each other taken apart: a burst of twice the usual volume and length is two.

@@ -4,6 +4,10 @@ use iotide_num::{autocorrelation, powers};
 
 use super::steps::Steps;
 
+/// A stretch of n phases is n beats long, so positions on the grid are often whole or half: they must not fall on either side
+/// by rounding.
+const NUDGE: f64 = 1e-3;
+
 /// Autocorrelation and power spectrum of a signal on an even grid.
 pub(crate) struct Spectrum {
     bin_s: f64,
@@ -40,7 +44,7 @@ impl Spectrum {
         if beat < 6.0 || beat > 0.7 * n as f64 {
             return None;
         }
-        let (from, to) = ((beat * 0.9) as usize, (beat * 1.1).ceil() as usize + 1);
+        let (from, to) = ((beat * 0.9 + NUDGE) as usize, (beat * 1.1 - NUDGE).ceil() as usize + 1);
         let highest = (from..to.min(n))
             .map(|lag| self.autocorrelation[lag] * n as f64 / (n - lag) as f64)
             .fold(0.0, f64::max);
@@ -52,13 +56,13 @@ impl Spectrum {
         let beat = beat_s / self.bin_s;
         let n = (self.autocorrelation.len()) as f64;
         let step = n / beat;
-        let n_harmonics = 8.0f64.min(((self.powers.len() - 1) as f64 / step).floor());
+        let n_harmonics = 8.0f64.min(((self.powers.len() - 1) as f64 / step + NUDGE).floor());
         if beat < 6.0 || n_harmonics < 1.0 || step < 2.5 {
             return None;
         }
-        let reach = (step / 8.0).max(1.0).round();
-        let last = (((n_harmonics + 0.5) * step) as usize).min(self.powers.len() - 1);
-        let first = (step / 2.0).ceil() as usize;
+        let reach = (step / 8.0 - NUDGE).max(1.0).round();
+        let last = (((n_harmonics + 0.5) * step + NUDGE) as usize).min(self.powers.len() - 1);
+        let first = (step / 2.0 - NUDGE).ceil() as usize;
         let total: f64 = self.powers[first..=last].iter().sum();
         if total <= 0.0 {
             return None;

@@ -135,7 +135,7 @@ impl Steps {
             by_rate[by_rate.len() - 1].0
         };
         let middle = quantile(0.5);
-        let mut wanted: Vec<f64> = [0.03, 0.12, 0.4, 0.8, 1.3].iter().map(|share| share * middle).collect();
+        let mut wanted: Vec<f64> = LEVELS.iter().map(|share| share * middle).collect();
         wanted.extend(self.natural_levels(&by_rate, total));
         let highest = by_rate[by_rate.len() - 1].0;
         for level in wanted {
@@ -155,11 +155,12 @@ impl Steps {
         for pair in by_rate.windows(2) {
             below += pair[0].1;
             // Less than a two-hundredth of the bytes on one side says nothing about phases.
-            if below > 0.002 * total && below < 0.98 * total && pair[1].0 > 1.2 * pair[0].0 {
+            if below > 0.002 * total && below < 0.98 * total && pair[1].0 > 1.207 * pair[0].0 {
                 jumps.push((pair[1].0 / pair[0].0, (pair[0].0 * pair[1].0).sqrt()));
             }
         }
-        jumps.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+        let rounded = |ratio: f64| (ratio.ln() * 1e6).round();
+        jumps.sort_by(|a, b| rounded(b.0).total_cmp(&rounded(a.0)).then(a.1.total_cmp(&b.1)));
         jumps.truncate(3);
         jumps.into_iter().map(|(_, level)| level).collect()
     }
@@ -188,6 +189,10 @@ impl Steps {
         bins
     }
 }
+
+/// Levels of bandwidth, as shares of the one at which half of the bytes are moved. No ratios of small whole numbers: with equal
+/// ranks, bandwidths are such ratios, and a level must not fall on one of them.
+const LEVELS: [f64; 5] = [0.0317, 0.1237, 0.4142, 0.8137, 1.3179];
 
 /// A stretch of activity, in seconds since the window's start.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -229,13 +234,13 @@ pub(crate) struct Break {
 pub(crate) fn natural_gaps(bursts: &[Burst], most: usize) -> Vec<Break> {
     let gaps =
         bursts.windows(2).map(|pair| pair[1].start_s - pair[0].end_s).filter(|&gap| gap > 0.0).collect();
-    widest_breaks(gaps, 1.05, most)
+    widest_breaks(gaps, 1.0507, most)
 }
 
 /// The volumes at which bursts fall into two classes most clearly, widest first.
 pub(crate) fn natural_volumes(bursts: &[Burst], most: usize) -> Vec<Break> {
     let volumes = bursts.iter().map(|burst| burst.bytes).filter(|&bytes| bytes > 0.0).collect();
-    widest_breaks(volumes, 1.25, most)
+    widest_breaks(volumes, 1.2589, most)
 }
 
 /// Where sorted values jump the most, as a ratio and by `least_ratio` or more.
@@ -246,7 +251,9 @@ fn widest_breaks(mut values: Vec<f64>, least_ratio: f64, most: usize) -> Vec<Bre
         .filter(|pair| pair[1] > pair[0] * least_ratio)
         .map(|pair| Break { at: (pair[0] * pair[1]).sqrt(), ratio: pair[1] / pair[0] })
         .collect();
-    breaks.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
+    // Equal jumps keep their order, whatever the last digits say.
+    let rounded = |ratio: f64| (ratio.ln() * 1e6).round();
+    breaks.sort_by(|a, b| rounded(b.ratio).total_cmp(&rounded(a.ratio)).then(a.at.total_cmp(&b.at)));
     breaks.truncate(most);
     breaks
 }
