@@ -39,7 +39,8 @@ pub fn analyse_run(
     let read = (reads, Direction::Read, volume_read);
     let written = (writes, Direction::Write, volume_written);
     // Rounding does not decide.
-    let (more, less) = if volume_read > volume_written * (1.0 + 1e-9) { (read, written) } else { (written, read) };
+    let (more, less) =
+        if volume_read > volume_written * (1.0 + 1e-9) { (read, written) } else { (written, read) };
     let first = analyse_signal(more.0, more.1, config);
     if less.2 > 0.0
         && !first.as_ref().is_ok_and(RunAnalysis::is_periodic)

@@ -381,7 +381,12 @@ fn fit(options: &Options) {
     for step in 1..=4000 {
         let (likelihood, gradient) = likelihood(&questions, &weights);
         for i in 0..n {
-            if let Ok(fixed) = std::env::var("FIX") && i == 1 { weights[1] = fixed.parse().unwrap(); continue; }
+            if let Ok(fixed) = std::env::var("FIX")
+                && i == 1
+            {
+                weights[1] = fixed.parse().unwrap();
+                continue;
+            }
             let slope = gradient[i] - RIDGE * weights[i];
             moment[i] = 0.9 * moment[i] + 0.1 * slope;
             square[i] = 0.999 * square[i] + 0.001 * slope * slope;
@@ -425,7 +430,9 @@ fn questions_of_laws(options: &Options) -> Vec<Question> {
             Truth::None => Vec::new(),
             Truth::Unknown => continue,
         };
-        if trace.family.starts_with("one phase") || trace.family.starts_with("one call") { continue; }
+        if trace.family.starts_with("one phase") || trace.family.starts_with("one call") {
+            continue;
+        }
         let (reads, writes) = trace.signals();
         let signal = if reads.volume_bytes() > writes.volume_bytes() { reads } else { writes };
         let workload = Workload {

@@ -257,7 +257,8 @@ impl Choice<'_> {
         let mut order: Vec<usize> = (0..self.candidates.len()).collect();
         order.sort_by(|&a, &b| {
             let logit = |i: usize| self.candidates[i].logit;
-            support[b].total_cmp(&support[a]).then(logit(b).total_cmp(&logit(a)))
+            let by_bytes = self.matters(b).cmp(&self.matters(a));
+            by_bytes.then(support[b].total_cmp(&support[a])).then(logit(b).total_cmp(&logit(a)))
         });
         if std::env::var_os("DBG").is_some() {
             for &i in &order[..order.len().min(400)] {
@@ -416,10 +417,20 @@ impl Choice<'_> {
         .unwrap_or(i)
     }
 
+    /// Whether it moves a share of the bytes that is worth the headline.
+    fn matters(&self, i: usize) -> bool {
+        let (stretch, proposal) = self.stretch(i);
+        let bytes: f64 = stretch.members.iter().map(|&member| proposal.bursts[member].bytes).sum();
+        bytes > LEAST_SHARE * self.total_bytes
+    }
+
     /// Whether two candidates tell the same beat at the same time.
     fn tells_the_same(&self, i: usize, j: usize) -> bool {
         let (one, other) = (self.span(i), self.span(j));
-        agree(self.candidates[i].beat_s, self.candidates[j].beat_s) && one.0 < other.1 && other.0 < one.1
+        self.matters(i) == self.matters(j)
+            && agree(self.candidates[i].beat_s, self.candidates[j].beat_s)
+            && one.0 < other.1
+            && other.0 < one.1
     }
 
     /// What each rhythm moves of its own: where phases of two rhythms meet, the lighter one counts as usual and the heavier one
@@ -502,5 +513,7 @@ const CLEARLY_BESIDE: f64 = 12.0;
 const BLURRED: f64 = 8.0;
 /// More rhythms than this in one direction nobody has seen.
 const MOST_RHYTHMS: usize = 4;
+/// A rhythm below this share of the bytes is not the headline while one above exists.
+const LEAST_SHARE: f64 = 0.01;
 /// A rhythm with a smaller share of the bytes is not worth a word.
 const NEGLIGIBLE: f64 = 1e-4;

@@ -35,27 +35,27 @@ pub const NAMES: [&str; N_EVIDENCE] = [
 
 /// The weights, in the order of [`NAMES`].
 pub const WEIGHTS: [f64; N_EVIDENCE] = [
-    -2.613, // constant
-    0.323, // odds of the beat
-    0.244, // evenness of volumes
-    0.501, // share of the bytes (log)
-    0.419, // silence between phases
-    -4.369, // by scale
-    0.476, // odds, by scale
-    -2.429, // one of two classes
-    -1.110, // drift
-    0.643, // grouping
+    -2.181, // constant
+    0.399,  // odds of the beat
+    0.228,  // evenness of volumes
+    0.469,  // share of the bytes (log)
+    0.490,  // silence between phases
+    -4.325, // by scale
+    0.468,  // odds, by scale
+    -2.620, // one of two classes
+    -1.148, // drift
+    0.774,  // grouping
     -2.694, // gaps closed at no clear break
-    0.415, // steadiness
-    -1.003, // missed beats
-    -5.443, // pauses
-    -0.467, // bursts left out
-    0.865, // autocorrelation
-    4.385, // comb
-    -4.078, // odd volumes
-    -0.036, // number of phases
-    1.338, // share of the bytes above the level (log)
-    -3.020, // few gaps closed
+    0.270,  // steadiness
+    -0.996, // missed beats
+    -5.108, // pauses
+    0.100,  // bursts left out
+    0.983,  // autocorrelation
+    4.631,  // comb
+    -3.935, // odd volumes
+    -0.313, // number of phases
+    1.376,  // share of the bytes above the level (log)
+    -3.039, // few gaps closed
 ];
 
 /// Returns the numbers that describe a stretch of a proposal.
@@ -104,7 +104,11 @@ pub(crate) fn logit(evidence: &[f64; N_EVIDENCE]) -> f64 {
 
 /// The logit that the odds of the beat alone give the plainest of candidates: bursts that stand clearly apart, none left out,
 /// moving alike, and nothing else moves bytes. Whatever the spectrum makes of it, such a run is judged by its beat.
-pub(crate) fn plain_logit(proposal: &Proposal, stretch: &Stretch, evidence: &[f64; N_EVIDENCE]) -> Option<f64> {
+pub(crate) fn plain_logit(
+    proposal: &Proposal,
+    stretch: &Stretch,
+    evidence: &[f64; N_EVIDENCE],
+) -> Option<f64> {
     let is_plain = matches!(proposal.rule, Rule::Runs { level_bps: 0.0, .. })
         && (proposal.closed == 0.0 || proposal.separation > 3.0)
         && stretch.members.len() >= 6
@@ -147,7 +151,8 @@ fn odd_volumes(members: &[&Burst]) -> f64 {
     let mut volumes: Vec<f64> = members.iter().map(|burst| burst.bytes).collect();
     let n = volumes.len();
     let usual = *volumes.select_nth_unstable_by(n / 2, f64::total_cmp).1;
-    members.iter().filter(|burst| !(0.4871..=1.5137).contains(&(burst.bytes / usual))).count() as f64 / n as f64
+    members.iter().filter(|burst| !(0.4871..=1.5137).contains(&(burst.bytes / usual))).count() as f64
+        / n as f64
 }
 
 /// What a beat that the grid cannot show is taken to have.

@@ -239,7 +239,13 @@ impl<'a> Starts<'a> {
             path = whole;
         }
         let n = path.members.len();
-        if n < 3 || (path.spread > LOOSE && path.missed > 0) || path.missed > n || spread > MOST_SPREAD || path.pauses.len() * 3 > n {
+        if n < 3
+            || (path.spread > LOOSE && path.missed > 0)
+            || (path.spread > 0.2 && !path.pauses.is_empty())
+            || path.missed > n
+            || spread > MOST_SPREAD
+            || path.pauses.len() * 3 > n
+        {
             return None;
         }
         // The beat and its spread are chosen by these very distances.
@@ -355,11 +361,15 @@ fn pareto(logs: &[f64]) -> Option<Vec<f64>> {
     let density = |log: &f64| {
         (1.0 - ODD_DISTANCE) * exponent * (-exponent * (log - least)).exp() + ODD_DISTANCE / E_FOLDINGS
     };
-    (exponent < MOST_PARETO).then(|| logs.iter().map(|log| density(log).ln()).collect())
+    let longest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let is_heavy = exponent < MOST_PARETO && longest - middle_and_width(logs).0 > LONG_TAIL.ln();
+    is_heavy.then(|| logs.iter().map(|log| density(log).ln()).collect())
 }
 
 /// Waits whose tail is lighter than this have a standard deviation: they are not heavy-tailed.
 const MOST_PARETO: f64 = 2.0;
+/// … and so have those of which none is this many times the usual.
+const LONG_TAIL: f64 = 2.5;
 
 /// The distribution of distances of one beat: normal where it is kept well; where it is not, a Gamma distribution of the same
 /// width, for a distance can grow without bound but not shrink below zero.

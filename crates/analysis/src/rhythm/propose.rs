@@ -71,15 +71,25 @@ pub(crate) fn cut_by(steps: &Steps, rule: Rule) -> Vec<Burst> {
 
 /// All proposals with at least three phases.
 pub(crate) fn propose(steps: &Steps) -> Vec<Proposal> {
-    let mut proposals =
-        Proposals { list: Vec::new(), resolution_s: steps.resolution_s, bytes_above: steps.bytes(), closed: 0.0 };
+    let mut proposals = Proposals {
+        list: Vec::new(),
+        resolution_s: steps.resolution_s,
+        bytes_above: steps.bytes(),
+        closed: 0.0,
+    };
     for level_bps in steps.levels_bps() {
         let runs = steps.bursts_above(level_bps);
         if runs.len() < 3 {
             continue;
         }
         proposals.bytes_above = runs.iter().map(|run| run.bytes).sum();
-        proposals.close_gaps(&runs, most_breaks(runs.len()), |gap_s| Rule::Runs { level_bps, gap_s }, true, level_bps > 0.0);
+        proposals.close_gaps(
+            &runs,
+            most_breaks(runs.len()),
+            |gap_s| Rule::Runs { level_bps, gap_s },
+            true,
+            level_bps > 0.0,
+        );
         // A log line between the bursts of a phase keeps their gaps apart: classes are told before gaps are closed, too.
         if runs.len() >= 6 {
             for cut in natural_volumes(&runs, 2) {
@@ -202,7 +212,14 @@ impl Proposals {
             self.list.remove(twin);
         }
         let stretches = explain(&bursts, self.resolution_s);
-        self.list.push(Proposal { rule, bursts, stretches, separation, bytes_above: self.bytes_above, closed: self.closed });
+        self.list.push(Proposal {
+            rule,
+            bursts,
+            stretches,
+            separation,
+            bytes_above: self.bytes_above,
+            closed: self.closed,
+        });
     }
 }
 
@@ -213,7 +230,8 @@ fn same(other: &Proposal, rule: Rule, bursts: &[Burst]) -> bool {
         && [0, bursts.len() / 2, bursts.len() - 1].iter().all(|&i| {
             let (one, two) = (&other.bursts[i], &bursts[i]);
             let longer_s = one.duration_s().max(two.duration_s());
-            (one.start_s - two.start_s).abs() <= 0.3 * longer_s && (one.end_s - two.end_s).abs() <= 0.3 * longer_s
+            (one.start_s - two.start_s).abs() <= 0.3 * longer_s
+                && (one.end_s - two.end_s).abs() <= 0.3 * longer_s
         })
 }
 
