@@ -506,6 +506,23 @@ impl<'a> Bytes<'a> {
 
     #[inline]
     fn varint(&mut self) -> Option<u64> {
+        // Eight bytes as one number; the first whose highest bit is not set is the last of the varint.
+        if let Some((eight, _)) = self.0.split_first_chunk::<8>() {
+            let eight = u64::from_le_bytes(*eight);
+            let ends = !eight & 0x8080_8080_8080_8080;
+            if ends != 0 {
+                let n_bits = ends.trailing_zeros() + 1;
+                let groups = eight & (u64::MAX >> (64 - n_bits)) & 0x7f7f_7f7f_7f7f_7f7f;
+                let pairs = (groups & 0x007f_007f_007f_007f) | (groups & 0x7f00_7f00_7f00_7f00) >> 1;
+                let fours = (pairs & 0x0000_3fff_0000_3fff) | (pairs & 0x3fff_0000_3fff_0000) >> 2;
+                self.0 = &self.0[n_bits as usize / 8..];
+                return Some((fours & 0x0fff_ffff) | (fours >> 32) << 28);
+            }
+        }
+        self.long_varint()
+    }
+
+    fn long_varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -527,12 +544,13 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// The CRC-32 of zlib and Ethernet (reflected 0x04C11DB7), a byte at a time.
+/// The CRC-32 of zlib and Ethernet (reflected 0x04C11DB7), eight bytes at a time.
 struct Crc32(u32);
 
 impl Crc32 {
-    const TABLE: [u32; 256] = {
-        let mut table = [0; 256];
+    /// `TABLES[k]` has what a byte makes of the sum once `k` bytes more have come.
+    const TABLES: [[u32; 256]; 8] = {
+        let mut tables = [[0; 256]; 8];
         let mut i = 0;
         while i < 256 {
             let mut crc = i as u32;
@@ -541,10 +559,20 @@ impl Crc32 {
                 crc = if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
                 bit += 1;
             }
-            table[i] = crc;
+            tables[0][i] = crc;
             i += 1;
         }
-        table
+        let mut i = 0;
+        while i < 256 {
+            let mut k = 1;
+            while k < 8 {
+                let before = tables[k - 1][i];
+                tables[k][i] = before >> 8 ^ tables[0][(before & 0xff) as usize];
+                k += 1;
+            }
+            i += 1;
+        }
+        tables
     };
 
     fn new() -> Self {
@@ -552,7 +580,13 @@ impl Crc32 {
     }
 
     fn update(self, bytes: &[u8]) -> Self {
-        Self(bytes.iter().fold(self.0, |crc, &byte| crc >> 8 ^ Self::TABLE[usize::from(crc as u8 ^ byte)]))
+        static TABLES: [[u32; 256]; 8] = Crc32::TABLES;
+        let (eights, rest) = bytes.as_chunks::<8>();
+        let crc = eights.iter().fold(self.0, |crc, eight| {
+            let eight = (u64::from_le_bytes(*eight) ^ u64::from(crc)).to_le_bytes();
+            (0..8).fold(0, |crc, i| crc ^ TABLES[7 - i][usize::from(eight[i])])
+        });
+        Self(rest.iter().fold(crc, |crc, &byte| crc >> 8 ^ TABLES[0][usize::from(crc as u8 ^ byte)]))
     }
 
     fn value(self) -> u32 {

@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 
 use crate::{AsyncPhases, Event, EventSink, Loss, Op, StepSignal, Tally, Timestamp};
 
-use nodes::Nodes;
+use grid::Grid;
 use sweep::Requests;
 
-mod nodes;
+mod grid;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -15,7 +15,7 @@ mod tests;
 /// Adds up requests that overlap: each contributes `bytes / duration` while it lasts.
 ///
 /// Exact up to [`Overlap::EXACT_REQUESTS`] requests. Beyond that they are poured onto an even grid of half a million to a
-/// million nodes, so memory stays flat however long the trace; volume is still kept, and times are then known to
+/// million cells, so memory stays flat however long the trace; volume is still kept, and times are then known to
 /// [`Overlap::resolution_s`], about a millionth of the run.
 ///
 /// The result is a function of the requests, whatever their order: to the last bit while it is exact, to rounding on the
@@ -26,29 +26,42 @@ mod tests;
 #[derive(Clone, Debug, Default)]
 pub struct Overlap {
     exact: Requests,
-    grid: Option<Nodes>,
+    grid: Option<Grid>,
     limits: Limits,
-    /// From the first request to the last, in nanoseconds: requests that moved nothing count here.
-    reach: Option<(i64, i64)>,
+    reach: Reach,
+}
+
+/// From the first request to the last, in nanoseconds: requests that moved nothing count here.
+#[derive(Clone, Copy, Debug)]
+struct Reach {
+    first: i64,
+    last: i64,
+}
+
+impl Default for Reach {
+    fn default() -> Self {
+        Self { first: i64::MAX, last: i64::MIN }
+    }
 }
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     requests: usize,
-    nodes: usize,
+    cells: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { requests: Overlap::EXACT_REQUESTS, nodes: 1 << 20 }
+        Self { requests: Overlap::EXACT_REQUESTS, cells: 1 << 20 }
     }
 }
 
 impl Overlap {
     /// How many requests are kept exactly (16 bytes for each of the usual ones, 24 for those that last longer than four
-    /// seconds or move more than 4 GB).
-    pub const EXACT_REQUESTS: usize = 1 << 20;
+    /// seconds or move more than 4 GB). To sort and to sweep them is what costs most of a large trace: twice as many would
+    /// double the time for a million.
+    pub const EXACT_REQUESTS: usize = 1 << 19;
 
     /// More bytes than this in one request are held to it: rates must stay finite, whatever a table claims.
     const MOST_BYTES: f64 = 1e270;
@@ -64,7 +77,7 @@ impl Overlap {
         // At the end of time, the one nanosecond is that before.
         let start = start.min(Timestamp::MAX.plus_nanos(-1)).as_nanos();
         let end = end.as_nanos().max(start + 1);
-        self.reach = Some(self.reach.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
+        self.reach = Reach { first: self.reach.first.min(start), last: self.reach.last.max(end) };
         if bytes <= 0.0 || !bytes.is_finite() {
             return;
         }
@@ -80,11 +93,11 @@ impl Overlap {
         }
     }
 
-    /// To what the times of the result are known: `None` if exactly, else the distance of the grid's nodes. A change of
-    /// bandwidth may then appear up to this much earlier or later, and what repeats within a few of these is not to be
+    /// To what the times of the result are known: `None` if exactly, else the width of the grid's cells. A change of
+    /// bandwidth may then appear up to two of them earlier or later, and what repeats within a few of them is not to be
     /// told from a steady stream.
     pub fn resolution_s(&self) -> Option<f64> {
-        self.grid.as_ref().map(Nodes::width_s)
+        self.grid.as_ref().map(Grid::width_s)
     }
 
     /// Returns the bandwidth over time.
@@ -93,17 +106,21 @@ impl Overlap {
             Some(grid) => grid.finish(),
             None => self.exact.sweep(),
         };
-        match self.reach {
-            None => signal,
-            Some((first, last)) => signal
-                .stretched(Timestamp::from_nanos_since_start(first), Timestamp::from_nanos_since_start(last)),
-        }
+        let Reach { first, last } = self.reach;
+        signal.stretched(Timestamp::from_nanos_since_start(first), Timestamp::from_nanos_since_start(last))
     }
 
     #[cold]
     fn pour(&mut self) {
-        let mut grid = Nodes::new(self.limits.nodes);
-        std::mem::take(&mut self.exact).for_each(|start, end, bytes| grid.add(start, end, bytes));
+        let exact = std::mem::take(&mut self.exact);
+        let mut reach = Reach::default();
+        exact.for_each(|start, end, _| {
+            reach = Reach { first: reach.first.min(start), last: reach.last.max(end) };
+        });
+        // At once as wide as it has to be.
+        let mut grid = Grid::new(self.limits.cells);
+        grid.make_room(reach.first, reach.last);
+        exact.for_each(|start, end, bytes| grid.add(start, end, bytes));
         self.grid = Some(grid);
     }
 }

@@ -59,9 +59,8 @@ impl Requests {
     /// Requests with the same start are taken in the order of their other fields, and so are those with the same end: the
     /// sums are the same to the last bit, whatever the order in which the requests came.
     pub(super) fn sweep(mut self) -> StepSignal {
-        // A source lists one rank after the other, each in order of time: such runs are merged, not sorted anew.
-        self.usual.sort();
-        self.wide.sort();
+        sort(&mut self.usual);
+        self.wide.sort(); // few, or a source of long ones, which lists one rank after the other: runs to be merged
         let mut steps = Steps::with_capacity(2 * self.len());
         let mut starts = InOrder { usual: &self.usual, wide: &self.wide };
         let mut next = starts.next();
@@ -110,8 +109,7 @@ impl Iterator for InOrder<'_> {
 struct Steps {
     times: Vec<Timestamp>,
     rates_bps: Vec<f64>,
-    /// When each open request ends, and the bits of its rate.
-    open: BinaryHeap<Reverse<(i64, u64)>>,
+    open: Open,
     sum: CompensatedSum,
 }
 
@@ -120,27 +118,26 @@ impl Steps {
         Self {
             times: Vec::with_capacity(n),
             rates_bps: Vec::with_capacity(n),
-            open: BinaryHeap::new(),
+            open: Open::default(),
             sum: CompensatedSum::default(),
         }
     }
 
     #[inline]
     fn begin(&mut self, end: i64, rate_bps: f64) {
-        self.open.push(Reverse((end, rate_bps.to_bits())));
+        self.open.push((end, rate_bps.to_bits()));
         self.sum.add(rate_bps);
     }
 
     /// Ends all requests that end by `until`. Those that end then leave the step of that time to be marked.
     #[inline]
     fn end_until(&mut self, until: i64) {
-        while let Some(&Reverse((at, _))) = self.open.peek().filter(|Reverse((at, _))| *at <= until) {
-            while let Some(&Reverse((_, rate_bits))) = self.open.peek().filter(|Reverse((end, _))| *end == at)
-            {
+        while let Some((at, _)) = self.open.first().filter(|(at, _)| *at <= until) {
+            while let Some((_, rate_bits)) = self.open.first().filter(|(end, _)| *end == at) {
                 self.sum.add(-f64::from_bits(rate_bits));
                 self.open.pop();
             }
-            if self.open.is_empty() {
+            if self.open.first().is_none() {
                 self.sum = CompensatedSum::default(); // silence is exactly silent
             }
             if at < until {
@@ -162,6 +159,105 @@ impl Steps {
     /// The last mark was silence, unless nothing was ever marked.
     fn finish(self) -> StepSignal {
         StepSignal::new(self.times, self.rates_bps)
+    }
+}
+
+/// When each open request ends, and the bits of its rate; the earliest can be taken out.
+///
+/// Requests that are open at once mostly end in the order in which they began, so a list in order is the cheapest as long as
+/// it is short; what does not fit goes into a heap.
+#[derive(Default)]
+struct Open {
+    /// Ascending from `head` on.
+    list: Vec<(i64, u64)>,
+    head: usize,
+    heap: BinaryHeap<Reverse<(i64, u64)>>,
+}
+
+impl Open {
+    const LONGEST_LIST: usize = 512;
+    /// So many that were taken out are worth moving the rest.
+    const LONGEST_HEAD: usize = 4096;
+
+    #[inline]
+    fn push(&mut self, entry: (i64, u64)) {
+        let list = &self.list[self.head..];
+        if list.len() >= Self::LONGEST_LIST {
+            self.heap.push(Reverse(entry));
+        } else if list.last().is_none_or(|last| *last <= entry) {
+            self.list.push(entry);
+        } else {
+            let place = self.head + list.partition_point(|known| *known <= entry);
+            self.list.insert(place, entry);
+        }
+    }
+
+    #[inline]
+    fn first(&self) -> Option<(i64, u64)> {
+        match (self.list.get(self.head), self.heap.peek()) {
+            (Some(one), Some(Reverse(other))) => Some(*one.min(other)),
+            (one, other) => one.or(other.map(|Reverse(entry)| entry)).copied(),
+        }
+    }
+
+    #[inline]
+    fn pop(&mut self) {
+        let is_in_list = match (self.list.get(self.head), self.heap.peek()) {
+            (Some(one), Some(Reverse(other))) => one <= other,
+            (one, _) => one.is_some(),
+        };
+        if !is_in_list {
+            self.heap.pop();
+            return;
+        }
+        self.head += 1;
+        if self.head == self.list.len() || self.head >= Self::LONGEST_HEAD {
+            self.list.drain(..self.head);
+            self.head = 0;
+        }
+    }
+}
+
+/// Sorts by start, then by the other fields.
+///
+/// By digits (radix sort), as nanoseconds of a run are numbers of some forty bits: a third of the work of comparing.
+fn sort(requests: &mut Vec<Usual>) {
+    const DIGIT_BITS: u32 = 11;
+    const N_DIGITS: usize = 1 << DIGIT_BITS;
+    if requests.is_sorted() {
+        return;
+    }
+    let first = requests.iter().map(|request| request.start).min().unwrap_or(0);
+    let last = requests.iter().map(|request| request.start).max().unwrap_or(0);
+    let n_passes = (u64::BITS - ((last - first) as u64).leading_zeros()).div_ceil(DIGIT_BITS);
+    if requests.len() < 8 * N_DIGITS {
+        requests.sort_unstable();
+        return;
+    }
+    let mut sorted = vec![Usual { start: 0, nanos: 0, bytes: 0 }; requests.len()];
+    for pass in 0..n_passes {
+        let digit = |request: &Usual| {
+            ((request.start - first) as u64 >> (pass * DIGIT_BITS)) as usize & (N_DIGITS - 1)
+        };
+        let mut places = [0usize; N_DIGITS];
+        for request in requests.iter() {
+            places[digit(request)] += 1;
+        }
+        let mut n_before = 0;
+        for place in &mut places {
+            n_before += std::mem::replace(place, n_before);
+        }
+        for request in requests.iter() {
+            let place = &mut places[digit(request)];
+            sorted[*place] = *request;
+            *place += 1;
+        }
+        std::mem::swap(requests, &mut sorted);
+    }
+    for same in requests.chunk_by_mut(|one, other| one.start == other.start) {
+        if same.len() > 1 {
+            same.sort_unstable();
+        }
     }
 }
 
