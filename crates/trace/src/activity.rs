@@ -252,6 +252,10 @@ impl EventSink for Activity {
         };
         *sums.time_s.get_or_insert(0.0) += spent.seconds;
     }
+
+    fn async_event(&mut self, event: Event, _: crate::Timestamp) -> ControlFlow<()> {
+        self.event(event)
+    }
 }
 
 /// A file's sums while they grow.

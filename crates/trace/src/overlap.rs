@@ -133,6 +133,14 @@ impl EventSink for Overlap {
         ControlFlow::Continue(())
     }
     fn loss(&mut self, _: Loss) {}
+
+    fn async_event(&mut self, event: Event, _: crate::Timestamp) -> ControlFlow<()> {
+        self.event(event)
+    }
+
+    fn time_spent(&mut self, _: crate::TimeSpent) {}
+
+    fn access_facts(&mut self, _: &crate::AccessFacts) {}
 }
 
 /// Which way the bytes went.
@@ -178,4 +186,8 @@ impl EventSink for ReadWrite {
         self.async_phases.add(&event, waited);
         self.event(event)
     }
+
+    fn time_spent(&mut self, _: crate::TimeSpent) {}
+
+    fn access_facts(&mut self, _: &crate::AccessFacts) {}
 }

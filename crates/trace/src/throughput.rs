@@ -207,6 +207,14 @@ impl EventSink for ThroughputSink {
     fn loss(&mut self, loss: Loss) {
         self.losses.push(loss);
     }
+
+    fn async_event(&mut self, event: Event, _: crate::Timestamp) -> ControlFlow<()> {
+        self.event(event)
+    }
+
+    fn time_spent(&mut self, _: crate::TimeSpent) {}
+
+    fn access_facts(&mut self, _: &crate::AccessFacts) {}
 }
 
 /// The step at which most samples come, to three digits: clocks jitter.
