@@ -22,6 +22,14 @@ impl EventSink for Checked {
     fn loss(&mut self, loss: Loss) {
         assert!(!loss.what.is_empty());
     }
+
+    fn async_event(&mut self, event: Event, _: iotide_trace::Timestamp) -> ControlFlow<()> {
+        self.event(event)
+    }
+
+    fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+
+    fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
 }
 
 static FIXED: LazyLock<Option<Format>> = LazyLock::new(|| {

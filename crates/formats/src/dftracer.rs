@@ -10,7 +10,7 @@
 //! Hashes are kept as the bytes they are written with, so their width and base do not matter. Times count from the
 //! Unix epoch.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
 
 use iotide_trace::{Event, EventSink, FileId, Grain, Layer, Rank, Timestamp, TraceInfo};
@@ -177,24 +177,57 @@ impl<'p> Decoder<'p> {
     }
 
     fn line(&mut self, line: &[u8], number: u64, sink: &mut dyn EventSink) -> ControlFlow<()> {
-        let mut rest = skip_brackets(line);
-        while !rest.is_empty() {
-            let mut record = Record::default();
-            let parsed = visit_fields(rest, |depth, key, value| record.set(depth, key, value));
-            let broken = match parsed {
-                Ok(()) if !record.runs_into_next => return self.record(&record, number, sink),
-                Ok(()) => Broken::Cut,
-                Err(broken) => broken,
-            };
-            self.census.unusable += 1;
-            self.losses.note("broken", Place::Line(number), || broken.to_string());
-            // A record that was cut may have the next one right behind it.
-            rest = match next_record(rest) {
-                Some(at) => &rest[at..],
-                None => break,
-            };
+        let line = skip_brackets(line);
+        if line.is_empty() {
+            return ControlFlow::Continue(());
         }
+        // A record that was cut may have the next one right behind it, with the rest of the line to itself. It has few
+        // beginnings within itself, so only the last ones in a line are tried: a line of broken records costs its length.
+        let mut starts = RecentStarts::default();
+        let mut start = Some(0);
+        let mut broken = match self.record_of(line, number, sink) {
+            Ok(flow) => return flow,
+            Err(broken) => broken,
+        };
+        while let Some(at) = start {
+            starts.push(at);
+            start = next_record(&line[at..]).map(|ahead| at + ahead);
+        }
+        let mut n_broken = starts.n_forgotten.max(1);
+        for &at in starts.kept.iter().filter(|at| **at > 0) {
+            match self.record_of(&line[at..], number, sink) {
+                Ok(flow) => {
+                    self.note_broken(n_broken, number, &broken);
+                    return flow;
+                }
+                Err(why) => {
+                    n_broken += 1;
+                    broken = if n_broken == 1 { why } else { broken };
+                }
+            }
+        }
+        self.note_broken(n_broken, number, &broken);
         ControlFlow::Continue(())
+    }
+
+    /// Reads a record that is all of `text`.
+    fn record_of(
+        &mut self,
+        text: &[u8],
+        number: u64,
+        sink: &mut dyn EventSink,
+    ) -> Result<ControlFlow<()>, Broken> {
+        let mut record = Record::default();
+        visit_fields(text, |depth, key, value| record.set(depth, key, value))?;
+        if record.runs_into_next {
+            return Err(Broken::Cut);
+        }
+        Ok(self.record(&record, number, sink))
+    }
+
+    fn note_broken(&mut self, n_broken: u64, number: u64, broken: &Broken) {
+        self.census.unusable += n_broken;
+        self.losses.notes(n_broken, "broken", Place::Line(number), || broken.to_string());
     }
 
     fn record(&mut self, record: &Record<'_>, number: u64, sink: &mut dyn EventSink) -> ControlFlow<()> {
@@ -240,6 +273,9 @@ impl<'p> Decoder<'p> {
         let nanos = |ticks: u64| i64::try_from(ticks).ok()?.checked_mul(self.unit_nanos);
         let start = nanos(record.ts?)?;
         let end = start.checked_add(nanos(record.dur.unwrap_or(0))?)?;
+        if end > Timestamp::MAX.as_nanos() {
+            return None;
+        }
         Some((Timestamp::from_nanos_since_start(start), Timestamp::from_nanos_since_start(end)))
     }
 
@@ -395,10 +431,29 @@ fn event(
 /// Where in a broken line the next record may begin.
 fn next_record(line: &[u8]) -> Option<usize> {
     let after = line.get(1..)?;
-    let found = [&b"{\"id\":"[..], b"{\"name\":\""]
-        .into_iter()
-        .filter_map(|opening| memchr::memmem::find(after, opening));
-    found.min().map(|at| at + 1)
+    // One search for both: a search for the one that is not there would go to the end of the line each time.
+    memchr::memchr_iter(b'{', after)
+        .find(|&at| after[at..].starts_with(b"{\"id\":") || after[at..].starts_with(b"{\"name\":\""))
+        .map(|at| at + 1)
+}
+
+/// The last places in a line at which a record may begin.
+#[derive(Default)]
+struct RecentStarts {
+    kept: VecDeque<usize>,
+    n_forgotten: u64,
+}
+
+impl RecentStarts {
+    const MOST: usize = 16;
+
+    fn push(&mut self, at: usize) {
+        if self.kept.len() == Self::MOST {
+            self.kept.pop_front();
+            self.n_forgotten += 1;
+        }
+        self.kept.push_back(at);
+    }
 }
 
 #[cfg(test)]
@@ -494,6 +549,25 @@ mod tests {
         assert_eq!((trace.events.len(), census.unusable), (3, 3));
         assert_eq!(trace.losses[0].records, Some(3));
         assert_eq!(trace.losses[0].what, "line 1: the record is cut off, and 2 more like it");
+    }
+
+    #[test]
+    fn a_line_of_broken_records_costs_its_length() {
+        let broken = r#"{"id":1,"name":"write","cat":"POSIX","ph":"X","args":{"fname":"#.repeat(10_000);
+        let whole = r#"{"id":2,"name":"write","cat":"POSIX","pid":1,"tid":1,"ts":10,"dur":5,"ph":"X","args":{"fname":"/a","ret":7}}"#;
+        let (trace, census) = read_text(&format!("[\n{whole}\n{broken}{whole}\n"));
+        assert_eq!((trace.events.len(), census.unusable), (2, 10_000));
+    }
+
+    #[test]
+    fn a_time_that_no_clock_shows_is_a_loss() {
+        let line = |ts: u64| {
+            format!(
+                r#"{{"id":2,"name":"write","cat":"POSIX","pid":1,"tid":1,"ts":{ts},"dur":5,"ph":"X","args":{{"fname":"/a","ret":7}}}}"#
+            )
+        };
+        let (trace, census) = read_text(&format!("[\n{}\n{}\n", line(10), line(9_127_387_328_738_889)));
+        assert_eq!((trace.events.len(), census.unusable), (1, 1));
     }
 
     #[test]

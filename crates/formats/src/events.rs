@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 
 use iotide_trace::{Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, Timestamp, TraceInfo};
 
@@ -14,6 +15,8 @@ use crate::{
     losses::{Losses, Nonsense, amount, interval},
     rows::{Rows, Syntax, quoted},
 };
+
+mod plain;
 
 const COLUMNS: &[&str] =
     &["rank", "op", "start", "end", "bytes", "file", "opens", "seeks", "layer", "grain", "calls"];
@@ -34,7 +37,10 @@ pub(crate) fn read(input: Input, syntax: Syntax, sink: &mut dyn EventSink) -> Re
     let mut files = Files::default();
     let mut rows = Rows::open(input, syntax, COLUMNS, &mut losses)?;
     rows.require([RANK, OP, START, END, BYTES])?;
-    'rows: while rows.advance(&mut losses)? {
+    'rows: loop {
+        if pass_plain_rows(&mut rows, &mut files, sink).is_break() || !rows.advance(&mut losses)? {
+            break;
+        }
         let event = match event(&rows, &mut files) {
             Ok(event) => event,
             Err(nonsense) => {
@@ -62,6 +68,22 @@ pub(crate) fn read(input: Input, syntax: Syntax, sink: &mut dyn EventSink) -> Re
     let files = files.into_paths(&mut losses);
     rows.report(losses, sink);
     Ok(TraceInfo { job: rows.job, files })
+}
+
+/// Reads rows as long as they are written plainly, which is nearly always; the next one is left to [`event`].
+fn pass_plain_rows(rows: &mut Rows, files: &mut Files, sink: &mut dyn EventSink) -> ControlFlow<()> {
+    let Some((header, text)) = rows.ahead() else { return ControlFlow::Continue(()) };
+    let (mut at, mut n_lines) = (0, 0);
+    let mut flow = ControlFlow::Continue(());
+    while flow.is_continue()
+        && let Some((event, len)) = plain::row(&text[at..], header, files)
+    {
+        at += len;
+        n_lines += 1;
+        flow = sink.event(event);
+    }
+    rows.pass(at, n_lines);
+    flow
 }
 
 fn event(rows: &Rows, files: &mut Files) -> Result<Event, Nonsense> {

@@ -1,9 +1,13 @@
 //! One layer for each file: the same bytes pass through HDF5, MPI-IO and POSIX, and must be counted once.
 
 use std::collections::HashMap;
+use std::io::{self, BufReader, BufWriter, Seek};
 use std::ops::ControlFlow;
+use std::path::Path;
 
-use iotide_trace::{AccessFacts, Event, EventSink, FileId, Layer, Loss, Op, TimeSpent, Timestamp};
+use iotide_trace::{AccessFacts, Event, EventSink, FileId, Layer, Loss, Op, TimeSpent, Timestamp, TraceInfo};
+
+use crate::{NativeWriter, ReadError, input::Input, native, spool::Spool};
 
 /// Which layers' events are wanted of a source that sees several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,13 +26,39 @@ pub enum LayerChoice {
 
 /// Passes on the events of the chosen layers.
 ///
-/// To know whether a layer is complete takes all of its events: they wait here, up to [`LayerFilter::MOST_WAITING`]. If
-/// there are more, what was seen so far decides.
+/// To know whether a layer is complete takes all of its events: they wait here, up to [`LayerFilter::MOST_WAITING`] in memory
+/// and the others in a temporary native trace, about ten bytes each. So the order and the number of events mean nothing.
 pub(crate) struct LayerFilter<'s> {
     sink: &'s mut dyn EventSink,
     choice: LayerChoice,
     waiting: Vec<Waiting>,
+    most_waiting: usize,
+    spool: Option<NativeWriter<BufWriter<Spool>>>,
+    seen: Seen,
+    /// Set where there was no room for a temporary trace: then those seen so far had to decide.
     decided: Option<Decisions>,
+}
+
+/// What each layer saw of each file.
+#[derive(Default)]
+struct Seen {
+    bytes: HashMap<(FileId, Op), [f64; 3]>,
+    lowest: HashMap<FileId, Level>,
+}
+
+impl Seen {
+    fn add(&mut self, event: &Event) {
+        let level = level(event.layer);
+        if event.op.moves_data() {
+            self.bytes.entry((event.file, event.op)).or_default()[level as usize] += event.bytes;
+        }
+        self.lowest.entry(event.file).and_modify(|lowest| *lowest = level.min(*lowest)).or_insert(level);
+    }
+
+    fn n_files(&self) -> usize {
+        let ids = self.lowest.keys().filter(|file| **file != FileId::NONE);
+        ids.map(|file| file.0 as usize + 1).max().unwrap_or(0)
+    }
 }
 
 /// An event, and when the program began to wait for it if it was asynchronous.
@@ -85,7 +115,15 @@ impl<'s> LayerFilter<'s> {
             LayerChoice::LowestComplete if !several => LayerChoice::All,
             choice => choice,
         };
-        Self { sink, choice, waiting: Vec::new(), decided: None }
+        Self {
+            sink,
+            choice,
+            waiting: Vec::new(),
+            most_waiting: Self::MOST_WAITING,
+            spool: None,
+            seen: Seen::default(),
+            decided: None,
+        }
     }
 
     /// Where events go: past the filter if all of them are wanted.
@@ -99,14 +137,51 @@ impl<'s> LayerFilter<'s> {
     }
 
     fn flush(&mut self, paths: &[String]) -> ControlFlow<()> {
-        let waiting = std::mem::take(&mut self.waiting);
-        let decisions = self.decided.get_or_insert_with(|| decide(&waiting, paths));
-        for (event, waited) in waiting {
+        let decisions = self.decided.take().unwrap_or_else(|| decide(&self.seen, paths));
+        if let Some(spool) = self.spool.take() {
+            let mut chosen =
+                Chosen { sink: self.sink, decisions: &decisions, flow: ControlFlow::Continue(()) };
+            if let Err(error) = replay(spool, self.seen.n_files(), &mut chosen) {
+                let what = format!("events of a temporary trace could not be read again: {error}");
+                chosen.sink.loss(Loss::of_unknown_size(what));
+            }
+            chosen.flow?;
+        }
+        for (event, waited) in std::mem::take(&mut self.waiting) {
             if decisions.keeps(&event) {
                 pass(self.sink, event, waited)?;
             }
         }
+        self.decided = Some(decisions);
         ControlFlow::Continue(())
+    }
+
+    /// Makes room in memory.
+    fn spill(&mut self) -> ControlFlow<()> {
+        let spilled = self.spool.take().map_or_else(new_spool, Ok).and_then(|mut spool| {
+            for &(event, waited) in &self.waiting {
+                let flow = pass(&mut spool, event, waited);
+                if flow.is_break() {
+                    // What failed is said at the end of it.
+                    return spool.finish(&TraceInfo::default()).and(Err(io::ErrorKind::Other.into()));
+                }
+            }
+            Ok(spool)
+        });
+        match spilled {
+            Ok(spool) => {
+                self.spool = Some(spool);
+                self.waiting.clear();
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                let n = self.waiting.len();
+                self.sink.loss(Loss::of_unknown_size(format!(
+                    "no room for a temporary trace ({error}): the first {n} events decided which layer of a file counts"
+                )));
+                self.flush(&[])
+            }
+        }
     }
 
     fn take(&mut self, event: Event, waited: Option<Timestamp>) -> ControlFlow<()> {
@@ -119,12 +194,9 @@ impl<'s> LayerFilter<'s> {
             }
             (LayerChoice::LowestComplete, Some(_)) => ControlFlow::Continue(()),
             (LayerChoice::LowestComplete, None) => {
+                self.seen.add(&event);
                 self.waiting.push((event, waited));
-                if self.waiting.len() >= Self::MOST_WAITING {
-                    self.flush(&[])
-                } else {
-                    ControlFlow::Continue(())
-                }
+                if self.waiting.len() >= self.most_waiting { self.spill() } else { ControlFlow::Continue(()) }
             }
         }
     }
@@ -164,17 +236,68 @@ impl EventSink for LayerFilter<'_> {
     }
 }
 
-fn decide(waiting: &[Waiting], paths: &[String]) -> Decisions {
+fn new_spool() -> io::Result<NativeWriter<BufWriter<Spool>>> {
+    NativeWriter::new(BufWriter::with_capacity(256 << 10, Spool::new(&std::env::temp_dir())?))
+}
+
+fn replay(
+    spool: NativeWriter<BufWriter<Spool>>,
+    n_files: usize,
+    chosen: &mut Chosen<'_>,
+) -> Result<(), String> {
+    let failed = |error: io::Error| error.to_string();
+    // Names are not needed in it, but a trace has one for each file.
+    let info = TraceInfo { files: vec![String::new(); n_files], ..TraceInfo::default() };
+    let spool = spool.finish(&info).map_err(failed)?;
+    let mut file = spool.into_inner().map_err(|error| error.to_string())?.file.try_clone().map_err(failed)?;
+    file.rewind().map_err(failed)?;
+    let name = Path::new("temporary trace");
+    let input = Input::from_read(name, Box::new(BufReader::new(file))).map_err(|error| error.to_string())?;
+    native::read(input, chosen).map(drop).map_err(|fault| ReadError::from_fault(name, fault).to_string())
+}
+
+/// Passes on the events that were decided for.
+struct Chosen<'a> {
+    sink: &'a mut dyn EventSink,
+    decisions: &'a Decisions,
+    flow: ControlFlow<()>,
+}
+
+impl Chosen<'_> {
+    fn take(&mut self, event: Event, waited: Option<Timestamp>) -> ControlFlow<()> {
+        if self.decisions.keeps(&event) {
+            self.flow = pass(self.sink, event, waited);
+        }
+        self.flow
+    }
+}
+
+impl EventSink for Chosen<'_> {
+    fn event(&mut self, event: Event) -> ControlFlow<()> {
+        self.take(event, None)
+    }
+    fn async_event(&mut self, event: Event, waited: Timestamp) -> ControlFlow<()> {
+        self.take(event, Some(waited))
+    }
+    /// Only events wait; the others went past.
+    fn time_spent(&mut self, _: TimeSpent) {}
+    fn access_facts(&mut self, _: &AccessFacts) {}
+    fn loss(&mut self, loss: Loss) {
+        self.sink.loss(loss);
+    }
+}
+
+fn decide(seen: &Seen, paths: &[String]) -> Decisions {
     let mut first_of_path: HashMap<&str, u32> = HashMap::new();
     let groups = paths.iter().zip(0..).map(|(path, id)| *first_of_path.entry(path).or_insert(id)).collect();
     let mut decisions = Decisions { groups, ..Decisions::default() };
     let mut bytes: HashMap<(u32, Op), [f64; 3]> = HashMap::new();
-    for (event, _) in waiting {
-        let group = decisions.group(event.file);
-        let level = level(event.layer);
-        if event.op.moves_data() {
-            bytes.entry((group, event.op)).or_default()[level as usize] += event.bytes;
-        }
+    for (&(file, op), seen) in &seen.bytes {
+        let sums = bytes.entry((decisions.group(file), op)).or_default();
+        sums.iter_mut().zip(seen).for_each(|(sum, bytes)| *sum += bytes);
+    }
+    for (&file, &level) in &seen.lowest {
+        let group = decisions.group(file);
         decisions.names.entry(group).and_modify(|lowest| *lowest = level.min(*lowest)).or_insert(level);
     }
     for (key, [low, mpi, library]) in bytes {
@@ -242,6 +365,28 @@ mod tests {
             kept(LayerChoice::LowestComplete, &events, &["/a", "/log"]),
             [events[0], events[2], events[4], events[5]]
         );
+    }
+
+    #[test]
+    fn files_first_seen_late_are_counted_once_too() {
+        let mut trace = Trace::default();
+        let mut filter = LayerFilter {
+            most_waiting: 10,
+            ..LayerFilter::new(&mut trace, LayerChoice::LowestComplete, true)
+        };
+        let at = Timestamp::from_nanos_since_start;
+        for file in 0..50 {
+            let write = |layer| event(Op::Write, layer, file, 100.0);
+            let _ = filter.async_event(Event { end: at(9), ..write(Layer::MpiIo) }, at(5));
+            assert!(filter.event(write(Layer::Posix)).is_continue());
+        }
+        // Of the last file the layer above saw more: it alone counts, whenever that is known.
+        let last = Event { end: at(9), ..event(Op::Write, Layer::MpiIo, 0, 1.0) };
+        let _ = filter.async_event(last, at(7));
+        filter.finish(&(0..50).map(|i| format!("/{i}")).collect::<Vec<_>>());
+        assert_eq!(trace.losses, []);
+        assert_eq!(trace.events.iter().map(|event| event.bytes).sum::<f64>(), 49.0 * 100.0 + 101.0);
+        assert!(trace.events.iter().all(|event| (event.layer == Layer::MpiIo) == (event.file == FileId(0))));
     }
 
     #[test]

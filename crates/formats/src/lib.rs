@@ -97,6 +97,7 @@ mod recorder;
 mod rows;
 mod scanner;
 mod series;
+mod spool;
 mod strace;
 mod tau;
 #[cfg(test)]

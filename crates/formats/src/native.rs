@@ -4,6 +4,7 @@
 //! file   = "IOTIDE\0" version:u8 block*
 //! block  = marker:[u8;4] kind:u8 len:u32 crc:u32 payload:[u8;len]     little endian; crc over kind, len, payload
 //! kinds    1 events   2 files   3 job   4 losses   5 end (how many events were written)
+//!          6 events beside the program, each with when it was waited for   7 time spent   8 facts on accesses
 //! ```
 //!
 //! An event is two bytes of flags and varints relative to the event before it, usually 8 to 14 bytes in all. Each
@@ -13,7 +14,10 @@
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
-use iotide_trace::{Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, Timestamp, TraceInfo};
+use iotide_trace::{
+    AccessFacts, Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, TimeKind, TimeSpent,
+    Timestamp, TraceInfo,
+};
 
 use crate::{
     Place,
@@ -23,6 +27,8 @@ use crate::{
     losses::{Losses, Nonsense},
     scanner::Scanner,
 };
+
+mod facts;
 
 /// How a native trace begins; then comes the version.
 pub(crate) const MAGIC: &[u8; 7] = b"IOTIDE\0";
@@ -41,6 +47,9 @@ const FILES: u8 = 2;
 const JOB: u8 = 3;
 const LOSSES: u8 = 4;
 const END: u8 = 5;
+const ASYNC_EVENTS: u8 = 6;
+const TIME_SPENT: u8 = 7;
+const ACCESS_FACTS: u8 = 8;
 
 /// Writes a native trace as events come; an [`EventSink`], so that any reader can pour into it.
 ///
@@ -61,8 +70,9 @@ const END: u8 = 5;
 #[derive(Debug)]
 pub struct NativeWriter<W: Write> {
     out: W,
-    block: Vec<u8>,
-    last: Event,
+    events: Block,
+    async_events: Block,
+    times: Vec<u8>,
     n_events: u64,
     losses: Vec<Loss>,
     /// The first thing that went wrong; told by [`NativeWriter::finish`], because a sink has no other way.
@@ -74,8 +84,15 @@ impl<W: Write> NativeWriter<W> {
     pub fn new(mut out: W) -> io::Result<Self> {
         out.write_all(MAGIC)?;
         out.write_all(&[VERSION])?;
-        let block = Vec::with_capacity(FULL_BLOCK + LONGEST_EVENT);
-        Ok(Self { out, block, last: before_first(), n_events: 0, losses: Vec::new(), failed: None })
+        Ok(Self {
+            out,
+            events: Block::new(EVENTS),
+            async_events: Block::new(ASYNC_EVENTS),
+            times: Vec::new(),
+            n_events: 0,
+            losses: Vec::new(),
+            failed: None,
+        })
     }
 
     /// Writes what is left and what is known of the run, and returns what was written to.
@@ -83,67 +100,110 @@ impl<W: Write> NativeWriter<W> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        self.close_events()?;
+        write_block(&mut self.out, EVENTS, &self.events.bytes)?;
+        write_block(&mut self.out, ASYNC_EVENTS, &self.async_events.bytes)?;
+        write_block(&mut self.out, TIME_SPENT, &self.times)?;
         let mut files = Vec::new();
         for path in &info.files {
             put_text(&mut files, path);
             if files.len() >= FULL_BLOCK {
-                self.write_block(FILES, &files)?;
+                write_block(&mut self.out, FILES, &files)?;
                 files.clear();
             }
         }
-        if !files.is_empty() {
-            self.write_block(FILES, &files)?;
-        }
-        self.write_block(JOB, &encode_job(&info.job))?;
+        write_block(&mut self.out, FILES, &files)?;
+        write_block(&mut self.out, JOB, &encode_job(&info.job))?;
         for loss in std::mem::take(&mut self.losses) {
-            self.write_block(LOSSES, &encode_loss(&loss))?;
+            write_block(&mut self.out, LOSSES, &encode_loss(&loss))?;
         }
-        let n_events = self.n_events;
-        self.write_block(END, &n_events.to_le_bytes())?;
+        write_block(&mut self.out, END, &self.n_events.to_le_bytes())?;
         self.out.flush()?;
         Ok(self.out)
     }
 
-    fn push(&mut self, event: &Event) -> io::Result<()> {
-        encode_event(&mut self.block, event, &self.last);
-        self.last = *event;
-        self.n_events += 1;
-        if self.block.len() >= FULL_BLOCK { self.close_events() } else { Ok(()) }
-    }
-
-    fn close_events(&mut self) -> io::Result<()> {
-        if self.block.is_empty() {
-            return Ok(());
-        }
-        let block = std::mem::take(&mut self.block);
-        let written = self.write_block(EVENTS, &block);
-        self.block = block;
-        self.block.clear();
-        self.last = before_first();
-        written
-    }
-
-    fn write_block(&mut self, kind: u8, payload: &[u8]) -> io::Result<()> {
-        let len = (payload.len() as u32).to_le_bytes();
-        let crc = Crc32::new().update(&[kind]).update(&len).update(payload).value();
-        self.out.write_all(&MARKER)?;
-        self.out.write_all(&[kind])?;
-        self.out.write_all(&len)?;
-        self.out.write_all(&crc.to_le_bytes())?;
-        self.out.write_all(payload)
-    }
-}
-
-impl<W: Write> EventSink for NativeWriter<W> {
-    fn event(&mut self, event: Event) -> ControlFlow<()> {
-        match self.push(&event) {
+    /// Returns whether all is well; what is not is kept for [`NativeWriter::finish`].
+    fn flow(&mut self, written: io::Result<()>) -> ControlFlow<()> {
+        match written {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
                 self.failed.get_or_insert(error);
                 ControlFlow::Break(())
             }
         }
+    }
+}
+
+/// Events that wait to be written.
+#[derive(Debug)]
+struct Block {
+    kind: u8,
+    bytes: Vec<u8>,
+    last: Event,
+}
+
+impl Block {
+    fn new(kind: u8) -> Self {
+        Self { kind, bytes: Vec::new(), last: before_first() }
+    }
+
+    fn push(&mut self, event: &Event, waited: Option<Timestamp>, out: &mut impl Write) -> io::Result<()> {
+        if self.bytes.capacity() == 0 {
+            self.bytes.reserve(FULL_BLOCK + LONGEST_EVENT);
+        }
+        encode_event(&mut self.bytes, event, &self.last);
+        if let Some(waited) = waited {
+            put_varint(&mut self.bytes, zigzag(waited.as_nanos().wrapping_sub(event.start.as_nanos())));
+        }
+        self.last = *event;
+        if self.bytes.len() < FULL_BLOCK {
+            return Ok(());
+        }
+        let written = write_block(out, self.kind, &self.bytes);
+        self.bytes.clear();
+        self.last = before_first();
+        written
+    }
+}
+
+/// Writes a block; nothing if there is nothing in it.
+fn write_block(out: &mut impl Write, kind: u8, payload: &[u8]) -> io::Result<()> {
+    if payload.is_empty() {
+        return Ok(());
+    }
+    let len = (payload.len() as u32).to_le_bytes();
+    let crc = Crc32::new().update(&[kind]).update(&len).update(payload).value();
+    out.write_all(&MARKER)?;
+    out.write_all(&[kind])?;
+    out.write_all(&len)?;
+    out.write_all(&crc.to_le_bytes())?;
+    out.write_all(payload)
+}
+
+impl<W: Write> EventSink for NativeWriter<W> {
+    fn event(&mut self, event: Event) -> ControlFlow<()> {
+        self.n_events += 1;
+        let written = self.events.push(&event, None, &mut self.out);
+        self.flow(written)
+    }
+
+    fn async_event(&mut self, event: Event, waited: Timestamp) -> ControlFlow<()> {
+        self.n_events += 1;
+        let written = self.async_events.push(&event, Some(waited), &mut self.out);
+        self.flow(written)
+    }
+
+    fn time_spent(&mut self, spent: TimeSpent) {
+        encode_time_spent(&mut self.times, &spent);
+        if self.times.len() >= FULL_BLOCK {
+            let written = write_block(&mut self.out, TIME_SPENT, &self.times);
+            self.times.clear();
+            let _ = self.flow(written);
+        }
+    }
+
+    fn access_facts(&mut self, facts: &AccessFacts) {
+        let written = write_block(&mut self.out, ACCESS_FACTS, &facts::encode(facts));
+        let _ = self.flow(written);
     }
 
     fn loss(&mut self, loss: Loss) {
@@ -169,7 +229,7 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
     let mut n_promised = None;
     while let Some((kind, payload, place)) = next_block(&mut scanner, &mut losses)? {
         let taken = match kind {
-            EVENTS => match read.take(&payload, sink) {
+            EVENTS | ASYNC_EVENTS => match read.take(&payload, kind == ASYNC_EVENTS, sink) {
                 Ok(ControlFlow::Continue(())) => Ok(()),
                 Ok(ControlFlow::Break(())) => {
                     info.files.resize(read.n_files, String::new());
@@ -177,6 +237,8 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
                 }
                 Err(Damaged) => Err(Damaged),
             },
+            TIME_SPENT => take_times(&payload, sink),
+            ACCESS_FACTS => facts::decode(&payload).map(|facts| sink.access_facts(&facts)).ok_or(Damaged),
             FILES => take_files(&payload, &mut info.files),
             JOB => decode_job(&payload).map(|job| info.job = job),
             LOSSES => decode_loss(&payload).map(|loss| sink.loss(loss)),
@@ -271,8 +333,8 @@ const SAME_BYTES: u8 = 4;
 const WHOLE_BYTES: u8 = 8;
 const ONE_CALL: u8 = 16;
 
-/// Two flags; rank, file and calls of at most 5 bytes, two times of at most 10, bytes of at most 8.
-const LONGEST_EVENT: usize = 2 + 3 * 5 + 2 * 10 + 8;
+/// Two flags; rank, file and calls of at most 5 bytes, three times of at most 10, bytes of at most 8.
+const LONGEST_EVENT: usize = 2 + 3 * 5 + 3 * 10 + 8;
 
 /// What a block's first event is relative to.
 fn before_first() -> Event {
@@ -329,21 +391,60 @@ struct EventsRead {
 }
 
 impl EventsRead {
-    fn take(&mut self, payload: &[u8], sink: &mut dyn EventSink) -> Result<ControlFlow<()>, Damaged> {
+    fn take(
+        &mut self,
+        payload: &[u8],
+        is_async: bool,
+        sink: &mut dyn EventSink,
+    ) -> Result<ControlFlow<()>, Damaged> {
         let mut bytes = Bytes(payload);
         let mut last = before_first();
         while !bytes.0.is_empty() {
             let event = decode_event(&mut bytes, &last).ok_or(Damaged)?;
+            let waited = if is_async { Some(unzigzag(bytes.varint().ok_or(Damaged)?)) } else { None };
             last = event;
             self.n_events += 1;
             if event.file != FileId::NONE {
                 self.n_files = self.n_files.max(event.file.0 as usize + 1);
             }
-            if sink.event(event).is_break() {
+            let flow = match waited {
+                Some(nanos) => sink.async_event(event, event.start.plus_nanos(nanos)),
+                None => sink.event(event),
+            };
+            if flow.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+}
+
+const TIME_KINDS: [TimeKind; 3] = [TimeKind::Read, TimeKind::Write, TimeKind::Metadata];
+
+fn encode_time_spent(out: &mut Vec<u8>, spent: &TimeSpent) {
+    let TimeSpent { layer, kind, file, seconds } = *spent;
+    let layer = LAYERS.iter().position(|known| *known == layer).unwrap_or(0);
+    let kind = TIME_KINDS.iter().position(|known| *known == kind).unwrap_or(0);
+    out.push((layer | kind << 3) as u8);
+    put_varint(out, u64::from(file.0));
+    out.extend_from_slice(&seconds.to_le_bytes());
+}
+
+fn take_times(payload: &[u8], sink: &mut dyn EventSink) -> Result<(), Damaged> {
+    let mut bytes = Bytes(payload);
+    let mut decode = || {
+        let head = usize::from(bytes.byte()?);
+        let (layer, kind) = (*LAYERS.get(head & 7)?, *TIME_KINDS.get(head >> 3)?);
+        let file = FileId(bytes.varint()?.try_into().ok()?);
+        let seconds = f64::from_le_bytes(bytes.take(8)?.try_into().ok()?);
+        Some((TimeSpent { layer, kind, file, seconds }, bytes.0.is_empty()))
+    };
+    loop {
+        let (spent, is_last) = decode().ok_or(Damaged)?;
+        sink.time_spent(spent);
+        if is_last {
+            return Ok(());
+        }
     }
 }
 
@@ -506,6 +607,23 @@ impl<'a> Bytes<'a> {
 
     #[inline]
     fn varint(&mut self) -> Option<u64> {
+        // Eight bytes as one number; the first whose highest bit is not set is the last of the varint.
+        if let Some((eight, _)) = self.0.split_first_chunk::<8>() {
+            let eight = u64::from_le_bytes(*eight);
+            let ends = !eight & 0x8080_8080_8080_8080;
+            if ends != 0 {
+                let n_bits = ends.trailing_zeros() + 1;
+                let groups = eight & (u64::MAX >> (64 - n_bits)) & 0x7f7f_7f7f_7f7f_7f7f;
+                let pairs = (groups & 0x007f_007f_007f_007f) | (groups & 0x7f00_7f00_7f00_7f00) >> 1;
+                let fours = (pairs & 0x0000_3fff_0000_3fff) | (pairs & 0x3fff_0000_3fff_0000) >> 2;
+                self.0 = &self.0[n_bits as usize / 8..];
+                return Some((fours & 0x0fff_ffff) | (fours >> 32) << 28);
+            }
+        }
+        self.long_varint()
+    }
+
+    fn long_varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -527,12 +645,13 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// The CRC-32 of zlib and Ethernet (reflected 0x04C11DB7), a byte at a time.
+/// The CRC-32 of zlib and Ethernet (reflected 0x04C11DB7), eight bytes at a time.
 struct Crc32(u32);
 
 impl Crc32 {
-    const TABLE: [u32; 256] = {
-        let mut table = [0; 256];
+    /// `TABLES[k]` has what a byte makes of the sum once `k` bytes more have come.
+    const TABLES: [[u32; 256]; 8] = {
+        let mut tables = [[0; 256]; 8];
         let mut i = 0;
         while i < 256 {
             let mut crc = i as u32;
@@ -541,10 +660,20 @@ impl Crc32 {
                 crc = if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
                 bit += 1;
             }
-            table[i] = crc;
+            tables[0][i] = crc;
             i += 1;
         }
-        table
+        let mut i = 0;
+        while i < 256 {
+            let mut k = 1;
+            while k < 8 {
+                let before = tables[k - 1][i];
+                tables[k][i] = before >> 8 ^ tables[0][(before & 0xff) as usize];
+                k += 1;
+            }
+            i += 1;
+        }
+        tables
     };
 
     fn new() -> Self {
@@ -552,7 +681,13 @@ impl Crc32 {
     }
 
     fn update(self, bytes: &[u8]) -> Self {
-        Self(bytes.iter().fold(self.0, |crc, &byte| crc >> 8 ^ Self::TABLE[usize::from(crc as u8 ^ byte)]))
+        static TABLES: [[u32; 256]; 8] = Crc32::TABLES;
+        let (eights, rest) = bytes.as_chunks::<8>();
+        let crc = eights.iter().fold(self.0, |crc, eight| {
+            let eight = (u64::from_le_bytes(*eight) ^ u64::from(crc)).to_le_bytes();
+            (0..8).fold(0, |crc, i| crc ^ TABLES[7 - i][usize::from(eight[i])])
+        });
+        Self(rest.iter().fold(crc, |crc, &byte| crc >> 8 ^ TABLES[0][usize::from(crc as u8 ^ byte)]))
     }
 
     fn value(self) -> u32 {
@@ -622,6 +757,99 @@ mod tests {
                     losses: losses.into_iter().map(loss).collect(),
                 }
             })
+    }
+
+    /// Keeps everything a source can say.
+    #[derive(Debug, Default, PartialEq)]
+    struct All {
+        events: Vec<Event>,
+        async_events: Vec<(Event, Timestamp)>,
+        times: Vec<TimeSpent>,
+        facts: Vec<AccessFacts>,
+        losses: Vec<Loss>,
+    }
+
+    impl EventSink for All {
+        fn event(&mut self, event: Event) -> ControlFlow<()> {
+            self.events.push(event);
+            ControlFlow::Continue(())
+        }
+        fn async_event(&mut self, event: Event, waited: Timestamp) -> ControlFlow<()> {
+            self.async_events.push((event, waited));
+            ControlFlow::Continue(())
+        }
+        fn time_spent(&mut self, spent: TimeSpent) {
+            self.times.push(spent);
+        }
+        fn access_facts(&mut self, facts: &AccessFacts) {
+            self.facts.push(facts.clone());
+        }
+        fn loss(&mut self, loss: Loss) {
+            self.losses.push(loss);
+        }
+    }
+
+    impl All {
+        fn tell(&self, sink: &mut dyn EventSink) {
+            for event in &self.events {
+                assert!(sink.event(*event).is_continue());
+            }
+            for (event, waited) in &self.async_events {
+                assert!(sink.async_event(*event, *waited).is_continue());
+            }
+            self.times.iter().for_each(|spent| sink.time_spent(*spent));
+            self.facts.iter().for_each(|facts| sink.access_facts(facts));
+            self.losses.iter().for_each(|loss| sink.loss(loss.clone()));
+        }
+    }
+
+    fn everything() -> impl Strategy<Value = All> {
+        let waited = (events(), 0.0..1.0f64).prop_map(|(event, share)| {
+            let nanos = (event.end.as_nanos() - event.start.as_nanos()) as f64 * share;
+            (event, event.start.plus_nanos(nanos as i64))
+        });
+        let spent = (0..LAYERS.len(), 0..TIME_KINDS.len(), prop_oneof![Just(u32::MAX), 0..3u32], 0.0..1e6f64)
+            .prop_map(|(layer, kind, file, seconds)| TimeSpent {
+                layer: LAYERS[layer],
+                kind: TIME_KINDS[kind],
+                file: FileId(file),
+                seconds,
+            });
+        let facts = (0..LAYERS.len(), prop::collection::vec(any::<Option<u32>>(), 18)).prop_map(
+            |(layer, numbers)| {
+                facts::of_numbers(
+                    LAYERS[layer],
+                    &numbers.iter().map(|n| n.map(u64::from)).collect::<Vec<_>>(),
+                )
+            },
+        );
+        use prop::collection::vec;
+        (vec(events(), 0..20), vec(waited, 0..20), vec(spent, 0..20), vec(facts, 0..4)).prop_map(
+            |(events, async_events, times, facts)| All {
+                events,
+                async_events,
+                times,
+                facts,
+                losses: vec![Loss::of_records(3, "three")],
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn all_that_a_source_can_say_comes_back(all in everything()) {
+            let mut writer = NativeWriter::new(Vec::new()).unwrap();
+            all.tell(&mut writer);
+            let info = TraceInfo { files: vec!["a".into(), "b".into(), "c".into()], ..TraceInfo::default() };
+            let bytes = writer.finish(&info).unwrap();
+            let mut found = All::default();
+            let reader = OpenOptions::default().from_read("copy", std::io::Cursor::new(bytes)).unwrap();
+            // A trace without events is none that can be used.
+            if all.events.len() + all.async_events.len() > 0 {
+                reader.read(&mut found).unwrap();
+                prop_assert_eq!(found, all);
+            }
+        }
     }
 
     proptest! {

@@ -79,6 +79,38 @@ pub(crate) fn prefix_f64(text: &[u8]) -> Option<(f64, usize)> {
     Some((if negative { -magnitude } else { magnitude }, at))
 }
 
+/// The number that the digits from `at` on are, eight of them at the most, and how many they are.
+///
+/// Eight bytes at a time, as one number: digits are told by what is left of them without the bits of `0`, and the values
+/// of neighbours are put together three times (1, 2, 4 digits).
+#[inline]
+fn up_to_eight_digits(text: &[u8], at: usize) -> (u64, usize) {
+    let Some(bytes) = text.get(at..at + 8).and_then(|bytes| <[u8; 8]>::try_from(bytes).ok()) else {
+        let mut value = 0;
+        let mut n = 0;
+        while n < 8
+            && let Some(digit) = digit_at(text, at + n)
+        {
+            value = value * 10 + digit;
+            n += 1;
+        }
+        return (value, n);
+    };
+    let values = u64::from_le_bytes(bytes) ^ 0x3030_3030_3030_3030;
+    // The highest bit of a byte is set where that is more than nine.
+    let others = (values.wrapping_add(0x7676_7676_7676_7676) | values) & 0x8080_8080_8080_8080;
+    let n = others.trailing_zeros() as usize / 8;
+    if n == 0 {
+        return (0, 0);
+    }
+    // Zeros in front in place of what comes behind.
+    let values = values << (8 * (8 - n));
+    let pairs = (values.wrapping_mul(10) + (values >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs.wrapping_mul(100) + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
+    let value = (fours.wrapping_mul(10_000).wrapping_add(fours >> 32)) & 0xffff_ffff;
+    (value, n)
+}
+
 #[inline]
 fn digit_at(text: &[u8], at: usize) -> Option<u64> {
     let digit = text.get(at)?.wrapping_sub(b'0');
@@ -96,22 +128,62 @@ const POWERS_OF_TEN: [f64; 23] = [
 /// Further digits are rounded away. `None` for anything else (an exponent, a sign `+`, 146 years or more): that is for
 /// [`parse_f64`].
 pub(crate) fn parse_nanos(text: &[u8]) -> Option<i64> {
-    let (negative, digits) = match text {
-        [b'-', digits @ ..] => (true, digits),
-        digits => (false, digits),
-    };
-    let point = digits.iter().position(|byte| *byte == b'.').unwrap_or(digits.len());
-    let (whole, fraction) = (&digits[..point], digits.get(point + 1..).unwrap_or_default());
+    prefix_nanos(text).filter(|(_, len)| *len == text.len()).map(|(nanos, _)| nanos)
+}
+
+/// Reads the seconds at the beginning of `text` as [`parse_nanos`] does, and returns how long they are written.
+#[inline]
+pub(crate) fn prefix_nanos(text: &[u8]) -> Option<(i64, usize)> {
+    let negative = text.first() == Some(&b'-');
+    let whole_at = usize::from(negative);
+    let (mut whole, n_whole) = up_to_eight_digits(text, whole_at);
+    let mut at = whole_at + n_whole;
+    if n_whole == 8 {
+        while let Some(digit) = digit_at(text, at) {
+            whole = whole.wrapping_mul(10).wrapping_add(digit);
+            at += 1;
+        }
+    }
     // Ten digits of seconds are 300 years.
-    if whole.is_empty() || whole.len() > 10 || !whole.iter().chain(fraction).all(u8::is_ascii_digit) {
+    if at == whole_at || at - whole_at > 10 {
         return None;
     }
-    let value = |digits: &[u8]| digits.iter().fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
-    let kept = &fraction[..fraction.len().min(9)];
-    let nanos = value(kept) * 10_i64.pow(9 - kept.len() as u32);
-    let rounded = nanos + i64::from(fraction.get(9).is_some_and(|digit| *digit >= b'5'));
-    let nanos = value(whole).checked_mul(1_000_000_000)?.checked_add(rounded)?;
-    (nanos <= i64::MAX / 2).then_some(if negative { -nanos } else { nanos })
+    let mut nanos = 0u64;
+    if text.get(at) == Some(&b'.') {
+        at += 1;
+        let (fraction, n_digits) = up_to_eight_digits(text, at);
+        nanos = fraction * NANOS_OF_DIGIT[n_digits];
+        at += n_digits;
+        if n_digits == 8
+            && let Some(ninth) = digit_at(text, at)
+        {
+            nanos += ninth;
+            at += 1;
+            nanos += u64::from(digit_at(text, at).is_some_and(|digit| digit >= 5));
+            while digit_at(text, at).is_some() {
+                at += 1;
+            }
+        }
+    }
+    let nanos = (whole * 1_000_000_000 + nanos) as i64; // below 10¹⁹ and so within u64; beyond i64 it is negative
+    (0..=i64::MAX / 2).contains(&nanos).then_some((if negative { -nanos } else { nanos }, at))
+}
+
+/// What the last of so many digits behind the point is worth.
+const NANOS_OF_DIGIT: [u64; 10] =
+    [1_000_000_000, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1000, 100, 10, 1];
+
+/// Returns the whole number of at most fifteen digits at the beginning of `text` and its length.
+#[inline]
+pub(crate) fn prefix_whole(text: &[u8]) -> Option<(u64, usize)> {
+    let (mut value, mut at) = up_to_eight_digits(text, 0);
+    if at == 8 {
+        while let Some(digit) = digit_at(text, at) {
+            value = value.wrapping_mul(10).wrapping_add(digit);
+            at += 1;
+        }
+    }
+    (1..=15).contains(&at).then_some((value, at))
 }
 
 #[cfg(test)]
@@ -140,6 +212,15 @@ mod tests {
             if let Some((_, len)) = prefix_f64(&bytes) {
                 prop_assert!(len <= bytes.len());
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn eight_digits_at_a_time_are_the_digits(text in "[0-9]{0,12}[^0-9]{0,9}[0-9]{0,3}", skipped in 0..3usize) {
+            let digits: String = text.chars().skip(skipped).take_while(char::is_ascii_digit).take(8).collect();
+            let at = text.char_indices().nth(skipped).map_or(text.len(), |(at, _)| at);
+            prop_assert_eq!(up_to_eight_digits(text.as_bytes(), at), (digits.parse().unwrap_or(0), digits.len()));
         }
     }
 

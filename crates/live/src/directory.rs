@@ -218,4 +218,8 @@ impl EventSink for Merged {
     fn loss(&mut self, loss: Loss) {
         self.losses.push(loss);
     }
+
+    fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+
+    fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
 }

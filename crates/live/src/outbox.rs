@@ -91,4 +91,8 @@ impl EventSink for Shared {
     fn loss(&mut self, loss: Loss) {
         let _ = self.with(|outbox| outbox.say(Word::Loss(loss)));
     }
+
+    fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+
+    fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
 }

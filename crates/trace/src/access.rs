@@ -13,7 +13,7 @@ pub struct AccessFacts {
     pub writes: WayFacts,
     /// Calls whose offset in the file is not a multiple of the file's alignment.
     pub misaligned_in_file: Option<u64>,
-    /// The alignment that counter refers to, of the file with most such calls.
+    /// The alignment that counter refers to, of the file with most such calls; of several parts of a run, the largest.
     pub file_alignment_bytes: Option<u64>,
     /// Bytes that were read although as many as the file's extent had been read already: at least so many twice.
     pub reread_bytes: Option<f64>,
@@ -57,15 +57,18 @@ impl AccessFacts {
         self.reads.join(other.reads);
         self.writes.join(other.writes);
         self.misaligned_in_file = sum(self.misaligned_in_file, other.misaligned_in_file);
-        self.file_alignment_bytes = self.file_alignment_bytes.or(other.file_alignment_bytes);
+        self.file_alignment_bytes = self.file_alignment_bytes.max(other.file_alignment_bytes);
         self.reread_bytes = match (self.reread_bytes, other.reread_bytes) {
             (Some(a), Some(b)) => Some(a + b),
             (one, None) | (None, one) => one,
         };
-        let lag = |straggler: Option<Straggler>| straggler.map_or(0.0, |s| s.slowest_s - s.fastest_s);
-        if lag(other.straggler) > lag(self.straggler) || self.straggler.is_none() {
-            self.straggler = other.straggler;
-        }
+        // The longest lag, whatever the order; a tie goes to the longer time and then to the lower rank.
+        let key =
+            |s: &Straggler| (s.slowest_s - s.fastest_s, s.slowest_s, -s.slowest_rank as f64, s.slowest_bytes);
+        self.straggler = match (self.straggler, other.straggler) {
+            (Some(one), Some(two)) if key(&two) > key(&one) => Some(two),
+            (one, two) => one.or(two),
+        };
     }
 }
 

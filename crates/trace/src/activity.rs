@@ -3,15 +3,22 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 
-use crate::{
-    AccessFacts, Event, EventSink, FileId, Grain, Layer, Loss, Op, Rank, Span, TimeSpent, Timestamp,
-};
+use crate::{AccessFacts, Event, EventSink, FileId, Grain, Layer, Loss, Op, Rank, Span, TimeSpent};
+
+use file_ranks::FileRanks;
+use heat::Heat;
+
+mod file_ranks;
+mod heat;
+#[cfg(test)]
+mod tests;
 
 /// Adds up a trace while it streams past: bytes per rank and time, per file, calls per operation, access sizes, time.
 ///
 /// Memory has a limit, whatever the trace: a heat map of [`Activity::MOST_ROWS`] rows and [`Activity::MOST_BINS`] bins
-/// that get wider (and rows of more ranks) when the run outgrows them, and [`Activity::MOST_FILES`] files. What does
-/// not fit is added to something coarser and never lost.
+/// that get wider (and rows of more ranks) when the run outgrows them, and 56 bytes a file beside the file's name. What
+/// does not fit is added to something coarser and never lost. What is coarser is decided by all that was seen, not by
+/// what came first: the order of events means nothing.
 ///
 /// ```
 /// use iotide_trace::{Activity, Event, EventSink, Op, Rank, Timestamp, TraceInfo};
@@ -27,17 +34,18 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct Activity {
     heat: Heat,
-    files: HashMap<FileId, FileSums>,
-    /// Which ranks used which file, up to [`Activity::MOST_PAIRS`].
-    pairs: HashSet<(FileId, Rank)>,
-    /// Sums over the files that came after the table was full.
+    /// By [`FileId`].
+    files: Vec<FileEntry>,
+    file_ranks: FileRanks,
+    /// Sums over files with numbers beyond [`Activity::MOST_IDS`].
     other_files: FileSums,
+    most_files: MostFiles,
     reads: AccessSizes,
     writes: AccessSizes,
     ops: BTreeMap<(Layer, Op), OpSums>,
     stated: BTreeMap<(Layer, TimeKind), f64>,
     access: Vec<AccessFacts>,
-    /// Time in calls per rank, up to [`Activity::MOST_RANKS`].
+    /// Time in calls per rank.
     rank_times: HashMap<Rank, f64>,
     ranks: HashSet<Rank>,
     last_rank: Option<Rank>,
@@ -49,13 +57,13 @@ impl Activity {
     pub const MOST_ROWS: usize = 256;
     /// The most time bins of the heat map; after a doubling, half as many are in use.
     pub const MOST_BINS: usize = 400;
-    /// How many files have sums of their own.
+    /// How many files have sums of their own in the end: those that moved most bytes.
     pub const MOST_FILES: usize = 100_000;
-    /// How many pairs of file and rank are told apart; beyond that, the ranks of a file are a lower bound.
+    /// How many pairs of file and rank are told apart. Where there are more, neighbouring ranks count as one, and the ranks
+    /// of a file are a lower bound.
     pub const MOST_PAIRS: usize = 1 << 20;
-
-    /// How many ranks have their time in calls told apart.
-    pub const MOST_RANKS: usize = 1 << 16;
+    /// Readers name no more files than this; what has a number beyond is added up.
+    const MOST_IDS: usize = 1 << 22;
 
     /// Returns a sum of nothing.
     pub fn new() -> Self {
@@ -67,21 +75,38 @@ impl Activity {
         let Self {
             heat,
             files,
-            other_files,
+            file_ranks,
+            mut other_files,
+            most_files: MostFiles(most_files),
             reads,
             writes,
             ops,
             stated,
-            access,
+            mut access,
             rank_times,
             ranks,
             span,
             ..
         } = self;
-        let n_kept = files.len();
+        let n_ranks = file_ranks.count(files.len());
         let mut by_path: HashMap<&str, FileSums> = HashMap::new();
-        for (id, sums) in files {
-            let Some(path) = info.files.get(id.0 as usize) else { continue };
+        let mut n_other_files = 0;
+        for ((id, entry), n_ranks) in files.into_iter().enumerate().zip(n_ranks) {
+            if !entry.is_used {
+                continue;
+            }
+            // A rank that was seen is one, however many are taken together.
+            let n_ranks = n_ranks.max(u32::from(entry.last_rank.is_some()));
+            let Some(path) = info.files.get(id) else {
+                other_files.join(&entry.sums);
+                n_other_files += 1;
+                continue;
+            };
+            let sums = FileSums {
+                n_ranks,
+                more_ranks: n_ranks > 0 && file_ranks.are_more_than_counted(),
+                ..entry.sums
+            };
             by_path.entry(path).or_default().join(&sums);
         }
         let mut files: Vec<FileActivity> =
@@ -92,7 +117,12 @@ impl Activity {
                 .then(other.calls.cmp(&one.calls))
                 .then_with(|| a.path.cmp(&b.path))
         });
-        let n_other_files = if other_files.is_empty() { 0 } else { info.files.len().saturating_sub(n_kept) };
+        for file in files.split_off(files.len().min(most_files)) {
+            other_files.join(&file.sums);
+            n_other_files += 1;
+        }
+        n_other_files += info.files.len().saturating_sub(Self::MOST_IDS);
+        access.sort_by_key(|facts| facts.layer);
         ActivitySums {
             span,
             n_ranks: ranks.len(),
@@ -109,12 +139,32 @@ impl Activity {
         }
     }
 
+    /// The sums of a file.
+    #[inline]
+    fn file(&mut self, file: FileId) -> Option<&mut FileEntry> {
+        let id = file.0 as usize;
+        if id >= self.files.len() {
+            if id >= Self::MOST_IDS {
+                return None;
+            }
+            self.files.resize_with(id + 1, FileEntry::default);
+        }
+        let entry = &mut self.files[id];
+        entry.is_used = true;
+        Some(entry)
+    }
+
     fn add_to_file(&mut self, event: &Event, seconds: f64) {
-        let is_full = self.files.len() >= Self::MOST_FILES;
-        let sums = match self.files.get_mut(&event.file) {
-            Some(sums) => sums,
-            None if is_full => &mut self.other_files,
-            None => self.files.entry(event.file).or_default(),
+        let (sums, is_new_rank) = match self.file(event.file) {
+            Some(entry) => {
+                // Sources write one rank's events of a file in a row: the set is asked only when the rank changes.
+                let is_new_rank = event.rank != Rank::ALL && entry.last_rank != Some(event.rank);
+                if is_new_rank {
+                    entry.last_rank = Some(event.rank);
+                }
+                (&mut entry.sums, is_new_rank)
+            }
+            None => (&mut self.other_files, false),
         };
         match event.op {
             Op::Read => sums.bytes_read += event.bytes,
@@ -130,16 +180,9 @@ impl Activity {
         if seconds > 0.0 {
             *sums.time_s.get_or_insert(0.0) += seconds;
         }
-        if event.rank == Rank::ALL {
-            sums.all_ranks = true;
-        } else if sums.last_rank != Some(event.rank) {
-            // Sources write one rank's events of a file in a row: the set is asked only when the rank changes.
-            sums.last_rank = Some(event.rank);
-            if self.pairs.len() >= Self::MOST_PAIRS {
-                sums.more_ranks |= !self.pairs.contains(&(event.file, event.rank));
-            } else if self.pairs.insert((event.file, event.rank)) {
-                sums.n_ranks += 1;
-            }
+        sums.all_ranks |= event.rank == Rank::ALL;
+        if is_new_rank {
+            self.file_ranks.add(event.file, event.rank);
         }
     }
 }
@@ -175,9 +218,7 @@ impl EventSink for Activity {
         }
         if event.grain == Grain::Call {
             op.time_s += seconds;
-            if event.rank != Rank::ALL
-                && (self.rank_times.len() < Self::MOST_RANKS || self.rank_times.contains_key(&event.rank))
-            {
+            if event.rank != Rank::ALL {
                 *self.rank_times.entry(event.rank).or_default() += seconds;
             }
             *self.stated.entry((event.layer, TimeKind::of(event.op))).or_default() += seconds;
@@ -202,14 +243,35 @@ impl EventSink for Activity {
             return;
         }
         *self.stated.entry((spent.layer, spent.kind)).or_default() += spent.seconds;
-        let is_full = self.files.len() >= Self::MOST_FILES;
-        let sums = match self.files.get_mut(&spent.file) {
-            Some(sums) => sums,
-            None if spent.file == FileId::NONE => return,
-            None if is_full => &mut self.other_files,
-            None => self.files.entry(spent.file).or_default(),
+        if spent.file == FileId::NONE {
+            return;
+        }
+        let sums = match self.file(spent.file) {
+            Some(entry) => &mut entry.sums,
+            None => &mut self.other_files,
         };
         *sums.time_s.get_or_insert(0.0) += spent.seconds;
+    }
+
+    fn async_event(&mut self, event: Event, _: crate::Timestamp) -> ControlFlow<()> {
+        self.event(event)
+    }
+}
+
+/// A file's sums while they grow.
+#[derive(Clone, Debug, Default)]
+struct FileEntry {
+    sums: FileSums,
+    last_rank: Option<Rank>,
+    is_used: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct MostFiles(usize);
+
+impl Default for MostFiles {
+    fn default() -> Self {
+        Self(Activity::MOST_FILES)
     }
 }
 
@@ -323,7 +385,6 @@ pub struct FileSums {
     pub more_ranks: bool,
     /// Whether the source says that all ranks used it.
     pub all_ranks: bool,
-    last_rank: Option<Rank>,
 }
 
 impl FileSums {
@@ -484,352 +545,4 @@ fn layer_times(stated: &BTreeMap<(Layer, TimeKind), f64>) -> Vec<LayerTimes> {
         }
     }
     times
-}
-
-/// The heat map while it grows: bins are numbered from the clock's zero, so that folding two into one is a division.
-#[derive(Clone, Debug)]
-struct Heat {
-    /// A power of two, in nanoseconds.
-    bin_nanos: i64,
-    /// The numbers of the first bin in use and of the last.
-    bins: Option<(i64, i64)>,
-    /// A power of two.
-    ranks_per_row: u32,
-    /// By rank / `ranks_per_row`; every row has [`Activity::MOST_BINS`] bins from the first in use.
-    rows: BTreeMap<u32, HeatSums>,
-    all_ranks: Option<HeatSums>,
-}
-
-#[derive(Clone, Debug)]
-struct HeatSums {
-    read: Vec<f64>,
-    written: Vec<f64>,
-}
-
-impl Default for HeatSums {
-    fn default() -> Self {
-        let none = vec![0.0; Activity::MOST_BINS];
-        Self { read: none.clone(), written: none }
-    }
-}
-
-impl Default for Heat {
-    fn default() -> Self {
-        Self { bin_nanos: 1, bins: None, ranks_per_row: 1, rows: BTreeMap::new(), all_ranks: None }
-    }
-}
-
-impl Heat {
-    fn add(&mut self, rank: Rank, op: Op, start: Timestamp, end: Timestamp, bytes: f64) {
-        if bytes <= 0.0 {
-            return;
-        }
-        // A request of no length is one nanosecond long.
-        let (start, end) = (start.as_nanos(), end.as_nanos().max(start.as_nanos() + 1));
-        let first = self.make_room(start, end);
-        let bin_nanos = self.bin_nanos;
-        let row = self.row(rank);
-        let volumes = if op == Op::Read { &mut row.read } else { &mut row.written };
-        let (from, to) = (start.div_euclid(bin_nanos), (end - 1).div_euclid(bin_nanos));
-        let (left, right) = ((from - first) as usize, (to - first) as usize);
-        if left == right {
-            volumes[left] += bytes;
-            return;
-        }
-        let per_nano = bytes / (end - start) as f64;
-        volumes[left] += per_nano * ((from + 1) * bin_nanos - start) as f64;
-        volumes[right] += per_nano * (end - to * bin_nanos) as f64;
-        for volume in &mut volumes[left + 1..right] {
-            *volume += per_nano * bin_nanos as f64;
-        }
-    }
-
-    /// Makes the bins reach from `start` to `end` and returns the number of the first.
-    fn make_room(&mut self, start: i64, end: i64) -> i64 {
-        const MOST: i64 = Activity::MOST_BINS as i64;
-        loop {
-            let (from, to) = (start.div_euclid(self.bin_nanos), (end - 1).div_euclid(self.bin_nanos));
-            let Some((first, last)) = self.bins else {
-                if to - from < MOST {
-                    self.bins = Some((from, to));
-                    return from;
-                }
-                self.bin_nanos *= 2;
-                continue;
-            };
-            let (wanted, until) = (first.min(from), last.max(to));
-            if until - wanted < MOST {
-                let shift = (first - wanted) as usize;
-                if shift > 0 {
-                    // What is pushed out at the end was never in use.
-                    self.each_row(|volumes| volumes.rotate_right(shift));
-                }
-                self.bins = Some((wanted, until));
-                return wanted;
-            }
-            self.bin_nanos *= 2;
-            let odd = first.rem_euclid(2) as usize;
-            self.bins = Some((first.div_euclid(2), last.div_euclid(2)));
-            self.each_row(|volumes| {
-                let mut folded = vec![0.0; Activity::MOST_BINS];
-                for (i, volume) in volumes.iter().enumerate() {
-                    folded[(i + odd) / 2] += volume;
-                }
-                *volumes = folded;
-            });
-        }
-    }
-
-    fn each_row(&mut self, mut change: impl FnMut(&mut Vec<f64>)) {
-        for row in self.rows.values_mut().chain(&mut self.all_ranks) {
-            change(&mut row.read);
-            change(&mut row.written);
-        }
-    }
-
-    fn row(&mut self, rank: Rank) -> &mut HeatSums {
-        let Ok(rank) = u32::try_from(rank.0) else { return self.all_ranks.get_or_insert_default() };
-        while self.rows.len() >= Activity::MOST_ROWS && !self.rows.contains_key(&(rank / self.ranks_per_row))
-        {
-            self.ranks_per_row *= 2;
-            for (key, row) in std::mem::take(&mut self.rows) {
-                let joined = self.rows.entry(key / 2).or_default();
-                joined.read.iter_mut().zip(&row.read).for_each(|(sum, bytes)| *sum += bytes);
-                joined.written.iter_mut().zip(&row.written).for_each(|(sum, bytes)| *sum += bytes);
-            }
-        }
-        self.rows.entry(rank / self.ranks_per_row).or_default()
-    }
-
-    fn finish(self) -> HeatMap {
-        let Self { bin_nanos, bins, ranks_per_row, rows, all_ranks } = self;
-        let Some((first, last)) = bins else { return HeatMap::default() };
-        let n_bins = (last - first + 1) as usize;
-        let cut = |mut volumes: Vec<f64>| {
-            volumes.truncate(n_bins);
-            volumes
-        };
-        let told = |first: i32, last: i32, sums: HeatSums| HeatRow {
-            first: Rank(first),
-            last: Rank(last),
-            read: cut(sums.read),
-            written: cut(sums.written),
-        };
-        let ranks = rows.into_iter().map(|(key, sums)| {
-            // A rank is at most `i32::MAX`, and so is the first of its row; the last may not be.
-            let first = key * ranks_per_row;
-            let last = first.saturating_add(ranks_per_row - 1).min(i32::MAX as u32);
-            told(first as i32, last as i32, sums)
-        });
-        HeatMap {
-            start_s: Timestamp::from_nanos_since_start(first * bin_nanos).as_secs(),
-            bin_s: bin_nanos as f64 * 1e-9,
-            n_bins,
-            ranks_per_row,
-            rows: all_ranks.into_iter().map(|sums| told(-1, -1, sums)).chain(ranks).collect(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::TraceInfo;
-    use proptest::prelude::*;
-
-    fn at(secs: f64) -> Timestamp {
-        Timestamp::from_secs_since_start(secs).unwrap()
-    }
-
-    fn write(rank: i32, start_s: f64, end_s: f64, bytes: f64) -> Event {
-        Event::data(Op::Write, Rank(rank), at(start_s), at(end_s), bytes)
-    }
-
-    fn seen(events: impl IntoIterator<Item = Event>, files: &[&str]) -> ActivitySums {
-        let mut activity = Activity::new();
-        for event in events {
-            let _ = activity.event(event);
-        }
-        let files = files.iter().map(|&path| path.to_owned()).collect();
-        activity.finish(&TraceInfo { files, ..TraceInfo::default() })
-    }
-
-    fn volume(heat: &HeatMap) -> (f64, f64) {
-        let of = |volumes: fn(&HeatRow) -> &Vec<f64>| heat.rows.iter().flat_map(volumes).sum::<f64>();
-        (of(|row| &row.read), of(|row| &row.written))
-    }
-
-    #[test]
-    fn each_rank_is_a_row_and_all_ranks_together_are_the_first() {
-        let sums = seen([write(7, 0.0, 1.0, 8.0), write(-1, 0.0, 1.0, 2.0), write(0, 1.0, 2.0, 4.0)], &[]);
-        let rows: Vec<_> = sums
-            .heat
-            .rows
-            .iter()
-            .map(|row| (row.first.0, row.last.0, row.written.iter().sum::<f64>().round()))
-            .collect();
-        assert_eq!(rows, [(-1, -1, 2.0), (0, 0, 4.0), (7, 7, 8.0)]);
-        assert_eq!(sums.n_ranks, 2);
-    }
-
-    #[test]
-    fn a_request_is_spread_over_the_bins_it_lasts() {
-        let sums = seen([write(0, 0.0, 0.5, 1.0), write(0, 0.0, 100.0, 1000.0)], &[]);
-        let heat = &sums.heat;
-        assert!((200..=400).contains(&heat.n_bins), "{}", heat.n_bins);
-        let per_bin = 10.0 * heat.bin_s;
-        for (i, &bytes) in heat.rows[0].written[2..heat.n_bins - 1].iter().enumerate() {
-            assert!((bytes - per_bin).abs() < 1e-9 * per_bin, "bin {i}: {bytes}, not {per_bin}");
-        }
-    }
-
-    #[test]
-    fn many_ranks_share_rows() {
-        let sums = seen((0..5000).map(|rank| write(rank, 0.0, 1.0, 1.0)), &[]);
-        assert_eq!((sums.heat.ranks_per_row, sums.heat.rows.len()), (32, 157));
-        assert_eq!((sums.heat.rows[1].first, sums.heat.rows[1].last), (Rank(32), Rank(63)));
-        assert_eq!(sums.n_ranks, 5000);
-    }
-
-    #[test]
-    fn a_rank_out_of_all_proportion_does_not_squeeze_the_others() {
-        let sums = seen([0, 1, 2, i32::MAX].map(|rank| write(rank, 0.0, 1.0, 1.0)), &[]);
-        assert_eq!((sums.heat.ranks_per_row, sums.heat.rows.len()), (1, 4));
-        let crowd = (0..300).chain([i32::MAX, i32::MAX - 1]);
-        let sums = seen(crowd.map(|rank| write(rank, 0.0, 1.0, 1.0)), &[]);
-        assert_eq!((sums.heat.ranks_per_row, sums.heat.rows.last().unwrap().last), (2, Rank(i32::MAX)));
-    }
-
-    #[test]
-    fn the_ends_of_time_have_room() {
-        let (first, last) =
-            (Timestamp::from_nanos_since_start(i64::MIN), Timestamp::from_nanos_since_start(i64::MAX));
-        let event = |start, end| Event { start, end, ..write(0, 0.0, 0.0, 1.0) };
-        let sums = seen([event(first, first), event(last, last), event(first, last)], &[]);
-        assert!((volume(&sums.heat).1 - 3.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn sizes_fall_between_powers_of_two() {
-        let sums = seen([0.0, 1.0, 1023.0, 1024.0, 1e30].map(|bytes| write(0, 0.0, 1.0, bytes)), &[]);
-        let found: Vec<_> = (0..64).filter(|&k| sums.writes.exact[k].calls > 0).collect();
-        assert_eq!((found, sums.writes.empty), (vec![0, 9, 10, 63], 1));
-    }
-
-    #[test]
-    fn a_sum_of_calls_has_a_mean_size_and_no_time() {
-        let record = Event { grain: Grain::Record, calls: 10, ..write(0, 0.0, 5.0, 40_960.0) };
-        let bin = Event { grain: Grain::Bin, ..write(0, 0.0, 5.0, 7.0) };
-        let sums = seen([record, bin], &[]);
-        assert_eq!(sums.writes.averaged[12], SizeBin { calls: 10, bytes: 40_960.0 });
-        assert_eq!((sums.writes.n_uncounted, sums.writes.bytes_uncounted), (1, 7.0));
-        assert_eq!(sums.times, []);
-        assert_eq!((sums.ops[0].sums.calls, sums.ops[0].sums.n_bins), (10, 1));
-    }
-
-    #[test]
-    fn time_is_kept_per_layer_and_kind_whoever_states_it() {
-        let mut activity = Activity::new();
-        let _ = activity.event(write(0, 0.0, 2.0, 1.0));
-        let _ = activity.event(Event { op: Op::Open, ..write(0, 2.0, 2.5, 0.0) });
-        activity.time_spent(TimeSpent {
-            layer: Layer::Posix,
-            kind: TimeKind::Metadata,
-            file: FileId(0),
-            seconds: 3.0,
-        });
-        let sums = activity.finish(&TraceInfo { files: vec!["f".into()], ..TraceInfo::default() });
-        let expected = [
-            LayerTimes { layer: Layer::Unknown, read_s: None, write_s: Some(2.0), metadata_s: Some(0.5) },
-            LayerTimes { layer: Layer::Posix, read_s: None, write_s: None, metadata_s: Some(3.0) },
-        ];
-        assert_eq!(sums.times, expected);
-        assert_eq!(sums.files[0].sums.time_s, Some(3.0));
-    }
-
-    #[test]
-    fn files_have_their_sums_the_heaviest_first() {
-        let on = |file: u32, event: Event| Event { file: FileId(file), ..event };
-        let open = |rank| Event { op: Op::Open, ..write(rank, 0.0, 0.25, 0.0) };
-        let read = |rank| Event { op: Op::Read, ..write(rank, 1.0, 2.0, 5.0) };
-        let sums = seen(
-            [
-                on(0, open(0)),
-                on(1, open(1)),
-                on(1, read(0)),
-                on(1, read(1)),
-                on(1, read(0)),
-                write(5, 0.0, 1.0, 9.0),
-            ],
-            &["small", "large"],
-        );
-        let told: Vec<_> = (sums.files.iter())
-            .map(|FileActivity { path, sums }| {
-                (path.as_str(), sums.bytes_read, sums.calls, sums.opens, sums.time_s, sums.n_ranks)
-            })
-            .collect();
-        assert_eq!(told, [("large", 15.0, 4, 1, Some(3.25), 2), ("small", 0.0, 1, 1, Some(0.25), 1)]);
-    }
-
-    #[test]
-    fn parts_of_a_run_that_name_the_same_file_mean_the_same_file() {
-        let on = |file: u32| Event { file: FileId(file), ..write(0, 0.0, 1.0, 5.0) };
-        let sums = seen([on(0), on(1)], &["f", "f"]);
-        assert_eq!((sums.files.len(), sums.files[0].sums.bytes_written), (1, 10.0));
-    }
-
-    #[test]
-    fn what_comes_after_the_file_table_is_full_is_added_up() {
-        let n_files = Activity::MOST_FILES + 50_000;
-        let names: Vec<String> = (0..n_files).map(|i| format!("f{i}")).collect();
-        let mut activity = Activity::new();
-        for i in 0..n_files {
-            let _ = activity.event(Event { file: FileId(i as u32), ..write(0, 0.0, 1.0, 2.0) });
-        }
-        let sums = activity.finish(&TraceInfo { files: names, ..TraceInfo::default() });
-        assert_eq!((sums.files.len(), sums.n_other_files), (Activity::MOST_FILES, 50_000));
-        assert_eq!(sums.other_files.bytes_written, 100_000.0);
-    }
-
-    fn events() -> impl Strategy<Value = Vec<Event>> {
-        let edge = prop_oneof![0..50i64, -5_000_000_000..5_000_000_000i64, -(1i64 << 61)..(1i64 << 61)];
-        let length = prop_oneof![0..4i64, 0..1_000_000i64, 0..20_000_000_000i64];
-        let rank = prop_oneof![-1..4i32, 0..2000i32, 0..=i32::MAX];
-        let event = (any::<bool>(), rank, edge, length, 0.0..1e9f64).prop_map(
-            |(is_read, rank, start, length, bytes)| {
-                let op = if is_read { Op::Read } else { Op::Write };
-                let start = Timestamp::from_nanos_since_start(start);
-                Event::data(op, Rank(rank), start, start.plus_nanos(length), bytes)
-            },
-        );
-        prop::collection::vec(event, 1..700)
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(48))]
-
-        #[test]
-        fn the_heat_map_holds_the_bytes_of_the_trace_and_stays_within_its_bounds(events in events()) {
-            let of = |op| events.iter().filter(|event| event.op == op).map(|event| event.bytes).sum::<f64>();
-            let (read, written) = (of(Op::Read), of(Op::Write));
-            let sums = seen(events.iter().copied(), &[]);
-            let found = volume(&sums.heat);
-            prop_assert!((found.0 - read).abs() <= 1e-9 * read, "{} read, not {read}", found.0);
-            prop_assert!((found.1 - written).abs() <= 1e-9 * written, "{} written, not {written}", found.1);
-            prop_assert!(sums.heat.n_bins <= Activity::MOST_BINS && sums.heat.rows.len() <= Activity::MOST_ROWS + 1);
-            prop_assert!(sums.heat.rows.iter().all(|row| row.read.len() == sums.heat.n_bins));
-            let n_sized: u64 = [&sums.reads, &sums.writes].iter()
-                .map(|sizes| sizes.exact.iter().map(|bin| bin.calls).sum::<u64>() + sizes.empty).sum();
-            prop_assert_eq!(n_sized, events.len() as u64);
-        }
-
-        #[test]
-        fn the_order_of_events_means_nothing(events in events()) {
-            let forwards = seen(events.iter().copied(), &[]);
-            let backwards = seen(events.iter().rev().copied(), &[]);
-            prop_assert_eq!(forwards.heat.rows.len(), backwards.heat.rows.len());
-            prop_assert_eq!(forwards.heat.bin_s, backwards.heat.bin_s);
-            prop_assert_eq!(forwards.heat.start_s, backwards.heat.start_s);
-        }
-    }
 }

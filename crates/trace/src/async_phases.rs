@@ -62,7 +62,11 @@ impl AsyncPhases {
     }
 
     fn join(&mut self) {
-        self.phases.sort_by_key(|phase| (phase.rank, phase.op, phase.start, phase.end));
+        // By everything: phases that are not joined come in an order of their own, not in that of the requests.
+        self.phases.sort_by(|a, b| {
+            let key = |phase: &AsyncPhase| (phase.rank, phase.op, phase.start, phase.end, phase.waited);
+            (key(a).cmp(&key(b))).then(a.bytes.total_cmp(&b.bytes)).then(a.n_requests.cmp(&b.n_requests))
+        });
         self.phases.dedup_by(|next, phase| {
             // A source that tells no ranks apart cannot say whose queue was empty: each of its requests stands alone.
             let is_one = next.rank != Rank::ALL
@@ -87,6 +91,7 @@ impl AsyncPhases {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn request(rank: i32, start_ns: i64, end_ns: i64) -> Event {
         let at = Timestamp::from_nanos_since_start;
@@ -120,6 +125,28 @@ mod tests {
     #[test]
     fn where_ranks_are_not_told_apart_each_request_is_a_phase() {
         assert_eq!(phases(&[(-1, 0, 7, 10), (-1, 5, 8, 9)]).len(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_of_requests_means_nothing(
+            (one, other) in prop::collection::vec((-1..3i32, 0..60i64, 0..12i64, 0..12i64), 1..40)
+                .prop_flat_map(|all| (Just(all.clone()), Just(all).prop_shuffle())),
+            join_often in any::<bool>(),
+        ) {
+            let gathered = |requests: &[(i32, i64, i64, i64)]| {
+                let mut gathered = AsyncPhases::default();
+                for &(rank, start, len, wait) in requests {
+                    let waited = Timestamp::from_nanos_since_start(start + wait);
+                    gathered.add(&request(rank, start, start + len), waited);
+                    if join_often {
+                        gathered.join();
+                    }
+                }
+                gathered.finish()
+            };
+            prop_assert_eq!(gathered(&one), gathered(&other));
+        }
     }
 
     #[test]

@@ -87,6 +87,22 @@ impl StepSignal {
         Self::new(times, rates_bps)
     }
 
+    /// Returns the same signal with silence before and after it, so that it reaches at least from `start` to `end`.
+    pub(crate) fn stretched(mut self, start: Timestamp, end: Timestamp) -> Self {
+        if start >= end {
+            return self;
+        }
+        if self.times.first().is_none_or(|first| start < *first) {
+            self.times.insert(0, start);
+            self.rates_bps.insert(0, 0.0);
+        }
+        if self.times.last().is_some_and(|last| *last < end) {
+            self.times.push(end);
+            self.rates_bps.push(0.0);
+        }
+        self
+    }
+
     /// The bytes moved within `window`.
     pub fn volume_in(&self, window: Span) -> f64 {
         self.pieces()

@@ -58,19 +58,52 @@ pub enum Silence {
 
 /// Adds events up to a [`ThroughputLog`].
 ///
-/// Memory grows with the length of the log in steps, 16 bytes each, and not with the number of events.
+/// The step and where its cells begin are told by all events, in whatever order they came, as long as these fall into no
+/// more than [`ThroughputSink::MOST_INTERVALS`] different intervals (the servers of one file system share theirs); of a
+/// longer log, the first so many tell, and the others are put on that grid as they come. From there on memory grows with
+/// the length of the log in steps, 16 bytes each, and not with the number of events.
 #[derive(Debug)]
 pub struct ThroughputSink {
     config: ThroughputConfig,
-    /// The first events, kept until the step is known.
-    first: Vec<Event>,
+    /// What came, kept until the step is known.
+    held: Vec<Held>,
+    /// How many are held before equal intervals are looked for again.
+    join_at: usize,
+    most_intervals: usize,
     grid: Option<Grid>,
     n_far: u64,
     losses: Vec<Loss>,
 }
 
-/// The first so many events tell the step.
-const TELLING: usize = 4096;
+/// What was moved one way in one interval, by how many events.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    start: Timestamp,
+    end: Timestamp,
+    bytes: f64,
+    n: u32,
+    is_read: bool,
+    is_sample: bool,
+}
+
+impl Held {
+    fn key(&self) -> (Timestamp, Timestamp, bool, bool) {
+        (self.start, self.end, self.is_read, self.is_sample)
+    }
+}
+
+impl From<Event> for Held {
+    fn from(event: Event) -> Self {
+        Self {
+            start: event.start,
+            end: event.end,
+            bytes: event.bytes,
+            n: 1,
+            is_read: event.op == Op::Read,
+            is_sample: event.grain == Grain::Bin,
+        }
+    }
+}
 
 /// A log has no more steps than this: two years at 2 s. Half a gigabyte.
 const MOST_CELLS: usize = 32 << 20;
@@ -79,9 +112,22 @@ const MOST_CELLS: usize = 32 << 20;
 const DEFAULT_INTERVAL_S: f64 = 1.0;
 
 impl ThroughputSink {
+    /// So many different intervals are kept before the step has to be told, 32 bytes each.
+    pub const MOST_INTERVALS: usize = 1 << 20;
+    /// Fewer than this are not worth joining early.
+    const FEW: usize = 1 << 12;
+
     /// Returns a sink that has seen nothing.
     pub fn new(config: ThroughputConfig) -> Self {
-        Self { config, first: Vec::new(), grid: None, n_far: 0, losses: Vec::new() }
+        Self {
+            config,
+            held: Vec::new(),
+            join_at: Self::FEW,
+            most_intervals: Self::MOST_INTERVALS,
+            grid: None,
+            n_far: 0,
+            losses: Vec::new(),
+        }
     }
 
     /// Returns the log and what is missing of it; `None` if no event counted.
@@ -98,18 +144,40 @@ impl ThroughputSink {
 
     /// Decides the step and adds up what has waited for it.
     fn begin(&mut self) {
-        let Some(origin) = self.first.iter().map(|event| event.start).min() else { return };
-        let interval_s = self.config.interval_s.unwrap_or_else(|| step_of(&self.first));
-        self.grid = Some(Grid::new(origin, interval_s));
-        for event in std::mem::take(&mut self.first) {
-            self.add(event);
+        if self.grid.is_some() || self.held.is_empty() {
+            return;
+        }
+        self.join();
+        let held = std::mem::take(&mut self.held);
+        let interval_s = self.config.interval_s.unwrap_or_else(|| step_of(&held));
+        // They are in order of time. One wild date must not put all the others out of reach.
+        let median = held[held.len() / 2].start;
+        let reach_s = 0.5 * MOST_CELLS as f64 * interval_s;
+        let origin = held.iter().map(|held| held.start).find(|start| median.secs_since(*start) < reach_s);
+        self.grid = Some(Grid::new(origin.unwrap_or(median), interval_s));
+        for held in held {
+            self.add(held);
         }
     }
 
-    fn add(&mut self, event: Event) {
+    /// Puts what is held in order of time, equal intervals as one.
+    fn join(&mut self) {
+        // By their bytes, too: sums must not depend on the order.
+        self.held.sort_by(|a, b| a.key().cmp(&b.key()).then(a.bytes.total_cmp(&b.bytes)));
+        self.held.dedup_by(|next, held| {
+            let is_same = next.key() == held.key();
+            if is_same {
+                held.bytes += next.bytes;
+                held.n = held.n.saturating_add(next.n);
+            }
+            is_same
+        });
+    }
+
+    fn add(&mut self, held: Held) {
         let Some(grid) = &mut self.grid else { return };
-        if !grid.add(event, self.config.longest_hold) {
-            self.n_far += 1;
+        if !grid.add(held, self.config.longest_hold) {
+            self.n_far += u64::from(held.n);
         }
     }
 }
@@ -122,11 +190,15 @@ impl EventSink for ThroughputSink {
             Direction::Both => event.op.moves_data(),
         };
         if counts && self.grid.is_some() {
-            self.add(event);
+            self.add(event.into());
         } else if counts {
-            self.first.push(event);
-            if self.first.len() == TELLING {
-                self.begin();
+            self.held.push(event.into());
+            if self.held.len() > self.join_at {
+                self.join();
+                self.join_at = 2 * self.held.len().max(Self::FEW);
+                if self.held.len() > self.most_intervals {
+                    self.begin();
+                }
             }
         }
         ControlFlow::Continue(())
@@ -135,12 +207,20 @@ impl EventSink for ThroughputSink {
     fn loss(&mut self, loss: Loss) {
         self.losses.push(loss);
     }
+
+    fn async_event(&mut self, event: Event, _: crate::Timestamp) -> ControlFlow<()> {
+        self.event(event)
+    }
+
+    fn time_spent(&mut self, _: crate::TimeSpent) {}
+
+    fn access_facts(&mut self, _: &crate::AccessFacts) {}
 }
 
 /// The step at which most samples come, to three digits: clocks jitter.
-fn step_of(events: &[Event]) -> f64 {
-    let samples = events.iter().filter(|event| event.grain == Grain::Bin);
-    let mut steps: Vec<f64> = samples.map(|event| event.end.secs_since(event.start)).collect();
+fn step_of(held: &[Held]) -> f64 {
+    let samples = held.iter().filter(|held| held.is_sample);
+    let mut steps: Vec<f64> = samples.map(|held| held.end.secs_since(held.start)).collect();
     steps.sort_unstable_by(f64::total_cmp);
     match steps.get(steps.len() / 2) {
         Some(&median_s) if median_s > 0.0 => {
@@ -164,7 +244,7 @@ struct Grid {
     cells: Vec<Cell>,
 }
 
-/// Bytes, and for how much of its time reads and writes are known: once each, however many servers tell.
+/// Bytes, and for how much of its time reads and writes are known: once each, however many servers report.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     bytes: f64,
@@ -178,11 +258,11 @@ impl Grid {
     }
 
     /// Adds an event; `false` if it lies too far away.
-    fn add(&mut self, event: Event, longest_hold: Option<f64>) -> bool {
+    fn add(&mut self, event: Held, longest_hold: Option<f64>) -> bool {
         let (start_s, mut end_s) = (event.start.secs_since(self.origin), event.end.secs_since(self.origin));
         let mut bytes = event.bytes;
         if let Some(hold) = longest_hold
-            && event.grain == Grain::Bin
+            && event.is_sample
             && end_s - start_s > hold * self.interval_s
         {
             bytes *= self.interval_s / (end_s - start_s);
@@ -198,8 +278,8 @@ impl Grid {
             let seconds = (end_s.min(from_s + self.interval_s) - start_s.max(from_s)).max(0.0);
             // What takes no time at all moves its bytes within one cell.
             cell.bytes += if first == last { bytes } else { per_second * seconds };
-            let known_s = if event.op == Op::Read { &mut cell.read_s } else { &mut cell.written_s };
-            *known_s = (*known_s + seconds as f32).min(self.interval_s as f32);
+            let known_s = if event.is_read { &mut cell.read_s } else { &mut cell.written_s };
+            *known_s = (*known_s + event.n as f32 * seconds as f32).min(self.interval_s as f32);
         }
         true
     }
@@ -262,6 +342,7 @@ const NEGLIGIBLE: f64 = 1e-6;
 mod tests {
     use super::*;
     use crate::{FileId, Layer, Rank};
+    use proptest::prelude::*;
 
     fn bin(op: Op, start_s: f64, end_s: f64, rate_bps: f64) -> Event {
         let at = |secs| Timestamp::from_secs_since_start(secs).unwrap();
@@ -349,7 +430,7 @@ mod tests {
     fn a_source_may_begin_with_what_came_last() {
         let events = [bin(Op::Write, 100.0, 102.0, 1.0), bin(Op::Write, 102.0, 104.0, 2.0)]
             .into_iter()
-            .chain((0..TELLING as u32).map(|_| bin(Op::Write, 104.0, 106.0, 0.0)))
+            .chain((0..9000).map(|_| bin(Op::Write, 104.0, 106.0, 0.0)))
             .chain([bin(Op::Write, 96.0, 98.0, 3.0), bin(Op::Write, 98.0, 100.0, 4.0)]);
         let log = log(OF_SERVER, events);
         assert_eq!((log.start_s, shown(&log).as_str()), (96.0, "3 4 1 2 0"));
@@ -367,6 +448,57 @@ mod tests {
         }
         let (log, losses) = sink.finish();
         assert_eq!((log.unwrap().values.len(), losses.len(), losses[0].records), (2, 1, Some(1)));
+    }
+
+    #[test]
+    fn one_wild_date_before_all_others_costs_one_record() {
+        let events =
+            (0..100).map(|i| bin(Op::Write, 1.7e9 + 2.0 * f64::from(i), 1.7e9 + 2.0 * f64::from(i + 1), 5.0));
+        let mut sink = ThroughputSink::new(OF_SERVER);
+        for event in [bin(Op::Write, 0.0, 2.0, 5.0)].into_iter().chain(events) {
+            let _ = sink.event(event);
+        }
+        let (log, losses) = sink.finish();
+        assert_eq!((log.unwrap().values.len(), losses.len(), losses[0].records), (100, 1, Some(1)));
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_of_events_means_nothing(
+            (one, other) in prop::collection::vec((any::<bool>(), 0..200u32, 0..3u32, 0..40u32), 1..60)
+                .prop_flat_map(|all| (Just(all.clone()), Just(all).prop_shuffle())),
+            unknown in any::<bool>(),
+        ) {
+            let silence = if unknown { Silence::Unknown } else { Silence::Nothing };
+            let logged = |samples: &[(bool, u32, u32, u32)]| {
+                let mut sink = ThroughputSink::new(ThroughputConfig { silence, ..OF_SERVER });
+                for &(is_read, step, jitter, rate) in samples {
+                    let start_s = 1e6 + 2.0 * f64::from(step) + 0.125 * f64::from(jitter);
+                    let op = if is_read { Op::Read } else { Op::Write };
+                    let _ = sink.event(bin(op, start_s, start_s + 2.0, f64::from(rate)));
+                    if samples.len().is_multiple_of(2) {
+                        sink.join(); // as a long log does now and then
+                    }
+                }
+                sink.finish().0.unwrap()
+            };
+            let (one, other) = (logged(&one), logged(&other));
+            prop_assert_eq!((one.start_s, one.interval_s, one.values.len()), (other.start_s, other.interval_s, other.values.len()));
+            for (a, b) in one.values.iter().zip(&other.values) {
+                prop_assert!(a.is_nan() && b.is_nan() || (a - b).abs() <= 1e-9 * a.abs(), "{} {}", a, b);
+            }
+        }
+    }
+
+    #[test]
+    fn a_log_of_too_many_intervals_is_put_on_the_grid_as_it_comes() {
+        let mut sink = ThroughputSink { most_intervals: 5000, ..ThroughputSink::new(OF_SERVER) };
+        for i in 0..20_000 {
+            let _ = sink.event(bin(Op::Write, 2.0 * f64::from(i), 2.0 * f64::from(i + 1), 5.0));
+        }
+        assert!(sink.held.is_empty());
+        let (log, losses) = sink.finish();
+        assert_eq!((log.unwrap().values, losses), (vec![5.0; 20_000], vec![]));
     }
 
     #[test]

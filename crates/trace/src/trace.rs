@@ -7,27 +7,21 @@ use crate::bins::BinWidths;
 use crate::{AccessFacts, Event, FileId, Layer, Loss, Op, Rank, TimeKind, Timestamp};
 
 /// Takes what a reader finds: a [`Trace`] collects, an [`crate::Overlap`] adds up, a [`Tally`] counts.
+///
+/// There are no default methods: a sink that stands before another and forgets to pass something on does not compile. One
+/// that does not care for something says so.
 pub trait EventSink {
     /// Takes one event; `Break` asks the reader to stop, because nothing more is wanted.
     fn event(&mut self, event: Event) -> ControlFlow<()>;
-    /// Takes note of something missing.
-    fn loss(&mut self, loss: Loss);
     /// Takes one event that went on beside the program, which began to wait for it at `waited`: between the event's start and
     /// its end, or at the end if the program never had to. It comes in place of [`EventSink::event`].
-    fn async_event(&mut self, event: Event, waited: Timestamp) -> ControlFlow<()> {
-        let _ = waited;
-        self.event(event)
-    }
-
+    fn async_event(&mut self, event: Event, waited: Timestamp) -> ControlFlow<()>;
     /// Takes note of time in calls that the source states as a sum, where its events do not carry it.
-    ///
-    /// Most sinks do not care; one that stands before another passes it on.
-    fn time_spent(&mut self, _: TimeSpent) {}
-
+    fn time_spent(&mut self, spent: TimeSpent);
     /// Takes note of what the source counted of a layer's calls beside their times.
-    ///
-    /// Most sinks do not care; one that stands before another passes it on.
-    fn access_facts(&mut self, _: &AccessFacts) {}
+    fn access_facts(&mut self, facts: &AccessFacts);
+    /// Takes note of something missing.
+    fn loss(&mut self, loss: Loss);
 }
 
 /// Time in calls that no event of [`crate::Grain::Call`] carries: a record's interval says when its calls were made,
@@ -96,6 +90,14 @@ impl EventSink for () {
         ControlFlow::Break(())
     }
     fn loss(&mut self, _: Loss) {}
+
+    fn async_event(&mut self, event: Event, _: crate::Timestamp) -> ControlFlow<()> {
+        self.event(event)
+    }
+
+    fn time_spent(&mut self, _: crate::TimeSpent) {}
+
+    fn access_facts(&mut self, _: &crate::AccessFacts) {}
 }
 
 /// What a source says about itself beside its events.
@@ -143,6 +145,14 @@ impl EventSink for Trace {
     fn loss(&mut self, loss: Loss) {
         self.losses.push(loss);
     }
+
+    fn async_event(&mut self, event: Event, _: crate::Timestamp) -> ControlFlow<()> {
+        self.event(event)
+    }
+
+    fn time_spent(&mut self, _: crate::TimeSpent) {}
+
+    fn access_facts(&mut self, _: &crate::AccessFacts) {}
 }
 
 /// The sums of a trace, kept while it streams past.

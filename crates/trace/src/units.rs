@@ -12,6 +12,9 @@ impl Timestamp {
     /// difference of any two timestamps exists.
     const LIMIT_NANOS: i64 = i64::MAX / 2;
 
+    /// The last moment there is.
+    pub const MAX: Self = Self(Self::LIMIT_NANOS);
+
     /// Returns the moment `nanos` after the clock's zero, held to ±146 years.
     #[inline]
     pub fn from_nanos_since_start(nanos: i64) -> Self {

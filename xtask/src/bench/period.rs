@@ -1,7 +1,9 @@
 //! What it costs to find a period: `iotide detect` against FTIO's `ftio`.
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::measure::Cost;
 use super::tmio::{PERIOD_S, write_json_lines};
@@ -24,6 +26,55 @@ pub(super) fn cpu_of_a_million_requests(bed: &Bed) -> Result<Vec<Line>, String> 
         },
         memory_line("1e6 requests, TMIO JSON Lines: peak memory", ours, peer, Goal::None),
     ])
+}
+
+/// The CPU time of a million requests in tables: CSV (39 MB), and the native trace made of it (10 MB).
+pub(super) fn cpu_of_a_million_rows(bed: &Bed) -> Result<Vec<Line>, String> {
+    let path = bed.folder.join("million.csv");
+    write_rows(&path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    let native = bed.folder.join("million.iotide");
+    let status = (Command::new(&bed.iotide).arg("convert").arg(&path).args(["--to", "native", "-o"]))
+        .arg(&native)
+        .stderr(Stdio::null())
+        .status();
+    if !status.is_ok_and(|status| status.success()) {
+        return Err(format!("cannot convert {}", path.display()));
+    }
+    let mut lines = Vec::new();
+    for (what, trace, goal_s) in [("CSV", path, 0.15), ("native trace", native, 0.06)] {
+        check_answer(bed, &trace)?;
+        let ours = best(5, || bed.measure(bed.iotide_detect(&trace)))?;
+        lines.push(Line {
+            what: format!("1e6 requests, {what}: CPU time"),
+            unit: "s",
+            iotide: ours.cpu_s,
+            peer: None,
+            goal: Goal::AtMost(goal_s),
+        });
+        lines.push(memory_line(&format!("1e6 requests, {what}: peak memory"), ours, None, Goal::None));
+    }
+    Ok(lines)
+}
+
+/// A hundred ranks that write a hundred requests each in every one of a hundred phases.
+fn write_rows(path: &std::path::Path) -> std::io::Result<()> {
+    let mut out = BufWriter::new(File::create(path)?);
+    writeln!(out, "rank,op,start,end,bytes")?;
+    let mut chance = 1u64;
+    for phase in 0..100 {
+        for rank in 0..100 {
+            let mut at_us = (f64::from(phase) * PERIOD_S * 1e6) as u64 + 7 * rank;
+            for _ in 0..100 {
+                chance =
+                    chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let end_us = at_us + 10_000 + (chance >> 33) % 10_000;
+                let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+                writeln!(out, "{rank},write,{},{},1048576", seconds(at_us), seconds(end_us))?;
+                at_us = end_us;
+            }
+        }
+    }
+    out.flush()
 }
 
 /// The peak memory of five million requests (280 MB).

@@ -71,6 +71,14 @@ impl EventSink for Observed {
             self.faults.losses.push(loss);
         }
     }
+
+    fn async_event(&mut self, event: Event, _: iotide_trace::Timestamp) -> ControlFlow<()> {
+        self.event(event)
+    }
+
+    fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+
+    fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
 }
 
 /// Opens, seeks and closes.

@@ -217,6 +217,14 @@ impl EventSink for Predictor {
         ControlFlow::Continue(())
     }
     fn loss(&mut self, _: Loss) {}
+
+    fn async_event(&mut self, event: Event, _: iotide_trace::Timestamp) -> ControlFlow<()> {
+        self.event(event)
+    }
+
+    fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+
+    fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
 }
 
 fn nanos_since(time: Timestamp, origin: Timestamp) -> i64 {

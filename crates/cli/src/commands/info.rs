@@ -239,6 +239,14 @@ impl EventSink for Survey {
     fn loss(&mut self, loss: Loss) {
         self.losses.push(loss);
     }
+
+    fn async_event(&mut self, event: Event, _: iotide_trace::Timestamp) -> ControlFlow<()> {
+        self.event(event)
+    }
+
+    fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+
+    fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
 }
 
 impl Survey {

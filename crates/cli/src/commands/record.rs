@@ -343,6 +343,10 @@ impl EventSink for Summary {
     fn loss(&mut self, loss: Loss) {
         self.moved.loss(loss);
     }
+
+    fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+
+    fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
 }
 
 impl Summary {

@@ -128,7 +128,7 @@ impl Log {
             n_sources += usize::from(source.is_some());
             match &source {
                 Some(Source::Dxt(module)) => self.push_dxt(layer, module, sink, files)?,
-                Some(Source::Heatmap(records)) => push_heatmap(layer, records, sink)?,
+                Some(Source::Heatmap(records)) => push_heatmap(layer, records, self.run_end(), sink)?,
                 Some(Source::Counters(_)) | None => {}
             }
             if let Some(table) = self.counters(layer) {
@@ -228,6 +228,12 @@ impl Log {
         self.module(name).filter(|module| matches!(module.data, ModuleData::Dxt(_)))
     }
 
+    /// When the run ended, if the log says so.
+    fn run_end(&self) -> Option<Timestamp> {
+        let run_time_s = self.job.as_ref()?.run_time_s()?;
+        Timestamp::from_secs_since_start(run_time_s).filter(|end| *end > Timestamp::default())
+    }
+
     /// The heatmap of one layer, if any of it is not zero.
     fn heatmap(&self, layer: Layer) -> Option<Vec<&HeatmapRecord>> {
         let ModuleData::Heatmap(records) = &self.module("HEATMAP")?.data else { return None };
@@ -323,7 +329,13 @@ fn report_senseless(n_senseless: u64, module: &str, sink: &mut dyn EventSink) {
     }
 }
 
-fn push_heatmap(layer: Layer, records: &[&HeatmapRecord], sink: &mut dyn EventSink) -> ControlFlow<()> {
+/// A bin in which the run ends holds what was moved until then: it is cut to `run_end`, as bins overhang the run.
+fn push_heatmap(
+    layer: Layer,
+    records: &[&HeatmapRecord],
+    run_end: Option<Timestamp>,
+    sink: &mut dyn EventSink,
+) -> ControlFlow<()> {
     let mut n_senseless = 0;
     for record in records {
         let edge = |bin: usize| Timestamp::from_secs_since_start(bin as f64 * record.bin_width_s);
@@ -337,6 +349,7 @@ fn push_heatmap(layer: Layer, records: &[&HeatmapRecord], sink: &mut dyn EventSi
                     n_senseless += 1;
                     continue;
                 };
+                let end = run_end.filter(|run_end| start < *run_end).map_or(end, |run_end| end.min(run_end));
                 let rank = rank_of(record.rank);
                 let (grain, file, bytes) = (Grain::Bin, FileId::NONE, bytes as f64);
                 sink.event(Event { op, layer, grain, rank, file, start, end, bytes, calls: 1 })?;
@@ -651,4 +664,20 @@ fn legacy_clock_zero_s(table: &CounterTable, columns: &Columns) -> f64 {
         lives.fold((f64::MAX, 0.0), |(first, last), life| (life.0.min(first), life.1.max(last)));
     let run_time_s = columns.run_time_s.unwrap_or(f64::MAX);
     if first < f64::MAX && last > run_time_s + 1.0 { first } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_bin_of_a_heatmap_ends_with_the_run() {
+        let record =
+            HeatmapRecord { id: 0, rank: 3, bin_width_s: 25.6, write: vec![5, 7, 9], read: vec![0, 0, 0] };
+        let at = |secs| Timestamp::from_secs_since_start(secs).unwrap();
+        let mut trace = iotide_trace::Trace::default();
+        assert!(push_heatmap(Layer::Posix, &[&record], Some(at(60.0)), &mut trace).is_continue());
+        let spans: Vec<_> = trace.events.iter().map(|event| (event.start, event.end, event.bytes)).collect();
+        assert_eq!(spans, [(at(0.0), at(25.6), 5.0), (at(25.6), at(51.2), 7.0), (at(51.2), at(60.0), 9.0)]);
+    }
 }

@@ -20,10 +20,15 @@ pub(super) fn is_packed(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b]) || bytes.starts_with(b"BZh")
 }
 
-/// Whether this begins like such a log: packed, with one of the versions at its start.
+/// Whether this is what such a log unpacks to: somebody unpacked it, or a reader of packed files did before us.
+pub(super) fn is_unpacked(bytes: &[u8]) -> bool {
+    bytes.first_chunk::<8>().is_some_and(|name| name[7] == 0 && Version::of(&text(name)).is_some())
+}
+
+/// Whether this begins like such a log: with one of the versions at its start, packed or not.
 pub(super) fn is_legacy(head: &[u8]) -> bool {
     if !is_packed(head) {
-        return false;
+        return is_unpacked(head);
     }
     let mut version = [0; 8];
     unpack(head).read_exact(&mut version).is_ok() && {
@@ -116,8 +121,12 @@ pub(super) fn parse(packed: &[u8], limits: Limits) -> Result<Log, Fault> {
         let what = format!("the log unpacks to more than {} MiB; the rest was not read", limits.region >> 20);
         losses.push(Loss::of_the_rest(what));
     }
+    parse_unpacked(&bytes, losses)
+}
 
-    let name = text(bytes.get(..8).unwrap_or(&bytes));
+/// Reads a log that is unpacked already; `losses` is what was lost on the way.
+pub(super) fn parse_unpacked(bytes: &[u8], mut losses: Vec<Loss>) -> Result<Log, Fault> {
+    let name = text(bytes.get(..8).unwrap_or(bytes));
     let version = Version::of(&name).ok_or_else(|| {
         Fault::at(Place::Byte(0), format!("Darshan log version \"{}\" is not known", name.escape_debug()))
     })?;
@@ -125,10 +134,10 @@ pub(super) fn parse(packed: &[u8], limits: Limits) -> Result<Log, Fault> {
     let endian = if version.is_first {
         Endian::Big
     } else {
-        super::endian_of(&bytes)
+        super::endian_of(bytes)
             .ok_or_else(|| Fault::at(Place::Byte(8), "this is no Darshan log: its magic number is missing"))?
     };
-    let job = parse_job(&bytes, endian, &version).ok_or_else(cut)?;
+    let job = parse_job(bytes, endian, &version).ok_or_else(cut)?;
 
     let mut table = version.table();
     let mut names = Names::default();

@@ -242,7 +242,9 @@ impl Log {
 
     /// Reads everything but the sums of DXT modules, which take most of the time.
     pub(crate) fn from_bytes_without_dxt(bytes: Vec<u8>, limits: Limits) -> Result<Self, Fault> {
-        if endian_of(&bytes).is_some() {
+        if legacy::is_unpacked(&bytes) {
+            legacy::parse_unpacked(&bytes, Vec::new())
+        } else if endian_of(&bytes).is_some() {
             parse_container(bytes, limits)
         } else if legacy::is_packed(&bytes) {
             legacy::parse(&bytes, limits)

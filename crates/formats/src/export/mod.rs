@@ -4,16 +4,15 @@
 //! its end. So events are kept in a temporary native trace (about ten bytes each) and written from there: memory does not
 //! grow with the trace, and a pipe can be converted like a file.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Seek, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use iotide_trace::{Event, EventSink, JobInfo, Loss, TraceInfo};
+use iotide_trace::{AccessFacts, Event, EventSink, JobInfo, Loss, TimeSpent, Timestamp, TraceInfo};
 
 use self::{chrome::ChromeWriter, jsonl::JsonlWriter, parquet::ParquetWriter};
-use crate::{EventWriter, NativeWriter, ReadError, Reader, input::Input, native};
+use crate::{EventWriter, NativeWriter, ReadError, Reader, input::Input, native, spool::Spool};
 
 mod chrome;
 mod json;
@@ -194,6 +193,19 @@ impl<W: Write> EventSink for Kept<W> {
         self.writer.event(event)
     }
 
+    fn async_event(&mut self, event: Event, waited: Timestamp) -> ControlFlow<()> {
+        self.n_events += 1;
+        self.writer.async_event(event, waited)
+    }
+
+    fn time_spent(&mut self, spent: TimeSpent) {
+        self.writer.time_spent(spent);
+    }
+
+    fn access_facts(&mut self, facts: &AccessFacts) {
+        self.writer.access_facts(facts);
+    }
+
     fn loss(&mut self, loss: Loss) {
         self.losses.push(loss.clone());
         self.writer.loss(loss);
@@ -218,41 +230,15 @@ impl EventSink for Replay<'_> {
         }
     }
 
+    /// A row has no place for when it was waited for.
+    fn async_event(&mut self, event: Event, _: Timestamp) -> ControlFlow<()> {
+        self.event(event)
+    }
+
+    /// Sums that belong to no row.
+    fn time_spent(&mut self, _: TimeSpent) {}
+    fn access_facts(&mut self, _: &AccessFacts) {}
+
     /// They are known from the first pass.
     fn loss(&mut self, _: Loss) {}
-}
-
-/// A temporary file that nobody else sees.
-struct Spool {
-    file: File,
-    path: PathBuf,
-}
-
-impl Spool {
-    fn new(dir: &Path) -> io::Result<Self> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        loop {
-            let n = NEXT.fetch_add(1, Ordering::Relaxed);
-            let path = dir.join(format!(".iotide-{}-{n}.tmp", std::process::id()));
-            match File::options().read(true).write(true).create_new(true).open(&path) {
-                Ok(file) => {
-                    // Where an open file may be removed, nothing stays behind however the program ends.
-                    if cfg!(unix) {
-                        fs::remove_file(&path)?;
-                    }
-                    return Ok(Self { file, path });
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && n < 1 << 16 => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-}
-
-impl Drop for Spool {
-    fn drop(&mut self) {
-        if !cfg!(unix) {
-            let _ = fs::remove_file(&self.path);
-        }
-    }
 }

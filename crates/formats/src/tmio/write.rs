@@ -116,6 +116,10 @@ impl<W: Write> EventSink for TmioWriter<W> {
     }
 
     fn loss(&mut self, _: Loss) {}
+
+    fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+
+    fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
 }
 
 impl Mode {

@@ -110,6 +110,14 @@ impl EventSink for Checked {
         assert!(!loss.what.is_empty());
         self.n_losses += 1;
     }
+
+    fn async_event(&mut self, event: Event, _: iotide_trace::Timestamp) -> ControlFlow<()> {
+        self.event(event)
+    }
+
+    fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+
+    fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
 }
 
 /// Some bytes flipped, replaced, cut out, doubled or put in.

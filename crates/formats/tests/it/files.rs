@@ -149,6 +149,14 @@ fn a_sink_that_breaks_ends_the_reading() {
             if self.0.len() == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
         fn loss(&mut self, _: Loss) {}
+
+        fn async_event(&mut self, event: Event, _: iotide_trace::Timestamp) -> ControlFlow<()> {
+            self.event(event)
+        }
+
+        fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+
+        fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
     }
     let dir = Dir::new("break");
     for sample in crate::samples::all().iter().filter(|sample| sample.n_events >= 3) {
@@ -208,6 +216,14 @@ fn many_events_need_no_memory_of_their_own() {
         fn loss(&mut self, loss: Loss) {
             panic!("{}", loss.what);
         }
+
+        fn async_event(&mut self, event: Event, _: iotide_trace::Timestamp) -> ControlFlow<()> {
+            self.event(event)
+        }
+
+        fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+
+        fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
     }
     let rows = Rows { row: 0, line: b"rank,op,start,end,bytes\n".to_vec(), at: 0 };
     let mut count = Count(Tally::default());

@@ -189,6 +189,14 @@ fn a_reader_that_waits_sees_each_flush_when_it_comes() {
         fn loss(&mut self, loss: iotide_trace::Loss) {
             panic!("{loss:?}");
         }
+
+        fn async_event(&mut self, event: Event, _: iotide_trace::Timestamp) -> std::ops::ControlFlow<()> {
+            self.event(event)
+        }
+
+        fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+
+        fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
     }
     let (bytes_in, bytes_out) = std::sync::mpsc::channel();
     let (events_in, events_out) = std::sync::mpsc::channel();

@@ -226,6 +226,18 @@ fn damaged_copies_of_real_traces_are_read_or_refused() {
         fn loss(&mut self, loss: iotide_trace::Loss) {
             assert!(!loss.what.is_empty());
         }
+
+        fn async_event(
+            &mut self,
+            event: iotide_trace::Event,
+            _: iotide_trace::Timestamp,
+        ) -> std::ops::ControlFlow<()> {
+            self.event(event)
+        }
+
+        fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+
+        fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
     }
     for name in ["dftracer/test.pfw", "dftracer/test.pfw.gz", "strace", "gekkofs", "proxy", "tau"] {
         let path = folder.join(name);

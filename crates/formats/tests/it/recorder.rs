@@ -359,6 +359,14 @@ fn damaged_directories_are_read_or_refused() {
         fn loss(&mut self, loss: Loss) {
             assert!(!loss.what.is_empty());
         }
+
+        fn async_event(&mut self, event: Event, _: iotide_trace::Timestamp) -> ControlFlow<()> {
+            self.event(event)
+        }
+
+        fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+
+        fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
     }
     for (version, files) in layouts() {
         let dir = Dir::new(&format!("damage-{version}"));

@@ -146,6 +146,14 @@ impl EventSink for Watched {
             self.losses.push(loss);
         }
     }
+
+    fn async_event(&mut self, event: Event, _: iotide_trace::Timestamp) -> ControlFlow<()> {
+        self.event(event)
+    }
+
+    fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+
+    fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
 }
 
 /// What time it is on the trace's clock, and up to when all has come.

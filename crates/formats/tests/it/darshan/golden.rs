@@ -1,6 +1,7 @@
 //! Needs a folder `shared/data/traces` above the project; says so and passes if there is none.
 
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use iotide_formats::darshan::{
@@ -259,6 +260,18 @@ fn bytes_of_events(log: &Log, source: DarshanSource) -> f64 {
             std::ops::ControlFlow::Continue(())
         }
         fn loss(&mut self, _: iotide_trace::Loss) {}
+
+        fn async_event(
+            &mut self,
+            event: iotide_trace::Event,
+            _: iotide_trace::Timestamp,
+        ) -> std::ops::ControlFlow<()> {
+            self.event(event)
+        }
+
+        fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+
+        fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
     }
     let mut bytes = Bytes(0.0);
     log.events(DarshanOptions { source, layers: DarshanLayers::Lowest }, &mut bytes);
@@ -332,6 +345,25 @@ fn logs_of_darshan_1_and_2_say_what_their_own_parser_prints() {
         check.json("records", module.n_records().into(), &entry["file_records"]);
         check_legacy_totals(&mut check, module.counters().unwrap(), &entry["totals"]);
         check.equal("losses", log.losses.len(), 0);
+
+        // The same through the door that unpacks what it knows, and for a log that somebody unpacked.
+        let mut trace = iotide_trace::Trace::default();
+        let reader = iotide_formats::OpenOptions::default().open(&folder.join(&path)).unwrap();
+        check.equal("format", reader.format(), iotide_formats::Format::Darshan);
+        let read = reader.read(&mut trace);
+        assert!(read.is_ok(), "{path}: {}", read.unwrap_err());
+        check.equal("losses of the trace", trace.losses.len(), 0);
+        let packed = std::fs::read(folder.join(&path)).unwrap();
+        if packed.starts_with(&[0x1f, 0x8b]) {
+            let mut unpacked = Vec::new();
+            flate2::read::MultiGzDecoder::new(packed.as_slice()).read_to_end(&mut unpacked).unwrap();
+            let log = Log::parse("unpacked", unpacked).unwrap();
+            check.equal(
+                "records of the unpacked log",
+                log.module("CP").unwrap().n_records(),
+                module.n_records(),
+            );
+        }
     }
     assert!(n_logs > 0, "golden.json names no log of Darshan 1 or 2");
     assert!(faults.is_empty(), "{} differences:\n{}", faults.len(), faults.join("\n"));

@@ -68,6 +68,18 @@ fn read(bytes: &[u8]) {
             std::ops::ControlFlow::Continue(())
         }
         fn loss(&mut self, _: iotide_trace::Loss) {}
+
+        fn async_event(
+            &mut self,
+            event: iotide_trace::Event,
+            _: iotide_trace::Timestamp,
+        ) -> std::ops::ControlFlow<()> {
+            self.event(event)
+        }
+
+        fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+
+        fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
     }
     if let Ok(log) = Log::parse("mutated", bytes.to_vec()) {
         for source in [DarshanSource::Auto, DarshanSource::Counters] {

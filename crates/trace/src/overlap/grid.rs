@@ -1,0 +1,200 @@
+//! Requests of any number → their bandwidth on an even grid, in bounded memory.
+
+use super::sweep::CompensatedSum;
+use crate::{StepSignal, Timestamp};
+
+/// Volume on an even grid whose width doubles whenever the run outgrows it.
+///
+/// Time is cut into cells of `width` nanoseconds, counted from the clock's zero. A byte is divided among the cell in which it
+/// was moved and its two neighbours, the nearer one gets the larger share (a quadratic B-spline, as particle codes have it).
+/// Two properties make this the right grid:
+///
+/// * Splines of twice the width are sums of splines (¼, ¾, ¾, ¼), so it does not matter at which width a request was added:
+///   the result is a function of all requests, not of their order.
+/// * Requests that come at a pace near that of the grid leave a ripple of the order (width / ripple's period)³ of the mean,
+///   where plain bins, into which one more or one less request falls, leave one of the first order.
+#[derive(Clone, Debug)]
+pub(super) struct Grid {
+    /// At most this many cells; a power of two.
+    most: usize,
+    /// The width is 2 to this power, in nanoseconds: the smallest with which the run fits.
+    shift: u32,
+    /// Bytes by number of the cell modulo `most`.
+    volumes: Vec<f64>,
+    /// Whole cells within long requests, by number modulo `most`: where they begin (+) and end (−), their bytes for each
+    /// cell, and how many are open. Empty until there is one: a trace of short calls has none.
+    ramps: Vec<(f64, i32)>,
+    /// When the first request begins and the last one ends.
+    reach: Option<(i64, i64)>,
+}
+
+impl Grid {
+    /// Requests over more cells than this go through `ramps`, so that one request costs O(1) whatever its length.
+    const LONG: i64 = 8;
+
+    pub(super) fn new(most: usize) -> Self {
+        let most = most.next_power_of_two();
+        Self { most, shift: 0, volumes: vec![0.0; most], ramps: Vec::new(), reach: None }
+    }
+
+    pub(super) fn width_s(&self) -> f64 {
+        (1i64 << self.shift) as f64 * 1e-9
+    }
+
+    pub(super) fn add(&mut self, start: i64, end: i64, bytes: f64) {
+        self.make_room(start, end);
+        let (left, right) = (start >> self.shift, (end - 1) >> self.shift);
+        if left == right {
+            return self.divide(left, start, end, bytes);
+        }
+        let per_nano = bytes / (end - start) as f64;
+        let until = (left + 1) << self.shift;
+        let from = right << self.shift;
+        self.divide(left, start, until, per_nano * (until - start) as f64);
+        self.divide(right, from, end, per_nano * (end - from) as f64);
+        let whole = per_nano * (1i64 << self.shift) as f64;
+        if right - left > Self::LONG {
+            if self.ramps.is_empty() {
+                self.ramps = vec![(0.0, 0); self.most];
+            }
+            for (cell, change, n) in [(left + 1, whole, 1), (right, -whole, -1)] {
+                let slot = self.slot(cell);
+                let ramp = &mut self.ramps[slot];
+                *ramp = (ramp.0 + change, ramp.1 + n);
+            }
+        } else {
+            for cell in left + 1..right {
+                self.divide_whole(cell, whole);
+            }
+        }
+    }
+
+    /// Divides what was moved from `start` to `end`, both in one cell.
+    #[inline]
+    fn divide(&mut self, cell: i64, start: i64, end: i64, bytes: f64) {
+        let zero = cell << self.shift;
+        let width = (1i64 << self.shift) as f64;
+        let (from, to) = ((start - zero) as f64 / width, (end - zero) as f64 / width);
+        // The means of x and of x² between the two: shares are (1 − x)² / 2, x² / 2, and what is left.
+        let (mean, mean_square) = (0.5 * (from + to), (from * from + from * to + to * to) / 3.0);
+        let (before, after) = (0.5 * (1.0 - 2.0 * mean + mean_square), 0.5 * mean_square);
+        self.put(cell, [bytes * before, bytes * (1.0 - before - after), bytes * after]);
+    }
+
+    #[inline]
+    fn divide_whole(&mut self, cell: i64, bytes: f64) {
+        self.put(cell, [bytes / 6.0, bytes * (4.0 / 6.0), bytes / 6.0]);
+    }
+
+    #[inline]
+    fn put(&mut self, cell: i64, bytes: [f64; 3]) {
+        for (cell, bytes) in (cell - 1..=cell + 1).zip(bytes) {
+            let slot = self.slot(cell);
+            self.volumes[slot] += bytes;
+        }
+    }
+
+    /// Cells in use are fewer than `most` apart, so no two of them share a slot.
+    #[inline]
+    fn slot(&self, cell: i64) -> usize {
+        cell as usize & (self.most - 1)
+    }
+
+    /// The first cell in use and the last.
+    fn ends(&self, (first, last): (i64, i64)) -> (i64, i64) {
+        ((first >> self.shift) - 1, ((last - 1) >> self.shift) + 1)
+    }
+
+    /// Makes the cells reach from `start` to `end`.
+    #[inline]
+    pub(super) fn make_room(&mut self, start: i64, end: i64) {
+        if self.reach.is_some_and(|(first, last)| first <= start && end <= last) {
+            return;
+        }
+        let wanted = self.reach.map_or((start, end), |(first, last)| (first.min(start), last.max(end)));
+        loop {
+            let (first, last) = self.ends(wanted);
+            if last - first < self.most as i64 {
+                break;
+            }
+            self.double_width();
+        }
+        self.reach = Some(wanted);
+    }
+
+    fn double_width(&mut self) {
+        if self.reach.is_none() {
+            self.shift += 1; // there is nothing yet to be put together
+            return;
+        }
+        self.flatten();
+        let fine = std::mem::replace(&mut self.volumes, vec![0.0; self.most]);
+        let used = self.reach.map(|reach| self.ends(reach));
+        self.ramps = Vec::new();
+        self.shift += 1;
+        let Some((first, last)) = used else { return };
+        for cell in first..=last {
+            let volume = fine[self.slot(cell)];
+            // Three quarters go to the cell it lies in, one quarter to the nearer neighbour.
+            let (within, beside) = (cell >> 1, (cell >> 1) + if cell & 1 == 0 { -1 } else { 1 });
+            let (within, beside) = (self.slot(within), self.slot(beside));
+            self.volumes[within] += 0.75 * volume;
+            self.volumes[beside] += 0.25 * volume;
+        }
+    }
+
+    /// Pours the ramps into the volumes.
+    fn flatten(&mut self) {
+        let (false, Some(reach)) = (self.ramps.is_empty(), self.reach) else { return };
+        let ramps = std::mem::take(&mut self.ramps);
+        let (first, last) = self.ends(reach);
+        let (mut whole, mut n_open) = (CompensatedSum::default(), 0);
+        for cell in first..=last {
+            let (change, n) = ramps[self.slot(cell)];
+            whole.add(change);
+            n_open += n;
+            if n_open == 0 {
+                whole = CompensatedSum::default();
+            } else {
+                self.divide_whole(cell, whole.value().max(0.0));
+            }
+        }
+    }
+
+    /// Each cell's volume, spread over its time.
+    pub(super) fn finish(mut self) -> StepSignal {
+        self.flatten();
+        let Some(reach) = self.reach else { return StepSignal::default() };
+        let (first, last) = self.ends(reach);
+        let half = ((1i64 << self.shift) / 2).max(1);
+        // Cells as (start, bytes); the outermost are cut to where the first request began and the last one ended, and
+        // where less than half a cell is left of one, it is joined with its neighbour.
+        let mut cells: Vec<(i64, f64)> = Vec::with_capacity((last - first + 1) as usize);
+        let (mut from, mut carried) = (reach.0, 0.0);
+        for cell in first..=last {
+            let until = ((cell + 1) << self.shift).min(reach.1);
+            carried += self.volumes[self.slot(cell)];
+            if until - from >= half {
+                cells.push((from, carried));
+                (from, carried) = (until, 0.0);
+            }
+        }
+        match cells.last_mut() {
+            Some(cell) => cell.1 += carried,
+            None => cells.push((from, carried)),
+        }
+        let mut times = Vec::with_capacity(cells.len() + 1);
+        let mut rates_bps: Vec<f64> = Vec::with_capacity(cells.len() + 1);
+        let ends = cells.iter().skip(1).map(|cell| cell.0).chain([reach.1]);
+        for (&(start, bytes), end) in cells.iter().zip(ends) {
+            let rate_bps = bytes / ((end - start) as f64 * 1e-9);
+            if rates_bps.last() != Some(&rate_bps) {
+                times.push(Timestamp::from_nanos_since_start(start));
+                rates_bps.push(rate_bps);
+            }
+        }
+        times.push(Timestamp::from_nanos_since_start(reach.1));
+        rates_bps.push(0.0);
+        StepSignal::new(times, rates_bps)
+    }
+}
