@@ -1,9 +1,20 @@
 //! What the tracer costs the programs it runs in.
 
+use std::io::{BufRead, BufReader, Write};
+use std::ops::ControlFlow;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use iotide_trace::{Event, EventSink, Loss, Op};
+
 use super::{Bed, Goal, Line};
+
+/// How often `tracer.c` makes the call it measures.
+const CALLS: u64 = 2000 * 2000;
+/// How often `dd` does.
+const DD_CALLS: u64 = 200_000;
+const CALL_BYTES: u64 = 4096;
 
 /// Nanoseconds added to a `write` and a `pwrite` of 4 KiB to a file in memory.
 pub(super) fn nanoseconds_of_a_write(bed: &Bed) -> Result<Vec<Line>, String> {
@@ -52,9 +63,13 @@ pub(super) fn cpu_of_dd(bed: &Bed) -> Result<Vec<Line>, String> {
         let mut command = Command::new("dd");
         command.args(["if=/dev/zero", "bs=4k", "count=200000"]).arg(format!("of={}", file.display()));
         if traced {
-            bed.trace(&mut command, &trace);
+            bed.trace(&mut command, &trace)?;
         }
-        bed.measure(command).map(|cost| cost.cpu_s)
+        let cost = bed.measure(command)?;
+        if traced {
+            expect_writes(&trace, DD_CALLS)?;
+        }
+        Ok::<f64, String>(cost.cpu_s)
     };
     // In turn, so that a change of the machine's mood meets both; the best of each.
     let (mut bare, mut traced) = (f64::INFINITY, f64::INFINITY);
@@ -74,7 +89,7 @@ pub(super) fn cpu_of_dd(bed: &Bed) -> Result<Vec<Line>, String> {
     Ok(vec![
         line("tracer: CPU added to dd bs=4k count=200000", "%", percent, Goal::AtMost(8.0)),
         // dd opens, closes and a few more: what 200 000 records do not account for is blocks and names.
-        line("tracer: bytes a call takes on disk", "B", size as f64 / 200_000.0, Goal::AtMost(41.0)),
+        line("tracer: bytes a call takes on disk", "B", size as f64 / DD_CALLS as f64, Goal::AtMost(41.0)),
     ])
 }
 
@@ -83,7 +98,10 @@ pub(super) fn nanoseconds_of_the_gate(bed: &Bed) -> Result<Vec<Line>, String> {
     let program = bed.compile("gcc", &[])?.ok_or("no gcc here")?;
     let socket = bed.folder.join("gate");
     let mut arbiter = Command::new(&bed.iotide);
+    let control = bed.folder.join("control");
     let mut arbiter = (arbiter.arg("arbiter").arg(format!("unix:{}", socket.display())))
+        .arg("--control")
+        .arg(&control)
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| format!("cannot start the arbiter: {error}"))?;
@@ -96,8 +114,12 @@ pub(super) fn nanoseconds_of_the_gate(bed: &Bed) -> Result<Vec<Line>, String> {
         })
     };
     let (traced, asked) = (gated(String::new()), gated(format!("unix:{}", socket.display())));
+    let seen = jobs_at(&control);
     let _ = arbiter.kill();
     let _ = arbiter.wait();
+    if !seen.map_err(|error| format!("the arbiter does not answer: {error}"))?.contains("\"bytes\"") {
+        return Err("nobody asked the arbiter".to_owned());
+    }
     let what = "gate: ns added to a 4 KiB pwrite under the tracer, uncontended".to_owned();
     Ok(vec![Line { what, unit: "ns", iotide: asked? - traced?, peer: None, goal: Goal::AtMost(1000.0) }])
 }
@@ -125,11 +147,16 @@ impl Bed {
             let answer = self.folder.join("answer");
             let mut command = command_for(&folder.join("file"));
             command.arg(&answer);
+            let _ = std::fs::remove_file(&answer);
+            let trace = folder.join("trace");
             if traced {
-                self.trace(&mut command, &folder.join("trace"));
+                self.trace(&mut command, &trace)?;
                 command.env("IOTIDE_INCLUDE", &folder);
             }
-            let result = self.measure(command);
+            let result = self.measure(command).and_then(|_| match traced {
+                true => expect_writes(&trace, CALLS),
+                false => Ok(()),
+            });
             let _ = std::fs::remove_dir_all(&folder);
             result?;
             let text = std::fs::read_to_string(&answer).map_err(|error| error.to_string())?;
@@ -144,8 +171,74 @@ impl Bed {
     }
 
     /// Puts the tracer before a command.
-    fn trace(&self, command: &mut Command, directory: &Path) {
+    fn trace(&self, command: &mut Command, directory: &Path) -> Result<(), String> {
         let library = self.iotide.with_file_name("deps").join("libiotide.so");
+        if !library.is_file() {
+            // The loader would say so, and go on without.
+            return Err(format!("there is no {}", library.display()));
+        }
         command.env("LD_PRELOAD", library).env("IOTIDE_DIR", directory);
+        Ok(())
+    }
+}
+
+/// What the control socket of an arbiter says of its jobs.
+fn jobs_at(control: &Path) -> std::io::Result<String> {
+    let mut socket = UnixStream::connect(control)?;
+    socket.write_all(b"jobs\n")?;
+    let mut line = String::new();
+    BufReader::new(socket).read_line(&mut line)?;
+    Ok(line)
+}
+
+/// A tracer that saw nothing costs nothing: the trace must hold that many writes of 4 KiB.
+fn expect_writes(trace: &Path, n_calls: u64) -> Result<(), String> {
+    #[derive(Default)]
+    struct Writes {
+        n_calls: u64,
+        bytes: f64,
+        lost: Option<String>,
+    }
+    impl EventSink for Writes {
+        fn event(&mut self, event: Event) -> ControlFlow<()> {
+            // The program's answer and dd's last words are writes, too, of a few bytes.
+            if event.op == Op::Write && event.bytes == f64::from(event.calls) * CALL_BYTES as f64 {
+                self.n_calls += u64::from(event.calls);
+                self.bytes += event.bytes;
+            }
+            ControlFlow::Continue(())
+        }
+        fn loss(&mut self, loss: Loss) {
+            self.lost.get_or_insert(loss.what);
+        }
+    }
+    let mut writes = Writes::default();
+    let reader = iotide_formats::open(trace).map_err(|error| format!("nothing was traced: {error}"))?;
+    reader.read(&mut writes).map_err(|error| format!("nothing was traced: {error}"))?;
+    if let Some(lost) = writes.lost {
+        return Err(format!("not all was traced: {lost}"));
+    }
+    match writes.n_calls {
+        n if n == n_calls && writes.bytes == (n_calls * CALL_BYTES) as f64 => Ok(()),
+        n => Err(format!("{n} writes of 4 KiB were traced, and {n_calls} were made")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_without_the_writes_is_an_error() {
+        let dir = iotide_testkit::FreshDir::new("bench-tracer");
+        assert!(expect_writes(dir.path(), 1).unwrap_err().starts_with("nothing was traced"));
+    }
+
+    #[test]
+    fn without_the_library_nothing_is_measured() {
+        let dir = iotide_testkit::FreshDir::new("bench-library");
+        let bed = Bed { iotide: dir.join("iotide"), ftio: None, folder: dir.join("bed") };
+        let error = bed.trace(&mut Command::new("true"), dir.path()).unwrap_err();
+        assert!(error.starts_with("there is no ") && error.ends_with("libiotide.so"), "{error}");
     }
 }

@@ -12,12 +12,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use iotide_trace::{Event, EventSink, JobInfo, Loss, TraceInfo};
 
-use self::{chrome::ChromeWriter, jsonl::JsonlWriter, parquet::ParquetWriter};
+#[cfg(not(fuzzing))]
+use self::parquet::ParquetWriter;
+use self::{chrome::ChromeWriter, jsonl::JsonlWriter};
 use crate::{EventWriter, NativeWriter, ReadError, Reader, input::Input, native};
 
 mod chrome;
 mod json;
 mod jsonl;
+#[cfg(not(fuzzing))]
 mod parquet;
 
 /// A form that traces can be written in.
@@ -137,7 +140,10 @@ fn row_writer<'a>(
         Target::Csv | Target::Native => Box::new(EventWriter::detailed(out, job, losses)?),
         Target::Jsonl => Box::new(JsonlWriter::new(out, job, losses)?),
         Target::Chrome => Box::new(ChromeWriter::new(out, job, losses)?),
+        #[cfg(not(fuzzing))]
         Target::Parquet => Box::new(ParquetWriter::new(out, job, losses)?),
+        #[cfg(fuzzing)]
+        Target::Parquet => return Err(io::ErrorKind::Unsupported.into()),
     })
 }
 
