@@ -20,10 +20,13 @@ use iotide_trace::{Event, EventSink, Layer, Loss, Op, ReadWrite, Timestamp};
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
+mod child;
+
 /// Run a program and trace its I/O
 ///
 /// Every call of POSIX, C streams and MPI-IO is recorded, in all processes and threads the program starts, with whatever MPI it
-/// was built with. The program needs no change; it runs as it would without, and iotide ends with its exit status. The trace is a
+/// was built with. The program needs no change; it runs as it would without. Signals sent to iotide are passed on to it, and iotide
+/// ends with its exit status (128 and the number of the signal that ended it). The trace is a
 /// directory with one file per process, which the other commands read as one run.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -78,19 +81,39 @@ pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> 
         return Err(cannot_run(&args.program[0], command.exec()));
     }
     let began = Instant::now();
-    let status = command.status().map_err(|error| cannot_run(&args.program[0], error))?;
-    let elapsed = began.elapsed();
-    if !args.quiet || args.tmio.is_some() {
-        let summary = Summary::wait_for(&directory, rank.as_ref())?;
-        if !args.quiet {
-            summary.tell(ui, &directory, elapsed);
+    let status = child::run(&mut command).map_err(|error| cannot_run(&args.program[0], error))?;
+    let code = code_of(status);
+    match sum_up(ui, args, &directory, rank.as_ref(), began.elapsed()) {
+        Ok(()) => Ok(ExitStatus::Program(code)),
+        // How the program ended matters more than what became of its trace.
+        Err(error) if code != 0 => {
+            ui.error(&error);
+            Ok(ExitStatus::Program(code))
         }
-        if let Some(file) = &args.tmio {
-            write_tmio(file, &directory, summary.n_ranks())
-                .with_context(|| format!("cannot write {}", file.display()))?;
-        }
+        Err(error) => Err(error),
     }
-    Ok(ExitStatus::Program(code_of(status)))
+}
+
+/// Says what was recorded, and writes it as TMIO would have.
+fn sum_up(
+    ui: &mut Ui,
+    args: &RecordArgs,
+    directory: &Path,
+    rank: Option<&Rank>,
+    elapsed: Duration,
+) -> anyhow::Result<()> {
+    if args.quiet && args.tmio.is_none() {
+        return Ok(());
+    }
+    let summary = Summary::wait_for(directory, rank)?;
+    if !args.quiet {
+        summary.tell(ui, directory, elapsed);
+    }
+    if let Some(file) = &args.tmio {
+        write_tmio(file, directory, summary.n_ranks())
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
 }
 
 /// Writes a trace as TMIO would have.
