@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use iotide_trace::{Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, Timestamp, TraceInfo};
 use iotide_wire::{
-    BlockHeader, ClockMap, End, Facts, Flags, LossKind, Payload, Record, Step, StreamHeader, next_block,
-    skip_torn,
+    BlockHeader, ClockMap, End, Facts, Flags, LossEntries, LossKind, Note, NoteKind, Payload, Record, Step,
+    StreamHeader, Totals, next_block, skip_torn,
 };
 
 use crate::{
@@ -198,7 +198,36 @@ pub(crate) struct Process {
     pub(crate) end: Option<End>,
     pub(crate) n_records: u64,
     pub(crate) n_damaged: u64,
-    pub(crate) losses: Vec<(Option<LossKind>, u64)>,
+    pub(crate) told: Told,
+}
+
+/// What a process says of what is not among its records.
+#[derive(Default)]
+pub(crate) struct Told {
+    losses: Vec<(Option<LossKind>, u64)>,
+    pub(crate) totals: Totals,
+    /// About what was not traced, and why.
+    pub(crate) notes: Vec<(NoteKind, String)>,
+}
+
+impl Told {
+    /// Takes note of loss counters, which only grow.
+    pub(crate) fn raise_losses(&mut self, counts: &LossEntries<'_>) {
+        for (kind, n) in counts.iter() {
+            match self.losses.iter_mut().find(|(known, _)| *known == kind) {
+                Some((_, most)) => *most = n.max(*most),
+                None => self.losses.push((kind, n)),
+            }
+        }
+    }
+
+    fn n_lost(&self, kind: LossKind) -> u64 {
+        self.losses.iter().filter(|(known, _)| *known == Some(kind)).map(|(_, n)| n).sum()
+    }
+}
+
+pub(crate) fn note_text(note: &Note<'_>) -> (NoteKind, String) {
+    (note.kind, String::from_utf8_lossy(note.text).into_owned())
 }
 
 impl Process {
@@ -206,16 +235,21 @@ impl Process {
     fn survey(stream: &Stream, files: &mut Files) -> Result<Self, Fault> {
         let mut process: Option<Process> = None;
         let mut names = HashMap::new();
-        let (mut end, mut losses, mut n_records) = (None, Vec::new(), 0);
+        let mut end: Option<End> = None;
+        let (mut told, mut n_records) = (Told::default(), 0);
         let n_damaged = stream.for_each_block(|_, payload| {
             match payload {
                 Payload::Facts(facts) => process = Some(Process::of(&facts)),
                 Payload::Paths(paths) => names
                     .extend(paths.map(|entry| (entry.file, files.id(&String::from_utf8_lossy(entry.path))))),
                 Payload::Records(records) => n_records += (records.len() / Record::SIZE) as u64,
-                Payload::Losses(counts) => losses = counts.iter().collect(),
+                Payload::Losses(counts) => told.raise_losses(&counts),
+                Payload::Totals(totals) => told.totals.raise(&totals),
+                Payload::Note(note) => told.notes.extend(note.map(|note| note_text(&note))),
+                // One that was written where room had been kept stands before those it follows.
+                Payload::End(mark) if end.is_some_and(|end| end.n_records > mark.n_records) => {}
                 Payload::End(mark) => end = Some(mark),
-                Payload::Unknown => {}
+                Payload::Reserve | Payload::Unknown => {}
             }
             ControlFlow::Continue(())
         })?;
@@ -224,7 +258,7 @@ impl Process {
         };
         process.files = names;
         process.end = end;
-        process.losses = losses;
+        process.told = told;
         process.n_records = n_records;
         process.n_damaged = n_damaged;
         Ok(process)
@@ -249,7 +283,7 @@ impl Process {
             end: None,
             n_records: 0,
             n_damaged: 0,
-            losses: Vec::new(),
+            told: Told::default(),
         }
     }
 
@@ -387,10 +421,11 @@ impl Process {
             }
             Some(_) => {}
         }
-        if self.n_damaged > 0 {
+        // The last block of a full disk is cut, and what it held is among what could not be written.
+        if self.n_damaged > 0 && self.told.n_lost(LossKind::NotWritten) == 0 {
             lost.note("damaged", None, format!("{self}: {} bytes are damaged", self.n_damaged));
         }
-        for &(kind, n) in self.losses.iter().filter(|(_, n)| *n > 0) {
+        for &(kind, n) in self.told.losses.iter().filter(|(_, n)| *n > 0) {
             let what = kind.map_or("calls lost for a reason a later version may know", LossKind::what);
             lost.note(what, Some(n), format!("{self}: {what}"));
         }
@@ -520,7 +555,7 @@ mod tests {
     use super::*;
     use crate::OpenOptions;
     use iotide_trace::Trace;
-    use iotide_wire::{BlockKind, ClockKind, EndReason, LossEntries, NO_POSITION, PathEntry};
+    use iotide_wire::{BlockKind, ClockKind, EndReason, NO_POSITION, PathEntry};
 
     /// A stream under construction: a process that began a second after `start_s`, with a counter of 2 GHz.
     struct Written {

@@ -10,7 +10,7 @@ use iotide_wire::{LossKind, NO_FILE};
 
 use crate::buffer::Work;
 use crate::config::{self, Bytes};
-use crate::{lifecycle, losses, sys};
+use crate::{lifecycle, losses, sys, vfork};
 
 /// Descriptors we follow, and names we keep.
 const N_DESCRIPTORS: usize = 1 << 16;
@@ -23,6 +23,28 @@ const KNOWN: u32 = 1 << 31;
 const IGNORED: u32 = 1 << 30;
 const OF_MPI: u32 = 1 << 29;
 const ID: u32 = (1 << 29) - 1;
+/// Of an ignored descriptor, in the place of its number: left out because of its path.
+const BY_PATH: u32 = 1;
+
+/// Why a descriptor's calls are not recorded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// It is beyond the table.
+    High,
+    /// Its path is left out.
+    Excluded,
+    /// It is no regular file, or MPI's own.
+    Other,
+}
+
+/// Returns why a descriptor's calls are not recorded.
+pub fn class(fd: i32) -> Class {
+    match slot(fd).map(|slot| slot.load(Relaxed)) {
+        None => Class::High,
+        Some(known) if known & IGNORED != 0 && known & ID == BY_PATH => Class::Excluded,
+        Some(_) => Class::Other,
+    }
+}
 
 static DESCRIPTORS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 static NAMES: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
@@ -61,7 +83,7 @@ pub fn of(fd: i32) -> Option<File> {
     }
     let slot = slot(fd)?;
     let mut known = slot.load(Relaxed);
-    if known & KNOWN == 0 {
+    if known & KNOWN == 0 || vfork::is_child() {
         known = look_up(fd, slot);
     }
     (known & IGNORED == 0).then_some(File { id: known & ID, is_of_mpi: known & OF_MPI != 0 })
@@ -72,7 +94,7 @@ pub fn forget(fd: i32) {
     if lifecycle::is_tracing()
         && let Some(slot) = slot(fd)
         && slot.load(Relaxed) != 0
-        && !lifecycle::is_in_vfork_child()
+        && !vfork::is_child()
     {
         slot.store(0, Relaxed);
     }
@@ -118,9 +140,6 @@ fn slot(fd: i32) -> Option<&'static AtomicU32> {
         // SAFETY: the table is there since tracing began, and has that many entries.
         Some(unsafe { &*DESCRIPTORS.load(Relaxed).add(fd as usize) })
     } else {
-        if fd >= 0 {
-            losses::count(LossKind::HighDescriptor, 1);
-        }
         None
     }
 }
@@ -135,7 +154,7 @@ fn look_up(fd: i32, slot: &AtomicU32) -> u32 {
     } else {
         let (memory, _) = work.path_memory();
         match path_of_descriptor(fd, memory) {
-            Some(path) if !config::wants(path) => IGNORED,
+            Some(path) if !config::wants(path) => IGNORED | BY_PATH,
             Some(path) => name(&work, path),
             None => NO_FILE,
         }
@@ -145,10 +164,13 @@ fn look_up(fd: i32, slot: &AtomicU32) -> u32 {
         known |= OF_MPI;
         // The same bytes again, at the price of a second record: only for those who want to see below MPI-IO.
         if !config::get().nested {
-            known |= IGNORED;
+            known = (known | IGNORED) & !ID;
         }
     }
-    slot.store(known, Relaxed);
+    // In a child of `vfork` the number may stand for another file than in the parent, whose table this is.
+    if !vfork::is_child() {
+        slot.store(known, Relaxed);
+    }
     known
 }
 

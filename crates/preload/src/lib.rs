@@ -20,6 +20,7 @@
 compile_error!("the tracer knows 64-bit little-endian Linux only");
 
 pub mod aio;
+pub mod libaio;
 pub mod mpi;
 pub mod posix;
 pub mod process;
@@ -43,3 +44,5 @@ mod requests;
 mod sink;
 mod stream;
 mod sys;
+mod totals;
+mod vfork;

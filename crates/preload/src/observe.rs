@@ -7,7 +7,7 @@ use iotide_wire::{Flags, Layer, NO_POSITION, Op, Record};
 
 use crate::files::File;
 use crate::guard::errno;
-use crate::{buffer, clock, files, gate};
+use crate::{buffer, clock, files, gate, totals};
 
 /// Observes a call that moves up to `size` bytes through a descriptor.
 #[inline(always)]
@@ -18,7 +18,13 @@ pub fn data(
     size: impl FnOnce() -> usize,
     call: impl FnOnce() -> isize,
 ) -> isize {
-    let Some(file) = files::of(fd) else { return call() };
+    let Some(file) = files::of(fd) else {
+        let moved = call();
+        if moved > 0 {
+            totals::left_out(op, fd, moved as u64);
+        }
+        return moved;
+    };
     let start = clock::now();
     // What waits here, waits within the call as the program sees it, and so it is recorded.
     let pass = gate::pass(op, size);

@@ -53,6 +53,8 @@ pub enum Key {
     Split(u64),
     /// An `aiocb`, by its address.
     Aio(u64),
+    /// A request of the kernel's own asynchronous I/O, by the address of its control block.
+    Kernel(u64),
 }
 
 impl Key {
@@ -61,6 +63,7 @@ impl Key {
             Key::Mpi(value) => (value, 1),
             Key::Split(value) => (value, 2),
             Key::Aio(value) => (value, 3),
+            Key::Kernel(value) => (value, 0),
         };
         // A product with an odd number is a bijection: different requests stay different. 0 and 1 are taken.
         ((value << 2) | kind).wrapping_mul(0x9e37_79b9_7f4a_7c15).max(2)
