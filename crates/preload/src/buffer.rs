@@ -166,7 +166,7 @@ impl Work {
         thread.committed.store(n + 1, Release);
         thread.add_seen(&record);
         let end = record.start.wrapping_add(record.duration);
-        if n % SAMPLE_EVERY == 0 {
+        if n.is_multiple_of(SAMPLE_EVERY) {
             thread.sample(end);
         }
         let age = end.wrapping_sub(thread.last_written_at.load(Relaxed)) as i64;

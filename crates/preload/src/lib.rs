@@ -31,6 +31,7 @@ mod buffer;
 mod clock;
 mod config;
 mod connection;
+mod exec;
 mod files;
 mod gate;
 mod guard;

@@ -7,7 +7,7 @@ use core::sync::atomic::{
 
 use iotide_wire::EndReason;
 
-use crate::{buffer, clock, config, files, gate, losses, next, requests, sink, sys, totals, vfork};
+use crate::{buffer, clock, config, exec, files, gate, losses, next, requests, sink, sys, totals, vfork};
 
 /// Nobody has called yet.
 const UNBORN: u8 = 0;
@@ -55,6 +55,7 @@ pub fn start() -> bool {
         PROCESS.store(sys::process_id(), Relaxed);
         sink::start();
         totals::start();
+        exec::start();
         gate::start();
         mark_this_memory();
         // SAFETY: the handler has the signature that is asked for and stays loaded as long as the process lives.
@@ -71,6 +72,9 @@ pub fn finish(reason: EndReason) {
         return;
     }
     if state != OFF {
+        if reason != EndReason::Exec {
+            requests::give_up_all(buffer::push_beside);
+        }
         buffer::write_out_all();
         gate::finish();
         if totals::are_telling() {

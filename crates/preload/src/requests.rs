@@ -153,6 +153,39 @@ pub fn take(key: Key) -> Option<(Request, u64)> {
     Some(taken)
 }
 
+/// Ends all requests that nobody saw complete: the process ends, and what they asked for is all that is known of them.
+pub fn give_up_all(mut push: impl FnMut(Record)) {
+    let slots = SLOTS.load(Acquire);
+    if slots.is_null() || !are_under_way() {
+        return;
+    }
+    for i in 0..N_SLOTS {
+        // SAFETY: the table has that many slots for good.
+        let slot = unsafe { &*slots.add(i) };
+        let code = slot.key.load(Acquire);
+        if code > BUSY && slot.key.compare_exchange(code, BUSY, Acquire, Relaxed).is_ok() {
+            // SAFETY: a busy slot is ours alone.
+            let request = unsafe { *slot.request.get() };
+            slot.key.store(FREE, Release);
+            N_UNDER_WAY.fetch_sub(1, Relaxed);
+            if request.flags.layer().is_none() || request.flags.0 >= 1 << 7 {
+                continue; // one that is not recorded
+            }
+            let duration = clock::now().saturating_sub(request.start);
+            push(Record {
+                start: request.start,
+                duration,
+                bytes: request.asked,
+                position: duration,
+                file: request.file,
+                calls: 1,
+                op: request.op,
+                flags: request.flags.with(Flags::ASYNC | Flags::ASKED),
+            });
+        }
+    }
+}
+
 fn probes(code: u64) -> impl Iterator<Item = &'static Slot> {
     let slots = SLOTS.load(Acquire);
     let n_probes = if slots.is_null() { 0 } else { MAX_PROBES };

@@ -10,7 +10,7 @@ use core::sync::atomic::{
 };
 
 use iotide_wire::{
-    BlockHeader, BlockKind, End, EndReason, Facts, LossEntries, LossKind, Record, StreamHeader, Totals,
+    BlockHeader, BlockKind, End, EndReason, Facts, LossEntries, LossKind, Note, Record, StreamHeader, Totals,
 };
 
 use crate::config::Bytes;
@@ -139,6 +139,18 @@ pub fn write_last(losses: &[u8], totals: &Totals, reason: Option<EndReason>) {
         && end.is_none_or(|end| write_block(BlockKind::End, 0, &end));
     if !arrived {
         use_reserve(losses, &totals, end.as_ref().map_or(&[], |end| &end[..]));
+    }
+}
+
+/// Writes a note. A child of `vfork` may do so too, in its parent's name: nothing but the file and the next number change.
+pub fn write_note(note: &Note<'_>) {
+    let mut payload = [0; Note::MAX_SIZE];
+    let n = note.encode(&mut payload);
+    if !lifecycle::is_in_vfork_child() {
+        write_block(BlockKind::Note, 0, &payload[..n]);
+    } else if STATE.load(Acquire) == OPEN && is_ours(FD.load(Relaxed)) {
+        let signals = sys::NoSignals::new();
+        append(&seal(BlockKind::Note, 0, &payload[..n]), &payload[..n], &signals);
     }
 }
 

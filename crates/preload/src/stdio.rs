@@ -63,6 +63,12 @@ hooks! {
     fn getc_unlocked(stream: *mut FILE) -> c_int |next| { character(Op::Read, stream, || next(stream)) }
     fn getchar() -> c_int |next| { character(Op::Read, stdin, || next()) }
 
+    fn putw(word: c_int, stream: *mut FILE) -> c_int |next| { word_of(Op::Write, stream, || { let result = next(word, stream); (result == 0, result) }) }
+    fn getw(stream: *mut FILE) -> c_int |next| {
+        // A word may look like the end of the file; then the stream tells.
+        word_of(Op::Read, stream, || { let word = next(stream); (word != libc::EOF || libc::feof(stream) == 0 && libc::ferror(stream) == 0, word) })
+    }
+
     fn vfprintf(stream: *mut FILE, format: *const c_char, arguments: *mut c_void) -> c_int |next| { counted(Op::Write, stream, || next(stream, format, arguments) as ssize_t) as c_int }
     fn vprintf(format: *const c_char, arguments: *mut c_void) -> c_int |next| { counted(Op::Write, stdout, || next(format, arguments) as ssize_t) as c_int }
     fn __vfprintf_chk(stream: *mut FILE, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int |next| {
@@ -197,6 +203,17 @@ fn character(op: Op, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
         push(op, file, clock::now(), Ok(1));
     }
     c
+}
+
+/// Observes a word of the machine; the call says whether it was moved.
+fn word_of(op: Op, stream: *mut FILE, call: impl FnOnce() -> (bool, c_int)) -> c_int {
+    let Some(file) = file_of(stream) else { return call().1 };
+    let start = clock::now();
+    let (is_moved, result) = call();
+    if is_moved {
+        push(op, file, start, Ok(size_of::<c_int>() as u64));
+    }
+    result
 }
 
 /// Observes a formatted read, whose bytes only the position tells.

@@ -229,6 +229,11 @@ pub fn user_id() -> u32 {
     syscall3(libc::SYS_getuid, 0, 0, 0) as u32
 }
 
+/// The group.
+pub fn group_id() -> u32 {
+    syscall3(libc::SYS_getgid, 0, 0, 0) as u32
+}
+
 /// Lets other threads run.
 pub fn give_way() {
     syscall3(libc::SYS_sched_yield, 0, 0, 0);

@@ -11,9 +11,14 @@ use iotide_wire::{
     Totals, next_block, skip_torn,
 };
 
+/// Where a test's own directory is.
+pub fn directory_of(test: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("run").join(test)
+}
+
 /// A test's own empty directory.
 pub fn directory(test: &str) -> PathBuf {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("run").join(test);
+    let directory = directory_of(test);
     let _ = Command::new("umount").arg(directory.join("disk")).output(); // left by a test that failed
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).unwrap();
