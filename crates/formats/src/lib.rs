@@ -48,6 +48,7 @@ pub use crate::{
     prometheus::RangeAnswer,
     text::{PatternError, PatternSpec},
     tmio::write::TmioWriter,
+    tracer_totals::{TracerTotals, tracer_totals},
 };
 
 use crate::{
@@ -103,6 +104,7 @@ mod testing;
 mod text;
 mod tmio;
 mod tracer;
+mod tracer_totals;
 
 /// Opens a trace whose format its content tells.
 pub fn open(path: &Path) -> Result<Reader, ReadError> {

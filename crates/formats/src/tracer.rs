@@ -17,7 +17,7 @@ use std::sync::Arc;
 use iotide_trace::{Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, Timestamp, TraceInfo};
 use iotide_wire::{
     BlockHeader, ClockMap, End, Facts, Flags, LossEntries, LossKind, Note, NoteKind, Payload, Record, Step,
-    StreamHeader, Totals, next_block, skip_torn,
+    StreamHeader, Total, Totals, next_block, skip_torn,
 };
 
 use crate::{
@@ -69,6 +69,11 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
     let origin_ns = processes[0].1.start_ns();
     let mut end_ns = origin_ns;
     for (stream, process) in &processes {
+        if process.is_launcher() && processes.iter().any(|(_, process)| process.stated_rank.is_some()) {
+            // What starts the ranks reads its own settings and is no part of the program.
+            process.note_losses(&mut lost);
+            continue;
+        }
         if process.read(stream, origin_ns, &mut end_ns, sink, &mut lost)?.is_break() {
             break;
         }
@@ -401,8 +406,28 @@ impl Process {
         }
     }
 
+    /// Whether it is on this host and has not ended: the run was over before all that it started.
+    fn is_running(&self) -> bool {
+        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let exe = fs::read_link(format!("/proc/{}/exe", self.pid));
+        host.trim_end() == self.host && exe.is_ok_and(|exe| exe.as_os_str() == self.exe.as_str())
+    }
+
+    /// Whether it starts the ranks and is none.
+    fn is_launcher(&self) -> bool {
+        const LAUNCHERS: [&str; 10] =
+            ["mpirun", "mpiexec", "orterun", "orted", "prte", "prun", "hydra_", "srun", "aprun", "jsrun"];
+        let name = self.exe.rsplit('/').next().unwrap_or_default();
+        self.stated_rank.is_none() && LAUNCHERS.iter().any(|launcher| name.starts_with(launcher))
+    }
+
     pub(crate) fn note_losses(&self, lost: &mut Lost) {
         match self.end {
+            None if self.is_running() => lost.note(
+                "running",
+                None,
+                format!("{self} is still running: its last calls are not in the trace yet"),
+            ),
             None => lost.note(
                 "no end",
                 None,
@@ -424,6 +449,30 @@ impl Process {
         // The last block of a full disk is cut, and what it held is among what could not be written.
         if self.n_damaged > 0 && self.told.n_lost(LossKind::NotWritten) == 0 {
             lost.note("damaged", None, format!("{self}: {} bytes are damaged", self.n_damaged));
+        }
+        let totals = &self.told.totals;
+        if totals.get(Total::Mappings) > 0 {
+            let (n, bytes) = (totals.get(Total::Mappings), totals.get(Total::MappedBytes));
+            let what = format!(
+                "{self} mapped files shared and writable ({n} times, {bytes} bytes): what it wrote through memory was not seen"
+            );
+            lost.note("mapped", None, what);
+        }
+        if totals.get(Total::Rings) > 0 {
+            lost.note(
+                "rings",
+                None,
+                format!("{self} set up an io_uring: what it moved through that was not seen"),
+            );
+        }
+        lost.totals.add(totals);
+        for (kind, name) in &self.told.notes {
+            let (kind, why) = match kind {
+                NoteKind::StaticChild => ("static", "is statically linked"),
+                NoteKind::PrivilegedChild => ("privileged", "gets rights of its own (setuid)"),
+                NoteKind::UnpreparedChild => ("unprepared", "got an environment without the tracer"),
+            };
+            lost.note(kind, None, format!("{self} started {name}, which {why} and was not traced"));
         }
         for &(kind, n) in self.told.losses.iter().filter(|(_, n)| *n > 0) {
             let what = kind.map_or("calls lost for a reason a later version may know", LossKind::what);
@@ -456,14 +505,25 @@ impl std::fmt::Display for Process {
     }
 }
 
-/// Gives every process its rank. If nobody states one, they are counted as they began; if some do, the others are the launcher and
-/// its like, and no rank.
+/// Gives every process its rank. If nobody states one, they are counted as they began; if some do, the others follow the ranks.
 fn number_ranks(processes: &mut [(Stream, Process)]) {
     let is_parallel = processes.iter().any(|(_, process)| process.stated_rank.is_some());
+    let n_ranks = processes
+        .iter()
+        .filter_map(|(_, process)| {
+            Some(process.stated_rank?.max(process.n_ranks.unwrap_or(0).saturating_sub(1)))
+        })
+        .max();
+    let n_ranks = n_ranks.map_or(0, |highest| i32::try_from(highest).unwrap_or(i32::MAX).saturating_add(1));
+    let mut n_others = 0;
     for (i, (_, process)) in processes.iter_mut().enumerate() {
         process.rank = match process.stated_rank {
             Some(rank) => Rank(i32::try_from(rank).unwrap_or(i32::MAX)),
-            None if is_parallel => Rank::ALL,
+            // A shell around the launcher, or a program before and after: no rank, but not all of them either.
+            None if is_parallel => {
+                n_others += 1;
+                Rank(n_ranks.saturating_add(n_others - 1))
+            }
             None => Rank(i as i32),
         };
     }
@@ -493,7 +553,7 @@ pub(crate) fn job_of<'a>(
 }
 
 /// The streams of a directory, by name.
-fn streams_in(directory: &Path) -> Result<Vec<PathBuf>, std::io::Error> {
+pub(crate) fn streams_in(directory: &Path) -> Result<Vec<PathBuf>, std::io::Error> {
     let mut streams = Vec::new();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
@@ -516,6 +576,7 @@ fn is_stream(path: &Path) -> bool {
 #[derive(Default)]
 pub(crate) struct Lost {
     kinds: Vec<(&'static str, Loss, u64)>,
+    totals: Totals,
 }
 
 impl Lost {
@@ -533,7 +594,27 @@ impl Lost {
         self.kinds.first().map(|(_, loss, _)| loss.what.as_str())
     }
 
+    /// What the kernel moved and nobody saw, if that is more than the odd call.
+    fn unseen(&self) -> Option<Loss> {
+        let of = |total| self.totals.get(total) as f64;
+        let kernel = of(Total::KernelRead) + of(Total::KernelWritten);
+        let seen = of(Total::SeenRead) + of(Total::SeenWritten);
+        let unseen = kernel - seen;
+        (unseen > (0.01 * kernel).max(65536.0)).then(|| Loss {
+            what: format!(
+                "{unseen} bytes moved by calls that passed the tracer by: it saw {:.0} % of what the kernel counted",
+                (100.0 * seen / kernel).floor()
+            ),
+            records: None,
+            since: None,
+            cut: false,
+        })
+    }
+
     pub(crate) fn report(self, sink: &mut dyn EventSink) {
+        if let Some(unseen) = self.unseen() {
+            sink.loss(unseen);
+        }
         for (_, mut loss, n) in self.kinds {
             if n > 1 {
                 loss.what = format!("{}, and {} more processes like it", loss.what, n - 1);

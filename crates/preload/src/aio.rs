@@ -101,7 +101,10 @@ fn complete(block: *const aiocb) {
     // SAFETY: a control block of a request that is done, so that nobody else writes to it.
     let (error, moved) = unsafe {
         let at = block.cast::<u8>();
-        (at.add(ERROR_AT).cast::<c_int>().read_unaligned(), at.add(RESULT_AT).cast::<ssize_t>().read_unaligned())
+        (
+            at.add(ERROR_AT).cast::<c_int>().read_unaligned(),
+            at.add(RESULT_AT).cast::<ssize_t>().read_unaligned(),
+        )
     };
     if error != 0 || moved < 0 {
         requests::take(key(block));

@@ -598,6 +598,7 @@ unsafe extern "C" fn thread_ends(thread: *mut core::ffi::c_void) {
         thread.commit_joined();
     }
     thread.write_out(true);
+    crate::totals::thread_ends();
     MINE.with(|mine| mine.set(null_mut()));
     thread.owner.store(0, Release);
 }

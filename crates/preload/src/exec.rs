@@ -174,7 +174,8 @@ fn goes_along(environment: Strings) -> bool {
     let library = kept().library.get();
     let name = library.rsplit(|&byte| byte == b'/').next().unwrap_or(library);
     strings(environment).any(|text| {
-        text.strip_prefix(PRELOAD).is_some_and(|value| value.windows(name.len().max(1)).any(|part| part == name))
+        text.strip_prefix(PRELOAD)
+            .is_some_and(|value| value.windows(name.len().max(1)).any(|part| part == name))
     })
 }
 

@@ -9,22 +9,22 @@ use libc::{AT_FDCWD, iovec, mode_t, off_t, size_t, ssize_t};
 
 use crate::guard::{errno, set_errno};
 use crate::next::hooks;
-use crate::observe::{ANYWHERE, control, data, named, opening, record};
+use crate::observe::{ANYWHERE, control, data, named, opening, opening_path, record};
 use crate::{buffer, clock, files, sink, totals};
 
 // The third argument of `open` is optional in C. Declared as fixed, it is read from the register where it would be, or holds nothing that
 // anyone looks at; that is how the calling conventions of x86-64 and AArch64 Linux pass it.
 hooks! {
-    fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening(|| next(path, flags, mode)) }
-    fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening(|| next(path, flags, mode)) }
-    fn __open_2(path: *const c_char, flags: c_int) -> c_int |next| { opening(|| next(path, flags)) }
-    fn __open64_2(path: *const c_char, flags: c_int) -> c_int |next| { opening(|| next(path, flags)) }
-    fn openat(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening(|| next(at, path, flags, mode)) }
-    fn openat64(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening(|| next(at, path, flags, mode)) }
-    fn __openat_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| { opening(|| next(at, path, flags)) }
-    fn __openat64_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| { opening(|| next(at, path, flags)) }
-    fn creat(path: *const c_char, mode: mode_t) -> c_int |next| { opening(|| next(path, mode)) }
-    fn creat64(path: *const c_char, mode: mode_t) -> c_int |next| { opening(|| next(path, mode)) }
+    fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening_path(AT_FDCWD, path, flags, || next(path, flags, mode)) }
+    fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening_path(AT_FDCWD, path, flags, || next(path, flags, mode)) }
+    fn __open_2(path: *const c_char, flags: c_int) -> c_int |next| { opening_path(AT_FDCWD, path, flags, || next(path, flags)) }
+    fn __open64_2(path: *const c_char, flags: c_int) -> c_int |next| { opening_path(AT_FDCWD, path, flags, || next(path, flags)) }
+    fn openat(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening_path(at, path, flags, || next(at, path, flags, mode)) }
+    fn openat64(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening_path(at, path, flags, || next(at, path, flags, mode)) }
+    fn __openat_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| { opening_path(at, path, flags, || next(at, path, flags)) }
+    fn __openat64_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| { opening_path(at, path, flags, || next(at, path, flags)) }
+    fn creat(path: *const c_char, mode: mode_t) -> c_int |next| { opening_path(AT_FDCWD, path, 0, || next(path, mode)) }
+    fn creat64(path: *const c_char, mode: mode_t) -> c_int |next| { opening_path(AT_FDCWD, path, 0, || next(path, mode)) }
     fn mkstemp(template: *mut c_char) -> c_int |next| { opening(|| next(template)) }
     fn mkstemp64(template: *mut c_char) -> c_int |next| { opening(|| next(template)) }
     fn mkostemp(template: *mut c_char, flags: c_int) -> c_int |next| { opening(|| next(template, flags)) }
@@ -88,6 +88,10 @@ hooks! {
     fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int |next| { controlling(command, || next(fd, command, argument)) }
     fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_int |next| { controlling(command, || next(fd, command, argument)) }
 
+    fn chdir(path: *const c_char) -> c_int |next| { let result = next(path); files::working_directory::forget(); result }
+    fn fchdir(fd: c_int) -> c_int |next| { let result = next(fd); files::working_directory::forget(); result }
+    fn chroot(path: *const c_char) -> c_int |next| { let result = next(path); files::working_directory::forget(); result }
+
     fn rename(old: *const c_char, new: *const c_char) -> c_int |next| { named(Op::Rename, AT_FDCWD, old, || next(old, new)) }
     fn renameat(old_at: c_int, old: *const c_char, new_at: c_int, new: *const c_char) -> c_int |next| { named(Op::Rename, old_at, old, || next(old_at, old, new_at, new)) }
     fn renameat2(old_at: c_int, old: *const c_char, new_at: c_int, new: *const c_char, flags: c_uint) -> c_int |next| {
@@ -148,7 +152,7 @@ fn between(input: c_int, output: c_int, call: impl FnOnce() -> ssize_t) -> ssize
 }
 
 fn seek(fd: c_int, call: impl FnOnce() -> off_t) -> off_t {
-    let Some(file) = files::of(fd) else { return call() };
+    let Some(file) = files::as_given(fd) else { return call() };
     let start = clock::now();
     let position = call();
     let end = clock::now();
@@ -163,7 +167,7 @@ pub(crate) fn closing(fd: c_int, call: impl FnOnce() -> c_int) -> c_int {
         set_errno(libc::EBADF);
         return -1;
     }
-    let Some(file) = files::of(fd) else {
+    let Some(file) = files::as_given(fd) else {
         let result = call();
         files::forget(fd);
         return result;

@@ -164,6 +164,11 @@ pub fn wake_one(word: &core::sync::atomic::AtomicU32) {
     syscall6(libc::SYS_futex, word.as_ptr() as usize, operation, 1, 0, 0, 0);
 }
 
+/// Reads entries of a directory, as the kernel lays them out.
+pub fn read_directory(fd: i32, into: &mut [u8]) -> isize {
+    syscall3(libc::SYS_getdents64, fd as usize, into.as_mut_ptr() as usize, into.len())
+}
+
 /// Writes at a place of a file.
 pub fn pwrite(fd: i32, bytes: &[u8], at: u64) -> isize {
     let (from, n) = (bytes.as_ptr() as usize, bytes.len());

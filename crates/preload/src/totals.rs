@@ -1,12 +1,14 @@
 //! Sums beside the records: what was left out, what the kernel says was moved, what the tracer itself took.
 //!
-//! The kernel counts the bytes of every call of a process (`/proc/self/io`). What passed our hooks, recorded or left out, is counted here. The
+//! The kernel counts the bytes of every call of a process (`/proc/self/task/*/io`). What passed our hooks, recorded or left out, is counted here. The
 //! difference is what programs moved behind our back: by system calls of their own, from code that was linked statically.
 
+use core::ffi::CStr;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use iotide_wire::{LossKind, Op, Total, Totals};
 
+use crate::config::Bytes;
 use crate::files::Class;
 use crate::{buffer, files, lifecycle, losses, sink, sys};
 
@@ -27,7 +29,7 @@ pub fn start() {
 
 /// In a forked child: everything begins anew, the kernel's count too.
 pub fn forget_parent() {
-    for sum in [&EXCLUDED_CALLS, &EXCLUDED_BYTES, &MAPPINGS, &MAPPED_BYTES, &RINGS] {
+    for sum in [&EXCLUDED_CALLS, &EXCLUDED_BYTES, &MAPPINGS, &MAPPED_BYTES, &RINGS, &ENDED[0], &ENDED[1]] {
         sum.store(0, Relaxed);
     }
     start();
@@ -95,9 +97,58 @@ pub fn now() -> Totals {
     totals
 }
 
-/// Bytes that this process has read and written by calls, as the kernel counts them.
+/// What threads that have ended were charged with.
+static ENDED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// Keeps the kernel's count of the calling thread, which ends.
+pub fn thread_ends() {
+    if let Some((read, written)) = count_of(c"/proc/thread-self/io") {
+        ENDED[0].fetch_add(read, Relaxed);
+        ENDED[1].fetch_add(written, Relaxed);
+    }
+}
+
+/// Bytes that this process has read and written by calls, as the kernel counts them: the sum over its threads. (What it says of the
+/// process as a whole counts in the children that it has waited for.)
 fn kernel_count() -> Option<(u64, u64)> {
-    let fd = sys::open(c"/proc/self/io", libc::O_RDONLY | libc::O_CLOEXEC, 0) as i32;
+    let fd = sys::open(c"/proc/self/task", libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC, 0) as i32;
+    if fd < 0 {
+        return None;
+    }
+    let mut sum = [ENDED[0].load(Relaxed), ENDED[1].load(Relaxed)];
+    let mut is_known = false;
+    let mut entries = [0; 2048];
+    loop {
+        let n = usize::try_from(sys::read_directory(fd, &mut entries)).unwrap_or(0);
+        let mut rest = entries.get(..n).unwrap_or(&[]);
+        if rest.is_empty() {
+            break;
+        }
+        // An entry: inode and offset (8 bytes each), its length (2), a type (1), the name.
+        while let Some(length) = rest.get(16..18) {
+            let length = usize::from(u16::from_le_bytes([length[0], length[1]]));
+            let Some((entry, more)) = rest.split_at_checked(length.max(19)) else { break };
+            rest = more;
+            let name = entry[19..].split(|&byte| byte == 0).next().unwrap_or(&[]);
+            if !name.iter().all(u8::is_ascii_digit) {
+                continue;
+            }
+            let mut path: Bytes<64> = Bytes::new();
+            path.push(b"/proc/self/task/");
+            path.push(name);
+            path.push(b"/io");
+            if let Some((read, written)) = count_of(path.as_c_str()) {
+                is_known = true;
+                sum = [sum[0] + read, sum[1] + written];
+            }
+        }
+    }
+    sys::close(fd);
+    is_known.then_some((sum[0], sum[1]))
+}
+
+fn count_of(path: &CStr) -> Option<(u64, u64)> {
+    let fd = sys::open(path, libc::O_RDONLY | libc::O_CLOEXEC, 0) as i32;
     if fd < 0 {
         return None;
     }

@@ -87,9 +87,13 @@ fn children_that_cannot_be_traced_are_named() {
     let notes: Vec<_> = trace.0.iter().flat_map(|process| &process.notes).collect();
     assert_eq!(notes, [&(NoteKind::StaticChild, fixed.display().to_string())]);
 
-    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    let is_root =
+        std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     if !is_root {
-        return iotide_testkit::skip(iotide_testkit::Missing::Data, "root, to give a program rights of its own");
+        return iotide_testkit::skip(
+            iotide_testkit::Missing::Data,
+            "root, to give a program rights of its own",
+        );
     }
     let directory = directory("setuid");
     let privileged = directory.join("true");
@@ -118,9 +122,7 @@ fn what_is_left_out_and_what_the_kernel_moved_is_added_up() {
     let recorded = of(&trace.moved(), "read") + of(&trace.moved(), "write");
     assert!(recorded < all);
     assert_eq!(recorded + totals.get(Total::ExcludedBytes), all);
-    for (kernel, seen) in
-        [(Total::KernelRead, Total::SeenRead), (Total::KernelWritten, Total::SeenWritten)]
-    {
+    for (kernel, seen) in [(Total::KernelRead, Total::SeenRead), (Total::KernelWritten, Total::SeenWritten)] {
         let (kernel, seen) = (totals.get(kernel) as f64, totals.get(seen) as f64);
         // The counts themselves are read, and the last lines go to a pipe: a few hundred bytes.
         assert!((kernel - seen).abs() < 1000.0, "{kernel} {seen}");
@@ -135,7 +137,10 @@ fn ranks_are_taken_from_any_launcher_and_from_what_the_user_names() {
         (&["RANK=3", "WORLD_SIZE=4"][..], Some(3)),
         (&["RANK=3"], None),
         (&["PALS_RANKID=5"], Some(5)),
-        (&["MY_PLACE=7", "MY_PLACES=8", "IOTIDE_RANK_FROM=MY_PLACE:MY_PLACES", "RANK=1", "WORLD_SIZE=2"], Some(7)),
+        (
+            &["MY_PLACE=7", "MY_PLACES=8", "IOTIDE_RANK_FROM=MY_PLACE:MY_PLACES", "RANK=1", "WORLD_SIZE=2"],
+            Some(7),
+        ),
     ] {
         let (_, trace) = run_by("ranks", &[&["env"], variables].concat(), &program);
         assert_eq!(trace.0.last().unwrap().rank, rank, "{variables:?}");
