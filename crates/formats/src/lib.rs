@@ -47,7 +47,7 @@ pub use crate::{
     native::NativeWriter,
     prometheus::RangeAnswer,
     text::{PatternError, PatternSpec},
-    tmio::write::TmioWriter,
+    tmio::write::{TmioForm, TmioWriter},
     tracer_totals::{TracerTotals, tracer_totals},
 };
 
@@ -104,6 +104,7 @@ mod testing;
 mod text;
 mod tmio;
 mod tracer;
+mod tracer_access;
 mod tracer_totals;
 
 /// Opens a trace whose format its content tells.

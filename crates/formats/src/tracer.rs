@@ -27,6 +27,7 @@ use crate::{
     input::{FileAt, Input},
     losses::Losses,
     scanner::Scanner,
+    tracer_access::Access,
 };
 
 /// How a stream begins.
@@ -308,12 +309,15 @@ impl Process {
     ) -> Result<ControlFlow<()>, Fault> {
         let mut clock = ClockMap::new(self.clock);
         let (mut unusable, mut flow) = (Unusable::default(), ControlFlow::Continue(()));
+        let mut access = Access::default();
         stream.for_each_block(|header, payload| {
             clock.pair(header.ticks, header.nanos);
             let Payload::Records(records) = payload else { return ControlFlow::Continue(()) };
+            access.count(records);
             flow = self.push_events(records, &clock, origin_ns, end_ns, sink, &mut unusable);
             flow
         })?;
+        access.tell(sink);
         self.note_unusable(&unusable, lost);
         self.note_losses(lost);
         Ok(flow)
@@ -454,7 +458,7 @@ impl Process {
         if totals.get(Total::Mappings) > 0 {
             let (n, bytes) = (totals.get(Total::Mappings), totals.get(Total::MappedBytes));
             let what = format!(
-                "{self} mapped files shared and writable ({n} times, {bytes} bytes): what it wrote through memory was not seen"
+                "{self} mapped files shared and writable ({bytes} bytes in {n} mappings): what it wrote through memory was not seen"
             );
             lost.note("mapped", None, what);
         }

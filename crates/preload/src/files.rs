@@ -37,11 +37,14 @@ pub enum Class {
     Excluded,
     /// It is no regular file, or MPI's own.
     Other,
+    /// It is no descriptor: a stream in memory.
+    Nothing,
 }
 
 /// Returns why a descriptor's calls are not recorded.
 pub fn class(fd: i32) -> Class {
     match slot(fd).map(|slot| slot.load(Relaxed)) {
+        None if fd < 0 => Class::Nothing,
         None => Class::High,
         Some(known) if known & IGNORED != 0 && known & ID == BY_PATH => Class::Excluded,
         Some(_) => Class::Other,

@@ -97,6 +97,12 @@ pub extern "C" fn iotide_flush() {
     lifecycle::flush();
 }
 
+/// The same under the name that `iotide.h` looks for: there, `iotide_flush` is a function that does nothing without us.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub extern "C" fn iotide_flush_now() {
+    iotide_flush();
+}
+
 /// The same for Fortran: `call iotide_flush()`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub extern "C" fn iotide_flush_() {

@@ -40,13 +40,22 @@ pub fn left_out(op: Op, fd: i32, bytes: u64) {
     if !lifecycle::is_tracing() {
         return;
     }
-    match files::class(fd) {
+    left_out_of(files::class(fd), op, bytes);
+}
+
+/// The same, for a descriptor that is closed already.
+pub fn left_out_of(class: Class, op: Op, bytes: u64) {
+    if bytes == 0 {
+        return;
+    }
+    match class {
         Class::High => losses::count(LossKind::HighDescriptor, 1),
         Class::Excluded => {
             excluded(1, bytes);
             buffer::add_seen(op, bytes);
         }
         Class::Other => buffer::add_seen(op, bytes),
+        Class::Nothing => {}
     }
 }
 

@@ -369,7 +369,8 @@ impl Summary {
     /// How much of what was moved is in the trace, and what that cost.
     fn tell_of_the_tracer(&self, ui: &mut Ui, elapsed: Duration) {
         let TracerTotals { kernel_bytes, seen_bytes, excluded_calls, excluded_bytes, .. } = self.tracer;
-        if kernel_bytes > 0.0 {
+        // Less than that is what the C library reads to start a program.
+        if kernel_bytes > 1e5 {
             let percent = (100.0 * seen_bytes / kernel_bytes).floor();
             let kernel = text::bytes(kernel_bytes);
             ui.status(format_args!(

@@ -75,3 +75,76 @@ fn a_program_that_is_killed_before_it_did_anything_is_no_fault_of_the_trace() {
         assert_eq!(output.status.code(), Some(137), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }
+
+/// What `iotide record` says of a script.
+fn said_of(name: &str, arguments: &[&str]) -> String {
+    let dir = FreshDir::new(name);
+    let output = record(dir.path(), arguments).env_remove("IOTIDE_INCLUDE").output().unwrap();
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn how_much_was_seen_and_what_it_cost_is_told() {
+    let script = "dd if=/dev/zero of=a bs=64k count=100 status=none; cat a > b";
+    let said = said_of("record-seen", &["--", "sh", "-c", script]);
+    assert!(
+        said.contains("the tracer saw 99 % of the ") || said.contains("the tracer saw 100 % of the "),
+        "{said}"
+    );
+    assert!(said.contains("  tracing took "), "{said}");
+    assert!(!said.contains("lost"), "{said}");
+    let said = said_of("record-excluded", &["--exclude", "*/b", "--", "sh", "-c", script]);
+    assert!(said.contains("left out: "), "{said}");
+}
+
+#[test]
+fn a_process_that_outlives_the_program_is_still_running() {
+    let script = "(exec >/dev/null 2>&1; echo x > a; exec 9>>a; while [ ! -e stop ]; do sleep 0.01; done) & while [ ! -s a ]; do sleep 0.01; done";
+    let dir = FreshDir::new("record-running");
+    let output = record(dir.path(), &["-o", "trace", "--", "sh", "-c", script]).output().unwrap();
+    dir.write("stop", "");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("is still running") && !said.contains("ended without a word"), "{said}");
+}
+
+#[test]
+fn a_program_with_address_sanitizer_starts() {
+    let Some(gcc) = iotide_testkit::program("gcc") else { return };
+    let dir = FreshDir::new("record-asan");
+    let source = dir.write("p.c", "#include <stdio.h>\nint main(void) { FILE *f = fopen(\"a\", \"w\"); fputs(\"text\", f); return fclose(f); }\n");
+    let compiled =
+        Command::new(gcc).args(["-fsanitize=address", "-o"]).arg(dir.join("p")).arg(source).output().unwrap();
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let output = record(dir.path(), &["--", "./p"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("4 B written"), "{said}");
+}
+
+#[test]
+fn the_ranks_of_torchrun_and_of_a_variable_of_ones_own_are_ranks() {
+    for (options, script) in [
+        (
+            &["-o", "trace"][..],
+            "for r in 0 1 2; do RANK=$r WORLD_SIZE=3 dd if=/dev/zero of=f$r bs=1k count=5 status=none; done",
+        ),
+        (
+            &["-o", "trace", "--rank-from", "ME:ALL"],
+            "for r in 0 1 2; do ME=$r ALL=3 dd if=/dev/zero of=f$r bs=1k count=5 status=none; done",
+        ),
+    ] {
+        let dir = FreshDir::new("record-ranks");
+        assert!(
+            record(dir.path(), &[options, &["--", "sh", "-c", script]].concat()).status().unwrap().success()
+        );
+        let mut trace = iotide_trace::Trace::default();
+        trace.info = iotide_formats::open(&dir.join("trace")).unwrap().read(&mut trace).unwrap();
+        let writes = trace.events.iter().filter(|event| event.op == iotide_trace::Op::Write);
+        let mut ranks: Vec<i32> = writes.map(|event| event.rank.0).collect();
+        ranks.dedup();
+        ranks.sort();
+        ranks.dedup();
+        assert_eq!(ranks, [0, 1, 2]);
+        assert_eq!(trace.info.job.n_procs, Some(3));
+    }
+}

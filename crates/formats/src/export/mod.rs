@@ -15,6 +15,7 @@ use iotide_trace::{Event, EventSink, JobInfo, Loss, TraceInfo};
 #[cfg(not(fuzzing))]
 use self::parquet::ParquetWriter;
 use self::{chrome::ChromeWriter, jsonl::JsonlWriter};
+use crate::tmio::write::{TmioForm, TmioWriter};
 use crate::{EventWriter, NativeWriter, ReadError, Reader, input::Input, native};
 
 mod chrome;
@@ -37,11 +38,26 @@ pub enum Target {
     Chrome,
     /// The same table, by columns, for data frames and databases.
     Parquet,
+    /// TMIO's JSON, one document.
+    TmioJson,
+    /// TMIO's JSON Lines.
+    TmioJsonl,
+    /// TMIO's MessagePack.
+    TmioMsgpack,
 }
 
 impl Target {
     /// All forms, in the order of the documentation.
-    pub const ALL: &[Target] = &[Target::Native, Target::Csv, Target::Jsonl, Target::Chrome, Target::Parquet];
+    pub const ALL: &[Target] = &[
+        Target::Native,
+        Target::Csv,
+        Target::Jsonl,
+        Target::Chrome,
+        Target::Parquet,
+        Target::TmioJson,
+        Target::TmioJsonl,
+        Target::TmioMsgpack,
+    ];
 
     /// The name used on the command line.
     pub fn name(self) -> &'static str {
@@ -51,6 +67,9 @@ impl Target {
             Target::Jsonl => "jsonl",
             Target::Chrome => "chrome",
             Target::Parquet => "parquet",
+            Target::TmioJson => "tmio-json",
+            Target::TmioJsonl => "tmio-jsonl",
+            Target::TmioMsgpack => "tmio-msgpack",
         }
     }
 
@@ -61,7 +80,16 @@ impl Target {
 
     /// Whether it is no text, and so nothing for a terminal.
     pub fn is_binary(self) -> bool {
-        matches!(self, Target::Native | Target::Parquet)
+        matches!(self, Target::Native | Target::Parquet | Target::TmioMsgpack)
+    }
+
+    fn tmio(self) -> Option<TmioForm> {
+        match self {
+            Target::TmioJson => Some(TmioForm::Json),
+            Target::TmioJsonl => Some(TmioForm::JsonLines),
+            Target::TmioMsgpack => Some(TmioForm::MessagePack),
+            _ => None,
+        }
     }
 }
 
@@ -123,6 +151,12 @@ pub fn convert(reader: Reader, target: Target, out: impl Write + Send) -> Result
     let events = spool.file.try_clone().map_err(spool_failed)?;
 
     let Conversion { info, losses, .. } = &conversion;
+    if let Some(form) = target.tmio() {
+        let mut writer = TmioWriter::with_form(&mut out, info.job.n_procs.unwrap_or(1), form);
+        read_spool(events, &mut writer)?;
+        writer.finish().map_err(ConvertError::Write)?;
+        return Ok(conversion);
+    }
     let rows = row_writer(target, &mut out, &info.job, losses).map_err(ConvertError::Write)?;
     write_rows(events, rows, &info.files)?;
     out.flush().map_err(ConvertError::Write)?;
@@ -137,7 +171,10 @@ fn row_writer<'a>(
 ) -> io::Result<Box<dyn RowWriter + 'a>> {
     Ok(match target {
         // A native trace is its own first pass; it never comes here.
-        Target::Csv | Target::Native => Box::new(EventWriter::detailed(out, job, losses)?),
+        // Nor do TMIO's forms, which have no rows.
+        Target::Csv | Target::Native | Target::TmioJson | Target::TmioJsonl | Target::TmioMsgpack => {
+            Box::new(EventWriter::detailed(out, job, losses)?)
+        }
         Target::Jsonl => Box::new(JsonlWriter::new(out, job, losses)?),
         Target::Chrome => Box::new(ChromeWriter::new(out, job, losses)?),
         #[cfg(not(fuzzing))]
@@ -150,11 +187,16 @@ fn row_writer<'a>(
 /// Writes the events of a native trace as rows.
 fn write_rows(events: File, rows: Box<dyn RowWriter + '_>, files: &[String]) -> Result<(), ConvertError> {
     let mut replay = Replay { rows, files, failed: None };
-    let name = Path::new("temporary trace");
-    let input = Input::from_read(name, Box::new(BufReader::new(events)))?;
-    native::read(input, &mut replay).map_err(|fault| ReadError::from_fault(name, fault))?;
+    read_spool(events, &mut replay)?;
     let Replay { rows, failed, .. } = replay;
     failed.map_or_else(|| rows.finish(), Err).map_err(ConvertError::Write)
+}
+
+fn read_spool(events: File, sink: &mut dyn EventSink) -> Result<(), ConvertError> {
+    let name = Path::new("temporary trace");
+    let input = Input::from_read(name, Box::new(BufReader::new(events)))?;
+    native::read(input, sink).map_err(|fault| ReadError::from_fault(name, fault))?;
+    Ok(())
 }
 
 /// Writes events one by one, as rows that need nothing but themselves.
