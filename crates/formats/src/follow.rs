@@ -183,6 +183,9 @@ impl TracedJob {
         }
         live.clock.pair(header.ticks, header.nanos);
         match payload {
+            Payload::Records(records) if live.process.is_launcher() => {
+                live.process.n_records += (records.len() / Record::SIZE) as u64;
+            }
             Payload::Records(records) => {
                 live.process.n_records += (records.len() / Record::SIZE) as u64;
                 let origin_ns = self.origin_ns.unwrap_or(0);

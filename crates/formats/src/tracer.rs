@@ -70,7 +70,7 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
     let origin_ns = processes[0].1.start_ns();
     let mut end_ns = origin_ns;
     for (stream, process) in &processes {
-        if process.is_launcher() && processes.iter().any(|(_, process)| process.stated_rank.is_some()) {
+        if process.is_launcher() {
             // What starts the ranks reads its own settings and is no part of the program.
             process.note_losses(&mut lost);
             continue;
@@ -418,7 +418,7 @@ impl Process {
     }
 
     /// Whether it starts the ranks and is none.
-    fn is_launcher(&self) -> bool {
+    pub(crate) fn is_launcher(&self) -> bool {
         const LAUNCHERS: [&str; 10] =
             ["mpirun", "mpiexec", "orterun", "orted", "prte", "prun", "hydra_", "srun", "aprun", "jsrun"];
         let name = self.exe.rsplit('/').next().unwrap_or_default();
@@ -604,7 +604,7 @@ impl Lost {
         let kernel = of(Total::KernelRead) + of(Total::KernelWritten);
         let seen = of(Total::SeenRead) + of(Total::SeenWritten);
         let unseen = kernel - seen;
-        (unseen > (0.01 * kernel).max(65536.0)).then(|| Loss {
+        (unseen > (0.01 * kernel).max(1e6)).then(|| Loss {
             what: format!(
                 "{unseen} bytes moved by calls that passed the tracer by: it saw {:.0} % of what the kernel counted",
                 (100.0 * seen / kernel).floor()

@@ -95,8 +95,8 @@ pub fn as_given(fd: i32) -> Option<File> {
     (known & IGNORED == 0).then_some(File { id: known & ID, is_of_mpi: known & OF_MPI != 0 })
 }
 
-/// Takes note of a file that was just opened by its path, and returns it if it is traced. No system call is made for it where the path says
-/// enough: links are followed when data are moved.
+/// Takes note of a file that was just opened by its path, and returns it if it is traced. The system is asked only whether it is a regular
+/// file, where the path says enough: links are followed when data are moved.
 pub fn opened(fd: i32, directory: i32, path: *const c_char, flags: i32) -> Option<File> {
     if !lifecycle::is_tracing() {
         return None;
@@ -108,6 +108,11 @@ pub fn opened(fd: i32, directory: i32, path: *const c_char, flags: i32) -> Optio
     }
     // SAFETY: not null, and a C string since the call has accepted it.
     match given(directory, unsafe { CStr::from_ptr(path) }.to_bytes()) {
+        // Directories, pipes and devices can be opened by a path, too.
+        Some(known) if known & IGNORED == 0 && !is_regular(fd) => {
+            slot.store(KNOWN | IGNORED, Relaxed);
+            None
+        }
         Some(known) => {
             slot.store(KNOWN | AS_GIVEN | known, Relaxed);
             (known & IGNORED == 0).then_some(File { id: known & ID, is_of_mpi: false })
@@ -279,8 +284,7 @@ fn slot(fd: i32) -> Option<&'static AtomicU32> {
 #[cold]
 fn look_up(fd: i32, slot: &AtomicU32) -> u32 {
     let Some(work) = Work::begin() else { return IGNORED };
-    let is_file = sys::stat(fd).is_some_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG);
-    let known = if !is_file || work.is_hushed() {
+    let known = if !is_regular(fd) || work.is_hushed() {
         IGNORED
     } else {
         let (memory, _) = work.path_memory();
@@ -303,6 +307,10 @@ fn look_up(fd: i32, slot: &AtomicU32) -> u32 {
         slot.store(known, Relaxed);
     }
     known
+}
+
+fn is_regular(fd: i32) -> bool {
+    sys::stat(fd).is_some_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG)
 }
 
 fn path_of_descriptor(fd: i32, memory: &mut [u8]) -> Option<&[u8]> {

@@ -73,6 +73,8 @@ int main(void) {
     CHECK(errno == 4242);
 
     // What is no regular file is not traced.
+    int here = open(".", O_RDONLY);
+    CHECK(here >= 0 && close(here) == 0);
     int devnull = open("/dev/null", O_WRONLY), ends[2];
     CHECK(write(devnull, a, 1000) == 1000);
     CHECK(pipe(ends) == 0 && write(ends[1], a, 10) == 10 && read(ends[0], a, 10) == 10);
