@@ -225,7 +225,7 @@ impl Work {
         }
         // SAFETY: while `joining`, `n < CAPACITY` and the record there is the owner's alone.
         let last = unsafe { &mut *thread.record(thread.committed.load(Relaxed)) };
-        let is_alike = last.file == file && last.op == op && last.calls % TIMED_EVERY != 0;
+        let is_alike = last.file == file && last.op == op && !last.calls.is_multiple_of(TIMED_EVERY);
         if is_alike && last.flags.layer() == Some(iotide_wire::Layer::Stdio) {
             last.bytes += 1;
             last.calls += 1;

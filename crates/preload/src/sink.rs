@@ -384,6 +384,8 @@ fn facts(shared: &mut Shared) -> &[u8] {
 
 /// Works on what is shared, one thread at a time. Rare: at the start, at `MPI_Init`, when the file was closed under us.
 fn with_shared(work: impl FnOnce(&mut Shared)) {
+    // A handler that needs it too would wait for ever for the thread it interrupted.
+    let _signals = sys::NoSignals::new();
     while LOCK.compare_exchange(false, true, Acquire, Relaxed).is_err() {
         sys::give_way();
     }

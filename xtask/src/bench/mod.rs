@@ -65,6 +65,11 @@ const BENCHES: &[Bench] = &[
         help: "nanoseconds the tracer adds to MPI_File_write_at",
         run: tracer::nanoseconds_of_an_mpi_write,
     },
+    Bench {
+        name: "tracer-ioskel",
+        help: "the share of a run that tracing takes, 1 to 16 ranks, to files and streamed",
+        run: tracer::share_of_a_run,
+    },
     Bench { name: "tracer-dd", help: "CPU time the tracer adds to dd", run: tracer::cpu_of_dd },
     Bench {
         name: "archive",

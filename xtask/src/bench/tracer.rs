@@ -103,6 +103,71 @@ pub(super) fn cpu_of_dd(bed: &Bed) -> Result<Vec<Line>, String> {
     ])
 }
 
+/// Ranks of a workload that is measured as the FTIO paper measures its tracer, and what the paper states: the share of the run that tracing
+/// took, written to files and streamed to a listener.
+const IOSKEL_RANKS: [u64; 5] = [1, 2, 4, 8, 16];
+const PAPER_PERCENT: [f64; 2] = [0.6, 6.9];
+
+/// The share of the run that tracing took, by its own account: calls of 4 KiB in bursts of 1 MiB every 100 ms.
+pub(super) fn share_of_a_run(bed: &Bed) -> Result<Vec<Line>, String> {
+    const BURSTS: u64 = 20;
+    let mut lines = Vec::new();
+    for n_ranks in IOSKEL_RANKS {
+        for (mode, paper) in ["file", "stream"].into_iter().zip(PAPER_PERCENT) {
+            let trace = bed.folder.join(format!("ioskel-{mode}-{n_ranks}"));
+            let socket = bed.folder.join(format!("listener-{n_ranks}"));
+            let mut command = Command::new(&bed.iotide);
+            command.args(["ioskel", "--period", "100ms", "--size", "1M", "--transfer-size", "4K"]);
+            command.args(["--iterations", &BURSTS.to_string(), "--processes", &n_ranks.to_string()]);
+            command.arg("--dir").arg(&bed.folder).env("IOTIDE_INCLUDE", &bed.folder);
+            bed.trace(&mut command, &trace)?;
+            let listener = (mode == "stream").then(|| Listener::start(bed, &socket)).transpose()?;
+            if listener.is_some() {
+                let address = format!("unix:{}", socket.display());
+                command.envs([("IOTIDE_STREAM", address.as_str()), ("IOTIDE_KEEP", "1")]);
+            }
+            let cost = bed.measure(command)?;
+            drop(listener);
+            expect_calls(&trace, n_ranks * BURSTS * ((1 << 20) / CALL_BYTES), WRITES)?;
+            let totals = iotide_formats::tracer_totals(&trace).map_err(|error| error.to_string())?;
+            lines.push(Line {
+                what: format!("tracer: share of the run of {n_ranks} ranks, {mode} (peer: the FTIO paper's)"),
+                unit: "%",
+                iotide: 100.0 * totals.overhead_s / (cost.wall_s * n_ranks as f64),
+                peer: Some(paper),
+                goal: Goal::AtMost(paper),
+            });
+        }
+    }
+    Ok(lines)
+}
+
+/// `iotide detect --listen`, until dropped.
+struct Listener(std::process::Child);
+
+impl Listener {
+    fn start(bed: &Bed, socket: &Path) -> Result<Self, String> {
+        let mut command = Command::new(&bed.iotide);
+        command.args(["detect", "--format", "json", "--listen"]).arg(format!("unix:{}", socket.display()));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().map_err(|error| format!("cannot start a listener: {error}"))?;
+        while !socket.exists() {
+            if child.try_wait().is_ok_and(|ended| ended.is_some()) {
+                return Err("the listener has ended".to_owned());
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        Ok(Self(child))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Nanoseconds that the gate adds to a traced write of 4 KiB, with an arbiter on this machine and nobody else at the storage.
 pub(super) fn nanoseconds_of_the_gate(bed: &Bed) -> Result<Vec<Line>, String> {
     let program = bed.compile("gcc", &[])?.ok_or("no gcc here")?;

@@ -86,6 +86,10 @@ pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> 
     let began = Instant::now();
     let status = child::run(&mut command).map_err(|error| cannot_run(&args.program[0], error))?;
     let code = code_of(status);
+    if args.output.is_none() && !holds_streams(&directory) {
+        // A folder that nobody asked for and that holds nothing is in the way of the next run. Only an empty one goes.
+        let _ = std::fs::remove_dir(&directory);
+    }
     match sum_up(ui, args, &directory, rank.as_ref(), began.elapsed()) {
         Ok(()) => Ok(ExitStatus::Program(code)),
         // How the program ended matters more than what became of its trace.
