@@ -11,7 +11,7 @@ use iotide_wire::{
     skip_torn,
 };
 
-use crate::tracer::{Life, Lost, Process, Seen, Unusable};
+use crate::tracer::{Life, Lost, Process, Seen, Unusable, note_text};
 
 /// The processes of a job as they become known.
 ///
@@ -183,6 +183,9 @@ impl TracedJob {
         }
         live.clock.pair(header.ticks, header.nanos);
         match payload {
+            Payload::Records(records) if live.process.is_launcher() => {
+                live.process.n_records += (records.len() / Record::SIZE) as u64;
+            }
             Payload::Records(records) => {
                 live.process.n_records += (records.len() / Record::SIZE) as u64;
                 let origin_ns = self.origin_ns.unwrap_or(0);
@@ -194,12 +197,14 @@ impl TracedJob {
                     live.process.end = None;
                 }
             }
-            Payload::Losses(counts) => live.process.losses = counts.iter().collect(),
+            Payload::Losses(counts) => live.process.told.raise_losses(&counts),
+            Payload::Totals(totals) => live.process.told.totals.raise(&totals),
+            Payload::Note(note) => live.process.told.notes.extend(note.map(|note| note_text(&note))),
             Payload::End(mark) => {
                 live.process.end = Some(mark);
                 live.ended_at = header.sequence;
             }
-            Payload::Facts(_) | Payload::Paths(_) | Payload::Unknown => {}
+            Payload::Facts(_) | Payload::Paths(_) | Payload::Reserve | Payload::Unknown => {}
         }
     }
 

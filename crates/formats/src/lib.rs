@@ -47,8 +47,9 @@ pub use crate::{
     native::NativeWriter,
     prometheus::RangeAnswer,
     text::{PatternError, PatternSpec},
-    tmio::write::TmioWriter,
+    tmio::write::{TmioForm, TmioWriter},
     tracer::Life,
+    tracer_totals::{TracerTotals, tracer_totals},
 };
 
 use crate::{
@@ -105,6 +106,8 @@ mod testing;
 mod text;
 mod tmio;
 mod tracer;
+mod tracer_access;
+mod tracer_totals;
 
 /// Opens a trace whose format its content tells.
 pub fn open(path: &Path) -> Result<Reader, ReadError> {

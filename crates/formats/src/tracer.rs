@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use iotide_trace::{Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, Timestamp, TraceInfo};
 use iotide_wire::{
-    BlockHeader, ClockMap, End, Facts, Flags, LossKind, Payload, Record, Step, StreamHeader, next_block,
-    skip_torn,
+    BlockHeader, ClockMap, End, Facts, Flags, LossEntries, LossKind, Note, NoteKind, Payload, Record, Step,
+    StreamHeader, Total, Totals, next_block, skip_torn,
 };
 
 use crate::{
@@ -27,6 +27,7 @@ use crate::{
     input::{FileAt, Input},
     losses::Losses,
     scanner::Scanner,
+    tracer_access::Access,
 };
 
 /// How a stream begins.
@@ -69,6 +70,11 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
     let origin_ns = processes[0].1.start_ns();
     let mut end_ns = origin_ns;
     for (stream, process) in &processes {
+        if process.is_launcher() {
+            // What starts the ranks reads its own settings and is no part of the program.
+            process.note_losses(&mut lost);
+            continue;
+        }
         if process.read(stream, origin_ns, &mut end_ns, sink, &mut lost)?.is_break() {
             break;
         }
@@ -198,7 +204,36 @@ pub(crate) struct Process {
     pub(crate) end: Option<End>,
     pub(crate) n_records: u64,
     pub(crate) n_damaged: u64,
-    pub(crate) losses: Vec<(Option<LossKind>, u64)>,
+    pub(crate) told: Told,
+}
+
+/// What a process says of what is not among its records.
+#[derive(Default)]
+pub(crate) struct Told {
+    losses: Vec<(Option<LossKind>, u64)>,
+    pub(crate) totals: Totals,
+    /// About what was not traced, and why.
+    pub(crate) notes: Vec<(NoteKind, String)>,
+}
+
+impl Told {
+    /// Takes note of loss counters, which only grow.
+    pub(crate) fn raise_losses(&mut self, counts: &LossEntries<'_>) {
+        for (kind, n) in counts.iter() {
+            match self.losses.iter_mut().find(|(known, _)| *known == kind) {
+                Some((_, most)) => *most = n.max(*most),
+                None => self.losses.push((kind, n)),
+            }
+        }
+    }
+
+    fn n_lost(&self, kind: LossKind) -> u64 {
+        self.losses.iter().filter(|(known, _)| *known == Some(kind)).map(|(_, n)| n).sum()
+    }
+}
+
+pub(crate) fn note_text(note: &Note<'_>) -> (NoteKind, String) {
+    (note.kind, String::from_utf8_lossy(note.text).into_owned())
 }
 
 impl Process {
@@ -206,16 +241,21 @@ impl Process {
     fn survey(stream: &Stream, files: &mut Files) -> Result<Self, Fault> {
         let mut process: Option<Process> = None;
         let mut names = HashMap::new();
-        let (mut end, mut losses, mut n_records) = (None, Vec::new(), 0);
+        let mut end: Option<End> = None;
+        let (mut told, mut n_records) = (Told::default(), 0);
         let n_damaged = stream.for_each_block(|_, payload| {
             match payload {
                 Payload::Facts(facts) => process = Some(Process::of(&facts)),
                 Payload::Paths(paths) => names
                     .extend(paths.map(|entry| (entry.file, files.id(&String::from_utf8_lossy(entry.path))))),
                 Payload::Records(records) => n_records += (records.len() / Record::SIZE) as u64,
-                Payload::Losses(counts) => losses = counts.iter().collect(),
+                Payload::Losses(counts) => told.raise_losses(&counts),
+                Payload::Totals(totals) => told.totals.raise(&totals),
+                Payload::Note(note) => told.notes.extend(note.map(|note| note_text(&note))),
+                // One that was written where room had been kept stands before those it follows.
+                Payload::End(mark) if end.is_some_and(|end| end.n_records > mark.n_records) => {}
                 Payload::End(mark) => end = Some(mark),
-                Payload::Unknown => {}
+                Payload::Reserve | Payload::Unknown => {}
             }
             ControlFlow::Continue(())
         })?;
@@ -224,7 +264,7 @@ impl Process {
         };
         process.files = names;
         process.end = end;
-        process.losses = losses;
+        process.told = told;
         process.n_records = n_records;
         process.n_damaged = n_damaged;
         Ok(process)
@@ -249,7 +289,7 @@ impl Process {
             end: None,
             n_records: 0,
             n_damaged: 0,
-            losses: Vec::new(),
+            told: Told::default(),
         }
     }
 
@@ -269,12 +309,15 @@ impl Process {
     ) -> Result<ControlFlow<()>, Fault> {
         let mut clock = ClockMap::new(self.clock);
         let (mut unusable, mut flow) = (Unusable::default(), ControlFlow::Continue(()));
+        let mut access = Access::default();
         stream.for_each_block(|header, payload| {
             clock.pair(header.ticks, header.nanos);
             let Payload::Records(records) = payload else { return ControlFlow::Continue(()) };
+            access.count(records);
             flow = self.push_events(records, &clock, origin_ns, end_ns, sink, &mut unusable);
             flow
         })?;
+        access.tell(sink);
         self.note_unusable(&unusable, lost);
         self.note_losses(Life::Gone, lost);
         Ok(flow)
@@ -367,11 +410,31 @@ impl Process {
         }
     }
 
+    /// Whether it is on this host and has not ended: the run was over before all that it started.
+    fn is_running(&self) -> bool {
+        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let exe = fs::read_link(format!("/proc/{}/exe", self.pid));
+        host.trim_end() == self.host && exe.is_ok_and(|exe| exe.as_os_str() == self.exe.as_str())
+    }
+
+    /// Whether it starts the ranks and is none.
+    pub(crate) fn is_launcher(&self) -> bool {
+        const LAUNCHERS: [&str; 10] =
+            ["mpirun", "mpiexec", "orterun", "orted", "prte", "prun", "hydra_", "srun", "aprun", "jsrun"];
+        let name = self.exe.rsplit('/').next().unwrap_or_default();
+        self.stated_rank.is_none() && LAUNCHERS.iter().any(|launcher| name.starts_with(launcher))
+    }
+
     pub(crate) fn note_losses(&self, life: Life, lost: &mut Lost) {
         match self.end {
+            None if life == Life::Gone && self.is_running() => lost.note(
+                "running",
+                None,
+                format!("{self} is still running: its last calls are not in the trace yet"),
+            ),
             None => {
                 let how = match life {
-                    Life::Gone => "ended without a word",
+                    Life::Gone => "terminated abnormally",
                     Life::Unknown => "may still be running",
                     Life::Running => "was still running",
                 };
@@ -394,10 +457,35 @@ impl Process {
             }
             Some(_) => {}
         }
-        if self.n_damaged > 0 {
+        // The last block of a full disk is cut, and what it held is among what could not be written.
+        if self.n_damaged > 0 && self.told.n_lost(LossKind::NotWritten) == 0 {
             lost.note("damaged", None, format!("{self}: {} bytes are damaged", self.n_damaged));
         }
-        for &(kind, n) in self.losses.iter().filter(|(_, n)| *n > 0) {
+        let totals = &self.told.totals;
+        if totals.get(Total::Mappings) > 0 {
+            let (n, bytes) = (totals.get(Total::Mappings), totals.get(Total::MappedBytes));
+            let what = format!(
+                "{self} mapped files shared and writable ({bytes} bytes in {n} mappings): what it wrote through memory was not seen"
+            );
+            lost.note("mapped", None, what);
+        }
+        if totals.get(Total::Rings) > 0 {
+            lost.note(
+                "rings",
+                None,
+                format!("{self} set up an io_uring: what it moved through that was not seen"),
+            );
+        }
+        lost.totals.add(totals);
+        for (kind, name) in &self.told.notes {
+            let (kind, why) = match kind {
+                NoteKind::StaticChild => ("static", "is statically linked"),
+                NoteKind::PrivilegedChild => ("privileged", "gets rights of its own (setuid)"),
+                NoteKind::UnpreparedChild => ("unprepared", "got an environment without the tracer"),
+            };
+            lost.note(kind, None, format!("{self} started {name}, which {why} and was not traced"));
+        }
+        for &(kind, n) in self.told.losses.iter().filter(|(_, n)| *n > 0) {
             let what = kind.map_or("calls lost for a reason a later version may know", LossKind::what);
             lost.note(what, Some(n), format!("{self}: {what}"));
         }
@@ -439,14 +527,25 @@ impl std::fmt::Display for Process {
     }
 }
 
-/// Gives every process its rank. If nobody states one, they are counted as they began; if some do, the others are the launcher and
-/// its like, and no rank.
+/// Gives every process its rank. If nobody states one, they are counted as they began; if some do, the others follow the ranks.
 fn number_ranks(processes: &mut [(Stream, Process)]) {
     let is_parallel = processes.iter().any(|(_, process)| process.stated_rank.is_some());
+    let n_ranks = processes
+        .iter()
+        .filter_map(|(_, process)| {
+            Some(process.stated_rank?.max(process.n_ranks.unwrap_or(0).saturating_sub(1)))
+        })
+        .max();
+    let n_ranks = n_ranks.map_or(0, |highest| i32::try_from(highest).unwrap_or(i32::MAX).saturating_add(1));
+    let mut n_others = 0;
     for (i, (_, process)) in processes.iter_mut().enumerate() {
         process.rank = match process.stated_rank {
             Some(rank) => Rank(i32::try_from(rank).unwrap_or(i32::MAX)),
-            None if is_parallel => Rank::ALL,
+            // A shell around the launcher, or a program before and after: no rank, but not all of them either.
+            None if is_parallel => {
+                n_others += 1;
+                Rank(n_ranks.saturating_add(n_others - 1))
+            }
             None => Rank(i as i32),
         };
     }
@@ -476,7 +575,7 @@ pub(crate) fn job_of<'a>(
 }
 
 /// The streams of a directory, by name.
-fn streams_in(directory: &Path) -> Result<Vec<PathBuf>, std::io::Error> {
+pub(crate) fn streams_in(directory: &Path) -> Result<Vec<PathBuf>, std::io::Error> {
     let mut streams = Vec::new();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
@@ -499,6 +598,7 @@ fn is_stream(path: &Path) -> bool {
 #[derive(Default)]
 pub(crate) struct Lost {
     kinds: Vec<(&'static str, Loss, u64)>,
+    totals: Totals,
 }
 
 impl Lost {
@@ -516,7 +616,27 @@ impl Lost {
         self.kinds.first().map(|(_, loss, _)| loss.what.as_str())
     }
 
+    /// What the kernel moved and nobody saw, if that is more than the odd call.
+    fn unseen(&self) -> Option<Loss> {
+        let of = |total| self.totals.get(total) as f64;
+        let kernel = of(Total::KernelRead) + of(Total::KernelWritten);
+        let seen = of(Total::SeenRead) + of(Total::SeenWritten);
+        let unseen = kernel - seen;
+        (unseen > (0.01 * kernel).max(1e6)).then(|| Loss {
+            what: format!(
+                "{unseen} bytes moved by calls that passed the tracer by: it saw {:.0} % of what the kernel counted",
+                (100.0 * seen / kernel).floor()
+            ),
+            records: None,
+            since: None,
+            cut: false,
+        })
+    }
+
     pub(crate) fn report(self, sink: &mut dyn EventSink) {
+        if let Some(unseen) = self.unseen() {
+            sink.loss(unseen);
+        }
         for (_, mut loss, n) in self.kinds {
             if n > 1 {
                 loss.what = format!("{}, and {} more processes like it", loss.what, n - 1);
@@ -538,7 +658,7 @@ mod tests {
     use super::*;
     use crate::OpenOptions;
     use iotide_trace::Trace;
-    use iotide_wire::{BlockKind, ClockKind, EndReason, LossEntries, NO_POSITION, PathEntry};
+    use iotide_wire::{BlockKind, ClockKind, EndReason, NO_POSITION, PathEntry};
 
     /// A stream under construction: a process that began a second after `start_s`, with a counter of 2 GHz.
     struct Written {

@@ -2,12 +2,12 @@
 
 use core::ffi::{c_int, c_void};
 
-use iotide_wire::{Flags, Layer, Op};
+use iotide_wire::{Flags, Layer, Op, Record};
 use libc::{aiocb, ssize_t};
 
 use crate::next::hooks;
 use crate::requests::{self, Key, Request};
-use crate::{buffer, clock, files};
+use crate::{buffer, clock, files, totals};
 
 hooks! {
     fn aio_read(block: *mut aiocb) -> c_int |next| { begin(Op::Read, block, || next(block)) }
@@ -18,8 +18,8 @@ hooks! {
     fn aio_return64(block: *mut aiocb) -> ssize_t |next| { end(block, || next(block)) }
     fn aio_suspend(blocks: *const *const aiocb, n: c_int, timeout: *const c_void) -> c_int |next| { wait(blocks, n); next(blocks, n, timeout) }
     fn aio_suspend64(blocks: *const *const aiocb, n: c_int, timeout: *const c_void) -> c_int |next| { wait(blocks, n); next(blocks, n, timeout) }
-    fn lio_listio(mode: c_int, blocks: *const *mut aiocb, n: c_int, event: *mut c_void) -> c_int |next| { begin_list(blocks, n, || next(mode, blocks, n, event)) }
-    fn lio_listio64(mode: c_int, blocks: *const *mut aiocb, n: c_int, event: *mut c_void) -> c_int |next| { begin_list(blocks, n, || next(mode, blocks, n, event)) }
+    fn lio_listio(mode: c_int, blocks: *const *mut aiocb, n: c_int, event: *mut c_void) -> c_int |next| { begin_list(mode, blocks, n, || next(mode, blocks, n, event)) }
+    fn lio_listio64(mode: c_int, blocks: *const *mut aiocb, n: c_int, event: *mut c_void) -> c_int |next| { begin_list(mode, blocks, n, || next(mode, blocks, n, event)) }
 }
 
 fn key(block: *const aiocb) -> Key {
@@ -37,21 +37,33 @@ fn begin(op: Op, block: *mut aiocb, call: impl FnOnce() -> c_int) -> c_int {
 
 /// Takes note of a request before it begins: it may be complete before the call returns.
 fn note(op: Op, block: *mut aiocb) {
-    if block.is_null() {
+    if block.is_null() || !crate::lifecycle::is_tracing() {
         return;
     }
     // SAFETY: not null, and a control block, or the call would fail.
     let (fd, asked) = unsafe { ((*block).aio_fildes, (*block).aio_nbytes as u64) };
-    if let Some(file) = files::of(fd) {
-        let mut flags = Flags::of(Layer::Posix);
-        if file.is_of_mpi {
-            flags = flags.with(Flags::NESTED);
+    let (file, flags) = match files::of(fd) {
+        Some(file) if file.is_of_mpi => (file.id, Flags::of(Layer::Posix).with(Flags::NESTED)),
+        Some(file) => (file.id, Flags::of(Layer::Posix)),
+        None => (fd as u32, LEFT_OUT),
+    };
+    requests::begin(key(block), Request { op, flags, file, start: clock::now(), asked });
+}
+
+/// The flags of a request that is not recorded; its file is the descriptor.
+const LEFT_OUT: Flags = Flags(1 << 7);
+
+fn ended(record: Option<Record>) {
+    match record {
+        Some(record) if record.flags.has(LEFT_OUT.0) => {
+            totals::left_out(record.op, record.file as i32, record.bytes);
         }
-        requests::begin(key(block), Request { op, flags, file: file.id, start: clock::now(), asked });
+        Some(record) => buffer::push(record),
+        None => {}
     }
 }
 
-fn begin_list(blocks: *const *mut aiocb, n: c_int, call: impl FnOnce() -> c_int) -> c_int {
+fn begin_list(mode: c_int, blocks: *const *mut aiocb, n: c_int, call: impl FnOnce() -> c_int) -> c_int {
     for i in 0..n.max(0) as usize {
         // SAFETY: an array of `n` pointers, each null or to a control block.
         let block = unsafe { *blocks.add(i) };
@@ -65,7 +77,40 @@ fn begin_list(blocks: *const *mut aiocb, n: c_int, call: impl FnOnce() -> c_int)
             _ => {}
         }
     }
-    call()
+    let began = clock::now();
+    let result = call();
+    if mode == libc::LIO_WAIT {
+        // All of them are done, and many a program asks no further.
+        for i in 0..n.max(0) as usize {
+            // SAFETY: as above.
+            let block = unsafe { *blocks.add(i) };
+            if !block.is_null() && requests::wait_begins(key(block), began) {
+                complete(block);
+            }
+        }
+    }
+    result
+}
+
+/// Ends a request that is done, by what the C library has noted in its control block.
+fn complete(block: *const aiocb) {
+    // The GNU C library's layout, the same since it has had these functions on 64-bit machines: after the priority, the error number, and
+    // after that the result.
+    const ERROR_AT: usize = 112;
+    const RESULT_AT: usize = 120;
+    // SAFETY: a control block of a request that is done, so that nobody else writes to it.
+    let (error, moved) = unsafe {
+        let at = block.cast::<u8>();
+        (
+            at.add(ERROR_AT).cast::<c_int>().read_unaligned(),
+            at.add(RESULT_AT).cast::<ssize_t>().read_unaligned(),
+        )
+    };
+    if error != 0 || moved < 0 {
+        requests::take(key(block));
+    } else {
+        ended(requests::complete(key(block), Some(moved as u64)));
+    }
 }
 
 fn wait(blocks: *const *const aiocb, n: c_int) {
@@ -83,8 +128,8 @@ fn end(block: *mut aiocb, call: impl FnOnce() -> ssize_t) -> ssize_t {
     if requests::are_under_way() {
         if moved < 0 {
             requests::take(key(block));
-        } else if let Some(record) = requests::complete(key(block), Some(moved as u64)) {
-            buffer::push(record);
+        } else {
+            ended(requests::complete(key(block), Some(moved as u64)));
         }
     }
     moved

@@ -46,6 +46,10 @@ pub struct Thread {
     /// 1 while that call is one whose own I/O is nobody's business (`MPI_Init`).
     hushed: AtomicU32,
     last_written_at: AtomicU64,
+    /// Bytes that passed the hooks of calls of the system: read, written. The owner's alone, and so never exchanged.
+    seen: [AtomicU64; 2],
+    /// Ticks spent in our own work, estimated.
+    hook_ticks: AtomicU64,
     records: UnsafeCell<[Record; CAPACITY as usize]>,
     names: UnsafeCell<[u8; NAMES_CAPACITY]>,
     path: UnsafeCell<[u8; 2 * PathEntry::MAX_PATH]>,
@@ -64,8 +68,15 @@ static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 static PATIENCE: AtomicU64 = AtomicU64::new(2_000_000_000);
 static FIRST_PAIR: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
+/// Of so many records one is asked how long our own work on it took.
+const SAMPLE_EVERY: u32 = 64;
+/// More ticks than our own work ever takes: the thread has lost its processor meanwhile.
+const SAMPLE_BELOW: u64 = 20_000;
+
 /// Small stream calls join if no more than this share of the patience lies between them (with the usual second: a millisecond).
 const JOIN_WITHIN: u64 = 1000;
+/// Of so many characters that are joined, one is timed.
+const TIMED_EVERY: u16 = 16;
 /// Larger stream calls stay as they are: they do not wait in the stream's own buffer.
 const JOIN_BELOW: u64 = 4096;
 
@@ -155,7 +166,11 @@ impl Work {
         // SAFETY: `n < CAPACITY`, and records from `committed` on are the owner's alone.
         unsafe { thread.record(n).write(record) };
         thread.committed.store(n + 1, Release);
+        thread.add_seen(&record);
         let end = record.start.wrapping_add(record.duration);
+        if n.is_multiple_of(SAMPLE_EVERY) {
+            thread.sample(end);
+        }
         let age = end.wrapping_sub(thread.last_written_at.load(Relaxed)) as i64;
         if age > PATIENCE.load(Relaxed) as i64 || lifecycle::is_late() {
             self.write_out_old(end);
@@ -199,6 +214,24 @@ impl Work {
             }
             thread.writer.store(0, Release);
         }
+    }
+
+    /// Joins a character to those before it, without asking the clock. Returns whether that could be done.
+    #[inline(always)]
+    pub fn join_character(&self, op: Op, file: u32) -> bool {
+        let thread = self.thread;
+        if thread.joining.load(Relaxed) == 0 {
+            return false;
+        }
+        // SAFETY: while `joining`, `n < CAPACITY` and the record there is the owner's alone.
+        let last = unsafe { &mut *thread.record(thread.committed.load(Relaxed)) };
+        let is_alike = last.file == file && last.op == op && !last.calls.is_multiple_of(TIMED_EVERY);
+        if is_alike && last.flags.layer() == Some(iotide_wire::Layer::Stdio) {
+            last.bytes += 1;
+            last.calls += 1;
+            return true;
+        }
+        false
     }
 
     /// Adds the name of a file.
@@ -249,10 +282,7 @@ impl Work {
                 other.write_out(false);
             }
         }
-        losses::write_out();
-        if lifecycle::is_late() {
-            sink::write_end(iotide_wire::EndReason::Exit);
-        }
+        losses::write_out(lifecycle::is_late().then_some(iotide_wire::EndReason::Exit));
     }
 }
 
@@ -319,6 +349,28 @@ impl Thread {
         in_mpi_at != 0 && here < in_mpi_at
     }
 
+    /// Counts the bytes of a call of the system.
+    #[inline(always)]
+    fn add_seen(&self, record: &Record) {
+        let seen = match record.op {
+            Op::Read => &self.seen[0],
+            Op::Write => &self.seen[1],
+            _ => return,
+        };
+        if record.flags.0 & (0b11 | Flags::FAILED) == iotide_wire::Layer::Posix as u8 {
+            seen.store(seen.load(Relaxed).wrapping_add(record.bytes), Relaxed);
+        }
+    }
+
+    /// Estimates what our own work costs: from the end of the call until now, for this record and those that are not asked.
+    fn sample(&self, end: u64) {
+        let ticks = clock::now().wrapping_sub(end);
+        if ticks < SAMPLE_BELOW {
+            let sum = self.hook_ticks.load(Relaxed).wrapping_add(ticks * u64::from(SAMPLE_EVERY));
+            self.hook_ticks.store(sum, Relaxed);
+        }
+    }
+
     fn has_unwritten(&self) -> bool {
         self.committed.load(Relaxed) > self.written.load(Relaxed)
             || self.names_committed.load(Relaxed) > self.names_written.load(Relaxed)
@@ -341,6 +393,10 @@ impl Thread {
     /// some patience.
     #[cold]
     fn write_out(&self, is_owner: bool) {
+        // What a child of `vfork` finds here is its parent's, who will write it out itself.
+        if lifecycle::is_in_vfork_child() {
+            return;
+        }
         let signals = sys::NoSignals::new();
         let mut tries = if is_owner { 200 } else { 1 };
         while self.writer.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
@@ -406,7 +462,65 @@ impl Thread {
         }
         self.working_at.store(0, Relaxed);
         self.in_mpi_at.store(0, Relaxed);
+        for sum in [&self.seen[0], &self.seen[1], &self.hook_ticks] {
+            sum.store(0, Relaxed);
+        }
     }
+}
+
+/// What all threads together have seen.
+pub struct Seen {
+    /// Bytes read by calls of the system.
+    pub read: u64,
+    /// Bytes written by calls of the system.
+    pub written: u64,
+    /// Ticks of our own work, estimated.
+    pub hook_ticks: u64,
+}
+
+/// Bytes seen by threads that have no buffer: they have recorded nothing.
+static SEEN_WITHOUT: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// Returns what all threads have seen so far.
+pub fn seen() -> Seen {
+    let [read, written] = &SEEN_WITHOUT;
+    let mut seen = Seen { read: read.load(Relaxed), written: written.load(Relaxed), hook_ticks: 0 };
+    for thread in threads() {
+        seen.read += thread.seen[0].load(Relaxed);
+        seen.written += thread.seen[1].load(Relaxed);
+        seen.hook_ticks += thread.hook_ticks.load(Relaxed);
+    }
+    seen
+}
+
+/// Counts bytes of a call of the system that is not recorded.
+#[inline(always)]
+pub fn add_seen(op: Op, bytes: u64) {
+    let which = usize::from(op == Op::Write);
+    // SAFETY: null, or a `Thread` that is never unmapped, and ours until this thread ends.
+    match unsafe { MINE.with(Cell::get).as_ref() } {
+        Some(thread) => {
+            let seen = &thread.seen[which];
+            seen.store(seen.load(Relaxed).wrapping_add(bytes), Relaxed);
+        }
+        None => {
+            SEEN_WITHOUT[which].fetch_add(bytes, Relaxed);
+        }
+    }
+}
+
+/// Adds a record of bytes that the kernel does not count as those of a call: they are not among what was seen of those.
+pub fn push_beside(record: Record) {
+    push(record);
+    add_seen(record.op, record.bytes.wrapping_neg());
+}
+
+/// How many nanoseconds so many ticks are.
+pub fn nanos_of(ticks: u64) -> u64 {
+    let (now, nanos) = clock::pair();
+    let d_ticks = now.saturating_sub(FIRST_PAIR[0].load(Relaxed));
+    let d_nanos = nanos.saturating_sub(FIRST_PAIR[1].load(Relaxed));
+    (u128::from(ticks) * u128::from(d_nanos) / u128::from(d_ticks.max(1))) as u64
 }
 
 /// Adds a record of the calling thread.
@@ -436,6 +550,7 @@ pub fn write_out_all() {
 pub fn forget_parent() {
     let mine = MINE.with(Cell::get);
     ALL.store(mine, Relaxed);
+    SEEN_WITHOUT.iter().for_each(|sum| sum.store(0, Relaxed));
     // SAFETY: null, or a `Thread` that is never unmapped.
     if let Some(thread) = unsafe { mine.as_ref() } {
         thread.forget();
@@ -503,6 +618,7 @@ unsafe extern "C" fn thread_ends(thread: *mut core::ffi::c_void) {
         thread.commit_joined();
     }
     thread.write_out(true);
+    crate::totals::thread_ends();
     MINE.with(|mine| mine.set(null_mut()));
     thread.owner.store(0, Release);
 }

@@ -12,6 +12,7 @@
 //! | `IOTIDE_GATE_BYPASS` | bytes up to which a request is not held | 16384 |
 //! | `IOTIDE_GATE_PATIENCE` | seconds after which a request goes on without the arbiter's leave | 60 |
 //! | `IOTIDE_NESTED` | `1`: also record what MPI does to its files for an MPI-IO call | only the call itself |
+//! | `IOTIDE_RANK_FROM` | the variable that holds the rank, or `RANK:SIZE` with the one that holds the number of ranks | those of the launchers |
 //! | `IOTIDE_JOB_ID` | the job's name | what the scheduler says |
 //! | `IOTIDE_DISABLE` | anything but `0`: do nothing at all | |
 
@@ -44,6 +45,23 @@ pub const EXCLUDED: &[&[u8]] = &[
     b"/memfd:*",
     b"/SYSV*",
     b"/anon_hugepage*",
+];
+
+/// Files in `/dev/shm` are files like any other, but for those by which the processes of a job talk to each other.
+const SHARED_MEMORY: &[u8] = b"/dev/shm";
+const EXCLUDED_IN_SHARED_MEMORY: &[&[u8]] = &[
+    b"/dev/shm/sem.*",
+    b"*vader_segment*",
+    b"*sm_segment*",
+    b"/dev/shm/*osc*",
+    b"/dev/shm/ompi*",
+    b"/dev/shm/pmix*",
+    b"/dev/shm/mpich*",
+    b"/dev/shm/ucx*",
+    b"/dev/shm/psm*",
+    b"/dev/shm/nccl*",
+    b"/dev/shm/torch_*",
+    b"*.locktest.*",
 ];
 
 /// Bytes of a fixed capacity, cut when they are too many.
@@ -192,14 +210,33 @@ pub fn read() -> bool {
         c"JOB_ID",
     ]);
     config.job_id.push(job_id.unwrap_or(b""));
-    let ranks: [(&CStr, &CStr); 5] = [
+    // What the user names comes first: a variable, or two with a colon between them, the second for the number of ranks.
+    if let Some(names) = variable(c"IOTIDE_RANK_FROM") {
+        let mut names = names.split(|&byte| byte == b':');
+        let mut next = || names.next().and_then(named).and_then(number).and_then(|n| u32::try_from(n).ok());
+        (config.rank, config.n_ranks) = (next(), next());
+        if config.rank.is_some() {
+            return true;
+        }
+    }
+    let ranks: [(&CStr, &CStr); 11] = [
         (c"OMPI_COMM_WORLD_RANK", c"OMPI_COMM_WORLD_SIZE"),
         (c"PMI_RANK", c"PMI_SIZE"),
         (c"PMIX_RANK", c"PMIX_SIZE"),
         (c"MV2_COMM_WORLD_RANK", c"MV2_COMM_WORLD_SIZE"),
+        (c"PALS_RANKID", c"PALS_SIZE"),
+        (c"JSM_NAMESPACE_RANK", c"JSM_NAMESPACE_SIZE"),
+        (c"FLUX_TASK_RANK", c"FLUX_JOB_SIZE"),
+        (c"ALPS_APP_PE", c"ALPS_APP_SIZE"),
         (c"SLURM_PROCID", c"SLURM_NTASKS"),
+        // torchrun, accelerate, DeepSpeed. The names are anybody's, so both must be there.
+        (c"RANK", c"WORLD_SIZE"),
+        (c"HOROVOD_RANK", c"HOROVOD_SIZE"),
     ];
     for (rank, n_ranks) in ranks {
+        if rank == c"RANK" && variable(n_ranks).and_then(number).is_none() {
+            continue;
+        }
         if let Some(rank) = variable(rank).and_then(number) {
             config.rank = u32::try_from(rank).ok();
             config.n_ranks = variable(n_ranks).and_then(number).and_then(|n| u32::try_from(n).ok());
@@ -213,8 +250,9 @@ pub fn read() -> bool {
 pub fn wants(path: &[u8]) -> bool {
     let config = get();
     let listed = |list: &[u8]| list.split(|&byte| byte == b':').any(|pattern| matches(pattern, path));
+    let usual = if matches(SHARED_MEMORY, path) { EXCLUDED_IN_SHARED_MEMORY } else { EXCLUDED };
     listed(config.include.get())
-        || !(EXCLUDED.iter().any(|pattern| matches(pattern, path)) || listed(config.exclude.get()))
+        || !(usual.iter().any(|pattern| matches(pattern, path)) || listed(config.exclude.get()))
 }
 
 /// Whether `path` begins with `pattern`, component by component, or fits it where it has stars.
@@ -258,6 +296,10 @@ fn fits(pattern: &[u8], path: &[u8]) -> bool {
 }
 
 fn variable(name: &CStr) -> Option<&'static [u8]> {
+    named(name.to_bytes())
+}
+
+fn named(name: &[u8]) -> Option<&'static [u8]> {
     unsafe extern "C" {
         static environ: *const *const c_char;
     }
@@ -267,7 +309,7 @@ fn variable(name: &CStr) -> Option<&'static [u8]> {
         let mut entry = environ;
         while !entry.is_null() && !(*entry).is_null() {
             let text = CStr::from_ptr(*entry).to_bytes();
-            if let Some(rest) = text.strip_prefix(name.to_bytes())
+            if let Some(rest) = text.strip_prefix(name)
                 && let Some(value) = rest.strip_prefix(b"=")
             {
                 return (!value.is_empty()).then_some(value);

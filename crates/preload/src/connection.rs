@@ -10,9 +10,6 @@ use crate::sys;
 /// How long a connection may take to come about.
 const CONNECT_WITHIN_MS: i64 = 200;
 
-/// Our descriptors begin here, out of the way of programs that count on low numbers.
-const LOWEST: usize = 200;
-
 /// A connection that several threads use, and that may end under them.
 ///
 /// The number of its descriptor, once taken, stays taken: the connection is shut down where others would close it, and the next one gets the
@@ -95,12 +92,7 @@ fn dial(target: &[u8]) -> Option<i32> {
     } else {
         None
     }?;
-    let high = sys::dup_above(fd, LOWEST);
-    if high < 0 {
-        return Some(fd);
-    }
-    sys::close(fd);
-    Some(high as i32)
+    Some(sys::move_away(fd))
 }
 
 fn unix(path: &[u8]) -> Option<i32> {

@@ -1,6 +1,6 @@
 //! Descriptor → file, its path kept once.
 
-use core::ffi::CStr;
+use core::ffi::{CStr, c_char};
 use core::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -10,7 +10,7 @@ use iotide_wire::{LossKind, NO_FILE};
 
 use crate::buffer::Work;
 use crate::config::{self, Bytes};
-use crate::{lifecycle, losses, sys};
+use crate::{lifecycle, losses, sys, vfork};
 
 /// Descriptors we follow, and names we keep.
 const N_DESCRIPTORS: usize = 1 << 16;
@@ -22,7 +22,34 @@ const MAX_PROBES: usize = 64;
 const KNOWN: u32 = 1 << 31;
 const IGNORED: u32 = 1 << 30;
 const OF_MPI: u32 = 1 << 29;
-const ID: u32 = (1 << 29) - 1;
+/// It goes by the path it was opened with; what it is in truth is asked when data are moved.
+const AS_GIVEN: u32 = 1 << 28;
+const ID: u32 = (1 << 28) - 1;
+/// Of an ignored descriptor, in the place of its number: left out because of its path.
+const BY_PATH: u32 = 1;
+
+/// Why a descriptor's calls are not recorded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// It is beyond the table.
+    High,
+    /// Its path is left out.
+    Excluded,
+    /// It is no regular file, or MPI's own.
+    Other,
+    /// It is no descriptor: a stream in memory.
+    Nothing,
+}
+
+/// Returns why a descriptor's calls are not recorded.
+pub fn class(fd: i32) -> Class {
+    match slot(fd).map(|slot| slot.load(Relaxed)) {
+        None if fd < 0 => Class::Nothing,
+        None => Class::High,
+        Some(known) if known & IGNORED != 0 && known & ID == BY_PATH => Class::Excluded,
+        Some(_) => Class::Other,
+    }
+}
 
 static DESCRIPTORS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 static NAMES: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
@@ -51,6 +78,137 @@ pub fn start() -> bool {
 pub fn forget_parent() {
     sys::advise_memory(DESCRIPTORS.load(Relaxed).cast(), N_DESCRIPTORS * 4, libc::MADV_DONTNEED);
     sys::advise_memory(NAMES.load(Relaxed).cast(), N_NAMES * 8, libc::MADV_DONTNEED);
+    working_directory::forget_parent();
+}
+
+/// Returns the file behind a descriptor if its calls are traced, for a call that moves no data: by the path it was opened with.
+#[inline(always)]
+pub fn as_given(fd: i32) -> Option<File> {
+    if !lifecycle::is_tracing() {
+        return None;
+    }
+    let slot = slot(fd)?;
+    let known = slot.load(Relaxed);
+    if known & KNOWN == 0 || vfork::is_child() {
+        return of(fd);
+    }
+    (known & IGNORED == 0).then_some(File { id: known & ID, is_of_mpi: known & OF_MPI != 0 })
+}
+
+/// Takes note of a file that was just opened by its path, and returns it if it is traced. The system is asked only whether it is a regular
+/// file, where the path says enough: links are followed when data are moved.
+pub fn opened(fd: i32, directory: i32, path: *const c_char, flags: i32) -> Option<File> {
+    if !lifecycle::is_tracing() {
+        return None;
+    }
+    let slot = slot(fd)?;
+    if vfork::is_child() || flags & (libc::O_DIRECTORY | libc::O_PATH) != 0 || path.is_null() {
+        forget(fd);
+        return of(fd);
+    }
+    // SAFETY: not null, and a C string since the call has accepted it.
+    match given(directory, unsafe { CStr::from_ptr(path) }.to_bytes()) {
+        // Directories, pipes and devices can be opened by a path, too.
+        Some(known) if known & IGNORED == 0 && !is_regular(fd) => {
+            slot.store(KNOWN | IGNORED, Relaxed);
+            None
+        }
+        Some(known) => {
+            slot.store(KNOWN | AS_GIVEN | known, Relaxed);
+            (known & IGNORED == 0).then_some(File { id: known & ID, is_of_mpi: false })
+        }
+        None => {
+            forget(fd);
+            of(fd)
+        }
+    }
+}
+
+/// What is known of a path as it stands; `None` if the system must be asked.
+fn given(directory: i32, path: &[u8]) -> Option<u32> {
+    let work = Work::begin()?;
+    if work.is_in_mpi() {
+        return None;
+    }
+    let (whole, _) = work.path_memory();
+    let whole = if path.first() == Some(&b'/') {
+        path
+    } else {
+        if directory != libc::AT_FDCWD || path.is_empty() {
+            return None;
+        }
+        let n = working_directory::get(whole)?;
+        let path = path.strip_prefix(b"./").unwrap_or(path);
+        *whole.get_mut(n)? = b'/';
+        whole.get_mut(n + 1..n + 1 + path.len())?.copy_from_slice(path);
+        &whole[..n + 1 + path.len()]
+    };
+    let hash = hash(whole);
+    if let Some(id) = known_name(hash) {
+        return Some(id);
+    }
+    let is_excluded = EXCLUDED[hash as usize % EXCLUDED.len()].load(Relaxed) == hash;
+    if is_excluded {
+        return Some(IGNORED | BY_PATH);
+    }
+    // Detours, and links to what a process has open already: what stands there is not the file's name.
+    let is_detour = whole.windows(2).any(|pair| pair == b"//" || pair == b"/.");
+    if is_detour || [&b"/dev/std"[..], b"/dev/fd", b"/proc/"].iter().any(|start| whole.starts_with(start)) {
+        return None;
+    }
+    if !config::wants(whole) {
+        EXCLUDED[hash as usize % EXCLUDED.len()].store(hash, Relaxed);
+        return Some(IGNORED | BY_PATH);
+    }
+    Some(name(&work, whole))
+}
+
+/// Hashes of paths that are left out, the latest of each place.
+static EXCLUDED: [AtomicU64; 512] = [const { AtomicU64::new(0) }; 512];
+
+/// The working directory, asked for once until it changes.
+pub mod working_directory {
+    use core::cell::UnsafeCell;
+    use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+
+    use crate::sys;
+
+    struct Place(UnsafeCell<[u8; 1024]>);
+    // SAFETY: touched only by whoever holds `LOCK`.
+    unsafe impl Sync for Place {}
+    static PLACE: Place = Place(UnsafeCell::new([0; 1024]));
+    /// Bytes of it; 0 if it is not known.
+    static LEN: AtomicUsize = AtomicUsize::new(0);
+    static LOCK: AtomicBool = AtomicBool::new(false);
+
+    /// Writes it to the front of `into` and returns how long it is.
+    pub fn get(into: &mut [u8]) -> Option<usize> {
+        if LOCK.compare_exchange(false, true, Acquire, Relaxed).is_err() {
+            return sys::current_directory(into).map(<[u8]>::len);
+        }
+        // SAFETY: the lock is ours.
+        let place = unsafe { &mut *PLACE.0.get() };
+        let mut n = LEN.load(Relaxed);
+        if n == 0 {
+            n = sys::current_directory(place).map_or(0, <[u8]>::len);
+            LEN.store(n, Relaxed);
+        }
+        let copied = into.get_mut(..n).map(|into| into.copy_from_slice(&place[..n]));
+        LOCK.store(false, Release);
+        // The root is the one directory whose name ends with a slash.
+        (n > 1).then_some(()).and(copied).map(|()| n)
+    }
+
+    /// It has changed.
+    pub fn forget() {
+        LEN.store(0, Relaxed);
+    }
+
+    /// In a forked child: whoever held the lock is not here.
+    pub fn forget_parent() {
+        LOCK.store(false, Relaxed);
+        forget();
+    }
 }
 
 /// Returns the file behind a descriptor if its calls are traced.
@@ -61,7 +219,7 @@ pub fn of(fd: i32) -> Option<File> {
     }
     let slot = slot(fd)?;
     let mut known = slot.load(Relaxed);
-    if known & KNOWN == 0 {
+    if known & (KNOWN | AS_GIVEN) != KNOWN || vfork::is_child() {
         known = look_up(fd, slot);
     }
     (known & IGNORED == 0).then_some(File { id: known & ID, is_of_mpi: known & OF_MPI != 0 })
@@ -72,7 +230,7 @@ pub fn forget(fd: i32) {
     if lifecycle::is_tracing()
         && let Some(slot) = slot(fd)
         && slot.load(Relaxed) != 0
-        && !lifecycle::is_in_vfork_child()
+        && !vfork::is_child()
     {
         slot.store(0, Relaxed);
     }
@@ -118,9 +276,6 @@ fn slot(fd: i32) -> Option<&'static AtomicU32> {
         // SAFETY: the table is there since tracing began, and has that many entries.
         Some(unsafe { &*DESCRIPTORS.load(Relaxed).add(fd as usize) })
     } else {
-        if fd >= 0 {
-            losses::count(LossKind::HighDescriptor, 1);
-        }
         None
     }
 }
@@ -129,13 +284,12 @@ fn slot(fd: i32) -> Option<&'static AtomicU32> {
 #[cold]
 fn look_up(fd: i32, slot: &AtomicU32) -> u32 {
     let Some(work) = Work::begin() else { return IGNORED };
-    let is_file = sys::stat(fd).is_some_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG);
-    let known = if !is_file || work.is_hushed() {
+    let known = if !is_regular(fd) || work.is_hushed() {
         IGNORED
     } else {
         let (memory, _) = work.path_memory();
         match path_of_descriptor(fd, memory) {
-            Some(path) if !config::wants(path) => IGNORED,
+            Some(path) if !config::wants(path) => IGNORED | BY_PATH,
             Some(path) => name(&work, path),
             None => NO_FILE,
         }
@@ -145,11 +299,18 @@ fn look_up(fd: i32, slot: &AtomicU32) -> u32 {
         known |= OF_MPI;
         // The same bytes again, at the price of a second record: only for those who want to see below MPI-IO.
         if !config::get().nested {
-            known |= IGNORED;
+            known = (known | IGNORED) & !ID;
         }
     }
-    slot.store(known, Relaxed);
+    // In a child of `vfork` the number may stand for another file than in the parent, whose table this is.
+    if !vfork::is_child() {
+        slot.store(known, Relaxed);
+    }
     known
+}
+
+fn is_regular(fd: i32) -> bool {
+    sys::stat(fd).is_some_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG)
 }
 
 fn path_of_descriptor(fd: i32, memory: &mut [u8]) -> Option<&[u8]> {
@@ -158,6 +319,21 @@ fn path_of_descriptor(fd: i32, memory: &mut [u8]) -> Option<&[u8]> {
     link.push_number(fd as u64, 10);
     let path = sys::readlink(link.as_c_str(), memory)?;
     Some(path.strip_suffix(b" (deleted)").unwrap_or(path))
+}
+
+/// Returns the number of a name that has been used before.
+fn known_name(hash: u64) -> Option<u32> {
+    let names = NAMES.load(Acquire);
+    for probe in 0..MAX_PROBES {
+        let at = (hash as usize).wrapping_add(probe) % N_NAMES;
+        // SAFETY: the table is there since tracing began, and has that many entries.
+        match unsafe { &*names.add(at) }.load(Relaxed) {
+            0 => return None,
+            there if there == hash => return Some(at as u32 + 1),
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Returns the number of a name, which is its place in the table. The first to use a name writes it to the trace.
@@ -182,13 +358,21 @@ fn name(work: &Work, path: &[u8]) -> u32 {
     NO_FILE
 }
 
-/// FNV-1a with a final mix. Two of 65536 names share a hash once in 10^10 processes; they would then share a number.
+/// Eight bytes at a time, each mixed in by a product. Two of 65536 names share a hash once in 10^10 processes; they would then share a
+/// number.
 fn hash(path: &[u8]) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    for &byte in path {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |hash: u64, word: u64| {
+        let product = u128::from(hash ^ word).wrapping_mul(u128::from(FACTOR));
+        (product as u64) ^ (product >> 64) as u64
+    };
+    let (words, rest) = path.as_chunks::<8>();
+    let mut hash = (path.len() as u64 + 1).wrapping_mul(0xcbf2_9ce4_8422_2325);
+    for word in words {
+        hash = mix(hash, u64::from_le_bytes(*word)).wrapping_add(FACTOR);
     }
-    hash ^= hash >> 29;
-    hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (hash ^ (hash >> 32)).max(1)
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    hash = mix(hash, u64::from_le_bytes(last));
+    mix(hash, FACTOR.rotate_left(32)).max(1)
 }

@@ -49,7 +49,7 @@ static PAUSE_NS: AtomicU64 = AtomicU64::new(SHORTEST_PAUSE_NS);
 pub struct Pass(u64);
 
 impl Pass {
-    const FREE: Pass = Pass(0);
+    pub const FREE: Pass = Pass(0);
 }
 
 /// Looks whether there is an arbiter to ask. Called once, before the first call is observed.

@@ -20,6 +20,7 @@
 compile_error!("the tracer knows 64-bit little-endian Linux only");
 
 pub mod aio;
+pub mod libaio;
 pub mod mpi;
 pub mod posix;
 pub mod process;
@@ -30,6 +31,7 @@ mod buffer;
 mod clock;
 mod config;
 mod connection;
+mod exec;
 mod files;
 mod gate;
 mod guard;
@@ -43,3 +45,5 @@ mod requests;
 mod sink;
 mod stream;
 mod sys;
+mod totals;
+mod vfork;

@@ -7,13 +7,13 @@ use core::sync::atomic::{
 
 use iotide_wire::EndReason;
 
-use crate::{buffer, clock, config, files, gate, losses, next, requests, sink, sys};
+use crate::{buffer, clock, config, exec, files, gate, losses, next, requests, sink, sys, totals, vfork};
 
 /// Nobody has called yet.
 const UNBORN: u8 = 0;
 /// Someone is preparing everything; other threads' calls pass by.
 const STARTING: u8 = 1;
-/// Switched off, or stopped because the trace cannot be written. For good.
+/// Switched off, for good.
 const OFF: u8 = 2;
 /// Tracing.
 const RUNNING: u8 = 3;
@@ -38,11 +38,6 @@ pub fn is_late() -> bool {
     STATE.load(Relaxed) == LATE
 }
 
-/// Stops tracing for good.
-pub fn stop() {
-    STATE.store(OFF, Release);
-}
-
 /// Prepares everything. Returns whether calls are traced now.
 #[cold]
 pub fn start() -> bool {
@@ -59,6 +54,8 @@ pub fn start() -> bool {
     if ready {
         PROCESS.store(sys::process_id(), Relaxed);
         sink::start();
+        totals::start();
+        exec::start();
         gate::start();
         mark_this_memory();
         // SAFETY: the handler has the signature that is asked for and stays loaded as long as the process lives.
@@ -75,11 +72,16 @@ pub fn finish(reason: EndReason) {
         return;
     }
     if state != OFF {
+        if reason != EndReason::Exec {
+            requests::give_up_all(buffer::push_beside);
+        }
         buffer::write_out_all();
         gate::finish();
+        if totals::are_telling() {
+            sink::open_early();
+        }
     }
-    losses::write_out();
-    sink::write_end(reason);
+    losses::write_out(Some(reason));
     if reason != EndReason::Exec {
         let _ = STATE.compare_exchange(RUNNING, LATE, AcqRel, Relaxed);
     }
@@ -89,7 +91,7 @@ pub fn finish(reason: EndReason) {
 pub fn flush() {
     if STATE.load(Acquire) >= RUNNING && !is_in_vfork_child() {
         buffer::write_out_all();
-        losses::write_out();
+        losses::write_out(None);
     }
 }
 
@@ -118,7 +120,9 @@ fn in_forked_child_of_any_kind() {
     }
     PROCESS.store(sys::process_id(), Relaxed);
     mark_this_memory();
+    vfork::forget_parent();
     losses::forget();
+    totals::forget_parent();
     buffer::forget_parent();
     files::forget_parent();
     requests::forget_parent();

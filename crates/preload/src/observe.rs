@@ -7,7 +7,7 @@ use iotide_wire::{Flags, Layer, NO_POSITION, Op, Record};
 
 use crate::files::File;
 use crate::guard::errno;
-use crate::{buffer, clock, files, gate};
+use crate::{buffer, clock, files, gate, totals};
 
 /// Observes a call that moves up to `size` bytes through a descriptor.
 #[inline(always)]
@@ -18,7 +18,13 @@ pub fn data(
     size: impl FnOnce() -> usize,
     call: impl FnOnce() -> isize,
 ) -> isize {
-    let Some(file) = files::of(fd) else { return call() };
+    let Some(file) = files::of(fd) else {
+        let moved = call();
+        if moved > 0 {
+            totals::left_out(op, fd, moved as u64);
+        }
+        return moved;
+    };
     let start = clock::now();
     // What waits here, waits within the call as the program sees it, and so it is recorded.
     let pass = gate::pass(op, size);
@@ -36,7 +42,7 @@ pub const ANYWHERE: i64 = NO_POSITION as i64;
 /// Observes a call on a descriptor that moves no bytes and returns 0 or −1.
 #[inline(always)]
 pub fn control(op: Op, fd: i32, call: impl FnOnce() -> i32) -> i32 {
-    let Some(file) = files::of(fd) else { return call() };
+    let Some(file) = files::as_given(fd) else { return call() };
     let start = clock::now();
     let result = call();
     let end = clock::now();
@@ -66,7 +72,26 @@ pub fn named(op: Op, directory: i32, path: *const libc::c_char, call: impl FnOnc
     result
 }
 
-/// Observes a call that opens a file and returns its descriptor.
+/// Observes a call that opens a file by its path and returns its descriptor.
+#[inline(always)]
+pub fn opening_path(
+    directory: i32,
+    path: *const libc::c_char,
+    flags: i32,
+    call: impl FnOnce() -> i32,
+) -> i32 {
+    let start = clock::now();
+    let fd = call();
+    let end = clock::now();
+    if fd >= 0
+        && let Some(file) = files::opened(fd, directory, path, flags)
+    {
+        buffer::push(record(Op::Open, Layer::Posix, file, start, end, NO_POSITION, Ok(0)));
+    }
+    fd
+}
+
+/// Observes a call that opens a file of a name it makes itself and returns its descriptor.
 #[inline(always)]
 pub fn opening(call: impl FnOnce() -> i32) -> i32 {
     let start = clock::now();

@@ -9,22 +9,22 @@ use libc::{AT_FDCWD, iovec, mode_t, off_t, size_t, ssize_t};
 
 use crate::guard::{errno, set_errno};
 use crate::next::hooks;
-use crate::observe::{ANYWHERE, control, data, named, opening, record};
-use crate::{buffer, clock, files, sink};
+use crate::observe::{ANYWHERE, control, data, named, opening, opening_path, record};
+use crate::{buffer, clock, files, sink, totals};
 
 // The third argument of `open` is optional in C. Declared as fixed, it is read from the register where it would be, or holds nothing that
 // anyone looks at; that is how the calling conventions of x86-64 and AArch64 Linux pass it.
 hooks! {
-    fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening(|| next(path, flags, mode)) }
-    fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening(|| next(path, flags, mode)) }
-    fn __open_2(path: *const c_char, flags: c_int) -> c_int |next| { opening(|| next(path, flags)) }
-    fn __open64_2(path: *const c_char, flags: c_int) -> c_int |next| { opening(|| next(path, flags)) }
-    fn openat(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening(|| next(at, path, flags, mode)) }
-    fn openat64(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening(|| next(at, path, flags, mode)) }
-    fn __openat_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| { opening(|| next(at, path, flags)) }
-    fn __openat64_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| { opening(|| next(at, path, flags)) }
-    fn creat(path: *const c_char, mode: mode_t) -> c_int |next| { opening(|| next(path, mode)) }
-    fn creat64(path: *const c_char, mode: mode_t) -> c_int |next| { opening(|| next(path, mode)) }
+    fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening_path(AT_FDCWD, path, flags, || next(path, flags, mode)) }
+    fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening_path(AT_FDCWD, path, flags, || next(path, flags, mode)) }
+    fn __open_2(path: *const c_char, flags: c_int) -> c_int |next| { opening_path(AT_FDCWD, path, flags, || next(path, flags)) }
+    fn __open64_2(path: *const c_char, flags: c_int) -> c_int |next| { opening_path(AT_FDCWD, path, flags, || next(path, flags)) }
+    fn openat(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening_path(at, path, flags, || next(at, path, flags, mode)) }
+    fn openat64(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening_path(at, path, flags, || next(at, path, flags, mode)) }
+    fn __openat_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| { opening_path(at, path, flags, || next(at, path, flags)) }
+    fn __openat64_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| { opening_path(at, path, flags, || next(at, path, flags)) }
+    fn creat(path: *const c_char, mode: mode_t) -> c_int |next| { opening_path(AT_FDCWD, path, 0, || next(path, mode)) }
+    fn creat64(path: *const c_char, mode: mode_t) -> c_int |next| { opening_path(AT_FDCWD, path, 0, || next(path, mode)) }
     fn mkstemp(template: *mut c_char) -> c_int |next| { opening(|| next(template)) }
     fn mkstemp64(template: *mut c_char) -> c_int |next| { opening(|| next(template)) }
     fn mkostemp(template: *mut c_char, flags: c_int) -> c_int |next| { opening(|| next(template, flags)) }
@@ -88,6 +88,10 @@ hooks! {
     fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int |next| { controlling(command, || next(fd, command, argument)) }
     fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_int |next| { controlling(command, || next(fd, command, argument)) }
 
+    fn chdir(path: *const c_char) -> c_int |next| { let result = next(path); files::working_directory::forget(); result }
+    fn fchdir(fd: c_int) -> c_int |next| { let result = next(fd); files::working_directory::forget(); result }
+    fn chroot(path: *const c_char) -> c_int |next| { let result = next(path); files::working_directory::forget(); result }
+
     fn rename(old: *const c_char, new: *const c_char) -> c_int |next| { named(Op::Rename, AT_FDCWD, old, || next(old, new)) }
     fn renameat(old_at: c_int, old: *const c_char, new_at: c_int, new: *const c_char) -> c_int |next| { named(Op::Rename, old_at, old, || next(old_at, old, new_at, new)) }
     fn renameat2(old_at: c_int, old: *const c_char, new_at: c_int, new: *const c_char, flags: c_uint) -> c_int |next| {
@@ -120,22 +124,24 @@ hooks! {
     fn __fxstatat64(version: c_int, at: c_int, path: *const c_char, to: *mut c_void, flags: c_int) -> c_int |next| { stat_at(at, path, || next(version, at, path, to, flags)) }
 
     fn mmap(address: *mut c_void, length: size_t, protection: c_int, flags: c_int, fd: c_int, at: off_t) -> *mut c_void |next| {
-        mapping(length, fd, at, || next(address, length, protection, flags, fd, at))
+        mapping(length, protection, flags, fd, at, || next(address, length, protection, flags, fd, at))
     }
     fn mmap64(address: *mut c_void, length: size_t, protection: c_int, flags: c_int, fd: c_int, at: off_t) -> *mut c_void |next| {
-        mapping(length, fd, at, || next(address, length, protection, flags, fd, at))
+        mapping(length, protection, flags, fd, at, || next(address, length, protection, flags, fd, at))
     }
 }
 
 /// Observes bytes that go from one descriptor straight to another: read here, written there.
 fn between(input: c_int, output: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
     let (from, to) = (files::of(input), files::of(output));
-    if from.is_none() && to.is_none() {
-        return call();
-    }
     let start = clock::now();
     let moved = call();
     let end = clock::now();
+    for (op, file, fd) in [(Op::Read, from, input), (Op::Write, to, output)] {
+        if moved > 0 && file.is_none() {
+            totals::left_out(op, fd, moved as u64);
+        }
+    }
     let outcome = if moved >= 0 { Ok(moved as u64) } else { Err(errno()) };
     for (op, file) in [(Op::Read, from), (Op::Write, to)] {
         if let Some(file) = file {
@@ -146,7 +152,7 @@ fn between(input: c_int, output: c_int, call: impl FnOnce() -> ssize_t) -> ssize
 }
 
 fn seek(fd: c_int, call: impl FnOnce() -> off_t) -> off_t {
-    let Some(file) = files::of(fd) else { return call() };
+    let Some(file) = files::as_given(fd) else { return call() };
     let start = clock::now();
     let position = call();
     let end = clock::now();
@@ -155,13 +161,13 @@ fn seek(fd: c_int, call: impl FnOnce() -> off_t) -> off_t {
     position
 }
 
-fn closing(fd: c_int, call: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn closing(fd: c_int, call: impl FnOnce() -> c_int) -> c_int {
     if sink::is_our_descriptor(fd) {
         // To the program this number is free, and closing it an error.
         set_errno(libc::EBADF);
         return -1;
     }
-    let Some(file) = files::of(fd) else {
+    let Some(file) = files::as_given(fd) else {
         let result = call();
         files::forget(fd);
         return result;
@@ -176,7 +182,6 @@ fn closing(fd: c_int, call: impl FnOnce() -> c_int) -> c_int {
     result
 }
 
-/// A duplicate is another name of the same open file; what it is called is asked anew when it is used.
 /// How much fits into the parts of a vector.
 fn total(parts: *const iovec, n: c_int) -> usize {
     let n = usize::try_from(n).unwrap_or(0);
@@ -188,6 +193,7 @@ fn total(parts: *const iovec, n: c_int) -> usize {
     parts.iter().fold(0, |sum, part| sum.saturating_add(part.iov_len))
 }
 
+/// A duplicate is another name of the same open file; what it is called is asked anew when it is used.
 fn duplicating(call: impl FnOnce() -> c_int) -> c_int {
     let fd = call();
     if fd >= 0 {
@@ -213,7 +219,14 @@ fn stat_at(at: c_int, path: *const c_char, call: impl FnOnce() -> c_int) -> c_in
     }
 }
 
-fn mapping(length: size_t, fd: c_int, at: off_t, call: impl FnOnce() -> *mut c_void) -> *mut c_void {
+fn mapping(
+    length: size_t,
+    protection: c_int,
+    flags: c_int,
+    fd: c_int,
+    at: off_t,
+    call: impl FnOnce() -> *mut c_void,
+) -> *mut c_void {
     if fd < 0 {
         return call();
     }
@@ -222,6 +235,11 @@ fn mapping(length: size_t, fd: c_int, at: off_t, call: impl FnOnce() -> *mut c_v
     let address = call();
     let end = clock::now();
     let outcome = if address == libc::MAP_FAILED { Err(errno()) } else { Ok(length as u64) };
+    let is_written_through =
+        flags & libc::MAP_TYPE != libc::MAP_PRIVATE && protection & libc::PROT_WRITE != 0;
+    if is_written_through && outcome.is_ok() && !file.is_of_mpi {
+        totals::mapped(length as u64);
+    }
     buffer::push(record(Op::Map, Layer::Posix, file, start, end, at as u64, outcome));
     address
 }

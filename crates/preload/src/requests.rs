@@ -53,6 +53,8 @@ pub enum Key {
     Split(u64),
     /// An `aiocb`, by its address.
     Aio(u64),
+    /// A request of the kernel's own asynchronous I/O, by the address of its control block.
+    Kernel(u64),
 }
 
 impl Key {
@@ -61,6 +63,7 @@ impl Key {
             Key::Mpi(value) => (value, 1),
             Key::Split(value) => (value, 2),
             Key::Aio(value) => (value, 3),
+            Key::Kernel(value) => (value, 0),
         };
         // A product with an odd number is a bijection: different requests stay different. 0 and 1 are taken.
         ((value << 2) | kind).wrapping_mul(0x9e37_79b9_7f4a_7c15).max(2)
@@ -148,6 +151,39 @@ pub fn take(key: Key) -> Option<(Request, u64)> {
     slot.key.store(FREE, Release);
     N_UNDER_WAY.fetch_sub(1, Relaxed);
     Some(taken)
+}
+
+/// Ends all requests that nobody saw complete: the process ends, and what they asked for is all that is known of them.
+pub fn give_up_all(mut push: impl FnMut(Record)) {
+    let slots = SLOTS.load(Acquire);
+    if slots.is_null() || !are_under_way() {
+        return;
+    }
+    for i in 0..N_SLOTS {
+        // SAFETY: the table has that many slots for good.
+        let slot = unsafe { &*slots.add(i) };
+        let code = slot.key.load(Acquire);
+        if code > BUSY && slot.key.compare_exchange(code, BUSY, Acquire, Relaxed).is_ok() {
+            // SAFETY: a busy slot is ours alone.
+            let request = unsafe { *slot.request.get() };
+            slot.key.store(FREE, Release);
+            N_UNDER_WAY.fetch_sub(1, Relaxed);
+            if request.flags.layer().is_none() || request.flags.0 >= 1 << 7 {
+                continue; // one that is not recorded
+            }
+            let duration = clock::now().saturating_sub(request.start);
+            push(Record {
+                start: request.start,
+                duration,
+                bytes: request.asked,
+                position: duration,
+                file: request.file,
+                calls: 1,
+                op: request.op,
+                flags: request.flags.with(Flags::ASYNC | Flags::ASKED),
+            });
+        }
+    }
 }
 
 fn probes(code: u64) -> impl Iterator<Item = &'static Slot> {

@@ -9,12 +9,14 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use iotide_wire::{BlockHeader, BlockKind, End, EndReason, Facts, LossKind, Record, StreamHeader};
+use iotide_wire::{
+    BlockHeader, BlockKind, End, EndReason, Facts, LossEntries, LossKind, Note, Record, StreamHeader, Totals,
+};
 
 use crate::config::Bytes;
 use crate::{buffer, clock, config, gate, lifecycle, losses, stream, sys};
 
-/// What becomes of the file. Once it has failed, it has failed for good: tracing stops, the program goes on.
+/// What becomes of the file. Once it has failed, it has failed for good: from then on calls are only counted, and the program goes on.
 const CLOSED: u8 = 0;
 const OPENING: u8 = 1;
 const OPEN: u8 = 2;
@@ -26,6 +28,12 @@ static DEVICE: AtomicU64 = AtomicU64::new(0);
 static INODE: AtomicU64 = AtomicU64::new(0);
 static SEQUENCE: AtomicU64 = AtomicU64::new(0);
 static N_RECORDS: AtomicU64 = AtomicU64::new(0);
+/// Where in the file room is kept for the last words; 0 if nowhere.
+static RESERVE_AT: AtomicU64 = AtomicU64::new(0);
+/// Bytes that the tracer itself has written.
+static OWN_BYTES: AtomicU64 = AtomicU64::new(0);
+/// Ticks it took to write them.
+static FLUSH_TICKS: AtomicU64 = AtomicU64::new(0);
 /// The rank as MPI says it, plus one; 0 if it has not.
 static MPI_RANK: AtomicU32 = AtomicU32::new(0);
 static MPI_N_RANKS: AtomicU32 = AtomicU32::new(0);
@@ -90,8 +98,9 @@ pub fn forget_parent() {
     stream::forget_parent();
     gate::forget_parent();
     STATE.store(CLOSED, Relaxed);
-    SEQUENCE.store(0, Relaxed);
-    N_RECORDS.store(0, Relaxed);
+    for count in [&SEQUENCE, &N_RECORDS, &RESERVE_AT, &OWN_BYTES, &FLUSH_TICKS] {
+        count.store(0, Relaxed);
+    }
     start();
 }
 
@@ -114,14 +123,88 @@ pub fn write_records(thread: u32, records: &[u8]) {
     }
 }
 
-/// Writes the end mark. A process that has written nothing else needs none.
-pub fn write_end(reason: EndReason) {
-    if STATE.load(Relaxed) == CLOSED {
+/// Writes the counters of losses, the totals, and the end mark if there is a reason for one. A process that has written nothing else
+/// needs none of them.
+pub fn write_last(losses: &[u8], totals: &Totals, reason: Option<EndReason>) {
+    if STATE.load(Relaxed) == CLOSED || lifecycle::is_in_vfork_child() {
         return;
     }
-    let end =
-        End { reason, n_records: N_RECORDS.load(Relaxed), realtime_offset_ns: clock::realtime_offset_ns() };
-    write_block(BlockKind::End, 0, &end.to_bytes());
+    let end = reason.map(|reason| {
+        let n_records = N_RECORDS.load(Relaxed);
+        End { reason, n_records, realtime_offset_ns: clock::realtime_offset_ns() }.to_bytes()
+    });
+    let totals = totals.to_bytes();
+    let arrived = write_block(BlockKind::Losses, 0, losses)
+        && write_block(BlockKind::Totals, 0, &totals)
+        && end.is_none_or(|end| write_block(BlockKind::End, 0, &end));
+    if !arrived {
+        use_reserve(losses, &totals, end.as_ref().map_or(&[], |end| &end[..]));
+    }
+}
+
+/// Writes a note. A child of `vfork` may do so too, in its parent's name: nothing but the file and the next number change.
+pub fn write_note(note: &Note<'_>) {
+    let mut payload = [0; Note::MAX_SIZE];
+    let n = note.encode(&mut payload);
+    if !lifecycle::is_in_vfork_child() {
+        write_block(BlockKind::Note, 0, &payload[..n]);
+    } else if STATE.load(Acquire) == OPEN && is_ours(FD.load(Relaxed)) {
+        let signals = sys::NoSignals::new();
+        append(&seal(BlockKind::Note, 0, &payload[..n]), &payload[..n], &signals);
+    }
+}
+
+/// Keeps room for the last words: blocks of the numbers 1 to 3 that say nothing.
+fn reserve(signals: &sys::NoSignals) {
+    let at = sys::stat(FD.load(Relaxed)).map_or(0, |stat| stat.st_size as u64);
+    let blocks: [(BlockKind, &[u8]); 3] = [
+        (BlockKind::Reserve, &[0; LossKind::COUNT * LossEntries::ENTRY_SIZE]),
+        (BlockKind::Reserve, &[0; Totals::SIZE]),
+        (BlockKind::Reserve, &[0; End::SIZE]),
+    ];
+    let kept = blocks.iter().all(|(kind, payload)| append(&seal(*kind, 0, payload), payload, signals));
+    RESERVE_AT.store(if kept { at } else { 0 }, Relaxed);
+}
+
+/// Says the last words where room was kept for them: the disk is full, or the file as long as it may be.
+fn use_reserve(losses: &[u8], totals: &[u8], end: &[u8]) {
+    let (fd, mut at) = (FD.load(Relaxed), RESERVE_AT.load(Relaxed));
+    if at == 0 || fd < 0 || !is_ours(fd) {
+        return;
+    }
+    let _signals = sys::NoSignals::new();
+    // A file that is appended to is written at its end, wherever one says.
+    sys::set_status_flags(fd, 0);
+    let (ticks, nanos) = clock::pair();
+    for (sequence, (kind, payload, room)) in [
+        (BlockKind::Losses, losses, losses.len()),
+        (BlockKind::Totals, totals, totals.len()),
+        (BlockKind::End, end, End::SIZE),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        if payload.len() == room {
+            let header = BlockHeader {
+                kind,
+                payload_len: payload.len() as u32,
+                thread: 0,
+                sequence: sequence as u64 + 1,
+                ticks,
+                nanos,
+            }
+            .seal(payload);
+            sys::pwrite(fd, &header, at);
+            sys::pwrite(fd, payload, at + BlockHeader::SIZE as u64);
+        }
+        at += (BlockHeader::SIZE + room) as u64;
+    }
+    sys::set_status_flags(fd, libc::O_APPEND);
+}
+
+/// Bytes that the tracer itself has written, and the ticks that took.
+pub fn own_cost() -> (u64, u64) {
+    (OWN_BYTES.load(Relaxed), FLUSH_TICKS.load(Relaxed))
 }
 
 /// Takes note of what MPI says of itself; the facts are stated again if they have been before.
@@ -149,9 +232,7 @@ pub fn write_block(kind: BlockKind, thread: u32, payload: &[u8]) -> bool {
         return false;
     }
     let signals = sys::NoSignals::new();
-    if !open_once(&signals) && kind != BlockKind::End && kind != BlockKind::Losses {
-        return false;
-    }
+    let opened = open_once(&signals);
     if stream::is_time_to_try_again() {
         with_shared(|shared| {
             let payload = facts(shared);
@@ -163,10 +244,9 @@ pub fn write_block(kind: BlockKind, thread: u32, payload: &[u8]) -> bool {
     if sent && !config::get().keep {
         return true;
     }
-    let arrived = sent | append(&header, payload, &signals);
+    let arrived = sent | (opened && append(&header, payload, &signals));
     if !arrived {
         STATE.store(FAILED, Relaxed);
-        lifecycle::stop();
     }
     arrived
 }
@@ -188,9 +268,6 @@ fn open_once(signals: &sys::NoSignals) -> bool {
                 if STATE.compare_exchange(CLOSED, OPENING, Acquire, Relaxed).is_ok() {
                     let opened = open(signals);
                     STATE.store(if opened { OPEN } else { FAILED }, Release);
-                    if !opened {
-                        lifecycle::stop();
-                    }
                     return opened;
                 }
             }
@@ -217,6 +294,9 @@ fn open(signals: &sys::NoSignals) -> bool {
         stream::connect(|| header, payload);
         // Facts stand in the file too: what the listener does not take will need them.
         opened = append(&stream_header, &[], signals) && append(&header, payload, signals);
+        if opened {
+            reserve(signals);
+        }
     });
     opened
 }
@@ -228,14 +308,7 @@ fn reopen(shared: &Shared, flags: i32) -> bool {
     if fd < 0 {
         return false;
     }
-    let high = [900, 200, 60].into_iter().map(|lowest| sys::dup_above(fd, lowest)).find(|&high| high >= 0);
-    let fd = match high {
-        Some(high) => {
-            sys::close(fd);
-            high as i32
-        }
-        None => fd,
-    };
+    let fd = sys::move_away(fd);
     let Some(stat) = sys::stat(fd) else { return false };
     DEVICE.store(stat.st_dev, Relaxed);
     INODE.store(stat.st_ino, Relaxed);
@@ -273,7 +346,10 @@ fn append(header: &[u8], payload: &[u8], signals: &sys::NoSignals) -> bool {
             }
             continue;
         }
+        let began = clock::now();
         let written = sys::writev(fd, &[part(header), part(payload)]);
+        FLUSH_TICKS.fetch_add(clock::now().wrapping_sub(began), Relaxed);
+        OWN_BYTES.fetch_add(written.max(0) as u64, Relaxed);
         if written == -(libc::EFBIG as isize) {
             signals.take_back_file_size_signal();
         }
@@ -308,6 +384,8 @@ fn facts(shared: &mut Shared) -> &[u8] {
 
 /// Works on what is shared, one thread at a time. Rare: at the start, at `MPI_Init`, when the file was closed under us.
 fn with_shared(work: impl FnOnce(&mut Shared)) {
+    // A handler that needs it too would wait for ever for the thread it interrupted.
+    let _signals = sys::NoSignals::new();
     while LOCK.compare_exchange(false, true, Acquire, Relaxed).is_err() {
         sys::give_way();
     }

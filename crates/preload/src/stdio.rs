@@ -1,14 +1,14 @@
 //! Hooks of C streams.
 //!
-//! What a stream writes through its own buffer is invisible from outside the C library, so bytes count when the program hands them to
-//! the stream. Small calls that follow each other closely are joined to one record with their number: a program that writes a file
+//! Bytes count when the program hands them to the stream. What the C library then moves to and from the system it does behind our back;
+//! how much that was is told by what waits in the stream's buffer before and after each call, and recorded beneath it as nested. Small calls that follow each other closely are joined to one record with their number: a program that writes a file
 //! character by character would otherwise make a trace forty times as large as the file.
 //!
 //! Not seen: characters through the macros of `putc_unlocked` and `getc_unlocked`, and wide characters.
 
 use core::ffi::{c_char, c_int, c_long, c_void};
 
-use iotide_wire::{Layer, NO_POSITION, Op};
+use iotide_wire::{Flags, Layer, NO_POSITION, Op};
 use libc::{FILE, off_t, size_t, ssize_t};
 
 use crate::buffer::Work;
@@ -16,7 +16,7 @@ use crate::files::File;
 use crate::guard::{KeepErrno, errno};
 use crate::next::hooks;
 use crate::observe::record;
-use crate::{buffer, clock, files, gate, sink};
+use crate::{buffer, clock, files, gate, sink, totals};
 
 unsafe extern "C" {
     static stdin: *mut FILE;
@@ -63,6 +63,12 @@ hooks! {
     fn getc_unlocked(stream: *mut FILE) -> c_int |next| { character(Op::Read, stream, || next(stream)) }
     fn getchar() -> c_int |next| { character(Op::Read, stdin, || next()) }
 
+    fn putw(word: c_int, stream: *mut FILE) -> c_int |next| { word_of(Op::Write, stream, || { let result = next(word, stream); (result == 0, result) }) }
+    fn getw(stream: *mut FILE) -> c_int |next| {
+        // A word may look like the end of the file; then the stream tells.
+        word_of(Op::Read, stream, || { let word = next(stream); (word != libc::EOF || libc::feof(stream) == 0 && libc::ferror(stream) == 0, word) })
+    }
+
     fn vfprintf(stream: *mut FILE, format: *const c_char, arguments: *mut c_void) -> c_int |next| { counted(Op::Write, stream, || next(stream, format, arguments) as ssize_t) as c_int }
     fn vprintf(format: *const c_char, arguments: *mut c_void) -> c_int |next| { counted(Op::Write, stdout, || next(format, arguments) as ssize_t) as c_int }
     fn __vfprintf_chk(stream: *mut FILE, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int |next| {
@@ -90,14 +96,67 @@ hooks! {
     fn rewind(stream: *mut FILE) -> c_int |next| { control(Op::Seek, stream, || next(stream)) }
 }
 
-/// The descriptor beneath a stream; −1 for one that is in memory only.
-fn descriptor(stream: *mut FILE) -> c_int {
-    if stream.is_null() {
-        return -1;
+/// The beginning of a stream as the GNU C library lays it out; part of its binary interface, since its macros once used it.
+#[repr(C)]
+struct Layout {
+    flags: c_int,
+    read_next: usize,
+    read_end: usize,
+    read_base: usize,
+    write_base: usize,
+    write_next: usize,
+    more: [usize; 8],
+    descriptor: c_int,
+}
+const _: () = assert!(core::mem::offset_of!(Layout, descriptor) == 112);
+
+impl Layout {
+    const IS_WRITING: c_int = 0x0800;
+    const IS_FILE: c_int = 0x2000;
+
+    #[inline(always)]
+    fn of(stream: *mut FILE) -> Option<&'static Self> {
+        // SAFETY: null, or a stream that the program is about to use itself.
+        unsafe { stream.cast::<Self>().as_ref() }
     }
-    let _errno = KeepErrno::now();
-    // SAFETY: the program is about to use this stream itself.
-    unsafe { libc::fileno(stream) }
+}
+
+/// The descriptor beneath a stream; −1 for one that is in memory only.
+#[inline(always)]
+fn descriptor(stream: *mut FILE) -> c_int {
+    match Layout::of(stream) {
+        Some(layout) if layout.flags & Layout::IS_FILE != 0 => layout.descriptor,
+        _ => -1,
+    }
+}
+
+/// What waits in a stream's own buffer: read ahead, and not yet written. The difference that a call makes tells what went to and from
+/// the system beneath it.
+#[derive(Clone, Copy)]
+struct Waiting {
+    to_read: u64,
+    to_write: u64,
+}
+
+impl Waiting {
+    #[inline(always)]
+    fn in_(stream: *mut FILE) -> Self {
+        let Some(layout) = Layout::of(stream) else { return Self { to_read: 0, to_write: 0 } };
+        let is_writing = layout.flags & Layout::IS_WRITING != 0;
+        Self {
+            to_read: layout.read_end.saturating_sub(layout.read_next) as u64,
+            to_write: if is_writing { layout.write_next.saturating_sub(layout.write_base) as u64 } else { 0 },
+        }
+    }
+
+    /// Bytes that the system moved for a call of so many bytes, which found this and left that.
+    #[inline(always)]
+    fn beneath(self, op: Op, bytes: u64, after: Self) -> u64 {
+        match op {
+            Op::Read => (bytes + after.to_read).saturating_sub(self.to_read),
+            _ => (bytes + self.to_write).saturating_sub(after.to_write),
+        }
+    }
 }
 
 #[inline(always)]
@@ -109,13 +168,54 @@ fn file_of(stream: *mut FILE) -> Option<File> {
     files::of(descriptor(stream))
 }
 
-#[inline(always)]
-fn push(op: Op, file: File, start: u64, outcome: Result<u64, i32>) {
-    let record = record(op, Layer::Stdio, file, start, clock::now(), NO_POSITION, outcome);
-    match (Work::begin(), outcome) {
-        (Some(work), Ok(_)) => work.push_joining(record),
-        (Some(work), Err(_)) => work.push(record),
-        (None, _) => {}
+/// A call of a stream that is under way.
+#[derive(Clone, Copy)]
+struct Call {
+    op: Op,
+    stream: *mut FILE,
+    file: Option<File>,
+    before: Waiting,
+}
+
+impl Call {
+    #[inline(always)]
+    fn begin(op: Op, stream: *mut FILE) -> Self {
+        Self { op, stream, file: file_of(stream), before: Waiting::in_(stream) }
+    }
+
+    /// Takes note of what the call did: what the program moved, and what the system moved beneath.
+    #[inline(always)]
+    fn end(self, start: u64, outcome: Result<u64, i32>) {
+        let moved = self.before.beneath(self.op, outcome.unwrap_or(0), Waiting::in_(self.stream));
+        self.end_with(start, outcome, moved);
+    }
+
+    #[inline(always)]
+    fn end_with(self, start: u64, outcome: Result<u64, i32>, beneath: u64) {
+        let Some(file) = self.file else {
+            if beneath > 0 {
+                totals::left_out(self.op, descriptor(self.stream), beneath);
+            }
+            return;
+        };
+        let end = clock::now();
+        let record = record(self.op, Layer::Stdio, file, start, end, NO_POSITION, outcome);
+        let Some(work) = Work::begin() else { return };
+        match outcome {
+            Ok(_) => work.push_joining(record),
+            Err(_) => work.push(record),
+        }
+        drop(work);
+        self.push_beneath(file, start, end, beneath);
+    }
+
+    /// Records what the system moved: on behalf of the stream, so the same bytes again.
+    fn push_beneath(self, file: File, start: u64, end: u64, bytes: u64) {
+        if bytes > 0 {
+            let mut beneath = record(self.op, Layer::Posix, file, start, end, NO_POSITION, Ok(bytes));
+            beneath.flags = beneath.flags.with(Flags::NESTED);
+            buffer::push(beneath);
+        }
     }
 }
 
@@ -134,74 +234,106 @@ fn opening(call: impl FnOnce() -> *mut FILE) -> *mut FILE {
 
 fn closing(stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
     let fd = descriptor(stream);
-    let file = file_of(stream).filter(|_| !sink::is_our_descriptor(fd));
+    let last = Call::begin(Op::Write, stream);
+    let file = last.file.filter(|_| !sink::is_our_descriptor(fd));
+    let class = files::class(fd);
     let start = clock::now();
     files::forget(fd);
     let result = call();
-    if let Some(file) = file {
-        let outcome = if result == 0 { Ok(0) } else { Err(errno()) };
-        buffer::push(record(Op::Close, Layer::Stdio, file, start, clock::now(), NO_POSITION, outcome));
+    let outcome = if result == 0 { Ok(0) } else { Err(errno()) };
+    let written = if result == 0 { last.before.to_write } else { 0 };
+    match file {
+        Some(file) => {
+            last.push_beneath(file, start, clock::now(), written);
+            buffer::push(record(Op::Close, Layer::Stdio, file, start, clock::now(), NO_POSITION, outcome));
+        }
+        None => totals::left_out_of(class, Op::Write, written),
     }
     result
 }
 
 #[inline(always)]
 fn items(op: Op, stream: *mut FILE, size: size_t, wanted: size_t, call: impl FnOnce() -> size_t) -> size_t {
-    let Some(file) = file_of(stream) else { return call() };
+    let this = Call::begin(op, stream);
     let start = clock::now();
-    let pass = gate::pass(op, || size.saturating_mul(wanted));
+    let pass =
+        if this.file.is_some() { gate::pass(op, || size.saturating_mul(wanted)) } else { gate::Pass::FREE };
     let n = call();
     gate::passed(pass, n.wrapping_mul(size) as isize);
-    push(op, file, start, Ok((n as u64).wrapping_mul(size as u64)));
+    this.end(start, Ok((n as u64).wrapping_mul(size as u64)));
     n
 }
 
 /// Observes a call that returns how many bytes it moved, or less than nothing.
 #[inline(always)]
 fn counted(op: Op, stream: *mut FILE, call: impl FnOnce() -> ssize_t) -> ssize_t {
-    let Some(file) = file_of(stream) else { return call() };
+    let this = Call::begin(op, stream);
     let start = clock::now();
     let n = call();
     // The end of the file is no failure.
     let outcome = if n >= 0 || op == Op::Read { Ok(n.max(0) as u64) } else { Err(errno()) };
-    push(op, file, start, outcome);
+    this.end(start, outcome);
     n
 }
 
 fn text_out(stream: *mut FILE, text: *const c_char, n_more: u64, call: impl FnOnce() -> c_int) -> c_int {
-    let Some(file) = file_of(stream) else { return call() };
+    let this = Call::begin(Op::Write, stream);
     let start = clock::now();
     let result = call();
     // SAFETY: a C string, since the call has read it.
     let outcome = if result >= 0 { Ok(unsafe { libc::strlen(text) } as u64 + n_more) } else { Err(errno()) };
-    push(Op::Write, file, start, outcome);
+    this.end(start, outcome);
     result
 }
 
 fn text_in(stream: *mut FILE, call: impl FnOnce() -> *mut c_char) -> *mut c_char {
-    let Some(file) = file_of(stream) else { return call() };
+    let this = Call::begin(Op::Read, stream);
     let start = clock::now();
     let line = call();
     // SAFETY: if not null, the call has put a C string there.
     let n = if line.is_null() { 0 } else { unsafe { libc::strlen(line) } };
-    push(Op::Read, file, start, Ok(n as u64));
+    this.end(start, Ok(n as u64));
     line
 }
 
-/// Observes one character. One reading of the clock must do: two would cost more than the call.
+/// Observes one character. A reading of the clock would cost more than the call: of sixteen that follow each other, one is timed.
 #[inline(always)]
 fn character(op: Op, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
-    let Some(file) = file_of(stream) else { return call() };
+    let this = Call::begin(op, stream);
     let c = call();
-    if c != libc::EOF {
-        push(op, file, clock::now(), Ok(1));
+    if c == libc::EOF {
+        return c;
+    }
+    let beneath = this.before.beneath(op, 1, Waiting::in_(stream));
+    if beneath == 0
+        && let Some(file) = this.file
+        && Work::begin().is_some_and(|work| work.join_character(op, file.id))
+    {
+        return c;
+    }
+    if beneath > 0 || this.file.is_some() {
+        this.end_with(clock::now(), Ok(1), beneath);
     }
     c
 }
 
+/// Observes a word of the machine; the call says whether it was moved.
+fn word_of(op: Op, stream: *mut FILE, call: impl FnOnce() -> (bool, c_int)) -> c_int {
+    let this = Call::begin(op, stream);
+    let start = clock::now();
+    let (is_moved, result) = call();
+    if is_moved {
+        this.end(start, Ok(size_of::<c_int>() as u64));
+    }
+    result
+}
+
 /// Observes a formatted read, whose bytes only the position tells.
 fn scanned(stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
-    let Some(file) = file_of(stream) else { return call() };
+    let this = Call::begin(Op::Read, stream);
+    if this.file.is_none() {
+        return call();
+    }
     let position = || {
         let _errno = KeepErrno::now();
         // SAFETY: the program is about to use this stream itself.
@@ -210,14 +342,24 @@ fn scanned(stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
     let before = position();
     let start = clock::now();
     let n_fields = call();
-    push(Op::Read, file, start, Ok(position().saturating_sub(before).max(0) as u64));
+    this.end(start, Ok(position().saturating_sub(before).max(0) as u64));
     n_fields
 }
 
 fn control(op: Op, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
-    let Some(file) = file_of(stream) else { return call() };
+    let this = Call::begin(Op::Write, stream);
     let start = clock::now();
     let result = call();
-    buffer::push(record(op, Layer::Stdio, file, start, clock::now(), NO_POSITION, Ok(0)));
+    // A flush or a seek hands over what was waiting. (`fflush(NULL)` does so for streams nobody names here.)
+    let written = this.before.to_write.saturating_sub(Waiting::in_(stream).to_write);
+    match this.file {
+        Some(file) => {
+            let end = clock::now();
+            this.push_beneath(file, start, end, written);
+            buffer::push(record(op, Layer::Stdio, file, start, end, NO_POSITION, Ok(0)));
+        }
+        None if written > 0 => totals::left_out(Op::Write, descriptor(stream), written),
+        None => {}
+    }
     result
 }

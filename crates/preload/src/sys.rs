@@ -59,8 +59,38 @@ pub fn close(fd: i32) -> isize {
     syscall3(libc::SYS_close, fd as usize, 0, 0)
 }
 
-/// Moves a descriptor to the first free number from `lowest` on, closed on exec. The old one stays.
-pub fn dup_above(fd: i32, lowest: usize) -> isize {
+/// Moves a descriptor to a number that no program counts on, closed on exec, or leaves it where it is.
+///
+/// Best of all is one beyond what the program may use: it cannot put anything in its place, nor take all numbers there are. For the moment
+/// it takes, the limit is raised.
+pub fn move_away(fd: i32) -> i32 {
+    const PROGRAMS_MOST: u64 = 1 << 16;
+    let mut limit = [0u64; 2];
+    let limit_at = &raw mut limit as usize;
+    let resource = libc::RLIMIT_NOFILE as usize;
+    let known = syscall6(libc::SYS_prlimit64, 0, resource, 0, limit_at, 0, 0) == 0;
+    let [soft, hard] = limit;
+    let mut moved = -1;
+    if known && soft < hard && soft <= PROGRAMS_MOST {
+        let raised = [hard.min(soft + 64), hard];
+        syscall6(libc::SYS_prlimit64, 0, resource, &raw const raised as usize, 0, 0, 0);
+        moved = dup_above(fd, soft as usize);
+        syscall6(libc::SYS_prlimit64, 0, resource, limit_at, 0, 0, 0);
+    }
+    for lowest in [900, 200, 60] {
+        if moved < 0 {
+            moved = dup_above(fd, lowest);
+        }
+    }
+    if moved < 0 {
+        return fd;
+    }
+    close(fd);
+    moved as i32
+}
+
+/// Copies a descriptor to the first free number from `lowest` on, closed on exec.
+fn dup_above(fd: i32, lowest: usize) -> isize {
     syscall3(libc::SYS_fcntl, fd as usize, libc::F_DUPFD_CLOEXEC as usize, lowest)
 }
 
@@ -134,6 +164,22 @@ pub fn wake_one(word: &core::sync::atomic::AtomicU32) {
     syscall6(libc::SYS_futex, word.as_ptr() as usize, operation, 1, 0, 0, 0);
 }
 
+/// Reads entries of a directory, as the kernel lays them out.
+pub fn read_directory(fd: i32, into: &mut [u8]) -> isize {
+    syscall3(libc::SYS_getdents64, fd as usize, into.as_mut_ptr() as usize, into.len())
+}
+
+/// Writes at a place of a file.
+pub fn pwrite(fd: i32, bytes: &[u8], at: u64) -> isize {
+    let (from, n) = (bytes.as_ptr() as usize, bytes.len());
+    syscall6(libc::SYS_pwrite64, fd as usize, from, n, at as usize, 0, 0)
+}
+
+/// Sets the flags of an open file that can be changed.
+pub fn set_status_flags(fd: i32, flags: i32) {
+    syscall3(libc::SYS_fcntl, fd as usize, libc::F_SETFL as usize, flags as usize);
+}
+
 /// Returns what `fd` is, or `None` if it is nothing.
 pub fn stat(fd: i32) -> Option<libc::stat> {
     // SAFETY: all zeroes is a valid stat, and the kernel's layout is the C library's on both architectures.
@@ -186,6 +232,11 @@ pub fn thread_id() -> u32 {
 /// The user.
 pub fn user_id() -> u32 {
     syscall3(libc::SYS_getuid, 0, 0, 0) as u32
+}
+
+/// The group.
+pub fn group_id() -> u32 {
+    syscall3(libc::SYS_getgid, 0, 0, 0) as u32
 }
 
 /// Lets other threads run.

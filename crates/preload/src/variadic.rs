@@ -143,7 +143,7 @@ macro_rules! leaving {
                 )
             }
 
-            extern "C" fn $find() -> *mut c_void {
+            extern "C" fn $find(path: *const c_char) -> *mut c_void {
                 #[used]
                 #[unsafe(link_section = "iotide_next")]
                 static NEXT: Next = {
@@ -152,7 +152,7 @@ macro_rules! leaving {
                         Err(_) => unreachable!(),
                     }
                 };
-                process::before_exec();
+                process::before_exec(path, stringify!($name).ends_with('p'));
                 NEXT.address()
             }
         )*

@@ -3,6 +3,7 @@
 use crate::checksum::checksum;
 use crate::facts::{End, Facts, LossEntries, u32_at, u64_at};
 use crate::record::Record;
+use crate::totals::{Note, Totals};
 
 /// The first bytes of every stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +98,12 @@ pub enum BlockKind {
     Losses = 4,
     /// [`End`]
     End = 5,
+    /// [`Totals`]
+    Totals = 6,
+    /// [`Note`]
+    Note = 7,
+    /// Nothing: room that was kept for what must be written when there is no room any more.
+    Reserve = 8,
     /// One this version does not know; its payload is to be left alone.
     Unknown = 255,
 }
@@ -109,6 +116,9 @@ impl BlockKind {
             3 => Self::Records,
             4 => Self::Losses,
             5 => Self::End,
+            6 => Self::Totals,
+            7 => Self::Note,
+            8 => Self::Reserve,
             _ => Self::Unknown,
         }
     }
@@ -242,6 +252,12 @@ pub enum Payload<'a> {
     Losses(LossEntries<'a>),
     /// The end.
     End(End),
+    /// What was added up beside the records.
+    Totals(Totals),
+    /// Something in words, if this version knows what about.
+    Note(Option<Note<'a>>),
+    /// Nothing.
+    Reserve,
     /// Something a later version writes.
     Unknown,
 }
@@ -257,6 +273,9 @@ impl<'a> Payload<'a> {
             BlockKind::Records => Err(fault),
             BlockKind::Losses => Ok(Self::Losses(LossEntries(payload))),
             BlockKind::End => End::decode(payload).map(Self::End).ok_or(fault),
+            BlockKind::Totals => Ok(Self::Totals(Totals::decode(payload))),
+            BlockKind::Note => Ok(Self::Note(Note::decode(payload))),
+            BlockKind::Reserve => Ok(Self::Reserve),
             BlockKind::Unknown => Ok(Self::Unknown),
         }
     }

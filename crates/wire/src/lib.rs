@@ -7,7 +7,7 @@
 //! ```text
 //! stream  = StreamHeader (16 bytes) block*
 //! block   = BlockHeader (64 bytes) payload
-//! payload = Facts | path* | record* | loss* | End      told by BlockHeader::kind
+//! payload = Facts | path* | record* | loss* | End | Totals | Note      told by BlockHeader::kind
 //! ```
 //!
 //! All numbers are little-endian. A block is found again after damage by its magic number, and believed only if its
@@ -29,6 +29,7 @@ pub use crate::{
     facts::{End, EndReason, Facts, LossEntries, LossKind, Text},
     gate::{GATE_WAIT_EVERY_MS, GateHello, GateMessage},
     record::{Flags, Layer, NO_FILE, NO_POSITION, Op, Record},
+    totals::{Note, NoteKind, Total, Totals},
 };
 
 mod block;
@@ -37,3 +38,4 @@ mod clock;
 mod facts;
 mod gate;
 mod record;
+mod totals;

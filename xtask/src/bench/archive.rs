@@ -36,7 +36,14 @@ pub(super) fn cost_of_an_archive(bed: &Bed) -> Result<Vec<Line>, String> {
             let _ = fs::remove_dir_all(&results);
             let mut command = Command::new(&bed.iotide);
             command.args(["categorize", "archive", "--out", "results"]).current_dir(&bed.folder);
-            bed.measure(command)
+            let cost = bed.measure(command)?;
+            let lines =
+                |name: &str| fs::read_to_string(results.join(name)).map_or(0, |text| text.lines().count());
+            let n_read = lines("runs.jsonl") + lines("rejected.jsonl");
+            if n_read != n_logs || lines("runs.jsonl") * 2 < n_logs {
+                return Err(format!("{n_logs} logs, but {n_read} have a line"));
+            }
+            Ok(cost)
         })?;
         costs.push((n_logs as f64, cost));
     }

@@ -23,6 +23,10 @@ pub(super) fn cost_of_a_large_log(bed: &Bed) -> Result<Vec<Line>, String> {
         command
     };
     let ours = best(5, || bed.measure(load(&log)))?;
+    let answer = bed.answer(["info".as_ref(), log.as_os_str(), "--format".as_ref(), "json".as_ref()])?;
+    if !answer.contains("_segments\":") {
+        return Err("a DXT log without segments was read".to_owned());
+    }
     let regions = regions(&log)?;
     let floor = best(5, || {
         let mut command = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);

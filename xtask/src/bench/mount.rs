@@ -10,8 +10,8 @@ use super::{Bed, Goal, Line};
 use crate::peer::on_path;
 
 /// What is written in one go, in large pieces and in small ones.
-const LARGE: [&str; 2] = ["bs=1M", "count=512"];
-const SMALL: [&str; 2] = ["bs=4k", "count=20000"];
+const LARGE: ([&str; 2], u64) = (["bs=1M", "count=512"], 512 << 20);
+const SMALL: ([&str; 2], u64) = (["bs=4k", "count=20000"], 20_000 << 12);
 
 /// Wall time to write 512 times 1 MiB and 20,000 times 4 KiB with one job, against bindfs and libfuse's own examples.
 pub(super) fn writes_through_the_mount(bed: &Bed) -> Result<Vec<Line>, String> {
@@ -41,7 +41,7 @@ pub(super) fn writes_through_the_mount(bed: &Bed) -> Result<Vec<Line>, String> {
     for _ in 0..5 {
         for ((_, mounted), best) in mounts.iter().zip(&mut best) {
             for (sizes, best) in [LARGE, SMALL].iter().zip(best) {
-                *best = best.min(dd(&mounted.at, sizes)?);
+                *best = best.min(dd(&mounted.at, &backing.0, sizes)?);
             }
         }
     }
@@ -102,7 +102,7 @@ fn peer_command(name: &str, program: &Path, backing: &Path) -> Command {
     command
 }
 
-fn dd(dir: &Path, sizes: &[&str; 2]) -> Result<f64, String> {
+fn dd(dir: &Path, backing: &Path, (sizes, n_bytes): &([&str; 2], u64)) -> Result<f64, String> {
     let file = dir.join("out");
     let mut command = Command::new("dd");
     command.args(["if=/dev/zero", "status=none"]).args(sizes).arg(format!("of={}", file.display()));
@@ -111,6 +111,11 @@ fn dd(dir: &Path, sizes: &[&str; 2]) -> Result<f64, String> {
     let took_s = began.elapsed().as_secs_f64();
     if !status.success() {
         return Err(format!("dd into {} failed", dir.display()));
+    }
+    // What was not moved was not measured: the bytes lie behind the mount.
+    let there = fs::metadata(backing.join("out")).map_or(0, |file| file.len());
+    if there != *n_bytes {
+        return Err(format!("{n_bytes} bytes were written to {}, {there} are behind it", dir.display()));
     }
     fs::remove_file(file).map_err(|error| error.to_string())?;
     Ok(took_s)

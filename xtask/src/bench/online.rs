@@ -58,10 +58,11 @@ pub(super) fn evaluation_at_any_history(_: &Bed) -> Result<Vec<Line>, String> {
                 // Time passes, so that no two evaluations look at the same window.
                 predictor.advance_to(Timestamp::from_nanos_since_start(at + i * 100_000));
                 let began = Clock::start();
-                std::hint::black_box(predictor.evaluate());
-                began.seconds()
+                let told = std::hint::black_box(predictor.evaluate());
+                let seconds = began.seconds();
+                told.and_then(|told| told.period_s).map(|_| seconds).ok_or("an evaluation found no period")
             })
-            .collect();
+            .collect::<Result<_, _>>()?;
         costs.sort_by(f64::total_cmp);
         let what = format!("CPU of one evaluation after {shown} phases, median");
         lines.push(line(&what, "ms", 1e3 * costs[costs.len() / 2], Goal::AtMost(1.0)));

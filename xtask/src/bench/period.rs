@@ -80,6 +80,7 @@ fn write_rows(path: &std::path::Path) -> std::io::Result<()> {
 /// The peak memory of five million requests (280 MB).
 pub(super) fn memory_of_five_million(bed: &Bed) -> Result<Vec<Line>, String> {
     let trace = trace(bed, "five-million.jsonl", 5_000_000, 100)?;
+    check_answer(bed, &trace)?;
     let ours = bed.measure(bed.iotide_detect(&trace))?;
     let peer = peer_cost(bed, &trace);
     Ok(vec![

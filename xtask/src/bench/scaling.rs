@@ -47,6 +47,7 @@ pub(super) fn cpu_of_models(bed: &Bed) -> Result<Vec<Line>, String> {
             None => None,
         };
         for (method, times) in [("extrap", 300.0), ("auto", 100.0)] {
+            check_answer(bed, &file, method, *n_metrics)?;
             // The best of three: what else the machine does only ever adds.
             let mut ours = f64::INFINITY;
             for _ in 0..3 {
@@ -62,6 +63,16 @@ pub(super) fn cpu_of_models(bed: &Bed) -> Result<Vec<Line>, String> {
         }
     }
     Ok(lines)
+}
+
+/// Every metric must have got its model.
+fn check_answer(bed: &Bed, file: &Path, method: &str, n_metrics: usize) -> Result<(), String> {
+    let args = ["model".as_ref(), file.as_os_str(), "--method".as_ref(), method.as_ref()];
+    let json = bed.answer(args.into_iter().chain(["--format".as_ref(), "json".as_ref()]))?;
+    match json.matches("\"function\":").count() {
+        n if n >= n_metrics => Ok(()),
+        n => Err(format!("{n} of {n_metrics} metrics have a model")),
+    }
 }
 
 fn model_command(bed: &Bed, file: &Path, method: &str) -> Command {

@@ -38,6 +38,20 @@ int main(int argc, char **argv) {
     MPI_Finalize();
 #else
     int fd = open(argv[1], O_RDWR | O_CREAT | O_TRUNC, 0644);
+    if (!strcmp(argv[2], "open")) {
+        // Pairs of an open and a close.
+        double each = BEST(({ int other = open(argv[1], O_RDONLY); other < 0 ? -1 : close(other); }));
+        FILE *answer = fopen(argv[argc - 1], "w");
+        fprintf(answer, "%f\n", each);
+        return fclose(answer);
+    }
+    if (!strcmp(argv[2], "fputc")) {
+        FILE *stream = fdopen(fd, "w");
+        double each = BEST((i % 2000 || fseek(stream, 0, SEEK_SET) == 0) && fputc('x', stream) == 'x' ? 0 : -1);
+        FILE *answer = fopen(argv[argc - 1], "w");
+        fprintf(answer, "%f\n", each);
+        return fclose(answer) | fclose(stream);
+    }
     double each = strcmp(argv[2], "write") ? BEST(pwrite(fd, block, 4096, (i % 64) * 4096))
                                            : BEST((i % 64 || lseek(fd, 0, SEEK_SET) == 0) ? write(fd, block, 4096) : -1);
 #endif

@@ -12,14 +12,14 @@ use crate::ui::{Hint, Ui};
 /// Write a trace in another form
 ///
 /// Any trace that can be read can be written: as a native trace, which keeps everything and is read fastest; as a
-/// table (CSV, JSON Lines, Parquet); or as a Chrome trace, which https://ui.perfetto.dev opens. Memory does not grow with
-/// the trace. What is known to be missing is told on stderr, and kept in the result.
+/// table (CSV, JSON Lines, Parquet); as a Chrome trace, which https://ui.perfetto.dev opens; or as TMIO writes it, for tools
+/// that read TMIO (FTIO). Memory does not grow with the trace, except for tmio-json. What is known to be missing is told on stderr, and kept in the result.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ConvertArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// The form to write: native, csv, jsonl, chrome or parquet
+    /// The form to write: native, csv, jsonl, chrome, parquet, tmio-json, tmio-jsonl or tmio-msgpack
     #[arg(long, value_name = "FORM", value_parser = target_of_name, help_heading = "Output")]
     to: Target,
     /// Write to FILE rather than to stdout

@@ -13,17 +13,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use iotide_analysis::{RunConfig, analyse_run, demand};
-use iotide_formats::TmioWriter;
+use iotide_formats::{TmioWriter, TracerTotals};
 use iotide_report::{Run, Source, text};
 use iotide_trace::{Event, EventSink, Layer, Loss, Op, ReadWrite, Timestamp};
 
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
+mod child;
+
 /// Run a program and trace its I/O
 ///
 /// Every call of POSIX, C streams and MPI-IO is recorded, in all processes and threads the program starts, with whatever MPI it
-/// was built with. The program needs no change; it runs as it would without, and iotide ends with its exit status. The trace is a
+/// was built with. The program needs no change; it runs as it would without. Signals sent to iotide are passed on to it, and iotide
+/// ends with its exit status (128 and the number of the signal that ended it). The trace is a
 /// directory with one file per process, which the other commands read as one run.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -43,6 +46,9 @@ pub(crate) struct RecordArgs {
     /// Write the run as TMIO's JSON Lines, too, for tools that read TMIO
     #[arg(long, value_name = "FILE")]
     tmio: Option<PathBuf>,
+    /// Take a process's rank from variable NAME, and the number of ranks from SIZE; otherwise from those of MPI launchers, Slurm and torchrun
+    #[arg(long, value_name = "NAME[:SIZE]")]
+    rank_from: Option<String>,
     /// Say nothing at the end
     #[arg(short, long)]
     quiet: bool,
@@ -60,7 +66,7 @@ Examples:
 
 pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> {
     let library = library()?;
-    let rank = Rank::of_this_process();
+    let rank = Rank::of_this_process(args.rank_from.as_deref());
     let directory = match &args.output {
         Some(directory) => directory.clone(),
         None => PathBuf::from(default_directory(rank.as_ref())),
@@ -78,19 +84,43 @@ pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> 
         return Err(cannot_run(&args.program[0], command.exec()));
     }
     let began = Instant::now();
-    let status = command.status().map_err(|error| cannot_run(&args.program[0], error))?;
-    let elapsed = began.elapsed();
-    if !args.quiet || args.tmio.is_some() {
-        let summary = Summary::wait_for(&directory, rank.as_ref())?;
-        if !args.quiet {
-            summary.tell(ui, &directory, elapsed);
-        }
-        if let Some(file) = &args.tmio {
-            write_tmio(file, &directory, summary.n_ranks())
-                .with_context(|| format!("cannot write {}", file.display()))?;
-        }
+    let status = child::run(&mut command).map_err(|error| cannot_run(&args.program[0], error))?;
+    let code = code_of(status);
+    if args.output.is_none() && !holds_streams(&directory) {
+        // A folder that nobody asked for and that holds nothing is in the way of the next run. Only an empty one goes.
+        let _ = std::fs::remove_dir(&directory);
     }
-    Ok(ExitStatus::Program(code_of(status)))
+    match sum_up(ui, args, &directory, rank.as_ref(), began.elapsed()) {
+        Ok(()) => Ok(ExitStatus::Program(code)),
+        // How the program ended matters more than what became of its trace.
+        Err(error) if code != 0 => {
+            ui.error(&error);
+            Ok(ExitStatus::Program(code))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Says what was recorded, and writes it as TMIO would have.
+fn sum_up(
+    ui: &mut Ui,
+    args: &RecordArgs,
+    directory: &Path,
+    rank: Option<&Rank>,
+    elapsed: Duration,
+) -> anyhow::Result<()> {
+    if args.quiet && args.tmio.is_none() {
+        return Ok(());
+    }
+    let summary = Summary::wait_for(directory, rank)?;
+    if !args.quiet {
+        summary.tell(ui, directory, elapsed);
+    }
+    if let Some(file) = &args.tmio {
+        write_tmio(file, directory, summary.n_ranks())
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
 }
 
 /// Writes a trace as TMIO would have.
@@ -122,6 +152,15 @@ fn prepare(args: &RecordArgs, library: &Path, directory: &Path) -> Command {
         if !all.is_empty() {
             command.env(variable, all.join(":"));
         }
+    }
+    if let Some(names) = &args.rank_from {
+        command.env("IOTIDE_RANK_FROM", names);
+    }
+    // AddressSanitizer's library wants to be the first of all, and ends the program if it is not. It works behind ours.
+    let sanitizer = env::var("ASAN_OPTIONS").unwrap_or_default();
+    if !sanitizer.contains("verify_asan_link_order") {
+        let separator = if sanitizer.is_empty() { "" } else { ":" };
+        command.env("ASAN_OPTIONS", format!("{sanitizer}{separator}verify_asan_link_order=0"));
     }
     if let Some(stream) = &args.stream {
         // A trace that was watched is a whole trace all the same.
@@ -184,22 +223,28 @@ struct Rank {
 }
 
 impl Rank {
-    fn of_this_process() -> Option<Self> {
+    fn of_this_process(rank_from: Option<&str>) -> Option<Self> {
         let number = |name: &str| env::var(name).ok()?.parse().ok();
         let ranks = [
             ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
             ("PMI_RANK", "PMI_SIZE"),
             ("PMIX_RANK", "PMIX_SIZE"),
             ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+            ("PALS_RANKID", "PALS_SIZE"),
+            ("JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"),
+            ("FLUX_TASK_RANK", "FLUX_JOB_SIZE"),
         ];
+        let named = rank_from.map(|names| names.split_once(':').unwrap_or((names, "")));
+        // Anybody's names: both must be there.
+        let torchrun = env::var("WORLD_SIZE").is_ok().then_some(("RANK", "WORLD_SIZE"));
         let slurm = ("SLURM_PROCID", "SLURM_NTASKS");
         // A batch script has a SLURM_PROCID too; only a step that srun started has a number of its own.
         let is_step = env::var("SLURM_STEP_ID").is_ok_and(|step| step.parse::<u32>().is_ok());
-        let (number, of) = ranks
-            .into_iter()
+        let (number, of) = (named.into_iter().chain(ranks))
             .chain(is_step.then_some(slurm))
+            .chain(torchrun)
             .find_map(|(rank, size)| Some((number(rank)?, number(size))))?;
-        let names = ["PMIX_NAMESPACE", "PMI_JOBID", "SLURM_JOB_ID"];
+        let names = ["PMIX_NAMESPACE", "PMI_JOBID", "SLURM_JOB_ID", "FLUX_JOB_ID", "TORCHELASTIC_RUN_ID"];
         let job = names.into_iter().find_map(|name| env::var(name).ok());
         // MPICH's launcher names no job, but all ranks of a node have one parent.
         let mut job = job.unwrap_or_else(|| parent_id().to_string());
@@ -231,6 +276,7 @@ struct Summary {
     layers: [LayerSums; 3],
     moved: ReadWrite,
     run: Option<Run>,
+    tracer: TracerTotals,
 }
 
 #[derive(Default)]
@@ -268,6 +314,7 @@ impl Summary {
             layers: Default::default(),
             moved: ReadWrite::default(),
             run: None,
+            tracer: iotide_formats::tracer_totals(directory).unwrap_or_default(),
         };
         if !holds_streams(directory) {
             return Ok(sums);
@@ -293,6 +340,7 @@ impl Summary {
         let ran = text::seconds(elapsed.as_secs_f64());
         if self.moved.tally.n_events == 0 {
             ui.status(format_args!("iotide: {ran}, no I/O was seen; {}", Self::BLIND_SPOTS));
+            self.tell_of_losses(ui);
             return;
         }
         ui.status(format_args!("iotide: {ran}, {}, trace in {}", self.processes(), directory.display()));
@@ -311,9 +359,42 @@ impl Summary {
             }
             ui.status(format_args!("  {}", run.headline()));
         }
+        self.tell_of_the_tracer(ui, elapsed);
+        self.tell_of_losses(ui);
+    }
+
+    fn tell_of_losses(&self, ui: &mut Ui) {
         for Loss { what, records, .. } in &self.moved.losses {
             let n = records.map(|n| format!(" ({})", text::counted(n, "record"))).unwrap_or_default();
             ui.status(format_args!("  lost: {what}{n}"));
+        }
+    }
+
+    /// How much of what was moved is in the trace, and what that cost.
+    fn tell_of_the_tracer(&self, ui: &mut Ui, elapsed: Duration) {
+        let TracerTotals { kernel_bytes, seen_bytes, excluded_calls, excluded_bytes, .. } = self.tracer;
+        // Less than that is what the C library reads to start a program.
+        if kernel_bytes > 1e5 {
+            let percent = (100.0 * seen_bytes / kernel_bytes).floor();
+            let kernel = text::bytes(kernel_bytes);
+            ui.status(format_args!(
+                "  the tracer saw {percent} % of the {kernel} that the kernel moved for calls"
+            ));
+        }
+        if excluded_calls > 0 {
+            ui.status(format_args!(
+                "  left out: {}, {} on paths of the system and excluded ones (see --include)",
+                text::counted(excluded_calls, "call"),
+                text::bytes(excluded_bytes),
+            ));
+        }
+        if self.tracer.overhead_s > 0.0 {
+            let share = 100.0 * self.tracer.worst_overhead_s / elapsed.as_secs_f64().max(1e-9);
+            ui.status(format_args!(
+                "  tracing took {}, {} ({share:.1} % of the run) in the process where it took most",
+                text::seconds(self.tracer.overhead_s),
+                text::seconds(self.tracer.worst_overhead_s),
+            ));
         }
     }
 
@@ -328,7 +409,7 @@ impl Summary {
         }
     }
 
-    const BLIND_SPOTS: &str = "static programs, Go programs and io_uring pass the tracer by";
+    const BLIND_SPOTS: &str = "statically linked programs, Go programs and io_uring bypass the tracer";
 }
 
 impl EventSink for Summary {

@@ -123,7 +123,7 @@ fn several_runs_are_not_one() {
 #[test]
 fn a_form_that_does_not_exist_is_named() {
     insta::assert_snapshot!(Dir::new().iotide(["convert", "a.csv", "--to", "papyrus"]).exits_with(2).complaint(), @"
-    iotide: invalid value 'papyrus' for '--to <FORM>': known forms are native, csv, jsonl, chrome, parquet
+    iotide: invalid value 'papyrus' for '--to <FORM>': known forms are native, csv, jsonl, chrome, parquet, tmio-json, tmio-jsonl, tmio-msgpack
 
     For more information, try '--help'.
     ");

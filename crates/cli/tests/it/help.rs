@@ -792,9 +792,9 @@ fn help_on_convert_explains_every_flag() {
     Write a trace in another form
 
     Any trace that can be read can be written: as a native trace, which keeps everything and is read
-    fastest; as a table (CSV, JSON Lines, Parquet); or as a Chrome trace, which https://ui.perfetto.dev
-    opens. Memory does not grow with the trace. What is known to be missing is told on stderr, and kept
-    in the result.
+    fastest; as a table (CSV, JSON Lines, Parquet); as a Chrome trace, which https://ui.perfetto.dev
+    opens; or as TMIO writes it, for tools that read TMIO (FTIO). Memory does not grow with the trace,
+    except for tmio-json. What is known to be missing is told on stderr, and kept in the result.
 
     Usage: iotide convert [OPTIONS] --to <FORM> <TRACE>...
 
@@ -833,7 +833,8 @@ fn help_on_convert_explains_every_flag() {
 
     Output:
           --to <FORM>
-              The form to write: native, csv, jsonl, chrome or parquet
+              The form to write: native, csv, jsonl, chrome, parquet, tmio-json, tmio-jsonl or
+              tmio-msgpack
 
       -o, --output <FILE>
               Write to FILE rather than to stdout

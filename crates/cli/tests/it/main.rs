@@ -30,6 +30,9 @@ mod page_script;
 /// `iotide record`: a program under the tracer, its exit status and the last word.
 mod record;
 
+/// How `iotide record` ends: as its program does, and after it.
+mod record_ends;
+
 /// `iotide model`: functions, predictions, rankings, and measurements with faults.
 mod model;
 

@@ -11,12 +11,16 @@ use std::path::{Path, PathBuf};
 
 use iotide_trace::{AccessFacts, Event, EventSink, JobInfo, Loss, TimeSpent, Timestamp, TraceInfo};
 
-use self::{chrome::ChromeWriter, jsonl::JsonlWriter, parquet::ParquetWriter};
+#[cfg(not(fuzzing))]
+use self::parquet::ParquetWriter;
+use self::{chrome::ChromeWriter, jsonl::JsonlWriter};
+use crate::tmio::write::{TmioForm, TmioWriter};
 use crate::{EventWriter, NativeWriter, ReadError, Reader, input::Input, native, spool::Spool};
 
 mod chrome;
 mod json;
 mod jsonl;
+#[cfg(not(fuzzing))]
 mod parquet;
 
 /// A form that traces can be written in.
@@ -33,11 +37,26 @@ pub enum Target {
     Chrome,
     /// The same table, by columns, for data frames and databases.
     Parquet,
+    /// TMIO's JSON, one document.
+    TmioJson,
+    /// TMIO's JSON Lines.
+    TmioJsonl,
+    /// TMIO's MessagePack.
+    TmioMsgpack,
 }
 
 impl Target {
     /// All forms, in the order of the documentation.
-    pub const ALL: &[Target] = &[Target::Native, Target::Csv, Target::Jsonl, Target::Chrome, Target::Parquet];
+    pub const ALL: &[Target] = &[
+        Target::Native,
+        Target::Csv,
+        Target::Jsonl,
+        Target::Chrome,
+        Target::Parquet,
+        Target::TmioJson,
+        Target::TmioJsonl,
+        Target::TmioMsgpack,
+    ];
 
     /// The name used on the command line.
     pub fn name(self) -> &'static str {
@@ -47,6 +66,9 @@ impl Target {
             Target::Jsonl => "jsonl",
             Target::Chrome => "chrome",
             Target::Parquet => "parquet",
+            Target::TmioJson => "tmio-json",
+            Target::TmioJsonl => "tmio-jsonl",
+            Target::TmioMsgpack => "tmio-msgpack",
         }
     }
 
@@ -57,7 +79,16 @@ impl Target {
 
     /// Whether it is no text, and so nothing for a terminal.
     pub fn is_binary(self) -> bool {
-        matches!(self, Target::Native | Target::Parquet)
+        matches!(self, Target::Native | Target::Parquet | Target::TmioMsgpack)
+    }
+
+    fn tmio(self) -> Option<TmioForm> {
+        match self {
+            Target::TmioJson => Some(TmioForm::Json),
+            Target::TmioJsonl => Some(TmioForm::JsonLines),
+            Target::TmioMsgpack => Some(TmioForm::MessagePack),
+            _ => None,
+        }
     }
 }
 
@@ -119,6 +150,12 @@ pub fn convert(reader: Reader, target: Target, out: impl Write + Send) -> Result
     let events = spool.file.try_clone().map_err(spool_failed)?;
 
     let Conversion { info, losses, .. } = &conversion;
+    if let Some(form) = target.tmio() {
+        let mut writer = TmioWriter::with_form(&mut out, info.job.n_procs.unwrap_or(1), form);
+        read_spool(events, &mut writer)?;
+        writer.finish().map_err(ConvertError::Write)?;
+        return Ok(conversion);
+    }
     let rows = row_writer(target, &mut out, &info.job, losses).map_err(ConvertError::Write)?;
     write_rows(events, rows, &info.files)?;
     out.flush().map_err(ConvertError::Write)?;
@@ -133,21 +170,32 @@ fn row_writer<'a>(
 ) -> io::Result<Box<dyn RowWriter + 'a>> {
     Ok(match target {
         // A native trace is its own first pass; it never comes here.
-        Target::Csv | Target::Native => Box::new(EventWriter::detailed(out, job, losses)?),
+        // Nor do TMIO's forms, which have no rows.
+        Target::Csv | Target::Native | Target::TmioJson | Target::TmioJsonl | Target::TmioMsgpack => {
+            Box::new(EventWriter::detailed(out, job, losses)?)
+        }
         Target::Jsonl => Box::new(JsonlWriter::new(out, job, losses)?),
         Target::Chrome => Box::new(ChromeWriter::new(out, job, losses)?),
+        #[cfg(not(fuzzing))]
         Target::Parquet => Box::new(ParquetWriter::new(out, job, losses)?),
+        #[cfg(fuzzing)]
+        Target::Parquet => return Err(io::ErrorKind::Unsupported.into()),
     })
 }
 
 /// Writes the events of a native trace as rows.
 fn write_rows(events: File, rows: Box<dyn RowWriter + '_>, files: &[String]) -> Result<(), ConvertError> {
     let mut replay = Replay { rows, files, failed: None };
-    let name = Path::new("temporary trace");
-    let input = Input::from_read(name, Box::new(BufReader::new(events)))?;
-    native::read(input, &mut replay).map_err(|fault| ReadError::from_fault(name, fault))?;
+    read_spool(events, &mut replay)?;
     let Replay { rows, failed, .. } = replay;
     failed.map_or_else(|| rows.finish(), Err).map_err(ConvertError::Write)
+}
+
+fn read_spool(events: File, sink: &mut dyn EventSink) -> Result<(), ConvertError> {
+    let name = Path::new("temporary trace");
+    let input = Input::from_read(name, Box::new(BufReader::new(events)))?;
+    native::read(input, sink).map_err(|fault| ReadError::from_fault(name, fault))?;
+    Ok(())
 }
 
 /// Writes events one by one, as rows that need nothing but themselves.

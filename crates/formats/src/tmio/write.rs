@@ -1,11 +1,22 @@
-//! TMIO's JSON Lines, for tools that read TMIO.
+//! TMIO's three forms, for tools that read TMIO.
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use iotide_trace::{Event, EventSink, Loss, Op, Timestamp};
 
-/// Writes data events as TMIO's JSON Lines: one line a mode, and a new one when it gets long, as TMIO does at each flush.
+/// One of the forms that TMIO writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TmioForm {
+    /// A line a mode, and a new one when it gets long, as TMIO does at each flush.
+    JsonLines,
+    /// One document, so that all requests are kept until the end.
+    Json,
+    /// An array a mode, and a new one when it gets long. Requests that went on beside the program keep when it waited for them.
+    MessagePack,
+}
+
+/// Writes data events as TMIO does.
 ///
 /// Each call is a request with the bandwidth it had. What the format cannot hold is left out: ranks, files, metadata calls and
 /// losses. A request of zero length gets a nanosecond, or its bytes could not be told.
@@ -25,6 +36,7 @@ use iotide_trace::{Event, EventSink, Loss, Op, Timestamp};
 pub struct TmioWriter<W: Write> {
     out: W,
     n_ranks: u64,
+    form: TmioForm,
     modes: [Mode; 6],
     failed: Option<io::Error>,
 }
@@ -37,6 +49,8 @@ struct Mode {
     rates_bps: Vec<f64>,
     starts: Vec<Timestamp>,
     ends: Vec<Timestamp>,
+    /// When the program waited for each; empty where it never has to.
+    waits: Vec<Timestamp>,
 }
 
 const READ_SYNC: usize = 0;
@@ -52,16 +66,22 @@ impl<W: Write> TmioWriter<W> {
     /// Requests on a line.
     const LINE: usize = 1 << 14;
 
-    /// Returns a writer for a run of `n_ranks` ranks.
+    /// Returns a writer of JSON Lines for a run of `n_ranks` ranks.
     pub fn new(out: W, n_ranks: u64) -> Self {
+        Self::with_form(out, n_ranks, TmioForm::JsonLines)
+    }
+
+    /// Returns a writer of a form for a run of `n_ranks` ranks.
+    pub fn with_form(out: W, n_ranks: u64, form: TmioForm) -> Self {
         let modes = NAMES.map(|name| Mode {
             name,
             bytes: 0.0,
             rates_bps: Vec::new(),
             starts: Vec::new(),
             ends: Vec::new(),
+            waits: Vec::new(),
         });
-        Self { out, n_ranks, modes, failed: None }
+        Self { out, n_ranks, form, modes, failed: None }
     }
 
     /// Writes what is left, and returns the output or the first error there was.
@@ -69,8 +89,19 @@ impl<W: Write> TmioWriter<W> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        for mode in &mut self.modes {
-            mode.write_line(&mut self.out, self.n_ranks)?;
+        if self.form == TmioForm::Json {
+            write!(self.out, "{{\n\t")?;
+            let mut separator = "";
+            for mode in self.modes.iter_mut().filter(|mode| !mode.starts.is_empty()) {
+                write!(self.out, "{separator}")?;
+                mode.write_json(&mut self.out, self.n_ranks)?;
+                separator = ",\n\t";
+            }
+            writeln!(self.out, "\n}}")?;
+        } else {
+            for mode in &mut self.modes {
+                mode.write(&mut self.out, self.n_ranks, self.form)?;
+            }
         }
         self.out.flush()?;
         Ok(self.out)
@@ -83,10 +114,10 @@ impl<W: Write> TmioWriter<W> {
         mode.rates_bps.push(event.bytes / end.secs_since(event.start));
         mode.starts.push(event.start);
         mode.ends.push(end);
-        if mode.starts.len() < Self::LINE {
+        if mode.starts.len() < Self::LINE || self.form == TmioForm::Json {
             return ControlFlow::Continue(());
         }
-        match mode.write_line(&mut self.out, self.n_ranks) {
+        match mode.write(&mut self.out, self.n_ranks, self.form) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
                 self.failed = Some(error);
@@ -111,6 +142,11 @@ impl<W: Write> EventSink for TmioWriter<W> {
             Op::Write => (WRITE_ASYNC_T, WRITE_ASYNC_B),
             _ => return ControlFlow::Continue(()),
         };
+        if self.form == TmioForm::MessagePack {
+            // One request that holds both.
+            self.modes[throughput].waits.push(waited);
+            return self.push(throughput, &event, event.end);
+        }
         self.push(throughput, &event, event.end)?;
         self.push(required, &event, waited)
     }
@@ -123,18 +159,36 @@ impl<W: Write> EventSink for TmioWriter<W> {
 }
 
 impl Mode {
-    /// Writes the requests as a line and forgets them; nothing if there are none.
-    fn write_line(&mut self, out: &mut dyn Write, n_ranks: u64) -> io::Result<()> {
-        let n = self.starts.len();
-        if n == 0 {
+    /// Writes the requests and forgets them; nothing if there are none.
+    fn write(&mut self, out: &mut dyn Write, n_ranks: u64, form: TmioForm) -> io::Result<()> {
+        if self.starts.is_empty() {
             return Ok(());
         }
+        match form {
+            TmioForm::MessagePack => self.write_pack(out, n_ranks)?,
+            TmioForm::JsonLines | TmioForm::Json => {
+                write!(out, "\t{{")?;
+                self.write_json(out, n_ranks)?;
+                writeln!(out, "}}")?;
+            }
+        }
+        self.bytes = 0.0;
+        self.rates_bps.clear();
+        self.starts.clear();
+        self.ends.clear();
+        self.waits.clear();
+        Ok(())
+    }
+
+    /// Writes the requests as a name and what it stands for.
+    fn write_json(&self, out: &mut dyn Write, n_ranks: u64) -> io::Result<()> {
+        let n = self.starts.len();
         let total_s: f64 =
             self.starts.iter().zip(&self.ends).map(|(start, end)| end.secs_since(*start)).sum();
         let Self { name, bytes, .. } = self;
         write!(
             out,
-            "\t{{\"{name}\":{{\"total_bytes\": {bytes},\"total_io_phases\": {n},\"total_io_ops\": {n},\
+            "\"{name}\":{{\"total_bytes\": {bytes},\"total_io_phases\": {n},\"total_io_ops\": {n},\
              \"number_of_ranks\": {n_ranks},\"bandwidth\": {{\"weighted_harmonic_mean\": {}",
             *bytes / total_s
         )?;
@@ -144,13 +198,69 @@ impl Mode {
         }
         write_column(out, "t_rank_s", self.starts.iter().map(|at| at.as_secs()))?;
         write_column(out, "t_rank_e", self.ends.iter().map(|at| at.as_secs()))?;
-        writeln!(out, "}}}}}}")?;
-        self.bytes = 0.0;
-        self.rates_bps.clear();
-        self.starts.clear();
-        self.ends.clear();
+        write!(out, "}}}}")
+    }
+
+    /// Writes the requests as an array: the mode, its sums, the number of ranks, and an array for each request.
+    fn write_pack(&self, out: &mut dyn Write, n_ranks: u64) -> io::Result<()> {
+        let name = self.name.strip_suffix("_t").unwrap_or(self.name);
+        let n = self.starts.len() as u64;
+        let sizes = || (0..self.starts.len()).map(|i| self.size(i));
+        let largest = sizes().fold(0.0, f64::max);
+        out.write_all(&[0x9e, 0xa0 | name.len() as u8])?;
+        out.write_all(name.as_bytes())?;
+        out.write_all(&[
+            0xc2 | u8::from(name.ends_with("async")),
+            0xc2 | u8::from(name.starts_with("write")),
+        ])?;
+        // Total bytes, the most of a rank and of a request; then phases and operations: of a rank, in all, of a phase, of a rank, in all.
+        // What is not kept by rank here is told as if one rank had done it all.
+        for value in [self.bytes, self.bytes, largest] {
+            pack_number(out, value)?;
+        }
+        for count in [n, n, 1, n, n, n_ranks, n_ranks] {
+            pack_count(out, count)?;
+        }
+        out.write_all(&[0xdd])?;
+        out.write_all(&(n as u32).to_be_bytes())?;
+        for i in 0..self.starts.len() {
+            let rate = self.rates_bps[i];
+            let waited = self.waits.get(i);
+            let required = waited.map_or(0.0, |waited| {
+                let until_s = waited.secs_since(self.starts[i]);
+                if until_s > 0.0 { self.size(i) / until_s } else { 0.0 }
+            });
+            out.write_all(&[0x99])?;
+            for value in [
+                self.size(i),
+                self.starts[i].as_secs(),
+                self.ends[i].as_secs(),
+                waited.map_or(0.0, |at| at.as_secs()),
+                rate,
+                rate,
+                required,
+                required,
+            ] {
+                pack_number(out, value)?;
+            }
+            pack_count(out, 1)?;
+        }
         Ok(())
     }
+
+    fn size(&self, i: usize) -> f64 {
+        (self.rates_bps[i] * self.ends[i].secs_since(self.starts[i])).round()
+    }
+}
+
+fn pack_number(out: &mut dyn Write, value: f64) -> io::Result<()> {
+    out.write_all(&[0xcb])?;
+    out.write_all(&value.to_be_bytes())
+}
+
+fn pack_count(out: &mut dyn Write, value: u64) -> io::Result<()> {
+    out.write_all(&[0xcf])?;
+    out.write_all(&value.to_be_bytes())
 }
 
 fn write_column(out: &mut dyn Write, name: &str, values: impl Iterator<Item = f64>) -> io::Result<()> {
@@ -183,7 +293,17 @@ mod tests {
 
     #[test]
     fn what_is_written_reads_back_as_the_same_signal() {
-        let (mut writer, mut seen) = (TmioWriter::new(Vec::new(), 4), ReadWrite::default());
+        for (form, format) in [
+            (TmioForm::JsonLines, Format::TmioJsonl),
+            (TmioForm::Json, Format::TmioJson),
+            (TmioForm::MessagePack, Format::TmioMsgpack),
+        ] {
+            reads_back(form, format);
+        }
+    }
+
+    fn reads_back(form: TmioForm, format: Format) {
+        let (mut writer, mut seen) = (TmioWriter::with_form(Vec::new(), 4, form), ReadWrite::default());
         for (i, event) in events().into_iter().enumerate() {
             let halfway =
                 Timestamp::from_nanos_since_start(event.start.as_nanos().midpoint(event.end.as_nanos()));
@@ -197,7 +317,7 @@ mod tests {
         }
         let reader =
             OpenOptions::default().from_read("written", io::Cursor::new(writer.finish().unwrap())).unwrap();
-        assert_eq!(reader.format(), Format::TmioJsonl);
+        assert_eq!(reader.format(), format);
         let mut again = ReadWrite::default();
         let info = reader.read(&mut again).unwrap();
         assert_eq!(info.job.n_procs, Some(4));

@@ -46,3 +46,16 @@ fn a_killed_process_loses_at_most_its_last_buffer_and_has_no_end() {
     assert!((10_002 - 1638..=10_002).contains(&n), "{n} records of 10002");
     assert_eq!(trace.0[0].n_damaged, 0);
 }
+
+#[test]
+fn a_program_may_say_that_its_phase_is_over() {
+    let Some(program) = compile_c("flush.c") else { return };
+    let directory = directory("flush");
+    // Without the tracer the header's functions do nothing.
+    let bare = Command::new(&program).current_dir(&directory).output().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&bare.status), Some(15));
+    let output = run(&directory, Command::new(program));
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(9));
+    let said = Moved::said(&String::from_utf8_lossy(&output.stdout));
+    assert_eq!(Trace::read(&directory.join("trace")).moved(), said);
+}

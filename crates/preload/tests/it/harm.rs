@@ -29,8 +29,19 @@ fn a_file_size_limit_stops_the_trace_and_not_the_program() {
     let directory = directory("limit");
     let output = run(&directory, command);
     assert!(output.status.success(), "{}", output.status);
-    let n = Trace::read(&directory.join("trace")).records().count();
-    assert!((1..20_000).contains(&n), "{n} records fit");
+    let trace = Trace::read(&directory.join("trace"));
+    assert!((1..20_000).contains(&trace.records().count()));
+    // Two opens, and the writes.
+    assert_all_are_accounted_for(&trace, 2 + 20_000);
+}
+
+/// Every call is in the trace or among the losses, and the end is marked.
+#[track_caller]
+fn assert_all_are_accounted_for(trace: &Trace, n_calls: u64) {
+    let [process] = &trace.0[..] else { panic!("{} processes", trace.0.len()) };
+    let n = process.records.len() as u64;
+    assert_eq!(n + process.lost(LossKind::NotWritten), n_calls, "{n} are there");
+    assert_eq!(process.end.unwrap().n_records, n);
 }
 
 #[test]
@@ -63,8 +74,31 @@ fn a_full_disk_stops_the_trace_and_not_the_program() {
     let trace = Trace::read(&disk);
     assert!(Command::new("umount").arg(&disk).status().unwrap().success());
     assert!(output.status.success());
-    let n = trace.records().count();
-    assert!((1..20_000).contains(&n), "{n} records fit");
+    assert!((1..20_000).contains(&trace.records().count()));
+    // An open, "early", the writes, "at exit" and "late".
+    assert_all_are_accounted_for(&trace, 1 + 1 + 20_000 + 2);
+}
+
+#[test]
+fn a_program_that_takes_every_descriptor_leaves_us_ours() {
+    let Some(program) = compile_c("harm.c") else { return };
+    let directory = directory("taken");
+    let mut command = Command::new(program);
+    command.arg("take");
+    let (said, trace) = run_well(&directory, command);
+    assert_eq!(trace.moved(), said);
+    trace.assert_whole();
+}
+
+#[test]
+fn closing_what_was_never_open_is_no_loss() {
+    let Some(program) = compile_c("harm.c") else { return };
+    let directory = directory("close_all");
+    let mut command = Command::new(program);
+    command.arg("close");
+    let (said, trace) = run_well(&directory, command);
+    assert_eq!(trace.moved(), said);
+    trace.assert_whole();
 }
 
 #[test]

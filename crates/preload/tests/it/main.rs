@@ -3,6 +3,7 @@
 //! Programs stand in `tests/programs` and count for themselves what they move; a test compares. They are compiled here, so the tests need
 //! a C compiler, and those of MPI an MPI: without, they say so on stderr and pass.
 
+mod children; // programs that start others, and what goes past the hooks
 mod ends; // how a process ends: exit, _exit, abort, SIGKILL
 mod harm; // what a program might notice
 mod libraries; // what stands above MPI-IO: HDF5

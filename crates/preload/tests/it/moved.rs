@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use iotide_wire::{Flags, Op};
+use iotide_wire::{Flags, Layer, Op};
 
 use crate::support::{compile, compile_c, directory, run_well};
 
@@ -39,10 +39,17 @@ fn every_posix_call_counts_what_it_moved() {
 #[test]
 fn every_stream_call_counts_what_it_moved_and_small_ones_are_joined() {
     let Some(trace) = check("stdio_calls", "stdio_calls.c") else { return };
-    assert_eq!(trace.files_moved(), ["other", "stream"]);
+    assert_eq!(trace.files_moved(), ["other", "stream", "words"]);
     let n_calls: u64 = trace.outer().map(|record| u64::from(record.calls)).sum();
     assert!(n_calls > 106_000, "{n_calls} calls");
     assert!(trace.outer().count() < 20_000, "{} records", trace.outer().count());
+    // All that was handed to the streams has reached the system when they were closed.
+    let beneath = trace.records().filter(|record| {
+        record.flags.has(Flags::NESTED)
+            && record.flags.layer() == Some(Layer::Posix)
+            && record.op == Op::Write
+    });
+    assert_eq!(beneath.map(|record| record.bytes).sum::<u64>(), trace.moved().0[&("stdio", "write")]);
 }
 
 #[test]

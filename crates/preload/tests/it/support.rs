@@ -7,13 +7,18 @@ use std::process::{Command, Output};
 use std::sync::LazyLock;
 
 use iotide_wire::{
-    End, EndReason, Facts, Flags, Layer, LossKind, Op, Payload, Record, Step, StreamHeader, next_block,
-    skip_torn,
+    End, EndReason, Facts, Flags, Layer, LossKind, Note, NoteKind, Op, Payload, Record, Step, StreamHeader,
+    Totals, next_block, skip_torn,
 };
+
+/// Where a test's own directory is.
+pub fn directory_of(test: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("run").join(test)
+}
 
 /// A test's own empty directory.
 pub fn directory(test: &str) -> PathBuf {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("run").join(test);
+    let directory = directory_of(test);
     let _ = Command::new("umount").arg(directory.join("disk")).output(); // left by a test that failed
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).unwrap();
@@ -112,6 +117,8 @@ pub struct Process {
     pub records: Vec<Record>,
     pub names: BTreeMap<u32, String>,
     pub losses: Vec<(LossKind, u64)>,
+    pub totals: Totals,
+    pub notes: Vec<(NoteKind, String)>,
     pub end: Option<End>,
     pub n_damaged: usize,
 }
@@ -214,6 +221,11 @@ impl Process {
         Self { path, ..Self::from_bytes(&bytes) }
     }
 
+    /// How many calls were lost so.
+    pub fn lost(&self, kind: LossKind) -> u64 {
+        self.losses.iter().filter(|(known, _)| *known == kind).map(|(_, n)| n).sum()
+    }
+
     /// Takes a stream apart.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         StreamHeader::decode(bytes).unwrap();
@@ -254,8 +266,19 @@ impl Process {
             }
             Payload::Records(records) => self.records.extend(Payload::records(records).map(Option::unwrap)),
             Payload::Losses(losses) => {
-                self.losses = losses.iter().map(|(kind, n)| (kind.unwrap(), n)).collect();
+                for (kind, n) in losses.iter() {
+                    self.losses.retain(|(known, most)| Some(*known) != kind || *most > n);
+                    if self.lost(kind.unwrap()) == 0 {
+                        self.losses.push((kind.unwrap(), n));
+                    }
+                }
             }
+            Payload::Totals(totals) => self.totals.raise(&totals),
+            Payload::Note(note) => {
+                let Note { kind, text } = note.unwrap();
+                self.notes.push((kind, String::from_utf8_lossy(text).into_owned()));
+            }
+            Payload::Reserve => {}
             Payload::End(end) => self.end = Some(end),
             Payload::Unknown => panic!("a block of no known kind"),
         }

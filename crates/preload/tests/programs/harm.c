@@ -25,6 +25,31 @@ int main(int argc, char **argv) {
     log_fd = open("log", O_WRONLY | O_CREAT, 0644);
     CHECK(fd == 3 && log_fd == 4);
 
+    if (argc > 1 && !strcmp(argv[1], "take")) {
+        // Something of the program's own in the place of every number it may use, while the tracer is at work.
+        struct rlimit limit;
+        CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+        if (limit.rlim_cur == limit.rlim_max || limit.rlim_cur > 65536) {
+            limit.rlim_cur = limit.rlim_max > 2048 ? 1024 : limit.rlim_max / 2;
+            CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+            CHECK(close(fd) == 0 && close(log_fd) == 0);
+            execv("/proc/self/exe", argv);  // so that the tracer begins under that limit
+        }
+        MOVED(counted_posix_write, write(fd, block, 512), 512);
+        for (int i = 5; i < (int)limit.rlim_cur; i++) CHECK(dup2(log_fd, i) == i);
+        CHECK(open("another", O_WRONLY | O_CREAT, 0644) == -1 && errno == EMFILE);
+        for (int i = 0; i < 20000; i++) MOVED(counted_posix_write, pwrite(fd, block, 512, 0), 512);
+        CHECK(lseek(log_fd, 0, SEEK_END) == 0);  // nobody wrote to it
+        print_counts();
+        return 0;
+    }
+    if (argc > 1 && !strcmp(argv[1], "close")) {
+        MOVED(counted_posix_write, write(fd, block, 512), 512);
+        for (int i = 5; i <= 1 << 20; i++) close(i);
+        MOVED(counted_posix_write, write(fd, block, 512), 512);
+        print_counts();
+        return 0;
+    }
     if (argc > 1) {
         // A limit on the size of files that only the trace reaches.
         struct rlimit limit = {1 << 18, 1 << 18};

@@ -34,7 +34,15 @@ int main(void) {
     counted_stdio_write += 100000;
     for (int i = 0; i < 1000; i++) CHECK(putc('\n', f) == '\n');
     counted_stdio_write += 1000;
-    CHECK(fflush(f) == 0 && fseek(f, 100800, SEEK_SET) == 0);
+    CHECK(fflush(f) == 0);
+    FILE *words = fopen("words", "w+");
+    for (int i = -2; i < 3; i++) CHECK(putw(i, words) == 0);
+    counted_stdio_write += 5 * sizeof(int);
+    rewind(words);
+    for (int i = -2; i < 3; i++) CHECK(getw(words) == i);
+    counted_stdio_read += 5 * sizeof(int);
+    CHECK(getw(words) == EOF && fclose(words) == 0);
+    CHECK(fseek(f, 100800, SEEK_SET) == 0);
 
     char line[600], *more = NULL;
     size_t room = 0;
