@@ -21,6 +21,14 @@ pub enum SettingError {
         /// The name that was asked for.
         key: String,
     },
+    /// There was a setting of that name; it decides on nothing any more.
+    #[error("the setting {key:?} was removed: {why}")]
+    Removed {
+        /// The name that was asked for.
+        key: &'static str,
+        /// What became of it.
+        why: &'static str,
+    },
     /// The value is not a number, or below zero.
     #[error("{value} is no value for {key}: it must be a number not below 0")]
     OutOfRange {
@@ -31,13 +39,14 @@ pub enum SettingError {
     },
 }
 
-/// Declares a struct of numbers with their defaults, and the table of its fields.
+/// Declares a struct of numbers with their defaults, and the table of its fields; then what was removed, and why.
 macro_rules! settings {
     (
         $(#[$meta:meta])*
         pub struct $name:ident {
             $( $(#[doc = $doc:literal])+ $field:ident = $default:expr, )+
         }
+        $( removed { $( $old:ident = $why:literal, )+ } )?
     ) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +75,9 @@ macro_rules! settings {
                         }
                         self.$field = value;
                     } )+
+                    $( $( stringify!($old) => {
+                        return Err($crate::SettingError::Removed { key: stringify!($old), why: $why });
+                    } )+ )?
                     _ => return Err($crate::SettingError::Unknown { key: key.to_owned() }),
                 }
                 Ok(())

@@ -5,7 +5,7 @@ use crate::settings::settings;
 /// How labels are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CategoryMethod {
-    /// Our own: distances of byte curves, the period finder and chains of even distances.
+    /// Our own: distances of byte curves, and the periods of [`crate::Method::Auto`].
     #[default]
     Auto,
     /// The rules of the MOSAIC paper (Jolivet et al., PDSW 2024), taken literally.
@@ -60,12 +60,6 @@ settings! {
         dense_requests_per_s = 50.0,
         /// Events may lie this long outside the run before the run is rejected.
         outside_run_s = 1.0,
-        /// How much more common runs without a rhythm are taken to be, as a logarithm.
-        chain_prior = 3.25,
-        /// Operations whose volumes, or durations, differ by less than this ratio may be of one rhythm.
-        class_ratio = 1.25,
-        /// The most samples the period finder looks at.
-        most_samples = 2048.0,
         /// MOSAIC: a quarter with more than this many times the bytes of the rest is where they are moved.
         mosaic_dominant = 2.0,
         /// MOSAIC: a quarter with fewer bytes than the rest divided by this is avoided.
@@ -76,5 +70,10 @@ settings! {
         mosaic_even = 0.25,
         /// MOSAIC: segments whose durations and volumes differ by less than this ratio are of one group.
         mosaic_bandwidth = 1.25,
+    }
+    removed {
+        chain_prior = "the periods are those of `iotide detect`, which weighs rhythms itself",
+        class_ratio = "the periods are those of `iotide detect`, which finds classes of volumes itself",
+        most_samples = "the periods are found without samples",
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn find(operations: &[Operation], thresholds: &CategoryThresholds) ->
         .map(|group| {
             let period_s = group.iter().map(|&i| durations_s[i]).sum::<f64>() / group.len() as f64;
             // The paper knows no degree of belief.
-            rhythm(period_s, f64::INFINITY, group.iter().map(|&i| operations[i]).collect())
+            rhythm(period_s, 1.0, group.iter().map(|&i| operations[i]).collect())
         })
         .collect();
     rhythms.sort_by(|a, b| b.0.bytes.total_cmp(&a.0.bytes));

@@ -11,7 +11,6 @@ pub use operations::Operation;
 pub use periodicity::FoundPeriod;
 pub use validity::Rejection;
 
-mod chains;
 mod config;
 mod label;
 mod mean_shift;
@@ -137,7 +136,7 @@ impl Run {
             return DirectionFindings { bytes, n_operations: n_stretches, periods: Vec::new() };
         }
         let rhythms = match config.method {
-            CategoryMethod::Auto => periodicity::find(signal, &merged, self.zero_s, thresholds),
+            CategoryMethod::Auto => periodicity::find(signal, self.zero_s),
             CategoryMethod::Mosaic => mean_shift::find(&merged, thresholds),
         };
         match config.method {
@@ -225,10 +224,11 @@ fn label_metadata(
 
 #[cfg(test)]
 mod tests {
-    use iotide_trace::{Event, EventSink, Op, Rank, Timestamp};
+    use iotide_trace::{Direction, Event, EventSink, Op, Rank, Timestamp};
     use proptest::prelude::*;
 
     use super::*;
+    use crate::{RunConfig, analyse_run};
 
     fn write(rank: i32, start_s: f64, end_s: f64, bytes: f64) -> Event {
         let at = |secs| Timestamp::from_secs_since_start(secs).unwrap();
@@ -263,6 +263,34 @@ mod tests {
                 "metadata_insignificant_load"
             ]
         );
+    }
+
+    #[test]
+    fn the_periods_of_each_direction_are_those_of_detect() {
+        // Two kinds of checkpoints and beats left out; reads in another rhythm; both on a clock of their own.
+        let checkpoints = (0..40).filter(|i| i % 13 != 5).map(|i| (Op::Write, 40.0 * f64::from(i), 3.0, 1e9));
+        let large = (0..6).map(|i| (Op::Write, 15.0 + 250.0 * f64::from(i), 15.0, 9e9));
+        let reads = (0..90).map(|i| (Op::Read, 2.0 + 17.0 * f64::from(i), 1.0, 3e8));
+        let (mut observed, mut read, mut written) = (Observed::new(), Overlap::new(), Overlap::new());
+        for (op, start_s, length_s, bytes) in checkpoints.chain(large).chain(reads) {
+            let event = Event { op, ..write(0, 5000.0 + start_s, 5000.0 + start_s + length_s, bytes) };
+            let _ = observed.event(event);
+            let sum = if op == Op::Read { &mut read } else { &mut written };
+            sum.add(event.start, event.end, bytes);
+        }
+        let (read, written) = (read.finish(), written.finish());
+        let found = categorize(observed, &JobInfo::default(), &CategoryConfig::default());
+        for (direction, findings) in [(Direction::Read, &found.read), (Direction::Write, &found.write)] {
+            let config = RunConfig { direction: Some(direction), ..RunConfig::default() };
+            let rhythms = analyse_run(&read, &written, &config).unwrap().estimate.rhythms;
+            assert!(!rhythms.is_empty(), "{direction:?}");
+            let detected: Vec<_> =
+                rhythms.iter().map(|r| (r.period_s, r.confidence, r.bytes, r.phases.len())).collect();
+            let labelled: Vec<_> = (findings.periods.iter())
+                .map(|period| (period.period_s, period.confidence, period.bytes, period.n_operations))
+                .collect();
+            assert_eq!(labelled, detected, "{direction:?}");
+        }
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! Whether bytes are moved periodically, in which periods, and how busy those are.
 
-use iotide_trace::{Sampling, SamplingKind, StepSignal, automatic_rate_hz, sample};
+use iotide_trace::StepSignal;
 
-use super::chains::{self, Weighing};
 use super::{BusyTime, CategoryThresholds, Magnitude, Operation};
-use crate::period::detect_cuts;
+use crate::rhythm::{Found, Steps, find_rhythms};
 
 /// A period that holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,7 +14,7 @@ pub struct FoundPeriod {
     pub confidence: f64,
     /// The share of a period in which bytes are moved.
     pub busy_share: f64,
-    /// What its operations move together.
+    /// What its operations move, less what other periods' operations move at the same time.
     pub bytes: f64,
     /// How many operations it has.
     pub n_operations: usize,
@@ -47,73 +46,37 @@ impl FoundPeriod {
 /// A period and the operations that follow it.
 pub(super) type Rhythm = (FoundPeriod, Vec<Operation>);
 
-/// Returns the periods that hold, the one that moves most bytes first, with the operations of each.
+/// Returns the periods that hold, the one that moves most bytes of its own first, with the operations of each.
 ///
-/// Chains of operations come first: they are exact where operations stand apart, and cheap. Where they leave most of the
-/// bytes without a rhythm the period finder is asked, which also sees phases that consist of many operations, or that rise
-/// out of others; its phases are then weighed like a chain.
-pub(super) fn find(
-    signal: &StepSignal,
-    operations: &[Operation],
-    zero_s: f64,
-    thresholds: &CategoryThresholds,
-) -> Vec<Rhythm> {
-    let weighing = Weighing { prior: thresholds.chain_prior, class_ratio: thresholds.class_ratio };
-    let mut rhythms: Vec<Rhythm> = chains::find(operations, weighing)
-        .into_iter()
-        .map(|chain| {
-            let members = chain.members.iter().map(|&index| operations[index]).collect();
-            rhythm(chain.period_s, chain.log_odds, members)
-        })
-        .collect();
-    let in_rhythm: f64 = rhythms.iter().map(|(period, _)| period.bytes).sum();
-    let total: f64 = operations.iter().map(|operation| operation.bytes).sum();
-    if in_rhythm < 0.5 * total
-        && let Some(found) = ask_finder(signal, total, zero_s, thresholds)
-        && rhythms.iter().all(|(known, _)| (known.period_s / found.0.period_s).ln().abs() > 0.1)
-    {
-        rhythms.push(found);
-    }
-    rhythms.sort_by(|a, b| b.0.bytes.total_cmp(&a.0.bytes));
-    rhythms
-}
-
-/// What the period finder makes of the bandwidth, if its phases bear the weighing that chains of operations bear.
-fn ask_finder(
-    signal: &StepSignal,
-    total: f64,
-    zero_s: f64,
-    thresholds: &CategoryThresholds,
-) -> Option<Rhythm> {
-    // Three phases have six edges.
-    if signal.times().len() < 6 {
-        return None;
-    }
-    let span = signal.span()?;
-    let most_hz = thresholds.most_samples / span.duration_s();
-    let sampling =
-        Sampling { rate_hz: automatic_rate_hz(signal, span).min(most_hz), kind: SamplingKind::default() };
-    let found = detect_cuts(&sample(signal, span, sampling).ok()?).rhythms.into_iter().next()?;
-    let phases: Vec<Operation> = found
-        .phases
+/// They are those of the rhythm engine, which `iotide detect` asks as well: both name the same periods.
+pub(super) fn find(signal: &StepSignal, zero_s: f64) -> Vec<Rhythm> {
+    let Some(span) = signal.span() else { return Vec::new() };
+    let origin_s = span.start.as_secs() - zero_s;
+    find_rhythms(&Steps::within(signal, span))
+        .rhythms
         .iter()
-        .map(|phase| Operation {
-            start_s: phase.start_s - zero_s,
-            end_s: phase.end_s - zero_s,
-            bytes: phase.bytes,
+        .map(|found| {
+            let (mut period, members) = rhythm(found.beat_s, found.confidence, members(found, origin_s));
+            period.bytes = found.own_bytes;
+            (period, members)
         })
-        .collect();
-    let bytes: f64 = phases.iter().map(|phase| phase.bytes).sum();
-    let weighing = Weighing { prior: thresholds.chain_prior, class_ratio: thresholds.class_ratio };
-    let chain = chains::weigh(&phases, bytes / total, weighing)?;
-    (chain.log_odds > 0.0).then(|| rhythm(found.period_s, chain.log_odds, phases))
+        .collect()
 }
 
-pub(super) fn rhythm(period_s: f64, log_odds: f64, members: Vec<Operation>) -> Rhythm {
+fn members(found: &Found, origin_s: f64) -> Vec<Operation> {
+    let member = |start_s: f64, end_s: f64, bytes: f64| Operation {
+        start_s: origin_s + start_s,
+        end_s: origin_s + end_s,
+        bytes,
+    };
+    found.phases.iter().map(|phase| member(phase.start_s, phase.end_s, phase.bytes)).collect()
+}
+
+pub(super) fn rhythm(period_s: f64, confidence: f64, members: Vec<Operation>) -> Rhythm {
     let busy_s: f64 = members.iter().map(Operation::duration_s).sum();
     let period = FoundPeriod {
         period_s,
-        confidence: 1.0 / (1.0 + (-log_odds).exp()),
+        confidence,
         busy_share: (busy_s / members.len() as f64 / period_s).min(1.0),
         bytes: members.iter().map(|member| member.bytes).sum(),
         n_operations: members.len(),
@@ -169,7 +132,6 @@ mod tests {
     use iotide_trace::{Overlap, Timestamp};
 
     use super::*;
-    use crate::category::operations::{busy_stretches, merge_neighbours};
 
     fn at(secs: f64) -> Timestamp {
         Timestamp::from_secs_since_start(secs).unwrap()
@@ -183,10 +145,7 @@ mod tests {
             let start_s = 10.0 + 39.0 * f64::from(i);
             overlap.add(at(start_s), at(start_s + 6.0), 1e9);
         }
-        let (signal, thresholds) = (overlap.finish(), CategoryThresholds::default());
-        let merged = merge_neighbours(busy_stretches(&signal, 0.0), 1000.0, &thresholds);
-        assert_eq!(merged.len(), 1);
-        let found = find(&signal, &merged, 0.0, &thresholds);
+        let found = find(&overlap.finish(), 0.0);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!((found[0].0.period_s - 39.0).abs() < 0.5);
     }
@@ -196,7 +155,7 @@ mod tests {
         let members: Vec<Operation> = [200.0, 450.0, 700.0]
             .map(|start_s| Operation { start_s, end_s: start_s + 30.0, bytes: 1e9 })
             .to_vec();
-        let rhythms = [rhythm(250.0, 5.0, members.clone())];
+        let rhythms = [rhythm(250.0, 0.9, members.clone())];
         let spread = |run_time_s: f64| -> Vec<Operation> {
             spread_over_periods(members.iter().copied(), &rhythms, run_time_s).collect()
         };

@@ -192,6 +192,10 @@ mod tests {
         assert_eq!(fault("[insights]\nsmall = 1\n"), "line 2: there is no setting \"small\"");
         assert_eq!(fault("labels = 1\n"), "line 1: there is no setting \"labels\"");
         assert_eq!(fault("categories = 1\n"), "line 1: categories is a table: write [categories]");
+        assert_eq!(
+            fault("[categories]\nspike_requests = 3\nmost_samples = 512\n"),
+            "line 3: the setting \"most_samples\" was removed: the periods are found without samples"
+        );
         assert!(fault("method = \"auto\n").starts_with("line 1: "), "{}", fault("method = \"auto\n"));
     }
 }
