@@ -76,17 +76,17 @@ pub(super) struct Evaluation {
 /// No window holds more phases of the main rhythm than this: as many as the longest reading of `forecast` remembers. More would only make the
 /// bins wider.
 const MOST_PHASES: usize = 24;
-/// … unless a slower one beside it would have fewer than this: with 8, a beat that differs by a factor of 2 is told from chance with all but certainty.
+/// … unless a slower one beside it would have fewer than this: what it takes to find two rhythms at once for sure.
 const LEAST_SLOW_PHASES: f64 = 8.0;
 /// A rhythm whose phases stay away for so many periods is over: three in a row missed, and the fourth not just late.
 const MISSED_PERIODS: f64 = 3.5;
-/// Distances are not told more exactly than to this, as a logarithm: phases of 8 to 45 % of a period have no sharper start.
+/// Distances are not told more exactly than to this, as a logarithm: the error that `forecast` assumes before there is a record.
 const LEAST_SPREAD: f64 = 0.05;
 /// An alarm is heard if it is about one of so many last phases: a detector needs two, and a phase may still be going on.
 const NEWS: usize = 3;
 /// Two periods are the same rhythm if they differ by less, as a logarithm: half way to the closest ratio of small numbers that jobs have, 3 : 2.
 const SAME_RHYTHM: f64 = 0.2;
-/// After so many evaluations in a row that find another rhythm, it is believed: about a phase and a half, at two evaluations per phase.
+/// After so many evaluations in a row that find another rhythm, it is believed: there are about two in a phase, so one whole phase says so.
 const DOUBTS_TO_SWITCH: u32 = 3;
 /// After so many that find none, the record decides: two phases.
 const DOUBTS_TO_LEAVE: u32 = 4;
@@ -101,13 +101,13 @@ const FULL: f64 = 5.0 / 6.0;
 const MOST_RESTARTS: usize = 8;
 /// Samples that suffice to add up a window.
 const SKETCH: usize = 64;
-/// A guess from the last distance alone is no surer than this: of jobs that begin with three phases, so many go on like that.
+/// The confidence of a guess from the last distance alone. A convention, not a measurement: below one half, so that nobody acts on it.
 const GUESS: f64 = 0.3;
 /// A rhythm is predicted from its third phase on, but a stretch of stable behaviour has at least twice as many.
 const ESTABLISHED: u32 = 6;
-/// The contrast of phases that stand apart: between them there is a fifth of their bandwidth at most.
+/// The contrast of phases that stand apart: between them there is a fifth of their bandwidth at most. A choice, not fitted.
 const STANDS_APART: f64 = 0.8;
-/// How many idle gaps are told: the errors add up, and a fourth would be wider than a period.
+/// How many idle gaps are told. A choice of what is useful: the spread grows with each.
 const N_GAPS: usize = 3;
 
 impl Evaluator {
