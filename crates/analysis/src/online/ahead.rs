@@ -48,16 +48,18 @@ impl Ahead {
         let is_near =
             |other: &Request| request.start - other.end <= horizon && other.start - request.end <= horizon;
         let by_another = self.waiting.iter().any(|other| other.rank != request.rank && is_near(other));
-        // Alone, time may also have moved on once more: a job that writes one request every hour.
+        // A job of one rank has no other; and time may move on once more, as where one rank writes a single request every hour.
+        let is_only = matches!(self.ranks, Ranks::One(_));
         let row = &self.waiting[self.waiting.len() - self.n_in_row..];
-        let alone = matches!(self.ranks, Ranks::One(_))
-            && row.last().is_some_and(|other| is_near(other) || other.start < request.start);
+        let goes_on = row
+            .last()
+            .is_some_and(|other| (is_only && is_near(other)) || request.start - other.end > horizon);
         if self.waiting.len() == MOST {
             self.waiting.remove(0);
         }
         self.waiting.push(request);
         self.n_in_row = (self.n_in_row + 1).min(MOST);
-        if by_another || alone || self.n_in_row == MOST {
+        if by_another || goes_on || self.n_in_row == MOST {
             let last = self.waiting.iter().filter(|other| is_near(other)).map(|other| other.start).max();
             self.until(last.unwrap_or(request.start).max(request.start))
         } else {

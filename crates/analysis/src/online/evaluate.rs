@@ -90,6 +90,8 @@ const SAME_RHYTHM: f64 = 0.2;
 const DOUBTS_TO_SWITCH: u32 = 3;
 /// After so many that find none, the record decides: two phases.
 const DOUBTS_TO_LEAVE: u32 = 4;
+/// A record of so many phases is enough to be silent about a rhythm that fails: half of what is kept.
+const ENOUGH_FORETOLD: usize = 4;
 /// How many times the bytes a rhythm must move to be the main one instead: two that move the same do not take turns.
 const HEAVIER: f64 = 1.3;
 /// What share of the bytes of its time a rhythm must move to be the main one; what `detect` asks of a headline.
@@ -219,7 +221,7 @@ impl Evaluator {
         let mut phases = Vec::new();
         if let Some(known) = self.regimes.current().copied() {
             phases = own_phases(cut_by(&signal, &known.rule), known.period_s);
-            if total(&phases) < NEGLIGIBLE * signal.volume_bytes() {
+            if !phases.is_empty() && total(&phases) < NEGLIGIBLE * signal.volume_bytes() {
                 // A log that went on alone so far: now the phases have begun. The window holds the first of them.
                 self.regimes.leave(phases.last().map_or(at_s, |phase| phase.start_s));
             }
@@ -380,12 +382,13 @@ impl Evaluator {
                 return;
             }
         }
-        // A rhythm that neither the analysis nor the record bears out is not told while it is in doubt.
+        let Some(record) = record else { return };
         found.rhythms.clear();
-        if let Some(record) = record.filter(|_| !fails) {
+        // What neither the analysis nor a record of some length bears out is not told while it is in doubt.
+        if !fails || record.n_foretold < ENOUGH_FORETOLD {
             let confidence = succession(record.n_hits, record.n_foretold);
             let ours = CutRhythm { period_s, confidence, phases: phases.to_vec(), rule: known.rule };
-            found.rhythms = vec![ours];
+            found.rhythms.push(ours);
         }
     }
 
