@@ -163,6 +163,8 @@ pub struct Stream {
     pub late: u64,
     /// Events that made no sense.
     pub senseless: u64,
+    /// Events so far ahead of all others that their clock must be wrong.
+    pub ahead: u64,
 }
 
 impl Prediction {
@@ -234,7 +236,12 @@ impl Prediction {
                     period_s: change.period_s,
                 })
                 .collect(),
-            stream: Stream { events: p.stream.events, late: p.stream.late, senseless: p.stream.senseless },
+            stream: Stream {
+                events: p.stream.events,
+                late: p.stream.late,
+                senseless: p.stream.senseless,
+                ahead: p.stream.ahead,
+            },
         }
     }
 
@@ -548,14 +555,14 @@ mod tests {
                 regime: 1,
                 period_s: 10.0,
             }],
-            stream: online::StreamCounts { events: 100, late: 0, senseless: 0 },
+            stream: online::StreamCounts { events: 100, late: 0, senseless: 0, ahead: 0 },
         }
     }
 
     #[test]
     fn a_prediction_is_one_line_of_json_and_one_for_people() {
         let told = Prediction::new(&prediction(), Some(1000.0));
-        insta::assert_snapshot!(told.to_json(), @r#"{"schema":"iotide/1","kind":"prediction","number":4,"at_s":40.25,"at_unix_s":1040.25,"reason":"phase_ended","window_s":[0.0,40.25],"period_s":10.0,"frequency_hz":0.1,"confidence":0.9,"rhythms":[],"next_phase":{"start_s":50.0,"start_unix_s":1050.0,"start_interval_s":[49.5,50.5],"interval_probability":0.8,"bytes":2000000000.0,"duration_s":1.5},"idle_gaps":[{"start_s":41.0,"end_s":49.5,"probability":0.85}],"intervals":[],"last_phase":null,"regime":{"id":1,"since_s":0.0,"n_phases":4},"changes":[{"at_s":0.0,"kind":"entered","regime":1,"period_s":10.0}],"stream":{"events":100,"late":0,"senseless":0}}"#);
+        insta::assert_snapshot!(told.to_json(), @r#"{"schema":"iotide/1","kind":"prediction","number":4,"at_s":40.25,"at_unix_s":1040.25,"reason":"phase_ended","window_s":[0.0,40.25],"period_s":10.0,"frequency_hz":0.1,"confidence":0.9,"rhythms":[],"next_phase":{"start_s":50.0,"start_unix_s":1050.0,"start_interval_s":[49.5,50.5],"interval_probability":0.8,"bytes":2000000000.0,"duration_s":1.5},"idle_gaps":[{"start_s":41.0,"end_s":49.5,"probability":0.85}],"intervals":[],"last_phase":null,"regime":{"id":1,"since_s":0.0,"n_phases":4},"changes":[{"at_s":0.0,"kind":"entered","regime":1,"period_s":10.0}],"stream":{"events":100,"late":0,"senseless":0,"ahead":0}}"#);
         insta::assert_snapshot!(told.in_words(), @"40.25 s: period 10 s (90 %), next phase at 50 s (from 49.5 s to 50.5 s), 2 GB for 1.5 s; a rhythm of 10 s has begun");
     }
 

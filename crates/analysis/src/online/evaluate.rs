@@ -15,7 +15,7 @@ use iotide_trace::SampledSignal;
 
 use super::PredictorConfig;
 use super::adaptation::{Adaptation, WindowStart};
-use super::forecast::{Forecast, SHORT_MEMORY, forecast, volume_within};
+use super::forecast::{Forecast, SHORT_MEMORY, forecast, volume_within, with_missed};
 use super::merge::Merged;
 use super::octaves::Octaves;
 use super::prediction::{ExpectedRhythm, IdleGap, NextPhase, SeenPhase};
@@ -33,6 +33,8 @@ pub(super) struct Evaluator {
     awaits_io: bool,
     /// When I/O went on after such silences, the last few times.
     restarts_s: Vec<f64>,
+    /// When the last phase of the last rhythm that was left in silence began.
+    left_s: Option<f64>,
     pub(super) regimes: Regimes,
     pub(super) merged: Merged,
     paper: WindowStart,
@@ -71,39 +73,43 @@ pub(super) struct Evaluation {
     pub last_phase: Option<SeenPhase>,
 }
 
-/// No window holds more phases of the main rhythm than this, …
+/// No window holds more phases of the main rhythm than this: as many as the longest reading of `forecast` remembers. More would only make the
+/// bins wider.
 const MOST_PHASES: usize = 24;
-/// … unless a slower one beside it would have fewer than this.
+/// … unless a slower one beside it would have fewer than this: what it takes to find two rhythms at once for sure.
 const LEAST_SLOW_PHASES: f64 = 8.0;
-/// A rhythm whose phases stay away for so many periods is over.
+/// A rhythm whose phases stay away for so many periods is over: three in a row missed, and the fourth not just late.
 const MISSED_PERIODS: f64 = 3.5;
-/// Distances are not told more exactly than to this, as a logarithm.
+/// Distances are not told more exactly than to this, as a logarithm: the error that `forecast` assumes before there is a record.
 const LEAST_SPREAD: f64 = 0.05;
-/// An alarm is heard if it is about one of so many last phases.
+/// An alarm is heard if it is about one of so many last phases: a detector needs two, and a phase may still be going on.
 const NEWS: usize = 3;
-/// Two periods are the same rhythm if they differ by less, as a logarithm.
+/// Two periods are the same rhythm if they differ by less, as a logarithm: half way to the closest ratio of small numbers that jobs have, 3 : 2.
 const SAME_RHYTHM: f64 = 0.2;
-/// After so many evaluations in a row that find another rhythm, it is believed.
+/// After so many evaluations in a row that find another rhythm, it is believed: there are about two in a phase, so one whole phase says so.
 const DOUBTS_TO_SWITCH: u32 = 3;
-/// After so many that find none, the record decides.
+/// After so many that find none, the record decides: two phases.
 const DOUBTS_TO_LEAVE: u32 = 4;
-/// How many times the bytes a rhythm must move to be the main one instead.
+/// A record of so many phases is enough to be silent about a rhythm that fails: half of what is kept.
+const ENOUGH_FORETOLD: usize = 4;
+/// How many times the bytes a rhythm must move to be the main one instead: two that move the same do not take turns.
 const HEAVIER: f64 = 1.3;
-/// What share of the bytes of its time a rhythm must move.
+/// What share of the bytes of its time a rhythm must move to be the main one; what `detect` asks of a headline.
 const NEGLIGIBLE: f64 = 0.01;
-/// So many returns after a silence are remembered.
+/// The share of a period that phases fill at most. What pauses for less is a stream in requests: nothing fits into its gaps, and they are
+/// those between the requests of the first phase as often as not.
+const FULL: f64 = 5.0 / 6.0;
+/// So many returns after a silence are remembered: `look_further` needs three, and they are to be the last ones.
 const MOST_RESTARTS: usize = 8;
 /// Samples that suffice to add up a window.
 const SKETCH: usize = 64;
-/// A confidence that three phases must reach to be a rhythm.
-const CONFIDENCE_OF_THREE: f64 = 0.6;
-/// A guess from the last distance alone is no surer than this.
+/// The confidence of a guess from the last distance alone. A convention, not a measurement: below one half, so that nobody acts on it.
 const GUESS: f64 = 0.3;
-/// A rhythm is predicted from its third phase on, but a stretch of stable behaviour has at least this many.
+/// A rhythm is predicted from its third phase on, but a stretch of stable behaviour has at least twice as many.
 const ESTABLISHED: u32 = 6;
-/// The contrast of phases that stand apart.
+/// The contrast of phases that stand apart: between them there is a fifth of their bandwidth at most. A choice, not fitted.
 const STANDS_APART: f64 = 0.8;
-/// How many idle gaps are told.
+/// How many idle gaps are told. A choice of what is useful: the spread grows with each.
 const N_GAPS: usize = 3;
 
 impl Evaluator {
@@ -112,6 +118,7 @@ impl Evaluator {
             window_start_s: 0.0,
             awaits_io: false,
             restarts_s: Vec::new(),
+            left_s: None,
             regimes: Regimes::default(),
             merged: Merged::default(),
             paper: WindowStart::new(adaptation),
@@ -214,6 +221,12 @@ impl Evaluator {
         let mut phases = Vec::new();
         if let Some(known) = self.regimes.current().copied() {
             phases = own_phases(cut_by(&signal, &known.rule), known.period_s);
+            if !phases.is_empty() && total(&phases) < NEGLIGIBLE * signal.volume_bytes() {
+                // A log that went on alone so far: now the phases have begun. The window holds the first of them.
+                self.regimes.leave(phases.last().map_or(at_s, |phase| phase.start_s));
+            }
+        }
+        if let Some(known) = self.regimes.current().copied() {
             match self.goes_on(&phases, known.period_s, at_s, &signal, config) {
                 Verdict::GoesOn => {}
                 Verdict::Changed { start_s } => {
@@ -223,6 +236,7 @@ impl Evaluator {
                 }
                 Verdict::Silent { since_s } => {
                     self.regimes.leave(since_s);
+                    self.left_s = phases.last().map(|phase| phase.start_s);
                     self.window_start_s = at_s;
                     self.awaits_io = true;
                     return Evaluation {
@@ -234,6 +248,10 @@ impl Evaluator {
             }
         }
         let mut found = detect_cuts(&signal);
+        if found.rhythms.first().is_some_and(|main| total(&main.phases) < NEGLIGIBLE * signal.volume_bytes())
+        {
+            found.rhythms.clear();
+        }
         if self.regimes.current().is_some() {
             self.settle(&mut found, &phases, &signal);
         }
@@ -245,7 +263,11 @@ impl Evaluator {
             if found.rhythms.is_empty() {
                 self.recall(&mut found, &signal);
             }
-            if found.rhythms.first().is_some_and(|main| self.is_negligible(main, &signal, octaves, at_s)) {
+            if found
+                .rhythms
+                .first()
+                .is_some_and(|main| is_stream(main) || self.is_negligible(main, &signal, octaves, at_s))
+            {
                 found.rhythms.clear();
             }
             if let Some(main) = found.rhythms.first() {
@@ -258,6 +280,8 @@ impl Evaluator {
 
     /// Whether a rhythm moves next to nothing beside what the job moved just before the window: then it is a log, or the like,
     /// that is heard while the phases pause.
+    ///
+    /// "Just before" is four windows, or as long before the end of the last rhythm as has passed since.
     fn is_negligible(
         &mut self,
         main: &CutRhythm,
@@ -265,11 +289,12 @@ impl Evaluator {
         octaves: &Octaves,
         at_s: f64,
     ) -> bool {
-        const LONGER: f64 = 4.0;
-        let length_s = signal.duration_s.max(signal.values.len() as f64 / signal.rate_hz);
-        let longer = octaves.window(nanos(at_s - LONGER * length_s), nanos(at_s).max(1), SKETCH);
+        let length_s = length_s(signal);
+        let since_s = self.left_s.map_or(0.0, |left_s| at_s - left_s);
+        let reach_s = (4.0 * length_s).max(2.0 * since_s);
+        let longer = octaves.window(nanos(at_s - reach_s), nanos(at_s).max(1), SKETCH);
         self.work.samples += longer.values.len() as u64;
-        total(&main.phases) / length_s < NEGLIGIBLE * longer.volume_bytes() / (LONGER * length_s)
+        total(&main.phases) / length_s < NEGLIGIBLE * longer.volume_bytes() / reach_s
     }
 
     /// Whether the rhythm that is on goes on, by its phases in the window.
@@ -292,7 +317,7 @@ impl Evaluator {
             };
         }
         let Adaptation::ChangePoints(kind) = config.adaptation else { return Verdict::GoesOn };
-        let starts: Vec<f64> = phases.iter().map(|phase| phase.start_s).collect();
+        let starts = with_missed(phases, period_s).0;
         let mut detector = ChangeDetector::new(kind, LEAST_SPREAD);
         let mut changed = None;
         // Compared with what the phases just before it let expect: a slow drift is no change.
@@ -306,7 +331,9 @@ impl Evaluator {
         match changed {
             // An alarm about what lies further back would have been given then: the same past is not tried twice.
             Some((alarm, first)) if alarm + NEWS >= starts.len() => {
-                Verdict::Changed { start_s: before(phases, first) }
+                // Of the phases that came, the first one from there on.
+                let came = phases.partition_point(|phase| phase.start_s < starts[first] - 1e-9);
+                Verdict::Changed { start_s: before(phases, came.min(phases.len() - 1)) }
             }
             _ => Verdict::GoesOn,
         }
@@ -315,7 +342,7 @@ impl Evaluator {
     /// Reconciles what was found with the rhythm that is on: leaves `found` with the rhythm to believe, or leaves that rhythm.
     fn settle(&mut self, found: &mut CutEstimate, phases: &[Phase], signal: &SampledSignal) {
         let Some(known) = self.regimes.current().copied() else { return };
-        let record = forecast(phases, signal.end_s(), 1.0 / signal.rate_hz);
+        let record = forecast(phases, known.period_s, signal.end_s(), 1.0 / signal.rate_hz);
         let period_s = record.as_ref().map_or(known.period_s, |record| record.period_s);
         let agrees = |rhythm: &CutRhythm| (rhythm.period_s / period_s).ln().abs() < SAME_RHYTHM;
         match found.rhythms.iter().position(agrees) {
@@ -355,10 +382,13 @@ impl Evaluator {
                 return;
             }
         }
-        if let Some(record) = record {
-            let confidence = (record.n_hits as f64 + 1.0) / (record.n_foretold as f64 + 2.0);
+        let Some(record) = record else { return };
+        found.rhythms.clear();
+        // What neither the analysis nor a record of some length bears out is not told while it is in doubt.
+        if !fails || record.n_foretold < ENOUGH_FORETOLD {
+            let confidence = succession(record.n_hits, record.n_foretold);
             let ours = CutRhythm { period_s, confidence, phases: phases.to_vec(), rule: known.rule };
-            found.rhythms = vec![ours];
+            found.rhythms.push(ours);
         }
     }
 
@@ -399,7 +429,8 @@ impl Evaluator {
             let start_s = at_s - signal.duration_s / 4.0;
             let shorter = self.window(octaves, start_s, at_s, config);
             let cuts = detect_cuts(&shorter);
-            if cuts.rhythms.first().is_some_and(|rhythm| rhythm.phases.len() > 3) {
+            let is_main = |rhythm: &CutRhythm| rhythm.phases.len() > 3 && !is_light(rhythm, &shorter, signal);
+            if cuts.rhythms.first().is_some_and(is_main) {
                 (*found, *signal, self.window_start_s) = (cuts, shorter, start_s);
             }
             return;
@@ -412,14 +443,17 @@ impl Evaluator {
             let start_s = before(&phases, n - length);
             let shorter = self.window(octaves, start_s, at_s, config);
             let cuts = detect_cuts(&shorter);
-            let sure =
-                |rhythm: &CutRhythm| rhythm.phases.len() > 3 || rhythm.confidence >= CONFIDENCE_OF_THREE;
+            // The engine is careful with three phases; what it holds more probable than not is a rhythm.
+            let sure = |rhythm: &CutRhythm| {
+                (rhythm.phases.len() > 3 || rhythm.confidence > 0.5) && !is_light(rhythm, &shorter, signal)
+            };
             if cuts.rhythms.first().is_some_and(sure) {
                 (*found, *signal, self.window_start_s) = (cuts, shorter, start_s);
                 return;
             }
         }
-        if n > MOST_PHASES {
+        // A log's lines are no measure of the window: there are phases that move more.
+        if n > MOST_PHASES && total(&phases) >= NEGLIGIBLE * signal.volume_bytes() {
             self.window_start_s = before(&phases, n - MOST_PHASES);
         }
     }
@@ -438,7 +472,7 @@ impl Evaluator {
             let volumes_fit =
                 phases[..n - 1].iter().all(|phase| (phase.bytes / known.bytes).ln().abs() < 2f64.ln());
             if distances_fit && volumes_fit {
-                let confidence = 0.5 + 0.1 * (n - 1) as f64;
+                let confidence = succession(n - 1, n - 1);
                 found.rhythms =
                     vec![CutRhythm { period_s: known.period_s, confidence, phases, rule: known.rule }];
                 return;
@@ -460,13 +494,16 @@ impl Evaluator {
             // guess, once the last phase is over and so may be followed by another.
             if let Some(CutRhythm { phases, .. }) = &found.few
                 && seen(phases, at_s, resolution_s).is_some_and(|last| last.is_over)
-                && let Some(guess) = forecast(phases, at_s, resolution_s)
+                && stand_apart(phases)
+                && let Some(guess) = forecast(phases, f64::INFINITY, at_s, resolution_s)
             {
                 evaluation.tell(&guess, phases, signal, at_s, GUESS);
             }
             return evaluation;
         };
-        let Some(expected) = forecast(&main.phases, at_s, resolution_s) else { return evaluation };
+        let Some(expected) = forecast(&main.phases, main.period_s, at_s, resolution_s) else {
+            return evaluation;
+        };
         self.regimes.stay(
             expected.period_s,
             bytes_of(&main.phases),
@@ -480,7 +517,7 @@ impl Evaluator {
             (expected.n_hits as f64 + 2.0 * main.confidence) / (expected.n_foretold as f64 + 2.0);
         evaluation.tell(&expected, &main.phases, signal, at_s, confidence);
         for beside in &found.rhythms[1..] {
-            if let Some(expected) = forecast(&beside.phases, at_s, resolution_s) {
+            if let Some(expected) = forecast(&beside.phases, beside.period_s, at_s, resolution_s) {
                 evaluation.rhythms.push(expected.as_rhythm(at_s, beside.confidence));
             }
         }
@@ -561,6 +598,36 @@ fn own_phases(phases: Vec<Phase>, period_s: f64) -> Vec<Phase> {
         }
     }
     own
+}
+
+/// Whether the phases of a rhythm fill nearly all of it. (Where it was found by smoothing, they have no ends.)
+fn is_stream(rhythm: &CutRhythm) -> bool {
+    let lengths_s: Vec<f64> = rhythm.phases.iter().map(|phase| phase.end_s - phase.start_s).collect();
+    !matches!(rhythm.rule, Rule::Scale { .. })
+        && iotide_num::median(&lengths_s).is_some_and(|length_s| length_s > FULL * rhythm.period_s)
+}
+
+/// Whether a few phases are longer apart than they last, and so are no requests of one phase.
+fn stand_apart(phases: &[Phase]) -> bool {
+    let gaps_s: Vec<f64> = phases.windows(2).map(|pair| pair[1].start_s - pair[0].end_s).collect();
+    let lengths_s: Vec<f64> = phases.iter().map(|phase| phase.end_s - phase.start_s).collect();
+    iotide_num::median(&gaps_s)
+        .zip(iotide_num::median(&lengths_s))
+        .is_some_and(|(gap_s, length_s)| gap_s > length_s)
+}
+
+/// Whether a rhythm in the last part of a window moves next to nothing beside the rest.
+fn is_light(rhythm: &CutRhythm, part: &SampledSignal, whole: &SampledSignal) -> bool {
+    total(&rhythm.phases) / length_s(part) < NEGLIGIBLE * whole.volume_bytes() / length_s(whole)
+}
+
+fn length_s(signal: &SampledSignal) -> f64 {
+    signal.duration_s.max(signal.values.len() as f64 / signal.rate_hz)
+}
+
+/// How probable the next hit is after so many (Laplace's rule of succession).
+fn succession(n_hits: usize, n_tried: usize) -> f64 {
+    (n_hits as f64 + 1.0) / (n_tried as f64 + 2.0)
 }
 
 fn total(phases: &[Phase]) -> f64 {

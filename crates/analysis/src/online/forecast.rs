@@ -30,9 +30,10 @@ pub(super) struct Forecast {
     pub n_foretold: usize,
 }
 
-/// Returns what `phases` (in order, at least two) say of the next one; the last one may be going on until `end_s`.
-pub(super) fn forecast(phases: &[Phase], end_s: f64, resolution_s: f64) -> Option<Forecast> {
-    let starts: Vec<f64> = phases.iter().map(|phase| phase.start_s).collect();
+/// Returns what `phases` (in order, at least two) say of the next one; the last one may be going on until `end_s`. Where the beat is known
+/// (`beat_s`), phases that were missed are no longer distances.
+pub(super) fn forecast(phases: &[Phase], beat_s: f64, end_s: f64, resolution_s: f64) -> Option<Forecast> {
+    let starts = with_missed(phases, beat_s).0;
     let mut best: Option<(Record, Reading)> = None;
     for reading in READINGS {
         let record = Record::of(reading, &starts);
@@ -110,6 +111,42 @@ pub(super) fn volume_within(signal: &SampledSignal, from_s: f64, to_s: f64) -> f
         |time_s: f64| ((time_s - signal.start_s) * signal.rate_hz).clamp(0.0, signal.values.len() as f64);
     let (from, to) = (index(from_s).ceil() as usize, index(to_s).floor() as usize);
     signal.values.get(from..to).map_or(0.0, |values| values.iter().sum::<f64>() / signal.rate_hz)
+}
+
+/// How far a distance may be from a whole number of beats, as a logarithm, to be so many beats.
+const WHOLE_BEATS: f64 = 0.1;
+/// So many beats in a row may be missed; more is a pause.
+const MOST_MISSED: f64 = 3.0;
+
+/// Returns the starts, with those of missed beats put in between, and how many those are.
+///
+/// That a beat was missed shows when the next one comes: a long distance between usual ones. Two long ones in a row may as well be another
+/// beat, and are taken for it, unless the job has missed single beats before.
+pub(super) fn with_missed(phases: &[Phase], beat_s: f64) -> (Vec<f64>, usize) {
+    let beats = |i: usize| {
+        let ratio = (phases[i].start_s - phases[i - 1].start_s) / beat_s;
+        let whole = ratio.round();
+        ((1.0..=MOST_MISSED + 1.0).contains(&whole) && (ratio / whole).ln().abs() < WHOLE_BEATS)
+            .then_some(whole as usize)
+    };
+    let n = phases.len();
+    let mut starts = Vec::with_capacity(n);
+    let (mut n_missed, mut has_missed) = (0, false);
+    for i in 0..n {
+        if i > 0
+            && let Some(n_beats) = beats(i).filter(|&n_beats| n_beats > 1)
+        {
+            let is_single = i + 1 < n && beats(i + 1) == Some(1) && (i == 1 || beats(i - 1) == Some(1));
+            has_missed |= is_single;
+            if has_missed {
+                let (from_s, to_s) = (phases[i - 1].start_s, phases[i].start_s);
+                starts.extend((1..n_beats).map(|k| from_s + (to_s - from_s) * k as f64 / n_beats as f64));
+                n_missed += n_beats - 1;
+            }
+        }
+        starts.push(phases[i].start_s);
+    }
+    (starts, n_missed)
 }
 
 /// A way to tell the next distance from the past starts.
@@ -238,7 +275,7 @@ mod tests {
     }
 
     fn foretold(starts: &[f64]) -> Forecast {
-        forecast(&phases(starts), starts[starts.len() - 1] + 5.0, 0.01).unwrap()
+        forecast(&phases(starts), f64::INFINITY, starts[starts.len() - 1] + 5.0, 0.01).unwrap()
     }
 
     #[test]
@@ -282,6 +319,17 @@ mod tests {
     }
 
     #[test]
+    fn beats_that_were_missed_are_put_in_between() {
+        let beats = |starts: &[f64]| with_missed(&phases(starts), 20.0);
+        assert_eq!(beats(&[0.0, 20.0, 60.0, 80.0]), (vec![0.0, 20.0, 40.0, 60.0, 80.0], 1));
+        // Known to miss some: two long distances in a row are no news, …
+        assert_eq!(beats(&[0.0, 20.0, 60.0, 80.0, 120.0, 160.0]).1, 3);
+        // … else they are another beat; and a pause is no missed beat.
+        assert_eq!(beats(&[0.0, 20.0, 40.0, 80.0, 120.0]).1, 0);
+        assert_eq!(beats(&[0.0, 20.0, 320.0, 340.0]).1, 0);
+    }
+
+    #[test]
     fn gaps_are_told_with_how_often_they_were_silent() {
         let mut values = vec![0.0; 550];
         for start in (0..6).map(|i| 100 * i) {
@@ -289,7 +337,7 @@ mod tests {
         }
         let mut signal = SampledSignal { start_s: 0.0, rate_hz: 10.0, values, duration_s: 55.0 };
         let phases = phases(&[0.0, 10.0, 20.0, 30.0, 40.0, 50.0]);
-        let found = forecast(&phases, 55.0, 0.1).unwrap();
+        let found = forecast(&phases, 10.0, 55.0, 0.1).unwrap();
         let gaps = found.gaps(&phases, &signal, 55.0, 1.0, 2);
         assert_eq!(gaps[0].start_s, 55.0);
         assert!(gaps[0].end_s > 58.5 && gaps[0].end_s <= 60.0, "{gaps:?}");

@@ -31,11 +31,13 @@ pub use prediction::{
     RegimeChangeKind, SeenPhase, StreamCounts,
 };
 
+use self::ahead::{Ahead, Request};
 use self::evaluate::{Evaluation, Evaluator};
 use self::octaves::Octaves;
 use crate::period::PeriodConfig;
 
 mod adaptation;
+mod ahead;
 mod evaluate;
 mod forecast;
 mod merge;
@@ -43,6 +45,8 @@ mod octaves;
 mod paper;
 mod prediction;
 mod regimes;
+#[cfg(test)]
+mod traps;
 
 /// How to predict.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,6 +100,8 @@ pub struct Predictor {
     /// When the I/O seen so far ends.
     active_until: i64,
     due: Due,
+    /// What lies so far ahead that it may have a wrong clock.
+    ahead: Ahead,
     stream: StreamCounts,
     n_predictions: u64,
     latest: Option<Prediction>,
@@ -130,6 +136,7 @@ impl Predictor {
             now: 0,
             active_until: 0,
             due: Due { earliest: 0, active_until: -1, silence: 0, tick: 0, overdue: None },
+            ahead: Ahead::default(),
             stream: StreamCounts::default(),
             n_predictions: 0,
             latest: None,
@@ -149,7 +156,7 @@ impl Predictor {
             _ => false,
         };
         if counts {
-            self.add(event.start, event.end, event.bytes);
+            self.add(event.start, event.end, event.bytes, event.rank.0);
         }
         self.latest.take()
     }
@@ -161,7 +168,7 @@ impl Predictor {
             self.origin.get_or_insert(span.start);
             self.stream.events += 1;
         } else {
-            self.add(span.start, span.end, bytes);
+            self.add(span.start, span.end, bytes, 0);
         }
         self.advance_to(span.end)
     }
@@ -169,7 +176,9 @@ impl Predictor {
     /// Takes note that time has passed: whatever was to come until `now` has come, so silence is silence.
     pub fn advance_to(&mut self, now: Timestamp) -> Option<Prediction> {
         if let Some(origin) = self.origin {
-            self.pass_until(nanos_since(now, origin));
+            let now = nanos_since(now, origin);
+            self.release(now);
+            self.pass_until(now);
         }
         self.latest.take()
     }
@@ -189,6 +198,26 @@ impl Predictor {
     /// What was seen of the stream so far.
     pub fn stream(&self) -> StreamCounts {
         self.stream
+    }
+
+    /// What did not count, for the end of a report.
+    pub fn losses(&self) -> Vec<Loss> {
+        let StreamCounts { late, senseless, ahead, .. } = self.stream;
+        [
+            (late, format!("too late to count: more than {} s behind the others", self.config.horizon_s)),
+            (senseless, "ends before it starts, or bytes that are no number".to_owned()),
+            (
+                ahead,
+                format!(
+                    "a clock that nobody shares: more than {} s ahead of all others",
+                    self.config.horizon_s
+                ),
+            ),
+        ]
+        .into_iter()
+        .filter(|(records, _)| *records > 0)
+        .map(|(records, what)| Loss::of_records(records, what))
+        .collect()
     }
 
     /// What it has cost so far.
@@ -235,17 +264,50 @@ fn nanos_since(time: Timestamp, origin: Timestamp) -> i64 {
 const SHARE_OF_WINDOW: f64 = 1.0 / 16.0;
 
 impl Predictor {
-    fn add(&mut self, start: Timestamp, end: Timestamp, bytes: f64) {
+    fn add(&mut self, start: Timestamp, end: Timestamp, bytes: f64, rank: i32) {
         if end < start || !bytes.is_finite() || bytes < 0.0 {
             self.stream.senseless += 1;
             return;
         }
+        let horizon = (self.config.horizon_s * 1e9) as i64;
+        if let Some(origin) = self.origin
+            && self.stream.events == 1
+            && self.now - nanos_since(end, origin) > horizon
+        {
+            // Of two clocks that far apart nobody knows which is right; if the later one is, it will be seen again.
+            let stream = StreamCounts { events: 0, ahead: self.stream.ahead + 1, ..self.stream };
+            *self = Self { stream, ..Self::new(self.config.clone()) };
+        }
         let origin = *self.origin.get_or_insert(start);
-        let (start, end) = (nanos_since(start, origin), nanos_since(end, origin));
-        if ((self.now - end) as f64) > self.config.horizon_s * 1e9 {
+        let request =
+            Request { start: nanos_since(start, origin), end: nanos_since(end, origin), bytes, rank };
+        if self.now - request.end > horizon {
             self.stream.late += 1;
             return;
         }
+        if self.stream.events == 0 || request.start - self.now <= horizon {
+            self.ahead.contradict(request.rank);
+            self.count(&request);
+            self.release(self.now);
+            return;
+        }
+        // So far ahead of all others, it is a wrong clock, or time has really moved on: others will show.
+        self.stream.ahead += 1;
+        for request in self.ahead.set_aside(request, horizon) {
+            self.stream.ahead -= 1;
+            self.count(&request);
+        }
+    }
+
+    /// Counts what was ahead of its time, and no longer is.
+    fn release(&mut self, now: i64) {
+        for request in self.ahead.until(now) {
+            self.stream.ahead -= 1;
+            self.count(&request);
+        }
+    }
+
+    fn count(&mut self, &Request { start, end, bytes, .. }: &Request) {
         self.stream.events += 1;
         // What comes late was not silence, but nobody knew.
         self.pass_until(start);
@@ -477,7 +539,52 @@ mod tests {
         predictor.push_event(&write(0, 10.0, 11.0, 1.0));
         predictor.push_event(&write(0, 100.0, 101.0, f64::NAN));
         predictor.push_event(&Event { end: at(50.0), ..write(0, 100.0, 101.0, 1.0) });
-        assert_eq!(predictor.stream(), StreamCounts { events: 2, late: 1, senseless: 2 });
+        assert_eq!(predictor.stream(), StreamCounts { events: 2, late: 1, senseless: 2, ahead: 0 });
+    }
+
+    #[test]
+    fn a_bad_clock_is_set_aside_and_told_as_a_loss() {
+        for n_bad in 1..=5 {
+            let mut predictor = Predictor::new(PredictorConfig::default());
+            let mut last = None;
+            for (i, event) in phases(&every(10.0, 30), 10.0).iter().enumerate() {
+                if i == 80 {
+                    // One rank's clock is two hours ahead, for some requests in a row.
+                    for k in 0..n_bad {
+                        let start_s = 7200.0 + f64::from(k);
+                        assert_eq!(predictor.push_event(&write(3, start_s, start_s + 0.1, 1e8)), None);
+                    }
+                }
+                last = predictor.push_event(event).or(last);
+            }
+            let stream = predictor.stream();
+            assert_eq!((stream.late, stream.ahead), (0, n_bad as u64), "{n_bad}");
+            assert_eq!(predictor.losses()[0].records, Some(n_bad as u64));
+            assert!((last.unwrap().period_s.unwrap() - 10.0).abs() < 0.1, "{n_bad}");
+        }
+    }
+
+    #[test]
+    fn a_first_event_with_a_bad_clock_is_no_origin() {
+        let mut predictor = Predictor::new(PredictorConfig::default());
+        predictor.push_event(&write(3, 7200.0, 7200.1, 1e8));
+        let events = phases(&every(10.0, 12), 10.0);
+        let last = events.iter().filter_map(|event| predictor.push_event(event)).last();
+        assert_eq!(predictor.stream(), StreamCounts { events: 96, late: 0, senseless: 0, ahead: 1 });
+        assert!((last.unwrap().period_s.unwrap() - 10.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn time_that_really_moves_on_is_believed() {
+        let mut predictor = Predictor::new(PredictorConfig::default());
+        let _ = predictor.push_event(&write(0, 0.0, 1.0, 1e8));
+        let _ = predictor.push_event(&write(0, 600.0, 601.0, 1e8));
+        assert_eq!((predictor.stream().events, predictor.stream().ahead), (1, 1));
+        let _ = predictor.push_event(&write(0, 601.0, 602.0, 1e8)); // the only rank there is
+        assert_eq!((predictor.stream().events, predictor.stream().ahead), (3, 0));
+        let _ = predictor.push_event(&write(0, 1200.0, 1201.0, 1e8));
+        let _ = predictor.advance_to(at(1205.0)); // the clock itself says so
+        assert_eq!((predictor.stream().events, predictor.stream().ahead), (4, 0));
     }
 
     #[test]

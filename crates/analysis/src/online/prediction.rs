@@ -158,6 +158,8 @@ pub struct StreamCounts {
     pub events: u64,
     /// Those that came later than the horizon allows, and are lost.
     pub late: u64,
+    /// Those so far ahead of all others that their clock must be wrong: set aside until others confirm that time has moved on.
+    pub ahead: u64,
     /// Those that made no sense (an end before the start, bytes that are no number), and are lost.
     pub senseless: u64,
 }

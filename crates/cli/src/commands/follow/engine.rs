@@ -1,7 +1,7 @@
 //! What predicts while a job runs: the engine of `--method auto`, or the FTIO paper's.
 
 use iotide_analysis::online::{PaperPredictor, Prediction, Predictor, PredictorConfig};
-use iotide_trace::{Event, Timestamp};
+use iotide_trace::{Event, Loss, Timestamp};
 
 /// One of the two, as it began, to begin anew with.
 pub(crate) struct Engine {
@@ -60,6 +60,22 @@ impl Engine {
         match &mut self.running {
             Running::Rhythm(predictor) => predictor.advance_to(now),
             Running::Paper(_) => None,
+        }
+    }
+
+    /// How many events lie so far ahead of all others that their clock may be wrong.
+    pub(crate) fn n_ahead(&self) -> u64 {
+        match &self.running {
+            Running::Rhythm(predictor) => predictor.stream().ahead,
+            Running::Paper(_) => 0,
+        }
+    }
+
+    /// What did not count.
+    pub(crate) fn losses(&self) -> Vec<Loss> {
+        match &self.running {
+            Running::Rhythm(predictor) => predictor.losses(),
+            Running::Paper(_) => Vec::new(),
         }
     }
 

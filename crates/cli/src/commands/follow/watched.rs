@@ -95,8 +95,9 @@ impl Watched {
         &self.tally
     }
 
-    pub(crate) fn losses(&self) -> &[Loss] {
-        &self.losses
+    /// What the source lost, and what of it did not count.
+    pub(crate) fn losses(&self) -> Vec<Loss> {
+        self.losses.iter().cloned().chain(self.engine.losses()).collect()
     }
 
     /// When the trace's clock began, in Unix time.
@@ -135,9 +136,13 @@ impl EventSink for Watched {
         if event.op.moves_data() {
             self.recent.add(&event);
         }
-        self.newest_end = Some(self.newest_end.map_or(event.end, |newest| newest.max(event.end)));
-        self.oldest_end = Some(self.oldest_end.map_or(event.end, |oldest| oldest.min(event.end)));
+        let n_ahead = self.engine.n_ahead();
         self.predictions.extend(self.engine.push_event(&event));
+        // What may have a wrong clock does not tell the time.
+        if self.engine.n_ahead() <= n_ahead {
+            self.newest_end = Some(self.newest_end.map_or(event.end, |newest| newest.max(event.end)));
+            self.oldest_end = Some(self.oldest_end.map_or(event.end, |oldest| oldest.min(event.end)));
+        }
         ControlFlow::Continue(())
     }
 

@@ -1,0 +1,137 @@
+//! Streams that have led the predictor astray.
+
+use iotide_trace::{Event, Op, Rank, Timestamp};
+
+use super::{Prediction, Predictor, PredictorConfig};
+
+fn write(start_s: f64, length_s: f64, bytes: f64) -> Event {
+    let at = |secs| Timestamp::from_secs_since_start(secs).unwrap();
+    Event::data(Op::Write, Rank(0), at(start_s), at(start_s + length_s), bytes)
+}
+
+/// Streams the events, and in between tells the time, as whoever follows a job does.
+fn predictions(mut events: Vec<Event>) -> Vec<Prediction> {
+    events.sort_by_key(|event| event.end);
+    let mut predictor = Predictor::new(PredictorConfig::default());
+    let mut told = Vec::new();
+    for event in &events {
+        told.extend(predictor.advance_to(event.start));
+        told.extend(predictor.push_event(event));
+    }
+    told
+}
+
+/// Even numbers between 0 and 1.
+fn random(seed: u64) -> impl FnMut() -> f64 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+fn share(told: &[&Prediction], is_so: impl Fn(&Prediction) -> bool) -> f64 {
+    told.iter().filter(|told| is_so(told)).count() as f64 / told.len().max(1) as f64
+}
+
+fn names(period_s: f64) -> impl Fn(&Prediction) -> bool {
+    move |told| told.period_s.is_some_and(|told_s| (told_s / period_s - 1.0).abs() < 0.1)
+}
+
+/// Phases of 1 GB every `period_s`, and lines of a log every `every_s` with `share` of the bytes, from `first_s` on.
+fn beside_a_log(period_s: f64, n: usize, first_s: f64, every_s: f64, share: f64) -> Vec<Event> {
+    let end_s = first_s + period_s * n as f64;
+    let n_lines = (end_s / every_s) as usize;
+    let line = share * 1e9 * n as f64 / n_lines as f64;
+    let mut events: Vec<Event> = (0..n_lines).map(|i| write(i as f64 * every_s, 0.002, line)).collect();
+    events.extend((0..n).map(|i| write(first_s + period_s * i as f64, 0.08 * period_s, 1e9)));
+    events
+}
+
+#[test]
+fn a_log_hides_no_phases() {
+    for (period_s, first_s, every_s, log) in [
+        (60.0, 0.0, 1.0, 0.009),
+        (60.0, 200.0, 1.0, 0.005),
+        (300.0, 7.0, 1.0, 0.001),
+        (60.0, 30.0, 0.1, 0.002),
+    ] {
+        let told = predictions(beside_a_log(period_s, 20, first_s, every_s, log));
+        let later: Vec<&Prediction> =
+            told.iter().filter(|told| told.at_s > first_s + 3.5 * period_s).collect();
+        let right = share(&later, names(period_s));
+        let wrong: Vec<_> =
+            later.iter().filter(|t| !names(period_s)(t)).map(|t| (t.at_s, t.period_s)).take(9).collect();
+        assert!(
+            right > 0.9,
+            "{period_s} s beside {every_s} s from {first_s} s: {right} of {}; {wrong:?}",
+            later.len()
+        );
+    }
+}
+
+#[test]
+fn requests_of_the_first_phases_are_no_rhythm() {
+    for (busy, n_requests) in [(0.9, 40), (0.9, 3), (0.95, 200), (0.6, 3)] {
+        let step_s = 1.0 / f64::from(n_requests);
+        let events: Vec<Event> = (0..8)
+            .flat_map(|phase| {
+                (0..n_requests)
+                    .map(move |i| write(10.0 * f64::from(phase) + step_s * f64::from(i), busy * step_s, 1e7))
+            })
+            .collect();
+        let told = predictions(events);
+        for told in &told {
+            let early = told.at_s < 20.0 && told.period_s.is_some();
+            assert!(!early, "{n_requests} requests: {:?} s at {} s", told.period_s, told.at_s);
+        }
+        assert!(names(10.0)(told.last().unwrap()), "{:?}", told.last());
+    }
+}
+
+#[test]
+fn arrivals_without_memory_leave_no_stale_guess() {
+    let (mut n_told, mut n_all) = (0, 0);
+    for seed in 1..=10 {
+        let mut random = random(seed);
+        let mut at_s = 0.0;
+        let events: Vec<Event> = (0..150)
+            .map(|_| {
+                at_s += 0.6 - 10.0 * (1.0 - random()).ln();
+                write(at_s, 0.5, 1e9)
+            })
+            .collect();
+        let told = predictions(events.clone());
+        // For how many phases in a row the same period is told.
+        let mut since_s = None;
+        for told in &told {
+            n_all += 1;
+            n_told += usize::from(told.period_s.is_some());
+            let same = since_s.filter(|&(period_s, _): &(f64, f64)| names(period_s)(told));
+            since_s = same.or(told.period_s.map(|period_s| (period_s, told.at_s)));
+            if let Some((period_s, from_s)) = same {
+                let n = events.iter().filter(|e| (from_s..told.at_s).contains(&e.start.as_secs())).count();
+                assert!(n < 25, "seed {seed}: {period_s} s told for {n} phases, until {} s", told.at_s);
+            }
+        }
+    }
+    assert!(n_told * 3 < n_all, "{n_told} of {n_all} predictions name a period");
+}
+
+#[test]
+fn missing_beats_leave_the_beat() {
+    for seed in 1..=10 {
+        let mut random = random(seed);
+        let events: Vec<Event> =
+            (0..100).filter_map(|i| (random() > 0.2).then(|| write(20.0 * f64::from(i), 2.0, 1e9))).collect();
+        let told = predictions(events);
+        let later: Vec<&Prediction> = told.iter().filter(|told| told.at_s > 400.0).collect();
+        let right = share(&later, names(20.0));
+        let wrong: Vec<_> =
+            later.iter().filter(|t| !names(20.0)(t)).map(|t| (t.at_s, t.period_s)).take(9).collect();
+        assert!(right > 0.9, "seed {seed}: {right}; {wrong:?}");
+    }
+}
