@@ -33,6 +33,7 @@ pub use crate::{
     labelled::{InsightLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen},
     plan::{PlanEntry, PlanReport},
+    rhythm::{Pause, Rhythm},
     run::{Loss, Run, Source},
     scaling::{
         AdviceEntry, FactorEntry, ModelEntry, ModelFailure, PieceEntry, PredictionEntry, ScalingReport,
@@ -64,6 +65,7 @@ mod labelled;
 mod live;
 mod palette;
 mod plan;
+mod rhythm;
 mod run;
 #[cfg(test)]
 mod samples;
@@ -71,6 +73,7 @@ mod scaling;
 mod schedule;
 mod sets;
 mod signature;
+mod stream;
 pub mod text;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.
