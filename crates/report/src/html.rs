@@ -619,10 +619,12 @@ mod tests {
         let html = page_of(vec![(run, pictures(&analysis))]);
         for id in [
             "bandwidth",
+            "beat",
             "period",
             "spectrum",
             "autocorrelation",
             "scores",
+            "rhythms",
             "candidates",
             "phases",
             "source",
@@ -636,7 +638,7 @@ mod tests {
         for outside in ["http:", "https:", "src=", "@import", "href=", "fetch("] {
             assert!(!others.contains(outside), "{outside}");
         }
-        assert_eq!(html.matches("<svg").count(), 4);
+        assert_eq!(html.matches("<svg").count(), 5);
     }
 
     #[test]
@@ -656,7 +658,7 @@ mod tests {
             "{html}"
         );
         assert!(html.contains("&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;&lt;img"));
-        assert_eq!(html.matches("</script>").count(), 4 + 1, "each script ends once");
+        assert_eq!(html.matches("</script>").count(), 5 + 1, "each script ends once");
     }
 
     #[test]

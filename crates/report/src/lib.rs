@@ -247,6 +247,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_unclear_says_why_and_has_no_confidence() {
+        let unclear = |reason, confidence, candidates: &[(f64, f64)]| {
+            let mut analysis = aperiodic().0;
+            analysis.estimate.verdict = iotide_analysis::Verdict::Unclear;
+            analysis.estimate.reason = Some(reason);
+            analysis.estimate.confidence = confidence;
+            analysis.estimate.candidates = (candidates.iter())
+                .map(|&(period_s, confidence)| iotide_analysis::Candidate { period_s, confidence })
+                .collect();
+            let run =
+                Run::analysed(Source::default(), &[], &iotide_analysis::RunConfig::default(), &analysis);
+            assert_eq!(run.headline_confidence(), None);
+            run.headline()
+        };
+        use iotide_analysis::Reason;
+        insta::assert_snapshot!(unclear(Reason::TooFewPhases, 1.0, &[]), @"unclear: fewer than three phases");
+        insta::assert_snapshot!(unclear(Reason::TooCoarse, 1.0, &[]), @"unclear: the source is too coarse (it does not show when phases begin and end)");
+        insta::assert_snapshot!(unclear(Reason::MixedEvidence, 0.45, &[(12.0, 0.55)]), @"unclear: the evidence is mixed; the best candidate is 12 s with a confidence of 55 %");
+    }
+
+    #[test]
     fn two_rhythms_are_both_named() {
         insta::assert_snapshot!(two_rhythms().1.headline(), @"periods 5 s and 750 ms, confidence 93 %: the writes repeat evenly");
     }
