@@ -162,13 +162,19 @@ impl<'a> Named<'a> {
 
     /// "period 60 s", "period 10 s until 305 s, then 25 s", "periods 105 s and 12 s".
     pub(crate) fn periods(&self, window_s: Option<[f64; 2]>) -> String {
-        let mut parts = vec![self.chain_in_words(window_s)];
-        parts.extend(self.beside.iter().map(|rhythm| with_interruptions(rhythm)));
+        let chain = self.chain_in_words(window_s);
+        let mut beside: Vec<String> = self.beside.iter().map(|rhythm| with_interruptions(rhythm)).collect();
         if self.n_more > 0 {
-            parts.push(format!("{} more", self.n_more));
+            beside.push(format!("{} more", self.n_more));
         }
-        let noun = if self.chain.len() == 1 && parts.len() > 1 { "periods" } else { "period" };
-        format!("{noun} {}", listed(&parts))
+        match (self.chain.len(), beside.is_empty()) {
+            (_, true) => format!("period {chain}"),
+            (1, false) => {
+                beside.insert(0, chain);
+                format!("periods {}", listed(&beside))
+            }
+            _ => format!("period {chain}; at the same time {}", listed(&beside)),
+        }
     }
 
     /// "100 phases of about 2 GB", "40 phases of about 1 GB and 560 of about 140 kB".
@@ -316,12 +322,12 @@ mod tests {
             rhythm(1.2, &every(1.2, 0.0, 600), 1e5, 0.95),
             rhythm(3.0, &every(3.0, 0.0, 200), 1e3, 0.5),
         ];
-        insta::assert_snapshot!(said(&rhythms, 805.0), @"period 10 s until 301 s, then 25 s, 1.2 s and 1 more");
+        insta::assert_snapshot!(said(&rhythms, 805.0), @"period 10 s until 301 s, then 25 s; at the same time 1.2 s and 1 more, 0.95: 31 phases of about 1 GB, 20 of about 1 GB and 600 of about 100 kB");
     }
 
     #[test]
     fn a_rhythm_that_ends_early_says_when() {
-        insta::assert_snapshot!(said(&[rhythm(15.0, &every(15.0, 0.0, 200), 1e9, 0.99)], 3300.0), @"");
-        insta::assert_snapshot!(said(&[rhythm(15.0, &every(15.0, 900.0, 20), 1e9, 0.99)], 1200.0), @"");
+        insta::assert_snapshot!(said(&[rhythm(15.0, &every(15.0, 0.0, 200), 1e9, 0.99)], 3300.0), @"period 15 s until 2986.5 s, 0.99: 200 phases of about 1 GB");
+        insta::assert_snapshot!(said(&[rhythm(15.0, &every(15.0, 900.0, 20), 1e9, 0.99)], 1200.0), @"period 15 s from 900 s, 0.99: 20 phases of about 1 GB");
     }
 }
