@@ -54,7 +54,8 @@ pub struct Scores {
     pub sigma_time: Option<f64>,
     /// `1 − sigma_vol − sigma_time`, not below 0.
     pub periodicity: Option<f64>,
-    /// Share of the time with more than the mean bandwidth, or the threshold given: the paper's `R_IO`.
+    /// Share of the time with more than the mean bandwidth, or the threshold given: the paper's `R_IO`; 1 for a constant
+    /// signal.
     pub io_time_ratio: Option<f64>,
     /// Mean bandwidth during that time, the paper's `B_IO`; absent if there is no such time.
     pub io_bandwidth_bps: Option<f64>,
@@ -157,7 +158,14 @@ mod tests {
         assert_eq!(score(&signal(&[]), Some(2.0)), Scores::default());
         let silent = Scores { io_time_ratio: Some(0.0), bytes_per_period: Some(0.0), ..Scores::default() };
         assert_eq!(score(&signal(&[0.0; 8]), Some(2.0)), silent);
-        assert_eq!(score(&signal(&[0.1; 9]), None), Scores { io_time_ratio: Some(0.0), ..Scores::default() });
+    }
+
+    #[test]
+    fn all_of_a_constant_signal_is_io() {
+        let scores = score(&signal(&[0.1; 9]), None);
+        assert_eq!(scores.io_time_ratio, Some(1.0));
+        assert!((scores.io_bandwidth_bps.unwrap() - 0.1).abs() < 1e-12);
+        assert_eq!(score_above(&signal(&[0.1; 9]), None, Some(0.2)).io_time_ratio, Some(0.0));
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use iotide_trace::SampledSignal;
 
+/// Values that differ by less are the same, whatever the last digits say.
+const ROUNDING: f64 = 1e-9;
+
 /// A signal told apart by a bandwidth, most often its own mean `V/L`: what exceeds it is substantial.
 pub(crate) struct Substantial<'a> {
     signal: &'a SampledSignal,
@@ -32,15 +35,22 @@ impl<'a> Substantial<'a> {
             bytes += piece.bytes;
         }
         parts.duration_s = duration_s;
-        // A constant signal never exceeds its mean, whatever the last digit says.
-        parts.threshold_bps = threshold_bps.unwrap_or(bytes / duration_s) * (1.0 + 1e-9);
-        let (mut io_time_s, mut io_bytes) = (0.0, 0.0);
-        for piece in parts.pieces().filter(|piece| piece.is_substantial) {
-            io_time_s += piece.duration_s;
-            io_bytes += piece.bytes;
+        let mean_bps = bytes / duration_s;
+        parts.threshold_bps = threshold_bps.unwrap_or(mean_bps) * (1.0 + ROUNDING);
+        let mut above = parts.sums_above();
+        // Nothing of a constant signal exceeds its mean, yet all of it is I/O.
+        if threshold_bps.is_none() && above.0 == 0.0 && mean_bps > 0.0 {
+            parts.threshold_bps = mean_bps * (1.0 - ROUNDING);
+            above = parts.sums_above();
         }
-        (parts.io_time_s, parts.io_bytes) = (io_time_s, io_bytes);
+        (parts.io_time_s, parts.io_bytes) = above;
         parts
+    }
+
+    /// Time and bytes of what exceeds the threshold.
+    fn sums_above(&self) -> (f64, f64) {
+        let pieces = self.pieces().filter(|piece| piece.is_substantial);
+        pieces.fold((0.0, 0.0), |(time_s, bytes), piece| (time_s + piece.duration_s, bytes + piece.bytes))
     }
 
     /// The share of the time with substantial I/O, the paper's `R_IO`; `None` without time.

@@ -13,12 +13,15 @@ use iotide_num::{autocorrelation, quantile, spectrum};
 use iotide_trace::{Direction, SampledSignal};
 use serde::{Serialize, Serializer};
 
-use crate::palette::style_element;
+use crate::palette::{N_COLOURS, style_element};
 use crate::text;
+
+mod beat;
 
 /// Returns the pictures of one run, in the order they are read.
 pub fn pictures(run: &RunAnalysis) -> Vec<Plot> {
     let mut plots = vec![bandwidth_plot(run)];
+    plots.extend(beat::plot(run));
     plots.extend(fold_plot(run));
     plots.extend(spectrum_plot(run));
     plots.extend(autocorrelation_plot(run));
@@ -40,6 +43,9 @@ pub struct Plot {
     series: Vec<Series>,
     marks: Vec<Mark>,
     dots: Vec<[f64; 2]>,
+    /// What the legend says beside the series: class and label.
+    #[serde(skip)]
+    keys: Vec<(String, String)>,
 }
 
 impl Plot {
@@ -83,15 +89,15 @@ impl Plot {
         for band in merged(&self.bands, (self.x.hi - self.x.lo) / (RIGHT - LEFT)) {
             let (from, to) = (self.x.at(band.from, LEFT, RIGHT), self.x.at(band.to, LEFT, RIGHT));
             let fill = match band.kind {
-                BandKind::Phase => String::new(),
+                BandKind::Phase | BandKind::Pause => String::new(),
                 BandKind::Expected => format!(" fill=\"url(#hatch-{})\"", self.name),
             };
+            let (top, height) = band.rows();
             let _ = writeln!(
                 svg,
-                "<rect class=\"{}\" x=\"{from:.1}\" y=\"{TOP}\" width=\"{:.1}\" height=\"{}\"{fill}/>",
-                band.kind.class(),
+                "<rect class=\"{}\" x=\"{from:.1}\" y=\"{top}\" width=\"{:.1}\" height=\"{height}\"{fill}/>",
+                band.class(),
                 (to - from).max(0.7),
-                BOTTOM - TOP
             );
         }
         for series in &self.series {
@@ -178,10 +184,11 @@ impl Plot {
         let mut at = RIGHT;
         let mut entries = Vec::new();
         if self.bands.iter().any(|band| band.kind == BandKind::Expected) {
-            entries.push(("expected", "expected next phase", format!(" fill=\"url(#hatch-{})\"", self.name)));
+            let fill = format!(" fill=\"url(#hatch-{})\"", self.name);
+            entries.push(("expected".to_owned(), "expected next phase", fill));
         }
-        if self.bands.iter().any(|band| band.kind == BandKind::Phase) {
-            entries.push(("phase", "phase", String::new()));
+        for (class, label) in self.keys.iter().rev() {
+            entries.push((class.clone(), label, String::new()));
         }
         for series in self.series.iter().rev().filter(|series| !series.label.is_empty()) {
             entries.push((series.class(), series.label, String::new()));
@@ -189,7 +196,7 @@ impl Plot {
         svg.push_str("<g class=\"legend\">\n");
         for (class, label, fill) in entries {
             at -= label.chars().count() as f64 * 6.3;
-            let _ = writeln!(svg, "<text x=\"{at:.1}\" y=\"15\">{label}</text>");
+            let _ = writeln!(svg, "<text x=\"{at:.1}\" y=\"15\">{}</text>", escape(label));
             at -= 20.0;
             let _ = writeln!(
                 svg,
@@ -208,6 +215,8 @@ pub(crate) const LEFT: f64 = 56.0;
 pub(crate) const RIGHT: f64 = 948.0;
 pub(crate) const TOP: f64 = 28.0;
 const BOTTOM: f64 = 250.0;
+/// Height of a strip of phases.
+const LANE: f64 = 10.0;
 
 /// One column per SVG unit.
 const COLUMNS: usize = (RIGHT - LEFT) as usize;
@@ -331,6 +340,28 @@ struct Band {
     from: f64,
     to: f64,
     kind: BandKind,
+    /// The rhythm it belongs to.
+    colour: usize,
+    /// 0 over the whole height; else a strip at the top, so that rhythms at once do not hide each other.
+    lane: usize,
+}
+
+impl Band {
+    fn class(&self) -> String {
+        match self.kind {
+            BandKind::Phase => format!("phase p{}", self.colour),
+            BandKind::Expected => "expected".to_owned(),
+            BandKind::Pause => "pause".to_owned(),
+        }
+    }
+
+    /// Where it begins and how high it is.
+    fn rows(&self) -> (f64, f64) {
+        match self.lane {
+            0 => (TOP, BOTTOM - TOP),
+            lane => (TOP + (lane - 1) as f64 * LANE, LANE - 2.0),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -338,15 +369,8 @@ struct Band {
 enum BandKind {
     Phase,
     Expected,
-}
-
-impl BandKind {
-    fn class(self) -> &'static str {
-        match self {
-            BandKind::Phase => "phase",
-            BandKind::Expected => "expected",
-        }
-    }
+    /// A time without phases.
+    Pause,
 }
 
 /// Bands as they can be told apart: what is less than `gap` apart is one.
@@ -354,7 +378,9 @@ fn merged(bands: &[Band], gap: f64) -> Vec<Band> {
     let mut merged: Vec<Band> = Vec::new();
     for &band in bands {
         match merged.last_mut() {
-            Some(last) if last.kind == band.kind && band.from - last.to < gap => {
+            Some(last)
+                if (last.kind, last.colour) == (band.kind, band.colour) && band.from - last.to < gap =>
+            {
                 last.to = last.to.max(band.to)
             }
             _ => merged.push(band),
@@ -382,6 +408,8 @@ impl Mark {
 struct Series {
     label: &'static str,
     look: Look,
+    /// The rhythm it belongs to.
+    colour: usize,
     /// Whether a value holds until the next x rather than being joined to it.
     step: bool,
     x: Xs,
@@ -404,6 +432,10 @@ enum Look {
     Line,
     /// The space between lowest and highest.
     Ribbon,
+    /// A dot for the lowest and one for the highest of each column, in the colour of a rhythm.
+    Points,
+    /// A line in the colour of a rhythm.
+    Beat,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -435,13 +467,14 @@ impl Series {
     fn even(label: &'static str, look: Look, start: f64, step: f64, values: &[f64]) -> Self {
         if values.len() <= 2 * EMBEDDED {
             let (mid, x) = (values.to_vec(), Xs::Even { start, step });
-            return Self { label, look, step: false, x, mid, lo: Vec::new(), hi: Vec::new() };
+            return Self { label, look, colour: 0, step: false, x, mid, lo: Vec::new(), hi: Vec::new() };
         }
         let per_column = values.len().div_ceil(EMBEDDED);
         let columns = || values.chunks(per_column);
         Self {
             label,
             look,
+            colour: 0,
             step: false,
             x: Xs::Even { start, step: step * per_column as f64 },
             mid: columns().map(|part| part.iter().sum::<f64>() / part.len() as f64).collect(),
@@ -450,11 +483,13 @@ impl Series {
         }
     }
 
-    fn class(&self) -> &'static str {
+    fn class(&self) -> String {
         match self.look {
-            Look::Area => "area",
-            Look::Line => "line",
-            Look::Ribbon => "ribbon",
+            Look::Area => "area".to_owned(),
+            Look::Line => "line".to_owned(),
+            Look::Ribbon => "ribbon".to_owned(),
+            Look::Points => format!("points c{}", self.colour),
+            Look::Beat => format!("beat c{}", self.colour),
         }
     }
 
@@ -520,6 +555,21 @@ impl Series {
                 let _ = writeln!(svg, "<path class=\"area\" d=\"{means}{close}\"/>");
                 let _ = writeln!(svg, "<path class=\"edge\" d=\"{means}\"/>");
             }
+            Look::Points => {
+                let mut path = String::new();
+                for column in &columns {
+                    let (lo, hi) = (y_axis.at(column.lo, BOTTOM, TOP), y_axis.at(column.hi, BOTTOM, TOP));
+                    let _ = write!(path, "M{:.1} {lo:.1}h0", column.x);
+                    if lo - hi >= 1.0 {
+                        let _ = write!(path, "M{:.1} {hi:.1}h0", column.x);
+                    }
+                }
+                let _ = writeln!(svg, "<path class=\"{}\" d=\"{path}\"/>", self.class());
+            }
+            Look::Beat => {
+                let _ =
+                    writeln!(svg, "<path class=\"{}\" d=\"{}\"/>", self.class(), path(&|column| column.mid));
+            }
             Look::Line => {
                 let mut path = String::new();
                 for column in &columns {
@@ -546,22 +596,27 @@ impl Series {
 fn bandwidth_plot(run: &RunAnalysis) -> Plot {
     let SampledSignal { start_s, rate_hz, ref values, .. } = run.signal;
     let (estimate, end_s) = (&run.estimate, run.signal.end_s());
-    let mut bands: Vec<Band> = (estimate.phases.iter())
-        .map(|phase| Band { from: phase.start_s, to: phase.end_s, kind: BandKind::Phase })
-        .collect();
-    bands.sort_unstable_by(|a, b| a.from.total_cmp(&b.from));
-    bands = merged(&bands, (end_s - start_s) / EMBEDDED as f64);
+    let (mut bands, keys, marks) = rhythm_bands(run);
     let mut until_s = end_s;
     let mut caption = format!("{} over time, as it was analysed.", capitalised(moved(run.direction)));
     if !bands.is_empty() {
-        caption += " Shaded: the phases.";
+        caption += match estimate.rhythms.len() {
+            0 | 1 => " Shaded: the phases.",
+            _ => " Shaded: the phases, a colour for each rhythm.",
+        };
     }
     if let (Some(next_s), Some(period_s)) = (estimate.next_phase_s, estimate.period_s) {
         let lengths: Vec<f64> = estimate.phases.iter().map(|phase| phase.end_s - phase.start_s).collect();
         let length_s = quantile(&lengths, 0.5).unwrap_or(period_s * 0.1).max(period_s * 0.01);
         // A phase expected within the data is no forecast, and one far beyond them would squeeze the data.
         if next_s + length_s > end_s && next_s < end_s + 2.0 * period_s {
-            bands.push(Band { from: next_s, to: next_s + length_s, kind: BandKind::Expected });
+            bands.push(Band {
+                from: next_s,
+                to: next_s + length_s,
+                kind: BandKind::Expected,
+                colour: 0,
+                lane: 0,
+            });
             until_s = next_s + length_s * 1.3;
             let _ = write!(caption, " Hatched: the next one is expected at {}.", text::moment(next_s));
         }
@@ -576,9 +631,50 @@ fn bandwidth_plot(run: &RunAnalysis) -> Plot {
         y: Axis::bandwidth("bandwidth", highest(values)),
         bands,
         series: vec![series],
-        marks: Vec::new(),
+        marks,
         dots: Vec::new(),
+        keys,
     }
+}
+
+/// The phases of every rhythm, what the legend says of them, and where a rhythm follows another.
+fn rhythm_bands(run: &RunAnalysis) -> (Vec<Band>, Vec<(String, String)>, Vec<Mark>) {
+    let (estimate, gap_s) = (&run.estimate, run.signal.duration_s / EMBEDDED as f64);
+    let (mut bands, mut keys, mut marks) = (Vec::new(), Vec::new(), Vec::new());
+    let mut taken: Vec<&iotide_analysis::Rhythm> = Vec::new();
+    let mut lane = 0;
+    let shaded = |phases: &[iotide_analysis::Phase], colour: usize, lane: usize| {
+        let mut bands: Vec<Band> = (phases.iter())
+            .map(|phase| Band { from: phase.start_s, to: phase.end_s, kind: BandKind::Phase, colour, lane })
+            .collect();
+        bands.sort_unstable_by(|a, b| a.from.total_cmp(&b.from));
+        merged(&bands, gap_s)
+    };
+    let rhythms = (estimate.rhythms.iter()).filter(|rhythm| !rhythm.phases.is_empty()).take(N_COLOURS);
+    for (colour, rhythm) in rhythms.enumerate() {
+        let is_apart =
+            (taken.iter()).all(|other| rhythm.start_s >= other.end_s || other.start_s >= rhythm.end_s);
+        if is_apart {
+            taken.push(rhythm);
+        } else {
+            lane += 1;
+        }
+        bands.extend(shaded(&rhythm.phases, colour, if is_apart { 0 } else { lane }));
+        keys.push((format!("phase p{colour}"), format!("every {}", text::seconds(rhythm.period_s))));
+    }
+    taken.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
+    marks.extend(taken.iter().skip(1).map(|rhythm| Mark {
+        at: rhythm.start_s,
+        label: format!("every {}", text::seconds(rhythm.period_s)),
+        strong: false,
+    }));
+    if keys.is_empty() && !estimate.phases.is_empty() {
+        bands = shaded(&estimate.phases, 0, 0);
+    }
+    if keys.len() < 2 && !bands.is_empty() {
+        keys = vec![("phase p0".to_owned(), "phase".to_owned())];
+    }
+    (bands, keys, marks)
 }
 
 /// All periods laid over each other.
@@ -619,6 +715,7 @@ fn fold_plot(run: &RunAnalysis) -> Option<Plot> {
         series: vec![ribbon, Series::even("mean", Look::Line, step / 2.0, step, &means)],
         marks: Vec::new(),
         dots: Vec::new(),
+        keys: Vec::new(),
     })
 }
 
@@ -676,6 +773,7 @@ fn spectrum_plot(run: &RunAnalysis) -> Option<Plot> {
     let series = Series {
         label: "",
         look: Look::Line,
+        colour: 0,
         step: false,
         x: Xs::At(xs),
         mid: peaks.clone(),
@@ -692,6 +790,7 @@ fn spectrum_plot(run: &RunAnalysis) -> Option<Plot> {
         series: vec![series],
         marks: seen,
         dots: Vec::new(),
+        keys: Vec::new(),
     })
 }
 
@@ -738,6 +837,7 @@ fn autocorrelation_plot(run: &RunAnalysis) -> Option<Plot> {
         series: vec![Series::even("", Look::Line, 0.0, 1.0 / signal.rate_hz, &rho)],
         marks,
         dots,
+        keys: Vec::new(),
     })
 }
 

@@ -72,6 +72,7 @@ fn sections(run: &Run, plots: &[Plot], run_idx: usize) -> Vec<Section> {
     sections.extend(plots);
     sections.extend(scores(run));
     sections.extend(demand(run));
+    sections.extend(rhythms(run));
     sections.extend(candidates(run));
     sections.extend(phases(run));
     if let Some(activity) = &run.activity {
@@ -111,7 +112,7 @@ fn tiles(run: &Run) -> String {
     if let Some(period_s) = run.period.period_s {
         tiles.push(("period", text::seconds(period_s)));
     }
-    if let Some(confidence) = run.period.confidence.filter(|&c| c > 0.0) {
+    if let Some(confidence) = run.headline_confidence() {
         let of_what = if run.is_periodic() { "confidence" } else { "confidence in that" };
         tiles.push((of_what, text::percent(confidence)));
     }
@@ -121,11 +122,9 @@ fn tiles(run: &Run) -> String {
     if let Some((name, bytes)) = run.bytes_at_once() {
         tiles.push((name, text::bytes(bytes)));
     }
-    if let Some(ratio) = run.scores.io_time_ratio {
+    if let Some((ratio, bps)) = run.scores.busy() {
         tiles.push(("of the time busy", text::percent(ratio)));
-    }
-    if let Some(bps) = run.scores.io_bandwidth_bps {
-        tiles.push(("while busy", text::bandwidth(bps)));
+        tiles.extend(bps.map(|bps| ("while busy", text::bandwidth(bps))));
     }
     if run.source.bytes_written > 0.0 {
         tiles.push(("written", text::bytes(run.source.bytes_written)));
@@ -193,7 +192,7 @@ fn insights(run: &Run) -> Option<Section> {
 /// What kind of I/O it does.
 fn labels(run: &Run) -> Option<Section> {
     let evidence = run.evidence.as_ref()?;
-    let body = table(["label", "sure", "numbers"], evidence.cells());
+    let body = table(["label", "confidence", "numbers"], evidence.cells());
     Some(Section { id: "labels", title: "Labels".into(), body, narrow: true })
 }
 
@@ -432,20 +431,42 @@ fn demand(run: &Run) -> Option<Section> {
     })
 }
 
+/// A row for each rhythm.
+fn rhythms(run: &Run) -> Option<Section> {
+    let rhythms = &run.period.rhythms;
+    if rhythms.iter().all(|rhythm| rhythm.n_phases == 0) {
+        return None;
+    }
+    let rows = rhythms.iter().map(|rhythm| {
+        let n_pauses = rhythm.pauses.len() as u64;
+        [
+            text::seconds(rhythm.period_s),
+            text::seconds(rhythm.mean_distance_s),
+            text::percent(rhythm.spread),
+            text::count(rhythm.missed as u64),
+            text::count(n_pauses),
+            text::count(rhythm.n_phases as u64),
+            text::bytes(rhythm.bytes),
+            format!("{} to {}", text::moment(rhythm.start_s), text::moment(rhythm.end_s)),
+            text::percent(rhythm.confidence),
+        ]
+    });
+    let head =
+        ["beat", "mean distance", "spread", "missed", "pauses", "phases", "moved", "holds", "confidence"];
+    Some(Section { id: "rhythms", title: "Rhythms".into(), body: table(head, rows), narrow: false })
+}
+
 fn candidates(run: &Run) -> Option<Section> {
     let period = &run.period;
     if period.candidates.is_empty() && period.autocorrelation.is_none() {
         return None;
     }
     let mut rows: Vec<[String; 3]> = (period.candidates.iter())
-        .map(|c| ["considered".into(), text::seconds(c.period_s), text::percent(c.confidence)])
+        .map(|c| {
+            let fate = if c.accepted { "accepted" } else { "rejected" };
+            [fate.into(), text::seconds(c.period_s), text::percent(c.confidence)]
+        })
         .collect();
-    rows.extend(
-        period
-            .rhythms
-            .iter()
-            .map(|r| ["found".into(), text::seconds(r.period_s), text::percent(r.confidence)]),
-    );
     rows.extend(
         (period.autocorrelation.iter()).map(|acf| {
             ["autocorrelation".into(), text::seconds(acf.period_s), text::percent(acf.confidence)]
@@ -598,10 +619,12 @@ mod tests {
         let html = page_of(vec![(run, pictures(&analysis))]);
         for id in [
             "bandwidth",
+            "beat",
             "period",
             "spectrum",
             "autocorrelation",
             "scores",
+            "rhythms",
             "candidates",
             "phases",
             "source",
@@ -615,7 +638,7 @@ mod tests {
         for outside in ["http:", "https:", "src=", "@import", "href=", "fetch("] {
             assert!(!others.contains(outside), "{outside}");
         }
-        assert_eq!(html.matches("<svg").count(), 4);
+        assert_eq!(html.matches("<svg").count(), 5);
     }
 
     #[test]
@@ -635,7 +658,7 @@ mod tests {
             "{html}"
         );
         assert!(html.contains("&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;&lt;img"));
-        assert_eq!(html.matches("</script>").count(), 4 + 1, "each script ends once");
+        assert_eq!(html.matches("</script>").count(), 5 + 1, "each script ends once");
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub use crate::{
     labelled::{InsightLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen},
     plan::{PlanEntry, PlanReport},
+    rhythm::{Pause, Rhythm},
     run::{Loss, Run, Source},
     scaling::{
         AdviceEntry, FactorEntry, ModelEntry, ModelFailure, PieceEntry, PredictionEntry, ScalingReport,
@@ -64,6 +65,7 @@ mod labelled;
 mod live;
 mod palette;
 mod plan;
+mod rhythm;
 mod run;
 #[cfg(test)]
 mod samples;
@@ -71,6 +73,7 @@ mod scaling;
 mod schedule;
 mod sets;
 mod signature;
+mod stream;
 pub mod text;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.
@@ -219,7 +222,7 @@ mod tests {
                            their time in I/O by 2 %)
           busy             22 % of the time is substantial I/O, at 2 GB/s
           per phase        2 GB
-          candidates       5 s (93 %), 2.5 s (4 %)
+          candidates       5 s (93 %, accepted), 2.5 s (4 %)
           autocorrelation  5 s (99 %); all evidence together: 95 %
           waves            of 5 s draw the signal with an error of 77 %
           losses           line 12: the end is before the start (2 records)
@@ -244,8 +247,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_unclear_says_why_and_has_no_confidence() {
+        let unclear = |reason, confidence, candidates: &[(f64, f64)]| {
+            let mut analysis = aperiodic().0;
+            analysis.estimate.verdict = iotide_analysis::Verdict::Unclear;
+            analysis.estimate.reason = Some(reason);
+            analysis.estimate.confidence = confidence;
+            analysis.estimate.candidates = (candidates.iter())
+                .map(|&(period_s, confidence)| iotide_analysis::Candidate { period_s, confidence })
+                .collect();
+            let run =
+                Run::analysed(Source::default(), &[], &iotide_analysis::RunConfig::default(), &analysis);
+            assert_eq!(run.headline_confidence(), None);
+            run.headline()
+        };
+        use iotide_analysis::Reason;
+        insta::assert_snapshot!(unclear(Reason::TooFewPhases, 1.0, &[]), @"unclear: fewer than three phases");
+        insta::assert_snapshot!(unclear(Reason::TooCoarse, 1.0, &[]), @"unclear: the source is too coarse (it does not show when phases begin and end)");
+        insta::assert_snapshot!(unclear(Reason::MixedEvidence, 0.45, &[(12.0, 0.55)]), @"unclear: the evidence is mixed; the best candidate is 12 s with a confidence of 55 %");
+    }
+
+    #[test]
     fn two_rhythms_are_both_named() {
-        insta::assert_snapshot!(two_rhythms().1.headline(), @"periods 5 s and 750 ms, confidence 93 %: the writes repeat evenly");
+        insta::assert_snapshot!(two_rhythms().1.headline(), @"periods 5 s and 750 ms, confidence 90 %: 10 phases of about 2 GB and 60 of about 20 MB written");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 // Sizes, classes and the rule "one column per pixel, lowest and highest kept" are those of chart.rs.
 "use strict";
 (() => {
-  const LEFT = 56, RIGHT = 948, TOP = 28, BOTTOM = 250, WIDTH = 960, HEIGHT = 300;
+  const LEFT = 56, RIGHT = 948, TOP = 28, BOTTOM = 250, WIDTH = 960, HEIGHT = 300, LANE = 10;
   const SVG = "http://www.w3.org/2000/svg";
 
   const element = (name, attributes, text) => {
@@ -111,6 +111,11 @@
     } else if (series.look === "ribbon") {
       add("ribbon", path((column) => column.hi)
         + columns.slice().reverse().map((column) => `L${column.x.toFixed(1)} ${up(column.lo)}`).join("") + "Z");
+    } else if (series.look === "points") {
+      add(`points c${series.colour}`, columns.map(({ x: at, lo, hi }) => `M${at.toFixed(1)} ${up(lo)}h0`
+        + (up(lo) - up(hi) >= 1 ? `M${at.toFixed(1)} ${up(hi)}h0` : "")).join(""));
+    } else if (series.look === "beat") {
+      add(`beat c${series.colour}`, path((column) => column.mid));
     } else {
       let d = "", last = NaN;
       for (const { x: at, lo, hi } of columns) {
@@ -165,7 +170,9 @@
       for (const band of plot.bands) {
         if (band.to < x.lo || band.from > x.hi) continue;
         const from = position(x, band.from, LEFT, RIGHT), to = position(x, band.to, LEFT, RIGHT);
-        const rect = element("rect", { class: band.kind, x: from, y: TOP, width: Math.max(to - from, 0.7), height: BOTTOM - TOP });
+        const name = band.kind === "phase" ? `phase p${band.colour}` : band.kind;
+        const [top, height] = band.lane ? [TOP + (band.lane - 1) * LANE, LANE - 2] : [TOP, BOTTOM - TOP];
+        const rect = element("rect", { class: name, x: from, y: top, width: Math.max(to - from, 0.7), height });
         if (band.kind === "expected") rect.setAttribute("fill", `url(#${hatch})`);
         inside.append(rect);
       }

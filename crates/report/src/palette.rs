@@ -10,7 +10,10 @@ pub(crate) struct Palette {
     grid: &'static str,
     series: &'static str,
     faint: &'static str,
-    phase: &'static str,
+    /// Shades of the phases, one for each rhythm.
+    phases: [&'static str; N_COLOURS],
+    /// Dots and lines of a rhythm.
+    rhythms: [&'static str; N_COLOURS],
     mark: &'static str,
     metadata: &'static str,
     read: &'static str,
@@ -22,6 +25,9 @@ pub(crate) struct Palette {
 /// How many shades a heat map has.
 pub(crate) const LEVELS: usize = 8;
 
+/// How many rhythms have a colour of their own.
+pub(crate) const N_COLOURS: usize = 4;
+
 pub(crate) const LIGHT: Palette = Palette {
     paper: "#fcfcfb",
     ink: "#1d2a33",
@@ -29,7 +35,8 @@ pub(crate) const LIGHT: Palette = Palette {
     grid: "#e3e7ea",
     series: "#1f5c85",
     faint: "#93b9d2",
-    phase: "#f3e3bd",
+    phases: ["#f3e3bd", "#cfe6d4", "#e6d3ea", "#f5cfc4"],
+    rhythms: ["#8a6414", "#2c7a45", "#7b3f92", "#b2452b"],
     mark: "#b2452b",
     metadata: "#98a3ab",
     read: "#d5a749",
@@ -44,7 +51,8 @@ pub(crate) const DARK: Palette = Palette {
     grid: "#2a343b",
     series: "#7fb8dc",
     faint: "#33566d",
-    phase: "#453d28",
+    phases: ["#453d28", "#23402d", "#402b49", "#4f2c22"],
+    rhythms: ["#dcb55f", "#74c48c", "#c795da", "#ec8a6c"],
     mark: "#ec8a6c",
     metadata: "#66747e",
     read: "#d0aa52",
@@ -59,12 +67,25 @@ pub(crate) fn style_element() -> String {
 
 /// Colours are written out rather than as variables: programs that set papers do not know those.
 pub(crate) fn style(palette: &Palette) -> String {
-    let Palette { paper, ink, quiet, grid, series, faint, phase, mark, metadata, read, reads, writes } =
-        palette;
+    let Palette {
+        paper,
+        ink,
+        quiet,
+        grid,
+        series,
+        faint,
+        phases,
+        rhythms,
+        mark,
+        metadata,
+        read,
+        reads,
+        writes,
+    } = palette;
     let mut style = format!(
         ".plot text{{fill:{quiet}}}.plot .name,.plot .legend text{{fill:{ink}}}\
          .plot .grid{{stroke:{grid};stroke-width:1}}.plot .tick,.plot .base{{stroke:{quiet};stroke-width:1}}\
-         .plot .phase{{fill:{phase}}}.plot .expected{{stroke:{mark};stroke-width:1;stroke-dasharray:4 3}}\
+         .plot .pause{{fill:{grid}}}.plot .expected{{stroke:{mark};stroke-width:1;stroke-dasharray:4 3}}\
          .plot .hatch{{stroke:{mark};stroke-width:1.4;stroke-opacity:.55}}\
          .plot .faint,.plot .ribbon{{fill:{faint}}}.plot .area{{fill:{series};fill-opacity:.85}}\
          .plot .edge{{fill:none;stroke:{series};stroke-width:1;stroke-linejoin:round}}\
@@ -79,6 +100,15 @@ pub(crate) fn style(palette: &Palette) -> String {
          .plot .sample{{fill:none;stroke:{faint};stroke-width:.8;stroke-opacity:.55;stroke-linejoin:round}}\
          .plot .signature{{fill:none;stroke:{series};stroke-width:2.4;stroke-linejoin:round}}\
          .plot .here{{fill:none;stroke:{mark};stroke-width:1.5}}"
+    );
+    for (i, (phase, rhythm)) in phases.iter().zip(rhythms).enumerate() {
+        let _ = write!(
+            style,
+            ".plot .p{i}{{fill:{phase}}}.plot path.c{i}{{fill:none;stroke:{rhythm}}}.plot rect.c{i}{{fill:{rhythm}}}"
+        );
+    }
+    style.push_str(
+        ".plot path.points{stroke-width:4;stroke-linecap:round}.plot path.beat{stroke-width:1.2;stroke-opacity:.7}",
     );
     for (name, shades) in [("r", reads), ("w", writes)] {
         for (i, shade) in shades.iter().enumerate() {

@@ -10,6 +10,8 @@ use crate::harmonics::{self, Harmonic};
 use crate::history::History;
 use crate::insight::{self, Insight, NotKnown};
 use crate::labelled::{LabelEvidence, LabelledRun};
+use crate::rhythm::{Named, Rhythm};
+use crate::stream::Stream;
 use crate::text::{self, Rows};
 use crate::{Ink, Tell};
 
@@ -89,22 +91,13 @@ impl Run {
                     .map(|candidate| Candidate {
                         period_s: candidate.period_s,
                         confidence: candidate.confidence,
+                        accepted: (estimate.rhythms.iter().map(|rhythm| rhythm.period_s))
+                            .chain(estimate.period_s)
+                            .any(|period_s| (period_s / candidate.period_s - 1.0).abs() < 1e-3),
                     })
                     .collect(),
                 periods_s: estimate.rhythms.iter().map(|rhythm| rhythm.period_s).collect(),
-                rhythms: (estimate.rhythms.iter())
-                    .map(|rhythm| Rhythm {
-                        period_s: rhythm.period_s,
-                        mean_distance_s: rhythm.mean_distance_s,
-                        spread: rhythm.spread,
-                        missed: rhythm.missed,
-                        n_phases: rhythm.phases.len(),
-                        bytes: rhythm.bytes,
-                        start_s: rhythm.start_s,
-                        end_s: rhythm.end_s,
-                        confidence: rhythm.confidence,
-                    })
-                    .collect(),
+                rhythms: estimate.rhythms.iter().map(Rhythm::from).collect(),
                 autocorrelation: estimate.autocorrelation.as_ref().map(|acf| Autocorrelation {
                     period_s: acf.period_s,
                     confidence: acf.confidence,
@@ -127,6 +120,8 @@ impl Run {
                 io_time_ratio: run.scores.io_time_ratio,
                 io_bandwidth_bps: run.scores.io_bandwidth_bps,
                 bytes_per_period: run.scores.bytes_per_period,
+                active_ratio: Stream::of(&run.signal).map(|stream| stream.active_ratio),
+                steady_bps: Stream::of(&run.signal).and_then(|stream| stream.steady_bps),
             },
             phases: (estimate.phases.iter())
                 .map(|phase| Phase { start_s: phase.start_s, end_s: phase.end_s, bytes: phase.bytes })
@@ -217,27 +212,30 @@ impl Run {
         if let Some(why) = &self.not_analysed {
             return format!("nothing to analyse: {why}");
         }
-        let confidence = self.period.confidence.unwrap_or(0.0);
         if let (Some(Verdict::Unclear), Some(reason)) = (self.period.verdict, self.period.reason) {
-            return format!("unclear: {}", reason.in_words(&self.settings));
+            return format!("unclear: {}", reason.in_words(&self.settings, &self.period.candidates));
         }
+        let confidence = self.headline_confidence();
         let Some(period_s) = self.period.period_s else {
-            let sure = if confidence > 0.0 {
-                format!(" (confidence {})", text::percent(confidence))
-            } else {
-                String::new()
-            };
-            return format!("no period: {} do not repeat evenly{sure}", self.settings.what());
+            let confidence =
+                confidence.map_or(String::new(), |c| format!(" (confidence {})", text::percent(c)));
+            return format!("no period: {} do not repeat evenly{confidence}", self.settings.what());
         };
-        let periods = match self.period.periods_s.as_slice() {
-            [] | [_] => format!("period {}", text::seconds(period_s)),
-            [firsts @ .., last] => format!(
-                "periods {} and {}",
-                firsts.iter().map(|&s| text::seconds(s)).collect::<Vec<_>>().join(", "),
-                text::seconds(*last)
-            ),
+        let periods = match self.period.rhythms.as_slice() {
+            [] => format!("period {}", text::seconds(period_s)),
+            rhythms => Named::of(rhythms).periods(self.settings.window_s),
         };
-        format!("{periods}, confidence {}: {}", text::percent(confidence), self.what_repeats(period_s))
+        let confidence = text::percent(confidence.unwrap_or(0.0));
+        format!("{periods}, confidence {confidence}: {}", self.what_repeats(period_s))
+    }
+
+    /// The confidence of the whole headline: where it names several rhythms, of the least certain.
+    pub(crate) fn headline_confidence(&self) -> Option<f64> {
+        if self.period.verdict == Some(Verdict::Unclear) {
+            return None;
+        }
+        let confidence = self.period.confidence.filter(|&confidence| confidence > 0.0)?;
+        Some(Named::of(&self.period.rhythms).confidence().map_or(confidence, |least| least.min(confidence)))
     }
 
     /// "20 phases of about 5.6 GB written".
@@ -247,7 +245,13 @@ impl Run {
             "write" => "written",
             _ => "moved",
         };
-        if self.period.periods_s.len() > 1 {
+        let rhythms = &self.period.rhythms;
+        if let Some(main) = rhythms.first()
+            && let Some(phases) = Named::of(rhythms).phases(self.period.bytes_per_phase, main)
+        {
+            return format!("{phases} {moved}");
+        }
+        if rhythms.len() > 1 {
             return format!("{} repeat evenly", self.settings.what());
         }
         // Phases are counted as they are; the score spreads the volume over the window, which may end with a phase.
@@ -264,6 +268,15 @@ impl Run {
             }
             _ => format!("{} repeat evenly", self.settings.what()),
         }
+    }
+
+    /// A line for each rhythm, where there is more to say than the headline does.
+    pub(crate) fn rhythms_in_words(&self) -> Option<String> {
+        let rhythms = &self.period.rhythms;
+        if rhythms.len() < 2 && !rhythms.iter().any(Rhythm::is_remarkable) {
+            return None;
+        }
+        Some(rhythms.iter().map(Rhythm::in_words).collect::<Vec<_>>().join("\n"))
     }
 
     /// What there is to say line by line: a name and a sentence.
@@ -295,6 +308,9 @@ impl Run {
             return rows;
         }
         rows.row("analysed", self.settings.in_words());
+        if let Some(rhythms) = self.rhythms_in_words() {
+            rows.row(if self.period.rhythms.len() > 1 { "rhythms" } else { "rhythm" }, rhythms);
+        }
         if let Some(phases) = self.phases_in_words() {
             rows.row("phases", phases);
         }
@@ -314,7 +330,10 @@ impl Run {
         }
         if !self.period.candidates.is_empty() {
             let candidates = (self.period.candidates.iter())
-                .map(|c| format!("{} ({})", text::seconds(c.period_s), text::percent(c.confidence)))
+                .map(|c| {
+                    let accepted = if c.accepted { ", accepted" } else { "" };
+                    format!("{} ({}{accepted})", text::seconds(c.period_s), text::percent(c.confidence))
+                })
                 .collect::<Vec<_>>();
             rows.row("candidates", candidates.join(", "));
         }
@@ -612,7 +631,7 @@ pub struct Period {
     pub period_s: Option<f64>,
     /// Its inverse.
     pub frequency_hz: Option<f64>,
-    /// How sure that is, or how sure that there is none.
+    /// The confidence in that, or that there is none.
     pub confidence: Option<f64>,
     /// All periods that were considered seriously, best first.
     pub candidates: Vec<Candidate>,
@@ -640,8 +659,10 @@ pub struct Period {
 pub struct Candidate {
     /// The period.
     pub period_s: f64,
-    /// How sure it is.
+    /// The probability that it exists.
     pub confidence: f64,
+    /// Whether it is one of the periods found; the others were rejected.
+    pub accepted: bool,
 }
 
 /// Whether there is a rhythm.
@@ -692,41 +713,26 @@ impl From<iotide_analysis::Reason> for Reason {
 }
 
 impl Reason {
-    fn in_words(self, settings: &Settings) -> String {
+    fn in_words(self, settings: &Settings, candidates: &[Candidate]) -> String {
         match self {
-            Self::TooFewPhases => "there are fewer than three phases".to_owned(),
-            Self::TooCoarse => "the source is too coarse to show the phases".to_owned(),
-            Self::MixedEvidence => "as much speaks for a period as against it".to_owned(),
+            Self::TooFewPhases => "fewer than three phases".to_owned(),
+            Self::TooCoarse => {
+                "the source is too coarse (it does not show when phases begin and end)".to_owned()
+            }
+            Self::MixedEvidence => match candidates.first() {
+                Some(best) => format!(
+                    "the evidence is mixed; the best candidate is {} with a confidence of {}",
+                    text::seconds(best.period_s),
+                    text::percent(best.confidence)
+                ),
+                None => "the evidence is mixed".to_owned(),
+            },
             Self::PoorSamples => format!(
                 "the samples misstate the signal by {} of its volume; a higher sampling rate may show more",
                 text::percent(settings.signal_error.unwrap_or(1.0))
             ),
         }
     }
-}
-
-/// One of several rhythms that hold, at once or one after the other.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Rhythm {
-    /// Its beat: the time from one phase to the next where none was missed.
-    pub period_s: f64,
-    /// Mean distance between the starts of consecutive phases.
-    pub mean_distance_s: f64,
-    /// How much the distances differ from the beat (standard deviation over the beat).
-    pub spread: f64,
-    /// How many beats passed without a phase.
-    pub missed: usize,
-    /// How many phases it has.
-    pub n_phases: usize,
-    /// How many bytes its phases move.
-    #[serde(serialize_with = "whole_bytes")]
-    pub bytes: f64,
-    /// When it begins to hold.
-    pub start_s: f64,
-    /// When it ends.
-    pub end_s: f64,
-    /// How probable it is.
-    pub confidence: f64,
 }
 
 /// What the autocorrelation says on its own.
@@ -756,9 +762,23 @@ pub struct Scores {
     /// Bytes a period moves.
     #[serde(serialize_with = "whole_bytes_if_any")]
     pub bytes_per_period: Option<f64>,
+    /// Share of the time in which bytes move at all.
+    pub active_ratio: Option<f64>,
+    /// The bandwidth while bytes move, where it hardly varies.
+    #[serde(skip)]
+    pub(crate) steady_bps: Option<f64>,
 }
 
 impl Scores {
+    /// For people: the share of the time that is busy, and the bandwidth then. Nothing of a steady stream exceeds its
+    /// mean by much, so there it is the time in which bytes move.
+    pub(crate) fn busy(&self) -> Option<(f64, Option<f64>)> {
+        match (self.steady_bps, self.active_ratio) {
+            (Some(bps), Some(ratio)) => Some((ratio, Some(bps))),
+            _ => self.io_time_ratio.map(|ratio| (ratio, self.io_bandwidth_bps)),
+        }
+    }
+
     /// Names and sentences.
     pub(crate) fn in_words(&self) -> Vec<(&'static str, String)> {
         let mut words = Vec::new();
@@ -779,11 +799,10 @@ impl Scores {
             };
             words.push(("periodicity", format!("{periodicity:.2}: {alike}{spread}")));
         }
-        if let Some(ratio) = self.io_time_ratio {
-            let rate = (self.io_bandwidth_bps)
-                .map(|bps| format!(", at {}", text::bandwidth(bps)))
-                .unwrap_or_default();
-            words.push(("busy", format!("{} of the time is substantial I/O{rate}", text::percent(ratio))));
+        if let Some((ratio, bps)) = self.busy() {
+            let rate = bps.map(|bps| format!(", at {}", text::bandwidth(bps))).unwrap_or_default();
+            let what = if self.steady_bps.is_some() { "a steady stream" } else { "substantial I/O" };
+            words.push(("busy", format!("{} of the time is {what}{rate}", text::percent(ratio))));
         }
         words
     }

@@ -41,12 +41,7 @@ pub(crate) fn aperiodic() -> (RunAnalysis, Run) {
 /// Two rhythms at once.
 pub(crate) fn two_rhythms() -> (RunAnalysis, Run) {
     let mut analysis = bursts_from(0.0);
-    analysis.estimate.rhythms.push(Rhythm {
-        period_s: 0.75,
-        confidence: 0.9,
-        bytes: 1e9,
-        ..Rhythm::default()
-    });
+    analysis.estimate.rhythms.push(rhythm(0.75, 0.0, 60, 2e7, 0.9));
     let run = told("two.csv", &analysis);
     (analysis, run)
 }
@@ -70,6 +65,7 @@ pub(crate) fn long() -> RunAnalysis {
     analysis.estimate.phases = (0..17_280)
         .map(|i| Phase { start_s: f64::from(i) * 5.0, end_s: f64::from(i) * 5.0 + 1.0, bytes: 1e9 })
         .collect();
+    analysis.estimate.rhythms = vec![rhythm(5.0, 0.0, 17_280, 1e9, 0.99)];
     analysis.window = span(0.0, 86_400.0);
     analysis.signal = SampledSignal { start_s: 0.0, rate_hz: 10.0, values, duration_s: 86_400.0 };
     analysis
@@ -130,6 +126,25 @@ pub(crate) fn crowded(n_events: u32, n_ranks: u32, n_files: u32) -> Run {
     Run::not_analysed(source, &[], &RunConfig::default(), &why).with_activity(&sums)
 }
 
+/// A rhythm of `n` phases, each a fifth of the beat long.
+pub(crate) fn rhythm(period_s: f64, start_s: f64, n: usize, bytes: f64, confidence: f64) -> Rhythm {
+    let phases: Vec<Phase> = (0..n)
+        .map(|i| start_s + i as f64 * period_s)
+        .map(|start_s| Phase { start_s, end_s: start_s + 0.2 * period_s, bytes })
+        .collect();
+    Rhythm {
+        period_s,
+        mean_distance_s: period_s,
+        spread: 0.0,
+        missed: 0,
+        bytes: bytes * n as f64,
+        start_s,
+        end_s: phases[n - 1].end_s,
+        confidence,
+        phases,
+    }
+}
+
 fn bursts_from(start_s: f64) -> RunAnalysis {
     let values = (0..460).map(|i| if i % 50 < 10 { 2e9 } else { 0.0 }).collect();
     RunAnalysis {
@@ -147,7 +162,7 @@ fn bursts_from(start_s: f64) -> RunAnalysis {
                 Candidate { period_s: 5.0, confidence: 0.93 },
                 Candidate { period_s: 2.5, confidence: 0.04 },
             ],
-            rhythms: vec![Rhythm { period_s: 5.0, confidence: 0.93, bytes: 2e10, ..Rhythm::default() }],
+            rhythms: vec![rhythm(5.0, start_s, 10, 2e9, 0.93)],
             autocorrelation: Some(AutocorrelationEstimate {
                 period_s: 5.0,
                 confidence: 0.99,
