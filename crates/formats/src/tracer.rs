@@ -72,7 +72,7 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
     for (stream, process) in &processes {
         if process.is_launcher() {
             // What starts the ranks reads its own settings and is no part of the program.
-            process.note_losses(&mut lost);
+            process.note_losses(Life::Gone, &mut lost);
             continue;
         }
         if process.read(stream, origin_ns, &mut end_ns, sink, &mut lost)?.is_break() {
@@ -763,7 +763,7 @@ mod tests {
         assert_eq!(
             whats,
             [
-                "process 7 on node1 ended without a word: up to 1638 last calls of each of its threads are missing",
+                "process 7 on node1 terminated abnormally: up to 1638 last calls of each of its threads are missing",
                 "process 7 on node1: 70 bytes are damaged"
             ]
         );

@@ -143,6 +143,14 @@ mod tests {
         #[derive(Default)]
         struct Heard(Vec<AccessFacts>);
         impl EventSink for Heard {
+            fn async_event(
+                &mut self,
+                event: iotide_trace::Event,
+                _: iotide_trace::Timestamp,
+            ) -> std::ops::ControlFlow<()> {
+                self.event(event)
+            }
+            fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
             fn event(&mut self, _: iotide_trace::Event) -> std::ops::ControlFlow<()> {
                 std::ops::ControlFlow::Continue(())
             }

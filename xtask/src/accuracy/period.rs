@@ -83,18 +83,13 @@ pub const HELP: &str = "accuracy period [--seed N] [--repeat N] [--rate HZ|auto]
 accuracy period --paper [--seed N] [--repeat N] [--no-peer]
     the study of section III-A of the FTIO paper (Figures 8 and 9) for both methods and FTIO, 100 traces a point
 accuracy period --fit [--seed N] [--repeat N]
-    fits the weights of crates/analysis/src/period/evidence.rs anew and prints them";
+    fits the weights of crates/analysis/src/rhythm/evidence.rs anew and prints them";
 
 /// One answer, whoever gave it: periods with confidences, the main one first.
 type Answer = Vec<(f64, f64)>;
 
 fn evaluate(options: &Options) {
-    let mut workloads = suite(options.seed, options.repeat);
-    if let Ok(one) = std::env::var("ONE") {
-        let one: usize = one.parse().unwrap();
-        workloads = vec![workloads.swap_remove(one)];
-        println!("truth {:?}", workloads[0].periods_s);
-    }
+    let workloads = suite(options.seed, options.repeat);
     let ours: Vec<Answer> = workloads.iter().map(|workload| ask_iotide(workload, options.rate_hz)).collect();
     let theirs = if options.peer { ask_ftio(&workloads, options.rate_hz.unwrap_or(10.0)) } else { None };
     if options.peer && theirs.is_none() {
@@ -359,7 +354,6 @@ pub(super) fn parse_answer(line: &str) -> Answer {
 
 /// One choice among rhythms and "none": the evidence of each, which are right, and whether "none" is.
 struct Question {
-    family: String,
     evidence: Vec<Vec<f64>>,
     right: Vec<bool>,
     none_is_right: bool,
@@ -369,10 +363,13 @@ struct Question {
 fn fit(options: &Options) {
     let mut questions = Vec::new();
     for (i, workload) in suite(options.seed, options.repeat).iter().enumerate() {
-        let rate_hz = [None, Some(1.0), None][i % 3];
-        if let Some(signal) = sampled(workload, rate_hz) {
-            questions.extend(questions_about(workload, &weigh_rhythms(&signal)));
-        }
+        // As traces are, and now and then as samples of a server are.
+        let rhythms = if i % 3 == 1 {
+            sampled(workload, Some(1.0)).map_or_else(Vec::new, |signal| weigh_rhythms(&signal))
+        } else {
+            weigh_exact_rhythms(&step_signal(workload))
+        };
+        questions.extend(questions_about(workload, &rhythms));
     }
     questions.extend(questions_of_laws(options));
     let n = EVIDENCE_NAMES.len();
@@ -381,12 +378,6 @@ fn fit(options: &Options) {
     for step in 1..=4000 {
         let (likelihood, gradient) = likelihood(&questions, &weights);
         for i in 0..n {
-            if let Ok(fixed) = std::env::var("FIX")
-                && i == 1
-            {
-                weights[1] = fixed.parse().unwrap();
-                continue;
-            }
             let slope = gradient[i] - RIDGE * weights[i];
             moment[i] = 0.9 * moment[i] + 0.1 * slope;
             square[i] = 0.999 * square[i] + 0.001 * slope * slope;
@@ -395,20 +386,6 @@ fn fit(options: &Options) {
         }
         if step % 1000 == 0 {
             println!("step {step}: mean log likelihood {likelihood:.4} over {} questions", questions.len());
-        }
-    }
-    if std::env::var_os("WORST").is_some() {
-        let mut by: std::collections::BTreeMap<String, (f64, usize)> = Default::default();
-        for question in &questions {
-            let (l, _) = self::likelihood(std::slice::from_ref(question), &weights);
-            let e = by.entry(question.family.clone()).or_default();
-            e.0 += l;
-            e.1 += 1;
-        }
-        let mut all: Vec<_> = by.into_iter().collect();
-        all.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
-        for (f, (l, n)) in all.iter().take(40) {
-            println!("{f:60} {l:8.2} {n}");
         }
     }
     for (name, weight) in EVIDENCE_NAMES.iter().zip(&weights) {
@@ -442,12 +419,7 @@ fn questions_of_laws(options: &Options) -> Vec<Question> {
             periods_s,
             beside_s: None,
         };
-        let mut asked = questions_about(&workload, &weigh_exact_rhythms(&signal));
-        for q in &mut asked {
-            q.family =
-                trace.family.split(':').take(2).collect::<Vec<_>>().join(":").chars().take(50).collect();
-        }
-        questions.extend(asked);
+        questions.extend(questions_about(&workload, &weigh_exact_rhythms(&signal)));
     }
     questions
 }
@@ -472,7 +444,6 @@ fn questions_about(workload: &Workload, rhythms: &[WeighedRhythm]) -> Vec<Questi
                 .map(|rhythm| truth.is_some_and(|period_s| near(rhythm, period_s, 0.03)))
                 .collect();
             Question {
-                family: workload.family.to_string(),
                 none_is_right: workload.may_refuse || !right.contains(&true),
                 evidence: asked.iter().map(|rhythm| rhythm.evidence.clone()).collect(),
                 right,

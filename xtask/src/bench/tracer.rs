@@ -293,6 +293,11 @@ fn expect_calls(trace: &Path, n_calls: u64, expected: Expected) -> Result<(), St
         fn loss(&mut self, loss: Loss) {
             self.lost.get_or_insert(loss.what);
         }
+        fn async_event(&mut self, event: Event, _: iotide_trace::Timestamp) -> ControlFlow<()> {
+            self.event(event)
+        }
+        fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+        fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
     }
     let mut calls = Calls { expected, n_calls: 0, lost: None };
     let reader = iotide_formats::open(trace).map_err(|error| format!("nothing was traced: {error}"))?;

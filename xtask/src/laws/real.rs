@@ -73,6 +73,11 @@ impl EventSink for Kept {
         if self.events.len() >= MOST_EVENTS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
     fn loss(&mut self, _: Loss) {}
+    fn async_event(&mut self, event: Event, _: iotide_trace::Timestamp) -> ControlFlow<()> {
+        self.event(event)
+    }
+    fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+    fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
 }
 
 fn walk(folder: &Path, files: &mut Vec<PathBuf>) {

@@ -5,7 +5,9 @@
 
 use std::ops::ControlFlow;
 
-use iotide_trace::{Direction, Event, EventSink, Loss, Op, Overlap, Span, Tally};
+use iotide_trace::{
+    AccessFacts, Direction, Event, EventSink, Loss, Op, Overlap, Span, Tally, TimeSpent, Timestamp,
+};
 
 use super::adaptation::{Adaptation, WindowStart};
 use super::merge::Merged;
@@ -143,6 +145,11 @@ impl EventSink for PaperPredictor {
         ControlFlow::Continue(())
     }
     fn loss(&mut self, _: Loss) {}
+    fn async_event(&mut self, event: Event, _: Timestamp) -> ControlFlow<()> {
+        self.event(event)
+    }
+    fn time_spent(&mut self, _: TimeSpent) {}
+    fn access_facts(&mut self, _: &AccessFacts) {}
 }
 
 /// FTIO hands the start of a window to its next evaluation in hundredths of a second, and a request may begin in between. In windows of less than a

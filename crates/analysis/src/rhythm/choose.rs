@@ -55,7 +55,7 @@ pub(crate) fn find_rhythms(steps: &Steps) -> Findings {
     let proposals = propose(steps);
     let candidates = candidates(steps, &proposals, total_bytes);
     let choice = Choice { proposals: &proposals, candidates: &candidates, total_bytes };
-    choice.findings(steps)
+    choice.findings()
 }
 
 /// Returns every rhythm that is taken into consideration.
@@ -83,23 +83,6 @@ fn candidates(steps: &Steps, proposals: &[Proposal], total_bytes: f64) -> Vec<Ca
             let plain = plain_logit(proposal, stretch, &evidence).unwrap_or(f64::NEG_INFINITY);
             let logit = logit(&evidence).max(plain);
             candidates.push(Candidate { proposal: i, stretch: j, beat_s: stretch.beat_s, evidence, logit });
-        }
-    }
-    if std::env::var_os("DBG").is_some() {
-        for one in &candidates {
-            if let Some(o) = candidates.iter().find(|other| explains(other, one, proposals)) {
-                if one.logit > 0.0 {
-                    eprintln!(
-                        "  dropped beat {:.4} logit {:.2} {:?} by beat {:.4} logit {:.2} {:?}",
-                        one.beat_s,
-                        one.logit,
-                        proposals[one.proposal].rule,
-                        o.beat_s,
-                        o.logit,
-                        proposals[o.proposal].rule
-                    );
-                }
-            }
         }
     }
     let dropped: Vec<bool> =
@@ -252,7 +235,7 @@ struct Choice<'a> {
 }
 
 impl Choice<'_> {
-    fn findings(&self, steps: &Steps) -> Findings {
+    fn findings(&self) -> Findings {
         let support: Vec<f64> = (0..self.candidates.len()).map(|i| self.support(i)).collect();
         let mut order: Vec<usize> = (0..self.candidates.len()).collect();
         order.sort_by(|&a, &b| {
@@ -260,26 +243,6 @@ impl Choice<'_> {
             let by_bytes = self.matters(b).cmp(&self.matters(a));
             by_bytes.then(support[b].total_cmp(&support[a])).then(logit(b).total_cmp(&logit(a)))
         });
-        if std::env::var_os("DBG").is_some() {
-            for &i in &order[..order.len().min(400)] {
-                let c = &self.candidates[i];
-                let (st, pr) = self.stretch(i);
-                eprintln!(
-                    "  beat {:.4} n {}/{} spread {:.3} E {:.1} missed {} pauses {} logit {:.2} {:?} sep {:.2} ev {:.2?}",
-                    c.beat_s,
-                    st.members.len(),
-                    pr.bursts.len(),
-                    st.spread,
-                    st.log_odds,
-                    st.missed,
-                    st.pauses.len(),
-                    c.logit,
-                    pr.rule,
-                    pr.separation,
-                    c.evidence
-                );
-            }
-        }
         let mut accepted: Vec<usize> = Vec::new();
         for &i in &order {
             let holds = if accepted.is_empty() {
@@ -321,7 +284,7 @@ impl Choice<'_> {
             p_periodic,
             ranking,
             n_phases: self.proposals.iter().map(|proposal| proposal.bursts.len()).max().unwrap_or(0),
-            few: self.few(steps),
+            few: self.few(),
             best: best.map(|best| self.found(best)),
             rhythms,
         }
@@ -472,8 +435,8 @@ impl Choice<'_> {
         rhythms
     }
 
-    fn few(&self, steps: &Steps) -> Option<Found> {
-        let _ = steps;
+    /// Nearly all of the signal as three or four stretches of activity.
+    fn few(&self) -> Option<Found> {
         self.proposals
             .iter()
             .filter(|proposal| proposal.rule.cut() == Cut::Runs && proposal.bursts.len() <= 4)

@@ -298,7 +298,7 @@ fn a_writer_that_is_killed_has_lost_nothing_it_had_written() {
     assert_eq!(end["reason"], "job_over", "{end}");
     assert_eq!(sums(&end["source"]), held_by(&dir, "run8"));
     let losses = end["losses"].to_string();
-    assert!(losses.contains("ended without a word"), "{losses}");
+    assert!(losses.contains("terminated abnormally"), "{losses}");
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn a_killed_program_is_a_loss_in_the_summary() {
     );
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(137), "{stderr}");
-    assert!(stderr.contains("5 kB written") && stderr.contains("ended without a word"), "{stderr}");
+    assert!(stderr.contains("5 kB written") && stderr.contains("terminated abnormally"), "{stderr}");
 }
 
 #[test]

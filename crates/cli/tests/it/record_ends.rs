@@ -104,7 +104,7 @@ fn a_process_that_outlives_the_program_is_still_running() {
     let output = record(dir.path(), &["-o", "trace", "--", "sh", "-c", script]).output().unwrap();
     dir.write("stop", "");
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("is still running") && !said.contains("ended without a word"), "{said}");
+    assert!(said.contains("is still running") && !said.contains("terminated abnormally"), "{said}");
 }
 
 #[test]
