@@ -400,6 +400,13 @@ impl Choice<'_> {
     /// for the rest.
     fn with_own_bytes(&self, accepted: &[usize]) -> Vec<Found> {
         let mut rhythms: Vec<Found> = accepted.iter().map(|&i| self.found(i)).collect();
+        // A rhythm that holds beside another for its odds alone is as probable as these make it.
+        for (rhythm, &i) in rhythms.iter_mut().zip(accepted).skip(1) {
+            let log_odds = self.stretch(i).0.log_odds;
+            if log_odds > CLEARLY_BESIDE {
+                rhythm.confidence = rhythm.confidence.max(probability(log_odds / 6.0));
+            }
+        }
         let usual: Vec<f64> = accepted
             .iter()
             .map(|&i| {

@@ -35,27 +35,27 @@ pub const NAMES: [&str; N_EVIDENCE] = [
 
 /// The weights, in the order of [`NAMES`].
 pub const WEIGHTS: [f64; N_EVIDENCE] = [
-    -2.712, // constant
-    0.298,  // odds of the beat
-    0.262,  // evenness of volumes
-    0.566,  // share of the bytes (log)
-    0.330,  // silence between phases
-    -4.306, // by scale
-    0.508,  // odds, by scale
-    -2.156, // one of two classes
-    -1.271, // drift
-    0.493,  // grouping
-    -2.518, // gaps closed at no clear break
-    0.445,  // steadiness
-    -0.988, // missed beats
-    -5.548, // pauses
-    0.014,  // bursts left out
-    0.678,  // autocorrelation
-    4.629,  // comb
-    -4.135, // odd volumes
-    0.065,  // number of phases
-    1.575,  // share of the bytes above the level (log)
-    -3.132, // few gaps closed
+    -2.533, // constant
+    0.301,  // odds of the beat
+    0.277,  // evenness of volumes
+    0.537,  // share of the bytes (log)
+    0.295,  // silence between phases
+    -4.119, // by scale
+    0.485,  // odds, by scale
+    -2.187, // one of two classes
+    -1.207, // drift
+    0.358,  // grouping
+    -2.549, // gaps closed at no clear break
+    0.330,  // steadiness
+    -1.001, // missed beats
+    -5.552, // pauses
+    -0.069, // bursts left out
+    0.850,  // autocorrelation
+    4.445,  // comb
+    -3.627, // odd volumes
+    0.111,  // number of phases
+    1.536,  // share of the bytes above the level (log)
+    -3.173, // few gaps closed
 ];
 
 /// Returns the numbers that describe a stretch of a proposal.
@@ -118,7 +118,7 @@ pub(crate) fn plain_logit(
         && stretch.pauses.len() <= 1
         && evidence[3] > 0.02f64.ln()
         && evidence[17] < 0.1;
-    is_plain.then(|| 0.6 * compressed(stretch.log_odds) - 0.3)
+    is_plain.then(|| 0.6 * compressed(stretch.log_odds) - 0.5)
 }
 
 /// 0 where the gaps between phases are three times those within, or phases have none; 1 where they are as long.

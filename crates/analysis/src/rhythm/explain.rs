@@ -117,7 +117,7 @@ fn best_stretch(bursts: &[Burst], resolution_s: f64) -> Option<Stretch> {
 const LEAST_ODDS: f64 = -3.0;
 /// Distances that vary less than this (standard deviation of their logarithm) are not called chance: half of the
 /// sequences whose distances vary by one half (as a share of their mean) keep a beat, half do not.
-const LEAST_CHANCE_WIDTH: f64 = 0.75;
+const LEAST_CHANCE_WIDTH: f64 = 0.66;
 /// Chance may produce a distance of any length, this often.
 const ODD_DISTANCE: f64 = 0.05;
 /// Distances "of any length" lie within so many e-foldings.
