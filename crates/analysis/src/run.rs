@@ -201,7 +201,13 @@ fn analyse_window(
     let sampled = sample(signal, window, Sampling { rate_hz, kind: config.sampling })?;
     let mut estimate = match config.period.method {
         // The engine looks at the steps themselves: no grid, no grid's artefacts.
-        Method::Auto => detect_rhythms(&Steps::within(signal, window), &sampled, &config.period.dft),
+        Method::Auto => {
+            let mut steps = Steps::within(signal, window);
+            steps.resolution_s = config.stated.bin_s.unwrap_or(0.0);
+            let mut estimate = detect_rhythms(&steps, &sampled, &config.period.dft);
+            config.stated.temper(&mut estimate);
+            estimate
+        }
         Method::Dft => detect_period(&sampled, &config.period)?,
     };
     let signal_error = signal_error(signal, window, &sampled);

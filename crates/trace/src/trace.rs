@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use crate::bins::BinWidths;
-use crate::{AccessFacts, Event, FileId, Layer, Loss, Op, Rank, TimeKind, Timestamp};
+use crate::{AccessFacts, Event, FileId, Grain, Layer, Loss, Op, Rank, TimeKind, Timestamp};
 
 /// Takes what a reader finds: a [`Trace`] collects, an [`crate::Overlap`] adds up, a [`Tally`] counts.
 ///
@@ -171,6 +171,11 @@ pub struct Tally {
     ranks: BTreeSet<Rank>,
     last_rank: Option<Rank>,
     bins: BinWidths,
+    /// Requests that moved data, and who made them.
+    n_data: u64,
+    data_ranks: BTreeSet<Rank>,
+    /// Bytes that are known by file only.
+    by_file_bytes: f64,
 }
 
 impl Tally {
@@ -185,6 +190,14 @@ impl Tally {
         }
         if event.op.moves_data() {
             self.bins.add(event);
+            self.n_data += 1;
+            // More requests than ranks: who made them no longer matters.
+            if self.data_ranks.len() as u64 + 1 >= self.n_data {
+                self.data_ranks.insert(event.rank);
+            }
+            if event.grain == Grain::Record {
+                self.by_file_bytes += event.bytes;
+            }
         }
         self.start = Some(self.start.map_or(event.start, |start| start.min(event.start)));
         self.end = Some(self.end.map_or(event.end, |end| end.max(event.end)));
@@ -198,6 +211,19 @@ impl Tally {
     /// How wide the bins are, if the source tells volumes by bins of one width.
     pub fn bin_width_s(&self) -> Option<f64> {
         self.bins.width_s()
+    }
+
+    /// Whether two ranks or more moved data, and each of them once.
+    pub fn is_one_call_per_rank(&self) -> bool {
+        self.n_data >= 2
+            && self.data_ranks.len() as u64 == self.n_data
+            && !self.data_ranks.contains(&Rank::ALL)
+    }
+
+    /// The share of the bytes that is known by file only.
+    pub fn share_by_file(&self) -> f64 {
+        let bytes = self.bytes_read + self.bytes_written;
+        if bytes > 0.0 { self.by_file_bytes / bytes } else { 0.0 }
     }
 
     /// How many different ranks were named.

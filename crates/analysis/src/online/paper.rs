@@ -101,7 +101,7 @@ impl PaperPredictor {
             (Some(given_s), Some(start_s)) => Some(given_s.max(start_s)),
             (given_s, start_s) => given_s.or(start_s),
         };
-        let stated = StatedRun { bin_s: self.tally.bin_width_s(), run_time_s: None };
+        let stated = StatedRun { bin_s: self.tally.bin_width_s(), ..StatedRun::default() };
         let config = RunConfig { direction: Some(direction), from_s, stated, ..self.config.clone() };
         let found = analyse_run(&reads, &writes, &config).ok();
         let (window_start_s, window_end_s) = match &found {

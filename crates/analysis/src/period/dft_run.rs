@@ -1,6 +1,6 @@
 //! Which stretch of a run the FTIO paper's method looks at, how finely, and whether the samples can be trusted.
 
-use iotide_trace::{Span, StepSignal, Timestamp, shortest_step_s};
+use iotide_trace::{JobInfo, Span, StepSignal, Tally, Timestamp, shortest_step_s};
 
 use super::{DftConfig, PeriodEstimate, Reason, Verdict};
 
@@ -11,9 +11,46 @@ pub struct StatedRun {
     pub bin_s: Option<f64>,
     /// How long the run took. Its clock counts from the start of the run.
     pub run_time_s: Option<f64>,
+    /// The share of the bytes that it tells by file only, spread between a file's first and last access.
+    pub by_file: f64,
+    /// No rank moved data more than once: whatever their times, nobody repeated anything.
+    pub one_call_per_rank: bool,
 }
 
 impl StatedRun {
+    /// What a reader of events counted.
+    pub fn of(tally: &Tally, job: &JobInfo) -> Self {
+        Self {
+            bin_s: tally.bin_width_s(),
+            run_time_s: job.run_time_s,
+            by_file: tally.share_by_file(),
+            one_call_per_rank: tally.is_one_call_per_rank(),
+        }
+    }
+
+    /// Takes back what the source cannot bear out: a beat finer than its bins, or that there is none where it tells of files
+    /// alone.
+    pub(crate) fn temper(&self, estimate: &mut PeriodEstimate) {
+        let reason = match estimate.verdict {
+            _ if self.one_call_per_rank => Reason::TooFewPhases,
+            Verdict::Periodic => match (self.bin_s, estimate.period_s) {
+                (Some(bin_s), Some(period_s)) if period_s < LEAST_BINS * bin_s => Reason::TooCoarse,
+                _ => return,
+            },
+            _ if self.by_file > 0.5 => Reason::TooCoarse,
+            _ => return,
+        };
+        estimate.verdict = Verdict::Unclear;
+        estimate.reason = Some(reason);
+        estimate.confidence = estimate.confidence.min(0.5);
+        (estimate.period_s, estimate.refined_confidence, estimate.next_phase_s) = (None, None, None);
+        estimate.rhythms.clear();
+        estimate.phases.clear();
+        for candidate in &mut estimate.candidates {
+            candidate.confidence = candidate.confidence.min(estimate.confidence);
+        }
+    }
+
     /// From when to when the run went on, if it states its time and its data lie within.
     ///
     /// Data may reach beyond the end by a bin, for a bin is not cut where the run ends, or by a hundredth (and a second) because
@@ -27,6 +64,9 @@ impl StatedRun {
         fits.then(|| Span { start: start.min(data.start), end: end.max(data.end) })
     }
 }
+
+/// A beat of fewer bins than this cannot be told from the beat of the bins against it.
+const LEAST_BINS: f64 = 3.0;
 
 /// The paper's `Δt`: what was asked for, silence at its ends included. A side that was left open is that of the run, if it states
 /// its time, or else that of the data.

@@ -248,7 +248,7 @@ pub(crate) fn observe<B: EventSink + Default>(reader: Reader, name: String) -> a
         demand: demand(&sink.async_phases.finish()),
         losses: sink.losses,
         beside,
-        stated: StatedRun { bin_s: sink.tally.bin_width_s(), run_time_s: info.job.run_time_s },
+        stated: StatedRun::of(&sink.tally, &info.job),
         info,
     })
 }
