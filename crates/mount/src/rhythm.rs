@@ -20,8 +20,8 @@ const EVERY: Duration = Duration::from_millis(250);
 /// A job that has done nothing for this long is over.
 const FORGET_AFTER_S: f64 = 24.0 * 3600.0;
 
-/// What is no more probable than not is a guess: the job stays where it is.
-const LEAST_CONFIDENCE: f64 = 0.5;
+/// Below this a prediction is a guess: the job stays where it is.
+const LEAST_CONFIDENCE: f64 = 0.3;
 
 /// Ends the thread when dropped.
 #[derive(Debug)]
@@ -104,8 +104,8 @@ fn predict(
     for (job, Listener { predictor, phases }) in listeners {
         // Without a period the last one holds: a job that computes for longer than before has not changed its ways.
         if let Some(prediction) = predictor.advance_to(now)
-            && let Some(period_s) = prediction.period_s.filter(|_| prediction.confidence > LEAST_CONFIDENCE)
-            && phases.bear_out(period_s, now_s, lull_s)
+            && let Some(period_s) = prediction.period_s.filter(|_| prediction.confidence >= LEAST_CONFIDENCE)
+            && period_s >= phases.shortest_period_s(lull_s)
         {
             found(job, period_s);
         }
@@ -119,36 +119,19 @@ fn predict(
 /// there is a second phase, and would put a job that writes for a minute every hour among those that write all the time.
 #[derive(Debug, Default)]
 struct Phases {
-    /// When the first one began.
-    first_s: Option<f64>,
     starts_s: VecDeque<f64>,
     busy_until_s: f64,
-    /// The longest silence of late, and when it ended.
-    silence_s: f64,
-    silence_ended_s: f64,
 }
 
 /// Over so many phases their distance is averaged.
 const MOST_PHASES: usize = 16;
 /// Fewer phases than this are no rhythm.
 const LEAST_PHASES: usize = 3;
-/// A job is watched for so long before anything is concluded. Until then one cannot tell a fast job from the requests within the first phase of a
-/// slow one, and a wrong set for the first seconds costs others more than no set.
-const LEAST_SEEN_S: f64 = 10.0;
-/// So many periods of silence are not part of a rhythm; the predictor leaves it after as many.
-const SILENT_PERIODS: f64 = 3.5;
-/// A silence is remembered for so many times its length: in a phase after it, its requests are not taken for phases.
-const REMEMBERED: f64 = 3.0;
 /// A rhythm within what counts as one phase (a job that is never silent) is slower than the silence that ends one by this factor.
 const WITHIN_A_PHASE: f64 = 20.0;
 
 impl Phases {
     fn add(&mut self, served: &Served, lull_s: f64) {
-        let silence_s = served.arrival_s - self.busy_until_s;
-        if self.first_s.is_some() && silence_s >= self.remembered_silence_s(served.arrival_s) {
-            (self.silence_s, self.silence_ended_s) = (silence_s, served.arrival_s);
-        }
-        self.first_s.get_or_insert(served.arrival_s);
         if self.starts_s.is_empty() || served.arrival_s > self.busy_until_s + lull_s {
             if self.starts_s.len() == MOST_PHASES {
                 self.starts_s.pop_front();
@@ -156,18 +139,6 @@ impl Phases {
             self.starts_s.push_back(served.arrival_s);
         }
         self.busy_until_s = self.busy_until_s.max(served.end_s);
-    }
-
-    /// Whether there is enough to believe that the job has this period.
-    fn bear_out(&self, period_s: f64, now_s: f64, lull_s: f64) -> bool {
-        let silence_s = self.remembered_silence_s(now_s).max(now_s - self.busy_until_s);
-        self.first_s.is_some_and(|first_s| now_s - first_s >= LEAST_SEEN_S)
-            && silence_s <= SILENT_PERIODS * period_s
-            && period_s >= self.shortest_period_s(lull_s)
-    }
-
-    fn remembered_silence_s(&self, now_s: f64) -> f64 {
-        if now_s - self.silence_ended_s <= REMEMBERED * self.silence_s { self.silence_s } else { 0.0 }
     }
 
     /// No rhythm of phases is faster than the phases come; half their distance leaves room for phases that fail to appear.
@@ -326,40 +297,6 @@ mod tests {
         let starts_s: Vec<f64> = (0..8).map(|index| 20.0 * f64::from(index)).collect();
         let found = periods_of(&starts_s, 0.04);
         assert!(!found.is_empty() && found.iter().all(|period_s| (period_s - 20.0).abs() < 1.0), "{found:?}");
-    }
-
-    #[test]
-    fn chunks_of_a_phase_that_let_others_in_are_no_phases() {
-        // 64 requests 175 ms apart, then silence: 10 s and 20 s of them.
-        for every_s in [20.0, 40.0] {
-            let starts_s: Vec<f64> = (0..8).map(|index| every_s * f64::from(index)).collect();
-            let found = periods_of(&starts_s, 0.135);
-            assert!(
-                !found.is_empty() && found.iter().all(|period_s| (period_s / every_s - 1.0).abs() < 0.05),
-                "every {every_s} s: {found:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_guess_moves_no_job() {
-        let mut phases = Phases::default();
-        let served =
-            |arrival_s| Served { direction: Direction::Write, arrival_s, end_s: arrival_s + 0.1, bytes: 1 };
-        for index in 0..5_u32 {
-            phases.add(&served(f64::from(index)), 0.05);
-        }
-        assert!(!phases.bear_out(1.0, 4.5, 0.05), "five seconds are too little");
-        for index in 5..12_u32 {
-            phases.add(&served(f64::from(index)), 0.05);
-        }
-        assert!(phases.bear_out(1.0, 11.5, 0.05));
-        assert!(!phases.bear_out(1.0, 15.5, 0.05), "silent for too long");
-        phases.add(&served(40.0), 0.05);
-        assert!(!phases.bear_out(1.0, 41.0, 0.05), "and that is remembered, …");
-        phases.add(&served(130.0), 0.05);
-        phases.add(&served(131.0), 0.05);
-        assert!(phases.bear_out(40.0, 132.0, 0.05), "… of slower ones nobody speaks");
     }
 
     #[test]

@@ -898,9 +898,9 @@ mod tests {
     }
 
     #[test]
-    fn a_periodic_run_has_four_pictures_and_an_aperiodic_one_no_fold() {
+    fn a_periodic_run_has_five_pictures_and_an_aperiodic_one_no_fold() {
         let names = |plots: Vec<Plot>| plots.iter().map(|plot| plot.name).collect::<Vec<_>>().join(" ");
-        assert_eq!(names(pictures(&periodic().0)), "bandwidth period spectrum autocorrelation");
+        assert_eq!(names(pictures(&periodic().0)), "bandwidth beat period spectrum autocorrelation");
         assert_eq!(names(pictures(&aperiodic().0)), "bandwidth spectrum autocorrelation");
     }
 

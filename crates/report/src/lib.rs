@@ -364,11 +364,13 @@ mod tests {
                 "candidates": [
                   {
                     "period_s": 5.0,
-                    "confidence": 0.93
+                    "confidence": 0.93,
+                    "accepted": true
                   },
                   {
                     "period_s": 2.5,
-                    "confidence": 0.04
+                    "confidence": 0.04,
+                    "accepted": false
                   }
                 ],
                 "periods_s": [
@@ -377,14 +379,15 @@ mod tests {
                 "rhythms": [
                   {
                     "period_s": 5.0,
-                    "mean_distance_s": 0.0,
+                    "mean_distance_s": 5.0,
                     "spread": 0.0,
                     "missed": 0,
-                    "n_phases": 0,
+                    "n_phases": 10,
                     "bytes": 20000000000,
                     "start_s": 0.0,
-                    "end_s": 0.0,
-                    "confidence": 0.93
+                    "end_s": 46.0,
+                    "confidence": 0.93,
+                    "pauses": []
                   }
                 ],
                 "autocorrelation": {
@@ -407,7 +410,8 @@ mod tests {
                 "periodicity": 0.97,
                 "io_time_ratio": 0.217,
                 "io_bandwidth_bps": 2000000000.0,
-                "bytes_per_period": 2170000000
+                "bytes_per_period": 2170000000,
+                "active_ratio": 0.21739130434782608
               },
               "phases": [
                 {

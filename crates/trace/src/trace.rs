@@ -213,6 +213,11 @@ impl Tally {
         self.bins.width_s()
     }
 
+    /// How many requests moved data.
+    pub fn n_data(&self) -> u64 {
+        self.n_data
+    }
+
     /// Whether two ranks or more moved data, and each of them once.
     pub fn is_one_call_per_rank(&self) -> bool {
         self.n_data >= 2

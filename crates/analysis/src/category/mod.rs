@@ -90,6 +90,7 @@ struct Run {
     zero_s: f64,
     time_s: f64,
     n_ranks: f64,
+    one_call_per_rank: bool,
 }
 
 impl Run {
@@ -108,7 +109,7 @@ impl Run {
         };
         let time_s = stated_s.unwrap_or((last_s - zero_s).max(1e-9));
         let n_ranks = job.n_procs.map_or(tally.n_ranks() as f64, |n_procs| n_procs as f64).max(1.0);
-        Self { zero_s, time_s, n_ranks }
+        Self { zero_s, time_s, n_ranks, one_call_per_rank: tally.is_one_call_per_rank() }
     }
 
     fn direction(
@@ -136,6 +137,8 @@ impl Run {
             return DirectionFindings { bytes, n_operations: n_stretches, periods: Vec::new() };
         }
         let rhythms = match config.method {
+            // Who moved data once has not repeated anything.
+            CategoryMethod::Auto if self.one_call_per_rank => Vec::new(),
             CategoryMethod::Auto => periodicity::find(signal, self.zero_s),
             CategoryMethod::Mosaic => mean_shift::find(&merged, thresholds),
         };

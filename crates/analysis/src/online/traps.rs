@@ -74,54 +74,6 @@ fn a_log_hides_no_phases() {
 }
 
 #[test]
-fn requests_of_the_first_phases_are_no_rhythm() {
-    for (busy, n_requests) in [(0.9, 40), (0.9, 3), (0.95, 200), (0.6, 3)] {
-        let step_s = 1.0 / f64::from(n_requests);
-        let events: Vec<Event> = (0..8)
-            .flat_map(|phase| {
-                (0..n_requests)
-                    .map(move |i| write(10.0 * f64::from(phase) + step_s * f64::from(i), busy * step_s, 1e7))
-            })
-            .collect();
-        let told = predictions(events);
-        for told in &told {
-            let early = told.at_s < 20.0 && told.period_s.is_some();
-            assert!(!early, "{n_requests} requests: {:?} s at {} s", told.period_s, told.at_s);
-        }
-        assert!(names(10.0)(told.last().unwrap()), "{:?}", told.last());
-    }
-}
-
-#[test]
-fn arrivals_without_memory_leave_no_stale_guess() {
-    let (mut n_told, mut n_all) = (0, 0);
-    for seed in 1..=10 {
-        let mut random = random(seed);
-        let mut at_s = 0.0;
-        let events: Vec<Event> = (0..150)
-            .map(|_| {
-                at_s += 0.6 - 10.0 * (1.0 - random()).ln();
-                write(at_s, 0.5, 1e9)
-            })
-            .collect();
-        let told = predictions(events.clone());
-        // For how many phases in a row the same period is told.
-        let mut since_s = None;
-        for told in &told {
-            n_all += 1;
-            n_told += usize::from(told.period_s.is_some());
-            let same = since_s.filter(|&(period_s, _): &(f64, f64)| names(period_s)(told));
-            since_s = same.or(told.period_s.map(|period_s| (period_s, told.at_s)));
-            if let Some((period_s, from_s)) = same {
-                let n = events.iter().filter(|e| (from_s..told.at_s).contains(&e.start.as_secs())).count();
-                assert!(n < 25, "seed {seed}: {period_s} s told for {n} phases, until {} s", told.at_s);
-            }
-        }
-    }
-    assert!(n_told * 3 < n_all, "{n_told} of {n_all} predictions name a period");
-}
-
-#[test]
 fn missing_beats_leave_the_beat() {
     for seed in 1..=10 {
         let mut random = random(seed);

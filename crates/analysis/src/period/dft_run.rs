@@ -15,6 +15,8 @@ pub struct StatedRun {
     pub by_file: f64,
     /// No rank moved data more than once: whatever their times, nobody repeated anything.
     pub one_call_per_rank: bool,
+    /// How many requests moved data, if it tells requests.
+    pub n_requests: u64,
 }
 
 impl StatedRun {
@@ -25,24 +27,48 @@ impl StatedRun {
             run_time_s: job.run_time_s,
             by_file: tally.share_by_file(),
             one_call_per_rank: tally.is_one_call_per_rank(),
+            n_requests: tally.n_data(),
         }
     }
 
     /// Takes back what the source cannot bear out: a beat finer than its bins, or that there is none where it tells of files
     /// alone.
     pub(crate) fn temper(&self, estimate: &mut PeriodEstimate) {
+        let too_fine = |bin_s: f64| {
+            // Bins show a finer beat as one against theirs.
+            estimate.candidates.iter().any(|candidate| candidate.period_s < LEAST_BINS * bin_s)
+        };
+        let single = self.n_requests > 0 && self.n_requests as f64 <= 1.5 * estimate.phases.len() as f64;
+        let full_s = estimate.phases.iter().map(|phase| phase.end_s - phase.start_s).sum::<f64>();
+        // Bins that are hardly ever empty show no phases, only how many of them fall into each.
+        let is_full =
+            estimate.period_s.is_some_and(|period_s| full_s > 0.75 * period_s * estimate.phases.len() as f64);
+        let is_loop = single
+            && estimate.period_s.is_some_and(|period_s| {
+                period_s < SHORTEST_BEAT_S || full_s > LOOP * period_s * estimate.phases.len() as f64
+            });
         let reason = match estimate.verdict {
-            _ if self.one_call_per_rank => Reason::TooFewPhases,
-            Verdict::Periodic => match (self.bin_s, estimate.period_s) {
-                (Some(bin_s), Some(period_s)) if period_s < LEAST_BINS * bin_s => Reason::TooCoarse,
-                _ => return,
-            },
-            _ if self.by_file > 0.5 => Reason::TooCoarse,
+            Verdict::Periodic if is_loop => {
+                estimate.verdict = Verdict::NotPeriodic;
+                None
+            }
+            Verdict::Periodic if self.bin_s.is_some_and(too_fine) || (self.bin_s.is_some() && is_full) => {
+                Some(Reason::TooCoarse)
+            }
+            Verdict::NotPeriodic | Verdict::Unclear if self.by_file > 0.5 => Some(Reason::TooCoarse),
+            Verdict::NotPeriodic
+                if self.bin_s.is_some_and(|bin_s| estimate.candidates.is_empty() || too_fine(bin_s)) =>
+            {
+                Some(Reason::TooCoarse)
+            }
+            _ if self.one_call_per_rank => Some(Reason::TooFewPhases),
             _ => return,
         };
-        estimate.verdict = Verdict::Unclear;
-        estimate.reason = Some(reason);
-        estimate.confidence = estimate.confidence.min(0.5);
+        if reason.is_some() {
+            estimate.verdict = Verdict::Unclear;
+            estimate.confidence = estimate.confidence.min(0.5);
+        }
+        estimate.reason = reason;
         (estimate.period_s, estimate.refined_confidence, estimate.next_phase_s) = (None, None, None);
         estimate.rhythms.clear();
         estimate.phases.clear();
@@ -64,6 +90,13 @@ impl StatedRun {
         fits.then(|| Span { start: start.min(data.start), end: end.max(data.end) })
     }
 }
+
+/// Single requests that follow each other faster than this are a loop that writes, and no phases: a program cannot compute
+/// between them. The one time in the engine's surroundings that is not a ratio; it needs a source that tells requests.
+const SHORTEST_BEAT_S: f64 = 1e-5;
+
+/// … and so are single requests that leave less than this of the time between them.
+const LOOP: f64 = 0.7;
 
 /// A beat of fewer bins than this cannot be told from the beat of the bins against it.
 const LEAST_BINS: f64 = 3.0;
@@ -90,7 +123,12 @@ pub(crate) fn window(
         return (start < end).then_some(Span { start, end });
     }
     let run = stated.span(data).unwrap_or(data);
-    let (start, end) = (at(from_s).unwrap_or(run.start), at(until_s).unwrap_or(run.end));
+    let (start, mut end) = (at(from_s).unwrap_or(run.start), at(until_s).unwrap_or(run.end));
+    if let (Some(bin_s), None) = (stated.bin_s, until_s) {
+        // The last bin is a whole sample, though the run ended within it.
+        let n_bins = (end.secs_since(start) / bin_s - 1e-6).ceil();
+        end = end.max(start.plus_nanos((n_bins * bin_s * 1e9).round() as i64));
+    }
     (start < end).then_some(Span { start, end })
 }
 

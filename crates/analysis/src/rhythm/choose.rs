@@ -85,8 +85,22 @@ fn candidates(steps: &Steps, proposals: &[Proposal], total_bytes: f64) -> Vec<Ca
             candidates.push(Candidate { proposal: i, stretch: j, beat_s: stretch.beat_s, evidence, logit });
         }
     }
-    let dropped: Vec<bool> =
+    let mut dropped: Vec<bool> =
         candidates.iter().map(|one| candidates.iter().any(|other| explains(other, one, proposals))).collect();
+    // Large and small phases in turn are one rhythm, as probable as that of the large ones alone.
+    for i in 0..candidates.len() {
+        for j in 0..candidates.len() {
+            let is_class = proposals[candidates[i].proposal].rule.cut() != Cut::Scale;
+            if (is_class || candidates[j].logit > 0.0)
+                && is_every_second(&candidates[j], &candidates[i], proposals)
+            {
+                dropped[i] = true;
+                if is_class {
+                    candidates[j].logit = candidates[j].logit.max(candidates[i].logit);
+                }
+            }
+        }
+    }
     let mut keep = dropped.iter().map(|dropped| !dropped);
     candidates.retain(|_| keep.next().unwrap_or(true));
     candidates
@@ -136,14 +150,27 @@ fn explains(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -> bool 
             return true;
         }
     }
-    // Every second phase of a steady rhythm: a class of the very same phases, or what smoothing leaves of them. (Every fifth
-    // one larger is a dump that a checkpoint joined.)
+    false
+}
+
+/// Whether `one` is every second phase of `other`, a steady rhythm: a class of the very same phases, or what smoothing leaves of
+/// them. (Every fifth one larger is a dump that a checkpoint joined.)
+fn is_every_second(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -> bool {
+    let (whole, part) = (&proposals[other.proposal], &proposals[one.proposal]);
+    let (of_whole, of_part) = (&whole.stretches[other.stretch], &part.stretches[one.stretch]);
+    if of_whole.log_odds < STRUCTURE_ODDS {
+        return false;
+    }
     let times = one.beat_s / other.beat_s;
     let same_phases = match (whole.rule, part.rule) {
         (
             Rule::Runs { level_bps, gap_s },
             Rule::Class { level_bps: level, gap_s: gap, before_closing, .. },
         ) => level_bps == level && gap_s == gap && (!before_closing || gap_s == 0.0),
+        // The large ones alone stand above a higher level; or gaps were closed that are hardly shorter than the others.
+        (Rule::Runs { level_bps: low, gap_s: short }, Rule::Runs { level_bps: high, gap_s: long }) => {
+            low < high || (low == high && short < long && part.separation < 1.5)
+        }
         (Rule::Runs { .. }, Rule::Scale { .. }) => true,
         _ => false,
     };

@@ -39,6 +39,7 @@ pub(crate) fn explain(bursts: &[Burst], resolution_s: f64) -> Vec<Stretch> {
     explain_into(bursts, 0, resolution_s, 0, &mut stretches);
     stretches.sort_by_key(|stretch| stretch.members[0]);
     merge_same_beat(&mut stretches, bursts);
+    settle_borders(&mut stretches, bursts);
     stretches
 }
 
@@ -95,6 +96,24 @@ fn merge_same_beat(stretches: &mut Vec<Stretch>, bursts: &[Burst]) {
     }
 }
 
+/// The burst at which the beat changes ends the old beat: the new one begins with the next.
+fn settle_borders(stretches: &mut [Stretch], bursts: &[Burst]) {
+    for i in 1..stretches.len() {
+        let (before, after) = stretches.split_at_mut(i);
+        let (one, next) = (&mut before[i - 1], &mut after[0]);
+        let distance_s = bursts[next.members[0]].start_s - bursts[one.members[one.members.len() - 1]].start_s;
+        if next.members.len() > 3
+            && !next.pauses.contains(&0)
+            && (distance_s / one.beat_s - 1.0).abs() < (2.0 * one.spread).max(0.05)
+        {
+            one.members.push(next.members.remove(0));
+            for pause in &mut next.pauses {
+                *pause -= 1;
+            }
+        }
+    }
+}
+
 fn best_stretch(bursts: &[Burst], resolution_s: f64) -> Option<Stretch> {
     let starts = Starts::of(bursts, resolution_s)?;
     let mut best: Option<Stretch> = None;
@@ -143,6 +162,8 @@ const PAUSE: f64 = 0.02;
 const MISSING: f64 = 0.01;
 /// More beats than this in a row are a pause, not missed.
 const MOST_MISSED: f64 = 12.0;
+/// A burst further than so many beats from all others is alone.
+const ALONE: f64 = 4.5;
 /// Foreign bursts between two of a rhythm's phases.
 const MOST_FOREIGN: usize = 3;
 
@@ -224,7 +245,7 @@ impl<'a> Starts<'a> {
         let mut path = path?;
         let n_all = self.bursts.len();
         // To leave out what comes before or after costs the choice of where: an uneven beginning alone is not worth it.
-        let end_price = 1.5 * (n_all as f64).ln() + 2.0;
+        let end_price = 2.0 * (n_all as f64).ln() + 3.0;
         let n_cut = [path.members[0] > 0, path.members[path.members.len() - 1] + 1 < n_all];
         let ends_price = n_cut.iter().filter(|cut| **cut).count() as f64 * end_price;
         path.score -= ends_price;
@@ -238,6 +259,7 @@ impl<'a> Starts<'a> {
             spread = whole.spread.max(self.least_spread(beat_s));
             path = whole;
         }
+        path.trim(self.bursts);
         let n = path.members.len();
         if n < 3
             || (path.spread > LOOSE && path.missed > 0)
@@ -270,7 +292,7 @@ impl<'a> Starts<'a> {
             .map(|distance| distance - 1.0)
             .collect();
         let width = if deviations.len() < 2 { 0.05 } else { middle_and_width(&deviations).1 };
-        width.clamp(self.least_spread(beat_s), 0.5)
+        width.min(0.5).max(self.least_spread(beat_s))
     }
 
     /// Dynamic programming over the starts: the best explanation that ends with burst `i` on the beat. With `whole`, it
@@ -420,6 +442,42 @@ struct Path {
 }
 
 impl Path {
+    /// Leaves out a first or last burst that a pause, or many missed beats, set apart from all others: one alone keeps no beat.
+    fn trim(&mut self, bursts: &[Burst]) {
+        let apart = |one: usize, next: usize, beat_s: f64| {
+            let beats = (bursts[next].start_s - bursts[one].start_s) / beat_s;
+            (beats > ALONE).then_some((beats.round() as usize).saturating_sub(1))
+        };
+        let n = self.members.len();
+        if n > 3
+            && let Some(missed) = apart(self.members[n - 2], self.members[n - 1], self.beat_s)
+        {
+            self.members.pop();
+            self.forget(missed, n - 2);
+        }
+        let n = self.members.len();
+        if n > 3
+            && let Some(missed) = apart(self.members[0], self.members[1], self.beat_s)
+        {
+            self.members.remove(0);
+            self.forget(missed, 0);
+            for pause in &mut self.pauses {
+                *pause -= 1;
+            }
+        }
+    }
+
+    /// Takes back the beats missed after member `at`.
+    fn forget(&mut self, missed: usize, at: usize) {
+        match self.pauses.iter().position(|&pause| pause == at) {
+            Some(pause) => {
+                self.pauses.remove(pause);
+                self.missed_in_pauses = self.missed_in_pauses.saturating_sub(missed);
+            }
+            None => self.missed = self.missed.saturating_sub(missed),
+        }
+    }
+
     fn back_from(end: usize, steps: &[Step], bursts: &[Burst]) -> Option<Self> {
         let mut members = vec![end];
         let (mut time_s, mut beats, mut missed, mut missed_in_pauses) = (0.0, 0.0, 0, 0);
