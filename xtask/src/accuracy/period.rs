@@ -484,7 +484,7 @@ mod tests {
     /// The goals of the table on a small suite of its own: a change that breaks the method is seen without a long run.
     #[test]
     fn the_goals_hold_on_traces_nobody_has_seen() {
-        let workloads = suite(77, 3);
+        let workloads = suite(77, 6);
         let answers: Vec<Answer> = workloads.iter().map(|workload| ask_iotide(workload, Some(1.0))).collect();
         let figure = |what: &str| {
             ROWS.iter().find(|row| row.what.starts_with(what)).unwrap().figure(&workloads, &answers)

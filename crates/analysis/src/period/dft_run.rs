@@ -43,9 +43,10 @@ impl StatedRun {
         // Bins that are hardly ever empty show no phases, only how many of them fall into each.
         let is_full =
             estimate.period_s.is_some_and(|period_s| full_s > 0.75 * period_s * estimate.phases.len() as f64);
-        let is_loop = single
+        let is_loop = self.n_requests > 0
             && estimate.period_s.is_some_and(|period_s| {
-                period_s < SHORTEST_BEAT_S || full_s > LOOP * period_s * estimate.phases.len() as f64
+                let fills = full_s > LOOP * period_s * estimate.phases.len() as f64;
+                period_s < SHORTEST_BEAT_S || (single && fills)
             });
         let reason = match estimate.verdict {
             Verdict::Periodic if is_loop => {
