@@ -14,8 +14,8 @@ use iotide_trace::{
 use super::paper_study;
 use super::random::Random;
 use super::workload::{self, Workload};
-use crate::laws::family;
-use crate::laws::trace::Truth;
+use crate::laws::family::{self, Distances};
+use crate::laws::trace::{Trace, Truth};
 use crate::peer::interpreter_of;
 
 /// What was asked for on the command line.
@@ -25,6 +25,7 @@ struct Options {
     /// `None`: the automatic rate.
     rate_hz: Option<f64>,
     fit: bool,
+    fit_confidence: bool,
     verbose: bool,
     peer: bool,
     /// The paper's own study.
@@ -38,6 +39,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         repeat: 5,
         rate_hz: Some(1.0),
         fit: false,
+        fit_confidence: false,
         verbose: false,
         peer: true,
         paper: false,
@@ -60,6 +62,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
                 };
             }
             "--fit" => options.fit = true,
+            "--fit-confidence" => options.fit_confidence = true,
             "--paper" => options.paper = true,
             "--verbose" => options.verbose = true,
             "--no-peer" => options.peer = false,
@@ -71,6 +74,8 @@ pub fn run(args: &[String]) -> Result<(), String> {
     }
     if options.fit {
         fit(&options)
+    } else if options.fit_confidence {
+        fit_confidence(&options)
     } else {
         evaluate(&options)
     }
@@ -83,7 +88,8 @@ pub const HELP: &str = "accuracy period [--seed N] [--repeat N] [--rate HZ|auto]
 accuracy period --paper [--seed N] [--repeat N] [--no-peer]
     the study of section III-A of the FTIO paper (Figures 8 and 9) for both methods and FTIO, 100 traces a point
 accuracy period --fit [--seed N] [--repeat N]
-    fits the weights of crates/analysis/src/rhythm/evidence.rs anew and prints them";
+    fits the weights of crates/analysis/src/rhythm/evidence.rs anew and prints them; --fit-confidence: the factor that turns
+    them into probabilities";
 
 /// One answer, whoever gave it: periods with confidences, the main one first.
 type Answer = Vec<(f64, f64)>;
@@ -100,6 +106,7 @@ fn evaluate(options: &Options) {
             let missed = workload.periods_s.iter().any(|&truth| !finds(answer, truth, 0.1));
             if error(workload, answer) > 0.05 || (missed && workload.periods_s.len() > 1) {
                 println!("#{i} {}: truth {:.2?}, found {answer:.2?}", workload.family, workload.periods_s);
+                print_candidates(workload);
             }
         }
     }
@@ -127,6 +134,25 @@ fn evaluate(options: &Options) {
             let mean = given.iter().map(|(confidence, _)| confidence).sum::<f64>() / n;
             let right = given.iter().filter(|(_, right)| *right).count() as f64 / n;
             println!("  {:>4.0} %: {:>4.0} % of {n}", 100.0 * mean, 100.0 * right);
+        }
+    }
+}
+
+/// The best right and the best wrong candidate of a trace, with what speaks for each.
+fn print_candidates(workload: &Workload) {
+    let logit = |rhythm: &WeighedRhythm| {
+        rhythm.evidence.iter().zip(EVIDENCE_WEIGHTS).map(|(e, w)| e * w).sum::<f64>()
+    };
+    let mut rhythms = weigh_exact_rhythms(&step_signal(workload));
+    rhythms.sort_by(|a, b| logit(b).total_cmp(&logit(a)));
+    let is_right = |rhythm: &&WeighedRhythm| {
+        workload.periods_s.iter().any(|truth| (rhythm.period_s / truth - 1.0).abs() < 0.03)
+    };
+    for (what, best) in
+        [("right", rhythms.iter().find(is_right)), ("wrong", rhythms.iter().find(|rhythm| !is_right(rhythm)))]
+    {
+        if let Some(best) = best {
+            println!("    {what} {:.3} s, logit {:.2}: {:.2?}", best.period_s, logit(best), best.evidence);
         }
     }
 }
@@ -362,7 +388,13 @@ struct Question {
 /// Fits the weights of the multinomial logit: Adam on the mean log likelihood of the right answers, with a small ridge.
 fn fit(options: &Options) {
     let mut questions = Vec::new();
-    for (i, workload) in suite(options.seed, options.repeat).iter().enumerate() {
+    let mut workloads = suite(options.seed, options.repeat);
+    // A few phases that look alike are more often a program's than chance's.
+    workloads.extend((0..4 * options.repeat as u64).map(|i| {
+        let mut random = Random::new(options.seed.wrapping_mul(3_000_017).wrapping_add(i));
+        workload::few_phases(&mut random)
+    }));
+    for (i, workload) in workloads.iter().enumerate() {
         // As traces are, and now and then as samples of a server are.
         let rhythms = if i % 3 == 1 {
             sampled(workload, Some(1.0)).map_or_else(Vec::new, |signal| weigh_rhythms(&signal))
@@ -393,14 +425,51 @@ fn fit(options: &Options) {
     }
 }
 
+/// Answers that are wrong for a reason the evidence does not know of.
+const ODD_ANSWERS: f64 = 0.005;
+
+/// Says by which factor logits must be multiplied to read as probabilities: the one under which the answers given, and that they
+/// were right or wrong, are most probable. (Weights are fitted to tell candidates apart; several candidates tell one answer.)
+fn fit_confidence(options: &Options) {
+    let mut answers: Vec<(f64, bool)> = Vec::new();
+    for workload in suite(options.seed, options.repeat) {
+        let config = RunConfig { rate_hz: None, ..RunConfig::default() };
+        let Ok(run) = analyse_run(&StepSignal::default(), &step_signal(&workload), &config) else { continue };
+        let right = match run.estimate.period_s {
+            Some(period_s) => workload.periods_s.iter().any(|truth| (period_s / truth - 1.0).abs() < 0.05),
+            None => workload.periods_s.is_empty() || workload.may_refuse,
+        };
+        let confidence = run.estimate.confidence.clamp(1e-6, 1.0 - 1e-6);
+        answers.push(((confidence / (1.0 - confidence)).ln(), right));
+    }
+    let likelihood = |factor: f64| {
+        let ln = |&(logit, right): &(f64, bool)| {
+            let logit = factor * if right { logit } else { -logit };
+            (ODD_ANSWERS + (1.0 - 2.0 * ODD_ANSWERS) / (1.0 + (-logit).exp())).ln()
+        };
+        answers.iter().map(ln).sum::<f64>() / answers.len() as f64
+    };
+    let best = (10..=80)
+        .map(|i| f64::from(i) / 20.0)
+        .max_by(|a, b| likelihood(*a).total_cmp(&likelihood(*b)))
+        .unwrap_or(1.0);
+    println!(
+        "{} answers: {best:.2} (likelihood {:.4}; as it is {:.4})",
+        answers.len(),
+        likelihood(best),
+        likelihood(1.0)
+    );
+}
+
 const RIDGE: f64 = 0.0005;
 
 /// Traces of every kind that the laws are tried on, of other seeds: beats missed, pauses, logs beside, sizes in turn, …
 fn questions_of_laws(options: &Options) -> Vec<Question> {
     let mut questions = Vec::new();
-    for i in 0..60 * options.repeat {
+    for i in 0..70 * options.repeat {
         let mut random = Random::new(options.seed.wrapping_mul(7_000_003).wrapping_add(i as u64));
-        let trace = family::any(&mut random, i);
+        // Of every seventy, ten are waits without memory, and more and less even ones.
+        let trace = if i % 7 == 6 { waits(&mut random) } else { family::any(&mut random, i) };
         let periods_s = match &trace.truth {
             Truth::Regular(regular) => vec![regular.beat_s()],
             Truth::Beats(beats_s) => beats_s.clone(),
@@ -422,6 +491,26 @@ fn questions_of_laws(options: &Options) -> Vec<Question> {
         questions.extend(questions_about(&workload, &weigh_exact_rhythms(&signal)));
     }
     questions
+}
+
+/// Equal phases after waits that keep no beat, or keep one more or less.
+fn waits(random: &mut Random) -> Trace {
+    let n = random.log_normal(20.0, 0.7).clamp(8.0, 80.0) as usize;
+    match random.whole(0, 4) {
+        0 => family::memoryless(random, n, Distances::Exponential),
+        1 | 2 => {
+            let shape = random.uniform(1.05, 2.0);
+            family::memoryless(random, n, Distances::Pareto(shape))
+        }
+        _ => {
+            let cv = random.uniform(0.2, 0.8);
+            let trace = family::memoryless(random, n, Distances::Gamma(cv));
+            // Half of those with a coefficient of variation of one half are taken to keep a beat.
+            let keeps = random.unit() < 1.0 / (1.0 + ((cv - 0.5) / 0.03).exp());
+            let truth = if keeps { Truth::Beats(vec![trace.mean_distance_s()]) } else { Truth::None };
+            Trace { truth, ..trace }
+        }
+    }
 }
 
 /// Each true rhythm is a question of its own, in which the others are left out.

@@ -376,9 +376,19 @@ pub fn odd_shapes(random: &mut Random) -> Workload {
 /// The paper's application at any size: other numbers of phases, lengths, spreads and delays.
 pub fn any_size(random: &mut Random) -> Workload {
     let n_phases = if random.chance(0.2) { random.whole(3, 5) } else { random.whole(6, 50) };
+    phases_of_any_size(random, n_phases, &[0.0, 0.0, 0.1, 0.3, 0.5])
+}
+
+/// The same with a handful of phases, more or less even.
+pub fn few_phases(random: &mut Random) -> Workload {
+    let n_phases = random.whole(3, 7);
+    phases_of_any_size(random, n_phases, &[0.0, 0.0, 0.1, 0.2, 0.3])
+}
+
+fn phases_of_any_size(random: &mut Random, n_phases: usize, spreads: &[f64]) -> Workload {
     let scale = random.log_normal(0.5, 0.8);
     let compute_s = 10.4 * scale * random.log_normal(1.0, 1.0);
-    let spread = *random.pick(&[0.0, 0.0, 0.1, 0.3, 0.5]);
+    let spread = *random.pick(spreads);
     let delay_s = *random.pick(&[0.0, 0.0, 0.05, 0.2, 1.0]) * 10.4 * scale;
     let noise_bps = *random.pick(&[None, None, Some(0.5e9), Some(1e9)]);
     phases_n(random, "any size", n_phases, scale, compute_s, spread * compute_s, delay_s, noise_bps)

@@ -95,6 +95,12 @@ impl Trace {
         phases.into_values().collect()
     }
 
+    /// The mean distance from one phase's start to the next, in seconds.
+    pub fn mean_distance_s(&self) -> f64 {
+        let phases = self.phases();
+        (phases[phases.len() - 1].0 - phases[0].0) as f64 * 1e-9 / (phases.len() - 1) as f64
+    }
+
     /// Bandwidth of the reads and of the writes, added up in the order of the rows.
     pub fn signals(&self) -> (StepSignal, StepSignal) {
         let (mut reads, mut writes) = (Overlap::new(), Overlap::new());

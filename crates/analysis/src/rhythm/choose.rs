@@ -1,6 +1,6 @@
 //! Which of the proposed rhythms hold.
 
-use super::evidence::{N_EVIDENCE, evidence, logit, plain_logit};
+use super::evidence::{BY_SCALE, MISSED, N_EVIDENCE, UNCLEAR_BREAK, compressed, evidence, logit};
 use super::explain::Stretch;
 use super::propose::{Cut, Proposal, Rule, propose};
 use super::spectrum::Spectrum;
@@ -74,14 +74,17 @@ fn candidates(steps: &Steps, proposals: &[Proposal], total_bytes: f64) -> Vec<Ca
     let mut candidates = Vec::new();
     for (i, proposal) in proposals.iter().enumerate() {
         for (j, stretch) in proposal.stretches.iter().enumerate() {
+            // Among many bursts a few will always happen to be even.
+            if stretch.members.len() < FEW && proposal.bursts.len() > 2 * stretch.members.len() {
+                continue;
+            }
             // A pause, or what comes before and after, says nothing about the beat: such stretches are looked at alone.
             let own =
                 stretch_parts(proposal, stretch, steps).and_then(|parts| Spectrum::of(&steps.only(&parts)));
             let spectrum = own.as_ref().or(spectrum.as_ref());
             let evidence =
                 evidence(proposal, stretch, total_bytes, spectrum, |from_s, to_s| sums.between(from_s, to_s));
-            let plain = plain_logit(proposal, stretch, &evidence).unwrap_or(f64::NEG_INFINITY);
-            let logit = logit(&evidence).max(plain);
+            let logit = logit(&evidence);
             candidates.push(Candidate { proposal: i, stretch: j, beat_s: stretch.beat_s, evidence, logit });
         }
     }
@@ -120,6 +123,9 @@ fn stretch_parts(proposal: &Proposal, stretch: &Stretch, steps: &Steps) -> Optio
     (stretch.log_odds > 0.0 && held_s < 0.8 * end_s && steps.len() < MANY_STEPS).then_some(parts)
 }
 
+/// So few phases can be even by chance.
+const FEW: usize = 5;
+
 /// Parts of longer signals are not looked at alone: it would cost more than it tells.
 const MANY_STEPS: usize = 200_000;
 
@@ -128,6 +134,9 @@ const STRUCTURE_ODDS: f64 = 4.0;
 /// The gaps between phases must be this many times those within.
 const CLEAR_GAPS: f64 = 2.0;
 
+/// Below this spread a beat is steady: a longer distance would show.
+const STEADY: f64 = 0.15;
+
 /// Whether what `one` shows is nothing but the structure of `other`.
 fn explains(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -> bool {
     if other.logit <= 0.0 {
@@ -135,22 +144,29 @@ fn explains(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -> bool 
     }
     let (whole, part) = (&proposals[other.proposal], &proposals[one.proposal]);
     let (of_whole, of_part) = (&whole.stretches[other.stretch], &part.stretches[one.stretch]);
-    if of_whole.log_odds < STRUCTURE_ODDS {
+    // Bursts within phases: many bursts lie within few phases, which stand clearly apart, or the bursts pause with them.
+    if other.beat_s <= 1.3 * one.beat_s {
         return false;
     }
-    // Bursts within phases: many bursts lie within few phases, which stand clearly apart, or the bursts pause with them.
-    if whole.rule.cut() != Cut::Scale && other.beat_s > 1.3 * one.beat_s {
-        let (n_inside, n_phases) = inside(of_part, part, of_whole, whole);
-        if n_inside * 5 > of_part.members.len() * 4
-            && n_phases * 2 <= n_inside
-            && (whole.separation.is_finite() && whole.separation >= CLEAR_GAPS
-                || of_part.pauses.len() >= 2
-                || n_phases <= 2)
-        {
-            return true;
-        }
+    let (n_inside, n_phases) = inside(of_part, part, of_whole, whole);
+    // A beat that goes on from one phase to the next is none of theirs.
+    let n_breaks = of_part.pauses.len() + of_part.missed;
+    let least_odds = if n_breaks + 1 >= n_phases { STRUCTURE_ODDS / 2.0 } else { STRUCTURE_ODDS };
+    if of_whole.log_odds < least_odds {
+        return false;
     }
-    false
+    if of_part.spread < STEADY && n_phases > 2 && 2 * (n_breaks + 1) < n_phases {
+        return false;
+    }
+    let pauses_with_them = if whole.rule.cut() == Cut::Scale {
+        n_breaks * 3 >= n_phases * 2
+    } else {
+        whole.separation.is_finite() && whole.separation >= CLEAR_GAPS
+            || of_part.pauses.len() >= 2
+            || of_part.missed + 1 >= n_phases
+            || n_phases <= 2
+    };
+    pauses_with_them && n_inside * 5 > of_part.members.len() * 4 && n_phases * 5 <= n_inside * 3
 }
 
 /// Whether `one` is every second phase of `other`, a steady rhythm: a class of the very same phases, or what smoothing leaves of
@@ -158,7 +174,7 @@ fn explains(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -> bool 
 fn is_every_second(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -> bool {
     let (whole, part) = (&proposals[other.proposal], &proposals[one.proposal]);
     let (of_whole, of_part) = (&whole.stretches[other.stretch], &part.stretches[one.stretch]);
-    if of_whole.log_odds < STRUCTURE_ODDS {
+    if of_whole.log_odds < 2.0 * STRUCTURE_ODDS {
         return false;
     }
     let times = one.beat_s / other.beat_s;
@@ -224,6 +240,11 @@ fn median_bytes(stretch: &Stretch, proposal: &Proposal) -> f64 {
     *bytes.select_nth_unstable_by(middle, f64::total_cmp).1
 }
 
+/// What all phases of the stretch move.
+fn bytes_of(stretch: &Stretch, proposal: &Proposal) -> f64 {
+    stretch.members.iter().map(|&i| proposal.bursts[i].bytes).sum()
+}
+
 /// Bytes up to any time.
 struct Sums<'a> {
     steps: &'a Steps,
@@ -264,37 +285,25 @@ struct Choice<'a> {
 impl Choice<'_> {
     fn findings(&self) -> Findings {
         let support: Vec<f64> = (0..self.candidates.len()).map(|i| self.support(i)).collect();
-        let mut order: Vec<usize> = (0..self.candidates.len()).collect();
-        order.sort_by(|&a, &b| {
-            let logit = |i: usize| self.candidates[i].logit;
-            let by_bytes = self.matters(b).cmp(&self.matters(a));
-            by_bytes.then(support[b].total_cmp(&support[a])).then(logit(b).total_cmp(&logit(a)))
-        });
+        let order = self.ordered(&support);
         let mut accepted: Vec<usize> = Vec::new();
-        for &i in &order {
-            let holds = if accepted.is_empty() {
-                support[i] > 0.0
-            } else {
-                support[i] > BESIDE || self.stretch(i).0.log_odds > CLEARLY_BESIDE
-            };
-            if holds
-                && accepted.len() < MOST_RHYTHMS
-                && accepted.iter().all(|&other| self.compatible(i, other))
-            {
-                accepted.push(i);
+        if let Some(&first) = order.first()
+            && support[first] > 0.0
+        {
+            accepted.push(self.best_of(first));
+            // Beside it, odds that leave no doubt count for as much as everything else.
+            let beside: Vec<f64> =
+                (0..support.len()).map(|i| support[i].max(self.beside_by_odds(i).unwrap_or(0.0))).collect();
+            for i in self.ordered(&beside) {
+                if beside[i] <= BESIDE || accepted.len() == MOST_RHYTHMS {
+                    continue;
+                }
+                let fits = |i: &usize| accepted.iter().all(|&other| self.compatible(*i, other));
+                if let Some(fitting) = [self.best_of(i), i].into_iter().find(fits) {
+                    accepted.push(fitting);
+                }
             }
         }
-        let mut sharp: Vec<usize> = Vec::new();
-        for i in accepted {
-            let best = self.best_of(i);
-            let fits = |i: usize| sharp.iter().all(|&other| self.compatible(i, other));
-            match (fits(best), fits(i)) {
-                (true, _) => sharp.push(best),
-                (false, true) => sharp.push(i),
-                (false, false) => {}
-            }
-        }
-        let accepted = sharp;
         let mut rhythms: Vec<Found> = self.with_own_bytes(&accepted);
         rhythms.retain(|rhythm| rhythm.own_bytes > NEGLIGIBLE * self.total_bytes);
         rhythms.sort_by(|a, b| b.own_bytes.total_cmp(&a.own_bytes));
@@ -315,6 +324,33 @@ impl Choice<'_> {
             best: best.map(|best| self.found(best)),
             rhythms,
         }
+    }
+
+    /// All candidates, those that matter and have the highest score first. Equals are told apart by what they hold, not by
+    /// their last digits.
+    fn ordered(&self, scores: &[f64]) -> Vec<usize> {
+        let key = |i: usize| {
+            let rounded = |value: f64| (value * 1e6).round();
+            (
+                self.matters(i),
+                rounded(scores[i]),
+                rounded(self.candidates[i].logit),
+                self.stretch(i).0.members.len(),
+            )
+        };
+        let mut order: Vec<usize> = (0..self.candidates.len()).collect();
+        order.sort_by(|&a, &b| {
+            let (a, b) = (key(b), key(a));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.total_cmp(&b.2)).then(a.3.cmp(&b.3))
+        });
+        order
+    }
+
+    /// The logit that the odds of the beat alone give a rhythm beside another; `None` if they leave a doubt.
+    fn beside_by_odds(&self, i: usize) -> Option<f64> {
+        let stretch = self.stretch(i).0;
+        let clear = stretch.log_odds > CLEARLY_BESIDE && stretch.members.len() >= ENOUGH_BESIDE;
+        clear.then_some(stretch.log_odds / 6.0)
     }
 
     fn stretch(&self, i: usize) -> (&Stretch, &Proposal) {
@@ -370,6 +406,11 @@ impl Choice<'_> {
         if agree(beat_a, beat_b) || (beat_a / beat_b).ln().abs() < 0.14 {
             return false;
         }
+        // What smoothing leaves of a rhythm at a half or a third of its beat keeps no beat of its own.
+        let fast = if beat_a < beat_b { (of_a, in_a) } else { (of_b, in_b) };
+        if fast.1.rule.cut() == Cut::Scale && fast.0.spread > STEADY {
+            return false;
+        }
         let runs_on = {
             let (short, long) = if beat_a < beat_b { (in_a, in_b) } else { (in_b, in_a) };
             let bytes: f64 = short.bursts.iter().map(|burst| burst.bytes).sum();
@@ -383,35 +424,53 @@ impl Choice<'_> {
         let (slow_in_fast, fast_in_slow) = if beat_a > beat_b { (a_in_b, b_in_a) } else { (b_in_a, a_in_b) };
         let (slow, fast) =
             if beat_a > beat_b { ((of_a, in_a), (of_b, in_b)) } else { ((of_b, in_b), (of_a, in_a)) };
-        // A checkpoint may join every fifth dump.
+        // A checkpoint may join every fifth dump, and then holds one of five.
         let joined = (beat_a / beat_b).ln().abs() > 2.5f64.ln()
             && slow.1.rule.cut() != Cut::Scale
-            && median_bytes(slow.0, slow.1) > 1.25 * median_bytes(fast.0, fast.1);
-        runs_on || ((slow_in_fast < 0.5 || joined) && fast_in_slow < 0.25)
+            && median_bytes(slow.0, slow.1) > 1.25 * median_bytes(fast.0, fast.1)
+            && bytes_of(slow.0, slow.1) - slow.0.members.len() as f64 * median_bytes(fast.0, fast.1)
+                > LEAST_JOINED * self.total_bytes;
+        let one_in_each =
+            joined && fast_in_slow < 0.5 && fast_in_slow * (slow.0.beat_s / fast.0.beat_s) < 2.5;
+        runs_on || ((slow_in_fast < 0.5 || joined) && (fast_in_slow < 0.25 || one_in_each))
     }
 
     /// The most probable of the candidates that tell the same beat at the same time. Smoothing finds a rhythm but blurs its
-    /// edges: where sharper phases tell the same, they are taken.
+    /// edges: where sharper phases tell the very same, they are taken.
     fn best_of(&self, i: usize) -> usize {
-        let logit = |j: &usize| {
-            let smooth = self.stretch(*j).1.rule.cut() == Cut::Scale;
-            self.candidates[*j].logit - if smooth { BLURRED } else { 0.0 }
-        };
         let same = (0..self.candidates.len()).filter(|&j| self.tells_the_same(i, j));
+        let best = self.most_probable(same).unwrap_or(i);
+        let (beat_s, logit) = (self.candidates[best].beat_s, self.candidates[best].logit);
+        // One phase more or less, and it is another cut, not a sharper one.
+        let sharper = (0..self.candidates.len())
+            .filter(|&j| self.stretch(j).1.rule.cut() != Cut::Scale && self.tells_the_same(best, j))
+            .filter(|&j| (self.candidates[j].beat_s / beat_s - 1.0).abs() < SAME_PHASES)
+            .filter(|&j| self.candidates[j].logit > (logit - BLURRED).min(CERTAIN));
+        self.most_probable(sharper).unwrap_or(best)
+    }
+
+    /// The most probable of some candidates, and of those that are, the one whose phases keep the beat best.
+    fn most_probable(&self, some: impl Iterator<Item = usize>) -> Option<usize> {
         // Equals are told apart by what they hold, not by their last digits.
-        let key = |j: &usize| ((logit(j) * 1e6).round(), self.stretch(*j).0.members.len());
-        same.max_by(|a, b| {
+        let key = |j: &usize| {
+            let stretch = self.stretch(*j).0;
+            // To smooth, to join what stands apart, or to leave beats out makes any phases more even.
+            let candidate = &self.candidates[*j];
+            let forced =
+                candidate.evidence[BY_SCALE] + candidate.evidence[UNCLEAR_BREAK] + candidate.evidence[MISSED];
+            let score = candidate.logit + KEEPS_BEST * (compressed(stretch.log_odds) - forced);
+            ((score * 1e6).round(), stretch.members.len())
+        };
+        some.max_by(|a, b| {
             let (a, b) = (key(a), key(b));
             a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
         })
-        .unwrap_or(i)
     }
 
     /// Whether it moves a share of the bytes that is worth the headline.
     fn matters(&self, i: usize) -> bool {
         let (stretch, proposal) = self.stretch(i);
-        let bytes: f64 = stretch.members.iter().map(|&member| proposal.bursts[member].bytes).sum();
-        bytes > LEAST_SHARE * self.total_bytes
+        bytes_of(stretch, proposal) > LEAST_SHARE * self.total_bytes
     }
 
     /// Whether two candidates tell the same beat at the same time.
@@ -429,9 +488,8 @@ impl Choice<'_> {
         let mut rhythms: Vec<Found> = accepted.iter().map(|&i| self.found(i)).collect();
         // A rhythm that holds beside another for its odds alone is as probable as these make it.
         for (rhythm, &i) in rhythms.iter_mut().zip(accepted).skip(1) {
-            let log_odds = self.stretch(i).0.log_odds;
-            if log_odds > CLEARLY_BESIDE {
-                rhythm.confidence = rhythm.confidence.max(probability(log_odds / 6.0));
+            if let Some(logit) = self.beside_by_odds(i) {
+                rhythm.confidence = rhythm.confidence.max(probability(logit));
             }
         }
         let usual: Vec<f64> = accepted
@@ -450,9 +508,11 @@ impl Choice<'_> {
                     let mut own = phase.bytes;
                     for (j, other) in rhythms.iter().enumerate().filter(|&(j, _)| j != i) {
                         let from = other.phases.partition_point(|o| o.end_s <= phase.start_s);
-                        if other.phases.get(from).is_some_and(|o| o.start_s < phase.end_s) {
-                            let heavier = usual[i] > usual[j];
-                            own = if heavier { own - usual[j].min(own) } else { own.min(usual[i]) };
+                        let n_met = other.phases[from..].partition_point(|o| o.start_s < phase.end_s);
+                        if n_met > 0 && usual[i] > usual[j] {
+                            own = (own - n_met as f64 * usual[j]).max(0.0);
+                        } else if n_met > 0 {
+                            own = own.min(usual[i]);
                         }
                     }
                     own
@@ -499,15 +559,28 @@ fn agree(a_s: f64, b_s: f64) -> bool {
 }
 
 fn probability(logit: f64) -> f64 {
-    1.0 / (1.0 + (-logit).exp())
+    1.0 / (1.0 + (-SHARPNESS * logit).exp())
 }
+
+/// Logits times this read as probabilities (`cargo xtask accuracy period --fit-confidence`: 1.1 to 1.7).
+const SHARPNESS: f64 = 1.4;
 
 /// The logit from which a second rhythm is believed beside the first.
 const BESIDE: f64 = 1.5;
 /// The odds from which a beat is believed beside another, whatever else is or is not known of it.
 const CLEARLY_BESIDE: f64 = 12.0;
-/// Smooth phases must be this much more probable than sharp ones.
+/// … if there are so many phases: a few of many will happen to be even.
+const ENOUGH_BESIDE: usize = 8;
+/// Smooth phases must be this much more probable than sharp ones, and these less than [`CERTAIN`].
 const BLURRED: f64 = 8.0;
+/// What every few phases move more than the others is a rhythm of its own from this share of the bytes on.
+const LEAST_JOINED: f64 = 0.045;
+/// The logit from which nothing sharper or more probable is needed.
+const CERTAIN: f64 = 2.0;
+/// How much the odds of the beat count among cuts that tell the same beat.
+const KEEPS_BEST: f64 = 4.0;
+/// Beats that differ by less come from the same phases.
+const SAME_PHASES: f64 = 0.02;
 /// More rhythms than this in one direction nobody has seen.
 const MOST_RHYTHMS: usize = 4;
 /// A rhythm below this share of the bytes is not the headline while one above exists.

@@ -6,7 +6,12 @@ use super::spectrum::Spectrum;
 use super::steps::Burst;
 
 /// How many numbers describe a candidate.
-pub const N_EVIDENCE: usize = 21;
+pub const N_EVIDENCE: usize = 31;
+
+/// The places of some of them.
+pub(crate) const BY_SCALE: usize = 5;
+pub(crate) const UNCLEAR_BREAK: usize = 10;
+pub(crate) const MISSED: usize = 12;
 
 /// What each number is.
 pub const NAMES: [&str; N_EVIDENCE] = [
@@ -31,31 +36,51 @@ pub const NAMES: [&str; N_EVIDENCE] = [
     "number of phases",
     "share of the bytes above the level (log)",
     "few gaps closed",
+    "few phases",
+    "evenness, few phases",
+    "plain",
+    "odds, plain",
+    "comb, plain",
+    "autocorrelation, plain",
+    "wide",
+    "wide, too few phases to tell",
+    "odds, wide",
+    "few phases, gaps closed at no clear break",
 ];
 
 /// The weights, in the order of [`NAMES`].
 pub const WEIGHTS: [f64; N_EVIDENCE] = [
-    -2.533, // constant
-    0.301,  // odds of the beat
-    0.277,  // evenness of volumes
-    0.537,  // share of the bytes (log)
-    0.295,  // silence between phases
-    -4.119, // by scale
-    0.485,  // odds, by scale
-    -2.187, // one of two classes
-    -1.207, // drift
-    0.358,  // grouping
-    -2.549, // gaps closed at no clear break
-    0.330,  // steadiness
-    -1.001, // missed beats
-    -5.552, // pauses
-    -0.069, // bursts left out
-    0.850,  // autocorrelation
-    4.445,  // comb
-    -3.627, // odd volumes
-    0.111,  // number of phases
-    1.536,  // share of the bytes above the level (log)
-    -3.173, // few gaps closed
+    -0.403, // constant
+    0.230,  // odds of the beat
+    0.327,  // evenness of volumes
+    0.117,  // share of the bytes (log)
+    0.634,  // silence between phases
+    -3.927, // by scale
+    0.551,  // odds, by scale
+    -1.727, // one of two classes
+    -1.386, // drift
+    0.020,  // grouping
+    -2.294, // gaps closed at no clear break
+    -0.035, // steadiness
+    -1.271, // missed beats
+    -4.017, // pauses
+    0.828,  // bursts left out
+    1.464,  // autocorrelation
+    2.585,  // comb
+    -2.284, // odd volumes
+    -0.508, // number of phases
+    0.527,  // share of the bytes above the level (log)
+    -1.832, // few gaps closed
+    -2.288, // few phases
+    0.300,  // evenness, few phases
+    1.861,  // plain
+    -0.074, // odds, plain
+    -0.188, // comb, plain
+    0.332,  // autocorrelation, plain
+    -1.863, // wide
+    -1.415, // wide, too few phases to tell
+    0.081,  // odds, wide
+    -1.920, // few phases, gaps closed at no clear break
 ];
 
 /// Returns the numbers that describe a stretch of a proposal.
@@ -72,10 +97,18 @@ pub(crate) fn evidence(
     let by_scale = f64::from(proposal.rule.cut() == Cut::Scale);
     let odds = compressed(stretch.log_odds);
     let distances: Vec<f64> = members.windows(2).map(|pair| pair[1].start_s - pair[0].start_s).collect();
+    let wide = (stretch.spread / 0.25).ln().max(0.0);
+    let few = (8f64.ln() - n.ln()).max(0.0);
+    let evenness = evenness(&members);
+    let odd_volumes = odd_volumes(&members);
+    let plain = f64::from(is_plain(proposal, stretch, bytes / total_bytes, odd_volumes));
+    let correlation =
+        spectrum.and_then(|spectrum| spectrum.correlation_at(stretch.beat_s)).unwrap_or(USUAL_CORRELATION);
+    let comb = spectrum.and_then(|spectrum| spectrum.comb(stretch.beat_s)).unwrap_or(0.0);
     [
         1.0,
         odds,
-        evenness(&members),
+        evenness,
         (bytes / total_bytes).clamp(1e-4, 1.0).ln(),
         contrast(&members, bytes, bytes_between),
         by_scale,
@@ -88,12 +121,22 @@ pub(crate) fn evidence(
         stretch.missed as f64 / (n + stretch.missed as f64),
         stretch.pauses.len() as f64 / n,
         1.0 - n / proposal.bursts.len() as f64,
-        spectrum.and_then(|spectrum| spectrum.correlation_at(stretch.beat_s)).unwrap_or(USUAL_CORRELATION),
-        spectrum.and_then(|spectrum| spectrum.comb(stretch.beat_s)).unwrap_or(0.0),
-        odd_volumes(&members),
+        correlation,
+        comb,
+        odd_volumes,
         n.ln().min(40f64.ln()),
         (bytes / proposal.bytes_above).clamp(1e-4, 1.0).ln(),
         few_closed(proposal),
+        few,
+        few * evenness,
+        plain,
+        plain * odds,
+        plain * comb,
+        plain * correlation,
+        wide,
+        (20f64.ln() - n.ln()).max(0.0) * (stretch.spread / 0.1).ln().max(0.0),
+        wide * odds,
+        few * unclear_break(proposal.separation),
     ]
 }
 
@@ -102,23 +145,16 @@ pub(crate) fn logit(evidence: &[f64; N_EVIDENCE]) -> f64 {
     evidence.iter().zip(WEIGHTS).map(|(e, w)| e * w).sum()
 }
 
-/// The logit that the odds of the beat alone give the plainest of candidates: bursts that stand clearly apart, nearly all of
-/// them on the beat, moving alike. Whatever the spectrum makes of it, such a run is judged by its beat: one large result at the
-/// end takes nothing from the checkpoints before it.
-pub(crate) fn plain_logit(
-    proposal: &Proposal,
-    stretch: &Stretch,
-    evidence: &[f64; N_EVIDENCE],
-) -> Option<f64> {
-    let n = stretch.members.len();
-    let is_plain = matches!(proposal.rule, Rule::Runs { level_bps: 0.0, .. })
+/// Whether it is the plainest of candidates: bursts that stand clearly apart, nearly all of them on the beat, moving alike.
+fn is_plain(proposal: &Proposal, stretch: &Stretch, share: f64, odd_volumes: f64) -> bool {
+    let n = stretch.members.len() as f64;
+    matches!(proposal.rule, Rule::Runs { level_bps: 0.0, .. })
         && (proposal.closed == 0.0 || proposal.separation > 3.0)
-        && n >= 6
-        && n as f64 >= 0.85 * proposal.bursts.len() as f64
+        && few_closed(proposal) == 0.0
+        && n >= 0.85 * proposal.bursts.len() as f64
         && stretch.pauses.len() <= 1
-        && evidence[3] > 0.02f64.ln()
-        && evidence[17] < 0.1;
-    is_plain.then(|| 0.6 * compressed(stretch.log_odds) - 0.5)
+        && share > 0.02
+        && odd_volumes < 0.1
 }
 
 /// 0 where the gaps between phases are three times those within, or phases have none; 1 where they are as long.
@@ -132,7 +168,7 @@ fn few_closed(proposal: &Proposal) -> f64 {
 }
 
 /// Odds grow with every phase; what they say about the answer grows more slowly, but more is never less.
-fn compressed(log_odds: f64) -> f64 {
+pub(crate) fn compressed(log_odds: f64) -> f64 {
     const SCALE: f64 = 3.0;
     SCALE * (log_odds / SCALE).asinh()
 }

@@ -389,7 +389,7 @@ fn pareto(logs: &[f64]) -> Option<Vec<f64>> {
 }
 
 /// Waits whose tail is lighter than this have a standard deviation: they are not heavy-tailed.
-const MOST_PARETO: f64 = 2.0;
+const MOST_PARETO: f64 = 3.0;
 /// … and so have those of which none is this many times the usual.
 const LONG_TAIL: f64 = 2.5;
 

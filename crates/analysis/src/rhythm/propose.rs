@@ -223,17 +223,24 @@ impl Proposals {
     }
 }
 
-/// Whether a proposal cuts out the same phases, by a few of them.
+/// Whether a proposal cuts out the same phases.
 fn same(other: &Proposal, rule: Rule, bursts: &[Burst]) -> bool {
-    other.bursts.len() == bursts.len()
+    let same = |(one, two): (&Burst, &Burst)| {
+        let longer_s = one.duration_s().max(two.duration_s());
+        (one.start_s - two.start_s).abs() <= SAME_START * longer_s
+            && (one.end_s - two.end_s).abs() <= SAME_END * longer_s
+    };
+    let n = bursts.len();
+    other.bursts.len() == n
         && (other.rule.cut() == Cut::Scale) == (rule.cut() == Cut::Scale)
-        && [0, bursts.len() / 2, bursts.len() - 1].iter().all(|&i| {
-            let (one, two) = (&other.bursts[i], &bursts[i]);
-            let longer_s = one.duration_s().max(two.duration_s());
-            (one.start_s - two.start_s).abs() <= 0.3 * longer_s
-                && (one.end_s - two.end_s).abs() <= 0.3 * longer_s
-        })
+        && [0, n / 2, n - 1].iter().all(|&i| same((&other.bursts[i], &bursts[i])))
+        && other.bursts.iter().zip(bursts).all(same)
 }
+
+/// How far starts of the same phase may lie apart, as a share of its length: starts are what keeps a beat.
+const SAME_START: f64 = 0.1;
+/// … and ends.
+const SAME_END: f64 = 0.3;
 
 /// Phases that ran into each other taken apart: a burst of twice the usual volume and length is two.
 ///
