@@ -288,7 +288,7 @@ impl Choice<'_> {
         let order = self.ordered(&support);
         let mut accepted: Vec<usize> = Vec::new();
         if let Some(&first) = order.first()
-            && support[first] > 0.0
+            && support[first] > HOLDS
         {
             accepted.push(self.best_of(first));
             // Beside it, odds that leave no doubt count for as much as everything else.
@@ -298,13 +298,21 @@ impl Choice<'_> {
                 if beside[i] <= BESIDE || accepted.len() == MOST_RHYTHMS {
                     continue;
                 }
-                let fits = |i: &usize| accepted.iter().all(|&other| self.compatible(*i, other));
+                let enough = support[i] > BESIDE || self.stretch(i).0.members.len() >= ENOUGH_BESIDE;
+                let fits = |i: &usize| {
+                    let beside = |other| (enough || self.apart(*i, other)) && self.compatible(*i, other);
+                    accepted.iter().all(|&other| beside(other))
+                };
                 if let Some(fitting) = [self.best_of(i), i].into_iter().find(fits) {
                     accepted.push(fitting);
                 }
             }
         }
         let mut rhythms: Vec<Found> = self.with_own_bytes(&accepted);
+        // As probable as the evidence by which it was found.
+        if let (Some(rhythm), Some(&first)) = (rhythms.first_mut(), order.first()) {
+            rhythm.confidence = rhythm.confidence.max(probability(support[first]));
+        }
         rhythms.retain(|rhythm| rhythm.own_bytes > NEGLIGIBLE * self.total_bytes);
         rhythms.sort_by(|a, b| b.own_bytes.total_cmp(&a.own_bytes));
         let best = order.first().copied();
@@ -348,9 +356,8 @@ impl Choice<'_> {
 
     /// The logit that the odds of the beat alone give a rhythm beside another; `None` if they leave a doubt.
     fn beside_by_odds(&self, i: usize) -> Option<f64> {
-        let stretch = self.stretch(i).0;
-        let clear = stretch.log_odds > CLEARLY_BESIDE && stretch.members.len() >= ENOUGH_BESIDE;
-        clear.then_some(stretch.log_odds / 6.0)
+        let log_odds = self.stretch(i).0.log_odds;
+        (log_odds > CLEARLY_BESIDE).then_some(log_odds / 6.0)
     }
 
     fn stretch(&self, i: usize) -> (&Stretch, &Proposal) {
@@ -393,13 +400,17 @@ impl Choice<'_> {
         }
     }
 
+    /// Whether one ends before the other begins.
+    fn apart(&self, a: usize, b: usize) -> bool {
+        let (a, b) = (self.span(a), self.span(b));
+        a.1 <= b.0 || b.1 <= a.0
+    }
+
     /// Whether two rhythms can hold: they have phases of their own, at once or one after the other.
     fn compatible(&self, a: usize, b: usize) -> bool {
         let (of_a, in_a) = self.stretch(a);
         let (of_b, in_b) = self.stretch(b);
-        let (span_a, span_b) = (self.span(a), self.span(b));
-        let apart = span_a.1 <= span_b.0 || span_b.1 <= span_a.0;
-        if apart {
+        if self.apart(a, b) {
             return true;
         }
         let (beat_a, beat_b) = (of_a.beat_s, of_b.beat_s);
@@ -438,8 +449,10 @@ impl Choice<'_> {
     /// The most probable of the candidates that tell the same beat at the same time. Smoothing finds a rhythm but blurs its
     /// edges: where sharper phases tell the very same, they are taken.
     fn best_of(&self, i: usize) -> usize {
-        let same = (0..self.candidates.len()).filter(|&j| self.tells_the_same(i, j));
-        let best = self.most_probable(same).unwrap_or(i);
+        let same: Vec<usize> = (0..self.candidates.len()).filter(|&j| self.tells_the_same(i, j)).collect();
+        let top = same.iter().map(|&j| self.candidates[j].logit).fold(f64::NEG_INFINITY, f64::max);
+        let likely = same.into_iter().filter(|&j| self.candidates[j].logit > top - UNLIKELY);
+        let best = self.most_probable(likely).unwrap_or(i);
         let (beat_s, logit) = (self.candidates[best].beat_s, self.candidates[best].logit);
         // One phase more or less, and it is another cut, not a sharper one.
         let sharper = (0..self.candidates.len())
@@ -565,11 +578,13 @@ fn probability(logit: f64) -> f64 {
 /// Logits times this read as probabilities (`cargo xtask accuracy period --fit-confidence`: 1.1 to 1.7).
 const SHARPNESS: f64 = 1.4;
 
+/// The logit from which a rhythm is told; below, as many would be wrong as right.
+const HOLDS: f64 = 0.3;
 /// The logit from which a second rhythm is believed beside the first.
 const BESIDE: f64 = 1.5;
 /// The odds from which a beat is believed beside another, whatever else is or is not known of it.
 const CLEARLY_BESIDE: f64 = 12.0;
-/// … if there are so many phases: a few of many will happen to be even.
+/// … if there are so many phases, or they come before or after it: a few of many will happen to be even.
 const ENOUGH_BESIDE: usize = 8;
 /// Smooth phases must be this much more probable than sharp ones, and these less than [`CERTAIN`].
 const BLURRED: f64 = 8.0;
@@ -577,6 +592,8 @@ const BLURRED: f64 = 8.0;
 const LEAST_JOINED: f64 = 0.045;
 /// The logit from which nothing sharper or more probable is needed.
 const CERTAIN: f64 = 2.0;
+/// A cut that is so much less probable than another one of the same beat is not taken for keeping it better.
+const UNLIKELY: f64 = 3.0;
 /// How much the odds of the beat count among cuts that tell the same beat.
 const KEEPS_BEST: f64 = 4.0;
 /// Beats that differ by less come from the same phases.

@@ -154,7 +154,7 @@ fn is_plain(proposal: &Proposal, stretch: &Stretch, share: f64, odd_volumes: f64
         && n >= 0.85 * proposal.bursts.len() as f64
         && stretch.pauses.len() <= 1
         && share > 0.02
-        && odd_volumes < 0.1
+        && odd_volumes * n <= (0.1 * n).max(1.0)
 }
 
 /// 0 where the gaps between phases are three times those within, or phases have none; 1 where they are as long.
