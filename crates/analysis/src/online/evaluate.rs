@@ -92,6 +92,8 @@ const DOUBTS_TO_SWITCH: u32 = 3;
 const DOUBTS_TO_LEAVE: u32 = 4;
 /// A record of so many phases is enough to be silent about a rhythm that fails: half of what is kept.
 const ENOUGH_FORETOLD: usize = 4;
+/// What it takes to believe a rhythm of the last few of many phases: several such parts are looked at, each evaluation anew.
+const SURE_OF_A_PART: f64 = 0.95;
 /// How many times the bytes a rhythm must move to be the main one instead: two that move the same do not take turns.
 const HEAVIER: f64 = 1.3;
 /// What share of the bytes of its time a rhythm must move to be the main one; what `detect` asks of a headline.
@@ -437,15 +439,18 @@ impl Evaluator {
         };
         let phases = best.phases;
         let n = phases.len();
-        // In a long irregular past, chance makes some three in a row look even: there it takes more of them.
-        let lengths: &[usize] = if n <= 8 { &[6, 4, 3] } else { &[12, 8, 6] };
+        // In a long irregular past, chance makes some three in a row look even: there it takes more of them, and more evidence.
+        let (lengths, least): (&[usize], f64) =
+            if n <= 8 { (&[6, 4, 3], 0.5) } else { (&[12, 8, 6], SURE_OF_A_PART) };
         for &length in lengths.iter().filter(|&&length| length < n) {
             let start_s = before(&phases, n - length);
             let shorter = self.window(octaves, start_s, at_s, config);
             let cuts = detect_cuts(&shorter);
             // The engine is careful with three phases; what it holds more probable than not is a rhythm.
             let sure = |rhythm: &CutRhythm| {
-                (rhythm.phases.len() > 3 || rhythm.confidence > 0.5) && !is_light(rhythm, &shorter, signal)
+                (rhythm.phases.len() > 3 || rhythm.confidence > 0.5)
+                    && rhythm.confidence > least
+                    && !is_light(rhythm, &shorter, signal)
             };
             if cuts.rhythms.first().is_some_and(sure) {
                 (*found, *signal, self.window_start_s) = (cuts, shorter, start_s);
