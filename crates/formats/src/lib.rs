@@ -49,7 +49,7 @@ pub use crate::{
     text::{PatternError, PatternSpec},
     tmio::write::{TmioForm, TmioWriter},
     tracer::Life,
-    tracer_totals::{TracerTotals, tracer_totals},
+    tracer_totals::{GateTotals, TracerTotals, tracer_totals},
 };
 
 use crate::{

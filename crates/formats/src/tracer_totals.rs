@@ -24,6 +24,21 @@ pub struct TracerTotals {
     pub overhead_s: f64,
     /// Seconds it took in the process where it took most.
     pub worst_overhead_s: f64,
+    /// What became of asking the arbiter of the storage.
+    pub gate: GateTotals,
+}
+
+/// What became of asking the arbiter of the storage, in all processes together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct GateTotals {
+    /// Times its socket was there and could not be used for want of permission.
+    pub n_denied: u64,
+    /// Times it could not be reached, or went silent.
+    pub n_unreached: u64,
+    /// Requests that went on without its leave.
+    pub n_skipped: u64,
+    /// Seconds that requests waited for its leave.
+    pub waited_s: f64,
 }
 
 /// Adds up what the processes of a traced directory say of themselves. A process that was killed says nothing.
@@ -42,6 +57,10 @@ pub fn tracer_totals(directory: &Path) -> io::Result<TracerTotals> {
         sum.excluded_bytes += of(Total::ExcludedBytes);
         let overhead_s = (of(Total::HookNanos) + of(Total::FlushNanos)) * 1e-9;
         sum.overhead_s += overhead_s;
+        sum.gate.n_denied += totals.get(Total::GateDenied);
+        sum.gate.n_unreached += totals.get(Total::GateUnreached);
+        sum.gate.n_skipped += totals.get(Total::GateSkipped);
+        sum.gate.waited_s += of(Total::GateNanos) * 1e-9;
         sum.worst_overhead_s = sum.worst_overhead_s.max(overhead_s);
     }
     Ok(sum)

@@ -8,14 +8,12 @@
 //! lease at the longest. Once several jobs want the storage each request is granted by itself, small ones in bundles.
 
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use iotide_sched::{Policy, QueueConfig};
 use iotide_wire::{GATE_WAIT_EVERY_MS, GateHello, GateMessage};
@@ -23,15 +21,18 @@ use iotide_wire::{GATE_WAIT_EVERY_MS, GateHello, GateMessage};
 use crate::caller::{Callers, JobName};
 use crate::control::Control;
 use crate::crew::Crew;
+use crate::door::{Desk, Door, Entrance, Line, Peer};
 use crate::rhythm::{Rhythm, check_periods};
 use crate::schedule::{Direction, JobStatus, Permit, Rules, Scheduler, Served};
-use crate::{MountConfig, MountError};
+use crate::{MountError, in_turns};
 
 /// How an arbiter listens and decides.
 #[derive(Clone, Debug)]
 pub struct ArbiterConfig {
     /// Where programs ask.
     pub listen: Listen,
+    /// Who may ask there.
+    pub access: Access,
     /// Who is let through when.
     pub policy: Policy,
     /// How many requests may be with the storage at once.
@@ -40,6 +41,10 @@ pub struct ArbiterConfig {
     pub phase_gap_s: f64,
     /// So long the storage waits for the next request of the job whose turn it is, before another one of its set is let through in between.
     pub lull_s: f64,
+    /// A job of which no period is known has its turn for at most so long before the next of its set is let through.
+    pub turn_s: f64,
+    /// Let requests through by the rules of the IO-Sets report rather than by ours.
+    pub as_in_the_report: bool,
     /// How much a program that is alone may move without asking again.
     pub lease_bytes: u64,
     /// For how long. Another job waits for that long at most before it has a say.
@@ -61,10 +66,13 @@ impl ArbiterConfig {
     pub fn new(listen: Listen, policy: Policy) -> Self {
         Self {
             listen,
+            access: Access::default(),
             policy,
             n_workers: 8,
             phase_gap_s: 0.25,
             lull_s: 0.02,
+            turn_s: 2.0,
+            as_in_the_report: false,
             lease_bytes: 64 << 20,
             lease: Duration::from_millis(20),
             bundle_bytes: 1 << 20,
@@ -76,8 +84,14 @@ impl ArbiterConfig {
     }
 
     fn queue(&self) -> QueueConfig {
-        let (phase_gap_s, lull_s) = (self.phase_gap_s, self.lull_s);
-        MountConfig { phase_gap_s, lull_s, ..MountConfig::new("", "", self.policy) }.queue()
+        let times = QueueConfig {
+            phase_gap_s: self.phase_gap_s,
+            lull_s: self.lull_s,
+            turn_s: self.turn_s,
+            time_scale: self.time_scale,
+            ..QueueConfig::new(self.policy)
+        };
+        in_turns(times, self.as_in_the_report)
     }
 }
 
@@ -101,11 +115,51 @@ impl Listen {
     }
 }
 
-/// More programs than this are not listened to; they go on as if there were no arbiter.
-const MAX_PROGRAMS: usize = 4096;
+/// Who may ask at a path; at an address everyone may who can reach it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The mode of the socket. Asking takes the right to write.
+    pub mode: u32,
+    /// The group the socket belongs to, by name or number; the arbiter's own if `None`.
+    pub group: Option<String>,
+}
 
-/// A grant whose program never says that it is done is taken back after this long.
-const LONGEST_GRANT: Duration = Duration::from_secs(120);
+impl Default for Access {
+    /// The arbiter's own user.
+    fn default() -> Self {
+        Self { mode: 0o600, group: None }
+    }
+}
+
+impl Access {
+    fn grant(&self, path: &Path) -> Result<(), MountError> {
+        let refused = |source| MountError::Listen { address: format!("unix:{}", path.display()), source };
+        if let Some(name) = &self.group {
+            let by_name =
+                || nix::unistd::Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw());
+            let group = name.parse().ok().or_else(by_name);
+            let group = group.ok_or_else(|| MountError::NoGroup(name.clone()))?;
+            chown(path, None, Some(group)).map_err(refused)?;
+        }
+        fs::set_permissions(path, fs::Permissions::from_mode(self.mode)).map_err(refused)
+    }
+}
+
+/// A program that has connected says who it is within this time.
+const HELLO_WITHIN: Duration = Duration::from_secs(5);
+
+/// A thread of a program asks for one thing at a time, and gives up on few.
+const MAX_WAITING: usize = 4096;
+
+/// A grant whose program never says that it is done is taken back after the time its bytes take at [`SLOWEST_BPS`], and this.
+const LONGEST_GRANT: Duration = Duration::from_secs(2);
+const SLOWEST_BPS: f64 = (16 << 20) as f64;
+
+/// What was granted is remembered for so long after that.
+const REMEMBERED: Duration = Duration::from_secs(120);
+
+/// More jobs than this are not told apart by their users.
+const MAX_OWNERS: usize = 1 << 16;
 
 /// A job that has done nothing for this long does not count as one that wants the storage.
 const LATE_S: f64 = 0.2;
@@ -116,6 +170,7 @@ pub struct Arbiter {
     scheduler: Scheduler,
     address: String,
     socket: Option<PathBuf>,
+    door: Option<Door>,
     _rhythm: Rhythm,
     _control: Option<Control>,
 }
@@ -136,13 +191,27 @@ impl Arbiter {
         };
         let scheduler = Scheduler::start(rules, Callers::new("/proc".into()), Crew::new(config.n_workers))
             .map_err(refused)?;
-        let desk = Arc::new(Desk {
+        let desk = Arc::new(Reception {
             scheduler: scheduler.clone(),
             config: config.clone(),
             programs: Mutex::default(),
-            n_programs: AtomicUsize::new(0),
+            owners: Mutex::default(),
         });
-        let (address, socket) = listen(&config.listen, &desk).map_err(refused)?;
+        // Each program is a descriptor.
+        crate::raise_open_files();
+        let (address, entrance, socket) = match &config.listen {
+            Listen::Unix(path) => {
+                let listener = crate::control::bind(path).map_err(refused)?;
+                config.access.grant(path).inspect_err(|_| drop(fs::remove_file(path)))?;
+                (shown(&config.listen), Entrance::Unix(listener), Some(path.clone()))
+            }
+            Listen::Tcp(address) => {
+                let listener = TcpListener::bind(address).map_err(refused)?;
+                let address = listener.local_addr().map_err(refused)?;
+                (format!("tcp:{address}"), Entrance::Tcp(listener), None)
+            }
+        };
+        let door = Door::open(entrance, Arc::clone(&desk), "iotide-door").map_err(refused)?;
         let ticking = Arc::downgrade(&desk);
         thread::Builder::new()
             .name("iotide-ticks".to_owned())
@@ -154,7 +223,8 @@ impl Arbiter {
             Control::listen(path, config.policy.name(), scheduler.clone())
                 .map_err(|source| MountError::Control { path: path.clone(), source })
         });
-        Ok(Self { scheduler, address, socket, _rhythm: rhythm, _control: control.transpose()? })
+        let control = control.transpose()?;
+        Ok(Self { scheduler, address, socket, door: Some(door), _rhythm: rhythm, _control: control })
     }
 
     /// Listens until a signal asks for an end; `ready` is called once programs can ask.
@@ -184,10 +254,11 @@ impl Arbiter {
 
 impl Drop for Arbiter {
     fn drop(&mut self) {
-        self.scheduler.stop();
         if let Some(path) = &self.socket {
-            let _ = std::fs::remove_file(path);
+            let _ = fs::remove_file(path);
         }
+        drop(self.door.take());
+        self.scheduler.stop();
     }
 }
 
@@ -198,83 +269,24 @@ fn shown(listen: &Listen) -> String {
     }
 }
 
-fn listen(listen: &Listen, desk: &Arc<Desk>) -> io::Result<(String, Option<PathBuf>)> {
-    let desk = Arc::clone(desk);
-    let threads = thread::Builder::new().name("iotide-door".to_owned());
-    match listen {
-        Listen::Unix(path) => {
-            let listener = crate::control::bind(path)?;
-            threads.spawn(move || {
-                for program in listener.incoming().flatten() {
-                    desk.attend(Line::Unix(program));
-                }
-            })?;
-            Ok((shown(listen), Some(path.clone())))
-        }
-        Listen::Tcp(address) => {
-            let listener = TcpListener::bind(address)?;
-            let address = listener.local_addr()?;
-            threads.spawn(move || {
-                for program in listener.incoming().flatten() {
-                    let _ = program.set_nodelay(true);
-                    desk.attend(Line::Tcp(program));
-                }
-            })?;
-            Ok((format!("tcp:{address}"), None))
-        }
-    }
-}
-
-/// A connection of either kind.
-enum Line {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
-
-impl Line {
-    fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
-        match self {
-            Line::Unix(line) => line.read_exact(bytes),
-            Line::Tcp(line) => line.read_exact(bytes),
-        }
-    }
-
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Line::Unix(line) => line.write_all(bytes),
-            Line::Tcp(line) => line.write_all(bytes),
-        }
-    }
-
-    fn try_clone(&self) -> io::Result<Self> {
-        Ok(match self {
-            Line::Unix(line) => Line::Unix(line.try_clone()?),
-            Line::Tcp(line) => Line::Tcp(line.try_clone()?),
-        })
-    }
-
-    /// Nobody is waited for who does not read, or who connects and says nothing.
-    fn set_limits(&self) -> io::Result<()> {
-        let within = Some(Duration::from_secs(1));
-        match self {
-            Line::Unix(line) => line.set_write_timeout(within),
-            Line::Tcp(line) => line.set_write_timeout(within),
-        }
-    }
-}
-
 /// Where programs ask.
-struct Desk {
+struct Reception {
     scheduler: Scheduler,
     config: ArbiterConfig,
     programs: Mutex<Vec<Weak<Program>>>,
-    n_programs: AtomicUsize,
+    owners: Mutex<Owners>,
+}
+
+/// Someone who has connected, and who that is once it was said.
+struct Caller {
+    line: Arc<Line>,
+    program: Option<Arc<Program>>,
 }
 
 /// A program that asks.
 struct Program {
     job: JobName,
-    line: Mutex<Line>,
+    line: Arc<Line>,
     asked: Mutex<Asked>,
 }
 
@@ -301,58 +313,80 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Desk {
-    /// Listens to one program, on a thread of its own.
-    fn attend(self: &Arc<Self>, line: Line) {
-        if self.n_programs.fetch_add(1, Ordering::Relaxed) >= MAX_PROGRAMS {
-            self.n_programs.fetch_sub(1, Ordering::Relaxed);
-            return; // hanging up tells it to go on alone
-        }
-        let desk = Arc::clone(self);
-        let threads = thread::Builder::new().name("iotide-program".to_owned()).stack_size(128 << 10);
-        let spawned = threads.spawn(move || {
-            let _ = desk.converse(line);
-            desk.n_programs.fetch_sub(1, Ordering::Relaxed);
-        });
-        if spawned.is_err() {
-            self.n_programs.fetch_sub(1, Ordering::Relaxed);
+impl Desk for Reception {
+    type Caller = Caller;
+    /// More programs than this are not listened to; they go on as if there were no arbiter.
+    const MAX_CALLERS: usize = 4096;
+    const MAX_UNHEARD: usize = GateHello::SIZE + GateMessage::SIZE;
+    const MAX_UNREAD: usize = 64 << 10;
+
+    fn greet(self: &Arc<Self>, line: &Arc<Line>) -> Caller {
+        Caller { line: Arc::clone(line), program: None }
+    }
+
+    fn hear(self: &Arc<Self>, caller: &mut Caller, said: &[u8]) -> Option<usize> {
+        match &caller.program {
+            None => {
+                let Some(hello) = said.first_chunk::<{ GateHello::SIZE }>() else { return Some(0) };
+                let job = self.job_of(&GateHello::decode(hello)?, caller.line.peer());
+                let line = Arc::clone(&caller.line);
+                let program = Arc::new(Program { job, line, asked: Mutex::default() });
+                lock(&self.programs).push(Arc::downgrade(&program));
+                caller.program = Some(program);
+                Some(GateHello::SIZE)
+            }
+            Some(program) => {
+                let Some(message) = said.first_chunk::<{ GateMessage::SIZE }>() else { return Some(0) };
+                match GateMessage::decode(message)? {
+                    GateMessage::Ask { id, bytes, is_write } => self.ask(program, id, bytes, is_write)?,
+                    GateMessage::Done { id, bytes } => self.done(program, id, bytes),
+                    GateMessage::Grant { .. } | GateMessage::Wait => return None,
+                }
+                Some(GateMessage::SIZE)
+            }
         }
     }
 
-    fn converse(self: &Arc<Self>, mut line: Line) -> io::Result<()> {
-        line.set_limits()?;
-        let mut hello = [0; GateHello::SIZE];
-        line.read_exact(&mut hello)?;
-        let hello = GateHello::decode(&hello).ok_or(io::ErrorKind::InvalidData)?;
-        let program = Arc::new(Program {
-            job: job_name(&hello),
-            line: Mutex::new(line.try_clone()?),
-            asked: Mutex::default(),
-        });
-        lock(&self.programs).push(Arc::downgrade(&program));
-        let mut message = [0; GateMessage::SIZE];
-        let ended = loop {
-            if let Err(error) = line.read_exact(&mut message) {
-                break Err(error);
-            }
-            match GateMessage::decode(&message) {
-                Some(GateMessage::Ask { id, bytes, is_write }) => self.ask(&program, id, bytes, is_write),
-                Some(GateMessage::Done { id, bytes }) => self.done(&program, id, bytes),
-                _ => break Err(io::ErrorKind::InvalidData.into()),
-            }
-        };
+    fn may_be_silent_for(&self, caller: &Caller) -> Option<Duration> {
+        // A program may compute for days.
+        caller.program.is_none().then_some(HELLO_WITHIN)
+    }
+
+    fn leave(self: &Arc<Self>, caller: Caller) {
         // What it held is free; what it still waits for will be granted to nobody.
+        let Some(program) = caller.program else { return };
         let mut asked = lock(&program.asked);
         asked.is_gone = true;
         let held = std::mem::take(&mut asked.granted);
         drop(asked);
         drop(held);
-        ended
+    }
+}
+
+impl Reception {
+    /// As in a mount: the batch system's name, else the process's own. The kernel says which user asks, so that nobody can take
+    /// another one's turn by naming a job that is not theirs.
+    fn job_of(&self, hello: &GateHello, peer: Option<Peer>) -> JobName {
+        let name = std::str::from_utf8(hello.job()).ok().filter(|name| !name.is_empty());
+        let Some(name) = name else {
+            let process = peer.map_or(hello.process, |peer| peer.process);
+            return format!("pid:{process}").into();
+        };
+        match peer {
+            Some(peer) => lock(&self.owners).job_of(name, peer.user),
+            None => name.into(),
+        }
     }
 
-    fn ask(self: &Arc<Self>, program: &Arc<Program>, id: u64, bytes: u64, is_write: bool) {
+    /// Asks the scheduler. `None` if the program asks for too much at once.
+    fn ask(self: &Arc<Self>, program: &Arc<Program>, id: u64, bytes: u64, is_write: bool) -> Option<()> {
         let direction = if is_write { Direction::Write } else { Direction::Read };
-        lock(&program.asked).n_waiting += 1;
+        let mut asked = lock(&program.asked);
+        if asked.n_waiting >= MAX_WAITING || asked.granted.len() >= MAX_WAITING {
+            return None;
+        }
+        asked.n_waiting += 1;
+        drop(asked);
         let (desk, asker) = (Arc::clone(self), Arc::clone(program));
         // Charged for what it will get, so that sets share what is moved and not what is asked.
         let charged = bytes.max(self.config.bundle_bytes);
@@ -374,7 +408,7 @@ impl Desk {
                 direction,
                 bytes_noted: bytes,
                 since_s: desk.scheduler.now_s(),
-                until: Instant::now() + if is_lease { config.lease } else { LONGEST_GRANT },
+                until: Instant::now() + if is_lease { config.lease } else { longest_grant(bytes) },
                 is_lease,
             };
             let lease_ns = if is_lease { config.lease.as_nanos() as u64 } else { 0 };
@@ -385,8 +419,9 @@ impl Desk {
             }
             asked.granted.insert(id, granted);
             drop(asked);
-            asker.say(GateMessage::Grant { id, bytes: n_granted, lease_ns });
+            asker.line.say(&GateMessage::Grant { id, bytes: n_granted, lease_ns }.encode());
         });
+        Some(())
     }
 
     fn done(&self, program: &Program, id: u64, bytes: u64) {
@@ -406,23 +441,27 @@ impl Desk {
     }
 }
 
-impl Program {
-    fn say(&self, message: GateMessage) {
-        // A program that reads nothing any more is about to hang up; its thread will notice.
-        let _ = lock(&self.line).write_all(&message.encode());
+/// Whose jobs are: those of the user who was first to name them.
+#[derive(Default)]
+struct Owners(HashMap<JobName, u32>);
+
+impl Owners {
+    /// The job of that name, or the user's own if the name is another user's.
+    fn job_of(&mut self, name: &str, user: u32) -> JobName {
+        if self.0.len() >= MAX_OWNERS {
+            self.0.clear();
+        }
+        let owner = *self.0.entry(name.into()).or_insert(user);
+        if owner == user { name.into() } else { format!("uid:{user}/{name}").into() }
     }
 }
 
-/// As in a mount: the batch system's name, else the process's own.
-fn job_name(hello: &GateHello) -> JobName {
-    match std::str::from_utf8(hello.job()) {
-        Ok(name) if !name.is_empty() => name.into(),
-        _ => format!("pid:{}", hello.process).into(),
-    }
+fn longest_grant(bytes: u64) -> Duration {
+    LONGEST_GRANT + Duration::from_secs_f64((bytes as f64 / SLOWEST_BPS).min(3600.0))
 }
 
 /// Takes leases back when their time is over, and tells those who wait that they do.
-fn tick(desk: &Weak<Desk>) {
+fn tick(desk: &Weak<Reception>) {
     let wait_every = Duration::from_millis(GATE_WAIT_EVERY_MS);
     let mut said = Instant::now();
     while let Some(desk) = desk.upgrade() {
@@ -445,11 +484,11 @@ fn tick(desk: &Weak<Desk>) {
             }
             let is_waiting = asked.n_waiting > 0;
             // A lease whose use nobody has told yet is remembered, but not for ever.
-            asked.granted.retain(|_, granted| now < granted.until + LONGEST_GRANT);
+            asked.granted.retain(|_, granted| now < granted.until + REMEMBERED);
             drop(asked);
             drop(over);
             if is_waiting && is_time_to_say {
-                program.say(GateMessage::Wait);
+                program.line.say(&GateMessage::Wait.encode());
             }
         }
         if is_time_to_say {
@@ -460,5 +499,79 @@ fn tick(desk: &Weak<Desk>) {
         drop(desk);
         // Leases are short, so while there are any they are looked at often.
         thread::sleep(if n_granted > 0 { (lease / 4).min(wait_every / 4) } else { wait_every / 4 });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iotide_testkit::FreshDir;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    fn connect(path: &Path, job: &str) -> UnixStream {
+        let mut program = UnixStream::connect(path).unwrap();
+        program.write_all(&GateHello::new(1, job.as_bytes()).encode()).unwrap();
+        program
+    }
+
+    fn ask(program: &mut UnixStream, id: u64) {
+        program.write_all(&GateMessage::Ask { id, bytes: 1 << 20, is_write: true }.encode()).unwrap();
+    }
+
+    fn hear(program: &mut UnixStream) -> Option<GateMessage> {
+        let mut message = [0; GateMessage::SIZE];
+        program.read_exact(&mut message).ok()?;
+        GateMessage::decode(&message)
+    }
+
+    #[test]
+    fn a_job_belongs_to_the_user_who_named_it_first() {
+        let mut owners = Owners::default();
+        assert_eq!(&*owners.job_of("7", 1000), "7");
+        assert_eq!(&*owners.job_of("7", 1001), "uid:1001/7");
+        assert_eq!(&*owners.job_of("7", 1000), "7");
+        assert_eq!(&*owners.job_of("8", 1001), "8");
+    }
+
+    #[test]
+    fn an_arbiter_that_is_dropped_stops_and_leaves_nothing_behind() {
+        let dir = FreshDir::new("arbiter-drop");
+        let path = dir.path().join("gate");
+        let config = ArbiterConfig::new(Listen::Unix(path.clone()), Policy::Exclusive);
+        let arbiter = Arbiter::start(&config).unwrap();
+        let (mut first, mut second) = (connect(&path, "1"), connect(&path, "2"));
+        ask(&mut first, 1);
+        assert!(matches!(hear(&mut first), Some(GateMessage::Grant { id: 1, .. })));
+        // Waits for a turn that will not come any more.
+        ask(&mut second, 1);
+        assert!(matches!(hear(&mut second), Some(GateMessage::Wait | GateMessage::Grant { .. })));
+        let core = arbiter.scheduler.downgrade();
+        drop(arbiter);
+        while hear(&mut first).is_some() {}
+        while hear(&mut second).is_some() {}
+        assert!(UnixStream::connect(&path).is_err() && !path.exists());
+        // Its threads end by themselves, the slowest looks around four times a second.
+        while core.strong_count() > 0 {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn the_socket_is_for_whom_it_was_made() {
+        let dir = FreshDir::new("arbiter-access");
+        let path = dir.path().join("gate");
+        let mut config = ArbiterConfig::new(Listen::Unix(path.clone()), Policy::Exclusive);
+        let mode = |config: &ArbiterConfig| {
+            let _arbiter = Arbiter::start(config).unwrap();
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777
+        };
+        assert_eq!(mode(&config), 0o600);
+        let own_group = rustix::process::getgid().as_raw().to_string();
+        config.access = Access { mode: 0o660, group: Some(own_group) };
+        assert_eq!(mode(&config), 0o660);
+        config.access.group = Some("no such group".to_owned());
+        assert!(matches!(Arbiter::start(&config), Err(MountError::NoGroup(_))));
+        assert!(!path.exists(), "nothing is left where nobody listens");
     }
 }

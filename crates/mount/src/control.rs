@@ -11,19 +11,21 @@
 //! Only the user who mounted may connect (mode 0600).
 
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
-use std::{fs, io, thread};
+use std::{fs, io};
 
+use crate::door::{Desk, Door, Entrance, Line};
 use crate::schedule::{JobStatus, PeriodSource, Scheduler};
 
-/// A socket that is listened to; its name goes when this does.
+/// A socket that is listened to; it is closed and its name goes when this does.
 #[derive(Debug)]
 pub(crate) struct Control {
     path: PathBuf,
+    _door: Door,
 }
 
 impl Control {
@@ -31,16 +33,9 @@ impl Control {
     pub(crate) fn listen(path: &Path, policy: &'static str, scheduler: Scheduler) -> io::Result<Self> {
         let listener = bind(path)?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-        thread::Builder::new().name("iotide-control".to_owned()).spawn(move || {
-            for caller in listener.incoming().flatten() {
-                let scheduler = scheduler.clone();
-                // A caller who says nothing keeps nobody else waiting.
-                let _ = thread::Builder::new()
-                    .name("iotide-control".to_owned())
-                    .spawn(move || talk(caller, policy, &scheduler));
-            }
-        })?;
-        Ok(Self { path: path.to_owned() })
+        let desk = Arc::new(Questions { policy, scheduler });
+        let door = Door::open(Entrance::Unix(listener), desk, "iotide-control")?;
+        Ok(Self { path: path.to_owned(), _door: door })
     }
 }
 
@@ -62,25 +57,34 @@ impl Drop for Control {
     }
 }
 
-/// A line that asks for something is short.
-const MAX_LINE: u64 = 4096;
+struct Questions {
+    policy: &'static str,
+    scheduler: Scheduler,
+}
 
-fn talk(mut caller: UnixStream, policy: &str, scheduler: &Scheduler) {
-    let _ = caller.set_read_timeout(Some(Duration::from_secs(600)));
-    let _ = caller.set_write_timeout(Some(Duration::from_secs(10)));
-    let Ok(read) = caller.try_clone() else { return };
-    let mut lines = BufReader::new(read);
-    loop {
-        let mut line = String::new();
-        match (&mut lines).take(MAX_LINE).read_line(&mut line) {
-            Ok(n) if n > 0 => {}
-            _ => return,
-        }
-        let answer = answer(line.trim(), policy, scheduler);
-        if caller.write_all(answer.as_bytes()).is_err() {
-            return;
-        }
+impl Desk for Questions {
+    type Caller = Arc<Line>;
+    const MAX_CALLERS: usize = 256;
+    /// A line that asks for something is short.
+    const MAX_UNHEARD: usize = 4096;
+    const MAX_UNREAD: usize = 64 << 20;
+
+    fn greet(self: &Arc<Self>, line: &Arc<Line>) -> Arc<Line> {
+        Arc::clone(line)
     }
+
+    fn hear(self: &Arc<Self>, caller: &mut Arc<Line>, said: &[u8]) -> Option<usize> {
+        let Some(end) = said.iter().position(|&byte| byte == b'\n') else { return Some(0) };
+        let line = std::str::from_utf8(&said[..end]).ok()?;
+        caller.say(answer(line.trim(), self.policy, &self.scheduler).as_bytes());
+        Some(end + 1)
+    }
+
+    fn may_be_silent_for(&self, _: &Arc<Line>) -> Option<Duration> {
+        Some(Duration::from_secs(600))
+    }
+
+    fn leave(self: &Arc<Self>, _: Arc<Line>) {}
 }
 
 fn answer(line: &str, policy: &str, scheduler: &Scheduler) -> String {

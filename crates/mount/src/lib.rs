@@ -34,7 +34,7 @@ use crate::passthrough::PassThrough;
 use crate::rhythm::{Rhythm, check_periods};
 use crate::schedule::{Rules, Scheduler};
 
-pub use crate::arbiter::{Arbiter, ArbiterConfig, Listen};
+pub use crate::arbiter::{Access, Arbiter, ArbiterConfig, Listen};
 pub use crate::schedule::{JobStatus, PeriodSource};
 
 mod arbiter;
@@ -43,6 +43,7 @@ mod caller;
 mod control;
 mod crew;
 mod device;
+mod door;
 mod locks;
 mod nodes;
 mod passthrough;
@@ -67,6 +68,10 @@ pub struct MountConfig {
     pub phase_gap_s: f64,
     /// So long the storage waits for the next request of the job whose turn it is, before another one of its set is served in between.
     pub lull_s: f64,
+    /// A job of which no period is known has its turn for at most so long before the next of its set is served.
+    pub turn_s: f64,
+    /// Serve requests by the rules of the IO-Sets report rather than by ours.
+    pub as_in_the_report: bool,
     /// Pretend that the backing file system is no faster than this, in bytes per second.
     pub bandwidth_bps: Option<f64>,
     /// Periods are multiplied by this before a policy judges them: above 1 in an experiment whose times were divided by it.
@@ -93,6 +98,8 @@ impl MountConfig {
             bypass_bytes: 16 << 10,
             phase_gap_s: 0.25,
             lull_s: 0.02,
+            turn_s: 2.0,
+            as_in_the_report: false,
             bandwidth_bps: None,
             time_scale: 1.0,
             trust: Duration::from_secs(1),
@@ -103,14 +110,29 @@ impl MountConfig {
     }
 
     fn queue(&self) -> QueueConfig {
-        let exclusivity = match self.policy {
-            // A set of one job, or of all that take no turns, has nobody to wait for.
-            Policy::Unscheduled | Policy::FairShare => Exclusivity::Relaxed,
-            _ => Exclusivity::Strict,
+        let times = QueueConfig {
+            phase_gap_s: self.phase_gap_s,
+            lull_s: self.lull_s,
+            turn_s: self.turn_s,
+            time_scale: self.time_scale,
+            ..QueueConfig::new(self.policy)
         };
-        let (phase_gap_s, lull_s) = (self.phase_gap_s, self.lull_s);
-        QueueConfig { exclusivity, phase_gap_s, lull_s, ..QueueConfig::new(self.policy) }
+        in_turns(times, self.as_in_the_report)
     }
+}
+
+/// How requests are served where they are real: one job of a set at a time, but nobody waits beside an idle storage for long.
+fn in_turns(times: QueueConfig, as_in_the_report: bool) -> QueueConfig {
+    if as_in_the_report {
+        let QueueConfig { policy, phase_gap_s, time_scale, .. } = times;
+        return QueueConfig { phase_gap_s, time_scale, ..QueueConfig::as_in_the_report(policy) };
+    }
+    let exclusivity = match times.policy {
+        // A set of one job, or of all that take no turns, has nobody to wait for.
+        Policy::Unscheduled | Policy::FairShare => Exclusivity::Relaxed,
+        _ => Exclusivity::Strict,
+    };
+    QueueConfig { exclusivity, idle_share: 1.0 / 16.0, ..times }
 }
 
 /// Why nothing was mounted, or could not be unmounted.
@@ -174,6 +196,9 @@ pub enum MountError {
         /// What the system said.
         source: io::Error,
     },
+    /// No group has that name.
+    #[error("there is no group {0}")]
+    NoGroup(String),
     /// The arbiter cannot listen.
     #[error("cannot listen at {address}: {source}")]
     Listen {

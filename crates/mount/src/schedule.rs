@@ -154,8 +154,19 @@ impl Scheduler {
 
     /// Ends, when nobody is left to ask.
     pub(crate) fn stop(&self) {
-        self.core.lock().is_over = true;
+        let mut state = self.core.lock();
+        state.is_over = true;
+        // Answers to requests that wait may hold this scheduler, and it holds them.
+        let unanswered = std::mem::take(&mut state.waiting);
+        drop(state);
+        drop(unanswered);
         self.core.changed.notify_all();
+    }
+
+    /// What is left of it when everyone has let go.
+    #[cfg(test)]
+    pub(crate) fn downgrade(&self) -> std::sync::Weak<impl Sized + use<>> {
+        Arc::downgrade(&self.core)
     }
 
     /// Has `answer` called when it is the request's turn: here and now, or later elsewhere.

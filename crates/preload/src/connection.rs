@@ -19,17 +19,24 @@ pub struct Connection {
     /// Which socket that is: a program that closes all descriptors it does not know closes ours, too.
     inode: AtomicU64,
     is_up: AtomicBool,
+    /// What was wrong when it last did not come about.
+    error: AtomicI32,
 }
 
 impl Connection {
     pub const fn new() -> Self {
-        Self { fd: AtomicI32::new(-1), inode: AtomicU64::new(0), is_up: AtomicBool::new(false) }
+        Self {
+            fd: AtomicI32::new(-1),
+            inode: AtomicU64::new(0),
+            is_up: AtomicBool::new(false),
+            error: AtomicI32::new(0),
+        }
     }
 
     /// Connects to `unix:/path`, `tcp:a.b.c.d:port` or `tcp:[v6]:port`, and lets others use the connection once `greet` has said what comes
     /// first. Returns the descriptor, which does not block. One thread at a time.
     pub fn dial(&self, target: &[u8], greet: impl FnOnce(i32) -> bool) -> Option<i32> {
-        let fresh = dial(target)?;
+        let fresh = dial(target).map_err(|error| self.error.store(error, Relaxed)).ok()?;
         let taken = self.fd.load(Relaxed);
         let fd = if self.owns(taken) && sys::dup_over(fresh, taken) >= 0 {
             sys::close(fresh);
@@ -45,6 +52,11 @@ impl Connection {
         }
         self.is_up.store(true, Release);
         Some(fd)
+    }
+
+    /// Why [`Connection::dial`] gave nothing, the last time.
+    pub fn last_error(&self) -> i32 {
+        self.error.load(Relaxed)
     }
 
     /// Whether there is someone at the other end, as far as is known.
@@ -84,22 +96,23 @@ impl Connection {
     }
 }
 
-fn dial(target: &[u8]) -> Option<i32> {
+/// Returns the descriptor, or the number of the error.
+fn dial(target: &[u8]) -> Result<i32, i32> {
     let fd = if let Some(path) = target.strip_prefix(b"unix:") {
         unix(path)
     } else if let Some(address) = target.strip_prefix(b"tcp:") {
         tcp(address)
     } else {
-        None
+        Err(libc::EINVAL)
     }?;
-    Some(sys::move_away(fd))
+    Ok(sys::move_away(fd))
 }
 
-fn unix(path: &[u8]) -> Option<i32> {
+fn unix(path: &[u8]) -> Result<i32, i32> {
     // SAFETY: all zeroes is a valid address.
     let mut address: libc::sockaddr_un = unsafe { core::mem::zeroed() };
     if path.len() >= address.sun_path.len() {
-        return None;
+        return Err(libc::ENAMETOOLONG);
     }
     address.sun_family = libc::AF_UNIX as _;
     for (to, &from) in address.sun_path.iter_mut().zip(path) {
@@ -108,10 +121,10 @@ fn unix(path: &[u8]) -> Option<i32> {
     connect_to(libc::AF_UNIX, &address, 2 + path.len() + 1)
 }
 
-fn tcp(text: &[u8]) -> Option<i32> {
+fn tcp(text: &[u8]) -> Result<i32, i32> {
     // Numbers only: looking a name up would need the C library's resolver, its locks and its memory.
-    let text = core::str::from_utf8(text).ok()?;
-    match text.parse().ok()? {
+    let text = core::str::from_utf8(text).unwrap_or_default();
+    match text.parse().map_err(|_| libc::EINVAL)? {
         core::net::SocketAddr::V4(v4) => {
             // SAFETY: all zeroes is a valid address.
             let mut address: libc::sockaddr_in = unsafe { core::mem::zeroed() };
@@ -131,21 +144,26 @@ fn tcp(text: &[u8]) -> Option<i32> {
     }
 }
 
-fn connect_to<A>(family: i32, address: &A, len: usize) -> Option<i32> {
+fn connect_to<A>(family: i32, address: &A, len: usize) -> Result<i32, i32> {
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     let fd = sys::socket(family, kind) as i32;
     if fd < 0 {
-        return None;
+        return Err(-fd);
     }
-    let connected = match sys::connect(fd, address, len) as i32 {
-        0 => true,
+    let error = match sys::connect(fd, address, len) as i32 {
         // A connection that failed meanwhile counts as writable too; the first send then tells.
-        error if error == -libc::EINPROGRESS => sys::wait_writable(fd, CONNECT_WITHIN_MS),
-        _ => false,
+        error if error == -libc::EINPROGRESS => {
+            if sys::wait_writable(fd, CONNECT_WITHIN_MS) {
+                0
+            } else {
+                -libc::ETIMEDOUT
+            }
+        }
+        result => result,
     };
-    if !connected {
+    if error != 0 {
         sys::close(fd);
-        return None;
+        return Err(-error);
     }
-    Some(fd)
+    Ok(fd)
 }

@@ -11,7 +11,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use iotide_wire::{GateHello, GateMessage, Op};
+use iotide_wire::{GateHello, GateMessage, Op, Total};
 
 use crate::connection::Connection;
 use crate::lock::Lock;
@@ -44,6 +44,13 @@ static N_ASKS: AtomicU64 = AtomicU64::new(0);
 static RETRY_AT_NS: AtomicU64 = AtomicU64::new(0);
 static PAUSE_NS: AtomicU64 = AtomicU64::new(SHORTEST_PAUSE_NS);
 
+/// Times nobody could be asked: for want of permission, and for other reasons.
+static N_DENIED: AtomicU64 = AtomicU64::new(0);
+static N_UNREACHED: AtomicU64 = AtomicU64::new(0);
+/// Requests that went on without leave, and how long others waited for theirs.
+static N_SKIPPED: AtomicU64 = AtomicU64::new(0);
+static WAITED_NS: AtomicU64 = AtomicU64::new(0);
+
 /// The number of an ask after whose call the arbiter wants to hear; nought if it does not.
 #[derive(Clone, Copy)]
 pub struct Pass(u64);
@@ -56,6 +63,16 @@ impl Pass {
 pub fn start() {
     BYPASS.store(config::get().gate_bypass, Relaxed);
     IS_ON.store(!config::get().gate.get().is_empty(), Relaxed);
+}
+
+/// What became of asking, so far.
+pub fn totals() -> [(Total, u64); 4] {
+    [
+        (Total::GateDenied, N_DENIED.load(Relaxed)),
+        (Total::GateUnreached, N_UNREACHED.load(Relaxed)),
+        (Total::GateSkipped, N_SKIPPED.load(Relaxed)),
+        (Total::GateNanos, WAITED_NS.load(Relaxed)),
+    ]
 }
 
 /// Says what was moved under the last lease, before the process ends or becomes another program.
@@ -86,6 +103,7 @@ pub fn passed(pass: Pass, moved: isize) {
         && let Some(fd) = ARBITER.fd()
         && !say(fd, &[GateMessage::Done { id: pass.0, bytes: moved.max(0) as u64 }])
     {
+        N_UNREACHED.fetch_add(1, Relaxed);
         pause();
     }
 }
@@ -97,6 +115,9 @@ pub fn forget_parent() {
     LEASE.store(0, Relaxed);
     ASKER.store(0, Relaxed);
     ASKING.reset();
+    for count in [&N_DENIED, &N_UNREACHED, &N_SKIPPED, &WAITED_NS] {
+        count.store(0, Relaxed);
+    }
 }
 
 /// Whether this is the number of our connection.
@@ -120,18 +141,33 @@ fn take_from_lease(bytes: u64) -> bool {
 #[cold]
 fn ask(op: Op, bytes: u64) -> Pass {
     let thread = sys::thread_id();
-    if lifecycle::is_in_vfork_child() || ASKER.load(Relaxed) == thread || !is_due() {
+    if lifecycle::is_in_vfork_child() || ASKER.load(Relaxed) == thread {
         return Pass::FREE;
     }
-    let patience_ns = config::get().gate_patience_ns;
-    let deadline_ns = clock::monotonic_nanos().saturating_add(patience_ns);
+    let began_ns = clock::monotonic_nanos();
+    let pass = if is_due() { wait(thread, op, bytes, began_ns) } else { None };
+    if pass.is_none() {
+        N_SKIPPED.fetch_add(1, Relaxed);
+    }
+    WAITED_NS.fetch_add(clock::monotonic_nanos().saturating_sub(began_ns), Relaxed);
+    pass.unwrap_or(Pass::FREE)
+}
+
+/// Waits for leave; `None` if there will be none.
+fn wait(thread: u32, op: Op, bytes: u64, began_ns: u64) -> Option<Pass> {
+    let deadline_ns = began_ns.saturating_add(config::get().gate_patience_ns);
     if !ASKING.lock_until(deadline_ns) {
-        return Pass::FREE;
+        return None;
     }
     ASKER.store(thread, Relaxed);
     // While this one waited, another may have got a lease, or found that nobody answers.
-    let pass =
-        if take_from_lease(bytes) || !is_due() { Pass::FREE } else { converse(op, bytes, deadline_ns) };
+    let pass = if take_from_lease(bytes) {
+        Some(Pass::FREE)
+    } else if is_due() {
+        converse(op, bytes, deadline_ns)
+    } else {
+        None
+    };
     ASKER.store(0, Relaxed);
     ASKING.unlock();
     pass
@@ -142,9 +178,9 @@ fn is_due() -> bool {
     ARBITER.is_up() || clock::monotonic_nanos() >= RETRY_AT_NS.load(Relaxed)
 }
 
-/// Asks, and waits for the answer.
-fn converse(op: Op, bytes: u64, deadline_ns: u64) -> Pass {
-    let Some(fd) = connected() else { return Pass::FREE };
+/// Asks, and waits for the answer; `None` if it does not come.
+fn converse(op: Op, bytes: u64, deadline_ns: u64) -> Option<Pass> {
+    let fd = connected()?;
     let id = N_ASKS.fetch_add(1, Relaxed) + 1;
     let ask = GateMessage::Ask { id, bytes, is_write: op == Op::Write };
     let used = GateMessage::Done { id: LEASE.swap(0, Relaxed), bytes: MOVED.swap(0, Relaxed) };
@@ -153,19 +189,17 @@ fn converse(op: Op, bytes: u64, deadline_ns: u64) -> Pass {
         used => say(fd, &[used, ask]),
     };
     if !is_said {
-        pause();
-        return Pass::FREE;
+        return no_answer();
     }
     let mut heard_ns = clock::monotonic_nanos();
     loop {
         let now_ns = clock::monotonic_nanos();
         if now_ns >= deadline_ns {
-            return Pass::FREE; // its grant, should it come yet, is given back at the next ask
+            return None; // its grant, should it come yet, is given back at the next ask
         }
         let until_ns = deadline_ns.min(heard_ns.saturating_add(SILENCE_NS));
         if now_ns >= until_ns {
-            pause();
-            return Pass::FREE;
+            return no_answer();
         }
         if !sys::wait_readable(fd, ((until_ns - now_ns) / 1_000_000) as i64 + 1) {
             continue; // too long, or a signal
@@ -174,23 +208,20 @@ fn converse(op: Op, bytes: u64, deadline_ns: u64) -> Pass {
             Some(GateMessage::Grant { id: granted, bytes: n_granted, lease_ns }) if granted == id => {
                 PAUSE_NS.store(SHORTEST_PAUSE_NS, Relaxed);
                 if lease_ns == 0 {
-                    return Pass(id);
+                    return Some(Pass(id));
                 }
                 UNTIL_NS.store(clock::coarse_nanos().saturating_add(lease_ns), Relaxed);
                 MOVED.store(bytes, Relaxed);
                 LEASE.store(id, Relaxed);
                 LEFT.store(n_granted.saturating_sub(bytes).min(1 << 62) as i64, Relaxed);
-                return Pass::FREE;
+                return Some(Pass::FREE);
             }
             // Of an ask that was given up.
             Some(GateMessage::Grant { id, .. }) => {
                 say(fd, &[GateMessage::Done { id, bytes: 0 }]);
             }
             Some(_) => {}
-            None => {
-                pause();
-                return Pass::FREE;
-            }
+            None => return no_answer(),
         }
         heard_ns = clock::monotonic_nanos();
     }
@@ -204,9 +235,19 @@ fn connected() -> Option<i32> {
     let hello = GateHello::new(sys::process_id(), config.job_id.get());
     let fd = ARBITER.dial(config.gate.get(), |fd| send_all(fd, &hello.encode()));
     if fd.is_none() {
+        let is_denied = matches!(ARBITER.last_error(), libc::EACCES | libc::EPERM);
+        let count = if is_denied { &N_DENIED } else { &N_UNREACHED };
+        count.fetch_add(1, Relaxed);
         pause();
     }
     fd
+}
+
+/// The arbiter hung up, or says nothing.
+fn no_answer() -> Option<Pass> {
+    N_UNREACHED.fetch_add(1, Relaxed);
+    pause();
+    None
 }
 
 /// Hangs up, and leaves the arbiter alone for a while.

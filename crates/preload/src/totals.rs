@@ -10,7 +10,7 @@ use iotide_wire::{LossKind, Op, Total, Totals};
 
 use crate::config::Bytes;
 use crate::files::Class;
-use crate::{buffer, files, lifecycle, losses, sink, sys};
+use crate::{buffer, files, gate, lifecycle, losses, sink, sys};
 
 static EXCLUDED_CALLS: AtomicU64 = AtomicU64::new(0);
 static EXCLUDED_BYTES: AtomicU64 = AtomicU64::new(0);
@@ -103,6 +103,9 @@ pub fn now() -> Totals {
     totals.set(Total::Rings, RINGS.load(Relaxed));
     totals.set(Total::HookNanos, buffer::nanos_of(seen.hook_ticks));
     totals.set(Total::FlushNanos, buffer::nanos_of(flush_ticks));
+    for (total, value) in gate::totals() {
+        totals.set(total, value);
+    }
     totals
 }
 

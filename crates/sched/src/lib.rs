@@ -33,7 +33,9 @@ pub use crate::{
     },
     policy::{Placement, Policy, SetId, UnknownJobs},
     profile::IoProfile,
-    queue::{Ageing, Credit, Exclusivity, JobId, JobView, Order, Queue, QueueConfig, Request},
+    queue::{
+        Ageing, Credit, Exclusivity, JobId, JobView, LONGEST_TURN_S, Order, Queue, QueueConfig, Request,
+    },
 };
 
 mod actuate;

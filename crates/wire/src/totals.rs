@@ -28,11 +28,19 @@ pub enum Total {
     HookNanos = 10,
     /// Nanoseconds spent writing blocks.
     FlushNanos = 11,
+    /// Times the socket of the gate's arbiter was there and could not be used for want of permission.
+    GateDenied = 12,
+    /// Times the gate's arbiter could not be reached, or went silent.
+    GateUnreached = 13,
+    /// Requests that should have waited for the arbiter's leave and went on without.
+    GateSkipped = 14,
+    /// Nanoseconds that requests waited for the arbiter's leave.
+    GateNanos = 15,
 }
 
 impl Total {
     /// How many there are.
-    pub const COUNT: usize = 11;
+    pub const COUNT: usize = 15;
     /// All of them, in the order of their codes.
     pub const ALL: [Total; Self::COUNT] = [
         Self::KernelRead,
@@ -46,6 +54,10 @@ impl Total {
         Self::Rings,
         Self::HookNanos,
         Self::FlushNanos,
+        Self::GateDenied,
+        Self::GateUnreached,
+        Self::GateSkipped,
+        Self::GateNanos,
     ];
 }
 
@@ -157,7 +169,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn totals_and_notes_survive_a_round_trip(values in prop::array::uniform11(any::<u64>()), text in prop::collection::vec(any::<u8>(), 0..1024)) {
+        fn totals_and_notes_survive_a_round_trip(values in prop::array::uniform15(any::<u64>()), text in prop::collection::vec(any::<u8>(), 0..1024)) {
             let totals = Totals(values);
             prop_assert_eq!(Totals::decode(&totals.to_bytes()), totals);
             let note = Note { kind: NoteKind::PrivilegedChild, text: &text };

@@ -89,6 +89,22 @@ pub(super) fn median(values: &[f64]) -> f64 {
     if n == 0 { f64::NAN } else { (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0 }
 }
 
+/// Returns the first and the third quartile (by interpolation); of fewer than four values the least and the greatest.
+pub(super) fn spread(values: &[f64]) -> (f64, f64) {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let Some(last) = sorted.len().checked_sub(1) else { return (f64::NAN, f64::NAN) };
+    if sorted.len() < 4 {
+        return (sorted[0], sorted[last]);
+    }
+    let at = |share: f64| {
+        let place = share * last as f64;
+        let below = place.floor() as usize;
+        sorted[below] + (place - place.floor()) * (sorted[(below + 1).min(last)] - sorted[below])
+    };
+    (at(0.25), at(0.75))
+}
+
 /// Returns the phases in an event table that `iotide ioskel` wrote: operations further apart than `gap_s` belong to two.
 pub(super) fn phases_of(table: &str, started_s: f64, gap_s: f64) -> Result<Vec<Phase>, String> {
     let mut phases: Vec<Phase> = Vec::new();
@@ -143,6 +159,13 @@ mod tests {
         let run = vec![vec![phase(0.0, 1.0, 100.0), phase(5.0, 7.0, 100.0)], vec![phase(6.0, 8.0, 100.0)]];
         assert_eq!(isolated_bandwidth_bps(&[&run]), Some(100.0));
         assert_eq!(isolated_bandwidth_bps(&[]), None);
+    }
+
+    #[test]
+    fn a_spread_is_that_of_quartiles_where_there_are_enough_values() {
+        assert_eq!(spread(&[3.0, 1.0, 2.0]), (1.0, 3.0));
+        assert_eq!(spread(&[5.0, 1.0, 2.0, 4.0, 3.0]), (2.0, 4.0));
+        assert_eq!(spread(&[1.0, 2.0, 3.0, 4.0]), (1.75, 3.25));
     }
 
     #[test]

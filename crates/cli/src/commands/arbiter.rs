@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use iotide_mount::{Arbiter, ArbiterConfig, Listen};
+use iotide_mount::{Access, Arbiter, ArbiterConfig, Listen};
 
 use super::ioskel::parse_seconds;
 use super::scheduling::SchedulingArgs;
@@ -28,13 +28,27 @@ pub(crate) struct ArbiterArgs {
     /// For how long a program that is alone need not ask again; another waits for this long at most before it has a say
     #[arg(long, default_value = "20ms", value_name = "TIME", value_parser = parse_seconds)]
     lease: f64,
+    /// Who may ask at a unix: address, as an octal mode; 0666 is everyone on this machine [default: 0600, or 0660 with a group]
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    socket_mode: Option<u32>,
+    /// The group that the socket belongs to, by name or number
+    #[arg(long, value_name = "GROUP")]
+    socket_group: Option<String>,
+}
+
+impl ArbiterArgs {
+    fn access(&self) -> Access {
+        let mode = self.socket_mode.unwrap_or(if self.socket_group.is_some() { 0o660 } else { 0o600 });
+        Access { mode, group: self.socket_group.clone() }
+    }
 }
 
 const EXAMPLES: &str = "\
 Examples:
   iotide arbiter unix:/tmp/scratch.gate --control /tmp/scratch.control
   IOTIDE_GATE=unix:/tmp/scratch.gate iotide record -- mpirun -n 64 ./simulation
-  iotide sets show /tmp/scratch.control                     jobs, periods, sets and shares, live";
+  iotide sets show /tmp/scratch.control                     jobs, periods, sets and shares, live
+  iotide arbiter unix:/run/scratch.gate --socket-group hpc  the programs of a group";
 
 pub(crate) fn run(ui: &mut Ui, args: &ArbiterArgs) -> anyhow::Result<ExitStatus> {
     let scheduling = &args.scheduling;
@@ -42,6 +56,9 @@ pub(crate) fn run(ui: &mut Ui, args: &ArbiterArgs) -> anyhow::Result<ExitStatus>
         n_workers: scheduling.n_workers(),
         phase_gap_s: scheduling.phase_gap,
         lull_s: scheduling.lull,
+        turn_s: scheduling.turn,
+        as_in_the_report: scheduling.as_in_the_report(),
+        access: args.access(),
         lease: Duration::from_secs_f64(args.lease),
         time_scale: scheduling.time_scale,
         predict: scheduling.predicts(),
@@ -49,9 +66,19 @@ pub(crate) fn run(ui: &mut Ui, args: &ArbiterArgs) -> anyhow::Result<ExitStatus>
         control: scheduling.control.clone(),
         ..ArbiterConfig::new(args.listen.clone(), scheduling.policy())
     };
-    Arbiter::run(&config, |arbiter| ui.status(format_args!("listening; IOTIDE_GATE={}", arbiter.address())))
+    let is_private = matches!(args.listen, Listen::Unix(_)) && config.access.mode & 0o022 == 0;
+    let whom = if is_private { " to your own programs (--socket-mode lets others ask)" } else { "" };
+    let listening = |arbiter: &Arbiter| {
+        ui.status(format_args!("listening{whom}; IOTIDE_GATE={}", arbiter.address()));
+    };
+    Arbiter::run(&config, listening)
         .hint("choose an address that is free, and a path in a directory that you can write to")?;
     Ok(ExitStatus::Done)
+}
+
+fn parse_mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| "a mode is an octal number up to 0777".to_owned())
 }
 
 fn parse_listen(text: &str) -> Result<Listen, String> {

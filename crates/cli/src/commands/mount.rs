@@ -55,6 +55,8 @@ pub(crate) fn run(ui: &mut Ui, args: &MountArgs) -> anyhow::Result<ExitStatus> {
         bypass_bytes: args.bypass,
         phase_gap_s: scheduling.phase_gap,
         lull_s: scheduling.lull,
+        turn_s: scheduling.turn,
+        as_in_the_report: scheduling.as_in_the_report(),
         bandwidth_bps: args.bandwidth.map(|bytes| bytes as f64),
         time_scale: scheduling.time_scale,
         trust: Duration::from_secs_f64(args.cache),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use iotide_analysis::{RunConfig, analyse_run, demand};
-use iotide_formats::{TmioWriter, TracerTotals};
+use iotide_formats::{GateTotals, TmioWriter, TracerTotals};
 use iotide_report::{Run, Source, text};
 use iotide_trace::{Event, EventSink, Layer, Loss, Op, ReadWrite, Timestamp};
 
@@ -360,7 +360,28 @@ impl Summary {
             ui.status(format_args!("  {}", run.headline()));
         }
         self.tell_of_the_tracer(ui, elapsed);
+        self.tell_of_the_gate(ui);
         self.tell_of_losses(ui);
+    }
+
+    /// Whether the arbiter that IOTIDE_GATE names was asked, and what that cost.
+    fn tell_of_the_gate(&self, ui: &mut Ui) {
+        let GateTotals { n_denied, n_unreached, n_skipped, waited_s } = self.tracer.gate;
+        let arbiter = env::var("IOTIDE_GATE").unwrap_or_default();
+        if n_skipped > 0 {
+            let why = match (n_denied, n_unreached) {
+                (0, 0) => "their turn did not come within IOTIDE_GATE_PATIENCE".to_owned(),
+                (0, _) => format!("nobody answered at {arbiter}"),
+                _ => format!(
+                    "no permission to ask at {arbiter} (--socket-mode and --socket-group of `iotide arbiter` give it)"
+                ),
+            };
+            let requests = text::counted(n_skipped, "request");
+            ui.status(format_args!("  gate: {requests} went on without the arbiter's leave: {why}"));
+        }
+        if waited_s >= 0.001 {
+            ui.status(format_args!("  gate: requests waited {} for their turn", text::seconds(waited_s)));
+        }
     }
 
     fn tell_of_losses(&self, ui: &mut Ui) {

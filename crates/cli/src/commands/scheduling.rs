@@ -21,6 +21,9 @@ pub(super) struct SchedulingArgs {
     /// So long the storage waits for the next request of the job whose turn it is, before another of its set is served in between
     #[arg(long, default_value = "20ms", value_name = "TIME", value_parser = parse_seconds)]
     pub(super) lull: f64,
+    /// A job without a known period has its turn for at most this long while others of its set wait; with one, for half of it
+    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = parse_seconds)]
+    pub(super) turn: f64,
     /// Judge periods as if they were so many times as long, in an experiment whose times were divided by that
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = parse_factor)]
     pub(super) time_scale: f64,
@@ -39,7 +42,13 @@ impl SchedulingArgs {
             PolicyName::FairShare => Policy::FairShare,
             PolicyName::Exclusive => Policy::Exclusive,
             PolicyName::Set10 => Policy::Set10(UnknownJobs::Together),
+            PolicyName::Set10Report => Policy::Set10(UnknownJobs::Apart),
         }
+    }
+
+    /// Whether requests are served by the report's rules.
+    pub(super) fn as_in_the_report(&self) -> bool {
+        self.policy == PolicyName::Set10Report
     }
 
     pub(super) fn n_workers(&self) -> usize {
@@ -63,6 +72,8 @@ enum PolicyName {
     Exclusive,
     /// Jobs with periods of the same order of magnitude take turns; those with short periods have the larger share
     Set10,
+    /// The same by the rules of the IO-Sets report: order by id, shares in requests, unknown jobs in sets of their own
+    Set10Report,
 }
 
 fn parse_factor(text: &str) -> Result<f64, String> {

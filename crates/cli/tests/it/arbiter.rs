@@ -1,6 +1,7 @@
 //! Programs under the tracer that ask an arbiter before they move data.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ impl Running {
         let mut child = command.args(options).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();
         BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
-        assert_eq!(said, "listening; IOTIDE_GATE=unix:gate\n");
+        assert!(said.starts_with("listening") && said.ends_with("; IOTIDE_GATE=unix:gate\n"), "{said}");
         Self { child }
     }
 
@@ -77,7 +78,8 @@ fn write_ends(dir: &Dir, job: &str) -> Vec<f64> {
 fn jobs_of_one_set_take_turns_and_every_byte_is_seen() {
     let dir = Dir::new();
     // The gap is long, so that a busy machine does not end a phase.
-    let _arbiter = Running::start(&dir, &["--policy", "set10", "--phase-gap", "3s", "--lull", "3s"]);
+    let _arbiter =
+        Running::start(&dir, &["--policy", "set10", "--phase-gap", "3s", "--lull", "3s", "--turn", "1h"]);
     let first = writer(&dir, "1", 300);
     let waited = Instant::now();
     while file_size(&dir, "1") == 0 {
@@ -97,6 +99,87 @@ fn jobs_of_one_set_take_turns_and_every_byte_is_seen() {
     let jobs = json["runs"][0]["jobs"].as_array().unwrap();
     let bytes: Vec<u64> = jobs.iter().map(|job| job["bytes"].as_u64().unwrap() >> 20).collect();
     assert_eq!(bytes, [300, 50], "{json}");
+}
+
+/// Writes a MiB and sleeps 5 ms, until it or another has done so often enough.
+const TRICKLE: &str = "
+import os, sys, time
+job, block, n = sys.argv[1], bytes(1 << 20), 0
+fd = os.open(f'file-{job}', os.O_WRONLY | os.O_CREAT)
+open(f'ready-{job}', 'w').close()
+while not os.path.exists('go'):
+    time.sleep(0.001)
+while n < 300 and not os.path.exists('stop'):
+    os.pwrite(fd, block, 0)
+    n += 1
+    time.sleep(0.005)
+open('stop', 'w').close()
+open(f'count-{job}', 'w').write(str(n))
+";
+
+#[test]
+fn three_jobs_that_trickle_get_the_same() {
+    let dir = Dir::new();
+    dir.write("trickle.py", TRICKLE);
+    let _arbiter = Running::start(&dir, &[]);
+    let jobs = ["1", "2", "3"];
+    let children = jobs.map(|job| {
+        let mut command =
+            dir.command(["record", "-o", &format!("trace-{job}"), "--", "python3", "trickle.py", job]);
+        command
+            .env("IOTIDE_GATE", format!("unix:{}/gate", dir.path().display()))
+            .env("IOTIDE_JOB_ID", job)
+            .stderr(Stdio::null());
+        command.spawn().unwrap()
+    });
+    let waited = Instant::now();
+    while !jobs.iter().all(|job| dir.path().join(format!("ready-{job}")).exists()) {
+        assert!(waited.elapsed() < Duration::from_secs(60), "a program did not start");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    dir.write("go", "");
+    children.into_iter().for_each(finishes);
+    let counts = jobs.map(|job| dir.read(&format!("count-{job}")).parse::<u32>().unwrap());
+    let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+    assert!(10 * least >= 8 * most, "{counts:?}");
+}
+
+#[test]
+fn those_who_connect_and_say_nothing_cost_no_threads_and_keep_nobody_waiting() {
+    let dir = Dir::new();
+    let arbiter = Running::start(&dir, &[]);
+    let silent: Vec<UnixStream> =
+        (0..400).map(|_| UnixStream::connect(dir.path().join("gate")).unwrap()).collect();
+    let curious: Vec<UnixStream> =
+        (0..200).map(|_| UnixStream::connect(dir.path().join("control")).unwrap()).collect();
+    finishes(writer(&dir, "1", 20));
+    let n_threads = std::fs::read_dir(format!("/proc/{}/task", arbiter.child.id())).unwrap().count();
+    assert!(n_threads < 20, "{n_threads} threads for {} connections", silent.len() + curious.len());
+}
+
+/// What `record` says of a program that moved 2 MiB with a gate set.
+fn said_at_the_end(dir: &Dir, program: &[&str]) -> String {
+    let mut command = dir.command(["record", "-o", "trace", "--"]);
+    command.args(program).args(["dd", "if=/dev/zero", "of=file", "bs=1M", "count=2", "status=none"]);
+    let output = command.env("IOTIDE_GATE", "unix:gate").output().unwrap();
+    std::fs::remove_dir_all(dir.path().join("trace")).unwrap();
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_gate_that_cannot_be_asked_is_named_at_the_end() {
+    let dir = Dir::new();
+    let said = said_at_the_end(&dir, &[]);
+    let line = "gate: 2 requests went on without the arbiter's leave: nobody answered at unix:gate";
+    assert!(said.contains(line), "{said}");
+
+    let _arbiter = Running::start(&dir, &["--socket-mode", "0"]);
+    // Root may do everything unless that is taken away.
+    let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+    let without_powers = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all"];
+    let said = said_at_the_end(&dir, if is_root { &without_powers } else { &[] });
+    let line = "gate: 2 requests went on without the arbiter's leave: no permission to ask at unix:gate";
+    assert!(said.contains(line), "{said}");
 }
 
 #[test]

@@ -21,7 +21,20 @@ pub struct QueueConfig {
     /// [`Exclusivity::Strict`]: how long the storage waits for the next request of the job whose turn it is before it serves another one
     /// of the set in between. The job keeps its turn until its phase is over; with infinity nobody is served in between.
     pub lull_s: f64,
+    /// [`Exclusivity::Strict`]: while requests wait, the storage is idle at most this part of the time it is busy (and five times
+    /// [`QueueConfig::lull_s`] once), for each job at most this part of the time it served that job. A job that takes longer to send its
+    /// next request is not waited for. Infinity sets no bound.
+    pub idle_share: f64,
+    /// How long a job of which no rhythm is known is served before the next one of its set has its turn; half the characteristic time if
+    /// that is known and longer, up to [`LONGEST_TURN_S`]. A turn is over, too, when the gaps in it add up to half of
+    /// [`QueueConfig::phase_gap_s`] and an eighth of the time served. Infinity sets no bound. Not with [`Order::Id`].
+    pub turn_s: f64,
+    /// Characteristic times are so many times as long as on the queue's clock: above 1 in an experiment whose times were divided by it.
+    pub time_scale: f64,
 }
+
+/// No turn is longer, whatever the characteristic time, unless [`QueueConfig::turn_s`] is.
+pub const LONGEST_TURN_S: f64 = 60.0;
 
 impl QueueConfig {
     /// Returns what iotide does unless told otherwise: shares in bytes, first come first served inside a set, a
@@ -35,6 +48,9 @@ impl QueueConfig {
             ageing: Some(Ageing { patience_s: 60.0, every: 16 }),
             phase_gap_s: 1.0,
             lull_s: f64::INFINITY,
+            idle_share: f64::INFINITY,
+            turn_s: f64::INFINITY,
+            time_scale: 1.0,
         }
     }
 
@@ -67,7 +83,8 @@ pub enum Order {
 pub enum Exclusivity {
     /// They are served, as in the report: the storage is never idle while a request waits.
     Relaxed,
-    /// They wait until its phase is over, as in IO-Sets proper, or for [`QueueConfig::lull_s`]: the storage may be idle.
+    /// They wait until its phase is over, as in IO-Sets proper, or for [`QueueConfig::lull_s`]: the storage may be idle, as far as
+    /// [`QueueConfig::idle_share`] allows.
     Strict,
 }
 

@@ -10,15 +10,17 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::{IoProfile, SetId};
 
-pub use config::{Ageing, Credit, Exclusivity, Order, QueueConfig};
+pub use config::{Ageing, Credit, Exclusivity, LONGEST_TURN_S, Order, QueueConfig};
 use index::Index;
 use ordered::Ordered;
 use sets::{Set, Turn};
+use usage::Usage;
 
 mod config;
 mod index;
 mod ordered;
 mod sets;
+mod usage;
 mod waiting;
 
 /// Requests of many jobs, and whose turn it is.
@@ -48,7 +50,15 @@ pub struct Queue {
     n_queued: usize,
     n_in_flight: usize,
     n_pushed: u64,
-    n_phases: u64,
+    /// How many turns have begun: with a phase, or because the one before had lasted long enough.
+    n_turns: u64,
+    /// For which job the storage is idle while others wait, and since when.
+    idle_for: Option<(JobId, f64)>,
+    /// The job that kept others from being served, the last time nobody was.
+    awaited: Option<usize>,
+    /// How long it may yet be idle, whoever is waited for; and since when it is busy.
+    idle_left_s: f64,
+    busy_since_s: f64,
 }
 
 impl Queue {
@@ -76,7 +86,11 @@ impl Queue {
             n_queued: 0,
             n_in_flight: 0,
             n_pushed: 0,
-            n_phases: 0,
+            n_turns: 0,
+            idle_for: None,
+            awaited: None,
+            idle_left_s: usage::MOST_LULLS * config.lull_s,
+            busy_since_s: 0.0,
         }
     }
 
@@ -94,10 +108,13 @@ impl Queue {
         let is_idle = job.requests.is_empty() && job.n_in_flight == 0;
         if job.phase.is_none() || is_idle && arrival_s - job.last_active_s > job.gap_s {
             self.leave_phase(at);
-            self.n_phases += 1;
+            self.n_turns += 1;
             let job = &mut self.jobs[at];
-            job.phase = Some(Phase { number: self.n_phases, start_s: arrival_s });
+            job.phase = Some(Phase { turn: self.n_turns, start_s: arrival_s });
             job.n_phases += 1;
+            job.usage.begin_turn(arrival_s);
+        } else if is_idle {
+            job.usage.note_gap(arrival_s - job.last_active_s);
         }
         let job = &mut self.jobs[at];
         job.last_active_s = later(job.last_active_s, arrival_s);
@@ -126,11 +143,15 @@ impl Queue {
                 at
             }
             None => {
-                let at = self.in_turn(now_s)?;
+                let Some(at) = self.in_turn(now_s) else {
+                    self.note_idle_storage(now_s);
+                    return None;
+                };
                 self.pops_since_out_of_turn = self.pops_since_out_of_turn.saturating_add(1);
                 at
             }
         };
+        self.charge_idle_storage(now_s);
         Some(self.take(at, now_s))
     }
 
@@ -144,7 +165,14 @@ impl Queue {
         if job.n_in_flight > 0 {
             job.n_in_flight -= 1;
             self.n_in_flight -= 1;
-            if job.n_in_flight == 0 && job.requests.is_empty() {
+            if job.n_in_flight == 0 {
+                job.usage.end_service(now_s, &self.config);
+            }
+            let is_idle = job.n_in_flight == 0 && job.requests.is_empty();
+            if self.n_in_flight == 0 {
+                self.earn_idle_time(now_s);
+            }
+            if is_idle {
                 self.note_idle(at);
                 self.rest_if_idle();
             }
@@ -156,7 +184,8 @@ impl Queue {
         let at = self.job_of.get(job).unwrap_or_else(|| self.welcome(job));
         let gap_s = self.config.phase_gap_s;
         self.jobs[at].profile = profile;
-        self.jobs[at].gap_s = profile.map_or(gap_s, |profile| gap_s.min(profile.w_iter_s() / 10.0));
+        let w_iter_s = profile.map(|profile| profile.w_iter_s() / self.config.time_scale);
+        self.jobs[at].gap_s = w_iter_s.map_or(gap_s, |w_iter_s| gap_s.min(w_iter_s / 10.0));
         let placement = self.config.policy.place(job, profile.as_ref());
         if self.sets[self.jobs[at].set].id != placement.set {
             let is_waiting = !self.jobs[at].requests.is_empty();
@@ -215,7 +244,7 @@ impl Queue {
         ends.filter(|end_s| end_s.is_finite()).min_by(f64::total_cmp)
     }
 
-    /// When those of a set need no longer wait for jobs without requests that come before them; infinity if one of those is being served.
+    /// When those of a set need no longer wait for jobs without requests that come before them.
     fn free_from_s(&self, set: usize) -> f64 {
         let holders = &self.sets[set].holders;
         let mut free_s = f64::NEG_INFINITY;
@@ -225,10 +254,9 @@ impl Queue {
             if !job.requests.is_empty() {
                 break;
             }
-            if job.n_in_flight > 0 {
-                return f64::INFINITY;
-            }
-            free_s = later(free_s, self.lull_ends_s(holder));
+            let is_served = job.n_in_flight > 0;
+            let until_s = if is_served { self.turn_ends_s(holder) } else { self.grace_ends_s(holder) };
+            free_s = later(free_s, until_s);
             next = holders.after(&key);
         }
         free_s
@@ -301,6 +329,7 @@ impl Queue {
             phase: None,
             n_phases: 0,
             key: 0,
+            usage: Usage::new(&self.config),
             last_active_s: f64::NEG_INFINITY,
             waiting_since_s: f64::NEG_INFINITY,
             before: None,
@@ -333,12 +362,18 @@ impl Queue {
         let set_at = self.jobs[at].set;
         let job = &mut self.jobs[at];
         let queued = job.requests.pop_front().expect("a job that waits has a request");
+        if job.n_in_flight == 0 {
+            job.usage.begin_service(now_s);
+        }
         job.n_in_flight += 1;
         job.last_active_s = later(job.last_active_s, now_s);
         job.waiting_since_s = now_s;
         job.bytes_served += queued.bytes;
         let is_served_out = job.requests.is_empty();
         let id = job.id;
+        if self.n_in_flight == 0 {
+            self.busy_since_s = now_s;
+        }
         self.n_queued -= 1;
         self.n_in_flight += 1;
 
@@ -456,6 +491,7 @@ struct Job {
     n_phases: u64,
     /// Its place among the jobs of its set.
     key: u64,
+    usage: Usage,
     last_active_s: f64,
     /// Since when it has had requests and none was served.
     waiting_since_s: f64,
@@ -466,7 +502,8 @@ struct Job {
 
 #[derive(Clone, Copy, Debug)]
 struct Phase {
-    number: u64,
+    /// The number of its turn.
+    turn: u64,
     start_s: f64,
 }
 

@@ -72,7 +72,7 @@ impl Queue {
         job.key = match (self.config.policy.is_exclusive_in_sets(), self.config.order) {
             (false, _) => job.requests[0].seq,
             (true, Order::Id) => job.id.0,
-            (true, Order::FirstCome) => job.phase.map_or(0, |phase| phase.number),
+            (true, Order::FirstCome) => job.phase.map_or(0, |phase| phase.turn),
         };
         let set_at = job.set;
         let set = &mut self.sets[set_at];
@@ -175,32 +175,34 @@ impl Queue {
         next.or_else(|| self.turns.first()).map(|(turn, ())| turn)
     }
 
-    /// Until when the others of its set wait for the next request of a job that has none.
-    pub(super) fn lull_ends_s(&self, holder: usize) -> f64 {
-        let job = &self.jobs[holder];
-        job.last_active_s + job.gap_s.min(self.config.lull_s)
-    }
-
     /// The job of a set that may be served now.
     #[inline]
     pub(super) fn free_job(&mut self, set: usize, now_s: f64) -> Option<usize> {
-        if self.config.exclusivity == Exclusivity::Relaxed {
-            return self.sets[set].waiting.first().map(|(_, job)| job);
+        if self.config.exclusivity == Exclusivity::Strict {
+            return self.strictly_free_job(set, now_s);
         }
-        self.strictly_free_job(set, now_s)
+        if self.has_turns_that_end() {
+            self.end_turns(set, now_s);
+        }
+        self.sets[set].waiting.first().map(|(_, job)| job)
     }
 
     fn strictly_free_job(&mut self, set: usize, now_s: f64) -> Option<usize> {
+        if self.has_turns_that_end() {
+            self.end_turns(set, now_s);
+        }
         let mut next = self.sets[set].holders.first();
         while let Some((key, holder)) = next {
             let job = &self.jobs[holder];
             if !job.requests.is_empty() {
                 return Some(holder);
             }
-            if job.n_in_flight > 0 || now_s < self.lull_ends_s(holder) {
+            let is_served = job.n_in_flight > 0;
+            if now_s < if is_served { self.turn_ends_s(holder) } else { self.grace_ends_s(holder) } {
+                self.awaited = Some(holder);
                 return None;
             }
-            let is_over = now_s >= job.last_active_s + job.gap_s;
+            let is_over = !is_served && now_s >= job.last_active_s + job.gap_s;
             next = self.sets[set].holders.after(&key);
             if is_over {
                 self.leave_phase(holder);

@@ -49,14 +49,20 @@ fn configs() -> impl Strategy<Value = QueueConfig> {
         prop::sample::select(vec![Exclusivity::Relaxed, Exclusivity::Strict]),
         prop::option::of(Just(Ageing { patience_s: 1.0, every: 3 })),
         prop::sample::select(vec![f64::INFINITY, 0.1]),
+        prop::sample::select(vec![f64::INFINITY, 1.0 / 16.0]),
+        prop::sample::select(vec![f64::INFINITY, 2.0]),
     )
-        .prop_map(|(policy, credit, order, exclusivity, ageing, lull_s)| QueueConfig {
-            lull_s,
-            credit,
-            order,
-            exclusivity,
-            ageing,
-            ..QueueConfig::new(policy)
+        .prop_map(|(policy, credit, order, exclusivity, ageing, lull_s, idle_share, turn_s)| {
+            QueueConfig {
+                lull_s,
+                idle_share,
+                turn_s,
+                credit,
+                order,
+                exclusivity,
+                ageing,
+                ..QueueConfig::new(policy)
+            }
         })
 }
 
