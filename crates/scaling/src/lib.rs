@@ -24,7 +24,7 @@
 
 pub use crate::{
     advise::{Advice, advise},
-    auto::Alternative,
+    auto::{Alternative, Scatter},
     measurement::{Experiment, Measure, Measurement, Note, Series, Summary, Values, usable},
     model::{Costs, FitConfig, FitError, Fitter, Method, Model, Range, fit, fit_all},
     predict::{Caution, Prediction},

@@ -1,6 +1,7 @@
 //! How right the answers are, on data made here whose truth is known.
 
 pub(crate) mod categories;
+mod measured;
 pub(crate) mod online;
 mod paper_study;
 mod period;
