@@ -28,7 +28,7 @@ pub use crate::{
     measurement::{Experiment, Measure, Measurement, Note, Series, Summary, Values, usable},
     model::{Costs, FitConfig, FitError, Fitter, Method, Model, Range, fit, fit_all},
     predict::{Caution, Prediction},
-    read::{InputFormat, ReadError, collect, read},
+    read::{InputFormat, ReadError, Scaling, collect, read, read_cubes},
     refit::{ModelSet, ParametersDiffer},
     search::{Cost, ExtrapConfig, Lines, Search},
     store::StoreError,
