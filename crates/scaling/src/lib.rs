@@ -33,6 +33,7 @@ pub use crate::{
     search::{Cost, ExtrapConfig, Lines, Search},
     store::StoreError,
     term::{Exponent, Factor, Function, Piecewise, Shape, Term},
+    write::{to_extra_p, to_json_lines},
 };
 
 mod advise;
@@ -49,3 +50,4 @@ mod search;
 mod segmented;
 mod store;
 mod term;
+mod write;

@@ -7,7 +7,9 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use iotide_scaling::{Experiment, ExtrapConfig, FitConfig, Measurement, Method, Series, fit, read, usable};
+use iotide_scaling::{
+    Experiment, ExtrapConfig, FitConfig, Measurement, Method, Scaling, Series, fit, read, read_cubes, usable,
+};
 
 /// What came of the sets of some folders.
 #[derive(Debug, Default)]
@@ -58,6 +60,10 @@ impl LeftOut {
         let entries = || std::fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path());
         let mut inside: Vec<PathBuf> = if place.is_dir() { entries().collect() } else { Vec::new() };
         inside.sort();
+        if let Some(experiment) = cubes_in(&inside) {
+            self.take(&experiment);
+            return;
+        }
         inside.iter().for_each(|entry| self.take_place(entry));
         if place.is_file()
             && let Ok(bytes) = std::fs::read(place)
@@ -139,6 +145,21 @@ impl LeftOut {
 /// The middle error.
 pub(super) fn median(errors: &[f64]) -> f64 {
     iotide_num::median(errors).unwrap_or(f64::NAN)
+}
+
+/// The folders of profiles `app.p4.r1/profile.cubex` as one experiment, if that is what these are.
+fn cubes_in(inside: &[PathBuf]) -> Option<Experiment> {
+    let mut profiles = Vec::new();
+    for folder in inside.iter().filter(|path| path.is_dir()) {
+        let files = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+        for file in files.filter(|file| file.extension().is_some_and(|ext| ext == "cubex")) {
+            profiles.push((folder.file_name()?.to_string_lossy().into_owned(), std::fs::read(file).ok()?));
+        }
+    }
+    if profiles.is_empty() {
+        return None;
+    }
+    read_cubes(&profiles, Scaling::Weak).ok()
 }
 
 #[cfg(test)]
