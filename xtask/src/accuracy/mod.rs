@@ -9,6 +9,7 @@ pub(crate) mod random;
 pub(crate) mod scaling;
 pub(crate) mod server_log;
 mod signature;
+mod signature_paper;
 pub(crate) mod workload;
 
 /// A question whose answers are judged: its name, what to run, and what that understands.
