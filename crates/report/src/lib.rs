@@ -36,9 +36,10 @@ pub use crate::{
     rhythm::{Pause, Rhythm},
     run::{Loss, Run, Source},
     scaling::{
-        AdviceEntry, FactorEntry, ModelEntry, ModelFailure, PieceEntry, PredictionEntry, ScalingReport,
-        ScalingSource, TermEntry,
+        AdviceEntry, FactorEntry, ModelEntry, ModelFailure, PieceEntry, PointEntry, PredictionEntry,
+        ScalingReport, ScalingSource, TermEntry,
     },
+    scaling_print::PrintError,
     schedule::{
         Change, JobEntry, PolicyEntry, Published, ScenarioEntry, SimulationReport, Spread, WorkloadEntry,
     },
@@ -70,6 +71,7 @@ mod run;
 #[cfg(test)]
 mod samples;
 mod scaling;
+mod scaling_print;
 mod schedule;
 mod sets;
 mod signature;

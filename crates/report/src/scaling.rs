@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use iotide_scaling::{Advice, Factor, Function, Model, Prediction, Series};
+use iotide_scaling::{Advice, Factor, Function, Measurement, Model, Prediction, Series, usable};
 use serde::Serialize;
 
 use crate::chart::escape;
@@ -34,6 +34,9 @@ pub struct ScalingReport {
     /// Whether models added from now on are drawn: a curve with its band asks for many predictions.
     #[serde(skip)]
     pub draws: bool,
+    /// Whether models added from now on keep the points they were found from.
+    #[serde(skip)]
+    pub keeps_points: bool,
 }
 
 /// Where the measurements are from.
@@ -78,8 +81,35 @@ pub struct ModelEntry {
     pub predictions: Vec<PredictionEntry>,
     /// What to know about it.
     pub notes: Vec<String>,
+    /// The points it was found from, where they are asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<PointEntry>,
     #[serde(skip)]
     picture: Option<Picture>,
+}
+
+/// What was measured at one point.
+#[derive(Clone, Debug, Serialize)]
+pub struct PointEntry {
+    /// The point, by parameter.
+    pub at: serde_json::Map<String, serde_json::Value>,
+    /// How many values there are.
+    pub n: usize,
+    /// Their mean.
+    pub mean: f64,
+    /// The middle one.
+    pub median: f64,
+    /// The least.
+    pub minimum: f64,
+    /// The greatest.
+    pub maximum: f64,
+    /// Their standard deviation.
+    pub std: f64,
+    /// How far the function is from the mean, as a share of it.
+    #[serde(skip)]
+    pub(crate) relative_gap: f64,
+    #[serde(skip)]
+    pub(crate) coordinate: Vec<f64>,
 }
 
 /// One term.
@@ -170,6 +200,7 @@ impl ScalingReport {
             advice: Vec::new(),
             notes: Vec::new(),
             draws: false,
+            keeps_points: false,
         }
     }
 
@@ -212,6 +243,7 @@ impl ScalingReport {
                 })
                 .collect(),
             notes: model.notes.iter().map(|note| note.with_names(names)).collect(),
+            points: if self.keeps_points { points_of(series, function, names) } else { Vec::new() },
             picture: self.draws.then(|| Picture::of(series, model, predictions, confidence, names)).flatten(),
         });
     }
@@ -259,10 +291,23 @@ impl Document for ScalingReport {
             if let Some(r2) = entry.adjusted_r2 {
                 let _ = write!(quality, ", adjusted R² {}", text::digits(r2, 4));
             }
+            if let Some(rss) = entry.rss {
+                let _ = write!(quality, ", RSS {}", text::digits(rss, 3));
+            }
             if let Some(probability) = entry.probability {
                 let _ = write!(quality, ", probability {:.0} %", 100.0 * probability);
             }
             let _ = writeln!(out, "  {quality}");
+            for point in &entry.points {
+                let _ = writeln!(
+                    out,
+                    "  measured at {}: mean {}, median {}, {}",
+                    place(&point.at),
+                    text::digits(point.mean, 4),
+                    text::digits(point.median, 4),
+                    text::counted(point.n as u64, "value")
+                );
+            }
             for prediction in &entry.predictions {
                 let _ = writeln!(out, "  {}", prediction_line(prediction));
             }
@@ -396,6 +441,25 @@ fn term_entry(term: &iotide_scaling::Term, names: &[String]) -> TermEntry {
         }
     });
     TermEntry { coefficient: term.coefficient, factors: factors.collect() }
+}
+
+fn points_of(series: &Series, function: &Function, names: &[String]) -> Vec<PointEntry> {
+    let (points, _) = usable(&series.measurements, names.len());
+    let entry = |measurement: &Measurement| {
+        let summary = measurement.values.summary();
+        PointEntry {
+            at: point(names, &measurement.coordinate),
+            n: summary.n,
+            mean: summary.mean,
+            median: summary.median,
+            minimum: summary.minimum,
+            maximum: summary.maximum,
+            std: summary.std,
+            relative_gap: ((function.at(&measurement.coordinate) - summary.mean) / summary.mean).abs(),
+            coordinate: measurement.coordinate.clone(),
+        }
+    };
+    points.iter().map(entry).collect()
 }
 
 fn point(names: &[String], at: &[f64]) -> serde_json::Map<String, serde_json::Value> {

@@ -24,15 +24,16 @@
 
 pub use crate::{
     advise::{Advice, advise},
-    auto::Alternative,
+    auto::{Alternative, Scatter},
     measurement::{Experiment, Measure, Measurement, Note, Series, Summary, Values, usable},
     model::{Costs, FitConfig, FitError, Fitter, Method, Model, Range, fit, fit_all},
     predict::{Caution, Prediction},
-    read::{InputFormat, ReadError, collect, read},
+    read::{InputFormat, ReadError, Scaling, collect, read, read_cubes},
     refit::{ModelSet, ParametersDiffer},
     search::{Cost, ExtrapConfig, Lines, Search},
     store::StoreError,
     term::{Exponent, Factor, Function, Piecewise, Shape, Term},
+    write::{to_extra_p, to_json_lines},
 };
 
 mod advise;
@@ -49,3 +50,4 @@ mod search;
 mod segmented;
 mod store;
 mod term;
+mod write;

@@ -239,6 +239,12 @@ impl Note {
             }
             Note::Skipped { line: 0, reason } => reason.clone(),
             Note::Skipped { line, reason } => format!("line {line}: {reason}"),
+            Note::FewPoints { parameter, n_points: 2 } => {
+                let name = name(*parameter);
+                format!(
+                    "cannot tell how it changes with {name}: two values of {name} show no shape; five are the least"
+                )
+            }
             Note::FewPoints { parameter, n_points } => {
                 format!(
                     "{} took only {n_points} values; five are the least that carry a shape",

@@ -120,7 +120,8 @@ fn mixture_interval(alternatives: &[Alternative], at: &[f64], confidence: f64) -
         .iter()
         .map(|alternative| {
             let centre = alternative.function.at(at);
-            (alternative.probability, centre, standard_error(alternative, at), alternative.dof)
+            let error = (variance(alternative, at) + alternative.scatter.variance_at(centre)).sqrt();
+            (alternative.probability, centre, error, alternative.dof)
         })
         .filter(|(_, centre, error, _)| centre.is_finite() && error.is_finite())
         .collect();
@@ -153,15 +154,15 @@ fn mixture_interval(alternatives: &[Alternative], at: &[f64], confidence: f64) -
     Some((quantile(tail), quantile(1.0 - tail)))
 }
 
-/// Standard error of a function's value at a point, from the covariance of its coefficients.
-fn standard_error(alternative: &Alternative, at: &[f64]) -> f64 {
+/// Variance of a function's value at a point, from the covariance of its coefficients.
+fn variance(alternative: &Alternative, at: &[f64]) -> f64 {
     let row = row_at(&alternative.function, at);
     let variance: f64 = row
         .iter()
         .zip(&alternative.covariance)
         .map(|(a, covariances)| a * row.iter().zip(covariances).map(|(b, c)| b * c).sum::<f64>())
         .sum();
-    variance.max(0.0).sqrt()
+    variance.max(0.0)
 }
 
 /// What the constant and each coefficient are multiplied by at a point.

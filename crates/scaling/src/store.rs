@@ -8,17 +8,17 @@
 
 use std::num::NonZeroUsize;
 
-use crate::auto::Alternative;
+use crate::auto::{Alternative, Scatter};
 use crate::measurement::{Measurement, Note, Series, Summary, Values};
 use crate::model::{Costs, FitConfig, FitError, Model, Range};
 use crate::refit::ModelSet;
 use crate::term::{Exponent, Factor, Function, Piecewise, Shape, Term};
 
 const MAGIC: &[u8; 8] = b"iotidems";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// To be raised whenever the same measurements would give another model: stored models are then fitted anew.
-const METHODS_VERSION: u32 = 2;
+const METHODS_VERSION: u32 = 3;
 
 /// How deep a function may lie within a piece of another.
 const MOST_NESTED: usize = 4;
@@ -204,6 +204,8 @@ impl Writer {
                 out.list(row.iter(), |out, covariance| out.f64(*covariance));
             });
             out.f64(alternative.dof);
+            out.f64(alternative.scatter.variance);
+            out.f64(alternative.scatter.exponent);
         });
         self.u8(model.non_negative.into());
         self.list(model.notes.iter(), Self::note);
@@ -260,19 +262,21 @@ impl Writer {
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// Which version wrote the content.
+    version: u32,
 }
 
 impl<'a> Reader<'a> {
     /// Stands where the fingerprint begins, in content whose checksum holds.
     fn of_content(bytes: &'a [u8]) -> Result<Self, StoreError> {
-        let mut input = Reader { bytes, at: 0 };
+        let mut input = Reader { bytes, at: 0, version: VERSION };
         if input.take(MAGIC.len()).map_err(|_| StoreError::NotAStore)? != MAGIC {
             return Err(StoreError::NotAStore);
         }
-        match input.u32().map_err(|_| StoreError::Damaged)? {
-            VERSION => {}
+        input.version = match input.u32().map_err(|_| StoreError::Damaged)? {
+            known @ 1..=VERSION => known,
             found => return Err(StoreError::UnknownVersion { found }),
-        }
+        };
         let end = bytes.len().checked_sub(8).filter(|end| *end >= input.at).ok_or(StoreError::Damaged)?;
         let (content, hash) = bytes.split_at(end);
         if fnv1a(content).to_le_bytes() != hash {
@@ -372,6 +376,10 @@ impl<'a> Reader<'a> {
                 function: input.function(n_parameters, MOST_NESTED)?,
                 covariance: input.list(|input| input.list(Reader::f64))?,
                 dof: input.f64()?,
+                scatter: match input.version {
+                    1 => Scatter::default(),
+                    _ => Scatter { variance: input.f64()?, exponent: input.f64()? },
+                },
             })
         })?;
         let non_negative = self.u8()? != 0;
@@ -523,8 +531,8 @@ mod tests {
         }
         assert_eq!(read(b"p,t\n1,5\n").unwrap_err(), StoreError::NotAStore);
         let mut newer = bytes.clone();
-        newer[8] = 2;
-        assert_eq!(read(&newer).unwrap_err(), StoreError::UnknownVersion { found: 2 });
+        newer[8] = VERSION as u8 + 1;
+        assert_eq!(read(&newer).unwrap_err(), StoreError::UnknownVersion { found: VERSION + 1 });
     }
 
     /// The checksum guards against accidents; behind it, nonsense must not be believed either.

@@ -1,6 +1,7 @@
 //! How right the answers are, on data made here whose truth is known.
 
 pub(crate) mod categories;
+mod measured;
 pub(crate) mod online;
 mod paper_study;
 mod period;
@@ -8,6 +9,7 @@ pub(crate) mod random;
 pub(crate) mod scaling;
 pub(crate) mod server_log;
 mod signature;
+mod signature_paper;
 pub(crate) mod workload;
 
 /// A question whose answers are judged: its name, what to run, and what that understands.

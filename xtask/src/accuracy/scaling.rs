@@ -1,10 +1,12 @@
 //! How well scaling models are found: functions known beforehand, measured with noise, modelled by both methods.
 //!
 //! *exact*: all exponents right. *lead*: the exponent that decides at scale is within 1/4. *e4*: median relative error four
-//! doublings beyond the last point. *hit*: how often the 90 % interval one doubling out holds the truth. The column
+//! doublings beyond the last point. *hit*: how often the 90 % interval one doubling out holds what is measured there, as
+//! often and as noisily as everywhere else. The column
 //! "extrap" is `--method extrap`, which reproduces Extra-P 4.2.5 model by model (see `scaling/tests/it/golden.rs`).
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 use iotide_scaling::{
     ExtrapConfig, Factor, FitConfig, Function, Measure, Measurement, Method, Model, Series, Shape, Term,
@@ -13,10 +15,20 @@ use iotide_scaling::{
 
 /// What `run` understands.
 pub const HELP: &str = "accuracy scaling [CASES [SEED [SET]]]
-    how often scaling models are right on known functions, beside Extra-P's method; 1000 cases a row; only sets that hold SET";
+    how often scaling models are right on known functions, beside Extra-P's method; 1000 cases a row; only sets that hold SET
+accuracy scaling --real PLACE… [-v]
+    the same on measured programs, the largest point left out: files and folders of measurements, such as tests/data of Extra-P";
+
+use super::measured;
 
 /// Prints the table.
 pub fn run(args: &[String]) -> Result<(), String> {
+    if let [first, rest @ ..] = args
+        && first == "--real"
+    {
+        let places: Vec<PathBuf> = rest.iter().filter(|arg| *arg != "-v").map(PathBuf::from).collect();
+        return measured::run(&places, rest.iter().any(|arg| arg == "-v"));
+    }
     let number = |index: usize, default: u64| match args.get(index) {
         Some(text) => text.parse().map_err(|_| format!("{text:?} is no number")),
         None => Ok(default),
@@ -57,7 +69,7 @@ pub struct Verdict {
     pub lead: f64,
     /// Median relative error four doublings out.
     pub error_at_16: f64,
-    /// How often the 90 % interval holds the truth one doubling out.
+    /// How often the 90 % interval holds what is measured one doubling out.
     pub hit: f64,
 }
 
@@ -109,6 +121,10 @@ type Truth = (Function, Vec<Vec<f64>>);
 /// Judges both methods on one set.
 pub fn judge(set: &Set, noise: f64, n: usize, seed: u64) -> (Verdict, Verdict) {
     let mut rng = Rng(seed ^ (noise * 1e6) as u64);
+    let out = |points: &[Vec<f64>], times: f64| -> Vec<f64> {
+        let n_parameters = points[0].len();
+        (0..n_parameters).map(|p| times * points.iter().map(|x| x[p]).fold(0.0, f64::max)).collect()
+    };
     let (truths, series): (Vec<Truth>, Vec<Series>) = (0..n)
         .map(|_| {
             let (function, points) = (set.make)(&mut rng);
@@ -124,27 +140,30 @@ pub fn judge(set: &Set, noise: f64, n: usize, seed: u64) -> (Verdict, Verdict) {
             ((function, points), Series { measurements, ..Series::default() })
         })
         .unzip();
+    // What is measured one doubling out, as often and as noisily as the rest.
+    let near: Vec<f64> = truths
+        .iter()
+        .map(|(truth, points)| {
+            let scatter: f64 = (0..5).map(|_| 1.0 + rng.between(-noise, noise)).sum();
+            truth.at(&out(points, 2.0)) * scatter / 5.0
+        })
+        .collect();
     let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let verdict = |method: Method| {
         let config = FitConfig { measure: Measure::Mean, method };
         let models = fit_all(&series, &config, threads);
         let (mut exact, mut lead, mut hit, mut errors) = (0, 0, 0, Vec::new());
-        for ((truth, points), model) in truths.iter().zip(models) {
+        for (((truth, points), near), model) in truths.iter().zip(&near).zip(models) {
             let model = model.expect("five points have a model");
             exact += usize::from(exponents(&model.function) == exponents(truth));
             lead += usize::from(leads_agree(&model, truth));
-            let out = |times: f64| -> Vec<f64> {
-                let n_parameters = points[0].len();
-                (0..n_parameters).map(|p| times * points.iter().map(|x| x[p]).fold(0.0, f64::max)).collect()
-            };
-            let far = truth.at(&out(16.0));
-            errors.push((model.function.at(&out(16.0)) - far).abs() / far);
-            let near = truth.at(&out(2.0));
+            let far = truth.at(&out(points, 16.0));
+            errors.push((model.function.at(&out(points, 16.0)) - far).abs() / far);
             hit += usize::from(
                 model
-                    .predict(&out(2.0), 0.9)
+                    .predict(&out(points, 2.0), 0.9)
                     .interval
-                    .is_some_and(|(low, high)| (low..=high).contains(&near)),
+                    .is_some_and(|(low, high)| (low..=high).contains(near)),
             );
         }
         errors.sort_by(f64::total_cmp);

@@ -12,15 +12,32 @@ pub struct Application {
     period_s: f64,
     /// What its bursts write, over and over.
     volumes: &'static [f64],
+    /// The share of the usual bandwidth that its bursts reach, over and over.
+    heights: &'static [f64],
     n_bursts: usize,
 }
 
 /// The paper's three.
 pub const APPLICATIONS: [Application; 3] = [
-    Application { name: "IOR_A", period_s: 300.0, volumes: &[128e9], n_bursts: 5 },
-    Application { name: "IOR_B", period_s: 120.0, volumes: &[64e9, 16e9], n_bursts: 10 },
-    Application { name: "IOR_C", period_s: 120.0, volumes: &[64e9, 32e9, 16e9], n_bursts: 10 },
+    Application { name: "IOR_A", period_s: 300.0, volumes: &[128e9], heights: &[1.0], n_bursts: 5 },
+    Application { name: "IOR_B", period_s: 120.0, volumes: &[64e9, 16e9], heights: &[1.0], n_bursts: 10 },
+    Application {
+        name: "IOR_C",
+        period_s: 120.0,
+        volumes: &[64e9, 32e9, 16e9],
+        heights: &[1.0],
+        n_bursts: 10,
+    },
 ];
+
+/// After the paper's S3D: checkpoints of one size whose peaks differ, as in large jobs.
+pub const UNEVEN: Application = Application {
+    name: "S3D",
+    period_s: 200.0,
+    volumes: &[60e9],
+    heights: &[1.0, 0.55, 0.8, 0.4, 0.9, 0.65],
+    n_bursts: 6,
+};
 
 /// The bandwidth of a run that has the storage for itself: the paper's runs were made for 2 to 3 GB/s.
 const ALONE_BPS: f64 = 2.5e9;
@@ -109,7 +126,8 @@ fn run(
     let mut pause_s = launch_s;
     for burst in first_burst..application.n_bursts {
         let volume = application.volumes[burst % application.volumes.len()];
-        pause_s += application.period_s - volume / ALONE_BPS;
+        let alone_bps = ALONE_BPS * application.heights[burst % application.heights.len()];
+        pause_s += application.period_s - volume / alone_bps;
         // Computing takes as long as it takes, give or take.
         pause_s += if is_real { random.normal(0.0, 0.4) } else { 0.0 };
         for _ in 0..(pause_s / TICK_S).round() as usize {
@@ -122,9 +140,9 @@ fn run(
         while left > 0.0 {
             let foreign = others(random);
             // Requests of all are served in turn, so that each loses what the others ask for.
-            let share = ALONE_BPS / (ALONE_BPS + foreign);
+            let share = alone_bps / (alone_bps + foreign);
             jitter = 0.7 * jitter + if is_real { random.normal(0.0, 0.09) } else { 0.0 };
-            let rate = (ALONE_BPS * share * (1.0 + jitter)).max(0.2 * ALONE_BPS * share);
+            let rate = (alone_bps * share * (1.0 + jitter)).max(0.2 * alone_bps * share);
             let moved = (rate * TICK_S).min(left);
             left -= moved;
             seen.push(moved / TICK_S + foreign);

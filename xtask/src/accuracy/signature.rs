@@ -6,6 +6,7 @@ use iotide_analysis::{Sample, Signature, SignatureConfig, SignatureMethod, extra
 use iotide_num::{largest_cross_correlation, rebin};
 
 use super::server_log::{APPLICATIONS, Case, NOISES, Truth, make};
+use super::signature_paper;
 
 /// What was asked for on the command line.
 struct Options {
@@ -14,16 +15,20 @@ struct Options {
     n_samples: usize,
     shared: bool,
     verbose: bool,
+    paper: bool,
 }
 
 /// What `run` understands.
-pub const HELP: &str = "accuracy signature [--seed N] [--repeat N] [--samples N] [--shared] [--verbose]
+pub const HELP: &str =
+    "accuracy signature [--seed N] [--repeat N] [--samples N] [--shared] [--verbose] [--paper]
     how much the signatures resemble the truth on made server logs, all methods beside each other;
-    with --shared also on the logs in shared/data/signature, if they lie beside the repository";
+    with --shared also on the logs in shared/data/signature, if they lie beside the repository;
+    with --paper the comparisons of the IOSI paper: preprocessing, wavelet levels, gamma and kappa, volumes";
 
 /// Runs the command; see `HELP`.
 pub fn run(args: &[String]) -> Result<(), String> {
-    let mut options = Options { seed: 1, repeat: 30, n_samples: 8, shared: false, verbose: false };
+    let mut options =
+        Options { seed: 1, repeat: 30, n_samples: 8, shared: false, verbose: false, paper: false };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
@@ -33,8 +38,13 @@ pub fn run(args: &[String]) -> Result<(), String> {
             "--samples" => options.n_samples = value()?.parse().map_err(|e| format!("--samples: {e}"))?,
             "--shared" => options.shared = true,
             "--verbose" => options.verbose = true,
+            "--paper" => options.paper = true,
             other => return Err(format!("{other}?\n{HELP}")),
         }
+    }
+    if options.paper {
+        signature_paper::run(options.seed, options.repeat, options.n_samples);
+        return Ok(());
     }
     let mut cases = Vec::new();
     for noise in &NOISES {

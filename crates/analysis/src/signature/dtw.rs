@@ -4,13 +4,13 @@ use iotide_num::{dtw_barycentre, dtw_path};
 
 use super::level::Level;
 use super::prepare::Prepared;
-use super::{Drawn, DtwConfig};
+use super::{Drawn, DtwConfig, SignatureConfig};
 
 /// As the paper does it (section 6.1): the first two samples are averaged along their path, the result with the third,
 /// and so on. The path is longer than either, so the result is brought back to the duration of the samples.
-pub(super) fn draw_pairwise(prepared: &Prepared, config: &DtwConfig) -> Drawn {
-    let level = Level::of(prepared);
-    let band = band(prepared, config);
+pub(super) fn draw_pairwise(prepared: &Prepared, config: &SignatureConfig) -> Drawn {
+    let level = Level::of(prepared, config.preprocess);
+    let band = band(prepared, &config.dtw);
     // Least volume first, so that the order in which the samples were given does not matter.
     let mut order: Vec<&Vec<f64>> = level.samples.iter().collect();
     order.sort_by(|a, b| a.iter().sum::<f64>().total_cmp(&b.iter().sum::<f64>()));
@@ -25,14 +25,14 @@ pub(super) fn draw_pairwise(prepared: &Prepared, config: &DtwConfig) -> Drawn {
 }
 
 /// The barycentre, begun with the sample of median volume.
-pub(super) fn draw_barycentre(prepared: &Prepared, config: &DtwConfig) -> Drawn {
-    let level = Level::of(prepared);
-    let band = band(prepared, config);
+pub(super) fn draw_barycentre(prepared: &Prepared, config: &SignatureConfig) -> Drawn {
+    let level = Level::of(prepared, config.preprocess);
+    let band = band(prepared, &config.dtw);
     let mut order: Vec<&Vec<f64>> = level.samples.iter().collect();
     order.sort_by(|a, b| a.iter().sum::<f64>().total_cmp(&b.iter().sum::<f64>()));
     let series: Vec<&[f64]> = order.iter().map(|sample| sample.as_slice()).collect();
     let start = series.get((series.len().max(1) - 1) / 2).copied().unwrap_or(&[]);
-    let average = dtw_barycentre(&series, start, band, config.rounds);
+    let average = dtw_barycentre(&series, start, band, config.dtw.rounds);
     drawn(prepared, &level, average, band)
 }
 

@@ -6,14 +6,15 @@ use iotide_num::{mean, meyer_approximation, resample_linear};
 
 use super::level::Level;
 use super::prepare::Prepared;
-use super::{Drawn, IosiConfig};
+use super::{Drawn, IosiConfig, SignatureConfig};
 
 /// Draws the signature.
-pub(super) fn draw(prepared: &Prepared, config: &IosiConfig) -> Drawn {
-    let level = Level::of(prepared);
-    let bursts = find_bursts(&level.samples, config.wavelet_level);
+pub(super) fn draw(prepared: &Prepared, config: &SignatureConfig) -> Drawn {
+    let level = Level::of(prepared, config.preprocess);
+    let config = &config.iosi;
+    let bursts = find_bursts(&level.samples, config);
     let common = common_bursts(&bursts, level.samples.len(), config);
-    let n = level.samples.first().map_or(0, Vec::len);
+    let n = level.samples.iter().map(Vec::len).max().unwrap_or(0);
     let mut bandwidth_bps = vec![0.0; n];
     // Where the signature's time is in each sample: as it is, but for the bursts, which were moved.
     let mut places: Vec<Vec<usize>> = vec![(0..n).collect(); level.samples.len()];
@@ -44,22 +45,24 @@ struct Point {
     sample: usize,
     from: usize,
     to: usize,
-    /// Its centre of mass.
+    /// Its centre of mass, or its crest.
     time: f64,
     /// Its correlation with the average burst, in [0, 1].
     likeness: f64,
 }
 
 /// The bursts of all samples.
-fn find_bursts(samples: &[Vec<f64>], wavelet_level: usize) -> Vec<Point> {
+fn find_bursts(samples: &[Vec<f64>], config: &IosiConfig) -> Vec<Point> {
     let mut bursts = Vec::new();
     for (sample, values) in samples.iter().enumerate() {
-        let wave = meyer_approximation(values, wavelet_level);
+        let wave = meyer_approximation(values, config.wavelet_level);
         for (from, to) in cut(&wave) {
             let volume: f64 = values[from..to].iter().sum();
             let moment: f64 = values[from..to].iter().zip(from..).map(|(value, i)| value * i as f64).sum();
             if volume > 0.0 {
-                bursts.push(Point { sample, from, to, time: moment / volume, likeness: 0.0 });
+                let crest = (from..to).max_by(|a, b| wave[*a].total_cmp(&wave[*b])).unwrap_or(from);
+                let time = if config.at_crest { crest as f64 } else { moment / volume };
+                bursts.push(Point { sample, from, to, time, likeness: 0.0 });
             }
         }
     }

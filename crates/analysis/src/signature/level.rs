@@ -7,7 +7,7 @@ use super::prepare::Prepared;
 
 /// Samples of one length, on the grid of the signature.
 pub(super) struct Level {
-    /// Without background; all as long as the shortest.
+    /// Without background; all as long as the shortest, if they were prepared.
     pub(super) samples: Vec<Vec<f64>>,
     /// For each sample, which of its refined points were kept.
     kept: Vec<Vec<usize>>,
@@ -15,12 +15,17 @@ pub(super) struct Level {
 }
 
 impl Level {
-    pub(super) fn of(prepared: &Prepared) -> Self {
+    /// Refined; with `preprocess` also shortened and freed of the background.
+    pub(super) fn of(prepared: &Prepared, preprocess: bool) -> Self {
         let refined: Vec<Vec<f64>> = prepared
             .samples
             .iter()
             .map(|ready| refine(&ready.sample.bandwidth_bps, ready.sample.interval_s / prepared.interval_s))
             .collect();
+        if !preprocess {
+            let kept = refined.iter().map(|values| (0..values.len()).collect()).collect();
+            return Self { samples: refined, kept, background_bps: 0.0 };
+        }
         let shortest = refined.iter().map(Vec::len).min().unwrap_or(0);
         let kept: Vec<Vec<usize>> = refined.iter().map(|values| shrink(values.len(), shortest)).collect();
         let mut samples: Vec<Vec<f64>> = refined

@@ -16,6 +16,7 @@ mod fit;
 mod iosi;
 mod level;
 mod prepare;
+mod settings;
 
 /// Returns what the runs have in common: the load that the application would have put on an otherwise idle storage.
 ///
@@ -24,9 +25,9 @@ pub fn extract(samples: &[Sample], config: &SignatureConfig) -> Result<Signature
     let prepared = prepare::prepare(samples, config)?;
     let drawn = match config.method {
         SignatureMethod::Consensus => consensus::draw(&prepared, config),
-        SignatureMethod::Iosi => iosi::draw(&prepared, &config.iosi),
-        SignatureMethod::DtwPairwise => dtw::draw_pairwise(&prepared, &config.dtw),
-        SignatureMethod::DtwBarycentre => dtw::draw_barycentre(&prepared, &config.dtw),
+        SignatureMethod::Iosi => iosi::draw(&prepared, config),
+        SignatureMethod::DtwPairwise => dtw::draw_pairwise(&prepared, config),
+        SignatureMethod::DtwBarycentre => dtw::draw_barycentre(&prepared, config),
     };
     Ok(finish::finish(&prepared, drawn, config))
 }
@@ -86,6 +87,9 @@ pub struct SignatureConfig {
     pub interval_s: Option<f64>,
     /// Which samples are not like the others.
     pub outliers: SampleOutlierConfig,
+    /// For the methods of the paper: whether samples are brought to one duration and freed of the background first
+    /// (section 5.1). Without it they are only refined, as in its section 6.
+    pub preprocess: bool,
     /// A stretch of the signature is a burst if it reaches this share of the height of its bursts; as for any peak, half.
     pub burst_share: f64,
     /// Settings of [`SignatureMethod::Consensus`].
@@ -102,6 +106,7 @@ impl Default for SignatureConfig {
             method: SignatureMethod::default(),
             interval_s: None,
             outliers: SampleOutlierConfig::default(),
+            preprocess: true,
             burst_share: 0.5,
             consensus: ConsensusConfig::default(),
             iosi: IosiConfig::default(),
@@ -226,6 +231,9 @@ pub struct IosiConfig {
     pub heights: (f64, f64),
     /// How many widths and how many heights are tried.
     pub n_settings: usize,
+    /// Whether a burst stands in the plane at its crest, as in the paper, rather than at its centre of mass, which what
+    /// others do moves less.
+    pub at_crest: bool,
 }
 
 impl Default for IosiConfig {
@@ -236,6 +244,7 @@ impl Default for IosiConfig {
             neighbourhood_density: 0.9,
             heights: (0.05, 0.25),
             n_settings: 5,
+            at_crest: false,
         }
     }
 }
@@ -351,6 +360,11 @@ pub enum SampleRejection {
     Unlike {
         /// How far it is off, in multiples of the median sample's misfit.
         misfit_ratio: f64,
+    },
+    /// It shows a part of the run, and the method takes every sample for a whole one.
+    Part {
+        /// Its duration over the median duration of whole runs.
+        duration_ratio: f64,
     },
     /// It holds no value.
     Empty,

@@ -2,7 +2,9 @@
 
 use iotide_num::{local_outlier_factors, mean, median, median_absolute_deviation};
 
-use super::{Extent, Sample, SampleOutlierConfig, SampleRejection, SignatureConfig, SignatureError};
+use super::{
+    Extent, Sample, SampleOutlierConfig, SampleRejection, SignatureConfig, SignatureError, SignatureMethod,
+};
 
 /// Fewer samples cannot outvote one.
 pub(super) const LEAST_SAMPLES: usize = 2;
@@ -66,6 +68,11 @@ pub(super) fn prepare<'a>(
         chosen.retain(|index| outliers.iter().all(|(outlier, _)| outlier != index));
         rejected.extend(outliers);
     }
+    if config.method != SignatureMethod::Consensus && config.preprocess {
+        let parts = parts(samples, &chosen);
+        chosen.retain(|index| parts.iter().all(|(part, _)| part != index));
+        rejected.extend(parts);
+    }
     let finest = |of: &[usize]| of.iter().map(|&i| samples[i].interval_s).fold(f64::INFINITY, f64::min);
     let native_s = finest(&chosen);
     let interval_s = config.interval_s.unwrap_or(native_s / 2.0);
@@ -89,6 +96,26 @@ pub(super) fn prepare<'a>(
         interval_s,
         offset_s,
     })
+}
+
+/// A sample that lasts less than this share of the usual run is a part of one, whatever its log says: contention only delays.
+const WHOLE: f64 = 0.75;
+
+/// The samples that show a part of a run, if enough whole ones are left. The methods of the paper bring all samples to the
+/// duration of the shortest, so a part would set the length of the signature.
+fn parts(samples: &[Sample], chosen: &[usize]) -> Vec<(usize, SampleRejection)> {
+    let nodes = |index: usize| f64::from(samples[index].n_nodes.unwrap_or(1).max(1));
+    let whole = |index: usize| samples[index].extent == Extent::Whole;
+    let durations: Vec<f64> =
+        chosen.iter().filter(|&&i| whole(i)).map(|&i| samples[i].duration_s() / nodes(i).sqrt()).collect();
+    let Some(usual) = median(&durations) else { return Vec::new() };
+    let ratio = |index: usize| samples[index].duration_s() / nodes(index).sqrt() / usual;
+    let is_part = |index: usize| !whole(index) || ratio(index) < WHOLE;
+    if chosen.iter().filter(|&&index| !is_part(index)).count() < LEAST_SAMPLES {
+        return Vec::new();
+    }
+    let part = |&index: &usize| (index, SampleRejection::Part { duration_ratio: ratio(index) });
+    chosen.iter().filter(|&&index| is_part(index)).map(part).collect()
 }
 
 fn by_content(a: &Sample, b: &Sample) -> std::cmp::Ordering {

@@ -305,3 +305,37 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_part_of_a_run_never_sets_the_length() {
+    for extent in [Extent::Part { offset_s: 0.0 }, Extent::Whole] {
+        let mut samples = noisy_samples(4, 3);
+        let mut part = noisy_samples(5, 3).remove(4);
+        part.bandwidth_bps.truncate(part.bandwidth_bps.len() / 3);
+        part.extent = extent;
+        samples.push(part);
+        for method in [SignatureMethod::Iosi, SignatureMethod::DtwPairwise, SignatureMethod::DtwBarycentre] {
+            let mut config = SignatureConfig { method, ..SignatureConfig::default() };
+            config.outliers.enabled = false;
+            let signature = extract(&samples, &config).unwrap();
+            let duration_s = signature.bandwidth_bps.len() as f64 * signature.interval_s;
+            assert!(duration_s > 0.9 * samples[0].duration_s(), "{method:?} {extent:?}: {duration_s}");
+            let names: Vec<&str> = signature.rejected.iter().map(|sample| sample.name.as_str()).collect();
+            assert_eq!(names, ["run 4"], "{method:?} {extent:?}");
+            assert!(matches!(signature.rejected[0].reason, SampleRejection::Part { .. }));
+        }
+    }
+}
+
+#[test]
+fn without_preprocessing_samples_keep_their_length_and_background() {
+    let samples = noisy_samples(6, 1);
+    let mut config = SignatureConfig { method: SignatureMethod::Iosi, ..SignatureConfig::default() };
+    let prepared = extract(&samples, &config).unwrap();
+    config.preprocess = false;
+    let plain = extract(&samples, &config).unwrap();
+    assert!(prepared.background_bps > 0.0 && plain.background_bps == 0.0);
+    assert!(plain.bandwidth_bps.len() >= prepared.bandwidth_bps.len());
+    config.iosi.at_crest = true;
+    assert!(!extract(&samples, &config).unwrap().bandwidth_bps.is_empty());
+}

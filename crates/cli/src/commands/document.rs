@@ -29,6 +29,19 @@ impl DocumentArgs {
         self.svg.is_some() || self.page().is_some()
     }
 
+    /// The file the answer goes to, if its name ends so.
+    pub(super) fn file_ending_in(&self, end: &str) -> Option<&Path> {
+        self.output.as_deref().filter(|path| path.to_string_lossy().ends_with(end))
+    }
+
+    /// Gives an answer that has its form already.
+    pub(super) fn deliver_text(&self, ui: &mut Ui, answer: &str) -> anyhow::Result<()> {
+        match &self.output {
+            Some(path) if path != Path::new("-") => ui.out_file(path, answer),
+            _ => ui.out(answer),
+        }
+    }
+
     /// The file that a page goes to.
     fn page(&self) -> Option<&Path> {
         let path = self.output.as_deref().filter(|_| self.format == Form::Text)?;
@@ -50,9 +63,6 @@ impl DocumentArgs {
             Form::Text => document.to_text(ui.width()),
             Form::Json => document.to_json(),
         };
-        match &self.output {
-            Some(path) if path != Path::new("-") => ui.out_file(path, &answer),
-            _ => ui.out(&answer),
-        }
+        self.deliver_text(ui, &answer)
     }
 }

@@ -400,3 +400,68 @@ fn a_page_tells_what_was_left_out_too() {
     assert!(page.contains("No model</h2>") && page.contains("no point has a usable value"), "{page}");
     assert!(page.contains("Left out</h2>") && page.contains("line 4: a parameter is no number"), "{page}");
 }
+
+/// Runs a script by the interpreter that Extra-P is installed for.
+fn extra_p(script: &str, file: &std::path::Path) -> Option<String> {
+    let extrap = iotide_testkit::program("extrap")?;
+    let first = std::fs::read_to_string(extrap).unwrap();
+    let python = first.lines().next().unwrap().strip_prefix("#!").unwrap().trim().to_owned();
+    let answer = std::process::Command::new(python).arg("-c").arg(script).arg(file).output().unwrap();
+    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+    Some(String::from_utf8(answer.stdout).unwrap())
+}
+
+const MEASURED: &str = "p,callpath,metric,value\n2,main,time,6\n2,main,time,6.2\n4,main,time,12\n8,main,time,24\n16,main,time,48\n32,main,time,96\n";
+
+#[test]
+fn extra_p_opens_the_experiment_and_the_points_that_are_written() {
+    let dir = Dir::new();
+    dir.write("m.csv", MEASURED);
+    dir.iotide(["model", "m.csv", "-o", "m.extra-p", "--points", "m.jsonl"]).exits_with(0);
+    let script = "import sys
+from extrap.fileio.experiment_io import read_experiment
+from extrap.fileio.file_reader.jsonlines_file_reader import read_jsonlines_file
+from extrap.modelers.model_generator import ModelGenerator
+path = sys.argv[1]
+experiment = read_experiment(path) if path.endswith('.extra-p') else read_jsonlines_file(path)
+generator = ModelGenerator(experiment)
+generator.model_all()
+for (callpath, metric), model in generator.models.items():
+    print(callpath.name, metric.name, len(experiment.coordinates), model.hypothesis.function.evaluate(64) > 180)
+";
+    for file in ["m.extra-p", "m.jsonl"] {
+        let Some(answer) = extra_p(script, &dir.path().join(file)) else { return };
+        assert_eq!(answer.trim(), "main time 5 True", "{file}");
+    }
+    // And ours reads both as what they were.
+    for file in ["m.extra-p", "m.jsonl"] {
+        let again = dir.iotide(["model", file, "--print", "{callpath} {metric} {model}"]).exits_with(0);
+        let first = dir.iotide(["model", "m.csv", "--print", "{callpath} {metric} {model}"]);
+        assert_eq!(again.stdout, first.stdout);
+    }
+}
+
+#[test]
+fn points_are_shown_and_an_input_is_never_overwritten() {
+    let dir = Dir::new();
+    dir.write("m.csv", MEASURED);
+    let shown = dir.iotide(["model", "m.csv", "--points"]).exits_with(0);
+    assert!(shown.stdout.contains("measured at p=2: mean 6.1, median 6.1, 2 values"), "{}", shown.stdout);
+    assert!(shown.stdout.contains(", RSS "), "{}", shown.stdout);
+    dir.write("a.jsonl", "");
+    let outcome = dir.iotide(["model", "m.csv", "--points", "a.jsonl"]).exits_with(2);
+    assert!(outcome.complaint().contains("the file exists already"), "{}", outcome.complaint());
+}
+
+#[test]
+fn two_points_say_that_they_cannot_tell() {
+    let dir = Dir::new();
+    dir.write("m.csv", "p,time\n4,10\n8,20\n");
+    let outcome = dir.iotide(["model", "m.csv", "--at", "p=64"]).exits_with(0);
+    assert!(outcome.stdout.contains("cannot tell how it changes with p"), "{}", outcome.stdout);
+    assert!(
+        !outcome.stdout.contains("probability") && !outcome.stdout.contains("between"),
+        "{}",
+        outcome.stdout
+    );
+}

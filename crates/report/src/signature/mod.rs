@@ -253,8 +253,19 @@ impl SignatureEntry {
             }
             (_, None) => text::counted(n, "burst"),
         };
-        let each = self.bursts.iter().map(|burst| burst.bytes).sum::<f64>() / n as f64;
-        format!("{bursts}, of about {}, confidence {}", text::bytes(each), text::percent(self.confidence))
+        let volumes: Vec<f64> = self.bursts.iter().map(|burst| burst.bytes).collect();
+        let kinds = kinds_of(&volumes);
+        let of = match kinds.as_slice() {
+            [(_, each)] => format!("of about {}", text::bytes(*each)),
+            kinds if kinds.len() <= MOST_KINDS => {
+                let each: Vec<String> =
+                    kinds.iter().map(|(n, each)| format!("{n} of about {}", text::bytes(*each))).collect();
+                each.join(", ")
+            }
+            [(_, first), .., (_, last)] => format!("of {} to {}", text::bytes(*last), text::bytes(*first)),
+            [] => String::new(),
+        };
+        format!("{bursts}, {of}, confidence {}", text::percent(self.confidence))
     }
 
     fn facts(&self, losses: &[Loss]) -> Rows {
@@ -472,11 +483,38 @@ impl From<&RejectedSample> for ReasonEntry {
             SampleRejection::Unlike { misfit_ratio } => {
                 format!("does not show what the others have in common ({} as far off)", times(misfit_ratio))
             }
+            SampleRejection::Part { duration_ratio } => {
+                format!(
+                    "shows a part of the run ({} the usual length), which this method cannot use",
+                    times(duration_ratio)
+                )
+            }
             SampleRejection::Empty => "holds no value".to_owned(),
             _ => "left out".to_owned(),
         };
         Self { name: sample.name.clone(), reason }
     }
+}
+
+/// More kinds of bursts than this are told by their range.
+const MOST_KINDS: usize = 3;
+
+/// Bursts whose volumes differ by more than this factor are of different kinds.
+const ANOTHER_KIND: f64 = 1.5;
+
+/// How many bursts of each kind there are, and their mean volume, the largest first: sorted by volume, a kind ends where the next
+/// burst is much smaller.
+fn kinds_of(volumes: &[f64]) -> Vec<(usize, f64)> {
+    let mut sorted = volumes.to_vec();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    let mut kinds: Vec<Vec<f64>> = Vec::new();
+    for volume in sorted {
+        match kinds.last_mut() {
+            Some(kind) if kind.last().is_some_and(|last| *last <= ANOTHER_KIND * volume) => kind.push(volume),
+            _ => kinds.push(vec![volume]),
+        }
+    }
+    kinds.iter().map(|kind| (kind.len(), kind.iter().sum::<f64>() / kind.len() as f64)).collect()
 }
 
 /// The method as flags and reports call it.

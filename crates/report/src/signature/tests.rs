@@ -163,3 +163,10 @@ fn a_table_of_signatures_is_parquet() {
     table.finish().unwrap();
     assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
 }
+
+#[test]
+fn two_kinds_of_bursts_are_told_apart() {
+    assert_eq!(super::kinds_of(&[64e9, 16e9, 62e9, 17e9, 66e9]), [(3, 64e9), (2, 16.5e9)]);
+    assert_eq!(super::kinds_of(&[10e9, 12e9, 11e9]), [(3, 11e9)]);
+    assert_eq!(super::kinds_of(&[]), []);
+}

@@ -23,8 +23,17 @@ mod structure;
 /// How often constant data may be taken for growing.
 const FALSE_GROWTH: f64 = 0.012;
 
+/// By how much of its size a cost that does not change scatters from point to point, at most, as a rule.
+const USUAL_SCATTER: f64 = 0.1;
+
+/// What [`FALSE_GROWTH`] may rise to where points without repetitions lie far apart.
+const MOST_FALSE_GROWTH: f64 = 0.25;
+
 /// How sure one must be that repetitions do not explain the gaps before they are no longer believed to.
 const LACK_OF_FIT: f64 = 0.002;
+
+/// How rarely chance must bring points as close to a function before their repetitions are taken for parts of a whole.
+const TOO_CLOSE: f64 = 1e-6;
 
 /// Alternatives below this share of the probability are forgotten.
 const NEGLIGIBLE: f64 = 1e-3;
@@ -77,6 +86,24 @@ pub struct Alternative {
     pub covariance: Vec<Vec<f64>>,
     /// Degrees of freedom it was estimated from.
     pub dof: f64,
+    /// How a point measured like the others scatters about it.
+    pub scatter: Scatter,
+}
+
+/// By how much measured points scatter about a function: `√variance · size^θ`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Scatter {
+    /// Variance of a point of size one.
+    pub variance: f64,
+    /// The exponent θ: 1 where the spread is a share of the value, 0 where it is the same everywhere.
+    pub exponent: f64,
+}
+
+impl Scatter {
+    /// Returns the variance of a point that measures `value`.
+    pub fn variance_at(&self, value: f64) -> f64 {
+        if self.variance == 0.0 { 0.0 } else { self.variance * value.abs().powf(2.0 * self.exponent) }
+    }
 }
 
 /// What the search found.
@@ -353,6 +380,7 @@ pub(crate) fn search(design: &AutoDesign, summaries: &[Summary], measure: Measur
     for alternative in &mut found.alternatives {
         alternative.function = std::mem::take(&mut alternative.function).times(unit);
         alternative.covariance.iter_mut().flatten().for_each(|c| *c *= unit * unit);
+        alternative.scatter.variance *= unit.powf(2.0 - 2.0 * alternative.scatter.exponent);
     }
     if found.is_exact {
         // What the coefficients have beyond a dozen digits is rounding.
@@ -373,6 +401,7 @@ fn nothing_there(design: &AutoDesign) -> Found {
         function: Function::constant(0.0),
         covariance: vec![vec![0.0]],
         dof: design.coordinates.len().max(2) as f64 - 1.0,
+        scatter: Scatter::default(),
     };
     // One zero is no more than one value is.
     let alternatives = if design.coordinates.len() > 1 { vec![zero] } else { Vec::new() };
@@ -409,9 +438,12 @@ fn search_scaled(design: &AutoDesign, summaries: &[Summary], measure: Measure) -
     ranking = rank(&sample, Some(&ranking))?;
     let mut notes = notes_of(design);
     // Gaps that repetitions do not explain come from elsewhere (another placement, another day): then the gaps
-    // themselves are the noise, and the repetitions say nothing about it.
+    // themselves are the noise, and the repetitions say nothing about it. Likewise where the points keep to a function
+    // far closer than their repetitions scatter: those are then parts of one run (threads with unlike shares), no noise.
     let chosen = &ranking.candidates[ranking.chosen];
-    if sample.pure_dof > 0.0 && lack_of_fit(&chosen.fit, &sample) < LACK_OF_FIT {
+    let too_close =
+        || ranking.candidates.iter().any(|c| c.fit.n_columns == 2 && keeps_too_close(&c.fit, &sample));
+    if sample.pure_dof > 0.0 && (lack_of_fit(&chosen.fit, &sample) < LACK_OF_FIT || too_close()) {
         let gap = chosen.fit.lack_ss / chosen.fit.ss.max(f64::MIN_POSITIVE);
         if let Some(again) =
             rank(&sample.clone().without_repetitions(), (design.parameters.len() == 1).then_some(&ranking))
@@ -432,7 +464,20 @@ fn search_scaled(design: &AutoDesign, summaries: &[Summary], measure: Measure) -
     if structure::sum_or_product(design, &ranking.candidates[ranking.chosen], &sample) {
         notes.push(Note::SumOrProduct);
     }
-    Some(finish(design, &sample, ranking, notes))
+    // Of a quantity that does not change every point is as good as any other; weights by its size would favour
+    // those that came out low.
+    let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
+    let mut level = Sample::new(summaries, measure, &vec![mean; sizes.len()]);
+    if sample.pure_dof == 0.0 {
+        level = level.without_repetitions();
+    }
+    if let (Some(fit), Some(flat)) = (
+        constant(design, &level),
+        ranking.candidates.iter_mut().find(|candidate| candidate.form == Form::CONSTANT),
+    ) {
+        flat.fit = fit.fit;
+    }
+    Some(finish(design, &sample, &level, ranking, notes))
 }
 
 /// Probability that chance alone makes gaps between points and function this large beside the repetitions' spread.
@@ -443,6 +488,16 @@ fn lack_of_fit(fit: &Fit, sample: &Sample) -> f64 {
     }
     let ratio = (fit.lack_ss / dof) / (sample.pure_ss / sample.pure_dof);
     f_tail(ratio, dof, sample.pure_dof)
+}
+
+/// Whether independent repetitions that scatter as these do would hardly ever have means this close to a function.
+fn keeps_too_close(fit: &Fit, sample: &Sample) -> bool {
+    let dof = sample.y.len() as f64 - fit.n_columns as f64;
+    if dof < 1.0 || sample.pure_ss <= 0.0 {
+        return false;
+    }
+    let ratio = (fit.lack_ss / dof) / (sample.pure_ss / sample.pure_dof);
+    1.0 - f_tail(ratio, dof, sample.pure_dof) < TOO_CLOSE
 }
 
 fn relative_gap(function: &Function, design: &AutoDesign, ys: &[f64]) -> f64 {
@@ -476,7 +531,14 @@ fn rank_one(design: &AutoDesign, sample: &Sample, rough: bool) -> Option<Ranking
     }
     terms.sort_by(|a, b| b.log_weight.total_cmp(&a.log_weight));
     let least_ss = terms.iter().map(|candidate| candidate.fit.ss).fold(f64::INFINITY, f64::min);
-    let grows = is_growth(&constant.fit, least_ss, &parameter.curves, &parameter.columns, sample);
+    let grows = is_growth(
+        &constant.fit,
+        least_ss,
+        &parameter.curves,
+        &parameter.columns,
+        sample,
+        false_growth(sample),
+    );
     let mut pairs =
         if grows && !rough && parameter.n_values >= 6 { rank_pairs(design, sample) } else { Vec::new() };
     let mut candidates = vec![constant];
@@ -554,6 +616,28 @@ fn constant(design: &AutoDesign, sample: &Sample) -> Option<Candidate> {
     Some(Candidate { log_weight: fit.log_evidence, form: Form::CONSTANT, fit })
 }
 
+/// How often data that are constant may be taken for growing, given how widely the points lie apart.
+///
+/// Where repetitions tell the noise, [`FALSE_GROWTH`]. Without them the noise could be anything, but measured costs of one
+/// thing seldom scatter by more than [`USUAL_SCATTER`] of their size: to call points constant that lie many times that
+/// apart would be to believe in a noise nobody has seen.
+fn false_growth(sample: &Sample) -> f64 {
+    (FALSE_GROWTH * unusual_scatter(sample)).min(MOST_FALSE_GROWTH)
+}
+
+/// How many times less readily a constant is believed because of the noise it would take: once where the repetitions tell
+/// the noise or the points lie close together.
+fn unusual_scatter(sample: &Sample) -> f64 {
+    if sample.pure_dof > 0.0 {
+        return 1.0;
+    }
+    let n = sample.y.len() as f64;
+    let mean = sample.y.iter().sum::<f64>() / n;
+    let square = sample.y.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    let scatter = square.sqrt() / mean.abs().max(f64::MIN_POSITIVE);
+    1.0 + (scatter / USUAL_SCATTER).powi(2)
+}
+
 /// Whether the best of all shapes explains the data better than constant data would let it by chance.
 ///
 /// Shapes from gentle to steep, centred and scaled to length one, trace a curve on a sphere on which the direction of
@@ -565,6 +649,7 @@ fn is_growth(
     curves: &[Vec<usize>; 2],
     columns: &[Vec<f64>],
     sample: &Sample,
+    may_be_false: f64,
 ) -> bool {
     let dimensions = sample.n() - 1.0;
     if least_ss >= constant.ss || dimensions < 2.0 {
@@ -576,14 +661,14 @@ fn is_growth(
     let cross_section = unexplained.powf((dimensions - 2.0) / 2.0) / std::f64::consts::TAU;
     // Neighbours are at most half a turn apart; mostly that settles it, and the length need not be known.
     let n_steps: usize = curves.iter().map(|curve| curve.len().saturating_sub(1)).sum();
-    if caps >= FALSE_GROWTH {
+    if caps >= may_be_false {
         return false;
     }
-    if caps + cross_section * std::f64::consts::PI * n_steps as f64 <= FALSE_GROWTH {
+    if caps + cross_section * std::f64::consts::PI * n_steps as f64 <= may_be_false {
         return true;
     }
     let length: f64 = curves.iter().map(|curve| length_of(curve, columns, sample)).sum();
-    caps + cross_section * length < FALSE_GROWTH
+    caps + cross_section * length < may_be_false
 }
 
 /// Length of the curve that shapes trace on the sphere of directions.
@@ -645,12 +730,21 @@ fn f_tail(f: f64, a: f64, b: f64) -> f64 {
 }
 
 /// Turns candidates into a function and its alternatives.
-fn finish(design: &AutoDesign, sample: &Sample, ranking: Ranking, mut notes: Vec<Note>) -> Found {
+fn finish(
+    design: &AutoDesign,
+    sample: &Sample,
+    level: &Sample,
+    ranking: Ranking,
+    mut notes: Vec<Note>,
+) -> Found {
     let Ranking { candidates, chosen } = ranking;
     let top = candidates.iter().map(|candidate| candidate.log_weight).fold(f64::NEG_INFINITY, f64::max);
     let mut weights: Vec<f64> = candidates
         .iter()
-        .map(|candidate| (candidate.log_weight - top).exp() * design.say_in_interval(&candidate.form))
+        .map(|candidate| {
+            let odds = if candidate.form == Form::CONSTANT { 1.0 / unusual_scatter(sample) } else { 1.0 };
+            (candidate.log_weight - top).exp() * design.say_in_interval(&candidate.form) * odds
+        })
         .collect();
     if notes.contains(&Note::SumOrProduct) {
         structure::share_evenly(&candidates, &mut weights);
@@ -661,11 +755,18 @@ fn finish(design: &AutoDesign, sample: &Sample, ranking: Ranking, mut notes: Vec
         .zip(&weights)
         .enumerate()
         .filter(|(index, (_, weight))| *index == chosen || **weight > NEGLIGIBLE * total)
-        .map(|(_, (candidate, weight))| Alternative {
-            probability: weight / total,
-            function: candidate.form.function(design, &candidate.fit),
-            covariance: covariance(&candidate.fit),
-            dof: candidate.fit.dof,
+        .map(|(_, (candidate, weight))| {
+            let noise = if candidate.form == Form::CONSTANT { level } else { sample };
+            Alternative {
+                probability: weight / total,
+                function: candidate.form.function(design, &candidate.fit),
+                covariance: covariance(&candidate.fit),
+                dof: candidate.fit.dof,
+                scatter: Scatter {
+                    variance: candidate.fit.phi() * noise.unit_variance,
+                    exponent: noise.theta,
+                },
+            }
         })
         .collect();
     alternatives.sort_by(|a, b| b.probability.total_cmp(&a.probability));
@@ -689,9 +790,11 @@ fn finish(design: &AutoDesign, sample: &Sample, ranking: Ranking, mut notes: Vec
         }
     }
     let is_exact = best.fit.lack_ss <= sample.floor_ss && sample.pure_dof == 0.0;
-    if sample.n() < 2.0 {
-        // One observation tells no spread.
+    let most_values = design.parameters.iter().map(|parameter| parameter.n_values).max().unwrap_or(0);
+    if sample.n() < 2.0 || most_values == 2 {
+        // One observation tells no spread, and two sizes no shape: any function goes through both.
         alternatives.clear();
+        notes.retain(|note| !matches!(note, Note::Ambiguous { .. }));
     }
     Found { function, alternatives, notes, is_exact }
 }

@@ -12,6 +12,10 @@ use crate::measurement::{Measure, Summary};
 /// A spread this far below the size of a value is rounding; models are not told apart by it.
 const ROUNDING: f64 = 1e-9;
 
+/// Where values reach zero, the spread there as a share of the mean value: counts of zero and one are no better known
+/// than the other counts.
+const ZERO_SPREAD: f64 = 0.3;
+
 /// The values at the points, with their variances.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
@@ -25,6 +29,10 @@ pub(crate) struct Sample {
     pub(crate) pure_dof: f64,
     /// Sum of squares that rounding alone may leave, in the same units.
     pub(crate) floor_ss: f64,
+    /// The exponent θ of the law `spread ∝ size^θ`.
+    pub(crate) theta: f64,
+    /// Variance of a point of size one under the law, in units of the common factor.
+    pub(crate) unit_variance: f64,
     /// Whether values are costs, which are never negative.
     pub(crate) non_negative: bool,
     /// One over each variance.
@@ -43,7 +51,7 @@ impl Sample {
         let scale = y.iter().map(|y| y.abs()).sum::<f64>() / y.len() as f64;
         let non_negative = y.iter().all(|y| *y >= 0.0);
         // Where values reach zero, a spread proportional to them would trust those points beyond reason.
-        let offset = if sizes.iter().all(|size| *size > 0.0) { 0.0 } else { 0.05 * scale };
+        let offset = if sizes.iter().all(|size| *size > 0.0) { 0.0 } else { ZERO_SPREAD * scale };
         let sizes: Vec<f64> = sizes.iter().map(|size| (size.abs() + offset).max(f64::MIN_POSITIVE)).collect();
 
         // Repetitions that are all alike are one observation of something exact, not many of something noisy.
@@ -73,13 +81,31 @@ impl Sample {
             .zip(summaries)
             .map(|(law, summary)| if repeated { law / summary.n.max(1) as f64 } else { *law })
             .collect();
+        // Points weigh in by their logarithm: one that was hardly spread at all must not stand for the rest.
+        let unit_variance = {
+            let logs = variance.iter().zip(&sizes).map(|(v, size)| v.ln() - 2.0 * theta * size.ln());
+            (logs.sum::<f64>() / variance.len() as f64).exp()
+        };
         let floor_ss =
             y.iter().zip(&variance).map(|(y, v)| (ROUNDING * (y.abs() + 1e-3 * scale)).powi(2) / v).sum();
         let weight = variance.iter().map(|variance| 1.0 / variance).collect();
         let range = y.iter().fold(0.0_f64, |most, y| most.max(y.abs())).max(f64::MIN_POSITIVE);
         let (log_range, ln_gamma) = (range.ln(), [0.0; 8]);
-        Self { y, variance, pure_ss, pure_dof, floor_ss, non_negative, weight, range, log_range, ln_gamma }
-            .prepared()
+        Self {
+            y,
+            variance,
+            pure_ss,
+            pure_dof,
+            floor_ss,
+            theta,
+            unit_variance,
+            non_negative,
+            weight,
+            range,
+            log_range,
+            ln_gamma,
+        }
+        .prepared()
     }
 
     fn prepared(mut self) -> Self {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::evidence::{Fit, MAX_COLUMNS};
 use super::noise::Sample;
-use super::{AutoDesign, Candidate, FALSE_GROWTH, Form, Limit, Ranking, constant, f_tail};
+use super::{AutoDesign, Candidate, Form, Limit, Ranking, constant, f_tail, false_growth};
 
 /// How many shapes of each parameter go into the joint search.
 const SHORTLIST: usize = 8;
@@ -25,7 +25,7 @@ pub(super) fn rank_many(design: &AutoDesign, sample: &Sample) -> Option<Ranking>
         [a, b] => pairs(design, sample, (*a, &shortlists[*a]), (*b, &shortlists[*b])),
         _ => stepwise(design, sample, &active, &shortlists, &constant),
     };
-    choose(candidates, constant, active.len())
+    choose(candidates, constant, active.len(), sample)
 }
 
 /// Judges the best functions of an earlier ranking by a sample with other weights.
@@ -35,11 +35,16 @@ pub(super) fn rank_again(design: &AutoDesign, sample: &Sample, known: &Ranking) 
         known.candidates.iter().map(|candidate| &candidate.form).filter(|form| !form.terms.is_empty());
     let candidates = forms.take(64).filter_map(|form| candidate(form.clone(), design, sample)).collect();
     let n_active = design.parameters.iter().filter(|parameter| !parameter.shapes.is_empty()).count();
-    choose(candidates, constant, n_active)
+    choose(candidates, constant, n_active, sample)
 }
 
 /// The best candidate, unless constant data would look as good to it.
-fn choose(mut candidates: Vec<Candidate>, constant: Candidate, n_active: usize) -> Option<Ranking> {
+fn choose(
+    mut candidates: Vec<Candidate>,
+    constant: Candidate,
+    n_active: usize,
+    sample: &Sample,
+) -> Option<Ranking> {
     candidates.sort_by(|a, b| b.log_weight.total_cmp(&a.log_weight));
     let mut chosen = 0;
     if let Some(best) = candidates.first() {
@@ -47,7 +52,7 @@ fn choose(mut candidates: Vec<Candidate>, constant: Candidate, n_active: usize) 
         let gain = (constant.fit.ss - best.fit.ss) / n_terms / best.fit.phi();
         // Shapes of one parameter amount to about three directions that can be told apart.
         let n_tried = 3f64.powi(n_active as i32) * n_terms;
-        if f_tail(gain.max(0.0), n_terms, best.fit.dof) * n_tried < FALSE_GROWTH {
+        if f_tail(gain.max(0.0), n_terms, best.fit.dof) * n_tried < false_growth(sample) {
             chosen = 1;
         }
     }
@@ -139,9 +144,15 @@ fn pairs(design: &AutoDesign, sample: &Sample, a: (usize, &[usize]), b: (usize, 
             for parts in STRUCTURES_OF_TWO {
                 let mut columns: [&[f64]; MAX_COLUMNS] = [&design.ones; MAX_COLUMNS];
                 columns[1..].iter_mut().zip(*parts).for_each(|(to, part)| *to = column(*part));
-                let found = Fit::within(&columns[..=parts.len()], sample, limit.most_ss());
-                let Some(fit) = found.filter(|fit| fit.adds_up() || !sample.non_negative) else { continue };
-                let log_weight = fit.log_evidence;
+                let used = &columns[..=parts.len()];
+                let Some(fit) = Fit::within(used, sample, limit.most_ss()) else { continue };
+                let mut log_weight = fit.log_evidence;
+                if sample.non_negative && !fit.adds_up() {
+                    if !starts_late(&fit, used, parts) {
+                        continue;
+                    }
+                    log_weight += LATE_START.ln();
+                }
                 if limit.admits(fit.ss, log_weight) {
                     candidates.push(Candidate { form: form_of_two(parts, x, y), fit, log_weight });
                 }
@@ -149,6 +160,19 @@ fn pairs(design: &AutoDesign, sample: &Sample, a: (usize, &[usize]), b: (usize, 
         }
     }
     candidates
+}
+
+/// How readily a product is believed that sets in late, `y · (log x − 3)`, of a quantity that is never negative.
+const LATE_START: f64 = 0.05;
+
+/// Whether only a part of the product is taken away again and something is left at every point: then the value keeps
+/// growing with both parameters, as the product does.
+fn starts_late(fit: &Fit, columns: &[&[f64]], parts: &[Part]) -> bool {
+    let beta = &fit.beta[..columns.len()];
+    let [.., product] = beta else { return false };
+    let is_product = matches!(parts, [_, Part::Both]);
+    let value = |i: usize| beta.iter().zip(columns).map(|(beta, column)| beta * column[i]).sum::<f64>();
+    is_product && *product > 0.0 && (0..columns[0].len()).all(|i| value(i) > 0.0)
 }
 
 /// What a term of two parameters is made of.

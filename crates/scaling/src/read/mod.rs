@@ -10,6 +10,7 @@
 //! | JSON Lines | `{"params": {"p": 4}, "callpath": "main", "metric": "time", "value": 1.5}` |
 //! | Talpas | `{"parameters":{"p":4};"callpath":"main";"metric":"time";"value":1.5}` |
 //! | `.extra-p` | a ZIP archive with `experiment.json` |
+//! | Extra-P 3 | an experiment saved by it, binary |
 //! | CSV | `p,callpath,metric,value`; or `p,time,bytes`: the parameter first, then metrics; `# parameters=p,size` names several |
 
 use std::borrow::Cow;
@@ -20,9 +21,14 @@ use self::zip::{ZipError, unzip};
 use crate::measurement::{Experiment, Measurement, Note, Series, Summary, Values};
 
 mod csv;
+mod cube;
+mod extrap3;
 mod json;
 mod text;
+mod xml;
 mod zip;
+
+pub use cube::{Scaling, read_cubes};
 
 /// The name of a call path that nobody named, as in Extra-P.
 const ROOT: &str = "<root>";
@@ -42,14 +48,16 @@ pub enum InputFormat {
     Talpas,
     /// A saved experiment.
     ExtraP,
+    /// An experiment saved by Extra-P 3.
+    ExtraP3,
     /// A table.
     Csv,
 }
 
 impl InputFormat {
     /// All of them, in the order of the documentation.
-    pub const ALL: [InputFormat; 6] =
-        [Self::Text, Self::Json, Self::JsonLines, Self::Talpas, Self::ExtraP, Self::Csv];
+    pub const ALL: [InputFormat; 7] =
+        [Self::Text, Self::Json, Self::JsonLines, Self::Talpas, Self::ExtraP, Self::ExtraP3, Self::Csv];
 
     /// Its name on the command line and in reports.
     pub fn name(self) -> &'static str {
@@ -59,6 +67,7 @@ impl InputFormat {
             Self::JsonLines => "jsonl",
             Self::Talpas => "talpas",
             Self::ExtraP => "extra-p",
+            Self::ExtraP3 => "extra-p3",
             Self::Csv => "csv",
         }
     }
@@ -98,6 +107,28 @@ pub enum ReadError {
     /// The archive is broken.
     #[error(transparent)]
     Zip(#[from] ZipError),
+    /// An experiment of Extra-P 3 ends early or contradicts itself.
+    #[error("the experiment of Extra-P 3 is broken at byte {at}")]
+    BrokenExperiment {
+        /// Where.
+        at: usize,
+    },
+    /// The name of a folder tells no parameters.
+    #[error(
+        "the name of the folder {folder:?} tells no parameters that change; it should read app.p4.n100.r1"
+    )]
+    NoParameters {
+        /// The folder.
+        folder: String,
+    },
+    /// Folders of one set have different parameters.
+    #[error("the folder {folder:?} has other parameters than the first, which has {first}")]
+    OtherParameters {
+        /// The folder.
+        folder: String,
+        /// The parameters of the first.
+        first: String,
+    },
     /// Every part was left out; this is the first reason.
     #[error("nothing in it can be used: {first}")]
     NothingUsable {
@@ -118,6 +149,9 @@ pub fn read(bytes: &[u8], format: Option<InputFormat>) -> Result<(InputFormat, E
         let json = unzip(bytes, "experiment.json")?;
         return Ok((InputFormat::ExtraP, finish(read_saved(utf8(&json)?)?)?));
     }
+    if format == Some(InputFormat::ExtraP3) || format.is_none() && extrap3::is_it(bytes) {
+        return Ok((InputFormat::ExtraP3, finish(extrap3::read(bytes)?)?));
+    }
     let (text, foreign) = text_of(bytes)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     if text.trim().is_empty() {
@@ -133,6 +167,7 @@ pub fn read(bytes: &[u8], format: Option<InputFormat>) -> Result<(InputFormat, E
         InputFormat::JsonLines | InputFormat::Talpas => read_lines(text)?,
         InputFormat::Csv => csv::read(text)?,
         InputFormat::ExtraP => read_saved(text)?,
+        InputFormat::ExtraP3 => extrap3::read(bytes)?,
     };
     experiment.notes.extend(foreign.map(|at| note_on_foreign(bytes, at)));
     Ok((format, finish(experiment)?))
@@ -300,6 +335,11 @@ impl Collector {
         if let Values::Each(known) = &mut measurements[at].values {
             known.extend(values);
         }
+    }
+
+    /// Adds a point as somebody else summed it up.
+    fn measurement(&mut self, series: usize, measurement: Measurement) {
+        self.series[series].measurements.push(measurement);
     }
 
     fn into_experiment(mut self, parameters: Vec<String>, notes: Vec<Note>) -> Experiment {

@@ -3,3 +3,5 @@
 
 /// Models that Extra-P made of its own examples, reproduced.
 mod golden;
+/// What a model claims, and what it must not claim.
+mod honest;

@@ -15,12 +15,14 @@ use super::document::DocumentArgs;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
+mod cube;
 mod extrap;
 mod from_traces;
 
 /// Find how each metric scales with the parameters, and predict it elsewhere
 ///
-/// Reads measurements at several sizes (Extra-P text, JSON, JSON Lines, Talpas, .extra-p, or CSV), finds for each call
+/// Reads measurements at several sizes (Extra-P text, JSON, JSON Lines, Talpas, .extra-p, files of Extra-P 3, folders of
+/// Score-P profiles, or CSV), finds for each call
 /// path and metric a function like 1.5 + 0.2 * p^(1/2) * log2(p)^(1), and says how sure it is. A value, a line or a point
 /// that cannot be used costs that value, line or point, never the file.
 ///
@@ -41,6 +43,11 @@ pub(crate) struct ModelArgs {
     /// Form of the measurements, if the content does not tell
     #[arg(long, value_name = "NAME", value_parser = input_format)]
     input_format: Option<InputFormat>,
+
+    /// With a folder of .cubex profiles: whether processes are repetitions (weak), those at work (weak-threaded), or parts
+    /// of a sum (strong)
+    #[arg(long, value_enum, default_value_t = ScalingName::Weak, value_name = "KIND")]
+    scaling: ScalingName,
 
     /// Keep models and measurements in FILE: what is new is added, and only metrics that changed are fitted again
     #[arg(long, value_name = "FILE")]
@@ -64,6 +71,14 @@ pub(crate) struct ModelArgs {
     /// Say which point would be worth measuring next, and what it would cost
     #[arg(long, help_heading = "Questions")]
     advise: bool,
+
+    /// Show mean and median of each point; with FILE.jsonl, write all measurements there as Extra-P reads them
+    #[arg(long, value_name = "FILE.jsonl", num_args = 0..=1, default_missing_value = "", help_heading = "Questions")]
+    points: Option<PathBuf>,
+    /// Print each model as FORMAT says: all, callpaths, metrics, parameters, functions, or a text with Extra-P's
+    /// placeholders, e.g. '{callpath} {metric}: {model:python}'
+    #[arg(long, value_name = "FORMAT", conflicts_with = "format", help_heading = "Questions")]
+    print: Option<String>,
 
     /// How models are found: ours, or step by step what Extra-P 4.2 does
     #[arg(long, value_enum, default_value_t = MethodName::Auto, value_name = "NAME", help_heading = "Method")]
@@ -93,6 +108,8 @@ Examples:
   iotide model runs.csv --advise                          where to measure next
   iotide model --from-traces *.darshan --at p=4096        from logs of one program at several sizes
   iotide model --store app.models tonight.jsonl           add a night's runs, refit what changed
+  iotide model scorep-runs/ --scaling strong              a folder of app.p4.r1/profile.cubex
+  iotide model runs.csv -o runs.extra-p                   an experiment that Extra-P opens
   iotide model runs.txt --method extrap                   as Extra-P does it";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -103,6 +120,16 @@ enum RankBy {
     Growth,
     /// Value there
     Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum ScalingName {
+    /// The work grows with the processes: each is a repetition
+    Weak,
+    /// The same, and threads without a value have no say
+    WeakThreaded,
+    /// The work stays the same: the sum over processes counts
+    Strong,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -145,6 +172,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ModelArgs) -> anyhow::Result<ExitStatus> {
     let points = points_asked(args, set.parameters())?;
     let mut report = ScalingReport::new(&source(args), format, method_name(args.method), set.parameters());
     report.draws = args.output.wants_pictures();
+    report.keeps_points = args.points.is_some() || args.print.is_some();
     report.notes = notes;
 
     let chosen: Vec<(&Series, &Result<Model, FitError>)> =
@@ -183,8 +211,36 @@ pub(crate) fn run(ui: &mut Ui, args: &ModelArgs) -> anyhow::Result<ExitStatus> {
             ui.status("all functions that explain the points agree: no further point would tell them apart");
         }
     }
-    args.output.deliver(ui, &report)?;
+    let measured = || chosen.iter().map(|(series, _)| *series);
+    if let Some(path) = args.points.as_deref().filter(|path| !path.as_os_str().is_empty()) {
+        write_points(ui, path, &iotide_scaling::to_json_lines(set.parameters(), measured()))?;
+    }
+    if let Some(path) = args.output.file_ending_in(".extra-p") {
+        let experiment = iotide_scaling::to_extra_p(set.parameters(), measured());
+        let mut out = ui.out_stream(Some(path))?;
+        out.write_all(&experiment).map_err(|error| out.failed(error))?;
+        out.finish()?;
+    } else if let Some(format) = &args.print {
+        let text = report.print(format).with_context(|| format!("--print {format}"))?;
+        args.output.deliver_text(ui, &text)?;
+    } else {
+        args.output.deliver(ui, &report)?;
+    }
     Ok(if report.models.is_empty() { ExitStatus::NothingFound } else { ExitStatus::Done })
+}
+
+/// Writes the pooled measurements. A file that is there already is no place for them: it may be an input that stands
+/// behind `--points` by mistake.
+fn write_points(ui: &mut Ui, path: &Path, lines: &str) -> anyhow::Result<()> {
+    let shown = path.display();
+    if path.exists() {
+        return Err(anyhow::anyhow!("--points {shown}: the file exists already"))
+            .hint("inputs stand before --points, or behind another option");
+    }
+    if path.extension().is_none_or(|end| end != "jsonl") {
+        bail!("--points {shown}: JSON Lines are written, so the name should end in .jsonl");
+    }
+    ui.out_file(path, lines)
 }
 
 fn is_chosen(args: &ModelArgs, series: &Series) -> bool {
@@ -214,7 +270,13 @@ fn measurements(ui: &mut Ui, args: &ModelArgs) -> anyhow::Result<(&'static str, 
     }
     let mut name = None;
     let mut experiments = Vec::with_capacity(args.inputs.len());
-    for input in &args.inputs {
+    let (profiles, files): (Vec<&PathBuf>, Vec<&PathBuf>) =
+        args.inputs.iter().partition(|input| cube::is_profile(input));
+    if !profiles.is_empty() {
+        experiments.push(cube::read(&profiles, args.scaling)?);
+        name = Some("cubex");
+    }
+    for input in files {
         let (format, experiment) = read_measurements(input, args.input_format)?;
         name.get_or_insert(format.name());
         experiments.push(experiment);
@@ -231,7 +293,7 @@ fn read_measurements(input: &Path, format: Option<InputFormat>) -> anyhow::Resul
         bytes = std::fs::read(input).with_context(|| format!("cannot read {name}"))?;
     }
     read(&bytes, format).with_context(|| format!("cannot read {name}")).hint(
-        "measurements may be Extra-P text, JSON, JSON Lines, Talpas, .extra-p or CSV; see docs/scaling.md. Traces are \
+        "measurements may be Extra-P text, JSON, JSON Lines, Talpas, .extra-p, .cubex or CSV; see docs/scaling.md. Traces are \
          measured with --from-traces",
     )
 }

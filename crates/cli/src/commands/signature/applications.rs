@@ -67,7 +67,7 @@ pub(super) fn run(
         runs: &job_log.runs,
         groups: &groups,
         cut: args.cut(),
-        config: args.config(),
+        config: args.config()?,
         draws: out.draws(),
     };
     let threads =

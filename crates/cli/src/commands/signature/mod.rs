@@ -24,6 +24,7 @@ mod fit;
 mod http;
 mod output;
 mod prometheus;
+mod settings;
 
 /// Find an application's I/O signature in the noisy logs of storage servers
 ///
@@ -88,6 +89,16 @@ pub(crate) struct SignatureArgs {
     /// How the signature is found: ours, the IOSI paper's, or by warping time
     #[arg(long, help_heading = "Method", value_enum, default_value_t = MethodArg::Consensus)]
     method: MethodArg,
+    /// Take settings of the methods from FILE
+    #[arg(long, help_heading = "Method", value_name = "FILE")]
+    settings: Option<PathBuf>,
+    /// Print all settings with their values, and exit
+    #[arg(long, help_heading = "Method")]
+    print_settings: bool,
+    /// With --method iosi or dtw: use samples as they are, as in the paper's comparison; none is left out or shortened,
+    /// and no background is taken away
+    #[arg(long, help_heading = "Method")]
+    no_preprocess: bool,
     /// How many cores to use (all, if not given); the answer does not depend on it
     #[arg(long, help_heading = "Method", value_name = "N")]
     threads: Option<NonZeroUsize>,
@@ -151,6 +162,10 @@ enum MethodArg {
 }
 
 pub(crate) fn run(ui: &mut Ui, args: &SignatureArgs) -> anyhow::Result<ExitStatus> {
+    if args.print_settings {
+        ui.out(&settings::commented(&args.config()?))?;
+        return Ok(ExitStatus::Done);
+    }
     let targets = output::targets(&args.output, args.format);
     match (&args.jobs, &args.signature) {
         (Some(jobs), _) => applications::run(ui, args, jobs, targets),
@@ -175,7 +190,7 @@ fn of_samples(ui: &mut Ui, args: &SignatureArgs, targets: &[Target]) -> anyhow::
         samples.push(sample);
     }
     let losses: Vec<Loss> = losses.into_iter().map(CommonLoss::told).collect();
-    let signature = extract(&samples, &args.config())
+    let signature = extract(&samples, &args.config()?)
         .map_err(anyhow::Error::from)
         .hint("a signature is what several runs of one application have in common")?;
     let mut report = SignatureReport::new(&signature, &samples, &losses);
@@ -324,14 +339,25 @@ const LONGEST_HOLD: f64 = 4.0;
 
 impl SignatureArgs {
     /// What the flags mean; nothing below this line knows clap.
-    fn config(&self) -> SignatureConfig {
+    fn config(&self) -> anyhow::Result<SignatureConfig> {
         let method = match self.method {
             MethodArg::Consensus => SignatureMethod::Consensus,
             MethodArg::Iosi => SignatureMethod::Iosi,
             MethodArg::Dtw => SignatureMethod::DtwBarycentre,
             MethodArg::DtwPairwise => SignatureMethod::DtwPairwise,
         };
-        SignatureConfig { method, ..SignatureConfig::default() }
+        let mut config = SignatureConfig { method, ..SignatureConfig::default() };
+        if let Some(path) = &self.settings {
+            settings::read_file(&mut config, path)?;
+        }
+        if self.no_preprocess {
+            if method == SignatureMethod::Consensus {
+                bail!("--no-preprocess belongs to --method iosi, dtw and dtw-pairwise");
+            }
+            config.preprocess = false;
+            config.outliers.enabled = false;
+        }
+        Ok(config)
     }
 
     fn options(&self) -> OpenOptions {
