@@ -115,25 +115,45 @@ fn settle_borders(stretches: &mut [Stretch], bursts: &[Burst]) {
 }
 
 fn best_stretch(bursts: &[Burst], resolution_s: f64) -> Option<Stretch> {
+    if bursts.len() > MANY {
+        let guess_s = beat_in_parts(bursts, resolution_s)?;
+        let found = Starts::of(bursts, resolution_s)?.fit(guess_s)?;
+        // A beat that most of a long sequence does not keep is one of many that chance, or a loop of requests, keeps for a while.
+        return (found.log_odds > LEAST_ODDS && 3 * found.members.len() > bursts.len()).then_some(found);
+    }
     let starts = Starts::of(bursts, resolution_s)?;
-    let mut best: Option<Stretch> = None;
-    let mut tried: Vec<f64> = Vec::new();
-    for guess_s in starts.guesses_s() {
-        if guess_s <= 0.0 || tried.iter().any(|other| (other / guess_s).ln().abs() < 0.02) {
-            continue;
-        }
-        tried.push(guess_s);
-        if let Some(found) = starts.fit(guess_s)
-            && best.as_ref().is_none_or(|best| found.log_odds > best.log_odds)
-        {
-            best = Some(found);
+    starts.best_of(&starts.guesses_s())
+}
+
+/// The beat that parts of a long sequence keep, so that only one is tried on all of it; `None` if the parts agree on none.
+fn beat_in_parts(bursts: &[Burst], resolution_s: f64) -> Option<f64> {
+    let mut beats_s: Vec<f64> = Vec::new();
+    for part in 0..N_PARTS {
+        let from = (bursts.len() - PART) * part / (N_PARTS - 1);
+        let part_of = &bursts[from..from + PART];
+        let kept = Starts::of(part_of, resolution_s).and_then(|starts| {
+            let found = starts.best_of(&starts.likeliest_s())?;
+            (found.log_odds > PART_ODDS && 2 * found.members.len() > PART).then_some(found.beat_s)
+        });
+        beats_s.extend(kept);
+        // Half of them without a beat, and none with: the rest would have to be another run.
+        if part == N_PARTS / 2 && beats_s.is_empty() {
+            return None;
         }
     }
-    best.filter(|best| best.log_odds > LEAST_ODDS)
+    let agreeing = |beat_s: f64| beats_s.iter().filter(|other| (*other / beat_s).ln().abs() < 0.1).count();
+    let best_s = beats_s.iter().copied().max_by_key(|&beat_s| agreeing(beat_s))?;
+    (agreeing(best_s) * 3 > N_PARTS).then_some(best_s)
 }
 
 /// Below these odds a stretch is not even considered.
 const LEAST_ODDS: f64 = -3.0;
+/// So many parts of so many bursts each stand for a long sequence.
+const N_PARTS: usize = 12;
+const PART: usize = 200;
+/// A part keeps a beat from these odds on.
+const PART_ODDS: f64 = 10.0;
+
 /// Distances that vary less than this (standard deviation of their logarithm) are not called chance: half of the
 /// sequences whose distances vary by one half (as a share of their mean) keep a beat, half do not.
 const LEAST_CHANCE_WIDTH: f64 = 0.66;
@@ -192,6 +212,33 @@ impl<'a> Starts<'a> {
         Some(Self { bursts, chance, resolution_s })
     }
 
+    /// The stretch that one of the guesses explains best.
+    fn best_of(&self, guesses_s: &[f64]) -> Option<Stretch> {
+        let mut best: Option<Stretch> = None;
+        let mut tried: Vec<f64> = Vec::new();
+        for &guess_s in guesses_s {
+            if guess_s <= 0.0 || tried.iter().any(|other| (other / guess_s).ln().abs() < 0.02) {
+                continue;
+            }
+            tried.push(guess_s);
+            if let Some(found) = self.fit(guess_s)
+                && best.as_ref().is_none_or(|best| found.log_odds > best.log_odds)
+            {
+                best = Some(found);
+            }
+        }
+        best.filter(|best| best.log_odds > LEAST_ODDS)
+    }
+
+    /// The middle distance and the commonest; none if there is no hope of a beat.
+    fn likeliest_s(&self) -> Vec<f64> {
+        let mut distances: Vec<f64> =
+            self.bursts.windows(2).map(|pair| pair[1].start_s - pair[0].start_s).collect();
+        distances.sort_unstable_by(f64::total_cmp);
+        commonest(&distances)
+            .map_or_else(Vec::new, |commonest_s| vec![distances[distances.len() / 2], commonest_s])
+    }
+
     fn guesses_s(&self) -> Vec<f64> {
         let mut distances: Vec<f64> =
             self.bursts.windows(2).map(|pair| pair[1].start_s - pair[0].start_s).collect();
@@ -200,15 +247,13 @@ impl<'a> Starts<'a> {
         distances.sort_unstable_by(f64::total_cmp);
         let at = |share: f64| distances[((n - 1) as f64 * share).round() as usize];
         let mut guesses = vec![at(0.5), at(0.25), at(0.75), mean];
-        if n <= MANY {
-            guesses.extend([at(0.1), at(0.9), at(0.0)]);
-            // With foreign bursts between them, phases are every second start.
-            if n >= 4 {
-                let mut pairs: Vec<f64> =
-                    self.bursts.windows(3).map(|three| three[2].start_s - three[0].start_s).collect();
-                pairs.sort_unstable_by(f64::total_cmp);
-                guesses.push(pairs[pairs.len() / 2]);
-            }
+        guesses.extend([at(0.1), at(0.9), at(0.0)]);
+        // With foreign bursts between them, phases are every second start.
+        if n >= 4 {
+            let mut pairs: Vec<f64> =
+                self.bursts.windows(3).map(|three| three[2].start_s - three[0].start_s).collect();
+            pairs.sort_unstable_by(f64::total_cmp);
+            guesses.push(pairs[pairs.len() / 2]);
         }
         guesses
     }
@@ -224,7 +269,9 @@ impl<'a> Starts<'a> {
         let mut spread = self.first_spread(beat_s);
         let mut missing = MISSING;
         let mut path = None;
-        for _ in 0..3 {
+        // The parts of a very long sequence have settled the beat.
+        let is_long = self.bursts.len() > LONG;
+        for _ in 0..if is_long { 1 } else { 3 } {
             let found = self.best_path(beat_s, spread, missing, false)?;
             let (before_s, before) = (beat_s, spread);
             beat_s = found.beat_s;
@@ -250,6 +297,7 @@ impl<'a> Starts<'a> {
         let ends_price = n_cut.iter().filter(|cut| **cut).count() as f64 * end_price;
         path.score -= ends_price;
         if ends_price > 0.0
+            && !is_long
             && let Some(whole) = self.best_path(beat_s, spread, missing, true)
             && let Some(whole) =
                 self.best_path(whole.beat_s, whole.spread.max(self.least_spread(whole.beat_s)), missing, true)
@@ -307,6 +355,7 @@ impl<'a> Starts<'a> {
         let ln_pause = (PAUSE * told).ln();
         let out_of_step = OUT_OF_STEP * told.max(0.1);
         let one_beat = OneBeat::of(spread);
+        let ln_most = (one_beat.most() + out_of_step).ln().max(ln_pause - E_FOLDINGS.ln()) - ln_beat;
         let is_loose = spread > LOOSE;
         let mut steps: Vec<Step> = Vec::with_capacity(n);
         let mut end = 0;
@@ -326,6 +375,13 @@ impl<'a> Starts<'a> {
                 }
                 let fixed =
                     steps[j].score + (back - 1) as f64 * ln_foreign - (self.chance[i] - self.chance[j]);
+                // Not even the likeliest distance would make this the best way here.
+                if fixed + ln_most <= best.score {
+                    if distance > MOST_MISSED {
+                        break;
+                    }
+                    continue;
+                }
                 // Where the beat is kept loosely, a long distance is a late phase, not a missed one.
                 let beats = if is_loose && distance < LATEST { 1.0 } else { distance.round().max(1.0) };
                 if beats <= if is_loose { 1.0 } else { MOST_MISSED } {
@@ -408,6 +464,14 @@ impl OneBeat {
             (shape, shape * shape.ln() - iotide_num::ln_gamma(shape))
         });
         Self { spread, gamma }
+    }
+
+    /// The highest density there is.
+    fn most(&self) -> f64 {
+        match self.gamma {
+            Some((shape, _)) => self.density((shape - 1.0).max(1e-9) / shape),
+            None => 1.0 / (self.spread * SQRT_TAU),
+        }
     }
 
     fn density(&self, distance: f64) -> f64 {
@@ -554,8 +618,36 @@ fn middle_and_width(values: &[f64]) -> (f64, f64) {
     (middle, 1.4826 * median(&mut deviations))
 }
 
-/// From so many distances on, fewer first guesses are tried: the middle of so many is close enough.
-const MANY: usize = 20_000;
+/// The commonest of distances, given in order, to within a sixth; `None` if they are so different that no beat can be among them:
+/// fewer than [`LEAST_COMMON`] are alike, and they do not scatter around a middle either.
+fn commonest(sorted: &[f64]) -> Option<f64> {
+    let n = sorted.len();
+    let mut best = (0, 0);
+    let mut to = 0;
+    for from in 0..n {
+        while to < n && sorted[to] <= sorted[from] * ALIKE {
+            to += 1;
+        }
+        if to - from > best.1 - best.0 {
+            best = (from, to);
+        }
+    }
+    let at = |share: f64| sorted[((n - 1) as f64 * share).round() as usize];
+    let scatter = (at(0.75) / at(0.25)).ln() / QUARTILES_APART;
+    ((best.1 - best.0) as f64 > LEAST_COMMON * n as f64 || scatter < MOST_SPREAD)
+        .then(|| sorted[(best.0 + best.1) / 2])
+}
+
+/// Distances that differ by less than this factor are alike.
+const ALIKE: f64 = 1.35;
+/// With fewer alike than this share there is no beat, foreign bursts and missed beats or not.
+const LEAST_COMMON: f64 = 0.3;
+/// The quartiles of a normal distribution are so many standard deviations apart.
+const QUARTILES_APART: f64 = 1.349;
+/// Longer sequences are not tried with every guess: a beat that their parts do not keep, the whole does not keep either.
+const MANY: usize = 4_000;
+/// … and those, once.
+pub(crate) const LONG: usize = 50_000;
 
 /// √(2π)
 const SQRT_TAU: f64 = 2.506_628_274_631_000_2;

@@ -1,6 +1,6 @@
 //! Ways of cutting a signal into phases.
 
-use super::explain::{Stretch, explain};
+use super::explain::{LONG, Stretch, explain};
 use super::scale::Pyramid;
 use super::steps::{Burst, Steps, join, natural_gaps, natural_volumes};
 
@@ -76,6 +76,7 @@ pub(crate) fn propose(steps: &Steps) -> Vec<Proposal> {
         resolution_s: steps.resolution_s,
         bytes_above: steps.bytes(),
         closed: 0.0,
+        most_bursts: MOST_BURSTS,
     };
     for level_bps in steps.levels_bps() {
         let runs = steps.bursts_above(level_bps);
@@ -138,11 +139,16 @@ fn most_breaks(n_bursts: usize) -> usize {
     }
 }
 
+/// Enough for a million phases, cut in two ways.
+const MOST_BURSTS: usize = 2_000_000;
+
 struct Proposals {
     list: Vec<Proposal>,
     resolution_s: f64,
     bytes_above: f64,
     closed: f64,
+    /// So many bursts may still be looked at in proposals of more than [`LONG`].
+    most_bursts: usize,
 }
 
 impl Proposals {
@@ -186,8 +192,17 @@ impl Proposals {
     }
 
     fn add(&mut self, rule: Rule, bursts: Vec<Burst>, separation: f64) {
-        if bursts.len() < 3 {
+        // Of very many small bursts beside larger ones nobody asks for the beat.
+        let is_dust = matches!(rule, Rule::Class { upper: false, .. }) && bursts.len() > LONG;
+        if bursts.len() < 3 || is_dust {
             return;
+        }
+        // The same loop of requests shows at every level: a few looks at it are enough.
+        if bursts.len() > LONG {
+            match self.most_bursts.checked_sub(bursts.len()) {
+                Some(left) => self.most_bursts = left,
+                None => return,
+            }
         }
         // The same phases come out at several levels; the ones that hold more of the bytes stand for all.
         if rule.cut() == Cut::Runs

@@ -114,6 +114,22 @@ impl AnalysisArgs {
         self.outliers.iter().map(detector).collect()
     }
 
+    /// The options that were given and that only `--method dft` has, if that is not the method.
+    pub(crate) fn unused(&self) -> Option<String> {
+        let of_dft = [
+            ("--tolerance", self.tolerance.is_some()),
+            ("--outliers", !self.outliers.is_empty()),
+            ("--harmonics", self.harmonics.is_some()),
+            ("--as-ftio", self.as_ftio),
+            ("--seed", self.seed.is_some()),
+        ];
+        let given: Vec<&str> =
+            of_dft.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name).collect();
+        let is_auto = matches!(self.method, MethodArg::Auto);
+        (is_auto && !given.is_empty())
+            .then(|| format!("{}: of `--method dft` only, not used here", given.join(", ")))
+    }
+
     /// Refuses what a prediction while the job runs has no use for, rather than ignore it.
     pub(crate) fn check_online(&self) -> anyhow::Result<()> {
         let of_both = [("--skip-first-phase", self.skip_first_phase), ("--top", self.top.is_some())];

@@ -58,6 +58,9 @@ Examples:
 
 pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> {
     let config = args.analysis.config();
+    if let Some(unused) = args.analysis.unused() {
+        ui.status(unused);
+    }
     let settings = args.settings.read()?;
     let mut report = Report::new("report");
     let mut plots: Vec<Vec<Plot>> = Vec::new();
