@@ -9,6 +9,7 @@ mod bench;
 mod iosets;
 mod laws;
 mod peer;
+mod readers;
 mod tidy;
 
 /// A chore: its name, what it is for, and the function that gets the rest of the command line.
@@ -44,6 +45,21 @@ const CHORES: &[Chore] = &[
         name: "accuracy",
         help: "how right the answers are, on traces whose truth is known",
         run: accuracy,
+    },
+    Chore {
+        name: "large-log",
+        help: "write a Darshan log of any number of records",
+        run: readers::large::log,
+    },
+    Chore {
+        name: "large-archive",
+        help: "write an archive of any number of Darshan logs",
+        run: readers::large::archive,
+    },
+    Chore {
+        name: "round-trip",
+        help: "every trace in a folder: read, converted to a native trace, asked the same again, and reported",
+        run: readers::round_trip::run,
     },
     Chore {
         name: "laws",
@@ -91,8 +107,8 @@ fn accuracy(args: &[String]) -> Result<Outcome, String> {
 
 fn help() -> String {
     let chores: String =
-        CHORES.iter().map(|chore| format!("  {:<10} {}\n", chore.name, chore.help)).collect();
-    format!("usage: cargo xtask <chore> [arguments]\n\n{chores}  {:<10} this text\n", "help")
+        CHORES.iter().map(|chore| format!("  {:<13} {}\n", chore.name, chore.help)).collect();
+    format!("usage: cargo xtask <chore> [arguments]\n\n{chores}  {:<13} this text\n", "help")
 }
 
 /// Returns the root of the repository.

@@ -92,9 +92,10 @@ pub(crate) enum Labelled {
     Stopped,
 }
 
-/// Labels the log at `path`, unless it is still the one that was `known` before.
+/// Labels the log at `path`, which is at `real` if its name is not text, unless it is still the one that was `known` before.
 pub(crate) fn label_log(
     path: &str,
+    real: Option<&Path>,
     known: Option<LogIdentity>,
     options: &OpenOptions,
     labelling: &Labelling,
@@ -102,7 +103,7 @@ pub(crate) fn label_log(
     stop: &AtomicBool,
 ) -> (Option<LogIdentity>, Labelled) {
     let rejected = |why: String| Labelled::Rejected { why: without_path(&why, path) };
-    let file = Path::new(path);
+    let file = real.unwrap_or(Path::new(path));
     let metadata = match fs::metadata(file) {
         Ok(metadata) => metadata,
         Err(error) => return (None, rejected(error.to_string())),
@@ -295,6 +296,7 @@ mod tests {
         label_log(
             path,
             None,
+            None,
             &OpenOptions::default(),
             &Labelling::default(),
             &limits,
@@ -323,6 +325,7 @@ mod tests {
         let stop = AtomicBool::new(false);
         let again = label_log(
             log.to_str().unwrap(),
+            None,
             identity,
             &OpenOptions::default(),
             &Labelling::default(),

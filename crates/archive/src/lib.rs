@@ -220,9 +220,12 @@ pub fn run(
             let Some(found) = logs_of_shard.next_found()? else { return Ok(None) };
             Ok(Some(match found {
                 Found::Log(place) => {
-                    Task { known: known.look_up(&place.path)?, path: place.path, why_not: None }
+                    let known = known.look_up(&place.path)?;
+                    Task { known, path: place.path, real: place.real, why_not: None }
                 }
-                Found::Unusable { place, why } => Task { path: place.path, known: None, why_not: Some(why) },
+                Found::Unusable { place, why } => {
+                    Task { path: place.path, real: None, known: None, why_not: Some(why) }
+                }
             }))
         };
         while !stopped.load(Ordering::Relaxed) {
@@ -348,7 +351,10 @@ impl Drop for Spool {
 
 #[derive(Clone)]
 struct Task {
+    /// As results name it.
     path: String,
+    /// Where it really is, if its name is not text.
+    real: Option<PathBuf>,
     /// What it was when it was read before.
     known: Option<LogIdentity>,
     /// Why it is no log, if that is known already.
@@ -378,7 +384,8 @@ impl pool::Work for Labeller {
             return self.failed(task, why.clone());
         }
         let Self { options, labelling, limits, stop } = self;
-        let (log, labelled) = label_log(&task.path, task.known, options, labelling, limits, stop);
+        let (log, labelled) =
+            label_log(&task.path, task.real.as_deref(), task.known, options, labelling, limits, stop);
         match labelled {
             Labelled::Run(run) => Outcome::Run(run.to_line()),
             Labelled::Rejected { why } => {

@@ -1,7 +1,10 @@
 //! The logs of an archive, in an order that depends on nothing but their paths.
 
+use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, BufRead};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::shard::Shard;
@@ -35,6 +38,8 @@ pub(crate) enum Found {
 pub(crate) struct Place {
     /// Its path as results name it, by which everything is sorted; a folder's ends with `/`.
     pub path: String,
+    /// Where it really is, if its name is not valid UTF-8: results are text.
+    pub real: Option<PathBuf>,
     /// The same below the folder that was given.
     relative_from: usize,
 }
@@ -43,6 +48,24 @@ impl Place {
     pub(crate) fn relative(&self) -> &str {
         &self.path[self.relative_from..]
     }
+
+    /// Where to open it.
+    pub(crate) fn real(&self) -> &Path {
+        self.real.as_deref().unwrap_or(Path::new(&self.path))
+    }
+}
+
+/// A name as text; bytes that are not UTF-8 as `\xff`, so that no two names become the same.
+fn as_text(name: &[u8]) -> Cow<'_, str> {
+    if let Ok(name) = str::from_utf8(name) {
+        return Cow::Borrowed(name);
+    }
+    let mut text = String::new();
+    for chunk in name.utf8_chunks() {
+        text.push_str(chunk.valid());
+        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
+    }
+    Cow::Owned(text)
 }
 
 /// Walks the logs of a shard in the order of the bytes of their paths.
@@ -60,6 +83,8 @@ pub(crate) struct Walk {
 struct Level {
     /// What its names are to be put behind; ends with `/` unless it is empty.
     prefix: String,
+    /// The folder itself, if its name is not valid UTF-8.
+    real: Option<PathBuf>,
     relative_from: usize,
     /// Whether it names the logs themselves: a list.
     is_list: bool,
@@ -104,6 +129,7 @@ impl Walk {
         };
         let top = Level {
             prefix: String::new(),
+            real: None,
             relative_from: 0,
             is_list,
             names: names.finish()?,
@@ -127,19 +153,19 @@ impl Walk {
                 continue;
             }
             let is_folder = name.last() == Some(&b'/') && !level.is_list;
-            let text = String::from_utf8_lossy(&name);
+            let text = as_text(&name);
             let path = format!("{}{text}", level.prefix);
+            let is_text = matches!(text, Cow::Borrowed(_)) && level.real.is_none();
+            let real = (!is_text).then(|| {
+                let folder = level.real.as_deref().unwrap_or(Path::new(&level.prefix));
+                folder.join(OsStr::from_bytes(&name))
+            });
             // Of a root that is a folder, what matters is what is below it.
             let relative_from = if depth == 1 && is_folder { path.len() } else { level.relative_from };
-            let place = Place { path, relative_from };
-            let valid = matches!(text, std::borrow::Cow::Borrowed(_));
+            let place = Place { path, real, relative_from };
             level.last = name;
             if !is_folder && !self.shard.holds(place.relative()) {
                 continue;
-            }
-            if !valid {
-                let why = "its name is not valid UTF-8".to_owned();
-                return Ok(Some(Found::Unusable { place, why }));
             }
             if !is_folder {
                 return Ok(Some(Found::Log(place)));
@@ -152,7 +178,7 @@ impl Walk {
 
     /// Goes into a folder, unless it is a log itself or cannot be entered.
     fn enter(&mut self, place: Place) -> io::Result<Option<Found>> {
-        let folder = Path::new(&place.path);
+        let folder = place.real();
         if let Some(closed) = &self.closed
             && folder.canonicalize().is_ok_and(|folder| folder == *closed)
         {
@@ -163,8 +189,15 @@ impl Walk {
         }
         match self.names_in(folder) {
             Ok(names) => {
-                let Place { path: prefix, relative_from } = place;
-                self.levels.push(Level { prefix, relative_from, is_list: false, names, last: Vec::new() });
+                let Place { path: prefix, real, relative_from } = place;
+                self.levels.push(Level {
+                    prefix,
+                    real,
+                    relative_from,
+                    is_list: false,
+                    names,
+                    last: Vec::new(),
+                });
                 Ok(None)
             }
             Err(error) => {
@@ -266,12 +299,18 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_no_text_is_told() {
-        use std::os::unix::ffi::OsStrExt;
+    fn a_name_that_is_no_text_is_found_under_a_name_that_is() {
         let dir = FreshDir::new("walk-bytes");
-        dir.write(std::ffi::OsStr::from_bytes(b"\xff.csv"), "x");
+        fs::create_dir(dir.join(OsStr::from_bytes(b"d\xfe"))).unwrap();
+        for name in [&b"\xff.csv"[..], b"\xfe.csv", b"d\xfe/a.csv"] {
+            dir.write(OsStr::from_bytes(name), "x");
+        }
         let logs = Logs::Below(vec![dir.path().to_owned()]);
-        assert_eq!(walked(&logs, Shard::WHOLE, None, &dir), ["\u{fffd}.csv (its name is not valid UTF-8)"]);
+        assert_eq!(walked(&logs, Shard::WHOLE, None, &dir), ["d\\xfe/a.csv", "\\xfe.csv", "\\xff.csv"]);
+        let mut walk = Walk::new(&logs, Shard::WHOLE, None, dir.path()).unwrap();
+        while let Some(Found::Log(place)) = walk.next_found().unwrap() {
+            assert_eq!(fs::read(place.real()).unwrap(), b"x");
+        }
     }
 
     #[test]

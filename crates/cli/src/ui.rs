@@ -1,7 +1,6 @@
 //! Where words go: results to stdout (or a file), everything else to stderr.
 //!
 //! Colour and progress are for terminals only, and colour not even there if `NO_COLOR` is set.
-#![allow(clippy::print_stderr)] // the one place that may
 
 use std::fmt;
 use std::fs::File;
@@ -10,6 +9,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use iotide_report::text::printable;
+
+/// Writes to stderr. Whoever read it may have gone away (`2>&1 | head`), and there is nobody to tell.
+fn say(text: fmt::Arguments<'_>) {
+    let _ = io::stderr().write_fmt(text);
+}
 
 /// The user's end of the program.
 pub(crate) struct Ui {
@@ -76,7 +80,7 @@ impl Ui {
     /// Says what is being done or was done.
     pub(crate) fn status(&mut self, text: impl fmt::Display) {
         self.wipe_progress();
-        eprintln!("{text}");
+        say(format_args!("{text}\n"));
     }
 
     /// Says what could not be done, with the hint that travels with the error, if any.
@@ -84,16 +88,16 @@ impl Ui {
         self.wipe_progress();
         // A file name may hold anything, also what would steer the terminal.
         let message = printable(&format!("{error:#}"));
-        eprintln!("{} {message}", self.painted(RED, "iotide:"));
+        say(format_args!("{} {message}\n", self.painted(RED, "iotide:")));
         if let Some(hint) = error.chain().find_map(|cause| cause.downcast_ref::<Hinted>()) {
-            eprintln!("{} {}", self.painted(CYAN, "hint:"), hint.hint);
+            say(format_args!("{} {}\n", self.painted(CYAN, "hint:"), hint.hint));
         }
     }
 
     /// Shows how far the work is, on a terminal; the next word replaces it.
     pub(crate) fn progress(&mut self, text: impl fmt::Display) {
         if self.progress {
-            eprint!("\r\x1b[2K{text}");
+            say(format_args!("\r\x1b[2K{text}"));
             self.progress_shown = true;
         }
     }
@@ -116,7 +120,7 @@ impl Ui {
     pub(crate) fn usage_error(&mut self, error: &clap::Error) {
         let rendered = error.render();
         let text = if self.colour_err { rendered.ansi().to_string() } else { rendered.to_string() };
-        eprint!("{}", text.replacen("error:", "iotide:", 1));
+        say(format_args!("{}", text.replacen("error:", "iotide:", 1)));
     }
 
     /// Prints the help or version that the command line asked for.
@@ -128,7 +132,7 @@ impl Ui {
 
     fn wipe_progress(&mut self) {
         if std::mem::take(&mut self.progress_shown) {
-            eprint!("\r\x1b[2K");
+            say(format_args!("\r\x1b[2K"));
         }
     }
 

@@ -253,7 +253,9 @@ fn replay(
     file.rewind().map_err(failed)?;
     let name = Path::new("temporary trace");
     let input = Input::from_read(name, Box::new(BufReader::new(file))).map_err(|error| error.to_string())?;
-    native::read(input, chosen).map(drop).map_err(|fault| ReadError::from_fault(name, fault).to_string())
+    native::read(input, &mut None, chosen)
+        .map(drop)
+        .map_err(|fault| ReadError::from_fault(name, fault).to_string())
 }
 
 /// Passes on the events that were decided for.

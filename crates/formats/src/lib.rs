@@ -433,7 +433,7 @@ fn read_as(
         Format::Native if input.directory().is_some() || input.head().starts_with(tracer::MAGIC) => {
             tracer::read(input, sink)
         }
-        Format::Native => native::read(input, sink),
+        Format::Native => native::read(input, &mut run.census, sink),
         Format::Recorder => recorder::read(input, run.census.get_or_insert_default(), sink),
         Format::DfTracer => {
             dftracer::read(input, &mut run.processes, run.census.get_or_insert_default(), sink)
@@ -495,11 +495,19 @@ impl EventSink for Counted<'_> {
         if spent.file != FileId::NONE {
             spent.file = FileId(spent.file.0.saturating_add(self.file_base));
         }
+        if spent.rank != Rank::ALL {
+            spent.rank = Rank(spent.rank.0.saturating_add(self.placement.rank_base));
+        }
         self.sink.time_spent(spent);
     }
 
     fn access_facts(&mut self, facts: &AccessFacts) {
-        self.sink.access_facts(facts);
+        if self.file_base == 0 {
+            return self.sink.access_facts(facts);
+        }
+        let mut facts = facts.clone();
+        facts.renumber_files(self.file_base);
+        self.sink.access_facts(&facts);
     }
 }
 

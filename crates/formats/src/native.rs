@@ -5,6 +5,7 @@
 //! block  = marker:[u8;4] kind:u8 len:u32 crc:u32 payload:[u8;len]     little endian; crc over kind, len, payload
 //! kinds    1 events   2 files   3 job   4 losses   5 end (how many events were written)
 //!          6 events beside the program, each with when it was waited for   7 time spent   8 facts on accesses
+//!          9 the census of a tracer's calls
 //! ```
 //!
 //! An event is two bytes of flags and varints relative to the event before it, usually 8 to 14 bytes in all. Each
@@ -21,6 +22,7 @@ use iotide_trace::{
 
 use crate::{
     Place,
+    census::Census,
     error::Fault,
     files::Files,
     input::Input,
@@ -28,6 +30,7 @@ use crate::{
     scanner::Scanner,
 };
 
+mod census;
 mod facts;
 
 /// How a native trace begins; then comes the version.
@@ -50,6 +53,7 @@ const END: u8 = 5;
 const ASYNC_EVENTS: u8 = 6;
 const TIME_SPENT: u8 = 7;
 const ACCESS_FACTS: u8 = 8;
+const CENSUS: u8 = 9;
 
 /// Writes a native trace as events come; an [`EventSink`], so that any reader can pour into it.
 ///
@@ -93,6 +97,16 @@ impl<W: Write> NativeWriter<W> {
             losses: Vec::new(),
             failed: None,
         })
+    }
+
+    /// Writes what the source counted beside its events.
+    pub fn census(&mut self, census: &Census) {
+        for entries in census::encode(census) {
+            let written = write_block(&mut self.out, CENSUS, &entries);
+            if self.flow(written).is_break() {
+                return;
+            }
+        }
     }
 
     /// Writes what is left and what is known of the run, and returns what was written to.
@@ -211,7 +225,12 @@ impl<W: Write> EventSink for NativeWriter<W> {
     }
 }
 
-pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
+/// Reads a native trace; what a tracer counted is put into `census`.
+pub(crate) fn read(
+    input: Input,
+    census: &mut Option<Census>,
+    sink: &mut dyn EventSink,
+) -> Result<TraceInfo, Fault> {
     let mut scanner = Scanner::new(input.into_read());
     let version = match scanner.want(MAGIC.len() + 1)?.strip_prefix(MAGIC) {
         Some([version, ..]) => *version,
@@ -239,6 +258,9 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
             },
             TIME_SPENT => take_times(&payload, sink),
             ACCESS_FACTS => facts::decode(&payload).map(|facts| sink.access_facts(&facts)).ok_or(Damaged),
+            CENSUS => census::decode(&payload)
+                .map(|counted| census.get_or_insert_default().add(counted))
+                .ok_or(Damaged),
             FILES => take_files(&payload, &mut info.files),
             JOB => decode_job(&payload).map(|job| info.job = job),
             LOSSES => decode_loss(&payload).map(|loss| sink.loss(loss)),
@@ -422,11 +444,15 @@ impl EventsRead {
 const TIME_KINDS: [TimeKind; 3] = [TimeKind::Read, TimeKind::Write, TimeKind::Metadata];
 
 fn encode_time_spent(out: &mut Vec<u8>, spent: &TimeSpent) {
-    let TimeSpent { layer, kind, file, seconds } = *spent;
+    let TimeSpent { layer, kind, file, rank, seconds } = *spent;
     let layer = LAYERS.iter().position(|known| *known == layer).unwrap_or(0);
     let kind = TIME_KINDS.iter().position(|known| *known == kind).unwrap_or(0);
-    out.push((layer | kind << 3) as u8);
+    let has_rank = usize::from(rank != Rank::ALL);
+    out.push((layer | kind << 3 | has_rank << 5) as u8);
     put_varint(out, u64::from(file.0));
+    if has_rank == 1 {
+        put_varint(out, zigzag(i64::from(rank.0)));
+    }
     out.extend_from_slice(&seconds.to_le_bytes());
 }
 
@@ -434,10 +460,12 @@ fn take_times(payload: &[u8], sink: &mut dyn EventSink) -> Result<(), Damaged> {
     let mut bytes = Bytes(payload);
     let mut decode = || {
         let head = usize::from(bytes.byte()?);
-        let (layer, kind) = (*LAYERS.get(head & 7)?, *TIME_KINDS.get(head >> 3)?);
+        let (layer, kind) = (*LAYERS.get(head & 7)?, *TIME_KINDS.get(head >> 3 & 3)?);
         let file = FileId(bytes.varint()?.try_into().ok()?);
+        let has_rank = head >> 5 & 1 == 1;
+        let rank = if has_rank { Rank(unzigzag(bytes.varint()?).try_into().ok()?) } else { Rank::ALL };
         let seconds = f64::from_le_bytes(bytes.take(8)?.try_into().ok()?);
-        Some((TimeSpent { layer, kind, file, seconds }, bytes.0.is_empty()))
+        Some((TimeSpent { layer, kind, file, rank, seconds }, bytes.0.is_empty()))
     };
     loop {
         let (spent, is_last) = decode().ok_or(Damaged)?;
@@ -700,7 +728,7 @@ mod tests {
     use super::*;
     use crate::OpenOptions;
     use crate::testing::{check, read};
-    use iotide_trace::Trace;
+    use iotide_trace::{FileStake, Stake, StakeKind, TargetTime, Trace};
     use proptest::prelude::*;
 
     fn write(trace: &Trace) -> Vec<u8> {
@@ -808,22 +836,45 @@ mod tests {
             let nanos = (event.end.as_nanos() - event.start.as_nanos()) as f64 * share;
             (event, event.start.plus_nanos(nanos as i64))
         });
-        let spent = (0..LAYERS.len(), 0..TIME_KINDS.len(), prop_oneof![Just(u32::MAX), 0..3u32], 0.0..1e6f64)
-            .prop_map(|(layer, kind, file, seconds)| TimeSpent {
+        use prop::collection::vec;
+        let file = || prop_oneof![Just(u32::MAX), 0..3u32].prop_map(FileId);
+        let rank = || (-1..3i32).prop_map(Rank);
+        let spent = (0..LAYERS.len(), 0..TIME_KINDS.len(), file(), rank(), 0.0..1e6f64).prop_map(
+            |(layer, kind, file, rank, seconds)| TimeSpent {
                 layer: LAYERS[layer],
                 kind: TIME_KINDS[kind],
-                file: FileId(file),
+                file,
+                rank,
                 seconds,
-            });
-        let facts = (0..LAYERS.len(), prop::collection::vec(any::<Option<u32>>(), 18)).prop_map(
-            |(layer, numbers)| {
-                facts::of_numbers(
+            },
+        );
+        let amounts = || (any::<u64>(), 0.0..1e15f64, 0.0..1e9f64);
+        let worst = (file(), rank(), amounts()).prop_map(|(file, rank, (calls, bytes, seconds))| FileStake {
+            file,
+            rank,
+            calls,
+            bytes,
+            seconds,
+        });
+        let stake = (prop::sample::select(StakeKind::ALL.to_vec()), amounts(), vec(worst, 0..3))
+            .prop_map(|(kind, (calls, bytes, seconds), worst)| Stake { kind, calls, bytes, seconds, worst });
+        let target = (any::<i64>(), amounts()).prop_map(|(target, (files, bytes, seconds))| TargetTime {
+            target,
+            files,
+            bytes,
+            seconds,
+        });
+        let numbers = vec(any::<Option<u32>>(), 24);
+        let facts = (0..LAYERS.len(), numbers, vec(stake, 0..3), vec(target, 0..3)).prop_map(
+            |(layer, numbers, stakes, targets)| AccessFacts {
+                stakes,
+                targets,
+                ..facts::of_numbers(
                     LAYERS[layer],
                     &numbers.iter().map(|n| n.map(u64::from)).collect::<Vec<_>>(),
                 )
             },
         );
-        use prop::collection::vec;
         (vec(events(), 0..20), vec(waited, 0..20), vec(spent, 0..20), vec(facts, 0..4)).prop_map(
             |(events, async_events, times, facts)| All {
                 events,

@@ -30,6 +30,7 @@ struct Way {
     small: u64,
     sequential: u64,
     collective: u64,
+    nonblocking: u64,
 }
 
 /// How far the process is in a file.
@@ -39,8 +40,15 @@ struct Place {
     position: u64,
     /// Where the last call that moved data began; `None` before the first.
     last: Option<u64>,
-    bytes_read: u64,
-    read_up_to: u64,
+    read: Extent,
+    written: Extent,
+}
+
+/// How much was moved, and how far into the file.
+#[derive(Clone, Copy, Default)]
+struct Extent {
+    bytes: u64,
+    up_to: u64,
 }
 
 impl Access {
@@ -89,6 +97,9 @@ impl LayerAccess {
                 if record.flags.has(Flags::COLLECTIVE) {
                     way.collective += calls;
                 }
+                if is_async {
+                    way.nonblocking += calls;
+                }
                 // A request that goes on beside the program states when it was waited for in the place of an offset.
                 let at =
                     if record.position == NO_POSITION || is_async { place.position } else { record.position };
@@ -102,10 +113,9 @@ impl LayerAccess {
                     self.n_placed += calls;
                     self.n_misaligned += if at.is_multiple_of(ALIGNMENT_BYTES) { calls - 1 } else { calls };
                 }
-                if record.op == Op::Read {
-                    place.bytes_read += record.bytes;
-                    place.read_up_to = place.read_up_to.max(end);
-                }
+                let extent = if record.op == Op::Read { &mut place.read } else { &mut place.written };
+                extent.bytes += record.bytes;
+                extent.up_to = extent.up_to.max(end);
             }
             _ => {}
         }
@@ -117,11 +127,15 @@ impl LayerAccess {
             calls: way.calls,
             small: Some(way.small),
             sequential: Some(way.sequential),
+            random: Some(way.calls.saturating_sub(way.sequential)),
             collective: is_mpi.then_some(way.collective),
             independent: is_mpi.then(|| way.calls - way.collective),
+            nonblocking: is_mpi.then_some(way.nonblocking),
         };
-        let reread: u64 =
-            self.files.iter().map(|place| place.bytes_read.saturating_sub(place.read_up_to)).sum();
+        let again = |extent: fn(&Place) -> Extent| {
+            let twice = self.files.iter().map(extent).map(|extent| extent.bytes.saturating_sub(extent.up_to));
+            Some(twice.sum::<u64>() as f64)
+        };
         let has_places = layer == Layer::Posix && self.n_placed > 0;
         AccessFacts {
             layer,
@@ -129,8 +143,11 @@ impl LayerAccess {
             writes: way(&self.writes),
             misaligned_in_file: has_places.then_some(self.n_misaligned),
             file_alignment_bytes: has_places.then_some(ALIGNMENT_BYTES),
-            reread_bytes: Some(reread as f64),
+            reread_bytes: again(|place| place.read),
+            rewritten_bytes: again(|place| place.written),
             straggler: None,
+            stakes: Vec::new(),
+            targets: Vec::new(),
         }
     }
 }

@@ -171,7 +171,10 @@ fn insights(run: &Run) -> Option<Section> {
             found.iter().map(|insight| {
                 [
                     insight.severity.to_owned(),
-                    capitalised(&insight.message),
+                    match insight.place_in_words() {
+                        Some(place) => format!("{} ({place})", capitalised(&insight.message)),
+                        None => capitalised(&insight.message),
+                    },
                     capitalised(insight.advice),
                     insight.evidence_in_words(),
                 ]

@@ -17,6 +17,12 @@ pub struct Insight {
     pub message: String,
     /// The numbers it rests on, by name.
     pub evidence: BTreeMap<&'static str, f64>,
+    /// The files it is most about, the worst first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// The ranks it is most about.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<i32>,
     /// What to do about it.
     pub advice: &'static str,
 }
@@ -37,6 +43,8 @@ impl From<&iotide_analysis::Insight> for Insight {
             severity: insight.severity.name(),
             message: insight.message.clone(),
             evidence: insight.evidence.iter().map(|evidence| (evidence.name, evidence.value)).collect(),
+            files: insight.files.clone(),
+            ranks: insight.ranks.clone(),
             advice: insight.advice,
         }
     }
@@ -51,7 +59,8 @@ pub(crate) fn told(insights: &iotide_analysis::Insights) -> (Vec<Insight>, Vec<N
 /// Adds a row for each finding, and one for what is not known.
 pub(crate) fn add_rows(rows: &mut Rows, found: Option<&[Insight]>, not_known: Option<&[NotKnown]>) {
     for insight in found.unwrap_or_default() {
-        rows.row(insight.severity, format!("{}; {}", insight.message, insight.advice));
+        let place = insight.place_in_words().map_or(String::new(), |place| format!(" ({place})"));
+        rows.row(insight.severity, format!("{}{place}; {}", insight.message, insight.advice));
     }
     if let Some(not_known) = not_known.filter(|rules| !rules.is_empty()) {
         rows.row("not known", not_known_in_words(not_known));
@@ -73,6 +82,24 @@ pub(crate) fn not_known_in_words(not_known: &[NotKnown]) -> String {
 }
 
 impl Insight {
+    /// Where it happens: "most in /a, /b; ranks 1, 2". `None` if that is not known, or the message has said it.
+    pub(crate) fn place_in_words(&self) -> Option<String> {
+        let files: Vec<String> = self
+            .files
+            .iter()
+            .filter(|path| !self.message.contains(path.as_str()))
+            .map(|path| text::printable(path))
+            .collect();
+        let ranks: Vec<String> = self.ranks.iter().map(|rank| rank.to_string()).collect();
+        let is_named =
+            matches!(self.ranks.as_slice(), [rank] if self.message.contains(&format!("rank {rank} ")));
+        let files = (!files.is_empty()).then(|| format!("most in {}", files.join(", ")));
+        let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
+        let ranks = (!ranks.is_empty() && !is_named).then(|| format!("{noun} {}", ranks.join(", ")));
+        let place: Vec<String> = files.into_iter().chain(ranks).collect();
+        (!place.is_empty()).then(|| place.join("; "))
+    }
+
     /// The numbers it rests on, each with its unit.
     pub(crate) fn evidence_in_words(&self) -> String {
         let told: Vec<String> =

@@ -5,9 +5,13 @@ use std::ops::ControlFlow;
 
 use crate::{AccessFacts, Event, EventSink, FileId, Grain, Layer, Loss, Op, Rank, Span, TimeSpent};
 
+use by_rank::ByRank;
 use file_ranks::FileRanks;
 use heat::Heat;
 
+pub use by_rank::{RankBytes, RankTimes};
+
+mod by_rank;
 mod file_ranks;
 mod heat;
 #[cfg(test)]
@@ -45,8 +49,7 @@ pub struct Activity {
     ops: BTreeMap<(Layer, Op), OpSums>,
     stated: BTreeMap<(Layer, TimeKind), f64>,
     access: Vec<AccessFacts>,
-    /// Time in calls per rank.
-    rank_times: HashMap<Rank, f64>,
+    by_rank: ByRank,
     ranks: HashSet<Rank>,
     last_rank: Option<Rank>,
     span: Option<Span>,
@@ -83,7 +86,7 @@ impl Activity {
             ops,
             stated,
             mut access,
-            rank_times,
+            by_rank,
             ranks,
             span,
             ..
@@ -109,18 +112,18 @@ impl Activity {
             };
             by_path.entry(path).or_default().join(&sums);
         }
-        let mut files: Vec<FileActivity> =
-            by_path.into_iter().map(|(path, sums)| FileActivity { path: path.to_owned(), sums }).collect();
-        files.sort_unstable_by(|a, b| {
-            let (one, other) = (&a.sums, &b.sums);
+        let mut files: Vec<(&str, FileSums)> = by_path.into_iter().collect();
+        files.sort_unstable_by(|(one_path, one), (other_path, other)| {
             (other.bytes().total_cmp(&one.bytes()))
                 .then(other.calls.cmp(&one.calls))
-                .then_with(|| a.path.cmp(&b.path))
+                .then_with(|| one_path.cmp(other_path))
         });
-        for file in files.split_off(files.len().min(most_files)) {
-            other_files.join(&file.sums);
+        for (_, sums) in files.split_off(files.len().min(most_files)) {
+            other_files.join(&sums);
             n_other_files += 1;
         }
+        let files: Vec<FileActivity> =
+            files.into_iter().map(|(path, sums)| FileActivity { path: path.to_owned(), sums }).collect();
         n_other_files += info.files.len().saturating_sub(Self::MOST_IDS);
         access.sort_by_key(|facts| facts.layer);
         ActivitySums {
@@ -134,7 +137,9 @@ impl Activity {
             writes,
             ops: ops.into_iter().map(|((layer, op), sums)| OpActivity { layer, op, sums }).collect(),
             times: layer_times(&stated),
-            rank_times: RankTimes::of(&rank_times),
+            rank_times: by_rank.times(&access),
+            rank_bytes: by_rank.bytes(),
+            named_files: named_files(&access, info),
             access,
         }
     }
@@ -207,6 +212,7 @@ impl EventSink for Activity {
         let seconds = if event.grain == Grain::Call { end.secs_since(event.start) } else { 0.0 };
         if event.op.moves_data() {
             self.heat.add(event.rank, event.op, event.start, end, event.bytes);
+            self.by_rank.add(event.rank, event.layer, event.bytes, 0.0);
             let sizes = if event.op == Op::Read { &mut self.reads } else { &mut self.writes };
             sizes.add(&event);
         }
@@ -218,9 +224,7 @@ impl EventSink for Activity {
         }
         if event.grain == Grain::Call {
             op.time_s += seconds;
-            if event.rank != Rank::ALL {
-                *self.rank_times.entry(event.rank).or_default() += seconds;
-            }
+            self.by_rank.add(event.rank, event.layer, 0.0, seconds);
             *self.stated.entry((event.layer, TimeKind::of(event.op))).or_default() += seconds;
         }
         if event.file != FileId::NONE {
@@ -243,6 +247,7 @@ impl EventSink for Activity {
             return;
         }
         *self.stated.entry((spent.layer, spent.kind)).or_default() += spent.seconds;
+        self.by_rank.add(spent.rank, spent.layer, 0.0, spent.seconds);
         if spent.file == FileId::NONE {
             return;
         }
@@ -298,35 +303,14 @@ pub struct ActivitySums {
     pub ops: Vec<OpActivity>,
     /// Time in calls per layer; layers of which no time is known are left out.
     pub times: Vec<LayerTimes>,
-    /// How the time in calls differs between ranks, where calls were seen one by one.
+    /// How the time in calls differs between ranks, where it is known by rank.
     pub rank_times: Option<RankTimes>,
+    /// How the bytes differ between ranks, as far as they are known by rank.
+    pub rank_bytes: Option<RankBytes>,
+    /// The names of the files that `access` mentions.
+    pub named_files: BTreeMap<FileId, String>,
     /// What the source counted beside times, by layer.
     pub access: Vec<AccessFacts>,
-}
-
-/// Time in calls, rank by rank.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RankTimes {
-    /// How many ranks made calls.
-    pub n_ranks: usize,
-    /// Who spent most.
-    pub slowest: Rank,
-    /// How much that was.
-    pub slowest_s: f64,
-    /// The mean over those ranks.
-    pub mean_s: f64,
-}
-
-impl RankTimes {
-    fn of(times: &HashMap<Rank, f64>) -> Option<Self> {
-        // The lower rank on a tie: a table has no order of its own.
-        let (&slowest, &slowest_s) =
-            times.iter().max_by(|a, b| a.1.total_cmp(b.1).then_with(|| b.0.cmp(a.0)))?;
-        let mut all: Vec<f64> = times.values().copied().collect();
-        all.sort_unstable_by(f64::total_cmp); // the same sum, however the table lies
-        let mean_s = all.iter().sum::<f64>() / all.len() as f64;
-        Some(Self { n_ranks: times.len(), slowest, slowest_s, mean_s })
-    }
 }
 
 /// Bytes per rank and time.
@@ -545,4 +529,14 @@ fn layer_times(stated: &BTreeMap<(Layer, TimeKind), f64>) -> Vec<LayerTimes> {
         }
     }
     times
+}
+
+fn named_files(access: &[AccessFacts], info: &crate::TraceInfo) -> BTreeMap<FileId, String> {
+    let of_stakes =
+        access.iter().flat_map(|facts| &facts.stakes).flat_map(|stake| &stake.worst).map(|part| part.file);
+    let of_stragglers = access.iter().filter_map(|facts| Some(facts.straggler?.file));
+    of_stakes
+        .chain(of_stragglers)
+        .filter_map(|file| Some((file, info.files.get(file.0 as usize)?.clone())))
+        .collect()
 }

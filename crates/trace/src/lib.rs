@@ -22,10 +22,10 @@
 //! **Invariant:** no file, clock, environment variable, thread or terminal in here.
 
 pub use crate::{
-    access::{AccessFacts, Straggler, WayFacts},
+    access::{AccessFacts, FileStake, Stake, StakeKind, Straggler, TargetTime, WayFacts},
     activity::{
         AccessSizes, Activity, ActivitySums, FileActivity, FileSums, HeatMap, HeatRow, LayerTimes,
-        OpActivity, OpSums, RankTimes, SizeBin, TimeKind,
+        OpActivity, OpSums, RankBytes, RankTimes, SizeBin, TimeKind,
     },
     async_phases::{AsyncPhase, AsyncPhases},
     event::{Event, FileId, Grain, Layer, Op, Rank},

@@ -34,6 +34,8 @@ pub struct TimeSpent {
     pub kind: TimeKind,
     /// On which file.
     pub file: FileId,
+    /// By whom; [`Rank::ALL`] if it is the sum over all ranks, or over any.
+    pub rank: Rank,
     /// How long, summed over the ranks.
     pub seconds: f64,
 }

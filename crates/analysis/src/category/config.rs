@@ -60,6 +60,8 @@ settings! {
         dense_requests_per_s = 50.0,
         /// Events may lie this long outside the run before the run is rejected.
         outside_run_s = 1.0,
+        /// A run is rejected if more than one record, and more than this share, is invalid.
+        senseless_share = 0.05,
         /// MOSAIC: a quarter with more than this many times the bytes of the rest is where they are moved.
         mosaic_dominant = 2.0,
         /// MOSAIC: a quarter with fewer bytes than the rest divided by this is avoided.

@@ -63,10 +63,15 @@ pub(super) fn rejection(
     if let Some(cut) = faults.losses.iter().find(|loss| loss.cut) {
         return Some(Rejection::Cut { what: cut.what.clone() });
     }
-    if let Some((n, loss)) =
-        faults.losses.iter().find_map(|loss| Some((loss.records.filter(|n| *n > 0)?, loss)))
+    // A bad record costs itself, and many of them the trust in the others.
+    let n_senseless: u64 = faults.losses.iter().filter_map(|loss| loss.records).sum();
+    let n_records = (observed.tally.n_events + n_senseless) as f64;
+    if n_senseless > 1 && n_senseless as f64 > thresholds.senseless_share * n_records
+        || n_senseless > 0 && observed.tally.n_events == 0
     {
-        return Some(Rejection::Senseless { n, what: loss.what.clone() });
+        let first = faults.losses.iter().find(|loss| loss.records.is_some_and(|n| n > 0));
+        let what = first.map_or_else(String::new, |loss| loss.what.clone());
+        return Some(Rejection::Senseless { n: n_senseless, what });
     }
     let (Some(start), Some(end)) = (observed.tally.start, observed.tally.end) else {
         return Some(Rejection::Empty);
@@ -113,6 +118,10 @@ mod tests {
             reason(&[(1.0, 2.0, 5.0)], &[Loss::of_records(3, "line 4: -1 bytes")]).unwrap(),
             "3 records make no sense: line 4: -1 bytes"
         );
+        // One of many costs itself.
+        assert_eq!(reason(&[(1.0, 2.0, 5.0)], &[Loss::of_records(1, "line 4: -1 bytes")]), None);
+        assert_eq!(reason(&[(1.0, 2.0, 5.0); 97], &[Loss::of_records(3, "line 4: -1 bytes")]), None);
+        assert!(reason(&[(1.0, 2.0, 5.0); 40], &[Loss::of_records(3, "line 4: -1 bytes")]).is_some());
         let cut = [Loss::of_records(3, "line 4: -1 bytes"), Loss::of_the_rest("POSIX: the log is cut")];
         assert_eq!(reason(&[(1.0, 2.0, 5.0)], &cut).unwrap(), "not whole: POSIX: the log is cut");
         assert_eq!(reason(&[], &[]).unwrap(), "the trace has no events");

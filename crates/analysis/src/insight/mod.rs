@@ -1,5 +1,6 @@
-//! What a run does that its storage does not like, in the manner of Drishti (Bez et al., SNTA 2022): each finding with its
-//! severity, the numbers behind it and what to do.
+//! I/O issues of a run, in the manner of Drishti (Bez et al., SNTA 2022): each finding with its severity, the numbers behind
+//! it, the files and ranks it is about, and what to do. A finding weighs as much as the bytes and the time that depend on it:
+//! many small calls that take no time are no finding.
 //!
 //! A rule that lacks the numbers it needs says so. "Nothing found" and "not known" are different answers, and a source that
 //! counts little must not look like a run that does everything right.
@@ -12,6 +13,7 @@ pub use rule::Rule;
 mod config;
 mod rule;
 mod rules;
+mod stake;
 
 /// Returns what the rules find in a run.
 pub fn insights(seen: &ActivitySums, job: &JobInfo, config: &InsightConfig) -> Insights {
@@ -50,6 +52,10 @@ pub struct Insight {
     pub message: String,
     /// The numbers it rests on.
     pub evidence: Vec<crate::Evidence>,
+    /// The files it is most about, the worst first; empty if they are not known.
+    pub files: Vec<String>,
+    /// The ranks it is most about.
+    pub ranks: Vec<i32>,
     /// What to do about it, as a sentence without a full stop.
     pub advice: &'static str,
 }

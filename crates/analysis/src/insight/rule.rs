@@ -15,12 +15,18 @@ pub enum Rule {
     Misaligned,
     /// The same bytes read again.
     RedundantReads,
+    /// The same bytes written again.
+    RedundantWrites,
+    /// Many small calls on files that several ranks use.
+    SmallShared,
     /// One rank moves much more than the others.
     RankImbalance,
     /// One rank takes much longer than the others.
     Stragglers,
     /// Ranks that could move bytes together and do not.
     MissingCollectives,
+    /// MPI-IO calls that wait where the program could go on.
+    BlockingIo,
     /// Bulk data through C streams.
     StdioBulk,
     /// Much time in opens, seeks and their like.
@@ -31,16 +37,19 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of their declaration.
-    pub const ALL: [Rule; 12] = [
+    pub const ALL: [Rule; 15] = [
         Rule::SmallReads,
         Rule::SmallWrites,
         Rule::RandomReads,
         Rule::RandomWrites,
         Rule::Misaligned,
         Rule::RedundantReads,
+        Rule::RedundantWrites,
+        Rule::SmallShared,
         Rule::RankImbalance,
         Rule::Stragglers,
         Rule::MissingCollectives,
+        Rule::BlockingIo,
         Rule::StdioBulk,
         Rule::MetadataTime,
         Rule::OpenCloseChurn,
@@ -55,9 +64,12 @@ impl Rule {
             Rule::RandomWrites => "random_writes",
             Rule::Misaligned => "misaligned",
             Rule::RedundantReads => "redundant_reads",
+            Rule::RedundantWrites => "redundant_writes",
+            Rule::SmallShared => "small_shared",
             Rule::RankImbalance => "rank_imbalance",
             Rule::Stragglers => "stragglers",
             Rule::MissingCollectives => "missing_collectives",
+            Rule::BlockingIo => "blocking_io",
             Rule::StdioBulk => "stdio_bulk",
             Rule::MetadataTime => "metadata_time",
             Rule::OpenCloseChurn => "open_close_churn",

@@ -310,11 +310,11 @@ fn list_records(log: &Log, json: bool, out: &mut OutStream) -> std::io::Result<(
             let counters = |record: Record<'_>| {
                 record.counters().map(|(name, value)| (name.to_owned(), number(value))).collect()
             };
-            table.records().try_for_each(|record| put(record.id, record.rank, counters(record)))?;
+            until_error(|stop| table.for_each(|record| stop(put(record.id, record.rank, counters(record)))))?;
         }
         match &module.data {
-            ModuleData::Lustre(records) => {
-                for record in records {
+            ModuleData::Lustre(records) => until_error(|stop| {
+                records.for_each(|record| {
                     let mut counters = Vec::new();
                     for (part, component) in record.components.iter().enumerate() {
                         // Where a file's layout has one part only, counters have their own names.
@@ -329,11 +329,11 @@ fn list_records(log: &Log, json: bool, out: &mut OutStream) -> std::io::Result<(
                     }
                     let osts = record.osts.iter().enumerate();
                     counters.extend(osts.map(|(i, ost)| (format!("LUSTRE_OST_ID_{i}"), Number::Int(*ost))));
-                    put(record.id, record.rank, counters)?;
-                }
-            }
-            ModuleData::Heatmap(records) => {
-                for record in records {
+                    stop(put(record.id, record.rank, counters))
+                })
+            })?,
+            ModuleData::Heatmap(records) => until_error(|stop| {
+                records.for_each(|record| {
                     let mut counters =
                         vec![("HEATMAP_F_BIN_WIDTH_SECONDS".to_owned(), Number::Float(record.bin_width_s))];
                     for (name, bins) in [("READ", &record.read), ("WRITE", &record.write)] {
@@ -342,13 +342,25 @@ fn list_records(log: &Log, json: bool, out: &mut OutStream) -> std::io::Result<(
                             bins.map(|(i, bytes)| (format!("HEATMAP_{name}_BIN_{i}"), Number::Int(*bytes))),
                         );
                     }
-                    put(record.id, record.rank, counters)?;
-                }
-            }
+                    stop(put(record.id, record.rank, counters))
+                })
+            })?,
             _ => {}
         }
     }
     Ok(())
+}
+
+/// Runs a loop that goes on while all is well: `stop` turns what went wrong into a break.
+fn until_error<E>(run: impl FnOnce(fn(Result<(), E>) -> ControlFlow<E>) -> ControlFlow<E>) -> Result<(), E> {
+    let stop = |done| match done {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
+    };
+    match run(stop) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
 }
 
 fn list_segments(log: &Log, json: bool, out: &mut OutStream) -> std::io::Result<()> {

@@ -1,5 +1,7 @@
 //! Numbers out of bytes, in either byte order, never past the end.
 
+use std::borrow::Cow;
+
 /// The byte order of a log, that of the machine that wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endian {
@@ -45,6 +47,10 @@ impl<'a> Cursor<'a> {
         Self { rest: bytes, endian }
     }
 
+    pub(super) fn endian(&self) -> Endian {
+        self.endian
+    }
+
     /// What has not been taken.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
@@ -85,6 +91,11 @@ impl<'a> Cursor<'a> {
 
 /// Text up to the first NUL; what is not UTF-8 is shown as such.
 pub(super) fn text(bytes: &[u8]) -> String {
+    lossy(bytes).into_owned()
+}
+
+/// As [`text`], borrowed where it is UTF-8.
+pub(super) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+    String::from_utf8_lossy(&bytes[..end])
 }

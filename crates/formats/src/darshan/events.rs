@@ -12,15 +12,19 @@
 //! C streams go to the kernel by calls that Darshan does not see as POSIX, so STDIO adds to POSIX and is never the same
 //! bytes. Metadata operations are known from counters alone and come from there whatever the source.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use iotide_trace::{
-    AccessFacts, Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, Straggler, TimeKind,
-    TimeSpent, Timestamp, TraceInfo, WayFacts,
+    Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, TimeKind, TimeSpent, Timestamp,
+    TraceInfo,
 };
 
+use super::facts::{LayerFacts, Layouts};
+use super::packed::Records;
 use super::records::{CounterTable, Record};
+use super::source::Source as LogSource;
 use super::{HeatmapRecord, Limits, Log, Module, ModuleData, read_limited};
 use crate::error::Fault;
 use crate::{Place, input::Input};
@@ -72,19 +76,24 @@ pub(crate) fn read(
 /// Reads a log, its sums of DXT segments included.
 pub(crate) fn load(input: Input) -> Result<Log, Fault> {
     let mut log = load_for_events(input)?;
-    log.sum_up_dxt(Limits::default());
+    log.sum_up_dxt();
     Ok(log)
 }
 
 /// Reads a log without the sums of its DXT segments, which will be streamed.
 pub(crate) fn load_for_events(input: Input) -> Result<Log, Fault> {
     let limits = Limits::default();
-    let len = input.file().and_then(|file| file.metadata().ok()).map_or(0, |metadata| metadata.len());
-    let (bytes, cut) = read_limited(input.into_read(), len, limits)?;
-    if bytes.is_empty() {
+    let (source, cut) = match input.file() {
+        Some(file) => LogSource::of_file(Arc::clone(file), limits)?,
+        None => {
+            let (bytes, cut) = read_limited(input.into_read(), 0, limits)?;
+            (LogSource::Memory(Arc::new(bytes)), cut)
+        }
+    };
+    if source.len() == 0 {
         return Err(Fault::at(Place::Whole, "there is nothing in it"));
     }
-    let mut log = Log::from_bytes_without_dxt(bytes, limits)?;
+    let mut log = Log::of_source(source, limits)?;
     log.losses.extend(cut);
     Ok(log)
 }
@@ -122,27 +131,49 @@ impl Log {
         files: &mut Files,
     ) -> ControlFlow<()> {
         let layers = self.layers(options, sink);
+        let by_posix_alone = layers.by_posix_alone;
+        let collective = self.collective_files();
+        let layouts = self.layouts();
+        let n_procs = self.job.as_ref().and_then(|job| u64::try_from(job.n_procs).ok()).unwrap_or(1);
         let mut n_sources = 0;
-        for layer in layers {
-            let source = self.source(layer, options.source);
+        for layer in [Layer::Posix, Layer::MpiIo, Layer::Stdio] {
+            let is_wanted = layers.whole.contains(&layer);
+            let source = self.source(layer, options.source).filter(|_| is_wanted);
             n_sources += usize::from(source.is_some());
+            // Of a layer that saw a part only, the files that no other layer saw.
+            let partly = by_posix_alone.as_ref().filter(|_| layer == Layer::Posix);
             match &source {
-                Some(Source::Dxt(module)) => self.push_dxt(layer, module, sink, files)?,
-                Some(Source::Heatmap(records)) => push_heatmap(layer, records, self.run_end(), sink)?,
+                Some(Source::Dxt(module)) => self.push_dxt(layer, module, None, sink, files)?,
+                Some(Source::Heatmap(records)) => self.push_heatmap(layer, records, sink)?,
                 Some(Source::Counters(_)) | None => {}
             }
-            if let Some(table) = self.counters(layer) {
-                let columns = Columns::of(layer, table, self);
-                let with_data = matches!(source, Some(Source::Counters(_)));
-                columns.push(table, with_data, sink, files)?;
-                let has_calls = matches!(source, Some(Source::Dxt(_)));
-                columns.push_times(table, has_calls, sink, files);
+            if let (Some(others), Some(module)) = (partly, self.dxt(layer)) {
+                self.push_dxt(layer, module, Some(others), sink, files)?;
             }
-        }
-        for layer in [Layer::Posix, Layer::Stdio, Layer::MpiIo] {
-            if let Some(table) = self.counters(layer) {
-                sink.access_facts(&access_facts(layer, table));
-            }
+            let Some(table) = self.counters(layer) else { continue };
+            let columns = Columns::of(layer, table, self);
+            let mut facts = LayerFacts::new(layer, table, n_procs, &collective, &layouts);
+            let with_data = matches!(source, Some(Source::Counters(_)));
+            let has_calls = matches!(source, Some(Source::Dxt(_)));
+            let partly_with_data = partly.filter(|_| self.dxt(layer).is_none());
+            let mut n_senseless = 0;
+            let flow = table.for_each(|record| {
+                let file = files.id(record.id);
+                facts.add(record, file);
+                let is_other = |others: &HashSet<u64>| !others.contains(&record.id);
+                if is_wanted {
+                    columns.push(record, with_data, file, sink, &mut n_senseless)?;
+                    columns.push_times(record, has_calls, file, sink);
+                } else if partly.is_some_and(is_other) {
+                    let with_data = partly_with_data.is_some();
+                    columns.push(record, with_data, file, sink, &mut n_senseless)?;
+                    columns.push_times(record, !with_data, file, sink);
+                }
+                ControlFlow::Continue(())
+            });
+            report_senseless(n_senseless, prefix(layer).trim_end_matches('_'), sink);
+            sink.access_facts(&facts.finish());
+            flow?;
         }
         if n_sources == 0 && options.source != DarshanSource::Auto {
             let name = match options.source {
@@ -158,38 +189,78 @@ impl Log {
     }
 
     /// The layers to read, so that no byte comes twice unless that was asked for.
-    fn layers(&self, options: DarshanOptions, sink: &mut dyn EventSink) -> Vec<Layer> {
+    fn layers(&self, options: DarshanOptions, sink: &mut dyn EventSink) -> Layers {
         match options.layers {
-            DarshanLayers::MpiIo => vec![Layer::MpiIo],
-            DarshanLayers::All => vec![Layer::Posix, Layer::Stdio, Layer::MpiIo],
+            DarshanLayers::MpiIo => Layers { whole: vec![Layer::MpiIo], by_posix_alone: None },
+            DarshanLayers::All => {
+                Layers { whole: vec![Layer::Posix, Layer::Stdio, Layer::MpiIo], by_posix_alone: None }
+            }
             DarshanLayers::Lowest => {
                 let moves = |layer| self.moves_data(layer, options.source);
-                let lowest =
-                    if moves(Layer::Posix) || !moves(Layer::MpiIo) { Layer::Posix } else { Layer::MpiIo };
-                if lowest == Layer::Posix {
-                    self.warn_of_unseen_bytes(sink);
+                if !moves(Layer::MpiIo) {
+                    return Layers { whole: vec![Layer::Posix, Layer::Stdio], by_posix_alone: None };
                 }
-                vec![lowest, Layer::Stdio]
+                let posix_is_enough = moves(Layer::Posix) && !self.is_unseen_by_posix(sink);
+                if posix_is_enough {
+                    return Layers { whole: vec![Layer::Posix, Layer::Stdio], by_posix_alone: None };
+                }
+                let by_mpi_io = self.counters(Layer::MpiIo).map(|table| {
+                    let mut ids = HashSet::new();
+                    let _: ControlFlow<()> = table.for_each(|record| {
+                        ids.insert(record.id);
+                        ControlFlow::Continue(())
+                    });
+                    ids
+                });
+                Layers { whole: vec![Layer::MpiIo, Layer::Stdio], by_posix_alone: by_mpi_io }
             }
         }
     }
 
     /// MPI libraries may move data by calls that Darshan does not wrap; POSIX then saw a part of it only.
-    fn warn_of_unseen_bytes(&self, sink: &mut dyn EventSink) {
+    fn is_unseen_by_posix(&self, sink: &mut dyn EventSink) -> bool {
         let bytes = |layer| {
             let table = self.counters(layer)?;
             let sum = |name| Some(table.totals().iter().find(|(known, _)| *known == name)?.1.as_f64());
             let prefix = prefix(layer);
             Some(sum(format!("{prefix}BYTES_READ"))? + sum(format!("{prefix}BYTES_WRITTEN"))?)
         };
-        if let (Some(posix), Some(mpi_io)) = (bytes(Layer::Posix), bytes(Layer::MpiIo))
-            && posix * 2.0 < mpi_io
-        {
-            sink.loss(Loss::of_unknown_size(format!(
-                "POSIX saw {posix} bytes where MPI-IO saw {mpi_io}: the MPI library moved data by calls that Darshan \
-                 does not see, so the MPI-IO layer says more"
-            )));
+        let (Some(posix), Some(mpi_io)) = (bytes(Layer::Posix), bytes(Layer::MpiIo)) else { return false };
+        if posix * 2.0 >= mpi_io {
+            return false;
         }
+        sink.loss(Loss::of_unknown_size(format!(
+            "POSIX saw {posix} bytes where MPI-IO saw {mpi_io}: the MPI library moved data by calls that Darshan does not \
+             see, so the MPI-IO layer was taken"
+        )));
+        true
+    }
+
+    /// The files of which ranks read or write together.
+    fn collective_files(&self) -> HashSet<u64> {
+        let mut ids = HashSet::new();
+        let Some(table) = self.counters(Layer::MpiIo) else { return ids };
+        let names = ["COLL_READS", "COLL_WRITES", "SPLIT_READS", "SPLIT_WRITES"];
+        let columns: Vec<usize> =
+            names.iter().filter_map(|name| table.int_column(&format!("MPIIO_{name}"))).collect();
+        let _: ControlFlow<()> = table.for_each(|record| {
+            if record.rank < 0 && columns.iter().any(|column| record.int(*column) > Some(0)) {
+                ids.insert(record.id);
+            }
+            ControlFlow::Continue(())
+        });
+        ids
+    }
+
+    fn layouts(&self) -> Layouts {
+        let mut layouts = Layouts::default();
+        if let Some(ModuleData::Lustre(records)) = self.module("LUSTRE").map(|module| &module.data) {
+            let _: ControlFlow<()> = records.for_each(|record| {
+                layouts.add(record);
+                ControlFlow::Continue(())
+            });
+        }
+        layouts
     }
 
     fn source(&self, layer: Layer, wanted: DarshanSource) -> Option<Source<'_>> {
@@ -207,13 +278,17 @@ impl Log {
     fn moves_data(&self, layer: Layer, wanted: DarshanSource) -> bool {
         match self.source(layer, wanted) {
             Some(Source::Dxt(_)) => true,
-            Some(Source::Heatmap(records)) => !records.is_empty(),
+            Some(Source::Heatmap(_)) => true,
             Some(Source::Counters(table)) => {
-                let moved = |name: &str| {
-                    let column = table.int_column(&format!("{}{name}", prefix(layer)));
-                    column.is_some_and(|column| table.records().any(|record| record.int(column) > Some(0)))
-                };
-                moved("BYTES_READ") || moved("BYTES_WRITTEN")
+                let names = ["BYTES_READ", "BYTES_WRITTEN"];
+                let columns = names.map(|name| table.int_column(&format!("{}{name}", prefix(layer))));
+                let moved =
+                    |record: Record| columns.iter().flatten().any(|column| record.int(*column) > Some(0));
+                let flow = table.for_each(|record| match moved(record) {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                });
+                flow.is_break()
             }
             None => false,
         }
@@ -235,7 +310,7 @@ impl Log {
     }
 
     /// The heatmap of one layer, if any of it is not zero.
-    fn heatmap(&self, layer: Layer) -> Option<Vec<&HeatmapRecord>> {
+    fn heatmap(&self, layer: Layer) -> Option<Heatmap<'_>> {
         let ModuleData::Heatmap(records) = &self.module("HEATMAP")?.data else { return None };
         let name = match layer {
             Layer::Posix => "POSIX",
@@ -243,10 +318,13 @@ impl Log {
             Layer::Stdio => "STDIO",
             _ => return None,
         };
-        let records: Vec<_> =
-            records.iter().filter(|record| record.layer(&self.names) == Some(name)).collect();
-        let moved = |record: &&HeatmapRecord| record.read.iter().chain(&record.write).any(|bytes| *bytes > 0);
-        records.iter().any(moved).then_some(records)
+        let moved = |record: &HeatmapRecord| record.read.iter().chain(&record.write).any(|bytes| *bytes > 0);
+        let flow =
+            records.for_each(|record| match record.layer(&self.names) == Some(name) && moved(record) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            });
+        flow.is_break().then_some(Heatmap { records, name })
     }
 
     fn counters(&self, layer: Layer) -> Option<&CounterTable> {
@@ -259,10 +337,12 @@ impl Log {
         names.iter().find_map(|name| self.module(name)?.counters()).filter(|table| !table.is_empty())
     }
 
+    /// Pushes the segments of a module, but for those of the files in `others`.
     fn push_dxt(
         &self,
         layer: Layer,
         module: &Module,
+        others: Option<&HashSet<u64>>,
         sink: &mut dyn EventSink,
         files: &mut Files,
     ) -> ControlFlow<()> {
@@ -270,6 +350,9 @@ impl Log {
         let mut n_senseless = 0;
         let (mut rank, mut file) = (Rank::ALL, FileId::NONE);
         let losses = self.for_each_dxt_segment(module, |record, segment| {
+            if others.is_some_and(|others| others.contains(&record.id)) {
+                return ControlFlow::Continue(());
+            }
             let Some(segment) = segment else {
                 rank = rank_of(record.rank);
                 file = files.id(record.id);
@@ -302,12 +385,37 @@ impl Log {
         report_senseless(n_senseless, &module.name, sink);
         flow
     }
+
+    fn push_heatmap(&self, layer: Layer, heatmap: &Heatmap, sink: &mut dyn EventSink) -> ControlFlow<()> {
+        let run_end = self.run_end();
+        let mut n_senseless = 0;
+        let flow = heatmap.records.for_each(|record| match record.layer(&self.names) == Some(heatmap.name) {
+            true => push_bins(layer, record, run_end, &mut n_senseless, sink),
+            false => ControlFlow::Continue(()),
+        });
+        report_senseless(n_senseless, "HEATMAP", sink);
+        flow
+    }
+}
+
+/// What to read of which layer.
+struct Layers {
+    /// Read whole.
+    whole: Vec<Layer>,
+    /// Of POSIX, all files but these.
+    by_posix_alone: Option<HashSet<u64>>,
 }
 
 enum Source<'a> {
     Dxt(&'a Module),
-    Heatmap(Vec<&'a HeatmapRecord>),
+    Heatmap(Heatmap<'a>),
     Counters(&'a CounterTable),
+}
+
+/// The heatmap of one layer.
+struct Heatmap<'a> {
+    records: &'a Records<HeatmapRecord>,
+    name: &'static str,
 }
 
 fn prefix(layer: Layer) -> &'static str {
@@ -318,7 +426,12 @@ fn prefix(layer: Layer) -> &'static str {
     }
 }
 
-fn rank_of(rank: i64) -> Rank {
+/// How the counters of a table begin.
+pub(super) fn table_prefix(layer: Layer, table: &CounterTable) -> &'static str {
+    if table.int_column("CP_BYTES_READ").is_some() { "CP_" } else { prefix(layer) }
+}
+
+pub(super) fn rank_of(rank: i64) -> Rank {
     i32::try_from(rank).ok().filter(|rank| *rank >= 0).map_or(Rank::ALL, Rank)
 }
 
@@ -330,33 +443,30 @@ fn report_senseless(n_senseless: u64, module: &str, sink: &mut dyn EventSink) {
 }
 
 /// A bin in which the run ends holds what was moved until then: it is cut to `run_end`, as bins overhang the run.
-fn push_heatmap(
+fn push_bins(
     layer: Layer,
-    records: &[&HeatmapRecord],
+    record: &HeatmapRecord,
     run_end: Option<Timestamp>,
+    n_senseless: &mut u64,
     sink: &mut dyn EventSink,
 ) -> ControlFlow<()> {
-    let mut n_senseless = 0;
-    for record in records {
-        let edge = |bin: usize| Timestamp::from_secs_since_start(bin as f64 * record.bin_width_s);
-        if record.bin_width_s.is_nan() || record.bin_width_s <= 0.0 {
-            n_senseless += 1;
-            continue;
-        }
-        for (op, bins) in [(Op::Write, &record.write), (Op::Read, &record.read)] {
-            for (bin, &bytes) in bins.iter().enumerate().filter(|(_, bytes)| **bytes != 0) {
-                let (Some(start), Some(end), 1..) = (edge(bin), edge(bin + 1), bytes) else {
-                    n_senseless += 1;
-                    continue;
-                };
-                let end = run_end.filter(|run_end| start < *run_end).map_or(end, |run_end| end.min(run_end));
-                let rank = rank_of(record.rank);
-                let (grain, file, bytes) = (Grain::Bin, FileId::NONE, bytes as f64);
-                sink.event(Event { op, layer, grain, rank, file, start, end, bytes, calls: 1 })?;
-            }
+    let edge = |bin: usize| Timestamp::from_secs_since_start(bin as f64 * record.bin_width_s);
+    if record.bin_width_s.is_nan() || record.bin_width_s <= 0.0 {
+        *n_senseless += 1;
+        return ControlFlow::Continue(());
+    }
+    for (op, bins) in [(Op::Write, &record.write), (Op::Read, &record.read)] {
+        for (bin, &bytes) in bins.iter().enumerate().filter(|(_, bytes)| **bytes != 0) {
+            let (Some(start), Some(end), 1..) = (edge(bin), edge(bin + 1), bytes) else {
+                *n_senseless += 1;
+                continue;
+            };
+            let end = run_end.filter(|run_end| start < *run_end).map_or(end, |run_end| end.min(run_end));
+            let rank = rank_of(record.rank);
+            let (grain, file, bytes) = (Grain::Bin, FileId::NONE, bytes as f64);
+            sink.event(Event { op, layer, grain, rank, file, start, end, bytes, calls: 1 })?;
         }
     }
-    report_senseless(n_senseless, "HEATMAP", sink);
     ControlFlow::Continue(())
 }
 
@@ -413,8 +523,8 @@ struct Interval {
 
 impl Columns {
     fn of(layer: Layer, table: &CounterTable, log: &Log) -> Self {
-        let is_legacy = table.int_column("CP_BYTES_READ").is_some();
-        let prefix = if is_legacy { "CP_" } else { prefix(layer) };
+        let prefix = table_prefix(layer, table);
+        let is_legacy = prefix == "CP_";
         let ints = |names: &[&str]| -> Vec<usize> {
             names.iter().filter_map(|name| table.int_column(&format!("{prefix}{name}"))).collect()
         };
@@ -473,73 +583,67 @@ impl Columns {
 
     fn push(
         &self,
-        table: &CounterTable,
+        record: Record,
         with_data: bool,
+        file: FileId,
         sink: &mut dyn EventSink,
-        files: &mut Files,
+        n_senseless: &mut u64,
     ) -> ControlFlow<()> {
-        let mut n_senseless = 0;
-        for record in table.records() {
-            let file = files.id(record.id);
-            let mut push = |op: Op, interval: Option<(f64, f64)>, bytes: i64, calls: u64| {
-                let times = interval.and_then(|(start_s, end_s)| {
-                    let start = Timestamp::from_secs_since_start(start_s)?;
-                    Some((start, Timestamp::from_secs_since_start(end_s)?.max(start)))
-                });
-                let Some((start, end)) = times else {
-                    n_senseless += 1;
-                    return ControlFlow::Continue(());
-                };
-                sink.event(Event {
-                    op,
-                    layer: self.layer,
-                    grain: Grain::Record,
-                    rank: rank_of(record.rank),
-                    file,
-                    start,
-                    end,
-                    bytes: bytes as f64,
-                    calls: u32::try_from(calls).unwrap_or(u32::MAX),
-                })
+        let mut push = |op: Op, interval: Option<(f64, f64)>, bytes: i64, calls: u64| {
+            let times = interval.and_then(|(start_s, end_s)| {
+                let start = Timestamp::from_secs_since_start(start_s)?;
+                Some((start, Timestamp::from_secs_since_start(end_s)?.max(start)))
+            });
+            let Some((start, end)) = times else {
+                *n_senseless += 1;
+                return ControlFlow::Continue(());
             };
-            for data in [&self.read, &self.write] {
-                let bytes = data.bytes.and_then(|column| record.int(column)).unwrap_or(0);
-                if with_data && bytes > 0 {
-                    let interval = self.times(record, data.interval).or_else(|| self.life(record));
-                    push(data.op, interval, bytes, sum(record, &data.calls).max(1))?;
-                }
-            }
-            let opens = sum(record, &self.opens);
-            if opens > 0 {
-                push(Op::Open, self.times(record, self.open).or_else(|| self.life(record)), 0, opens)?;
-            }
-            // Closes are not counted, but what was opened and has a time of closing was closed.
-            if let (1.., Some(interval)) = (opens, self.times(record, self.close)) {
-                push(Op::Close, Some(interval), 0, opens)?;
-            }
-            for (op, columns) in &self.others {
-                let calls = sum(record, columns);
-                if calls > 0 {
-                    push(*op, self.life(record), 0, calls)?;
-                }
+            sink.event(Event {
+                op,
+                layer: self.layer,
+                grain: Grain::Record,
+                rank: rank_of(record.rank),
+                file,
+                start,
+                end,
+                bytes: bytes as f64,
+                calls: u32::try_from(calls).unwrap_or(u32::MAX),
+            })
+        };
+        for data in [&self.read, &self.write] {
+            let bytes = data.bytes.and_then(|column| record.int(column)).unwrap_or(0);
+            if with_data && bytes > 0 {
+                let interval = self.times(record, data.interval).or_else(|| self.life(record));
+                push(data.op, interval, bytes, sum(record, &data.calls).max(1))?;
             }
         }
-        report_senseless(n_senseless, prefix(self.layer).trim_end_matches('_'), sink);
+        let opens = sum(record, &self.opens);
+        if opens > 0 {
+            push(Op::Open, self.times(record, self.open).or_else(|| self.life(record)), 0, opens)?;
+        }
+        // Closes are not counted, but what was opened and has a time of closing was closed.
+        if let (1.., Some(interval)) = (opens, self.times(record, self.close)) {
+            push(Op::Close, Some(interval), 0, opens)?;
+        }
+        for (op, columns) in &self.others {
+            let calls = sum(record, columns);
+            if calls > 0 {
+                push(*op, self.life(record), 0, calls)?;
+            }
+        }
         ControlFlow::Continue(())
     }
 
     /// States the time in calls; that of reads and writes only if those do not come as calls with times of their own.
-    fn push_times(&self, table: &CounterTable, has_calls: bool, sink: &mut dyn EventSink, files: &mut Files) {
-        for record in table.records() {
-            for &(kind, column) in &self.times {
-                if has_calls && kind != TimeKind::Metadata {
-                    continue;
-                }
-                // Zero is "none", -1 is "not monitored".
-                if let Some(seconds) = record.float(column).filter(|seconds| *seconds > 0.0) {
-                    let file = files.id(record.id);
-                    sink.time_spent(TimeSpent { layer: self.layer, kind, file, seconds });
-                }
+    fn push_times(&self, record: Record, has_calls: bool, file: FileId, sink: &mut dyn EventSink) {
+        for &(kind, column) in &self.times {
+            if has_calls && kind != TimeKind::Metadata {
+                continue;
+            }
+            // Zero is "none", -1 is "not monitored".
+            if let Some(seconds) = record.float(column).filter(|seconds| *seconds > 0.0) {
+                let rank = rank_of(record.rank);
+                sink.time_spent(TimeSpent { layer: self.layer, kind, file, rank, seconds });
             }
         }
     }
@@ -567,89 +671,6 @@ impl Columns {
     }
 }
 
-/// What the counters say of how the calls of a layer went about their files.
-fn access_facts(layer: Layer, table: &CounterTable) -> AccessFacts {
-    let prefix = if table.int_column("CP_BYTES_READ").is_some() { "CP_" } else { prefix(layer) };
-    let int = |name: &str| table.int_column(&format!("{prefix}{name}"));
-    let float = |name: &str| table.float_column(&format!("{prefix}F_{name}"));
-    // A counter below zero was not kept, and a sum that lacks one of its parts is no sum.
-    let total = |names: &[&str]| -> Option<u64> {
-        let columns: Vec<usize> = names.iter().map(|name| int(name)).collect::<Option<_>>()?;
-        let mut sum = 0u64;
-        for record in table.records() {
-            for column in &columns {
-                sum = sum.saturating_add(u64::try_from(record.int(*column)?).ok()?);
-            }
-        }
-        Some(sum)
-    };
-    let way = |read: bool| {
-        let (word, size) = if read { ("READS", "SIZE_READ_") } else { ("WRITES", "SIZE_WRITE_") };
-        let named = |before: &str| format!("{before}{word}");
-        let small: Vec<String> = ["0_100", "100_1K", "1K_10K", "10K_100K", "100K_1M"]
-            .iter()
-            .map(|range| match layer {
-                Layer::MpiIo => format!("{size}AGG_{range}"),
-                _ => format!("{size}{range}"),
-            })
-            .collect();
-        let small: Vec<&str> = small.iter().map(String::as_str).collect();
-        let collective = total(&[&named("COLL_"), &named("SPLIT_")]);
-        let independent = total(&[&named("INDEP_"), &named("NB_")]);
-        WayFacts {
-            calls: total(&[&named("")])
-                .or_else(|| total(&[&named("POSIX_")]))
-                .or_else(|| Some(collective? + independent?))
-                .unwrap_or(0),
-            small: total(&small),
-            sequential: total(&[&named("SEQ_")]),
-            collective,
-            independent,
-        }
-    };
-    let (mut most_misaligned, mut file_alignment_bytes) = (0, None);
-    let mut reread_bytes = None;
-    let mut straggler: Option<Straggler> = None;
-    let (misaligned, alignment) = (int("FILE_NOT_ALIGNED"), int("FILE_ALIGNMENT"));
-    let (read, furthest) = (int("BYTES_READ"), int("MAX_BYTE_READ"));
-    let (slowest, fastest) = (float("SLOWEST_RANK_TIME"), float("FASTEST_RANK_TIME"));
-    for record in table.records() {
-        let at = |column: Option<usize>| column.and_then(|column| record.int(column));
-        if let (Some(misaligned), Some(alignment @ 1..)) = (at(misaligned), at(alignment))
-            && misaligned > most_misaligned
-        {
-            (most_misaligned, file_alignment_bytes) = (misaligned, u64::try_from(alignment).ok());
-        }
-        if let (Some(read @ 0..), Some(furthest @ 0..)) = (at(read), at(furthest)) {
-            let twice = read.saturating_sub(furthest.saturating_add(1)).max(0);
-            *reread_bytes.get_or_insert(0.0) += twice as f64;
-        }
-        let time =
-            |column: Option<usize>| column.and_then(|column| record.float(column)).filter(|s| *s > 0.0);
-        if let (Some(slowest_s), Some(fastest_s), true) = (time(slowest), time(fastest), record.rank < 0)
-            && straggler.is_none_or(|known| slowest_s - fastest_s > known.slowest_s - known.fastest_s)
-        {
-            let bytes = |name: &str| at(int(name)).map_or(0.0, |bytes| bytes.max(0) as f64);
-            straggler = Some(Straggler {
-                slowest_rank: at(int("SLOWEST_RANK")).unwrap_or(-1),
-                slowest_s,
-                fastest_s,
-                slowest_bytes: bytes("SLOWEST_RANK_BYTES"),
-                fastest_bytes: bytes("FASTEST_RANK_BYTES"),
-            });
-        }
-    }
-    AccessFacts {
-        layer,
-        reads: way(true),
-        writes: way(false),
-        misaligned_in_file: total(&["FILE_NOT_ALIGNED"]),
-        file_alignment_bytes,
-        reread_bytes,
-        straggler,
-    }
-}
-
 fn sum(record: Record, columns: &[usize]) -> u64 {
     // -1 is "not monitored".
     columns.iter().filter_map(|column| u64::try_from(record.int(*column)?).ok()).fold(0, u64::saturating_add)
@@ -659,9 +680,13 @@ fn sum(record: Record, columns: &[usize]) -> u64 {
 ///
 /// Before 2.2.9 Darshan stored `MPI_Wtime` as it was, which on some machines counts from boot.
 fn legacy_clock_zero_s(table: &CounterTable, columns: &Columns) -> f64 {
-    let lives = table.records().filter_map(|record| columns.life(record));
-    let (first, last) =
-        lives.fold((f64::MAX, 0.0), |(first, last), life| (life.0.min(first), life.1.max(last)));
+    let (mut first, mut last) = (f64::MAX, 0.0);
+    let _: ControlFlow<()> = table.for_each(|record| {
+        if let Some(life) = columns.life(record) {
+            (first, last) = (life.0.min(first), life.1.max(last));
+        }
+        ControlFlow::Continue(())
+    });
     let run_time_s = columns.run_time_s.unwrap_or(f64::MAX);
     if first < f64::MAX && last > run_time_s + 1.0 { first } else { 0.0 }
 }
@@ -676,7 +701,7 @@ mod tests {
             HeatmapRecord { id: 0, rank: 3, bin_width_s: 25.6, write: vec![5, 7, 9], read: vec![0, 0, 0] };
         let at = |secs| Timestamp::from_secs_since_start(secs).unwrap();
         let mut trace = iotide_trace::Trace::default();
-        assert!(push_heatmap(Layer::Posix, &[&record], Some(at(60.0)), &mut trace).is_continue());
+        assert!(push_bins(Layer::Posix, &record, Some(at(60.0)), &mut 0, &mut trace).is_continue());
         let spans: Vec<_> = trace.events.iter().map(|event| (event.start, event.end, event.bytes)).collect();
         assert_eq!(spans, [(at(0.0), at(25.6), 5.0), (at(25.6), at(51.2), 7.0), (at(51.2), at(60.0), 9.0)]);
     }

@@ -1,7 +1,10 @@
 //! Heatmaps: bytes per rank and time bin, kept by Darshan 3.4 and later for every job.
 
-use super::bytes::{Cursor, Endian};
+use std::ops::ControlFlow;
+
+use super::bytes::Cursor;
 use super::job::Names;
+use super::packed::Records;
 
 /// One rank's bytes over time, as one layer saw them.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,9 +53,9 @@ pub struct HeatmapTotals {
 }
 
 /// Sums up a heatmap by layer, in the order the layers appear. Records of an unknown layer go by their id.
-pub fn heatmap_totals(records: &[HeatmapRecord], names: &Names) -> Vec<HeatmapTotals> {
+pub fn heatmap_totals(records: &Records<HeatmapRecord>, names: &Names) -> Vec<HeatmapTotals> {
     let mut layers: Vec<HeatmapTotals> = Vec::new();
-    for record in records {
+    let _: ControlFlow<()> = records.for_each(|record| {
         let layer = record.layer(names).map_or_else(|| format!("{:#018x}", record.id), str::to_string);
         let known = layers.iter().position(|known| known.layer == layer);
         let at = known.unwrap_or_else(|| {
@@ -73,23 +76,13 @@ pub fn heatmap_totals(records: &[HeatmapRecord], names: &Names) -> Vec<HeatmapTo
             record.read.iter().fold(totals.bytes_read, |sum, bytes| sum.saturating_add(*bytes));
         totals.bytes_written =
             record.write.iter().fold(totals.bytes_written, |sum, bytes| sum.saturating_add(*bytes));
-    }
+        ControlFlow::Continue(())
+    });
     layers
 }
 
-/// Reads heatmap records; returns how many bytes at the end were no whole record.
-pub(super) fn parse_heatmap(bytes: &[u8], endian: Endian) -> (Vec<HeatmapRecord>, usize) {
-    let mut records = Vec::new();
-    let mut cursor = Cursor::new(bytes, endian);
-    loop {
-        let mut ahead = cursor;
-        let Some(record) = take_record(&mut ahead) else { return (records, cursor.rest().len()) };
-        records.push(record);
-        cursor = ahead;
-    }
-}
-
-fn take_record(cursor: &mut Cursor) -> Option<HeatmapRecord> {
+/// Takes one record.
+pub(super) fn take_record(cursor: &mut Cursor) -> Option<HeatmapRecord> {
     let id = cursor.u64()?;
     let rank = cursor.i64()?;
     let bin_width_s = cursor.f64()?;

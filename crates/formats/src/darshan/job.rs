@@ -1,8 +1,9 @@
 //! What a log says of its job, and the names of its records.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, hash_map::Entry};
 
-use super::bytes::{Cursor, Endian, text};
+use super::bytes::{Cursor, Endian, lossy, text};
 
 /// The job record.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -101,13 +102,21 @@ pub(super) fn parse_exe_and_mounts(text: &str) -> (String, Vec<Mount>) {
     (exe, mounts.collect())
 }
 
-/// The names of records (paths, mostly) by record id.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The names of records (paths, mostly) by record id, one behind the other in one text.
+#[derive(Clone, Debug, Default)]
 pub struct Names {
-    by_id: HashMap<u64, String>,
+    text: String,
+    /// Where each name begins and ends.
+    by_id: HashMap<u64, (u32, u32)>,
+    n_dropped: u64,
 }
 
 impl Names {
+    /// How much text is kept.
+    pub(super) const MOST_TEXT: usize = 512 << 20;
+    /// How many names are kept.
+    pub(super) const MOST: usize = 1 << 23;
+
     /// How many records have a name.
     pub fn len(&self) -> usize {
         self.by_id.len()
@@ -120,50 +129,71 @@ impl Names {
 
     /// The name of a record.
     pub fn get(&self, id: u64) -> Option<&str> {
-        self.by_id.get(&id).map(String::as_str)
+        self.by_id.get(&id).map(|span| self.at(*span))
     }
 
     /// All ids and names, by id.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &str)> {
-        let mut all: Vec<_> = self.by_id.iter().map(|(id, name)| (*id, name.as_str())).collect();
+        let mut all: Vec<_> = self.by_id.iter().map(|(id, span)| (*id, self.at(*span))).collect();
         all.sort_unstable();
         all.into_iter()
     }
 
+    fn at(&self, (start, end): (u32, u32)) -> &str {
+        self.text.get(start as usize..end as usize).unwrap_or_default()
+    }
+
     /// Keeps a name; the first one that is not empty wins.
-    pub(super) fn insert(&mut self, id: u64, name: String) {
-        let known = self.by_id.entry(id).or_default();
-        if known.is_empty() {
-            *known = name;
-        }
+    pub(super) fn insert(&mut self, id: u64, name: &str) {
+        let (has_room, n_names) = (self.text.len() + name.len() <= Self::MOST_TEXT, self.by_id.len());
+        let known = match self.by_id.entry(id) {
+            Entry::Occupied(known) if known.get().0 < known.get().1 => return,
+            Entry::Occupied(known) if has_room => known.into_mut(),
+            Entry::Vacant(place) if has_room && n_names < Self::MOST => place.insert((0, 0)),
+            _ => {
+                self.n_dropped += 1;
+                return;
+            }
+        };
+        let start = self.text.len() as u32;
+        self.text.push_str(name);
+        *known = (start, self.text.len() as u32);
+    }
+
+    /// How many names there was no room for.
+    pub(super) fn n_dropped(&self) -> u64 {
+        self.n_dropped
+    }
+
+    /// Takes one name of log format 3.`minor`, or nothing if it is not whole.
+    pub(super) fn take(&mut self, cursor: &mut Cursor, minor: u32) -> Option<()> {
+        let mut ahead = *cursor;
+        let (id, name) = if minor == 0 { counted_name(&mut ahead) } else { terminated_name(&mut ahead) }?;
+        self.insert(id, &name);
+        *cursor = ahead;
+        Some(())
     }
 
     /// Reads name records; returns how many bytes at the end were no whole record.
-    pub(super) fn parse(&mut self, bytes: &[u8], endian: Endian, minor: u32) -> usize {
+    pub(super) fn parse(&mut self, bytes: &[u8], endian: Endian, minor: u32) -> u64 {
         let mut cursor = Cursor::new(bytes, endian);
-        loop {
-            let mut ahead = cursor;
-            let record = if minor == 0 { counted_name(&mut ahead) } else { terminated_name(&mut ahead) };
-            let Some((id, name)) = record else { break };
-            self.insert(id, name);
-            cursor = ahead;
-        }
-        cursor.rest().len()
+        while self.take(&mut cursor, minor).is_some() {}
+        cursor.rest().len() as u64
     }
 }
 
 /// Log format 3.00: id, length, path.
-fn counted_name(cursor: &mut Cursor) -> Option<(u64, String)> {
+fn counted_name<'a>(cursor: &mut Cursor<'a>) -> Option<(u64, Cow<'a, str>)> {
     let id = cursor.u64()?;
     let len = cursor.u32()?;
-    Some((id, text(cursor.take(usize::try_from(len).ok()?)?)))
+    Some((id, lossy(cursor.take(usize::try_from(len).ok()?)?)))
 }
 
 /// Later formats: id, path, NUL.
-fn terminated_name(cursor: &mut Cursor) -> Option<(u64, String)> {
+fn terminated_name<'a>(cursor: &mut Cursor<'a>) -> Option<(u64, Cow<'a, str>)> {
     let id = cursor.u64()?;
     let len = memchr::memchr(0, cursor.rest())?;
-    Some((id, text(cursor.take(len + 1)?)))
+    Some((id, lossy(cursor.take(len + 1)?)))
 }
 
 #[cfg(test)]

@@ -4,13 +4,17 @@
 //! `CP_`. They are shown as one module of that name. Times are in seconds; only the last characters of a path are kept.
 
 use std::io::Read;
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use iotide_trace::Loss;
 
 use super::bytes::{Cursor, Endian, text};
 use super::counters::{CP_FLOATS, CP_INTS};
 use super::job::{Job, Mount, Names, parse_metadata};
+use super::packed::Carry;
 use super::records::CounterTable;
+use super::source::Source;
 use super::{Limits, Log, Module, ModuleData};
 use crate::Place;
 use crate::error::Fault;
@@ -106,27 +110,41 @@ impl Version {
 
 /// Reads a log.
 pub(super) fn parse(packed: &[u8], limits: Limits) -> Result<Log, Fault> {
-    let mut losses = Vec::new();
-    let mut bytes = Vec::new();
-    let mut unpacked = unpack(packed).take(limits.region as u64 + 1);
-    if let Err(error) = unpacked.read_to_end(&mut bytes) {
-        // What came before the damage is kept: here the records of all ranks are one stream.
-        losses.push(Loss::of_the_rest(format!(
-            "from byte {} of the unpacked log on nothing could be read: {error}",
-            bytes.len()
-        )));
-    }
-    if bytes.len() > limits.region {
-        bytes.truncate(limits.region);
-        let what = format!("the log unpacks to more than {} MiB; the rest was not read", limits.region >> 20);
-        losses.push(Loss::of_the_rest(what));
-    }
-    parse_unpacked(&bytes, losses)
+    parse_stream(unpack(packed), limits)
 }
 
-/// Reads a log that is unpacked already; `losses` is what was lost on the way.
-pub(super) fn parse_unpacked(bytes: &[u8], mut losses: Vec<Loss>) -> Result<Log, Fault> {
-    let name = text(bytes.get(..8).unwrap_or(bytes));
+/// Reads a log that is unpacked already.
+pub(super) fn parse_unpacked(bytes: &[u8], limits: Limits) -> Result<Log, Fault> {
+    parse_stream(Box::new(bytes), limits)
+}
+
+fn parse_stream(mut unpacked: Box<dyn Read + '_>, limits: Limits) -> Result<Log, Fault> {
+    /// What is read at once; more than a job record.
+    const PIECE: u64 = 256 << 10;
+    let mut losses = Vec::new();
+    let mut n_read = 0;
+    // What came before the damage is kept: here the records of all ranks are one stream.
+    let mut piece = |losses: &mut Vec<Loss>| {
+        let mut bytes = Vec::new();
+        if n_read < limits.legacy
+            && let Err(error) = unpacked.by_ref().take(PIECE).read_to_end(&mut bytes)
+        {
+            let at = n_read + bytes.len() as u64;
+            losses.push(Loss::of_the_rest(format!(
+                "from byte {at} of the unpacked log on nothing could be read: {error}"
+            )));
+            unpacked = Box::new(std::io::empty());
+        }
+        n_read += bytes.len() as u64;
+        if n_read >= limits.legacy && !bytes.is_empty() {
+            let what =
+                format!("the log unpacks to more than {} MiB; the rest was not read", limits.legacy >> 20);
+            losses.push(Loss::of_the_rest(what));
+        }
+        bytes
+    };
+    let bytes = piece(&mut losses);
+    let name = text(bytes.get(..8).unwrap_or(&bytes));
     let version = Version::of(&name).ok_or_else(|| {
         Fault::at(Place::Byte(0), format!("Darshan log version \"{}\" is not known", name.escape_debug()))
     })?;
@@ -134,16 +152,23 @@ pub(super) fn parse_unpacked(bytes: &[u8], mut losses: Vec<Loss>) -> Result<Log,
     let endian = if version.is_first {
         Endian::Big
     } else {
-        super::endian_of(bytes)
+        super::endian_of(&bytes)
             .ok_or_else(|| Fault::at(Place::Byte(8), "this is no Darshan log: its magic number is missing"))?
     };
-    let job = parse_job(bytes, endian, &version).ok_or_else(cut)?;
+    let job = parse_job(&bytes, endian, &version).ok_or_else(cut)?;
 
     let mut table = version.table();
     let mut names = Names::default();
-    let mut cursor = Cursor::new(bytes.get(version.records_at..).unwrap_or_default(), endian);
-    while take_record(&mut cursor, endian, &version, &mut table, &mut names).is_some() {}
-    let left = cursor.rest().len();
+    let mut carry = Carry::default();
+    let mut bytes = bytes.get(version.records_at..).unwrap_or_default().to_vec();
+    while !bytes.is_empty() {
+        let _ = carry.feed(&bytes, endian, |cursor| {
+            take_record(cursor, endian, &version, &mut table, &mut names)?;
+            Some(ControlFlow::Continue(()))
+        });
+        bytes = piece(&mut losses);
+    }
+    let left = carry.left();
     if left > 0 {
         let what = format!("{left} bytes at the end of the log are no whole record");
         losses.push(Loss::of_the_rest(what));
@@ -158,7 +183,7 @@ pub(super) fn parse_unpacked(bytes: &[u8], mut losses: Vec<Loss>) -> Result<Log,
         modules: vec![module],
         regions: Vec::new(),
         losses,
-        bytes: Vec::new(),
+        source: Source::Memory(Arc::default()),
     })
 }
 
@@ -206,7 +231,7 @@ fn take_record(
     let record = *cursor;
     let (head, tail) = if version.is_first { (0, NAME_LEN) } else { (NAME_LEN, 0) };
     let before = table.len();
-    table.take(cursor, endian, head, tail)?;
+    table.take(cursor, head, tail)?;
     let taken = &record.rest()[..record.rest().len() - cursor.rest().len()];
     let name_at = if version.is_first { taken.len() - NAME_LEN } else { 16 };
     let suffix = text(&taken[name_at..name_at + NAME_LEN]);
@@ -216,6 +241,7 @@ fn take_record(
         table.set_rank(before, i64::from(rank));
     }
     let id = endian.u64(*taken.first_chunk()?);
-    names.insert(id, if suffix.is_empty() { suffix } else { format!("…{suffix}") });
+    let name = if suffix.is_empty() { suffix } else { format!("…{suffix}") };
+    names.insert(id, &name);
     Some(())
 }

@@ -2,7 +2,9 @@
 //!
 //! [`Log::open`] reads a log whole, whatever its age: the container of Darshan 3 (both byte orders, zlib, bzip2 or not
 //! packed at all), the single stream of Darshan 1 and 2, and the text of `darshan-parser` and `darshan-dxt-parser`.
-//! DXT segments are the one thing too large to keep; [`Log::for_each_dxt_segment`] streams them.
+//! DXT segments, and the records of a region that unpacks to more than [`Limits::region`], are too large to keep: they are
+//! streamed from the log whenever they are wanted ([`Log::for_each_dxt_segment`], [`CounterTable::for_each`],
+//! [`Records::for_each`]). So a log may have any number of records; what grows with them are the names of their files.
 //!
 //! ```no_run
 //! use iotide_formats::darshan::{Log, ModuleData};
@@ -25,11 +27,11 @@
 //! the region and the place. Only a log whose header cannot be read is an error.
 
 use std::borrow::Cow;
-use std::io::Read;
-use std::ops::ControlFlow;
+use std::io::{BufRead, Read};
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use iotide_trace::Loss;
 
@@ -39,6 +41,7 @@ pub use self::{
     events::{DarshanLayers, DarshanOptions, DarshanSource},
     heatmap::{HeatmapRecord, HeatmapTotals, heatmap_totals},
     job::{Job, Mount, Names},
+    packed::Records,
     records::{
         Apmpi, ApmpiHeader, CounterTable, LustreComponent, LustreRecord, LustreTotals, Record, Value,
         lustre_totals,
@@ -50,7 +53,10 @@ use self::{
     bytes::Cursor,
     counters::Layout,
     dxt::{DxtDecoder, DxtModule},
-    streams::Part,
+    packed::{Count, PackedRegion, Take},
+    records::{RowShape, SumRows},
+    source::Source,
+    streams::{Feed, Part, Unpacked},
 };
 use crate::error::Fault;
 use crate::{Place, ReadError};
@@ -59,10 +65,13 @@ mod bytes;
 mod counters;
 mod dxt;
 mod events;
+mod facts;
 mod heatmap;
 mod job;
 mod legacy;
+mod packed;
 mod records;
+mod source;
 mod streams;
 mod text;
 
@@ -91,7 +100,7 @@ pub struct Log {
     /// What is missing.
     pub losses: Vec<Loss>,
     /// The log itself, from which DXT segments are streamed.
-    bytes: Vec<u8>,
+    source: Source,
 }
 
 /// A part of a log, and what became of it.
@@ -126,11 +135,11 @@ pub enum ModuleData {
     /// One row of counters per file and rank: POSIX, MPI-IO, STDIO and most others.
     Counters(CounterTable),
     /// Layouts of files on Lustre.
-    Lustre(Vec<LustreRecord>),
+    Lustre(Records<LustreRecord>),
     /// MPI calls.
     Apmpi(Apmpi),
     /// Bytes over time.
-    Heatmap(Vec<HeatmapRecord>),
+    Heatmap(Records<HeatmapRecord>),
     /// Calls with their times.
     Dxt(Dxt),
     /// A module, or a version of one, that is not known.
@@ -145,9 +154,9 @@ impl Module {
     pub fn n_records(&self) -> Option<u64> {
         match &self.data {
             ModuleData::Counters(table) => Some(table.len() as u64),
-            ModuleData::Lustre(records) => Some(records.len() as u64),
+            ModuleData::Lustre(records) => Some(records.len()),
             ModuleData::Apmpi(apmpi) => Some(apmpi.n_records() as u64),
-            ModuleData::Heatmap(records) => Some(records.len() as u64),
+            ModuleData::Heatmap(records) => Some(records.len()),
             ModuleData::Dxt(dxt) => Some(dxt.totals.records),
             ModuleData::Unknown { .. } => None,
         }
@@ -181,29 +190,31 @@ enum Segments {
 
 #[derive(Debug)]
 struct PackedDxt {
-    region: std::ops::Range<usize>,
+    region: std::ops::Range<u64>,
     module: DxtModule,
     version: u32,
 }
 
 /// How much may be kept in memory.
 ///
-/// Packed data can claim to hold a thousand times their size. The defaults keep a reader below 1 GiB, whatever it is
-/// given; what does not fit is a [`Loss`].
+/// Packed data can claim to hold a thousand times their size. The defaults keep a reader below 1 GiB beside the names of the
+/// files, of which 512 MiB are kept. What does not fit is streamed, or else is a [`Loss`].
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of the file.
+    /// Bytes of a file of Darshan 3 that are kept; of a larger one the regions are read when they are wanted.
+    pub in_memory: u64,
+    /// Bytes of any other source: text, a pipe, a log of Darshan 1 or 2.
     pub file: usize,
-    /// Bytes that one stream, or the streams of one region other than DXT, may unpack to; half of that for names and
-    /// for layouts on Lustre.
+    /// Bytes that a region may unpack to and be kept; the records of a larger one are streamed. For DXT, the bytes of a
+    /// stream that are held back until its checksum is known.
     pub region: usize,
-    /// Bytes that all regions other than DXT may unpack to.
-    pub all_regions: usize,
+    /// Bytes that a log of Darshan 1 or 2 may unpack to.
+    pub legacy: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { file: 512 << 20, region: 128 << 20, all_regions: 256 << 20 }
+        Self { in_memory: 64 << 20, file: 512 << 20, region: 16 << 20, legacy: 1 << 30 }
     }
 }
 
@@ -217,9 +228,9 @@ impl Log {
     pub fn open_with(path: &Path, limits: Limits) -> Result<Self, ReadError> {
         let fault = |fault| ReadError::from_fault(path, fault);
         let file = std::fs::File::open(path).map_err(|error| fault(error.into()))?;
-        let len = file.metadata().map_or(0, |metadata| metadata.len());
-        let (bytes, cut) = read_limited(file, len, limits).map_err(fault)?;
-        let mut log = Self::from_bytes(bytes, limits).map_err(fault)?;
+        let (source, cut) = Source::of_file(Arc::new(file), limits).map_err(fault)?;
+        let mut log = Self::of_source(source, limits).map_err(fault)?;
+        log.sum_up_dxt();
         log.losses.extend(cut);
         Ok(log)
     }
@@ -235,21 +246,25 @@ impl Log {
     }
 
     fn from_bytes(bytes: Vec<u8>, limits: Limits) -> Result<Self, Fault> {
-        let mut log = Self::from_bytes_without_dxt(bytes, limits)?;
-        log.sum_up_dxt(limits);
+        let mut log = Self::of_source(Source::Memory(Arc::new(bytes)), limits)?;
+        log.sum_up_dxt();
         Ok(log)
     }
 
     /// Reads everything but the sums of DXT modules, which take most of the time.
-    pub(crate) fn from_bytes_without_dxt(bytes: Vec<u8>, limits: Limits) -> Result<Self, Fault> {
-        if legacy::is_unpacked(&bytes) {
-            legacy::parse_unpacked(&bytes, Vec::new())
-        } else if endian_of(&bytes).is_some() {
-            parse_container(bytes, limits)
-        } else if legacy::is_packed(&bytes) {
-            legacy::parse(&bytes, limits)
-        } else if text::is_text(&bytes) {
-            text::parse(&bytes)
+    fn of_source(source: Source, limits: Limits) -> Result<Self, Fault> {
+        let bytes = match &source {
+            Source::File { .. } => return parse_container(source, limits),
+            Source::Memory(bytes) => bytes,
+        };
+        if legacy::is_unpacked(bytes) {
+            legacy::parse_unpacked(bytes, limits)
+        } else if endian_of(bytes).is_some() {
+            parse_container(source, limits)
+        } else if legacy::is_packed(bytes) {
+            legacy::parse(bytes, limits)
+        } else if text::is_text(bytes) {
+            text::parse(bytes)
         } else {
             Err(Fault::at(Place::Byte(8), "this is no Darshan log: its magic number is missing"))
         }
@@ -308,9 +323,9 @@ impl Log {
                 return Vec::new();
             }
         };
-        let (compression, bytes, mut decoder) = self.packed_dxt(packed);
+        let (compression, mut region, mut decoder) = self.packed_dxt(packed);
         let mut stopped = false;
-        let state = streams::for_each_stream(compression, bytes, limits.region, |piece| {
+        let state = streams::for_each_stream(compression, &mut *region, limits.region, |piece| {
             let flow = decoder.feed(piece, take);
             stopped = flow.is_break();
             flow
@@ -319,16 +334,11 @@ impl Log {
     }
 
     /// Sums up a DXT module. The sums of a stream count once its checksum is known to agree.
-    fn dxt_totals(
-        &self,
-        name: &str,
-        packed: &PackedDxt,
-        limits: Limits,
-    ) -> (DxtTotals, RegionState, Vec<Loss>) {
-        let (compression, bytes, mut decoder) = self.packed_dxt(packed);
+    fn dxt_totals(&self, name: &str, packed: &PackedDxt) -> (DxtTotals, RegionState, Vec<Loss>) {
+        let (compression, mut region, mut decoder) = self.packed_dxt(packed);
         let mut totals = DxtTotals::default();
         let mut trusted = (totals.clone(), decoder.clone());
-        let state = streams::for_each_part(compression, bytes, limits.region, |part| {
+        let state = streams::for_each_part(compression, &mut *region, |part| {
             match part {
                 Part::Bytes(piece) => {
                     return decoder.feed(piece, &mut |_, segment| {
@@ -348,24 +358,24 @@ impl Log {
         (totals, state, losses)
     }
 
-    fn packed_dxt(&self, packed: &PackedDxt) -> (Compression, &[u8], DxtDecoder) {
+    fn packed_dxt(&self, packed: &PackedDxt) -> (Compression, Box<dyn BufRead + '_>, DxtDecoder) {
         let compression = self.compression.unwrap_or(Compression::None);
-        let bytes = self.bytes.get(packed.region.clone()).unwrap_or_default();
+        let bytes = self.source.region(packed.region.clone());
         let decoder = DxtDecoder::new(self.endian.unwrap_or(Endian::Little), packed.module, packed.version);
         (compression, bytes, decoder)
     }
 
     /// Fills in the sums of DXT modules, the modules in parallel.
-    fn sum_up_dxt(&mut self, limits: Limits) {
+    fn sum_up_dxt(&mut self) {
         let packed: Vec<usize> = (0..self.modules.len())
             .filter(|at| matches!(&self.modules[*at].data, ModuleData::Dxt(_)))
             .collect();
         let log = &*self;
-        let sums = in_parallel(&packed, log.bytes.len(), |at| {
+        let sums = in_parallel(&packed, log.source.len(), |at| {
             let module = &log.modules[*at];
             match &module.data {
                 ModuleData::Dxt(Dxt { segments: Segments::Packed(packed), .. }) => {
-                    Some(log.dxt_totals(&module.name, packed, limits))
+                    Some(log.dxt_totals(&module.name, packed))
                 }
                 _ => None,
             }
@@ -384,12 +394,25 @@ impl Log {
     }
 }
 
+impl Source {
+    /// A file, kept in memory unless it is a large log of Darshan 3.
+    fn of_file(file: Arc<std::fs::File>, limits: Limits) -> Result<(Self, Option<Loss>), Fault> {
+        let len = file.metadata().map_or(0, |metadata| metadata.len());
+        if len > limits.in_memory {
+            let source = Source::File { file: Arc::clone(&file), len };
+            let head = source.head(16)?;
+            if endian_of(&head).is_some() && !legacy::is_unpacked(&head) {
+                return Ok((source, None));
+            }
+        }
+        let all = Source::File { file, len };
+        let (bytes, cut) = read_limited(all.region(0..len), len, limits)?;
+        Ok((Source::Memory(Arc::new(bytes)), cut))
+    }
+}
+
 /// Reads at most as many bytes as the limit allows; more than that is a loss. `len` is how many there should be.
-pub(crate) fn read_limited(
-    read: impl Read,
-    len: u64,
-    limits: Limits,
-) -> Result<(Vec<u8>, Option<Loss>), Fault> {
+fn read_limited(read: impl Read, len: u64, limits: Limits) -> Result<(Vec<u8>, Option<Loss>), Fault> {
     let expected = usize::try_from(len).unwrap_or(usize::MAX).min(limits.file);
     let mut bytes = Vec::with_capacity(expected + 1);
     read.take(limits.file as u64 + 1).read_to_end(&mut bytes)?;
@@ -516,14 +539,14 @@ impl Header {
     }
 
     /// Where the job record is: between the header and whatever comes first after it.
-    fn job_region(&self, file_len: usize) -> (u64, u64) {
+    fn job_region(&self, file_len: u64) -> (u64, u64) {
         let after_header = self.len as u64;
         let first_module =
             self.modules.iter().filter(|module| module.length > 0).map(|module| module.offset).min();
         let names = (self.names.1 > 0).then_some(self.names.0);
         // Offsets that point into the header are damage.
         let end = [names, first_module].into_iter().flatten().find(|end| *end > after_header);
-        (after_header, end.unwrap_or(file_len as u64).min(file_len as u64).saturating_sub(after_header))
+        (after_header, end.unwrap_or(file_len).min(file_len).saturating_sub(after_header))
     }
 }
 
@@ -539,8 +562,11 @@ fn module_name(slot: usize, minor: u32) -> Cow<'static, str> {
     MODULES.get(id).map_or_else(|| Cow::Owned(format!("MODULE_{slot}")), |name| Cow::Borrowed(*name))
 }
 
-fn parse_container(bytes: Vec<u8>, limits: Limits) -> Result<Log, Fault> {
-    let header = Header::parse(&bytes)?;
+fn parse_container(source: Source, limits: Limits) -> Result<Log, Fault> {
+    /// More than a header is long.
+    const HEAD: usize = 4 << 10;
+    let file_len = source.len();
+    let header = Header::parse(&source.head(HEAD)?)?;
     let Header { minor, endian, compression, .. } = header;
     let mut losses = Vec::new();
     if minor > 41 {
@@ -550,7 +576,7 @@ fn parse_container(bytes: Vec<u8>, limits: Limits) -> Result<Log, Fault> {
         )));
     }
 
-    let (job_at, job_len) = header.job_region(bytes.len());
+    let (job_at, job_len) = header.job_region(file_len);
     let mut wanted = vec![
         Wanted { name: "job".into(), offset: job_at, length: job_len, kind: Kind::Job },
         Wanted { name: "names".into(), offset: header.names.0, length: header.names.1, kind: Kind::Names },
@@ -563,9 +589,8 @@ fn parse_container(bytes: Vec<u8>, limits: Limits) -> Result<Log, Fault> {
         kind: Kind::of_module(&module.name, module.version),
     }));
 
-    let budget = AtomicUsize::new(limits.all_regions);
-    let context = Context { bytes: &bytes, minor, endian, compression, limits, budget: &budget };
-    let found = in_parallel(&wanted, bytes.len(), |wanted| context.parse_region(wanted));
+    let context = Context { source: &source, minor, endian, compression, limits };
+    let found = in_parallel(&wanted, file_len, |wanted| context.parse_region(wanted));
 
     let mut log = Log {
         version: header.version,
@@ -576,7 +601,7 @@ fn parse_container(bytes: Vec<u8>, limits: Limits) -> Result<Log, Fault> {
         modules: Vec::new(),
         regions: Vec::new(),
         losses,
-        bytes: Vec::new(),
+        source: source.clone(),
     };
     let mut entries = header.modules.into_iter();
     for (wanted, Found { content, state, losses }) in wanted.into_iter().zip(found) {
@@ -599,7 +624,6 @@ fn parse_container(bytes: Vec<u8>, limits: Limits) -> Result<Log, Fault> {
         }
     }
     log.losses.extend(entries.filter_map(|entry| entry.partial_loss()));
-    log.bytes = bytes;
     Ok(log)
 }
 
@@ -667,20 +691,18 @@ enum Content {
 /// What all regions of a log have in common.
 #[derive(Clone, Copy)]
 struct Context<'a> {
-    bytes: &'a [u8],
+    source: &'a Source,
     minor: u32,
     endian: Endian,
     compression: Compression,
     limits: Limits,
-    /// How many bytes may still be unpacked and kept.
-    budget: &'a AtomicUsize,
 }
 
 impl Context<'_> {
     fn parse_region(self, wanted: &Wanted) -> Found {
         let Wanted { name, offset, length, kind } = wanted;
         let mut losses = Vec::new();
-        let file_len = self.bytes.len() as u64;
+        let file_len = self.source.len();
         let end = offset.saturating_add(*length);
         if end > file_len {
             let there = file_len.saturating_sub(*offset);
@@ -688,31 +710,18 @@ impl Context<'_> {
                 "{name}: the log is cut: the region needs {length} bytes from byte {offset} on, {there} are there"
             )));
         }
-        // Both fit into the file, so they fit into a `usize`.
-        let region = (*offset).min(file_len) as usize..end.min(file_len) as usize;
+        let range = (*offset).min(file_len)..end.min(file_len);
         if let Kind::Dxt(module, version) = kind {
-            let segments = Segments::Packed(PackedDxt { region, module: *module, version: *version });
+            let segments = Segments::Packed(PackedDxt { region: range, module: *module, version: *version });
             let data = ModuleData::Dxt(Dxt { totals: DxtTotals::default(), segments });
             return Found { content: Content::Module(data), state: RegionState::default(), losses };
         }
 
-        let (unpacked, mut state) =
-            streams::unpack(self.compression, &self.bytes[region], self.limits.region);
-        let take = |left: usize| left.checked_sub(unpacked.len());
-        let unpacked = match self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
-            Ok(_) => unpacked,
-            Err(_) => {
-                let what = "there is no memory left for it, other regions are too large";
-                state = RegionState { fault: Some((0, what.into())), ..RegionState::default() };
-                Vec::new()
-            }
-        };
+        let (content, left, state) = self.parse_content(kind, range);
         losses.extend(region_loss(name, *offset, &state));
-
-        let (content, left) = self.parse_content(kind, &unpacked);
         // The job record is padded, and a module that is not known is not looked into.
         if left > 0 && !matches!(kind, Kind::Job | Kind::Unknown) {
-            let at = unpacked.len() - left;
+            let at = state.good_bytes.saturating_sub(left);
             losses.push(Loss::of_the_rest(format!(
                 "{name}: {left} bytes from byte {at} of the unpacked region on are no whole record"
             )));
@@ -722,48 +731,135 @@ impl Context<'_> {
                 "{name}: this module, or its version, is not known; {left} bytes were not read"
             )));
         }
+        if let Content::Names(names) = &content
+            && names.n_dropped() > 0
+        {
+            let what = format!("{name}: there is no room for {} more names", names.n_dropped());
+            losses.push(Loss::of_unknown_size(what));
+        }
         if matches!(content, Content::Job(None)) && state.fault.is_none() {
             losses.push(Loss::of_the_rest("job: the record is cut"));
         }
         Found { content, state, losses }
     }
 
-    /// Returns what was found, and how many bytes at the end were not used.
-    fn parse_content(self, kind: &Kind, unpacked: &[u8]) -> (Content, usize) {
+    /// Returns what was found, how many bytes at the end were not used, and what became of the region.
+    fn parse_content(self, kind: &Kind, range: Range<u64>) -> (Content, u64, RegionState) {
         let Self { endian, minor, .. } = self;
-        let (data, left) = match kind {
-            Kind::Job => return (Content::Job(Job::parse(unpacked, endian, minor)), 0),
+        match kind {
+            Kind::Job => {
+                let (unpacked, state) = self.unpack(&range, First::default());
+                let bytes = match unpacked {
+                    Unpacked::Whole(bytes) => bytes,
+                    Unpacked::Large(First(bytes)) => bytes,
+                };
+                (Content::Job(Job::parse(&bytes, endian, minor)), 0, state)
+            }
             Kind::Names => {
+                let (unpacked, state) = self.unpack(&range, Ignored);
                 let mut names = Names::default();
-                let left = names.parse(unpacked, endian, minor);
-                return (Content::Names(names), left);
+                let left = match unpacked {
+                    Unpacked::Whole(bytes) => names.parse(&bytes, endian, minor),
+                    Unpacked::Large(Ignored) => {
+                        let mut left = state.good_bytes;
+                        let _: ControlFlow<()> = self.packed(range, &state).for_each(|cursor| {
+                            let before = cursor.rest().len();
+                            names.take(cursor, minor)?;
+                            left -= (before - cursor.rest().len()) as u64;
+                            Some(ControlFlow::Continue(()))
+                        });
+                        left
+                    }
+                };
+                (Content::Names(names), left, state)
             }
-            Kind::Counters(layout) => {
-                let (table, left) = records::parse_counters(unpacked, endian, layout);
-                (ModuleData::Counters(table), left)
-            }
-            Kind::Mdhim(layout) => {
-                let (table, left) = records::parse_mdhim(unpacked, endian, layout);
-                (ModuleData::Counters(table), left)
-            }
+            Kind::Counters(layout) => self.parse_table(layout, RowShape::Layout(layout), range),
+            Kind::Mdhim(layout) => self.parse_table(layout, RowShape::Mdhim(layout), range),
             Kind::Lustre(version) => {
-                let (records, left) = records::parse_lustre(unpacked, endian, *version);
-                (ModuleData::Lustre(records), left)
+                self.parse_records(range, records::take_lustre(*version), ModuleData::Lustre)
             }
+            Kind::Heatmap => self.parse_records(range, heatmap::take_record, ModuleData::Heatmap),
             Kind::Apmpi => {
-                let (apmpi, left) = Apmpi::parse(unpacked, endian);
-                (ModuleData::Apmpi(apmpi), left)
-            }
-            Kind::Heatmap => {
-                let (records, left) = heatmap::parse_heatmap(unpacked, endian);
-                (ModuleData::Heatmap(records), left)
+                let sums = SumRows::new(Apmpi::table(), RowShape::Apmpi, endian);
+                let (unpacked, state) = self.unpack(&range, sums);
+                let (apmpi, left) = match unpacked {
+                    Unpacked::Whole(bytes) => Apmpi::parse(&bytes, endian),
+                    Unpacked::Large(sums) => {
+                        let (ranks, left) = sums.finish(self.packed(range, &state));
+                        (Apmpi { ranks, ..Apmpi::default() }, left)
+                    }
+                };
+                (Content::Module(ModuleData::Apmpi(apmpi)), left, state)
             }
             // DXT never comes here: its segments are streamed.
             Kind::Dxt(..) | Kind::Unknown => {
-                (ModuleData::Unknown { bytes: unpacked.len() as u64 }, unpacked.len())
+                let (_, state) = self.unpack(&range, Ignored);
+                let bytes = state.good_bytes;
+                (Content::Module(ModuleData::Unknown { bytes }), bytes, state)
+            }
+        }
+    }
+
+    fn parse_table(
+        self,
+        layout: &'static Layout,
+        shape: RowShape,
+        range: Range<u64>,
+    ) -> (Content, u64, RegionState) {
+        let sums = SumRows::new(CounterTable::of_layout(layout), shape, self.endian);
+        let (unpacked, state) = self.unpack(&range, sums);
+        let (table, left) = match unpacked {
+            Unpacked::Whole(bytes) => records::parse_counters(&bytes, self.endian, layout, shape),
+            Unpacked::Large(sums) => sums.finish(self.packed(range, &state)),
+        };
+        (Content::Module(ModuleData::Counters(table)), left, state)
+    }
+
+    fn parse_records<T: Clone>(
+        self,
+        range: Range<u64>,
+        take: Take<T>,
+        module: fn(Records<T>) -> ModuleData,
+    ) -> (Content, u64, RegionState) {
+        let (unpacked, state) = self.unpack(&range, Count::new(self.endian, take));
+        let (records, left) = match unpacked {
+            Unpacked::Whole(bytes) => Records::of_bytes(&bytes, self.endian, take),
+            Unpacked::Large(Count { carry, len, .. }) => {
+                (Records::of_region(self.packed(range, &state), take, len), carry.left())
             }
         };
-        (Content::Module(data), left)
+        (Content::Module(module(records)), left, state)
+    }
+
+    fn unpack<L: Feed>(self, range: &Range<u64>, large: L) -> (Unpacked<L>, RegionState) {
+        let mut region = self.source.region(range.clone());
+        streams::unpack(self.compression, &mut *region, self.limits.region, large)
+    }
+
+    /// A region that was unpacked once, to be unpacked again.
+    fn packed(self, range: Range<u64>, state: &RegionState) -> PackedRegion {
+        let Self { source, compression, endian, .. } = self;
+        PackedRegion { source: source.clone(), range, compression, endian, good_bytes: state.good_bytes }
+    }
+}
+
+/// Wants nothing of a large region.
+#[derive(Clone)]
+struct Ignored;
+
+impl Feed for Ignored {
+    fn feed(&mut self, _: &[u8]) {}
+}
+
+/// Keeps the first bytes of a region: more than a job record has.
+#[derive(Clone, Default)]
+struct First(Vec<u8>);
+
+impl Feed for First {
+    fn feed(&mut self, piece: &[u8]) {
+        const ENOUGH: usize = 64 << 10;
+        let left = ENOUGH.saturating_sub(self.0.len()).min(piece.len());
+        self.0.extend_from_slice(&piece[..left]);
     }
 }
 
@@ -774,7 +870,7 @@ fn region_loss(name: &str, offset: u64, state: &RegionState) -> Option<Loss> {
 }
 
 fn dxt_losses(name: &str, packed: &PackedDxt, state: &RegionState, decoder: &DxtDecoder) -> Vec<Loss> {
-    let mut losses = Vec::from_iter(region_loss(name, packed.region.start as u64, state));
+    let mut losses = Vec::from_iter(region_loss(name, packed.region.start, state));
     let (bytes, segments) = decoder.left_over();
     if bytes > 0 || segments > 0 {
         losses.push(Loss {
@@ -790,15 +886,15 @@ fn dxt_losses(name: &str, packed: &PackedDxt, state: &RegionState, decoder: &Dxt
 /// Applies `work` to each item and returns the results in the same order.
 ///
 /// Small logs are done here: starting a thread costs more than it would save.
-fn in_parallel<T: Sync, R: Send>(items: &[T], log_len: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+fn in_parallel<T: Sync, R: Send>(items: &[T], log_len: u64, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     /// Bounds what decompressors hold at the same time; see [`Limits`].
     const MAX_THREADS: usize = 4;
-    const WORTH_A_THREAD: usize = 256 << 10;
-    let worthwhile = MAX_THREADS.min(items.len()).min(log_len.div_ceil(WORTH_A_THREAD));
+    const WORTH_A_THREAD: u64 = 256 << 10;
+    let worthwhile = log_len.div_ceil(WORTH_A_THREAD).min(MAX_THREADS.min(items.len()) as u64);
     // The system is asked last: it reads files to know.
     let n_threads = match worthwhile {
         0 | 1 => 1,
-        most => std::thread::available_parallelism().map_or(1, |cores| cores.get().min(most)),
+        most => std::thread::available_parallelism().map_or(1, |cores| cores.get().min(most as usize)),
     };
     if n_threads <= 1 {
         return items.iter().map(work).collect();

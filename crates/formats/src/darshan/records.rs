@@ -2,14 +2,18 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use super::bytes::{Cursor, Endian, text};
 use super::counters::{self, Layout};
+use super::packed::{Carry, PackedRegion, Records, Take};
+use super::streams::Feed;
 
 /// The counters of a module, one row per record, as stored.
 ///
-/// A counter that the module's version does not have has no column: absent is not zero.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// A counter that the module's version does not have has no column: absent is not zero. A few rows are kept; where there are
+/// many, they are unpacked again whenever they are wanted, so that the table of any log fits into memory.
+#[derive(Clone, Debug, Default)]
 pub struct CounterTable {
     int_names: Vec<Cow<'static, str>>,
     float_names: Vec<Cow<'static, str>>,
@@ -19,6 +23,99 @@ pub struct CounterTable {
     ints: Vec<i64>,
     /// Row by row, `float_names.len()` each.
     floats: Vec<f64>,
+    /// Where the rows are if they are too many to keep.
+    packed: Option<Box<PackedRows>>,
+}
+
+/// Rows that stay in the log.
+#[derive(Clone, Debug)]
+struct PackedRows {
+    region: PackedRegion,
+    shape: RowShape,
+    sums: RowSums,
+}
+
+/// What stands around the counters of a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum RowShape {
+    Layout(&'static Layout),
+    /// Ends in a count per server.
+    Mdhim(&'static Layout),
+    /// Ends in the name of a node; a record of another kind may stand before the first.
+    Apmpi,
+}
+
+impl RowShape {
+    fn take(self, table: &mut CounterTable, cursor: &mut Cursor) -> Option<()> {
+        match self {
+            RowShape::Layout(layout) => table.take(cursor, layout.head, layout.tail),
+            RowShape::Mdhim(layout) => table.take_mdhim(cursor, layout),
+            RowShape::Apmpi => {
+                let _ = apmpi_header(cursor);
+                table.take(cursor, 0, APMPI_NODE_LEN)
+            }
+        }
+    }
+}
+
+/// The counters of a table, added up.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct RowSums {
+    len: usize,
+    ints: Vec<i128>,
+    floats: Vec<f64>,
+}
+
+impl RowSums {
+    /// Adds the rows of a table that are kept.
+    fn add(&mut self, table: &CounterTable) {
+        self.len += table.ids.len();
+        self.ints.resize(table.int_names.len(), 0);
+        self.floats.resize(table.float_names.len(), 0.0);
+        for row in table.ints.chunks_exact(table.int_names.len().max(1)) {
+            self.ints.iter_mut().zip(row).for_each(|(sum, value)| *sum += i128::from(*value));
+        }
+        for row in table.floats.chunks_exact(table.float_names.len().max(1)) {
+            self.floats.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+        }
+    }
+}
+
+/// Adds up the rows of a region that is too large to keep.
+#[derive(Clone, Debug)]
+pub(super) struct SumRows {
+    table: CounterTable,
+    shape: RowShape,
+    endian: Endian,
+    sums: RowSums,
+    carry: Carry,
+}
+
+impl SumRows {
+    pub(super) fn new(table: CounterTable, shape: RowShape, endian: Endian) -> Self {
+        let mut sums = RowSums::default();
+        sums.add(&table);
+        Self { table, shape, endian, sums, carry: Carry::default() }
+    }
+
+    /// The table, whose rows stay in the log, and how many bytes at the end were no whole record.
+    pub(super) fn finish(self, region: PackedRegion) -> (CounterTable, u64) {
+        let Self { mut table, shape, sums, carry, .. } = self;
+        table.packed = Some(Box::new(PackedRows { region, shape, sums }));
+        (table, carry.left())
+    }
+}
+
+impl Feed for SumRows {
+    fn feed(&mut self, piece: &[u8]) {
+        let Self { table, shape, endian, sums, carry } = self;
+        let _ = carry.feed(piece, *endian, |cursor| {
+            shape.take(table, cursor)?;
+            Some(ControlFlow::Continue(()))
+        });
+        sums.add(table);
+        table.clear();
+    }
 }
 
 /// A counter's value.
@@ -95,18 +192,38 @@ impl CounterTable {
 
     /// How many records there are.
     pub fn len(&self) -> usize {
-        self.ids.len()
+        self.packed.as_ref().map_or(self.ids.len(), |packed| packed.sums.len)
     }
 
     /// Whether there is no record.
     pub fn is_empty(&self) -> bool {
-        self.ids.is_empty()
+        self.len() == 0
     }
 
-    /// The records, in the order of the log.
-    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        let rows = self.ids.iter().zip(&self.ranks).enumerate();
-        rows.map(|(row, (&id, &rank))| Record { id, rank, table: self, row })
+    /// Calls `each` with one record after the other, in the order of the log, until it breaks.
+    pub fn for_each<B>(&self, mut each: impl FnMut(Record<'_>) -> ControlFlow<B>) -> ControlFlow<B> {
+        let Some(PackedRows { region, shape, .. }) = self.packed.as_deref() else {
+            let rows = self.ids.iter().zip(&self.ranks).enumerate();
+            return rows.map(|(row, (&id, &rank))| Record { id, rank, table: self, row }).try_for_each(each);
+        };
+        let mut table = Self {
+            int_names: self.int_names.clone(),
+            float_names: self.float_names.clone(),
+            ..Self::default()
+        };
+        region.for_each(|cursor| {
+            table.clear();
+            shape.take(&mut table, cursor)?;
+            Some(each(Record { id: table.ids[0], rank: table.ranks[0], table: &table, row: 0 }))
+        })
+    }
+
+    /// Forgets the rows that are kept.
+    fn clear(&mut self) {
+        self.ids.clear();
+        self.ranks.clear();
+        self.ints.clear();
+        self.floats.clear();
     }
 
     /// Where an integer counter of that name stands.
@@ -132,17 +249,17 @@ impl CounterTable {
     /// For most counters that is the total of the job. For others (a mode, a rank, a time stamp) it means nothing, and
     /// serves only to compare readers. Sums that do not fit are held at the largest integer.
     pub fn totals(&self) -> Vec<(&str, Value)> {
-        let mut ints = vec![0_i128; self.int_names.len()];
-        for row in self.ints.chunks_exact(self.int_names.len().max(1)) {
-            ints.iter_mut().zip(row).for_each(|(sum, value)| *sum += i128::from(*value));
-        }
-        let mut floats = vec![0.0; self.float_names.len()];
-        for row in self.floats.chunks_exact(self.float_names.len().max(1)) {
-            floats.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
-        }
+        let mut kept = RowSums::default();
+        let RowSums { ints, floats, .. } = match &self.packed {
+            Some(packed) => &packed.sums,
+            None => {
+                kept.add(self);
+                &kept
+            }
+        };
         let held = |sum: i128| Value::Int(sum.clamp(i64::MIN.into(), i64::MAX.into()) as i64);
-        let ints = self.int_names.iter().zip(ints).map(|(name, sum)| (&**name, held(sum)));
-        let floats = self.float_names.iter().zip(floats).map(|(name, sum)| (&**name, Value::Float(sum)));
+        let ints = self.int_names.iter().zip(ints).map(|(name, sum)| (&**name, held(*sum)));
+        let floats = self.float_names.iter().zip(floats).map(|(name, sum)| (&**name, Value::Float(*sum)));
         ints.chain(floats).collect()
     }
 
@@ -164,13 +281,8 @@ impl CounterTable {
     }
 
     /// Takes one record: id, rank, `head` bytes, integers, floats. Takes nothing if it is not all there.
-    pub(super) fn take(
-        &mut self,
-        cursor: &mut Cursor,
-        endian: Endian,
-        head: usize,
-        tail: usize,
-    ) -> Option<()> {
+    pub(super) fn take(&mut self, cursor: &mut Cursor, head: usize, tail: usize) -> Option<()> {
+        let endian = cursor.endian();
         let mut ahead = *cursor;
         let id = ahead.u64()?;
         let rank = ahead.i64()?;
@@ -187,45 +299,52 @@ impl CounterTable {
     }
 }
 
-/// Reads the records of a module whose records all have one size; returns how many bytes at the end were no whole one.
-pub(super) fn parse_counters(bytes: &[u8], endian: Endian, layout: &'static Layout) -> (CounterTable, usize) {
-    let mut table = CounterTable::new(layout.ints.iter().copied(), layout.floats.iter().copied());
+/// Reads the records of a module of counters; returns how many bytes at the end were no whole one as well.
+pub(super) fn parse_counters(
+    bytes: &[u8],
+    endian: Endian,
+    layout: &'static Layout,
+    shape: RowShape,
+) -> (CounterTable, u64) {
+    let mut table = CounterTable::of_layout(layout);
     let n_records = bytes.len() / layout.record_len();
     table.ints.reserve_exact(n_records * layout.ints.len());
     table.floats.reserve_exact(n_records * layout.floats.len());
     let mut cursor = Cursor::new(bytes, endian);
-    while table.take(&mut cursor, endian, layout.head, layout.tail).is_some() {}
-    (table, cursor.rest().len())
+    while shape.take(&mut table, &mut cursor).is_some() {}
+    (table, cursor.rest().len() as u64)
 }
 
-/// Reads the records of the MDHIM module, which end in a count per server.
-pub(super) fn parse_mdhim(bytes: &[u8], endian: Endian, layout: &'static Layout) -> (CounterTable, usize) {
-    let mut table = CounterTable::new(layout.ints.iter().copied(), layout.floats.iter().copied());
-    let servers_column = table.int_column("MDHIM_SERVERS").unwrap_or(0);
-    let mut cursor = Cursor::new(bytes, endian);
-    loop {
-        let servers_at = 16 + 8 * servers_column;
+impl CounterTable {
+    /// A table without rows.
+    pub(super) fn of_layout(layout: &'static Layout) -> Self {
+        Self::new(layout.ints.iter().copied(), layout.floats.iter().copied())
+    }
+
+    /// Takes a record of the MDHIM module, which ends in a count per server.
+    fn take_mdhim(&mut self, cursor: &mut Cursor, layout: &Layout) -> Option<()> {
+        let servers_at = 16 + 8 * self.int_column("MDHIM_SERVERS").unwrap_or(0);
         let n_servers = cursor.rest().get(servers_at..servers_at + 8).and_then(|bytes| bytes.first_chunk());
         // Room for one server is always there.
-        let n_servers = n_servers.map_or(1, |bytes| endian.i64(*bytes).max(1));
-        let tail = usize::try_from(n_servers).ok().and_then(|n| n.checked_mul(8));
-        let taken = tail.and_then(|tail| table.take(&mut cursor, endian, layout.head, tail));
-        if taken.is_none() {
-            return (table, cursor.rest().len());
-        }
+        let n_servers = n_servers.map_or(1, |bytes| cursor.endian().i64(*bytes).max(1));
+        let tail = usize::try_from(n_servers).ok()?.checked_mul(8)?;
+        self.take(cursor, layout.head, tail)
     }
 }
 
 /// What the APMPI module knows of the job's MPI calls.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Apmpi {
     /// The record that stands before those of the ranks.
     pub header: Option<ApmpiHeader>,
     /// One record per rank.
     pub ranks: CounterTable,
-    /// The node each of them ran on.
+    /// The node each of them ran on; empty if the ranks are too many to keep.
     pub nodes: Vec<String>,
 }
+
+/// Of the name of a node.
+const APMPI_NODE_LEN: usize = 128;
 
 /// Facts of all ranks together.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -244,22 +363,23 @@ impl Apmpi {
         self.ranks.len() + usize::from(self.header.is_some())
     }
 
-    pub(super) fn parse(bytes: &[u8], endian: Endian) -> (Self, usize) {
-        /// Of the name of a node.
-        const NODE_LEN: usize = 128;
+    /// The table of the module, without rows.
+    pub(super) fn table() -> CounterTable {
         let (ints, floats) = counters::apmpi_names();
-        let mut apmpi = Apmpi { ranks: CounterTable::new(ints, floats), ..Apmpi::default() };
+        CounterTable::new(ints, floats)
+    }
+
+    pub(super) fn parse(bytes: &[u8], endian: Endian) -> (Self, u64) {
+        let mut apmpi = Apmpi { ranks: Self::table(), ..Apmpi::default() };
         let mut cursor = Cursor::new(bytes, endian);
-        if let Some(header) = apmpi_header(&mut cursor) {
-            apmpi.header = Some(header);
-        }
+        apmpi.header = apmpi_header(&mut cursor);
         loop {
             let before = cursor;
-            if apmpi.ranks.take(&mut cursor, endian, 0, NODE_LEN).is_none() {
-                return (apmpi, cursor.rest().len());
+            if apmpi.ranks.take(&mut cursor, 0, APMPI_NODE_LEN).is_none() {
+                return (apmpi, cursor.rest().len() as u64);
             }
             let taken = &before.rest()[..before.rest().len() - cursor.rest().len()];
-            apmpi.nodes.push(text(&taken[taken.len() - NODE_LEN..]));
+            apmpi.nodes.push(text(&taken[taken.len() - APMPI_NODE_LEN..]));
         }
     }
 }
@@ -317,26 +437,21 @@ pub struct LustreTotals {
 }
 
 /// Sums up the records of the LUSTRE module.
-pub fn lustre_totals(records: &[LustreRecord]) -> LustreTotals {
-    let osts: BTreeSet<i64> = records.iter().flat_map(|record| record.osts.iter().copied()).collect();
-    LustreTotals {
-        components: records.iter().map(|record| record.components.len() as u64).sum(),
-        stripes: records.iter().map(|record| record.osts.len() as u64).sum(),
-        unique_osts: osts.len() as u64,
-    }
+pub fn lustre_totals(records: &Records<LustreRecord>) -> LustreTotals {
+    let mut osts = BTreeSet::new();
+    let mut totals = LustreTotals::default();
+    let _: ControlFlow<()> = records.for_each(|record| {
+        osts.extend(record.osts.iter().copied());
+        totals.components += record.components.len() as u64;
+        totals.stripes += record.osts.len() as u64;
+        ControlFlow::Continue(())
+    });
+    LustreTotals { unique_osts: osts.len() as u64, ..totals }
 }
 
-/// Reads the records of the LUSTRE module, version 1 or 2; returns how many bytes at the end were no whole record.
-pub(super) fn parse_lustre(bytes: &[u8], endian: Endian, version: u32) -> (Vec<LustreRecord>, usize) {
-    let mut records = Vec::new();
-    let mut cursor = Cursor::new(bytes, endian);
-    loop {
-        let mut ahead = cursor;
-        let record = if version == 1 { lustre_v1(&mut ahead) } else { lustre_v2(&mut ahead) };
-        let Some(record) = record else { return (records, cursor.rest().len()) };
-        records.push(record);
-        cursor = ahead;
-    }
+/// Takes a record of the LUSTRE module, version 1 or 2.
+pub(super) fn take_lustre(version: u32) -> Take<LustreRecord> {
+    if version == 1 { lustre_v1 } else { lustre_v2 }
 }
 
 fn lustre_v1(cursor: &mut Cursor) -> Option<LustreRecord> {

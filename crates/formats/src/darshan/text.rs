@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use iotide_trace::Loss;
 
@@ -12,6 +13,7 @@ use super::dxt::{DxtRecord, DxtSegment, DxtTotals};
 use super::heatmap::HeatmapRecord;
 use super::job::{Job, Mount, Names};
 use super::records::{CounterTable, LustreComponent, LustreRecord};
+use super::source::Source;
 use super::{Dxt, Log, Module, ModuleData, Segments};
 use crate::Place;
 use crate::error::Fault;
@@ -142,7 +144,7 @@ impl Text {
             let (id, name) = rest.split_once(", file_name: ").unwrap_or((rest, ""));
             if let Ok(id) = id.trim().parse() {
                 self.dxt.id = id;
-                self.names.insert(id, name.to_string());
+                self.names.insert(id, name);
             }
         } else if let Some(rest) = comment.strip_prefix("rank: ") {
             let (rank, host) = rest.split_once(", hostname: ").unwrap_or((rest, ""));
@@ -184,7 +186,7 @@ impl Text {
         });
         if !belongs {
             self.close_record();
-            self.names.insert(id, rest.first().copied().unwrap_or_default().to_string());
+            self.names.insert(id, rest.first().copied().unwrap_or_default());
         }
         let open =
             self.open.get_or_insert_with(|| OpenRecord { module, id, rank, place, counters: Vec::new() });
@@ -294,7 +296,7 @@ impl Text {
             modules,
             regions: Vec::new(),
             losses,
-            bytes: Vec::new(),
+            source: Source::Memory(Arc::default()),
         })
     }
 }
@@ -320,9 +322,9 @@ impl TextModule {
         let data = if let Some(counters) = self.counters {
             ModuleData::Counters(counters)
         } else if !self.lustre.is_empty() {
-            ModuleData::Lustre(self.lustre)
+            ModuleData::Lustre(self.lustre.into())
         } else if !self.heatmap.is_empty() {
-            ModuleData::Heatmap(self.heatmap)
+            ModuleData::Heatmap(self.heatmap.into())
         } else if !self.dxt.is_empty() {
             let mut totals = DxtTotals { records: self.dxt.len() as u64, ..DxtTotals::default() };
             self.dxt.iter().flat_map(|(_, segments)| segments).for_each(|segment| totals.add(segment));

@@ -194,7 +194,7 @@ fn write_rows(events: File, rows: Box<dyn RowWriter + '_>, files: &[String]) -> 
 fn read_spool(events: File, sink: &mut dyn EventSink) -> Result<(), ConvertError> {
     let name = Path::new("temporary trace");
     let input = Input::from_read(name, Box::new(BufReader::new(events)))?;
-    native::read(input, sink).map_err(|fault| ReadError::from_fault(name, fault))?;
+    native::read(input, &mut None, sink).map_err(|fault| ReadError::from_fault(name, fault))?;
     Ok(())
 }
 
@@ -222,9 +222,10 @@ fn to_native<W: Write>(
 ) -> Result<Conversion, ConvertError> {
     let writer = NativeWriter::new(out).map_err(&failed)?;
     let mut kept = Kept { writer, n_events: 0, losses: Vec::new() };
-    let read = reader.read(&mut kept);
-    let Kept { writer, n_events, losses } = kept;
-    let info = read?;
+    let read = reader.read_with_census(&mut kept);
+    let Kept { mut writer, n_events, losses } = kept;
+    let (info, census) = read?;
+    census.iter().for_each(|census| writer.census(census));
     writer.finish(&info).map_err(failed)?;
     Ok(Conversion { n_events, info, losses })
 }

@@ -1,10 +1,15 @@
 //! What a source counted of its accesses, as a list of numbers, each behind the one it is known by.
 
-use iotide_trace::{AccessFacts, Layer, Straggler, WayFacts};
+use iotide_trace::{
+    AccessFacts, FileId, FileStake, Layer, Rank, Stake, StakeKind, Straggler, TargetTime, WayFacts,
+};
 
-use super::{Bytes, LAYERS};
+use super::{Bytes, LAYERS, put_varint, unzigzag, zigzag};
 
-/// The layer, and then (tag, number) for everything that is known. Later versions can add tags.
+/// Stands in the place of a tag where the numbers end and the lists begin.
+const LISTS: u8 = 0;
+
+/// The layer, then (tag, number) for everything that is known, then the lists if there are any. Later versions can add tags.
 pub(super) fn encode(facts: &AccessFacts) -> Vec<u8> {
     let layer = LAYERS.iter().position(|known| *known == facts.layer).unwrap_or(0);
     let mut out = vec![layer as u8];
@@ -14,22 +19,89 @@ pub(super) fn encode(facts: &AccessFacts) -> Vec<u8> {
             out.extend_from_slice(&number.to_le_bytes());
         }
     }
+    if !facts.stakes.is_empty() || !facts.targets.is_empty() {
+        out.push(LISTS);
+        encode_lists(&mut out, facts);
+    }
     out
+}
+
+/// The order of the kinds is a promise: new ones go to the end.
+const KINDS: [StakeKind; 10] = StakeKind::ALL;
+
+fn encode_lists(out: &mut Vec<u8>, AccessFacts { stakes, targets, .. }: &AccessFacts) {
+    let amounts = |out: &mut Vec<u8>, calls: u64, bytes: f64, seconds: f64| {
+        put_varint(out, calls);
+        out.extend_from_slice(&bytes.to_le_bytes());
+        out.extend_from_slice(&seconds.to_le_bytes());
+    };
+    put_varint(out, stakes.len() as u64);
+    for Stake { kind, calls, bytes, seconds, worst } in stakes {
+        out.push(KINDS.iter().position(|known| known == kind).unwrap_or(KINDS.len()) as u8);
+        amounts(out, *calls, *bytes, *seconds);
+        put_varint(out, worst.len() as u64);
+        for FileStake { file, rank, calls, bytes, seconds } in worst {
+            put_varint(out, u64::from(file.0));
+            put_varint(out, zigzag(i64::from(rank.0)));
+            amounts(out, *calls, *bytes, *seconds);
+        }
+    }
+    put_varint(out, targets.len() as u64);
+    for TargetTime { target, files, bytes, seconds } in targets {
+        put_varint(out, zigzag(*target));
+        amounts(out, *files, *bytes, *seconds);
+    }
+}
+
+fn decode_lists(bytes: &mut Bytes<'_>) -> Option<(Vec<Stake>, Vec<TargetTime>)> {
+    fn amounts(bytes: &mut Bytes<'_>) -> Option<(u64, f64, f64)> {
+        let calls = bytes.varint()?;
+        let mut float = || Some(f64::from_le_bytes(bytes.take(8)?.try_into().ok()?));
+        Some((calls, float()?, float()?))
+    }
+    let mut stakes = Vec::new();
+    for _ in 0..bytes.varint()? {
+        let kind = KINDS.get(usize::from(bytes.byte()?)).copied();
+        let (calls, moved, seconds) = amounts(bytes)?;
+        let mut worst = Vec::new();
+        for _ in 0..bytes.varint()? {
+            let file = FileId(bytes.varint()?.try_into().ok()?);
+            let rank = Rank(unzigzag(bytes.varint()?).try_into().ok()?);
+            let (calls, bytes, seconds) = amounts(bytes)?;
+            worst.push(FileStake { file, rank, calls, bytes, seconds });
+        }
+        // A kind that a later version may know.
+        stakes.extend(kind.map(|kind| Stake { kind, calls, bytes: moved, seconds, worst }));
+    }
+    let mut targets = Vec::new();
+    for _ in 0..bytes.varint()? {
+        let target = unzigzag(bytes.varint()?);
+        let (files, bytes, seconds) = amounts(bytes)?;
+        targets.push(TargetTime { target, files, bytes, seconds });
+    }
+    Some((stakes, targets))
 }
 
 pub(super) fn decode(payload: &[u8]) -> Option<AccessFacts> {
     let mut bytes = Bytes(payload);
     let layer = *LAYERS.get(usize::from(bytes.byte()?))?;
     let mut numbers = Vec::new();
+    let mut lists = (Vec::new(), Vec::new());
     while !bytes.0.is_empty() {
-        let place = usize::from(bytes.byte()?.checked_sub(1)?);
+        let tag = bytes.byte()?;
+        if tag == LISTS {
+            lists = decode_lists(&mut bytes)?;
+            break;
+        }
+        let place = usize::from(tag) - 1;
         let number = u64::from_le_bytes(bytes.take(8)?.try_into().ok()?);
         if numbers.len() <= place {
             numbers.resize(place + 1, None);
         }
         numbers[place] = Some(number);
     }
-    Some(of_numbers(layer, &numbers))
+    let (stakes, targets) = lists;
+    Some(AccessFacts { stakes, targets, ..of_numbers(layer, &numbers) })
 }
 
 /// The facts in an order that is a promise: new ones go to the end. The patterns name every field, so that a new one is
@@ -42,15 +114,22 @@ fn numbers_of(facts: &AccessFacts) -> Vec<Option<u64>> {
         misaligned_in_file,
         file_alignment_bytes,
         reread_bytes,
+        rewritten_bytes,
         straggler,
+        stakes: _,
+        targets: _,
     } = facts;
     let mut numbers = Vec::new();
-    for WayFacts { calls, small, sequential, collective, independent } in [*reads, *writes] {
+    let mut later = vec![rewritten_bytes.map(f64::to_bits)];
+    for way in [*reads, *writes] {
+        let WayFacts { calls, small, sequential, random, collective, independent, nonblocking } = way;
         numbers.extend([Some(calls), small, sequential, collective, independent]);
+        later.extend([random, nonblocking]);
     }
+    later.push(straggler.map(|straggler| u64::from(straggler.file.0)));
     numbers.extend([*misaligned_in_file, *file_alignment_bytes, reread_bytes.map(f64::to_bits)]);
-    let straggler =
-        straggler.map(|Straggler { slowest_rank, slowest_s, fastest_s, slowest_bytes, fastest_bytes }| {
+    let straggler = straggler.map(
+        |Straggler { file: _, slowest_rank, slowest_s, fastest_s, slowest_bytes, fastest_bytes }| {
             [
                 slowest_rank as u64,
                 slowest_s.to_bits(),
@@ -58,26 +137,31 @@ fn numbers_of(facts: &AccessFacts) -> Vec<Option<u64>> {
                 slowest_bytes.to_bits(),
                 fastest_bytes.to_bits(),
             ]
-        });
+        },
+    );
     match straggler {
         Some(straggler) => numbers.extend(straggler.map(Some)),
         None => numbers.extend([None; 5]),
     }
+    numbers.extend(later);
     numbers
 }
 
 pub(super) fn of_numbers(layer: Layer, numbers: &[Option<u64>]) -> AccessFacts {
     let number = |i: usize| numbers.get(i).copied().flatten();
     let float = |i: usize| number(i).map(f64::from_bits);
-    let way = |i: usize| WayFacts {
+    let way = |i: usize, later: usize| WayFacts {
         calls: number(i).unwrap_or(0),
         small: number(i + 1),
         sequential: number(i + 2),
+        random: number(later),
         collective: number(i + 3),
         independent: number(i + 4),
+        nonblocking: number(later + 1),
     };
     let straggler = || {
         Some(Straggler {
+            file: number(23).and_then(|file| file.try_into().ok()).map_or(FileId::NONE, FileId),
             slowest_rank: number(13)? as i64,
             slowest_s: float(14)?,
             fastest_s: float(15)?,
@@ -87,11 +171,14 @@ pub(super) fn of_numbers(layer: Layer, numbers: &[Option<u64>]) -> AccessFacts {
     };
     AccessFacts {
         layer,
-        reads: way(0),
-        writes: way(5),
+        reads: way(0, 19),
+        writes: way(5, 21),
         misaligned_in_file: number(10),
         file_alignment_bytes: number(11),
         reread_bytes: float(12),
+        rewritten_bytes: float(18),
         straggler: straggler(),
+        stakes: Vec::new(),
+        targets: Vec::new(),
     }
 }

@@ -101,6 +101,7 @@ fn time_is_kept_per_layer_and_kind_whoever_states_it() {
         layer: Layer::Posix,
         kind: TimeKind::Metadata,
         file: FileId(0),
+        rank: Rank::ALL,
         seconds: 3.0,
     });
     let sums = activity.finish(&TraceInfo { files: vec!["f".into()], ..TraceInfo::default() });

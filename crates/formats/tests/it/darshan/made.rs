@@ -304,9 +304,12 @@ fn lustre_layouts_of_both_versions_are_read() {
         log.push("LUSTRE", 2, false, vec![record]);
         let parsed = parse(&log);
         let ModuleData::Lustre(records) = &parsed.module("LUSTRE").unwrap().data else { panic!() };
-        assert_eq!(records[0].osts, [4, 5, 6]);
-        assert_eq!(records[0].components[1].counters[1], ("LUSTRE_COMP_STRIPE_COUNT".into(), 2));
-        assert_eq!(records[0].components[0].pool.as_deref(), Some("flash"));
+        let mut first = None;
+        let _ = records.for_each(|record| std::ops::ControlFlow::Break(first = Some(record.clone())));
+        let first = first.unwrap();
+        assert_eq!(first.osts, [4, 5, 6]);
+        assert_eq!(first.components[1].counters[1], ("LUSTRE_COMP_STRIPE_COUNT".into(), 2));
+        assert_eq!(first.components[0].pool.as_deref(), Some("flash"));
     }
 }
 
@@ -394,32 +397,164 @@ fn threads_are_known_from_dxt_posix_2_and_mpiio_3_on_and_offsets_from_mpiio_2_on
     }
 }
 
+/// What a log says, in every way it can be asked.
+fn everything(log: &Log) -> String {
+    let mut trace = Trace::default();
+    let mut activity = Activity::new();
+    let options = DarshanOptions { source: DarshanSource::Auto, layers: DarshanLayers::All };
+    let info = log.events(options, &mut (&mut trace, &mut activity));
+    let mut said = format!("{:?}\n{:?}\n{:?}\n", trace.events, trace.losses, activity.finish(&info));
+    for module in &log.modules {
+        said += &format!("{} {:?}\n", module.name, module.n_records());
+        said += &format!("{:?}\n", module.counters().map(|table| table.totals()));
+        match &module.data {
+            ModuleData::Lustre(records) => said += &format!("{:?}\n", lustre_totals(records)),
+            ModuleData::Heatmap(_) => said += &format!("{:?}\n", log.heatmap_totals()),
+            _ => {}
+        }
+    }
+    said += &format!("{:?}\n{:?}", log.names.iter().collect::<Vec<_>>(), log.regions);
+    said
+}
+
 #[test]
-fn a_compression_bomb_costs_a_loss_and_not_the_memory() {
+fn records_too_many_to_keep_say_the_same_as_those_that_are_kept() {
+    for endian in ENDIANS {
+        for compression in COMPRESSIONS {
+            let mut made = LogWriter::rich(41, endian, compression);
+            let mut lustre = made.words(&[11, 0, 2, 1, 0, 1 << 20, 2, 7, 9]);
+            lustre.extend(made.words(&[12, -1, 2, 1, 0, 1 << 20, 1, 8]));
+            made.push("LUSTRE", 1, false, vec![lustre]);
+            made.modules.sort_by_key(|module| module.0);
+            let mut bytes = made.write();
+            for damaged in [false, true] {
+                if damaged {
+                    // Within the last module, the heatmap.
+                    let last = bytes.len() - 3;
+                    bytes[last] ^= 0xff;
+                }
+                let parsed = |region: usize| {
+                    let limits = Limits { region, ..Limits::default() };
+                    Log::parse_with("made", bytes.clone(), limits).unwrap()
+                };
+                let kept = everything(&parsed(1 << 20));
+                for region in [0, 1, 700, 1500] {
+                    let streamed = everything(&parsed(region));
+                    assert_eq!(streamed, kept, "{region} {endian:?} {compression:?} {damaged}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_log_that_is_left_in_its_file_says_the_same_as_one_in_memory() {
+    let dir = iotide_testkit::FreshDir::new("large-log");
+    let path = dir.path().join("made.darshan");
+    let bytes = LogWriter::rich(41, Endian::Little, Compression::Zlib).write();
+    std::fs::write(&path, &bytes).unwrap();
+    let in_file = Log::open_with(&path, Limits { in_memory: 0, region: 0, ..Limits::default() }).unwrap();
+    assert_eq!(everything(&in_file), everything(&Log::parse("made", bytes).unwrap()));
+}
+
+#[test]
+fn a_log_with_260_000_records_is_whole() {
+    const N_RECORDS: i64 = 260_000;
+    let mut log = LogWriter::new(41, Endian::Little, Compression::Zlib);
+    let mut ints = [0_i64; 69];
+    // OPENS, WRITES, BYTES_WRITTEN.
+    (ints[0], ints[4], ints[15]) = (1, 3, 300);
+    let mut floats = [0.0; 17];
+    (floats[0], floats[2], floats[6], floats[9]) = (0.5, 1.0, 2.0, 0.25);
+    let tail = [log.words(&ints), log.floats(&floats)].concat();
+    let streams: Vec<Vec<u8>> = (0..N_RECORDS / 1000)
+        .map(|rank| {
+            let mut stream = Vec::new();
+            for i in 0..1000 {
+                stream.extend_from_slice(&(1 + 1000 * rank + i).to_le_bytes());
+                stream.extend_from_slice(&rank.to_le_bytes());
+                stream.extend_from_slice(&tail);
+            }
+            stream
+        })
+        .collect();
+    assert!(streams.iter().map(Vec::len).sum::<usize>() > 128 << 20);
+    log.push("POSIX", 4, false, streams);
+    let parsed = parse(&log);
+    assert_eq!(parsed.losses, []);
+    assert_eq!(parsed.module("POSIX").unwrap().n_records(), Some(N_RECORDS as u64));
+    let mut tally = iotide_trace::Tally::default();
+    let mut count = Count(&mut tally);
+    parsed.events(DarshanOptions::default(), &mut count);
+    assert_eq!((tally.bytes_written, tally.n_ranks()), (300.0 * N_RECORDS as f64, 260));
+}
+
+struct Count<'a>(&'a mut iotide_trace::Tally);
+
+impl iotide_trace::EventSink for Count<'_> {
+    fn event(&mut self, event: iotide_trace::Event) -> std::ops::ControlFlow<()> {
+        self.0.add(&event);
+        std::ops::ControlFlow::Continue(())
+    }
+    fn async_event(
+        &mut self,
+        event: iotide_trace::Event,
+        _: iotide_trace::Timestamp,
+    ) -> std::ops::ControlFlow<()> {
+        self.event(event)
+    }
+    fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+    fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
+    fn loss(&mut self, loss: iotide_trace::Loss) {
+        panic!("{loss:?}");
+    }
+}
+
+/// Packed data that claim to be far more than they are cost time, and no memory.
+#[test]
+fn a_compression_bomb_costs_no_memory() {
     let mut log = LogWriter::rich(41, Endian::Little, Compression::Zlib);
     log.modules.retain(|module| module.0 == 9);
-    log.push("POSIX", 4, false, vec![vec![0; 6 << 20]]);
-    log.push("DXT_POSIX", 1, false, vec![vec![0; 6 << 20]]);
-    // No stream is too large, but all together are.
-    log.push("HEATMAP", 1, false, vec![vec![0; 1 << 20]; 6]);
+    log.push("LUSTRE", 2, false, vec![vec![0xff; 64 << 20]]);
+    log.push("HEATMAP", 1, false, vec![vec![0; 1 << 20]; 64]);
     let bytes = log.write();
-    assert!(bytes.len() < 1 << 20);
-    let limits = Limits { region: 4 << 20, ..Limits::default() };
-    let log = Log::parse_with("bomb", bytes.clone(), limits).unwrap();
-    let refused = log.losses.iter().filter(|loss| loss.what.contains("more than 4 MiB")).count();
-    assert_eq!(refused, 3, "{:?}", log.losses);
-    assert_eq!(
-        (modules(&log)["DXT_POSIX"], modules(&log)["POSIX"], modules(&log)["STDIO"]),
-        (Some(0), Some(0), Some(1))
-    );
-    // What all regions take together has a limit of its own.
-    let limits = Limits { all_regions: 8 << 20, ..Limits::default() };
+    assert!(bytes.len() < 4 << 20);
+    let limits = Limits { region: 1 << 20, ..Limits::default() };
     let log = Log::parse_with("bomb", bytes, limits).unwrap();
-    assert_eq!(
-        log.losses.iter().filter(|loss| loss.what.contains("no memory left")).count(),
-        1,
+    // A layout with more parts than there are bytes is no record, and 48 bytes of zeroes are an empty heatmap.
+    assert_eq!(modules(&log)["LUSTRE"], Some(0));
+    assert_eq!(modules(&log)["HEATMAP"], Some((64 << 20) / 48));
+    assert_eq!(log.losses.len(), 2, "{:?}", log.losses);
+    assert!(log.losses.iter().all(|loss| loss.what.contains("no whole record")), "{:?}", log.losses);
+}
+
+#[test]
+fn bytes_that_posix_did_not_see_come_from_mpi_io() {
+    let mut log = LogWriter::rich(41, Endian::Little, Compression::Zlib);
+    // POSIX saw 2200 of them, and /scratch/c alone; MPI-IO saw 9000 of /scratch/b.
+    let mut record = log.words(&[12, -1]);
+    let mut ints = [0_i64; 51];
+    (ints[1], ints[5], ints[15]) = (1, 2, 9000);
+    let mut floats = [0.0; 17];
+    (floats[2], floats[6]) = (3.0, 5.0);
+    record.extend(log.words(&ints));
+    record.extend(log.floats(&floats));
+    log.push("MPI-IO", 3, false, vec![record]);
+    // Without DXT and heatmap.
+    log.modules.retain(|module| module.0 != 10 && module.0 != 15);
+    log.modules.sort_by_key(|module| module.0);
+    let trace = trace(&log, DarshanSource::Auto, DarshanLayers::Lowest);
+    let written: Vec<_> = trace
+        .events
+        .iter()
+        .filter(|event| event.op == Op::Write && event.layer != Layer::Stdio)
+        .map(|event| (event.layer, event.bytes))
+        .collect();
+    assert_eq!(written, [(Layer::Posix, 200.0), (Layer::MpiIo, 9000.0)]);
+    assert!(
+        trace.losses.iter().any(|loss| loss.what.contains("the MPI-IO layer was taken")),
         "{:?}",
-        log.losses
+        trace.losses
     );
 }
 

@@ -1,0 +1,321 @@
+use iotide_trace::{
+    Activity, Event, EventSink, FileId, FileStake, Rank, Stake, TargetTime, Timestamp, TraceInfo, WayFacts,
+};
+
+use super::*;
+use crate::{InsightConfig, Insights, insights};
+
+fn at(secs: f64) -> Timestamp {
+    Timestamp::from_secs_since_start(secs).unwrap()
+}
+
+fn call(op: Op, rank: i32, layer: Layer, start_s: f64, bytes: f64) -> Event {
+    Event { layer, file: FileId(0), ..Event::data(op, Rank(rank), at(start_s), at(start_s + 0.01), bytes) }
+}
+
+fn judged(
+    events: impl IntoIterator<Item = Event>,
+    facts: &[AccessFacts],
+    config: &InsightConfig,
+) -> Insights {
+    let mut activity = Activity::new();
+    for event in events {
+        let _ = activity.event(event);
+    }
+    facts.iter().for_each(|facts| activity.access_facts(facts));
+    let info = TraceInfo { files: vec!["/scratch/out".into()], ..TraceInfo::default() };
+    let job = JobInfo { n_procs: Some(4), ..JobInfo::default() };
+    insights(&activity.finish(&info), &job, config)
+}
+
+fn rules(insights: &Insights) -> Vec<&'static str> {
+    insights.found.iter().map(|insight| insight.rule.name()).collect()
+}
+
+fn writes(n: i32, bytes: f64) -> Vec<Event> {
+    (0..n).map(|i| call(Op::Write, i % 4, Layer::Posix, f64::from(i), bytes)).collect()
+}
+
+#[test]
+fn many_small_writes_are_told_and_large_ones_are_not() {
+    let small = judged(writes(2000, 4096.0), &[], &InsightConfig::default());
+    assert_eq!(rules(&small), ["small_writes"]);
+    assert_eq!(small.found[0].severity, Severity::High);
+    assert_eq!(small.found[0].message, "100 % of 2000 writes move less than a megabyte");
+    assert!(rules(&judged(writes(2000, 8e6), &[], &InsightConfig::default())).is_empty());
+    assert!(rules(&judged(writes(900, 4096.0), &[], &InsightConfig::default())).is_empty());
+}
+
+#[test]
+fn what_a_source_does_not_count_is_not_known_rather_than_fine() {
+    let seen = judged(writes(2000, 8e6), &[], &InsightConfig::default());
+    let not_known: Vec<&str> = seen.not_known.iter().map(|(rule, _)| rule.name()).collect();
+    assert_eq!(
+        not_known,
+        [
+            "random_reads",
+            "random_writes",
+            "misaligned",
+            "redundant_reads",
+            "redundant_writes",
+            "small_shared",
+            "metadata_time",
+            "open_close_churn"
+        ]
+    );
+    assert!(!seen.clear.contains(&Rule::RandomWrites));
+}
+
+#[test]
+fn counters_of_the_source_tell_random_misaligned_and_redundant_accesses() {
+    let facts = AccessFacts {
+        layer: Layer::Posix,
+        reads: WayFacts { calls: 4000, small: Some(0), random: Some(3000), ..WayFacts::default() },
+        misaligned_in_file: Some(3000),
+        file_alignment_bytes: Some(1 << 20),
+        reread_bytes: Some(9e9),
+        ..AccessFacts::default()
+    };
+    let reads = (0..2000).map(|i| call(Op::Read, i % 4, Layer::Posix, f64::from(i), 8e6));
+    let seen = judged(reads, &[facts], &InsightConfig::default());
+    assert_eq!(rules(&seen), ["random_reads", "misaligned", "redundant_reads"]);
+}
+
+#[test]
+fn a_rank_that_moves_most_stands_out_and_is_no_straggler() {
+    let mut events = writes(400, 2e6);
+    events.extend((0..400).map(|i| call(Op::Write, 3, Layer::Posix, f64::from(i) + 0.5, 8e6)));
+    let seen = judged(events, &[], &InsightConfig::default());
+    assert_eq!(rules(&seen), ["rank_imbalance"]);
+    assert_eq!(seen.found[0].evidence[0], Evidence { name: "most_bytes", value: 3.4e9 });
+    assert_eq!(seen.found[0].ranks, [3]);
+}
+
+#[test]
+fn a_rank_that_takes_longer_for_as_many_bytes_is_a_straggler() {
+    let mut events = writes(400, 8e6);
+    for event in events.iter_mut().filter(|event| event.rank == Rank(2)) {
+        event.end = event.start.plus_nanos(100_000_000);
+    }
+    let seen = judged(events, &[], &InsightConfig::default());
+    assert_eq!(rules(&seen), ["stragglers"]);
+    assert_eq!(
+        seen.found[0].message,
+        "rank 2 spends 10.0 s in calls where others with as much to do spend 1.0 s"
+    );
+}
+
+#[test]
+fn imbalance_is_seen_however_many_ranks_there_are() {
+    let n_ranks = 2000;
+    let events = (0..n_ranks).map(|rank| {
+        let bytes = if rank == 1234 { 8e9 } else { 1e7 };
+        call(Op::Write, rank, Layer::Posix, 0.0, bytes)
+    });
+    let mut activity = Activity::new();
+    for event in events {
+        let _ = activity.event(event);
+    }
+    let job = JobInfo { n_procs: Some(n_ranks as u64), ..JobInfo::default() };
+    let seen = insights(&activity.finish(&TraceInfo::default()), &job, &InsightConfig::default());
+    assert_eq!(rules(&seen), ["rank_imbalance"]);
+    assert_eq!(seen.found[0].ranks, [1234]);
+}
+
+/// File-per-process: the files of ranks 6 and 7 are on a slow target.
+#[test]
+fn a_slow_storage_target_is_named() {
+    let mut activity = Activity::new();
+    let target = |target: i64, seconds: f64| TargetTime { target, files: 2, bytes: 2e9, seconds };
+    for rank in 0..8 {
+        let _ = activity.event(Event {
+            grain: iotide_trace::Grain::Record,
+            ..call(Op::Write, rank, Layer::Posix, 0.0, 1e9)
+        });
+        activity.time_spent(iotide_trace::TimeSpent {
+            layer: Layer::Posix,
+            kind: iotide_trace::TimeKind::Write,
+            file: FileId(0),
+            rank: Rank(rank),
+            seconds: if rank < 6 { 10.0 } else { 600.0 + f64::from(rank) },
+        });
+    }
+    activity.access_facts(&AccessFacts {
+        layer: Layer::Posix,
+        targets: vec![target(17, 1213.0), target(3, 20.0), target(4, 20.0), target(5, 20.0)],
+        ..AccessFacts::default()
+    });
+    let job = JobInfo { n_procs: Some(8), ..JobInfo::default() };
+    let seen = insights(&activity.finish(&TraceInfo::default()), &job, &InsightConfig::default());
+    assert_eq!(rules(&seen), ["stragglers"]);
+    assert_eq!(
+        seen.found[0].message,
+        "rank 7 spends 607.0 s in calls where others with as much to do spend 10.0 s; files on storage targets (OST) 17 \
+         take 60.7 times as long for a byte as on the median target"
+    );
+}
+
+#[test]
+fn waiting_in_collective_calls_makes_no_straggler() {
+    let events = (0..400).map(|i| {
+        let mut event = call(Op::Write, i % 4, Layer::MpiIo, f64::from(i), 8e6);
+        if i % 4 == 1 {
+            event.end = event.start.plus_nanos(500_000_000);
+        }
+        event
+    });
+    let collective = WayFacts { collective: Some(400), independent: Some(0), ..WayFacts::default() };
+    let together =
+        AccessFacts { layer: Layer::MpiIo, writes: collective, reads: collective, ..AccessFacts::default() };
+    assert!(rules(&judged(events.clone(), &[together], &InsightConfig::default())).is_empty());
+    let alone = WayFacts { collective: Some(0), independent: Some(400), ..WayFacts::default() };
+    let alone = AccessFacts { layer: Layer::MpiIo, writes: alone, reads: alone, ..AccessFacts::default() };
+    assert_eq!(rules(&judged(events, &[alone], &InsightConfig::default())), ["stragglers"]);
+}
+
+fn stake(kind: StakeKind, calls: u64, bytes: f64, seconds: f64) -> Stake {
+    let mut stake = Stake::of(kind);
+    stake.add(FileStake { file: FileId(0), rank: Rank(2), calls, bytes, seconds });
+    stake
+}
+
+#[test]
+fn a_finding_weighs_what_depends_on_it() {
+    let facts = |bytes: f64, seconds: f64| AccessFacts {
+        layer: Layer::Posix,
+        writes: WayFacts { calls: 2000, small: Some(2000), random: Some(0), ..WayFacts::default() },
+        reads: WayFacts { random: Some(0), small: Some(0), ..WayFacts::default() },
+        stakes: vec![stake(StakeKind::SmallWrites, 2000, bytes, seconds)],
+        ..AccessFacts::default()
+    };
+    let severity = |bytes, seconds| {
+        let seen = judged(writes(400, 8e6), &[facts(bytes, seconds)], &InsightConfig::default());
+        seen.found.first().map(|insight| insight.severity)
+    };
+    // Lines of a log: 14 kB in no time.
+    assert_eq!(severity(14e3, 0.01), None);
+    // Little of the 3.2 GB and of the 4 s in calls, but more than nothing.
+    assert_eq!(severity(110e6, 0.1), Some(Severity::Warning));
+    assert_eq!(severity(1e9, 0.1), Some(Severity::High));
+    assert_eq!(severity(14e3, 2.0), Some(Severity::High));
+    let seen = judged(writes(400, 8e6), &[facts(1e9, 0.1)], &InsightConfig::default());
+    assert_eq!(
+        (seen.found[0].files.as_slice(), seen.found[0].ranks.as_slice()),
+        (&["/scratch/out".into()][..], &[2][..])
+    );
+}
+
+#[test]
+fn bytes_written_again_small_calls_on_shared_files_and_blocking_calls_are_told() {
+    let posix = AccessFacts {
+        layer: Layer::Posix,
+        writes: WayFacts { calls: 4000, small: Some(0), random: Some(0), ..WayFacts::default() },
+        rewritten_bytes: Some(9e9),
+        stakes: vec![
+            stake(StakeKind::Rewrites, 3000, 9e9, 3.0),
+            stake(StakeKind::SmallShared, 3000, 1e6, 30.0),
+        ],
+        ..AccessFacts::default()
+    };
+    let none =
+        WayFacts { collective: Some(0), independent: Some(0), nonblocking: Some(0), ..WayFacts::default() };
+    let mpi_io = AccessFacts {
+        layer: Layer::MpiIo,
+        reads: none,
+        writes: WayFacts { calls: 500, collective: Some(500), ..none },
+        stakes: vec![stake(StakeKind::Blocking, 500, 9e9, 400.0)],
+        ..AccessFacts::default()
+    };
+    let seen = judged(writes(400, 24e6), &[posix.clone(), mpi_io.clone()], &InsightConfig::default());
+    assert_eq!(rules(&seen), ["redundant_writes", "small_shared", "blocking_io"]);
+    assert_eq!(
+        seen.found[2].message,
+        "a rank waits 100.0 s in MPI-IO calls that block, 25 % of the run, and makes none that does not"
+    );
+    let nonblocking = WayFacts { nonblocking: Some(1), ..mpi_io.writes };
+    let seen = judged(
+        writes(400, 24e6),
+        &[posix, AccessFacts { writes: nonblocking, ..mpi_io }],
+        &InsightConfig::default(),
+    );
+    assert_eq!(rules(&seen), ["redundant_writes", "small_shared"]);
+}
+
+#[test]
+fn standard_output_is_no_file() {
+    let mut activity = Activity::new();
+    for i in 0..2000 {
+        let _ = activity.event(call(Op::Open, 0, Layer::Stdio, f64::from(i), 0.0));
+        let _ = activity.event(call(Op::Write, 0, Layer::Stdio, f64::from(i), 8e6));
+    }
+    let info = TraceInfo { files: vec!["<STDOUT>".into()], ..TraceInfo::default() };
+    let seen = insights(&activity.finish(&info), &JobInfo::default(), &InsightConfig::default());
+    assert!(
+        !rules(&seen).contains(&"open_close_churn") && !rules(&seen).contains(&"stdio_bulk"),
+        "{:?}",
+        rules(&seen)
+    );
+}
+
+#[test]
+fn ranks_that_never_write_together_miss_collectives() {
+    let independent = WayFacts { collective: Some(10), independent: Some(5000), ..WayFacts::default() };
+    let none = WayFacts { collective: Some(0), independent: Some(0), ..WayFacts::default() };
+    let facts =
+        AccessFacts { layer: Layer::MpiIo, reads: none, writes: independent, ..AccessFacts::default() };
+    assert_eq!(rules(&judged([], &[facts], &InsightConfig::default())), ["missing_collectives"]);
+}
+
+#[test]
+fn bulk_data_through_c_streams_and_churn_are_told() {
+    let mut events: Vec<Event> =
+        (0..200).map(|i| call(Op::Write, i % 4, Layer::Stdio, f64::from(i), 8e6)).collect();
+    events.extend((0..2000).map(|i| call(Op::Open, i % 4, Layer::Stdio, f64::from(i), 0.0)));
+    let seen = judged(events, &[], &InsightConfig::default());
+    assert_eq!(rules(&seen), ["stdio_bulk", "metadata_time", "open_close_churn"]);
+    assert_eq!(seen.found[2].message, "/scratch/out is opened 500 times by each rank that uses it");
+}
+
+#[test]
+fn a_rule_can_be_switched_off_and_its_threshold_moved() {
+    let mut off = InsightConfig::default();
+    off.set("small_writes", 0.0).unwrap();
+    assert!(rules(&judged(writes(2000, 4096.0), &[], &off)).is_empty());
+    let mut patient = InsightConfig::default();
+    patient.set("least_calls", 1e6).unwrap();
+    assert!(rules(&judged(writes(2000, 4096.0), &[], &patient)).is_empty());
+}
+
+#[test]
+fn a_setting_nobody_knows_or_that_makes_no_sense_is_refused() {
+    let mut config = InsightConfig::default();
+    assert_eq!(
+        config.set("smal_writes", 0.0).unwrap_err().to_string(),
+        "there is no setting \"smal_writes\""
+    );
+    let below = config.set("small_share", -1.0).unwrap_err();
+    assert_eq!(below.to_string(), "-1 is no value for small_share: it must be a number not below 0");
+    for setting in InsightThresholds::SETTINGS {
+        assert_eq!(config.thresholds.get(setting.key), Some(setting.default));
+        assert!(setting.doc.ends_with('.'), "{}", setting.key);
+        assert_eq!(Rule::from_name(setting.key), None);
+    }
+}
+
+#[test]
+fn every_rule_and_every_setting_is_documented() {
+    let document = include_str!("../../../../../docs/insights.md");
+    for rule in Rule::ALL {
+        assert!(document.contains(&format!("`{}`", rule.name())), "{}", rule.name());
+    }
+    for setting in InsightThresholds::SETTINGS {
+        let row = format!("| `{}` | {} | {} |", setting.key, setting.default, setting.doc);
+        assert!(document.contains(&row), "{row}");
+    }
+}
+
+#[test]
+fn a_run_that_did_nothing_did_nothing_wrong() {
+    let seen = judged([], &[], &InsightConfig::default());
+    assert!(seen.found.is_empty());
+}

@@ -1,0 +1,135 @@
+//! What each rank moved and how long it took.
+
+use std::collections::HashMap;
+
+use crate::{AccessFacts, Layer, Rank};
+
+/// Sums by rank, 24 bytes each.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ByRank {
+    sums: HashMap<Rank, Sums>,
+    last: Option<(Rank, Sums)>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    bytes: f64,
+    /// Time in calls below MPI-IO.
+    low_s: f64,
+    /// Time in MPI-IO calls.
+    mpi_io_s: f64,
+}
+
+impl Sums {
+    fn join(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.low_s += other.low_s;
+        self.mpi_io_s += other.mpi_io_s;
+    }
+}
+
+impl ByRank {
+    #[inline]
+    pub(super) fn add(&mut self, rank: Rank, layer: Layer, bytes: f64, seconds: f64) {
+        if rank == Rank::ALL {
+            return;
+        }
+        let (low_s, mpi_io_s) = if layer == Layer::MpiIo { (0.0, seconds) } else { (seconds, 0.0) };
+        let part = Sums { bytes, low_s, mpi_io_s };
+        // Sources write one rank's events in a row: the table is asked only when the rank changes.
+        match &mut self.last {
+            Some((last, sums)) if *last == rank => sums.join(part),
+            last => {
+                if let Some((rank, sums)) = last.replace((rank, part)) {
+                    self.sums.entry(rank).or_default().join(sums);
+                }
+            }
+        }
+    }
+
+    /// All sums, by rank.
+    fn sorted(&self) -> Vec<(Rank, Sums)> {
+        let mut sums = self.sums.clone();
+        if let Some((rank, last)) = self.last {
+            sums.entry(rank).or_default().join(last);
+        }
+        let mut sums: Vec<_> = sums.into_iter().collect();
+        sums.sort_unstable_by_key(|(rank, _)| *rank);
+        sums
+    }
+
+    pub(super) fn bytes(&self) -> Option<RankBytes> {
+        let sums = self.sorted();
+        let moved = || sums.iter().filter(|(_, sums)| sums.bytes > 0.0);
+        // The lower rank on a tie.
+        let (busiest, most) = moved().rev().max_by(|a, b| a.1.bytes.total_cmp(&b.1.bytes))?;
+        Some(RankBytes {
+            n_ranks: moved().count(),
+            busiest: *busiest,
+            most_bytes: most.bytes,
+            bytes: moved().map(|(_, sums)| sums.bytes).sum(),
+        })
+    }
+
+    /// In collective I/O a rank waits for the others: its time in MPI-IO calls says nothing of itself.
+    pub(super) fn times(&self, access: &[AccessFacts]) -> Option<RankTimes> {
+        let sums = self.sorted();
+        let is_collective = || {
+            let facts = access.iter().find(|facts| facts.layer == Layer::MpiIo);
+            facts.is_none_or(|facts| {
+                [facts.reads, facts.writes].iter().any(|way| way.collective.is_none_or(|calls| calls > 0))
+            })
+        };
+        let below = sums.iter().any(|(_, sums)| sums.low_s > 0.0);
+        let seconds = |sums: &Sums| if below { sums.low_s } else { sums.mpi_io_s };
+        if !below && (is_collective() || !sums.iter().any(|(_, sums)| sums.mpi_io_s > 0.0)) {
+            return None;
+        }
+        let timed = || sums.iter().filter(|(_, sums)| seconds(sums) > 0.0);
+        let (slowest, most) = timed().rev().max_by(|a, b| seconds(&a.1).total_cmp(&seconds(&b.1)))?;
+        let mut peers: Vec<f64> = timed()
+            .filter(|(rank, sums)| rank != slowest && 2.0 * sums.bytes >= most.bytes)
+            .map(|(_, sums)| seconds(sums))
+            .collect();
+        peers.sort_unstable_by(f64::total_cmp);
+        Some(RankTimes {
+            n_ranks: timed().count(),
+            slowest: *slowest,
+            slowest_s: seconds(most),
+            slowest_bytes: most.bytes,
+            n_peers: peers.len(),
+            peers_s: peers.get(peers.len() / 2).copied().unwrap_or(0.0),
+        })
+    }
+}
+
+/// Time in calls, rank by rank.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RankTimes {
+    /// How many ranks spent time in calls.
+    pub n_ranks: usize,
+    /// Who spent most.
+    pub slowest: Rank,
+    /// How much that was.
+    pub slowest_s: f64,
+    /// What it moved.
+    pub slowest_bytes: f64,
+    /// How many other ranks moved at least half as many bytes. A rank that has more to do is no straggler, and one that leaves
+    /// its bytes to an aggregator is no measure.
+    pub n_peers: usize,
+    /// The median of their times.
+    pub peers_s: f64,
+}
+
+/// Bytes, rank by rank.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RankBytes {
+    /// How many ranks moved any.
+    pub n_ranks: usize,
+    /// Who moved most.
+    pub busiest: Rank,
+    /// How much that was.
+    pub most_bytes: f64,
+    /// What all of them moved.
+    pub bytes: f64,
+}
