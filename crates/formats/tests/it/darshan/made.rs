@@ -305,7 +305,10 @@ fn lustre_layouts_of_both_versions_are_read() {
         let parsed = parse(&log);
         let ModuleData::Lustre(records) = &parsed.module("LUSTRE").unwrap().data else { panic!() };
         let mut first = None;
-        let _ = records.for_each(|record| std::ops::ControlFlow::Break(first = Some(record.clone())));
+        let _ = records.for_each(|record| {
+            first = Some(record.clone());
+            std::ops::ControlFlow::Break(())
+        });
         let first = first.unwrap();
         assert_eq!(first.osts, [4, 5, 6]);
         assert_eq!(first.components[1].counters[1], ("LUSTRE_COMP_STRIPE_COUNT".into(), 2));

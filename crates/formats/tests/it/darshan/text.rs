@@ -170,7 +170,10 @@ fn layouts_of_several_components_are_told_apart() {
     let log = Log::parse("text", head_and(&body)).unwrap();
     let ModuleData::Lustre(records) = &log.module("LUSTRE").unwrap().data else { panic!() };
     let mut first = None;
-    let _ = records.for_each(|record| std::ops::ControlFlow::Break(first = Some(record.clone())));
+    let _ = records.for_each(|record| {
+        first = Some(record.clone());
+        std::ops::ControlFlow::Break(())
+    });
     let first = first.unwrap();
     let totals = lustre_totals(records);
     assert_eq!((totals.components, totals.stripes, totals.unique_osts), (2, 3, 2));
