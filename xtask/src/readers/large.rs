@@ -107,7 +107,7 @@ fn posix_record(id: u64, rank: i64) -> Vec<u8> {
     let jitter = (record_id(id) >> 40) as f64 / (1 << 24) as f64;
     let step = (id % RECORDS_PER_RANK) as f64;
     // OPENS, WRITES, BYTES_WRITTEN, MAX_BYTE_WRITTEN, CONSEC_WRITES, SEQ_WRITES; one file in 16 is not whole.
-    let bytes = if id % 16 == 0 { 12 << 20 } else { 16 << 20 };
+    let bytes = if id.is_multiple_of(16) { 12 << 20 } else { 16 << 20 };
     (ints[0], ints[4], ints[15], ints[17], ints[19], ints[21]) = (1, 16, bytes, bytes - 1, 15, 15);
     let start = 10.0 + 55.0 * step + jitter;
     let mut floats = [0.0; 17];
