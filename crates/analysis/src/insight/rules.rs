@@ -90,9 +90,13 @@ impl<'a> Run<'a> {
         if stake.calls < least_calls || (stake.bytes < least_bytes && !takes_time) {
             return None;
         }
+        // Where the time is known, so is whether the run would be shorter without.
+        let rank_s = stake.longest_s.max(stake.seconds / self.n_ranks);
+        let is_brief =
+            stake.seconds > 0.0 && self.run_time_s.is_some_and(|run_s| rank_s < BRIEF_SHARE * run_s);
         let is_large_part = stake.bytes >= high_stake_share * self.bytes
             || (self.io_s > 0.0 && stake.seconds >= high_stake_share * self.io_s);
-        Some(if is_large_part { severity } else { Severity::Warning })
+        Some(if is_large_part && !is_brief { severity } else { Severity::Warning })
     }
 
     /// What depends on calls of a kind: as the source counted it, or an even share of the layer.
@@ -106,6 +110,9 @@ impl<'a> Run<'a> {
         of.map(|known| known.sums.bytes).sum()
     }
 }
+
+/// Less of a run than this is no matter, however it is spent.
+const BRIEF_SHARE: f64 = 0.01;
 
 fn percent(share: f64) -> String {
     format!("{:.0} %", 100.0 * share)

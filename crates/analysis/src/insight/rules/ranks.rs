@@ -2,7 +2,7 @@
 
 use iotide_trace::{Layer, Op, StakeKind, TargetTime, WayFacts};
 
-use super::{Run, found_in, percent};
+use super::{BRIEF_SHARE, Run, found_in, percent};
 use crate::insight::stake::AtStake;
 use crate::insight::{Rule, Severity, Verdict};
 
@@ -11,11 +11,15 @@ impl Run<'_> {
         if self.n_ranks < 2.0 || self.bytes < self.thresholds.least_bytes {
             return Verdict::Clear;
         }
-        // What is known of all ranks together may hide any difference.
-        let Some(ranks) = self.seen.rank_bytes.filter(|ranks| ranks.bytes >= 0.5 * self.bytes) else {
+        let Some(ranks) = self.seen.rank_bytes else { return Verdict::NotKnown("which rank moved how much") };
+        // In collective I/O the bytes of all are moved by a few on purpose: these are compared with each other.
+        let n_ranks = if self.is_collective() { 1.0 } else { self.n_ranks }.max(ranks.n_ranks as f64);
+        // The busiest moves at least what is known of it. What is known of all ranks together may hide any other difference.
+        let (most, mean) = (ranks.most_bytes, self.bytes.max(ranks.bytes) / n_ranks);
+        let is_known = ranks.bytes >= 0.5 * self.bytes;
+        if most <= mean && !is_known {
             return Verdict::NotKnown("which rank moved how much");
-        };
-        let (most, mean) = (ranks.most_bytes, ranks.bytes / self.n_ranks.max(ranks.n_ranks as f64));
+        }
         let share = 1.0 - mean / most;
         match self.weigh(share, self.thresholds.imbalance_share) {
             Some(severity) => {
@@ -39,8 +43,18 @@ impl Run<'_> {
                     stake,
                 )
             }
-            None => Verdict::Clear,
+            None if is_known => Verdict::Clear,
+            None => Verdict::NotKnown("which rank moved how much"),
         }
+    }
+
+    /// Whether most MPI-IO calls are collective.
+    fn is_collective(&self) -> bool {
+        let Some(facts) = self.facts(Layer::MpiIo) else { return false };
+        let sum = |of: fn(&WayFacts) -> Option<u64>| {
+            of(&facts.reads).unwrap_or(0).saturating_add(of(&facts.writes).unwrap_or(0))
+        };
+        sum(|way| way.collective) > sum(|way| way.independent)
     }
 
     pub(super) fn stragglers(&self) -> Verdict {
@@ -72,7 +86,7 @@ impl Run<'_> {
             .filter(|_| slowest_s - other_s >= self.thresholds.straggler_s);
         let Some(severity) = severity else { return Verdict::Clear };
         // A second more in a run of an hour is no matter.
-        let is_long = self.run_time_s.is_none_or(|run_s| slowest_s - other_s >= 0.01 * run_s);
+        let is_long = self.run_time_s.is_none_or(|run_s| slowest_s - other_s >= BRIEF_SHARE * run_s);
         let severity = if is_long { severity } else { Severity::Warning };
         let mut message = format!(
             "rank {who} spends {slowest_s:.1} s in calls where others with as much to do spend {other_s:.1} s"

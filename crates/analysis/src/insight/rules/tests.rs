@@ -40,7 +40,8 @@ fn writes(n: i32, bytes: f64) -> Vec<Event> {
 fn many_small_writes_are_told_and_large_ones_are_not() {
     let small = judged(writes(2000, 4096.0), &[], &InsightConfig::default());
     assert_eq!(rules(&small), ["small_writes"]);
-    assert_eq!(small.found[0].severity, Severity::High);
+    // 20 s of four ranks, in a run of 2000 s.
+    assert_eq!(small.found[0].severity, Severity::Warning);
     assert_eq!(small.found[0].message, "100 % of 2000 writes move less than a megabyte");
     assert!(rules(&judged(writes(2000, 8e6), &[], &InsightConfig::default())).is_empty());
     assert!(rules(&judged(writes(900, 4096.0), &[], &InsightConfig::default())).is_empty());
@@ -122,6 +123,29 @@ fn imbalance_is_seen_however_many_ranks_there_are() {
     assert_eq!(seen.found[0].ranks, [1234]);
 }
 
+#[test]
+fn aggregators_are_compared_with_each_other() {
+    // Two of four ranks move the bytes of all.
+    let events = || (0..400).map(|i| call(Op::Write, i % 2, Layer::Posix, f64::from(i), 8e6));
+    let way = |collective, independent| WayFacts { collective, independent, ..WayFacts::default() };
+    let facts = |way| AccessFacts { layer: Layer::MpiIo, reads: way, writes: way, ..AccessFacts::default() };
+    let together = facts(way(Some(400), Some(0)));
+    assert!(rules(&judged(events(), &[together], &InsightConfig::default())).is_empty());
+    let alone = judged(events(), &[facts(way(Some(0), Some(400)))], &InsightConfig::default());
+    assert_eq!(rules(&alone), ["rank_imbalance"]);
+}
+
+#[test]
+fn what_is_known_of_one_rank_may_be_enough_for_an_imbalance() {
+    // 3 GB of all ranks together, and 4 GB of rank 2.
+    let events = |bytes: f64| {
+        [call(Op::Write, -1, Layer::Posix, 0.0, 3e9), call(Op::Write, 2, Layer::Posix, 0.0, bytes)]
+    };
+    assert_eq!(rules(&judged(events(4e9), &[], &InsightConfig::default())), ["rank_imbalance"]);
+    let seen = judged(events(1e8), &[], &InsightConfig::default());
+    assert!(seen.not_known.iter().any(|(rule, _)| *rule == Rule::RankImbalance), "{seen:?}");
+}
+
 /// File-per-process: the files of ranks 6 and 7 are on a slow target.
 #[test]
 fn a_slow_storage_target_is_named() {
@@ -196,8 +220,10 @@ fn a_finding_weighs_what_depends_on_it() {
     assert_eq!(severity(14e3, 0.01), None);
     // Little of the 3.2 GB and of the 4 s in calls, but more than nothing.
     assert_eq!(severity(110e6, 0.1), Some(Severity::Warning));
-    assert_eq!(severity(1e9, 0.1), Some(Severity::High));
-    assert_eq!(severity(14e3, 2.0), Some(Severity::High));
+    assert_eq!(severity(1e9, 40.0), Some(Severity::High));
+    assert_eq!(severity(14e3, 20.0), Some(Severity::High));
+    // 2 s of a run of 400 s.
+    assert_eq!(severity(1e9, 2.0), Some(Severity::Warning));
     let seen = judged(writes(400, 8e6), &[facts(1e9, 0.1)], &InsightConfig::default());
     assert_eq!(
         (seen.found[0].files.as_slice(), seen.found[0].ranks.as_slice()),
@@ -212,7 +238,7 @@ fn bytes_written_again_small_calls_on_shared_files_and_blocking_calls_are_told()
         writes: WayFacts { calls: 4000, small: Some(0), random: Some(0), ..WayFacts::default() },
         rewritten_bytes: Some(9e9),
         stakes: vec![
-            stake(StakeKind::Rewrites, 3000, 9e9, 3.0),
+            stake(StakeKind::Rewrites, 3000, 9e9, 30.0),
             stake(StakeKind::SmallShared, 3000, 1e6, 30.0),
         ],
         ..AccessFacts::default()
