@@ -19,7 +19,7 @@ pub(super) struct Usage {
     served_s: f64,
     /// Since when those under way are.
     since_s: f64,
-    /// In this turn: for how long it had no request at all.
+    /// In this turn: for how long it had no request at all, delays of single requests left out.
     late_s: f64,
     /// For how long the storage may yet be idle for its sake.
     grace_s: f64,
@@ -46,7 +46,8 @@ impl Usage {
     }
 
     pub(super) fn note_gap(&mut self, gap_s: f64) {
-        self.late_s += gap_s.max(0.0);
+        // One late request does not make a job slow: of two gaps the shorter counts.
+        self.late_s += gap_s.min(self.gaps_s[0]).max(0.0);
         self.gaps_s = [gap_s, self.gaps_s[0]];
     }
 
