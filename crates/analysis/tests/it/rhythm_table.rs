@@ -428,6 +428,32 @@ fn eight_megabytes_every_second_are_1_s_in_detect_and_categorize() {
     }
 }
 
+// The same for sequences so long that only their parts are tried with every guess.
+
+#[test]
+fn twenty_thousand_phases_that_change_their_beat_have_both() {
+    let mut starts_s: Vec<f64> = (0..10_000).map(|i| 10.0 * f64::from(i)).collect();
+    starts_s.extend((1..10_000).map(|i| 99_990.0 + 25.0 * f64::from(i)));
+    let writes: Vec<Write> = starts_s.iter().map(|&start_s| (start_s, start_s + 1.0, 1e8)).collect();
+    let mut found = periods(&detect(&writes));
+    found.sort_by(f64::total_cmp);
+    assert!(found.len() == 2 && (found[0] - 10.0).abs() < 0.1 && (found[1] - 25.0).abs() < 0.2, "{found:?}");
+}
+
+#[test]
+fn thirty_thousand_waits_without_memory_are_not_periodic() {
+    let mut random = random(7);
+    let mut at_s = 0.0;
+    let writes: Vec<Write> = (0..30_000)
+        .map(|_| {
+            at_s += 0.01 - 10.0 * (1.0 - random()).ln();
+            (at_s, at_s + 0.005, 1e8)
+        })
+        .collect();
+    let estimate = detect(&writes);
+    assert_eq!(estimate.verdict, Verdict::NotPeriodic, "{:?}", periods(&estimate));
+}
+
 // 8 s + exponential 8 s; Pareto 1.3: the mean distance, or none.
 
 #[test]

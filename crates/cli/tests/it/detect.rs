@@ -306,6 +306,17 @@ fn a_reader_that_went_away_is_no_failure() {
 }
 
 #[test]
+fn options_that_the_method_does_not_have_are_named() {
+    let dir = Dir::new();
+    dir.write("run.csv", bursts("write"));
+    let outcome =
+        dir.iotide(["detect", "run.csv", "--tolerance", "0.5", "--outliers", "dbscan"]).exits_with(0);
+    assert!(outcome.stderr.contains("--tolerance, --outliers: of `--method dft` only"), "{outcome:?}");
+    let outcome = dir.iotide(["detect", "run.csv", "--method", "dft", "--tolerance", "0.5"]).exits_with(0);
+    assert!(!outcome.stderr.contains("--tolerance"), "{outcome:?}");
+}
+
+#[test]
 fn nothing_but_words_goes_to_a_pipe() {
     let dir = Dir::new();
     dir.write("run.csv", bursts("write"));
