@@ -145,6 +145,16 @@ fn help_on_signature_explains_every_flag() {
               
               [default: consensus]
 
+          --settings <FILE>
+              Take settings of the methods from FILE
+
+          --print-settings
+              Print all settings with their values, and exit
+
+          --no-preprocess
+              With --method iosi or dtw: use samples as they are, as in the paper's comparison; none is
+              left out or shortened, and no background is taken away
+
           --threads <N>
               How many cores to use (all, if not given); the answer does not depend on it
 
@@ -193,10 +203,10 @@ fn help_on_model_explains_every_flag() {
     insta::assert_snapshot!(Dir::new().iotide(["model", "--help"]).exits_with(0).stdout, @r#"
     Find how each metric scales with the parameters, and predict it elsewhere
 
-    Reads measurements at several sizes (Extra-P text, JSON, JSON Lines, Talpas, .extra-p, or CSV),
-    finds for each call path and metric a function like 1.5 + 0.2 * p^(1/2) * log2(p)^(1), and says how
-    sure it is. A value, a line or a point that cannot be used costs that value, line or point, never
-    the file.
+    Reads measurements at several sizes (Extra-P text, JSON, JSON Lines, Talpas, .extra-p, files of
+    Extra-P 3, folders of Score-P profiles, or CSV), finds for each call path and metric a function like
+    1.5 + 0.2 * p^(1/2) * log2(p)^(1), and says how sure it is. A value, a line or a point that cannot
+    be used costs that value, line or point, never the file.
 
     With --from-traces it measures for itself: bytes, operations, time in I/O and computing, bandwidth,
     and the period of the I/O phases, of one program's traces at several sizes.
@@ -217,6 +227,17 @@ fn help_on_model_explains_every_flag() {
 
           --input-format <NAME>
               Form of the measurements, if the content does not tell
+
+          --scaling <KIND>
+              With a folder of .cubex profiles: whether processes are repetitions (weak), those at work
+              (weak-threaded), or parts of a sum (strong)
+
+              Possible values:
+              - weak:          The work grows with the processes: each is a repetition
+              - weak-threaded: The same, and threads without a value have no say
+              - strong:        The work stays the same: the sum over processes counts
+              
+              [default: weak]
 
           --store <FILE>
               Keep models and measurements in FILE: what is new is added, and only metrics that changed
@@ -256,6 +277,14 @@ fn help_on_model_explains_every_flag() {
 
           --advise
               Say which point would be worth measuring next, and what it would cost
+
+          --points [<FILE.jsonl>]
+              Show mean and median of each point; with FILE.jsonl, write all measurements there as
+              Extra-P reads them
+
+          --print <FORMAT>
+              Print each model as FORMAT says: all, callpaths, metrics, parameters, functions, or a text
+              with Extra-P's placeholders, e.g. '{callpath} {metric}: {model:python}'
 
     Method:
           --method <NAME>
@@ -304,6 +333,8 @@ fn help_on_model_explains_every_flag() {
       iotide model runs.csv --advise                          where to measure next
       iotide model --from-traces *.darshan --at p=4096        from logs of one program at several sizes
       iotide model --store app.models tonight.jsonl           add a night's runs, refit what changed
+      iotide model scorep-runs/ --scaling strong              a folder of app.p4.r1/profile.cubex
+      iotide model runs.csv -o runs.extra-p                   an experiment that Extra-P opens
       iotide model runs.txt --method extrap                   as Extra-P does it
     "#);
 }

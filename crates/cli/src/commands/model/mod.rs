@@ -73,7 +73,7 @@ pub(crate) struct ModelArgs {
     advise: bool,
 
     /// Show mean and median of each point; with FILE.jsonl, write all measurements there as Extra-P reads them
-    #[arg(long, value_name = "FILE.jsonl", num_args = 0..=1, default_missing_value = "", help_heading = "Questions")]
+    #[arg(long, value_name = "FILE.jsonl", num_args = 0..=1, default_missing_value = "-", help_heading = "Questions")]
     points: Option<PathBuf>,
     /// Print each model as FORMAT says: all, callpaths, metrics, parameters, functions, or a text with Extra-P's
     /// placeholders, e.g. '{callpath} {metric}: {model:python}'
@@ -212,7 +212,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ModelArgs) -> anyhow::Result<ExitStatus> {
         }
     }
     let measured = || chosen.iter().map(|(series, _)| *series);
-    if let Some(path) = args.points.as_deref().filter(|path| !path.as_os_str().is_empty()) {
+    if let Some(path) = args.points.as_deref().filter(|path| *path != Path::new("-")) {
         write_points(ui, path, &iotide_scaling::to_json_lines(set.parameters(), measured()))?;
     }
     if let Some(path) = args.output.file_ending_in(".extra-p") {
