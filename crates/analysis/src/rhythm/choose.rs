@@ -78,6 +78,9 @@ fn candidates(steps: &Steps, proposals: &[Proposal], total_bytes: f64) -> Vec<Ca
             if stretch.members.len() < FEW && proposal.bursts.len() > 2 * stretch.members.len() {
                 continue;
             }
+            if !is_of_the_run(proposal, stretch, total_bytes, steps.duration_s()) {
+                continue;
+            }
             // A pause, or what comes before and after, says nothing about the beat: such stretches are looked at alone.
             let own =
                 stretch_parts(proposal, stretch, steps).and_then(|parts| Spectrum::of(&steps.only(&parts)));
@@ -108,6 +111,23 @@ fn candidates(steps: &Steps, proposals: &[Proposal], total_bytes: f64) -> Vec<Ca
     candidates.retain(|_| keep.next().unwrap_or(true));
     candidates
 }
+
+/// Whether a beat is one of the run, and not of what a program does for a moment, or now and then: a loop of requests within its
+/// phases keeps a beat, too.
+fn is_of_the_run(proposal: &Proposal, stretch: &Stretch, total_bytes: f64, duration_s: f64) -> bool {
+    let (first, last) = (stretch.members[0], stretch.members[stretch.members.len() - 1]);
+    let held_s = proposal.bursts[last].end_s - proposal.bursts[first].start_s;
+    let for_a_moment = held_s < LEAST_SHARE_OF_TIME * duration_s
+        && bytes_of(stretch, proposal) < LEAST_SHARE_OF_TIME * total_bytes;
+    let now_and_then =
+        stretch.pauses.len() >= 2 && stretch.missed_in_pauses > MOSTLY_AWAY * stretch.members.len();
+    !for_a_moment && !now_and_then
+}
+
+/// A beat that holds for less of the time and of the bytes is none of the run's.
+const LEAST_SHARE_OF_TIME: f64 = 0.1;
+/// How many beats may pass in pauses for each one that is there, where there are several pauses.
+const MOSTLY_AWAY: usize = 2;
 
 /// The parts of the signal in which a stretch holds, pauses left out; `None` if that is nearly all of it.
 fn stretch_parts(proposal: &Proposal, stretch: &Stretch, steps: &Steps) -> Option<Vec<(f64, f64)>> {
