@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_stream_longer_than_is_kept_comes_in_pieces() {
-        let mut region = [zlib(&vec![1; 3000]), zlib(&vec![2; 50])].concat();
+        let mut region = [zlib(&[1; 3000]), zlib(&[2; 50])].concat();
         let mut lengths = Vec::new();
         let mut streams = |mut region: &[u8]| {
             for_each_stream(Compression::Zlib, &mut region, 1000, |bytes| {

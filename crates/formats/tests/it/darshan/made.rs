@@ -304,9 +304,11 @@ fn lustre_layouts_of_both_versions_are_read() {
         log.push("LUSTRE", 2, false, vec![record]);
         let parsed = parse(&log);
         let ModuleData::Lustre(records) = &parsed.module("LUSTRE").unwrap().data else { panic!() };
-        let mut first = None;
-        let _ = records.for_each(|record| std::ops::ControlFlow::Break(first = Some(record.clone())));
-        let first = first.unwrap();
+        let std::ops::ControlFlow::Break(first) =
+            records.for_each(|record| std::ops::ControlFlow::Break(record.clone()))
+        else {
+            panic!()
+        };
         assert_eq!(first.osts, [4, 5, 6]);
         assert_eq!(first.components[1].counters[1], ("LUSTRE_COMP_STRIPE_COUNT".into(), 2));
         assert_eq!(first.components[0].pool.as_deref(), Some("flash"));

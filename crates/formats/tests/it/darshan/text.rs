@@ -169,9 +169,11 @@ fn layouts_of_several_components_are_told_apart() {
     let body: String = counters.iter().map(|(counter, value)| line(counter, value)).collect();
     let log = Log::parse("text", head_and(&body)).unwrap();
     let ModuleData::Lustre(records) = &log.module("LUSTRE").unwrap().data else { panic!() };
-    let mut first = None;
-    let _ = records.for_each(|record| std::ops::ControlFlow::Break(first = Some(record.clone())));
-    let first = first.unwrap();
+    let std::ops::ControlFlow::Break(first) =
+        records.for_each(|record| std::ops::ControlFlow::Break(record.clone()))
+    else {
+        panic!()
+    };
     let totals = lustre_totals(records);
     assert_eq!((totals.components, totals.stripes, totals.unique_osts), (2, 3, 2));
     let pools: Vec<_> = first.components.iter().map(|component| component.pool.as_deref()).collect();
