@@ -15,9 +15,22 @@ const QUESTIONS: [&[&str]; 3] = [
     &["categorize", "--insights", "--format", "json"],
 ];
 
-/// What the form of a trace decides, and not what it holds: its name, and what only a Darshan log has beside its events.
-const OF_THE_FORM: [&str; 9] =
-    ["path", "format", "log", "modules", "dxt", "heatmap", "regions", "log_version", "names"];
+/// What the form of a trace decides, and not what it holds: its name, what only a Darshan log has beside its events, the user under
+/// another name, and how many names a log has, also of files without a record.
+const OF_THE_FORM: [&str; 12] = [
+    "path",
+    "format",
+    "log",
+    "modules",
+    "dxt",
+    "heatmap",
+    "regions",
+    "log_version",
+    "names",
+    "uid",
+    "user",
+    "n_files",
+];
 
 pub fn run(args: &[String]) -> Result<Outcome, String> {
     let [iotide, folders @ ..] = args else { return Err(usage()) };
