@@ -149,8 +149,8 @@ fn beat_in_parts(bursts: &[Burst], resolution_s: f64) -> Option<f64> {
 /// Below these odds a stretch is not even considered.
 const LEAST_ODDS: f64 = -3.0;
 /// So many parts of so many bursts each stand for a long sequence.
-const N_PARTS: usize = 12;
-const PART: usize = 200;
+const N_PARTS: usize = 8;
+const PART: usize = 128;
 /// A part keeps a beat from these odds on.
 const PART_ODDS: f64 = 10.0;
 
@@ -645,7 +645,7 @@ const LEAST_COMMON: f64 = 0.3;
 /// The quartiles of a normal distribution are so many standard deviations apart.
 const QUARTILES_APART: f64 = 1.349;
 /// Longer sequences are not tried with every guess: a beat that their parts do not keep, the whole does not keep either.
-const MANY: usize = 4_000;
+const MANY: usize = 600;
 /// … and those, once.
 pub(crate) const LONG: usize = 50_000;
 
