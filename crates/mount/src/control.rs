@@ -121,7 +121,7 @@ fn jobs_line(policy: &str, jobs: &[JobStatus]) -> String {
         let _ = write!(
             line,
             "{}{{\"job\":{},\"period_s\":{},\"period_source\":{},\"set\":{},\"share\":{},\"bandwidth_bps\":{:.0},\
-             \"bytes\":{},\"waiting\":{},\"phases\":{}}}",
+             \"bytes\":{},\"waiting\":{},\"waits_for\":{},\"phases\":{}}}",
             if index > 0 { "," } else { "" },
             quoted(&job.job),
             number(job.period_s),
@@ -131,6 +131,7 @@ fn jobs_line(policy: &str, jobs: &[JobStatus]) -> String {
             job.bandwidth_bps,
             job.bytes,
             job.n_waiting,
+            job.waits_for.as_deref().map_or("null".to_owned(), quoted),
             job.n_phases,
         );
     }
@@ -168,6 +169,7 @@ mod tests {
             set: Some("0".to_owned()),
             share: None,
             n_waiting: 3,
+            waits_for: Some("8".to_owned()),
             n_phases: 4,
             bandwidth_bps: 1e8,
             bytes: 5,
@@ -175,7 +177,7 @@ mod tests {
         assert_eq!(
             jobs_line("set10", &[job]),
             "{\"policy\":\"set10\",\"jobs\":[{\"job\":\"a \\\"name\\\"\\u000a\",\"period_s\":0.96,\"period_source\":\"predicted\",\
-             \"set\":\"0\",\"share\":null,\"bandwidth_bps\":100000000,\"bytes\":5,\"waiting\":3,\"phases\":4}]}\n"
+             \"set\":\"0\",\"share\":null,\"bandwidth_bps\":100000000,\"bytes\":5,\"waiting\":3,\"waits_for\":\"8\",\"phases\":4}]}\n"
         );
         assert_eq!(jobs_line("none", &[]), "{\"policy\":\"none\",\"jobs\":[]}\n");
     }

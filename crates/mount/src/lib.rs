@@ -45,6 +45,7 @@ mod crew;
 mod device;
 mod door;
 mod locks;
+mod meter;
 mod nodes;
 mod passthrough;
 mod privilege;

@@ -7,10 +7,11 @@
 //!
 //! Who has to wait holds no thread. One thread, there while anyone waits, tries again when a lock was given up here, and
 //! now and then for locks that were given up elsewhere. It also looks whether a signal waits for the caller, who is then
-//! let go: the kernel would say so, but fuser does not pass it on.
+//! let go: the kernel would say so, but fuser does not pass it on. And it finds out those who wait for each other, of whom the one who came
+//! last is told so (`EDEADLK`).
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -99,6 +100,8 @@ struct Waiter {
     patience: Duration,
     try_at: Instant,
     look_at: Instant,
+    /// Whether it is known not to wait for someone who waits for it.
+    is_checked: bool,
 }
 
 /// How soon, and then how seldom, a lock that is held elsewhere is tried again.
@@ -130,6 +133,7 @@ impl Locks {
                     patience: PATIENCE.0,
                     try_at: now + PATIENCE.0,
                     look_at: now + LOOK,
+                    is_checked: false,
                 });
             }
             (outcome, _) => {
@@ -244,6 +248,13 @@ impl Table {
             line = lock(&self.line);
             left.append(&mut line.waiters);
             line.waiters = left;
+            // Who gets a lock may be in the way of others from then on.
+            while (is_moving || line.waiters.iter().any(|waiter| !waiter.is_checked))
+                && let Some(at) = self.last_of_a_circle(&line.waiters)
+            {
+                (line.waiters.remove(at).answer)(Err(Errno::DEADLK));
+            }
+            line.waiters.iter_mut().for_each(|waiter| waiter.is_checked = true);
             let next = line.waiters.iter().map(|waiter| waiter.try_at.min(waiter.look_at)).min();
             if let Some(next) = next.filter(|_| !line.is_moving) {
                 let left = next.saturating_duration_since(Instant::now());
@@ -251,6 +262,35 @@ impl Table {
             }
         }
         line.is_served = false;
+    }
+
+    /// Returns the last to come of those who wait for each other.
+    fn last_of_a_circle(&self, waiters: &[Waiter]) -> Option<usize> {
+        let before: Vec<Vec<u64>> = waiters.iter().map(|waiter| self.who_is_before(waiter)).collect();
+        (0..waiters.len()).rev().find(|&at| {
+            let own = waiters[at].wish.owner;
+            let mut reached = HashSet::new();
+            let mut next = before[at].clone();
+            while let Some(owner) = next.pop() {
+                if owner == own {
+                    return true;
+                }
+                if reached.insert(owner) {
+                    let waits = |(waiter, _): &(&Waiter, &Vec<u64>)| waiter.wish.owner == owner;
+                    next.extend(waiters.iter().zip(&before).filter(waits).flat_map(|(_, before)| before));
+                }
+            }
+            false
+        })
+    }
+
+    /// The owners whose locks someone waits for.
+    fn who_is_before(&self, waiter: &Waiter) -> Vec<u64> {
+        let file = self.file(waiter.number);
+        let owners = lock(&file);
+        let others = owners.0.iter().filter(|(owner, _)| **owner != waiter.wish.owner);
+        let is_before = |owner: &Owner| owner.held.iter().any(|held| held.is_in_the_way(&waiter.wish));
+        others.filter(|(_, owner)| is_before(owner)).map(|(owner, _)| *owner).collect()
     }
 
     /// Returns the waiter who has to wait on.
@@ -424,6 +464,36 @@ mod tests {
         assert_eq!(answered.recv().unwrap(), (2, Ok(())));
         drop(beside);
         assert_eq!(answered.recv().unwrap(), (3, Ok(())));
+    }
+
+    #[test]
+    fn of_those_who_wait_for_each_other_the_last_is_told_so() {
+        let dir = FreshDir::new("locks-circle");
+        let (locks, open) = (Locks::default(), opener(&dir));
+        let (answer, answered) = channel();
+        let wait = |owner: u64, byte: u64| {
+            let answer = answer.clone();
+            let wanted = wish(owner, libc::F_WRLCK, byte, byte);
+            locks
+                .set(7, wanted, Some(0), open.clone(), move |outcome| answer.send((owner, outcome)).unwrap());
+        };
+        // Each holds its own byte, and the first three want that of the next; the fourth only stands in line.
+        for owner in 1..=3 {
+            outcome(&locks, wish(owner, libc::F_WRLCK, owner, owner), open.clone()).unwrap();
+        }
+        wait(1, 2);
+        wait(2, 3);
+        wait(4, 1);
+        assert!(answered.recv_timeout(Duration::from_millis(20)).is_err(), "nobody waits in a circle yet");
+        wait(3, 1);
+        assert_eq!(answered.recv().unwrap(), (3, Err(Errno::DEADLK)));
+        // Who is told so gives up what it has, and the others go on.
+        locks.give_up(7, |owner, _| owner == 3);
+        assert_eq!(answered.recv().unwrap(), (2, Ok(())));
+        locks.give_up(7, |owner, _| owner == 2);
+        assert_eq!(answered.recv().unwrap(), (1, Ok(())));
+        locks.give_up(7, |owner, _| owner == 1);
+        assert_eq!(answered.recv().unwrap(), (4, Ok(())));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use iotide_analysis::online::{Predictor, PredictorConfig};
+use iotide_sched::{IoProfile, parse_periods};
 use iotide_trace::{Event, Op, Rank, Timestamp};
 
 use crate::caller::JobName;
@@ -182,7 +183,9 @@ impl PeriodFile {
                 .filter(|(_, size)| *size <= MAX_FILE)
                 .and_then(|_| std::fs::read_to_string(&self.path).ok());
             if let Some(Ok(periods)) = text.map(|text| parse_periods(&text)) {
-                self.periods = periods;
+                // A job without a period is one that is told from its requests.
+                let known = |(job, profile): (String, Option<IoProfile>)| Some((job, profile?.w_iter_s()));
+                self.periods = periods.into_iter().filter_map(known).collect();
             }
             self.read = seen;
         }
@@ -193,60 +196,13 @@ impl PeriodFile {
 /// Checks that a table of periods can be read, before anything is mounted.
 pub(crate) fn check_periods(path: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    parse_periods(&text).map(|_| ())
-}
-
-/// Reads periods: lines `job,seconds` (`#` and a header are passed over), or a JSON object `{"job": seconds, …}`.
-fn parse_periods(text: &str) -> Result<Vec<(String, f64)>, String> {
-    let text = text.trim();
-    let is_json = text.starts_with('{');
-    let body = if is_json {
-        text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).ok_or("the object does not end")?
-    } else {
-        text
-    };
-    // Neither form has commas or colons inside a name: jobs are numbers or `uid:1000`, split at the last colon.
-    let (between, inside) = if is_json { (',', ':') } else { ('\n', ',') };
-    let mut periods = Vec::new();
-    for (index, entry) in body.split(between).map(str::trim).enumerate() {
-        if entry.is_empty() || entry.starts_with('#') || (index == 0 && entry.starts_with("job")) {
-            continue;
-        }
-        let (job, seconds) =
-            entry.rsplit_once(inside).ok_or_else(|| format!("'{entry}' is no job and its period"))?;
-        let job = job.trim().trim_matches('"').to_owned();
-        let seconds: f64 =
-            seconds.trim().parse().map_err(|_| format!("'{entry}' has no number of seconds"))?;
-        if job.is_empty() || !seconds.is_finite() || seconds <= 0.0 {
-            return Err(format!("'{entry}' has no job, or no time above zero"));
-        }
-        periods.push((job, seconds));
-    }
-    Ok(periods)
+    parse_periods(&text).map(drop).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use iotide_testkit::FreshDir;
-
-    #[test]
-    fn periods_are_read_as_a_table_or_as_an_object() {
-        let expected = [("7".to_owned(), 19.2), ("uid:1000".to_owned(), 384.0)];
-        assert_eq!(parse_periods("# mine\n7,19.2\nuid:1000,384\n").unwrap(), expected);
-        assert_eq!(parse_periods("job,period_s\n7, 19.2\n uid:1000 , 384").unwrap(), expected);
-        assert_eq!(parse_periods("{\"7\": 19.2,\n \"uid:1000\": 384}").unwrap(), expected);
-        assert_eq!(parse_periods("").unwrap(), []);
-    }
-
-    #[test]
-    fn what_is_no_period_is_named() {
-        for (text, named) in [("7", "'7'"), ("7,soon", "'7,soon'"), ("7,-1", "'7,-1'"), ("{\"7\": 1", "end")]
-        {
-            let error = parse_periods(text).unwrap_err();
-            assert!(error.contains(named), "{text}: {error}");
-        }
-    }
 
     #[test]
     fn a_file_is_read_again_when_it_changes_and_kept_when_it_is_broken() {

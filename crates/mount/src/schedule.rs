@@ -15,6 +15,7 @@ use iotide_sched::{IoProfile, JobId, Queue, QueueConfig, Request, SetId};
 use crate::caller::{Callers, JobName};
 use crate::crew::Crew;
 use crate::device::Device;
+use crate::meter::Meter;
 
 pub(crate) use crate::caller::Who;
 
@@ -117,7 +118,6 @@ type Answer = Box<dyn FnOnce(Permit) + Send>;
 struct Grant {
     job: JobId,
     request: Served,
-    is_queued: bool,
     /// Whether it counts among those that are with the backing store.
     is_in_service: bool,
     /// When the device that we pretend to have is through with it.
@@ -204,18 +204,20 @@ impl Scheduler {
 
     fn ask_for(&self, name: &JobName, direction: Direction, bytes: u64) -> Result<Permit, Ticket> {
         let core = &self.core;
-        let mut state = core.lock();
         let now_s = core.now_s();
-        let job = state.job(name, now_s);
         let request = Served { direction, arrival_s: now_s, end_s: now_s, bytes };
         if bytes <= core.rules.bypass_bytes {
             // It takes the device's time, but does not wait for it.
-            if let Some(device) = &mut state.device {
+            if core.rules.bandwidth_bps.is_some()
+                && let Some(device) = &mut core.lock().device
+            {
                 device.occupy(bytes, now_s);
             }
-            let grant = Grant { job, request, is_queued: false, is_in_service: false, through_at_s: None };
-            return Ok(Permit { core: Arc::clone(core), grant });
+            let held = Hold::Nothing(Arc::clone(name), request);
+            return Ok(Permit { core: Arc::clone(core), held });
         }
+        let mut state = core.lock();
+        let job = state.job(name, now_s);
         let id = state.n_requests;
         state.n_requests += 1;
         state.queue.push(Request { job, bytes, id, arrival_s: now_s });
@@ -225,7 +227,7 @@ impl Scheduler {
         drop(state);
         core.serve(ready);
         match granted {
-            Some(grant) => Ok(Permit { core: Arc::clone(core), grant }),
+            Some(grant) => Ok(Permit { core: Arc::clone(core), held: Hold::Place(grant) }),
             None => Err(Ticket { core: Arc::clone(core), id }),
         }
     }
@@ -339,9 +341,12 @@ impl Scheduler {
                     period_s: view
                         .and_then(|view| Some(view.profile?.w_iter_s() / self.core.rules.time_scale)),
                     source: job.source,
-                    set: view.map(|view| set_name(view.set)),
+                    set: view.map(|view| view.set.to_string()),
                     share: view.filter(is_active).map(|view| view.priority / total),
                     n_waiting: view.map_or(0, |view| view.n_queued),
+                    waits_for: view
+                        .and_then(|view| state.jobs.get(&view.waits_for?))
+                        .map(|job| job.name.to_string()),
                     n_phases: view.map_or(0, |view| view.n_phases),
                     bandwidth_bps: job.meter.rate_bps(now_s),
                     bytes: job.n_bytes,
@@ -368,6 +373,8 @@ pub struct JobStatus {
     pub share: Option<f64>,
     /// Requests that wait.
     pub n_waiting: usize,
+    /// The job of the same set whose turn it is, while requests wait.
+    pub waits_for: Option<String>,
     /// I/O phases so far.
     pub n_phases: u64,
     /// Bytes per second of late.
@@ -385,25 +392,25 @@ pub enum PeriodSource {
     Predicted,
 }
 
-fn set_name(set: SetId) -> String {
-    match set {
-        SetId::Everyone => "all".to_owned(),
-        SetId::Magnitude(magnitude) => magnitude.to_string(),
-        SetId::Unknown => "unknown".to_owned(),
-        SetId::Job(_) => "own".to_owned(),
-    }
-}
-
 /// The right to be with the backing store; given back when dropped.
 pub(crate) struct Permit {
     core: Arc<Core>,
-    grant: Grant,
+    held: Hold,
+}
+
+enum Hold {
+    /// A place among those that are with the backing store.
+    Place(Grant),
+    /// A small request is only noted when it is over.
+    Nothing(JobName, Served),
 }
 
 impl Permit {
     /// Makes room for another request before this one is over: its data are not counted request by request.
     pub(crate) fn leave_service(&mut self) {
-        if std::mem::take(&mut self.grant.is_in_service) {
+        if let Hold::Place(grant) = &mut self.held
+            && std::mem::take(&mut grant.is_in_service)
+        {
             let mut state = self.core.lock();
             state.n_in_service -= 1;
             let ready = self.core.let_through(&mut state, self.core.now_s());
@@ -414,12 +421,14 @@ impl Permit {
 
     /// Says how much was moved in the end; what was asked for, if nobody says so.
     pub(crate) fn set_moved(&mut self, bytes: u64) {
-        self.grant.request.bytes = bytes;
+        match &mut self.held {
+            Hold::Place(Grant { request, .. }) | Hold::Nothing(_, request) => request.bytes = bytes,
+        }
     }
 
     /// Waits until the device that we pretend to have would be through; to be called before the answer.
     pub(crate) fn pace(&self) {
-        if let Some(through_at_s) = self.grant.through_at_s {
+        if let Hold::Place(Grant { through_at_s: Some(through_at_s), .. }) = self.held {
             let left_s = through_at_s - self.core.now_s();
             if left_s > 0.0 {
                 thread::sleep(Duration::from_secs_f64(left_s));
@@ -432,14 +441,16 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.core.lock();
         let now_s = self.core.now_s();
-        let Grant { job, request, is_queued, is_in_service, .. } = self.grant;
-        if let Some(job) = state.jobs.get_mut(&job) {
+        let (id, request) = match &self.held {
+            Hold::Place(Grant { job, request, .. }) => (*job, *request),
+            Hold::Nothing(name, request) => (state.job(name, now_s), *request),
+        };
+        if let Some(job) = state.jobs.get_mut(&id) {
             job.note(Served { end_s: now_s, ..request }, now_s);
         }
+        let Hold::Place(Grant { is_in_service, .. }) = self.held else { return };
         state.n_in_service -= usize::from(is_in_service);
-        if is_queued {
-            state.queue.complete(job, now_s);
-        }
+        state.queue.complete(id, now_s);
         let ready = self.core.let_through(&mut state, now_s);
         drop(state);
         self.core.serve(ready);
@@ -495,7 +506,7 @@ impl Core {
             let through_at_s = state.device.as_mut().map(|device| device.occupy(bytes, now_s));
             let Some(waiting) = state.waiting.get_mut(&id) else { continue };
             let request = Served { direction: waiting.direction, arrival_s, end_s: now_s, bytes };
-            let grant = Grant { job, request, is_queued: true, is_in_service: true, through_at_s };
+            let grant = Grant { job, request, is_in_service: true, through_at_s };
             match waiting.answer.take() {
                 Some(answer) => {
                     state.waiting.remove(&id);
@@ -509,7 +520,7 @@ impl Core {
 
     fn serve(self: &Arc<Self>, ready: Vec<Ready>) {
         for (grant, answer) in ready {
-            let permit = Permit { core: Arc::clone(self), grant };
+            let permit = Permit { core: Arc::clone(self), held: Hold::Place(grant) };
             self.crew.run(Box::new(move || answer(permit)));
         }
     }
@@ -576,37 +587,6 @@ const HARDLY_NEW: f64 = 1.25;
 
 /// Numbers of jobs whose name is no number begin here.
 const MADE_UP: u64 = 1 << 63;
-
-/// Bytes of the last few seconds.
-#[derive(Clone, Copy, Debug, Default)]
-struct Meter {
-    by_second: [u64; Meter::N_SECONDS],
-    second: u64,
-}
-
-impl Meter {
-    const N_SECONDS: usize = 5;
-
-    fn add(&mut self, now_s: f64, bytes: u64) {
-        self.turn_to(now_s as u64);
-        self.by_second[self.second as usize % Self::N_SECONDS] += bytes;
-    }
-
-    fn rate_bps(mut self, now_s: f64) -> f64 {
-        self.turn_to(now_s as u64);
-        // The current second is not over.
-        let seconds = (Self::N_SECONDS - 1) as f64 + now_s.fract();
-        self.by_second.iter().sum::<u64>() as f64 / seconds.min(now_s.max(1.0))
-    }
-
-    fn turn_to(&mut self, second: u64) {
-        let n_new = second.saturating_sub(self.second).min(Self::N_SECONDS as u64);
-        for index in 1..=n_new {
-            self.by_second[(second - n_new + index) as usize % Self::N_SECONDS] = 0;
-        }
-        self.second = self.second.max(second);
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -718,15 +698,5 @@ mod tests {
         // Eleven times ten milliseconds.
         assert!(began.elapsed() >= Duration::from_millis(105), "{:?}", began.elapsed());
         scheduler.stop();
-    }
-
-    #[test]
-    fn a_meter_tells_the_rate_of_late() {
-        let mut meter = Meter::default();
-        for tenth in 0..100 {
-            meter.add(f64::from(tenth) / 10.0, 10);
-        }
-        assert!((meter.rate_bps(9.95) - 100.0).abs() < 3.0, "{}", meter.rate_bps(9.95));
-        assert_eq!(meter.rate_bps(16.0), 0.0);
     }
 }

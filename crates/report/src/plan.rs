@@ -39,31 +39,20 @@ pub struct PlanEntry {
 }
 
 impl PlanReport {
-    /// Returns a report without jobs yet.
-    pub fn new() -> Self {
-        Self { schema: SCHEMA, command: "sets plan", jobs: Vec::new(), actions: Vec::new(), is_done: false }
-    }
-
-    /// Adds a job.
-    pub fn add(&mut self, job: &ControlledJob, profile: Option<&IoProfile>) {
-        self.jobs.push(PlanEntry {
+    /// Returns a report on jobs with what is known of each; nothing is to be done yet.
+    pub fn new<'a>(jobs: impl Iterator<Item = (&'a ControlledJob, Option<&'a IoProfile>)> + Clone) -> Self {
+        let sets: BTreeMap<SetId, f64> =
+            jobs.clone().map(|(job, _)| (job.placement.set, job.placement.priority)).collect();
+        let sum: f64 = sets.values().sum();
+        let entry = |(job, profile): (&ControlledJob, Option<&IoProfile>)| PlanEntry {
             job: job.id.clone(),
             w_iter_s: profile.map(IoProfile::w_iter_s),
-            set: match job.placement.set {
-                SetId::Magnitude(magnitude) => magnitude.to_string(),
-                SetId::Unknown => "unknown".to_owned(),
-                SetId::Everyone => "everyone".to_owned(),
-                SetId::Job(_) => "its own".to_owned(),
-            },
+            set: job.placement.set.to_string(),
             priority: job.placement.priority,
-            share: 0.0,
-        });
-        let sets: BTreeMap<String, f64> =
-            self.jobs.iter().map(|entry| (entry.set.clone(), entry.priority)).collect();
-        let sum: f64 = sets.values().sum();
-        for entry in &mut self.jobs {
-            entry.share = entry.priority / sum;
-        }
+            share: job.placement.priority / sum,
+        };
+        let jobs = jobs.map(entry).collect();
+        Self { schema: SCHEMA, command: "sets plan", jobs, actions: Vec::new(), is_done: false }
     }
 
     /// Returns the report as JSON, with a final newline.
@@ -95,11 +84,5 @@ impl PlanReport {
             }
         }
         out
-    }
-}
-
-impl Default for PlanReport {
-    fn default() -> Self {
-        Self::new()
     }
 }

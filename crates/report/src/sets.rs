@@ -36,6 +36,9 @@ pub struct JobAtStorage {
     pub bytes: u64,
     /// Requests that wait.
     pub waiting: u64,
+    /// The job of the same set whose turn it is, while requests wait.
+    #[serde(default)]
+    pub waits_for: Option<String>,
     /// I/O phases so far.
     pub phases: u64,
 }
@@ -71,8 +74,9 @@ impl Tell for StorageJobs {
             out.push_str("no job has been seen yet\n");
             return out;
         }
-        let rows: Vec<[String; 7]> = self.jobs.iter().map(JobAtStorage::row).collect();
-        let head = ["job", "period", "set", "share", "bandwidth", "moved", "waiting"].map(str::to_owned);
+        let rows: Vec<[String; 8]> = self.jobs.iter().map(JobAtStorage::row).collect();
+        let head =
+            ["job", "period", "set", "share", "bandwidth", "moved", "waiting", "for"].map(str::to_owned);
         let widths: Vec<usize> = (0..head.len())
             .map(|column| {
                 rows.iter().chain([&head]).map(|row| row[column].chars().count()).max().unwrap_or(0)
@@ -86,15 +90,51 @@ impl Tell for StorageJobs {
             out.push_str(line.trim_end());
             out.push('\n');
         }
+        self.explain(&mut out);
         out
     }
 }
 
+impl StorageJobs {
+    /// What the table's short words mean, as far as they are in it.
+    fn explain(&self, out: &mut String) {
+        let has = |is_so: fn(&JobAtStorage) -> bool| self.jobs.iter().any(is_so);
+        let has_set = |name: &str| self.jobs.iter().any(|job| job.set.as_deref() == Some(name));
+        if has(JobAtStorage::is_guess) {
+            out.push_str("? predicted from the job's own requests, not given\n");
+        }
+        let mut numbers: Vec<i32> =
+            self.jobs.iter().filter_map(|job| job.set.as_deref()?.parse().ok()).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let ranges: Vec<String> = numbers
+            .iter()
+            .map(|&number| {
+                let [from_s, to_s] = [-0.5, 0.5].map(|half| 10f64.powf(f64::from(number) + half));
+                format!("{number}: {} to {}", text::seconds(from_s), text::seconds(to_s))
+            })
+            .collect();
+        if !ranges.is_empty() {
+            let _ = writeln!(out, "set: order of magnitude of the period in seconds ({})", ranges.join(", "));
+        }
+        if has_set("unknown") {
+            out.push_str("set unknown: no period is known yet; these take turns\n");
+        }
+        if has(|job| job.waiting > 0) {
+            out.push_str("for: the job of the same set whose turn it is, or the storage, which is busy\n");
+        }
+    }
+}
+
 impl JobAtStorage {
-    fn row(&self) -> [String; 7] {
+    fn is_guess(&self) -> bool {
+        self.period_s.is_some() && self.period_source.as_deref() != Some("given")
+    }
+
+    fn row(&self) -> [String; 8] {
         let none = || "–".to_owned();
         let period = self.period_s.map(|period_s| {
-            let mark = if self.period_source.as_deref() == Some("given") { "" } else { " ?" };
+            let mark = if self.is_guess() { " ?" } else { "" };
             format!("{}{mark}", text::seconds(period_s))
         });
         [
@@ -105,6 +145,11 @@ impl JobAtStorage {
             text::bandwidth(self.bandwidth_bps),
             text::bytes(self.bytes as f64),
             if self.waiting == 0 { none() } else { self.waiting.to_string() },
+            match &self.waits_for {
+                Some(job) => text::printable(job).to_string(),
+                None if self.waiting > 0 => "storage".to_owned(),
+                None => none(),
+            },
         ]
     }
 }
@@ -113,17 +158,46 @@ impl JobAtStorage {
 mod tests {
     use super::*;
 
+    fn told(jobs: &str) -> String {
+        let jobs =
+            StorageJobs::from_answer("/run/x.sock", &format!(r#"{{"policy":"set10","jobs":[{jobs}]}}"#));
+        Report::of_storages(vec![jobs.unwrap()]).to_text(80)
+    }
+
+    const PREDICTED: &str = r#"{"job":"7","period_s":0.175,"period_source":"predicted","set":"-1","share":0.9,
+        "bandwidth_bps":110e6,"bytes":5000000,"waiting":3,"waits_for":"8","phases":4}"#;
+    const GIVEN: &str = r#"{"job":"8","period_s":19.2,"period_source":"given","set":"1","share":0.1,
+        "bandwidth_bps":0,"bytes":10,"waiting":1,"waits_for":null,"phases":1}"#;
+    const SMALL: &str = r#"{"job":"12","period_s":null,"period_source":null,"set":null,"share":null,
+        "bandwidth_bps":0,"bytes":10,"waiting":0,"phases":0}"#;
+    const UNKNOWN: &str = r#"{"job":"13","period_s":null,"period_source":null,"set":"unknown","share":null,
+        "bandwidth_bps":0,"bytes":10,"waiting":0,"phases":0}"#;
+
     #[test]
-    fn a_job_is_a_row_and_a_guess_is_marked() {
-        let answer = r#"{"policy":"set10","jobs":[
-            {"job":"7","period_s":19.2,"period_source":"predicted","set":"1","share":0.9,"bandwidth_bps":110e6,"bytes":5000000,"waiting":3,"phases":4},
-            {"job":"12","period_s":null,"period_source":null,"set":null,"share":null,"bandwidth_bps":0,"bytes":10,"waiting":0,"phases":0}]}"#;
-        let jobs = StorageJobs::from_answer("/run/x.sock", answer).unwrap();
-        let told = Report::of_storages(vec![jobs]).to_text(80);
+    fn a_job_is_a_row_and_what_is_short_is_explained() {
+        let told = told(&[PREDICTED, GIVEN, SMALL, UNKNOWN].join(","));
         let lines: Vec<&str> = told.lines().collect();
         assert_eq!(lines[0], "/run/x.sock · policy set10");
-        assert!(lines[2].starts_with("7 ") && lines[2].contains("19.2 s ?"), "{told}");
-        assert!(lines[3].starts_with("12 ") && lines[3].ends_with('–'), "{told}");
+        assert!(
+            lines[2].starts_with("7 ") && lines[2].contains("175 ms ?") && lines[2].ends_with(" 8"),
+            "{told}"
+        );
+        assert!(lines[3].starts_with("8 ") && lines[3].ends_with("storage"), "{told}");
+        assert!(lines[4].starts_with("12 ") && lines[4].ends_with('–'), "{told}");
+        assert_eq!(
+            lines[6..],
+            [
+                "? predicted from the job's own requests, not given",
+                "set: order of magnitude of the period in seconds (-1: 31.6 ms to 316 ms, 1: 3.16 s to 31.6 s)",
+                "set unknown: no period is known yet; these take turns",
+                "for: the job of the same set whose turn it is, or the storage, which is busy",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_explained() {
+        assert_eq!(told(SMALL).lines().count(), 3);
         assert!(StorageJobs::from_answer("x", "{}").is_err());
     }
 }

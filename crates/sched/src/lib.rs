@@ -3,6 +3,7 @@
 //! - What is known of a job's rhythm: [`IoProfile`]
 //! - Which set a job belongs to, and what a set is worth: [`Policy`]
 //! - Whose request is served next: [`Queue`]
+//! - Periods as people write them: [`parse_periods`]
 //! - How to tell a file system that has a queue of its own: [`Controller`]
 //!
 //! The model is that of IO-Sets (Boito, Pallez, Teylo, Vidal: *IO-Sets: Simple and Efficient Approaches for I/O
@@ -28,9 +29,10 @@
 
 pub use crate::{
     actuate::{
-        Action, ConfigFs, ControlledJob, Controller, LustreTbf, TbfSettings, divide, is_plain_id,
-        requests_by_job,
+        Action, ConfigFs, ControlledJob, Controller, LustreTbf, TbfSettings, divide, former_policies,
+        is_plain_id, requests_by_job,
     },
+    periods::{Fault, PeriodsError, parse_periods},
     policy::{Placement, Policy, SetId, UnknownJobs},
     profile::IoProfile,
     queue::{
@@ -39,6 +41,7 @@ pub use crate::{
 };
 
 mod actuate;
+mod periods;
 mod policy;
 mod profile;
 mod queue;

@@ -15,6 +15,15 @@ fn jobs_are_shown_with_their_sets() {
 }
 
 #[test]
+fn a_table_needs_no_head() {
+    let dir = Dir::new();
+    dir.write("with.csv", JOBS);
+    dir.write("without.csv", JOBS.split_once('\n').unwrap().1);
+    let plan = |file| dir.iotide(["sets", "plan", file]).exits_with(0).stdout;
+    assert_eq!(plan("with.csv"), plan("without.csv"));
+}
+
+#[test]
 fn a_dry_run_prints_what_would_be_done() {
     let dir = Dir::new();
     dir.write("jobs.csv", JOBS);
@@ -62,7 +71,7 @@ fn what_cannot_be_read_or_done_is_said() {
     dir.write("twice.csv", "job,period_s\n1,5\n1,6\n");
     dir.write("odd.csv", "job,period_s\n../x,5\n");
     let says = |file| dir.iotide(["sets", "plan", file]).exits_with(2).stderr;
-    assert_eq!(says("head.csv"), "iotide: head.csv: the first line is not job,period_s\n");
+    assert_eq!(says("head.csv"), "iotide: head.csv: line 1: \"period\" is no positive time\n");
     assert_eq!(says("time.csv"), "iotide: time.csv: line 2: \"-5\" is no positive time\n");
     assert_eq!(says("twice.csv"), "iotide: twice.csv: line 3: job \"1\" is there twice\n");
     let odd = dir.iotide(["sets", "plan", "odd.csv", "--apply", "configfs", "--dry-run"]).exits_with(0);

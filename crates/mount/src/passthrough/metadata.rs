@@ -67,6 +67,32 @@ impl Shared {
         stat_fd(&*fd)
     }
 
+    /// The names of a file's extended attributes, each with a zero behind it. Those of `trusted` are for the administrator alone: a file
+    /// system does not list them to others, but to us it does.
+    pub(super) fn attribute_names(&self, number: INodeNo, is_root: bool) -> Result<Vec<u8>> {
+        let mut names = Vec::new();
+        loop {
+            let got = self.with_attributes(number, |path| {
+                let length = fs::listxattr(path, &mut [0u8; 0][..])?;
+                names.resize(length, 0);
+                if length == 0 { Ok(0) } else { fs::listxattr(path, &mut names[..]) }
+            });
+            match got {
+                Ok(length) => names.truncate(length),
+                // One was added in between.
+                Err(Errno::RANGE) => continue,
+                // Of a symbolic link there is none that users could have set.
+                Err(Errno::OPNOTSUPP) => names.clear(),
+                Err(error) => return Err(error),
+            }
+            if !is_root {
+                let listed = names.split_inclusive(|&byte| byte == 0);
+                names = listed.filter(|name| !name.starts_with(b"trusted.")).flatten().copied().collect();
+            }
+            return Ok(names);
+        }
+    }
+
     /// Calls with a path by which the file's extended attributes can be reached.
     pub(super) fn with_attributes<T>(
         &self,

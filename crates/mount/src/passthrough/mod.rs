@@ -517,15 +517,13 @@ impl Filesystem for PassThrough {
         attribute(reply, got, &value);
     }
 
-    fn listxattr(&self, _request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
-        let mut names = vec![0; size as usize];
-        let got = self.shared.with_attributes(number, |path| fs::listxattr(path, &mut names[..]));
-        // Of a symbolic link there is none that users could have set.
-        attribute(
-            reply,
-            got.or_else(|error| if error == Errno::OPNOTSUPP { Ok(0) } else { Err(error) }),
-            &names,
-        );
+    fn listxattr(&self, request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+        let names = self.shared.attribute_names(number, request.uid() == 0);
+        answer(reply, names, |reply, names| match names.len() as u32 {
+            length if size == 0 => reply.size(length),
+            length if length > size => reply.refuse(Errno::RANGE),
+            _ => reply.data(&names),
+        });
     }
 
     fn removexattr(&self, _request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {

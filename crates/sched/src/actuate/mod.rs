@@ -3,15 +3,17 @@
 //! A [`Controller`] is told of the jobs again and again and answers with the [`Action`]s that bring the system from what it
 //! was told before to what is right now. It does nothing itself: a front end carries the actions out, or prints them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::{Placement, SetId};
 
 pub use job_stats::requests_by_job;
+pub use nrs_policies::former_policies;
 
 mod job_stats;
+mod nrs_policies;
 
 /// Something that can be told who matters how much.
 pub trait Controller {
@@ -163,6 +165,8 @@ impl Controller for ConfigFs {
 #[derive(Clone, Debug)]
 pub struct LustreTbf {
     settings: TbfSettings,
+    /// What the server did before, and will do again.
+    former: Vec<String>,
     is_enabled: bool,
     n_rules: u64,
     rules: BTreeMap<String, Rule>,
@@ -196,7 +200,25 @@ struct Rule {
 impl LustreTbf {
     /// Returns a controller that has told nothing yet.
     pub fn new(settings: TbfSettings) -> Self {
-        Self { settings, is_enabled: false, n_rules: 0, rules: BTreeMap::new(), doubtful: Vec::new() }
+        Self {
+            settings,
+            former: vec!["fifo".to_owned()],
+            is_enabled: false,
+            n_rules: 0,
+            rules: BTreeMap::new(),
+            doubtful: Vec::new(),
+        }
+    }
+
+    /// What to run to see which policies a server uses; its output is for [`former_policies`].
+    pub const SEE_POLICIES: [&str; 4] = ["lctl", "get_param", "-n", "ost.OSS.ost_io.nrs_policies"];
+
+    /// Notes what the server does now, so that it is put back in the end.
+    pub fn with_former_policies(mut self, former: Vec<String>) -> Self {
+        if !former.is_empty() {
+            self.former = former;
+        }
+        self
     }
 
     fn set(parameter: &str, value: String) -> Action {
@@ -218,8 +240,9 @@ impl Controller for LustreTbf {
         for name in self.doubtful.drain(..) {
             actions.push(Self::set("nrs_tbf_rule", format!("stop {name}")));
         }
+        let ids: BTreeSet<&str> = jobs.iter().map(|job| job.id.as_str()).collect();
         self.rules.retain(|id, rule| {
-            let stays = jobs.iter().any(|job| job.id == *id);
+            let stays = ids.contains(id.as_str());
             if !stays {
                 actions.push(Self::set("nrs_tbf_rule", format!("stop {}", rule.name)));
             }
@@ -271,7 +294,7 @@ impl Controller for LustreTbf {
             .map(|name| Self::set("nrs_tbf_rule", format!("stop {name}")))
             .collect();
         if std::mem::take(&mut self.is_enabled) {
-            actions.push(Self::set("nrs_policies", "fifo".into()));
+            actions.extend(self.former.iter().map(|policy| Self::set("nrs_policies", policy.clone())));
         }
         actions
     }
@@ -405,6 +428,19 @@ mod tests {
              lctl set_param ost.OSS.ost_io.nrs_policies=fifo\n"
         );
         assert_eq!(controller.withdraw(), []);
+    }
+
+    #[test]
+    fn what_the_server_did_before_is_put_back() {
+        let former = vec!["crrn reg".to_owned(), "fifo hp".to_owned()];
+        let mut controller = LustreTbf::new(TbfSettings::default()).with_former_policies(former);
+        assert_eq!(controller.update(&[job("7", 10.0, Some(0.0), 0.0)]).len(), 2);
+        assert_eq!(
+            shown(&controller.withdraw()),
+            "lctl set_param 'ost.OSS.ost_io.nrs_tbf_rule=stop iotide1'\n\
+             lctl set_param 'ost.OSS.ost_io.nrs_policies=crrn reg'\n\
+             lctl set_param 'ost.OSS.ost_io.nrs_policies=fifo hp'\n"
+        );
     }
 
     #[test]

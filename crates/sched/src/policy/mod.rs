@@ -93,6 +93,18 @@ pub enum SetId {
     Job(JobId),
 }
 
+impl std::fmt::Display for SetId {
+    /// In a word, the same wherever sets are shown.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SetId::Everyone => f.pad("all"),
+            SetId::Magnitude(magnitude) => f.pad(&magnitude.to_string()),
+            SetId::Unknown => f.pad("unknown"),
+            SetId::Job(_) => f.pad("own"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -312,7 +312,20 @@ impl Queue {
             phase_start_s: job.phase.map(|phase| phase.start_s),
             last_active_s: job.last_active_s,
             bytes_served: job.bytes_served,
+            waits_for: self.who_is_before(at),
         }
+    }
+
+    /// The job of the same set whose turn it is while this one waits.
+    fn who_is_before(&self, at: usize) -> Option<JobId> {
+        let job = &self.jobs[at];
+        if job.requests.is_empty() || !self.config.policy.is_exclusive_in_sets() {
+            return None;
+        }
+        let set = &self.sets[job.set];
+        let is_strict = self.config.exclusivity == Exclusivity::Strict;
+        let (_, first) = if is_strict { set.holders.first() } else { set.waiting.first() }?;
+        (first != at).then(|| self.jobs[first].id)
     }
 
     /// Gives a new job a place in the list.
@@ -476,6 +489,8 @@ pub struct JobView {
     pub last_active_s: f64,
     /// What has been served to it.
     pub bytes_served: u64,
+    /// The job of its set whose turn it is, while requests of this one wait.
+    pub waits_for: Option<JobId>,
 }
 
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! `iotide sets apply`: tells BeeGFS or Lustre of jobs again and again, and takes it back in the end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use iotide_sched::{
-    Action, ControlledJob, IoProfile, JobId, Policy, UnknownJobs, is_plain_id, requests_by_job,
+    Action, ControlledJob, IoProfile, JobId, LustreTbf, Policy, UnknownJobs, former_policies, is_plain_id,
+    requests_by_job,
 };
 
 use super::deeds::{Hung, carry_out, run as run_program};
@@ -24,7 +25,7 @@ use crate::ui::Ui;
 
 /// Keep telling BeeGFS or Lustre what jobs deserve, until Ctrl-C
 ///
-/// SOURCE is the control socket of a mount or an arbiter, or a table with the columns `job,period_s` that is read again each
+/// SOURCE is the control socket of a mount or an arbiter, or a table with lines `job,seconds` that is read again each
 /// time. Rates of Lustre cap a job even if nobody else wants the storage, so they are told anew from what jobs send: as a
 /// control socket says, or with a table as the server counts (`lctl get_param obdfilter.*.job_stats`; run it there, as root).
 /// What was told is taken back at the end, and on SIGINT, SIGTERM and SIGHUP.
@@ -61,11 +62,12 @@ Examples:
   iotide sets apply jobs.csv --controller lustre-tbf --capacity 8000 --dry-run --rounds 1";
 
 pub(crate) fn run(ui: &mut Ui, args: &ApplyArgs) -> anyhow::Result<ExitStatus> {
-    let mut controller = args.system.controller(args.controller)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot wait for Ctrl-C")?;
     }
+    let former = former(ui, args, &stop);
+    let mut controller = args.system.controller(args.controller, former)?;
     let mut watch = Watch::new(args);
     let mut jobs = watch.look(&stop)?;
     let mut last_trouble = None;
@@ -105,6 +107,20 @@ pub(crate) fn run(ui: &mut Ui, args: &ApplyArgs) -> anyhow::Result<ExitStatus> {
         ui.status(format_args!("  {action}"));
     }
     Ok(ExitStatus::Failed)
+}
+
+/// What a server of Lustre does now, to be put back in the end.
+fn former(ui: &mut Ui, args: &ApplyArgs, stop: &AtomicBool) -> Vec<String> {
+    if args.controller != System::LustreTbf || args.dry_run {
+        return Vec::new();
+    }
+    let words = LustreTbf::SEE_POLICIES.map(str::to_owned);
+    let printed = run_program(&words, Duration::from_secs_f64(args.timeout), &|| is_set(stop));
+    let former = printed.map(|printed| former_policies(&printed)).unwrap_or_default();
+    if former.is_empty() {
+        ui.status(format_args!("the server does not say which policy it uses; fifo will be set in the end"));
+    }
+    former
 }
 
 /// Does or prints each action, and returns those that failed. After a program that hangs the rest is not tried.
@@ -160,7 +176,7 @@ struct Watch<'a> {
     /// What the server had counted at the last look, and when that was.
     counted: Option<(Instant, BTreeMap<String, u64>)>,
     /// Jobs with ids that could be misunderstood, once they were named.
-    odd: Vec<String>,
+    odd: BTreeSet<String>,
 }
 
 /// What is known of a job at one look.
@@ -173,13 +189,20 @@ struct Seen {
 
 impl<'a> Watch<'a> {
     fn new(args: &'a ApplyArgs) -> Self {
-        Self { args, began: Instant::now(), active_since_s: BTreeMap::new(), counted: None, odd: Vec::new() }
+        Self {
+            args,
+            began: Instant::now(),
+            active_since_s: BTreeMap::new(),
+            counted: None,
+            odd: BTreeSet::new(),
+        }
     }
 
     fn look(&mut self, stop: &AtomicBool) -> anyhow::Result<Vec<ControlledJob>> {
         let seen = if is_socket(&self.args.source) { self.ask()? } else { self.read(stop)? };
         let now_s = self.began.elapsed().as_secs_f64();
-        self.active_since_s.retain(|id, _| seen.iter().any(|job| job.id == *id));
+        let ids: BTreeSet<&str> = seen.iter().map(|job| job.id.as_str()).collect();
+        self.active_since_s.retain(|id, _| ids.contains(id.as_str()));
         let policy = Policy::Set10(UnknownJobs::Together);
         let controlled = seen.into_iter().map(|job| {
             if job.demand_rps.is_some_and(|demand_rps| demand_rps == 0.0) {
@@ -242,13 +265,11 @@ impl<'a> Watch<'a> {
     }
 
     fn name_odd_ones(&mut self, ui: &mut Ui, jobs: &[ControlledJob]) {
-        self.odd.retain(|id| jobs.iter().any(|job| job.id == *id));
-        for job in jobs.iter().filter(|job| !is_plain_id(&job.id)) {
-            if !self.odd.contains(&job.id) {
-                ui.status(format_args!("job {:?} is left alone: its id could be misunderstood", job.id));
-                self.odd.push(job.id.clone());
-            }
+        let odd: BTreeSet<&String> = jobs.iter().map(|job| &job.id).filter(|id| !is_plain_id(id)).collect();
+        for id in odd.iter().filter(|id| !self.odd.contains(**id)) {
+            ui.status(format_args!("job {id:?} is left alone: its id could be misunderstood"));
         }
+        self.odd = odd.into_iter().cloned().collect();
     }
 }
 

@@ -4,9 +4,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use iotide_report::PlanReport;
-use iotide_sched::{Action, ControlledJob, IoProfile, JobId, Policy, UnknownJobs, is_plain_id};
+use iotide_sched::{
+    Action, ControlledJob, IoProfile, JobId, Policy, UnknownJobs, is_plain_id, parse_periods,
+};
 
 use super::deeds::carry_out;
 use super::system::{System, SystemArgs};
@@ -16,8 +18,8 @@ use crate::ui::{Hint, Ui};
 
 /// Show the sets of jobs with known periods, and tell BeeGFS or Lustre
 ///
-/// PROFILES is a table with the columns `job,period_s` (`-` is stdin); a job without a period is not known yet. Shows the
-/// set, priority and share of each. With --apply, does what the file system needs, or with --dry-run shows that instead.
+/// PROFILES is a table with lines `job,seconds`, with or without a head, or {"job": seconds}, as for `mount --periods` (`-` is
+/// stdin); a job without a period is not known yet. Shows the set, priority and share of each. With --apply, does what the file system needs, or with --dry-run shows that instead.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PlanArgs {
@@ -63,12 +65,10 @@ pub(crate) fn run(ui: &mut Ui, args: &PlanArgs) -> anyhow::Result<ExitStatus> {
     }
     let actions = match args.apply {
         None => Vec::new(),
-        Some(system) => args.system.controller(system)?.update(&jobs),
+        Some(system) => args.system.controller(system, Vec::new())?.update(&jobs),
     };
-    let mut report = PlanReport::new();
-    for ((_, profile), job) in profiles.iter().zip(&jobs) {
-        report.add(job, profile.as_ref());
-    }
+    let known = profiles.iter().map(|(_, profile)| profile.as_ref());
+    let mut report = PlanReport::new(jobs.iter().zip(known));
     report.actions = actions.iter().map(Action::to_string).collect();
     report.is_done = args.apply.is_some() && !args.dry_run;
     if report.is_done {
@@ -107,31 +107,5 @@ pub(super) fn read_profiles(path: &Path) -> anyhow::Result<Vec<(String, Option<I
         std::fs::read_to_string(path).map(|read| text = read)
     };
     read.with_context(|| format!("cannot read {name}"))?;
-    let mut profiles: Vec<(String, Option<IoProfile>)> = Vec::new();
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    if lines.next().map(|(_, head)| head.trim()) != Some("job,period_s") {
-        bail!("{name}: the first line is not job,period_s");
-    }
-    for (i, line) in lines {
-        let place = || format!("{name}: line {}", i + 1);
-        let (id, period) =
-            line.rsplit_once(',').with_context(|| format!("{} has no period column", place()))?;
-        let profile = match period.trim() {
-            "" => None,
-            period => {
-                let profile = period.parse().ok().and_then(IoProfile::checked);
-                Some(profile.with_context(|| format!("{}: {period:?} is no positive time", place()))?)
-            }
-        };
-        let id = id.trim().to_owned();
-        if id.is_empty() {
-            bail!("{}: the job has no name", place());
-        }
-        if profiles.iter().any(|(known, _)| *known == id) {
-            bail!("{}: job {id:?} is there twice", place());
-        }
-        profiles.push((id, profile));
-    }
-    Ok(profiles)
+    parse_periods(&text).with_context(|| name.to_string())
 }

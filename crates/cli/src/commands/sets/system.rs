@@ -23,7 +23,12 @@ pub(super) struct SystemArgs {
 }
 
 impl SystemArgs {
-    pub(super) fn controller(&self, system: System) -> anyhow::Result<Box<dyn Controller>> {
+    /// `former`: what the system did before and shall do again, where that is known.
+    pub(super) fn controller(
+        &self,
+        system: System,
+        former: Vec<String>,
+    ) -> anyhow::Result<Box<dyn Controller>> {
         if !(self.capacity.is_finite() && self.capacity > 0.0) {
             bail!("--capacity {} is not a positive number of requests", self.capacity);
         }
@@ -31,7 +36,7 @@ impl SystemArgs {
             System::Configfs => Box::new(ConfigFs::new(&self.root)),
             System::LustreTbf => {
                 let settings = TbfSettings { capacity_rps: self.capacity, ..TbfSettings::default() };
-                Box::new(LustreTbf::new(settings))
+                Box::new(LustreTbf::new(settings).with_former_policies(former))
             }
         })
     }

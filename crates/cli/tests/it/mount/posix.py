@@ -721,6 +721,25 @@ def locks():
             fcntl.lockf(fd, fcntl.LOCK_UN)
 
     case("who waits hears signals", interrupted_waiter, EINTR)
+
+    def waiting_for_each_other():
+        fcntl.lockf(fd, fcntl.LOCK_EX, 1, 0)
+        told, tell = os.pipe()
+        child = os.fork()
+        if child == 0:
+            mine = os.open("l", os.O_RDWR)
+            fcntl.lockf(mine, fcntl.LOCK_EX, 1, 1)
+            os.write(tell, b"x")
+            os._exit(is_deadlock(lambda: fcntl.lockf(mine, fcntl.LOCK_EX, 1, 0)))
+        os.read(told, 1)
+        time.sleep(0.1)
+        found = is_deadlock(lambda: fcntl.lockf(fd, fcntl.LOCK_EX, 1, 1))
+        fcntl.lockf(fd, fcntl.LOCK_UN)
+        os.close(told)
+        os.close(tell)
+        return found + os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    case("of two who wait for each other one is told", waiting_for_each_other, 1)
     who_is_in_the_way(fd, one_byte)
     copy = os.dup(fd)
     fcntl.flock(copy, fcntl.LOCK_EX)
@@ -738,6 +757,14 @@ def locks():
 FLOCK = "hhqqi4x"  # kind, from where, start, length, process
 GETLK, OFD_GETLK, OFD_SETLK = 5, 36, 37
 SHARED, EXCLUSIVE, NONE = 0, 1, 2
+
+
+def is_deadlock(call):
+    try:
+        call()
+    except OSError as error:
+        return error.errno == errno.EDEADLK
+    return False
 
 
 def who_is_in_the_way(fd, one_byte):
@@ -805,6 +832,13 @@ def other_users():
     case("a link", lambda: user(lambda: os.symlink("f", "open/l")) or owner("open/l"), (USER, USER))
     case("a pipe", lambda: user(lambda: os.mkfifo("open/p")) or owner("open/p"), (USER, USER))
     case("what is made read-only can be written by who made it", lambda: user(lambda: touch("open/ro", b"x", 0o400)) and read("open/ro"), b"x")
+    touch("open/trusted")
+    os.setxattr("open/trusted", "user.seen", b"")
+    os.chmod("open/trusted", 0o666)
+    if not isinstance(case("root trusts", lambda: os.setxattr("open/trusted", "trusted.a", b"x"), (None, EOPNOTSUPP, EPERM)), OSError):
+        case("what root trusts is listed to root", lambda: sorted(os.listxattr("open/trusted")), ["trusted.a", "user.seen"])
+        case("and not to others", lambda: user(lambda: os.listxattr("open/trusted")), ["user.seen"])
+        case("nor given", lambda: user(lambda: os.getxattr("open/trusted", "trusted.a")), ENODATA)
     case("a device is for root alone", lambda: user(lambda: os.mknod("open/dev", stat.S_IFCHR | 0o600, os.makedev(1, 3))), EPERM)
     case("owners give nothing away", lambda: user(lambda: os.chown("open/f", OTHER, -1)), EPERM)
     case("but to a group of theirs", lambda: user(lambda: os.chown("open/f", -1, GROUP), [GROUP]) or owner("open/f"), (USER, GROUP))
