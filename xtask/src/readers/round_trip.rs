@@ -16,8 +16,9 @@ const QUESTIONS: [&[&str]; 3] = [
 ];
 
 /// What the form of a trace decides, and not what it holds: its name, what only a Darshan log has beside its events, the user under
-/// another name, and how many names a log has, also of files without a record.
-const OF_THE_FORM: [&str; 12] = [
+/// another name, how many names a log has, also of files without a record, and when a job ended: logs in whole seconds count
+/// the last one in.
+const OF_THE_FORM: [&str; 13] = [
     "path",
     "format",
     "log",
@@ -30,6 +31,7 @@ const OF_THE_FORM: [&str; 12] = [
     "uid",
     "user",
     "n_files",
+    "end_time",
 ];
 
 pub fn run(args: &[String]) -> Result<Outcome, String> {

@@ -67,3 +67,12 @@ fn a_command_line_that_makes_no_sense_fails_with_one_message() {
     For more information, try '--help'.
     "#);
 }
+
+#[test]
+fn a_reader_of_stderr_that_goes_away_is_no_panic() {
+    let dir = crate::util::Dir::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = dir.command(["info", "nowhere"]).stderr(writer).status().unwrap();
+    assert_eq!(status.code(), Some(2));
+}
