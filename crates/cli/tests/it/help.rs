@@ -1062,9 +1062,10 @@ fn help_on_sets_plan_explains_every_flag() {
     insta::assert_snapshot!(Dir::new().iotide(["sets", "plan", "--help"]).exits_with(0).stdout, @r#"
     Show the sets of jobs with known periods, and tell BeeGFS or Lustre
 
-    PROFILES is a table with the columns `job,period_s` (`-` is stdin); a job without a period is not
-    known yet. Shows the set, priority and share of each. With --apply, does what the file system needs,
-    or with --dry-run shows that instead.
+    PROFILES is a table with lines `job,seconds`, with or without a head, or {"job": seconds}, as for
+    `mount --periods` (`-` is stdin); a job without a period is not known yet. Shows the set, priority
+    and share of each. With --apply, does what the file system needs, or with --dry-run shows that
+    instead.
 
     Usage: iotide sets plan [OPTIONS] <PROFILES>
 
@@ -1120,11 +1121,11 @@ fn help_on_sets_apply_explains_every_flag() {
     insta::assert_snapshot!(Dir::new().iotide(["sets", "apply", "--help"]).exits_with(0).stdout, @r#"
     Keep telling BeeGFS or Lustre what jobs deserve, until Ctrl-C
 
-    SOURCE is the control socket of a mount or an arbiter, or a table with the columns `job,period_s`
-    that is read again each time. Rates of Lustre cap a job even if nobody else wants the storage, so
-    they are told anew from what jobs send: as a control socket says, or with a table as the server
-    counts (`lctl get_param obdfilter.*.job_stats`; run it there, as root). What was told is taken back
-    at the end, and on SIGINT, SIGTERM and SIGHUP.
+    SOURCE is the control socket of a mount or an arbiter, or a table with lines `job,seconds` that is
+    read again each time. Rates of Lustre cap a job even if nobody else wants the storage, so they are
+    told anew from what jobs send: as a control socket says, or with a table as the server counts (`lctl
+    get_param obdfilter.*.job_stats`; run it there, as root). What was told is taken back at the end,
+    and on SIGINT, SIGTERM and SIGHUP.
 
     Usage: iotide sets apply [OPTIONS] --controller <SYSTEM> <SOURCE>
 

@@ -71,6 +71,7 @@ fn what_an_idle_job_leaves_the_other_gets_and_all_is_taken_back() {
     )
     .exits_with(0);
     insta::assert_snapshot!(told(&dir), @r"
+    get_param -n ost.OSS.ost_io.nrs_policies
     get_param -n obdfilter.*.job_stats
     policies=tbf jobid
     tbf_rule=start iotide1 jobid={1} rate=992
@@ -117,6 +118,7 @@ fn a_rule_that_fails_is_tried_under_another_name() {
     .exits_with(0);
     assert!(done.stderr.contains("lctl failed: exit status: 17"), "{}", done.stderr);
     insta::assert_snapshot!(told(&dir), @r"
+    get_param -n ost.OSS.ost_io.nrs_policies
     get_param -n obdfilter.*.job_stats
     policies=tbf jobid
     tbf_rule=start iotide1 jobid={1} rate=10000
@@ -139,6 +141,7 @@ fn a_program_that_hangs_is_ended_and_what_is_left_is_named() {
     )
     .exits_with(2);
     insta::assert_snapshot!(hung.stderr, @r"
+    the server does not say which policy it uses; fifo will be set in the end
     2 jobs, 3 to do
     lctl set_param 'ost.OSS.ost_io.nrs_policies=tbf jobid': lctl did not end within 0.2 s
     lctl set_param 'ost.OSS.ost_io.nrs_tbf_rule=stop iotide1': lctl did not end within 0.2 s
@@ -154,7 +157,7 @@ fn without_lctl_nothing_is_begun() {
     dir.write("jobs.csv", TWO);
     let failed = dir.iotide(["sets", "apply", "jobs.csv", "--controller", "lustre-tbf"]).exits_with(2);
     assert!(
-        failed.stderr.starts_with("iotide: cannot see what jobs send: cannot start lctl: "),
+        failed.stderr.contains("iotide: cannot see what jobs send: cannot start lctl: "),
         "{}",
         failed.stderr
     );
@@ -201,6 +204,7 @@ fn a_control_socket_says_who_is_active_and_a_signal_takes_all_back() {
     assert!(ended.stderr.contains("job \"../odd\" is left alone"), "{}", ended.stderr);
     assert_eq!(started.len() + stopped.len(), 6, "{started:?} {stopped:?}");
     insta::assert_snapshot!(told(&dir), @r"
+    get_param -n ost.OSS.ost_io.nrs_policies
     policies=tbf jobid
     tbf_rule=start iotide1 jobid={busy} rate=9990
     tbf_rule=start iotide2 jobid={idle} rate=10
@@ -254,5 +258,9 @@ fn what_a_program_leaves_running_is_not_waited_for() {
     let args =
         ["sets", "apply", "jobs.csv", "--controller", "lustre-tbf", "--rounds", "1", "--timeout", "200ms"];
     let unseen = run(&dir, args).exits_with(2);
-    assert_eq!(unseen.stderr, "iotide: cannot see what jobs send: lctl did not end within 0.2 s\n");
+    assert!(
+        unseen.stderr.ends_with("iotide: cannot see what jobs send: lctl did not end within 0.2 s\n"),
+        "{}",
+        unseen.stderr
+    );
 }

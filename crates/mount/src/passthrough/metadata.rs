@@ -70,27 +70,22 @@ impl Shared {
     /// The names of a file's extended attributes, each with a zero behind it. Those of `trusted` are for the administrator alone: a file
     /// system does not list them to others, but to us it does.
     pub(super) fn attribute_names(&self, number: INodeNo, is_root: bool) -> Result<Vec<u8>> {
-        let mut names = Vec::new();
-        loop {
-            let got = self.with_attributes(number, |path| {
-                let length = fs::listxattr(path, &mut [0u8; 0][..])?;
-                names.resize(length, 0);
-                if length == 0 { Ok(0) } else { fs::listxattr(path, &mut names[..]) }
-            });
-            match got {
-                Ok(length) => names.truncate(length),
-                // One was added in between.
-                Err(Errno::RANGE) => continue,
+        let mut names = vec![0; USUAL_NAMES];
+        let length = loop {
+            match self.with_attributes(number, |path| fs::listxattr(path, &mut names[..])) {
+                Ok(length) => break length,
+                Err(Errno::RANGE) if names.len() < MOST_NAMES => names.resize(MOST_NAMES, 0),
                 // Of a symbolic link there is none that users could have set.
-                Err(Errno::OPNOTSUPP) => names.clear(),
+                Err(Errno::OPNOTSUPP) => break 0,
                 Err(error) => return Err(error),
             }
-            if !is_root {
-                let listed = names.split_inclusive(|&byte| byte == 0);
-                names = listed.filter(|name| !name.starts_with(b"trusted.")).flatten().copied().collect();
-            }
-            return Ok(names);
+        };
+        names.truncate(length);
+        if !is_root {
+            let listed = names.split_inclusive(|&byte| byte == 0);
+            names = listed.filter(|name| !name.starts_with(b"trusted.")).flatten().copied().collect();
         }
+        Ok(names)
     }
 
     /// Calls with a path by which the file's extended attributes can be reached.
@@ -107,3 +102,7 @@ impl Shared {
         call(&path_of(&*self.nodes.fd(&node)?))
     }
 }
+
+/// What the names of a file's extended attributes usually need, and the most that Linux lists.
+const USUAL_NAMES: usize = 1 << 10;
+const MOST_NAMES: usize = 1 << 16;

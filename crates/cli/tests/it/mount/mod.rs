@@ -553,7 +553,7 @@ fn what_cannot_be_mounted_is_explained() {
         (&["d", "d/inside"], "so the mount would hold itself"),
         (
             &["d", "d", "--periods", "periods.csv"],
-            "cannot read the periods in periods.csv: '7,soon' has no number",
+            "cannot read the periods in periods.csv: line 1: \"soon\" is no positive time",
         ),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_iotide"))
