@@ -100,15 +100,15 @@ pub struct Scatter {
     pub variance: f64,
     /// The exponent θ: 1 where the spread is a share of the value, 0 where it is the same everywhere.
     pub exponent: f64,
-    /// By how much of itself the spread grows with every doubling beyond the points: gaps that no repetition explains are the
-    /// function's own, and go on growing where nothing holds it.
+    /// By how much of itself the spread grows up to the first doubling beyond the points: gaps that no repetition explains
+    /// are the function's own, and grow where nothing holds it. Further out the functions still possible differ by more.
     pub drift: f64,
 }
 
 impl Scatter {
     /// Returns the variance of a point that measures `value`, so many doublings beyond the points known.
     pub fn variance_at(&self, value: f64, doublings: f64) -> f64 {
-        let times = 1.0 + self.drift * doublings;
+        let times = 1.0 + self.drift * doublings.min(1.0);
         if self.variance == 0.0 {
             0.0
         } else {
