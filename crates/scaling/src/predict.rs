@@ -6,7 +6,7 @@ use iotide_num::{student_t_cdf, student_t_quantile};
 
 use crate::auto::Alternative;
 use crate::measurement::parameter_name;
-use crate::model::Model;
+use crate::model::{Model, Range};
 use crate::term::Function;
 
 /// A value at a point.
@@ -106,21 +106,42 @@ impl Model {
         if !value.is_finite() {
             cautions.push(Caution::Undefined);
         }
-        let interval = mixture_interval(&self.alternatives, at, confidence).map(|(low, high)| {
-            let low = if self.non_negative { low.max(0.0) } else { low };
-            (low.min(value), high.max(value))
-        });
+        let interval = mixture_interval(&self.alternatives, at, self.doublings_beyond(at), confidence).map(
+            |(low, high)| {
+                let low = if self.non_negative { low.max(0.0) } else { low };
+                (low.min(value), high.max(value))
+            },
+        );
         Prediction { at: at.to_vec(), value, interval, cautions }
     }
 }
 
+impl Model {
+    /// How many doublings a point lies beyond the points known, over all parameters.
+    fn doublings_beyond(&self, at: &[f64]) -> f64 {
+        let beyond = |(x, range): (&f64, &Range)| (x / range.maximum).max(range.minimum / x).log2();
+        self.ranges
+            .iter()
+            .zip(at)
+            .map(|(range, x)| beyond((x, range)))
+            .filter(|d| d.is_finite() && *d > 0.0)
+            .sum()
+    }
+}
+
 /// The middle part of a mixture of Student's t distributions, one per alternative.
-fn mixture_interval(alternatives: &[Alternative], at: &[f64], confidence: f64) -> Option<(f64, f64)> {
+fn mixture_interval(
+    alternatives: &[Alternative],
+    at: &[f64],
+    doublings: f64,
+    confidence: f64,
+) -> Option<(f64, f64)> {
     let parts: Vec<(f64, f64, f64, f64)> = alternatives
         .iter()
         .map(|alternative| {
             let centre = alternative.function.at(at);
-            let error = (variance(alternative, at) + alternative.scatter.variance_at(centre)).sqrt();
+            let error =
+                (variance(alternative, at) + alternative.scatter.variance_at(centre, doublings)).sqrt();
             (alternative.probability, centre, error, alternative.dof)
         })
         .filter(|(_, centre, error, _)| centre.is_finite() && error.is_finite())

@@ -206,6 +206,7 @@ impl Writer {
             out.f64(alternative.dof);
             out.f64(alternative.scatter.variance);
             out.f64(alternative.scatter.exponent);
+            out.f64(alternative.scatter.drift);
         });
         self.u8(model.non_negative.into());
         self.list(model.notes.iter(), Self::note);
@@ -378,7 +379,7 @@ impl<'a> Reader<'a> {
                 dof: input.f64()?,
                 scatter: match input.version {
                     1 => Scatter::default(),
-                    _ => Scatter { variance: input.f64()?, exponent: input.f64()? },
+                    _ => Scatter { variance: input.f64()?, exponent: input.f64()?, drift: input.f64()? },
                 },
             })
         })?;

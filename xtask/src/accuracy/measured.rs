@@ -172,8 +172,9 @@ mod tests {
         let mut left_out = LeftOut::default();
         left_out.take_place(&folder);
         assert!(left_out.auto.len() > 40, "{}", left_out.auto.len());
-        // A third of the sets of docs/scaling.md, and the harder ones: of all, 88 % hold.
-        assert!((0.75..=0.97).contains(&left_out.held()), "{}", left_out.held());
+        // On all of Extra-P's data nine in ten hold. Here the profiles are missing, and some sets are made so that their largest
+        // point follows no function.
+        assert!((0.8..=0.95).contains(&left_out.held()), "{}", left_out.held());
         assert!(median(&left_out.auto) <= median(&left_out.extrap), "{}", left_out.row("all"));
     }
 }

@@ -35,6 +35,9 @@ const LACK_OF_FIT: f64 = 0.002;
 /// How rarely chance must bring points as close to a function before their repetitions are taken for parts of a whole.
 const TOO_CLOSE: f64 = 1e-6;
 
+/// See [`Scatter::drift`].
+const DRIFT: f64 = 1.0;
+
 /// Alternatives below this share of the probability are forgotten.
 const NEGLIGIBLE: f64 = 1e-3;
 
@@ -97,12 +100,20 @@ pub struct Scatter {
     pub variance: f64,
     /// The exponent θ: 1 where the spread is a share of the value, 0 where it is the same everywhere.
     pub exponent: f64,
+    /// By how much of itself the spread grows up to the first doubling beyond the points: gaps that no repetition explains
+    /// are the function's own, and grow where nothing holds it. Further out the functions still possible differ by more.
+    pub drift: f64,
 }
 
 impl Scatter {
-    /// Returns the variance of a point that measures `value`.
-    pub fn variance_at(&self, value: f64) -> f64 {
-        if self.variance == 0.0 { 0.0 } else { self.variance * value.abs().powf(2.0 * self.exponent) }
+    /// Returns the variance of a point that measures `value`, so many doublings beyond the points known.
+    pub fn variance_at(&self, value: f64, doublings: f64) -> f64 {
+        let times = 1.0 + self.drift * doublings.min(1.0);
+        if self.variance == 0.0 {
+            0.0
+        } else {
+            self.variance * value.abs().powf(2.0 * self.exponent) * times * times
+        }
     }
 }
 
@@ -765,6 +776,7 @@ fn finish(
                 scatter: Scatter {
                     variance: candidate.fit.phi() * noise.unit_variance,
                     exponent: noise.theta,
+                    drift: if noise.pure_dof > 0.0 { 0.0 } else { DRIFT },
                 },
             }
         })
