@@ -133,7 +133,7 @@ fn in_turns(times: QueueConfig, as_in_the_report: bool) -> QueueConfig {
         Policy::Unscheduled | Policy::FairShare => Exclusivity::Relaxed,
         _ => Exclusivity::Strict,
     };
-    QueueConfig { exclusivity, idle_share: 1.0 / 16.0, ..times }
+    QueueConfig { exclusivity, idle_share: 0.5, ..times }
 }
 
 /// Why nothing was mounted, or could not be unmounted.
