@@ -117,15 +117,15 @@ fn candidates(steps: &Steps, proposals: &[Proposal], total_bytes: f64) -> Vec<Ca
 fn is_of_the_run(proposal: &Proposal, stretch: &Stretch, total_bytes: f64, duration_s: f64) -> bool {
     let (first, last) = (stretch.members[0], stretch.members[stretch.members.len() - 1]);
     let held_s = proposal.bursts[last].end_s - proposal.bursts[first].start_s;
-    let for_a_moment = held_s < LEAST_SHARE_OF_TIME * duration_s
-        && bytes_of(stretch, proposal) < LEAST_SHARE_OF_TIME * total_bytes;
+    let for_a_moment =
+        held_s < LEAST_PART * duration_s && bytes_of(stretch, proposal) < LEAST_PART * total_bytes;
     let now_and_then =
         stretch.pauses.len() >= 2 && stretch.missed_in_pauses > MOSTLY_AWAY * stretch.members.len();
     !for_a_moment && !now_and_then
 }
 
 /// A beat that holds for less of the time and of the bytes is none of the run's.
-const LEAST_SHARE_OF_TIME: f64 = 0.1;
+const LEAST_PART: f64 = 0.03;
 /// How many beats may pass in pauses for each one that is there, where there are several pauses.
 const MOSTLY_AWAY: usize = 2;
 
