@@ -447,11 +447,7 @@ impl Evaluator {
             let shorter = self.window(octaves, start_s, at_s, config);
             let cuts = detect_cuts(&shorter);
             // The engine is careful with three phases; what it holds more probable than not is a rhythm.
-            let sure = |rhythm: &CutRhythm| {
-                (rhythm.phases.len() > 3 || rhythm.confidence > 0.5)
-                    && rhythm.confidence > least
-                    && !is_light(rhythm, &shorter, signal)
-            };
+            let sure = |rhythm: &CutRhythm| rhythm.confidence > least && !is_light(rhythm, &shorter, signal);
             if cuts.rhythms.first().is_some_and(sure) {
                 (*found, *signal, self.window_start_s) = (cuts, shorter, start_s);
                 return;

@@ -54,8 +54,7 @@ pub(crate) fn find_rhythms(steps: &Steps) -> Findings {
     }
     let proposals = propose(steps);
     let candidates = candidates(steps, &proposals, total_bytes);
-    let choice = Choice { proposals: &proposals, candidates: &candidates, total_bytes };
-    choice.findings()
+    Choice::of(&proposals, &candidates, total_bytes).findings()
 }
 
 /// Returns every rhythm that is taken into consideration.
@@ -165,7 +164,7 @@ fn explains(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -> bool 
     let (whole, part) = (&proposals[other.proposal], &proposals[one.proposal]);
     let (of_whole, of_part) = (&whole.stretches[other.stretch], &part.stretches[one.stretch]);
     // Bursts within phases: many bursts lie within few phases, which stand clearly apart, or the bursts pause with them.
-    if other.beat_s <= 1.3 * one.beat_s {
+    if other.beat_s <= 1.3 * one.beat_s || of_whole.log_odds < STRUCTURE_ODDS / 2.0 {
         return false;
     }
     let (n_inside, n_phases) = inside(of_part, part, of_whole, whole);
@@ -300,9 +299,20 @@ struct Choice<'a> {
     proposals: &'a [Proposal],
     candidates: &'a [Candidate],
     total_bytes: f64,
+    /// Whether each candidate moves a share of the bytes that is worth the headline; asked for every pair, so told once.
+    matters: Vec<bool>,
 }
 
-impl Choice<'_> {
+impl<'a> Choice<'a> {
+    fn of(proposals: &'a [Proposal], candidates: &'a [Candidate], total_bytes: f64) -> Self {
+        let matters = |candidate: &Candidate| {
+            let proposal = &proposals[candidate.proposal];
+            bytes_of(&proposal.stretches[candidate.stretch], proposal) > LEAST_SHARE * total_bytes
+        };
+        let matters = candidates.iter().map(matters).collect();
+        Self { proposals, candidates, total_bytes, matters }
+    }
+
     fn findings(&self) -> Findings {
         let support: Vec<f64> = (0..self.candidates.len()).map(|i| self.support(i)).collect();
         let order = self.ordered(&support);
@@ -360,7 +370,7 @@ impl Choice<'_> {
         let key = |i: usize| {
             let rounded = |value: f64| (value * 1e6).round();
             (
-                self.matters(i),
+                self.matters[i],
                 rounded(scores[i]),
                 rounded(self.candidates[i].logit),
                 self.stretch(i).0.members.len(),
@@ -433,36 +443,35 @@ impl Choice<'_> {
         if self.apart(a, b) {
             return true;
         }
-        let (beat_a, beat_b) = (of_a.beat_s, of_b.beat_s);
-        if agree(beat_a, beat_b) || (beat_a / beat_b).ln().abs() < 0.14 {
-            return false;
-        }
-        // What smoothing leaves of a rhythm at a half or a third of its beat keeps no beat of its own.
-        let fast = if beat_a < beat_b { (of_a, in_a) } else { (of_b, in_b) };
-        if fast.1.rule.cut() == Cut::Scale && fast.0.spread > STEADY {
-            return false;
-        }
-        let runs_on = {
-            let (short, long) = if beat_a < beat_b { (in_a, in_b) } else { (in_b, in_a) };
-            let bytes: f64 = short.bursts.iter().map(|burst| burst.bytes).sum();
-            (beat_a / beat_b).ln().abs() > 0.6
-                && long.rule.cut() == Cut::Scale
-                && short.rule.cut() != Cut::Scale
-                && bytes < 0.9 * self.total_bytes
+        let (slow, fast) = if of_a.beat_s > of_b.beat_s {
+            ((of_a, in_a), (of_b, in_b))
+        } else {
+            ((of_b, in_b), (of_a, in_a))
         };
+        let times = slow.0.beat_s / fast.0.beat_s;
+        if agree(of_a.beat_s, of_b.beat_s) || times.ln() < 0.14 {
+            return false;
+        }
+        let (slow_cut, fast_cut) = (slow.1.rule.cut(), fast.1.rule.cut());
+        // What smoothing leaves of a rhythm at a half or a third of its beat keeps no beat of its own.
+        if fast_cut == Cut::Scale && fast.0.spread > STEADY {
+            return false;
+        }
+        let runs_on = slow_cut == Cut::Scale
+            && fast_cut != Cut::Scale
+            && times.ln() > 0.6
+            && fast.1.bursts.iter().map(|burst| burst.bytes).sum::<f64>() < 0.9 * self.total_bytes;
         // Phases of a slow rhythm may meet those of a fast one now and then; not the other way round.
-        let (a_in_b, b_in_a) = (shared(of_a, in_a, of_b, in_b), shared(of_b, in_b, of_a, in_a));
-        let (slow_in_fast, fast_in_slow) = if beat_a > beat_b { (a_in_b, b_in_a) } else { (b_in_a, a_in_b) };
-        let (slow, fast) =
-            if beat_a > beat_b { ((of_a, in_a), (of_b, in_b)) } else { ((of_b, in_b), (of_a, in_a)) };
+        let slow_in_fast = shared(slow.0, slow.1, fast.0, fast.1);
+        let fast_in_slow = shared(fast.0, fast.1, slow.0, slow.1);
         // A checkpoint may join every fifth dump, and then holds one of five.
-        let joined = (beat_a / beat_b).ln().abs() > 2.5f64.ln()
-            && slow.1.rule.cut() != Cut::Scale
-            && median_bytes(slow.0, slow.1) > 1.25 * median_bytes(fast.0, fast.1)
-            && bytes_of(slow.0, slow.1) - slow.0.members.len() as f64 * median_bytes(fast.0, fast.1)
+        let fast_bytes = median_bytes(fast.0, fast.1);
+        let joined = times.ln() > 2.5f64.ln()
+            && slow_cut != Cut::Scale
+            && median_bytes(slow.0, slow.1) > 1.25 * fast_bytes
+            && bytes_of(slow.0, slow.1) - slow.0.members.len() as f64 * fast_bytes
                 > LEAST_JOINED * self.total_bytes;
-        let one_in_each =
-            joined && fast_in_slow < 0.5 && fast_in_slow * (slow.0.beat_s / fast.0.beat_s) < 2.5;
+        let one_in_each = joined && fast_in_slow < 0.5 && fast_in_slow * times < 2.5;
         runs_on || ((slow_in_fast < 0.5 || joined) && (fast_in_slow < 0.25 || one_in_each))
     }
 
@@ -500,16 +509,10 @@ impl Choice<'_> {
         })
     }
 
-    /// Whether it moves a share of the bytes that is worth the headline.
-    fn matters(&self, i: usize) -> bool {
-        let (stretch, proposal) = self.stretch(i);
-        bytes_of(stretch, proposal) > LEAST_SHARE * self.total_bytes
-    }
-
     /// Whether two candidates tell the same beat at the same time.
     fn tells_the_same(&self, i: usize, j: usize) -> bool {
         let (one, other) = (self.span(i), self.span(j));
-        self.matters(i) == self.matters(j)
+        self.matters[i] == self.matters[j]
             && agree(self.candidates[i].beat_s, self.candidates[j].beat_s)
             && one.0 < other.1
             && other.0 < one.1

@@ -230,21 +230,25 @@ impl<'a> Starts<'a> {
         best.filter(|best| best.log_odds > LEAST_ODDS)
     }
 
-    /// The middle distance and the commonest; none if there is no hope of a beat.
-    fn likeliest_s(&self) -> Vec<f64> {
+    /// The distances from each burst to the next, the shortest first.
+    fn distances_in_order(&self) -> Vec<f64> {
         let mut distances: Vec<f64> =
             self.bursts.windows(2).map(|pair| pair[1].start_s - pair[0].start_s).collect();
         distances.sort_unstable_by(f64::total_cmp);
+        distances
+    }
+
+    /// The middle distance and the commonest; none if there is no hope of a beat.
+    fn likeliest_s(&self) -> Vec<f64> {
+        let distances = self.distances_in_order();
         commonest(&distances)
             .map_or_else(Vec::new, |commonest_s| vec![distances[distances.len() / 2], commonest_s])
     }
 
     fn guesses_s(&self) -> Vec<f64> {
-        let mut distances: Vec<f64> =
-            self.bursts.windows(2).map(|pair| pair[1].start_s - pair[0].start_s).collect();
+        let distances = self.distances_in_order();
         let n = distances.len();
-        let mean = distances.iter().sum::<f64>() / n as f64;
-        distances.sort_unstable_by(f64::total_cmp);
+        let mean = (self.bursts[n].start_s - self.bursts[0].start_s) / n as f64;
         let at = |share: f64| distances[((n - 1) as f64 * share).round() as usize];
         let mut guesses = vec![at(0.5), at(0.25), at(0.75), mean];
         guesses.extend([at(0.1), at(0.9), at(0.0)]);

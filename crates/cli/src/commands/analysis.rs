@@ -114,17 +114,21 @@ impl AnalysisArgs {
         self.outliers.iter().map(detector).collect()
     }
 
-    /// The options that were given and that only `--method dft` has, if that is not the method.
-    pub(crate) fn unused(&self) -> Option<String> {
-        let of_dft = [
+    /// The options that only `--method dft` has, each with whether it was given.
+    fn of_dft(&self) -> [(&'static str, bool); 5] {
+        [
             ("--tolerance", self.tolerance.is_some()),
             ("--outliers", !self.outliers.is_empty()),
             ("--harmonics", self.harmonics.is_some()),
             ("--as-ftio", self.as_ftio),
             ("--seed", self.seed.is_some()),
-        ];
+        ]
+    }
+
+    /// The options that were given and that only `--method dft` has, if that is not the method.
+    pub(crate) fn unused(&self) -> Option<String> {
         let given: Vec<&str> =
-            of_dft.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name).collect();
+            self.of_dft().iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name).collect();
         let is_auto = matches!(self.method, MethodArg::Auto);
         (is_auto && !given.is_empty())
             .then(|| format!("{}: of `--method dft` only, not used here", given.join(", ")))
@@ -133,22 +137,17 @@ impl AnalysisArgs {
     /// Refuses what a prediction while the job runs has no use for, rather than ignore it.
     pub(crate) fn check_online(&self) -> anyhow::Result<()> {
         let of_both = [("--skip-first-phase", self.skip_first_phase), ("--top", self.top.is_some())];
-        let of_dft = [
+        let of_dft_online = [
             ("--window", self.window.is_some()),
             ("--freq", self.freq.is_some()),
             ("--sampling", self.sampling.is_some()),
             ("--substantial", self.substantial.is_some()),
-            ("--tolerance", self.tolerance.is_some()),
-            ("--outliers", !self.outliers.is_empty()),
-            ("--harmonics", self.harmonics.is_some()),
-            ("--as-ftio", self.as_ftio),
-            ("--seed", self.seed.is_some()),
         ];
         let name_of = |(name, is_given): &(&'static str, bool)| is_given.then_some(*name);
         if let Some(name) = of_both.iter().find_map(name_of) {
             anyhow::bail!("{name} has no meaning while a job runs");
         }
-        match of_dft.iter().find_map(name_of) {
+        match of_dft_online.iter().chain(&self.of_dft()).find_map(name_of) {
             Some(name) if matches!(self.method, MethodArg::Auto) => {
                 Err(anyhow::anyhow!("--method auto takes no {name} while a job runs"))
                     .hint("`--method dft` does; `--adapt` says which part of the past counts")
