@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::sink::Each;
 use iotide_formats::{Census, Format, LayerChoice, OpenOptions};
 use iotide_trace::{Grain, Layer, Op, Rank, Tally, Trace};
 use serde_json::Value;
@@ -217,28 +218,12 @@ fn the_rest_of_the_samples_is_read_without_loss() {
 #[test]
 fn damaged_copies_of_real_traces_are_read_or_refused() {
     let Some(folder) = traces() else { return };
-    struct Checked;
-    impl iotide_trace::EventSink for Checked {
-        fn event(&mut self, event: iotide_trace::Event) -> std::ops::ControlFlow<()> {
+    let mut checked = Each(
+        |event: iotide_trace::Event| {
             assert!(event.start <= event.end && event.bytes >= 0.0, "{event:?}");
-            std::ops::ControlFlow::Continue(())
-        }
-        fn loss(&mut self, loss: iotide_trace::Loss) {
-            assert!(!loss.what.is_empty());
-        }
-
-        fn async_event(
-            &mut self,
-            event: iotide_trace::Event,
-            _: iotide_trace::Timestamp,
-        ) -> std::ops::ControlFlow<()> {
-            self.event(event)
-        }
-
-        fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
-
-        fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
-    }
+        },
+        |loss: iotide_trace::Loss| assert!(!loss.what.is_empty()),
+    );
     for name in ["dftracer/test.pfw", "dftracer/test.pfw.gz", "strace", "gekkofs", "proxy", "tau"] {
         let path = folder.join(name);
         let files = match path.is_dir() {
@@ -253,7 +238,7 @@ fn damaged_copies_of_real_traces_are_read_or_refused() {
                 let damaged = damage(&bytes, &mut Random::new(seed));
                 let source = std::io::Cursor::new(damaged);
                 if let Ok(reader) = OpenOptions::default().from_read(&file, source) {
-                    let _ = reader.read(&mut Checked);
+                    let _ = reader.read(&mut checked);
                 }
             }
         }

@@ -20,3 +20,5 @@ mod recorder;
 mod samples;
 /// Sources that others made, where they are at hand.
 mod shared_data;
+/// What a test does with each event.
+mod sink;

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use crate::sink::Each;
 use iotide_formats::darshan::{
     Compression, DarshanLayers, DarshanOptions, DarshanSource, Endian, Log, ModuleData, Value, lustre_totals,
 };
@@ -266,30 +267,16 @@ fn events_of_real_logs_move_the_bytes_their_sources_count() {
 
 /// The bytes of all events, each of which must be in order.
 fn bytes_of_events(log: &Log, source: DarshanSource) -> f64 {
-    struct Bytes(f64);
-    impl iotide_trace::EventSink for Bytes {
-        fn event(&mut self, event: iotide_trace::Event) -> std::ops::ControlFlow<()> {
+    let mut bytes = 0.0;
+    let mut sink = Each(
+        |event: iotide_trace::Event| {
             assert!(event.end >= event.start && event.calls > 0, "{event:?}");
-            self.0 += event.bytes;
-            std::ops::ControlFlow::Continue(())
-        }
-        fn loss(&mut self, _: iotide_trace::Loss) {}
-
-        fn async_event(
-            &mut self,
-            event: iotide_trace::Event,
-            _: iotide_trace::Timestamp,
-        ) -> std::ops::ControlFlow<()> {
-            self.event(event)
-        }
-
-        fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
-
-        fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
-    }
-    let mut bytes = Bytes(0.0);
-    log.events(DarshanOptions { source, layers: DarshanLayers::Lowest }, &mut bytes);
-    bytes.0
+            bytes += event.bytes;
+        },
+        drop::<iotide_trace::Loss>,
+    );
+    log.events(DarshanOptions { source, layers: DarshanLayers::Lowest }, &mut sink);
+    bytes
 }
 
 #[test]

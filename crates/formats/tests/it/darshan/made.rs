@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use crate::sink::Each;
 use iotide_formats::darshan::{
     Compression, DarshanLayers, DarshanOptions, DarshanSource, Endian, Limits, Log, ModuleData, Value,
     lustre_totals,
@@ -487,30 +488,10 @@ fn a_log_with_260_000_records_is_whole() {
     assert_eq!(parsed.losses, []);
     assert_eq!(parsed.module("POSIX").unwrap().n_records(), Some(N_RECORDS as u64));
     let mut tally = iotide_trace::Tally::default();
-    let mut count = Count(&mut tally);
+    let mut count =
+        Each(|event: iotide_trace::Event| tally.add(&event), |loss: iotide_trace::Loss| panic!("{loss:?}"));
     parsed.events(DarshanOptions::default(), &mut count);
     assert_eq!((tally.bytes_written, tally.n_ranks()), (300.0 * N_RECORDS as f64, 260));
-}
-
-struct Count<'a>(&'a mut iotide_trace::Tally);
-
-impl iotide_trace::EventSink for Count<'_> {
-    fn event(&mut self, event: iotide_trace::Event) -> std::ops::ControlFlow<()> {
-        self.0.add(&event);
-        std::ops::ControlFlow::Continue(())
-    }
-    fn async_event(
-        &mut self,
-        event: iotide_trace::Event,
-        _: iotide_trace::Timestamp,
-    ) -> std::ops::ControlFlow<()> {
-        self.event(event)
-    }
-    fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
-    fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
-    fn loss(&mut self, loss: iotide_trace::Loss) {
-        panic!("{loss:?}");
-    }
 }
 
 /// Packed data that claim to be far more than they are cost time, and no memory.

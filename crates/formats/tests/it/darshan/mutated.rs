@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use crate::sink::Each;
 use iotide_formats::darshan::{Compression, DarshanLayers, DarshanOptions, DarshanSource, Endian, Log};
 use iotide_trace::Tally;
 
@@ -60,31 +61,17 @@ fn add_files(folder: &Path, seeds: &mut Vec<Vec<u8>>) {
 
 /// Reads it both ways; a log that is refused is fine, a panic is not.
 fn read(bytes: &[u8]) {
-    struct Sums(Tally);
-    impl iotide_trace::EventSink for Sums {
-        fn event(&mut self, event: iotide_trace::Event) -> std::ops::ControlFlow<()> {
-            assert!(event.end >= event.start && event.bytes >= 0.0, "{event:?}");
-            self.0.add(&event);
-            std::ops::ControlFlow::Continue(())
-        }
-        fn loss(&mut self, _: iotide_trace::Loss) {}
-
-        fn async_event(
-            &mut self,
-            event: iotide_trace::Event,
-            _: iotide_trace::Timestamp,
-        ) -> std::ops::ControlFlow<()> {
-            self.event(event)
-        }
-
-        fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
-
-        fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
-    }
     if let Ok(log) = Log::parse("mutated", bytes.to_vec()) {
         for source in [DarshanSource::Auto, DarshanSource::Counters] {
-            let mut sums = Sums(Tally::default());
-            log.events(DarshanOptions { source, layers: DarshanLayers::All }, &mut sums);
+            let mut tally = Tally::default();
+            let mut sink = Each(
+                |event: iotide_trace::Event| {
+                    assert!(event.end >= event.start && event.bytes >= 0.0, "{event:?}");
+                    tally.add(&event);
+                },
+                drop::<iotide_trace::Loss>,
+            );
+            log.events(DarshanOptions { source, layers: DarshanLayers::All }, &mut sink);
         }
         for module in &log.modules {
             module.counters().map(|table| table.totals().len());
