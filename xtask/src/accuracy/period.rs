@@ -506,7 +506,7 @@ fn waits(random: &mut Random) -> Trace {
             let cv = random.uniform(0.2, 0.8);
             let trace = family::memoryless(random, n, Distances::Gamma(cv));
             // Half of those with a coefficient of variation of one half are taken to keep a beat.
-            let keeps = random.unit() < 1.0 / (1.0 + ((cv - 0.5) / 0.03).exp());
+            let keeps = random.unit() < 1.0 / (1.0 + ((cv - 0.54) / 0.03).exp());
             let truth = if keeps { Truth::Beats(vec![trace.mean_distance_s()]) } else { Truth::None };
             Trace { truth, ..trace }
         }

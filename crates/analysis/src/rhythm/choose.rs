@@ -536,6 +536,10 @@ impl<'a> Choice<'a> {
             })
             .collect();
         let mut shares: Vec<Vec<f64>> = Vec::new();
+        // Of two that move the same, the first has what they share.
+        let is_heavier = |i: usize, j: usize| {
+            if (usual[i] / usual[j] - 1.0).abs() < SAME_BYTES { i > j } else { usual[i] > usual[j] }
+        };
         for i in 0..rhythms.len() {
             let own: Vec<f64> = rhythms[i]
                 .phases
@@ -545,7 +549,7 @@ impl<'a> Choice<'a> {
                     for (j, other) in rhythms.iter().enumerate().filter(|&(j, _)| j != i) {
                         let from = other.phases.partition_point(|o| o.end_s <= phase.start_s);
                         let n_met = other.phases[from..].partition_point(|o| o.start_s < phase.end_s);
-                        if n_met > 0 && usual[i] > usual[j] {
+                        if n_met > 0 && is_heavier(i, j) {
                             own = (own - n_met as f64 * usual[j]).max(0.0);
                         } else if n_met > 0 {
                             own = own.min(usual[i]);
@@ -557,9 +561,14 @@ impl<'a> Choice<'a> {
             rhythms[i].own_bytes = own.iter().sum();
             shares.push(own);
         }
+        // Phases that were found by smoothing reach into each other; together they move no more than the run.
+        let mut left = self.total_bytes;
         for (rhythm, shares) in rhythms.iter_mut().zip(shares) {
+            let part = if rhythm.own_bytes > left { left / rhythm.own_bytes } else { 1.0 };
+            rhythm.own_bytes *= part;
+            left -= rhythm.own_bytes;
             for (phase, own) in rhythm.phases.iter_mut().zip(shares) {
-                phase.bytes = own;
+                phase.bytes = part * own;
             }
         }
         rhythms
@@ -602,7 +611,7 @@ fn probability(logit: f64) -> f64 {
 const SHARPNESS: f64 = 1.4;
 
 /// The logit from which a rhythm is told; below, as many would be wrong as right.
-const HOLDS: f64 = 0.3;
+const HOLDS: f64 = 0.0;
 /// The logit from which a second rhythm is believed beside the first.
 const BESIDE: f64 = 1.5;
 /// The odds from which a beat is believed beside another, whatever else is or is not known of it.
@@ -619,6 +628,8 @@ const CERTAIN: f64 = 2.0;
 const UNLIKELY: f64 = 3.0;
 /// How much the odds of the beat count among cuts that tell the same beat.
 const KEEPS_BEST: f64 = 4.0;
+/// Volumes that differ by less are the same.
+const SAME_BYTES: f64 = 1e-6;
 /// Beats that differ by less come from the same phases.
 const SAME_PHASES: f64 = 0.02;
 /// More rhythms than this in one direction nobody has seen.

@@ -10,8 +10,8 @@ pub const N_EVIDENCE: usize = 31;
 
 /// The places of some of them.
 pub(crate) const BY_SCALE: usize = 5;
-pub(crate) const UNCLEAR_BREAK: usize = 10;
-pub(crate) const MISSED: usize = 12;
+pub(crate) const UNCLEAR_BREAK: usize = 9;
+pub(crate) const MISSED: usize = 10;
 
 /// What each number is.
 pub const NAMES: [&str; N_EVIDENCE] = [
@@ -24,9 +24,7 @@ pub const NAMES: [&str; N_EVIDENCE] = [
     "odds, by scale",
     "one of two classes",
     "drift",
-    "grouping",
     "gaps closed at no clear break",
-    "steadiness",
     "missed beats",
     "pauses",
     "bursts left out",
@@ -46,41 +44,43 @@ pub const NAMES: [&str; N_EVIDENCE] = [
     "wide, too few phases to tell",
     "odds, wide",
     "few phases, gaps closed at no clear break",
+    "few phases, moving the same",
+    "wide, a handful of phases, moving the same",
 ];
 
 /// The weights, in the order of [`NAMES`].
 pub const WEIGHTS: [f64; N_EVIDENCE] = [
-    -0.403, // constant
-    0.230,  // odds of the beat
-    0.327,  // evenness of volumes
-    0.117,  // share of the bytes (log)
-    0.634,  // silence between phases
-    -3.927, // by scale
-    0.551,  // odds, by scale
-    -1.727, // one of two classes
-    -1.386, // drift
-    0.020,  // grouping
-    -2.294, // gaps closed at no clear break
-    -0.035, // steadiness
-    -1.271, // missed beats
-    -4.017, // pauses
-    0.828,  // bursts left out
-    1.464,  // autocorrelation
-    2.585,  // comb
-    -2.284, // odd volumes
-    -0.508, // number of phases
-    0.527,  // share of the bytes above the level (log)
-    -1.832, // few gaps closed
-    -2.288, // few phases
-    0.300,  // evenness, few phases
-    1.861,  // plain
-    -0.074, // odds, plain
-    -0.188, // comb, plain
-    0.332,  // autocorrelation, plain
-    -1.863, // wide
-    -1.415, // wide, too few phases to tell
-    0.081,  // odds, wide
-    -1.920, // few phases, gaps closed at no clear break
+    -0.455, // constant
+    0.496,  // odds of the beat
+    0.280,  // evenness of volumes
+    0.242,  // share of the bytes (log)
+    -0.161, // silence between phases
+    -3.018, // by scale
+    0.368,  // odds, by scale
+    -1.235, // one of two classes
+    -1.690, // drift
+    -1.902, // gaps closed at no clear break
+    -0.626, // missed beats
+    -3.284, // pauses
+    1.363,  // bursts left out
+    1.585,  // autocorrelation
+    2.150,  // comb
+    -2.670, // odd volumes
+    -0.688, // number of phases
+    1.777,  // share of the bytes above the level (log)
+    -2.194, // few gaps closed
+    -2.010, // few phases
+    -0.071, // evenness, few phases
+    2.128,  // plain
+    -0.202, // odds, plain
+    -0.022, // comb, plain
+    1.099,  // autocorrelation, plain
+    -0.600, // wide
+    -0.940, // wide, too few phases to tell
+    0.024,  // odds, wide
+    -0.867, // few phases, gaps closed at no clear break
+    1.888,  // few phases, moving the same
+    1.001,  // wide, a handful of phases, moving the same
 ];
 
 /// Returns the numbers that describe a stretch of a proposal.
@@ -99,9 +99,12 @@ pub(crate) fn evidence(
     let distances: Vec<f64> = members.windows(2).map(|pair| pair[1].start_s - pair[0].start_s).collect();
     let wide = (stretch.spread / 0.25).ln().max(0.0);
     let few = (8f64.ln() - n.ln()).max(0.0);
+    let unsteady = (20f64.ln() - n.ln()).max(0.0) * (stretch.spread / 0.1).ln().max(0.0);
+    let alike = f64::from(move_alike(&members));
     let evenness = evenness(&members);
     let odd_volumes = odd_volumes(&members);
-    let plain = f64::from(is_plain(proposal, stretch, bytes / total_bytes, odd_volumes));
+    let contrast = contrast(&members, bytes, bytes_between);
+    let plain = f64::from(is_plain(proposal, stretch, bytes / total_bytes, contrast, odd_volumes));
     let correlation =
         spectrum.and_then(|spectrum| spectrum.correlation_at(stretch.beat_s)).unwrap_or(USUAL_CORRELATION);
     let comb = spectrum.and_then(|spectrum| spectrum.comb(stretch.beat_s)).unwrap_or(0.0);
@@ -110,14 +113,12 @@ pub(crate) fn evidence(
         odds,
         evenness,
         (bytes / total_bytes).clamp(1e-4, 1.0).ln(),
-        contrast(&members, bytes, bytes_between),
+        contrast,
         by_scale,
         by_scale * odds,
         f64::from(proposal.rule.cut() == Cut::Class),
         drift(&distances),
-        grouping(&distances, stretch.spread),
         unclear_break(proposal.separation),
-        -stretch.spread.hypot(0.02).ln(),
         stretch.missed as f64 / (n + stretch.missed as f64),
         stretch.pauses.len() as f64 / n,
         1.0 - n / proposal.bursts.len() as f64,
@@ -134,9 +135,11 @@ pub(crate) fn evidence(
         plain * comb,
         plain * correlation,
         wide,
-        (20f64.ln() - n.ln()).max(0.0) * (stretch.spread / 0.1).ln().max(0.0),
+        unsteady,
         wide * odds,
         few * unclear_break(proposal.separation),
+        alike * few,
+        if few > 0.0 { alike * unsteady } else { 0.0 },
     ]
 }
 
@@ -146,9 +149,13 @@ pub(crate) fn logit(evidence: &[f64; N_EVIDENCE]) -> f64 {
 }
 
 /// Whether it is the plainest of candidates: bursts that stand clearly apart, nearly all of them on the beat, moving alike.
-fn is_plain(proposal: &Proposal, stretch: &Stretch, share: f64, odd_volumes: f64) -> bool {
+fn is_plain(proposal: &Proposal, stretch: &Stretch, share: f64, contrast: f64, odd_volumes: f64) -> bool {
     let n = stretch.members.len() as f64;
-    matches!(proposal.rule, Rule::Runs { level_bps: 0.0, .. })
+    let stands_out = match proposal.rule {
+        Rule::Runs { level_bps, .. } => level_bps == 0.0 || (share > 0.5 && contrast > 0.85),
+        _ => false,
+    };
+    stands_out
         && (proposal.closed == 0.0 || proposal.separation > 3.0)
         && few_closed(proposal) == 0.0
         && n >= 0.85 * proposal.bursts.len() as f64
@@ -183,6 +190,17 @@ fn evenness(members: &[&Burst]) -> f64 {
     deviations.sort_unstable_by(f64::total_cmp);
     -(1.4826 * deviations[n / 2] / middle.max(1e-300)).hypot(0.05).min(1.0).ln()
 }
+
+/// Whether all phases move the same: a loop of a program does, chance does not.
+fn move_alike(members: &[&Burst]) -> bool {
+    let (least, most) = members.iter().fold((f64::INFINITY, 0.0f64), |(least, most), burst| {
+        (least.min(burst.bytes), most.max(burst.bytes))
+    });
+    most < ALIKE * least
+}
+
+/// Volumes that differ by less than this factor are the same.
+const ALIKE: f64 = 1.05;
 
 /// The share of phases that move less than half or more than one and a half times the usual.
 fn odd_volumes(members: &[&Burst]) -> f64 {
@@ -229,22 +247,4 @@ fn drift(distances: &[f64]) -> f64 {
     }
     let correlation = (xy / (xx * yy).sqrt()).abs();
     correlation.powi(2) * (yy / n as f64).sqrt().min(mean) / mean
-}
-
-/// Whether every 2, 3 or 4 of the distances together are far steadier than each: then several pieces make one phase.
-///
-/// Sums of `m` independent distances spread `√m` less; the logarithm of how much less than that they spread, not below 0.
-fn grouping(distances: &[f64], spread: f64) -> f64 {
-    let variation = |values: &[f64]| {
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt() / mean
-    };
-    (2..=4)
-        .filter(|m| distances.len() >= 3 * m)
-        .map(|m| {
-            let sums: Vec<f64> = distances.windows(m).map(|window| window.iter().sum()).collect();
-            let expected = spread.hypot(0.02) / (m as f64).sqrt();
-            (expected / variation(&sums).hypot(0.02)).ln()
-        })
-        .fold(0.0, f64::max)
 }
