@@ -22,7 +22,7 @@ const EVERY: Duration = Duration::from_millis(250);
 const FORGET_AFTER_S: f64 = 24.0 * 3600.0;
 
 /// Below this a prediction is a guess: the job stays where it is.
-const LEAST_CONFIDENCE: f64 = 0.3;
+const LEAST_CONFIDENCE: f64 = 0.5;
 
 /// Ends the thread when dropped.
 #[derive(Debug)]

@@ -109,6 +109,10 @@ const SKETCH: usize = 64;
 const GUESS: f64 = 0.3;
 /// A rhythm is predicted from its third phase on, but a stretch of stable behaviour has at least twice as many.
 const ESTABLISHED: u32 = 6;
+/// A beat faster than this is that of requests within a phase more often than that of phases. It is told once it has held for
+/// [`FAST_HELD_S`], which few phases last: whoever acts on a period has no use for the beat of a loop that is over by then.
+const FAST_S: f64 = 1.0;
+const FAST_HELD_S: f64 = 10.0;
 /// The contrast of phases that stand apart: between them there is a fifth of their bandwidth at most. A choice, not fitted.
 const STANDS_APART: f64 = 0.8;
 /// How many idle gaps are told. A choice of what is useful: the spread grows with each.
@@ -249,7 +253,7 @@ impl Evaluator {
                 }
             }
         }
-        let mut found = detect_cuts(&signal);
+        let mut found = rhythms_in(&signal);
         if found.rhythms.first().is_some_and(|main| total(&main.phases) < NEGLIGIBLE * signal.volume_bytes())
         {
             found.rhythms.clear();
@@ -410,7 +414,7 @@ impl Evaluator {
         }
         let distance_s = (last_s - first_s) / (self.restarts_s.len() - 1) as f64;
         let longer = self.window(octaves, first_s, at_s, config);
-        let cuts = detect_cuts(&longer);
+        let cuts = rhythms_in(&longer);
         if cuts.rhythms.first().is_some_and(|rhythm| rhythm.period_s > distance_s / 2.0) {
             (*found, *signal, self.window_start_s) = (cuts, longer, first_s);
             self.restarts_s.clear();
@@ -430,7 +434,7 @@ impl Evaluator {
             // Too few phases to be seen at this resolution.
             let start_s = at_s - signal.duration_s / 4.0;
             let shorter = self.window(octaves, start_s, at_s, config);
-            let cuts = detect_cuts(&shorter);
+            let cuts = rhythms_in(&shorter);
             let is_main = |rhythm: &CutRhythm| rhythm.phases.len() > 3 && !is_light(rhythm, &shorter, signal);
             if cuts.rhythms.first().is_some_and(is_main) {
                 (*found, *signal, self.window_start_s) = (cuts, shorter, start_s);
@@ -445,7 +449,7 @@ impl Evaluator {
         for &length in lengths.iter().filter(|&&length| length < n) {
             let start_s = before(&phases, n - length);
             let shorter = self.window(octaves, start_s, at_s, config);
-            let cuts = detect_cuts(&shorter);
+            let cuts = rhythms_in(&shorter);
             // The engine is careful with three phases; what it holds more probable than not is a rhythm.
             let sure = |rhythm: &CutRhythm| rhythm.confidence > least && !is_light(rhythm, &shorter, signal);
             if cuts.rhythms.first().is_some_and(sure) {
@@ -453,8 +457,9 @@ impl Evaluator {
                 return;
             }
         }
-        // A log's lines are no measure of the window: there are phases that move more.
-        if n > MOST_PHASES && total(&phases) >= NEGLIGIBLE * signal.volume_bytes() {
+        // Neither a log's lines nor requests are a measure of the window: there are, or will be, phases.
+        if n > MOST_PHASES && !is_of_requests(&phases) && total(&phases) >= NEGLIGIBLE * signal.volume_bytes()
+        {
             self.window_start_s = before(&phases, n - MOST_PHASES);
         }
     }
@@ -496,6 +501,7 @@ impl Evaluator {
             if let Some(CutRhythm { phases, .. }) = &found.few
                 && seen(phases, at_s, resolution_s).is_some_and(|last| last.is_over)
                 && stand_apart(phases)
+                && !is_of_requests(phases)
                 && let Some(guess) = forecast(phases, f64::INFINITY, at_s, resolution_s)
             {
                 evaluation.tell(&guess, phases, signal, at_s, GUESS);
@@ -606,6 +612,22 @@ fn is_stream(rhythm: &CutRhythm) -> bool {
     let lengths_s: Vec<f64> = rhythm.phases.iter().map(|phase| phase.end_s - phase.start_s).collect();
     !matches!(rhythm.rule, Rule::Scale { .. })
         && iotide_num::median(&lengths_s).is_some_and(|length_s| length_s > FULL * rhythm.period_s)
+}
+
+/// What the engine finds, less the beats of requests.
+fn rhythms_in(signal: &SampledSignal) -> CutEstimate {
+    let mut found = detect_cuts(signal);
+    found.rhythms.retain(|rhythm| !is_of_requests(&rhythm.phases));
+    found
+}
+
+/// Whether these are requests of one phase, as far as can be told: they come fast, and have not done so for long.
+fn is_of_requests(phases: &[Phase]) -> bool {
+    let distances_s: Vec<f64> = phases.windows(2).map(|pair| pair[1].start_s - pair[0].start_s).collect();
+    let Some(usual_s) = iotide_num::median(&distances_s) else { return false };
+    // Pauses do not count as time in which it held.
+    let held_s = usual_s * distances_s.len() as f64;
+    usual_s < FAST_S && held_s < FAST_HELD_S
 }
 
 /// Whether a few phases are longer apart than they last, and so are no requests of one phase.

@@ -74,6 +74,79 @@ fn a_log_hides_no_phases() {
 }
 
 #[test]
+fn requests_of_the_first_phases_are_no_rhythm() {
+    for (period_s, length_s, n_requests, busy) in [
+        (10.0, 1.0, 40, 0.9),
+        (10.0, 1.0, 3, 0.9),
+        (10.0, 1.0, 3, 0.6),
+        (10.0, 1.0, 200, 0.95),
+        (10.0, 1.0, 20, 0.5),
+        (10.0, 4.0, 10, 0.2),
+        (20.0, 2.0, 5, 0.1),
+        (60.0, 6.0, 100, 0.5),
+    ] {
+        let step_s = length_s / f64::from(n_requests);
+        let start_s = |phase: i32, i: i32| period_s * f64::from(phase) + step_s * f64::from(i);
+        let events: Vec<Event> = (0..8)
+            .flat_map(|phase| (0..n_requests).map(move |i| write(start_s(phase, i), busy * step_s, 1e7)))
+            .collect();
+        let told = predictions(events);
+        for told in &told {
+            let early = told.at_s < 2.0 * period_s && told.period_s.is_some();
+            assert!(!early, "{n_requests} requests: {:?} s at {} s", told.period_s, told.at_s);
+        }
+        let third: Vec<&Prediction> = told.iter().filter(|told| told.at_s >= 2.0 * period_s).collect();
+        assert_eq!(share(&third, names(period_s)), 1.0, "{n_requests} requests: {third:?}");
+    }
+}
+
+#[test]
+fn a_fast_beat_is_told_once_it_has_held_for_long() {
+    let events: Vec<Event> = (0..200).map(|i| write(0.25 * f64::from(i), 0.05, 1e8)).collect();
+    let told = predictions(events);
+    let named: Vec<&Prediction> = told.iter().filter(|told| told.period_s.is_some()).collect();
+    assert!(named[0].at_s > 9.0 && named[0].at_s < 15.0, "{:?}", named[0]);
+    assert_eq!(share(&named, names(0.25)), 1.0);
+}
+
+/// Returns the shares of the time in which a period is told with a confidence above one half, and above 0.8.
+fn time_told(seed: u64, mut wait_s: impl FnMut(f64) -> f64) -> (f64, f64) {
+    let mut random = random(seed);
+    let mut at_s = 0.0;
+    let events: Vec<Event> = (0..150)
+        .map(|_| {
+            at_s += 0.6 + wait_s(random());
+            write(at_s, 0.5, 1e9)
+        })
+        .collect();
+    let told = predictions(events);
+    let mut above = (0.0, 0.0);
+    for (i, prediction) in told.iter().enumerate() {
+        let length_s = told.get(i + 1).map_or(at_s, |next| next.at_s) - prediction.at_s;
+        if prediction.period_s.is_some() && prediction.confidence > 0.5 {
+            above.0 += length_s / at_s;
+        }
+        if prediction.period_s.is_some() && prediction.confidence > 0.8 {
+            above.1 += length_s / at_s;
+        }
+    }
+    above
+}
+
+#[test]
+fn arrivals_without_memory_are_hardly_ever_told_a_period() {
+    let n = 10;
+    let (mut likely, mut sure) = (0.0, 0.0);
+    for seed in 1..=n {
+        let told = time_told(seed, |unit| -10.0 * (1.0 - unit).ln());
+        likely += told.0 / n as f64;
+        sure += told.1 / n as f64;
+        assert!(told.0 < 0.35, "seed {seed}: {told:?}");
+    }
+    assert!(likely < 0.12 && sure < 0.04, "{likely} {sure}");
+}
+
+#[test]
 fn missing_beats_leave_the_beat() {
     for seed in 1..=10 {
         let mut random = random(seed);

@@ -579,6 +579,8 @@ impl<'a> Choice<'a> {
         self.proposals
             .iter()
             .filter(|proposal| proposal.rule.cut() == Cut::Runs && proposal.bursts.len() <= 4)
+            // What stands no further apart than its pieces is no phase.
+            .filter(|proposal| proposal.separation >= CLEAR_GAPS)
             .filter(|proposal| {
                 proposal.bursts.iter().map(|burst| burst.bytes).sum::<f64>() > 0.95 * self.total_bytes
             })
