@@ -390,9 +390,9 @@ fn fit(options: &Options) {
     let mut questions = Vec::new();
     let mut workloads = suite(options.seed, options.repeat);
     // A few phases that look alike are more often a program's than chance's.
-    workloads.extend((0..4 * options.repeat as u64).map(|i| {
+    workloads.extend((0..6 * options.repeat as u64).map(|i| {
         let mut random = Random::new(options.seed.wrapping_mul(3_000_017).wrapping_add(i));
-        workload::few_phases(&mut random)
+        if i % 3 == 2 { workload::few_at_random(&mut random) } else { workload::few_phases(&mut random) }
     }));
     for (i, workload) in workloads.iter().enumerate() {
         // As traces are, and now and then as samples of a server are.
@@ -468,8 +468,12 @@ fn questions_of_laws(options: &Options) -> Vec<Question> {
     let mut questions = Vec::new();
     for i in 0..70 * options.repeat {
         let mut random = Random::new(options.seed.wrapping_mul(7_000_003).wrapping_add(i as u64));
-        // Of every seventy, ten are waits without memory, and more and less even ones.
-        let trace = if i % 7 == 6 { waits(&mut random) } else { family::any(&mut random, i) };
+        // Of every seventy, ten are waits without memory, and more and less even ones; five have a result, small or large.
+        let trace = match i % 14 {
+            6 | 13 => waits(&mut random),
+            5 => family::late_result(&mut random),
+            _ => family::any(&mut random, i),
+        };
         let periods_s = match &trace.truth {
             Truth::Regular(regular) => vec![regular.beat_s()],
             Truth::Beats(beats_s) => beats_s.clone(),

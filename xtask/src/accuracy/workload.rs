@@ -385,6 +385,17 @@ pub fn few_phases(random: &mut Random) -> Workload {
     phases_of_any_size(random, n_phases, &[0.0, 0.0, 0.1, 0.2, 0.3])
 }
 
+/// A handful of equal bursts at any time.
+pub fn few_at_random(random: &mut Random) -> Workload {
+    let (run_s, length_s) = (random.uniform(300.0, 2000.0), random.log_normal(5.0, 0.8));
+    let mut requests = Vec::new();
+    for _ in 0..random.whole(3, 8) {
+        let at_s = random.uniform(0.0, run_s);
+        burst(random, &mut requests, at_s, length_s, 20.0 * GB);
+    }
+    Workload { family: "aperiodic", requests, periods_s: Vec::new(), may_refuse: true, beside_s: None }
+}
+
 fn phases_of_any_size(random: &mut Random, n_phases: usize, spreads: &[f64]) -> Workload {
     let scale = random.log_normal(0.5, 0.8);
     let compute_s = 10.4 * scale * random.log_normal(1.0, 1.0);

@@ -157,12 +157,12 @@ pub fn regime_change(random: &mut Random) -> Trace {
     Trace { family: format!("{} then {}", one.family, two.family), requests, truth: Truth::Beats(beats) }
 }
 
-/// A result file long after the last phase.
+/// A result file soon or long after the last phase, of the size of one of them or of twenty times all of them.
 pub fn late_result(random: &mut Random) -> Trace {
     let trace = regular(random, 10);
     let regular = trace.regular();
-    let start = trace.span().1 + (random.uniform(5.0, 50.0) * regular.beat as f64) as i64;
-    let volume = trace.bytes() / regular.n as f64 * log_uniform(random, 0.5, 20.0);
+    let start = trace.span().1 + (log_uniform(random, 0.5, 50.0) * regular.beat as f64) as i64;
+    let volume = trace.bytes() * log_uniform(random, 0.5 / regular.n as f64, 20.0);
     let length = (regular.beat as f64 * regular.duty * random.uniform(0.5, 3.0)) as i64;
     let mut changed = trace.clone();
     let end = start + length.max(SHORTEST_REQUEST);

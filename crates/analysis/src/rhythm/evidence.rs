@@ -32,7 +32,7 @@ pub const NAMES: [&str; N_EVIDENCE] = [
     "comb",
     "odd volumes",
     "number of phases",
-    "share of the bytes above the level (log)",
+    "share of the bytes above the level, less the largest left out (log)",
     "few gaps closed",
     "few phases",
     "evenness, few phases",
@@ -50,37 +50,37 @@ pub const NAMES: [&str; N_EVIDENCE] = [
 
 /// The weights, in the order of [`NAMES`].
 pub const WEIGHTS: [f64; N_EVIDENCE] = [
-    -0.455, // constant
-    0.496,  // odds of the beat
-    0.280,  // evenness of volumes
-    0.242,  // share of the bytes (log)
-    -0.161, // silence between phases
-    -3.018, // by scale
-    0.368,  // odds, by scale
-    -1.235, // one of two classes
-    -1.690, // drift
-    -1.902, // gaps closed at no clear break
-    -0.626, // missed beats
-    -3.284, // pauses
-    1.363,  // bursts left out
-    1.585,  // autocorrelation
-    2.150,  // comb
-    -2.670, // odd volumes
-    -0.688, // number of phases
-    1.777,  // share of the bytes above the level (log)
-    -2.194, // few gaps closed
-    -2.010, // few phases
-    -0.071, // evenness, few phases
-    2.128,  // plain
-    -0.202, // odds, plain
-    -0.022, // comb, plain
-    1.099,  // autocorrelation, plain
-    -0.600, // wide
-    -0.940, // wide, too few phases to tell
-    0.024,  // odds, wide
-    -0.867, // few phases, gaps closed at no clear break
-    1.888,  // few phases, moving the same
-    1.001,  // wide, a handful of phases, moving the same
+    -0.540, // constant
+    0.508,  // odds of the beat
+    0.242,  // evenness of volumes
+    0.202,  // share of the bytes (log)
+    -0.253, // silence between phases
+    -3.107, // by scale
+    0.403,  // odds, by scale
+    -1.052, // one of two classes
+    -1.559, // drift
+    -1.725, // gaps closed at no clear break
+    -0.919, // missed beats
+    -3.238, // pauses
+    0.889,  // bursts left out
+    1.812,  // autocorrelation
+    1.943,  // comb
+    -2.913, // odd volumes
+    -0.667, // number of phases
+    1.956,  // share of the bytes above the level, less the largest left out (log)
+    -2.013, // few gaps closed
+    -2.023, // few phases
+    -0.244, // evenness, few phases
+    1.965,  // plain
+    -0.147, // odds, plain
+    -0.132, // comb, plain
+    0.938,  // autocorrelation, plain
+    -0.100, // wide
+    -0.882, // wide, too few phases to tell
+    -0.027, // odds, wide
+    -0.595, // few phases, gaps closed at no clear break
+    1.582,  // few phases, moving the same
+    0.781,  // wide, a handful of phases, moving the same
 ];
 
 /// Returns the numbers that describe a stretch of a proposal.
@@ -126,7 +126,7 @@ pub(crate) fn evidence(
         comb,
         odd_volumes,
         n.ln().min(40f64.ln()),
-        (bytes / proposal.bytes_above).clamp(1e-4, 1.0).ln(),
+        (bytes / (proposal.bytes_above - largest_left_out(proposal, stretch))).clamp(1e-4, 1.0).ln(),
         few_closed(proposal),
         few,
         few * evenness,
@@ -162,6 +162,13 @@ fn is_plain(proposal: &Proposal, stretch: &Stretch, share: f64, contrast: f64, o
         && stretch.pauses.len() <= 1
         && share > 0.02
         && odd_volumes * n <= (0.1 * n).max(1.0)
+}
+
+/// What the largest burst moves that is none of the phases: one result file says nothing about the beat before it.
+fn largest_left_out(proposal: &Proposal, stretch: &Stretch) -> f64 {
+    let mut members = stretch.members.iter().copied().peekable();
+    let left_out = proposal.bursts.iter().enumerate().filter(|(i, _)| members.next_if_eq(i).is_none());
+    left_out.map(|(_, burst)| burst.bytes).fold(0.0, f64::max)
 }
 
 /// 0 where the gaps between phases are three times those within, or phases have none; 1 where they are as long.
