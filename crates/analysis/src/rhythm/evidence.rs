@@ -93,6 +93,7 @@ pub(crate) fn evidence(
 ) -> [f64; N_EVIDENCE] {
     let members: Vec<&Burst> = stretch.members.iter().map(|&i| &proposal.bursts[i]).collect();
     let bytes: f64 = members.iter().map(|burst| burst.bytes).sum();
+    let own_bytes = own_bytes(&members);
     let n = members.len() as f64;
     let by_scale = f64::from(proposal.rule.cut() == Cut::Scale);
     let odds = compressed(stretch.log_odds);
@@ -112,7 +113,7 @@ pub(crate) fn evidence(
         1.0,
         odds,
         evenness,
-        (bytes / total_bytes).clamp(1e-4, 1.0).ln(),
+        (own_bytes / total_bytes).clamp(1e-4, 1.0).ln(),
         contrast,
         by_scale,
         by_scale * odds,
@@ -126,7 +127,7 @@ pub(crate) fn evidence(
         comb,
         odd_volumes,
         n.ln().min(40f64.ln()),
-        (bytes / (proposal.bytes_above - largest_left_out(proposal, stretch))).clamp(1e-4, 1.0).ln(),
+        (own_bytes / (proposal.bytes_above - largest_left_out(proposal, stretch))).clamp(1e-4, 1.0).ln(),
         few_closed(proposal),
         few,
         few * evenness,
@@ -163,6 +164,17 @@ fn is_plain(proposal: &Proposal, stretch: &Stretch, share: f64, contrast: f64, o
         && share > 0.02
         && odd_volumes * n <= (0.1 * n).max(1.0)
 }
+
+/// What the phases move, less what some of them move beyond ten times the usual: that is of something else, which a log met by
+/// chance.
+fn own_bytes(members: &[&Burst]) -> f64 {
+    let mut volumes: Vec<f64> = members.iter().map(|burst| burst.bytes).collect();
+    let middle = volumes.len() / 2;
+    let most = FAR_LARGER * *volumes.select_nth_unstable_by(middle, f64::total_cmp).1;
+    volumes.iter().map(|&bytes| bytes.min(most)).sum()
+}
+
+const FAR_LARGER: f64 = 10.0;
 
 /// What the largest burst moves that is none of the phases: one result file says nothing about the beat before it.
 fn largest_left_out(proposal: &Proposal, stretch: &Stretch) -> f64 {
