@@ -90,7 +90,8 @@ fn predict(
 ) {
     for (job, served) in served {
         let listener = listeners.entry(job).or_insert_with(|| Listener {
-            predictor: Predictor::new(PredictorConfig::default()),
+            // What is a request and what a phase, the lulls of the queue tell: see `Phases`.
+            predictor: Predictor::new(PredictorConfig { fast_s: 0.0, ..PredictorConfig::default() }),
             phases: Phases::default(),
         });
         for served in served {

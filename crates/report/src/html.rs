@@ -523,6 +523,7 @@ fn source(run: &Run) -> Section {
     if let (Some(start_s), Some(end_s)) = (source.start_s, source.end_s) {
         rows.push(("time", format!("{} to {}", text::moment(start_s), text::moment(end_s))));
     }
+    rows.extend(source.resolution_s.map(|s| ("times rounded to", text::seconds(s))));
     let job = &source.job;
     rows.extend(job.jobid.clone().map(|id| ("job", id)));
     rows.extend(job.exe.clone().map(|exe| ("command", exe)));

@@ -452,6 +452,9 @@ pub struct Source {
     pub start_s: Option<f64>,
     /// When the last one ended.
     pub end_s: Option<f64>,
+    /// To what times were rounded, where there were more requests than are kept exactly.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolution_s: Option<f64>,
     /// What the source says of its job.
     pub job: Job,
 }
@@ -485,6 +488,7 @@ impl Source {
             bytes_written: tally.bytes_written,
             start_s: tally.start.map(|start| start.as_secs()),
             end_s: tally.end.map(|end| end.as_secs()),
+            resolution_s: None,
             job: Job {
                 jobid: job.job_id.clone(),
                 exe: job.exe.clone(),
@@ -502,7 +506,9 @@ impl Source {
             self.job.exe.as_deref().map(|exe| format!(" of {}", text::printable(exe))).unwrap_or_default();
         let id =
             self.job.jobid.as_deref().map(|id| format!(", job {}", text::printable(id))).unwrap_or_default();
-        format!("{}{exe}{id}{ranks}, {}", self.format, text::counted(self.n_events, "event"))
+        let rounded =
+            self.resolution_s.map(|s| format!(", times to {}", text::seconds(s))).unwrap_or_default();
+        format!("{}{exe}{id}{ranks}, {}{rounded}", self.format, text::counted(self.n_events, "event"))
     }
 }
 

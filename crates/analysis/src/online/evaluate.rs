@@ -109,9 +109,7 @@ const SKETCH: usize = 64;
 const GUESS: f64 = 0.3;
 /// A rhythm is predicted from its third phase on, but a stretch of stable behaviour has at least twice as many.
 const ESTABLISHED: u32 = 6;
-/// A beat faster than this is that of requests within a phase more often than that of phases. It is told once it has held for
-/// [`FAST_HELD_S`], which few phases last: whoever acts on a period has no use for the beat of a loop that is over by then.
-const FAST_S: f64 = 1.0;
+/// How long a beat faster than [`PredictorConfig::fast_s`] must hold: longer than most phases last.
 const FAST_HELD_S: f64 = 10.0;
 /// The contrast of phases that stand apart: between them there is a fifth of their bandwidth at most. A choice, not fitted.
 const STANDS_APART: f64 = 0.8;
@@ -253,7 +251,7 @@ impl Evaluator {
                 }
             }
         }
-        let mut found = rhythms_in(&signal);
+        let mut found = rhythms_in(&signal, config);
         if found.rhythms.first().is_some_and(|main| total(&main.phases) < NEGLIGIBLE * signal.volume_bytes())
         {
             found.rhythms.clear();
@@ -281,7 +279,7 @@ impl Evaluator {
                 self.regimes.enter(main.phases[0].start_s, main.period_s, bytes_of(&main.phases), main.rule);
             }
         }
-        self.conclude(&found, &signal, at_s)
+        self.conclude(&found, &signal, at_s, config)
     }
 
     /// Whether a rhythm moves next to nothing beside what the job moved just before the window: then it is a log, or the like,
@@ -414,7 +412,7 @@ impl Evaluator {
         }
         let distance_s = (last_s - first_s) / (self.restarts_s.len() - 1) as f64;
         let longer = self.window(octaves, first_s, at_s, config);
-        let cuts = rhythms_in(&longer);
+        let cuts = rhythms_in(&longer, config);
         if cuts.rhythms.first().is_some_and(|rhythm| rhythm.period_s > distance_s / 2.0) {
             (*found, *signal, self.window_start_s) = (cuts, longer, first_s);
             self.restarts_s.clear();
@@ -434,7 +432,7 @@ impl Evaluator {
             // Too few phases to be seen at this resolution.
             let start_s = at_s - signal.duration_s / 4.0;
             let shorter = self.window(octaves, start_s, at_s, config);
-            let cuts = rhythms_in(&shorter);
+            let cuts = rhythms_in(&shorter, config);
             let is_main = |rhythm: &CutRhythm| rhythm.phases.len() > 3 && !is_light(rhythm, &shorter, signal);
             if cuts.rhythms.first().is_some_and(is_main) {
                 (*found, *signal, self.window_start_s) = (cuts, shorter, start_s);
@@ -449,7 +447,7 @@ impl Evaluator {
         for &length in lengths.iter().filter(|&&length| length < n) {
             let start_s = before(&phases, n - length);
             let shorter = self.window(octaves, start_s, at_s, config);
-            let cuts = rhythms_in(&shorter);
+            let cuts = rhythms_in(&shorter, config);
             // The engine is careful with three phases; what it holds more probable than not is a rhythm.
             let sure = |rhythm: &CutRhythm| rhythm.confidence > least && !is_light(rhythm, &shorter, signal);
             if cuts.rhythms.first().is_some_and(sure) {
@@ -458,7 +456,9 @@ impl Evaluator {
             }
         }
         // Neither a log's lines nor requests are a measure of the window: there are, or will be, phases.
-        if n > MOST_PHASES && !is_of_requests(&phases) && total(&phases) >= NEGLIGIBLE * signal.volume_bytes()
+        if n > MOST_PHASES
+            && !is_of_requests(&phases, config)
+            && total(&phases) >= NEGLIGIBLE * signal.volume_bytes()
         {
             self.window_start_s = before(&phases, n - MOST_PHASES);
         }
@@ -486,7 +486,13 @@ impl Evaluator {
         }
     }
 
-    fn conclude(&mut self, found: &CutEstimate, signal: &SampledSignal, at_s: f64) -> Evaluation {
+    fn conclude(
+        &mut self,
+        found: &CutEstimate,
+        signal: &SampledSignal,
+        at_s: f64,
+        config: &PredictorConfig,
+    ) -> Evaluation {
         let resolution_s = 1.0 / signal.rate_hz;
         let mut evaluation = Evaluation {
             window_s: (signal.start_s.max(self.window_start_s), at_s),
@@ -501,7 +507,7 @@ impl Evaluator {
             if let Some(CutRhythm { phases, .. }) = &found.few
                 && seen(phases, at_s, resolution_s).is_some_and(|last| last.is_over)
                 && stand_apart(phases)
-                && !is_of_requests(phases)
+                && !is_of_requests(phases, config)
                 && let Some(guess) = forecast(phases, f64::INFINITY, at_s, resolution_s)
             {
                 evaluation.tell(&guess, phases, signal, at_s, GUESS);
@@ -615,19 +621,19 @@ fn is_stream(rhythm: &CutRhythm) -> bool {
 }
 
 /// What the engine finds, less the beats of requests.
-fn rhythms_in(signal: &SampledSignal) -> CutEstimate {
+fn rhythms_in(signal: &SampledSignal, config: &PredictorConfig) -> CutEstimate {
     let mut found = detect_cuts(signal);
-    found.rhythms.retain(|rhythm| !is_of_requests(&rhythm.phases));
+    found.rhythms.retain(|rhythm| !is_of_requests(&rhythm.phases, config));
     found
 }
 
 /// Whether these are requests of one phase, as far as can be told: they come fast, and have not done so for long.
-fn is_of_requests(phases: &[Phase]) -> bool {
+fn is_of_requests(phases: &[Phase], config: &PredictorConfig) -> bool {
     let distances_s: Vec<f64> = phases.windows(2).map(|pair| pair[1].start_s - pair[0].start_s).collect();
     let Some(usual_s) = iotide_num::median(&distances_s) else { return false };
     // Pauses do not count as time in which it held.
     let held_s = usual_s * distances_s.len() as f64;
-    usual_s < FAST_S && held_s < FAST_HELD_S
+    usual_s < config.fast_s && held_s < FAST_HELD_S
 }
 
 /// Whether a few phases are longer apart than they last, and so are no requests of one phase.

@@ -64,6 +64,9 @@ pub struct PredictorConfig {
     pub horizon_s: f64,
     /// The finest time that is told apart; rounded down to a power of two of nanoseconds.
     pub resolution_s: f64,
+    /// A beat faster than this is that of requests within a phase more often than that of phases: it is told once it has held for ten
+    /// seconds, which few phases last. Whoever acts on a period has no use for the beat of a loop that is over by then.
+    pub fast_s: f64,
 }
 
 impl Default for PredictorConfig {
@@ -75,6 +78,7 @@ impl Default for PredictorConfig {
             most_samples: 1024,
             horizon_s: 60.0,
             resolution_s: 1.1e-3,
+            fast_s: 1.0,
         }
     }
 }

@@ -5,13 +5,14 @@ use iotide_trace::{SampledSignal, StepSignal};
 use crate::rhythm::{self, Steps};
 
 pub(crate) use auto::{CutEstimate, CutRhythm, cut_by, detect as detect_rhythms, detect_cuts};
-pub use dft_run::StatedRun;
 pub use spectral::reconstruct;
+pub use stated::StatedRun;
 
 mod auto;
 mod correlation;
 pub(crate) mod dft_run;
 mod spectral;
+mod stated;
 
 /// Returns the period of the signal's phases, or that there is none, with a confidence.
 pub fn detect_period(signal: &SampledSignal, config: &PeriodConfig) -> Result<PeriodEstimate, PeriodError> {

@@ -32,7 +32,7 @@ pub const NAMES: [&str; N_EVIDENCE] = [
     "comb",
     "odd volumes",
     "number of phases",
-    "share of the bytes above the level, less the largest left out (log)",
+    "share of the bytes above the level, less what is told apart (log)",
     "few gaps closed",
     "few phases",
     "evenness, few phases",
@@ -67,7 +67,7 @@ pub const WEIGHTS: [f64; N_EVIDENCE] = [
     1.943,  // comb
     -2.913, // odd volumes
     -0.667, // number of phases
-    1.956,  // share of the bytes above the level, less the largest left out (log)
+    1.956,  // share of the bytes above the level, less what is told apart (log)
     -2.013, // few gaps closed
     -2.023, // few phases
     -0.244, // evenness, few phases
@@ -127,7 +127,7 @@ pub(crate) fn evidence(
         comb,
         odd_volumes,
         n.ln().min(40f64.ln()),
-        (own_bytes / (proposal.bytes_above - largest_left_out(proposal, stretch))).clamp(1e-4, 1.0).ln(),
+        (own_bytes / (proposal.bytes_above - said_apart(proposal, stretch))).clamp(1e-4, 1.0).ln(),
         few_closed(proposal),
         few,
         few * evenness,
@@ -176,12 +176,29 @@ fn own_bytes(members: &[&Burst]) -> f64 {
 
 const FAR_LARGER: f64 = 10.0;
 
-/// What the largest burst moves that is none of the phases: one result file says nothing about the beat before it.
-fn largest_left_out(proposal: &Proposal, stretch: &Stretch) -> f64 {
+/// What those bursts move that say nothing about the beat: one result file, and the phases of another beat before or after it.
+fn said_apart(proposal: &Proposal, stretch: &Stretch) -> f64 {
+    let mut is_apart = vec![false; proposal.bursts.len()];
+    for other in proposal.stretches.iter().filter(|other| other.log_odds > CLEAR_ODDS) {
+        other.members.iter().for_each(|&i| is_apart[i] = true);
+    }
     let mut members = stretch.members.iter().copied().peekable();
-    let left_out = proposal.bursts.iter().enumerate().filter(|(i, _)| members.next_if_eq(i).is_none());
-    left_out.map(|(_, burst)| burst.bytes).fold(0.0, f64::max)
+    let (mut apart, mut largest) = (0.0, 0.0f64);
+    for (i, burst) in proposal.bursts.iter().enumerate() {
+        if members.next_if_eq(&i).is_some() {
+            continue;
+        }
+        if is_apart[i] {
+            apart += burst.bytes;
+        } else {
+            largest = largest.max(burst.bytes);
+        }
+    }
+    apart + largest
 }
+
+/// The odds from which another stretch has a beat of its own.
+const CLEAR_ODDS: f64 = 4.0;
 
 /// 0 where the gaps between phases are three times those within, or phases have none; 1 where they are as long.
 fn unclear_break(separation: f64) -> f64 {
@@ -210,12 +227,12 @@ fn evenness(members: &[&Burst]) -> f64 {
     -(1.4826 * deviations[n / 2] / middle.max(1e-300)).hypot(0.05).min(1.0).ln()
 }
 
-/// Whether all phases move the same: a loop of a program does, chance does not.
+/// Whether all phases but one move the same: a loop of a program does, chance does not. (The first checkpoint may be larger.)
 fn move_alike(members: &[&Burst]) -> bool {
-    let (least, most) = members.iter().fold((f64::INFINITY, 0.0f64), |(least, most), burst| {
-        (least.min(burst.bytes), most.max(burst.bytes))
-    });
-    most < ALIKE * least
+    let mut volumes: Vec<f64> = members.iter().map(|burst| burst.bytes).collect();
+    volumes.sort_unstable_by(f64::total_cmp);
+    let n = volumes.len();
+    volumes[n - 2] < ALIKE * volumes[0] || volumes[n - 1] < ALIKE * volumes[1]
 }
 
 /// Volumes that differ by less than this factor are the same.

@@ -742,6 +742,17 @@ fn a_hundred_writes_in_a_loop_are_a_steady_stream() {
     }
 }
 
+#[test]
+fn requests_that_follow_each_other_for_a_moment_of_a_run_are_one_phase() {
+    let writes = bursts(80, 5e-5, 0.3, 4096.0);
+    let stated = |told_s| StatedRun { n_requests: 80, told_s, ..StatedRun::default() };
+    let moment = detect_stated(&writes, stated(1.0));
+    assert_eq!(moment.verdict, Verdict::NotPeriodic, "{}", told(&moment));
+    assert!(moment.rhythms.is_empty() && moment.period_s.is_none());
+    // Where that is the whole run, it is its beat.
+    assert_eq!(detect_stated(&writes, stated(4e-3)).verdict, Verdict::Periodic);
+}
+
 // An event with a bad clock at 7200 s in a 300 s job, online: one outlier never stops a predictor.
 
 #[test]

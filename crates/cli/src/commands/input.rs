@@ -241,8 +241,9 @@ pub(crate) fn observe<B: EventSink + Default>(reader: Reader, name: String) -> a
     let mut sinks = (ReadWrite::default(), B::default());
     let info = reader.read(&mut sinks).or_else(with_advice)?;
     let (sink, beside) = sinks;
+    let resolution_s = sink.read.resolution_s().into_iter().chain(sink.write.resolution_s()).reduce(f64::max);
     Ok(Observed {
-        source: Source::new(name, format.name(), &sink.tally, &info.job),
+        source: Source { resolution_s, ..Source::new(name, format.name(), &sink.tally, &info.job) },
         reads: sink.read.finish(),
         writes: sink.write.finish(),
         demand: demand(&sink.async_phases.finish()),

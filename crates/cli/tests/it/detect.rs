@@ -270,6 +270,27 @@ fn a_cut_trace_is_analysed_and_the_loss_is_told() {
 }
 
 #[test]
+fn more_requests_than_are_kept_exactly_cost_resolution_and_that_is_told() {
+    let dir = Dir::new();
+    // 55 phases of 10,000 writes each, every 100 s.
+    let rows = (0..55u32).flat_map(|phase| {
+        (0..10_000u32).map(move |i| {
+            let start_s = f64::from(phase) * 100.0 + f64::from(i) * 1e-3;
+            format!("0,write,{start_s:.6},{:.6},4096\n", start_s + 1e-3)
+        })
+    });
+    let header = "rank,op,start,end,bytes\n".to_owned();
+    dir.write("run.csv", std::iter::once(header).chain(rows).collect::<String>());
+    let document = dir.iotide(["detect", "--format", "json", "run.csv"]).exits_with(0).json();
+    let run = &document["runs"][0];
+    assert!((run["period"]["period_s"].as_f64().unwrap() - 100.0).abs() < 0.02, "{run}");
+    let resolution_s = run["source"]["resolution_s"].as_f64().unwrap();
+    assert!(resolution_s > 1e-3 && resolution_s < 0.02, "{resolution_s}");
+    let outcome = dir.iotide(["detect", "run.csv"]).exits_with(0);
+    assert!(outcome.stdout.contains("events, times to "), "{}", outcome.stdout);
+}
+
+#[test]
 fn one_bad_file_does_not_hide_the_others_nor_is_it_hidden() {
     let dir = Dir::new();
     dir.write("run.csv", bursts("write"));

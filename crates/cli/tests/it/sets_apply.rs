@@ -194,7 +194,7 @@ fn a_control_socket_says_who_is_active_and_a_signal_takes_all_back() {
     let started: Vec<String> = lines.by_ref().map(Result::unwrap).take(3).collect();
     // A deed is said before it is done, and what a signal finds half done is ended.
     let began = Instant::now();
-    while told(&dir).lines().count() < 3 && began.elapsed() < Duration::from_secs(20) {
+    while told(&dir).lines().count() < 4 && began.elapsed() < Duration::from_secs(20) {
         thread::sleep(Duration::from_millis(5));
     }
     let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
