@@ -51,7 +51,8 @@ impl StatedRun {
                 let fills = full_s > LOOP * period_s * estimate.phases.len() as f64;
                 period_s < SHORTEST_BEAT_S || (single && fills)
             })
-            || estimate.rhythms.iter().all(|rhythm| self.is_momentary(rhythm));
+            || estimate.rhythms.first().is_some_and(|rhythm| self.is_momentary(rhythm));
+        estimate.rhythms.retain(|rhythm| !self.is_momentary(rhythm));
         let reason = match estimate.verdict {
             Verdict::Periodic if is_loop => {
                 estimate.verdict = Verdict::NotPeriodic;
