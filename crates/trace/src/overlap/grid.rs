@@ -19,6 +19,8 @@ pub(super) struct Grid {
     most: usize,
     /// The width is 2 to this power, in nanoseconds: the smallest with which the run fits.
     shift: u32,
+    /// One over the width.
+    per_width: f64,
     /// Bytes by number of the cell modulo `most`.
     volumes: Vec<f64>,
     /// Whole cells within long requests, by number modulo `most`: where they begin (+) and end (−), their bytes for each
@@ -34,7 +36,7 @@ impl Grid {
 
     pub(super) fn new(most: usize) -> Self {
         let most = most.next_power_of_two();
-        Self { most, shift: 0, volumes: vec![0.0; most], ramps: Vec::new(), reach: None }
+        Self { most, shift: 0, per_width: 1.0, volumes: vec![0.0; most], ramps: Vec::new(), reach: None }
     }
 
     pub(super) fn width_s(&self) -> f64 {
@@ -73,10 +75,11 @@ impl Grid {
     #[inline]
     fn divide(&mut self, cell: i64, start: i64, end: i64, bytes: f64) {
         let zero = cell << self.shift;
-        let width = (1i64 << self.shift) as f64;
-        let (from, to) = ((start - zero) as f64 / width, (end - zero) as f64 / width);
+        // A power of two: to multiply by its inverse is as exact as to divide by it, and divisions are most of what a request costs.
+        let per_width = self.per_width;
+        let (from, to) = ((start - zero) as f64 * per_width, (end - zero) as f64 * per_width);
         // The means of x and of x² between the two: shares are (1 − x)² / 2, x² / 2, and what is left.
-        let (mean, mean_square) = (0.5 * (from + to), (from * from + from * to + to * to) / 3.0);
+        let (mean, mean_square) = (0.5 * (from + to), (from * from + from * to + to * to) * (1.0 / 3.0));
         let (before, after) = (0.5 * (1.0 - 2.0 * mean + mean_square), 0.5 * mean_square);
         self.put(cell, [bytes * before, bytes * (1.0 - before - after), bytes * after]);
     }
@@ -124,14 +127,14 @@ impl Grid {
 
     fn double_width(&mut self) {
         if self.reach.is_none() {
-            self.shift += 1; // there is nothing yet to be put together
+            self.widen(); // there is nothing yet to be put together
             return;
         }
         self.flatten();
         let fine = std::mem::replace(&mut self.volumes, vec![0.0; self.most]);
         let used = self.reach.map(|reach| self.ends(reach));
         self.ramps = Vec::new();
-        self.shift += 1;
+        self.widen();
         let Some((first, last)) = used else { return };
         for cell in first..=last {
             let volume = fine[self.slot(cell)];
@@ -141,6 +144,11 @@ impl Grid {
             self.volumes[within] += 0.75 * volume;
             self.volumes[beside] += 0.25 * volume;
         }
+    }
+
+    fn widen(&mut self) {
+        self.shift += 1;
+        self.per_width *= 0.5;
     }
 
     /// Pours the ramps into the volumes.
