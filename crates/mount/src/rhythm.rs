@@ -18,6 +18,9 @@ use crate::schedule::{Direction, PeriodSource, Scheduler, Served};
 /// How often periods are looked at.
 const EVERY: Duration = Duration::from_millis(250);
 
+/// A job's period is not looked for more often than this: data must not wait for it.
+const APART_S: f64 = 1.0;
+
 /// A job that has done nothing for this long is over.
 const FORGET_AFTER_S: f64 = 24.0 * 3600.0;
 
@@ -90,8 +93,12 @@ fn predict(
 ) {
     for (job, served) in served {
         let listener = listeners.entry(job).or_insert_with(|| Listener {
-            // What is a request and what a phase, the lulls of the queue tell: see `Phases`.
-            predictor: Predictor::new(PredictorConfig { fast_s: 0.0, ..PredictorConfig::default() }),
+            predictor: Predictor::new(PredictorConfig {
+                // What is a request and what a phase, the lulls of the queue tell: see `Phases`.
+                fast_s: 0.0,
+                apart_s: APART_S,
+                ..PredictorConfig::default()
+            }),
             phases: Phases::default(),
         });
         for served in served {

@@ -67,6 +67,8 @@ pub struct PredictorConfig {
     /// A beat faster than this is that of requests within a phase more often than that of phases: it is told once it has held for ten
     /// seconds, which few phases last. Whoever acts on a period has no use for the beat of a loop that is over by then.
     pub fast_s: f64,
+    /// Evaluations are at least this far apart. One costs milliseconds, and a stream without a rhythm has something new all the time.
+    pub apart_s: f64,
 }
 
 impl Default for PredictorConfig {
@@ -79,6 +81,7 @@ impl Default for PredictorConfig {
             horizon_s: 60.0,
             resolution_s: 1.1e-3,
             fast_s: 1.0,
+            apart_s: 0.0,
         }
     }
 }
@@ -91,7 +94,7 @@ impl Default for PredictorConfig {
 ///   move time on costs at most two bin writes for every [`PredictorConfig::resolution_s`] that passed, and no more than 47104.
 /// - *An evaluation* looks at no more than six windows of [`PredictorConfig::most_samples`] samples each, however long
 ///   the job has been running.
-/// - *Evaluations* are at least 64 times the resolution apart.
+/// - *Evaluations* are at least [`PredictorConfig::apart_s`] and 64 times the resolution apart.
 #[derive(Clone, Debug)]
 pub struct Predictor {
     config: PredictorConfig,
@@ -368,7 +371,7 @@ impl Predictor {
     /// Decides when to evaluate next.
     fn plan(&mut self, at: i64, evaluation: &Evaluation) {
         let nanos = |seconds: f64| (seconds * 1e9) as i64;
-        let least = 64 * (self.config.resolution_s * 1e9).max(1.0) as i64;
+        let least = nanos(self.config.apart_s).max(64 * (self.config.resolution_s * 1e9).max(1.0) as i64);
         let started_s = self.evaluator.window_start_s().max(0.0);
         let at_s = at as f64 * 1e-9;
         self.due = match (evaluation.period_s, &evaluation.next_phase) {
@@ -645,6 +648,22 @@ mod tests {
         assert!(most_samples <= 4 * 1024 + 1024, "{most_samples}");
         assert!(predictor.memory_bytes() < 512 * 1024, "{}", predictor.memory_bytes());
         assert!(predictor.memory_bytes() < fresh + 16 * 1024);
+    }
+
+    #[test]
+    fn a_stream_without_rhythm_is_not_looked_at_more_often_than_asked_for() {
+        let evaluations = |apart_s| {
+            let mut predictor = Predictor::new(PredictorConfig { apart_s, ..PredictorConfig::default() });
+            let mut at_s = 0.0;
+            for i in 0..6000u32 {
+                at_s += 0.002 + 0.016 * f64::from(i.wrapping_mul(2_654_435_761) >> 16) / 65536.0;
+                predictor.push_event(&write(0, at_s, at_s + 0.001, 4096.0));
+            }
+            (predictor.work().evaluations, at_s)
+        };
+        let (n, lasted_s) = evaluations(2.0);
+        assert!(n as f64 <= lasted_s / 2.0 + 1.0, "{n} in {lasted_s} s");
+        assert!(evaluations(0.0).0 > n);
     }
 
     /// What must not depend on how the stream was cut up, shifted or scaled.
