@@ -21,6 +21,7 @@ use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use iotide_formats::OpenOptions;
+use iotide_private::{OpenDir, PrivateDir};
 use iotide_report::{LogIdentity, RejectedLog};
 
 pub use crate::{
@@ -325,27 +326,19 @@ impl Total {
 /// A list on standard input can be read once; it is put where it can be read again.
 struct Spool {
     logs: Logs,
-    file: Option<PathBuf>,
+    _folder: Option<PrivateDir>,
 }
 
 impl Spool {
     fn of(logs: &Logs, scratch: &Path) -> Result<Self, ArchiveError> {
         if !matches!(logs, Logs::ListedIn(list) if list == Path::new("-")) {
-            return Ok(Self { logs: logs.clone(), file: None });
+            return Ok(Self { logs: logs.clone(), _folder: None });
         }
-        let path = scratch.join(format!(".list-{}", std::process::id()));
-        let copied =
-            std::fs::File::create(&path).and_then(|mut file| io::copy(&mut io::stdin().lock(), &mut file));
-        copied.map_err(|source| ArchiveError::write(scratch, source))?;
-        Ok(Self { logs: Logs::ListedIn(path.clone()), file: Some(path) })
-    }
-}
-
-impl Drop for Spool {
-    fn drop(&mut self) {
-        if let Some(file) = &self.file {
-            let _ = std::fs::remove_file(file);
-        }
+        let failed = |source| ArchiveError::write(scratch, source);
+        let folder = PrivateDir::new_in(scratch, ".list").map_err(failed)?;
+        let file = OpenDir::open(folder.path()).and_then(|folder| folder.create("list"));
+        file.and_then(|mut file| io::copy(&mut io::stdin().lock(), &mut file)).map_err(failed)?;
+        Ok(Self { logs: Logs::ListedIn(folder.path().join("list")), _folder: Some(folder) })
     }
 }
 

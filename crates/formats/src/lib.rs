@@ -98,7 +98,6 @@ mod recorder;
 mod rows;
 mod scanner;
 mod series;
-mod spool;
 mod strace;
 mod tau;
 #[cfg(test)]

@@ -1,0 +1,13 @@
+//! Files, folders and sockets of our own among strangers: nobody else can plant, replace or redirect them.
+//!
+//! iotide often runs as root, or in a folder that others may write to. Whatever it makes there goes through this crate:
+//! - [`PrivateDir`] is a new folder under a random name, for its owner alone. It goes when dropped.
+//! - [`nameless`] is a temporary file without a name.
+//! - [`OpenDir`] is a folder that the user named, held by its descriptor. Files in it are opened relative to the descriptor and
+//!   never through a symbolic link, so that it matters little who made the folder.
+//!
+//! `xtask tidy` refuses `temp_dir` and `create_dir_all` in the code of all other crates.
+
+mod files;
+
+pub use crate::files::{OpenDir, Part, PrivateDir, nameless, nameless_in, temporary_files};
