@@ -25,6 +25,7 @@ use crate::ArchiveError;
 use crate::parquet::RunsTable;
 use crate::sort::{Sorted, Sorter};
 use crate::statistics::Sums;
+use crate::suspects::{self, Suspects};
 
 const JOURNAL: &str = "journal.jsonl";
 const RUNS: &str = "runs.jsonl";
@@ -40,6 +41,8 @@ pub struct Folder {
     journal: File,
     /// Bytes of a line that someone was killed over.
     n_cut: u64,
+    /// Logs that may have ended an earlier process.
+    suspects: Suspects,
 }
 
 impl Folder {
@@ -63,7 +66,9 @@ impl Folder {
             return Err(ArchiveError::Busy { folder: path.to_owned() });
         }
         let n_cut = cut_torn_line(&mut journal).map_err(failed)?;
-        Ok(Self { dir, journal, n_cut })
+        let suspects = Suspects::of(&mut journal).map_err(failed)?;
+        journal.write_all(suspects::started().as_bytes()).map_err(failed)?;
+        Ok(Self { dir, journal, n_cut, suspects })
     }
 
     /// Where it is.
@@ -74,6 +79,16 @@ impl Folder {
     /// How many bytes of a torn line were cut off when it was opened.
     pub fn n_cut(&self) -> u64 {
         self.n_cut
+    }
+
+    /// Logs that may have ended an earlier process.
+    pub(crate) fn suspects(&self) -> &Suspects {
+        &self.suspects
+    }
+
+    /// Returns the journal, for whoever adds lines beside this.
+    pub(crate) fn journal(&self) -> io::Result<File> {
+        self.journal.try_clone()
     }
 
     /// Adds a line, with its newline.

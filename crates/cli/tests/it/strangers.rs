@@ -1,10 +1,12 @@
 //! Each test carries out an attack that once worked. The victim runs iotide; the attacker may write where the victim works.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use flate2::{Compression, write::GzEncoder};
 use iotide_testkit::{FreshDir, Missing, program, skip};
 
 use crate::util::bursts;
@@ -110,6 +112,29 @@ fn pictures_go_past_no_link() {
     assert!(fs::read_to_string(dir.join("pictures/bandwidth.svg")).unwrap().contains("<svg"));
 }
 
+#[test]
+fn long_names_that_pack_well_do_not_fill_the_memory() {
+    let dir = FreshDir::new("strangers-names");
+    let packed = |text: &[u8]| {
+        let mut member = GzEncoder::new(Vec::new(), Compression::best());
+        member.write_all(text).unwrap();
+        member.finish().unwrap()
+    };
+    // A gzip file of many parts, so that the long part is packed once: 1.2 GB in 1.3 MB.
+    let pad = packed(&[b'x'; 1_000_000]);
+    let mut bomb = packed(b"rank,op,start,end,bytes,file\n");
+    for i in 0..1200 {
+        bomb.extend(packed(format!("0,write,{i},{i}.5,1000,/name-{i}-").as_bytes()));
+        bomb.extend(&pad);
+        bomb.extend(packed(b"\n"));
+    }
+    dir.write("bomb.csv.gz", bomb);
+    let output = shell(&dir, "ulimit -v 1500000; exec $iotide info bomb.csv.gz");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    assert!(out.contains("more than 268435456 bytes, 1200 events"), "{out}");
+}
+
 /// The tracer's library as cargo built it.
 fn library() -> PathBuf {
     let here = Path::new(IOTIDE).parent().unwrap();
@@ -186,4 +211,22 @@ fn a_program_with_rights_of_its_own_writes_no_trace_where_the_environment_says()
     let mut command = Command::new(dir.join("copy"));
     let ended = command.env("IOTIDE_DISABLE", "1").current_dir(dir.path()).status().unwrap();
     assert!(ended.success(), "{ended}");
+}
+
+#[test]
+fn a_file_at_the_path_of_a_socket_stays() {
+    let dir = FreshDir::new("strangers-socket");
+    let victim = dir.write("report.txt", "precious\n");
+    for line in [
+        "detect --listen unix:report.txt",
+        "arbiter unix:report.txt",
+        "arbiter unix:gate --control report.txt",
+    ] {
+        // A socket that stood in its place would be listened at for ever.
+        let output = shell(&dir, &format!("exec timeout 20 $iotide {line}"));
+        let err = String::from_utf8_lossy(&output.stderr);
+        is_untouched(&victim);
+        assert_eq!(output.status.code(), Some(2), "{line}: {err}");
+        assert!(err.contains("no socket"), "{line}: {err}");
+    }
 }

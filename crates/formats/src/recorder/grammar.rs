@@ -12,7 +12,7 @@ use iotide_trace::FileId;
 use super::{
     Directory, FileRef, Layout, Meaning, Output, bytes_asked, file_ref, read_small, standard_stream,
 };
-use crate::{Place, error::Fault};
+use crate::{Place, budget::NameBudget, error::Fault};
 
 /// Most bytes that a compressed table may inflate to.
 const MOST_INFLATED: u64 = 256 << 20;
@@ -61,6 +61,7 @@ pub(super) fn read(directory: &Directory, output: &mut Output<'_>) -> Result<Opt
             signatures: &signatures,
             ticks: Ticks { stream: BufReader::with_capacity(64 << 10, stream), previous: 0 },
             handles: HashMap::new(),
+            handle_budget: NameBudget::default(),
         };
         if rank_calls.expand(&grammar, output).is_break() {
             break;
@@ -308,6 +309,7 @@ struct RankCalls<'a> {
     signatures: &'a [Signature],
     ticks: Ticks,
     handles: HashMap<Vec<u8>, FileId>,
+    handle_budget: NameBudget,
 }
 
 /// A rule that is being walked through.
@@ -400,7 +402,11 @@ impl RankCalls<'_> {
         let mut meaning = signature.meaning;
         if let (Some(meaning), Some((handle, opens))) = (&mut meaning, &signature.handle) {
             if *opens {
-                self.handles.insert(handle.clone(), meaning.file);
+                if let Some(known) = self.handles.get_mut(handle) {
+                    *known = meaning.file;
+                } else if self.handle_budget.takes(handle) {
+                    self.handles.insert(handle.clone(), meaning.file);
+                }
             } else {
                 meaning.file = self.handles.get(handle).copied().unwrap_or(FileId::NONE);
             }
