@@ -9,12 +9,12 @@
 
 use std::collections::HashMap;
 use std::net::TcpListener;
-use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
+use iotide_private::OwnSocket;
 use iotide_sched::{Policy, QueueConfig};
 use iotide_wire::{GATE_WAIT_EVERY_MS, GateHello, GateMessage};
 
@@ -132,16 +132,15 @@ impl Default for Access {
 }
 
 impl Access {
-    fn grant(&self, path: &Path) -> Result<(), MountError> {
+    fn bind(&self, path: &Path) -> Result<OwnSocket, MountError> {
         let refused = |source| MountError::Listen { address: format!("unix:{}", path.display()), source };
-        if let Some(name) = &self.group {
+        let group = |name: &String| {
             let by_name =
                 || nix::unistd::Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw());
-            let group = name.parse().ok().or_else(by_name);
-            let group = group.ok_or_else(|| MountError::NoGroup(name.clone()))?;
-            chown(path, None, Some(group)).map_err(refused)?;
-        }
-        fs::set_permissions(path, fs::Permissions::from_mode(self.mode)).map_err(refused)
+            name.parse().ok().or_else(by_name).ok_or_else(|| MountError::NoGroup(name.clone()))
+        };
+        let group = self.group.as_ref().map(group).transpose()?;
+        OwnSocket::bind(path, self.mode, group).map_err(refused)
     }
 }
 
@@ -169,7 +168,6 @@ const LATE_S: f64 = 0.2;
 pub struct Arbiter {
     scheduler: Scheduler,
     address: String,
-    socket: Option<PathBuf>,
     door: Option<Door>,
     _rhythm: Rhythm,
     _control: Option<Control>,
@@ -199,16 +197,12 @@ impl Arbiter {
         });
         // Each program is a descriptor.
         crate::raise_open_files();
-        let (address, entrance, socket) = match &config.listen {
-            Listen::Unix(path) => {
-                let listener = crate::control::bind(path).map_err(refused)?;
-                config.access.grant(path).inspect_err(|_| drop(fs::remove_file(path)))?;
-                (shown(&config.listen), Entrance::Unix(listener), Some(path.clone()))
-            }
+        let (address, entrance) = match &config.listen {
+            Listen::Unix(path) => (shown(&config.listen), Entrance::Unix(config.access.bind(path)?)),
             Listen::Tcp(address) => {
                 let listener = TcpListener::bind(address).map_err(refused)?;
                 let address = listener.local_addr().map_err(refused)?;
-                (format!("tcp:{address}"), Entrance::Tcp(listener), None)
+                (format!("tcp:{address}"), Entrance::Tcp(listener))
             }
         };
         let door = Door::open(entrance, Arc::clone(&desk), "iotide-door").map_err(refused)?;
@@ -224,7 +218,7 @@ impl Arbiter {
                 .map_err(|source| MountError::Control { path: path.clone(), source })
         });
         let control = control.transpose()?;
-        Ok(Self { scheduler, address, socket, door: Some(door), _rhythm: rhythm, _control: control })
+        Ok(Self { scheduler, address, door: Some(door), _rhythm: rhythm, _control: control })
     }
 
     /// Listens until a signal asks for an end; `ready` is called once programs can ask.
@@ -254,9 +248,6 @@ impl Arbiter {
 
 impl Drop for Arbiter {
     fn drop(&mut self) {
-        if let Some(path) = &self.socket {
-            let _ = fs::remove_file(path);
-        }
         drop(self.door.take());
         self.scheduler.stop();
     }
@@ -506,7 +497,9 @@ fn tick(desk: &Weak<Reception>) {
 mod tests {
     use super::*;
     use iotide_testkit::FreshDir;
+    use std::fs;
     use std::io::{Read, Write};
+    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
 
     fn connect(path: &Path, job: &str) -> UnixStream {

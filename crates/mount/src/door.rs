@@ -5,13 +5,13 @@
 
 use std::collections::HashMap;
 use std::net::TcpListener;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixListener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
+use iotide_private::OwnSocket;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -52,27 +52,30 @@ pub(crate) struct Door {
 
 /// Where callers come from.
 pub(crate) enum Entrance {
-    Unix(UnixListener),
+    Unix(OwnSocket),
     Tcp(TcpListener),
+}
+
+impl Entrance {
+    fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Entrance::Unix(socket) => socket.listener().as_fd(),
+            Entrance::Tcp(listener) => listener.as_fd(),
+        }
+    }
 }
 
 impl Door {
     pub(crate) fn open<D: Desk>(entrance: Entrance, desk: Arc<D>, name: &str) -> io::Result<Self> {
-        let (listener, is_tcp): (OwnedFd, bool) = match entrance {
-            Entrance::Unix(listener) => {
-                listener.set_nonblocking(true)?;
-                (listener.into(), false)
-            }
-            Entrance::Tcp(listener) => {
-                listener.set_nonblocking(true)?;
-                (listener.into(), true)
-            }
-        };
+        match &entrance {
+            Entrance::Unix(socket) => socket.listener().set_nonblocking(true)?,
+            Entrance::Tcp(listener) => listener.set_nonblocking(true)?,
+        }
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let poll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         epoll::add(&poll, &bell, EventData::new_u64(BELL), EventFlags::IN)?;
-        epoll::add(&poll, &listener, EventData::new_u64(ENTRANCE), EventFlags::IN)?;
-        let keeper = Keeper { listener, is_tcp, poll, desk, guests: HashMap::new(), n_guests: ENTRANCE };
+        epoll::add(&poll, entrance.fd(), EventData::new_u64(ENTRANCE), EventFlags::IN)?;
+        let keeper = Keeper { entrance, poll, desk, guests: HashMap::new(), n_guests: ENTRANCE };
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || keeper.run())?;
         Ok(Self { bell, thread: Some(thread) })
     }
@@ -171,8 +174,7 @@ const ROUND: Duration = Duration::from_millis(500);
 const BREATHER: Duration = Duration::from_millis(10);
 
 struct Keeper<D: Desk> {
-    listener: OwnedFd,
-    is_tcp: bool,
+    entrance: Entrance,
     poll: Arc<OwnedFd>,
     desk: Arc<D>,
     guests: HashMap<u64, Guest<D::Caller>>,
@@ -220,7 +222,7 @@ impl<D: Desk> Keeper<D> {
 
     fn let_in(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = match accept_with(&self.listener, flags) {
+        let socket = match accept_with(self.entrance.fd(), flags) {
             Ok(socket) => socket,
             Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                 return thread::sleep(BREATHER);
@@ -230,7 +232,7 @@ impl<D: Desk> Keeper<D> {
         if self.guests.len() >= D::MAX_CALLERS {
             return; // hanging up tells them to go on alone
         }
-        if self.is_tcp {
+        if matches!(self.entrance, Entrance::Tcp(_)) {
             let _ = sockopt::set_tcp_nodelay(&socket, true);
             // A node that is gone does not say so.
             let _ = sockopt::set_socket_keepalive(&socket, true);
@@ -310,7 +312,7 @@ mod tests {
     use super::*;
     use iotide_testkit::FreshDir;
     use std::io::{Read, Write};
-    use std::os::unix::net::UnixStream;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     /// Says everything back, line by line; who has said nothing yet may be silent for a moment only.
     struct Echo;
@@ -349,7 +351,7 @@ mod tests {
     fn door(name: &str) -> (FreshDir, Door, impl Fn() -> UnixStream) {
         let dir = FreshDir::new(name);
         let path = dir.path().join("door");
-        let entrance = Entrance::Unix(UnixListener::bind(&path).unwrap());
+        let entrance = Entrance::Unix(OwnSocket::bind(&path, 0o600, None).unwrap());
         let door = Door::open(entrance, Arc::new(Echo), "iotide-test").unwrap();
         (dir, door, move || UnixStream::connect(&path).unwrap())
     }

@@ -200,7 +200,7 @@ impl Drop for Part {
 }
 
 /// Calls `make` with names that nobody can guess until one is free.
-fn with_random_name<T>(
+pub(crate) fn with_random_name<T>(
     before: &str,
     after: &str,
     mut make: impl FnMut(&OsStr) -> io::Result<T>,

@@ -5,9 +5,13 @@
 //! - [`nameless`] is a temporary file without a name.
 //! - [`OpenDir`] is a folder that the user named, held by its descriptor. Files in it are opened relative to the descriptor and
 //!   never through a symbolic link, so that it matters little who made the folder.
+//! - [`OwnSocket`] listens at a path: it replaces nothing but a socket of ours that nobody answers at, and has its mode before anyone can
+//!   connect. [`is_our_user`] tells who did.
 //!
 //! `xtask tidy` refuses `temp_dir` and `create_dir_all` in the code of all other crates.
 
 mod files;
+mod sockets;
 
 pub use crate::files::{OpenDir, Part, PrivateDir, nameless, nameless_in, temporary_files};
+pub use crate::sockets::{OwnSocket, is_our_user, peer_user};
