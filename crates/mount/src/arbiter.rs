@@ -18,10 +18,11 @@ use iotide_private::OwnSocket;
 use iotide_sched::{Policy, QueueConfig};
 use iotide_wire::{GATE_WAIT_EVERY_MS, GateHello, GateMessage};
 
-use crate::caller::{Callers, JobName};
+use crate::caller::Callers;
 use crate::control::Control;
 use crate::crew::Crew;
 use crate::door::{Desk, Door, Entrance, Line, Peer};
+use crate::job::JobName;
 use crate::rhythm::{Rhythm, check_periods};
 use crate::schedule::{Direction, JobStatus, Permit, Rules, Scheduler, Served};
 use crate::{MountError, in_turns};
@@ -157,9 +158,6 @@ const SLOWEST_BPS: f64 = (16 << 20) as f64;
 /// What was granted is remembered for so long after that.
 const REMEMBERED: Duration = Duration::from_secs(120);
 
-/// More jobs than this are not told apart by their users.
-const MAX_OWNERS: usize = 1 << 16;
-
 /// A job that has done nothing for this long does not count as one that wants the storage.
 const LATE_S: f64 = 0.2;
 
@@ -193,7 +191,6 @@ impl Arbiter {
             scheduler: scheduler.clone(),
             config: config.clone(),
             programs: Mutex::default(),
-            owners: Mutex::default(),
         });
         // Each program is a descriptor.
         crate::raise_open_files();
@@ -265,7 +262,6 @@ struct Reception {
     scheduler: Scheduler,
     config: ArbiterConfig,
     programs: Mutex<Vec<Weak<Program>>>,
-    owners: Mutex<Owners>,
 }
 
 /// Someone who has connected, and who that is once it was said.
@@ -355,17 +351,16 @@ impl Desk for Reception {
 }
 
 impl Reception {
-    /// As in a mount: the batch system's name, else the process's own. The kernel says which user asks, so that nobody can take
-    /// another one's turn by naming a job that is not theirs.
+    /// As in a mount: what the system says, else the name that is claimed, else the process's own. The kernel says which user asks, so that
+    /// nobody can take another one's turn by naming a job that is not theirs.
     fn job_of(&self, hello: &GateHello, peer: Option<Peer>) -> JobName {
-        let name = std::str::from_utf8(hello.job()).ok().filter(|name| !name.is_empty());
-        let Some(name) = name else {
-            let process = peer.map_or(hello.process, |peer| peer.process);
-            return format!("pid:{process}").into();
-        };
-        match peer {
-            Some(peer) => lock(&self.owners).job_of(name, peer.user),
-            None => name.into(),
+        let user = peer.map(|peer| peer.user);
+        if let Some(vouched) = peer.and_then(|peer| self.scheduler.vouched(peer.process)) {
+            return JobName::new(&vouched, user);
+        }
+        match std::str::from_utf8(hello.job()).ok().filter(|name| !name.is_empty()) {
+            Some(name) => JobName::new(name, user),
+            None => JobName::new(&format!("pid:{}", peer.map_or(hello.process, |peer| peer.process)), user),
         }
     }
 
@@ -429,21 +424,6 @@ impl Reception {
         if let Some(mut permit) = permit {
             permit.set_moved(bytes.min(bytes_noted));
         }
-    }
-}
-
-/// Whose jobs are: those of the user who was first to name them.
-#[derive(Default)]
-struct Owners(HashMap<JobName, u32>);
-
-impl Owners {
-    /// The job of that name, or the user's own if the name is another user's.
-    fn job_of(&mut self, name: &str, user: u32) -> JobName {
-        if self.0.len() >= MAX_OWNERS {
-            self.0.clear();
-        }
-        let owner = *self.0.entry(name.into()).or_insert(user);
-        if owner == user { name.into() } else { format!("uid:{user}/{name}").into() }
     }
 }
 
@@ -516,15 +496,6 @@ mod tests {
         let mut message = [0; GateMessage::SIZE];
         program.read_exact(&mut message).ok()?;
         GateMessage::decode(&message)
-    }
-
-    #[test]
-    fn a_job_belongs_to_the_user_who_named_it_first() {
-        let mut owners = Owners::default();
-        assert_eq!(&*owners.job_of("7", 1000), "7");
-        assert_eq!(&*owners.job_of("7", 1001), "uid:1001/7");
-        assert_eq!(&*owners.job_of("7", 1000), "7");
-        assert_eq!(&*owners.job_of("8", 1001), "8");
     }
 
     #[test]

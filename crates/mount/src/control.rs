@@ -73,10 +73,10 @@ fn answer(line: &str, policy: &str, scheduler: &Scheduler) -> String {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     match words[..] {
         ["jobs"] => jobs_line(policy, &scheduler.jobs()),
-        ["period", job, "none"] => told(job, scheduler.set_period(job, None, PeriodSource::Given)),
+        ["period", job, "none"] => told(job, scheduler.set_period_of(job, None, PeriodSource::Given)),
         ["period", job, seconds] => match seconds.parse::<f64>() {
             Ok(seconds) if seconds.is_finite() && seconds > 0.0 => {
-                told(job, scheduler.set_period(job, Some(seconds), PeriodSource::Given))
+                told(job, scheduler.set_period_of(job, Some(seconds), PeriodSource::Given))
             }
             _ => refusal(&format!("'{seconds}' is no number of seconds above zero")),
         },

@@ -18,6 +18,8 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv, send, shutdown, sockopt};
 
+use crate::account::{Account, Place};
+
 /// What is said at a door, and who says it.
 pub(crate) trait Desk: Send + Sync + 'static {
     /// A caller, and what is known of it.
@@ -75,7 +77,12 @@ impl Door {
         let poll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         epoll::add(&poll, &bell, EventData::new_u64(BELL), EventFlags::IN)?;
         epoll::add(&poll, entrance.fd(), EventData::new_u64(ENTRANCE), EventFlags::IN)?;
-        let keeper = Keeper { entrance, poll, desk, guests: HashMap::new(), n_guests: ENTRANCE };
+        // A user who listens alone has all of it; at a door for many nobody has more than a share.
+        let places = match &entrance {
+            Entrance::Unix(socket) if socket.is_for_many() => Account::among_users(D::MAX_CALLERS),
+            _ => Account::for_one(D::MAX_CALLERS),
+        };
+        let keeper = Keeper { entrance, poll, desk, guests: HashMap::new(), n_guests: ENTRANCE, places };
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || keeper.run())?;
         Ok(Self { bell, thread: Some(thread) })
     }
@@ -164,6 +171,9 @@ pub(crate) struct Peer {
     pub user: u32,
 }
 
+/// Stands for callers whose user nobody knows.
+const NOBODY: u32 = u32::MAX;
+
 const BELL: u64 = 0;
 const ENTRANCE: u64 = 1;
 
@@ -179,6 +189,7 @@ struct Keeper<D: Desk> {
     desk: Arc<D>,
     guests: HashMap<u64, Guest<D::Caller>>,
     n_guests: u64,
+    places: Account,
 }
 
 struct Guest<C> {
@@ -186,6 +197,7 @@ struct Guest<C> {
     caller: C,
     unheard: Vec<u8>,
     heard_at: Instant,
+    _place: Place,
 }
 
 impl<D: Desk> Keeper<D> {
@@ -229,9 +241,11 @@ impl<D: Desk> Keeper<D> {
             }
             Err(_) => return,
         };
-        if self.guests.len() >= D::MAX_CALLERS {
+        // Those from other machines are nobody in particular.
+        let user = iotide_private::peer_user(&socket).unwrap_or(NOBODY);
+        let Some(place) = self.places.take(user) else {
             return; // hanging up tells them to go on alone
-        }
+        };
         if matches!(self.entrance, Entrance::Tcp(_)) {
             let _ = sockopt::set_tcp_nodelay(&socket, true);
             // A node that is gone does not say so.
@@ -250,7 +264,10 @@ impl<D: Desk> Keeper<D> {
             unsent: Mutex::default(),
         });
         let caller = self.desk.greet(&line);
-        self.guests.insert(number, Guest { line, caller, unheard: Vec::new(), heard_at: Instant::now() });
+        self.guests.insert(
+            number,
+            Guest { line, caller, unheard: Vec::new(), heard_at: Instant::now(), _place: place },
+        );
     }
 
     fn attend(&mut self, number: u64, flags: EventFlags) {

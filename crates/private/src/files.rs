@@ -4,9 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
@@ -67,6 +69,46 @@ pub fn nameless() -> io::Result<File> {
 /// Returns a new file in `folder` that has no name.
 pub fn nameless_in(folder: &Path) -> io::Result<File> {
     OpenDir::open(folder)?.nameless()
+}
+
+/// Opens a file to read that the user named.
+///
+/// A named pipe that nobody writes to would be waited for without end: after `patience` that is an error. Those of a shell (`<(zcat x)`)
+/// always have a writer.
+pub fn open_to_read(path: &Path, patience: Duration) -> io::Result<File> {
+    let is_of_shell = ["/dev/", "/proc/"].iter().any(|start| path.starts_with(start));
+    if is_of_shell || !fs::metadata(path)?.file_type().is_fifo() {
+        return File::open(path);
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let pipe = openat(CWD, path, flags, Mode::empty())?;
+    let timeout = rustix::event::Timespec {
+        tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: patience.subsec_nanos().into(),
+    };
+    // As long as nobody has written, nobody has hung up either.
+    let mut fds = [PollFd::new(&pipe, PollFlags::IN)];
+    let n_ready = loop {
+        match poll(&mut fds, Some(&timeout)) {
+            Err(Errno::INTR) => {}
+            ready => break ready?,
+        }
+    };
+    if n_ready == 0 {
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "it is a pipe, and nobody writes to it"));
+    }
+    rustix::fs::fcntl_setfl(&pipe, OFlags::empty())?;
+    Ok(pipe.into())
+}
+
+/// Opens an ordinary file to read, in a folder where there may be anything. Does not wait for the writer of a pipe.
+pub fn open_ordinary(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(openat(CWD, path, flags, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no ordinary file"));
+    }
+    Ok(file)
 }
 
 /// A folder held by its descriptor: what happens to its name, or to a name on the way to it, changes nothing.
@@ -289,6 +331,22 @@ mod tests {
         dir.append("log").unwrap().write_all(b"x").unwrap();
         assert_eq!(fs::read_to_string(here.join("moved/log")).unwrap(), "x");
         assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_pipe_is_read_once_someone_writes_and_not_waited_for_without_end() {
+        let here = FreshDir::new("private-pipe");
+        let path = here.join("pipe");
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(CWD, &path, kind, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let error = open_to_read(&path, Duration::from_millis(50)).unwrap_err();
+        assert!(error.to_string().contains("nobody writes"), "{error}");
+        let there = path.clone();
+        let writer = std::thread::spawn(move || fs::write(there, "events"));
+        let mut read = String::new();
+        open_to_read(&path, Duration::from_secs(600)).unwrap().read_to_string(&mut read).unwrap();
+        writer.join().unwrap().unwrap();
+        assert_eq!(read, "events");
     }
 
     #[test]

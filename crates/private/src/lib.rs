@@ -13,5 +13,7 @@
 mod files;
 mod sockets;
 
-pub use crate::files::{OpenDir, Part, PrivateDir, nameless, nameless_in, temporary_files};
+pub use crate::files::{
+    OpenDir, Part, PrivateDir, nameless, nameless_in, open_ordinary, open_to_read, temporary_files,
+};
 pub use crate::sockets::{OwnSocket, is_our_user, peer_user};

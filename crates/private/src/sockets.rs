@@ -24,6 +24,7 @@ pub struct OwnSocket {
     folder: OwnedFd,
     name: OsString,
     identity: (u64, u64),
+    mode: u32,
     path: PathBuf,
 }
 
@@ -65,12 +66,17 @@ impl OwnSocket {
         })?;
         let stat = statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW)?;
         let identity = (stat.st_dev, stat.st_ino);
-        Ok(Self { listener: UnixListener::from(socket), folder, name, identity, path: path.to_owned() })
+        Ok(Self { listener: UnixListener::from(socket), folder, name, identity, mode, path: path.to_owned() })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether others than its owner may connect.
+    pub fn is_for_many(&self) -> bool {
+        self.mode & 0o022 != 0
     }
 
     /// The socket, to take connections from.
