@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use iotide_private::{OpenDir, Part};
-use iotide_report::text::printable;
+use iotide_report::text::{printable, printable_lines};
 
 /// Writes to stderr. Whoever read it may have gone away (`2>&1 | head`), and there is nobody to tell.
 fn say(text: fmt::Arguments<'_>) {
@@ -90,7 +90,7 @@ impl Ui {
     /// Says what is being done or was done.
     pub(crate) fn status(&mut self, text: impl fmt::Display) {
         self.wipe_progress();
-        say(format_args!("{text}\n"));
+        say(format_args!("{}\n", printable_lines(&text.to_string())));
     }
 
     /// Says what could not be done, with the hint that travels with the error, if any.
@@ -100,14 +100,14 @@ impl Ui {
         let message = printable(&format!("{error:#}"));
         say(format_args!("{} {message}\n", self.painted(RED, "iotide:")));
         if let Some(hint) = error.chain().find_map(|cause| cause.downcast_ref::<Hinted>()) {
-            say(format_args!("{} {}\n", self.painted(CYAN, "hint:"), hint.hint));
+            say(format_args!("{} {}\n", self.painted(CYAN, "hint:"), printable(&hint.hint)));
         }
     }
 
     /// Shows how far the work is, on a terminal; the next word replaces it.
     pub(crate) fn progress(&mut self, text: impl fmt::Display) {
         if self.progress {
-            say(format_args!("\r\x1b[2K{text}"));
+            say(format_args!("\r\x1b[2K{}", printable(&text.to_string())));
             self.progress_shown = true;
         }
     }

@@ -1,7 +1,6 @@
 //! Everything that is followed and listened to, one turn at a time.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::io::{self, Read};
 use std::net::TcpListener;
 use std::os::fd::AsFd;
@@ -532,7 +531,7 @@ fn what_is_at(path: &Path) -> Option<There> {
         return Some(There::Directory);
     }
     let mut head = Vec::new();
-    File::open(path).ok()?.take(8).read_to_end(&mut head).ok()?;
+    iotide_private::open_ordinary(path).ok()?.take(8).read_to_end(&mut head).ok()?;
     match (TracedStream::may_begin(&head), head.len()) {
         (_, 0) => None,
         (true, 8) => Some(There::Stream),

@@ -135,6 +135,51 @@ fn long_names_that_pack_well_do_not_fill_the_memory() {
     assert!(out.contains("more than 268435456 bytes, 1200 events"), "{out}");
 }
 
+#[test]
+fn ends_of_lines_that_pack_well_end_early() {
+    let dir = FreshDir::new("strangers-newlines");
+    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+    packed.write_all(&vec![b'\n'; 8 << 20]).unwrap();
+    let newlines = packed.finish().unwrap();
+    let mut head = GzEncoder::new(Vec::new(), Compression::best());
+    head.write_all(b"rank,op,start,end,bytes\n0,write,0,1,1\n").unwrap();
+    let mut bomb = head.finish().unwrap();
+    // 8 GiB in 8 MB: read to its end that takes minutes, and nothing is in it.
+    for _ in 0..1024 {
+        bomb.extend(&newlines);
+    }
+    dir.write("bomb.csv.gz", bomb);
+    let output = shell(&dir, "exec $iotide info bomb.csv.gz");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(format!("{out}{err}").contains("empty lines in a row"), "{out}{err}");
+}
+
+#[test]
+fn pipes_that_nobody_writes_to_are_not_waited_for() {
+    let Some(_) = program("mkfifo") else { return };
+    let dir = FreshDir::new("strangers-pipe");
+    let output = shell(&dir, "mkfifo pipe; exec timeout 60 $iotide info pipe");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && err.contains("nobody writes to it"), "{err}");
+    // Nor in a folder that looks like a trace.
+    let output = shell(
+        &dir,
+        "mkdir trace; mkfifo trace/node.1.1.iot trace/other.csv; exec timeout 60 $iotide info trace",
+    );
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_path_that_steers_the_terminal_is_shown_by_numbers() {
+    let dir = FreshDir::new("strangers-terminal");
+    dir.write("trace.csv", bursts("write"));
+    let output =
+        shell(&dir, "exec $iotide convert trace.csv --to csv -o $(printf 'a\\033[31m\\342\\200\\256b.csv')");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    assert!(err.contains("a\\u{1b}[31m\\u{202e}b.csv"), "{err}");
+}
+
 /// The tracer's library as cargo built it.
 fn library() -> PathBuf {
     let here = Path::new(IOTIDE).parent().unwrap();

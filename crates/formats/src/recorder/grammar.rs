@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use flate2::read::ZlibDecoder;
+use iotide_private::open_ordinary;
 use iotide_trace::FileId;
 
 use super::{
@@ -47,7 +48,7 @@ pub(super) fn read(directory: &Directory, output: &mut Output<'_>) -> Result<Opt
                     continue;
                 }
             },
-            None => match File::open(directory.file(&format!("{rank}.ts"))) {
+            None => match open_ordinary(&directory.file(&format!("{rank}.ts"))) {
                 Ok(file) => Box::new(file),
                 Err(error) => {
                     output.losses.note("times", Place::Whole, || format!("rank {rank}: no times: {error}"));
@@ -471,7 +472,7 @@ struct MergedTimes {
 
 impl MergedTimes {
     fn open(directory: &Directory, output: &mut Output<'_>) -> Result<Self, Fault> {
-        let mut file = File::open(directory.file("recorder.ts"))?;
+        let mut file = open_ordinary(&directory.file("recorder.ts"))?;
         let file_len = file.seek(SeekFrom::End(0))?;
         file.seek(SeekFrom::Start(0))?;
         let table_len = 8 * u64::from(directory.n_ranks);

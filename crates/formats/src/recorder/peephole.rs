@@ -1,10 +1,10 @@
 //! Recorder 2.0–2.2: one stream of records per rank, some of them differences against a recent one.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
 
+use iotide_private::open_ordinary;
 use iotide_trace::{FileId, Op};
 
 use super::{Directory, FileRef, Meaning, Output, bytes_asked, file_ref, read_small, standard_stream};
@@ -74,7 +74,7 @@ struct Recent {
 
 impl RankStream {
     fn read(&mut self, directory: &Directory, output: &mut Output<'_>) -> Result<ControlFlow<()>, Fault> {
-        let file = match File::open(directory.file(&format!("{}.itf", self.rank))) {
+        let file = match open_ordinary(&directory.file(&format!("{}.itf", self.rank))) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ControlFlow::Continue(())),
             Err(error) => return Err(error.into()),
