@@ -272,7 +272,8 @@ impl Scheduler {
     pub(crate) fn set_period_of(&self, words: &str, period_s: Option<f64>, source: PeriodSource) -> bool {
         let called: Vec<JobName> =
             self.core.lock().ids.keys().filter(|job| job.is_called(words)).cloned().collect();
-        called.iter().fold(false, |is_known, job| self.set_period(job, period_s, source) || is_known)
+        // Each of them is told, not only the first.
+        called.iter().filter(|job| self.set_period(job, period_s, source)).count() > 0
     }
 
     /// The job that the system says a process belongs to.
