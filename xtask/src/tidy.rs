@@ -187,11 +187,16 @@ fn files_of_our_own_are_private(tree: &Tree) -> Vec<String> {
         if path.starts_with("crates/private/") || path.starts_with("crates/testkit/") {
             continue;
         }
-        for word in ["temp_dir", "create_dir_all"].iter().filter(|word| mentions(&source, word)) {
-            faults.push(format!(
-                "{path}: uses {word}; others may have planted links there: use PrivateDir, nameless or OpenDir of \
-                 crates/private"
-            ));
+        for (word, instead) in [
+            ("temp_dir", "PrivateDir or nameless"),
+            ("create_dir_all", "OpenDir"),
+            ("UnixListener::bind", "OwnSocket"),
+        ] {
+            if mentions(&source, word) {
+                faults.push(format!(
+                    "{path}: uses {word}; others may have put something there: use {instead} of crates/private"
+                ));
+            }
         }
     }
     faults
@@ -598,6 +603,8 @@ mod tests {
     fn a_folder_among_the_temporary_files_is_made_in_one_place() {
         let code = "//! Formulas on slices.\nfn f() { std::env::temp_dir(); }\n";
         breaks("crates/num/src/lib.rs", code, "use PrivateDir");
+        let code = "//! What is told.\nfn f() { UnixListener::bind(path); }\n";
+        breaks("crates/report/src/made.rs", code, "use OwnSocket");
         let code = "//! Formulas.\n//! And more words.\nuse std::fs::create_dir_all;\n";
         breaks("crates/report/src/made.rs", code, "uses create_dir_all");
         passes("crates/report/src/made.rs", "#[cfg(test)]\nmod tests {\n    fn f() { temp_dir(); }\n}\n");
