@@ -1,4 +1,5 @@
-//! Any bytes, as any format: reading must return, with events in order and an error that says something.
+//! Any bytes, as any format: reading must return, with events in order and an error that says something. What comes of the events must
+//! too: the bandwidth they add up to, who did what to which file, and the labels of the run.
 //!
 //! The first byte chooses the format, or leaves it to be told by the content; `IOTIDE_FUZZ_FORMAT` chooses it for good.
 #![no_main]
@@ -7,29 +8,44 @@ use std::io::Cursor;
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
+use iotide_analysis::{CategoryConfig, Observed, categorize};
 use iotide_formats::{Format, OpenOptions};
-use iotide_trace::{Event, EventSink, Loss};
+use iotide_trace::{Activity, Event, EventSink, Loss, Overlap};
 use libfuzzer_sys::fuzz_target;
 
-struct Checked;
+struct Checked {
+    overlap: Overlap,
+    activity: Activity,
+    observed: Observed,
+}
 
 impl EventSink for Checked {
     fn event(&mut self, event: Event) -> ControlFlow<()> {
         assert!(event.start <= event.end);
-        ControlFlow::Continue(())
+        self.overlap.add(event.start, event.end, event.bytes);
+        let _ = self.activity.event(event);
+        self.observed.event(event)
     }
 
     fn loss(&mut self, loss: Loss) {
         assert!(!loss.what.is_empty());
+        self.observed.loss(loss);
     }
 
-    fn async_event(&mut self, event: Event, _: iotide_trace::Timestamp) -> ControlFlow<()> {
-        self.event(event)
+    fn async_event(&mut self, event: Event, waited: iotide_trace::Timestamp) -> ControlFlow<()> {
+        assert!(event.start <= event.end);
+        self.overlap.add(event.start, event.end, event.bytes);
+        let _ = self.activity.async_event(event, waited);
+        self.observed.async_event(event, waited)
     }
 
-    fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
+    fn time_spent(&mut self, spent: iotide_trace::TimeSpent) {
+        self.activity.time_spent(spent);
+    }
 
-    fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
+    fn access_facts(&mut self, facts: &iotide_trace::AccessFacts) {
+        self.activity.access_facts(facts);
+    }
 }
 
 static FIXED: LazyLock<Option<Format>> = LazyLock::new(|| {
@@ -42,8 +58,15 @@ fuzz_target!(|bytes: &[u8]| {
     let input_format =
         FIXED.or_else(|| Format::ALL.get(usize::from(choice) % (Format::ALL.len() + 1)).copied());
     let options = OpenOptions { input_format, ..OpenOptions::default() };
-    let read = options.from_read("input", Cursor::new(source.to_vec())).and_then(|reader| reader.read(&mut Checked));
-    if let Err(error) = read {
-        assert!(error.to_string().contains("input"));
+    let mut seen = Checked { overlap: Overlap::new(), activity: Activity::new(), observed: Observed::new() };
+    let read = options.from_read("input", Cursor::new(source.to_vec())).and_then(|reader| reader.read(&mut seen));
+    match read {
+        Ok(info) => {
+            let signal = seen.overlap.finish();
+            assert!(signal.volume_bytes().is_finite());
+            let _ = seen.activity.finish(&info);
+            let _ = categorize(seen.observed, &info.job, &CategoryConfig::default());
+        }
+        Err(error) => assert!(error.to_string().contains("input")),
     }
 });

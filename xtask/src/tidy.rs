@@ -34,6 +34,7 @@ const RULES: &[Rule] = &[
     quiet_crates_touch_nothing,
     only_report_serialises,
     only_cli_prints,
+    files_of_our_own_are_private,
     crates_open_with_their_sentence,
     dependencies_have_a_reason,
     versions_stand_in_the_root,
@@ -173,6 +174,29 @@ fn only_cli_prints(tree: &Tree) -> Vec<String> {
             faults.push(format!(
                 "{path}: uses {word}; return what is to be said, and let the Ui of crates/cli/src/ui.rs say it"
             ));
+        }
+    }
+    faults
+}
+
+/// A folder with a name that others can guess, or that is taken as it is found, is theirs to fill with links.
+fn files_of_our_own_are_private(tree: &Tree) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (path, source) in tree.sources("crates/") {
+        // The first is where it is done right; the other is for tests.
+        if path.starts_with("crates/private/") || path.starts_with("crates/testkit/") {
+            continue;
+        }
+        for (word, instead) in [
+            ("temp_dir", "PrivateDir or nameless"),
+            ("create_dir_all", "OpenDir"),
+            ("UnixListener::bind", "OwnSocket"),
+        ] {
+            if mentions(&source, word) {
+                faults.push(format!(
+                    "{path}: uses {word}; others may have put something there: use {instead} of crates/private"
+                ));
+            }
         }
     }
     faults
@@ -573,6 +597,17 @@ mod tests {
     #[test]
     fn a_tidy_tree_has_no_fault() {
         assert_eq!(check(&tidy_tree()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_folder_among_the_temporary_files_is_made_in_one_place() {
+        let code = "//! Formulas on slices.\nfn f() { std::env::temp_dir(); }\n";
+        breaks("crates/num/src/lib.rs", code, "use PrivateDir");
+        let code = "//! What is told.\nfn f() { UnixListener::bind(path); }\n";
+        breaks("crates/report/src/made.rs", code, "use OwnSocket");
+        let code = "//! Formulas.\n//! And more words.\nuse std::fs::create_dir_all;\n";
+        breaks("crates/report/src/made.rs", code, "uses create_dir_all");
+        passes("crates/report/src/made.rs", "#[cfg(test)]\nmod tests {\n    fn f() { temp_dir(); }\n}\n");
     }
 
     #[test]

@@ -18,12 +18,14 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::slice;
 
+use iotide_private::{OpenDir, Part};
 use iotide_report::{ArchiveStatistics, LineHead, LogIdentity, ResultLine, archive_page};
 
 use crate::ArchiveError;
 use crate::parquet::RunsTable;
 use crate::sort::{Sorted, Sorter};
 use crate::statistics::Sums;
+use crate::suspects::{self, Suspects};
 
 const JOURNAL: &str = "journal.jsonl";
 const RUNS: &str = "runs.jsonl";
@@ -34,11 +36,13 @@ const STATISTICS: &str = "statistics.json";
 /// A folder of results that this process adds to.
 #[derive(Debug)]
 pub struct Folder {
-    path: PathBuf,
+    dir: OpenDir,
     /// Held open to keep others out.
     journal: File,
     /// Bytes of a line that someone was killed over.
     n_cut: u64,
+    /// Logs that may have ended an earlier process.
+    suspects: Suspects,
 }
 
 impl Folder {
@@ -47,35 +51,44 @@ impl Folder {
     /// Fails if another process is at it, or if what it holds was made in another way.
     pub fn open(path: &Path, made_with: &str) -> Result<Self, ArchiveError> {
         let failed = |source| ArchiveError::write(path, source);
-        fs::create_dir_all(path).map_err(failed)?;
-        let stated = path.join(MADE_WITH);
-        match fs::read_to_string(&stated) {
+        let dir = OpenDir::make(path).map_err(failed)?;
+        match fs::read_to_string(path.join(MADE_WITH)) {
             Ok(text) if same_settings(&text, made_with) => {}
             Ok(_) => return Err(ArchiveError::OtherSettings { folder: path.to_owned() }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                replace(&stated, made_with.as_bytes()).map_err(failed)?;
+                replace(&dir, MADE_WITH, made_with.as_bytes()).map_err(failed)?;
             }
             Err(error) => return Err(failed(error)),
         }
-        let journal = path.join(JOURNAL);
-        let mut journal =
-            File::options().read(true).append(true).create(true).open(journal).map_err(failed)?;
+        let mut journal = dir.append(JOURNAL).map_err(failed)?;
         // Some network file systems have no locks; there, nobody is kept out.
         if let Err(TryLockError::WouldBlock) = journal.try_lock() {
             return Err(ArchiveError::Busy { folder: path.to_owned() });
         }
         let n_cut = cut_torn_line(&mut journal).map_err(failed)?;
-        Ok(Self { path: path.to_owned(), journal, n_cut })
+        let suspects = Suspects::of(&mut journal).map_err(failed)?;
+        journal.write_all(suspects::started().as_bytes()).map_err(failed)?;
+        Ok(Self { dir, journal, n_cut, suspects })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.dir.path()
     }
 
     /// How many bytes of a torn line were cut off when it was opened.
     pub fn n_cut(&self) -> u64 {
         self.n_cut
+    }
+
+    /// Logs that may have ended an earlier process.
+    pub(crate) fn suspects(&self) -> &Suspects {
+        &self.suspects
+    }
+
+    /// Returns the journal, for whoever adds lines beside this.
+    pub(crate) fn journal(&self) -> io::Result<File> {
+        self.journal.try_clone()
     }
 
     /// Adds a line, with its newline.
@@ -90,7 +103,8 @@ impl Folder {
 
     /// Returns what is done already, in the order of paths.
     pub(crate) fn known(&self) -> Result<Known, ArchiveError> {
-        let lines = sorted_lines(slice::from_ref(&self.path), &self.path, |head, _, out| {
+        let path = self.dir.path().to_owned();
+        let lines = sorted_lines(slice::from_ref(&path), &path, |head, _, out| {
             if let Some(LogIdentity { bytes, mtime_ns }) = head.log {
                 out.extend_from_slice(&bytes.to_le_bytes());
                 out.extend_from_slice(&mtime_ns.to_le_bytes());
@@ -101,8 +115,9 @@ impl Folder {
 
     /// Writes the results of all that was ever added, and drops the journal.
     pub fn finish(self, outputs: Outputs) -> Result<ArchiveStatistics, ArchiveError> {
-        let statistics = write_results(slice::from_ref(&self.path), &self.path, outputs)?;
-        fs::remove_file(self.path.join(JOURNAL)).map_err(|source| ArchiveError::write(&self.path, source))?;
+        let path = self.dir.path().to_owned();
+        let statistics = write_results(slice::from_ref(&path), &self.dir, outputs)?;
+        self.dir.remove(JOURNAL).map_err(|source| ArchiveError::write(&path, source))?;
         Ok(statistics)
     }
 }
@@ -169,27 +184,27 @@ pub fn merge(parts: &[PathBuf], out: &Path, outputs: Outputs) -> Result<ArchiveS
             return Err(ArchiveError::MissingShard { index, count });
         }
     }
-    fs::create_dir_all(out).map_err(|source| ArchiveError::write(out, source))?;
+    let failed = |source| ArchiveError::write(out, source);
+    let dir = OpenDir::make(out).map_err(failed)?;
     if let Some((_, text)) = made_with {
-        replace(&out.join(MADE_WITH), text.as_bytes()).map_err(|source| ArchiveError::write(out, source))?;
+        replace(&dir, MADE_WITH, text.as_bytes()).map_err(failed)?;
     }
-    write_results(&sources, out, outputs)
+    write_results(&sources, &dir, outputs)
 }
 
 /// Reads the lines of all `sources` in the order of paths and writes what they come to.
 fn write_results(
     sources: &[PathBuf],
-    out: &Path,
+    dir: &OpenDir,
     outputs: Outputs,
 ) -> Result<ArchiveStatistics, ArchiveError> {
-    let failed = |source| ArchiveError::write(out, source);
-    let mut lines = Latest::of(sorted_lines(sources, out, |_, line, out| out.extend_from_slice(line))?);
-    let mut runs = Part::create(&out.join(RUNS)).map_err(failed)?;
-    let mut rejected = Part::create(&out.join(REJECTED)).map_err(failed)?;
+    let failed = |source| ArchiveError::write(dir.path(), source);
+    let begin = |name: &str| dir.replace(name).map(buffered).map_err(failed);
+    let mut lines =
+        Latest::of(sorted_lines(sources, dir.path(), |_, line, out| out.extend_from_slice(line))?);
+    let (mut runs, mut rejected) = (begin(RUNS)?, begin(REJECTED)?);
     let mut table = match outputs {
-        Outputs::All => Some(
-            RunsTable::create(Part::create(&out.join("runs.parquet")).map_err(failed)?).map_err(failed)?,
-        ),
+        Outputs::All => Some(RunsTable::create(begin("runs.parquet")?).map_err(failed)?),
         Outputs::LinesOnly => None,
     };
     let mut sums = Sums::new();
@@ -209,14 +224,13 @@ fn write_results(
     drop(lines);
     let (statistics, listed) = sums.finish();
     if let Some(table) = table {
-        table.finish().and_then(Part::finish).map_err(failed)?;
-        replace(&out.join("index.html"), archive_page(&statistics, &listed).as_bytes()).map_err(failed)?;
+        table.finish().and_then(name).map_err(failed)?;
+        replace(dir, "index.html", archive_page(&statistics, &listed).as_bytes()).map_err(failed)?;
     }
-    runs.finish().map_err(failed)?;
-    rejected.finish().map_err(failed)?;
+    name(runs).and_then(|()| name(rejected)).map_err(failed)?;
     if outputs == Outputs::All {
         // The last one: where it is, all is.
-        replace(&out.join(STATISTICS), statistics.to_json().as_bytes()).map_err(failed)?;
+        replace(dir, STATISTICS, statistics.to_json().as_bytes()).map_err(failed)?;
     }
     Ok(statistics)
 }
@@ -373,53 +387,21 @@ fn cut_torn_line(journal: &mut File) -> io::Result<u64> {
     Ok(length - end)
 }
 
-/// A file that gets its name when it is whole.
-pub(crate) struct Part {
-    out: BufWriter<File>,
-    names: (PathBuf, PathBuf),
-    finished: bool,
+fn buffered(part: Part) -> BufWriter<Part> {
+    BufWriter::with_capacity(64 << 10, part)
 }
 
-impl Part {
-    fn create(path: &Path) -> io::Result<Self> {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(".part");
-        let part = path.with_file_name(name);
-        let out = BufWriter::with_capacity(64 << 10, File::create(&part)?);
-        Ok(Self { out, names: (part, path.to_owned()), finished: false })
-    }
-
-    fn finish(mut self) -> io::Result<()> {
-        self.out.flush()?;
-        self.out.get_ref().sync_data()?;
-        fs::rename(&self.names.0, &self.names.1)?;
-        self.finished = true;
-        Ok(())
-    }
-}
-
-impl Write for Part {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.out.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        if !self.finished {
-            let _ = fs::remove_file(&self.names.0);
-        }
-    }
-}
-
-fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let mut part = Part::create(path)?;
-    part.write_all(contents)?;
+/// Gives a file its name, now that it is whole.
+fn name(part: BufWriter<Part>) -> io::Result<()> {
+    let part = part.into_inner().map_err(io::IntoInnerError::into_error)?;
+    part.sync_data()?;
     part.finish()
+}
+
+fn replace(dir: &OpenDir, file: &str, contents: &[u8]) -> io::Result<()> {
+    let mut part = buffered(dir.replace(file)?);
+    part.write_all(contents)?;
+    name(part)
 }
 
 /// The folders of shards in a folder, by name.

@@ -92,7 +92,9 @@ pub(crate) enum Labelled {
     Stopped,
 }
 
-/// Labels the log at `path`, which is at `real` if its name is not text, unless it is still the one that was `known` before.
+/// Labels the log at `path`, which is at `real` if its name is not text, unless it is still the one that was `known` before. `begin` is
+/// called before it is opened.
+#[allow(clippy::too_many_arguments)] // what a log is, how it is read, and who is told
 pub(crate) fn label_log(
     path: &str,
     real: Option<&Path>,
@@ -101,6 +103,7 @@ pub(crate) fn label_log(
     labelling: &Labelling,
     limits: &Limits,
     stop: &AtomicBool,
+    begin: &dyn Fn(),
 ) -> (Option<LogIdentity>, Labelled) {
     let rejected = |why: String| Labelled::Rejected { why: without_path(&why, path) };
     let file = real.unwrap_or(Path::new(path));
@@ -126,6 +129,7 @@ pub(crate) fn label_log(
     if let Some(why) = why_not {
         return (identity, rejected(why));
     }
+    begin();
     let patience = Patience { until: Instant::now() + limits.time, stop, given_up: None };
     let mut sink = Sink::new(labelling, Some(patience));
     let run = options.open(file).and_then(|reader| label_with(reader, path, labelling, &mut sink));
@@ -148,6 +152,11 @@ pub(crate) fn label_log(
 fn without_path(why: &str, path: &str) -> String {
     let rest = why.strip_prefix(path).map(|rest| rest.trim_start_matches([',', ':', ' ']));
     rest.filter(|rest| !rest.is_empty()).unwrap_or(why).to_owned()
+}
+
+/// Returns what a log is like now, if it is there.
+pub(crate) fn identity_at(file: &Path) -> Option<LogIdentity> {
+    fs::metadata(file).ok().map(|metadata| identity(&metadata))
 }
 
 fn identity(metadata: &fs::Metadata) -> LogIdentity {
@@ -301,6 +310,7 @@ mod tests {
             &Labelling::default(),
             &limits,
             &AtomicBool::new(false),
+            &|| (),
         )
     }
 
@@ -331,6 +341,7 @@ mod tests {
             &Labelling::default(),
             &Limits::default(),
             &stop,
+            &|| (),
         );
         assert!(matches!(again.1, Labelled::Known));
     }

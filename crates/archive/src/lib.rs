@@ -13,14 +13,16 @@
 //! - A log is known by path, size and time of last change. One that changed is read again; the latest line counts.
 //! - One log cannot hold up the rest: see [`Limits`].
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use iotide_formats::OpenOptions;
+use iotide_private::{OpenDir, PrivateDir};
 use iotide_report::{LogIdentity, RejectedLog};
 
 pub use crate::{
@@ -32,7 +34,8 @@ pub use crate::{
     walk::Logs,
 };
 
-use crate::label::{Labelled, label_log};
+use crate::label::{Labelled, identity_at, label_log};
+use crate::suspects::Suspects;
 use crate::walk::{Found, Walk};
 
 mod folder;
@@ -43,6 +46,7 @@ mod pool;
 mod shard;
 mod sort;
 mod statistics;
+mod suspects;
 mod walk;
 
 /// What is to be labelled, and how.
@@ -204,7 +208,6 @@ pub fn run(
         }
     };
     let walk = || Walk::new(&logs, job.shard, Some(&scratch), &scratch);
-    let mut logs_of_shard = walk().map_err(unreadable)?;
     let total = Arc::new(Total::default());
     if job.count_ahead
         && let Ok(mut walk) = walk()
@@ -212,13 +215,88 @@ pub fn run(
         let (total, stop) = (total.clone(), stop.clone());
         std::thread::spawn(move || total.count(&mut walk, &stop));
     }
-    let mut known = folder.known()?;
-    let fed = Arc::new(std::sync::Mutex::new(None));
-    let (walk_error, stopped) = (fed.clone(), stop.clone());
-    let feed = move |out: SyncSender<Task>| {
-        let mut next = || -> io::Result<Option<Task>> {
-            let Some(found) = logs_of_shard.next_found()? else { return Ok(None) };
-            Ok(Some(match found {
+    let written_to = |source| ArchiveError::write(&scratch, source);
+    let worker = Arc::new(Labeller {
+        options: job.options.clone(),
+        labelling: job.labelling.clone(),
+        limits: job.limits,
+        stop: stop.clone(),
+        journal: folder.journal().map_err(written_to)?,
+        suspects: folder.suspects().clone(),
+    });
+    let fed = Arc::new(Mutex::new(None));
+    // Whatever may have ended an earlier process is read alone, before the others.
+    let passes = if worker.suspects.is_empty() { &[false][..] } else { &[true, false][..] };
+    let (began, mut progress) = (Instant::now(), Progress::default());
+    let (mut told, mut synced) = (Instant::now(), Instant::now());
+    let mut failure = None;
+    for &alone in passes {
+        let feed = feed(walk().map_err(unreadable)?, folder.known()?, alone, worker.clone(), fed.clone());
+        // A reader that is asked to stop and does so in time says so itself; the pool waits a little longer.
+        let patience = job.limits.time + Duration::from_secs(2);
+        let n_workers = if alone { 1 } else { job.n_workers };
+        pool::run(worker.clone(), n_workers, patience, stop.clone(), feed, |outcome| {
+            let line = match outcome {
+                Some(Outcome::Run(line)) => {
+                    progress.n_labelled += 1;
+                    Some(line)
+                }
+                Some(Outcome::Rejected(line)) => {
+                    progress.n_rejected += 1;
+                    Some(line)
+                }
+                Some(Outcome::Known) => {
+                    progress.n_known += 1;
+                    None
+                }
+                Some(Outcome::Stopped) | None => None,
+            };
+            let mut written = line.map_or(Ok(()), |line| folder.append(&line));
+            if written.is_ok() && synced.elapsed() > Duration::from_secs(10) {
+                written = folder.sync();
+                synced = Instant::now();
+            }
+            if let Err(error) = written
+                && failure.is_none()
+            {
+                failure = Some(error);
+                stop.store(true, Ordering::Relaxed);
+            }
+            if told.elapsed() > Duration::from_millis(100) {
+                progress.elapsed_s = began.elapsed().as_secs_f64();
+                progress.n_total = total.known();
+                tell(&progress);
+                told = Instant::now();
+            }
+        });
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    if let Some(source) = failure {
+        return Err(ArchiveError::write(folder.path(), source));
+    }
+    if let Some(source) = fed.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        return Err(unreadable(source));
+    }
+    folder.append(&suspects::ended()).map_err(written_to)?;
+    folder.sync().map_err(|source| ArchiveError::write(folder.path(), source))?;
+    progress.elapsed_s = began.elapsed().as_secs_f64();
+    progress.stopped = stop.load(Ordering::Relaxed);
+    Ok(progress)
+}
+
+/// Returns what hands the logs of a walk on: those that are read alone, or all others.
+fn feed(
+    mut logs: Walk,
+    mut known: folder::Known,
+    alone: bool,
+    labeller: Arc<Labeller>,
+    failed: Arc<Mutex<Option<io::Error>>>,
+) -> impl FnOnce(SyncSender<Task>) + Send + 'static {
+    let mut next = move || -> io::Result<Option<Task>> {
+        while let Some(found) = logs.next_found()? {
+            let task = match found {
                 Found::Log(place) => {
                     let known = known.look_up(&place.path)?;
                     Task { known, path: place.path, real: place.real, why_not: None }
@@ -226,9 +304,15 @@ pub fn run(
                 Found::Unusable { place, why } => {
                     Task { path: place.path, real: None, known: None, why_not: Some(why) }
                 }
-            }))
-        };
-        while !stopped.load(Ordering::Relaxed) {
+            };
+            if labeller.suspects.contains(&task.path) == alone {
+                return Ok(Some(task));
+            }
+        }
+        Ok(None)
+    };
+    move |out| {
+        loop {
             match next() {
                 Ok(Some(task)) => {
                     if out.send(task).is_err() {
@@ -237,67 +321,12 @@ pub fn run(
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    *walk_error.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
+                    *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                     return;
                 }
             }
         }
-    };
-    let worker = Arc::new(Labeller {
-        options: job.options.clone(),
-        labelling: job.labelling.clone(),
-        limits: job.limits,
-        stop: stop.clone(),
-    });
-    let (began, mut progress) = (Instant::now(), Progress::default());
-    let (mut told, mut synced) = (Instant::now(), Instant::now());
-    let mut failure = None;
-    // A reader that is asked to stop and does so in time says so itself; the pool waits a little longer.
-    let patience = job.limits.time + Duration::from_secs(2);
-    pool::run(worker, job.n_workers, patience, stop.clone(), feed, |outcome| {
-        let line = match outcome {
-            Some(Outcome::Run(line)) => {
-                progress.n_labelled += 1;
-                Some(line)
-            }
-            Some(Outcome::Rejected(line)) => {
-                progress.n_rejected += 1;
-                Some(line)
-            }
-            Some(Outcome::Known) => {
-                progress.n_known += 1;
-                None
-            }
-            Some(Outcome::Stopped) | None => None,
-        };
-        let mut written = line.map_or(Ok(()), |line| folder.append(&line));
-        if written.is_ok() && synced.elapsed() > Duration::from_secs(10) {
-            written = folder.sync();
-            synced = Instant::now();
-        }
-        if let Err(error) = written
-            && failure.is_none()
-        {
-            failure = Some(error);
-            stop.store(true, Ordering::Relaxed);
-        }
-        if told.elapsed() > Duration::from_millis(100) {
-            progress.elapsed_s = began.elapsed().as_secs_f64();
-            progress.n_total = total.known();
-            tell(&progress);
-            told = Instant::now();
-        }
-    });
-    if let Some(source) = failure {
-        return Err(ArchiveError::write(folder.path(), source));
     }
-    if let Some(source) = fed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take() {
-        return Err(unreadable(source));
-    }
-    folder.sync().map_err(|source| ArchiveError::write(folder.path(), source))?;
-    progress.elapsed_s = began.elapsed().as_secs_f64();
-    progress.stopped = stop.load(Ordering::Relaxed);
-    Ok(progress)
 }
 
 /// How many logs there are, as far as they were counted.
@@ -325,27 +354,19 @@ impl Total {
 /// A list on standard input can be read once; it is put where it can be read again.
 struct Spool {
     logs: Logs,
-    file: Option<PathBuf>,
+    _folder: Option<PrivateDir>,
 }
 
 impl Spool {
     fn of(logs: &Logs, scratch: &Path) -> Result<Self, ArchiveError> {
         if !matches!(logs, Logs::ListedIn(list) if list == Path::new("-")) {
-            return Ok(Self { logs: logs.clone(), file: None });
+            return Ok(Self { logs: logs.clone(), _folder: None });
         }
-        let path = scratch.join(format!(".list-{}", std::process::id()));
-        let copied =
-            std::fs::File::create(&path).and_then(|mut file| io::copy(&mut io::stdin().lock(), &mut file));
-        copied.map_err(|source| ArchiveError::write(scratch, source))?;
-        Ok(Self { logs: Logs::ListedIn(path.clone()), file: Some(path) })
-    }
-}
-
-impl Drop for Spool {
-    fn drop(&mut self) {
-        if let Some(file) = &self.file {
-            let _ = std::fs::remove_file(file);
-        }
+        let failed = |source| ArchiveError::write(scratch, source);
+        let folder = PrivateDir::new_in(scratch, ".list").map_err(failed)?;
+        let file = OpenDir::open(folder.path()).and_then(|folder| folder.create("list"));
+        file.and_then(|mut file| io::copy(&mut io::stdin().lock(), &mut file)).map_err(failed)?;
+        Ok(Self { logs: Logs::ListedIn(folder.path().join("list")), _folder: Some(folder) })
     }
 }
 
@@ -373,6 +394,8 @@ struct Labeller {
     labelling: Labelling,
     limits: Limits,
     stop: Arc<AtomicBool>,
+    journal: File,
+    suspects: Suspects,
 }
 
 impl pool::Work for Labeller {
@@ -383,9 +406,19 @@ impl pool::Work for Labeller {
         if let Some(why) = &task.why_not {
             return self.failed(task, why.clone());
         }
-        let Self { options, labelling, limits, stop } = self;
+        let Self { options, labelling, limits, stop, journal, suspects } = self;
+        if suspects.is_guilty(&task.path) {
+            let log = identity_at(task.real.as_deref().unwrap_or(Path::new(&task.path)));
+            let why =
+                "iotide ended without a word whenever it read this log, as when there is no memory left";
+            return Outcome::Rejected(RejectedLog::new(&task.path, log, why).to_line());
+        }
+        // One write to a file that is open for appending: lines do not mix. Without it nothing is lost but the name of a suspect.
+        let begin = || {
+            let _ = (&*journal).write_all(suspects::reading(&task.path).as_bytes());
+        };
         let (log, labelled) =
-            label_log(&task.path, task.real.as_deref(), task.known, options, labelling, limits, stop);
+            label_log(&task.path, task.real.as_deref(), task.known, options, labelling, limits, stop, &begin);
         match labelled {
             Labelled::Run(run) => Outcome::Run(run.to_line()),
             Labelled::Rejected { why } => {

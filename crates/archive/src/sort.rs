@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use iotide_private::nameless_in;
 
 /// Takes records in any order and gives them back sorted by their bytes.
 ///
@@ -64,7 +65,7 @@ impl Sorter {
 
     fn spill(&mut self) -> io::Result<()> {
         self.sort();
-        let mut out = BufWriter::new(nameless(&self.folder)?);
+        let mut out = BufWriter::new(nameless_in(&self.folder)?);
         for &(start, end) in &self.places {
             write_record(&mut out, &self.bytes[start as usize..end as usize])?;
         }
@@ -75,7 +76,7 @@ impl Sorter {
             let sources: io::Result<Vec<Source>> =
                 std::mem::take(&mut self.spilled).into_iter().map(Source::of_file).collect();
             let mut merged = Sorted::of(sources?)?;
-            let mut out = BufWriter::new(nameless(&self.folder)?);
+            let mut out = BufWriter::new(nameless_in(&self.folder)?);
             while let Some(record) = merged.next_record()? {
                 write_record(&mut out, &record)?;
             }
@@ -165,16 +166,6 @@ fn write_record(out: &mut impl Write, record: &[u8]) -> io::Result<()> {
 fn rewound(out: BufWriter<File>) -> io::Result<File> {
     let mut file = out.into_inner().map_err(|error| error.into_error())?;
     file.rewind()?;
-    Ok(file)
-}
-
-/// A file that nobody else can find, gone with its last descriptor.
-fn nameless(folder: &Path) -> io::Result<File> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let path = folder.join(format!(".iotide-sort-{}-{count}", std::process::id()));
-    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
-    fs::remove_file(&path)?;
     Ok(file)
 }
 

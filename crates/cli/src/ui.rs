@@ -5,10 +5,11 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
-use iotide_report::text::printable;
+use iotide_private::{OpenDir, Part};
+use iotide_report::text::{printable, printable_lines};
 
 /// Writes to stderr. Whoever read it may have gone away (`2>&1 | head`), and there is nobody to tell.
 fn say(text: fmt::Arguments<'_>) {
@@ -66,6 +67,15 @@ impl Ui {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
+    /// Writes one of several results to a file in a folder for them.
+    pub(crate) fn out_file_in(&mut self, folder: &OpenDir, name: &str, text: &str) -> anyhow::Result<()> {
+        let written = folder.replace(name).and_then(|mut part| {
+            part.write_all(text.as_bytes())?;
+            part.finish()
+        });
+        written.with_context(|| format!("cannot write {}", folder.path().join(name).display()))
+    }
+
     /// Opens where a long result goes as it is made: a file, or stdout.
     pub(crate) fn out_stream(&mut self, file: Option<&Path>) -> anyhow::Result<OutStream> {
         self.wipe_progress();
@@ -80,7 +90,7 @@ impl Ui {
     /// Says what is being done or was done.
     pub(crate) fn status(&mut self, text: impl fmt::Display) {
         self.wipe_progress();
-        say(format_args!("{text}\n"));
+        say(format_args!("{}\n", printable_lines(&text.to_string())));
     }
 
     /// Says what could not be done, with the hint that travels with the error, if any.
@@ -90,14 +100,14 @@ impl Ui {
         let message = printable(&format!("{error:#}"));
         say(format_args!("{} {message}\n", self.painted(RED, "iotide:")));
         if let Some(hint) = error.chain().find_map(|cause| cause.downcast_ref::<Hinted>()) {
-            say(format_args!("{} {}\n", self.painted(CYAN, "hint:"), hint.hint));
+            say(format_args!("{} {}\n", self.painted(CYAN, "hint:"), printable(&hint.hint)));
         }
     }
 
     /// Shows how far the work is, on a terminal; the next word replaces it.
     pub(crate) fn progress(&mut self, text: impl fmt::Display) {
         if self.progress {
-            say(format_args!("\r\x1b[2K{text}"));
+            say(format_args!("\r\x1b[2K{}", printable(&text.to_string())));
             self.progress_shown = true;
         }
     }
@@ -146,9 +156,7 @@ impl Ui {
 /// A file appears under its name only when it is whole: what replaces a file may be made from it, and a part must not
 /// pass for the whole.
 pub(crate) struct OutStream {
-    out: BufWriter<Box<dyn Write + Send>>,
-    /// The file as it is and as it shall be called.
-    names: Option<(PathBuf, PathBuf)>,
+    out: BufWriter<Sink>,
     /// What to call it in messages.
     shown: String,
 }
@@ -156,29 +164,28 @@ pub(crate) struct OutStream {
 impl OutStream {
     fn open(file: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = file.filter(|path| *path != Path::new("-")) else {
-            return Ok(Self::of(Box::new(io::stdout()), None, "to stdout".to_owned()));
+            return Ok(Self::of(Sink::Open(Box::new(io::stdout())), "to stdout".to_owned()));
         };
         let shown = path.display().to_string();
         let failed = || format!("cannot write {shown}");
         // A pipe or a device is there to be written to, not to be replaced.
         if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
             let file = File::options().write(true).open(path).with_context(failed)?;
-            return Ok(Self::of(Box::new(file), None, shown));
+            return Ok(Self::of(Sink::Open(Box::new(file)), shown));
         }
-        let mut name = path.file_name().with_context(failed)?.to_owned();
-        name.push(format!(".{}.part", std::process::id()));
-        let part = path.with_file_name(name);
-        let file = File::create(&part).with_context(failed)?;
-        Ok(Self::of(Box::new(file), Some((part, path.to_owned())), shown))
+        let name = path.file_name().with_context(failed)?;
+        let folder = OpenDir::open(path.parent().unwrap_or(Path::new(""))).with_context(failed)?;
+        let part = folder.replace(name).with_context(failed)?;
+        Ok(Self::of(Sink::Part(part), shown))
     }
 
-    fn of(out: Box<dyn Write + Send>, names: Option<(PathBuf, PathBuf)>, shown: String) -> Self {
-        Self { out: BufWriter::with_capacity(64 << 10, out), names, shown }
+    fn of(out: Sink, shown: String) -> Self {
+        Self { out: BufWriter::with_capacity(64 << 10, out), shown }
     }
 
     /// Says that writing failed; a reader of stdout that went away is told apart.
     pub(crate) fn failed(&self, error: io::Error) -> anyhow::Error {
-        if error.kind() == io::ErrorKind::BrokenPipe && self.names.is_none() {
+        if error.kind() == io::ErrorKind::BrokenPipe && matches!(self.out.get_ref(), Sink::Open(_)) {
             return ReaderGone.into();
         }
         anyhow::Error::new(error).context(format!("cannot write {}", self.shown))
@@ -187,14 +194,10 @@ impl OutStream {
     /// Writes what is left, and gives a file its name.
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
         self.out.flush().map_err(|error| self.failed(error))?;
-        if let Some((part, path)) = self.names.take() {
-            let renamed = std::fs::rename(&part, &path);
-            if renamed.is_err() {
-                let _ = std::fs::remove_file(&part);
-            }
-            renamed.with_context(|| format!("cannot write {}", self.shown))?;
+        match self.out.into_parts().0 {
+            Sink::Open(_) => Ok(()),
+            Sink::Part(part) => part.finish().with_context(|| format!("cannot write {}", self.shown)),
         }
-        Ok(())
     }
 }
 
@@ -208,10 +211,24 @@ impl Write for OutStream {
     }
 }
 
-impl Drop for OutStream {
-    fn drop(&mut self) {
-        if let Some((part, _)) = self.names.take() {
-            let _ = std::fs::remove_file(part);
+/// Where the bytes of a result go.
+enum Sink {
+    Open(Box<dyn Write + Send>),
+    Part(Part),
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Sink::Open(out) => out.write(bytes),
+            Sink::Part(part) => part.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Sink::Open(out) => out.flush(),
+            Sink::Part(part) => part.flush(),
         }
     }
 }

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use iotide_trace::{Rank, Timestamp};
 
+use crate::budget::NameBudget;
+
 /// How often each function was called, by whom, and what else the trace holds.
 ///
 /// Events tell about storage; a tracer also records barriers, training steps and its own notes. This counts them all,
@@ -94,7 +96,7 @@ impl Census {
 
 /// Counts names without allocating for one it knows.
 #[derive(Default)]
-pub(crate) struct NameCounts(HashMap<Vec<u8>, u64>);
+pub(crate) struct NameCounts(HashMap<Vec<u8>, u64>, NameBudget);
 
 impl NameCounts {
     /// A damaged trace may name anything; beyond this many names the rest goes uncounted.
@@ -103,7 +105,7 @@ impl NameCounts {
     pub(crate) fn add(&mut self, name: &[u8]) {
         if let Some(count) = self.0.get_mut(name) {
             *count += 1;
-        } else if self.0.len() < Self::MOST {
+        } else if self.0.len() < Self::MOST && self.1.takes(name) {
             self.0.insert(name.to_vec(), 1);
         }
     }

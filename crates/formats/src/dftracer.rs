@@ -17,6 +17,7 @@ use iotide_trace::{Event, EventSink, FileId, Grain, Layer, Rank, Timestamp, Trac
 
 use crate::{
     Place,
+    budget::NameBudget,
     calls::{self, CallKind},
     census::{Census, NameCounts},
     error::Fault,
@@ -85,6 +86,7 @@ struct Decoder<'p> {
     /// Hash → file, whoever said so: tools that merge traces keep one record per name.
     hashed_anywhere: HashMap<Vec<u8>, FileId>,
     strings: HashMap<Vec<u8>, String>,
+    hash_budget: NameBudget,
     command_hash: Option<Vec<u8>>,
     unit_nanos: i64,
     window_nanos: i64,
@@ -164,6 +166,7 @@ impl<'p> Decoder<'p> {
             hashed_files: HashMap::new(),
             hashed_anywhere: HashMap::new(),
             strings: HashMap::new(),
+            hash_budget: NameBudget::new(NameBudget::FILES),
             command_hash: None,
             unit_nanos: 1_000,
             window_nanos: 1_000_000_000,
@@ -249,6 +252,9 @@ impl<'p> Decoder<'p> {
     fn metadata(&mut self, record: &Record<'_>) {
         let Args { name, value, .. } = record.args;
         match record.name {
+            // Hashes are short; each is kept twice.
+            b"FH" | b"SH" if !self.hash_budget.takes(value) || !self.hash_budget.takes(value) => {}
+            b"SH" if !self.hash_budget.takes(name) => {}
             b"FH" => {
                 let id = self.files.id_of_bytes(name);
                 self.hashed_files.entry(record.pid).or_default().insert(value.to_vec(), id);

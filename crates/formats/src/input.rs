@@ -5,8 +5,12 @@ use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::{ReadError, gzip};
+
+/// How long a named pipe may take to have a writer.
+const PIPE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// An opened source and its first bytes.
 pub(crate) struct Input {
@@ -30,7 +34,7 @@ impl Input {
 
     pub(crate) fn open(path: &Path) -> Result<Self, ReadError> {
         let failed = |source| ReadError::Io { path: path.to_path_buf(), source };
-        let mut file = File::open(path).map_err(failed)?;
+        let mut file = iotide_private::open_to_read(path, PIPE_PATIENCE).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         if metadata.is_dir() {
             return Ok(Self {

@@ -1,13 +1,15 @@
 //! One layer for each file: the same bytes pass through HDF5, MPI-IO and POSIX, and must be counted once.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Seek};
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use iotide_private::nameless;
 use iotide_trace::{AccessFacts, Event, EventSink, FileId, Layer, Loss, Op, TimeSpent, Timestamp, TraceInfo};
 
-use crate::{NativeWriter, ReadError, input::Input, native, spool::Spool};
+use crate::{NativeWriter, ReadError, input::Input, native};
 
 /// Which layers' events are wanted of a source that sees several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +35,7 @@ pub(crate) struct LayerFilter<'s> {
     choice: LayerChoice,
     waiting: Vec<Waiting>,
     most_waiting: usize,
-    spool: Option<NativeWriter<BufWriter<Spool>>>,
+    spool: Option<NativeWriter<BufWriter<File>>>,
     seen: Seen,
     /// Set where there was no room for a temporary trace: then those seen so far had to decide.
     decided: Option<Decisions>,
@@ -236,12 +238,12 @@ impl EventSink for LayerFilter<'_> {
     }
 }
 
-fn new_spool() -> io::Result<NativeWriter<BufWriter<Spool>>> {
-    NativeWriter::new(BufWriter::with_capacity(256 << 10, Spool::new(&std::env::temp_dir())?))
+fn new_spool() -> io::Result<NativeWriter<BufWriter<File>>> {
+    NativeWriter::new(BufWriter::with_capacity(256 << 10, nameless()?))
 }
 
 fn replay(
-    spool: NativeWriter<BufWriter<Spool>>,
+    spool: NativeWriter<BufWriter<File>>,
     n_files: usize,
     chosen: &mut Chosen<'_>,
 ) -> Result<(), String> {
@@ -249,7 +251,7 @@ fn replay(
     // Names are not needed in it, but a trace has one for each file.
     let info = TraceInfo { files: vec![String::new(); n_files], ..TraceInfo::default() };
     let spool = spool.finish(&info).map_err(failed)?;
-    let mut file = spool.into_inner().map_err(|error| error.to_string())?.file.try_clone().map_err(failed)?;
+    let mut file = spool.into_inner().map_err(|error| error.to_string())?;
     file.rewind().map_err(failed)?;
     let name = Path::new("temporary trace");
     let input = Input::from_read(name, Box::new(BufReader::new(file))).map_err(|error| error.to_string())?;

@@ -53,6 +53,7 @@ pub use crate::{
 };
 
 use crate::{
+    budget::NameBudget,
     darshan::DarshanOptions,
     error::Fault,
     input::Input,
@@ -63,6 +64,7 @@ use crate::{
     tmio::json::Shape,
 };
 
+mod budget;
 mod calls;
 mod census;
 mod column;
@@ -98,7 +100,6 @@ mod recorder;
 mod rows;
 mod scanner;
 mod series;
-mod spool;
 mod strace;
 mod tau;
 #[cfg(test)]
@@ -328,6 +329,7 @@ impl Reader {
         let several_layers = parts.iter().any(|part| part.format.sees_several_layers());
         let mut filter = LayerFilter::new(sink, layers, several_layers);
         let mut files = Vec::new();
+        let (mut budget, mut n_unnamed) = (NameBudget::new(NameBudget::FILES), 0_u64);
         let mut run = Run::default();
         for part in parts {
             let mut counted = Counted {
@@ -341,7 +343,11 @@ impl Reader {
             };
             match read_part(part, n_files > 1, &mut run, &mut counted) {
                 Ok(part_info) => {
-                    files.extend(part_info.files);
+                    for name in part_info.files {
+                        let is_kept = budget.takes(name.as_bytes());
+                        n_unnamed += u64::from(!is_kept);
+                        files.push(if is_kept { name } else { String::new() });
+                    }
                     run.one_run.add(part_info.job);
                 }
                 Err(error) => unusable.push(error),
@@ -355,6 +361,12 @@ impl Reader {
         }
         for error in unusable {
             filter.loss(Loss::of_unknown_size(error.to_string()));
+        }
+        if n_unnamed > 0 {
+            let bytes = NameBudget::FILES;
+            let what =
+                format!("names of more than {bytes} bytes in all, {n_unnamed} files are without theirs");
+            filter.loss(Loss::of_unknown_size(what));
         }
         let Run { processes, census, one_run } = run;
         let mut job = one_run.finish(&mut filter);

@@ -16,6 +16,7 @@ use iotide_trace::{Event, EventSink, FileId, Grain, Layer, Op, Rank, Timestamp, 
 
 use crate::{
     Place,
+    budget::NameBudget,
     error::Fault,
     files::Files,
     input::Input,
@@ -181,6 +182,7 @@ fn is_null(value: &[u8]) -> bool {
 #[derive(Default)]
 struct Decoder {
     targets: HashMap<Vec<u8>, Target>,
+    budget: NameBudget,
     files: Files,
     losses: Losses,
 }
@@ -204,7 +206,7 @@ impl Decoder {
         };
         let name = row[Column::Target as usize].unwrap_or_default();
         if !self.targets.contains_key(name) {
-            if self.targets.len() >= MOST_TARGETS {
+            if self.targets.len() >= MOST_TARGETS || !self.budget.takes(name) {
                 self.losses.note("many", place, || format!("more than {MOST_TARGETS} targets"));
                 return ControlFlow::Continue(());
             }

@@ -20,7 +20,8 @@ use std::ops::ControlFlow;
 use iotide_trace::{Event, EventSink, FileId, Grain, Layer, Op, Rank, Timestamp, TraceInfo};
 
 use crate::{
-    Place, error::Fault, files::Files, input::Input, lenient::parse_u64, losses::Losses, scanner::Scanner,
+    Place, budget::NameBudget, error::Fault, files::Files, input::Input, lenient::parse_u64, losses::Losses,
+    scanner::Scanner,
 };
 
 const LONGEST_LINE: usize = 64 << 10;
@@ -64,6 +65,7 @@ struct Decoder {
     entry: Option<Entry>,
     /// The last snapshot of each job on each target.
     known: HashMap<(Vec<u8>, Vec<u8>), Known>,
+    budget: NameBudget,
     files: Files,
     losses: Losses,
 }
@@ -170,7 +172,8 @@ impl Decoder {
             }
             return ControlFlow::Continue(());
         }
-        if self.known.len() >= MOST_SERIES {
+        let fits = self.budget.takes(&key.0) && self.budget.takes(&key.1);
+        if self.known.len() >= MOST_SERIES || !fits {
             self.losses.note("many", Place::Line(number), || "too many jobs and targets to follow".into());
             return ControlFlow::Continue(());
         }

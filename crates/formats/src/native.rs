@@ -22,6 +22,7 @@ use iotide_trace::{
 
 use crate::{
     Place,
+    budget::NameBudget,
     census::Census,
     error::Fault,
     files::Files,
@@ -243,6 +244,7 @@ pub(crate) fn read(
     scanner.advance(MAGIC.len() + 1);
 
     let mut info = TraceInfo::default();
+    let (mut budget, mut n_unnamed) = (NameBudget::new(NameBudget::FILES), 0);
     let mut losses = Losses::default();
     let mut read = EventsRead::default();
     let mut n_promised = None;
@@ -261,7 +263,7 @@ pub(crate) fn read(
             CENSUS => census::decode(&payload)
                 .map(|counted| census.get_or_insert_default().add(counted))
                 .ok_or(Damaged),
-            FILES => take_files(&payload, &mut info.files),
+            FILES => take_files(&payload, &mut info.files, &mut budget, &mut n_unnamed),
             JOB => decode_job(&payload).map(|job| info.job = job),
             LOSSES => decode_loss(&payload).map(|loss| sink.loss(loss)),
             END => <[u8; 8]>::try_from(payload.as_slice())
@@ -289,6 +291,10 @@ pub(crate) fn read(
             losses.records(n_lost, end, Nonsense::new("missing events", fault));
         }
         Some(_) => {}
+    }
+    if n_unnamed > 0 {
+        let fault = format!("there is no room for the names of {n_unnamed} files");
+        losses.unknown_size(end, Nonsense::new("long names", fault));
     }
     // Events may name files whose names were lost with a block: every id still gets its place.
     if info.files.len() < read.n_files {
@@ -503,10 +509,22 @@ fn decode_event(bytes: &mut Bytes<'_>, last: &Event) -> Option<Event> {
     Some(Event { op, layer, grain, rank, file, start: at(start), end: at(end), bytes: moved, calls })
 }
 
-fn take_files(payload: &[u8], files: &mut Vec<String>) -> Result<(), Damaged> {
+fn take_files(
+    payload: &[u8],
+    files: &mut Vec<String>,
+    budget: &mut NameBudget,
+    n_unnamed: &mut u64,
+) -> Result<(), Damaged> {
     let mut bytes = Bytes(payload);
     while !bytes.0.is_empty() {
-        files.push(bytes.text().ok_or(Damaged)?);
+        if files.len() >= Files::MOST {
+            return Err(Damaged);
+        }
+        let name = bytes.text().ok_or(Damaged)?;
+        // Without room for its name a file still has its place.
+        let is_kept = budget.takes(name.as_bytes());
+        *n_unnamed += u64::from(!is_kept);
+        files.push(if is_kept { name } else { String::new() });
     }
     Ok(())
 }

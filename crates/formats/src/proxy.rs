@@ -15,6 +15,7 @@ use iotide_trace::{Event, EventSink, Op, TraceInfo};
 
 use crate::{
     Place,
+    budget::NameBudget,
     error::Fault,
     files::Files,
     input::Input,
@@ -48,6 +49,7 @@ pub(crate) fn recognises_msgpack(head: &[u8]) -> bool {
 #[derive(Default)]
 struct Metrics {
     names: BTreeSet<String>,
+    budget: NameBudget,
     files: Files,
     losses: Losses,
     /// Events of metrics of bytes, with the metric each is from.
@@ -68,9 +70,11 @@ struct Current {
 impl Metrics {
     /// Begins a metric; `None` if its samples are not wanted.
     fn begin(&mut self, name: &str) -> Option<Current> {
-        if self.names.len() >= MOST_METRICS || !self.names.insert(name.to_owned()) {
+        let is_known = self.names.contains(name);
+        if is_known || self.names.len() >= MOST_METRICS || !self.budget.takes(name.as_bytes()) {
             return None;
         }
+        self.names.insert(name.to_owned());
         if let Some((op, reading)) = meaning_of(name) {
             let mut series = Series::new(op, reading);
             series.file = self.files.id_of_bytes(name.as_bytes());

@@ -15,6 +15,8 @@ pub(crate) struct Scanner {
     /// Where in the stream `buffer[0]` lies.
     base: u64,
     drained: bool,
+    /// Empty lines in a row, and where the last one was counted.
+    blank: (u32, u64),
 }
 
 impl Scanner {
@@ -26,7 +28,15 @@ impl Scanner {
 
     /// A scanner over a stream that begins at `offset` of a larger one.
     pub(crate) fn at(read: Box<dyn Read + Send>, offset: u64) -> Self {
-        Self { read, buffer: vec![0; Self::CAPACITY], at: 0, end: 0, base: offset, drained: false }
+        Self {
+            read,
+            buffer: vec![0; Self::CAPACITY],
+            at: 0,
+            end: 0,
+            base: offset,
+            drained: false,
+            blank: (0, 0),
+        }
     }
 
     /// Where in the stream the next byte lies.
@@ -94,6 +104,7 @@ impl Scanner {
             let text = self.buffered();
             if let Some(newline) = memchr::memchr(b'\n', &text[searched.min(text.len())..]) {
                 let len = searched + newline;
+                self.count_blank(len)?;
                 return Ok(Some((&self.buffered()[..len], len + 1)));
             }
             searched = text.len();
@@ -103,6 +114,24 @@ impl Scanner {
             }
             self.want_more(limit)?;
         }
+    }
+
+    /// Fails where there is nothing but ends of lines for very long: four gigabytes of them pack to four megabytes.
+    fn count_blank(&mut self, len: usize) -> io::Result<()> {
+        const MOST_BLANK: u32 = 1 << 22;
+        if len > 1 {
+            self.blank = (0, 0);
+            return Ok(());
+        }
+        let offset = self.offset();
+        if self.blank.1 != offset {
+            self.blank = (self.blank.0 + 1, offset);
+        }
+        if self.blank.0 > MOST_BLANK {
+            let what = format!("there are more than {MOST_BLANK} empty lines in a row");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        Ok(())
     }
 
     #[cold]

@@ -18,6 +18,7 @@ use iotide_trace::{Event, EventSink, FileId, Grain, Layer, Op, Rank, Timestamp, 
 
 use crate::{
     Place,
+    budget::NameBudget,
     calls::{self, CallKind},
     error::Fault,
     files::Files,
@@ -230,6 +231,7 @@ struct Decoder<'p> {
     files: Files,
     /// Calls of which only the beginning was seen, by task.
     pending: HashMap<u64, Pending>,
+    pending_budget: NameBudget,
     /// Descriptor tables; tasks may share one.
     tables: Vec<HashMap<i64, Target>>,
     table_of: HashMap<u64, usize>,
@@ -246,6 +248,7 @@ impl<'p> Decoder<'p> {
             own_pid,
             files: Files::default(),
             pending: HashMap::new(),
+            pending_budget: NameBudget::default(),
             tables: Vec::new(),
             table_of: HashMap::new(),
             losses: Losses::default(),
@@ -277,13 +280,16 @@ impl<'p> Decoder<'p> {
                 });
                 return ControlFlow::Continue(());
             };
+            self.pending_budget.give_back(&text);
             // Older versions leave a space here; it means nothing to what follows.
             text.extend_from_slice(rest);
             return self.call(pid, began, Some(at), &text, number, sink);
         }
         if let Some(begun) = text.strip_suffix(b"<unfinished ...>") {
-            if self.pending.len() < MOST_PENDING {
-                self.pending.insert(pid, Pending { at, text: begun.trim_ascii_end().to_vec() });
+            let begun = begun.trim_ascii_end();
+            if self.pending.len() < MOST_PENDING && self.pending_budget.takes(begun) {
+                let before = self.pending.insert(pid, Pending { at, text: begun.to_vec() });
+                before.inspect(|before| self.pending_budget.give_back(&before.text));
             }
             return ControlFlow::Continue(());
         }

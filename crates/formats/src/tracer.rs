@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use iotide_private::open_ordinary;
 use iotide_trace::{Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, Timestamp, TraceInfo};
 use iotide_wire::{
     BlockHeader, ClockMap, End, Facts, Flags, LossEntries, LossKind, Note, NoteKind, Payload, Record, Step,
@@ -97,7 +98,7 @@ enum Stream {
 impl Stream {
     fn scanner(&self) -> Result<Scanner, Fault> {
         Ok(Scanner::new(match self {
-            Stream::File(path) => Box::new(File::open(path)?),
+            Stream::File(path) => Box::new(open_ordinary(path)?),
             Stream::Open(file) => Box::new(FileAt::new(file.clone(), 0)),
             Stream::Bytes(bytes) => Box::new(Cursor::new(bytes.clone())),
         }))
@@ -590,7 +591,7 @@ pub(crate) fn streams_in(directory: &Path) -> Result<Vec<PathBuf>, std::io::Erro
 fn is_stream(path: &Path) -> bool {
     let mut head = [0; MAGIC.len()];
     path.extension().is_some_and(|extension| extension == "iot")
-        && File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok()
+        && open_ordinary(path).and_then(|mut file| file.read_exact(&mut head)).is_ok()
         && head == MAGIC
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use iotide_private::open_ordinary;
 use iotide_wire::{Payload, Step, Total, Totals, next_block, skip_torn};
 
 use crate::tracer::streams_in;
@@ -45,7 +46,7 @@ pub struct GateTotals {
 pub fn tracer_totals(directory: &Path) -> io::Result<TracerTotals> {
     let mut sum = TracerTotals::default();
     for stream in streams_in(directory)? {
-        let totals = totals_of(&File::open(stream)?)?;
+        let totals = totals_of(&open_ordinary(&stream)?)?;
         let of = |total| totals.get(total) as f64;
         let kernel = of(Total::KernelRead) + of(Total::KernelWritten);
         if kernel > 0.0 {

@@ -183,6 +183,9 @@ impl Connection {
                 _ => return Err("it is no tracer, and asks neither `latest` nor `watch`".to_owned()),
             }
             self.tell(shared.answer);
+            if self.closing {
+                return Err("it asks and does not read the answers".to_owned());
+            }
             so_far.drain(..=newline);
         }
         if so_far.len() > Self::LONGEST_QUESTION {

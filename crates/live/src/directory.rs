@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -144,7 +143,7 @@ impl Stream {
         sink: &mut dyn EventSink,
         notices: &mut Vec<String>,
     ) -> io::Result<()> {
-        let file = File::open(path)?;
+        let file = iotide_private::open_ordinary(path)?;
         let metadata = file.metadata()?;
         let identity = (metadata.dev(), metadata.ino());
         let is_other = self.identity.is_some_and(|known| known != identity);

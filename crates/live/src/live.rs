@@ -1,17 +1,16 @@
 //! Everything that is followed and listened to, one turn at a time.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::io::{self, Read};
 use std::net::TcpListener;
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 use iotide_formats::{Format, Life, Messages, OpenOptions, ReadError, Traced, TracedJob, TracedStream};
+use iotide_private::{OwnSocket, is_our_user, peer_user};
 use iotide_trace::{EventSink, JobInfo, Loss};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -99,7 +98,8 @@ struct Listener {
 }
 
 enum Listening {
-    Unix(UnixListener),
+    /// Only its owner can connect.
+    Unix(OwnSocket),
     Tcp(TcpListener),
 }
 
@@ -142,7 +142,11 @@ impl Live {
     pub fn listen(&mut self, address: &Address) -> Result<Address, LiveError> {
         let failed = |source| LiveError::Listen { address: address.to_string(), source };
         let socket = match address {
-            Address::Unix(path) => Listening::Unix(bind_unix(path).map_err(failed)?),
+            Address::Unix(path) => {
+                let socket = OwnSocket::bind(path, 0o600, None).map_err(failed)?;
+                socket.listener().set_nonblocking(true).map_err(failed)?;
+                Listening::Unix(socket)
+            }
             Address::Tcp(host) | Address::Zmq(host) => {
                 let listener = TcpListener::bind(host).map_err(failed)?;
                 listener.set_nonblocking(true).map_err(failed)?;
@@ -303,7 +307,7 @@ impl Live {
         fds.extend(watch.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
         for listener in &self.listeners {
             fds.push(match &listener.socket {
-                Listening::Unix(socket) => PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN),
+                Listening::Unix(socket) => PollFd::from_borrowed_fd(socket.listener().as_fd(), PollFlags::IN),
                 Listening::Tcp(socket) => PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN),
             });
         }
@@ -471,7 +475,7 @@ impl Live {
         for listener in &self.listeners {
             loop {
                 let socket = match &listener.socket {
-                    Listening::Unix(socket) => socket.accept().map(|(stream, _)| Socket::Unix(stream)),
+                    Listening::Unix(socket) => socket.listener().accept().map(|(it, _)| Socket::Unix(it)),
                     Listening::Tcp(socket) => socket.accept().map(|(stream, _)| Socket::Tcp(stream)),
                 };
                 let socket = match socket {
@@ -483,6 +487,11 @@ impl Live {
                         break;
                     }
                 };
+                if let Socket::Unix(stream) = &socket
+                    && !is_our_user(peer_user(stream))
+                {
+                    continue;
+                }
                 if self.connections.len() >= self.settings.limits.connections {
                     if self.n_refused == 0 {
                         let most = self.settings.limits.connections;
@@ -494,16 +503,6 @@ impl Live {
                 if let Ok(connection) = Connection::new(socket, matches!(listener.address, Address::Zmq(_))) {
                     self.connections.push(connection);
                 }
-            }
-        }
-    }
-}
-
-impl Drop for Live {
-    fn drop(&mut self) {
-        for listener in &self.listeners {
-            if let Address::Unix(path) = &listener.address {
-                let _ = std::fs::remove_file(path);
             }
         }
     }
@@ -532,7 +531,7 @@ fn what_is_at(path: &Path) -> Option<There> {
         return Some(There::Directory);
     }
     let mut head = Vec::new();
-    File::open(path).ok()?.take(8).read_to_end(&mut head).ok()?;
+    iotide_private::open_ordinary(path).ok()?.take(8).read_to_end(&mut head).ok()?;
     match (TracedStream::may_begin(&head), head.len()) {
         (_, 0) => None,
         (true, 8) => Some(There::Stream),
@@ -546,23 +545,6 @@ fn parent_of(path: &Path) -> &Path {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     }
-}
-
-/// Binds a socket that only its owner can connect to. One that nobody listens on any more is replaced.
-fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    let listener = match UnixListener::bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            if UnixStream::connect(path).is_ok() {
-                return Err(error);
-            }
-            std::fs::remove_file(path)?;
-            UnixListener::bind(path)?
-        }
-        listener => listener?,
-    };
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
 }
 
 /// Whether a process of this node runs. One that has ended and that nobody has asked for yet does not.

@@ -9,19 +9,20 @@
 
 use std::collections::HashMap;
 use std::net::TcpListener;
-use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
+use iotide_private::OwnSocket;
 use iotide_sched::{Policy, QueueConfig};
 use iotide_wire::{GATE_WAIT_EVERY_MS, GateHello, GateMessage};
 
-use crate::caller::{Callers, JobName};
+use crate::caller::Callers;
 use crate::control::Control;
 use crate::crew::Crew;
 use crate::door::{Desk, Door, Entrance, Line, Peer};
+use crate::job::JobName;
 use crate::rhythm::{Rhythm, check_periods};
 use crate::schedule::{Direction, JobStatus, Permit, Rules, Scheduler, Served};
 use crate::{MountError, in_turns};
@@ -132,16 +133,15 @@ impl Default for Access {
 }
 
 impl Access {
-    fn grant(&self, path: &Path) -> Result<(), MountError> {
+    fn bind(&self, path: &Path) -> Result<OwnSocket, MountError> {
         let refused = |source| MountError::Listen { address: format!("unix:{}", path.display()), source };
-        if let Some(name) = &self.group {
+        let group = |name: &String| {
             let by_name =
                 || nix::unistd::Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw());
-            let group = name.parse().ok().or_else(by_name);
-            let group = group.ok_or_else(|| MountError::NoGroup(name.clone()))?;
-            chown(path, None, Some(group)).map_err(refused)?;
-        }
-        fs::set_permissions(path, fs::Permissions::from_mode(self.mode)).map_err(refused)
+            name.parse().ok().or_else(by_name).ok_or_else(|| MountError::NoGroup(name.clone()))
+        };
+        let group = self.group.as_ref().map(group).transpose()?;
+        OwnSocket::bind(path, self.mode, group).map_err(refused)
     }
 }
 
@@ -158,9 +158,6 @@ const SLOWEST_BPS: f64 = (16 << 20) as f64;
 /// What was granted is remembered for so long after that.
 const REMEMBERED: Duration = Duration::from_secs(120);
 
-/// More jobs than this are not told apart by their users.
-const MAX_OWNERS: usize = 1 << 16;
-
 /// A job that has done nothing for this long does not count as one that wants the storage.
 const LATE_S: f64 = 0.2;
 
@@ -169,7 +166,6 @@ const LATE_S: f64 = 0.2;
 pub struct Arbiter {
     scheduler: Scheduler,
     address: String,
-    socket: Option<PathBuf>,
     door: Option<Door>,
     _rhythm: Rhythm,
     _control: Option<Control>,
@@ -195,20 +191,15 @@ impl Arbiter {
             scheduler: scheduler.clone(),
             config: config.clone(),
             programs: Mutex::default(),
-            owners: Mutex::default(),
         });
         // Each program is a descriptor.
         crate::raise_open_files();
-        let (address, entrance, socket) = match &config.listen {
-            Listen::Unix(path) => {
-                let listener = crate::control::bind(path).map_err(refused)?;
-                config.access.grant(path).inspect_err(|_| drop(fs::remove_file(path)))?;
-                (shown(&config.listen), Entrance::Unix(listener), Some(path.clone()))
-            }
+        let (address, entrance) = match &config.listen {
+            Listen::Unix(path) => (shown(&config.listen), Entrance::Unix(config.access.bind(path)?)),
             Listen::Tcp(address) => {
                 let listener = TcpListener::bind(address).map_err(refused)?;
                 let address = listener.local_addr().map_err(refused)?;
-                (format!("tcp:{address}"), Entrance::Tcp(listener), None)
+                (format!("tcp:{address}"), Entrance::Tcp(listener))
             }
         };
         let door = Door::open(entrance, Arc::clone(&desk), "iotide-door").map_err(refused)?;
@@ -224,7 +215,7 @@ impl Arbiter {
                 .map_err(|source| MountError::Control { path: path.clone(), source })
         });
         let control = control.transpose()?;
-        Ok(Self { scheduler, address, socket, door: Some(door), _rhythm: rhythm, _control: control })
+        Ok(Self { scheduler, address, door: Some(door), _rhythm: rhythm, _control: control })
     }
 
     /// Listens until a signal asks for an end; `ready` is called once programs can ask.
@@ -254,9 +245,6 @@ impl Arbiter {
 
 impl Drop for Arbiter {
     fn drop(&mut self) {
-        if let Some(path) = &self.socket {
-            let _ = fs::remove_file(path);
-        }
         drop(self.door.take());
         self.scheduler.stop();
     }
@@ -274,7 +262,6 @@ struct Reception {
     scheduler: Scheduler,
     config: ArbiterConfig,
     programs: Mutex<Vec<Weak<Program>>>,
-    owners: Mutex<Owners>,
 }
 
 /// Someone who has connected, and who that is once it was said.
@@ -364,17 +351,16 @@ impl Desk for Reception {
 }
 
 impl Reception {
-    /// As in a mount: the batch system's name, else the process's own. The kernel says which user asks, so that nobody can take
-    /// another one's turn by naming a job that is not theirs.
+    /// As in a mount: what the system says, else the name that is claimed, else the process's own. The kernel says which user asks, so that
+    /// nobody can take another one's turn by naming a job that is not theirs.
     fn job_of(&self, hello: &GateHello, peer: Option<Peer>) -> JobName {
-        let name = std::str::from_utf8(hello.job()).ok().filter(|name| !name.is_empty());
-        let Some(name) = name else {
-            let process = peer.map_or(hello.process, |peer| peer.process);
-            return format!("pid:{process}").into();
-        };
-        match peer {
-            Some(peer) => lock(&self.owners).job_of(name, peer.user),
-            None => name.into(),
+        let user = peer.map(|peer| peer.user);
+        if let Some(vouched) = peer.and_then(|peer| self.scheduler.vouched(peer.process)) {
+            return JobName::new(&vouched, user);
+        }
+        match std::str::from_utf8(hello.job()).ok().filter(|name| !name.is_empty()) {
+            Some(name) => JobName::new(name, user),
+            None => JobName::new(&format!("pid:{}", peer.map_or(hello.process, |peer| peer.process)), user),
         }
     }
 
@@ -441,21 +427,6 @@ impl Reception {
     }
 }
 
-/// Whose jobs are: those of the user who was first to name them.
-#[derive(Default)]
-struct Owners(HashMap<JobName, u32>);
-
-impl Owners {
-    /// The job of that name, or the user's own if the name is another user's.
-    fn job_of(&mut self, name: &str, user: u32) -> JobName {
-        if self.0.len() >= MAX_OWNERS {
-            self.0.clear();
-        }
-        let owner = *self.0.entry(name.into()).or_insert(user);
-        if owner == user { name.into() } else { format!("uid:{user}/{name}").into() }
-    }
-}
-
 fn longest_grant(bytes: u64) -> Duration {
     LONGEST_GRANT + Duration::from_secs_f64((bytes as f64 / SLOWEST_BPS).min(3600.0))
 }
@@ -506,7 +477,9 @@ fn tick(desk: &Weak<Reception>) {
 mod tests {
     use super::*;
     use iotide_testkit::FreshDir;
+    use std::fs;
     use std::io::{Read, Write};
+    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
 
     fn connect(path: &Path, job: &str) -> UnixStream {
@@ -523,15 +496,6 @@ mod tests {
         let mut message = [0; GateMessage::SIZE];
         program.read_exact(&mut message).ok()?;
         GateMessage::decode(&message)
-    }
-
-    #[test]
-    fn a_job_belongs_to_the_user_who_named_it_first() {
-        let mut owners = Owners::default();
-        assert_eq!(&*owners.job_of("7", 1000), "7");
-        assert_eq!(&*owners.job_of("7", 1001), "uid:1001/7");
-        assert_eq!(&*owners.job_of("7", 1000), "7");
-        assert_eq!(&*owners.job_of("8", 1001), "8");
     }
 
     #[test]

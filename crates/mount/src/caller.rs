@@ -1,7 +1,7 @@
 //! Whose request is it: the job a calling thread belongs to.
 //!
-//! A job is told by `IOSETS_JOB_ID` or `SLURM_JOB_ID` in the environment that the caller's process was started with, else
-//! by a folder `job_<id>` in the path of its cgroup, else by its user. The kernel names the calling thread; its process is
+//! A job is told by a folder `job_<id>` in the path of the caller's cgroup, which only the system can make; else by `IOSETS_JOB_ID` or
+//! `SLURM_JOB_ID` in the environment that its process was started with, which is a claim; else by its user. The kernel names the calling thread; its process is
 //! found in `/proc`. What was found is kept by thread, and looked at again now and then: a number may by then belong to
 //! another process (told by its start time) or the process may run another program (told by where its environment lies).
 
@@ -9,11 +9,10 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A job, by the name it has on this machine: the number the batch system gave it, or `uid:1000`.
-pub(crate) type JobName = Arc<str>;
+use crate::job::JobName;
 
 /// The thread that made a request, as the kernel tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,8 +68,8 @@ impl Callers {
         let expired = {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             match known.get(&who) {
-                Some(entry) if now.duration_since(entry.checked) < TRUST => return Arc::clone(&entry.job),
-                Some(entry) => Some((Arc::clone(&entry.job), entry.life)),
+                Some(entry) if now.duration_since(entry.checked) < TRUST => return entry.job.clone(),
+                Some(entry) => Some((entry.job.clone(), entry.life)),
                 None => None,
             }
         };
@@ -87,17 +86,22 @@ impl Callers {
                 known.clear();
             }
         }
-        known.insert(who, Known { job: Arc::clone(&job), life, checked: now });
+        known.insert(who, Known { job: job.clone(), life, checked: now });
         job
     }
 
     fn find(&self, who: Who) -> JobName {
         let found = (who.thread != 0).then(|| self.process_of(who.thread)).flatten().and_then(|process| {
             let folder = self.proc.join(process.to_string());
-            job_in_environment(&read(&folder.join("environ"), MAX_ENVIRONMENT))
-                .or_else(|| job_in_cgroup(&read(&folder.join("cgroup"), 64 << 10)))
+            self.vouched(process)
+                .or_else(|| job_in_environment(&read(&folder.join("environ"), MAX_ENVIRONMENT)))
         });
-        found.unwrap_or_else(|| format!("uid:{}", who.uid)).into()
+        found.map_or_else(|| JobName::of_user(who.uid), |name| JobName::new(&name, Some(who.uid)))
+    }
+
+    /// The job that the system says a process belongs to.
+    pub(crate) fn vouched(&self, process: u32) -> Option<String> {
+        job_in_cgroup(&read(&self.proc.join(process.to_string()).join("cgroup"), 64 << 10))
     }
 
     fn process_of(&self, thread: u32) -> Option<u32> {
@@ -172,14 +176,26 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_told_by_environment_then_cgroup_then_user() {
+    fn a_job_is_told_by_what_the_system_says_then_by_claim_then_by_user() {
         let slurm = "/system.slice/slurmstepd.scope/job_77/step_0/user/task_0";
         let cgroup = format!("0::{slurm}\n");
-        assert_eq!(job(&proc("HOME=/\0SLURM_JOB_ID=12\0IOSETS_JOB_ID=7\0", &cgroup)), "7");
-        assert_eq!(job(&proc("HOME=/\0SLURM_JOB_ID=12\0", &cgroup)), "12");
+        // Who claims to be another job than the one it is in, is not believed.
+        assert_eq!(job(&proc("HOME=/\0SLURM_JOB_ID=12\0IOSETS_JOB_ID=7\0", &cgroup)), "77");
+        assert_eq!(job(&proc("HOME=/\0SLURM_JOB_ID=12\0IOSETS_JOB_ID=7\0", "0::/user.slice\n")), "7");
+        assert_eq!(job(&proc("HOME=/\0SLURM_JOB_ID=12\0", "0::/user.slice\n")), "12");
         assert_eq!(job(&proc("NOT_SLURM_JOB_ID=12\0SLURM_JOB_ID=\0", &cgroup)), "77");
         assert_eq!(job(&proc("HOME=/\0", "0::/user.slice/job_x/jobs\n")), "uid:1000");
         assert_eq!(job(&FreshDir::new("no-proc")), "uid:1000");
+    }
+
+    #[test]
+    fn two_users_who_claim_one_job_are_two_jobs() {
+        let dir = proc("SLURM_JOB_ID=1\0", "");
+        let callers = Callers::new(dir.path().to_owned());
+        let [victim, thief] = [1000, 1001].map(|uid| callers.job_of(Who { thread: 41, uid }));
+        assert_ne!(victim, thief);
+        assert!(victim.is_called("1") && thief.is_called("1"));
+        assert!(thief.is_called("uid:1001/1") && !victim.is_called("uid:1001/1"));
     }
 
     #[test]
@@ -188,14 +204,14 @@ mod tests {
         let callers = Callers::new(dir.path().to_owned());
         let who = Who { thread: 41, uid: 1000 };
         let expire = || callers.known.lock().unwrap().get_mut(&who).unwrap().checked -= 2 * TRUST;
-        assert_eq!(&*callers.job_of(who), "1");
+        assert_eq!(callers.job_of(who).name(), "1");
         dir.write("40/environ", "SLURM_JOB_ID=2\0");
-        assert_eq!(&*callers.job_of(who), "1", "within the trust");
+        assert_eq!(callers.job_of(who).name(), "1", "within the trust");
         expire();
-        assert_eq!(&*callers.job_of(who), "1", "the same life, and environments do not change");
+        assert_eq!(callers.job_of(who).name(), "1", "the same life, and environments do not change");
         started(&dir, 2000);
         expire();
-        assert_eq!(&*callers.job_of(who), "2");
+        assert_eq!(callers.job_of(who).name(), "2");
     }
 
     #[test]

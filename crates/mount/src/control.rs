@@ -8,15 +8,15 @@
 //! anything else        {"error":"…"}
 //! ```
 //!
-//! Only the user who mounted may connect (mode 0600).
+//! Only the user who mounted may connect, and root (mode 0600, and the kernel is asked who is there).
 
 use std::fmt::Write as _;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fs, io};
+
+use iotide_private::{OwnSocket, is_our_user};
 
 use crate::door::{Desk, Door, Entrance, Line};
 use crate::schedule::{JobStatus, PeriodSource, Scheduler};
@@ -24,36 +24,15 @@ use crate::schedule::{JobStatus, PeriodSource, Scheduler};
 /// A socket that is listened to; it is closed and its name goes when this does.
 #[derive(Debug)]
 pub(crate) struct Control {
-    path: PathBuf,
     _door: Door,
 }
 
 impl Control {
     /// Listens at `path`; a socket that nobody listens to any more is replaced.
     pub(crate) fn listen(path: &Path, policy: &'static str, scheduler: Scheduler) -> io::Result<Self> {
-        let listener = bind(path)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        let socket = OwnSocket::bind(path, 0o600, None)?;
         let desk = Arc::new(Questions { policy, scheduler });
-        let door = Door::open(Entrance::Unix(listener), desk, "iotide-control")?;
-        Ok(Self { path: path.to_owned(), _door: door })
-    }
-}
-
-/// Makes a socket at `path`; one that nobody listens to any more is replaced.
-pub(crate) fn bind(path: &Path) -> io::Result<UnixListener> {
-    UnixListener::bind(path).or_else(|error| {
-        let is_left_over = error.kind() == io::ErrorKind::AddrInUse && UnixStream::connect(path).is_err();
-        if !is_left_over {
-            return Err(error);
-        }
-        fs::remove_file(path)?;
-        UnixListener::bind(path)
-    })
-}
-
-impl Drop for Control {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        Ok(Self { _door: Door::open(Entrance::Unix(socket), desk, "iotide-control")? })
     }
 }
 
@@ -64,12 +43,15 @@ struct Questions {
 
 impl Desk for Questions {
     type Caller = Arc<Line>;
-    const MAX_CALLERS: usize = 256;
+    const MAX_CALLERS: usize = 64;
     /// A line that asks for something is short.
     const MAX_UNHEARD: usize = 4096;
-    const MAX_UNREAD: usize = 64 << 20;
+    const MAX_UNREAD: usize = 8 << 20;
 
     fn greet(self: &Arc<Self>, line: &Arc<Line>) -> Arc<Line> {
+        if !is_our_user(line.peer().map(|peer| peer.user)) {
+            line.hang_up();
+        }
         Arc::clone(line)
     }
 
@@ -91,10 +73,10 @@ fn answer(line: &str, policy: &str, scheduler: &Scheduler) -> String {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     match words[..] {
         ["jobs"] => jobs_line(policy, &scheduler.jobs()),
-        ["period", job, "none"] => told(job, scheduler.set_period(job, None, PeriodSource::Given)),
+        ["period", job, "none"] => told(job, scheduler.set_period_of(job, None, PeriodSource::Given)),
         ["period", job, seconds] => match seconds.parse::<f64>() {
             Ok(seconds) if seconds.is_finite() && seconds > 0.0 => {
-                told(job, scheduler.set_period(job, Some(seconds), PeriodSource::Given))
+                told(job, scheduler.set_period_of(job, Some(seconds), PeriodSource::Given))
             }
             _ => refusal(&format!("'{seconds}' is no number of seconds above zero")),
         },

@@ -1,9 +1,11 @@
 //! Threads for what may take long, so that those which read the kernel's requests never wait.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use crate::account::{Account, Place};
 
 /// Something to do.
 pub(crate) type Task = Box<dyn FnOnce() + Send>;
@@ -18,6 +20,9 @@ struct Shared {
     state: Mutex<State>,
     work: Condvar,
     max_threads: usize,
+    /// Places for tasks that may wait for something a user does, and those that wait for one of the places.
+    places: Account,
+    queued: Mutex<HashMap<u32, VecDeque<Task>>>,
 }
 
 #[derive(Default)]
@@ -33,9 +38,59 @@ const PATIENCE: Duration = Duration::from_secs(10);
 impl Crew {
     /// A crew of at most that many.
     pub(crate) fn new(max_threads: usize) -> Self {
-        let shared =
-            Shared { state: Mutex::default(), work: Condvar::new(), max_threads: max_threads.max(1) };
+        Self::with_places(max_threads, Account::for_one(max_threads))
+    }
+
+    /// A crew of at most that many and one for each of the places: whatever users do, the others are free for [`Crew::run`].
+    pub(crate) fn with_places(max_threads: usize, places: Account) -> Self {
+        let shared = Shared {
+            state: Mutex::default(),
+            work: Condvar::new(),
+            max_threads: max_threads.max(1),
+            places,
+            queued: Mutex::default(),
+        };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// Has a task done that may wait for long, as for a file that someone has leased: only so many of a user at once, so that nobody
+    /// can have all threads wait.
+    pub(crate) fn run_for(&self, user: u32, task: Task) {
+        let mut queued = self.shared.queued.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.shared.places.take(user) {
+            Some(place) => {
+                drop(queued);
+                self.run_in(place, user, task);
+            }
+            None => queued.entry(user).or_default().push_back(task),
+        }
+    }
+
+    fn run_in(&self, place: Place, user: u32, task: Task) {
+        let crew = self.clone();
+        self.run(Box::new(move || {
+            task();
+            drop(place);
+            crew.go_on(user);
+        }));
+    }
+
+    /// A place is free: whoever of the same user waits has it, else someone else.
+    fn go_on(&self, user: u32) {
+        let mut queued = self.shared.queued.lock().unwrap_or_else(PoisonError::into_inner);
+        let others: Vec<u32> = queued.keys().copied().filter(|other| *other != user).collect();
+        for user in others.into_iter().chain([user]) {
+            let Some(tasks) = queued.get_mut(&user) else { continue };
+            let Some(place) = self.shared.places.take(user) else { continue };
+            let task = tasks.pop_front();
+            if tasks.is_empty() {
+                queued.remove(&user);
+            }
+            if let Some(task) = task {
+                drop(queued);
+                return self.run_in(place, user, task);
+            }
+        }
     }
 
     /// Has `task` done, at once if a thread is free or may be hired.
@@ -112,6 +167,34 @@ mod tests {
         let mut seen: Vec<i32> = all_done.iter().take(8).collect();
         seen.sort_unstable();
         assert_eq!(seen, (0..8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn tasks_of_one_user_that_wait_for_ever_keep_nobody_else_waiting() {
+        let crew = Crew::with_places(2 + 8, Account::among_users(8));
+        let (release, held) = channel::<()>();
+        let held = Arc::new(Mutex::new(held));
+        let (done, is_done) = channel();
+        for _ in 0..100 {
+            let (held, done) = (Arc::clone(&held), done.clone());
+            crew.run_for(
+                1000,
+                Box::new(move || {
+                    let _ = held.lock().unwrap().recv();
+                    done.send(1000).unwrap();
+                }),
+            );
+        }
+        for user in [1001, 0] {
+            let done = done.clone();
+            crew.run_for(user, Box::new(move || done.send(user).unwrap()));
+            assert_eq!(is_done.recv().unwrap(), user);
+        }
+        let also_done = done.clone();
+        crew.run(Box::new(move || also_done.send(1).unwrap()));
+        assert_eq!(is_done.recv().unwrap(), 1);
+        drop(release);
+        assert!(is_done.iter().take(100).all(|user| user == 1000));
     }
 
     #[test]

@@ -5,18 +5,20 @@
 
 use std::collections::HashMap;
 use std::net::TcpListener;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixListener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
+use iotide_private::OwnSocket;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv, send, shutdown, sockopt};
+
+use crate::account::{Account, Place};
 
 /// What is said at a door, and who says it.
 pub(crate) trait Desk: Send + Sync + 'static {
@@ -52,27 +54,35 @@ pub(crate) struct Door {
 
 /// Where callers come from.
 pub(crate) enum Entrance {
-    Unix(UnixListener),
+    Unix(OwnSocket),
     Tcp(TcpListener),
+}
+
+impl Entrance {
+    fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Entrance::Unix(socket) => socket.listener().as_fd(),
+            Entrance::Tcp(listener) => listener.as_fd(),
+        }
+    }
 }
 
 impl Door {
     pub(crate) fn open<D: Desk>(entrance: Entrance, desk: Arc<D>, name: &str) -> io::Result<Self> {
-        let (listener, is_tcp): (OwnedFd, bool) = match entrance {
-            Entrance::Unix(listener) => {
-                listener.set_nonblocking(true)?;
-                (listener.into(), false)
-            }
-            Entrance::Tcp(listener) => {
-                listener.set_nonblocking(true)?;
-                (listener.into(), true)
-            }
-        };
+        match &entrance {
+            Entrance::Unix(socket) => socket.listener().set_nonblocking(true)?,
+            Entrance::Tcp(listener) => listener.set_nonblocking(true)?,
+        }
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let poll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         epoll::add(&poll, &bell, EventData::new_u64(BELL), EventFlags::IN)?;
-        epoll::add(&poll, &listener, EventData::new_u64(ENTRANCE), EventFlags::IN)?;
-        let keeper = Keeper { listener, is_tcp, poll, desk, guests: HashMap::new(), n_guests: ENTRANCE };
+        epoll::add(&poll, entrance.fd(), EventData::new_u64(ENTRANCE), EventFlags::IN)?;
+        // A user who listens alone has all of it; at a door for many nobody has more than a share.
+        let places = match &entrance {
+            Entrance::Unix(socket) if socket.is_for_many() => Account::among_users(D::MAX_CALLERS),
+            _ => Account::for_one(D::MAX_CALLERS),
+        };
+        let keeper = Keeper { entrance, poll, desk, guests: HashMap::new(), n_guests: ENTRANCE, places };
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || keeper.run())?;
         Ok(Self { bell, thread: Some(thread) })
     }
@@ -161,6 +171,9 @@ pub(crate) struct Peer {
     pub user: u32,
 }
 
+/// Stands for callers whose user nobody knows.
+const NOBODY: u32 = u32::MAX;
+
 const BELL: u64 = 0;
 const ENTRANCE: u64 = 1;
 
@@ -171,12 +184,12 @@ const ROUND: Duration = Duration::from_millis(500);
 const BREATHER: Duration = Duration::from_millis(10);
 
 struct Keeper<D: Desk> {
-    listener: OwnedFd,
-    is_tcp: bool,
+    entrance: Entrance,
     poll: Arc<OwnedFd>,
     desk: Arc<D>,
     guests: HashMap<u64, Guest<D::Caller>>,
     n_guests: u64,
+    places: Account,
 }
 
 struct Guest<C> {
@@ -184,6 +197,7 @@ struct Guest<C> {
     caller: C,
     unheard: Vec<u8>,
     heard_at: Instant,
+    _place: Place,
 }
 
 impl<D: Desk> Keeper<D> {
@@ -220,17 +234,19 @@ impl<D: Desk> Keeper<D> {
 
     fn let_in(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = match accept_with(&self.listener, flags) {
+        let socket = match accept_with(self.entrance.fd(), flags) {
             Ok(socket) => socket,
             Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                 return thread::sleep(BREATHER);
             }
             Err(_) => return,
         };
-        if self.guests.len() >= D::MAX_CALLERS {
+        // Those from other machines are nobody in particular.
+        let user = iotide_private::peer_user(&socket).unwrap_or(NOBODY);
+        let Some(place) = self.places.take(user) else {
             return; // hanging up tells them to go on alone
-        }
-        if self.is_tcp {
+        };
+        if matches!(self.entrance, Entrance::Tcp(_)) {
             let _ = sockopt::set_tcp_nodelay(&socket, true);
             // A node that is gone does not say so.
             let _ = sockopt::set_socket_keepalive(&socket, true);
@@ -248,7 +264,10 @@ impl<D: Desk> Keeper<D> {
             unsent: Mutex::default(),
         });
         let caller = self.desk.greet(&line);
-        self.guests.insert(number, Guest { line, caller, unheard: Vec::new(), heard_at: Instant::now() });
+        self.guests.insert(
+            number,
+            Guest { line, caller, unheard: Vec::new(), heard_at: Instant::now(), _place: place },
+        );
     }
 
     fn attend(&mut self, number: u64, flags: EventFlags) {
@@ -310,7 +329,7 @@ mod tests {
     use super::*;
     use iotide_testkit::FreshDir;
     use std::io::{Read, Write};
-    use std::os::unix::net::UnixStream;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     /// Says everything back, line by line; who has said nothing yet may be silent for a moment only.
     struct Echo;
@@ -349,7 +368,7 @@ mod tests {
     fn door(name: &str) -> (FreshDir, Door, impl Fn() -> UnixStream) {
         let dir = FreshDir::new(name);
         let path = dir.path().join("door");
-        let entrance = Entrance::Unix(UnixListener::bind(&path).unwrap());
+        let entrance = Entrance::Unix(OwnSocket::bind(&path, 0o600, None).unwrap());
         let door = Door::open(entrance, Arc::new(Echo), "iotide-test").unwrap();
         (dir, door, move || UnixStream::connect(&path).unwrap())
     }

@@ -27,16 +27,19 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 
+use crate::account::Account;
 use crate::caller::Callers;
 use crate::control::Control;
 use crate::crew::Crew;
 use crate::passthrough::PassThrough;
+use crate::privilege::Privilege;
 use crate::rhythm::{Rhythm, check_periods};
 use crate::schedule::{Rules, Scheduler};
 
 pub use crate::arbiter::{Access, Arbiter, ArbiterConfig, Listen};
 pub use crate::schedule::{JobStatus, PeriodSource};
 
+mod account;
 mod arbiter;
 mod attributes;
 mod caller;
@@ -44,6 +47,7 @@ mod control;
 mod crew;
 mod device;
 mod door;
+mod job;
 mod locks;
 mod meter;
 mod nodes;
@@ -51,6 +55,9 @@ mod passthrough;
 mod privilege;
 mod rhythm;
 mod schedule;
+
+/// So many requests may wait for something that users do (leases, locks, slow syncs) at once.
+const MAY_WAIT: usize = 64;
 
 /// What is mounted where, and how requests are served.
 #[derive(Clone, Debug)]
@@ -242,9 +249,12 @@ pub fn mount(config: &MountConfig) -> Result<Mounted, MountError> {
         check_periods(path).map_err(|reason| MountError::Periods { path: path.clone(), reason })?;
     }
     let signals = block_signals();
-    let max_open = raise_open_files() / 2;
+    let n_descriptors = raise_open_files();
 
-    let crew = Crew::new(config.n_workers + 64);
+    // A mount without root serves one user.
+    let shares =
+        if Privilege::of_this_process().may_serve_others() { Account::among_users } else { Account::for_one };
+    let crew = Crew::with_places(config.n_workers + 8 + MAY_WAIT, shares(MAY_WAIT));
     let rules = Rules {
         queue: config.queue(),
         n_workers: config.n_workers,
@@ -254,8 +264,11 @@ pub fn mount(config: &MountConfig) -> Result<Mounted, MountError> {
     };
     let refused = |source| MountError::Refused { path: config.mountpoint.clone(), source };
     let scheduler = Scheduler::start(rules, Callers::new("/proc".into()), crew.clone()).map_err(refused)?;
-    let file_system = PassThrough::new(root, max_open, scheduler.clone(), crew, config.trust)
-        .map_err(|error| refused(error.into()))?;
+    // Half of the descriptors name files, a few are sockets and the like, the others are what callers have open.
+    let open_files = shares((n_descriptors / 2).saturating_sub(256).max(16));
+    let file_system =
+        PassThrough::new(root, n_descriptors / 2, open_files, scheduler.clone(), crew, config.trust)
+            .map_err(|error| refused(error.into()))?;
     let rhythm = Rhythm::start(scheduler.clone(), config.predict, config.periods.clone()).map_err(refused)?;
     let listen = |path: &PathBuf| {
         Control::listen(path, config.policy.name(), scheduler.clone())

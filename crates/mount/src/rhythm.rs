@@ -12,7 +12,7 @@ use iotide_analysis::online::{Predictor, PredictorConfig};
 use iotide_sched::{IoProfile, parse_periods};
 use iotide_trace::{Event, Op, Rank, Timestamp};
 
-use crate::caller::JobName;
+use crate::job::JobName;
 use crate::schedule::{Direction, PeriodSource, Scheduler, Served};
 
 /// How often periods are looked at.
@@ -58,7 +58,7 @@ impl Watch {
         while until_dropped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
             if let Some(file) = &mut self.file {
                 for (job, period_s) in file.current() {
-                    self.scheduler.set_period(job, Some(*period_s), PeriodSource::Given);
+                    self.scheduler.set_period_of(job, Some(*period_s), PeriodSource::Given);
                 }
             }
             let served = self.scheduler.take_served();
@@ -78,9 +78,42 @@ impl Watch {
 }
 
 /// Who listens to one job.
+#[derive(Default)]
 struct Listener {
-    predictor: Predictor,
+    /// There once the job has shown that it goes on: most never do, and a predictor is large.
+    predictor: Option<Predictor>,
+    /// What the predictor will be shown first.
+    early: Vec<Event>,
     phases: Phases,
+}
+
+impl Listener {
+    /// So many requests are kept for a predictor.
+    const MOST_EARLY: usize = 256;
+
+    fn hear(&mut self, served: &Served, lull_s: f64) {
+        self.phases.add(served, lull_s);
+        let Some(event) = event(served) else { return };
+        match &mut self.predictor {
+            // What this gives rise to is taken below, with all that came since.
+            Some(predictor) => drop(predictor.push_event(&event)),
+            None => self.early.push(event),
+        }
+        // Without a second phase there is no period; without many requests, little is lost by waiting for it.
+        if self.predictor.is_none() && (self.phases.starts_s.len() > 1 || self.early.len() > Self::MOST_EARLY)
+        {
+            let mut predictor = Predictor::new(PredictorConfig {
+                // What is a request and what a phase, the lulls of the queue tell: see `Phases`.
+                fast_s: 0.0,
+                apart_s: APART_S,
+                ..PredictorConfig::default()
+            });
+            for event in std::mem::take(&mut self.early) {
+                let _ = predictor.push_event(&event);
+            }
+            self.predictor = Some(predictor);
+        }
+    }
 }
 
 /// Shows each job's requests to its predictor, and says which periods are new.
@@ -89,28 +122,17 @@ fn predict(
     served: Vec<(JobName, Vec<Served>)>,
     now_s: f64,
     lull_s: f64,
-    mut found: impl FnMut(&str, f64),
+    mut found: impl FnMut(&JobName, f64),
 ) {
     for (job, served) in served {
-        let listener = listeners.entry(job).or_insert_with(|| Listener {
-            predictor: Predictor::new(PredictorConfig {
-                // What is a request and what a phase, the lulls of the queue tell: see `Phases`.
-                fast_s: 0.0,
-                apart_s: APART_S,
-                ..PredictorConfig::default()
-            }),
-            phases: Phases::default(),
-        });
+        let listener = listeners.entry(job).or_default();
         for served in served {
-            listener.phases.add(&served, lull_s);
-            if let Some(event) = event(&served) {
-                // What this gives rise to is taken below, with all that came since.
-                let _ = listener.predictor.push_event(&event);
-            }
+            listener.hear(&served, lull_s);
         }
     }
     let Some(now) = Timestamp::from_secs_since_start(now_s) else { return };
-    for (job, Listener { predictor, phases }) in listeners {
+    for (job, Listener { predictor, phases, .. }) in listeners {
+        let Some(predictor) = predictor else { continue };
         // Without a period the last one holds: a job that computes for longer than before has not changed its ways.
         if let Some(prediction) = predictor.advance_to(now)
             && let Some(period_s) = prediction.period_s.filter(|_| prediction.confidence >= LEAST_CONFIDENCE)
@@ -243,7 +265,7 @@ mod tests {
         for tick in 0..4 * (starts_s.last().unwrap() + 10.0) as u32 {
             let now_s = f64::from(tick) * 0.25;
             let ended = |served: &&Served| served.end_s > now_s - 0.25 && served.end_s <= now_s;
-            let served = vec![("7".into(), requests.iter().filter(ended).copied().collect())];
+            let served = vec![(JobName::new("7", None), requests.iter().filter(ended).copied().collect())];
             predict(&mut listeners, served, now_s, 0.05, |_, period_s| found.push(period_s));
         }
         found

@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 
 use iotide_sched::{IoProfile, JobId, Queue, QueueConfig, Request, SetId};
 
-use crate::caller::{Callers, JobName};
+use crate::caller::Callers;
 use crate::crew::Crew;
 use crate::device::Device;
+use crate::job::JobName;
 use crate::meter::Meter;
 
 pub(crate) use crate::caller::Who;
@@ -81,6 +82,10 @@ struct State {
     device: Option<Device>,
     ids: HashMap<JobName, JobId>,
     jobs: HashMap<JobId, Job>,
+    /// How many jobs each user has.
+    n_of_user: HashMap<Option<u32>, usize>,
+    /// Jobs that had to make room since somebody asked.
+    forgotten: Vec<JobName>,
     is_over: bool,
 }
 
@@ -136,6 +141,8 @@ impl Scheduler {
             device: rules.bandwidth_bps.map(Device::new),
             ids: HashMap::new(),
             jobs: HashMap::new(),
+            n_of_user: HashMap::new(),
+            forgotten: Vec::new(),
             is_over: false,
         };
         let core = Core {
@@ -213,7 +220,7 @@ impl Scheduler {
             {
                 device.occupy(bytes, now_s);
             }
-            let held = Hold::Nothing(Arc::clone(name), request);
+            let held = Hold::Nothing(name.clone(), request);
             return Ok(Permit { core: Arc::clone(core), held });
         }
         let mut state = core.lock();
@@ -261,8 +268,21 @@ impl Scheduler {
         }
     }
 
+    /// Notes what someone says of the period of a job, by its name; of all that have the name. Returns whether there is one.
+    pub(crate) fn set_period_of(&self, words: &str, period_s: Option<f64>, source: PeriodSource) -> bool {
+        let called: Vec<JobName> =
+            self.core.lock().ids.keys().filter(|job| job.is_called(words)).cloned().collect();
+        // Each of them is told, not only the first.
+        called.iter().filter(|job| self.set_period(job, period_s, source)).count() > 0
+    }
+
+    /// The job that the system says a process belongs to.
+    pub(crate) fn vouched(&self, process: u32) -> Option<String> {
+        self.core.callers.vouched(process)
+    }
+
     /// Notes the period of a job; `None` if it has none any more. Returns whether the job is known.
-    pub(crate) fn set_period(&self, job: &str, period_s: Option<f64>, source: PeriodSource) -> bool {
+    pub(crate) fn set_period(&self, job: &JobName, period_s: Option<f64>, source: PeriodSource) -> bool {
         let core = &self.core;
         let mut guard = core.lock();
         let state = &mut *guard;
@@ -296,10 +316,10 @@ impl Scheduler {
     pub(crate) fn take_served(&self) -> Vec<(JobName, Vec<Served>)> {
         let mut state = self.core.lock();
         let taken = state.jobs.values_mut().filter(|job| !job.served.is_empty());
-        taken.map(|job| (Arc::clone(&job.name), std::mem::take(&mut job.served))).collect()
+        taken.map(|job| (job.name.clone(), std::mem::take(&mut job.served))).collect()
     }
 
-    /// Forgets jobs that have not been seen for a while, and returns their names.
+    /// Forgets jobs that have not been seen for a while, and returns their names and those that had to make room.
     pub(crate) fn forget_idle(&self, for_s: f64) -> Vec<JobName> {
         let mut state = self.core.lock();
         let before_s = self.core.now_s() - for_s;
@@ -309,14 +329,10 @@ impl Scheduler {
             .filter(|(id, job)| job.last_seen_s < before_s && state.is_idle(**id))
             .map(|(id, _)| *id)
             .collect();
-        gone.into_iter()
-            .filter_map(|id| {
-                state.queue.forget(id);
-                let job = state.jobs.remove(&id)?;
-                state.ids.remove(&job.name);
-                Some(job.name)
-            })
-            .collect()
+        for id in gone {
+            state.forget(id);
+        }
+        std::mem::take(&mut state.forgotten)
     }
 
     /// Returns the jobs that were seen of late, by name.
@@ -330,6 +346,13 @@ impl Scheduler {
         let active: HashMap<SetId, f64> =
             views.iter().filter(|view| is_active(view)).map(|view| (view.set, view.priority)).collect();
         let total: f64 = active.values().sum();
+        // Where several users claim one name, it is said whose it is.
+        let mut n_called: HashMap<&str, usize> = HashMap::new();
+        state.jobs.values().for_each(|job| *n_called.entry(job.name.name()).or_default() += 1);
+        let shown = |name: &JobName| match n_called.get(name.name()) {
+            Some(2..) => name.in_full(),
+            _ => name.to_string(),
+        };
         let mut all: Vec<JobStatus> = state
             .jobs
             .iter()
@@ -337,7 +360,7 @@ impl Scheduler {
                 // A job whose requests were all small never came into the queue.
                 let view = state.queue.job(*id);
                 JobStatus {
-                    job: job.name.to_string(),
+                    job: shown(&job.name),
                     period_s: view
                         .and_then(|view| Some(view.profile?.w_iter_s() / self.core.rules.time_scale)),
                     source: job.source,
@@ -346,7 +369,7 @@ impl Scheduler {
                     n_waiting: view.map_or(0, |view| view.n_queued),
                     waits_for: view
                         .and_then(|view| state.jobs.get(&view.waits_for?))
-                        .map(|job| job.name.to_string()),
+                        .map(|job| shown(&job.name)),
                     n_phases: view.map_or(0, |view| view.n_phases),
                     bandwidth_bps: job.meter.rate_bps(now_s),
                     bytes: job.n_bytes,
@@ -550,16 +573,21 @@ impl State {
         if let Some(&id) = self.ids.get(name) {
             return id;
         }
+        let name = &self.make_room_for(name);
+        if let Some(&id) = self.ids.get(name) {
+            return id;
+        }
         // The batch system's own number where there is one, so that an order by id is the order of submission.
-        let number = name.parse().ok().filter(|&number: &u64| number < MADE_UP);
+        let number = name.name().parse().ok().filter(|&number: &u64| number < MADE_UP);
         let id = number.map(JobId).filter(|id| !self.jobs.contains_key(id));
         let id = id.unwrap_or_else(|| {
             self.n_made_up += 1;
             JobId(MADE_UP + self.n_made_up)
         });
-        self.ids.insert(Arc::clone(name), id);
+        self.ids.insert(name.clone(), id);
+        *self.n_of_user.entry(name.user()).or_default() += 1;
         let job = Job {
-            name: Arc::clone(name),
+            name: name.clone(),
             meter: Meter::default(),
             n_bytes: 0,
             last_seen_s: now_s,
@@ -568,6 +596,43 @@ impl State {
         };
         self.jobs.insert(id, job);
         id
+    }
+
+    /// Forgets jobs until there is room for another of its user, least recently used first. Returns what it is to be counted as: itself, or
+    /// whatever else its user does if all of the others have requests.
+    fn make_room_for(&mut self, name: &JobName) -> JobName {
+        let of_user = |user: Option<u32>| self.n_of_user.get(&user).copied().unwrap_or(0);
+        let is_too_many = of_user(name.user()) >= MAX_JOBS_OF_USER;
+        if !is_too_many && self.jobs.len() < MAX_JOBS {
+            return name.clone();
+        }
+        // If not this user has too many, then it is whoever has most.
+        let most = self.n_of_user.iter().max_by_key(|(_, n)| **n).map(|(user, _)| *user);
+        let whose = if is_too_many { Some(name.user()) } else { most };
+        let oldest = (self.jobs.iter())
+            .filter(|(id, job)| Some(job.name.user()) == whose && self.is_idle(**id))
+            .min_by(|(_, a), (_, b)| a.last_seen_s.total_cmp(&b.last_seen_s))
+            .map(|(id, _)| *id);
+        match oldest {
+            Some(id) => {
+                self.forget(id);
+                name.clone()
+            }
+            None => name.user().map_or_else(|| JobName::new("others", None), JobName::of_user),
+        }
+    }
+
+    fn forget(&mut self, id: JobId) {
+        self.queue.forget(id);
+        let Some(job) = self.jobs.remove(&id) else { return };
+        self.ids.remove(&job.name);
+        if let Some(n) = self.n_of_user.get_mut(&job.name.user()) {
+            *n -= 1;
+            if *n == 0 {
+                self.n_of_user.remove(&job.name.user());
+            }
+        }
+        self.forgotten.push(job.name);
     }
 
     fn take_grant(&mut self, id: u64) -> Option<Grant> {
@@ -580,6 +645,10 @@ impl State {
         self.queue.job(id).is_none_or(|view| view.n_queued + view.n_in_flight == 0)
     }
 }
+
+/// So many jobs are known at once, and of one user. A machine runs fewer; a name costs nothing to claim.
+const MAX_JOBS: usize = 4096;
+const MAX_JOBS_OF_USER: usize = 256;
 
 /// A predicted period that differs by less than this factor from the last one changes nothing: a job whose period lies between
 /// two orders of magnitude must not go to and fro between their sets.
@@ -653,13 +722,13 @@ mod tests {
     #[test]
     fn a_given_period_puts_a_job_ahead_and_is_not_overruled() {
         let scheduler = scheduler(Policy::Set10(UnknownJobs::Together), 1, None);
-        assert!(!scheduler.set_period("uid:1", Some(1.0), PeriodSource::Given), "nobody has seen it yet");
+        assert!(!scheduler.set_period_of("uid:1", Some(1.0), PeriodSource::Given), "nobody has seen it yet");
         for uid in [1, 2] {
             scheduler.schedule(user(uid), Direction::Write, MIB, |_| {});
         }
-        assert!(scheduler.set_period("uid:1", Some(1000.0), PeriodSource::Given));
-        assert!(scheduler.set_period("uid:2", Some(1.0), PeriodSource::Predicted));
-        assert!(scheduler.set_period("uid:1", Some(0.1), PeriodSource::Predicted));
+        assert!(scheduler.set_period_of("uid:1", Some(1000.0), PeriodSource::Given));
+        assert!(scheduler.set_period_of("uid:2", Some(1.0), PeriodSource::Predicted));
+        assert!(scheduler.set_period_of("uid:1", Some(0.1), PeriodSource::Predicted));
         let order = order(&scheduler, &[1, 1, 2, 2, 2]);
         assert_eq!(order.iter().rposition(|&uid| uid == 2), Some(3), "{order:?}");
         let jobs = scheduler.jobs();
@@ -667,6 +736,28 @@ mod tests {
         assert_eq!((jobs[0].period_s, jobs[0].source), (Some(1000.0), Some(PeriodSource::Given)));
         assert_eq!(jobs[0].set.as_deref(), Some("3"));
         assert_eq!(jobs[1].set.as_deref(), Some("0"));
+        scheduler.stop();
+    }
+
+    #[test]
+    fn names_that_one_user_makes_up_push_out_their_own_and_no_others() {
+        let scheduler = scheduler(Policy::Set10(UnknownJobs::Together), 1, None);
+        let victim = JobName::new("7", Some(1000));
+        scheduler.schedule_for(&victim, Direction::Write, MIB, drop);
+        for i in 0..10 * MAX_JOBS_OF_USER {
+            scheduler.schedule_for(&JobName::new(&format!("x{i}"), Some(1001)), Direction::Write, 1, drop);
+        }
+        let jobs = scheduler.jobs();
+        assert_eq!(jobs.len(), MAX_JOBS_OF_USER + 1);
+        assert!(jobs.iter().any(|job| job.job == "7"));
+        let forgotten = scheduler.forget_idle(1e9);
+        assert_eq!(forgotten.len(), 9 * MAX_JOBS_OF_USER);
+        assert!(scheduler.forget_idle(1e9).is_empty());
+        // Someone who claims the name of another's job is another job.
+        scheduler.schedule_for(&JobName::new("7", Some(1001)), Direction::Write, MIB, drop);
+        let called: Vec<String> =
+            scheduler.jobs().into_iter().map(|job| job.job).filter(|job| job.ends_with("/7")).collect();
+        assert_eq!(called, ["uid:1000/7", "uid:1001/7"]);
         scheduler.stop();
     }
 

@@ -61,7 +61,10 @@ pub fn start() {
     // SAFETY: the address is that of our own variable; the name is a C string of the loader's.
     unsafe {
         if libc::dladdr((&raw const KEPT).cast(), &raw mut info) != 0 && !info.dli_fname.is_null() {
-            kept.library.push(CStr::from_ptr(info.dli_fname).to_bytes());
+            let path = CStr::from_ptr(info.dli_fname).to_bytes();
+            if is_one_entry(path) {
+                kept.library.push(path);
+            }
         }
     }
     for text in strings(environ()) {
@@ -75,6 +78,12 @@ pub fn start() {
             kept.text.push(&[0]);
         }
     }
+}
+
+/// Whether the loader takes a path in `LD_PRELOAD` for what it is: at a blank or colon it would go on with another library, which it would
+/// look for in the working directory; a dollar stands for other text; and a relative path means something else after `chdir`.
+fn is_one_entry(path: &[u8]) -> bool {
+    path.starts_with(b"/") && !path.iter().any(|byte| b" :$".contains(byte))
 }
 
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
@@ -206,7 +215,8 @@ pub fn look_at(path: *const c_char, searched: bool, environment: Strings) {
 
 /// Returns whether there is such a file.
 fn judge(path: &Bytes<4096>, environment: Strings) -> bool {
-    let fd = sys::open(path.as_c_str(), libc::O_RDONLY | libc::O_CLOEXEC, 0) as i32;
+    // Not waiting, should it be a pipe.
+    let fd = sys::open(path.as_c_str(), libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC, 0) as i32;
     if fd < 0 {
         return false;
     }

@@ -46,7 +46,8 @@ pub fn start() -> bool {
     }
     let _errno = crate::guard::KeepErrno::now();
     next::find_all();
-    let ready = config::read() && {
+    // The environment belongs to whoever started the program: one with rights of its own must not write where it says.
+    let ready = !sys::has_rights_of_its_own() && config::read() && {
         clock::start();
         buffer::start(config::get().flush_ns);
         files::start() && requests::start()

@@ -229,6 +229,12 @@ pub fn thread_id() -> u32 {
     syscall3(libc::SYS_gettid, 0, 0, 0) as u32
 }
 
+/// Whether this program has rights that whoever started it may not have (set-user-id, set-group-id, capabilities), as the kernel says.
+pub fn has_rights_of_its_own() -> bool {
+    // SAFETY: reads what the kernel left for the loader.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
 /// The user.
 pub fn user_id() -> u32 {
     syscall3(libc::SYS_getuid, 0, 0, 0) as u32

@@ -193,7 +193,8 @@ impl ArchiveStatistics {
     /// Returns the statistics as a JSON document of their own, with a final newline.
     pub fn to_json(&self) -> String {
         let document = json!({"schema": SCHEMA, "command": "categorize", "statistics": self.to_value()});
-        let mut json = serde_json::to_string_pretty(&document).expect("names and numbers");
+        let mut json =
+            crate::text::shown_json(serde_json::to_string_pretty(&document).expect("names and numbers"));
         json.push('\n');
         json
     }
@@ -403,11 +404,11 @@ impl CategorizeDocument {
     pub fn end(self, statistics: Option<&ArchiveStatistics>, failures: &[Failure]) -> String {
         let mut tail = "\n]".to_owned();
         if let Some(statistics) = statistics {
-            let json = serde_json::to_string(statistics).expect("names and numbers");
+            let json = crate::text::shown_json(serde_json::to_string(statistics).expect("names and numbers"));
             tail.push_str(&format!(",\n\"statistics\":{json}"));
         }
         if !failures.is_empty() {
-            let json = serde_json::to_string(failures).expect("names");
+            let json = crate::text::shown_json(serde_json::to_string(failures).expect("names"));
             tail.push_str(&format!(",\n\"failures\":{json}"));
         }
         tail.push_str("}\n");

@@ -309,7 +309,7 @@ fn data(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> String {
     });
     let data = Data { labels: &statistics.labels, runs: rows.collect() };
     // `<` is the one character that could end the script element from within a string.
-    serde_json::to_string(&data).expect("names and numbers").replace('<', "\\u003c")
+    crate::text::shown_json(serde_json::to_string(&data).expect("names and numbers")).replace('<', "\\u003c")
 }
 
 #[cfg(test)]

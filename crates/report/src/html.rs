@@ -35,10 +35,15 @@ pub fn page(report: &Report, pictures: &[Vec<Plot>]) -> String {
     html
 }
 
+/// What a page may do: run and wear what it holds. Whatever it should come to hold besides, nothing is fetched and nothing is sent.
+pub(crate) const CSP: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; \
+                              style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">";
+
 /// The page up to its body; `style` comes after what all pages wear.
 pub(crate) fn head(title: &str, style: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         {CSP}\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"generator\" content=\"iotide {}\">\n<title>{} · iotide</title>\n\
          <style>\n{}\n{}\n@media (prefers-color-scheme: dark){{{}}}\n{style}</style>\n</head>\n<body>\n",

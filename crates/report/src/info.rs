@@ -308,7 +308,8 @@ impl SegmentLine<'_> {
 }
 
 fn json_line(value: &impl Serialize) -> String {
-    let mut line = serde_json::to_string(value).expect("a line is made of names and numbers");
+    let mut line =
+        crate::text::shown_json(serde_json::to_string(value).expect("a line is made of names and numbers"));
     line.push('\n');
     line
 }

@@ -195,7 +195,8 @@ impl<'a> RejectedLog<'a> {
 }
 
 fn line_of(value: &impl Serialize) -> String {
-    let mut line = serde_json::to_string(value).expect("a report is made of names and numbers");
+    let mut line =
+        crate::text::shown_json(serde_json::to_string(value).expect("a report is made of names and numbers"));
     line.push('\n');
     line
 }

@@ -57,7 +57,9 @@ impl PlanReport {
 
     /// Returns the report as JSON, with a final newline.
     pub fn to_json(&self) -> String {
-        let mut json = serde_json::to_string_pretty(self).expect("a report is made of names and numbers");
+        let mut json = crate::text::shown_json(
+            serde_json::to_string_pretty(self).expect("a report is made of names and numbers"),
+        );
         json.push('\n');
         json
     }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::chart::escape;
 use crate::document::Document;
+use crate::html::CSP;
 use crate::{SCHEMA, text};
 
 /// The answer of `iotide model`.
@@ -341,7 +342,9 @@ impl Document for ScalingReport {
     }
 
     fn to_json(&self) -> String {
-        let mut json = serde_json::to_string_pretty(self).expect("a report is made of names and numbers");
+        let mut json = crate::text::shown_json(
+            serde_json::to_string_pretty(self).expect("a report is made of names and numbers"),
+        );
         json.push('\n');
         json
     }
@@ -349,6 +352,7 @@ impl Document for ScalingReport {
     fn to_page(&self) -> String {
         let mut html = format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             {CSP}\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"generator\" content=\"iotide {}\">\n<title>{} · iotide model</title>\n<style>\n{}\n\
              .models {{ display: block; }} .models svg {{ max-width: 100%; height: auto; background: #fff; }}\n\

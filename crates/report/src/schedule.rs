@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::chart::{Axis, LEFT, RIGHT, Tick, WIDTH, escape};
 use crate::document::Document;
+use crate::html::CSP;
 use crate::html::capitalised;
 use crate::palette::{LEVELS, style_element};
 use crate::{SCHEMA, text};
@@ -561,7 +562,9 @@ impl Document for SimulationReport {
     }
 
     fn to_json(&self) -> String {
-        let mut json = serde_json::to_string_pretty(self).expect("a report is made of names and numbers");
+        let mut json = crate::text::shown_json(
+            serde_json::to_string_pretty(self).expect("a report is made of names and numbers"),
+        );
         json.push('\n');
         json
     }
@@ -569,6 +572,7 @@ impl Document for SimulationReport {
     fn to_page(&self) -> String {
         let mut html = format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             {CSP}\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"generator\" content=\"iotide {}\">\n<title>{} · iotide simulate</title>\n<style>\n{}\n\
              .schedule {{ display: block; }} .schedule svg {{ max-width: 100%; height: auto; }}\n</style>\n{}\n</head>\n\

@@ -224,13 +224,45 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Returns text fit for one line of a terminal: what would move the cursor or change colours is shown as `\u{1b}`.
+/// Returns text fit for one line of a terminal: what would move the cursor, change colours or turn the direction of writing is shown
+/// as `\u{1b}`.
 pub fn printable(text: &str) -> String {
     // Almost every text is: it is also asked of each of a million lines.
-    if !text.contains(char::is_control) {
+    if !text.contains(steers) {
         return text.to_owned();
     }
-    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
+    text.chars().flat_map(|c| if steers(c) { c.escape_default().collect() } else { vec![c] }).collect()
+}
+
+/// The same of several lines, which stay apart.
+pub fn printable_lines(text: &str) -> String {
+    let lines: Vec<String> = text.split('\n').map(printable).collect();
+    lines.join("\n")
+}
+
+/// Whether a character steers what shows it rather than being shown: controls (C0 and C1), the marks by which text is made to look as if it
+/// stood in another order, and what ends a line for some programs and not for others.
+pub(crate) fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Returns JSON in which no character steers what shows it; it means the same.
+pub(crate) fn shown_json(json: String) -> String {
+    // Line ends and blanks of the JSON itself stay.
+    let must_escape = |c: char| c != '\n' && steers(c);
+    if !json.contains(must_escape) {
+        return json;
+    }
+    let mut shown = String::with_capacity(json.len() + 64);
+    for c in json.chars() {
+        match must_escape(c) {
+            // All of them lie in the first plane.
+            true => shown.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => shown.push(c),
+        }
+    }
+    shown
 }
 
 /// A number under the name it has in JSON, for people: `busy_share` 0.25 is "busy share: 25 %".
@@ -253,6 +285,20 @@ pub(crate) fn named_number(name: &str, value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_would_steer_a_terminal_is_shown_as_its_number() {
+        assert_eq!(
+            printable("a\u{1b}[31mb\u{9b}c\u{202e}gpj.exe\u{2069}"),
+            "a\\u{1b}[31mb\\u{9b}c\\u{202e}gpj.exe\\u{2069}"
+        );
+        assert_eq!(printable_lines("one\ntwo\u{85}"), "one\ntwo\\u{85}");
+        assert_eq!(printable("/häßlich/文件"), "/häßlich/文件");
+        let json = serde_json::to_string("x\u{202e}\u{9b}\n").unwrap();
+        let shown = shown_json(json);
+        assert_eq!(shown, "\"x\\u202e\\u009b\\n\"");
+        assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), "x\u{202e}\u{9b}\n");
+    }
 
     #[test]
     fn what_rounds_to_the_next_unit_is_said_in_it() {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use iotide_analysis::{RunAnalysis, RunConfig, analyse_run};
 use iotide_formats::Reader;
+use iotide_private::PrivateDir;
 use iotide_report::{Report, Run, page, pictures, text};
 
 use super::input::{Observed, observe};
@@ -47,8 +48,12 @@ pub(crate) fn run(ui: &mut Ui, args: &DemoArgs) -> anyhow::Result<ExitStatus> {
     check_writable(&args.output)
         .with_context(|| format!("cannot write {}", args.output.display()))
         .hint("choose another place for the page with -o FILE")?;
-    let tracing = Tracing::prepare();
-    let skeleton = skeleton(args, tracing.as_ref().map_or_else(|_| Vec::new(), Tracing::environment));
+    let folder = PrivateDir::new("demo")
+        .context("cannot make a temporary folder")
+        .hint("set TMPDIR to a folder you can write to")?;
+    let tracing = Tracing::prepare(folder.path());
+    let environment = tracing.as_ref().map_or_else(|_| Vec::new(), Tracing::environment);
+    let skeleton = skeleton(args, folder.path(), environment);
     ui.status(format_args!(
         "1. running {N_PROCESSES} processes that write {} each, every {}, {} times, in {} (about {})",
         text::bytes(BURST_BYTES as f64),
@@ -80,7 +85,7 @@ pub(crate) fn run(ui: &mut Ui, args: &DemoArgs) -> anyhow::Result<ExitStatus> {
         }
     };
     let (run, analysis) = analyse(reader)?;
-    drop(tracing);
+    drop(folder);
 
     ui.status(format_args!("3. writing {}; all else is removed\n", args.output.display()));
     let found_s = analysis.estimate.period_s;
@@ -98,7 +103,7 @@ fn check_writable(path: &Path) -> io::Result<()> {
     if is_new { fs::remove_file(path) } else { Ok(()) }
 }
 
-fn skeleton(args: &DemoArgs, environment: Vec<(&'static str, OsString)>) -> Skeleton {
+fn skeleton(args: &DemoArgs, dir: &Path, environment: Vec<(&'static str, OsString)>) -> Skeleton {
     Skeleton {
         period_s: args.period,
         compute_s: None,
@@ -110,13 +115,13 @@ fn skeleton(args: &DemoArgs, environment: Vec<(&'static str, OsString)>) -> Skel
         transfer_bytes: 256 << 10,
         sync: false,
         seed: 1,
-        dir: std::env::temp_dir(),
+        dir: dir.to_owned(),
         keep: false,
         environment,
     }
 }
 
-/// Where the tracer writes, as long as it is needed.
+/// Where the tracer writes.
 struct Tracing {
     library: PathBuf,
     directory: PathBuf,
@@ -124,29 +129,23 @@ struct Tracing {
 
 impl Tracing {
     /// Finds the tracer and makes room for its trace.
-    fn prepare() -> anyhow::Result<Self> {
+    fn prepare(folder: &Path) -> anyhow::Result<Self> {
         let library = record::library()?;
-        let directory = std::env::temp_dir().join(format!("iotide-demo-{}", std::process::id()));
-        fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        let directory = folder.join("trace");
+        fs::create_dir(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
         Ok(Self { library, directory })
     }
 
     fn environment(&self) -> Vec<(&'static str, OsString)> {
         let mut environment = Vec::from(record::environment(&self.library, &self.directory));
         // Temporary files may lie where the tracer does not look.
-        environment.push(("IOTIDE_INCLUDE", std::env::temp_dir().into_os_string()));
+        environment.push(("IOTIDE_INCLUDE", iotide_private::temporary_files().into_os_string()));
         environment
     }
 
     /// Opens what was recorded; why not, if nothing was.
     fn open(&self) -> Result<Reader, String> {
         iotide_formats::open(&self.directory).map_err(|_| "the tracer recorded nothing".to_owned())
-    }
-}
-
-impl Drop for Tracing {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use iotide_private::OpenDir;
 use iotide_report::Document;
 
 use super::Form;
@@ -51,9 +52,10 @@ impl DocumentArgs {
     /// Gives the document.
     pub(super) fn deliver(&self, ui: &mut Ui, document: &impl Document) -> anyhow::Result<()> {
         if let Some(folder) = &self.svg {
-            std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+            let folder =
+                OpenDir::make(folder).with_context(|| format!("cannot make {}", folder.display()))?;
             for (name, svg) in document.pictures() {
-                ui.out_file(&folder.join(name), &svg)?;
+                ui.out_file_in(&folder, &name, &svg)?;
             }
         }
         if let Some(page) = self.page() {

@@ -14,8 +14,8 @@ use crate::ui::{Hint, Ui};
 /// Show a directory so that jobs do not get in each other's way
 ///
 /// Shows BACKING at MOUNTPOINT and passes everything on, but serves the reads and writes of each job in the order that a
-/// policy says. Jobs are told by IOSETS_JOB_ID or SLURM_JOB_ID in the environment of the calling process, else by job_<id>
-/// in its cgroup, else by user. How long a job's I/O phases are apart is told from its own requests; --periods or
+/// policy says. Jobs are told by job_<id> in the cgroup of the calling process, else by IOSETS_JOB_ID or SLURM_JOB_ID in its
+/// environment, else by user. How long a job's I/O phases are apart is told from its own requests; --periods or
 /// --control say it instead.
 ///
 /// Runs until the directory is unmounted (fusermount3 -u MOUNTPOINT) or a signal ends it. MOUNTPOINT may be BACKING itself:

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use iotide_analysis::{RunConfig, analyse_run, demand};
 use iotide_formats::{GateTotals, TmioWriter, TracerTotals};
+use iotide_private::OpenDir;
 use iotide_report::{Run, Source, text};
 use iotide_trace::{Event, EventSink, Layer, Loss, Op, ReadWrite, Timestamp};
 
@@ -75,7 +76,7 @@ pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> 
         return Err(anyhow::anyhow!("{} holds the trace of another run already", directory.display()))
             .hint("`-o DIR` names another directory");
     }
-    std::fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    OpenDir::make(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
     let directory =
         directory.canonicalize().with_context(|| format!("cannot find {}", directory.display()))?;
     let mut command = prepare(args, &library, &directory);
@@ -187,7 +188,19 @@ pub(super) fn environment(library: &Path, directory: &Path) -> [(&'static str, O
 }
 
 /// Finds `libiotide.so`: where `IOTIDE_LIBRARY` says, beside this program, in the `lib` beside its directory, or where cargo puts it.
+///
+/// The loader of programs splits `LD_PRELOAD` at blanks and colons, and replaces what follows a dollar: it would look for what
+/// comes behind them elsewhere, in the working directory among others, where anybody may have put something.
 pub(super) fn library() -> anyhow::Result<PathBuf> {
+    let library = find_library()?;
+    if library.as_os_str().as_encoded_bytes().iter().any(|byte| b" \t\n:;$".contains(byte)) {
+        return Err(anyhow::anyhow!("the loader would take {} for several libraries", library.display()))
+            .hint("install iotide in a path without blanks, colons and dollars, or name a copy of libiotide.so with IOTIDE_LIBRARY");
+    }
+    Ok(library)
+}
+
+fn find_library() -> anyhow::Result<PathBuf> {
     if let Some(stated) = env::var_os("IOTIDE_LIBRARY") {
         let stated = PathBuf::from(stated);
         if !stated.is_file() {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use iotide_analysis::{RunConfig, analyse_run, insights};
 use iotide_archive::{compare, label_observed};
+use iotide_private::OpenDir;
 use iotide_report::{Picture, Plot, Report, Run, page, pictures};
 use iotide_trace::{Activity, ActivitySums};
 
@@ -122,7 +123,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
 
 /// Writes `bandwidth.svg` and so on; with several runs `1-bandwidth.svg`, `2-bandwidth.svg`.
 fn write_pictures(ui: &mut Ui, dir: &Path, runs: &[Run], plots: &[Vec<Plot>]) -> anyhow::Result<()> {
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let dir = OpenDir::make(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     for (i, (run, plots_of_run)) in runs.iter().zip(plots).enumerate() {
         let plots = plots_of_run.iter().map(|plot| Picture { name: plot.name, svg: plot.to_svg() });
         for Picture { name, svg } in plots.chain(run.activity.iter().flat_map(|activity| activity.pictures()))
@@ -131,7 +132,7 @@ fn write_pictures(ui: &mut Ui, dir: &Path, runs: &[Run], plots: &[Vec<Plot>]) ->
                 1 => format!("{name}.svg"),
                 _ => format!("{}-{name}.svg", i + 1),
             };
-            ui.out_file(&dir.join(name), &svg)?;
+            ui.out_file_in(&dir, &name, &svg)?;
         }
     }
     Ok(())

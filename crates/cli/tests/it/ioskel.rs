@@ -173,7 +173,7 @@ fn a_folder_that_does_not_exist_is_an_error_with_a_hint() {
     assert_eq!(output.status.code(), Some(2));
     let said = stderr(&output);
     assert!(
-        said.contains("cannot make the folder nowhere/ioskel-") && said.contains("hint: choose a folder"),
+        said.contains("cannot make a folder in nowhere") && said.contains("hint: choose a folder"),
         "{said}"
     );
 }
@@ -227,13 +227,14 @@ fn killed_in_the_middle_it_still_leaves_no_file() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_iotide"));
     command.args(["ioskel", "-p", "300", "-s", "64k", "-n", "2", "-j", "2"]).current_dir(dir.path());
     let mut child = command.stderr(std::process::Stdio::null()).spawn().unwrap();
-    let folder = dir.join(format!("ioskel-{}", child.id()));
-    let both_there = || (0..2).all(|rank| folder.join(format!("rank-{rank}.dat")).exists());
+    let both_there = || {
+        let folder = dir.names().first().map(|name| dir.join(name));
+        folder.is_some_and(|folder| (0..2).all(|rank| folder.join(format!("rank-{rank}.dat")).exists()))
+    };
     wait_for("the files to appear", both_there);
     child.kill().unwrap();
     child.wait().unwrap();
-    wait_for("the folder to go", || !folder.exists());
-    assert!(dir.names().is_empty());
+    wait_for("the folder to go", || dir.names().is_empty());
 }
 
 /// Looks again and again until `condition` holds; a minute is for machines that are very busy.

@@ -69,5 +69,8 @@ mod categorize;
 /// `iotide demo`: from a running workload to a page, with nothing left behind.
 mod demo;
 
+/// What an ordinary user tried against someone who runs iotide, once with success.
+mod strangers;
+
 /// `iotide mount`: what POSIX asks, random operations beside a plain file, crashes, and whose requests they are.
 mod mount;

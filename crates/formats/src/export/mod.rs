@@ -9,13 +9,14 @@ use std::io::{self, BufReader, BufWriter, Seek, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use iotide_private::{nameless, temporary_files};
 use iotide_trace::{AccessFacts, Event, EventSink, JobInfo, Loss, TimeSpent, Timestamp, TraceInfo};
 
 #[cfg(not(fuzzing))]
 use self::parquet::ParquetWriter;
 use self::{chrome::ChromeWriter, jsonl::JsonlWriter};
 use crate::tmio::write::{TmioForm, TmioWriter};
-use crate::{EventWriter, NativeWriter, ReadError, Reader, input::Input, native, spool::Spool};
+use crate::{EventWriter, NativeWriter, ReadError, Reader, input::Input, native};
 
 mod chrome;
 mod json;
@@ -142,12 +143,11 @@ pub fn convert(reader: Reader, target: Target, out: impl Write + Send) -> Result
     if target == Target::Native {
         return to_native(reader, out, ConvertError::Write);
     }
-    let dir = std::env::temp_dir();
-    let spool_failed = |source| ConvertError::Spool { dir: dir.clone(), source };
-    let spool = Spool::new(&dir).map_err(spool_failed)?;
-    let conversion = to_native(reader, BufWriter::with_capacity(256 << 10, &spool.file), spool_failed)?;
-    (&spool.file).rewind().map_err(spool_failed)?;
-    let events = spool.file.try_clone().map_err(spool_failed)?;
+    let spool_failed = |source| ConvertError::Spool { dir: temporary_files(), source };
+    let spool = nameless().map_err(spool_failed)?;
+    let conversion = to_native(reader, BufWriter::with_capacity(256 << 10, &spool), spool_failed)?;
+    (&spool).rewind().map_err(spool_failed)?;
+    let events = spool;
 
     let Conversion { info, losses, .. } = &conversion;
     if let Some(form) = target.tmio() {

@@ -7,12 +7,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use flate2::read::ZlibDecoder;
+use iotide_private::open_ordinary;
 use iotide_trace::FileId;
 
 use super::{
     Directory, FileRef, Layout, Meaning, Output, bytes_asked, file_ref, read_small, standard_stream,
 };
-use crate::{Place, error::Fault};
+use crate::{Place, budget::NameBudget, error::Fault};
 
 /// Most bytes that a compressed table may inflate to.
 const MOST_INFLATED: u64 = 256 << 20;
@@ -47,7 +48,7 @@ pub(super) fn read(directory: &Directory, output: &mut Output<'_>) -> Result<Opt
                     continue;
                 }
             },
-            None => match File::open(directory.file(&format!("{rank}.ts"))) {
+            None => match open_ordinary(&directory.file(&format!("{rank}.ts"))) {
                 Ok(file) => Box::new(file),
                 Err(error) => {
                     output.losses.note("times", Place::Whole, || format!("rank {rank}: no times: {error}"));
@@ -61,6 +62,7 @@ pub(super) fn read(directory: &Directory, output: &mut Output<'_>) -> Result<Opt
             signatures: &signatures,
             ticks: Ticks { stream: BufReader::with_capacity(64 << 10, stream), previous: 0 },
             handles: HashMap::new(),
+            handle_budget: NameBudget::default(),
         };
         if rank_calls.expand(&grammar, output).is_break() {
             break;
@@ -308,6 +310,7 @@ struct RankCalls<'a> {
     signatures: &'a [Signature],
     ticks: Ticks,
     handles: HashMap<Vec<u8>, FileId>,
+    handle_budget: NameBudget,
 }
 
 /// A rule that is being walked through.
@@ -400,7 +403,11 @@ impl RankCalls<'_> {
         let mut meaning = signature.meaning;
         if let (Some(meaning), Some((handle, opens))) = (&mut meaning, &signature.handle) {
             if *opens {
-                self.handles.insert(handle.clone(), meaning.file);
+                if let Some(known) = self.handles.get_mut(handle) {
+                    *known = meaning.file;
+                } else if self.handle_budget.takes(handle) {
+                    self.handles.insert(handle.clone(), meaning.file);
+                }
             } else {
                 meaning.file = self.handles.get(handle).copied().unwrap_or(FileId::NONE);
             }
@@ -465,7 +472,7 @@ struct MergedTimes {
 
 impl MergedTimes {
     fn open(directory: &Directory, output: &mut Output<'_>) -> Result<Self, Fault> {
-        let mut file = File::open(directory.file("recorder.ts"))?;
+        let mut file = open_ordinary(&directory.file("recorder.ts"))?;
         let file_len = file.seek(SeekFrom::End(0))?;
         file.seek(SeekFrom::Start(0))?;
         let table_len = 8 * u64::from(directory.n_ranks);

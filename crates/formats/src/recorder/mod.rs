@@ -9,11 +9,12 @@
 //! `recorder.mt` holds the number of ranks, the resolution of time, and the names of the functions.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use iotide_private::open_ordinary;
 use iotide_trace::{Event, EventSink, FileId, Grain, Layer, Loss, Rank, Timestamp, TraceInfo};
 
 use crate::{
@@ -193,7 +194,7 @@ impl Directory {
 fn read_small(path: &Path) -> Result<Vec<u8>, Fault> {
     const MOST: u64 = 256 << 20;
     let mut bytes = Vec::new();
-    File::open(path)?.take(MOST + 1).read_to_end(&mut bytes)?;
+    open_ordinary(path)?.take(MOST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MOST {
         return Err(Fault::at(Place::Byte(MOST), format!("{} is larger than 256 MiB", path.display())));
     }

@@ -1,14 +1,16 @@
 //! Recorder 2.0–2.2: one stream of records per rank, some of them differences against a recent one.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
 
+use iotide_private::open_ordinary;
 use iotide_trace::{FileId, Op};
 
 use super::{Directory, FileRef, Meaning, Output, bytes_asked, file_ref, read_small, standard_stream};
-use crate::{Place, error::Fault, lenient::parse_i64, number::parse_f64, scanner::Scanner};
+use crate::{
+    Place, budget::NameBudget, error::Fault, lenient::parse_i64, number::parse_f64, scanner::Scanner,
+};
 
 /// How far back a difference may refer: `func` is a byte, the tracer's window is 3.
 const WINDOW: usize = 256;
@@ -35,6 +37,7 @@ pub(super) fn read(directory: &Directory, output: &mut Output<'_>) -> Result<Opt
             recent: VecDeque::with_capacity(WINDOW),
             descriptors: HashMap::new(),
             handles: HashMap::new(),
+            handle_budget: NameBudget::default(),
         };
         if stream.read(directory, output)?.is_break() {
             break;
@@ -58,6 +61,7 @@ struct RankStream {
     recent: VecDeque<Recent>,
     descriptors: HashMap<i64, FileId>,
     handles: HashMap<Vec<u8>, FileId>,
+    handle_budget: NameBudget,
 }
 
 /// A record as the next ones may refer to it.
@@ -70,7 +74,7 @@ struct Recent {
 
 impl RankStream {
     fn read(&mut self, directory: &Directory, output: &mut Output<'_>) -> Result<ControlFlow<()>, Fault> {
-        let file = match File::open(directory.file(&format!("{}.itf", self.rank))) {
+        let file = match open_ordinary(&directory.file(&format!("{}.itf", self.rank))) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ControlFlow::Continue(())),
             Err(error) => return Err(error.into()),
@@ -259,7 +263,11 @@ impl RankStream {
             FileRef::Handle(handle) => self.handles.get(handle).copied().unwrap_or(FileId::NONE),
             FileRef::OpensHandle { path, handle } => {
                 let file = output.files.id_of_bytes(path);
-                self.handles.insert(handle.to_vec(), file);
+                if let Some(known) = self.handles.get_mut(handle) {
+                    *known = file;
+                } else if self.handle_budget.takes(handle) {
+                    self.handles.insert(handle.to_vec(), file);
+                }
                 file
             }
         };

@@ -9,33 +9,51 @@ use rustix::fs::{self, CWD, Mode, OFlags, SeekFrom, Statx, openat};
 use rustix::io::{Errno, Result, pread, pwrite};
 
 use super::{MAX_REQUEST, Shared, path_of};
+use crate::account::Place;
 use crate::schedule::Who;
+
+/// Whether opening a file waits for those who have a lease on it. A thread that reads the kernel's requests must not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waits {
+    No,
+    ForLeases,
+}
 
 /// A file that someone has open.
 pub(super) struct OpenFile {
     pub file: OwnedFd,
     /// The backing file is open with `O_DIRECT`, which wants aligned memory.
     pub is_direct: bool,
+    /// Counted among what its user has open.
+    _place: Place,
     /// Who opened it: whose are writes from mapped memory, which the kernel sends in nobody's name.
     pub opener: Who,
 }
 
 impl Shared {
+    /// Opens a file. Unless it `waits`, `EAGAIN` if someone has a lease on it, who is asked to give it up.
     pub(super) fn open(
         &self,
-        request: &Request,
+        opener: Who,
         number: INodeNo,
         flags: OpenFlags,
+        waits: Waits,
     ) -> Result<(FileHandle, FopenFlags)> {
+        let place = self.open_files.take(opener.uid).ok_or(Errno::MFILE)?;
         let flags = OFlags::from_bits_retain(flags.0 as u32);
-        let file = self.reopen(&*self.node_fd(number)?, flags)?;
-        Ok(self.opened(request, file, flags))
+        // To an ordinary file, and the kernel asks us of no other, it says nothing but this.
+        let how = if waits == Waits::No { flags | OFlags::NONBLOCK } else { flags };
+        let file = self.reopen(&*self.node_fd(number)?, how)?;
+        if how != flags {
+            // Once it is open it means other things to some file systems.
+            fs::fcntl_setfl(&file, flags & (OFlags::APPEND | OFlags::DIRECT | OFlags::NOATIME))?;
+        }
+        Ok(self.opened(opener, place, file, flags))
     }
 
-    fn opened(&self, request: &Request, file: OwnedFd, flags: OFlags) -> (FileHandle, FopenFlags) {
-        let opener = Who { thread: request.pid(), uid: request.uid() };
+    fn opened(&self, opener: Who, place: Place, file: OwnedFd, flags: OFlags) -> (FileHandle, FopenFlags) {
         let is_direct = flags.contains(OFlags::DIRECT);
-        let handle = self.files.insert(OpenFile { file, is_direct, opener });
+        let handle = self.files.insert(OpenFile { file, is_direct, _place: place, opener });
         // What is only written need not pass through the kernel's page cache first: it cannot be mapped, and the kernel
         // drops what it has of the pages. Others may have the same file open through the cache, and stay right.
         let is_only_written = flags & OFlags::ACCMODE == OFlags::WRONLY;
@@ -54,6 +72,8 @@ impl Shared {
         (mode, umask): (u32, u32),
         flags: OFlags,
     ) -> Result<(u64, Statx, FileHandle, FopenFlags)> {
+        let opener = Who { thread: request.pid(), uid: request.uid() };
+        let place = self.open_files.take(opener.uid).ok_or(Errno::MFILE)?;
         let parent = self.nodes.get(parent.0)?;
         let folder = self.nodes.fd(&parent)?;
         let mode = self.mode(&*folder, mode, umask);
@@ -69,7 +89,7 @@ impl Shared {
         };
         let named = self.reopen(&file, OFlags::PATH)?;
         let (node, stat) = self.nodes.remember(&parent, name, named)?;
-        let (handle, how) = self.opened(request, file, flags);
+        let (handle, how) = self.opened(opener, place, file, flags);
         Ok((node.number, stat, handle, how))
     }
 

@@ -13,12 +13,15 @@ use rustix::fs::{self, FileType, OFlags, RawDir, SeekFrom, Statx};
 use rustix::io::{Errno, Result};
 
 use super::Shared;
+use crate::account::Place;
 use crate::attributes::kind;
 use crate::nodes::Node;
 
 /// A folder that is being listed.
 pub(super) struct OpenFolder {
     pub folder: OwnedFd,
+    /// Counted among what its user has open.
+    _place: Place,
     /// Only one may move the position at a time.
     listing: Mutex<()>,
 }
@@ -40,9 +43,10 @@ thread_local! {
 }
 
 impl Shared {
-    pub(super) fn open_folder(&self, number: INodeNo) -> Result<FileHandle> {
+    pub(super) fn open_folder(&self, user: u32, number: INodeNo) -> Result<FileHandle> {
+        let place = self.open_files.take(user).ok_or(Errno::MFILE)?;
         let folder = self.reopen(&*self.node_fd(number)?, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        Ok(self.folders.insert(OpenFolder { folder, listing: Mutex::new(()) }))
+        Ok(self.folders.insert(OpenFolder { folder, _place: place, listing: Mutex::new(()) }))
     }
 
     pub(super) fn list(

@@ -2,10 +2,11 @@
 
 use std::os::fd::AsRawFd;
 
-use fuser::{FileHandle, INodeNo, Request, TimeOrNow};
+use fuser::{FileHandle, INodeNo, TimeOrNow};
 use rustix::fs::{self, AtFlags, FileType, Gid, Mode, OFlags, Statx, Uid};
 use rustix::io::{Errno, Result};
 
+use super::files::Waits;
 use super::{Shared, path_of};
 use crate::attributes::times;
 use crate::nodes::stat_fd;
@@ -30,10 +31,11 @@ impl Shared {
 
     pub(super) fn change(
         &self,
-        request: &Request,
+        user: u32,
         number: INodeNo,
         handle: Option<FileHandle>,
         change: &Change,
+        waits: Waits,
     ) -> Result<Statx> {
         let node = self.nodes.get(number.0)?;
         let fd = self.nodes.fd(&node)?;
@@ -52,9 +54,12 @@ impl Shared {
             let open = handle.and_then(|handle| self.files.get(handle));
             let cut = || match &open {
                 Some(open) => fs::ftruncate(&open.file, size),
-                None => fs::ftruncate(self.reopen(&*fd, OFlags::WRONLY | OFlags::NONBLOCK)?, size),
+                None => {
+                    let how = if waits == Waits::No { OFlags::NONBLOCK } else { OFlags::empty() };
+                    fs::ftruncate(self.reopen(&*fd, OFlags::WRONLY | how)?, size)
+                }
             };
-            if request.uid() == 0 { cut()? } else { self.privilege.losing_set_id(cut)? }
+            if user == 0 { cut()? } else { self.privilege.losing_set_id(cut)? }
         }
         if change.atime.is_some() || change.mtime.is_some() {
             let times = times(change.atime, change.mtime);

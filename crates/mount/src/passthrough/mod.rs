@@ -22,11 +22,12 @@ use fuser::{
 use rustix::fs::{self, AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, Statx, XattrFlags, openat};
 use rustix::io::{Errno, Result};
 
-use self::files::{OpenFile, sync};
+use self::files::{OpenFile, Waits, sync};
 use self::folders::{OpenFolder, nameless};
 use self::handles::Handles;
 use self::metadata::Change;
 use self::replies::{Refuse, answer, attribute, done};
+use crate::account::Account;
 use crate::attributes::{attributes, device, kind};
 use crate::crew::Crew;
 use crate::locks::{Locks, Wish};
@@ -44,6 +45,9 @@ mod replies;
 /// The largest request we ask the kernel for.
 pub(crate) const MAX_REQUEST: u32 = 1 << 20;
 
+/// As in `open(2)`: whoever says so gets `EAGAIN` rather than wait.
+const O_NONBLOCK: i32 = OFlags::NONBLOCK.bits() as i32;
+
 /// The file system: a handle to what the threads share.
 #[derive(Clone)]
 pub(crate) struct PassThrough {
@@ -53,6 +57,8 @@ pub(crate) struct PassThrough {
 struct Shared {
     nodes: Nodes,
     files: Handles<OpenFile>,
+    /// What each user may have open.
+    open_files: Account,
     folders: Handles<OpenFolder>,
     /// `/proc/self/fd`, by which a descriptor that only names a file becomes one that reads and writes it.
     descriptors: OwnedFd,
@@ -70,6 +76,7 @@ impl PassThrough {
     pub(crate) fn new(
         root: OwnedFd,
         max_open: usize,
+        open_files: Account,
         scheduler: Scheduler,
         crew: Crew,
         trust: Duration,
@@ -78,6 +85,7 @@ impl PassThrough {
         let shared = Shared {
             nodes: Nodes::new(root, max_open)?,
             files: Handles::default(),
+            open_files,
             folders: Handles::default(),
             descriptors: openat(CWD, c"/proc/self/fd", flags, Mode::empty())?,
             privilege: Privilege::of_this_process(),
@@ -189,7 +197,17 @@ impl Filesystem for PassThrough {
         reply: ReplyAttr,
     ) {
         let change = Change { mode, uid, gid, size, atime, mtime };
-        self.attributes(number, self.shared.change(request, number, handle, &change), reply);
+        let user = request.uid();
+        match self.shared.change(user, number, handle, &change, Waits::No) {
+            // Someone has a lease on a file that is to be cut; see `open`.
+            Err(Errno::AGAIN) if size.is_some() => {
+                let this = self.clone();
+                let wait = move || this.shared.change(user, number, handle, &change, Waits::ForLeases);
+                let this = self.clone();
+                self.shared.crew.run_for(user, Box::new(move || this.attributes(number, wait(), reply)));
+            }
+            changed => self.attributes(number, changed, reply),
+        }
     }
 
     fn readlink(&self, _request: &Request, number: INodeNo, reply: ReplyData) {
@@ -260,8 +278,17 @@ impl Filesystem for PassThrough {
     }
 
     fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let opened = self.shared.open(request, number, flags);
-        answer(reply, opened, |reply, (handle, how)| reply.opened(handle, how));
+        let who = Who { thread: request.pid(), uid: request.uid() };
+        let show = |reply: ReplyOpen, (handle, how)| reply.opened(handle, how);
+        match self.shared.open(who, number, flags, Waits::No) {
+            // Someone has a lease on it, and may take as long as they like to give it up.
+            Err(Errno::AGAIN) if flags.0 & O_NONBLOCK == 0 => {
+                let shared = Arc::clone(&self.shared);
+                let task = move || answer(reply, shared.open(who, number, flags, Waits::ForLeases), show);
+                self.shared.crew.run_for(who.uid, Box::new(task));
+            }
+            opened => answer(reply, opened, show),
+        }
     }
 
     fn read(
@@ -353,7 +380,7 @@ impl Filesystem for PassThrough {
 
     fn getlk(
         &self,
-        _request: &Request,
+        request: &Request,
         number: INodeNo,
         handle: FileHandle,
         lock_owner: LockOwner,
@@ -366,10 +393,15 @@ impl Filesystem for PassThrough {
         let wish = Wish { handle: handle.0, owner: lock_owner.0, start, end, kind, process };
         let shared = Arc::clone(&self.shared);
         // The backing file system may have to ask another machine.
-        self.shared.crew.run(Box::new(move || {
-            let found = shared.locks.find(number.0, &wish, || shared.open_for_locks(number));
-            answer(reply, found, |reply, held| reply.locked(held.start, held.end, held.kind, held.process));
-        }));
+        self.shared.crew.run_for(
+            request.uid(),
+            Box::new(move || {
+                let found = shared.locks.find(number.0, &wish, || shared.open_for_locks(number));
+                answer(reply, found, |reply, held| {
+                    reply.locked(held.start, held.end, held.kind, held.process)
+                });
+            }),
+        );
     }
 
     fn setlk(
@@ -387,27 +419,30 @@ impl Filesystem for PassThrough {
     ) {
         let wish = Wish { handle: handle.0, owner: lock_owner.0, start, end, kind, process };
         let (shared, thread) = (Arc::clone(&self.shared), request.pid());
-        self.shared.crew.run(Box::new(move || {
-            let (locks, open) = (shared.locks.clone(), move || shared.open_for_locks(number));
-            let waiting = sleep.then_some(thread);
-            locks.set(number.0, wish, waiting, open, move |outcome| done(reply, outcome));
-        }));
+        self.shared.crew.run_for(
+            request.uid(),
+            Box::new(move || {
+                let (locks, open) = (shared.locks.clone(), move || shared.open_for_locks(number));
+                let waiting = sleep.then_some(thread);
+                locks.set(number.0, wish, waiting, open, move |outcome| done(reply, outcome));
+            }),
+        );
     }
 
     fn fsync(
         &self,
-        _request: &Request,
+        request: &Request,
         _number: INodeNo,
         handle: FileHandle,
         datasync: bool,
         reply: ReplyEmpty,
     ) {
         let Some(open) = self.shared.files.get(handle) else { return reply.refuse(Errno::BADF) };
-        self.shared.crew.run(Box::new(move || done(reply, sync(&open.file, datasync))));
+        self.shared.crew.run_for(request.uid(), Box::new(move || done(reply, sync(&open.file, datasync))));
     }
 
-    fn opendir(&self, _request: &Request, number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        answer(reply, self.shared.open_folder(number), |reply, handle| {
+    fn opendir(&self, request: &Request, number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        answer(reply, self.shared.open_folder(request.uid(), number), |reply, handle| {
             reply.opened(handle, FopenFlags::empty());
         });
     }
@@ -470,14 +505,14 @@ impl Filesystem for PassThrough {
 
     fn fsyncdir(
         &self,
-        _request: &Request,
+        request: &Request,
         _number: INodeNo,
         handle: FileHandle,
         datasync: bool,
         reply: ReplyEmpty,
     ) {
         let Some(open) = self.shared.folders.get(handle) else { return reply.refuse(Errno::BADF) };
-        self.shared.crew.run(Box::new(move || done(reply, sync(&open.folder, datasync))));
+        self.shared.crew.run_for(request.uid(), Box::new(move || done(reply, sync(&open.folder, datasync))));
     }
 
     fn statfs(&self, _request: &Request, number: INodeNo, reply: ReplyStatfs) {
@@ -574,11 +609,14 @@ impl Filesystem for PassThrough {
         let Some(open) = self.shared.files.get(handle) else { return reply.refuse(Errno::BADF) };
         let (privilege, is_root) = (self.shared.privilege, request.uid() == 0);
         // Zeroing a large range may take as long as writing it.
-        self.shared.crew.run(Box::new(move || {
-            let flags = FallocateFlags::from_bits_retain(mode as u32);
-            let allocate = || fs::fallocate(&open.file, flags, offset, length);
-            done(reply, if is_root { allocate() } else { privilege.losing_set_id(allocate) });
-        }));
+        self.shared.crew.run_for(
+            request.uid(),
+            Box::new(move || {
+                let flags = FallocateFlags::from_bits_retain(mode as u32);
+                let allocate = || fs::fallocate(&open.file, flags, offset, length);
+                done(reply, if is_root { allocate() } else { privilege.losing_set_id(allocate) });
+            }),
+        );
     }
 
     fn lseek(
@@ -610,9 +648,10 @@ impl Filesystem for PassThrough {
     ) {
         let who = Who { thread: request.pid(), uid: request.uid() };
         let n_bytes = n_bytes.min(u64::from(MAX_REQUEST) * 16);
-        let shared = Arc::clone(&self.shared);
+        let (shared, is_root) = (Arc::clone(&self.shared), request.uid() == 0);
         let serve = move |permit: &Permit| {
-            let copied = shared.copy((handle_in, offset_in), (handle_out, offset_out), n_bytes);
+            let copy = || shared.copy((handle_in, offset_in), (handle_out, offset_out), n_bytes);
+            let copied = if is_root { copy() } else { shared.privilege.losing_set_id(copy) };
             permit.pace();
             answer(reply, copied, |reply, n_copied| reply.written(n_copied as u32));
         };

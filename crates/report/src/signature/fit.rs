@@ -108,8 +108,9 @@ impl FitReport {
             fit: &'a FitReport,
         }
         let document = Document { schema: SCHEMA, command: "signature", fit: self };
-        let mut json =
-            serde_json::to_string_pretty(&document).expect("a ranking is made of names and numbers");
+        let mut json = crate::text::shown_json(
+            serde_json::to_string_pretty(&document).expect("a ranking is made of names and numbers"),
+        );
         json.push('\n');
         json
     }

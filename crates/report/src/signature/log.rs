@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::chart::Chart;
 use super::{GroupEntry, SignatureEntry};
 use crate::chart::escape;
+use crate::html::CSP;
 use crate::palette::{DARK, LIGHT, style};
 use crate::run::Loss;
 use crate::{Ink, SCHEMA, text};
@@ -301,13 +302,14 @@ impl LogReport {
 }
 
 fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("a report is made of names and numbers")
+    crate::text::shown_json(serde_json::to_string(value).expect("a report is made of names and numbers"))
 }
 
 /// The beginning of a page of signatures, up to its first section.
 pub(super) fn page_head(title: &str, headline: &str, path: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         {CSP}\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"generator\" content=\"iotide {}\">\n<title>{} · iotide signature</title>\n<style>\n{}\n{}\
          @media (prefers-color-scheme: dark){{{}}}\n\

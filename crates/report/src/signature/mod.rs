@@ -236,7 +236,9 @@ impl SignatureEntry {
 
     /// Returns it as one line of JSON, without a newline.
     pub fn to_json_line(&self) -> String {
-        serde_json::to_string(self).expect("a signature is made of names and numbers")
+        crate::text::shown_json(
+            serde_json::to_string(self).expect("a signature is made of names and numbers"),
+        )
     }
 
     /// How long it is.
@@ -359,7 +361,9 @@ impl SignatureReport {
 
     /// Returns the report as JSON, with a final newline.
     pub fn to_json(&self) -> String {
-        let mut json = serde_json::to_string_pretty(self).expect("a signature is made of names and numbers");
+        let mut json = crate::text::shown_json(
+            serde_json::to_string_pretty(self).expect("a signature is made of names and numbers"),
+        );
         json.push('\n');
         json
     }

@@ -11,6 +11,7 @@ use iotide_archive::{
     ArchiveError, Folder, Job, Labelling, Limits, Logs, Outputs, Progress, Shard, ShardError, compare,
     for_each_run, label, merge, statistics_of,
 };
+use iotide_private::PrivateDir;
 use iotide_report::{ArchiveStatistics, CategorizeDocument, Ink, Report, text};
 
 use super::input::{ReadingArgs, with_advice};
@@ -179,10 +180,10 @@ fn label_archive(
         count_ahead: ui.shows_progress(),
     };
     // Without a place to keep results they pass through one that goes away.
-    let passing = args.out.is_none().then(PassingFolder::new);
+    let passing = args.out.is_none().then(passing_folder).transpose()?;
     let mut path = match (&args.out, &passing) {
         (Some(out), _) => out.clone(),
-        (None, passing) => passing.as_ref().map(|passing| passing.0.clone()).unwrap_or_default(),
+        (None, passing) => passing.as_ref().map(|passing| passing.path().to_owned()).unwrap_or_default(),
     };
     if !shard.is_whole() {
         let width = shard.count().to_string().len();
@@ -219,10 +220,10 @@ fn label_archive(
 
 /// Puts the results of several folders together.
 fn merge_results(ui: &mut Ui, args: &CategorizeArgs) -> anyhow::Result<ExitStatus> {
-    let passing = args.out.is_none().then(PassingFolder::new);
+    let passing = args.out.is_none().then(passing_folder).transpose()?;
     let path = match (&args.out, &passing) {
         (Some(out), _) => out.clone(),
-        (None, passing) => passing.as_ref().map(|passing| passing.0.clone()).unwrap_or_default(),
+        (None, passing) => passing.as_ref().map(|passing| passing.path().to_owned()).unwrap_or_default(),
     };
     ui.progress("reading results");
     let outputs = if passing.is_some() { Outputs::LinesOnly } else { Outputs::All };
@@ -336,16 +337,8 @@ fn advised<T>(error: ArchiveError) -> anyhow::Result<T> {
 }
 
 /// A folder for results that nobody keeps.
-struct PassingFolder(PathBuf);
-
-impl PassingFolder {
-    fn new() -> Self {
-        Self(std::env::temp_dir().join(format!("iotide-categorize-{}", std::process::id())))
-    }
-}
-
-impl Drop for PassingFolder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+fn passing_folder() -> anyhow::Result<PrivateDir> {
+    PrivateDir::new("categorize")
+        .context("cannot make a temporary folder")
+        .hint("choose a folder for results with `--out DIR`")
 }

@@ -1,15 +1,15 @@
 //! The skeleton as a whole: starts its processes at once, listens to them, and cleans up.
 
 use std::ffi::OsString;
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
+use iotide_private::PrivateDir;
 use iotide_trace::Op;
 
 use super::is_ioskel;
@@ -146,17 +146,18 @@ impl Performed {
 ///
 /// `progress` hears how many bursts all processes have finished, and of how many.
 pub(crate) fn perform(skeleton: &Skeleton, progress: &mut dyn FnMut(u32, u32)) -> anyhow::Result<Performed> {
-    let dir = skeleton.dir.join(format!("ioskel-{}", std::process::id()));
-    fs::create_dir(&dir)
-        .with_context(|| format!("cannot make the folder {}", dir.display()))
+    // Its path is absolute, so that it means the same to the processes; removed on every way out.
+    let mut folder = PrivateDir::new_in(&skeleton.dir, "ioskel")
+        .with_context(|| format!("cannot make a folder in {}", skeleton.dir.display()))
         .hint("choose a folder you can write to with --dir")?;
-    // Absolute, so that it means the same to the processes; removed on every way out.
-    let folder = Folder { path: std::path::absolute(&dir)?, keep: skeleton.keep };
+    if skeleton.keep {
+        folder.keep();
+    }
 
     let (send, receive) = mpsc::channel();
     let mut crew = Crew { children: Vec::new() };
     for rank in 0..skeleton.n_processes {
-        crew.start(skeleton, rank, &folder, &send)?;
+        crew.start(skeleton, rank, folder.path(), &send)?;
     }
     drop(send);
     let mut heard = Heard::new(skeleton);
@@ -182,23 +183,9 @@ pub(crate) fn perform(skeleton: &Skeleton, progress: &mut dyn FnMut(u32, u32)) -
         n_processes: skeleton.n_processes,
         exe: program_name(),
         start_time_s: start.as_secs(),
-        kept: skeleton.keep.then(|| folder.path.clone()),
+        kept: skeleton.keep.then(|| folder.path().to_owned()),
         failure,
     })
-}
-
-/// The folder of a run.
-struct Folder {
-    path: PathBuf,
-    keep: bool,
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if !self.keep {
-            let _ = fs::remove_dir_all(&self.path);
-        }
-    }
 }
 
 /// The processes. Dropped, it hangs up on those that still run, and waits until they have gone.
@@ -211,7 +198,7 @@ impl Crew {
         &mut self,
         skeleton: &Skeleton,
         rank: u32,
-        folder: &Folder,
+        folder: &Path,
         tell: &Sender<(u32, Message)>,
     ) -> anyhow::Result<()> {
         let exe = std::env::current_exe().context("cannot find this program's own file")?;
@@ -221,7 +208,7 @@ impl Crew {
             Some(name) if is_ioskel(&name) => command.arg0(name),
             _ => command.arg("ioskel"),
         };
-        command.args(skeleton.arguments(rank)).arg("--dir").arg(&folder.path);
+        command.args(skeleton.arguments(rank)).arg("--dir").arg(folder);
         command.envs(skeleton.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         // A group of their own: Ctrl-C ends the skeleton alone, and the processes, hung up on, clean up.

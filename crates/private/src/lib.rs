@@ -1,0 +1,19 @@
+//! Files, folders and sockets of our own among strangers: nobody else can plant, replace or redirect them.
+//!
+//! iotide often runs as root, or in a folder that others may write to. Whatever it makes there goes through this crate:
+//! - [`PrivateDir`] is a new folder under a random name, for its owner alone. It goes when dropped.
+//! - [`nameless`] is a temporary file without a name.
+//! - [`OpenDir`] is a folder that the user named, held by its descriptor. Files in it are opened relative to the descriptor and
+//!   never through a symbolic link, so that it matters little who made the folder.
+//! - [`OwnSocket`] listens at a path: it replaces nothing but a socket of ours that nobody answers at, and has its mode before anyone can
+//!   connect. [`is_our_user`] tells who did.
+//!
+//! `xtask tidy` refuses `temp_dir` and `create_dir_all` in the code of all other crates.
+
+mod files;
+mod sockets;
+
+pub use crate::files::{
+    OpenDir, Part, PrivateDir, nameless, nameless_in, open_ordinary, open_to_read, temporary_files,
+};
+pub use crate::sockets::{OwnSocket, is_our_user, peer_user};
