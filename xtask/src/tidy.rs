@@ -601,8 +601,8 @@ mod tests {
 
     #[test]
     fn a_folder_among_the_temporary_files_is_made_in_one_place() {
-        let code = "//! Formulas on slices.\nfn f() { std::env::temp_dir(); }\n";
-        breaks("crates/num/src/lib.rs", code, "use PrivateDir");
+        let code = "//! What is told.\nfn f() { std::env::temp_dir(); }\n";
+        breaks("crates/report/src/made.rs", code, "use PrivateDir");
         let code = "//! What is told.\nfn f() { UnixListener::bind(path); }\n";
         breaks("crates/report/src/made.rs", code, "use OwnSocket");
         let code = "//! Formulas.\n//! And more words.\nuse std::fs::create_dir_all;\n";
