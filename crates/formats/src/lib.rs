@@ -76,6 +76,7 @@ mod export;
 mod files;
 mod follow;
 mod format;
+mod functions;
 mod gekkofs;
 mod gzip;
 mod input;

@@ -133,7 +133,7 @@ mpi! {
     MPI_File_set_view PMPI_File_set_view (file, at, element, filetype, representation, info) |next| {
         control(const { call(Op::View) }, COLLECTIVE, file, Some(at), || next(file, at, element, filetype, representation, info))
     };
-    MPI_File_seek PMPI_File_seek (file, offset, whence) |next| control(const { call(Op::Seek) }, INDEPENDENT, file, None, || next(file, offset, whence));
+    MPI_File_seek PMPI_File_seek (file, offset, whence) |next| control(const { call(Op::Seek) }, INDEPENDENT, file, (whence as c_int == SEEK_SET).then_some(offset), || next(file, offset, whence));
     MPI_File_seek_shared PMPI_File_seek_shared (file, offset, whence) |next| control(const { call(Op::Seek) }, COLLECTIVE, file, None, || next(file, offset, whence));
     MPI_File_set_size PMPI_File_set_size (file, size) |next| control(const { call(Op::Resize) }, COLLECTIVE, file, None, || next(file, size));
     MPI_File_preallocate PMPI_File_preallocate (file, size) |next| control(const { call(Op::Resize) }, COLLECTIVE, file, None, || next(file, size));
@@ -159,6 +159,9 @@ mpi! {
     MPI_Init_thread PMPI_Init_thread (n_arguments, arguments, required, provided) |next| starting(|| next(n_arguments, arguments, required, provided));
     MPI_Finalize PMPI_Finalize () |next| hushed(|| next());
 }
+
+/// `MPI_SEEK_SET` of Open MPI and of MPICH.
+const SEEK_SET: c_int = 600;
 
 const INDEPENDENT: u8 = 0;
 const COLLECTIVE: u8 = Flags::COLLECTIVE;
