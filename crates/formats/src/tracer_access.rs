@@ -219,8 +219,14 @@ impl LayerAccess {
         let layer = record.flags.layer();
         let Some(place) = self.place(record.file) else { return };
         match record.op() {
-            // Earlier tracers did not follow descriptors: a file that is opened is read from its beginning.
-            Op::Open if !is_named || layer == Some(iotide_wire::Layer::MpiIo) => place.position = 0,
+            Op::Open => {
+                // The first call after an open goes back from nowhere.
+                (place.reads.last_end, place.writes.last_end) = (None, None);
+                // Earlier tracers did not follow descriptors: a file that is opened is read from its beginning.
+                if !is_named || layer == Some(iotide_wire::Layer::MpiIo) {
+                    place.position = 0;
+                }
+            }
             Op::Seek if record.position != NO_POSITION => place.position = record.position,
             Op::View => (place.position, place.has_view) = (0, true),
             Op::Place => {
@@ -640,6 +646,11 @@ mod tests {
         let names: Vec<_> =
             facts.functions.iter().map(|sums| (sums.name.as_str(), sums.calls, sums.bytes)).collect();
         assert_eq!(names, [("open", 20, 0.0), ("write", 20, 20.0 * f64::from(1 << 20))]);
+        // Opened to be read once more from its beginning, nothing jumps back.
+        let read = Record { call: Call::of_symbol("read", Op::Read), ..call(Op::Read, posix, 0, 1 << 20) };
+        let again = facts_of(&[open, read, open, read], Layer::Posix);
+        assert_eq!((again.reads.random, again.reread_bytes), (Some(0), Some(f64::from(1 << 20))));
+        assert_eq!(facts_of(&[open, read, read], Layer::Posix).reads.random, Some(1));
     }
 
     #[test]
