@@ -2,7 +2,7 @@
 //!
 //! After FTIO's `ioparse` and "FTIO meets Extra-P" (ADMIRE deliverable 5.5, sections 3.4.3 and 3.5.8).
 
-use iotide_trace::{ActivitySums, LayerTimes, Op, StepSignal};
+use iotide_trace::{ActivitySums, FunctionSums, LayerTimes, Op, StepSignal};
 
 use crate::{Demand, Need, RunAnalysis};
 
@@ -25,6 +25,18 @@ pub struct KnownRun<'a> {
     pub demand: Option<&'a Demand>,
     /// Its rhythm.
     pub analysis: Option<&'a RunAnalysis>,
+    /// What the calls of a layer are told apart by.
+    pub by: FigureGroups,
+}
+
+/// What the calls of a layer are told apart by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FigureGroups {
+    /// What they did: `posix->write`.
+    #[default]
+    Operation,
+    /// The function, by its own name: `posix->pwrite64`. Where a source names none, as by operation.
+    Function,
 }
 
 /// One measured quantity.
@@ -87,6 +99,23 @@ pub fn figures(run: &KnownRun<'_>) -> Vec<Figure> {
         push(callpath, "required bandwidth (B/s)", required_bps);
         push(callpath, "time lost over processes (s)", Some(lost_s));
     }
+    // A source that names functions names them all.
+    let by_function =
+        run.by == FigureGroups::Function && run.layers.access.iter().any(|facts| !facts.functions.is_empty());
+    if by_function {
+        for facts in &run.layers.access {
+            for FunctionSums { name, calls, bytes, seconds } in &facts.functions {
+                let callpath = format!("{}->{name}", facts.layer.name());
+                let time_s = (*seconds > 0.0).then_some(*seconds);
+                push(&callpath, "bytes", (*bytes > 0.0).then_some(*bytes));
+                push(&callpath, "operations", (*calls > 0).then_some(*calls as f64));
+                push(&callpath, "time over processes (s)", time_s);
+                let bandwidth = time_s.filter(|_| *bytes > 0.0).map(|time_s| bytes / (time_s / processes));
+                push(&callpath, "bandwidth (B/s)", bandwidth);
+            }
+        }
+        return figures;
+    }
     for seen in &run.layers.ops {
         let callpath = format!("{}->{}", seen.layer.name(), seen.op.name());
         if seen.op.moves_data() {
@@ -134,7 +163,9 @@ fn active_s(signal: &StepSignal) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use iotide_trace::{Activity, Event, EventSink, Layer, Rank, ReadWrite, Timestamp, TraceInfo};
+    use iotide_trace::{
+        AccessFacts, Activity, Event, EventSink, Layer, Rank, ReadWrite, Timestamp, TraceInfo,
+    };
 
     use super::*;
 
@@ -154,6 +185,43 @@ mod tests {
         }
         let activity = sinks.1.finish(&TraceInfo::default());
         let (reads, writes) = (sinks.0.read.finish(), sinks.0.write.finish());
+        let run = KnownRun {
+            n_processes: 2,
+            run_time_s: Some(10.0),
+            reads: &reads,
+            writes: &writes,
+            activity: &activity,
+            layers: &activity,
+            demand: None,
+            analysis: None,
+            by: FigureGroups::Operation,
+        };
+        let figures = figures(&run);
+        assert_eq!(value(&figures, "run", "time (s)"), Some(10.0));
+        assert_eq!(value(&figures, "run->I/O", "time over processes (s)"), Some(4.0));
+        assert_eq!(value(&figures, "run->compute", "time over processes (s)"), Some(16.0));
+        assert_eq!(value(&figures, "run->write", "bytes"), Some(16e6));
+        assert_eq!(value(&figures, "run->write", "bandwidth (B/s)"), Some(8e6)); // 16 MB in the 2 s each process took
+        assert_eq!(value(&figures, "posix->write", "operations"), Some(2.0));
+        assert_eq!(value(&figures, "run->read", "bytes"), None);
+        assert_eq!(value(&figures, "run->phases", "period (s)"), None);
+        // A source without names has its operations, asked as one likes.
+        assert_eq!(super::figures(&KnownRun { by: FigureGroups::Function, ..run }), figures);
+    }
+
+    #[test]
+    fn functions_have_figures_of_their_own() {
+        let function =
+            |name: &str, calls, bytes, seconds| FunctionSums { name: name.into(), calls, bytes, seconds };
+        let mut activity = Activity::new();
+        for (layer, functions) in [
+            (Layer::Posix, vec![function("close", 2, 0.0, 1e-6), function("pwrite64", 4, 8e6, 2.0)]),
+            (Layer::MpiIo, vec![function("MPI_File_write_at_all", 2, 8e6, 4.0)]),
+        ] {
+            activity.access_facts(&AccessFacts { layer, functions, ..AccessFacts::default() });
+        }
+        let activity = activity.finish(&TraceInfo::default());
+        let (reads, writes) = (ReadWrite::default().read.finish(), ReadWrite::default().write.finish());
         let figures = figures(&KnownRun {
             n_processes: 2,
             run_time_s: Some(10.0),
@@ -163,14 +231,13 @@ mod tests {
             layers: &activity,
             demand: None,
             analysis: None,
+            by: FigureGroups::Function,
         });
-        assert_eq!(value(&figures, "run", "time (s)"), Some(10.0));
-        assert_eq!(value(&figures, "run->I/O", "time over processes (s)"), Some(4.0));
-        assert_eq!(value(&figures, "run->compute", "time over processes (s)"), Some(16.0));
-        assert_eq!(value(&figures, "run->write", "bytes"), Some(16e6));
-        assert_eq!(value(&figures, "run->write", "bandwidth (B/s)"), Some(8e6)); // 16 MB in the 2 s each process took
-        assert_eq!(value(&figures, "posix->write", "operations"), Some(2.0));
-        assert_eq!(value(&figures, "run->read", "bytes"), None);
-        assert_eq!(value(&figures, "run->phases", "period (s)"), None);
+        assert_eq!(value(&figures, "posix->pwrite64", "bytes"), Some(8e6));
+        assert_eq!(value(&figures, "posix->pwrite64", "operations"), Some(4.0));
+        assert_eq!(value(&figures, "posix->pwrite64", "time over processes (s)"), Some(2.0));
+        assert_eq!(value(&figures, "posix->pwrite64", "bandwidth (B/s)"), Some(8e6));
+        assert_eq!(value(&figures, "mpi-io->MPI_File_write_at_all", "operations"), Some(2.0));
+        assert_eq!(value(&figures, "posix->close", "bytes"), None);
     }
 }

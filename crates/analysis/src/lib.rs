@@ -21,7 +21,7 @@ pub use crate::category::{
     Operation, Rejection, Temporality, categorize,
 };
 pub use crate::demand::{Demand, Need, demand, lost_s, required_bps, throughput_bps};
-pub use crate::figures::{Figure, KnownRun, figures};
+pub use crate::figures::{Figure, FigureGroups, KnownRun, figures};
 pub use crate::insight::{Insight, InsightConfig, InsightThresholds, Insights, Rule, Severity, insights};
 pub use crate::period::{
     AutocorrelationEstimate, Candidate, DftConfig, EVIDENCE_NAMES, EVIDENCE_WEIGHTS, Harmonic, Harmonics,

@@ -22,6 +22,7 @@ use crate::{
     census::{Census, NameCounts},
     error::Fault,
     files::Files,
+    functions::Functions,
     input::Input,
     lenient::{Broken, Depth, Value, visit_fields},
     losses::Losses,
@@ -93,6 +94,7 @@ struct Decoder<'p> {
     /// Aggregates name their window's beginning; its width stands in the last record of the file.
     waiting: Vec<Event>,
     names: NameCounts,
+    functions: Functions,
     categories: NameCounts,
     census: Census,
     losses: Losses,
@@ -172,6 +174,7 @@ impl<'p> Decoder<'p> {
             window_nanos: 1_000_000_000,
             waiting: Vec::new(),
             names: NameCounts::default(),
+            functions: Functions::default(),
             categories: NameCounts::default(),
             census: Census::default(),
             losses: Losses::default(),
@@ -315,7 +318,9 @@ impl<'p> Decoder<'p> {
             }
         };
         let file = self.file_of(record);
-        sink.event(event(kind, Grain::Call, rank, file, (start, end), bytes, 1))
+        let event = event(kind, Grain::Call, rank, file, (start, end), bytes, 1);
+        self.functions.add(&String::from_utf8_lossy(record.name), &event);
+        sink.event(event)
     }
 
     fn aggregate(&mut self, record: &Record<'_>, number: u64, sink: &mut dyn EventSink) -> ControlFlow<()> {
@@ -344,7 +349,9 @@ impl<'p> Decoder<'p> {
         };
         let file = self.file_of(record);
         let calls = u32::try_from(n_calls).unwrap_or(u32::MAX);
-        self.waiting.push(event(kind, Grain::Bin, rank, file, (start, end), bytes, calls));
+        let event = event(kind, Grain::Bin, rank, file, (start, end), bytes, calls);
+        self.functions.add(&String::from_utf8_lossy(record.name), &event);
+        self.waiting.push(event);
         if self.waiting.len() >= MOST_WAITING { self.flush(sink) } else { ControlFlow::Continue(()) }
     }
 
@@ -397,6 +404,7 @@ impl<'p> Decoder<'p> {
         let _ = self.flush(sink);
         let files = self.files.into_paths(&mut self.losses);
         self.losses.report(sink);
+        self.functions.tell(sink);
         let mut info = TraceInfo { files, ..TraceInfo::default() };
         info.job.start_time_unix_s = self.first.map(Timestamp::as_secs);
         // The words of a command are joined by semicolons.

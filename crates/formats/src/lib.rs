@@ -78,6 +78,7 @@ mod export;
 mod files;
 mod follow;
 mod format;
+mod functions;
 mod gekkofs;
 mod gzip;
 mod input;

@@ -22,6 +22,7 @@ use crate::{
     calls::{self, CallKind},
     error::Fault,
     files::Files,
+    functions::Functions,
     input::Input,
     lenient::{parse_i64, parse_u64},
     losses::Losses,
@@ -228,6 +229,7 @@ struct Decoder<'p> {
     processes: &'p mut Processes,
     host: Vec<u8>,
     own_pid: u64,
+    functions: Functions,
     files: Files,
     /// Calls of which only the beginning was seen, by task.
     pending: HashMap<u64, Pending>,
@@ -246,6 +248,7 @@ impl<'p> Decoder<'p> {
             processes,
             host,
             own_pid,
+            functions: Functions::default(),
             files: Files::default(),
             pending: HashMap::new(),
             pending_budget: NameBudget::default(),
@@ -333,10 +336,12 @@ impl<'p> Decoder<'p> {
         let Some(result) = call.result.filter(|_| !call.bad_descriptor) else {
             return ControlFlow::Continue(());
         };
-        let mut event = |op: Op, file: FileId| {
+        let mut event = |functions: &mut Functions, op: Op, file: FileId| {
             let bytes = if op.moves_data() { result.max(0) as f64 } else { 0.0 };
             let (layer, grain) = (Layer::Posix, Grain::Call);
-            sink.event(Event { op, layer, grain, rank, file, start, end, bytes, calls: 1 })
+            let event = Event { op, layer, grain, rank, file, start, end, bytes, calls: 1 };
+            functions.add(call.name, &event);
+            sink.event(event)
         };
         // (from, to) of calls that copy inside the kernel
         let copies = match call.name {
@@ -348,7 +353,7 @@ impl<'p> Decoder<'p> {
             for (op, at) in [(Op::Read, from), (Op::Write, to)] {
                 let arg = nth_arg(call.args, at);
                 if let Target::File(file) = self.target_of(pid, arg) {
-                    event(op, file)?;
+                    event(&mut self.functions, op, file)?;
                 }
             }
             return ControlFlow::Continue(());
@@ -360,7 +365,7 @@ impl<'p> Decoder<'p> {
             Target::File(file) => file,
             Target::NoFile => return ControlFlow::Continue(()),
         };
-        event(op, file)
+        event(&mut self.functions, op, file)
     }
 
     /// The file a call is about.
@@ -498,6 +503,7 @@ impl<'p> Decoder<'p> {
         }
         let files = self.files.into_paths(&mut self.losses);
         self.losses.report(sink);
+        self.functions.tell(sink);
         let mut info = TraceInfo { files, ..TraceInfo::default() };
         info.job.exe = self.exe;
         info.job.start_time_unix_s = self.first.map(Timestamp::as_secs);

@@ -28,7 +28,7 @@ use crate::{
     input::{FileAt, Input},
     losses::Losses,
     scanner::Scanner,
-    tracer_access::Access,
+    tracer_access::{Access, Shared},
 };
 
 /// How a stream begins.
@@ -70,16 +70,18 @@ pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, 
     number_ranks(&mut processes);
     let origin_ns = processes[0].1.start_ns();
     let mut end_ns = origin_ns;
+    let mut shared = Shared::default();
     for (stream, process) in &processes {
         if process.is_launcher() {
             // What starts the ranks reads its own settings and is no part of the program.
             process.note_losses(Life::Gone, &mut lost);
             continue;
         }
-        if process.read(stream, origin_ns, &mut end_ns, sink, &mut lost)?.is_break() {
+        if process.read(stream, origin_ns, &mut end_ns, sink, &mut lost, &mut shared)?.is_break() {
             break;
         }
     }
+    shared.tell(sink);
     let job = job_of(processes.iter().map(|(_, process)| process), origin_ns, end_ns);
     lost.report(sink);
     let mut losses = Losses::default();
@@ -307,6 +309,7 @@ impl Process {
         end_ns: &mut i64,
         sink: &mut dyn EventSink,
         lost: &mut Lost,
+        shared: &mut Shared,
     ) -> Result<ControlFlow<()>, Fault> {
         let mut clock = ClockMap::new(self.clock);
         let (mut unusable, mut flow) = (Unusable::default(), ControlFlow::Continue(()));
@@ -318,7 +321,7 @@ impl Process {
             flow = self.push_events(records, &clock, origin_ns, end_ns, sink, &mut unusable);
             flow
         })?;
-        access.tell(sink);
+        access.tell(self.rank, &clock, |file| self.files.get(&file).copied(), shared, sink);
         self.note_unusable(&unusable, lost);
         self.note_losses(Life::Gone, lost);
         Ok(flow)
@@ -340,7 +343,9 @@ impl Process {
                 unusable.n_unknown += 1;
                 continue;
             };
-            if record.flags.0 & (Flags::NESTED | Flags::FAILED) != 0 {
+            // Where a request goes is no call of its own.
+            if record.flags.0 & (Flags::NESTED | Flags::FAILED) != 0 || record.op() == iotide_wire::Op::Place
+            {
                 continue;
             }
             let times =
@@ -382,7 +387,7 @@ impl Process {
     }
 
     fn event(&self, record: &Record, start_ns: i64, end_ns: i64) -> Event {
-        let op = match record.op {
+        let op = match record.op() {
             iotide_wire::Op::Read => Op::Read,
             iotide_wire::Op::Write => Op::Write,
             iotide_wire::Op::Open => Op::Open,
@@ -513,8 +518,8 @@ pub(crate) struct Unusable {
 
 /// When the program began to wait for a non-blocking request; `None` for any other call.
 fn waited(record: &Record, clock: &ClockMap) -> Option<i64> {
-    let is_async =
-        record.flags.has(Flags::ASYNC) && matches!(record.op, iotide_wire::Op::Read | iotide_wire::Op::Write);
+    let is_async = record.flags.has(Flags::ASYNC)
+        && matches!(record.op(), iotide_wire::Op::Read | iotide_wire::Op::Write);
     // A torn record may claim anything; nobody waits longer than the request lasts.
     is_async.then(|| clock.nanos(record.start.saturating_add(record.position.min(record.duration)))).flatten()
 }
@@ -708,7 +713,7 @@ mod tests {
                 position: NO_POSITION,
                 file: 5,
                 calls: 1,
-                op: iotide_wire::Op::Write,
+                call: iotide_wire::Call::of(iotide_wire::Op::Write),
                 flags: Flags::of(iotide_wire::Layer::Posix).with(flags),
             };
             self.block(BlockKind::Records, to_s, &record.to_bytes());

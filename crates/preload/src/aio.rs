@@ -2,32 +2,32 @@
 
 use core::ffi::{c_int, c_void};
 
-use iotide_wire::{Flags, Layer, Op, Record};
+use iotide_wire::{Call, Flags, Layer, Op};
 use libc::{aiocb, ssize_t};
 
 use crate::next::hooks;
-use crate::requests::{self, Key, Request};
-use crate::{buffer, clock, files, totals};
+use crate::requests::{self, Ended, Key, Request};
+use crate::{clock, files, totals};
 
 hooks! {
-    fn aio_read(block: *mut aiocb) -> c_int |next| { begin(Op::Read, block, || next(block)) }
-    fn aio_read64(block: *mut aiocb) -> c_int |next| { begin(Op::Read, block, || next(block)) }
-    fn aio_write(block: *mut aiocb) -> c_int |next| { begin(Op::Write, block, || next(block)) }
-    fn aio_write64(block: *mut aiocb) -> c_int |next| { begin(Op::Write, block, || next(block)) }
+    fn aio_read(block: *mut aiocb) -> c_int |next| { begin(const { call(Op::Read) }, block, || next(block)) }
+    fn aio_read64(block: *mut aiocb) -> c_int |next| { begin(const { call(Op::Read) }, block, || next(block)) }
+    fn aio_write(block: *mut aiocb) -> c_int |next| { begin(const { call(Op::Write) }, block, || next(block)) }
+    fn aio_write64(block: *mut aiocb) -> c_int |next| { begin(const { call(Op::Write) }, block, || next(block)) }
     fn aio_return(block: *mut aiocb) -> ssize_t |next| { end(block, || next(block)) }
     fn aio_return64(block: *mut aiocb) -> ssize_t |next| { end(block, || next(block)) }
     fn aio_suspend(blocks: *const *const aiocb, n: c_int, timeout: *const c_void) -> c_int |next| { wait(blocks, n); next(blocks, n, timeout) }
     fn aio_suspend64(blocks: *const *const aiocb, n: c_int, timeout: *const c_void) -> c_int |next| { wait(blocks, n); next(blocks, n, timeout) }
-    fn lio_listio(mode: c_int, blocks: *const *mut aiocb, n: c_int, event: *mut c_void) -> c_int |next| { begin_list(mode, blocks, n, || next(mode, blocks, n, event)) }
-    fn lio_listio64(mode: c_int, blocks: *const *mut aiocb, n: c_int, event: *mut c_void) -> c_int |next| { begin_list(mode, blocks, n, || next(mode, blocks, n, event)) }
+    fn lio_listio(mode: c_int, blocks: *const *mut aiocb, n: c_int, event: *mut c_void) -> c_int |next| { begin_list(const { [call(Op::Read), call(Op::Write)] }, mode, blocks, n, || next(mode, blocks, n, event)) }
+    fn lio_listio64(mode: c_int, blocks: *const *mut aiocb, n: c_int, event: *mut c_void) -> c_int |next| { begin_list(const { [call(Op::Read), call(Op::Write)] }, mode, blocks, n, || next(mode, blocks, n, event)) }
 }
 
 fn key(block: *const aiocb) -> Key {
     Key::Aio(block as u64)
 }
 
-fn begin(op: Op, block: *mut aiocb, call: impl FnOnce() -> c_int) -> c_int {
-    note(op, block);
+fn begin(name: Call, block: *mut aiocb, call: impl FnOnce() -> c_int) -> c_int {
+    note(name, block);
     let result = call();
     if result != 0 {
         requests::take(key(block));
@@ -36,34 +36,40 @@ fn begin(op: Op, block: *mut aiocb, call: impl FnOnce() -> c_int) -> c_int {
 }
 
 /// Takes note of a request before it begins: it may be complete before the call returns.
-fn note(op: Op, block: *mut aiocb) {
+fn note(call: Call, block: *mut aiocb) {
     if block.is_null() || !crate::lifecycle::is_tracing() {
         return;
     }
     // SAFETY: not null, and a control block, or the call would fail.
-    let (fd, asked) = unsafe { ((*block).aio_fildes, (*block).aio_nbytes as u64) };
+    let (fd, asked, at) = unsafe { ((*block).aio_fildes, (*block).aio_nbytes as u64, (*block).aio_offset) };
     let (file, flags) = match files::of(fd) {
         Some(file) if file.is_of_mpi => (file.id, Flags::of(Layer::Posix).with(Flags::NESTED)),
         Some(file) => (file.id, Flags::of(Layer::Posix)),
-        None => (fd as u32, LEFT_OUT),
+        None => (fd as u32, Request::LEFT_OUT),
     };
-    requests::begin(key(block), Request { op, flags, file, start: clock::now(), asked });
+    requests::begin(
+        key(block),
+        Request { call, flags, file, start: clock::now(), asked, position: at as u64 },
+    );
 }
 
-/// The flags of a request that is not recorded; its file is the descriptor.
-const LEFT_OUT: Flags = Flags(1 << 7);
-
-fn ended(record: Option<Record>) {
-    match record {
-        Some(record) if record.flags.has(LEFT_OUT.0) => {
-            totals::left_out(record.op, record.file as i32, record.bytes);
+fn ended(ended: Option<Ended>) {
+    match ended {
+        Some(Ended { request, .. }) if request.flags.layer().is_none() => {
+            totals::left_out(request.op(), request.file as i32, request.bytes);
         }
-        Some(record) => buffer::push(record),
+        Some(ended) => ended.push(),
         None => {}
     }
 }
 
-fn begin_list(mode: c_int, blocks: *const *mut aiocb, n: c_int, call: impl FnOnce() -> c_int) -> c_int {
+fn begin_list(
+    [read, write]: [Call; 2],
+    mode: c_int,
+    blocks: *const *mut aiocb,
+    n: c_int,
+    call: impl FnOnce() -> c_int,
+) -> c_int {
     for i in 0..n.max(0) as usize {
         // SAFETY: an array of `n` pointers, each null or to a control block.
         let block = unsafe { *blocks.add(i) };
@@ -72,8 +78,8 @@ fn begin_list(mode: c_int, blocks: *const *mut aiocb, n: c_int, call: impl FnOnc
         }
         // SAFETY: as above.
         match unsafe { (*block).aio_lio_opcode } {
-            libc::LIO_READ => note(Op::Read, block),
-            libc::LIO_WRITE => note(Op::Write, block),
+            libc::LIO_READ => note(read, block),
+            libc::LIO_WRITE => note(write, block),
             _ => {}
         }
     }

@@ -12,7 +12,7 @@ use core::sync::atomic::{
     compiler_fence,
 };
 
-use iotide_wire::{BlockKind, Flags, LossKind, Op, PathEntry, Record};
+use iotide_wire::{BlockKind, Call, Flags, LossKind, Op, PathEntry, Record};
 
 use crate::guard::stack_position;
 use crate::{clock, lifecycle, losses, sink, sys};
@@ -174,7 +174,7 @@ impl Work {
         let age = end.wrapping_sub(thread.last_written_at.load(Relaxed)) as i64;
         if age > PATIENCE.load(Relaxed) as i64 || lifecycle::is_late() {
             self.write_out_old(end);
-        } else if matches!(record.op, Op::Close | Op::Sync) && age > PATIENCE.load(Relaxed) as i64 / 8 {
+        } else if matches!(record.op(), Op::Close | Op::Sync) && age > PATIENCE.load(Relaxed) as i64 / 8 {
             // A burst often ends so, and then the process may be silent for long.
             thread.write_out(true);
         }
@@ -189,14 +189,20 @@ impl Work {
             // SAFETY: while `joining`, `n < CAPACITY` and the record there is the owner's alone.
             let last = unsafe { &mut *thread.record(n) };
             let gap = record.start.wrapping_sub(last.start.wrapping_add(last.duration));
+            // Where different functions take turns, a record for each call would be more than the file itself: their names go.
+            let mixed = Call::of(record.op());
+            let takes_turns = last.calls == 1 && last.op() == record.op();
             let alike = last.file == record.file
-                && last.op == record.op
+                && (last.call == record.call || last.call == mixed || takes_turns)
                 && last.flags.0 & !Flags::NESTED == record.flags.0;
             if alike
                 && record.bytes < JOIN_BELOW
                 && last.calls < u16::MAX
                 && gap < PATIENCE.load(Relaxed) / JOIN_WITHIN
             {
+                if last.call != record.call {
+                    last.call = mixed;
+                }
                 last.bytes += record.bytes;
                 last.calls += 1;
                 last.duration = record.start.wrapping_add(record.duration).wrapping_sub(last.start);
@@ -218,14 +224,15 @@ impl Work {
 
     /// Joins a character to those before it, without asking the clock. Returns whether that could be done.
     #[inline(always)]
-    pub fn join_character(&self, op: Op, file: u32) -> bool {
+    pub fn join_character(&self, call: Call, file: u32) -> bool {
         let thread = self.thread;
         if thread.joining.load(Relaxed) == 0 {
             return false;
         }
         // SAFETY: while `joining`, `n < CAPACITY` and the record there is the owner's alone.
         let last = unsafe { &mut *thread.record(thread.committed.load(Relaxed)) };
-        let is_alike = last.file == file && last.op == op && !last.calls.is_multiple_of(TIMED_EVERY);
+        let is_named_so = last.call == call || last.call == Call::of(call.op());
+        let is_alike = last.file == file && is_named_so && !last.calls.is_multiple_of(TIMED_EVERY);
         if is_alike && last.flags.layer() == Some(iotide_wire::Layer::Stdio) {
             last.bytes += 1;
             last.calls += 1;
@@ -352,7 +359,7 @@ impl Thread {
     /// Counts the bytes of a call of the system.
     #[inline(always)]
     fn add_seen(&self, record: &Record) {
-        let seen = match record.op {
+        let seen = match record.op() {
             Op::Read => &self.seen[0],
             Op::Write => &self.seen[1],
             _ => return,
@@ -512,7 +519,7 @@ pub fn add_seen(op: Op, bytes: u64) {
 /// Adds a record of bytes that the kernel does not count as those of a call: they are not among what was seen of those.
 pub fn push_beside(record: Record) {
     push(record);
-    add_seen(record.op, record.bytes.wrapping_neg());
+    add_seen(record.op(), record.bytes.wrapping_neg());
 }
 
 /// How many nanoseconds so many ticks are.

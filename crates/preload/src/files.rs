@@ -6,7 +6,7 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use iotide_wire::{LossKind, NO_FILE};
+use iotide_wire::{LossKind, NO_FILE, NO_POSITION};
 
 use crate::buffer::Work;
 use crate::config::{self, Bytes};
@@ -56,6 +56,8 @@ pub fn class(fd: i32) -> Class {
 
 static DESCRIPTORS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 static NAMES: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
+/// Where descriptors stand in their files. Threads that use one descriptor at once, and processes that share it, may leave it a little off.
+static PLACES: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
 
 /// A file that is traced.
 #[derive(Clone, Copy)]
@@ -68,10 +70,14 @@ pub struct File {
 
 /// Prepares the tables. Returns whether there was memory.
 pub fn start() -> bool {
-    let (Some(descriptors), Some(names)) = (sys::map_memory(N_DESCRIPTORS * 4), sys::map_memory(N_NAMES * 8))
-    else {
+    let (Some(descriptors), Some(names), Some(places)) = (
+        sys::map_memory(N_DESCRIPTORS * 4),
+        sys::map_memory(N_NAMES * 8),
+        sys::map_memory(N_DESCRIPTORS * 8),
+    ) else {
         return false;
     };
+    PLACES.store(places.cast(), Release);
     DESCRIPTORS.store(descriptors.cast(), Release);
     NAMES.store(names.cast(), Release);
     true
@@ -118,6 +124,9 @@ pub fn opened(fd: i32, directory: i32, path: *const c_char, flags: i32) -> Optio
         }
         Some(known) => {
             slot.store(KNOWN | AS_GIVEN | known, Relaxed);
+            if let Some(place) = place(fd) {
+                place.store(if flags & libc::O_APPEND != 0 { NO_POSITION } else { 0 }, Relaxed);
+            }
             (known & IGNORED == 0).then_some(File { id: known & ID, is_of_mpi: false })
         }
         None => {
@@ -228,6 +237,53 @@ pub fn of(fd: i32) -> Option<File> {
     (known & IGNORED == 0).then_some(File { id: known & ID, is_of_mpi: known & OF_MPI != 0 })
 }
 
+/// Where the next call on a descriptor goes that states no place; [`NO_POSITION`] if that is the end of the file.
+#[inline(always)]
+pub fn stands_at(fd: i32) -> u64 {
+    place(fd).map_or(NO_POSITION, |place| place.load(Relaxed))
+}
+
+/// Takes note that a descriptor moved on from where it stood.
+#[inline(always)]
+pub fn moves_on(fd: i32, from: u64, moved: isize) {
+    if moved > 0
+        && from != NO_POSITION
+        && let Some(place) = place(fd)
+        && !vfork::is_child()
+    {
+        place.store(from.wrapping_add(moved as u64), Relaxed);
+    }
+}
+
+/// Takes note of where a descriptor stands now. One that always writes to the end goes on doing so.
+#[inline(always)]
+pub fn stand_at(fd: i32, position: u64) {
+    if let Some(place) = place(fd)
+        && place.load(Relaxed) != NO_POSITION
+        && !vfork::is_child()
+    {
+        place.store(position, Relaxed);
+    }
+}
+
+#[inline(always)]
+fn place(fd: i32) -> Option<&'static AtomicU64> {
+    let places = PLACES.load(Relaxed);
+    if (fd as u32) < N_DESCRIPTORS as u32 && !places.is_null() {
+        // SAFETY: the table, once there, stays and has that many entries.
+        Some(unsafe { &*places.add(fd as usize) })
+    } else {
+        None
+    }
+}
+
+/// Begins to follow where a descriptor stands, which the system says.
+fn follow(fd: i32) {
+    let Some(place) = place(fd) else { return };
+    let is_appending = sys::descriptor_flags(fd) & libc::O_APPEND != 0;
+    place.store(if is_appending { NO_POSITION } else { sys::position(fd).unwrap_or(0) }, Relaxed);
+}
+
 /// Forgets a descriptor: it has been closed, or given to another file.
 pub fn forget(fd: i32) {
     if lifecycle::is_tracing()
@@ -307,6 +363,10 @@ fn look_up(fd: i32, slot: &AtomicU32) -> u32 {
     }
     // In a child of `vfork` the number may stand for another file than in the parent, whose table this is.
     if !vfork::is_child() {
+        // One that was opened by its path began at its beginning, and has been followed since.
+        if known & IGNORED == 0 && slot.load(Relaxed) & AS_GIVEN == 0 {
+            follow(fd);
+        }
         slot.store(known, Relaxed);
     }
     known

@@ -5,12 +5,12 @@
 
 use core::ffi::{c_int, c_long, c_void};
 
-use iotide_wire::{Flags, Layer, Op};
+use iotide_wire::{Call, Flags, Layer, Op};
 
 use crate::guard::{errno, set_errno};
 use crate::next::hooks;
 use crate::observe::{ANYWHERE, data};
-use crate::requests::{self, Key, Request};
+use crate::requests::{self, Ended, Key, Request};
 use crate::{buffer, clock, files, posix, totals};
 
 /// A request, as the kernel has it.
@@ -40,6 +40,8 @@ const READ: u16 = 0;
 const WRITE: u16 = 1;
 const READ_PARTS: u16 = 7;
 const WRITE_PARTS: u16 = 8;
+const SUBMITTED_READ: Call = Call::of_symbol("io_submit", Op::Read);
+const SUBMITTED_WRITE: Call = Call::of_symbol("io_submit", Op::Write);
 
 type Requests = *const *const ControlBlock;
 
@@ -69,15 +71,15 @@ hooks! {
     fn syscall(number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long |next| {
         let call = || next(number, a, b, c, d, e, f);
         match number {
-            libc::SYS_read => data(Op::Read, a as c_int, ANYWHERE, || c as usize, || call() as isize) as c_long,
-            libc::SYS_write => data(Op::Write, a as c_int, ANYWHERE, || c as usize, || call() as isize) as c_long,
-            libc::SYS_pread64 => data(Op::Read, a as c_int, d, || c as usize, || call() as isize) as c_long,
-            libc::SYS_pwrite64 => data(Op::Write, a as c_int, d, || c as usize, || call() as isize) as c_long,
-            libc::SYS_readv => data(Op::Read, a as c_int, ANYWHERE, || 0, || call() as isize) as c_long,
-            libc::SYS_writev => data(Op::Write, a as c_int, ANYWHERE, || 0, || call() as isize) as c_long,
-            libc::SYS_preadv | libc::SYS_preadv2 => data(Op::Read, a as c_int, d, || 0, || call() as isize) as c_long,
-            libc::SYS_pwritev | libc::SYS_pwritev2 => data(Op::Write, a as c_int, d, || 0, || call() as isize) as c_long,
-            libc::SYS_close => c_long::from(posix::closing(a as c_int, || call() as c_int)),
+            libc::SYS_read => data(const { Call::of_symbol("read", Op::Read) }, a as c_int, ANYWHERE, || c as usize, || call() as isize) as c_long,
+            libc::SYS_write => data(const { Call::of_symbol("write", Op::Write) }, a as c_int, ANYWHERE, || c as usize, || call() as isize) as c_long,
+            libc::SYS_pread64 => data(const { Call::of_symbol("pread64", Op::Read) }, a as c_int, d, || c as usize, || call() as isize) as c_long,
+            libc::SYS_pwrite64 => data(const { Call::of_symbol("pwrite64", Op::Write) }, a as c_int, d, || c as usize, || call() as isize) as c_long,
+            libc::SYS_readv => data(const { Call::of_symbol("readv", Op::Read) }, a as c_int, ANYWHERE, || 0, || call() as isize) as c_long,
+            libc::SYS_writev => data(const { Call::of_symbol("writev", Op::Write) }, a as c_int, ANYWHERE, || 0, || call() as isize) as c_long,
+            libc::SYS_preadv | libc::SYS_preadv2 => data(const { Call::of_symbol("preadv2", Op::Read) }, a as c_int, d, || 0, || call() as isize) as c_long,
+            libc::SYS_pwritev | libc::SYS_pwritev2 => data(const { Call::of_symbol("pwritev2", Op::Write) }, a as c_int, d, || 0, || call() as isize) as c_long,
+            libc::SYS_close => c_long::from(posix::closing(const { Call::of_symbol("close", Op::Close) }, a as c_int, || call() as c_int)),
             libc::SYS_io_submit => as_syscall(submit(b, c as Requests, || as_function(call()))),
             libc::SYS_io_getevents => as_syscall(wait(b, d as *mut Completion, || as_function(call()))),
             libc::SYS_io_uring_setup => {
@@ -128,11 +130,11 @@ fn submit(n: c_long, list: Requests, call: impl FnOnce() -> c_int) -> c_int {
     for request in (0..n).filter_map(request) {
         // SAFETY: not null, and a control block, or the call would fail.
         let block = unsafe { &*request };
-        let (op, asked) = match block.opcode {
-            READ => (Op::Read, block.n_bytes),
-            WRITE => (Op::Write, block.n_bytes),
-            READ_PARTS => (Op::Read, 0),
-            WRITE_PARTS => (Op::Write, 0),
+        let (call, asked) = match block.opcode {
+            READ => (SUBMITTED_READ, block.n_bytes),
+            WRITE => (SUBMITTED_WRITE, block.n_bytes),
+            READ_PARTS => (SUBMITTED_READ, 0),
+            WRITE_PARTS => (SUBMITTED_WRITE, 0),
             _ => continue,
         };
         if let Some(file) = files::of(block.fd as c_int) {
@@ -142,7 +144,8 @@ fn submit(n: c_long, list: Requests, call: impl FnOnce() -> c_int) -> c_int {
             }
             // libaio may call `syscall` itself, and then this is the same request again.
             requests::take(key(request));
-            requests::begin(key(request), Request { op, flags, file: file.id, start, asked });
+            let position = block.offset as u64;
+            requests::begin(key(request), Request { call, flags, file: file.id, start, asked, position });
         }
     }
     let result = call();
@@ -168,8 +171,10 @@ fn wait(least: c_long, done: *mut Completion, call: impl FnOnce() -> c_int) -> c
         }
         if completion.result < 0 {
             requests::take(key);
-        } else if let Some(record) = requests::complete(key, Some(completion.result as u64)) {
-            buffer::push_beside(record);
+        } else if let Some(Ended { request, place }) = requests::complete(key, Some(completion.result as u64))
+        {
+            place.into_iter().for_each(buffer::push);
+            buffer::push_beside(request);
         }
     }
     n

@@ -11,7 +11,7 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use iotide_wire::{Flags, Layer, LossKind, NO_FILE, NO_POSITION, Op, Record};
+use iotide_wire::{Call, Flags, Layer, LossKind, NO_FILE, NO_POSITION, Op, Record};
 
 use crate::buffer::{self, InMpi, SCRATCH};
 use crate::guard::KeepErrno;
@@ -37,6 +37,11 @@ macro_rules! mpi {
         /// As of the function it stands in front of.
         #[cfg_attr(not(test), unsafe(no_mangle))]
         pub unsafe extern "C-unwind" fn $name($($arg: usize),*) -> c_int {
+            /// What is recorded of this function; asked at compile time.
+            #[allow(dead_code)]
+            const fn call(op: Op) -> Call {
+                Call::of_symbol(stringify!($name), op)
+            }
             // Not among those found at the start: MPI may be loaded later, or never.
             static NEXT: crate::next::Next = {
                 match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
@@ -59,80 +64,80 @@ macro_rules! mpi {
 }
 
 mpi! {
-    MPI_File_read PMPI_File_read (file, memory, count, datatype, status) |next| blocking(Op::Read, INDEPENDENT, file, None, status, |status| next(file, memory, count, datatype, status));
-    MPI_File_read_all PMPI_File_read_all (file, memory, count, datatype, status) |next| blocking(Op::Read, COLLECTIVE, file, None, status, |status| next(file, memory, count, datatype, status));
-    MPI_File_read_shared PMPI_File_read_shared (file, memory, count, datatype, status) |next| blocking(Op::Read, INDEPENDENT, file, None, status, |status| next(file, memory, count, datatype, status));
-    MPI_File_read_ordered PMPI_File_read_ordered (file, memory, count, datatype, status) |next| blocking(Op::Read, COLLECTIVE, file, None, status, |status| next(file, memory, count, datatype, status));
-    MPI_File_read_at PMPI_File_read_at (file, at, memory, count, datatype, status) |next| blocking(Op::Read, INDEPENDENT, file, Some(at), status, |status| next(file, at, memory, count, datatype, status));
-    MPI_File_read_at_all PMPI_File_read_at_all (file, at, memory, count, datatype, status) |next| blocking(Op::Read, COLLECTIVE, file, Some(at), status, |status| next(file, at, memory, count, datatype, status));
-    MPI_File_iread PMPI_File_iread (file, memory, count, datatype, request) |next| beginning(Op::Read, INDEPENDENT, file, Count::Int(count), datatype, request, || next(file, memory, count, datatype, request));
-    MPI_File_iread_all PMPI_File_iread_all (file, memory, count, datatype, request) |next| beginning(Op::Read, COLLECTIVE, file, Count::Int(count), datatype, request, || next(file, memory, count, datatype, request));
-    MPI_File_iread_shared PMPI_File_iread_shared (file, memory, count, datatype, request) |next| beginning(Op::Read, INDEPENDENT, file, Count::Int(count), datatype, request, || next(file, memory, count, datatype, request));
-    MPI_File_iread_at PMPI_File_iread_at (file, at, memory, count, datatype, request) |next| beginning(Op::Read, INDEPENDENT, file, Count::Int(count), datatype, request, || next(file, at, memory, count, datatype, request));
-    MPI_File_iread_at_all PMPI_File_iread_at_all (file, at, memory, count, datatype, request) |next| beginning(Op::Read, COLLECTIVE, file, Count::Int(count), datatype, request, || next(file, at, memory, count, datatype, request));
-    MPI_File_read_all_begin PMPI_File_read_all_begin (file, memory, count, datatype) |next| splitting(Op::Read, file, Count::Int(count), datatype, || next(file, memory, count, datatype));
+    MPI_File_read PMPI_File_read (file, memory, count, datatype, status) |next| blocking(const { call(Op::Read) }, INDEPENDENT, file, None, status, |status| next(file, memory, count, datatype, status));
+    MPI_File_read_all PMPI_File_read_all (file, memory, count, datatype, status) |next| blocking(const { call(Op::Read) }, COLLECTIVE, file, None, status, |status| next(file, memory, count, datatype, status));
+    MPI_File_read_shared PMPI_File_read_shared (file, memory, count, datatype, status) |next| blocking(const { call(Op::Read) }, INDEPENDENT, file, None, status, |status| next(file, memory, count, datatype, status));
+    MPI_File_read_ordered PMPI_File_read_ordered (file, memory, count, datatype, status) |next| blocking(const { call(Op::Read) }, COLLECTIVE, file, None, status, |status| next(file, memory, count, datatype, status));
+    MPI_File_read_at PMPI_File_read_at (file, at, memory, count, datatype, status) |next| blocking(const { call(Op::Read) }, INDEPENDENT, file, Some(at), status, |status| next(file, at, memory, count, datatype, status));
+    MPI_File_read_at_all PMPI_File_read_at_all (file, at, memory, count, datatype, status) |next| blocking(const { call(Op::Read) }, COLLECTIVE, file, Some(at), status, |status| next(file, at, memory, count, datatype, status));
+    MPI_File_iread PMPI_File_iread (file, memory, count, datatype, request) |next| beginning(const { call(Op::Read) }, INDEPENDENT, file, None, Count::Int(count), datatype, request, || next(file, memory, count, datatype, request));
+    MPI_File_iread_all PMPI_File_iread_all (file, memory, count, datatype, request) |next| beginning(const { call(Op::Read) }, COLLECTIVE, file, None, Count::Int(count), datatype, request, || next(file, memory, count, datatype, request));
+    MPI_File_iread_shared PMPI_File_iread_shared (file, memory, count, datatype, request) |next| beginning(const { call(Op::Read) }, INDEPENDENT, file, None, Count::Int(count), datatype, request, || next(file, memory, count, datatype, request));
+    MPI_File_iread_at PMPI_File_iread_at (file, at, memory, count, datatype, request) |next| beginning(const { call(Op::Read) }, INDEPENDENT, file, Some(at), Count::Int(count), datatype, request, || next(file, at, memory, count, datatype, request));
+    MPI_File_iread_at_all PMPI_File_iread_at_all (file, at, memory, count, datatype, request) |next| beginning(const { call(Op::Read) }, COLLECTIVE, file, Some(at), Count::Int(count), datatype, request, || next(file, at, memory, count, datatype, request));
+    MPI_File_read_all_begin PMPI_File_read_all_begin (file, memory, count, datatype) |next| splitting(const { call(Op::Read) }, file, None, Count::Int(count), datatype, || next(file, memory, count, datatype));
     MPI_File_read_all_end PMPI_File_read_all_end (file, memory, status) |next| joining(file, status, |status| next(file, memory, status));
-    MPI_File_read_ordered_begin PMPI_File_read_ordered_begin (file, memory, count, datatype) |next| splitting(Op::Read, file, Count::Int(count), datatype, || next(file, memory, count, datatype));
+    MPI_File_read_ordered_begin PMPI_File_read_ordered_begin (file, memory, count, datatype) |next| splitting(const { call(Op::Read) }, file, None, Count::Int(count), datatype, || next(file, memory, count, datatype));
     MPI_File_read_ordered_end PMPI_File_read_ordered_end (file, memory, status) |next| joining(file, status, |status| next(file, memory, status));
-    MPI_File_read_at_all_begin PMPI_File_read_at_all_begin (file, at, memory, count, datatype) |next| splitting(Op::Read, file, Count::Int(count), datatype, || next(file, at, memory, count, datatype));
+    MPI_File_read_at_all_begin PMPI_File_read_at_all_begin (file, at, memory, count, datatype) |next| splitting(const { call(Op::Read) }, file, Some(at), Count::Int(count), datatype, || next(file, at, memory, count, datatype));
     MPI_File_read_at_all_end PMPI_File_read_at_all_end (file, memory, status) |next| joining(file, status, |status| next(file, memory, status));
-    MPI_File_write PMPI_File_write (file, memory, count, datatype, status) |next| blocking(Op::Write, INDEPENDENT, file, None, status, |status| next(file, memory, count, datatype, status));
-    MPI_File_write_all PMPI_File_write_all (file, memory, count, datatype, status) |next| blocking(Op::Write, COLLECTIVE, file, None, status, |status| next(file, memory, count, datatype, status));
-    MPI_File_write_shared PMPI_File_write_shared (file, memory, count, datatype, status) |next| blocking(Op::Write, INDEPENDENT, file, None, status, |status| next(file, memory, count, datatype, status));
-    MPI_File_write_ordered PMPI_File_write_ordered (file, memory, count, datatype, status) |next| blocking(Op::Write, COLLECTIVE, file, None, status, |status| next(file, memory, count, datatype, status));
-    MPI_File_write_at PMPI_File_write_at (file, at, memory, count, datatype, status) |next| blocking(Op::Write, INDEPENDENT, file, Some(at), status, |status| next(file, at, memory, count, datatype, status));
-    MPI_File_write_at_all PMPI_File_write_at_all (file, at, memory, count, datatype, status) |next| blocking(Op::Write, COLLECTIVE, file, Some(at), status, |status| next(file, at, memory, count, datatype, status));
-    MPI_File_iwrite PMPI_File_iwrite (file, memory, count, datatype, request) |next| beginning(Op::Write, INDEPENDENT, file, Count::Int(count), datatype, request, || next(file, memory, count, datatype, request));
-    MPI_File_iwrite_all PMPI_File_iwrite_all (file, memory, count, datatype, request) |next| beginning(Op::Write, COLLECTIVE, file, Count::Int(count), datatype, request, || next(file, memory, count, datatype, request));
-    MPI_File_iwrite_shared PMPI_File_iwrite_shared (file, memory, count, datatype, request) |next| beginning(Op::Write, INDEPENDENT, file, Count::Int(count), datatype, request, || next(file, memory, count, datatype, request));
-    MPI_File_iwrite_at PMPI_File_iwrite_at (file, at, memory, count, datatype, request) |next| beginning(Op::Write, INDEPENDENT, file, Count::Int(count), datatype, request, || next(file, at, memory, count, datatype, request));
-    MPI_File_iwrite_at_all PMPI_File_iwrite_at_all (file, at, memory, count, datatype, request) |next| beginning(Op::Write, COLLECTIVE, file, Count::Int(count), datatype, request, || next(file, at, memory, count, datatype, request));
-    MPI_File_write_all_begin PMPI_File_write_all_begin (file, memory, count, datatype) |next| splitting(Op::Write, file, Count::Int(count), datatype, || next(file, memory, count, datatype));
+    MPI_File_write PMPI_File_write (file, memory, count, datatype, status) |next| blocking(const { call(Op::Write) }, INDEPENDENT, file, None, status, |status| next(file, memory, count, datatype, status));
+    MPI_File_write_all PMPI_File_write_all (file, memory, count, datatype, status) |next| blocking(const { call(Op::Write) }, COLLECTIVE, file, None, status, |status| next(file, memory, count, datatype, status));
+    MPI_File_write_shared PMPI_File_write_shared (file, memory, count, datatype, status) |next| blocking(const { call(Op::Write) }, INDEPENDENT, file, None, status, |status| next(file, memory, count, datatype, status));
+    MPI_File_write_ordered PMPI_File_write_ordered (file, memory, count, datatype, status) |next| blocking(const { call(Op::Write) }, COLLECTIVE, file, None, status, |status| next(file, memory, count, datatype, status));
+    MPI_File_write_at PMPI_File_write_at (file, at, memory, count, datatype, status) |next| blocking(const { call(Op::Write) }, INDEPENDENT, file, Some(at), status, |status| next(file, at, memory, count, datatype, status));
+    MPI_File_write_at_all PMPI_File_write_at_all (file, at, memory, count, datatype, status) |next| blocking(const { call(Op::Write) }, COLLECTIVE, file, Some(at), status, |status| next(file, at, memory, count, datatype, status));
+    MPI_File_iwrite PMPI_File_iwrite (file, memory, count, datatype, request) |next| beginning(const { call(Op::Write) }, INDEPENDENT, file, None, Count::Int(count), datatype, request, || next(file, memory, count, datatype, request));
+    MPI_File_iwrite_all PMPI_File_iwrite_all (file, memory, count, datatype, request) |next| beginning(const { call(Op::Write) }, COLLECTIVE, file, None, Count::Int(count), datatype, request, || next(file, memory, count, datatype, request));
+    MPI_File_iwrite_shared PMPI_File_iwrite_shared (file, memory, count, datatype, request) |next| beginning(const { call(Op::Write) }, INDEPENDENT, file, None, Count::Int(count), datatype, request, || next(file, memory, count, datatype, request));
+    MPI_File_iwrite_at PMPI_File_iwrite_at (file, at, memory, count, datatype, request) |next| beginning(const { call(Op::Write) }, INDEPENDENT, file, Some(at), Count::Int(count), datatype, request, || next(file, at, memory, count, datatype, request));
+    MPI_File_iwrite_at_all PMPI_File_iwrite_at_all (file, at, memory, count, datatype, request) |next| beginning(const { call(Op::Write) }, COLLECTIVE, file, Some(at), Count::Int(count), datatype, request, || next(file, at, memory, count, datatype, request));
+    MPI_File_write_all_begin PMPI_File_write_all_begin (file, memory, count, datatype) |next| splitting(const { call(Op::Write) }, file, None, Count::Int(count), datatype, || next(file, memory, count, datatype));
     MPI_File_write_all_end PMPI_File_write_all_end (file, memory, status) |next| joining(file, status, |status| next(file, memory, status));
-    MPI_File_write_ordered_begin PMPI_File_write_ordered_begin (file, memory, count, datatype) |next| splitting(Op::Write, file, Count::Int(count), datatype, || next(file, memory, count, datatype));
+    MPI_File_write_ordered_begin PMPI_File_write_ordered_begin (file, memory, count, datatype) |next| splitting(const { call(Op::Write) }, file, None, Count::Int(count), datatype, || next(file, memory, count, datatype));
     MPI_File_write_ordered_end PMPI_File_write_ordered_end (file, memory, status) |next| joining(file, status, |status| next(file, memory, status));
-    MPI_File_write_at_all_begin PMPI_File_write_at_all_begin (file, at, memory, count, datatype) |next| splitting(Op::Write, file, Count::Int(count), datatype, || next(file, at, memory, count, datatype));
+    MPI_File_write_at_all_begin PMPI_File_write_at_all_begin (file, at, memory, count, datatype) |next| splitting(const { call(Op::Write) }, file, Some(at), Count::Int(count), datatype, || next(file, at, memory, count, datatype));
     MPI_File_write_at_all_end PMPI_File_write_at_all_end (file, memory, status) |next| joining(file, status, |status| next(file, memory, status));
-    MPI_File_read_c PMPI_File_read_c (file, memory, count, datatype, status) |next| blocking(Op::Read, INDEPENDENT, file, None, status, |status| next(file, memory, count, datatype, status));
-    MPI_File_read_all_c PMPI_File_read_all_c (file, memory, count, datatype, status) |next| blocking(Op::Read, COLLECTIVE, file, None, status, |status| next(file, memory, count, datatype, status));
-    MPI_File_read_shared_c PMPI_File_read_shared_c (file, memory, count, datatype, status) |next| blocking(Op::Read, INDEPENDENT, file, None, status, |status| next(file, memory, count, datatype, status));
-    MPI_File_read_ordered_c PMPI_File_read_ordered_c (file, memory, count, datatype, status) |next| blocking(Op::Read, COLLECTIVE, file, None, status, |status| next(file, memory, count, datatype, status));
-    MPI_File_read_at_c PMPI_File_read_at_c (file, at, memory, count, datatype, status) |next| blocking(Op::Read, INDEPENDENT, file, Some(at), status, |status| next(file, at, memory, count, datatype, status));
-    MPI_File_read_at_all_c PMPI_File_read_at_all_c (file, at, memory, count, datatype, status) |next| blocking(Op::Read, COLLECTIVE, file, Some(at), status, |status| next(file, at, memory, count, datatype, status));
-    MPI_File_iread_c PMPI_File_iread_c (file, memory, count, datatype, request) |next| beginning(Op::Read, INDEPENDENT, file, Count::Wide(count), datatype, request, || next(file, memory, count, datatype, request));
-    MPI_File_iread_all_c PMPI_File_iread_all_c (file, memory, count, datatype, request) |next| beginning(Op::Read, COLLECTIVE, file, Count::Wide(count), datatype, request, || next(file, memory, count, datatype, request));
-    MPI_File_iread_shared_c PMPI_File_iread_shared_c (file, memory, count, datatype, request) |next| beginning(Op::Read, INDEPENDENT, file, Count::Wide(count), datatype, request, || next(file, memory, count, datatype, request));
-    MPI_File_iread_at_c PMPI_File_iread_at_c (file, at, memory, count, datatype, request) |next| beginning(Op::Read, INDEPENDENT, file, Count::Wide(count), datatype, request, || next(file, at, memory, count, datatype, request));
-    MPI_File_iread_at_all_c PMPI_File_iread_at_all_c (file, at, memory, count, datatype, request) |next| beginning(Op::Read, COLLECTIVE, file, Count::Wide(count), datatype, request, || next(file, at, memory, count, datatype, request));
-    MPI_File_read_all_begin_c PMPI_File_read_all_begin_c (file, memory, count, datatype) |next| splitting(Op::Read, file, Count::Wide(count), datatype, || next(file, memory, count, datatype));
-    MPI_File_read_ordered_begin_c PMPI_File_read_ordered_begin_c (file, memory, count, datatype) |next| splitting(Op::Read, file, Count::Wide(count), datatype, || next(file, memory, count, datatype));
-    MPI_File_read_at_all_begin_c PMPI_File_read_at_all_begin_c (file, at, memory, count, datatype) |next| splitting(Op::Read, file, Count::Wide(count), datatype, || next(file, at, memory, count, datatype));
-    MPI_File_write_c PMPI_File_write_c (file, memory, count, datatype, status) |next| blocking(Op::Write, INDEPENDENT, file, None, status, |status| next(file, memory, count, datatype, status));
-    MPI_File_write_all_c PMPI_File_write_all_c (file, memory, count, datatype, status) |next| blocking(Op::Write, COLLECTIVE, file, None, status, |status| next(file, memory, count, datatype, status));
-    MPI_File_write_shared_c PMPI_File_write_shared_c (file, memory, count, datatype, status) |next| blocking(Op::Write, INDEPENDENT, file, None, status, |status| next(file, memory, count, datatype, status));
-    MPI_File_write_ordered_c PMPI_File_write_ordered_c (file, memory, count, datatype, status) |next| blocking(Op::Write, COLLECTIVE, file, None, status, |status| next(file, memory, count, datatype, status));
-    MPI_File_write_at_c PMPI_File_write_at_c (file, at, memory, count, datatype, status) |next| blocking(Op::Write, INDEPENDENT, file, Some(at), status, |status| next(file, at, memory, count, datatype, status));
-    MPI_File_write_at_all_c PMPI_File_write_at_all_c (file, at, memory, count, datatype, status) |next| blocking(Op::Write, COLLECTIVE, file, Some(at), status, |status| next(file, at, memory, count, datatype, status));
-    MPI_File_iwrite_c PMPI_File_iwrite_c (file, memory, count, datatype, request) |next| beginning(Op::Write, INDEPENDENT, file, Count::Wide(count), datatype, request, || next(file, memory, count, datatype, request));
-    MPI_File_iwrite_all_c PMPI_File_iwrite_all_c (file, memory, count, datatype, request) |next| beginning(Op::Write, COLLECTIVE, file, Count::Wide(count), datatype, request, || next(file, memory, count, datatype, request));
-    MPI_File_iwrite_shared_c PMPI_File_iwrite_shared_c (file, memory, count, datatype, request) |next| beginning(Op::Write, INDEPENDENT, file, Count::Wide(count), datatype, request, || next(file, memory, count, datatype, request));
-    MPI_File_iwrite_at_c PMPI_File_iwrite_at_c (file, at, memory, count, datatype, request) |next| beginning(Op::Write, INDEPENDENT, file, Count::Wide(count), datatype, request, || next(file, at, memory, count, datatype, request));
-    MPI_File_iwrite_at_all_c PMPI_File_iwrite_at_all_c (file, at, memory, count, datatype, request) |next| beginning(Op::Write, COLLECTIVE, file, Count::Wide(count), datatype, request, || next(file, at, memory, count, datatype, request));
-    MPI_File_write_all_begin_c PMPI_File_write_all_begin_c (file, memory, count, datatype) |next| splitting(Op::Write, file, Count::Wide(count), datatype, || next(file, memory, count, datatype));
-    MPI_File_write_ordered_begin_c PMPI_File_write_ordered_begin_c (file, memory, count, datatype) |next| splitting(Op::Write, file, Count::Wide(count), datatype, || next(file, memory, count, datatype));
-    MPI_File_write_at_all_begin_c PMPI_File_write_at_all_begin_c (file, at, memory, count, datatype) |next| splitting(Op::Write, file, Count::Wide(count), datatype, || next(file, at, memory, count, datatype));
+    MPI_File_read_c PMPI_File_read_c (file, memory, count, datatype, status) |next| blocking(const { call(Op::Read) }, INDEPENDENT, file, None, status, |status| next(file, memory, count, datatype, status));
+    MPI_File_read_all_c PMPI_File_read_all_c (file, memory, count, datatype, status) |next| blocking(const { call(Op::Read) }, COLLECTIVE, file, None, status, |status| next(file, memory, count, datatype, status));
+    MPI_File_read_shared_c PMPI_File_read_shared_c (file, memory, count, datatype, status) |next| blocking(const { call(Op::Read) }, INDEPENDENT, file, None, status, |status| next(file, memory, count, datatype, status));
+    MPI_File_read_ordered_c PMPI_File_read_ordered_c (file, memory, count, datatype, status) |next| blocking(const { call(Op::Read) }, COLLECTIVE, file, None, status, |status| next(file, memory, count, datatype, status));
+    MPI_File_read_at_c PMPI_File_read_at_c (file, at, memory, count, datatype, status) |next| blocking(const { call(Op::Read) }, INDEPENDENT, file, Some(at), status, |status| next(file, at, memory, count, datatype, status));
+    MPI_File_read_at_all_c PMPI_File_read_at_all_c (file, at, memory, count, datatype, status) |next| blocking(const { call(Op::Read) }, COLLECTIVE, file, Some(at), status, |status| next(file, at, memory, count, datatype, status));
+    MPI_File_iread_c PMPI_File_iread_c (file, memory, count, datatype, request) |next| beginning(const { call(Op::Read) }, INDEPENDENT, file, None, Count::Wide(count), datatype, request, || next(file, memory, count, datatype, request));
+    MPI_File_iread_all_c PMPI_File_iread_all_c (file, memory, count, datatype, request) |next| beginning(const { call(Op::Read) }, COLLECTIVE, file, None, Count::Wide(count), datatype, request, || next(file, memory, count, datatype, request));
+    MPI_File_iread_shared_c PMPI_File_iread_shared_c (file, memory, count, datatype, request) |next| beginning(const { call(Op::Read) }, INDEPENDENT, file, None, Count::Wide(count), datatype, request, || next(file, memory, count, datatype, request));
+    MPI_File_iread_at_c PMPI_File_iread_at_c (file, at, memory, count, datatype, request) |next| beginning(const { call(Op::Read) }, INDEPENDENT, file, Some(at), Count::Wide(count), datatype, request, || next(file, at, memory, count, datatype, request));
+    MPI_File_iread_at_all_c PMPI_File_iread_at_all_c (file, at, memory, count, datatype, request) |next| beginning(const { call(Op::Read) }, COLLECTIVE, file, Some(at), Count::Wide(count), datatype, request, || next(file, at, memory, count, datatype, request));
+    MPI_File_read_all_begin_c PMPI_File_read_all_begin_c (file, memory, count, datatype) |next| splitting(const { call(Op::Read) }, file, None, Count::Wide(count), datatype, || next(file, memory, count, datatype));
+    MPI_File_read_ordered_begin_c PMPI_File_read_ordered_begin_c (file, memory, count, datatype) |next| splitting(const { call(Op::Read) }, file, None, Count::Wide(count), datatype, || next(file, memory, count, datatype));
+    MPI_File_read_at_all_begin_c PMPI_File_read_at_all_begin_c (file, at, memory, count, datatype) |next| splitting(const { call(Op::Read) }, file, Some(at), Count::Wide(count), datatype, || next(file, at, memory, count, datatype));
+    MPI_File_write_c PMPI_File_write_c (file, memory, count, datatype, status) |next| blocking(const { call(Op::Write) }, INDEPENDENT, file, None, status, |status| next(file, memory, count, datatype, status));
+    MPI_File_write_all_c PMPI_File_write_all_c (file, memory, count, datatype, status) |next| blocking(const { call(Op::Write) }, COLLECTIVE, file, None, status, |status| next(file, memory, count, datatype, status));
+    MPI_File_write_shared_c PMPI_File_write_shared_c (file, memory, count, datatype, status) |next| blocking(const { call(Op::Write) }, INDEPENDENT, file, None, status, |status| next(file, memory, count, datatype, status));
+    MPI_File_write_ordered_c PMPI_File_write_ordered_c (file, memory, count, datatype, status) |next| blocking(const { call(Op::Write) }, COLLECTIVE, file, None, status, |status| next(file, memory, count, datatype, status));
+    MPI_File_write_at_c PMPI_File_write_at_c (file, at, memory, count, datatype, status) |next| blocking(const { call(Op::Write) }, INDEPENDENT, file, Some(at), status, |status| next(file, at, memory, count, datatype, status));
+    MPI_File_write_at_all_c PMPI_File_write_at_all_c (file, at, memory, count, datatype, status) |next| blocking(const { call(Op::Write) }, COLLECTIVE, file, Some(at), status, |status| next(file, at, memory, count, datatype, status));
+    MPI_File_iwrite_c PMPI_File_iwrite_c (file, memory, count, datatype, request) |next| beginning(const { call(Op::Write) }, INDEPENDENT, file, None, Count::Wide(count), datatype, request, || next(file, memory, count, datatype, request));
+    MPI_File_iwrite_all_c PMPI_File_iwrite_all_c (file, memory, count, datatype, request) |next| beginning(const { call(Op::Write) }, COLLECTIVE, file, None, Count::Wide(count), datatype, request, || next(file, memory, count, datatype, request));
+    MPI_File_iwrite_shared_c PMPI_File_iwrite_shared_c (file, memory, count, datatype, request) |next| beginning(const { call(Op::Write) }, INDEPENDENT, file, None, Count::Wide(count), datatype, request, || next(file, memory, count, datatype, request));
+    MPI_File_iwrite_at_c PMPI_File_iwrite_at_c (file, at, memory, count, datatype, request) |next| beginning(const { call(Op::Write) }, INDEPENDENT, file, Some(at), Count::Wide(count), datatype, request, || next(file, at, memory, count, datatype, request));
+    MPI_File_iwrite_at_all_c PMPI_File_iwrite_at_all_c (file, at, memory, count, datatype, request) |next| beginning(const { call(Op::Write) }, COLLECTIVE, file, Some(at), Count::Wide(count), datatype, request, || next(file, at, memory, count, datatype, request));
+    MPI_File_write_all_begin_c PMPI_File_write_all_begin_c (file, memory, count, datatype) |next| splitting(const { call(Op::Write) }, file, None, Count::Wide(count), datatype, || next(file, memory, count, datatype));
+    MPI_File_write_ordered_begin_c PMPI_File_write_ordered_begin_c (file, memory, count, datatype) |next| splitting(const { call(Op::Write) }, file, None, Count::Wide(count), datatype, || next(file, memory, count, datatype));
+    MPI_File_write_at_all_begin_c PMPI_File_write_at_all_begin_c (file, at, memory, count, datatype) |next| splitting(const { call(Op::Write) }, file, Some(at), Count::Wide(count), datatype, || next(file, at, memory, count, datatype));
 
-    MPI_File_open PMPI_File_open (comm, path, mode, info, file) |next| opening(path, file, || next(comm, path, mode, info, file));
-    MPI_File_close PMPI_File_close (file) |next| closing(file, || next(file));
-    MPI_File_sync PMPI_File_sync (file) |next| control(Op::Sync, COLLECTIVE, file, None, || next(file));
+    MPI_File_open PMPI_File_open (comm, path, mode, info, file) |next| opening(const { call(Op::Open) }, path, file, || next(comm, path, mode, info, file));
+    MPI_File_close PMPI_File_close (file) |next| closing(const { call(Op::Close) }, file, || next(file));
+    MPI_File_sync PMPI_File_sync (file) |next| control(const { call(Op::Sync) }, COLLECTIVE, file, None, || next(file));
     MPI_File_set_view PMPI_File_set_view (file, at, element, filetype, representation, info) |next| {
-        control(Op::View, COLLECTIVE, file, Some(at), || next(file, at, element, filetype, representation, info))
+        control(const { call(Op::View) }, COLLECTIVE, file, Some(at), || next(file, at, element, filetype, representation, info))
     };
-    MPI_File_seek PMPI_File_seek (file, offset, whence) |next| control(Op::Seek, INDEPENDENT, file, None, || next(file, offset, whence));
-    MPI_File_seek_shared PMPI_File_seek_shared (file, offset, whence) |next| control(Op::Seek, COLLECTIVE, file, None, || next(file, offset, whence));
-    MPI_File_set_size PMPI_File_set_size (file, size) |next| control(Op::Resize, COLLECTIVE, file, None, || next(file, size));
-    MPI_File_preallocate PMPI_File_preallocate (file, size) |next| control(Op::Resize, COLLECTIVE, file, None, || next(file, size));
-    MPI_File_delete PMPI_File_delete (path, info) |next| deleting(path, || next(path, info));
+    MPI_File_seek PMPI_File_seek (file, offset, whence) |next| control(const { call(Op::Seek) }, INDEPENDENT, file, (whence as c_int == SEEK_SET).then_some(offset), || next(file, offset, whence));
+    MPI_File_seek_shared PMPI_File_seek_shared (file, offset, whence) |next| control(const { call(Op::Seek) }, COLLECTIVE, file, None, || next(file, offset, whence));
+    MPI_File_set_size PMPI_File_set_size (file, size) |next| control(const { call(Op::Resize) }, COLLECTIVE, file, None, || next(file, size));
+    MPI_File_preallocate PMPI_File_preallocate (file, size) |next| control(const { call(Op::Resize) }, COLLECTIVE, file, None, || next(file, size));
+    MPI_File_delete PMPI_File_delete (path, info) |next| deleting(const { call(Op::Unlink) }, path, || next(path, info));
 
     MPI_Wait PMPI_Wait (request, status) |next| completing(1, request, status, WAITS, |status| next(request, status), || Done::All);
     MPI_Waitall PMPI_Waitall (n, requests, statuses) |next| completing(n, requests, statuses, WAITS, |statuses| next(n, requests, statuses), || Done::All);
@@ -154,6 +159,9 @@ mpi! {
     MPI_Init_thread PMPI_Init_thread (n_arguments, arguments, required, provided) |next| starting(|| next(n_arguments, arguments, required, provided));
     MPI_Finalize PMPI_Finalize () |next| hushed(|| next());
 }
+
+/// `MPI_SEEK_SET` of Open MPI and of MPICH.
+const SEEK_SET: c_int = 600;
 
 const INDEPENDENT: u8 = 0;
 const COLLECTIVE: u8 = Flags::COLLECTIVE;
@@ -185,7 +193,7 @@ fn enter() -> Option<(InMpi, Abi)> {
 }
 
 fn record(
-    op: Op,
+    call: Call,
     how: u8,
     file: usize,
     at: Option<usize>,
@@ -213,7 +221,7 @@ fn record(
         position,
         file: handles::file(file as u64),
         calls: 1,
-        op,
+        call,
         flags,
     }
 }
@@ -222,7 +230,7 @@ fn record(
 type Status = [u64; 8];
 
 fn blocking(
-    op: Op,
+    name: Call,
     how: u8,
     file: usize,
     at: Option<usize>,
@@ -237,26 +245,27 @@ fn blocking(
     let end = clock::now();
     inside.leave();
     let outcome = if result == 0 { Ok(abi.bytes(status)) } else { Err(result) };
-    buffer::push(record(op, how, file, at, start, end, outcome));
+    buffer::push(record(name, how, file, at, start, end, outcome));
     result
 }
 
-fn control(op: Op, how: u8, file: usize, at: Option<usize>, call: impl FnOnce() -> c_int) -> c_int {
+fn control(name: Call, how: u8, file: usize, at: Option<usize>, call: impl FnOnce() -> c_int) -> c_int {
     let Some((inside, _)) = enter() else { return call() };
     let start = clock::now();
     let result = call();
     let end = clock::now();
     inside.leave();
     let outcome = if result == 0 { Ok(Some(0)) } else { Err(result) };
-    buffer::push(record(op, how, file, at, start, end, outcome));
+    buffer::push(record(name, how, file, at, start, end, outcome));
     result
 }
 
 #[allow(clippy::too_many_arguments)] // as many as the call has that matter
 fn beginning(
-    op: Op,
+    name: Call,
     how: u8,
     file: usize,
+    at: Option<usize>,
     count: Count,
     datatype: usize,
     request: usize,
@@ -269,16 +278,30 @@ fn beginning(
     if result == 0 {
         // SAFETY: the call has put a request there.
         let key = Key::Mpi(unsafe { abi.request(request, 0) });
-        requests::begin(key, request_of(op, how, file, start, count.bytes(abi, datatype)));
+        requests::begin(key, request_of(name, how, file, at, start, count.bytes(abi, datatype)));
     }
     result
 }
 
-fn request_of(op: Op, how: u8, file: usize, start: u64, asked: u64) -> Request {
-    Request { op, flags: Flags::of(Layer::MpiIo).with(how), file: handles::file(file as u64), start, asked }
+fn request_of(call: Call, how: u8, file: usize, at: Option<usize>, start: u64, asked: u64) -> Request {
+    Request {
+        call,
+        flags: Flags::of(Layer::MpiIo).with(how),
+        file: handles::file(file as u64),
+        start,
+        asked,
+        position: at.map_or(NO_POSITION, |at| at as u64),
+    }
 }
 
-fn splitting(op: Op, file: usize, count: Count, datatype: usize, call: impl FnOnce() -> c_int) -> c_int {
+fn splitting(
+    name: Call,
+    file: usize,
+    at: Option<usize>,
+    count: Count,
+    datatype: usize,
+    call: impl FnOnce() -> c_int,
+) -> c_int {
     let Some((inside, abi)) = enter() else { return call() };
     let start = clock::now();
     let result = call();
@@ -286,7 +309,7 @@ fn splitting(op: Op, file: usize, count: Count, datatype: usize, call: impl FnOn
     if result == 0 {
         requests::begin(
             Key::Split(file as u64),
-            request_of(op, COLLECTIVE, file, start, count.bytes(abi, datatype)),
+            request_of(name, COLLECTIVE, file, at, start, count.bytes(abi, datatype)),
         );
     }
     result
@@ -302,8 +325,8 @@ fn joining(file: usize, status: usize, call: impl FnOnce(usize) -> c_int) -> c_i
     inside.leave();
     if result != 0 {
         requests::take(key);
-    } else if let Some(record) = requests::complete(key, abi.bytes(status)) {
-        buffer::push(record);
+    } else if let Some(ended) = requests::complete(key, abi.bytes(status)) {
+        ended.push();
     }
     result
 }
@@ -374,8 +397,8 @@ fn completing(
     let status = |i: usize| (!abi.ignores_status(statuses)).then(|| statuses + i * abi.status_size());
     let complete = |request: u64, status: Option<usize>| {
         let moved = status.and_then(|status| abi.bytes(status));
-        if let Some(record) = requests::complete(Key::Mpi(request), moved) {
-            buffer::push(record);
+        if let Some(ended) = requests::complete(Key::Mpi(request), moved) {
+            ended.push();
         }
     };
     let ours = &ours[..n_ours];
@@ -408,14 +431,14 @@ fn freeing(request: usize, call: impl FnOnce() -> c_int) -> c_int {
         // SAFETY: the program passes a request.
         let key = Key::Mpi(unsafe { abi.request(request, 0) });
         // Whatever becomes of it, nobody will see it complete. What it asked for is all that is known.
-        if let Some(record) = requests::complete(key, None) {
-            buffer::push(record);
+        if let Some(ended) = requests::complete(key, None) {
+            ended.push();
         }
     }
     call()
 }
 
-fn opening(path: usize, file: usize, call: impl FnOnce() -> c_int) -> c_int {
+fn opening(name: Call, path: usize, file: usize, call: impl FnOnce() -> c_int) -> c_int {
     let Some((inside, abi)) = enter() else { return call() };
     let start = clock::now();
     let result = call();
@@ -427,13 +450,13 @@ fn opening(path: usize, file: usize, call: impl FnOnce() -> c_int) -> c_int {
         let id = path_of(path).and_then(|path| files::of_path(libc::AT_FDCWD, path));
         // A file that is left out otherwise is kept here: whoever reaches it by MPI-IO means it.
         handles::remember(handle, id.map_or(NO_FILE, |file| file.id));
-        buffer::push(record(Op::Open, COLLECTIVE, handle as usize, None, start, end, Ok(Some(0))));
+        buffer::push(record(name, COLLECTIVE, handle as usize, None, start, end, Ok(Some(0))));
     }
     let _ = abi;
     result
 }
 
-fn closing(file: usize, call: impl FnOnce() -> c_int) -> c_int {
+fn closing(name: Call, file: usize, call: impl FnOnce() -> c_int) -> c_int {
     let Some((inside, _)) = enter() else { return call() };
     // SAFETY: the program passes a handle, which the call will overwrite.
     let handle = unsafe { *(file as *const u64) };
@@ -442,12 +465,12 @@ fn closing(file: usize, call: impl FnOnce() -> c_int) -> c_int {
     let end = clock::now();
     inside.leave();
     let outcome = if result == 0 { Ok(Some(0)) } else { Err(result) };
-    buffer::push(record(Op::Close, COLLECTIVE, handle as usize, None, start, end, outcome));
+    buffer::push(record(name, COLLECTIVE, handle as usize, None, start, end, outcome));
     handles::forget(handle);
     result
 }
 
-fn deleting(path: usize, call: impl FnOnce() -> c_int) -> c_int {
+fn deleting(name: Call, path: usize, call: impl FnOnce() -> c_int) -> c_int {
     let Some((inside, _)) = enter() else { return call() };
     let start = clock::now();
     let result = call();
@@ -455,7 +478,7 @@ fn deleting(path: usize, call: impl FnOnce() -> c_int) -> c_int {
     inside.leave();
     if result == 0 {
         let id = path_of(path).and_then(|path| files::of_path(libc::AT_FDCWD, path));
-        let mut record = record(Op::Unlink, INDEPENDENT, 0, None, start, end, Ok(Some(0)));
+        let mut record = record(name, INDEPENDENT, 0, None, start, end, Ok(Some(0)));
         record.file = id.map_or(NO_FILE, |file| file.id);
         buffer::push(record);
     }

@@ -125,7 +125,8 @@ pub fn missing<T: Missing>() -> T {
     T::MISSING
 }
 
-/// Replaces C functions. `|next|` names the function that would have been called; the body says what to do around it.
+/// Replaces C functions. `|next|` names the function that would have been called; the body says what to do around it. `call(Op)` is the
+/// function as records know it.
 ///
 /// Unexported under `cargo test`, so our own tests are not hooked.
 macro_rules! hooks {
@@ -138,6 +139,11 @@ macro_rules! hooks {
             /// As of the function it stands in front of.
             #[cfg_attr(not(test), unsafe(no_mangle))]
             pub unsafe extern "C-unwind" fn $name($($arg: $ty),*) -> $ret {
+                /// What is recorded of this function; asked at compile time.
+                #[allow(dead_code)]
+                const fn call(op: iotide_wire::Op) -> iotide_wire::Call {
+                    iotide_wire::Call::of_symbol(stringify!($name), op)
+                }
                 #[used]
                 #[unsafe(link_section = "iotide_next")]
                 static NEXT: $crate::next::Next = {

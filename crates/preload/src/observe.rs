@@ -3,7 +3,7 @@
 //! In order: is the file traced at all, the time, the call itself, the time, then our work, which may fail but not block, and leaves
 //! `errno` alone. Nothing with a destructor lives across the call: a cancelled thread or a C++ exception may pass through it.
 
-use iotide_wire::{Flags, Layer, NO_POSITION, Op, Record};
+use iotide_wire::{Call, Flags, Layer, NO_POSITION, Record};
 
 use crate::files::File;
 use crate::guard::errno;
@@ -12,7 +12,7 @@ use crate::{buffer, clock, files, gate, totals};
 /// Observes a call that moves up to `size` bytes through a descriptor.
 #[inline(always)]
 pub fn data(
-    op: Op,
+    name: Call,
     fd: i32,
     position: i64,
     size: impl FnOnce() -> usize,
@@ -21,18 +21,25 @@ pub fn data(
     let Some(file) = files::of(fd) else {
         let moved = call();
         if moved > 0 {
-            totals::left_out(op, fd, moved as u64);
+            totals::left_out(name.op(), fd, moved as u64);
         }
         return moved;
     };
     let start = clock::now();
     // What waits here, waits within the call as the program sees it, and so it is recorded.
-    let pass = gate::pass(op, size);
+    let pass = gate::pass(name.op(), size);
     let moved = call();
     gate::passed(pass, moved);
     let end = clock::now();
     let outcome = if moved >= 0 { Ok(moved as u64) } else { Err(errno()) };
-    buffer::push(record(op, Layer::Posix, file, start, end, position as u64, outcome));
+    let place = if position == ANYWHERE {
+        let place = files::stands_at(fd);
+        files::moves_on(fd, place, moved);
+        place
+    } else {
+        position as u64
+    };
+    buffer::push(record(name, Layer::Posix, file, start, end, place, outcome));
     moved
 }
 
@@ -41,19 +48,19 @@ pub const ANYWHERE: i64 = NO_POSITION as i64;
 
 /// Observes a call on a descriptor that moves no bytes and returns 0 or −1.
 #[inline(always)]
-pub fn control(op: Op, fd: i32, call: impl FnOnce() -> i32) -> i32 {
+pub fn control(name: Call, fd: i32, call: impl FnOnce() -> i32) -> i32 {
     let Some(file) = files::as_given(fd) else { return call() };
     let start = clock::now();
     let result = call();
     let end = clock::now();
     let outcome = if result >= 0 { Ok(0) } else { Err(errno()) };
-    buffer::push(record(op, Layer::Posix, file, start, end, NO_POSITION, outcome));
+    buffer::push(record(name, Layer::Posix, file, start, end, NO_POSITION, outcome));
     result
 }
 
 /// Observes a call on a path that returns 0 or −1. One that fails is not worth a name in the trace: programs look for files in
 /// many places.
-pub fn named(op: Op, directory: i32, path: *const libc::c_char, call: impl FnOnce() -> i32) -> i32 {
+pub fn named(name: Call, directory: i32, path: *const libc::c_char, call: impl FnOnce() -> i32) -> i32 {
     if path.is_null() || !crate::lifecycle::is_tracing() {
         return call();
     }
@@ -65,7 +72,7 @@ pub fn named(op: Op, directory: i32, path: *const libc::c_char, call: impl FnOnc
         // SAFETY: not null, and a C string since the call has accepted it.
         let path = unsafe { core::ffi::CStr::from_ptr(path) };
         if let Some(file) = files::of_path(directory, path) {
-            buffer::push(record(op, Layer::Posix, file, start, end, NO_POSITION, Ok(0)));
+            buffer::push(record(name, Layer::Posix, file, start, end, NO_POSITION, Ok(0)));
         }
     }
     crate::guard::set_errno(error);
@@ -75,6 +82,7 @@ pub fn named(op: Op, directory: i32, path: *const libc::c_char, call: impl FnOnc
 /// Observes a call that opens a file by its path and returns its descriptor.
 #[inline(always)]
 pub fn opening_path(
+    name: Call,
     directory: i32,
     path: *const libc::c_char,
     flags: i32,
@@ -86,21 +94,21 @@ pub fn opening_path(
     if fd >= 0
         && let Some(file) = files::opened(fd, directory, path, flags)
     {
-        buffer::push(record(Op::Open, Layer::Posix, file, start, end, NO_POSITION, Ok(0)));
+        buffer::push(record(name, Layer::Posix, file, start, end, NO_POSITION, Ok(0)));
     }
     fd
 }
 
 /// Observes a call that opens a file of a name it makes itself and returns its descriptor.
 #[inline(always)]
-pub fn opening(call: impl FnOnce() -> i32) -> i32 {
+pub fn opening(name: Call, call: impl FnOnce() -> i32) -> i32 {
     let start = clock::now();
     let fd = call();
     let end = clock::now();
     if fd >= 0 {
         files::forget(fd);
         if let Some(file) = files::of(fd) {
-            buffer::push(record(Op::Open, Layer::Posix, file, start, end, NO_POSITION, Ok(0)));
+            buffer::push(record(name, Layer::Posix, file, start, end, NO_POSITION, Ok(0)));
         }
     }
     fd
@@ -109,7 +117,7 @@ pub fn opening(call: impl FnOnce() -> i32) -> i32 {
 /// Returns the record of a call.
 #[inline(always)]
 pub fn record(
-    op: Op,
+    call: Call,
     layer: Layer,
     file: File,
     start: u64,
@@ -128,5 +136,5 @@ pub fn record(
             error as u64
         }
     };
-    Record { start, duration: end.wrapping_sub(start), bytes, position, file: file.id, calls: 1, op, flags }
+    Record { start, duration: end.wrapping_sub(start), bytes, position, file: file.id, calls: 1, call, flags }
 }

@@ -3,8 +3,9 @@
 //! `off_t` is 64 bits wide on the machines we know, so each function and its `64` twin are the same call under two names.
 
 use core::ffi::{c_char, c_int, c_long, c_uint, c_void};
+use core::ptr::null_mut;
 
-use iotide_wire::{Layer, NO_POSITION, Op};
+use iotide_wire::{Call, Layer, NO_POSITION, Op};
 use libc::{AT_FDCWD, iovec, mode_t, off_t, size_t, ssize_t};
 
 use crate::guard::{errno, set_errno};
@@ -15,66 +16,66 @@ use crate::{buffer, clock, files, sink, totals};
 // The third argument of `open` is optional in C. Declared as fixed, it is read from the register where it would be, or holds nothing that
 // anyone looks at; that is how the calling conventions of x86-64 and AArch64 Linux pass it.
 hooks! {
-    fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening_path(AT_FDCWD, path, flags, || next(path, flags, mode)) }
-    fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening_path(AT_FDCWD, path, flags, || next(path, flags, mode)) }
-    fn __open_2(path: *const c_char, flags: c_int) -> c_int |next| { opening_path(AT_FDCWD, path, flags, || next(path, flags)) }
-    fn __open64_2(path: *const c_char, flags: c_int) -> c_int |next| { opening_path(AT_FDCWD, path, flags, || next(path, flags)) }
-    fn openat(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening_path(at, path, flags, || next(at, path, flags, mode)) }
-    fn openat64(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening_path(at, path, flags, || next(at, path, flags, mode)) }
-    fn __openat_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| { opening_path(at, path, flags, || next(at, path, flags)) }
-    fn __openat64_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| { opening_path(at, path, flags, || next(at, path, flags)) }
-    fn creat(path: *const c_char, mode: mode_t) -> c_int |next| { opening_path(AT_FDCWD, path, 0, || next(path, mode)) }
-    fn creat64(path: *const c_char, mode: mode_t) -> c_int |next| { opening_path(AT_FDCWD, path, 0, || next(path, mode)) }
-    fn mkstemp(template: *mut c_char) -> c_int |next| { opening(|| next(template)) }
-    fn mkstemp64(template: *mut c_char) -> c_int |next| { opening(|| next(template)) }
-    fn mkostemp(template: *mut c_char, flags: c_int) -> c_int |next| { opening(|| next(template, flags)) }
-    fn mkostemp64(template: *mut c_char, flags: c_int) -> c_int |next| { opening(|| next(template, flags)) }
-    fn mkstemps(template: *mut c_char, n: c_int) -> c_int |next| { opening(|| next(template, n)) }
-    fn mkostemps(template: *mut c_char, n: c_int, flags: c_int) -> c_int |next| { opening(|| next(template, n, flags)) }
+    fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening_path(const { call(Op::Open) }, AT_FDCWD, path, flags, || next(path, flags, mode)) }
+    fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening_path(const { call(Op::Open) }, AT_FDCWD, path, flags, || next(path, flags, mode)) }
+    fn __open_2(path: *const c_char, flags: c_int) -> c_int |next| { opening_path(const { call(Op::Open) }, AT_FDCWD, path, flags, || next(path, flags)) }
+    fn __open64_2(path: *const c_char, flags: c_int) -> c_int |next| { opening_path(const { call(Op::Open) }, AT_FDCWD, path, flags, || next(path, flags)) }
+    fn openat(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening_path(const { call(Op::Open) }, at, path, flags, || next(at, path, flags, mode)) }
+    fn openat64(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int |next| { opening_path(const { call(Op::Open) }, at, path, flags, || next(at, path, flags, mode)) }
+    fn __openat_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| { opening_path(const { call(Op::Open) }, at, path, flags, || next(at, path, flags)) }
+    fn __openat64_2(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| { opening_path(const { call(Op::Open) }, at, path, flags, || next(at, path, flags)) }
+    fn creat(path: *const c_char, mode: mode_t) -> c_int |next| { opening_path(const { call(Op::Open) }, AT_FDCWD, path, 0, || next(path, mode)) }
+    fn creat64(path: *const c_char, mode: mode_t) -> c_int |next| { opening_path(const { call(Op::Open) }, AT_FDCWD, path, 0, || next(path, mode)) }
+    fn mkstemp(template: *mut c_char) -> c_int |next| { opening(const { call(Op::Open) }, || next(template)) }
+    fn mkstemp64(template: *mut c_char) -> c_int |next| { opening(const { call(Op::Open) }, || next(template)) }
+    fn mkostemp(template: *mut c_char, flags: c_int) -> c_int |next| { opening(const { call(Op::Open) }, || next(template, flags)) }
+    fn mkostemp64(template: *mut c_char, flags: c_int) -> c_int |next| { opening(const { call(Op::Open) }, || next(template, flags)) }
+    fn mkstemps(template: *mut c_char, n: c_int) -> c_int |next| { opening(const { call(Op::Open) }, || next(template, n)) }
+    fn mkostemps(template: *mut c_char, n: c_int, flags: c_int) -> c_int |next| { opening(const { call(Op::Open) }, || next(template, n, flags)) }
 
-    fn read(fd: c_int, to: *mut c_void, n: size_t) -> ssize_t |next| { data(Op::Read, fd, ANYWHERE, || n, || next(fd, to, n)) }
-    fn write(fd: c_int, from: *const c_void, n: size_t) -> ssize_t |next| { data(Op::Write, fd, ANYWHERE, || n, || next(fd, from, n)) }
-    fn __read_chk(fd: c_int, to: *mut c_void, n: size_t, room: size_t) -> ssize_t |next| { data(Op::Read, fd, ANYWHERE, || n, || next(fd, to, n, room)) }
-    fn pread(fd: c_int, to: *mut c_void, n: size_t, at: off_t) -> ssize_t |next| { data(Op::Read, fd, at, || n, || next(fd, to, n, at)) }
-    fn pread64(fd: c_int, to: *mut c_void, n: size_t, at: off_t) -> ssize_t |next| { data(Op::Read, fd, at, || n, || next(fd, to, n, at)) }
-    fn __pread_chk(fd: c_int, to: *mut c_void, n: size_t, at: off_t, room: size_t) -> ssize_t |next| { data(Op::Read, fd, at, || n, || next(fd, to, n, at, room)) }
-    fn __pread64_chk(fd: c_int, to: *mut c_void, n: size_t, at: off_t, room: size_t) -> ssize_t |next| { data(Op::Read, fd, at, || n, || next(fd, to, n, at, room)) }
-    fn pwrite(fd: c_int, from: *const c_void, n: size_t, at: off_t) -> ssize_t |next| { data(Op::Write, fd, at, || n, || next(fd, from, n, at)) }
-    fn pwrite64(fd: c_int, from: *const c_void, n: size_t, at: off_t) -> ssize_t |next| { data(Op::Write, fd, at, || n, || next(fd, from, n, at)) }
-    fn readv(fd: c_int, parts: *const iovec, n: c_int) -> ssize_t |next| { data(Op::Read, fd, ANYWHERE, || total(parts, n), || next(fd, parts, n)) }
-    fn writev(fd: c_int, parts: *const iovec, n: c_int) -> ssize_t |next| { data(Op::Write, fd, ANYWHERE, || total(parts, n), || next(fd, parts, n)) }
-    fn preadv(fd: c_int, parts: *const iovec, n: c_int, at: off_t) -> ssize_t |next| { data(Op::Read, fd, at, || total(parts, n), || next(fd, parts, n, at)) }
-    fn preadv64(fd: c_int, parts: *const iovec, n: c_int, at: off_t) -> ssize_t |next| { data(Op::Read, fd, at, || total(parts, n), || next(fd, parts, n, at)) }
-    fn pwritev(fd: c_int, parts: *const iovec, n: c_int, at: off_t) -> ssize_t |next| { data(Op::Write, fd, at, || total(parts, n), || next(fd, parts, n, at)) }
-    fn pwritev64(fd: c_int, parts: *const iovec, n: c_int, at: off_t) -> ssize_t |next| { data(Op::Write, fd, at, || total(parts, n), || next(fd, parts, n, at)) }
+    fn read(fd: c_int, to: *mut c_void, n: size_t) -> ssize_t |next| { data(const { call(Op::Read) }, fd, ANYWHERE, || n, || next(fd, to, n)) }
+    fn write(fd: c_int, from: *const c_void, n: size_t) -> ssize_t |next| { data(const { call(Op::Write) }, fd, ANYWHERE, || n, || next(fd, from, n)) }
+    fn __read_chk(fd: c_int, to: *mut c_void, n: size_t, room: size_t) -> ssize_t |next| { data(const { call(Op::Read) }, fd, ANYWHERE, || n, || next(fd, to, n, room)) }
+    fn pread(fd: c_int, to: *mut c_void, n: size_t, at: off_t) -> ssize_t |next| { data(const { call(Op::Read) }, fd, at, || n, || next(fd, to, n, at)) }
+    fn pread64(fd: c_int, to: *mut c_void, n: size_t, at: off_t) -> ssize_t |next| { data(const { call(Op::Read) }, fd, at, || n, || next(fd, to, n, at)) }
+    fn __pread_chk(fd: c_int, to: *mut c_void, n: size_t, at: off_t, room: size_t) -> ssize_t |next| { data(const { call(Op::Read) }, fd, at, || n, || next(fd, to, n, at, room)) }
+    fn __pread64_chk(fd: c_int, to: *mut c_void, n: size_t, at: off_t, room: size_t) -> ssize_t |next| { data(const { call(Op::Read) }, fd, at, || n, || next(fd, to, n, at, room)) }
+    fn pwrite(fd: c_int, from: *const c_void, n: size_t, at: off_t) -> ssize_t |next| { data(const { call(Op::Write) }, fd, at, || n, || next(fd, from, n, at)) }
+    fn pwrite64(fd: c_int, from: *const c_void, n: size_t, at: off_t) -> ssize_t |next| { data(const { call(Op::Write) }, fd, at, || n, || next(fd, from, n, at)) }
+    fn readv(fd: c_int, parts: *const iovec, n: c_int) -> ssize_t |next| { data(const { call(Op::Read) }, fd, ANYWHERE, || total(parts, n), || next(fd, parts, n)) }
+    fn writev(fd: c_int, parts: *const iovec, n: c_int) -> ssize_t |next| { data(const { call(Op::Write) }, fd, ANYWHERE, || total(parts, n), || next(fd, parts, n)) }
+    fn preadv(fd: c_int, parts: *const iovec, n: c_int, at: off_t) -> ssize_t |next| { data(const { call(Op::Read) }, fd, at, || total(parts, n), || next(fd, parts, n, at)) }
+    fn preadv64(fd: c_int, parts: *const iovec, n: c_int, at: off_t) -> ssize_t |next| { data(const { call(Op::Read) }, fd, at, || total(parts, n), || next(fd, parts, n, at)) }
+    fn pwritev(fd: c_int, parts: *const iovec, n: c_int, at: off_t) -> ssize_t |next| { data(const { call(Op::Write) }, fd, at, || total(parts, n), || next(fd, parts, n, at)) }
+    fn pwritev64(fd: c_int, parts: *const iovec, n: c_int, at: off_t) -> ssize_t |next| { data(const { call(Op::Write) }, fd, at, || total(parts, n), || next(fd, parts, n, at)) }
     // An offset of −1 means "where the descriptor stands", which is also what `ANYWHERE` is.
-    fn preadv2(fd: c_int, parts: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t |next| { data(Op::Read, fd, at, || total(parts, n), || next(fd, parts, n, at, flags)) }
-    fn preadv64v2(fd: c_int, parts: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t |next| { data(Op::Read, fd, at, || total(parts, n), || next(fd, parts, n, at, flags)) }
-    fn pwritev2(fd: c_int, parts: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t |next| { data(Op::Write, fd, at, || total(parts, n), || next(fd, parts, n, at, flags)) }
-    fn pwritev64v2(fd: c_int, parts: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t |next| { data(Op::Write, fd, at, || total(parts, n), || next(fd, parts, n, at, flags)) }
+    fn preadv2(fd: c_int, parts: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t |next| { data(const { call(Op::Read) }, fd, at, || total(parts, n), || next(fd, parts, n, at, flags)) }
+    fn preadv64v2(fd: c_int, parts: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t |next| { data(const { call(Op::Read) }, fd, at, || total(parts, n), || next(fd, parts, n, at, flags)) }
+    fn pwritev2(fd: c_int, parts: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t |next| { data(const { call(Op::Write) }, fd, at, || total(parts, n), || next(fd, parts, n, at, flags)) }
+    fn pwritev64v2(fd: c_int, parts: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t |next| { data(const { call(Op::Write) }, fd, at, || total(parts, n), || next(fd, parts, n, at, flags)) }
 
-    fn sendfile(out: c_int, input: c_int, at: *mut off_t, n: size_t) -> ssize_t |next| { between(input, out, || next(out, input, at, n)) }
-    fn sendfile64(out: c_int, input: c_int, at: *mut off_t, n: size_t) -> ssize_t |next| { between(input, out, || next(out, input, at, n)) }
+    fn sendfile(out: c_int, input: c_int, at: *mut off_t, n: size_t) -> ssize_t |next| { between(const { [call(Op::Read), call(Op::Write)] }, [(input, at), (out, null_mut())], || next(out, input, at, n)) }
+    fn sendfile64(out: c_int, input: c_int, at: *mut off_t, n: size_t) -> ssize_t |next| { between(const { [call(Op::Read), call(Op::Write)] }, [(input, at), (out, null_mut())], || next(out, input, at, n)) }
     fn copy_file_range(input: c_int, in_at: *mut off_t, out: c_int, out_at: *mut off_t, n: size_t, flags: c_uint) -> ssize_t |next| {
-        between(input, out, || next(input, in_at, out, out_at, n, flags))
+        between(const { [call(Op::Read), call(Op::Write)] }, [(input, in_at), (out, out_at)], || next(input, in_at, out, out_at, n, flags))
     }
     fn splice(input: c_int, in_at: *mut off_t, out: c_int, out_at: *mut off_t, n: size_t, flags: c_uint) -> ssize_t |next| {
-        between(input, out, || next(input, in_at, out, out_at, n, flags))
+        between(const { [call(Op::Read), call(Op::Write)] }, [(input, in_at), (out, out_at)], || next(input, in_at, out, out_at, n, flags))
     }
 
-    fn lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t |next| { seek(fd, || next(fd, offset, whence)) }
-    fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t |next| { seek(fd, || next(fd, offset, whence)) }
-    fn fsync(fd: c_int) -> c_int |next| { control(Op::Sync, fd, || next(fd)) }
-    fn fdatasync(fd: c_int) -> c_int |next| { control(Op::Sync, fd, || next(fd)) }
-    fn sync_file_range(fd: c_int, at: off_t, n: off_t, flags: c_uint) -> c_int |next| { control(Op::Sync, fd, || next(fd, at, n, flags)) }
-    fn ftruncate(fd: c_int, length: off_t) -> c_int |next| { control(Op::Resize, fd, || next(fd, length)) }
-    fn ftruncate64(fd: c_int, length: off_t) -> c_int |next| { control(Op::Resize, fd, || next(fd, length)) }
-    fn fallocate(fd: c_int, mode: c_int, at: off_t, n: off_t) -> c_int |next| { control(Op::Resize, fd, || next(fd, mode, at, n)) }
-    fn fallocate64(fd: c_int, mode: c_int, at: off_t, n: off_t) -> c_int |next| { control(Op::Resize, fd, || next(fd, mode, at, n)) }
-    fn truncate(path: *const c_char, length: off_t) -> c_int |next| { named(Op::Resize, AT_FDCWD, path, || next(path, length)) }
-    fn truncate64(path: *const c_char, length: off_t) -> c_int |next| { named(Op::Resize, AT_FDCWD, path, || next(path, length)) }
+    fn lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t |next| { seek(const { call(Op::Seek) }, fd, || next(fd, offset, whence)) }
+    fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t |next| { seek(const { call(Op::Seek) }, fd, || next(fd, offset, whence)) }
+    fn fsync(fd: c_int) -> c_int |next| { control(const { call(Op::Sync) }, fd, || next(fd)) }
+    fn fdatasync(fd: c_int) -> c_int |next| { control(const { call(Op::Sync) }, fd, || next(fd)) }
+    fn sync_file_range(fd: c_int, at: off_t, n: off_t, flags: c_uint) -> c_int |next| { control(const { call(Op::Sync) }, fd, || next(fd, at, n, flags)) }
+    fn ftruncate(fd: c_int, length: off_t) -> c_int |next| { control(const { call(Op::Resize) }, fd, || next(fd, length)) }
+    fn ftruncate64(fd: c_int, length: off_t) -> c_int |next| { control(const { call(Op::Resize) }, fd, || next(fd, length)) }
+    fn fallocate(fd: c_int, mode: c_int, at: off_t, n: off_t) -> c_int |next| { control(const { call(Op::Resize) }, fd, || next(fd, mode, at, n)) }
+    fn fallocate64(fd: c_int, mode: c_int, at: off_t, n: off_t) -> c_int |next| { control(const { call(Op::Resize) }, fd, || next(fd, mode, at, n)) }
+    fn truncate(path: *const c_char, length: off_t) -> c_int |next| { named(const { call(Op::Resize) }, AT_FDCWD, path, || next(path, length)) }
+    fn truncate64(path: *const c_char, length: off_t) -> c_int |next| { named(const { call(Op::Resize) }, AT_FDCWD, path, || next(path, length)) }
 
-    fn close(fd: c_int) -> c_int |next| { closing(fd, || next(fd)) }
+    fn close(fd: c_int) -> c_int |next| { closing(const { call(Op::Close) }, fd, || next(fd)) }
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int |next| {
         let result = next(first, last, flags);
         if result == 0 && flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
@@ -92,76 +93,90 @@ hooks! {
     fn fchdir(fd: c_int) -> c_int |next| { let result = next(fd); files::working_directory::forget(); result }
     fn chroot(path: *const c_char) -> c_int |next| { let result = next(path); files::working_directory::forget(); result }
 
-    fn rename(old: *const c_char, new: *const c_char) -> c_int |next| { named(Op::Rename, AT_FDCWD, old, || next(old, new)) }
-    fn renameat(old_at: c_int, old: *const c_char, new_at: c_int, new: *const c_char) -> c_int |next| { named(Op::Rename, old_at, old, || next(old_at, old, new_at, new)) }
+    fn rename(old: *const c_char, new: *const c_char) -> c_int |next| { named(const { call(Op::Rename) }, AT_FDCWD, old, || next(old, new)) }
+    fn renameat(old_at: c_int, old: *const c_char, new_at: c_int, new: *const c_char) -> c_int |next| { named(const { call(Op::Rename) }, old_at, old, || next(old_at, old, new_at, new)) }
     fn renameat2(old_at: c_int, old: *const c_char, new_at: c_int, new: *const c_char, flags: c_uint) -> c_int |next| {
-        named(Op::Rename, old_at, old, || next(old_at, old, new_at, new, flags))
+        named(const { call(Op::Rename) }, old_at, old, || next(old_at, old, new_at, new, flags))
     }
-    fn unlink(path: *const c_char) -> c_int |next| { named(Op::Unlink, AT_FDCWD, path, || next(path)) }
-    fn unlinkat(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| { named(Op::Unlink, at, path, || next(at, path, flags)) }
-    fn remove(path: *const c_char) -> c_int |next| { named(Op::Unlink, AT_FDCWD, path, || next(path)) }
-    fn mkdir(path: *const c_char, mode: mode_t) -> c_int |next| { named(Op::Directory, AT_FDCWD, path, || next(path, mode)) }
-    fn mkdirat(at: c_int, path: *const c_char, mode: mode_t) -> c_int |next| { named(Op::Directory, at, path, || next(at, path, mode)) }
-    fn rmdir(path: *const c_char) -> c_int |next| { named(Op::Directory, AT_FDCWD, path, || next(path)) }
+    fn unlink(path: *const c_char) -> c_int |next| { named(const { call(Op::Unlink) }, AT_FDCWD, path, || next(path)) }
+    fn unlinkat(at: c_int, path: *const c_char, flags: c_int) -> c_int |next| { named(const { call(Op::Unlink) }, at, path, || next(at, path, flags)) }
+    fn remove(path: *const c_char) -> c_int |next| { named(const { call(Op::Unlink) }, AT_FDCWD, path, || next(path)) }
+    fn mkdir(path: *const c_char, mode: mode_t) -> c_int |next| { named(const { call(Op::Directory) }, AT_FDCWD, path, || next(path, mode)) }
+    fn mkdirat(at: c_int, path: *const c_char, mode: mode_t) -> c_int |next| { named(const { call(Op::Directory) }, at, path, || next(at, path, mode)) }
+    fn rmdir(path: *const c_char) -> c_int |next| { named(const { call(Op::Directory) }, AT_FDCWD, path, || next(path)) }
 
-    fn stat(path: *const c_char, to: *mut c_void) -> c_int |next| { named(Op::Stat, AT_FDCWD, path, || next(path, to)) }
-    fn stat64(path: *const c_char, to: *mut c_void) -> c_int |next| { named(Op::Stat, AT_FDCWD, path, || next(path, to)) }
-    fn lstat(path: *const c_char, to: *mut c_void) -> c_int |next| { named(Op::Stat, AT_FDCWD, path, || next(path, to)) }
-    fn lstat64(path: *const c_char, to: *mut c_void) -> c_int |next| { named(Op::Stat, AT_FDCWD, path, || next(path, to)) }
-    fn fstat(fd: c_int, to: *mut c_void) -> c_int |next| { control(Op::Stat, fd, || next(fd, to)) }
-    fn fstat64(fd: c_int, to: *mut c_void) -> c_int |next| { control(Op::Stat, fd, || next(fd, to)) }
-    fn fstatat(at: c_int, path: *const c_char, to: *mut c_void, flags: c_int) -> c_int |next| { stat_at(at, path, || next(at, path, to, flags)) }
-    fn fstatat64(at: c_int, path: *const c_char, to: *mut c_void, flags: c_int) -> c_int |next| { stat_at(at, path, || next(at, path, to, flags)) }
-    fn statx(at: c_int, path: *const c_char, flags: c_int, mask: c_uint, to: *mut c_void) -> c_int |next| { stat_at(at, path, || next(at, path, flags, mask, to)) }
+    fn stat(path: *const c_char, to: *mut c_void) -> c_int |next| { named(const { call(Op::Stat) }, AT_FDCWD, path, || next(path, to)) }
+    fn stat64(path: *const c_char, to: *mut c_void) -> c_int |next| { named(const { call(Op::Stat) }, AT_FDCWD, path, || next(path, to)) }
+    fn lstat(path: *const c_char, to: *mut c_void) -> c_int |next| { named(const { call(Op::Stat) }, AT_FDCWD, path, || next(path, to)) }
+    fn lstat64(path: *const c_char, to: *mut c_void) -> c_int |next| { named(const { call(Op::Stat) }, AT_FDCWD, path, || next(path, to)) }
+    fn fstat(fd: c_int, to: *mut c_void) -> c_int |next| { control(const { call(Op::Stat) }, fd, || next(fd, to)) }
+    fn fstat64(fd: c_int, to: *mut c_void) -> c_int |next| { control(const { call(Op::Stat) }, fd, || next(fd, to)) }
+    fn fstatat(at: c_int, path: *const c_char, to: *mut c_void, flags: c_int) -> c_int |next| { stat_at(const { call(Op::Stat) }, at, path, || next(at, path, to, flags)) }
+    fn fstatat64(at: c_int, path: *const c_char, to: *mut c_void, flags: c_int) -> c_int |next| { stat_at(const { call(Op::Stat) }, at, path, || next(at, path, to, flags)) }
+    fn statx(at: c_int, path: *const c_char, flags: c_int, mask: c_uint, to: *mut c_void) -> c_int |next| { stat_at(const { call(Op::Stat) }, at, path, || next(at, path, flags, mask, to)) }
     // Programs built against a C library before 2.33 call these instead.
-    fn __xstat(version: c_int, path: *const c_char, to: *mut c_void) -> c_int |next| { named(Op::Stat, AT_FDCWD, path, || next(version, path, to)) }
-    fn __xstat64(version: c_int, path: *const c_char, to: *mut c_void) -> c_int |next| { named(Op::Stat, AT_FDCWD, path, || next(version, path, to)) }
-    fn __lxstat(version: c_int, path: *const c_char, to: *mut c_void) -> c_int |next| { named(Op::Stat, AT_FDCWD, path, || next(version, path, to)) }
-    fn __lxstat64(version: c_int, path: *const c_char, to: *mut c_void) -> c_int |next| { named(Op::Stat, AT_FDCWD, path, || next(version, path, to)) }
-    fn __fxstat(version: c_int, fd: c_int, to: *mut c_void) -> c_int |next| { control(Op::Stat, fd, || next(version, fd, to)) }
-    fn __fxstat64(version: c_int, fd: c_int, to: *mut c_void) -> c_int |next| { control(Op::Stat, fd, || next(version, fd, to)) }
-    fn __fxstatat(version: c_int, at: c_int, path: *const c_char, to: *mut c_void, flags: c_int) -> c_int |next| { stat_at(at, path, || next(version, at, path, to, flags)) }
-    fn __fxstatat64(version: c_int, at: c_int, path: *const c_char, to: *mut c_void, flags: c_int) -> c_int |next| { stat_at(at, path, || next(version, at, path, to, flags)) }
+    fn __xstat(version: c_int, path: *const c_char, to: *mut c_void) -> c_int |next| { named(const { call(Op::Stat) }, AT_FDCWD, path, || next(version, path, to)) }
+    fn __xstat64(version: c_int, path: *const c_char, to: *mut c_void) -> c_int |next| { named(const { call(Op::Stat) }, AT_FDCWD, path, || next(version, path, to)) }
+    fn __lxstat(version: c_int, path: *const c_char, to: *mut c_void) -> c_int |next| { named(const { call(Op::Stat) }, AT_FDCWD, path, || next(version, path, to)) }
+    fn __lxstat64(version: c_int, path: *const c_char, to: *mut c_void) -> c_int |next| { named(const { call(Op::Stat) }, AT_FDCWD, path, || next(version, path, to)) }
+    fn __fxstat(version: c_int, fd: c_int, to: *mut c_void) -> c_int |next| { control(const { call(Op::Stat) }, fd, || next(version, fd, to)) }
+    fn __fxstat64(version: c_int, fd: c_int, to: *mut c_void) -> c_int |next| { control(const { call(Op::Stat) }, fd, || next(version, fd, to)) }
+    fn __fxstatat(version: c_int, at: c_int, path: *const c_char, to: *mut c_void, flags: c_int) -> c_int |next| { stat_at(const { call(Op::Stat) }, at, path, || next(version, at, path, to, flags)) }
+    fn __fxstatat64(version: c_int, at: c_int, path: *const c_char, to: *mut c_void, flags: c_int) -> c_int |next| { stat_at(const { call(Op::Stat) }, at, path, || next(version, at, path, to, flags)) }
 
     fn mmap(address: *mut c_void, length: size_t, protection: c_int, flags: c_int, fd: c_int, at: off_t) -> *mut c_void |next| {
-        mapping(length, protection, flags, fd, at, || next(address, length, protection, flags, fd, at))
+        mapping(const { call(Op::Map) }, length, protection, flags, fd, at, || next(address, length, protection, flags, fd, at))
     }
     fn mmap64(address: *mut c_void, length: size_t, protection: c_int, flags: c_int, fd: c_int, at: off_t) -> *mut c_void |next| {
-        mapping(length, protection, flags, fd, at, || next(address, length, protection, flags, fd, at))
+        mapping(const { call(Op::Map) }, length, protection, flags, fd, at, || next(address, length, protection, flags, fd, at))
     }
 }
 
-/// Observes bytes that go from one descriptor straight to another: read here, written there.
-fn between(input: c_int, output: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
-    let (from, to) = (files::of(input), files::of(output));
+/// Observes bytes that go from one descriptor straight to another: read here, written there. Each stands beside where the program keeps its
+/// offset, or null if it goes where the descriptor stands.
+fn between(calls: [Call; 2], ends: [(c_int, *mut off_t); 2], call: impl FnOnce() -> ssize_t) -> ssize_t {
+    let before = ends.map(|(fd, at)| {
+        let place = if at.is_null() {
+            files::stands_at(fd)
+        } else {
+            // SAFETY: not null, so an offset that the call is about to read itself.
+            unsafe { *at as u64 }
+        };
+        (files::of(fd), place)
+    });
     let start = clock::now();
     let moved = call();
     let end = clock::now();
-    for (op, file, fd) in [(Op::Read, from, input), (Op::Write, to, output)] {
-        if moved > 0 && file.is_none() {
-            totals::left_out(op, fd, moved as u64);
-        }
-    }
     let outcome = if moved >= 0 { Ok(moved as u64) } else { Err(errno()) };
-    for (op, file) in [(Op::Read, from), (Op::Write, to)] {
-        if let Some(file) = file {
-            buffer::push(record(op, Layer::Posix, file, start, end, NO_POSITION, outcome));
+    for ((call, (fd, at)), (file, place)) in calls.into_iter().zip(ends).zip(before) {
+        let Some(file) = file else {
+            if moved > 0 {
+                totals::left_out(call.op(), fd, moved as u64);
+            }
+            continue;
+        };
+        if at.is_null() {
+            files::moves_on(fd, place, moved);
         }
+        buffer::push(record(call, Layer::Posix, file, start, end, place, outcome));
     }
     moved
 }
 
-fn seek(fd: c_int, call: impl FnOnce() -> off_t) -> off_t {
+fn seek(name: Call, fd: c_int, call: impl FnOnce() -> off_t) -> off_t {
     let Some(file) = files::as_given(fd) else { return call() };
     let start = clock::now();
     let position = call();
     let end = clock::now();
     let (at, outcome) = if position >= 0 { (position as u64, Ok(0)) } else { (NO_POSITION, Err(errno())) };
-    buffer::push(record(Op::Seek, Layer::Posix, file, start, end, at, outcome));
+    if position >= 0 {
+        files::stand_at(fd, position as u64);
+    }
+    buffer::push(record(name, Layer::Posix, file, start, end, at, outcome));
     position
 }
 
-pub(crate) fn closing(fd: c_int, call: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn closing(name: Call, fd: c_int, call: impl FnOnce() -> c_int) -> c_int {
     if sink::is_our_descriptor(fd) {
         // To the program this number is free, and closing it an error.
         set_errno(libc::EBADF);
@@ -178,7 +193,7 @@ pub(crate) fn closing(fd: c_int, call: impl FnOnce() -> c_int) -> c_int {
     let result = call();
     let end = clock::now();
     let outcome = if result == 0 { Ok(0) } else { Err(errno()) };
-    buffer::push(record(Op::Close, Layer::Posix, file, start, end, NO_POSITION, outcome));
+    buffer::push(record(name, Layer::Posix, file, start, end, NO_POSITION, outcome));
     result
 }
 
@@ -210,16 +225,17 @@ fn controlling(command: c_int, call: impl FnOnce() -> c_int) -> c_int {
 }
 
 /// `fstatat` and `statx` may be about the directory's own descriptor: then the path is empty.
-fn stat_at(at: c_int, path: *const c_char, call: impl FnOnce() -> c_int) -> c_int {
+fn stat_at(name: Call, at: c_int, path: *const c_char, call: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: if not null, a C string, or the call would fail.
     if path.is_null() || unsafe { *path } == 0 {
-        control(Op::Stat, at, call)
+        control(name, at, call)
     } else {
-        named(Op::Stat, at, path, call)
+        named(name, at, path, call)
     }
 }
 
 fn mapping(
+    name: Call,
     length: size_t,
     protection: c_int,
     flags: c_int,
@@ -240,6 +256,6 @@ fn mapping(
     if is_written_through && outcome.is_ok() && !file.is_of_mpi {
         totals::mapped(length as u64);
     }
-    buffer::push(record(Op::Map, Layer::Posix, file, start, end, at as u64, outcome));
+    buffer::push(record(name, Layer::Posix, file, start, end, at as u64, outcome));
     address
 }

@@ -6,9 +6,9 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use iotide_wire::{Flags, LossKind, Op, Record};
+use iotide_wire::{Call, Flags, LossKind, NO_FILE, NO_POSITION, Op, Record};
 
-use crate::{clock, losses, sys};
+use crate::{buffer, clock, losses, sys};
 
 /// Requests followed at a time; more are counted as lost.
 const N_SLOTS: usize = 1 << 13;
@@ -22,8 +22,8 @@ const BUSY: u64 = 1;
 /// What is known of a request since it began.
 #[derive(Clone, Copy)]
 pub struct Request {
-    /// Read or write.
-    pub op: Op,
+    /// The function that began it: a read or a write.
+    pub call: Call,
     /// Layer and kind.
     pub flags: Flags,
     /// The file.
@@ -32,6 +32,53 @@ pub struct Request {
     pub start: u64,
     /// Bytes asked for.
     pub asked: u64,
+    /// Where in the file, or [`NO_POSITION`].
+    pub position: u64,
+}
+
+impl Request {
+    /// The flags of a request that is not recorded; its file is the descriptor.
+    pub const LEFT_OUT: Flags = Flags(0b11);
+
+    /// What is recorded of a request that has ended: where it went, if that is known, and itself.
+    fn ended(&self, duration: u64, until_wait: u64, bytes: u64, more: u8) -> Ended {
+        let is_placed = self.position != NO_POSITION && self.file != NO_FILE;
+        let flags = self.flags.with(Flags::ASYNC | more);
+        let request = Record {
+            start: self.start,
+            duration,
+            bytes,
+            position: until_wait,
+            file: self.file,
+            calls: 1,
+            call: self.call,
+            flags: if is_placed { flags.with(Flags::PLACED) } else { flags },
+        };
+        let place = is_placed.then(|| Record {
+            duration: 0,
+            position: self.position,
+            call: Call::of(Op::Place),
+            flags: if self.call.op() == Op::Write { self.flags.with(Flags::PLACED) } else { self.flags },
+            ..request
+        });
+        Ended { request, place }
+    }
+}
+
+/// What is recorded of a request that has ended.
+pub struct Ended {
+    /// The request.
+    pub request: Record,
+    /// Where it went.
+    pub place: Option<Record>,
+}
+
+impl Ended {
+    /// Records both.
+    pub fn push(self) {
+        self.place.into_iter().for_each(buffer::push);
+        buffer::push(self.request);
+    }
 }
 
 struct Slot {
@@ -123,22 +170,13 @@ pub fn is_known(key: Key) -> bool {
     probes(code).any(|slot| slot.key.load(Acquire) == code)
 }
 
-/// Ends a request that was seen complete: `moved` bytes, or unknown. Returns its record.
-pub fn complete(key: Key, moved: Option<u64>) -> Option<Record> {
+/// Ends a request that was seen complete: `moved` bytes, or unknown. Returns what there is to record.
+pub fn complete(key: Key, moved: Option<u64>) -> Option<Ended> {
     let (request, waited_for_at) = take(key)?;
     let now = clock::now();
-    let flags = if moved.is_some() { request.flags } else { request.flags.with(Flags::ASKED) };
+    let more = if moved.is_some() { 0 } else { Flags::ASKED };
     let until_wait = if waited_for_at == 0 { now } else { waited_for_at }.saturating_sub(request.start);
-    Some(Record {
-        start: request.start,
-        duration: now.saturating_sub(request.start),
-        bytes: moved.unwrap_or(request.asked),
-        position: until_wait,
-        file: request.file,
-        calls: 1,
-        op: request.op,
-        flags: flags.with(Flags::ASYNC),
-    })
+    Some(request.ended(now.saturating_sub(request.start), until_wait, moved.unwrap_or(request.asked), more))
 }
 
 /// Ends a request without a record: it failed, was freed or cancelled.
@@ -168,20 +206,13 @@ pub fn give_up_all(mut push: impl FnMut(Record)) {
             let request = unsafe { *slot.request.get() };
             slot.key.store(FREE, Release);
             N_UNDER_WAY.fetch_sub(1, Relaxed);
-            if request.flags.layer().is_none() || request.flags.0 >= 1 << 7 {
+            if request.flags == Request::LEFT_OUT {
                 continue; // one that is not recorded
             }
             let duration = clock::now().saturating_sub(request.start);
-            push(Record {
-                start: request.start,
-                duration,
-                bytes: request.asked,
-                position: duration,
-                file: request.file,
-                calls: 1,
-                op: request.op,
-                flags: request.flags.with(Flags::ASYNC | Flags::ASKED),
-            });
+            let ended = request.ended(duration, duration, request.asked, Flags::ASKED);
+            ended.place.into_iter().for_each(&mut push);
+            push(ended.request);
         }
     }
 }

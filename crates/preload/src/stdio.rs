@@ -8,7 +8,7 @@
 
 use core::ffi::{c_char, c_int, c_long, c_void};
 
-use iotide_wire::{Flags, Layer, NO_POSITION, Op};
+use iotide_wire::{Call as Name, Flags, Layer, NO_POSITION, Op};
 use libc::{FILE, off_t, size_t, ssize_t};
 
 use crate::buffer::Work;
@@ -24,76 +24,76 @@ unsafe extern "C" {
 }
 
 hooks! {
-    fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE |next| { opening(|| next(path, mode)) }
-    fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE |next| { opening(|| next(path, mode)) }
-    fn tmpfile() -> *mut FILE |next| { opening(|| next()) }
-    fn tmpfile64() -> *mut FILE |next| { opening(|| next()) }
-    fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE |next| { files::forget(descriptor(stream)); opening(|| next(path, mode, stream)) }
-    fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE |next| { files::forget(descriptor(stream)); opening(|| next(path, mode, stream)) }
-    fn fclose(stream: *mut FILE) -> c_int |next| { closing(stream, || next(stream)) }
+    fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE |next| { opening(const { call(Op::Open) }, || next(path, mode)) }
+    fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE |next| { opening(const { call(Op::Open) }, || next(path, mode)) }
+    fn tmpfile() -> *mut FILE |next| { opening(const { call(Op::Open) }, || next()) }
+    fn tmpfile64() -> *mut FILE |next| { opening(const { call(Op::Open) }, || next()) }
+    fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE |next| { files::forget(descriptor(stream)); opening(const { call(Op::Open) }, || next(path, mode, stream)) }
+    fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE |next| { files::forget(descriptor(stream)); opening(const { call(Op::Open) }, || next(path, mode, stream)) }
+    fn fclose(stream: *mut FILE) -> c_int |next| { closing(const { call(Op::Close) }, stream, || next(stream)) }
 
-    fn fread(to: *mut c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Read, stream, size, n, || next(to, size, n, stream)) }
-    fn fread_unlocked(to: *mut c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Read, stream, size, n, || next(to, size, n, stream)) }
-    fn __fread_chk(to: *mut c_void, room: size_t, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Read, stream, size, n, || next(to, room, size, n, stream)) }
-    fn __fread_unlocked_chk(to: *mut c_void, room: size_t, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Read, stream, size, n, || next(to, room, size, n, stream)) }
-    fn fwrite(from: *const c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Write, stream, size, n, || next(from, size, n, stream)) }
-    fn fwrite_unlocked(from: *const c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(Op::Write, stream, size, n, || next(from, size, n, stream)) }
+    fn fread(to: *mut c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(const { call(Op::Read) }, stream, size, n, || next(to, size, n, stream)) }
+    fn fread_unlocked(to: *mut c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(const { call(Op::Read) }, stream, size, n, || next(to, size, n, stream)) }
+    fn __fread_chk(to: *mut c_void, room: size_t, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(const { call(Op::Read) }, stream, size, n, || next(to, room, size, n, stream)) }
+    fn __fread_unlocked_chk(to: *mut c_void, room: size_t, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(const { call(Op::Read) }, stream, size, n, || next(to, room, size, n, stream)) }
+    fn fwrite(from: *const c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(const { call(Op::Write) }, stream, size, n, || next(from, size, n, stream)) }
+    fn fwrite_unlocked(from: *const c_void, size: size_t, n: size_t, stream: *mut FILE) -> size_t |next| { items(const { call(Op::Write) }, stream, size, n, || next(from, size, n, stream)) }
 
-    fn fputs(text: *const c_char, stream: *mut FILE) -> c_int |next| { text_out(stream, text, 0, || next(text, stream)) }
-    fn fputs_unlocked(text: *const c_char, stream: *mut FILE) -> c_int |next| { text_out(stream, text, 0, || next(text, stream)) }
-    fn puts(text: *const c_char) -> c_int |next| { text_out(stdout, text, 1, || next(text)) }
-    fn fgets(to: *mut c_char, n: c_int, stream: *mut FILE) -> *mut c_char |next| { text_in(stream, || next(to, n, stream)) }
-    fn fgets_unlocked(to: *mut c_char, n: c_int, stream: *mut FILE) -> *mut c_char |next| { text_in(stream, || next(to, n, stream)) }
-    fn __fgets_chk(to: *mut c_char, room: size_t, n: c_int, stream: *mut FILE) -> *mut c_char |next| { text_in(stream, || next(to, room, n, stream)) }
-    fn __fgets_unlocked_chk(to: *mut c_char, room: size_t, n: c_int, stream: *mut FILE) -> *mut c_char |next| { text_in(stream, || next(to, room, n, stream)) }
-    fn getline(line: *mut *mut c_char, n: *mut size_t, stream: *mut FILE) -> ssize_t |next| { counted(Op::Read, stream, || next(line, n, stream)) }
-    fn getdelim(line: *mut *mut c_char, n: *mut size_t, end: c_int, stream: *mut FILE) -> ssize_t |next| { counted(Op::Read, stream, || next(line, n, end, stream)) }
-    fn __getdelim(line: *mut *mut c_char, n: *mut size_t, end: c_int, stream: *mut FILE) -> ssize_t |next| { counted(Op::Read, stream, || next(line, n, end, stream)) }
+    fn fputs(text: *const c_char, stream: *mut FILE) -> c_int |next| { text_out(const { call(Op::Write) }, stream, text, 0, || next(text, stream)) }
+    fn fputs_unlocked(text: *const c_char, stream: *mut FILE) -> c_int |next| { text_out(const { call(Op::Write) }, stream, text, 0, || next(text, stream)) }
+    fn puts(text: *const c_char) -> c_int |next| { text_out(const { call(Op::Write) }, stdout, text, 1, || next(text)) }
+    fn fgets(to: *mut c_char, n: c_int, stream: *mut FILE) -> *mut c_char |next| { text_in(const { call(Op::Read) }, stream, || next(to, n, stream)) }
+    fn fgets_unlocked(to: *mut c_char, n: c_int, stream: *mut FILE) -> *mut c_char |next| { text_in(const { call(Op::Read) }, stream, || next(to, n, stream)) }
+    fn __fgets_chk(to: *mut c_char, room: size_t, n: c_int, stream: *mut FILE) -> *mut c_char |next| { text_in(const { call(Op::Read) }, stream, || next(to, room, n, stream)) }
+    fn __fgets_unlocked_chk(to: *mut c_char, room: size_t, n: c_int, stream: *mut FILE) -> *mut c_char |next| { text_in(const { call(Op::Read) }, stream, || next(to, room, n, stream)) }
+    fn getline(line: *mut *mut c_char, n: *mut size_t, stream: *mut FILE) -> ssize_t |next| { counted(const { call(Op::Read) }, stream, || next(line, n, stream)) }
+    fn getdelim(line: *mut *mut c_char, n: *mut size_t, end: c_int, stream: *mut FILE) -> ssize_t |next| { counted(const { call(Op::Read) }, stream, || next(line, n, end, stream)) }
+    fn __getdelim(line: *mut *mut c_char, n: *mut size_t, end: c_int, stream: *mut FILE) -> ssize_t |next| { counted(const { call(Op::Read) }, stream, || next(line, n, end, stream)) }
 
-    fn fputc(c: c_int, stream: *mut FILE) -> c_int |next| { character(Op::Write, stream, || next(c, stream)) }
-    fn putc(c: c_int, stream: *mut FILE) -> c_int |next| { character(Op::Write, stream, || next(c, stream)) }
-    fn _IO_putc(c: c_int, stream: *mut FILE) -> c_int |next| { character(Op::Write, stream, || next(c, stream)) }
-    fn fputc_unlocked(c: c_int, stream: *mut FILE) -> c_int |next| { character(Op::Write, stream, || next(c, stream)) }
-    fn putc_unlocked(c: c_int, stream: *mut FILE) -> c_int |next| { character(Op::Write, stream, || next(c, stream)) }
-    fn putchar(c: c_int) -> c_int |next| { character(Op::Write, stdout, || next(c)) }
-    fn fgetc(stream: *mut FILE) -> c_int |next| { character(Op::Read, stream, || next(stream)) }
-    fn getc(stream: *mut FILE) -> c_int |next| { character(Op::Read, stream, || next(stream)) }
-    fn _IO_getc(stream: *mut FILE) -> c_int |next| { character(Op::Read, stream, || next(stream)) }
-    fn fgetc_unlocked(stream: *mut FILE) -> c_int |next| { character(Op::Read, stream, || next(stream)) }
-    fn getc_unlocked(stream: *mut FILE) -> c_int |next| { character(Op::Read, stream, || next(stream)) }
-    fn getchar() -> c_int |next| { character(Op::Read, stdin, || next()) }
+    fn fputc(c: c_int, stream: *mut FILE) -> c_int |next| { character(const { call(Op::Write) }, stream, || next(c, stream)) }
+    fn putc(c: c_int, stream: *mut FILE) -> c_int |next| { character(const { call(Op::Write) }, stream, || next(c, stream)) }
+    fn _IO_putc(c: c_int, stream: *mut FILE) -> c_int |next| { character(const { call(Op::Write) }, stream, || next(c, stream)) }
+    fn fputc_unlocked(c: c_int, stream: *mut FILE) -> c_int |next| { character(const { call(Op::Write) }, stream, || next(c, stream)) }
+    fn putc_unlocked(c: c_int, stream: *mut FILE) -> c_int |next| { character(const { call(Op::Write) }, stream, || next(c, stream)) }
+    fn putchar(c: c_int) -> c_int |next| { character(const { call(Op::Write) }, stdout, || next(c)) }
+    fn fgetc(stream: *mut FILE) -> c_int |next| { character(const { call(Op::Read) }, stream, || next(stream)) }
+    fn getc(stream: *mut FILE) -> c_int |next| { character(const { call(Op::Read) }, stream, || next(stream)) }
+    fn _IO_getc(stream: *mut FILE) -> c_int |next| { character(const { call(Op::Read) }, stream, || next(stream)) }
+    fn fgetc_unlocked(stream: *mut FILE) -> c_int |next| { character(const { call(Op::Read) }, stream, || next(stream)) }
+    fn getc_unlocked(stream: *mut FILE) -> c_int |next| { character(const { call(Op::Read) }, stream, || next(stream)) }
+    fn getchar() -> c_int |next| { character(const { call(Op::Read) }, stdin, || next()) }
 
-    fn putw(word: c_int, stream: *mut FILE) -> c_int |next| { word_of(Op::Write, stream, || { let result = next(word, stream); (result == 0, result) }) }
+    fn putw(word: c_int, stream: *mut FILE) -> c_int |next| { word_of(const { call(Op::Write) }, stream, || { let result = next(word, stream); (result == 0, result) }) }
     fn getw(stream: *mut FILE) -> c_int |next| {
         // A word may look like the end of the file; then the stream tells.
-        word_of(Op::Read, stream, || { let word = next(stream); (word != libc::EOF || libc::feof(stream) == 0 && libc::ferror(stream) == 0, word) })
+        word_of(const { call(Op::Read) }, stream, || { let word = next(stream); (word != libc::EOF || libc::feof(stream) == 0 && libc::ferror(stream) == 0, word) })
     }
 
-    fn vfprintf(stream: *mut FILE, format: *const c_char, arguments: *mut c_void) -> c_int |next| { counted(Op::Write, stream, || next(stream, format, arguments) as ssize_t) as c_int }
-    fn vprintf(format: *const c_char, arguments: *mut c_void) -> c_int |next| { counted(Op::Write, stdout, || next(format, arguments) as ssize_t) as c_int }
+    fn vfprintf(stream: *mut FILE, format: *const c_char, arguments: *mut c_void) -> c_int |next| { counted(const { call(Op::Write) }, stream, || next(stream, format, arguments) as ssize_t) as c_int }
+    fn vprintf(format: *const c_char, arguments: *mut c_void) -> c_int |next| { counted(const { call(Op::Write) }, stdout, || next(format, arguments) as ssize_t) as c_int }
     fn __vfprintf_chk(stream: *mut FILE, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int |next| {
-        counted(Op::Write, stream, || next(stream, flag, format, arguments) as ssize_t) as c_int
+        counted(const { call(Op::Write) }, stream, || next(stream, flag, format, arguments) as ssize_t) as c_int
     }
-    fn __vprintf_chk(flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int |next| { counted(Op::Write, stdout, || next(flag, format, arguments) as ssize_t) as c_int }
-    fn vfscanf(stream: *mut FILE, format: *const c_char, arguments: *mut c_void) -> c_int |next| { scanned(stream, || next(stream, format, arguments)) }
-    fn __isoc99_vfscanf(stream: *mut FILE, format: *const c_char, arguments: *mut c_void) -> c_int |next| { scanned(stream, || next(stream, format, arguments)) }
-    fn __isoc23_vfscanf(stream: *mut FILE, format: *const c_char, arguments: *mut c_void) -> c_int |next| { scanned(stream, || next(stream, format, arguments)) }
+    fn __vprintf_chk(flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int |next| { counted(const { call(Op::Write) }, stdout, || next(flag, format, arguments) as ssize_t) as c_int }
+    fn vfscanf(stream: *mut FILE, format: *const c_char, arguments: *mut c_void) -> c_int |next| { scanned(const { call(Op::Read) }, stream, || next(stream, format, arguments)) }
+    fn __isoc99_vfscanf(stream: *mut FILE, format: *const c_char, arguments: *mut c_void) -> c_int |next| { scanned(const { call(Op::Read) }, stream, || next(stream, format, arguments)) }
+    fn __isoc23_vfscanf(stream: *mut FILE, format: *const c_char, arguments: *mut c_void) -> c_int |next| { scanned(const { call(Op::Read) }, stream, || next(stream, format, arguments)) }
     // A formatted write without a stream: the system's layer.
     fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int |next| {
-        crate::observe::data(Op::Write, fd, crate::observe::ANYWHERE, || 0, || next(fd, format, arguments) as isize) as c_int
+        crate::observe::data(const { call(Op::Write) }, fd, crate::observe::ANYWHERE, || 0, || next(fd, format, arguments) as isize) as c_int
     }
     fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int |next| {
-        crate::observe::data(Op::Write, fd, crate::observe::ANYWHERE, || 0, || next(fd, flag, format, arguments) as isize) as c_int
+        crate::observe::data(const { call(Op::Write) }, fd, crate::observe::ANYWHERE, || 0, || next(fd, flag, format, arguments) as isize) as c_int
     }
 
-    fn fflush(stream: *mut FILE) -> c_int |next| { control(Op::Flush, stream, || next(stream)) }
-    fn fflush_unlocked(stream: *mut FILE) -> c_int |next| { control(Op::Flush, stream, || next(stream)) }
-    fn fseek(stream: *mut FILE, offset: c_long, whence: c_int) -> c_int |next| { control(Op::Seek, stream, || next(stream, offset, whence)) }
-    fn fseeko(stream: *mut FILE, offset: off_t, whence: c_int) -> c_int |next| { control(Op::Seek, stream, || next(stream, offset, whence)) }
-    fn fseeko64(stream: *mut FILE, offset: off_t, whence: c_int) -> c_int |next| { control(Op::Seek, stream, || next(stream, offset, whence)) }
-    fn fsetpos(stream: *mut FILE, position: *const c_void) -> c_int |next| { control(Op::Seek, stream, || next(stream, position)) }
-    fn fsetpos64(stream: *mut FILE, position: *const c_void) -> c_int |next| { control(Op::Seek, stream, || next(stream, position)) }
-    fn rewind(stream: *mut FILE) -> c_int |next| { control(Op::Seek, stream, || next(stream)) }
+    fn fflush(stream: *mut FILE) -> c_int |next| { control(const { call(Op::Flush) }, stream, || next(stream)) }
+    fn fflush_unlocked(stream: *mut FILE) -> c_int |next| { control(const { call(Op::Flush) }, stream, || next(stream)) }
+    fn fseek(stream: *mut FILE, offset: c_long, whence: c_int) -> c_int |next| { control(const { call(Op::Seek) }, stream, || next(stream, offset, whence)) }
+    fn fseeko(stream: *mut FILE, offset: off_t, whence: c_int) -> c_int |next| { control(const { call(Op::Seek) }, stream, || next(stream, offset, whence)) }
+    fn fseeko64(stream: *mut FILE, offset: off_t, whence: c_int) -> c_int |next| { control(const { call(Op::Seek) }, stream, || next(stream, offset, whence)) }
+    fn fsetpos(stream: *mut FILE, position: *const c_void) -> c_int |next| { control(const { call(Op::Seek) }, stream, || next(stream, position)) }
+    fn fsetpos64(stream: *mut FILE, position: *const c_void) -> c_int |next| { control(const { call(Op::Seek) }, stream, || next(stream, position)) }
+    fn rewind(stream: *mut FILE) -> c_int |next| { control(const { call(Op::Seek) }, stream, || next(stream)) }
 }
 
 /// The beginning of a stream as the GNU C library lays it out; part of its binary interface, since its macros once used it.
@@ -107,8 +107,13 @@ struct Layout {
     write_next: usize,
     more: [usize; 8],
     descriptor: c_int,
+    more_flags: c_int,
+    still_more: [usize; 3],
+    /// Where the descriptor stands, or less than nothing if the C library does not know.
+    position: i64,
 }
 const _: () = assert!(core::mem::offset_of!(Layout, descriptor) == 112);
+const _: () = assert!(core::mem::offset_of!(Layout, position) == 144);
 
 impl Layout {
     const IS_WRITING: c_int = 0x0800;
@@ -157,6 +162,12 @@ impl Waiting {
             _ => (bytes + self.to_write).saturating_sub(after.to_write),
         }
     }
+
+    /// Where the program stands in a file whose descriptor stands at `at`.
+    #[inline(always)]
+    fn place(self, at: u64) -> u64 {
+        if at == NO_POSITION { at } else { (at + self.to_write).saturating_sub(self.to_read) }
+    }
 }
 
 #[inline(always)]
@@ -171,7 +182,7 @@ fn file_of(stream: *mut FILE) -> Option<File> {
 /// A call of a stream that is under way.
 #[derive(Clone, Copy)]
 struct Call {
-    op: Op,
+    name: Name,
     stream: *mut FILE,
     file: Option<File>,
     before: Waiting,
@@ -179,14 +190,14 @@ struct Call {
 
 impl Call {
     #[inline(always)]
-    fn begin(op: Op, stream: *mut FILE) -> Self {
-        Self { op, stream, file: file_of(stream), before: Waiting::in_(stream) }
+    fn begin(name: Name, stream: *mut FILE) -> Self {
+        Self { name, stream, file: file_of(stream), before: Waiting::in_(stream) }
     }
 
     /// Takes note of what the call did: what the program moved, and what the system moved beneath.
     #[inline(always)]
     fn end(self, start: u64, outcome: Result<u64, i32>) {
-        let moved = self.before.beneath(self.op, outcome.unwrap_or(0), Waiting::in_(self.stream));
+        let moved = self.before.beneath(self.name.op(), outcome.unwrap_or(0), Waiting::in_(self.stream));
         self.end_with(start, outcome, moved);
     }
 
@@ -194,47 +205,51 @@ impl Call {
     fn end_with(self, start: u64, outcome: Result<u64, i32>, beneath: u64) {
         let Some(file) = self.file else {
             if beneath > 0 {
-                totals::left_out(self.op, descriptor(self.stream), beneath);
+                totals::left_out(self.name.op(), descriptor(self.stream), beneath);
             }
             return;
         };
         let end = clock::now();
-        let record = record(self.op, Layer::Stdio, file, start, end, NO_POSITION, outcome);
+        let place = self.before.place(files::stands_at(descriptor(self.stream)));
+        let record = record(self.name, Layer::Stdio, file, start, end, place, outcome);
         let Some(work) = Work::begin() else { return };
         match outcome {
             Ok(_) => work.push_joining(record),
             Err(_) => work.push(record),
         }
         drop(work);
-        self.push_beneath(file, start, end, beneath);
+        self.push_beneath(file, descriptor(self.stream), start, end, beneath);
     }
 
     /// Records what the system moved: on behalf of the stream, so the same bytes again.
-    fn push_beneath(self, file: File, start: u64, end: u64, bytes: u64) {
+    fn push_beneath(self, file: File, fd: c_int, start: u64, end: u64, bytes: u64) {
         if bytes > 0 {
-            let mut beneath = record(self.op, Layer::Posix, file, start, end, NO_POSITION, Ok(bytes));
+            let name = if self.name.op() == Op::Read { Name::STREAM_READ } else { Name::STREAM_WRITE };
+            let place = files::stands_at(fd);
+            let mut beneath = record(name, Layer::Posix, file, start, end, place, Ok(bytes));
             beneath.flags = beneath.flags.with(Flags::NESTED);
             buffer::push(beneath);
+            files::moves_on(fd, place, bytes as isize);
         }
     }
 }
 
-fn opening(call: impl FnOnce() -> *mut FILE) -> *mut FILE {
+fn opening(name: Name, call: impl FnOnce() -> *mut FILE) -> *mut FILE {
     let start = clock::now();
     let stream = call();
     if !stream.is_null() && crate::lifecycle::is_tracing() {
         let fd = descriptor(stream);
         files::forget(fd);
         if let Some(file) = files::of(fd) {
-            buffer::push(record(Op::Open, Layer::Stdio, file, start, clock::now(), NO_POSITION, Ok(0)));
+            buffer::push(record(name, Layer::Stdio, file, start, clock::now(), NO_POSITION, Ok(0)));
         }
     }
     stream
 }
 
-fn closing(stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
+fn closing(name: Name, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
     let fd = descriptor(stream);
-    let last = Call::begin(Op::Write, stream);
+    let last = Call::begin(Name::STREAM_WRITE, stream);
     let file = last.file.filter(|_| !sink::is_our_descriptor(fd));
     let class = files::class(fd);
     let start = clock::now();
@@ -244,8 +259,8 @@ fn closing(stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
     let written = if result == 0 { last.before.to_write } else { 0 };
     match file {
         Some(file) => {
-            last.push_beneath(file, start, clock::now(), written);
-            buffer::push(record(Op::Close, Layer::Stdio, file, start, clock::now(), NO_POSITION, outcome));
+            last.push_beneath(file, fd, start, clock::now(), written);
+            buffer::push(record(name, Layer::Stdio, file, start, clock::now(), NO_POSITION, outcome));
         }
         None => totals::left_out_of(class, Op::Write, written),
     }
@@ -253,11 +268,20 @@ fn closing(stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
 }
 
 #[inline(always)]
-fn items(op: Op, stream: *mut FILE, size: size_t, wanted: size_t, call: impl FnOnce() -> size_t) -> size_t {
-    let this = Call::begin(op, stream);
+fn items(
+    name: Name,
+    stream: *mut FILE,
+    size: size_t,
+    wanted: size_t,
+    call: impl FnOnce() -> size_t,
+) -> size_t {
+    let this = Call::begin(name, stream);
     let start = clock::now();
-    let pass =
-        if this.file.is_some() { gate::pass(op, || size.saturating_mul(wanted)) } else { gate::Pass::FREE };
+    let pass = if this.file.is_some() {
+        gate::pass(name.op(), || size.saturating_mul(wanted))
+    } else {
+        gate::Pass::FREE
+    };
     let n = call();
     gate::passed(pass, n.wrapping_mul(size) as isize);
     this.end(start, Ok((n as u64).wrapping_mul(size as u64)));
@@ -266,18 +290,24 @@ fn items(op: Op, stream: *mut FILE, size: size_t, wanted: size_t, call: impl FnO
 
 /// Observes a call that returns how many bytes it moved, or less than nothing.
 #[inline(always)]
-fn counted(op: Op, stream: *mut FILE, call: impl FnOnce() -> ssize_t) -> ssize_t {
-    let this = Call::begin(op, stream);
+fn counted(name: Name, stream: *mut FILE, call: impl FnOnce() -> ssize_t) -> ssize_t {
+    let this = Call::begin(name, stream);
     let start = clock::now();
     let n = call();
     // The end of the file is no failure.
-    let outcome = if n >= 0 || op == Op::Read { Ok(n.max(0) as u64) } else { Err(errno()) };
+    let outcome = if n >= 0 || name.op() == Op::Read { Ok(n.max(0) as u64) } else { Err(errno()) };
     this.end(start, outcome);
     n
 }
 
-fn text_out(stream: *mut FILE, text: *const c_char, n_more: u64, call: impl FnOnce() -> c_int) -> c_int {
-    let this = Call::begin(Op::Write, stream);
+fn text_out(
+    name: Name,
+    stream: *mut FILE,
+    text: *const c_char,
+    n_more: u64,
+    call: impl FnOnce() -> c_int,
+) -> c_int {
+    let this = Call::begin(name, stream);
     let start = clock::now();
     let result = call();
     // SAFETY: a C string, since the call has read it.
@@ -286,8 +316,8 @@ fn text_out(stream: *mut FILE, text: *const c_char, n_more: u64, call: impl FnOn
     result
 }
 
-fn text_in(stream: *mut FILE, call: impl FnOnce() -> *mut c_char) -> *mut c_char {
-    let this = Call::begin(Op::Read, stream);
+fn text_in(name: Name, stream: *mut FILE, call: impl FnOnce() -> *mut c_char) -> *mut c_char {
+    let this = Call::begin(name, stream);
     let start = clock::now();
     let line = call();
     // SAFETY: if not null, the call has put a C string there.
@@ -298,16 +328,16 @@ fn text_in(stream: *mut FILE, call: impl FnOnce() -> *mut c_char) -> *mut c_char
 
 /// Observes one character. A reading of the clock would cost more than the call: of sixteen that follow each other, one is timed.
 #[inline(always)]
-fn character(op: Op, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
-    let this = Call::begin(op, stream);
+fn character(name: Name, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
+    let this = Call::begin(name, stream);
     let c = call();
     if c == libc::EOF {
         return c;
     }
-    let beneath = this.before.beneath(op, 1, Waiting::in_(stream));
+    let beneath = this.before.beneath(name.op(), 1, Waiting::in_(stream));
     if beneath == 0
         && let Some(file) = this.file
-        && Work::begin().is_some_and(|work| work.join_character(op, file.id))
+        && Work::begin().is_some_and(|work| work.join_character(name, file.id))
     {
         return c;
     }
@@ -318,8 +348,8 @@ fn character(op: Op, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
 }
 
 /// Observes a word of the machine; the call says whether it was moved.
-fn word_of(op: Op, stream: *mut FILE, call: impl FnOnce() -> (bool, c_int)) -> c_int {
-    let this = Call::begin(op, stream);
+fn word_of(name: Name, stream: *mut FILE, call: impl FnOnce() -> (bool, c_int)) -> c_int {
+    let this = Call::begin(name, stream);
     let start = clock::now();
     let (is_moved, result) = call();
     if is_moved {
@@ -329,8 +359,8 @@ fn word_of(op: Op, stream: *mut FILE, call: impl FnOnce() -> (bool, c_int)) -> c
 }
 
 /// Observes a formatted read, whose bytes only the position tells.
-fn scanned(stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
-    let this = Call::begin(Op::Read, stream);
+fn scanned(name: Name, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
+    let this = Call::begin(name, stream);
     if this.file.is_none() {
         return call();
     }
@@ -346,17 +376,24 @@ fn scanned(stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
     n_fields
 }
 
-fn control(op: Op, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
-    let this = Call::begin(Op::Write, stream);
+fn control(name: Name, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
+    let this = Call::begin(Name::STREAM_WRITE, stream);
     let start = clock::now();
     let result = call();
     // A flush or a seek hands over what was waiting. (`fflush(NULL)` does so for streams nobody names here.)
-    let written = this.before.to_write.saturating_sub(Waiting::in_(stream).to_write);
+    let after = Waiting::in_(stream);
+    let written = this.before.to_write.saturating_sub(after.to_write);
     match this.file {
         Some(file) => {
-            let end = clock::now();
-            this.push_beneath(file, start, end, written);
-            buffer::push(record(op, Layer::Stdio, file, start, end, NO_POSITION, Ok(0)));
+            let (end, fd) = (clock::now(), descriptor(stream));
+            this.push_beneath(file, fd, start, end, written);
+            // A seek may leave the descriptor anywhere; so does a flush of what was read ahead.
+            if name.op() == Op::Seek || this.before.to_read > 0 {
+                let known = Layout::of(stream).and_then(|layout| u64::try_from(layout.position).ok());
+                files::stand_at(fd, known.or_else(|| crate::sys::position(fd)).unwrap_or(0));
+            }
+            let place = if name.op() == Op::Seek { after.place(files::stands_at(fd)) } else { NO_POSITION };
+            buffer::push(record(name, Layer::Stdio, file, start, end, place, Ok(0)));
         }
         None if written > 0 => totals::left_out(Op::Write, descriptor(stream), written),
         None => {}

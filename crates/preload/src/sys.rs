@@ -49,6 +49,16 @@ pub fn open(path: &CStr, flags: i32, mode: u32) -> isize {
     syscall6(libc::SYS_openat, libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, mode, 0, 0)
 }
 
+/// Where a descriptor stands in its file.
+pub fn position(fd: i32) -> Option<u64> {
+    u64::try_from(syscall3(libc::SYS_lseek, fd as usize, 0, libc::SEEK_CUR as usize)).ok()
+}
+
+/// How a descriptor was opened; 0 if it is none.
+pub fn descriptor_flags(fd: i32) -> i32 {
+    syscall3(libc::SYS_fcntl, fd as usize, libc::F_GETFL as usize, 0).max(0) as i32
+}
+
 /// Makes a directory.
 pub fn mkdir(path: &CStr, mode: u32) -> isize {
     syscall3(libc::SYS_mkdirat, libc::AT_FDCWD as usize, path.as_ptr() as usize, mode as usize)

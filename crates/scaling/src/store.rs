@@ -506,6 +506,39 @@ mod tests {
         same(&read, &set_of(TWO_PARAMETERS, other));
     }
 
+    /// A set as version 1 wrote it: without the scatter of alternatives, and fitted by the methods of its time.
+    fn as_version_1(set: &ModelSet) -> Vec<u8> {
+        let mut bytes = set.to_bytes();
+        bytes.truncate(bytes.len() - 8);
+        bytes[8] = 1;
+        let methods =
+            bytes.windows(2).position(|pair| pair == format!("{METHODS_VERSION} ").as_bytes()).unwrap();
+        bytes[methods] = b'1';
+        let mut from = 0;
+        for alternative in set.models.iter().flatten().flat_map(|model| &model.alternatives) {
+            let Scatter { variance, exponent, drift } = alternative.scatter;
+            let last = [alternative.dof, variance, exponent, drift].map(f64::to_le_bytes).concat();
+            let at = from + bytes[from..].windows(last.len()).position(|bytes| bytes == last).unwrap() + 8;
+            bytes.drain(at..at + 24);
+            from = at;
+        }
+        let hash = fnv1a(&bytes);
+        bytes.extend_from_slice(&hash.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_set_of_the_first_version_is_read_and_fitted_anew() {
+        let set = set_of(TWO_PARAMETERS, FitConfig::default());
+        let old = as_version_1(&set);
+        assert!(old.len() < set.to_bytes().len(), "it had no scatter");
+        let (read, n_refitted) = ModelSet::from_bytes(&old, FitConfig::default(), NonZeroUsize::MIN).unwrap();
+        assert_eq!(n_refitted, 2);
+        same(&read, &set);
+        assert!(read.has_absorbed(&experiment(TWO_PARAMETERS)));
+        assert_eq!(ModelSet::parameters_in(&old), Ok(2));
+    }
+
     #[test]
     fn a_stored_set_remembers_what_it_absorbed() {
         let set = set_of(TWO_PARAMETERS, FitConfig::default());

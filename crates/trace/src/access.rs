@@ -25,6 +25,21 @@ pub struct AccessFacts {
     pub stakes: Vec<Stake>,
     /// How long storage targets took for the files on them, where the source says which file is on which.
     pub targets: Vec<TargetTime>,
+    /// What each function of the layer did, by its own name, where the source has names; ascending by name.
+    pub functions: Vec<FunctionSums>,
+}
+
+/// What one function did: `pwrite64`, `MPI_File_write_at_all`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FunctionSums {
+    /// Its name.
+    pub name: String,
+    /// How often it was called.
+    pub calls: u64,
+    /// What it moved.
+    pub bytes: f64,
+    /// Time in it, summed over the ranks; 0 if the source does not tell.
+    pub seconds: f64,
 }
 
 /// Kinds of calls that storage serves badly.
@@ -219,6 +234,17 @@ impl AccessFacts {
                     known.seconds += target.seconds;
                 }
                 None => self.targets.push(*target),
+            }
+        }
+        for function in &other.functions {
+            match self.functions.binary_search_by(|known| known.name.cmp(&function.name)) {
+                Ok(at) => {
+                    let known = &mut self.functions[at];
+                    known.calls = known.calls.saturating_add(function.calls);
+                    known.bytes += function.bytes;
+                    known.seconds += function.seconds;
+                }
+                Err(at) => self.functions.insert(at, function.clone()),
             }
         }
         // The longest lag, whatever the order; a tie goes to the longer time and then to the lower rank.

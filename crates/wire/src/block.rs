@@ -343,7 +343,7 @@ mod tests {
             position: NO_POSITION,
             file: 1,
             calls: 1,
-            op: Op::Write,
+            call: crate::Call::of(Op::Write),
             flags: Flags::of(Layer::Posix),
         }
     }

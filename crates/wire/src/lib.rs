@@ -25,6 +25,7 @@ pub use crate::{
         BlockHeader, BlockKind, Fault, PathEntries, PathEntry, Payload, Step, StreamHeader, next_block,
         skip_torn,
     },
+    call::Call,
     clock::{ClockKind, ClockMap},
     facts::{End, EndReason, Facts, LossEntries, LossKind, Text},
     gate::{GATE_WAIT_EVERY_MS, GateHello, GateMessage},
@@ -33,6 +34,7 @@ pub use crate::{
 };
 
 mod block;
+mod call;
 mod checksum;
 mod clock;
 mod facts;

@@ -1,9 +1,11 @@
 //! One I/O call.
 
+use crate::call::Call;
+
 /// The `file` of a record that belongs to no file we know by name.
 pub const NO_FILE: u32 = 0;
 
-/// The `position` of a record that states none: a plain `write` goes wherever the descriptor stands.
+/// The `position` of a record that states none: it goes to the end of the file, or where the process stands in it.
 pub const NO_POSITION: u64 = u64::MAX;
 
 /// One call, or several alike of a C stream that followed each other closely.
@@ -17,14 +19,15 @@ pub struct Record {
     /// Bytes moved; what the call returned, not what was asked. The error number if [`Flags::FAILED`].
     pub bytes: u64,
     /// Where in the file, or [`NO_POSITION`]. For a non-blocking request ([`Flags::ASYNC`]): ticks from `start` until the program
-    /// began to wait for it, or until it was seen complete if nobody ever waited.
+    /// began to wait for it, or until it was seen complete if nobody ever waited; where it went then stands in a record of its own
+    /// ([`Op::Place`]).
     pub position: u64,
     /// The file, as a path entry of the same stream names it, or [`NO_FILE`].
     pub file: u32,
     /// How many calls this is: 1, or more where small stream calls were joined.
     pub calls: u16,
-    /// What was done.
-    pub op: Op,
+    /// Which function was called.
+    pub call: Call,
     /// By which layer, and how.
     pub flags: Flags,
 }
@@ -32,6 +35,12 @@ pub struct Record {
 impl Record {
     /// Bytes of a record in a block.
     pub const SIZE: usize = 40;
+
+    /// What was done.
+    #[inline(always)]
+    pub const fn op(&self) -> Op {
+        self.call.op()
+    }
 
     /// Returns the record as it stands in a block.
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
@@ -42,7 +51,7 @@ impl Record {
         bytes[24..32].copy_from_slice(&self.position.to_le_bytes());
         bytes[32..36].copy_from_slice(&self.file.to_le_bytes());
         bytes[36..38].copy_from_slice(&self.calls.to_le_bytes());
-        bytes[38] = self.op as u8;
+        bytes[38] = self.call.code();
         bytes[39] = self.flags.0;
         bytes
     }
@@ -58,7 +67,7 @@ impl Record {
             position: u64_at(bytes, 24),
             file: u32::from_le_bytes([bytes[32], bytes[33], bytes[34], bytes[35]]),
             calls: u16::from_le_bytes([bytes[36], bytes[37]]),
-            op: Op::from_code(bytes[38])?,
+            call: Call::from_code(bytes[38])?,
             flags,
         })
     }
@@ -102,11 +111,13 @@ pub enum Op {
     Flush = 13,
     /// Set an MPI file view.
     View = 14,
+    /// No call, but where a non-blocking request of `bytes` bytes goes: read or written, by the flag [`Flags::PLACED`] of this record.
+    Place = 15,
 }
 
 impl Op {
     /// All operations, in the order of their codes.
-    pub const ALL: [Op; 14] = [
+    pub const ALL: [Op; 15] = [
         Op::Read,
         Op::Write,
         Op::Open,
@@ -121,6 +132,7 @@ impl Op {
         Op::Directory,
         Op::Flush,
         Op::View,
+        Op::Place,
     ];
 
     /// The operation of that code.
@@ -156,6 +168,8 @@ impl Flags {
     pub const ASYNC: u8 = 1 << 5;
     /// `bytes` is what was asked for: the number moved could not be learned.
     pub const ASKED: u8 = 1 << 6;
+    /// Of a non-blocking request: a record of [`Op::Place`] says where it goes. Of that record: it was a write.
+    pub const PLACED: u8 = 1 << 7;
 
     /// Returns the flags of an ordinary call of `layer`.
     pub const fn of(layer: Layer) -> Self {
@@ -194,10 +208,10 @@ mod tests {
             let mut all = [0; Record::SIZE];
             all[..32].copy_from_slice(&bytes);
             all[32..].copy_from_slice(&rest);
-            all[38] %= 16; // make known operations likely
+            all[38] %= 64; // make known calls likely
             match Record::from_bytes(&all) {
                 Some(record) => prop_assert_eq!(record.to_bytes(), all),
-                None => prop_assert!(!(1..=14).contains(&all[38]) || all[39] & 3 == 3),
+                None => prop_assert!(!(1..=15).contains(&all[38]) && all[38] < 32 || all[39] & 3 == 3),
             }
         }
     }

@@ -66,8 +66,16 @@ impl<'a> Run<'a> {
         self.seen.access.iter().find(|facts| facts.layer == layer)
     }
 
-    fn posix(&self) -> Option<&AccessFacts> {
-        self.facts(Layer::Posix)
+    /// The layer that says where in their files calls went, and how large they were: POSIX, or MPI-IO where a source with offsets did not
+    /// look below it.
+    fn placed(&self) -> Option<&AccessFacts> {
+        let bytes = |layer| self.bytes_of(layer, Op::Read) + self.bytes_of(layer, Op::Write);
+        let mpi_io = self.facts(Layer::MpiIo).filter(|facts| {
+            facts.reads.random.is_some()
+                && facts.writes.random.is_some()
+                && bytes(Layer::MpiIo) > bytes(Layer::Posix)
+        });
+        mpi_io.or_else(|| self.facts(Layer::Posix))
     }
 
     /// Whether `value` exceeds `threshold`, and how gravely.

@@ -53,8 +53,16 @@ pub(crate) struct RecordArgs {
     /// Say nothing at the end
     #[arg(short, long)]
     quiet: bool,
+    /// Write the C header iotide.h, which declares iotide_flush(), to DIR, and run nothing
+    #[arg(long, value_name = "DIR", conflicts_with = "program")]
+    header: Option<PathBuf>,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(
+        required_unless_present = "header",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
     program: Vec<OsString>,
 }
 
@@ -65,7 +73,13 @@ Examples:
   mpirun -n 4 iotide record -o run7 -- ./simulation     each rank by itself; also with srun, and on several nodes
   iotide detect run7                                    what is its rhythm?";
 
+/// What programs include that talk to the tracer.
+const HEADER: &str = include_str!("../../../preload/include/iotide.h");
+
 pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> {
+    if let Some(directory) = &args.header {
+        return write_header(ui, directory);
+    }
     let library = library()?;
     let rank = Rank::of_this_process(args.rank_from.as_deref());
     let directory = match &args.output {
@@ -100,6 +114,14 @@ pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> 
         }
         Err(error) => Err(error),
     }
+}
+
+fn write_header(ui: &mut Ui, directory: &Path) -> anyhow::Result<ExitStatus> {
+    std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    let header = directory.join("iotide.h");
+    std::fs::write(&header, HEADER).with_context(|| format!("cannot write {}", header.display()))?;
+    ui.out(&format!("{}\n", header.display()))?;
+    Ok(ExitStatus::Done)
 }
 
 /// Says what was recorded, and writes it as TMIO would have.

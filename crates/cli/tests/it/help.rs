@@ -225,6 +225,16 @@ fn help_on_model_explains_every_flag() {
           --parameters <FILE>
               With --from-traces: a table `trace,p,size` that tells the parameters of each trace
 
+          --by <GROUP>
+              With --from-traces: what the calls of a layer are told apart by, posix->write or
+              posix->pwrite64
+
+              Possible values:
+              - operation: What calls do
+              - function:  The function, by its own name
+              
+              [default: operation]
+
           --input-format <NAME>
               Form of the measurements, if the content does not tell
 

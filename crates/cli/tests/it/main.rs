@@ -30,6 +30,9 @@ mod page_script;
 /// `iotide record`: a program under the tracer, its exit status and the last word.
 mod record;
 
+/// What one's own recording tells: the findings of a Darshan log, functions by name, and the header.
+mod record_findings;
+
 /// How `iotide record` ends: as its program does, and after it.
 mod record_ends;
 

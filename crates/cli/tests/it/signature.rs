@@ -130,6 +130,46 @@ fn runs_given_one_by_one_have_their_application_in_common() {
 }
 
 #[test]
+fn settings_come_from_a_file_and_preprocessing_can_be_left_out() {
+    let dir = Dir::new();
+    samples(&dir);
+    // A run that lasted twice as long is no run like the others.
+    dir.write("s6.csv", sample(6).replace("time,bandwidth\n", "time,bandwidth\n-300,0\n-2,0\n"));
+    let files = ["s0.csv", "s1.csv", "s2.csv", "s3.csv", "s4.csv", "s5.csv", "s6.csv"];
+    let run =
+        |files: &[&str], more: &[&str]| dir.command(["signature"]).args(files).args(more).output().unwrap();
+    let signature = |more: &[&str]| -> serde_json::Value {
+        let output = run(&files, &[more, &["--format", "json"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    // The defaults, printed and given back, change nothing.
+    let printed = dir.iotide(["signature", "--print-settings"]).exits_with(0).stdout;
+    dir.write("default.toml", &printed);
+    assert_eq!(signature(&["--settings", "default.toml"]), signature(&[]));
+    // What is left out keeps its default; what is there counts.
+    dir.write("raw.toml", "preprocess = 0\noutliers = 0\n");
+    let iosi = signature(&["--method", "iosi"]);
+    let raw = signature(&["--method", "iosi", "--no-preprocess"]);
+    assert_eq!(raw, signature(&["--method", "iosi", "--settings", "raw.toml"]));
+    assert_eq!(raw["samples"]["used"], 7, "{raw}");
+    assert_ne!(raw["signature"], iosi["signature"]);
+    let printed =
+        dir.iotide(["signature", "--settings", "raw.toml", "--print-settings"]).exits_with(0).stdout;
+    assert!(printed.contains("\npreprocess = 0.0\n"), "{printed}");
+    // What belongs to no method, or is no setting, is refused.
+    let complaint = |more: &[&str]| {
+        let output = run(&["s0.csv", "s1.csv"], more);
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(complaint(&["--no-preprocess"]).contains("--no-preprocess belongs to --method iosi, dtw"));
+    dir.write("wrong.toml", "preproces = 0\n");
+    let wrong = complaint(&["--settings", "wrong.toml"]);
+    assert!(wrong.contains("preproces") && wrong.contains("--print-settings"), "{wrong}");
+}
+
+#[test]
 fn a_signature_is_a_page_a_picture_a_line_and_a_row() {
     let dir = Dir::new();
     samples(&dir);

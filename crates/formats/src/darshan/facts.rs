@@ -323,6 +323,7 @@ impl<'a> LayerFacts<'a> {
             straggler: self.straggler,
             stakes,
             targets,
+            functions: Vec::new(),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What a source counted of its accesses, as a list of numbers, each behind the one it is known by.
 
 use iotide_trace::{
-    AccessFacts, FileId, FileStake, Layer, Rank, Stake, StakeKind, Straggler, TargetTime, WayFacts,
+    AccessFacts, FileId, FileStake, FunctionSums, Layer, Rank, Stake, StakeKind, Straggler, TargetTime,
+    WayFacts,
 };
 
 use super::{Bytes, LAYERS, put_varint, unzigzag, zigzag};
@@ -19,7 +20,7 @@ pub(super) fn encode(facts: &AccessFacts) -> Vec<u8> {
             out.extend_from_slice(&number.to_le_bytes());
         }
     }
-    if !facts.stakes.is_empty() || !facts.targets.is_empty() {
+    if !facts.stakes.is_empty() || !facts.targets.is_empty() || !facts.functions.is_empty() {
         out.push(LISTS);
         encode_lists(&mut out, facts);
     }
@@ -29,7 +30,7 @@ pub(super) fn encode(facts: &AccessFacts) -> Vec<u8> {
 /// The order of the kinds is a promise: new ones go to the end.
 const KINDS: [StakeKind; 10] = StakeKind::ALL;
 
-fn encode_lists(out: &mut Vec<u8>, AccessFacts { stakes, targets, .. }: &AccessFacts) {
+fn encode_lists(out: &mut Vec<u8>, AccessFacts { stakes, targets, functions, .. }: &AccessFacts) {
     let amounts = |out: &mut Vec<u8>, calls: u64, bytes: f64, seconds: f64| {
         put_varint(out, calls);
         out.extend_from_slice(&bytes.to_le_bytes());
@@ -51,9 +52,24 @@ fn encode_lists(out: &mut Vec<u8>, AccessFacts { stakes, targets, .. }: &AccessF
         put_varint(out, zigzag(*target));
         amounts(out, *files, *bytes, *seconds);
     }
+    if functions.is_empty() {
+        return;
+    }
+    put_varint(out, functions.len() as u64);
+    for FunctionSums { name, calls, bytes, seconds } in functions {
+        put_varint(out, name.len() as u64);
+        out.extend_from_slice(name.as_bytes());
+        amounts(out, *calls, *bytes, *seconds);
+    }
 }
 
-fn decode_lists(bytes: &mut Bytes<'_>) -> Option<(Vec<Stake>, Vec<TargetTime>)> {
+struct Lists {
+    stakes: Vec<Stake>,
+    targets: Vec<TargetTime>,
+    functions: Vec<FunctionSums>,
+}
+
+fn decode_lists(bytes: &mut Bytes<'_>) -> Option<Lists> {
     fn amounts(bytes: &mut Bytes<'_>) -> Option<(u64, f64, f64)> {
         let calls = bytes.varint()?;
         let mut float = || Some(f64::from_le_bytes(bytes.take(8)?.try_into().ok()?));
@@ -79,14 +95,24 @@ fn decode_lists(bytes: &mut Bytes<'_>) -> Option<(Vec<Stake>, Vec<TargetTime>)> 
         let (files, bytes, seconds) = amounts(bytes)?;
         targets.push(TargetTime { target, files, bytes, seconds });
     }
-    Some((stakes, targets))
+    let mut functions = Vec::new();
+    // Earlier versions end here.
+    let n_functions = if bytes.0.is_empty() { 0 } else { bytes.varint()? };
+    for _ in 0..n_functions {
+        let length = usize::try_from(bytes.varint()?).ok()?;
+        let name = String::from_utf8_lossy(bytes.take(length)?).into_owned();
+        let (calls, bytes, seconds) = amounts(bytes)?;
+        functions.push(FunctionSums { name, calls, bytes, seconds });
+    }
+    functions.sort_by(|a, b| a.name.cmp(&b.name));
+    Some(Lists { stakes, targets, functions })
 }
 
 pub(super) fn decode(payload: &[u8]) -> Option<AccessFacts> {
     let mut bytes = Bytes(payload);
     let layer = *LAYERS.get(usize::from(bytes.byte()?))?;
     let mut numbers = Vec::new();
-    let mut lists = (Vec::new(), Vec::new());
+    let mut lists = Lists { stakes: Vec::new(), targets: Vec::new(), functions: Vec::new() };
     while !bytes.0.is_empty() {
         let tag = bytes.byte()?;
         if tag == LISTS {
@@ -100,8 +126,8 @@ pub(super) fn decode(payload: &[u8]) -> Option<AccessFacts> {
         }
         numbers[place] = Some(number);
     }
-    let (stakes, targets) = lists;
-    Some(AccessFacts { stakes, targets, ..of_numbers(layer, &numbers) })
+    let Lists { stakes, targets, functions } = lists;
+    Some(AccessFacts { stakes, targets, functions, ..of_numbers(layer, &numbers) })
 }
 
 /// The facts in an order that is a promise: new ones go to the end. The patterns name every field, so that a new one is
@@ -118,6 +144,7 @@ fn numbers_of(facts: &AccessFacts) -> Vec<Option<u64>> {
         straggler,
         stakes: _,
         targets: _,
+        functions: _,
     } = facts;
     let mut numbers = Vec::new();
     let mut later = vec![rewritten_bytes.map(f64::to_bits)];
@@ -180,5 +207,6 @@ pub(super) fn of_numbers(layer: Layer, numbers: &[Option<u64>]) -> AccessFacts {
         straggler: straggler(),
         stakes: Vec::new(),
         targets: Vec::new(),
+        functions: Vec::new(),
     }
 }

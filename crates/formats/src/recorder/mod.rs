@@ -23,6 +23,7 @@ use crate::{
     census::{Census, NameCounts},
     error::Fault,
     files::Files,
+    functions::Functions,
     input::Input,
     lenient::{parse_i64, parse_u64},
     losses::Losses,
@@ -47,15 +48,17 @@ pub(crate) fn read(input: Input, census: &mut Census, sink: &mut dyn EventSink) 
         files: Files::default(),
         census: Census::default(),
         names: NameCounts::default(),
+        functions: Functions::default(),
         losses: Losses::default(),
     };
     let start_time_unix_s = match directory.layout {
         Layout::Peephole => peephole::read(&directory, &mut output)?,
         Layout::PerRank | Layout::Merged => grammar::read(&directory, &mut output)?,
     };
-    let Output { sink, files, census: mut counted, names, mut losses } = output;
+    let Output { sink, files, census: mut counted, names, functions, mut losses } = output;
     let files = files.into_paths(&mut losses);
     losses.report(sink);
+    functions.tell(sink);
     let missing = u64::from(directory.n_ranks).saturating_sub(directory.ranks.len() as u64);
     if missing > 0 {
         sink.loss(Loss::of_unknown_size(format!(
@@ -207,6 +210,7 @@ struct Output<'s> {
     files: Files,
     census: Census,
     names: NameCounts,
+    functions: Functions,
     losses: Losses,
 }
 
@@ -248,17 +252,10 @@ impl Output<'_> {
         }
         let (start, end) = (start.plus_nanos(shift_nanos), end.plus_nanos(shift_nanos));
         let bytes = if op.moves_data() { bytes as f64 } else { 0.0 };
-        self.sink.event(Event {
-            op,
-            layer,
-            grain: Grain::Call,
-            rank,
-            file,
-            start,
-            end: end.max(start),
-            bytes,
-            calls: 1,
-        })
+        let event =
+            Event { op, layer, grain: Grain::Call, rank, file, start, end: end.max(start), bytes, calls: 1 };
+        self.functions.add(name, &event);
+        self.sink.event(event)
     }
 }
 

@@ -12,6 +12,8 @@ mod files;
 mod follow;
 /// Real traces of other tools against what another reader found.
 mod foreign;
+/// What each function did, by its own name, where a source names them.
+mod functions;
 /// Darshan logs of one job: clocks and ranks.
 mod one_run;
 /// Recorder's directories, made here in each of their layouts, whole and damaged.

@@ -313,7 +313,7 @@ fn tracer_stream() -> Vec<u8> {
         position: 2_000,
         file: 3,
         calls: 1,
-        op,
+        call: wire::Call::of(op),
         flags,
     };
     let posix = Flags::of(wire::Layer::Posix);

@@ -51,7 +51,7 @@ fn a_parallel_hdf5_file_is_written_through_mpi_io_and_counted_once() {
     let writers: BTreeSet<_> = (trace.0.iter())
         .filter(|process| {
             process.records.iter().any(|record| {
-                record.op == Op::Write && record.flags.layer() == Some(Layer::MpiIo) && record.bytes > 0
+                record.op() == Op::Write && record.flags.layer() == Some(Layer::MpiIo) && record.bytes > 0
             })
         })
         .map(|process| process.rank)

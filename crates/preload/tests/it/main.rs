@@ -9,5 +9,6 @@ mod harm; // what a program might notice
 mod libraries; // what stands above MPI-IO: HDF5
 mod moved; // bytes by layer, against the program's own count
 mod mpi; // the same for MPI-IO, with Open MPI and MPICH
+mod names; // each call's function and its place in the file
 mod stream; // what a listener gets
 mod support;

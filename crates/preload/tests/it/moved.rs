@@ -18,7 +18,7 @@ fn check(test: &str, source: &str) -> Option<crate::support::Trace> {
 fn every_posix_call_counts_what_it_moved() {
     let Some(trace) = check("posix_calls", "posix_calls.c") else { return };
     assert_eq!(trace.files_moved(), ["copy", "data"]);
-    let count = |op| trace.outer().filter(|record| record.op == op).count();
+    let count = |op| trace.outer().filter(|record| record.op() == op).count();
     for (op, n) in [
         (Op::Seek, 1),
         (Op::Sync, 2),
@@ -47,7 +47,7 @@ fn every_stream_call_counts_what_it_moved_and_small_ones_are_joined() {
     let beneath = trace.records().filter(|record| {
         record.flags.has(Flags::NESTED)
             && record.flags.layer() == Some(Layer::Posix)
-            && record.op == Op::Write
+            && record.op() == Op::Write
     });
     assert_eq!(beneath.map(|record| record.bytes).sum::<u64>(), trace.moved().0[&("stdio", "write")]);
 }
@@ -72,8 +72,11 @@ fn threads_are_all_heard_those_that_ended_and_those_that_never_do() {
 fn children_by_fork_clone_vfork_spawn_and_exec_each_have_their_own_stream() {
     let Some(trace) = check("children", "children.c") else { return };
     // The parent, its child and grandchild, the cloned one, what vfork and spawn became, dd, and what the parent became at last.
-    let n_writers =
-        trace.0.iter().filter(|process| process.records.iter().any(|record| record.op == Op::Write)).count();
+    let n_writers = trace
+        .0
+        .iter()
+        .filter(|process| process.records.iter().any(|record| record.op() == Op::Write))
+        .count();
     assert_eq!(
         n_writers,
         8,

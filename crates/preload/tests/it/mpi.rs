@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use iotide_wire::{Flags, Layer, Op};
+use iotide_wire::{Flags, Layer, NO_POSITION, Op};
 
 use crate::support::{Trace, compile, directory, run_well};
 
@@ -64,7 +64,9 @@ fn check(test: &str, compiler: &str, source: &str, n: usize, arguments: &[&str])
 fn every_call_family_counts_what_its_status_says() {
     for trace in check("mpi_calls", "mpicc", "mpi_calls.c", N_RANKS, &[]) {
         let mpi = |op| {
-            trace.outer().filter(move |record| record.op == op && record.flags.layer() == Some(Layer::MpiIo))
+            trace
+                .outer()
+                .filter(move |record| record.op() == op && record.flags.layer() == Some(Layer::MpiIo))
         };
         assert_eq!(mpi(Op::Open).count(), N_RANKS);
         assert_eq!(mpi(Op::Close).count(), N_RANKS);
@@ -81,6 +83,36 @@ fn every_call_family_counts_what_its_status_says() {
         );
         assert!(trace.records().all(|record| !record.flags.has(Flags::ASKED)), "every status was understood");
         assert!(trace.files_moved().contains(&"shared.mpi".to_owned()));
+        // Every call by its own name, which says what the flags say.
+        let names: std::collections::BTreeSet<_> = trace
+            .outer()
+            .filter(|record| record.flags.layer() == Some(Layer::MpiIo) && record.op() != Op::Place)
+            .map(|record| record.call.name().unwrap())
+            .collect();
+        for name in [
+            "write_at_all",
+            "read_at_all",
+            "write_at",
+            "write_all",
+            "iwrite_at",
+            "write_ordered",
+            "write_shared",
+        ] {
+            assert!(names.contains(format!("MPI_File_{name}").as_str()), "{name}: {names:?}");
+        }
+        for record in trace.outer().filter(|record| matches!(record.op(), Op::Read | Op::Write)) {
+            let Some(name) = record.call.name().and_then(|name| name.strip_prefix("MPI_File_")) else {
+                continue;
+            };
+            let is_together = name.contains("_all") || name.contains("_ordered");
+            assert_eq!(record.flags.has(Flags::COLLECTIVE), is_together, "{name}");
+            let states_place = name.contains("_at");
+            let is_placed = match record.flags.has(Flags::ASYNC) {
+                true => record.flags.has(Flags::PLACED),
+                false => record.position != NO_POSITION,
+            };
+            assert_eq!(is_placed, states_place, "{name}");
+        }
     }
 }
 

@@ -145,7 +145,7 @@ impl Trace {
                 Layer::Stdio => "stdio",
                 Layer::MpiIo => "mpi",
             };
-            match record.op {
+            match record.op() {
                 Op::Read => moved.add(layer, "read", record.bytes),
                 Op::Write => moved.add(layer, "write", record.bytes),
                 _ => {}
@@ -197,7 +197,7 @@ impl Trace {
             .0
             .iter()
             .flat_map(|process| {
-                process.records.iter().filter(|record| matches!(record.op, Op::Read | Op::Write)).map(
+                process.records.iter().filter(|record| matches!(record.op(), Op::Read | Op::Write)).map(
                     |record| {
                         let name = process.names.get(&record.file).map_or("?", String::as_str);
                         name.rsplit('/').next().unwrap().to_owned()

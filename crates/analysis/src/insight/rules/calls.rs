@@ -1,6 +1,6 @@
 //! Rules about how large calls are, and where in their file they go.
 
-use iotide_trace::{AccessFacts, AccessSizes, Layer, Op, StakeKind, WayFacts};
+use iotide_trace::{AccessFacts, AccessSizes, Op, StakeKind, WayFacts};
 
 use super::{Run, found_in, percent};
 use crate::insight::stake::{AtStake, is_standard_stream};
@@ -20,7 +20,7 @@ impl Run<'_> {
             Rule::SmallReads => (StakeKind::SmallReads, Op::Read),
             _ => (StakeKind::SmallWrites, Op::Write),
         };
-        let (small, calls, stake) = match self.posix().map(|facts| (facts, way(facts))) {
+        let (small, calls, stake) = match self.placed().map(|facts| (facts, way(facts))) {
             Some((facts, WayFacts { calls, small: Some(small), .. })) => {
                 let (small, calls) = (small as f64, calls as f64);
                 (small, calls, self.stake(facts, kind, &[op], small / calls.max(1.0), small))
@@ -93,8 +93,8 @@ impl Run<'_> {
     }
 
     pub(super) fn random(&self, rule: Rule, way: fn(&AccessFacts) -> WayFacts) -> Verdict {
-        let Some(posix) = self.posix() else { return Verdict::NotKnown("offsets of calls") };
-        let facts = way(posix);
+        let Some(placed) = self.placed() else { return Verdict::NotKnown("offsets of calls") };
+        let facts = way(placed);
         let Some(random) = facts.random else { return Verdict::NotKnown("offsets of calls") };
         let (calls, random) = (facts.calls as f64, random as f64);
         let share = if calls > 0.0 { random / calls } else { 0.0 };
@@ -102,7 +102,7 @@ impl Run<'_> {
             Rule::RandomReads => (StakeKind::RandomReads, Op::Read, "reads"),
             _ => (StakeKind::RandomWrites, Op::Write, "writes"),
         };
-        let stake = self.stake(posix, kind, &[op], share, random);
+        let stake = self.stake(placed, kind, &[op], share, random);
         let Some(severity) = self.weigh_stake(share, self.thresholds.random_share, &stake) else {
             return Verdict::Clear;
         };
@@ -117,7 +117,7 @@ impl Run<'_> {
     }
 
     pub(super) fn misaligned(&self) -> Verdict {
-        let Some(facts) = self.posix() else { return Verdict::NotKnown("offsets of calls") };
+        let Some(facts) = self.placed() else { return Verdict::NotKnown("offsets of calls") };
         let Some(misaligned) = facts.misaligned_in_file else { return Verdict::NotKnown("offsets of calls") };
         let calls = facts.reads.calls as f64 + facts.writes.calls as f64;
         let share = if calls > 0.0 { (misaligned as f64 / calls).min(1.0) } else { 0.0 };
@@ -144,8 +144,8 @@ impl Run<'_> {
     pub(super) fn redundant(&self, rule: Rule) -> Verdict {
         let is_read = rule == Rule::RedundantReads;
         let again =
-            self.posix().and_then(|facts| if is_read { facts.reread_bytes } else { facts.rewritten_bytes });
-        let (Some(facts), Some(again)) = (self.posix(), again) else {
+            self.placed().and_then(|facts| if is_read { facts.reread_bytes } else { facts.rewritten_bytes });
+        let (Some(facts), Some(again)) = (self.placed(), again) else {
             return Verdict::NotKnown(if is_read {
                 "which bytes were read"
             } else {
@@ -153,7 +153,7 @@ impl Run<'_> {
             });
         };
         let op = if is_read { Op::Read } else { Op::Write };
-        let moved: f64 = self.bytes_of(Layer::Posix, op);
+        let moved: f64 = self.bytes_of(facts.layer, op);
         let share = if moved > 0.0 { (again / moved).min(1.0) } else { 0.0 };
         let kind = if is_read { StakeKind::Rereads } else { StakeKind::Rewrites };
         // However many calls: bytes count.
@@ -190,9 +190,9 @@ impl Run<'_> {
             return Verdict::Clear;
         }
         let stake = self
-            .posix()
+            .placed()
             .and_then(|facts| AtStake::counted(self.seen, facts, StakeKind::SmallShared, self.n_ranks));
-        let (Some(facts), Some(stake)) = (self.posix(), stake) else {
+        let (Some(facts), Some(stake)) = (self.placed(), stake) else {
             return Verdict::NotKnown("which files ranks share, with the sizes of calls on them");
         };
         let calls = facts.reads.calls as f64 + facts.writes.calls as f64;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use iotide_analysis::{Figure, KnownRun, RunConfig, analyse_run, figures};
+use iotide_analysis::{Figure, FigureGroups, KnownRun, RunConfig, analyse_run, figures};
 use iotide_formats::darshan::DarshanLayers;
 use iotide_formats::{LayerChoice, OpenOptions};
 use iotide_scaling::{Experiment, Note, collect};
@@ -21,6 +21,7 @@ pub(super) fn measure(
     ui: &mut Ui,
     traces: &[PathBuf],
     parameters: Option<&Path>,
+    by: FigureGroups,
 ) -> anyhow::Result<Experiment> {
     let table = parameters.map(Table::read).transpose()?;
     let names = table.as_ref().map_or_else(|| vec![PROCESSES.to_owned()], |table| table.names.clone());
@@ -28,7 +29,7 @@ pub(super) fn measure(
     let mut notes = Vec::new();
     for (i, trace) in traces.iter().enumerate() {
         ui.progress(format_args!("reading {} ({} of {})", trace.display(), i + 1, traces.len()));
-        match figures_of(trace, table.as_ref()) {
+        match figures_of(trace, table.as_ref(), by) {
             Ok((point, figures, losses)) => {
                 rows.extend(figures.into_iter().map(|figure| (point.clone(), figure)));
                 let lost = |loss: Loss| Note::Skipped {
@@ -56,7 +57,11 @@ pub(super) fn measure(
 }
 
 /// The point a trace stands at, what was measured there, and what the trace lost.
-fn figures_of(trace: &Path, table: Option<&Table>) -> anyhow::Result<(Vec<f64>, Vec<Figure>, Vec<Loss>)> {
+fn figures_of(
+    trace: &Path,
+    table: Option<&Table>,
+    by: FigureGroups,
+) -> anyhow::Result<(Vec<f64>, Vec<Figure>, Vec<Loss>)> {
     let name = trace.display().to_string();
     let once = OpenOptions::default();
     let reader = once.open(trace).or_else(input::with_advice)?;
@@ -97,6 +102,7 @@ fn figures_of(trace: &Path, table: Option<&Table>) -> anyhow::Result<(Vec<f64>, 
         layers,
         demand: demand.as_ref(),
         analysis: analysis.as_ref(),
+        by,
     });
     if figures.is_empty() {
         bail!("nothing was measured in it");

@@ -40,6 +40,9 @@ pub(crate) struct ModelArgs {
     /// With --from-traces: a table `trace,p,size` that tells the parameters of each trace
     #[arg(long, value_name = "FILE", requires = "from_traces")]
     parameters: Option<PathBuf>,
+    /// With --from-traces: what the calls of a layer are told apart by, posix->write or posix->pwrite64
+    #[arg(long, value_enum, value_name = "GROUP", default_value_t = Groups::Operation, requires = "from_traces")]
+    by: Groups,
     /// Form of the measurements, if the content does not tell
     #[arg(long, value_name = "NAME", value_parser = input_format)]
     input_format: Option<InputFormat>,
@@ -120,6 +123,23 @@ enum RankBy {
     Growth,
     /// Value there
     Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Groups {
+    /// What calls do
+    Operation,
+    /// The function, by its own name
+    Function,
+}
+
+impl From<Groups> for iotide_analysis::FigureGroups {
+    fn from(groups: Groups) -> Self {
+        match groups {
+            Groups::Operation => Self::Operation,
+            Groups::Function => Self::Function,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -265,7 +285,7 @@ fn measurements(ui: &mut Ui, args: &ModelArgs) -> anyhow::Result<(&'static str, 
         return Ok(("models", Vec::new()));
     }
     if args.from_traces {
-        let experiment = from_traces::measure(ui, &args.inputs, args.parameters.as_deref())?;
+        let experiment = from_traces::measure(ui, &args.inputs, args.parameters.as_deref(), args.by.into())?;
         return Ok(("traces", vec![experiment]));
     }
     let mut name = None;
