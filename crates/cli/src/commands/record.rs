@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write as _};
 use std::ops::ControlFlow;
 use std::os::unix::process::{CommandExt, ExitStatusExt, parent_id};
 use std::path::{Path, PathBuf};
@@ -117,9 +117,14 @@ pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> 
 }
 
 fn write_header(ui: &mut Ui, directory: &Path) -> anyhow::Result<ExitStatus> {
-    std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    let folder = OpenDir::make(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     let header = directory.join("iotide.h");
-    std::fs::write(&header, HEADER).with_context(|| format!("cannot write {}", header.display()))?;
+    let write = || {
+        let mut part = folder.replace("iotide.h")?;
+        part.write_all(HEADER.as_bytes())?;
+        part.finish()
+    };
+    write().with_context(|| format!("cannot write {}", header.display()))?;
     ui.out(&format!("{}\n", header.display()))?;
     Ok(ExitStatus::Done)
 }
