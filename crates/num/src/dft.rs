@@ -1,7 +1,26 @@
 //! The discrete Fourier transform of real samples.
 
-use realfft::RealFftPlanner;
+use std::cell::RefCell;
+use std::sync::Arc;
+
 use realfft::num_complex::Complex64;
+use realfft::{RealFftPlanner, RealToComplex};
+
+thread_local! {
+    // Making a plan costs more than using it once, and the same few lengths come again and again.
+    static PLANS: RefCell<RealFftPlanner<f64>> = RefCell::new(RealFftPlanner::new());
+}
+
+/// How to transform `n` samples.
+fn forward(n: usize) -> Arc<dyn RealToComplex<f64>> {
+    if n > LONGEST_KEPT {
+        return RealFftPlanner::new().plan_fft_forward(n);
+    }
+    PLANS.with_borrow_mut(|plans| plans.plan_fft_forward(n))
+}
+
+/// Plans of more samples are not kept: they are as large as the samples.
+const LONGEST_KEPT: usize = 1 << 15;
 
 /// One-sided spectrum of `n` real samples: bin `k` lies at `k / n` cycles a sample, `k = 0..=n/2`.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +57,7 @@ pub fn spectrum(x: &[f64]) -> Spectrum {
 
 /// Returns [`Spectrum::powers`] alone, which costs less than the spectrum: no phases.
 pub fn powers(x: &[f64]) -> Vec<f64> {
-    transform(x.to_vec()).iter().map(|bin| bin.norm().powi(2) / x.len() as f64).collect()
+    transform(x.to_vec()).iter().map(|bin| bin.norm_sqr() / x.len() as f64).collect()
 }
 
 /// The transform itself; empty for no samples.
@@ -46,7 +65,7 @@ pub(crate) fn transform(mut x: Vec<f64>) -> Vec<Complex64> {
     if x.is_empty() {
         return Vec::new();
     }
-    let forward = RealFftPlanner::<f64>::new().plan_fft_forward(x.len());
+    let forward = forward(x.len());
     let mut bins = forward.make_output_vec();
     forward.process(&mut x, &mut bins).expect("buffers were made by the plan");
     bins
@@ -61,7 +80,7 @@ pub(crate) fn correlate_with_itself(mut x: Vec<f64>) -> Vec<f64> {
     // Twice as long, padded with zeros: the circular correlation of the transform becomes the linear one.
     let padded = fast_length(2 * n);
     x.resize(padded, 0.0);
-    let forward = RealFftPlanner::<f64>::new().plan_fft_forward(padded);
+    let forward = forward(padded);
     let mut bins = forward.make_output_vec();
     forward.process(&mut x, &mut bins).expect("buffers were made by the plan");
     // Powers are real and even, so the forward transform turns them back as well: making a plan costs as much as using

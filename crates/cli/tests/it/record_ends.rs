@@ -99,7 +99,7 @@ fn how_much_was_seen_and_what_it_cost_is_told() {
 
 #[test]
 fn a_process_that_outlives_the_program_is_still_running() {
-    let script = "(exec >/dev/null 2>&1; echo x > a; exec 9>>a; while [ ! -e stop ]; do sleep 0.01; done) & while [ ! -s a ]; do sleep 0.01; done";
+    let script = "(exec >/dev/null 2>&1; echo x > a; exec 9>>a; while [ -e a ] && [ ! -e stop ]; do sleep 0.01; done) & while [ ! -s a ]; do sleep 0.01; done";
     let dir = FreshDir::new("record-running");
     let output = record(dir.path(), &["-o", "trace", "--", "sh", "-c", script]).output().unwrap();
     dir.write("stop", "");
