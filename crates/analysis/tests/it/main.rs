@@ -12,3 +12,6 @@ mod rhythm_table;
 
 /// Signatures out of noisy logs, against the truth.
 mod signature;
+
+/// Findings in real logs.
+mod findings;

@@ -52,6 +52,8 @@ struct WayColumns {
     nonblocking: Option<usize>,
     bytes: Option<usize>,
     furthest: Option<usize>,
+    /// A furthest offset that may be any further one.
+    last_offset: Option<i64>,
     time: Option<usize>,
 }
 
@@ -376,6 +378,8 @@ impl FactColumns {
                 nonblocking: int(&named("NB_")),
                 bytes: int(bytes),
                 furthest: int(furthest),
+                // Logs before version 3 come from machines of 32 bits, too, whose offsets end here however long the file is.
+                last_offset: (prefix == "CP_").then_some(i32::MAX.into()),
                 time: float(&format!("{time}_TIME")).or_else(|| float(&format!("POSIX_{time}_TIME"))),
             }
         };
@@ -427,6 +431,7 @@ impl WaySums {
         self.nonblocking.add(nonblocking);
         let bytes = columns.bytes.and_then(|column| record.int(column));
         let furthest = columns.furthest.and_then(|column| record.int(column));
+        let furthest = furthest.filter(|furthest| Some(*furthest) != columns.last_offset);
         let again = match (bytes, furthest) {
             (Some(bytes @ 0..), Some(furthest @ 0..)) => {
                 Some(bytes.saturating_sub(furthest.saturating_add(1)).max(0) as f64)

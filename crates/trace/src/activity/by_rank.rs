@@ -65,6 +65,7 @@ impl ByRank {
         let (busiest, most) = moved().rev().max_by(|a, b| a.1.bytes.total_cmp(&b.1.bytes))?;
         Some(RankBytes {
             n_ranks: moved().count(),
+            n_busy: moved().filter(|(_, sums)| 100.0 * sums.bytes >= most.bytes).count(),
             busiest: *busiest,
             most_bytes: most.bytes,
             bytes: moved().map(|(_, sums)| sums.bytes).sum(),
@@ -126,6 +127,8 @@ pub struct RankTimes {
 pub struct RankBytes {
     /// How many ranks moved any.
     pub n_ranks: usize,
+    /// How many moved at least a hundredth of what the busiest did: a rank that reads a header moves the data of none.
+    pub n_busy: usize,
     /// Who moved most.
     pub busiest: Rank,
     /// How much that was.

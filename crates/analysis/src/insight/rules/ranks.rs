@@ -12,8 +12,11 @@ impl Run<'_> {
             return Verdict::Clear;
         }
         let Some(ranks) = self.seen.rank_bytes else { return Verdict::NotKnown("which rank moved how much") };
-        // In collective I/O the bytes of all are moved by a few on purpose: these are compared with each other.
-        let n_ranks = if self.is_collective() { 1.0 } else { self.n_ranks }.max(ranks.n_ranks as f64);
+        // In collective I/O the bytes of all are moved by a few on purpose: these are compared with each other. One alone has no other.
+        let n_ranks = match ranks.n_busy {
+            aggregators @ 2.. if self.is_collective() => aggregators as f64,
+            _ => self.n_ranks.max(ranks.n_ranks as f64),
+        };
         // The busiest moves at least what is known of it. What is known of all ranks together may hide any other difference.
         let (most, mean) = (ranks.most_bytes, self.bytes.max(ranks.bytes) / n_ranks);
         let is_known = ranks.bytes >= 0.5 * self.bytes;
@@ -23,11 +26,20 @@ impl Run<'_> {
         let share = 1.0 - mean / most;
         match self.weigh(share, self.thresholds.imbalance_share) {
             Some(severity) => {
-                let message = if ranks.n_ranks == 1 {
+                // Bytes of all ranks together are some of them its own.
+                let is_all = ranks.bytes >= 0.99 * self.bytes;
+                let message = if ranks.n_ranks == 1 && is_all {
                     format!("rank {} moves all of the bytes", ranks.busiest.0)
                 } else {
-                    format!("rank {} moves {:.1} times the mean", ranks.busiest.0, most / mean)
+                    let least = if is_all { "" } else { "at least " };
+                    format!("rank {} moves {least}{:.1} times the mean", ranks.busiest.0, most / mean)
                 };
+                // All ranks together take less time than would matter of one.
+                let data_s = self.seen.times.iter().flat_map(|time| [time.read_s, time.write_s]);
+                let data_s: f64 = data_s.flatten().sum();
+                let is_brief =
+                    data_s > 0.0 && self.run_time_s.is_some_and(|run_s| data_s < BRIEF_SHARE * run_s);
+                let severity = if is_brief { Severity::Warning } else { severity };
                 let stake = AtStake { ranks: vec![ranks.busiest.0], ..AtStake::default() };
                 found_in(
                     Rule::RankImbalance,

@@ -131,8 +131,32 @@ fn aggregators_are_compared_with_each_other() {
     let facts = |way| AccessFacts { layer: Layer::MpiIo, reads: way, writes: way, ..AccessFacts::default() };
     let together = facts(way(Some(400), Some(0)));
     assert!(rules(&judged(events(), &[together], &InsightConfig::default())).is_empty());
+    // That the others read a header makes them no aggregators.
+    let headers = || (0..4).map(|rank| call(Op::Read, rank, Layer::Posix, 400.0, 5e4));
+    let together = [facts(way(Some(400), Some(4)))];
+    assert!(rules(&judged(events().chain(headers()), &together, &InsightConfig::default())).is_empty());
     let alone = judged(events(), &[facts(way(Some(0), Some(400)))], &InsightConfig::default());
     assert_eq!(rules(&alone), ["rank_imbalance"]);
+    // One that moves the bytes of all is compared with these.
+    let one = events().map(|event| Event { rank: Rank(0), ..event }).chain(headers());
+    let one = judged(one, &together, &InsightConfig::default());
+    assert_eq!(rules(&one), ["rank_imbalance"]);
+    assert_eq!(one.found[0].message, "rank 0 moves 4.0 times the mean");
+}
+
+#[test]
+fn an_imbalance_of_next_to_no_time_is_a_warning() {
+    let events =
+        |gap_s: f64| (0..400).map(move |i| call(Op::Write, 0, Layer::Posix, gap_s * f64::from(i), 8e6));
+    let severity = |gap_s| {
+        let seen = judged(events(gap_s), &[], &InsightConfig::default());
+        assert_eq!(rules(&seen), ["rank_imbalance"]);
+        assert_eq!(seen.found[0].message, "rank 0 moves all of the bytes");
+        seen.found[0].severity
+    };
+    // 4 s of 40, and of 4000.
+    assert_eq!(severity(0.1), Severity::High);
+    assert_eq!(severity(10.0), Severity::Warning);
 }
 
 #[test]
@@ -141,7 +165,9 @@ fn what_is_known_of_one_rank_may_be_enough_for_an_imbalance() {
     let events = |bytes: f64| {
         [call(Op::Write, -1, Layer::Posix, 0.0, 3e9), call(Op::Write, 2, Layer::Posix, 0.0, bytes)]
     };
-    assert_eq!(rules(&judged(events(4e9), &[], &InsightConfig::default())), ["rank_imbalance"]);
+    let seen = judged(events(4e9), &[], &InsightConfig::default());
+    assert_eq!(rules(&seen), ["rank_imbalance"]);
+    assert_eq!(seen.found[0].message, "rank 2 moves at least 2.3 times the mean");
     let seen = judged(events(1e8), &[], &InsightConfig::default());
     assert!(seen.not_known.iter().any(|(rule, _)| *rule == Rule::RankImbalance), "{seen:?}");
 }
