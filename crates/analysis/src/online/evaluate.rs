@@ -251,7 +251,7 @@ impl Evaluator {
                 }
             }
         }
-        let mut found = rhythms_in(&signal, config);
+        let mut found = rhythms_in(&signal, self.regimes.current().map(|known| known.period_s), config);
         if found.rhythms.first().is_some_and(|main| total(&main.phases) < NEGLIGIBLE * signal.volume_bytes())
         {
             found.rhythms.clear();
@@ -412,7 +412,7 @@ impl Evaluator {
         }
         let distance_s = (last_s - first_s) / (self.restarts_s.len() - 1) as f64;
         let longer = self.window(octaves, first_s, at_s, config);
-        let cuts = rhythms_in(&longer, config);
+        let cuts = rhythms_in(&longer, None, config);
         if cuts.rhythms.first().is_some_and(|rhythm| rhythm.period_s > distance_s / 2.0) {
             (*found, *signal, self.window_start_s) = (cuts, longer, first_s);
             self.restarts_s.clear();
@@ -432,7 +432,7 @@ impl Evaluator {
             // Too few phases to be seen at this resolution.
             let start_s = at_s - signal.duration_s / 4.0;
             let shorter = self.window(octaves, start_s, at_s, config);
-            let cuts = rhythms_in(&shorter, config);
+            let cuts = rhythms_in(&shorter, None, config);
             let is_main = |rhythm: &CutRhythm| rhythm.phases.len() > 3 && !is_light(rhythm, &shorter, signal);
             if cuts.rhythms.first().is_some_and(is_main) {
                 (*found, *signal, self.window_start_s) = (cuts, shorter, start_s);
@@ -447,7 +447,7 @@ impl Evaluator {
         for &length in lengths.iter().filter(|&&length| length < n) {
             let start_s = before(&phases, n - length);
             let shorter = self.window(octaves, start_s, at_s, config);
-            let cuts = rhythms_in(&shorter, config);
+            let cuts = rhythms_in(&shorter, None, config);
             // The engine is careful with three phases; what it holds more probable than not is a rhythm.
             let sure = |rhythm: &CutRhythm| rhythm.confidence > least && !is_light(rhythm, &shorter, signal);
             if cuts.rhythms.first().is_some_and(sure) {
@@ -620,10 +620,12 @@ fn is_stream(rhythm: &CutRhythm) -> bool {
         && iotide_num::median(&lengths_s).is_some_and(|length_s| length_s > FULL * rhythm.period_s)
 }
 
-/// What the engine finds, less the beats of requests.
-fn rhythms_in(signal: &SampledSignal, config: &PredictorConfig) -> CutEstimate {
+/// What the engine finds, less the beats of requests. One that is known already is none of those.
+fn rhythms_in(signal: &SampledSignal, known_s: Option<f64>, config: &PredictorConfig) -> CutEstimate {
     let mut found = detect_cuts(signal);
-    found.rhythms.retain(|rhythm| !is_of_requests(&rhythm.phases, config));
+    let is_known =
+        |period_s: f64| known_s.is_some_and(|known_s| (period_s / known_s).ln().abs() < SAME_RHYTHM);
+    found.rhythms.retain(|rhythm| is_known(rhythm.period_s) || !is_of_requests(&rhythm.phases, config));
     found
 }
 

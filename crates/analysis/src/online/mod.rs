@@ -80,7 +80,7 @@ impl Default for PredictorConfig {
             most_samples: 1024,
             horizon_s: 60.0,
             resolution_s: 1.1e-3,
-            fast_s: 1.0,
+            fast_s: 0.7,
             apart_s: 0.0,
         }
     }

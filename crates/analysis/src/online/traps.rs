@@ -101,6 +101,19 @@ fn requests_of_the_first_phases_are_no_rhythm() {
 }
 
 #[test]
+fn a_phase_a_second_is_told_from_the_third_on() {
+    for seed in 1..=5 {
+        let mut random = random(seed);
+        let events: Vec<Event> =
+            (0..12).map(|i| write(f64::from(i) + 0.04 * random() - 0.02, 0.1, 1e8)).collect();
+        let told = predictions(events);
+        let third: Vec<&Prediction> = told.iter().filter(|told| told.at_s > 2.3).collect();
+        assert_eq!(share(&third, names(1.0)), 1.0, "seed {seed}: {third:?}");
+        assert!(third[0].at_s < 3.5);
+    }
+}
+
+#[test]
 fn a_fast_beat_is_told_once_it_has_held_for_long() {
     let events: Vec<Event> = (0..200).map(|i| write(0.25 * f64::from(i), 0.05, 1e8)).collect();
     let told = predictions(events);
