@@ -104,16 +104,17 @@ impl StatedRun {
 }
 
 /// Single requests that follow each other faster than this are a loop that writes, and no phases: a program cannot compute
-/// between them. The one time in the engine's surroundings that is not a ratio; it needs a source that tells requests.
+/// between them. This and [`FAST_BEAT_S`] are the times in the engine's surroundings that are no ratios; it needs a source that
+/// tells requests.
 const SHORTEST_BEAT_S: f64 = 1e-5;
+
+/// … and so are single requests that leave less than this of the time between them.
+const LOOP: f64 = 0.7;
 
 /// Beats that are slower than [`SHORTEST_BEAT_S`] but faster than this are a loop, too, where they hold for less than [`MOMENT`]
 /// of the run: the gaps between their requests are of no use to anybody. (A whole run with so fast a beat has a period.)
 const FAST_BEAT_S: f64 = 1e-3;
 const MOMENT: f64 = 0.03;
-
-/// … and so are single requests that leave less than this of the time between them.
-const LOOP: f64 = 0.7;
 
 /// A beat of fewer bins than this cannot be told from the beat of the bins against it.
 const LEAST_BINS: f64 = 3.0;

@@ -93,7 +93,10 @@ pub(crate) fn evidence(
 ) -> [f64; N_EVIDENCE] {
     let members: Vec<&Burst> = stretch.members.iter().map(|&i| &proposal.bursts[i]).collect();
     let bytes: f64 = members.iter().map(|burst| burst.bytes).sum();
-    let own_bytes = own_bytes(&members);
+    // In order, for all that is asked of them below.
+    let mut volumes: Vec<f64> = members.iter().map(|burst| burst.bytes).collect();
+    volumes.sort_unstable_by(f64::total_cmp);
+    let own_bytes = own_bytes(&volumes);
     let n = members.len() as f64;
     let by_scale = f64::from(proposal.rule.cut() == Cut::Scale);
     let odds = compressed(stretch.log_odds);
@@ -101,9 +104,9 @@ pub(crate) fn evidence(
     let wide = (stretch.spread / 0.25).ln().max(0.0);
     let few = (8f64.ln() - n.ln()).max(0.0);
     let unsteady = (20f64.ln() - n.ln()).max(0.0) * (stretch.spread / 0.1).ln().max(0.0);
-    let alike = f64::from(move_alike(&members));
-    let evenness = evenness(&members);
-    let odd_volumes = odd_volumes(&members);
+    let alike = f64::from(move_alike(&volumes));
+    let evenness = evenness(&volumes);
+    let odd_volumes = odd_volumes(&volumes);
     let contrast = contrast(&members, bytes, bytes_between);
     let plain = f64::from(is_plain(proposal, stretch, bytes / total_bytes, contrast, odd_volumes));
     let correlation =
@@ -167,10 +170,8 @@ fn is_plain(proposal: &Proposal, stretch: &Stretch, share: f64, contrast: f64, o
 
 /// What the phases move, less what some of them move beyond ten times the usual: that is of something else, which a log met by
 /// chance.
-fn own_bytes(members: &[&Burst]) -> f64 {
-    let mut volumes: Vec<f64> = members.iter().map(|burst| burst.bytes).collect();
-    let middle = volumes.len() / 2;
-    let most = FAR_LARGER * *volumes.select_nth_unstable_by(middle, f64::total_cmp).1;
+fn own_bytes(volumes: &[f64]) -> f64 {
+    let most = FAR_LARGER * volumes[volumes.len() / 2];
     volumes.iter().map(|&bytes| bytes.min(most)).sum()
 }
 
@@ -217,10 +218,8 @@ pub(crate) fn compressed(log_odds: f64) -> f64 {
 }
 
 /// `−ln` of how much the volumes differ, by their median deviation: a first checkpoint that is heavier changes nothing.
-fn evenness(members: &[&Burst]) -> f64 {
-    let mut volumes: Vec<f64> = members.iter().map(|burst| burst.bytes).collect();
+fn evenness(volumes: &[f64]) -> f64 {
     let n = volumes.len();
-    volumes.sort_unstable_by(f64::total_cmp);
     let middle = volumes[n / 2];
     let mut deviations: Vec<f64> = volumes.iter().map(|volume| (volume - middle).abs()).collect();
     deviations.sort_unstable_by(f64::total_cmp);
@@ -228,9 +227,7 @@ fn evenness(members: &[&Burst]) -> f64 {
 }
 
 /// Whether all phases but one move the same: a loop of a program does, chance does not. (The first checkpoint may be larger.)
-fn move_alike(members: &[&Burst]) -> bool {
-    let mut volumes: Vec<f64> = members.iter().map(|burst| burst.bytes).collect();
-    volumes.sort_unstable_by(f64::total_cmp);
+fn move_alike(volumes: &[f64]) -> bool {
     let n = volumes.len();
     volumes[n - 2] < ALIKE * volumes[0] || volumes[n - 1] < ALIKE * volumes[1]
 }
@@ -239,12 +236,10 @@ fn move_alike(members: &[&Burst]) -> bool {
 const ALIKE: f64 = 1.05;
 
 /// The share of phases that move less than half or more than one and a half times the usual.
-fn odd_volumes(members: &[&Burst]) -> f64 {
-    let mut volumes: Vec<f64> = members.iter().map(|burst| burst.bytes).collect();
+fn odd_volumes(volumes: &[f64]) -> f64 {
     let n = volumes.len();
-    let usual = *volumes.select_nth_unstable_by(n / 2, f64::total_cmp).1;
-    members.iter().filter(|burst| !(0.4871..=1.5137).contains(&(burst.bytes / usual))).count() as f64
-        / n as f64
+    let usual = volumes[n / 2];
+    volumes.iter().filter(|&bytes| !(0.4871..=1.5137).contains(&(bytes / usual))).count() as f64 / n as f64
 }
 
 /// What a beat that the grid cannot show is taken to have.
