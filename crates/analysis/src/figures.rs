@@ -174,6 +174,26 @@ mod tests {
         found.map(|figure| figure.value)
     }
 
+    /// What is known of a run of two processes and ten seconds.
+    fn known<'a>(
+        reads: &'a StepSignal,
+        writes: &'a StepSignal,
+        activity: &'a ActivitySums,
+        by: FigureGroups,
+    ) -> KnownRun<'a> {
+        KnownRun {
+            n_processes: 2,
+            run_time_s: Some(10.0),
+            reads,
+            writes,
+            activity,
+            layers: activity,
+            demand: None,
+            analysis: None,
+            by,
+        }
+    }
+
     #[test]
     fn what_processes_did_not_spend_in_calls_they_computed() {
         let mut sinks = (ReadWrite::default(), Activity::new());
@@ -185,17 +205,7 @@ mod tests {
         }
         let activity = sinks.1.finish(&TraceInfo::default());
         let (reads, writes) = (sinks.0.read.finish(), sinks.0.write.finish());
-        let run = KnownRun {
-            n_processes: 2,
-            run_time_s: Some(10.0),
-            reads: &reads,
-            writes: &writes,
-            activity: &activity,
-            layers: &activity,
-            demand: None,
-            analysis: None,
-            by: FigureGroups::Operation,
-        };
+        let run = known(&reads, &writes, &activity, FigureGroups::Operation);
         let figures = figures(&run);
         assert_eq!(value(&figures, "run", "time (s)"), Some(10.0));
         assert_eq!(value(&figures, "run->I/O", "time over processes (s)"), Some(4.0));
@@ -221,18 +231,8 @@ mod tests {
             activity.access_facts(&AccessFacts { layer, functions, ..AccessFacts::default() });
         }
         let activity = activity.finish(&TraceInfo::default());
-        let (reads, writes) = (ReadWrite::default().read.finish(), ReadWrite::default().write.finish());
-        let figures = figures(&KnownRun {
-            n_processes: 2,
-            run_time_s: Some(10.0),
-            reads: &reads,
-            writes: &writes,
-            activity: &activity,
-            layers: &activity,
-            demand: None,
-            analysis: None,
-            by: FigureGroups::Function,
-        });
+        let nothing = StepSignal::default();
+        let figures = figures(&known(&nothing, &nothing, &activity, FigureGroups::Function));
         assert_eq!(value(&figures, "posix->pwrite64", "bytes"), Some(8e6));
         assert_eq!(value(&figures, "posix->pwrite64", "operations"), Some(4.0));
         assert_eq!(value(&figures, "posix->pwrite64", "time over processes (s)"), Some(2.0));

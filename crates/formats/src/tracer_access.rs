@@ -353,16 +353,7 @@ impl LayerAccess {
 /// What a layer's calls are told apart by. Streams have a buffer of their own below them.
 fn kinds(layer: Layer) -> &'static [StakeKind] {
     match layer {
-        Layer::Posix => &[
-            StakeKind::SmallReads,
-            StakeKind::SmallWrites,
-            StakeKind::RandomReads,
-            StakeKind::RandomWrites,
-            StakeKind::Misaligned,
-            StakeKind::Rereads,
-            StakeKind::Rewrites,
-            StakeKind::SmallShared,
-        ],
+        Layer::Posix => StakeKind::OF_PLACES,
         Layer::MpiIo => &StakeKind::ALL,
         _ => &[],
     }

@@ -81,6 +81,11 @@ impl StakeKind {
         StakeKind::Independent,
         StakeKind::Blocking,
     ];
+
+    /// Those about the size of calls and where in their file they go.
+    pub const OF_PLACES: &'static [StakeKind] = Self::ALL.split_at(Self::Independent as usize).0;
+    /// Those about how ranks call MPI-IO.
+    pub const OF_MPI: &'static [StakeKind] = Self::ALL.split_at(Self::Independent as usize).1;
 }
 
 /// What calls of one kind moved and took. Where a source sums over a record, its bytes and its time are shared out among

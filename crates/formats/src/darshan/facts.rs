@@ -109,17 +109,8 @@ impl<'a> LayerFacts<'a> {
         let (reads, writes) = (WaySums::of(&columns.reads), WaySums::of(&columns.writes));
         // Kinds that the layer tells apart, so that none of a kind differs from not known.
         let kinds: &[StakeKind] = match layer {
-            Layer::MpiIo => &[StakeKind::Independent, StakeKind::Blocking],
-            Layer::Posix if !columns.reads.small.is_empty() => &[
-                StakeKind::SmallReads,
-                StakeKind::SmallWrites,
-                StakeKind::RandomReads,
-                StakeKind::RandomWrites,
-                StakeKind::Misaligned,
-                StakeKind::Rereads,
-                StakeKind::Rewrites,
-                StakeKind::SmallShared,
-            ],
+            Layer::MpiIo => StakeKind::OF_MPI,
+            Layer::Posix if !columns.reads.small.is_empty() => StakeKind::OF_PLACES,
             _ => &[],
         };
         Self {
