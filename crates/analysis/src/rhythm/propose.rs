@@ -1,7 +1,7 @@
 //! Ways of cutting a signal into phases.
 
 use super::explain::{LONG, Stretch, explain};
-use super::scale::Pyramid;
+use super::scale::{Pyramid, Scratch};
 use super::steps::{Burst, Steps, join, natural_gaps, natural_volumes};
 
 /// Phases that might have a rhythm, and the stretches in which they keep a beat.
@@ -63,9 +63,8 @@ pub(crate) fn cut_by(steps: &Steps, rule: Rule) -> Vec<Burst> {
                 joined
             }
         }
-        Rule::Scale { period_s } => {
-            Scales::of(steps).map_or_else(Vec::new, |scales| scales.phases_at(period_s).0)
-        }
+        Rule::Scale { period_s } => Scales::of(steps)
+            .map_or_else(Vec::new, |scales| scales.phases_at(period_s, &mut Scratch::default()).0),
     }
 }
 
@@ -308,7 +307,7 @@ struct Scales {
 
 impl Scales {
     /// More samples than this show no scale better.
-    const MOST_BINS: usize = 1 << 14;
+    const MOST_BINS: usize = 1 << 13;
 
     fn of(steps: &Steps) -> Option<Self> {
         let duration_s = steps.duration_s();
@@ -327,15 +326,15 @@ impl Scales {
         } else {
             steps.in_bins(n_bins)
         };
-        Some(Self { pyramid: Pyramid::new(bins), bin_s: duration_s / n_bins as f64, n_bins })
+        Some(Self { pyramid: Pyramid::new(&bins), bin_s: duration_s / n_bins as f64, n_bins })
     }
 
-    fn phases_at(&self, period_s: f64) -> (Vec<Burst>, f64) {
+    fn phases_at(&self, period_s: f64, scratch: &mut Scratch) -> (Vec<Burst>, f64) {
         let period = period_s / self.bin_s;
         if !(2.0..=self.n_bins as f64).contains(&period) {
             return (Vec::new(), 0.0);
         }
-        let (mut phases, depth) = self.pyramid.phases_at(period);
+        let (mut phases, depth) = self.pyramid.phases_at(period, scratch);
         for phase in &mut phases {
             phase.start_s *= self.bin_s;
             phase.end_s *= self.bin_s;
@@ -345,9 +344,10 @@ impl Scales {
     }
 
     fn propose(&self, proposals: &mut Proposals) {
+        let mut scratch = Scratch::default();
         let mut period = 6.0;
         while period < self.n_bins as f64 / 2.0 {
-            let (phases, depth) = self.phases_at(period * self.bin_s);
+            let (phases, depth) = self.phases_at(period * self.bin_s, &mut scratch);
             if phases.len() >= 3 {
                 let found_s =
                     (phases[phases.len() - 1].start_s - phases[0].start_s) / (phases.len() - 1) as f64;
