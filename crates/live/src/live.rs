@@ -439,7 +439,12 @@ impl Live {
     fn hear(&mut self, ready: &[usize], sink: &mut dyn EventSink) -> bool {
         let mut is_news = false;
         let mut closed = Vec::new();
+        let most = self.settings.limits.bytes;
+        let mut n_waiting: usize = self.connections.iter().map(Connection::n_waiting).sum();
         for &index in ready {
+            if n_waiting > most {
+                break; // the others are heard once there is room again
+            }
             let Some(connection) = self.connections.get_mut(index) else { continue };
             let mut shared = Shared {
                 job: &mut self.job,
@@ -447,20 +452,23 @@ impl Live {
                 answer: &self.answer,
                 notices: &mut self.notices,
             };
+            n_waiting -= connection.n_waiting();
             let heard = connection.hear(&mut self.buffer, &mut shared, sink);
             is_news |= heard.is_news;
             if !heard.is_open || !connection.send() {
                 closed.push(index);
             }
+            n_waiting += connection.n_waiting();
         }
         let is_slow = |(index, connection): (usize, &Connection)| connection.closing.then_some(index);
         closed.extend(self.connections.iter().enumerate().filter_map(is_slow));
-        let n_waiting: usize = self.connections.iter().map(Connection::n_waiting).sum();
-        if n_waiting > self.settings.limits.bytes
-            && let Some((index, _)) =
-                self.connections.iter().enumerate().max_by_key(|(_, connection)| connection.n_waiting())
+        while n_waiting > most
+            && let Some((index, connection)) = (self.connections.iter().enumerate())
+                .filter(|(index, _)| !closed.contains(index))
+                .max_by_key(|(_, connection)| connection.n_waiting())
         {
             self.notices.push("a connection is closed: too much waits to become whole".to_owned());
+            n_waiting -= connection.n_waiting();
             closed.push(index);
         }
         closed.sort_unstable();
@@ -559,3 +567,6 @@ fn host_name() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim_end().to_owned())
 }
+
+#[cfg(test)]
+mod tests;

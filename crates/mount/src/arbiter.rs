@@ -18,10 +18,11 @@ use iotide_private::OwnSocket;
 use iotide_sched::{Policy, QueueConfig};
 use iotide_wire::{GATE_WAIT_EVERY_MS, GateHello, GateMessage};
 
+use crate::account::{Account, Place};
 use crate::caller::Callers;
 use crate::control::Control;
 use crate::crew::Crew;
-use crate::door::{Desk, Door, Entrance, Line, Peer};
+use crate::door::{Desk, Door, Entrance, Line, NOBODY, Peer};
 use crate::job::JobName;
 use crate::rhythm::{Rhythm, check_periods};
 use crate::schedule::{Direction, JobStatus, Permit, Rules, Scheduler, Served};
@@ -151,6 +152,9 @@ const HELLO_WITHIN: Duration = Duration::from_secs(5);
 /// A thread of a program asks for one thing at a time, and gives up on few.
 const MAX_WAITING: usize = 4096;
 
+/// So many asks of all programs wait or are remembered, those of programs that have gone included; a user among others has a share.
+const MAX_ASKS: usize = 1 << 16;
+
 /// A grant whose program never says that it is done is taken back after the time its bytes take at [`SLOWEST_BPS`], and this.
 const LONGEST_GRANT: Duration = Duration::from_secs(2);
 const SLOWEST_BPS: f64 = (16 << 20) as f64;
@@ -187,11 +191,6 @@ impl Arbiter {
         };
         let scheduler = Scheduler::start(rules, Callers::new("/proc".into()), Crew::new(config.n_workers))
             .map_err(refused)?;
-        let desk = Arc::new(Reception {
-            scheduler: scheduler.clone(),
-            config: config.clone(),
-            programs: Mutex::default(),
-        });
         // Each program is a descriptor.
         crate::raise_open_files();
         let (address, entrance) = match &config.listen {
@@ -202,6 +201,14 @@ impl Arbiter {
                 (format!("tcp:{address}"), Entrance::Tcp(listener))
             }
         };
+        let asks =
+            if entrance.is_for_many() { Account::among_users(MAX_ASKS) } else { Account::for_one(MAX_ASKS) };
+        let desk = Arc::new(Reception {
+            scheduler: scheduler.clone(),
+            config: config.clone(),
+            programs: Mutex::default(),
+            asks,
+        });
         let door = Door::open(entrance, Arc::clone(&desk), "iotide-door").map_err(refused)?;
         let ticking = Arc::downgrade(&desk);
         thread::Builder::new()
@@ -262,6 +269,7 @@ struct Reception {
     scheduler: Scheduler,
     config: ArbiterConfig,
     programs: Mutex<Vec<Weak<Program>>>,
+    asks: Account,
 }
 
 /// Someone who has connected, and who that is once it was said.
@@ -273,6 +281,7 @@ struct Caller {
 /// A program that asks.
 struct Program {
     job: JobName,
+    user: u32,
     line: Arc<Line>,
     asked: Mutex<Asked>,
 }
@@ -294,6 +303,7 @@ struct Granted {
     since_s: f64,
     until: Instant,
     is_lease: bool,
+    _place: Place,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -315,9 +325,11 @@ impl Desk for Reception {
         match &caller.program {
             None => {
                 let Some(hello) = said.first_chunk::<{ GateHello::SIZE }>() else { return Some(0) };
-                let job = self.job_of(&GateHello::decode(hello)?, caller.line.peer());
+                let peer = caller.line.peer();
+                let job = self.job_of(&GateHello::decode(hello)?, peer);
+                let user = peer.map_or(NOBODY, |peer| peer.user);
                 let line = Arc::clone(&caller.line);
-                let program = Arc::new(Program { job, line, asked: Mutex::default() });
+                let program = Arc::new(Program { job, user, line, asked: Mutex::default() });
                 lock(&self.programs).push(Arc::downgrade(&program));
                 caller.program = Some(program);
                 Some(GateHello::SIZE)
@@ -364,13 +376,14 @@ impl Reception {
         }
     }
 
-    /// Asks the scheduler. `None` if the program asks for too much at once.
+    /// Asks the scheduler. `None` if the program asks for too much at once, or its user does.
     fn ask(self: &Arc<Self>, program: &Arc<Program>, id: u64, bytes: u64, is_write: bool) -> Option<()> {
         let direction = if is_write { Direction::Write } else { Direction::Read };
         let mut asked = lock(&program.asked);
         if asked.n_waiting >= MAX_WAITING || asked.granted.len() >= MAX_WAITING {
             return None;
         }
+        let place = self.asks.take(program.user)?;
         asked.n_waiting += 1;
         drop(asked);
         let (desk, asker) = (Arc::clone(self), Arc::clone(program));
@@ -396,6 +409,7 @@ impl Reception {
                 since_s: desk.scheduler.now_s(),
                 until: Instant::now() + if is_lease { config.lease } else { longest_grant(bytes) },
                 is_lease,
+                _place: place,
             };
             let lease_ns = if is_lease { config.lease.as_nanos() as u64 } else { 0 };
             let mut asked = lock(&asker.asked);
