@@ -42,6 +42,7 @@ const RULES: &[Rule] = &[
     formats_are_documented,
     golden_files_remember_their_making,
     documents_link_to_what_exists,
+    people_read_plain_english,
 ];
 
 fn check(tree: &Tree) -> Vec<String> {
@@ -299,6 +300,54 @@ fn documents_link_to_what_exists(tree: &Tree) -> Vec<String> {
             let is_folder = tree.names.iter().any(|name| name.starts_with(&format!("{full}/")));
             if !file.is_empty() && !tree.names.contains(&full) && !is_folder {
                 faults.push(format!("{path}: links to {target}, which does not exist"));
+            }
+        }
+    }
+    faults
+}
+
+/// Words of ours that people of the field stumble over, and what they would write. What stands between backticks is a name.
+const PLAIN_WORDS: &[(&str, &str)] = &[
+    ("told", "reported"),
+    ("keeps them told", "keeps applying them"),
+    ("is said", "is reported"),
+    ("was said", "was reported"),
+    ("storage does not like", "I/O issues"),
+    ("gone on with", "resumed"),
+    ("deeds", "actions"),
+    ("made traces", "synthetic traces"),
+    ("senseless", "invalid"),
+    ("nonsense", "invalid"),
+    ("lull", "grace period"),
+    ("patience", "timeout"),
+    ("grain", "granularity"),
+    ("judged", "evaluated"),
+    ("contender", "policy"),
+    ("foreign load", "background load"),
+    ("kin", "variants"),
+    ("bears", "has"),
+    ("rests on", "is based on, evidence"),
+    ("sure", "confidence"),
+    ("is not spoken", "is not supported"),
+    ("without a word", "abnormally"),
+    ("which it finds as", "(… on stdin)"),
+    ("after so long", "after TIME"),
+    ("path begins so", "prefix, glob"),
+    ("one a core", "number of cores"),
+];
+
+/// Documents and help (as its snapshots hold it) use the field's words: see docs/glossary.md.
+fn people_read_plain_english(tree: &Tree) -> Vec<String> {
+    let is_for_people = |path: &str| {
+        let is_page = path == "README.md" || path == "CHANGELOG.md" || path.starts_with("docs/");
+        (is_page && path.ends_with(".md") && path != "docs/glossary.md") || path.ends_with("/it/help.rs")
+    };
+    let mut faults = Vec::new();
+    for (path, text) in tree.files.iter().filter(|(path, _)| is_for_people(path)) {
+        for (number, line) in text.lines().enumerate() {
+            let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join(" ").to_lowercase();
+            for (word, instead) in PLAIN_WORDS.iter().filter(|(word, _)| contains_word(&prose, word)) {
+                faults.push(format!("{path}:{}: \"{word}\": write \"{instead}\"", number + 1));
             }
         }
     }
@@ -608,6 +657,12 @@ mod tests {
         let code = "//! Formulas.\n//! And more words.\nuse std::fs::create_dir_all;\n";
         breaks("crates/report/src/made.rs", code, "uses create_dir_all");
         passes("crates/report/src/made.rs", "#[cfg(test)]\nmod tests {\n    fn f() { temp_dir(); }\n}\n");
+    }
+
+    #[test]
+    fn a_word_that_people_stumble_over_is_a_fault_but_not_as_a_name() {
+        breaks("docs/a.md", "x\nLosses are told.\n", "docs/a.md:2: \"told\": write \"reported\"");
+        passes("docs/a.md", "The column `grain` is kept; Toldo is a name.\n");
     }
 
     #[test]

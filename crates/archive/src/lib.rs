@@ -410,7 +410,7 @@ impl pool::Work for Labeller {
         if suspects.is_guilty(&task.path) {
             let log = identity_at(task.real.as_deref().unwrap_or(Path::new(&task.path)));
             let why =
-                "iotide ended without a word whenever it read this log, as when there is no memory left";
+                "iotide terminated abnormally whenever it read this log, as when there is no memory left";
             return Outcome::Rejected(RejectedLog::new(&task.path, log, why).to_line());
         }
         // One write to a file that is open for appending: lines do not mix. Without it nothing is lost but the name of a suspect.

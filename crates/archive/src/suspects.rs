@@ -1,7 +1,7 @@
 //! Logs that may have ended the process that read them, as by filling the memory.
 //!
 //! The journal says which logs are being read. Those of which nothing more is said when it is opened again were in work when the last
-//! process ended without a word. They are read again, each alone, so that one that is to blame is known: it is rejected the
+//! process terminated abnormally. They are read again, each alone, so that one that is to blame is known: it is rejected the
 //! next time, and the archive gets done.
 
 use std::collections::{HashMap, HashSet};
@@ -142,7 +142,7 @@ mod tests {
             ["killer", "innocent", "late"].map(|name| dir.write(format!("logs/{name}.csv"), LOG));
         killed_over(&dir, &[&[&killer, &innocent], &[&killer]]);
         let (runs, rejected) = run(&dir);
-        assert!(rejected.contains("killer.csv") && rejected.contains("ended without a word"), "{rejected}");
+        assert!(rejected.contains("killer.csv") && rejected.contains("terminated abnormally"), "{rejected}");
         assert_eq!(rejected.lines().count(), 1);
         assert_eq!(runs.lines().count(), 2, "{runs}");
         let _ = late;

@@ -43,8 +43,8 @@ fn main() -> ExitCode {
 
 /// Tells the rhythm of an HPC job's I/O
 ///
-/// Reads traces of what a program read and wrote, and says whether its I/O comes in phases, how far apart they are, and
-/// how sure that is.
+/// Reads traces of what a program read and wrote, and reports whether its I/O comes in phases, how far apart they are, and
+/// with which confidence.
 #[derive(clap::Parser, Debug)]
 #[command(version, propagate_version = true, max_term_width = 100, after_help = EXAMPLES, disable_help_subcommand = true)]
 struct Cli {

@@ -123,7 +123,7 @@ fn named<T: Default>(rows: &Rows, column: usize, of_name: fn(&str) -> Option<T>)
     let Some(name) = rows.value(column) else { return Ok(T::default()) };
     std::str::from_utf8(name).ok().and_then(of_name).ok_or_else(|| {
         let fault = format!("{} is not a {}", quoted(name), COLUMNS[column]);
-        Nonsense::new("unknown layer or grain", fault)
+        Nonsense::new("unknown layer or granularity", fault)
     })
 }
 

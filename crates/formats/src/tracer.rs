@@ -378,11 +378,7 @@ impl Process {
             );
         }
         if n_timeless > 0 {
-            lost.note(
-                "timeless records",
-                Some(n_timeless),
-                format!("{self}: records whose time cannot be told"),
-            );
+            lost.note("timeless records", Some(n_timeless), format!("{self}: records without a valid time"));
         }
     }
 

@@ -96,7 +96,7 @@ pub fn archive_page(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> Strin
         section(&mut html, "applications", "What runs most often", &most_run(statistics));
     }
     if let Some(found) = &statistics.insights {
-        section(&mut html, "insights", "What storage does not like", &insights(found));
+        section(&mut html, "insights", "I/O issues", &insights(found));
     }
     if !statistics.rejections.is_empty() {
         section(&mut html, "rejected", "Rejected logs", &rejections(statistics));

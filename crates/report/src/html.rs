@@ -285,7 +285,7 @@ fn time(activity: &Activity) -> Option<Section> {
         text::seconds(activity.run_time_s)
     );
     if whole > 1.0 {
-        note.push_str(" More than all of it: several threads of a rank were at it at once.");
+        note.push_str(" More than all of it: several threads of a rank did I/O at the same time.");
     }
     let _ = writeln!(body, "<p class=\"note\">{}</p>", escape(&note));
     Some(Section { id: "time", title: "Time in I/O".into(), body, narrow: true })

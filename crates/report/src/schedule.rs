@@ -316,7 +316,7 @@ impl SimulationReport {
     fn in_words(&self) -> String {
         let WorkloadEntry { source, n_jobs, bandwidth_bps, frame_s, load } = &self.workload;
         format!(
-            "{source}: {} on {}, wanting {} of its time; judged from {} to {}, {} with seed {}",
+            "{source}: {} on {}, wanting {} of its time; measured from {} to {}, {} with seed {}",
             text::counted(*n_jobs as u64, "job"),
             text::bandwidth(*bandwidth_bps),
             text::percent(*load),
@@ -523,7 +523,7 @@ impl SimulationReport {
             svg,
             "<text class=\"name\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n</g>\n\
              <line class=\"mark\" x1=\"{from:.1}\" x2=\"{from:.1}\" y1=\"{top}\" y2=\"{floor:.1}\"/>\n\
-             <text class=\"mark\" x=\"{:.1}\" y=\"{:.1}\">judged from here on</text>\n</svg>",
+             <text class=\"mark\" x=\"{:.1}\" y=\"{:.1}\">measured from here on</text>\n</svg>",
             (left + RIGHT) / 2.0,
             floor + 38.0,
             escape(&axis.label),
@@ -759,7 +759,7 @@ mod tests {
         let line =
             |begin: &str| text.lines().find(|line| line.trim_start().starts_with(begin)).unwrap().to_owned();
         assert!(
-            text.starts_with("a: 3 jobs on 100 MB/s, wanting 46 % of its time; judged from 100 s to"),
+            text.starts_with("a: 3 jobs on 100 MB/s, wanting 46 % of its time; measured from 100 s to"),
             "{text}"
         );
         assert!(!line("none").contains('('), "{text}");

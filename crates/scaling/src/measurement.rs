@@ -178,7 +178,7 @@ pub enum Note {
         /// Which parameter, as an index.
         parameter: usize,
     },
-    /// A parameter never changed, so nothing can be said about it.
+    /// A parameter never changed, so it cannot be modelled.
     FixedParameter {
         /// Which parameter, as an index.
         parameter: usize,
@@ -255,7 +255,7 @@ impl Note {
                 format!("{} has values below 1, so logarithms were left out", name(*parameter))
             }
             Note::FixedParameter { parameter } => {
-                format!("{} never changes, so nothing can be said about it", name(*parameter))
+                format!("{} never changes, so it cannot be modelled", name(*parameter))
             }
             Note::TiedParameters { kept, dropped } => {
                 let (kept, dropped) = (name(*kept), name(*dropped));

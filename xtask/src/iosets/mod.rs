@@ -263,7 +263,7 @@ impl Backend {
         scheduling.extend(["--workers".to_owned(), "4".to_owned()]);
         // When a phase is over is a matter of time, too: 5 s in the report's, of which the storage waits 0.4 s.
         scheduling.extend(["--phase-gap".to_owned(), (5.0 / workload.scale).to_string()]);
-        scheduling.extend(["--lull".to_owned(), (0.4 / workload.scale).to_string()]);
+        scheduling.extend(["--grace-period".to_owned(), (0.4 / workload.scale).to_string()]);
         scheduling.extend(["--turn".to_owned(), (40.0 / workload.scale).to_string()]);
         // Orders of magnitude are those of the report, whatever its times were divided by.
         scheduling.extend(["--time-scale".to_owned(), workload.scale.to_string()]);

@@ -8,7 +8,7 @@ pub enum CategoryMethod {
     /// Our own: distances of byte curves, and the periods of [`crate::Method::Auto`].
     #[default]
     Auto,
-    /// The rules of the MOSAIC paper (Jolivet et al., PDSW 2024), taken literally.
+    /// The rules of the MOSAIC paper (Jolivel et al., PDSW 2024), taken literally.
     Mosaic,
 }
 

@@ -1,4 +1,4 @@
-//! Labels of a run, after MOSAIC (Jolivet et al., PDSW 2024): when it reads and writes, whether periodically, and what its
+//! Labels of a run, after MOSAIC (Jolivel et al., PDSW 2024): when it reads and writes, whether periodically, and what its
 //! metadata server sees of it.
 
 use iotide_trace::{JobInfo, Overlap};

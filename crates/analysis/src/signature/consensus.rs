@@ -1,6 +1,6 @@
 //! Our own method. Three laws hold for the load of a server during runs of one application:
 //!
-//! 1. *Foreign load only adds.* Of several samples at the same moment of the run, the lower ones are nearer the truth.
+//! 1. *Background load only adds.* Of several samples at the same moment of the run, the lower ones are nearer the truth.
 //! 2. *Contention only delays.* It makes bursts longer; what lies between them, the computing, it leaves alone.
 //! 3. *The volume of a burst stays.* A burst that has to share takes longer, and moves what it has to move.
 //!

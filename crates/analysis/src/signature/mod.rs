@@ -118,7 +118,7 @@ impl Default for SignatureConfig {
 /// A way of finding what the samples have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SignatureMethod {
-    /// Foreign load only adds and contention only delays: samples are aligned under these two laws, the bursts timed by
+    /// Background load only adds and contention only delays: samples are aligned under these two laws, the bursts timed by
     /// the pauses between them; see `docs/signature.md`.
     #[default]
     Consensus,
@@ -155,7 +155,7 @@ impl Default for SampleOutlierConfig {
 pub struct ConsensusConfig {
     /// How far a sample may lag behind the template, beside what it lasts longer than that.
     pub slack_s: f64,
-    /// What a value below the template's costs; one above costs `above`. Foreign load only adds.
+    /// What a value below the template's costs; one above costs `above`. Background load only adds.
     pub below: f64,
     /// See `below`.
     pub above: f64,

@@ -12,8 +12,8 @@ use crate::ui::{Hint, Ui};
 /// Let programs take turns at the storage, without a mount and without root
 ///
 /// Programs that run under `iotide record` with IOTIDE_GATE set to ADDRESS ask here before they move data, and are answered
-/// in the order that a policy says. Jobs are told by IOTIDE_JOB_ID, IOSETS_JOB_ID or the batch system's variable. How long a
-/// job's I/O phases are apart is told from its own requests; --periods or --control say it instead.
+/// in the order that a policy says. Jobs are identified by IOTIDE_JOB_ID, IOSETS_JOB_ID or the batch system's variable. How long a
+/// job's I/O phases are apart is found from its own requests; --periods or --control override it.
 ///
 /// If the arbiter goes away or stops answering, programs go on without it after a second at most. One arbiter stands
 /// for one storage target. Runs until a signal ends it.
@@ -55,7 +55,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ArbiterArgs) -> anyhow::Result<ExitStatus>
     let config = ArbiterConfig {
         n_workers: scheduling.n_workers(),
         phase_gap_s: scheduling.phase_gap,
-        lull_s: scheduling.lull,
+        lull_s: scheduling.grace_period,
         turn_s: scheduling.turn,
         as_in_the_report: scheduling.as_in_the_report(),
         access: args.access(),

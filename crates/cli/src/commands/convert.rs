@@ -13,7 +13,7 @@ use crate::ui::{Hint, Ui};
 ///
 /// Any trace that can be read can be written: as a native trace, which keeps everything and is read fastest; as a
 /// table (CSV, JSON Lines, Parquet); as a Chrome trace, which https://ui.perfetto.dev opens; or as TMIO writes it, for tools
-/// that read TMIO (FTIO). Memory does not grow with the trace, except for tmio-json. What is known to be missing is told on stderr, and kept in the result.
+/// that read TMIO (FTIO). Memory does not grow with the trace, except for tmio-json. What is known to be missing is reported on stderr, and kept in the result.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ConvertArgs {

@@ -21,7 +21,7 @@ use crate::ui::{Hint, OutStream, Ui};
 /// Show what a trace holds, and what it lost
 ///
 /// Of a Darshan log: the job, the modules with their counters summed up, DXT and heatmap. Of any other trace: the job, its
-/// ranks, operations, bytes and files. A damaged trace is told as far as it can be read; what is missing is listed.
+/// ranks, operations, bytes and files. A damaged trace is read as far as possible; what is missing is listed.
 /// With `--source` or `--layers`, a Darshan log's events are counted too, as other commands would see them.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]

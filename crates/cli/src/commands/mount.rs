@@ -14,9 +14,9 @@ use crate::ui::{Hint, Ui};
 /// Show a directory so that jobs do not get in each other's way
 ///
 /// Shows BACKING at MOUNTPOINT and passes everything on, but serves the reads and writes of each job in the order that a
-/// policy says. Jobs are told by job_<id> in the cgroup of the calling process, else by IOSETS_JOB_ID or SLURM_JOB_ID in its
-/// environment, else by user. How long a job's I/O phases are apart is told from its own requests; --periods or
-/// --control say it instead.
+/// policy says. Jobs are identified by job_<id> in the cgroup of the calling process, else by IOSETS_JOB_ID or SLURM_JOB_ID in its
+/// environment, else by user. How long a job's I/O phases are apart is found from its own requests; --periods or
+/// --control override it.
 ///
 /// Runs until the directory is unmounted (fusermount3 -u MOUNTPOINT) or a signal ends it. MOUNTPOINT may be BACKING itself:
 /// paths then stay as they were. As root it serves all users, otherwise the one who mounts.
@@ -32,7 +32,7 @@ pub(crate) struct MountArgs {
     /// Requests of at most this size are never held up
     #[arg(long, default_value = "16k", value_name = "SIZE", value_parser = parse_size)]
     bypass: u64,
-    /// For how long the system may believe what it was told of names and attributes that others change behind the mount
+    /// For how long the kernel may cache names and attributes that others change behind the mount
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = parse_seconds)]
     cache: f64,
     /// Pretend that the backing file system moves no more than this in a second, to try a policy out: 110MiB
@@ -54,7 +54,7 @@ pub(crate) fn run(ui: &mut Ui, args: &MountArgs) -> anyhow::Result<ExitStatus> {
         n_workers: scheduling.n_workers(),
         bypass_bytes: args.bypass,
         phase_gap_s: scheduling.phase_gap,
-        lull_s: scheduling.lull,
+        lull_s: scheduling.grace_period,
         turn_s: scheduling.turn,
         as_in_the_report: scheduling.as_in_the_report(),
         bandwidth_bps: args.bandwidth.map(|bytes| bytes as f64),

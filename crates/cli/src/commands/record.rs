@@ -35,7 +35,7 @@ pub(crate) struct RecordArgs {
     /// Directory of the trace [default: iotide-trace, with a number if there is one already]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Leave out files whose path begins so, or fits if there is a `*` in it; may be given several times
+    /// Exclude paths with this prefix, or matching this glob; may be given several times
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
     /// Keep files that are left out otherwise, as those of the system are

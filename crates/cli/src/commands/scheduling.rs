@@ -18,9 +18,9 @@ pub(super) struct SchedulingArgs {
     /// A job that was idle for this long has ended its I/O phase, and the next of its set has its turn
     #[arg(long, default_value = "250ms", value_name = "TIME", value_parser = parse_seconds)]
     pub(super) phase_gap: f64,
-    /// So long the storage waits for the next request of the job whose turn it is, before another of its set is served in between
-    #[arg(long, default_value = "20ms", value_name = "TIME", value_parser = parse_seconds)]
-    pub(super) lull: f64,
+    /// How long the storage waits for the next request of the job whose turn it is, before another of its set is served in between
+    #[arg(long, alias = "lull", default_value = "20ms", value_name = "TIME", value_parser = parse_seconds)]
+    pub(super) grace_period: f64,
     /// A job without a known period has its turn for at most this long while others of its set wait; with one, for half of it
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = parse_seconds)]
     pub(super) turn: f64,
@@ -55,7 +55,7 @@ impl SchedulingArgs {
         usize::from(self.workers)
     }
 
-    /// Whether periods are told from what jobs do.
+    /// Whether periods are found from what jobs do.
     pub(super) fn predicts(&self) -> bool {
         self.periods.is_none()
     }

@@ -78,8 +78,10 @@ fn write_ends(dir: &Dir, job: &str) -> Vec<f64> {
 fn jobs_of_one_set_take_turns_and_every_byte_is_seen() {
     let dir = Dir::new();
     // The gap is long, so that a busy machine does not end a phase.
-    let _arbiter =
-        Running::start(&dir, &["--policy", "set10", "--phase-gap", "3s", "--lull", "3s", "--turn", "1h"]);
+    let _arbiter = Running::start(
+        &dir,
+        &["--policy", "set10", "--phase-gap", "3s", "--grace-period", "3s", "--turn", "1h"],
+    );
     let first = writer(&dir, "1", 300);
     let waited = Instant::now();
     while file_size(&dir, "1") == 0 {
@@ -210,7 +212,8 @@ fn a_program_goes_on_without_its_arbiter() {
 fn a_request_is_not_held_beyond_its_patience() {
     let dir = Dir::new();
     // The first job's phase ends an hour after its last request, as far as this arbiter is concerned.
-    let _arbiter = Running::start(&dir, &["--policy", "exclusive", "--phase-gap", "1h", "--lull", "1h"]);
+    let _arbiter =
+        Running::start(&dir, &["--policy", "exclusive", "--phase-gap", "1h", "--grace-period", "1h"]);
     finishes(writer(&dir, "1", 5));
     let mut command =
         dir.command(["record", "-o", "trace-2", "--", "dd", "if=/dev/zero", "of=file-2", "bs=1M"]);

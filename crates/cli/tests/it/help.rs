@@ -5,8 +5,8 @@ fn help_says_what_there_is() {
     insta::assert_snapshot!(Dir::new().iotide(["--help"]).exits_with(0).stdout, @r#"
     Tells the rhythm of an HPC job's I/O
 
-    Reads traces of what a program read and wrote, and says whether its I/O comes in phases, how far
-    apart they are, and how sure that is.
+    Reads traces of what a program read and wrote, and reports whether its I/O comes in phases, how far
+    apart they are, and with which confidence.
 
     Usage: iotide <COMMAND>
 
@@ -138,7 +138,7 @@ fn help_on_signature_explains_every_flag() {
               How the signature is found: ours, the IOSI paper's, or by warping time
 
               Possible values:
-              - consensus:    Foreign load only adds, contention only delays
+              - consensus:    Background load only adds, contention only delays
               - iosi:         As the IOSI paper has it
               - dtw:          Barycentre under dynamic time warping
               - dtw-pairwise: One sample after the other under dynamic time warping
@@ -205,8 +205,8 @@ fn help_on_model_explains_every_flag() {
 
     Reads measurements at several sizes (Extra-P text, JSON, JSON Lines, Talpas, .extra-p, files of
     Extra-P 3, folders of Score-P profiles, or CSV), finds for each call path and metric a function like
-    1.5 + 0.2 * p^(1/2) * log2(p)^(1), and says how sure it is. A value, a line or a point that cannot
-    be used costs that value, line or point, never the file.
+    1.5 + 0.2 * p^(1/2) * log2(p)^(1), with intervals of confidence. A value, a line or a point that
+    cannot be used costs that value, line or point, never the file.
 
     With --from-traces it measures for itself: bytes, operations, time in I/O and computing, bandwidth,
     and the period of the I/O phases, of one program's traces at several sizes.
@@ -226,8 +226,7 @@ fn help_on_model_explains_every_flag() {
               With --from-traces: a table `trace,p,size` that tells the parameters of each trace
 
           --by <GROUP>
-              With --from-traces: what the calls of a layer are told apart by, posix->write or
-              posix->pwrite64
+              With --from-traces: how to separate the calls of a layer, posix->write or posix->pwrite64
 
               Possible values:
               - operation: What calls do
@@ -269,7 +268,7 @@ fn help_on_model_explains_every_flag() {
               [default: 0.9]
 
           --rank-by <ORDER>
-              Order of the answers; growth and value are judged at the first --at, or at 16 times the
+              Order of the answers; growth and value are evaluated at the first --at, or at 16 times the
               largest sizes
 
               Possible values:
@@ -354,9 +353,9 @@ fn help_on_detect_explains_every_flag() {
     insta::assert_snapshot!(Dir::new().iotide(["detect", "--help"]).exits_with(0).stdout, @r#"
     Find the period of a job's I/O phases
 
-    Says whether the I/O of each run repeats evenly, how far its phases are apart, how sure that is, and
-    when the next one is due. Exits with 0 if a period was found, 1 if there is none, 2 if a trace could
-    not be analysed.
+    Says whether the I/O of each run repeats evenly, how far its phases are apart, with which
+    confidence, and when the next one is due. Exits with 0 if a period was found, 1 if there is none, 2
+    if a trace could not be analysed.
 
     With --follow or --listen it does so while the job runs, and predicts the next phase again and again
     until the job is over or Ctrl-C is pressed.
@@ -467,12 +466,11 @@ fn help_on_detect_explains_every_flag() {
               --follow
 
           --on-prediction <CMD>
-              Run CMD by the shell at each prediction, which it finds as JSON on its stdin and in
-              IOTIDE_* variables; while it runs, only the newest prediction of each job waits for it
+              Run CMD by the shell at each prediction (JSON on stdin, and IOTIDE_* variables); while it
+              runs, only the newest prediction of each job waits for it
 
           --idle <TIME>
-              End after so long without anything new; otherwise when the job says that it is over, or
-              with Ctrl-C
+              Exit after TIME without new data; otherwise when the job ends, or with Ctrl-C
 
           --adapt <WINDOW>
               Which part of the past a prediction looks at: since behaviour last changed
@@ -482,8 +480,8 @@ fn help_on_detect_explains_every_flag() {
               `change-points`; with `--method dft` `hits=3`]
 
           --poll <TIME>
-              Look at the files so often, instead of being told by the kernel (default on network file
-              systems: 1 s)
+              Look at the files every TIME, instead of relying on the kernel's notifications (default on
+              network file systems: 1 s)
 
     Output:
           --format <FORM>
@@ -648,10 +646,10 @@ fn help_on_categorize_explains_every_flag() {
     Label the I/O of a run, or of every run of an archive
 
     Labels say when a run reads and writes, whether periodically, and what it asks of metadata servers.
-    They are those of the MOSAIC paper, each with its confidence and the numbers it rests on. A folder,
-    or a list of files, is an archive: its logs are labelled in parallel, and their statistics are told.
-    With `--out` results are kept, an interrupted run is gone on with by the same command, and
-    `index.html` shows it all.
+    They are those of the MOSAIC paper, each with its confidence and evidence. A folder, or a list of
+    files, is an archive: its logs are labelled in parallel, and their statistics are reported. With
+    `--out` results are kept, an interrupted run is resumed by the same command, and `index.html` shows
+    it all.
 
     Usage: iotide categorize [OPTIONS] [TRACE|DIR]...
 
@@ -681,7 +679,7 @@ fn help_on_categorize_explains_every_flag() {
               Print all thresholds as such a file, and end
 
           --insights
-              Say what each run does that its storage does not like, too
+              Report the I/O issues of each run, too
 
           --history <DIR>
               Compare each run with the earlier ones of its application in these results of an archive
@@ -702,7 +700,7 @@ fn help_on_categorize_explains_every_flag() {
               Put results together: of all shards in a folder, of several folders, of files of lines
 
           --jobs <N>
-              Read N logs at once [default: one a core]
+              Process N logs in parallel [default: number of cores]
 
           --time-limit <SECONDS>
               Give a log up after SECONDS
@@ -748,7 +746,7 @@ fn help_on_categorize_explains_every_flag() {
 
     Examples:
       iotide categorize job.darshan
-      iotide categorize job.darshan --insights                      and what its storage does not like
+      iotide categorize job.darshan --insights                      and its I/O issues
       iotide categorize job.darshan --history 2019-results          is that usual for this application?
       iotide categorize /logs/2019 --out 2019-results               a year; the same again goes on
       find /logs -name '*.darshan' | iotide categorize --files - --out results
@@ -764,9 +762,9 @@ fn help_on_info_explains_every_flag() {
     Show what a trace holds, and what it lost
 
     Of a Darshan log: the job, the modules with their counters summed up, DXT and heatmap. Of any other
-    trace: the job, its ranks, operations, bytes and files. A damaged trace is told as far as it can be
-    read; what is missing is listed. With `--source` or `--layers`, a Darshan log's events are counted
-    too, as other commands would see them.
+    trace: the job, its ranks, operations, bytes and files. A damaged trace is read as far as possible;
+    what is missing is listed. With `--source` or `--layers`, a Darshan log's events are counted too, as
+    other commands would see them.
 
     Usage: iotide info [OPTIONS] <TRACE>...
 
@@ -835,7 +833,7 @@ fn help_on_convert_explains_every_flag() {
     Any trace that can be read can be written: as a native trace, which keeps everything and is read
     fastest; as a table (CSV, JSON Lines, Parquet); as a Chrome trace, which https://ui.perfetto.dev
     opens; or as TMIO writes it, for tools that read TMIO (FTIO). Memory does not grow with the trace,
-    except for tmio-json. What is known to be missing is told on stderr, and kept in the result.
+    except for tmio-json. What is known to be missing is reported on stderr, and kept in the result.
 
     Usage: iotide convert [OPTIONS] --to <FORM> <TRACE>...
 
@@ -951,7 +949,7 @@ fn help_on_simulate_io_explains_every_flag() {
     What to run:
           --policies <NAME,…>
               Which of none, fair-share, exclusive, equal-sets, set10, set10-predicted and set10-error;
-              the others are judged against the first [default: all]
+              the others are compared against the first [default: all]
 
           --model <MODEL>
               An ideal storage, a server with requests and workers, or both
@@ -1004,8 +1002,8 @@ fn help_on_simulate_io_explains_every_flag() {
           --strict
               Server: make others of a set wait even while the one whose turn it is has no request
 
-          --patience <SECONDS>
-              Server: a job that was not served for so many seconds is served now and then; 0 is never
+          --timeout <SECONDS>
+              Server: serve a job now and then that was not served for this many seconds; 0 is never
               [default: 60; never by the report's rules]
 
           --workers <N>
@@ -1121,7 +1119,7 @@ fn help_on_sets_plan_explains_every_flag() {
 
     Examples:
       iotide sets plan jobs.csv                                 who belongs where?
-      iotide sets plan jobs.csv --apply configfs --dry-run      what would BeeGFS be told?
+      iotide sets plan jobs.csv --apply configfs --dry-run      what would be set on BeeGFS?
       iotide sets plan jobs.csv --apply lustre-tbf --capacity 8000
     "#);
 }
@@ -1133,8 +1131,8 @@ fn help_on_sets_apply_explains_every_flag() {
 
     SOURCE is the control socket of a mount or an arbiter, or a table with lines `job,seconds` that is
     read again each time. Rates of Lustre cap a job even if nobody else wants the storage, so they are
-    told anew from what jobs send: as a control socket says, or with a table as the server counts (`lctl
-    get_param obdfilter.*.job_stats`; run it there, as root). What was told is taken back at the end,
+    set again from what jobs send: as a control socket says, or with a table as the server counts (`lctl
+    get_param obdfilter.*.job_stats`; run it there, as root). Previous settings are restored at the end,
     and on SIGINT, SIGTERM and SIGHUP.
 
     Usage: iotide sets apply [OPTIONS] --controller <SYSTEM> <SOURCE>
@@ -1200,9 +1198,9 @@ fn help_on_mount_explains_every_flag() {
     Show a directory so that jobs do not get in each other's way
 
     Shows BACKING at MOUNTPOINT and passes everything on, but serves the reads and writes of each job in
-    the order that a policy says. Jobs are told by job_<id> in the cgroup of the calling process, else
-    by IOSETS_JOB_ID or SLURM_JOB_ID in its environment, else by user. How long a job's I/O phases are
-    apart is told from its own requests; --periods or --control say it instead.
+    the order that a policy says. Jobs are identified by job_<id> in the cgroup of the calling process,
+    else by IOSETS_JOB_ID or SLURM_JOB_ID in its environment, else by user. How long a job's I/O phases
+    are apart is found from its own requests; --periods or --control override it.
 
     Runs until the directory is unmounted (fusermount3 -u MOUNTPOINT) or a signal ends it. MOUNTPOINT
     may be BACKING itself: paths then stay as they were. As root it serves all users, otherwise the one
@@ -1243,9 +1241,9 @@ fn help_on_mount_explains_every_flag() {
               
               [default: 250ms]
 
-          --lull <TIME>
-              So long the storage waits for the next request of the job whose turn it is, before another
-              of its set is served in between
+          --grace-period <TIME>
+              How long the storage waits for the next request of the job whose turn it is, before
+              another of its set is served in between
               
               [default: 20ms]
 
@@ -1275,8 +1273,7 @@ fn help_on_mount_explains_every_flag() {
               [default: 16k]
 
           --cache <TIME>
-              For how long the system may believe what it was told of names and attributes that others
-              change behind the mount
+              For how long the kernel may cache names and attributes that others change behind the mount
               
               [default: 1s]
 
@@ -1305,9 +1302,9 @@ fn help_on_arbiter_explains_every_flag() {
     Let programs take turns at the storage, without a mount and without root
 
     Programs that run under `iotide record` with IOTIDE_GATE set to ADDRESS ask here before they move
-    data, and are answered in the order that a policy says. Jobs are told by IOTIDE_JOB_ID,
-    IOSETS_JOB_ID or the batch system's variable. How long a job's I/O phases are apart is told from its
-    own requests; --periods or --control say it instead.
+    data, and are answered in the order that a policy says. Jobs are identified by IOTIDE_JOB_ID,
+    IOSETS_JOB_ID or the batch system's variable. How long a job's I/O phases are apart is found from
+    its own requests; --periods or --control override it.
 
     If the arbiter goes away or stops answering, programs go on without it after a second at most. One
     arbiter stands for one storage target. Runs until a signal ends it.
@@ -1344,9 +1341,9 @@ fn help_on_arbiter_explains_every_flag() {
               
               [default: 250ms]
 
-          --lull <TIME>
-              So long the storage waits for the next request of the job whose turn it is, before another
-              of its set is served in between
+          --grace-period <TIME>
+              How long the storage waits for the next request of the job whose turn it is, before
+              another of its set is served in between
               
               [default: 20ms]
 

@@ -494,7 +494,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
 
     iotide: a.svg would hold one picture, and a log has many signatures; .html has them on a page
 
-    iotide: invalid value 'https://localhost' for '--prometheus <URL>': https is not spoken here; use a tunnel or a local proxy, or save the answer with curl and give the file
+    iotide: invalid value 'https://localhost' for '--prometheus <URL>': HTTPS is not supported; use a tunnel or a local proxy, or save the answer with curl and give the file
 
     For more information, try '--help'.
     "#);

@@ -24,7 +24,7 @@ fn policies_stand_side_by_side() {
         ])
         .exits_with(0);
     insta::assert_snapshot!(told.stdout, @r"
-    jobs.json: 4 jobs on 100 MB/s, wanting 65 % of its time; judged from 100 s to 33 min 20 s,
+    jobs.json: 4 jobs on 100 MB/s, wanting 65 % of its time; measured from 100 s to 33 min 20 s,
     10 repetitions with seed 0
 
     ideal: fluid model, in a set the first come goes first, jobs without a prediction in one set
@@ -150,7 +150,7 @@ fn what_is_wrong_with_a_workload_is_said() {
         "the error of predictions is NaN, but must be 0 or more and below 1",
     );
     refused(&["report", "--error", "1"], "the error of predictions is 1, but");
-    refused(&["report", "--patience", "nan"], "--patience NaN is no number of seconds");
+    refused(&["report", "--timeout", "nan"], "--timeout NaN is not a number of seconds");
     refused(&["report", "--copies", "2"], "--copies is about --from-traces");
     refused(&["mix", "--iterations", "0"], "--iterations 0 leaves nothing to do");
     for copies in ["0", "99999999999"] {

@@ -273,7 +273,7 @@ impl SignatureEntry {
     fn facts(&self, losses: &[Loss]) -> Rows {
         let mut rows = Rows::default();
         let n_used = text::counted(self.samples.used as u64, "sample");
-        rows.row("rests on", format!("{n_used}, by method {}", self.method));
+        rows.row("evidence", format!("{n_used}, by method {}", self.method));
         for reason in self.samples.reasons.iter().take(MOST_LINES) {
             rows.row("left out", text::printable(&format!("{}: {}", reason.name, reason.reason)));
         }

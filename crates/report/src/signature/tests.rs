@@ -54,7 +54,7 @@ fn a_signature_is_told_in_one_sentence_and_a_few_lines() {
       ██████████                    ██████████                    
       0 s                    up to 2 GB/s                     60 s
 
-      rests on    2 samples, by method consensus
+      evidence    2 samples, by method consensus
       left out    s1.csv: not like the others: 2.1 times as long, 3 times the volume
       volume      40 GB in 60 s
       period      30 s, confidence 90 %

@@ -23,9 +23,9 @@ use crate::ui::{Hint, Ui};
 /// Label the I/O of a run, or of every run of an archive
 ///
 /// Labels say when a run reads and writes, whether periodically, and what it asks of metadata servers. They are those of the
-/// MOSAIC paper, each with its confidence and the numbers it rests on. A folder, or a list of files,
-/// is an archive: its logs are labelled in parallel, and their statistics are told. With `--out` results are kept, an
-/// interrupted run is gone on with by the same command, and `index.html` shows it all.
+/// MOSAIC paper, each with its confidence and evidence. A folder, or a list of files,
+/// is an archive: its logs are labelled in parallel, and their statistics are reported. With `--out` results are kept, an
+/// interrupted run is resumed by the same command, and `index.html` shows it all.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CategorizeArgs {
@@ -43,7 +43,7 @@ pub(crate) struct CategorizeArgs {
     /// Print all thresholds as such a file, and end
     #[arg(long, help_heading = "Labels")]
     print_settings: bool,
-    /// Say what each run does that its storage does not like, too
+    /// Report the I/O issues of each run, too
     #[arg(long, help_heading = "Labels", conflicts_with = "merge")]
     insights: bool,
     /// Compare each run with the earlier ones of its application in these results of an archive
@@ -58,7 +58,7 @@ pub(crate) struct CategorizeArgs {
     /// Put results together: of all shards in a folder, of several folders, of files of lines
     #[arg(long, help_heading = "Archives", conflicts_with_all = ["files", "history"])]
     merge: bool,
-    /// Read N logs at once [default: one a core]
+    /// Process N logs in parallel [default: number of cores]
     #[arg(long, value_name = "N", help_heading = "Archives")]
     jobs: Option<std::num::NonZeroUsize>,
     /// Give a log up after SECONDS
@@ -76,7 +76,7 @@ pub(crate) struct CategorizeArgs {
 const EXAMPLES: &str = "\
 Examples:
   iotide categorize job.darshan
-  iotide categorize job.darshan --insights                      and what its storage does not like
+  iotide categorize job.darshan --insights                      and its I/O issues
   iotide categorize job.darshan --history 2019-results          is that usual for this application?
   iotide categorize /logs/2019 --out 2019-results               a year; the same again goes on
   find /logs -name '*.darshan' | iotide categorize --files - --out results
@@ -205,7 +205,7 @@ fn label_archive(
                 text::counted(done.n_done(), "log"),
                 path.display()
             )),
-            None => ui.status("stopped; with `--out DIR` the work could be gone on with"),
+            None => ui.status("stopped; with `--out DIR` the work could be resumed"),
         }
         return Ok(ExitStatus::Interrupted);
     }

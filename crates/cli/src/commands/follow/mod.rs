@@ -41,11 +41,11 @@ pub(crate) struct FollowArgs {
     /// GekkoFS); may be given several times, also beside --follow
     #[arg(long, value_name = "ADDRESS")]
     listen: Vec<Address>,
-    /// Run CMD by the shell at each prediction, which it finds as JSON on its stdin and in IOTIDE_* variables; while it runs, only
+    /// Run CMD by the shell at each prediction (JSON on stdin, and IOTIDE_* variables); while it runs, only
     /// the newest prediction of each job waits for it
     #[arg(long, value_name = "CMD")]
     on_prediction: Option<String>,
-    /// End after so long without anything new; otherwise when the job says that it is over, or with Ctrl-C
+    /// Exit after TIME without new data; otherwise when the job ends, or with Ctrl-C
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     idle: Option<f64>,
     /// Which part of the past a prediction looks at: since behaviour last changed (`change-points`), all of it, K periods
@@ -54,7 +54,7 @@ pub(crate) struct FollowArgs {
     /// [default: `change-points`; with `--method dft` `hits=3`]
     #[arg(long, value_name = "WINDOW", value_parser = adaptation)]
     adapt: Option<Adaptation>,
-    /// Look at the files so often, instead of being told by the kernel (default on network file systems: 1 s)
+    /// Look at the files every TIME, instead of relying on the kernel's notifications (default on network file systems: 1 s)
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     poll: Option<f64>,
 }

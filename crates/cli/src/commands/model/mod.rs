@@ -23,7 +23,7 @@ mod from_traces;
 ///
 /// Reads measurements at several sizes (Extra-P text, JSON, JSON Lines, Talpas, .extra-p, files of Extra-P 3, folders of
 /// Score-P profiles, or CSV), finds for each call
-/// path and metric a function like 1.5 + 0.2 * p^(1/2) * log2(p)^(1), and says how sure it is. A value, a line or a point
+/// path and metric a function like 1.5 + 0.2 * p^(1/2) * log2(p)^(1), with intervals of confidence. A value, a line or a point
 /// that cannot be used costs that value, line or point, never the file.
 ///
 /// With --from-traces it measures for itself: bytes, operations, time in I/O and computing, bandwidth, and the period of
@@ -40,7 +40,7 @@ pub(crate) struct ModelArgs {
     /// With --from-traces: a table `trace,p,size` that tells the parameters of each trace
     #[arg(long, value_name = "FILE", requires = "from_traces")]
     parameters: Option<PathBuf>,
-    /// With --from-traces: what the calls of a layer are told apart by, posix->write or posix->pwrite64
+    /// With --from-traces: how to separate the calls of a layer, posix->write or posix->pwrite64
     #[arg(long, value_enum, value_name = "GROUP", default_value_t = Groups::Operation, requires = "from_traces")]
     by: Groups,
     /// Form of the measurements, if the content does not tell
@@ -62,7 +62,7 @@ pub(crate) struct ModelArgs {
     /// How often the interval of a prediction holds the truth
     #[arg(long, value_name = "SHARE", default_value_t = 0.9, help_heading = "Questions")]
     confidence: f64,
-    /// Order of the answers; growth and value are judged at the first --at, or at 16 times the largest sizes
+    /// Order of the answers; growth and value are evaluated at the first --at, or at 16 times the largest sizes
     #[arg(long, value_enum, default_value_t = RankBy::Input, value_name = "ORDER", help_heading = "Questions")]
     rank_by: RankBy,
     /// Only call paths that contain TEXT

@@ -26,9 +26,9 @@ use crate::ui::Ui;
 /// Keep telling BeeGFS or Lustre what jobs deserve, until Ctrl-C
 ///
 /// SOURCE is the control socket of a mount or an arbiter, or a table with lines `job,seconds` that is read again each
-/// time. Rates of Lustre cap a job even if nobody else wants the storage, so they are told anew from what jobs send: as a
+/// time. Rates of Lustre cap a job even if nobody else wants the storage, so they are set again from what jobs send: as a
 /// control socket says, or with a table as the server counts (`lctl get_param obdfilter.*.job_stats`; run it there, as root).
-/// What was told is taken back at the end, and on SIGINT, SIGTERM and SIGHUP.
+/// Previous settings are restored at the end, and on SIGINT, SIGTERM and SIGHUP.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ApplyArgs {

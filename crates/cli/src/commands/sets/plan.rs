@@ -44,7 +44,7 @@ pub(crate) struct PlanArgs {
 const EXAMPLES: &str = "\
 Examples:
   iotide sets plan jobs.csv                                 who belongs where?
-  iotide sets plan jobs.csv --apply configfs --dry-run      what would BeeGFS be told?
+  iotide sets plan jobs.csv --apply configfs --dry-run      what would be set on BeeGFS?
   iotide sets plan jobs.csv --apply lustre-tbf --capacity 8000";
 
 pub(crate) fn run(ui: &mut Ui, args: &PlanArgs) -> anyhow::Result<ExitStatus> {

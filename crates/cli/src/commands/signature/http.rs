@@ -23,9 +23,9 @@ impl Url {
         let rest = match text.split_once("://") {
             Some(("http", rest)) => rest,
             Some(("https", _)) => {
-                return Err("https is not spoken here; use a tunnel or a local proxy, or save the answer with curl and give the file".to_owned());
+                return Err("HTTPS is not supported; use a tunnel or a local proxy, or save the answer with curl and give the file".to_owned());
             }
-            Some((scheme, _)) => return Err(format!("{scheme} is not spoken here, only http")),
+            Some((scheme, _)) => return Err(format!("{scheme} is not supported, only http")),
             None => text,
         };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));

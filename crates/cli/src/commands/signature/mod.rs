@@ -151,7 +151,7 @@ enum ModeArg {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum MethodArg {
-    /// Foreign load only adds, contention only delays
+    /// Background load only adds, contention only delays
     Consensus,
     /// As the IOSI paper has it
     Iosi,

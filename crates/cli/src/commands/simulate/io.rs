@@ -57,7 +57,7 @@ pub(crate) struct IoArgs {
     #[arg(long, value_name = "N", help_heading = "Workload")]
     iterations: Option<u64>,
 
-    /// Which of none, fair-share, exclusive, equal-sets, set10, set10-predicted and set10-error; the others are judged
+    /// Which of none, fair-share, exclusive, equal-sets, set10, set10-predicted and set10-error; the others are compared
     /// against the first [default: all]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = contender_of_name, help_heading = "What to run")]
     policies: Vec<Named>,
@@ -92,10 +92,10 @@ pub(crate) struct IoArgs {
     /// Server: make others of a set wait even while the one whose turn it is has no request
     #[arg(long, help_heading = "Settings")]
     strict: bool,
-    /// Server: a job that was not served for so many seconds is served now and then; 0 is never [default: 60; never by
+    /// Server: serve a job now and then that was not served for this many seconds; 0 is never [default: 60; never by
     /// the report's rules]
-    #[arg(long, value_name = "SECONDS", help_heading = "Settings")]
-    patience: Option<f64>,
+    #[arg(long, alias = "patience", value_name = "SECONDS", help_heading = "Settings")]
+    timeout: Option<f64>,
     /// Server: how many requests are served at once
     #[arg(long, value_name = "N", default_value_t = IoSettings::server().n_workers, help_heading = "Settings")]
     workers: usize,
@@ -136,8 +136,8 @@ pub(crate) fn run(ui: &mut Ui, args: &IoArgs) -> anyhow::Result<ExitStatus> {
         ui.status("no trace has a period: there is nothing to simulate");
         return Ok(ExitStatus::NothingFound);
     };
-    if let Some(patience_s) = args.patience.filter(|patience_s| patience_s.is_nan() || *patience_s < 0.0) {
-        bail!("--patience {patience_s} is no number of seconds");
+    if let Some(timeout_s) = args.timeout.filter(|timeout_s| timeout_s.is_nan() || *timeout_s < 0.0) {
+        bail!("--timeout {timeout_s} is not a number of seconds");
     }
     if args.from_traces.is_empty() && args.copies != 1 {
         bail!("--copies is about --from-traces: a workload says itself how often a job runs");
@@ -294,8 +294,8 @@ fn scenarios(args: &IoArgs, is_report: bool) -> Vec<Scenario> {
             };
         }
         *sigma = args.sigma.unwrap_or(*sigma);
-        if let Some(patience_s) = args.patience {
-            *ageing = (patience_s > 0.0).then_some(Ageing { patience_s, every: 16 });
+        if let Some(timeout_s) = args.timeout {
+            *ageing = (timeout_s > 0.0).then_some(Ageing { patience_s: timeout_s, every: 16 });
         }
         settings.leak = args.leak;
         if args.strict {
