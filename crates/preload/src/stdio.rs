@@ -175,7 +175,7 @@ impl Waiting {
 }
 
 #[inline(always)]
-fn file_of(stream: *mut FILE) -> Option<File> {
+pub(crate) fn file_of(stream: *mut FILE) -> Option<File> {
     // Asked first: before everything is prepared, not even `fileno` is certain to work.
     if !crate::lifecycle::is_tracing() {
         return None;
@@ -195,9 +195,8 @@ pub(crate) struct Call {
 impl Call {
     #[inline(always)]
     pub(crate) fn begin(name: Name, stream: *mut FILE) -> Self {
-        let this = Self { name, stream, file: file_of(stream), before: Waiting::in_(stream) };
-        unlocked::settle(stream, this.file, this.before);
-        this
+        unlocked::settle(stream);
+        Self { name, stream, file: file_of(stream), before: Waiting::in_(stream) }
     }
 
     pub(crate) fn is_traced(self) -> bool {

@@ -11,10 +11,10 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use iotide_wire::{Call as Name, Layer, Op};
 use libc::FILE;
 
-use crate::files::{self, File};
+use crate::files;
 use crate::next::hooks;
 use crate::observe::record;
-use crate::stdio::{Call, Waiting, descriptor};
+use crate::stdio::{Call, Waiting, descriptor, file_of};
 use crate::{buffer, clock};
 
 const GET: Name = Name::of_symbol("getc_unlocked", Op::Read);
@@ -58,21 +58,17 @@ fn refilled(name: Name, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_in
 
 /// A call on a stream begins: what was moved without one since the last is recorded.
 #[inline(always)]
-pub(crate) fn settle(stream: *mut FILE, file: Option<File>, waiting: Waiting) {
-    if IN_USE.load(Relaxed)
-        && let Some(file) = file
-    {
-        record_moved(stream, file, waiting);
+pub fn settle(stream: *mut FILE) {
+    if IN_USE.load(Relaxed) {
+        record_moved(stream);
     }
 }
 
 /// A call on a stream ends: notes what it left.
 #[inline(always)]
 pub fn mark(stream: *mut FILE) {
-    if IN_USE.load(Relaxed)
-        && let Some(left) = left(stream).filter(|left| left.load(Relaxed) & MARKED != 0)
-    {
-        left.store(marked(Waiting::in_(stream)), Relaxed);
+    if IN_USE.load(Relaxed) {
+        note_left(stream);
     }
 }
 
@@ -91,8 +87,16 @@ fn marked(waiting: Waiting) -> u64 {
 }
 
 #[cold]
-fn record_moved(stream: *mut FILE, file: File, now: Waiting) {
-    let Some(left) = left(stream) else { return };
+fn note_left(stream: *mut FILE) {
+    if let Some(left) = left(stream).filter(|left| left.load(Relaxed) & MARKED != 0) {
+        left.store(marked(Waiting::in_(stream)), Relaxed);
+    }
+}
+
+#[cold]
+fn record_moved(stream: *mut FILE) {
+    let (Some(left), Some(file)) = (left(stream), file_of(stream)) else { return };
+    let now = Waiting::in_(stream);
     let before = left.load(Relaxed);
     if before & MARKED == 0 {
         return;
