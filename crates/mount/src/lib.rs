@@ -33,6 +33,7 @@ use crate::control::Control;
 use crate::crew::Crew;
 use crate::passthrough::PassThrough;
 use crate::privilege::Privilege;
+use crate::readers::FewReaders;
 use crate::rhythm::{Rhythm, check_periods};
 use crate::schedule::{Rules, Scheduler};
 
@@ -53,6 +54,7 @@ mod meter;
 mod nodes;
 mod passthrough;
 mod privilege;
+mod readers;
 mod rhythm;
 mod schedule;
 
@@ -269,6 +271,7 @@ pub fn mount(config: &MountConfig) -> Result<Mounted, MountError> {
     let file_system =
         PassThrough::new(root, n_descriptors / 2, open_files, scheduler.clone(), crew, config.trust)
             .map_err(|error| refused(error.into()))?;
+    let file_system = FewReaders::new(file_system, n_readers(config));
     let rhythm = Rhythm::start(scheduler.clone(), config.predict, config.periods.clone()).map_err(refused)?;
     let listen = |path: &PathBuf| {
         Control::listen(path, config.policy.name(), scheduler.clone())
@@ -393,6 +396,11 @@ fn open(config: &MountConfig) -> Result<(OwnedFd, PathBuf), MountError> {
     Ok((root, mountpoint))
 }
 
+/// How many threads read the kernel's requests. Each request that is let through may occupy one; the others are for metadata.
+fn n_readers(config: &MountConfig) -> usize {
+    config.n_workers + 4
+}
+
 fn session_config(config: &MountConfig) -> SessionConfig {
     let is_root = rustix::process::geteuid().is_root();
     let source = config.backing.to_string_lossy().into_owned();
@@ -410,8 +418,7 @@ fn session_config(config: &MountConfig) -> SessionConfig {
         MountOption::NoDev,
     ];
     session.acl = if is_root { SessionACL::All } else { SessionACL::Owner };
-    // Each request that is let through may occupy one; the others are for metadata.
-    session.n_threads = Some(config.n_workers + 4);
+    session.n_threads = Some(n_readers(config));
     session.clone_fd = true;
     session
 }

@@ -98,11 +98,26 @@ struct Job {
     served: Vec<Served>,
 }
 
+/// Requests of at most this size, this close to each other, are one to those who look for a rhythm. It is far below any lull.
+const JOINED_BYTES: u64 = 64 << 10;
+const JOINED_WITHIN_S: f64 = 0.001;
+
 impl Job {
     fn note(&mut self, served: Served, now_s: f64) {
         self.meter.add(now_s, served.bytes);
         self.n_bytes += served.bytes;
         self.last_seen_s = now_s;
+        // A job that reads page by page makes tens of thousands of requests a second, which a rhythm is not told from one by one.
+        if let Some(last) = self.served.last_mut()
+            && last.direction == served.direction
+            && served.bytes <= JOINED_BYTES
+            && served.end_s - last.arrival_s <= JOINED_WITHIN_S
+            && served.arrival_s >= last.arrival_s
+        {
+            last.bytes += served.bytes;
+            last.end_s = last.end_s.max(served.end_s);
+            return;
+        }
         // Whoever takes these has fallen far behind; a rhythm is told from fewer, too.
         if self.served.len() < 1 << 16 {
             self.served.push(served);
@@ -771,6 +786,33 @@ mod tests {
         let jobs = scheduler.jobs();
         assert_eq!(jobs.iter().map(|job| job.bytes).collect::<Vec<_>>(), [MIB, 4096]);
         scheduler.stop();
+    }
+
+    #[test]
+    fn small_requests_close_to_each_other_are_one_to_a_rhythm() {
+        let mut job = Job {
+            name: JobName::of_user(1),
+            meter: Meter::default(),
+            n_bytes: 0,
+            last_seen_s: 0.0,
+            source: None,
+            served: Vec::new(),
+        };
+        let mut note = |direction, arrival_s: f64, bytes| {
+            let end_s = arrival_s + 1e-5;
+            job.note(Served { direction, arrival_s, end_s, bytes }, end_s);
+        };
+        for page in 0..1000 {
+            note(Direction::Read, 1.0 + f64::from(page) * 2e-5, 4096);
+        }
+        note(Direction::Write, 1.02, 4096);
+        note(Direction::Write, 1.0201, MIB);
+        assert_eq!(job.n_bytes, 1001 * 4096 + MIB);
+        assert_eq!(job.served.iter().map(|served| served.bytes).sum::<u64>(), job.n_bytes);
+        assert!((20..30).contains(&job.served.len()), "{}", job.served.len());
+        assert!(job.served.iter().all(|served| served.end_s - served.arrival_s <= JOINED_WITHIN_S));
+        let [.., page, large] = &job.served[..] else { panic!() };
+        assert_eq!((page.direction, page.bytes, large.bytes), (Direction::Write, 4096, MIB));
     }
 
     #[test]
