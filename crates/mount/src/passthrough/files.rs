@@ -11,9 +11,9 @@ use rustix::fs::{self, CWD, Mode, OFlags, SeekFrom, Statx, openat};
 use rustix::io::{Errno, ReadWriteFlags, Result, pread, preadv2, pwrite};
 
 use super::{MAX_REQUEST, Shared, path_of};
-use crate::account::Place;
 use crate::readers::{QUICK_BYTES, may_block};
-use crate::schedule::Who;
+use iotide_gate::Place;
+use iotide_gate::Who;
 
 /// Whether opening a file waits for those who have a lease on it. A thread that reads the kernel's requests must not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use iotide_sched::{IoProfile, JobId, Queue, QueueConfig, Request, SetId};
@@ -18,11 +18,11 @@ use crate::device::Device;
 use crate::job::JobName;
 use crate::meter::Meter;
 
-pub(crate) use crate::caller::Who;
+use crate::caller::Who;
 
 /// Lets data requests through.
 #[derive(Clone)]
-pub(crate) struct Scheduler {
+pub struct Scheduler {
     core: Arc<Core>,
 }
 
@@ -48,8 +48,10 @@ pub(crate) struct Rules {
 
 /// Which way data go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub enum Direction {
+    /// From the storage.
     Read,
+    /// To the storage.
     Write,
 }
 
@@ -69,6 +71,7 @@ struct Core {
     crew: Crew,
     began: Instant,
     state: Mutex<State>,
+    timer: Mutex<Option<JoinHandle<()>>>,
     /// The queue may have to be asked again at another time than before.
     changed: Condvar,
 }
@@ -145,7 +148,7 @@ struct Grant {
 }
 
 impl Scheduler {
-    /// Begins to let requests through; the thread that this starts ends with [`Scheduler::stop`].
+    /// Begins to let requests through; the thread that this starts has ended when [`Scheduler::stop`] returns.
     pub(crate) fn start(rules: Rules, callers: Callers, crew: Crew) -> std::io::Result<Self> {
         let state = State {
             queue: Queue::new(rules.queue),
@@ -166,11 +169,14 @@ impl Scheduler {
             crew,
             began: Instant::now(),
             state: Mutex::new(state),
+            timer: Mutex::default(),
             changed: Condvar::new(),
         };
         let core = Arc::new(core);
         let timer = Arc::clone(&core);
-        thread::Builder::new().name("iotide-timer".to_owned()).spawn(move || timer.keep_time())?;
+        let timer =
+            thread::Builder::new().name("iotide-timer".to_owned()).spawn(move || timer.keep_time())?;
+        *core.timer.lock().unwrap_or_else(PoisonError::into_inner) = Some(timer);
         Ok(Self { core })
     }
 
@@ -183,6 +189,8 @@ impl Scheduler {
         drop(state);
         drop(unanswered);
         self.core.changed.notify_all();
+        let timer = self.core.timer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let _ = timer.map(JoinHandle::join);
     }
 
     /// What is left of it when everyone has let go.
@@ -192,7 +200,7 @@ impl Scheduler {
     }
 
     /// Has `answer` called when it is the request's turn: here and now, or later elsewhere.
-    pub(crate) fn schedule(
+    pub fn schedule(
         &self,
         who: Who,
         direction: Direction,
@@ -220,7 +228,7 @@ impl Scheduler {
     }
 
     /// Asks whether a request may be served at once.
-    pub(crate) fn ask(&self, who: Who, direction: Direction, bytes: u64) -> Result<Permit, Ticket> {
+    pub fn ask(&self, who: Who, direction: Direction, bytes: u64) -> Result<Permit, Ticket> {
         self.ask_for(&self.core.callers.job_of(who), direction, bytes)
     }
 
@@ -351,7 +359,7 @@ impl Scheduler {
     }
 
     /// Returns the jobs that were seen of late, by name.
-    pub(crate) fn jobs(&self) -> Vec<JobStatus> {
+    pub fn jobs(&self) -> Vec<JobStatus> {
         let state = self.core.lock();
         let now_s = self.core.now_s();
         let views = state.queue.jobs();
@@ -431,7 +439,7 @@ pub enum PeriodSource {
 }
 
 /// The right to be with the backing store; given back when dropped.
-pub(crate) struct Permit {
+pub struct Permit {
     core: Arc<Core>,
     held: Hold,
 }
@@ -465,7 +473,7 @@ impl Permit {
     }
 
     /// Waits until the device that we pretend to have would be through; to be called before the answer.
-    pub(crate) fn pace(&self) {
+    pub fn pace(&self) {
         if let Hold::Place(Grant { through_at_s: Some(through_at_s), .. }) = self.held {
             let left_s = through_at_s - self.core.now_s();
             if left_s > 0.0 {
@@ -496,14 +504,14 @@ impl Drop for Permit {
 }
 
 /// A request that has to wait.
-pub(crate) struct Ticket {
+pub struct Ticket {
     core: Arc<Core>,
     id: u64,
 }
 
 impl Ticket {
     /// Leaves what shall be done when its turn has come.
-    pub(crate) fn wait(self, answer: impl FnOnce(&Permit) + Send + 'static) {
+    pub fn wait(self, answer: impl FnOnce(&Permit) + Send + 'static) {
         self.keep(Box::new(move |permit: Permit| answer(&permit)));
     }
 
