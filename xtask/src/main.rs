@@ -10,6 +10,7 @@ mod coverage;
 mod iosets;
 mod laws;
 mod peer;
+mod product;
 mod readers;
 mod tidy;
 

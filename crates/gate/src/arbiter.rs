@@ -482,4 +482,11 @@ mod tests {
         assert!(matches!(Arbiter::start(&config), Err(GateError::NoGroup(_))));
         assert!(!path.exists(), "nothing is left where nobody listens");
     }
+
+    #[test]
+    fn an_address_that_programs_cannot_ask_at_is_refused() {
+        let listen = "zmq:tcp://127.0.0.1:0".parse().unwrap();
+        let refused = Arbiter::start(&ArbiterConfig::new(listen, Turns::new(Policy::Exclusive)));
+        assert!(matches!(refused, Err(GateError::Listen { .. })));
+    }
 }

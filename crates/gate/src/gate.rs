@@ -70,3 +70,52 @@ impl Drop for Gate {
         self.scheduler.stop();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caller::Who;
+    use crate::schedule::Direction;
+    use iotide_sched::{Policy, UnknownJobs};
+    use iotide_testkit::FreshDir;
+
+    #[test]
+    fn a_gate_that_is_dropped_leaves_no_thread_and_no_socket_behind() {
+        let dir = FreshDir::new("gate-drop");
+        let control = dir.join("control");
+        let turns = Turns {
+            periods: Some(dir.write("periods.csv", "7,1\n")),
+            control: Some(control.clone()),
+            ..Turns::new(Policy::Set10(UnknownJobs::Together))
+        };
+        let gate = Gate::open(&turns, Storage::default(), Crew::new(1)).unwrap();
+        // One is let through and one waits, for an answer that holds the scheduler.
+        let who = Who { thread: 0, uid: 1 };
+        let held = gate.scheduler().ask(who, Direction::Write, 1 << 20).ok().unwrap();
+        let kept = gate.scheduler().clone();
+        gate.scheduler().schedule(Who { thread: 0, uid: 2 }, Direction::Write, 1, move |_| drop(kept));
+        assert!(control.exists());
+        drop(held);
+        let core = gate.scheduler().downgrade();
+        drop(gate);
+        assert!(!control.exists());
+        // Every thread that knew it has ended, but one of the crew may be about to let go of what it served.
+        while core.strong_count() > 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_table_of_periods_that_makes_no_sense_is_refused_before_anything_is_started() {
+        let dir = FreshDir::new("gate-periods");
+        let control = dir.join("control");
+        let turns = Turns {
+            periods: Some(dir.write("periods.csv", "7 is slow\n")),
+            control: Some(control.clone()),
+            ..Turns::new(Policy::Exclusive)
+        };
+        let error = Gate::open(&turns, Storage::default(), Crew::new(1)).unwrap_err();
+        assert!(matches!(error, GateError::Periods { .. }), "{error}");
+        assert!(!control.exists());
+    }
+}

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::peer::on_path;
-use crate::{Outcome, repository};
+use crate::{Outcome, product};
 
 mod ours;
 mod strace;
@@ -149,7 +149,7 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
             name => wanted.push(name),
         }
     }
-    let program = program.map_or_else(built, Ok)?;
+    let program = program.map_or_else(product::build, Ok)?;
     if on_path("strace").is_none() {
         return Err("no strace on PATH".to_owned());
     }
@@ -326,22 +326,6 @@ fn is_left_out(path: &str) -> bool {
         || path.ends_with(".pyc")
         || !path.starts_with('/')
         || path.starts_with("/memfd:")
-}
-
-/// Builds the program as users run it.
-fn built() -> Result<PathBuf, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "--package", "iotide"])
-        .current_dir(repository())
-        .status()
-        .map_err(|error| format!("cannot start cargo: {error}"))?;
-    if !status.success() {
-        return Err("iotide does not build".to_owned());
-    }
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
-    Ok(target.join("release/iotide"))
 }
 
 #[cfg(test)]
