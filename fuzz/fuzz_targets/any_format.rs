@@ -8,8 +8,10 @@ use std::io::Cursor;
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
-use iotide_analysis::{CategoryConfig, Observed, categorize};
+use iotide_analysis::{CategoryConfig, InsightConfig, Observed, insights};
+use iotide_archive::label_observed;
 use iotide_formats::{Format, OpenOptions};
+use iotide_report::Source;
 use iotide_trace::{Activity, Event, EventSink, Loss, Overlap};
 use libfuzzer_sys::fuzz_target;
 
@@ -17,6 +19,7 @@ struct Checked {
     overlap: Overlap,
     activity: Activity,
     observed: Observed,
+    losses: Vec<Loss>,
 }
 
 impl EventSink for Checked {
@@ -29,7 +32,10 @@ impl EventSink for Checked {
 
     fn loss(&mut self, loss: Loss) {
         assert!(!loss.what.is_empty());
-        self.observed.loss(loss);
+        self.observed.loss(loss.clone());
+        if self.losses.len() < 20 {
+            self.losses.push(loss);
+        }
     }
 
     fn async_event(&mut self, event: Event, waited: iotide_trace::Timestamp) -> ControlFlow<()> {
@@ -58,14 +64,25 @@ fuzz_target!(|bytes: &[u8]| {
     let input_format =
         FIXED.or_else(|| Format::ALL.get(usize::from(choice) % (Format::ALL.len() + 1)).copied());
     let options = OpenOptions { input_format, ..OpenOptions::default() };
-    let mut seen = Checked { overlap: Overlap::new(), activity: Activity::new(), observed: Observed::new() };
-    let read = options.from_read("input", Cursor::new(source.to_vec())).and_then(|reader| reader.read(&mut seen));
+    let mut seen = Checked {
+        overlap: Overlap::new(),
+        activity: Activity::new(),
+        observed: Observed::new(),
+        losses: Vec::new(),
+    };
+    let opened = options.from_read("input", Cursor::new(source.to_vec()));
+    let read = opened.and_then(|reader| Ok((reader.format(), reader.read(&mut seen)?)));
     match read {
-        Ok(info) => {
+        Ok((format, info)) => {
             let signal = seen.overlap.finish();
             assert!(signal.volume_bytes().is_finite());
-            let _ = seen.activity.finish(&info);
-            let _ = categorize(seen.observed, &info.job, &CategoryConfig::default());
+            // As an archive labels a log: categories, findings, and the line that is kept of it.
+            let source = Source::new("input", format.name(), seen.observed.tally(), &info.job);
+            let run =
+                label_observed(seen.observed, source, &info.job, &seen.losses, &CategoryConfig::default());
+            let found = insights(&seen.activity.finish(&info), &info.job, &InsightConfig::default());
+            let line = run.with_insights(&found).to_line();
+            assert!(!line.trim_end().contains('\n'), "a run is one line: {line}");
         }
         Err(error) => assert!(error.to_string().contains("input")),
     }

@@ -5,7 +5,7 @@
 
 use std::io::Cursor;
 
-use iotide_formats::{Format, OpenOptions, TracedJob, TracedStream};
+use iotide_formats::{Format, OneSink, OpenOptions, TracedJobs, TracedStream};
 use iotide_trace::Trace;
 use iotide_wire::{BlockHeader, Payload, Record, Step, StreamHeader, next_block, skip_torn};
 use libfuzzer_sys::fuzz_target;
@@ -43,10 +43,10 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(read.is_err() || trace.events.iter().all(|event| event.start <= event.end));
 
     // A follower gets the same in pieces.
-    let (mut job, mut live, mut followed) = (TracedJob::default(), TracedStream::default(), Trace::default());
+    let (mut jobs, mut live, mut followed) = (TracedJobs::default(), TracedStream::default(), Trace::default());
     for piece in stream.chunks(23) {
-        job.feed(&mut live, piece, &mut followed).expect("it begins like a stream");
+        jobs.feed(&mut live, piece, &mut OneSink(&mut followed)).expect("it begins like a stream");
     }
-    job.end_of(live, &mut followed);
+    jobs.end_of(live, &mut OneSink(&mut followed));
     assert!(read.is_err() || followed.events.len() == trace.events.len());
 });

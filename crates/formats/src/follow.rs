@@ -1,4 +1,4 @@
-//! A job of the tracer while it runs: bytes of its processes' streams in, events out.
+//! Jobs of the tracer while they run: bytes of its processes' streams in, events out.
 //!
 //! What the tracer writes reaches a follower in pieces and by several ways: files that grow, connections that come and go.
 //! Every block carries its process and its number, so the same block may come twice and counts once, in whichever order.
@@ -13,21 +13,48 @@ use iotide_wire::{
 
 use crate::tracer::{Life, Lost, Process, Seen, Unusable, note_text};
 
+/// Jobs of the tracer, told apart by what their processes say of themselves.
+///
+/// A job is a user and the scheduler's name for the job, or the name of the run where there is no scheduler. Processes that say
+/// neither are one job without a name, for each user.
+///
+/// ```
+/// use iotide_formats::{OneSink, TracedJobs, TracedStream};
+/// use iotide_trace::Trace;
+///
+/// let (mut jobs, mut stream, mut trace) = (TracedJobs::default(), TracedStream::default(), Trace::default());
+/// let not_a_stream = jobs.feed(&mut stream, b"GET / HTTP/1.1", &mut OneSink(&mut trace));
+/// assert!(not_a_stream.is_err());
+/// ```
+#[derive(Default)]
+pub struct TracedJobs {
+    jobs: Vec<TracedJob>,
+    by_name: HashMap<(u32, Vec<u8>), usize>,
+    n_refused: u64,
+}
+
+/// Where the events of each job go.
+pub trait JobSinks {
+    /// The sink of a job. Jobs are numbered from 0, in the order in which they were first heard of.
+    fn of_job(&mut self, job: usize) -> &mut dyn EventSink;
+}
+
+/// One sink for all jobs.
+pub struct OneSink<'a>(pub &'a mut dyn EventSink);
+
+impl JobSinks for OneSink<'_> {
+    fn of_job(&mut self, _: usize) -> &mut dyn EventSink {
+        self.0
+    }
+}
+
 /// The processes of a job as they become known.
 ///
 /// Times count from the beginning of the first process that was heard of; one that began earlier and is heard of later has
 /// negative times. Events name no files. What is kept grows with the number of processes, not with what they do.
-///
-/// ```
-/// use iotide_formats::{TracedJob, TracedStream};
-/// use iotide_trace::Trace;
-///
-/// let (mut job, mut stream, mut trace) = (TracedJob::default(), TracedStream::default(), Trace::default());
-/// let not_a_stream = job.feed(&mut stream, b"GET / HTTP/1.1", &mut trace);
-/// assert!(not_a_stream.is_err());
-/// ```
 #[derive(Default)]
 pub struct TracedJob {
+    name: String,
     processes: Vec<Live>,
     by_identity: HashMap<Identity, usize>,
     origin_ns: Option<i64>,
@@ -52,7 +79,8 @@ struct Live {
 pub struct TracedStream {
     buffer: Vec<u8>,
     greeted: bool,
-    process: Option<usize>,
+    /// The job and its process that it comes from.
+    of: Option<(usize, usize)>,
     n_damaged: u64,
 }
 
@@ -73,9 +101,9 @@ pub struct Traced<'a> {
     pub goes_on: bool,
 }
 
-impl TracedJob {
-    /// A job of more processes than this is followed as far as the first of them.
-    pub const MOST_PROCESSES: usize = 1 << 20;
+impl TracedJobs {
+    /// More jobs than this at once are not followed.
+    pub const MOST_JOBS: usize = 256;
 
     /// Takes the next bytes of a stream. Whole blocks become events; the rest waits for what follows.
     ///
@@ -84,7 +112,7 @@ impl TracedJob {
         &mut self,
         stream: &mut TracedStream,
         bytes: &[u8],
-        sink: &mut dyn EventSink,
+        sinks: &mut dyn JobSinks,
     ) -> Result<(), Fault> {
         // Most of the time whole blocks come, and nothing needs to be copied.
         let mut kept = std::mem::take(&mut stream.buffer);
@@ -94,7 +122,7 @@ impl TracedJob {
             kept.extend_from_slice(bytes);
             &kept
         };
-        let used = self.take(stream, all, false, sink)?;
+        let used = self.take(stream, all, false, sinks)?;
         let rest = &all[used..];
         // A copy rather than a drain: a stream that once had a long block gives its memory back.
         stream.buffer = if used == 0 && !kept.is_empty() { kept } else { rest.to_vec() };
@@ -102,9 +130,9 @@ impl TracedJob {
     }
 
     /// Takes note that nothing more comes from a stream: what is left of it is damage.
-    pub fn end_of(&mut self, mut stream: TracedStream, sink: &mut dyn EventSink) {
+    pub fn end_of(&mut self, mut stream: TracedStream, sinks: &mut dyn JobSinks) {
         let kept = std::mem::take(&mut stream.buffer);
-        let _ = self.take(&mut stream, &kept, true, sink);
+        let _ = self.take(&mut stream, &kept, true, sinks);
     }
 
     /// Hands over what is whole at the front of `bytes` and returns how many bytes that were.
@@ -113,7 +141,7 @@ impl TracedJob {
         stream: &mut TracedStream,
         bytes: &[u8],
         is_all: bool,
-        sink: &mut dyn EventSink,
+        sinks: &mut dyn JobSinks,
     ) -> Result<usize, Fault> {
         let mut at = 0;
         if !stream.greeted {
@@ -132,7 +160,7 @@ impl TracedJob {
             match next_block(&bytes[at..]) {
                 Step::Block { header, payload, used } => {
                     match Payload::of(&header, payload) {
-                        Ok(payload) => self.block(stream, &header, payload, sink),
+                        Ok(payload) => self.block(stream, &header, payload, sinks),
                         Err(_) => self.damaged(stream, used),
                     }
                     at += used;
@@ -158,26 +186,89 @@ impl TracedJob {
         stream: &mut TracedStream,
         header: &BlockHeader,
         payload: Payload<'_>,
-        sink: &mut dyn EventSink,
+        sinks: &mut dyn JobSinks,
     ) {
         if let Payload::Facts(facts) = &payload {
-            match self.process_of(facts) {
-                Some(index) => {
-                    stream.process = Some(index);
-                    self.processes[index].process.n_damaged += std::mem::take(&mut stream.n_damaged);
+            // Whose it is is said at its beginning, and stays.
+            let job = stream.of.map(|(job, _)| job).or_else(|| self.job_of(facts));
+            let Some(job) = job else {
+                self.n_refused += 1;
+                return;
+            };
+            match self.jobs[job].process_of(facts) {
+                Some(process) => {
+                    stream.of = Some((job, process));
+                    self.jobs[job].processes[process].process.n_damaged +=
+                        std::mem::take(&mut stream.n_damaged);
                 }
                 None => {
-                    self.n_refused += 1;
+                    self.jobs[job].n_refused += 1;
                     return;
                 }
             }
         }
-        let Some(index) = stream.process else {
+        let Some((job, process)) = stream.of else {
             // Whose block it is stood in one that is damaged.
             stream.n_damaged += (BlockHeader::SIZE + header.payload_len as usize) as u64;
             return;
         };
-        let live = &mut self.processes[index];
+        self.jobs[job].block(process, header, payload, sinks.of_job(job));
+    }
+
+    /// The job of a process that states these facts.
+    fn job_of(&mut self, facts: &Facts<'_>) -> Option<usize> {
+        let name = if facts.job_id.is_empty() { facts.run } else { facts.job_id };
+        let key = (facts.uid, name.to_vec());
+        if let Some(&job) = self.by_name.get(&key) {
+            return Some(job);
+        }
+        if self.jobs.len() >= Self::MOST_JOBS {
+            return None;
+        }
+        let name = String::from_utf8_lossy(name).into_owned();
+        self.jobs.push(TracedJob { name, ..TracedJob::default() });
+        self.by_name.insert(key, self.jobs.len() - 1);
+        Some(self.jobs.len() - 1)
+    }
+
+    fn damaged(&mut self, stream: &mut TracedStream, n_bytes: usize) {
+        match stream.of {
+            Some((job, process)) => {
+                self.jobs[job].processes[process].process.n_damaged += n_bytes as u64;
+            }
+            None => stream.n_damaged += n_bytes as u64,
+        }
+    }
+
+    /// The jobs, in the order in which they were first heard of.
+    pub fn jobs(&self) -> &[TracedJob] {
+        &self.jobs
+    }
+
+    /// What is missing because there are too many jobs.
+    pub fn loss(&self) -> Option<Loss> {
+        let what = format!("more than {} jobs: the others are left out", Self::MOST_JOBS);
+        (self.n_refused > 0).then(|| Loss::of_unknown_size(what))
+    }
+}
+
+impl TracedJob {
+    /// A job of more processes than this is followed as far as the first of them.
+    pub const MOST_PROCESSES: usize = 1 << 20;
+
+    /// What its processes call the job, or `iotide record` the run; empty if neither does.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn block(
+        &mut self,
+        process: usize,
+        header: &BlockHeader,
+        payload: Payload<'_>,
+        sink: &mut dyn EventSink,
+    ) {
+        let live = &mut self.processes[process];
         if !live.seen.is_new(header.sequence) {
             return;
         }
@@ -233,13 +324,6 @@ impl TracedJob {
         self.processes.push(Live { process, clock, seen, unusable, ended_at: 0 });
         self.by_identity.insert(identity, index);
         Some(index)
-    }
-
-    fn damaged(&mut self, stream: &mut TracedStream, n_bytes: usize) {
-        match stream.process {
-            Some(index) => self.processes[index].process.n_damaged += n_bytes as u64,
-            None => stream.n_damaged += n_bytes as u64,
-        }
     }
 
     /// The processes that were heard of.

@@ -39,7 +39,7 @@ pub use crate::{
     error::{Place, ReadError},
     events::EventWriter,
     export::{Conversion, ConvertError, Target, convert},
-    follow::{Traced, TracedJob, TracedStream},
+    follow::{JobSinks, OneSink, Traced, TracedJob, TracedJobs, TracedStream},
     format::Format,
     jobs::{JobLog, JobLogOptions, date_unix_s, zone_offset_s},
     layers::LayerChoice,

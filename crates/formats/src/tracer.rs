@@ -689,6 +689,7 @@ mod tests {
                 job_id: b"42",
                 exe: b"/bin/app",
                 mpi: b"",
+                run: b"",
             };
             let mut payload = [0; Facts::MAX_SIZE];
             let n = facts.encode(&mut payload).unwrap();

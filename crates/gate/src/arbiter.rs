@@ -22,8 +22,9 @@ use iotide_sched::Policy;
 use iotide_wire::{GATE_WAIT_EVERY_MS, GateHello, GateMessage};
 
 use crate::GateError;
+use crate::account::{Account, Place};
 use crate::crew::Crew;
-use crate::door::{Desk, Door, Entrance, Line, Peer};
+use crate::door::{Desk, Door, Entrance, Line, NOBODY, Peer};
 use crate::gate::{Gate, Storage};
 use crate::job::JobName;
 use crate::process::{Signals, raise_open_files};
@@ -96,6 +97,9 @@ const HELLO_WITHIN: Duration = Duration::from_secs(5);
 /// A thread of a program asks for one thing at a time, and gives up on few.
 const MAX_WAITING: usize = 4096;
 
+/// So many asks of all programs wait or are remembered, those of programs that have gone included; a user among others has a share.
+const MAX_ASKS: usize = 1 << 16;
+
 /// A grant whose program never says that it is done is taken back after the time its bytes take at [`SLOWEST_BPS`], and this.
 const LONGEST_GRANT: Duration = Duration::from_secs(2);
 const SLOWEST_BPS: f64 = (16 << 20) as f64;
@@ -120,11 +124,6 @@ impl Arbiter {
     pub fn start(config: &ArbiterConfig) -> Result<Self, GateError> {
         let refused = |source| GateError::Listen { address: config.listen.to_string(), source };
         let gate = Gate::open(&config.turns, Storage::default(), Crew::new(config.turns.n_workers))?;
-        let desk = Arc::new(Reception {
-            scheduler: gate.scheduler().clone(),
-            config: config.clone(),
-            programs: Mutex::default(),
-        });
         // Each program is a descriptor.
         raise_open_files();
         let (address, entrance) = match &config.listen {
@@ -136,6 +135,14 @@ impl Arbiter {
             }
             Address::Zmq(_) => return Err(refused(io::ErrorKind::Unsupported.into())),
         };
+        let asks =
+            if entrance.is_for_many() { Account::among_users(MAX_ASKS) } else { Account::for_one(MAX_ASKS) };
+        let desk = Arc::new(Reception {
+            scheduler: gate.scheduler().clone(),
+            config: config.clone(),
+            programs: Mutex::default(),
+            asks,
+        });
         let door = Door::open(entrance, Arc::clone(&desk), "iotide-door").map_err(refused)?;
         let ticks = Ticks::start(&desk).map_err(GateError::Thread)?;
         Ok(Self { gate, address, door: Some(door), ticks: Some(ticks) })
@@ -179,6 +186,7 @@ struct Reception {
     scheduler: Scheduler,
     config: ArbiterConfig,
     programs: Mutex<Vec<Weak<Program>>>,
+    asks: Account,
 }
 
 /// Someone who has connected, and who that is once it was said.
@@ -190,6 +198,7 @@ struct Caller {
 /// A program that asks.
 struct Program {
     job: JobName,
+    user: u32,
     line: Arc<Line>,
     asked: Mutex<Asked>,
 }
@@ -211,6 +220,7 @@ struct Granted {
     since_s: f64,
     until: Instant,
     is_lease: bool,
+    _place: Place,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -232,9 +242,11 @@ impl Desk for Reception {
         match &caller.program {
             None => {
                 let Some(hello) = said.first_chunk::<{ GateHello::SIZE }>() else { return Some(0) };
-                let job = self.job_of(&GateHello::decode(hello)?, caller.line.peer());
+                let peer = caller.line.peer();
+                let job = self.job_of(&GateHello::decode(hello)?, peer);
+                let user = peer.map_or(NOBODY, |peer| peer.user);
                 let line = Arc::clone(&caller.line);
-                let program = Arc::new(Program { job, line, asked: Mutex::default() });
+                let program = Arc::new(Program { job, user, line, asked: Mutex::default() });
                 lock(&self.programs).push(Arc::downgrade(&program));
                 caller.program = Some(program);
                 Some(GateHello::SIZE)
@@ -281,13 +293,14 @@ impl Reception {
         }
     }
 
-    /// Asks the scheduler. `None` if the program asks for too much at once.
+    /// Asks the scheduler. `None` if the program asks for too much at once, or its user does.
     fn ask(self: &Arc<Self>, program: &Arc<Program>, id: u64, bytes: u64, is_write: bool) -> Option<()> {
         let direction = if is_write { Direction::Write } else { Direction::Read };
         let mut asked = lock(&program.asked);
         if asked.n_waiting >= MAX_WAITING || asked.granted.len() >= MAX_WAITING {
             return None;
         }
+        let place = self.asks.take(program.user)?;
         asked.n_waiting += 1;
         drop(asked);
         let (desk, asker) = (Arc::clone(self), Arc::clone(program));
@@ -313,6 +326,7 @@ impl Reception {
                 since_s: desk.scheduler.now_s(),
                 until: Instant::now() + if is_lease { config.lease } else { longest_grant(bytes) },
                 is_lease,
+                _place: place,
             };
             let lease_ns = if is_lease { config.lease.as_nanos() as u64 } else { 0 };
             let mut asked = lock(&asker.asked);

@@ -65,6 +65,11 @@ impl Entrance {
             Entrance::Tcp(listener) => listener.as_fd(),
         }
     }
+
+    /// Whether users come that can be told apart; then nobody has more than a share.
+    pub(crate) fn is_for_many(&self) -> bool {
+        matches!(self, Entrance::Unix(socket) if socket.is_for_many())
+    }
 }
 
 impl Door {
@@ -77,10 +82,11 @@ impl Door {
         let poll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         epoll::add(&poll, &bell, EventData::new_u64(BELL), EventFlags::IN)?;
         epoll::add(&poll, entrance.fd(), EventData::new_u64(ENTRANCE), EventFlags::IN)?;
-        // A user who listens alone has all of it; at a door for many nobody has more than a share.
-        let places = match &entrance {
-            Entrance::Unix(socket) if socket.is_for_many() => Account::among_users(D::MAX_CALLERS),
-            _ => Account::for_one(D::MAX_CALLERS),
+        // A user who listens alone has all of it.
+        let places = if entrance.is_for_many() {
+            Account::among_users(D::MAX_CALLERS)
+        } else {
+            Account::for_one(D::MAX_CALLERS)
         };
         let keeper = Keeper { entrance, poll, desk, guests: HashMap::new(), n_guests: ENTRANCE, places };
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || keeper.run())?;
@@ -172,7 +178,7 @@ pub(crate) struct Peer {
 }
 
 /// Stands for callers whose user nobody knows.
-const NOBODY: u32 = u32::MAX;
+pub(crate) const NOBODY: u32 = u32::MAX;
 
 const BELL: u64 = 0;
 const ENTRANCE: u64 = 1;

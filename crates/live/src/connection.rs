@@ -5,9 +5,10 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use iotide_formats::{Messages, TracedJob, TracedStream};
-use iotide_trace::{EventSink, Loss};
+use iotide_formats::{JobSinks, Messages, TracedJobs, TracedStream};
+use iotide_trace::Loss;
 
+use crate::live::Live;
 use crate::zmtp::Puller;
 
 /// A connection, of whichever kind it turns out to be.
@@ -45,12 +46,37 @@ pub(crate) struct Heard {
     pub(crate) is_news: bool,
 }
 
+/// The latest prediction of each job.
+#[derive(Default)]
+pub(crate) struct Answers {
+    /// By the job's name, in the order in which they came.
+    by_job: Vec<(String, String)>,
+}
+
+impl Answers {
+    const NOTHING_YET: &str = "null";
+
+    pub(crate) fn set(&mut self, job: &str, line: &str) {
+        self.by_job.retain(|(name, _)| name != job);
+        self.by_job.push((job.to_owned(), line.to_owned()));
+    }
+
+    fn newest(&self) -> &str {
+        self.by_job.last().map_or(Self::NOTHING_YET, |(_, line)| line)
+    }
+
+    fn of_job(&self, job: &[u8]) -> &str {
+        let of_job = self.by_job.iter().find(|(name, _)| name.as_bytes() == job);
+        of_job.map_or(Self::NOTHING_YET, |(_, line)| line)
+    }
+}
+
 /// What all connections share.
 pub(crate) struct Shared<'a> {
-    pub(crate) job: &'a mut TracedJob,
+    pub(crate) jobs: &'a mut TracedJobs,
     pub(crate) messages: &'a mut Messages,
     /// What is told to those who ask.
-    pub(crate) answer: &'a str,
+    pub(crate) answers: &'a Answers,
     pub(crate) notices: &'a mut Vec<String>,
 }
 
@@ -111,7 +137,7 @@ impl Connection {
         &mut self,
         buffer: &mut [u8],
         shared: &mut Shared<'_>,
-        sink: &mut dyn EventSink,
+        sinks: &mut dyn JobSinks,
     ) -> Heard {
         let (mut n_heard, mut is_news) = (0, false);
         while n_heard < Self::PIECE {
@@ -124,7 +150,7 @@ impl Connection {
                 Ok(n) => {
                     n_heard += n;
                     is_news |= !matches!(self.kind, Kind::Asks { .. });
-                    if let Err(fault) = self.take(&buffer[..n], shared, sink) {
+                    if let Err(fault) = self.take(&buffer[..n], shared, sinks) {
                         shared.notices.push(format!("a connection is closed: {fault}"));
                         return Heard { is_open: false, is_news };
                     }
@@ -141,12 +167,13 @@ impl Connection {
         &mut self,
         bytes: &[u8],
         shared: &mut Shared<'_>,
-        sink: &mut dyn EventSink,
+        sinks: &mut dyn JobSinks,
     ) -> Result<(), String> {
         match &mut self.kind {
-            Kind::Tracer(stream) => shared.job.feed(stream, bytes, sink).map_err(|fault| fault.to_string()),
+            Kind::Tracer(stream) => shared.jobs.feed(stream, bytes, sinks).map_err(|fault| fault.to_string()),
             Kind::Zmq(puller) => {
                 let Shared { messages, .. } = shared;
+                let sink = sinks.of_job(Live::WITHOUT_NAME);
                 let fed = puller.feed(bytes, &mut |message| {
                     // A message that is nothing costs itself; the next one may be good.
                     if let Err(error) = messages.read(message, sink) {
@@ -156,12 +183,12 @@ impl Connection {
                 self.output.extend(puller.take_output());
                 fed.map_err(|fault| fault.to_string())
             }
-            Kind::Unknown(_) | Kind::Asks { .. } => self.ask(bytes, shared, sink),
+            Kind::Unknown(_) | Kind::Asks { .. } => self.ask(bytes, shared, sinks),
         }
     }
 
     /// Takes bytes of someone who may be a tracer, or ask something.
-    fn ask(&mut self, bytes: &[u8], shared: &mut Shared<'_>, sink: &mut dyn EventSink) -> Result<(), String> {
+    fn ask(&mut self, bytes: &[u8], shared: &mut Shared<'_>, sinks: &mut dyn JobSinks) -> Result<(), String> {
         let (mut so_far, mut watches, may_trace) = match &mut self.kind {
             Kind::Unknown(so_far) => (std::mem::take(so_far), false, true),
             Kind::Asks { question, watches } => (std::mem::take(question), *watches, false),
@@ -174,15 +201,20 @@ impl Connection {
                 return Ok(());
             }
             self.kind = Kind::Tracer(TracedStream::default());
-            return self.take(&so_far, shared, sink);
+            return self.take(&so_far, shared, sinks);
         }
         while let Some(newline) = so_far.iter().position(|&byte| byte == b'\n') {
-            match so_far[..newline].trim_ascii() {
-                b"latest" => {}
-                b"watch" => watches = true,
+            let question = so_far[..newline].trim_ascii();
+            let answer = match question.split(u8::is_ascii_whitespace).collect::<Vec<_>>()[..] {
+                [b"latest"] => shared.answers.newest(),
+                [b"latest", job] => shared.answers.of_job(job),
+                [b"watch"] => {
+                    watches = true;
+                    shared.answers.newest()
+                }
                 _ => return Err("it is no tracer, and asks neither `latest` nor `watch`".to_owned()),
-            }
-            self.tell(shared.answer);
+            };
+            self.tell(answer);
             if self.closing {
                 return Err("it asks and does not read the answers".to_owned());
             }

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use iotide_formats::{TracedJob, TracedStream};
+use iotide_formats::{JobSinks, TracedJobs, TracedStream};
 use iotide_trace::{Event, EventSink, Loss, Timestamp};
 
 /// The streams of a directory, or one of them.
@@ -59,8 +59,8 @@ impl Streams {
     /// Looks at all files.
     pub(crate) fn look_at_all(
         &mut self,
-        job: &mut TracedJob,
-        sink: &mut dyn EventSink,
+        jobs: &mut TracedJobs,
+        sinks: &mut dyn JobSinks,
         notices: &mut Vec<String>,
     ) -> bool {
         let names: Vec<OsString> = match (&self.only, std::fs::read_dir(&self.directory)) {
@@ -78,13 +78,13 @@ impl Streams {
         let mut merged = Merged { reached: i64::MIN, ..Merged::default() };
         let mut is_news = false;
         while let Some(Reverse((_, name))) = behind.pop() {
-            if self.look_at_piece(&name, Some(Self::SMALL_PIECE), job, &mut merged, notices) {
+            if self.look_at_piece(&name, Some(Self::SMALL_PIECE), jobs, &mut merged, notices) {
                 is_news = true;
                 behind.push(Reverse((merged.reached, name)));
             }
             merged.reached = i64::MIN;
             let up_to = behind.peek().map_or(i64::MAX, |Reverse((reached, _))| *reached);
-            merged.hand_over(up_to, sink);
+            merged.hand_over(up_to, sinks);
         }
         is_news
     }
@@ -93,19 +93,19 @@ impl Streams {
     pub(crate) fn look_at(
         &mut self,
         name: &OsStr,
-        job: &mut TracedJob,
-        sink: &mut dyn EventSink,
+        jobs: &mut TracedJobs,
+        sinks: &mut dyn JobSinks,
         notices: &mut Vec<String>,
     ) -> bool {
-        self.look_at_piece(name, None, job, sink, notices)
+        self.look_at_piece(name, None, jobs, sinks, notices)
     }
 
     fn look_at_piece(
         &mut self,
         name: &OsStr,
         most: Option<usize>,
-        job: &mut TracedJob,
-        sink: &mut dyn EventSink,
+        jobs: &mut TracedJobs,
+        sinks: &mut dyn JobSinks,
         notices: &mut Vec<String>,
     ) -> bool {
         let path = self.directory.join(name);
@@ -115,7 +115,7 @@ impl Streams {
         }
         let had = stream.at;
         // Opened for each look: a job has more processes than we may have files open.
-        match stream.take_more(&path, most, job, sink, notices) {
+        match stream.take_more(&path, most, jobs, sinks, notices) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
@@ -127,9 +127,9 @@ impl Streams {
     }
 
     /// Takes note that nothing more comes.
-    pub(crate) fn end(self, job: &mut TracedJob, sink: &mut dyn EventSink) {
+    pub(crate) fn end(self, jobs: &mut TracedJobs, sinks: &mut dyn JobSinks) {
         for (_, stream) in self.files {
-            job.end_of(stream.stream, sink);
+            jobs.end_of(stream.stream, sinks);
         }
     }
 }
@@ -139,8 +139,8 @@ impl Stream {
         &mut self,
         path: &Path,
         most: Option<usize>,
-        job: &mut TracedJob,
-        sink: &mut dyn EventSink,
+        jobs: &mut TracedJobs,
+        sinks: &mut dyn JobSinks,
         notices: &mut Vec<String>,
     ) -> io::Result<()> {
         let file = iotide_private::open_ordinary(path)?;
@@ -150,7 +150,7 @@ impl Stream {
         if is_other || metadata.len() < self.at {
             let what = if is_other { "was replaced by another file" } else { "was cut short" };
             notices.push(format!("{} {what}: read again from its beginning", path.display()));
-            job.end_of(std::mem::take(&mut self.stream), sink);
+            jobs.end_of(std::mem::take(&mut self.stream), sinks);
             self.at = 0;
         }
         self.identity = Some(identity);
@@ -164,7 +164,7 @@ impl Stream {
                 Err(error) => return Err(error),
             };
             self.at += n as u64;
-            job.feed(&mut self.stream, &piece[..n], sink).map_err(io::Error::other)?;
+            jobs.feed(&mut self.stream, &piece[..n], sinks).map_err(io::Error::other)?;
             if most.is_some() {
                 return Ok(());
             }
@@ -175,8 +175,11 @@ impl Stream {
 /// Events of many files on their way, in order of their starts.
 #[derive(Default)]
 struct Merged {
-    waiting: Vec<(Event, Option<Timestamp>)>,
-    losses: Vec<Loss>,
+    /// With each event, the number of its job.
+    waiting: Vec<(usize, Event, Option<Timestamp>)>,
+    losses: Vec<(usize, Loss)>,
+    /// The job whose events come now.
+    job: usize,
     /// The latest start of the events that were taken since this was last looked at.
     reached: i64,
 }
@@ -184,26 +187,34 @@ struct Merged {
 impl Merged {
     fn take(&mut self, event: Event, waited: Option<Timestamp>) -> ControlFlow<()> {
         self.reached = self.reached.max(event.start.as_nanos());
-        self.waiting.push((event, waited));
+        self.waiting.push((self.job, event, waited));
         ControlFlow::Continue(())
     }
 
     /// Hands over what began by then.
-    fn hand_over(&mut self, up_to: i64, sink: &mut dyn EventSink) {
+    fn hand_over(&mut self, up_to: i64, sinks: &mut dyn JobSinks) {
         if self.waiting.is_empty() || up_to == i64::MIN {
             return;
         }
-        self.waiting.sort_by_key(|(event, _)| event.start);
-        let n = self.waiting.partition_point(|(event, _)| event.start.as_nanos() <= up_to);
-        for (event, waited) in self.waiting.drain(..n) {
+        self.waiting.sort_by_key(|(_, event, _)| event.start);
+        let n = self.waiting.partition_point(|(_, event, _)| event.start.as_nanos() <= up_to);
+        for (job, event, waited) in self.waiting.drain(..n) {
+            let sink = sinks.of_job(job);
             let _ = match waited {
                 Some(waited) => sink.async_event(event, waited),
                 None => sink.event(event),
             };
         }
-        for loss in self.losses.drain(..) {
-            sink.loss(loss);
+        for (job, loss) in self.losses.drain(..) {
+            sinks.of_job(job).loss(loss);
         }
+    }
+}
+
+impl JobSinks for Merged {
+    fn of_job(&mut self, job: usize) -> &mut dyn EventSink {
+        self.job = job;
+        self
     }
 }
 
@@ -215,7 +226,7 @@ impl EventSink for Merged {
         self.take(event, Some(waited))
     }
     fn loss(&mut self, loss: Loss) {
-        self.losses.push(loss);
+        self.losses.push((self.job, loss));
     }
 
     fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}

@@ -1,7 +1,7 @@
 //! Events as they happen: files that grow, sockets that listen.
 //!
-//! [`Live`] is given traces to follow and addresses to listen on. Each [`Live::turn`] waits until something comes, and pushes
-//! events into an [`EventSink`](iotide_trace::EventSink):
+//! [`Live`] is given traces to follow and addresses to listen on. Each [`Live::turn`] waits until something comes, and pushes the
+//! events of each job into an [`EventSink`](iotide_trace::EventSink) of its own:
 //!
 //! - [`Live::follow`]: the directory the tracer writes, one of its files, or a file of any format that is written as the job goes
 //!   on. Files that are not there yet are waited for; only whole records are taken; a file that was cut or replaced is noticed.

@@ -9,13 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
-use iotide_formats::{Format, Life, Messages, OpenOptions, ReadError, Traced, TracedJob, TracedStream};
+use iotide_formats::{
+    Format, JobSinks, Life, Messages, OpenOptions, ReadError, Traced, TracedJob, TracedJobs, TracedStream,
+};
 use iotide_private::{OwnSocket, is_our_user, peer_user};
-use iotide_trace::{EventSink, JobInfo, Loss};
+use iotide_trace::{JobInfo, Loss};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::address::Address;
-use crate::connection::{Connection, Shared, Socket};
+use crate::connection::{Answers, Connection, Shared, Socket};
 use crate::directory::Streams;
 use crate::outbox::Word;
 use crate::tail::Tail;
@@ -79,9 +81,9 @@ pub struct Live {
     connections: Vec<Connection>,
     /// How many peers were turned away.
     n_refused: u64,
-    job: TracedJob,
+    jobs: TracedJobs,
     messages: Messages,
-    answer: String,
+    answers: Answers,
     notices: Vec<String>,
     n_replaced: u64,
     format: Option<Format>,
@@ -118,9 +120,9 @@ impl Live {
             listeners: Vec::new(),
             connections: Vec::new(),
             n_refused: 0,
-            job: TracedJob::default(),
+            jobs: TracedJobs::default(),
             messages: Messages::default(),
-            answer: "null".to_owned(),
+            answers: Answers::default(),
             notices: Vec::new(),
             n_replaced: 0,
             format: None,
@@ -169,9 +171,10 @@ impl Live {
         self.waker.try_clone()
     }
 
-    /// Sets what is told to those who ask, and tells those who watch.
-    pub fn answer(&mut self, line: &str) {
-        line.clone_into(&mut self.answer);
+    /// Sets what is told to those who ask for a job, and tells those who watch.
+    pub fn answer(&mut self, job: usize, line: &str) {
+        let name = self.jobs.jobs().get(job).map_or("", TracedJob::name);
+        self.answers.set(name, line);
         for connection in self.connections.iter_mut().filter(|connection| connection.watches()) {
             connection.tell(line);
             connection.closing |= !connection.send();
@@ -179,17 +182,17 @@ impl Live {
     }
 
     /// Waits for at most `timeout` until something comes, and hands over its events. Returns whether anything came.
-    pub fn turn(&mut self, timeout: Duration, sink: &mut dyn EventSink) -> Result<bool, LiveError> {
-        let mut is_news = self.look_if_due(sink)?;
+    pub fn turn(&mut self, timeout: Duration, sinks: &mut dyn JobSinks) -> Result<bool, LiveError> {
+        let mut is_news = self.look_if_due(sinks)?;
         let until_look = self
             .last_look
             .map_or(Duration::ZERO, |last| self.watch.look_every.saturating_sub(last.elapsed()));
         let timeout = if is_news { Duration::ZERO } else { timeout.min(until_look) };
         let ready = self.wait(timeout)?;
         while self.wake.read(&mut self.buffer).is_ok_and(|n| n > 0) {}
-        is_news |= self.take_changes(sink)?;
-        is_news |= self.take_words(sink)?;
-        is_news |= self.hear(&ready, sink);
+        is_news |= self.take_changes(sinks)?;
+        is_news |= self.take_words(sinks)?;
+        is_news |= self.hear(&ready, sinks);
         self.accept();
         if is_news {
             self.last_news = Instant::now();
@@ -198,13 +201,13 @@ impl Live {
     }
 
     /// Takes what is there by now and needs no waiting, the last time.
-    pub fn finish(mut self, sink: &mut dyn EventSink) -> Result<Summary, LiveError> {
-        self.look_at_all(sink)?;
+    pub fn finish(&mut self, sinks: &mut dyn JobSinks) -> Result<Summary, LiveError> {
+        self.look_at_all(sinks)?;
         // What peers have sent by now, though they may go on sending.
         for _ in 0..Self::LAST_TURNS {
             self.accept();
             let ready = self.wait(Duration::ZERO)?;
-            if ready.is_empty() || !self.hear(&ready, sink) {
+            if ready.is_empty() || !self.hear(&ready, sinks) {
                 break;
             }
         }
@@ -214,12 +217,12 @@ impl Live {
         while !self.tails.is_empty() {
             self.wait(Duration::from_millis(50))?;
             while self.wake.read(&mut self.buffer).is_ok_and(|n| n > 0) {}
-            self.take_words(sink)?;
+            self.take_words(sinks)?;
         }
         // What a connection was cut in the middle of is no damage: the tracer has put that block into its file.
         self.connections.clear();
         for streams in std::mem::take(&mut self.streams) {
-            streams.end(&mut self.job, sink);
+            streams.end(&mut self.jobs, sinks);
         }
         let host = host_name();
         let life = |process: &Traced<'_>| match (Some(process.host) == host.as_deref(), is_alive(process.pid))
@@ -228,15 +231,21 @@ impl Live {
             (true, false) => Life::Gone,
             (false, _) => Life::Unknown,
         };
-        for loss in self.job.losses_by(life) {
-            sink.loss(loss);
+        for (job, traced) in self.jobs.jobs().iter().enumerate() {
+            for loss in traced.losses_by(life) {
+                sinks.of_job(job).loss(loss);
+            }
+        }
+        if let Some(loss) = self.jobs.loss() {
+            sinks.of_job(Self::WITHOUT_NAME).loss(loss);
         }
         if self.n_refused > 0 {
             let what =
                 format!("connections turned away: {} are open already", self.settings.limits.connections);
-            sink.loss(Loss { records: None, ..Loss::of_unknown_size(what) });
+            sinks.of_job(Self::WITHOUT_NAME).loss(Loss { records: None, ..Loss::of_unknown_size(what) });
         }
-        Ok(Summary { job: self.job_info(), format: self.format, notices: std::mem::take(&mut self.notices) })
+        let jobs = (0..self.n_jobs()).map(|job| self.job_info(job)).collect();
+        Ok(Summary { jobs, format: self.format, notices: std::mem::take(&mut self.notices) })
     }
 
     /// What happened that a user should know, once.
@@ -254,31 +263,43 @@ impl Live {
         self.last_news.elapsed()
     }
 
-    /// When the clock of the events began, in seconds since the Unix epoch, if the source says so.
-    pub fn origin_unix_s(&self) -> Option<f64> {
-        self.job.origin_unix_ns().map(|origin_ns| origin_ns as f64 * 1e-9)
+    /// How many jobs were heard of; at least the one that everything without a name counts to.
+    pub fn n_jobs(&self) -> usize {
+        self.jobs.jobs().len().max(1)
     }
 
-    /// What is known of the job.
-    pub fn job_info(&self) -> JobInfo {
-        if self.job.origin_unix_ns().is_some() { self.job.job() } else { JobInfo::default() }
+    /// What a job is called; empty if nobody has named it.
+    pub fn job_name(&self, job: usize) -> &str {
+        self.jobs.jobs().get(job).map_or("", TracedJob::name)
+    }
+
+    /// When the clock of a job's events began, in seconds since the Unix epoch, if the source says so.
+    pub fn origin_unix_s(&self, job: usize) -> Option<f64> {
+        self.jobs.jobs().get(job)?.origin_unix_ns().map(|origin_ns| origin_ns as f64 * 1e-9)
+    }
+
+    /// What is known of a job.
+    pub fn job_info(&self, job: usize) -> JobInfo {
+        let is_known = |job: &&TracedJob| job.origin_unix_ns().is_some();
+        self.jobs.jobs().get(job).filter(is_known).map_or_else(JobInfo::default, TracedJob::job)
     }
 
     /// The format of what is followed, once it is known.
     pub fn format(&self) -> Option<Format> {
-        self.format.or_else(|| self.job.origin_unix_ns().map(|_| Format::Native))
+        self.format.or_else(|| self.origin_unix_s(Self::WITHOUT_NAME).map(|_| Format::Native))
     }
 
-    /// Whether the job under the tracer is over: every process has said so, or is gone from this node.
+    /// Whether a job under the tracer is over: every process has said so, or is gone from this node.
     ///
     /// Never true of other sources, which have no end mark.
-    pub fn job_is_over(&self) -> bool {
+    pub fn job_is_over(&self, job: usize) -> bool {
+        let Some(job) = self.jobs.jobs().get(job) else { return false };
         let host = host_name();
         let is_gone = |name: &str, pid: u32| Some(name) == host.as_deref() && !is_alive(pid);
         let mut n_processes = 0;
         let mut ranks = HashSet::new();
         let mut n_ranks = 0;
-        for process in self.job.processes() {
+        for process in job.processes() {
             n_processes += 1;
             ranks.extend(process.rank);
             n_ranks = n_ranks.max(process.n_ranks.unwrap_or(0));
@@ -290,6 +311,9 @@ impl Live {
         // A rank that has not begun has not ended. One that does no I/O is never heard of, so this can be wrong only by waiting.
         n_processes > 0 && (ranks.len() as u32 >= n_ranks || self.quiet_for() > Self::SILENT_RANKS)
     }
+
+    /// The job that files and messages count to which name none: the first.
+    pub(crate) const WITHOUT_NAME: usize = 0;
 
     /// How often those who still send are heard once all is to end.
     const LAST_TURNS: usize = 1000;
@@ -326,26 +350,26 @@ impl Live {
         Ok(of_connections.filter(|(_, fd)| !fd.revents().is_empty()).map(|(index, _)| index).collect())
     }
 
-    fn look_if_due(&mut self, sink: &mut dyn EventSink) -> Result<bool, LiveError> {
+    fn look_if_due(&mut self, sinks: &mut dyn JobSinks) -> Result<bool, LiveError> {
         if self.last_look.is_some_and(|last| last.elapsed() < self.watch.look_every) {
             return Ok(false);
         }
-        self.look_at_all(sink)
+        self.look_at_all(sinks)
     }
 
-    fn look_at_all(&mut self, sink: &mut dyn EventSink) -> Result<bool, LiveError> {
+    fn look_at_all(&mut self, sinks: &mut dyn JobSinks) -> Result<bool, LiveError> {
         self.last_look = Some(Instant::now());
-        let mut is_news = self.welcome_awaited(sink)?;
+        let mut is_news = self.welcome_awaited(sinks)?;
         for streams in &mut self.streams {
             self.watch.add(&streams.directory);
-            is_news |= streams.look_at_all(&mut self.job, sink, &mut self.notices);
+            is_news |= streams.look_at_all(&mut self.jobs, sinks, &mut self.notices);
         }
         self.tails.iter().for_each(|(_, tail)| tail.look());
         Ok(is_news)
     }
 
     /// Begins with what was waited for and is there now.
-    fn welcome_awaited(&mut self, sink: &mut dyn EventSink) -> Result<bool, LiveError> {
+    fn welcome_awaited(&mut self, sinks: &mut dyn JobSinks) -> Result<bool, LiveError> {
         let mut is_news = false;
         let mut awaited = std::mem::take(&mut self.awaited);
         awaited.retain(|path| {
@@ -366,7 +390,7 @@ impl Live {
                 }
             };
             self.watch.add(&streams.directory);
-            is_news |= streams.look_at_all(&mut self.job, sink, &mut self.notices);
+            is_news |= streams.look_at_all(&mut self.jobs, sinks, &mut self.notices);
             self.streams.push(streams);
             false
         });
@@ -374,20 +398,20 @@ impl Live {
         Ok(is_news)
     }
 
-    fn take_changes(&mut self, sink: &mut dyn EventSink) -> Result<bool, LiveError> {
+    fn take_changes(&mut self, sinks: &mut dyn JobSinks) -> Result<bool, LiveError> {
         let changes = self.watch.changes();
         let mut is_news = false;
         if !changes.is_empty() && !self.awaited.is_empty() {
-            is_news |= self.welcome_awaited(sink)?;
+            is_news |= self.welcome_awaited(sinks)?;
         }
         for change in changes {
             let Change::File(directory, name) = change else {
-                is_news |= self.look_at_all(sink)?;
+                is_news |= self.look_at_all(sinks)?;
                 continue;
             };
             for streams in &mut self.streams {
                 if streams.has(&directory, &name) {
-                    is_news |= streams.look_at(&name, &mut self.job, sink, &mut self.notices);
+                    is_news |= streams.look_at(&name, &mut self.jobs, sinks, &mut self.notices);
                 }
             }
             for (path, tail) in &self.tails {
@@ -399,9 +423,10 @@ impl Live {
         Ok(is_news)
     }
 
-    fn take_words(&mut self, sink: &mut dyn EventSink) -> Result<bool, LiveError> {
+    fn take_words(&mut self, sinks: &mut dyn JobSinks) -> Result<bool, LiveError> {
         let mut is_news = false;
         let mut failed = None;
+        let sink = sinks.of_job(Self::WITHOUT_NAME);
         let (notices, format, n_replaced) = (&mut self.notices, &mut self.format, &mut self.n_replaced);
         self.tails.retain(|(_, tail)| {
             loop {
@@ -436,31 +461,39 @@ impl Live {
         }
     }
 
-    fn hear(&mut self, ready: &[usize], sink: &mut dyn EventSink) -> bool {
+    fn hear(&mut self, ready: &[usize], sinks: &mut dyn JobSinks) -> bool {
         let mut is_news = false;
         let mut closed = Vec::new();
+        let most = self.settings.limits.bytes;
+        let mut n_waiting: usize = self.connections.iter().map(Connection::n_waiting).sum();
         for &index in ready {
+            if n_waiting > most {
+                break; // the others are heard once there is room again
+            }
             let Some(connection) = self.connections.get_mut(index) else { continue };
             let mut shared = Shared {
-                job: &mut self.job,
+                jobs: &mut self.jobs,
                 messages: &mut self.messages,
-                answer: &self.answer,
+                answers: &self.answers,
                 notices: &mut self.notices,
             };
-            let heard = connection.hear(&mut self.buffer, &mut shared, sink);
+            n_waiting -= connection.n_waiting();
+            let heard = connection.hear(&mut self.buffer, &mut shared, sinks);
             is_news |= heard.is_news;
             if !heard.is_open || !connection.send() {
                 closed.push(index);
             }
+            n_waiting += connection.n_waiting();
         }
         let is_slow = |(index, connection): (usize, &Connection)| connection.closing.then_some(index);
         closed.extend(self.connections.iter().enumerate().filter_map(is_slow));
-        let n_waiting: usize = self.connections.iter().map(Connection::n_waiting).sum();
-        if n_waiting > self.settings.limits.bytes
-            && let Some((index, _)) =
-                self.connections.iter().enumerate().max_by_key(|(_, connection)| connection.n_waiting())
+        while n_waiting > most
+            && let Some((index, connection)) = (self.connections.iter().enumerate())
+                .filter(|(index, _)| !closed.contains(index))
+                .max_by_key(|(_, connection)| connection.n_waiting())
         {
             self.notices.push("a connection is closed: too much waits to become whole".to_owned());
+            n_waiting -= connection.n_waiting();
             closed.push(index);
         }
         closed.sort_unstable();
@@ -511,8 +544,8 @@ impl Live {
 /// What was followed, at the end.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// What is known of the job.
-    pub job: JobInfo,
+    /// What is known of each job.
+    pub jobs: Vec<JobInfo>,
     /// The format of its files.
     pub format: Option<Format>,
     /// What happened since they were last asked for.
@@ -559,3 +592,6 @@ fn host_name() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim_end().to_owned())
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,10 +8,15 @@ use crate::stats::mean;
 /// The biased form (Box & Jenkins): fewer terms at long lags, so the value falls towards 0 there. A constant series
 /// has no correlation: returns zeros.
 pub fn autocorrelation(x: &[f64]) -> Vec<f64> {
+    autocorrelation_and_powers(x).0
+}
+
+/// Returns [`autocorrelation`], and the powers `|X_k|² / n` of the series less its mean, which nearly come for free.
+pub fn autocorrelation_and_powers(x: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let mean = mean(x);
-    let mut correlation = correlate_with_itself(x.iter().map(|value| value - mean).collect());
+    let (mut correlation, powers) = correlate_with_itself(x.iter().map(|value| value - mean).collect());
     normalise(&mut correlation, x);
-    correlation
+    (correlation, powers)
 }
 
 /// The slow twin of [`autocorrelation`], `O(n²)`: the definition, for tests and for teaching.
@@ -43,6 +48,23 @@ mod tests {
         fn the_fast_form_equals_the_definition(x in prop::collection::vec(-1e3..1e3f64, 1..150)) {
             for (fast, slow) in autocorrelation(&x).iter().zip(autocorrelation_by_definition(&x)) {
                 prop_assert!((fast - slow).abs() < 1e-9);
+            }
+        }
+    }
+
+    proptest! {
+        /// Of lengths that are padded to twice as much, and of others.
+        #[test]
+        fn the_powers_are_those_of_the_series_less_its_mean(
+            x in prop_oneof![prop::collection::vec(-1e3..1e3f64, 64), prop::collection::vec(-1e3..1e3f64, 1..150)],
+        ) {
+            let mean = mean(&x);
+            let centred: Vec<f64> = x.iter().map(|value| value - mean).collect();
+            let (_, powers) = autocorrelation_and_powers(&x);
+            let expected = crate::spectrum(&centred).powers();
+            prop_assert_eq!(powers.len(), expected.len());
+            for (power, expected) in powers.iter().zip(&expected) {
+                prop_assert!((power - expected).abs() < 1e-6 * (1.0 + expected));
             }
         }
     }

@@ -56,7 +56,7 @@ pub fn spectrum(x: &[f64]) -> Spectrum {
 }
 
 /// Returns [`Spectrum::powers`] alone, which costs less than the spectrum: no phases.
-pub fn powers(x: &[f64]) -> Vec<f64> {
+fn powers(x: &[f64]) -> Vec<f64> {
     transform(x.to_vec()).iter().map(|bin| bin.norm_sqr() / x.len() as f64).collect()
 }
 
@@ -71,26 +71,33 @@ pub(crate) fn transform(mut x: Vec<f64>) -> Vec<Complex64> {
     bins
 }
 
-/// Returns `Σ xᵢxᵢ₊ₖ` for `k = 0..n` (Wiener–Khinchin); empty for no samples.
-pub(crate) fn correlate_with_itself(mut x: Vec<f64>) -> Vec<f64> {
+/// Returns `Σ xᵢxᵢ₊ₖ` for `k = 0..n` (Wiener–Khinchin), and the powers `|X_k|² / n`; empty for no samples.
+pub(crate) fn correlate_with_itself(mut x: Vec<f64>) -> (Vec<f64>, Vec<f64>) {
     let n = x.len();
     if n == 0 {
-        return Vec::new();
+        return (Vec::new(), Vec::new());
     }
     // Twice as long, padded with zeros: the circular correlation of the transform becomes the linear one.
     let padded = fast_length(2 * n);
+    let own_powers = (padded != 2 * n).then(|| powers(&x));
     x.resize(padded, 0.0);
     let forward = forward(padded);
     let mut bins = forward.make_output_vec();
     forward.process(&mut x, &mut bins).expect("buffers were made by the plan");
+    // Every second bin of a series that is padded to twice its length is one of the series itself.
+    let powers =
+        own_powers.unwrap_or_else(|| bins.iter().step_by(2).map(|bin| bin.norm_sqr() / n as f64).collect());
     // Powers are real and even, so the forward transform turns them back as well: making a plan costs as much as using
     // it, and this way there is one.
     for (k, bin) in bins.iter().enumerate() {
         x[k] = bin.norm_sqr();
-        x[(padded - k) % padded] = x[k];
+    }
+    for k in 1..padded / 2 {
+        x[padded - k] = x[k];
     }
     forward.process(&mut x, &mut bins).expect("buffers were made by the plan");
-    bins[..n].iter().map(|bin| bin.re / padded as f64).collect()
+    let correlation = bins[..n].iter().map(|bin| bin.re / padded as f64).collect();
+    (correlation, powers)
 }
 
 /// Returns `Σ aᵢbᵢ₊ₖ` for `k = 1 − |a| … |b| − 1`; empty if either is.

@@ -8,11 +8,11 @@
 //! - Each formula names where it is from, and the fast ones are tested against their definition.
 
 pub use crate::{
-    autocorrelation::{autocorrelation, autocorrelation_by_definition},
+    autocorrelation::{autocorrelation, autocorrelation_and_powers, autocorrelation_by_definition},
     changepoint::{Change, ChangeDetector, ChangeDetectorKind},
     cross_correlation::{cross_correlation, cross_correlation_by_definition, largest_cross_correlation},
     dbscan::{dbscan_by_definition, dbscan_line, dbscan_plane},
-    dft::{Spectrum, powers, spectrum},
+    dft::{Spectrum, spectrum},
     distribution::{incomplete_beta, ln_gamma, student_t_cdf, student_t_quantile},
     dtw::{dtw_barycentre, dtw_path},
     least_squares::{LeastSquares, least_squares},

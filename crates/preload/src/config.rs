@@ -14,6 +14,7 @@
 //! | `IOTIDE_NESTED` | `1`: also record what MPI does to its files for an MPI-IO call | only the call itself |
 //! | `IOTIDE_RANK_FROM` | the variable that holds the rank, or `RANK:SIZE` with the one that holds the number of ranks | those of the launchers |
 //! | `IOTIDE_JOB_ID` | the job's name | what the scheduler says |
+//! | `IOTIDE_RUN` | the run's name, which tells jobs without a scheduler apart | none |
 //! | `IOTIDE_DISABLE` | anything but `0`: do nothing at all | |
 
 use core::cell::UnsafeCell;
@@ -130,6 +131,8 @@ pub struct Config {
     pub gate_patience_ns: u64,
     /// The job's name.
     pub job_id: Bytes<256>,
+    /// What `iotide record` calls the run.
+    pub run: Bytes<64>,
     /// Whether calls on MPI's own files are recorded below the MPI-IO calls they serve.
     pub nested: bool,
     /// How long a record may wait in its buffer.
@@ -153,6 +156,7 @@ static CONFIG: Global = Global(UnsafeCell::new(Config {
     gate_bypass: 16 << 10,
     gate_patience_ns: 60_000_000_000,
     job_id: Bytes::new(),
+    run: Bytes::new(),
     nested: false,
     keep: false,
     flush_ns: 1_000_000_000,
@@ -210,6 +214,7 @@ pub fn read() -> bool {
         c"JOB_ID",
     ]);
     config.job_id.push(job_id.unwrap_or(b""));
+    config.run.push(variable(c"IOTIDE_RUN").unwrap_or(b""));
     // What the user names comes first: a variable, or two with a colon between them, the second for the number of ranks.
     if let Some(names) = variable(c"IOTIDE_RANK_FROM") {
         let mut names = names.split(|&byte| byte == b':');

@@ -377,6 +377,7 @@ fn facts(shared: &mut Shared) -> &[u8] {
         job_id: config.job_id.get(),
         exe: shared.exe.get(),
         mpi: shared.mpi.get(),
+        run: config.run.get(),
     };
     let n = facts.encode(&mut shared.facts).unwrap_or(0);
     &shared.facts[..n]

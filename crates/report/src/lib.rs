@@ -31,7 +31,7 @@ pub use crate::{
     },
     insight::{Insight, NotKnown},
     labelled::{InsightLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
-    live::{LiveEnd, Notice, Prediction, Screen},
+    live::{LiveEnd, Notice, Prediction, Screen, about_job},
     plan::{PlanEntry, PlanReport},
     rhythm::{Pause, Rhythm},
     run::{Loss, Run, Source},

@@ -31,7 +31,10 @@ impl<T: Serialize> LiveLine<T> {
 /// What is expected of a running job.
 #[derive(Clone, Debug, Serialize)]
 pub struct Prediction {
-    /// Counts from 1.
+    /// The job, as it or `iotide record` calls it; not there if nobody has named it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+    /// Counts from 1, for each job.
     pub number: u64,
     /// The moment, on the trace's clock: what happened later is not in here.
     pub at_s: f64,
@@ -168,11 +171,13 @@ pub struct Stream {
 }
 
 impl Prediction {
-    /// Returns a prediction in the words of the report; `origin_unix_s` is when the trace's clock began.
-    pub fn new(prediction: &online::Prediction, origin_unix_s: Option<f64>) -> Self {
+    /// Returns a prediction for a job (empty: without a name) in the words of the report; `origin_unix_s` is when the trace's clock
+    /// began.
+    pub fn new(job: &str, prediction: &online::Prediction, origin_unix_s: Option<f64>) -> Self {
         let unix = |at_s: f64| origin_unix_s.map(|origin_s| origin_s + at_s);
         let p = prediction;
         Self {
+            job: name_of(job),
             number: p.number,
             at_s: p.at_s,
             at_unix_s: unix(p.at_s),
@@ -255,6 +260,7 @@ impl Prediction {
         let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
         let next = self.next_phase;
         vec![
+            ("IOTIDE_JOB", self.job.clone().unwrap_or_default()),
             ("IOTIDE_PREDICTION", self.number.to_string()),
             ("IOTIDE_AT_S", self.at_s.to_string()),
             ("IOTIDE_AT_UNIX_S", number(self.at_unix_s)),
@@ -321,9 +327,25 @@ impl Notice {
     }
 }
 
+fn name_of(job: &str) -> Option<String> {
+    (!job.is_empty()).then(|| job.to_owned())
+}
+
+/// Which of several jobs a line is about, for people: nothing where there is only one.
+pub fn about_job(job: Option<&str>, n_jobs: usize) -> String {
+    match job {
+        _ if n_jobs < 2 => String::new(),
+        Some(job) => format!("job {}: ", text::printable(job)),
+        None => "a job without a name: ".to_owned(),
+    }
+}
+
 /// What was followed, at the end.
 #[derive(Clone, Debug, Serialize)]
 pub struct LiveEnd {
+    /// The job, as in its predictions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
     /// What was read.
     pub source: Source,
     /// Why following ended: `job_over`, `idle` or `interrupted`.
@@ -337,6 +359,11 @@ pub struct LiveEnd {
 }
 
 impl LiveEnd {
+    /// Returns what was followed of a job; empty: one without a name.
+    pub fn new(job: &str, source: Source, reason: &'static str) -> Self {
+        Self { job: name_of(job), source, reason, n_predictions: 0, period_s: None, losses: Vec::new() }
+    }
+
     /// Returns it as a line of JSON, without the line's end.
     pub fn to_json(&self) -> String {
         LiveLine::new("end", self).to_json()
@@ -561,14 +588,14 @@ mod tests {
 
     #[test]
     fn a_prediction_is_one_line_of_json_and_one_for_people() {
-        let told = Prediction::new(&prediction(), Some(1000.0));
-        insta::assert_snapshot!(told.to_json(), @r#"{"schema":"iotide/1","kind":"prediction","number":4,"at_s":40.25,"at_unix_s":1040.25,"reason":"phase_ended","window_s":[0.0,40.25],"period_s":10.0,"frequency_hz":0.1,"confidence":0.9,"rhythms":[],"next_phase":{"start_s":50.0,"start_unix_s":1050.0,"start_interval_s":[49.5,50.5],"interval_probability":0.8,"bytes":2000000000.0,"duration_s":1.5},"idle_gaps":[{"start_s":41.0,"end_s":49.5,"probability":0.85}],"intervals":[],"last_phase":null,"regime":{"id":1,"since_s":0.0,"n_phases":4},"changes":[{"at_s":0.0,"kind":"entered","regime":1,"period_s":10.0}],"stream":{"events":100,"late":0,"senseless":0,"ahead":0}}"#);
+        let told = Prediction::new("42", &prediction(), Some(1000.0));
+        insta::assert_snapshot!(told.to_json(), @r#"{"schema":"iotide/1","kind":"prediction","job":"42","number":4,"at_s":40.25,"at_unix_s":1040.25,"reason":"phase_ended","window_s":[0.0,40.25],"period_s":10.0,"frequency_hz":0.1,"confidence":0.9,"rhythms":[],"next_phase":{"start_s":50.0,"start_unix_s":1050.0,"start_interval_s":[49.5,50.5],"interval_probability":0.8,"bytes":2000000000.0,"duration_s":1.5},"idle_gaps":[{"start_s":41.0,"end_s":49.5,"probability":0.85}],"intervals":[],"last_phase":null,"regime":{"id":1,"since_s":0.0,"n_phases":4},"changes":[{"at_s":0.0,"kind":"entered","regime":1,"period_s":10.0}],"stream":{"events":100,"late":0,"senseless":0,"ahead":0}}"#);
         insta::assert_snapshot!(told.in_words(), @"40.25 s: period 10 s (90 %), next phase at 50 s (from 49.5 s to 50.5 s), 2 GB for 1.5 s; a rhythm of 10 s has begun");
     }
 
     #[test]
     fn a_phase_that_is_past_is_expected_a_period_later() {
-        let told = Prediction::new(&prediction(), None);
+        let told = Prediction::new("", &prediction(), None);
         assert_eq!(told.next_start_after(45.0), Some(50.0));
         assert_eq!(told.next_start_after(50.0), Some(50.0));
         assert_eq!(told.next_start_after(71.0), Some(80.0));
@@ -576,7 +603,7 @@ mod tests {
 
     #[test]
     fn the_screen_fits_and_counts_down() {
-        let predictions = [Prediction::new(&prediction(), None)];
+        let predictions = [Prediction::new("", &prediction(), None)];
         let rates: Vec<f64> = (0..60).map(|i| if i % 12 < 2 { 1e9 } else { 0.0 }).collect();
         let screen = Screen {
             name: "run7",

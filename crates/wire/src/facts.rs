@@ -31,6 +31,8 @@ pub struct Facts<'a> {
     pub exe: &'a [u8],
     /// The MPI library's own description of itself; empty without MPI.
     pub mpi: &'a [u8],
+    /// What `iotide record` calls the run, for programs outside any scheduler's job; empty without it.
+    pub run: &'a [u8],
 }
 
 /// The tag of a text among the facts.
@@ -45,6 +47,8 @@ pub enum Text {
     Exe = 3,
     /// [`Facts::mpi`]
     Mpi = 4,
+    /// [`Facts::run`]
+    Run = 5,
 }
 
 impl<'a> Facts<'a> {
@@ -52,7 +56,7 @@ impl<'a> Facts<'a> {
     /// The longest text that is kept; more is cut.
     pub const MAX_TEXT: usize = 1024;
     /// The most bytes facts can take.
-    pub const MAX_SIZE: usize = Self::FIXED + 4 * (4 + Self::MAX_TEXT);
+    pub const MAX_SIZE: usize = Self::FIXED + 5 * (4 + Self::MAX_TEXT);
 
     /// Writes the facts to the front of `out` and returns how many bytes they took; `None` if `out` is too short.
     pub fn encode(&self, out: &mut [u8]) -> Option<usize> {
@@ -73,6 +77,7 @@ impl<'a> Facts<'a> {
             (Text::JobId, self.job_id),
             (Text::Exe, self.exe),
             (Text::Mpi, self.mpi),
+            (Text::Run, self.run),
         ] {
             let text = &text[..text.len().min(Self::MAX_TEXT)];
             let entry = out.get_mut(at..at + 4 + text.len())?;
@@ -103,6 +108,7 @@ impl<'a> Facts<'a> {
             job_id: &[],
             exe: &[],
             mpi: &[],
+            run: &[],
         };
         while !rest.is_empty() {
             let (head, tail) = rest.split_at_checked(4)?;
@@ -112,6 +118,7 @@ impl<'a> Facts<'a> {
                 tag if tag == Text::JobId as u8 => facts.job_id = text,
                 tag if tag == Text::Exe as u8 => facts.exe = text,
                 tag if tag == Text::Mpi as u8 => facts.mpi = text,
+                tag if tag == Text::Run as u8 => facts.run = text,
                 _ => {}
             }
             rest = tail;
@@ -269,6 +276,7 @@ mod tests {
             job_id: b"",
             exe,
             mpi: b"MPICH 4",
+            run: b"ioskel.77",
         }
     }
 

@@ -1,6 +1,11 @@
 //! Which of the proposed rhythms hold.
 
-use super::evidence::{BY_SCALE, MISSED, N_EVIDENCE, UNCLEAR_BREAK, compressed, evidence, logit};
+use std::cell::OnceCell;
+
+use super::evidence::{
+    BY_SCALE, EVENNESS, MISSED, N_EVIDENCE, ODD_VOLUMES, UNCLEAR_BREAK, compressed, evidence, logit,
+    logit_at_most,
+};
 use super::explain::Stretch;
 use super::propose::{Cut, Proposal, Rule, propose};
 use super::spectrum::Spectrum;
@@ -69,7 +74,7 @@ pub(crate) fn weigh(steps: &Steps) -> Vec<Candidate> {
 /// All stretches that keep a beat, with their evidence, less those whose structure another one explains.
 fn candidates(steps: &Steps, proposals: &[Proposal], total_bytes: f64) -> Vec<Candidate> {
     let sums = Sums::of(steps);
-    let spectrum = Spectrum::of(steps);
+    let spectrum = OnceCell::new();
     let mut candidates = Vec::new();
     for (i, proposal) in proposals.iter().enumerate() {
         for (j, stretch) in proposal.stretches.iter().enumerate() {
@@ -80,12 +85,18 @@ fn candidates(steps: &Steps, proposals: &[Proposal], total_bytes: f64) -> Vec<Ca
             if !is_of_the_run(proposal, stretch, total_bytes, steps.duration_s()) {
                 continue;
             }
-            // A pause, or what comes before and after, says nothing about the beat: such stretches are looked at alone.
-            let own =
-                stretch_parts(proposal, stretch, steps).and_then(|parts| Spectrum::of(&steps.only(&parts)));
-            let spectrum = own.as_ref().or(spectrum.as_ref());
-            let evidence =
-                evidence(proposal, stretch, total_bytes, spectrum, |from_s, to_s| sums.between(from_s, to_s));
+            let evidence_by = |spectrum| {
+                evidence(proposal, stretch, total_bytes, spectrum, |from_s, to_s| sums.between(from_s, to_s))
+            };
+            let mut evidence = evidence_by(spectrum.get_or_init(|| Spectrum::of(steps)).as_ref());
+            // A pause, or what comes before and after, says nothing about the beat: such stretches are looked at alone, unless no
+            // spectrum could save them.
+            if logit_at_most(&evidence) > HOPELESS
+                && let Some(parts) = stretch_parts(proposal, stretch, steps)
+                && let Some(own) = Spectrum::fine_enough(&steps.only(&parts), stretch.beat_s)
+            {
+                evidence = evidence_by(Some(&own));
+            }
             let logit = logit(&evidence);
             candidates.push(Candidate { proposal: i, stretch: j, beat_s: stretch.beat_s, evidence, logit });
         }
@@ -142,6 +153,9 @@ fn stretch_parts(proposal: &Proposal, stretch: &Stretch, steps: &Steps) -> Optio
     (stretch.log_odds > 0.0 && held_s < 0.8 * end_s && steps.len() < MANY_STEPS).then_some(parts)
 }
 
+/// Below this logit (one in a hundred) nobody asks which of two improbable rhythms is the more probable one.
+const HOPELESS: f64 = -4.6;
+
 /// So few phases can be even by chance.
 const FEW: usize = 5;
 
@@ -189,7 +203,7 @@ fn explains(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -> bool 
 }
 
 /// Whether `one` is every second phase of `other`, a steady rhythm: a class of the very same phases, or what smoothing leaves of
-/// them. (Every fifth one larger is a dump that a checkpoint joined.)
+/// them (of exact ones, at any multiple). (Every fifth one larger is a dump that a checkpoint joined.)
 fn is_every_second(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -> bool {
     let (whole, part) = (&proposals[other.proposal], &proposals[one.proposal]);
     let (of_whole, of_part) = (&whole.stretches[other.stretch], &part.stretches[one.stretch]);
@@ -197,6 +211,13 @@ fn is_every_second(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -
         return false;
     }
     let times = one.beat_s / other.beat_s;
+    if part.rule.cut() == Cut::Scale
+        && times > 1.3
+        && is_exact(other, of_whole)
+        && holds_throughout(of_whole, whole, of_part, part)
+    {
+        return true;
+    }
     let same_phases = match (whole.rule, part.rule) {
         (
             Rule::Runs { level_bps, gap_s },
@@ -217,6 +238,26 @@ fn is_every_second(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -
         && of_whole.spread < 0.2
         && of_whole.members.len() > of_part.members.len()
         && (part.rule.cut() == Cut::Scale || evenly_every(of_part, part, of_whole, whole))
+}
+
+/// Whether the phases are the same and on time, without exception: smoothing finds nothing slower in them, but the grid's own
+/// beat against theirs.
+fn is_exact(candidate: &Candidate, stretch: &Stretch) -> bool {
+    candidate.evidence[EVENNESS] > 2.9
+        && candidate.evidence[ODD_VOLUMES] == 0.0
+        && stretch.spread < 0.05
+        && stretch.missed == 0
+        && stretch.pauses.is_empty()
+}
+
+/// Whether a beat holds wherever another one does.
+fn holds_throughout(of_one: &Stretch, one: &Proposal, of_other: &Stretch, other: &Proposal) -> bool {
+    let span = |stretch: &Stretch, proposal: &Proposal| {
+        let (first, last) = (stretch.members[0], stretch.members[stretch.members.len() - 1]);
+        (proposal.bursts[first].start_s, proposal.bursts[last].start_s)
+    };
+    let ((from_s, to_s), (other_from_s, other_to_s)) = (span(of_one, one), span(of_other, other));
+    from_s <= other_from_s + of_other.beat_s && to_s >= other_to_s - of_other.beat_s
 }
 
 /// Whether (nearly) every phase of `part` begins where one of `whole` begins.

@@ -9,9 +9,16 @@ use super::steps::Burst;
 pub const N_EVIDENCE: usize = 31;
 
 /// The places of some of them.
+pub(crate) const EVENNESS: usize = 2;
 pub(crate) const BY_SCALE: usize = 5;
 pub(crate) const UNCLEAR_BREAK: usize = 9;
 pub(crate) const MISSED: usize = 10;
+const CORRELATION: usize = 13;
+const COMB: usize = 14;
+pub(crate) const ODD_VOLUMES: usize = 15;
+const PLAIN: usize = 21;
+const PLAIN_COMB: usize = 23;
+const PLAIN_CORRELATION: usize = 24;
 
 /// What each number is.
 pub const NAMES: [&str; N_EVIDENCE] = [
@@ -150,6 +157,14 @@ pub(crate) fn evidence(
 /// The logit of a candidate against "no rhythm".
 pub(crate) fn logit(evidence: &[f64; N_EVIDENCE]) -> f64 {
     evidence.iter().zip(WEIGHTS).map(|(e, w)| e * w).sum()
+}
+
+/// The highest logit that a candidate can have, whatever its spectrum says.
+pub(crate) fn logit_at_most(evidence: &[f64; N_EVIDENCE]) -> f64 {
+    let mut most = *evidence;
+    (most[CORRELATION], most[COMB]) = (1.0, 1.0);
+    (most[PLAIN_CORRELATION], most[PLAIN_COMB]) = (evidence[PLAIN], evidence[PLAIN]);
+    logit(&most).max(logit(evidence))
 }
 
 /// Whether it is the plainest of candidates: bursts that stand clearly apart, nearly all of them on the beat, moving alike.

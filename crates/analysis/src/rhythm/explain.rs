@@ -358,7 +358,13 @@ impl<'a> Starts<'a> {
         let ln_foreign = (FOREIGN * told).ln() - ln_beat;
         let ln_pause = (PAUSE * told).ln();
         let out_of_step = OUT_OF_STEP * told.max(0.1);
-        let one_beat = OneBeat::of(spread);
+        let one_beat = OneBeat::of(spread, out_of_step);
+        let ln_of_one = ((1.0 - OUT_OF_STEP) / (spread * SQRT_TAU)).ln();
+        // By the number of beats: the density at its highest, and the price of the missed ones.
+        let ln_of_beats: [f64; MOST_MISSED as usize + 1] = std::array::from_fn(|beats| {
+            let beats = beats as f64;
+            ln_of_one - 0.5 * beats.ln() + (beats - 1.0) * ln_missing
+        });
         let ln_most = (one_beat.most() + out_of_step).ln().max(ln_pause - E_FOLDINGS.ln()) - ln_beat;
         let is_loose = spread > LOOSE;
         let mut steps: Vec<Step> = Vec::with_capacity(n);
@@ -389,20 +395,18 @@ impl<'a> Starts<'a> {
                 // Where the beat is kept loosely, a long distance is a late phase, not a missed one.
                 let beats = if is_loose && distance < LATEST { 1.0 } else { distance.round().max(1.0) };
                 if beats <= if is_loose { 1.0 } else { MOST_MISSED } {
-                    let density = if beats == 1.0 {
-                        (1.0 - OUT_OF_STEP) * one_beat.density(distance) + out_of_step
+                    let ln_density = if beats == 1.0 {
+                        one_beat.ln_density(distance)
                     } else {
-                        let width = spread * beats.sqrt();
-                        let z = (distance - beats) / width;
-                        (1.0 - OUT_OF_STEP) * (-0.5 * z * z).exp() / (width * SQRT_TAU)
+                        let z = (distance - beats) / spread;
+                        ln_of_beats[beats as usize] - 0.5 * z * z / beats
                     };
-                    let score =
-                        fixed + (density + 1e-300).ln() - ln_beat + ln_there + (beats - 1.0) * ln_missing;
+                    let score = fixed + ln_density.max(LN_NEVER) + ln_there - ln_beat;
                     if score > best.score {
                         best = Step { score, from: j, beats };
                     }
                 }
-                if distance > if is_loose { LATEST } else { 1.5 } {
+                if distance > if is_loose { LATEST } else { 1.5 } && fixed + ln_pause - ln_beat > best.score {
                     let score = fixed + ln_pause - (distance * E_FOLDINGS).ln() - ln_beat;
                     if score > best.score {
                         best = Step { score, from: j, beats: -beats };
@@ -459,35 +463,51 @@ struct OneBeat {
     spread: f64,
     /// Shape of the Gamma distribution, and the logarithm of what normalises it.
     gamma: Option<(f64, f64)>,
+    /// The density of a phase that is out of step, at any distance, and its logarithm.
+    out_of_step: f64,
+    ln_out_of_step: f64,
 }
 
 impl OneBeat {
-    fn of(spread: f64) -> Self {
+    fn of(spread: f64, out_of_step: f64) -> Self {
         let gamma = (spread > LOOSE).then(|| {
             let shape = spread.powi(-2);
             (shape, shape * shape.ln() - iotide_num::ln_gamma(shape))
         });
-        Self { spread, gamma }
+        Self { spread, gamma, out_of_step, ln_out_of_step: out_of_step.ln() }
     }
 
     /// The highest density there is.
     fn most(&self) -> f64 {
         match self.gamma {
-            Some((shape, _)) => self.density((shape - 1.0).max(1e-9) / shape),
+            Some((shape, ln_norm)) => {
+                let distance = (shape - 1.0).max(1e-9) / shape;
+                (ln_norm + (shape - 1.0) * distance.ln() - shape * distance).exp()
+            }
             None => 1.0 / (self.spread * SQRT_TAU),
         }
     }
 
-    fn density(&self, distance: f64) -> f64 {
-        match self.gamma {
+    /// The logarithm of the density, in step or not.
+    fn ln_density(&self, distance: f64) -> f64 {
+        let in_step = match self.gamma {
             Some((shape, ln_norm)) => (ln_norm + (shape - 1.0) * distance.ln() - shape * distance).exp(),
             None => {
                 let z = (distance - 1.0) / self.spread;
+                if z.abs() > NEVER_IN_STEP {
+                    return self.ln_out_of_step;
+                }
                 (-0.5 * z * z).exp() / (self.spread * SQRT_TAU)
             }
-        }
+        };
+        ((1.0 - OUT_OF_STEP) * in_step + self.out_of_step).ln()
     }
 }
+
+/// Further from the beat than so many standard deviations (the density is 10⁻¹⁸ of the highest) a phase is out of step.
+const NEVER_IN_STEP: f64 = 9.0;
+/// No density is less: the logarithm of 10⁻³⁰⁰.
+const LN_NEVER: f64 = -690.775_527_898_213_7;
 
 /// How burst `i` is reached: from which one, over how many beats (negative: a pause); from itself if it is the first.
 #[derive(Clone, Copy)]
@@ -597,8 +617,8 @@ impl Path {
 /// Standard deviation around 0 without the few values that stand out from the rest.
 fn trimmed_spread(deviations: &mut [f64]) -> f64 {
     let n = deviations.len();
-    deviations.sort_unstable_by(|a, b| a.abs().total_cmp(&b.abs()));
-    let typical = 1.4826 * deviations[(n - 1) / 2].abs();
+    let by_size = |a: &f64, b: &f64| a.abs().total_cmp(&b.abs());
+    let typical = 1.4826 * deviations.select_nth_unstable_by((n - 1) / 2, by_size).1.abs();
     let limit = (5.0 * typical).max(3.0 * LEAST_SPREAD);
     let kept: Vec<f64> = deviations.iter().copied().filter(|d| d.abs() <= limit).collect();
     let freedom = if n > 2 { kept.len() as f64 - 1.0 } else { kept.len() as f64 };

@@ -1,7 +1,7 @@
 //! Ways of cutting a signal into phases.
 
 use super::explain::{LONG, Stretch, explain};
-use super::scale::Pyramid;
+use super::scale::{Pyramid, Scratch};
 use super::steps::{Burst, Steps, join, natural_gaps, natural_volumes};
 
 /// Phases that might have a rhythm, and the stretches in which they keep a beat.
@@ -63,9 +63,8 @@ pub(crate) fn cut_by(steps: &Steps, rule: Rule) -> Vec<Burst> {
                 joined
             }
         }
-        Rule::Scale { period_s } => {
-            Scales::of(steps).map_or_else(Vec::new, |scales| scales.phases_at(period_s).0)
-        }
+        Rule::Scale { period_s } => Scales::of(steps)
+            .map_or_else(Vec::new, |scales| scales.phases_at(period_s, &mut Scratch::default()).0),
     }
 }
 
@@ -78,11 +77,15 @@ pub(crate) fn propose(steps: &Steps) -> Vec<Proposal> {
         closed: 0.0,
         most_bursts: MOST_BURSTS,
     };
+    let mut n_before = 0;
     for level_bps in steps.levels_bps() {
         let runs = steps.bursts_above(level_bps);
-        if runs.len() < 3 {
+        // A loop of very many requests shows at every level: one look at it is enough.
+        let is_known = runs.len() > LONG && runs.len().abs_diff(n_before) < runs.len() / 100;
+        if runs.len() < 3 || is_known {
             continue;
         }
+        n_before = runs.len();
         proposals.bytes_above = runs.iter().map(|run| run.bytes).sum();
         proposals.close_gaps(
             &runs,
@@ -95,8 +98,7 @@ pub(crate) fn propose(steps: &Steps) -> Vec<Proposal> {
         if runs.len() >= 6 {
             for cut in natural_volumes(&runs, 2) {
                 for upper in [true, false] {
-                    let class: Vec<Burst> =
-                        runs.iter().filter(|run| (run.bytes > cut.at) == upper).copied().collect();
+                    let Some(class) = class_of(&runs, cut.at, upper) else { continue };
                     let rule =
                         |gap_s| Rule::Class { level_bps, gap_s, bytes: cut.at, upper, before_closing: true };
                     // Closing gaps among the small ones would join whatever the large ones leave between them.
@@ -111,6 +113,14 @@ pub(crate) fn propose(steps: &Steps) -> Vec<Proposal> {
         scales.propose(&mut proposals);
     }
     proposals.list
+}
+
+/// The bursts that move more than `bytes`, or those that do not; `None` if a beat among them is not asked for: they are too few, or
+/// very many small ones beside larger ones.
+fn class_of(bursts: &[Burst], bytes: f64, upper: bool) -> Option<Vec<Burst>> {
+    let is_in = |burst: &&Burst| (burst.bytes > bytes) == upper;
+    let n = bursts.iter().filter(is_in).count();
+    (n >= 3 && (upper || n <= LONG)).then(|| bursts.iter().filter(is_in).copied().collect())
 }
 
 /// How clearly bursts above a level stand apart: a dip of the bandwidth within a phase makes two of one, with a gap that is
@@ -139,8 +149,8 @@ fn most_breaks(n_bursts: usize) -> usize {
     }
 }
 
-/// Enough for a million phases, cut in two ways.
-const MOST_BURSTS: usize = 2_000_000;
+/// Enough for half a million phases, cut in two ways.
+const MOST_BURSTS: usize = 1 << 20;
 
 struct Proposals {
     list: Vec<Proposal>,
@@ -177,8 +187,7 @@ impl Proposals {
             {
                 for cut in natural_volumes(&pieces, 4.min(most)) {
                     for upper in [true, false] {
-                        let class: Vec<Burst> =
-                            pieces.iter().filter(|piece| (piece.bytes > cut.at) == upper).copied().collect();
+                        let Some(class) = class_of(&pieces, cut.at, upper) else { continue };
                         let rule =
                             Rule::Class { level_bps, gap_s, bytes: cut.at, upper, before_closing: false };
                         self.add(rule, class, separation);
@@ -192,9 +201,7 @@ impl Proposals {
     }
 
     fn add(&mut self, rule: Rule, bursts: Vec<Burst>, separation: f64) {
-        // Of very many small bursts beside larger ones nobody asks for the beat.
-        let is_dust = matches!(rule, Rule::Class { upper: false, .. }) && bursts.len() > LONG;
-        if bursts.len() < 3 || is_dust {
+        if bursts.len() < 3 {
             return;
         }
         // The same loop of requests shows at every level: a few looks at it are enough.
@@ -308,7 +315,7 @@ struct Scales {
 
 impl Scales {
     /// More samples than this show no scale better.
-    const MOST_BINS: usize = 1 << 14;
+    const MOST_BINS: usize = 1 << 13;
 
     fn of(steps: &Steps) -> Option<Self> {
         let duration_s = steps.duration_s();
@@ -327,15 +334,15 @@ impl Scales {
         } else {
             steps.in_bins(n_bins)
         };
-        Some(Self { pyramid: Pyramid::new(bins), bin_s: duration_s / n_bins as f64, n_bins })
+        Some(Self { pyramid: Pyramid::new(&bins), bin_s: duration_s / n_bins as f64, n_bins })
     }
 
-    fn phases_at(&self, period_s: f64) -> (Vec<Burst>, f64) {
+    fn phases_at(&self, period_s: f64, scratch: &mut Scratch) -> (Vec<Burst>, f64) {
         let period = period_s / self.bin_s;
         if !(2.0..=self.n_bins as f64).contains(&period) {
             return (Vec::new(), 0.0);
         }
-        let (mut phases, depth) = self.pyramid.phases_at(period);
+        let (mut phases, depth) = self.pyramid.phases_at(period, scratch);
         for phase in &mut phases {
             phase.start_s *= self.bin_s;
             phase.end_s *= self.bin_s;
@@ -345,9 +352,10 @@ impl Scales {
     }
 
     fn propose(&self, proposals: &mut Proposals) {
+        let mut scratch = Scratch::default();
         let mut period = 6.0;
         while period < self.n_bins as f64 / 2.0 {
-            let (phases, depth) = self.phases_at(period * self.bin_s);
+            let (phases, depth) = self.phases_at(period * self.bin_s, &mut scratch);
             if phases.len() >= 3 {
                 let found_s =
                     (phases[phases.len() - 1].start_s - phases[0].start_s) / (phases.len() - 1) as f64;

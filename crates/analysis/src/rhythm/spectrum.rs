@@ -1,12 +1,15 @@
 //! What the whole signal says about a beat: does it resemble itself one beat on, is its power on the beat's harmonics?
 
-use iotide_num::{autocorrelation, powers};
+use iotide_num::autocorrelation_and_powers;
 
 use super::steps::Steps;
 
 /// A stretch of n phases is n beats long, so positions on the grid are often whole or half: they must not fall on either side
 /// by rounding.
 const NUDGE: f64 = 1e-3;
+
+/// Sixteen bins would show eight harmonics; bursts that are shorter than a bin need not meet in the same one.
+const BINS_A_BEAT: f64 = 64.0;
 
 /// Autocorrelation and power spectrum of a signal on an even grid.
 pub(crate) struct Spectrum {
@@ -20,20 +23,27 @@ impl Spectrum {
     const MOST_BINS: usize = 1 << 13;
 
     pub(crate) fn of(steps: &Steps) -> Option<Self> {
+        Self::in_at_most(Self::MOST_BINS, steps)
+    }
+
+    /// On no finer a grid than a beat of `beat_s` needs.
+    pub(crate) fn fine_enough(steps: &Steps, beat_s: f64) -> Option<Self> {
+        let n_bins = (BINS_A_BEAT * steps.duration_s() / beat_s) as usize;
+        Self::in_at_most(n_bins.next_power_of_two().clamp(512, Self::MOST_BINS), steps)
+    }
+
+    fn in_at_most(most: usize, steps: &Steps) -> Option<Self> {
         let n = match steps.bin_s {
-            Some(_) => steps.len().min(Self::MOST_BINS),
-            None => Self::MOST_BINS,
+            Some(_) => steps.len().min(most),
+            None => most,
         };
         let duration_s = steps.duration_s();
         if n < 8 || duration_s <= 0.0 {
             return None;
         }
         let bins = steps.in_bins(n);
-        Some(Self {
-            bin_s: duration_s / n as f64,
-            autocorrelation: autocorrelation(&bins),
-            powers: powers(&bins),
-        })
+        let (autocorrelation, powers) = autocorrelation_and_powers(&bins);
+        Some(Self { bin_s: duration_s / n as f64, autocorrelation, powers })
     }
 
     /// The highest autocorrelation within a tenth of the beat, corrected for the shorter overlap; `None` where the grid is too

@@ -232,23 +232,30 @@ pub(crate) struct Break {
 
 /// The gap lengths at which joining changes the picture most, widest first.
 pub(crate) fn natural_gaps(bursts: &[Burst], most: usize) -> Vec<Break> {
-    let gaps =
+    let gaps: Vec<f64> =
         bursts.windows(2).map(|pair| pair[1].start_s - pair[0].end_s).filter(|&gap| gap > 0.0).collect();
-    widest_breaks(gaps, 1.0507, most)
+    let shortest = gaps.iter().copied().fold(f64::INFINITY, f64::min);
+    let span_s = bursts.last().map_or(0.0, |last| last.end_s - bursts[0].start_s);
+    let tick_s = if shortest < span_s * TICK { 1.01 * shortest } else { 0.0 };
+    widest_breaks(gaps, 1.0507, tick_s, most)
 }
+
+/// Where the shortest gap is less than this share of the run, it is a tick of the clock or of the grid that requests were put on:
+/// one tick or two make no difference.
+const TICK: f64 = 1.0 / (1 << 18) as f64;
 
 /// The volumes at which bursts fall into two classes most clearly, widest first.
 pub(crate) fn natural_volumes(bursts: &[Burst], most: usize) -> Vec<Break> {
     let volumes = bursts.iter().map(|burst| burst.bytes).filter(|&bytes| bytes > 0.0).collect();
-    widest_breaks(volumes, 1.2589, most)
+    widest_breaks(volumes, 1.2589, 0.0, most)
 }
 
-/// Where sorted values jump the most, as a ratio and by `least_ratio` or more.
-fn widest_breaks(mut values: Vec<f64>, least_ratio: f64, most: usize) -> Vec<Break> {
+/// Where sorted values jump the most, as a ratio and by `least_ratio` or more, and by more than `least`.
+fn widest_breaks(mut values: Vec<f64>, least_ratio: f64, least: f64, most: usize) -> Vec<Break> {
     values.sort_unstable_by(f64::total_cmp);
     let mut breaks: Vec<Break> = values
         .windows(2)
-        .filter(|pair| pair[1] > pair[0] * least_ratio)
+        .filter(|pair| pair[1] > pair[0] * least_ratio && pair[1] - pair[0] > least)
         .map(|pair| Break { at: (pair[0] * pair[1]).sqrt(), ratio: pair[1] / pair[0] })
         .collect();
     // Equal jumps keep their order, whatever the last digits say.

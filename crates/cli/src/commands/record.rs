@@ -93,7 +93,7 @@ pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> 
     OpenDir::make(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
     let directory =
         directory.canonicalize().with_context(|| format!("cannot find {}", directory.display()))?;
-    let mut command = prepare(args, &library, &directory);
+    let mut command = prepare(args, &library, &directory, rank.as_ref());
     // Of many ranks one speaks at the end; the others need nobody to wait for them.
     if rank.as_ref().is_some_and(|rank| rank.number != 0) {
         return Err(cannot_run(&args.program[0], command.exec()));
@@ -171,7 +171,7 @@ fn code_of(status: ProgramStatus) -> u8 {
     (code & 0xff) as u8
 }
 
-fn prepare(args: &RecordArgs, library: &Path, directory: &Path) -> Command {
+fn prepare(args: &RecordArgs, library: &Path, directory: &Path, rank: Option<&Rank>) -> Command {
     let mut command = Command::new(&args.program[0]);
     command.args(&args.program[1..]).envs(environment(library, directory));
     for (variable, patterns) in [("IOTIDE_EXCLUDE", &args.exclude), ("IOTIDE_INCLUDE", &args.include)] {
@@ -183,6 +183,10 @@ fn prepare(args: &RecordArgs, library: &Path, directory: &Path) -> Command {
     }
     if let Some(names) = &args.rank_from {
         command.env("IOTIDE_RANK_FROM", names);
+    }
+    // A run within a run is part of it.
+    if env::var_os("IOTIDE_RUN").is_none() {
+        command.env("IOTIDE_RUN", run_name(&args.program[0], rank));
     }
     // AddressSanitizer's library wants to be the first of all, and ends the program if it is not. It works behind ours.
     let sanitizer = env::var("ASAN_OPTIONS").unwrap_or_default();
@@ -201,6 +205,17 @@ fn prepare(args: &RecordArgs, library: &Path, directory: &Path) -> Command {
         command.env("OMPI_MCA_mca_base_env_list", list);
     }
     command
+}
+
+/// What the run is called where no scheduler has a name for it: no two at once have the same, and all ranks of one do.
+fn run_name(program: &OsStr, rank: Option<&Rank>) -> String {
+    let job = rank.map_or_else(|| std::process::id().to_string(), |rank| rank.job.clone());
+    let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._+-".contains(c) { c } else { '_' };
+    // What is too long is cut at its end, where the program's name can do without.
+    let name: String = name.chars().map(plain).take(24).collect();
+    let job: String = job.chars().map(plain).take(36).collect();
+    format!("{name}-{job}")
 }
 
 /// What a program needs in its environment to be traced into `directory`.

@@ -361,6 +361,56 @@ fn a_listener_that_is_cut_off_and_comes_back_misses_nothing_beside_the_files() {
     assert!(!dir.path().join("socket").exists(), "the socket is left behind");
 }
 
+/// Two runs outside any scheduler, and a third one in two pieces that a scheduler's name holds together.
+#[test]
+fn jobs_on_one_socket_get_an_answer_each() {
+    let dir = Dir::new();
+    let mut follower = Follower::start(&dir, "f", &["--listen", "unix:socket", "--idle", "20s"]);
+    follower.address();
+    let stream = format!("unix:{}", dir.path().join("socket").display());
+    let start = |name: &str, period: &str, n: &str, size: &str, job: Option<&str>| {
+        let mut command = dir.command(["record", "-q", "-o", name, "--stream", &stream, "--", IOTIDE]);
+        command.args(["ioskel", "-p", period, "-s", size, "-n", n]);
+        command.envs(job.map(|job| ("IOTIDE_JOB_ID", job)));
+        Job(command.stdout(Stdio::null()).spawn().unwrap())
+    };
+    let mut running = [
+        start("quick", "800ms", "10", "64K", None),
+        start("slow", "1500ms", "6", "256K", None),
+        start("one", "500ms", "6", "32K", Some("4711")),
+        start("two", "500ms", "6", "32K", Some("4711")),
+    ];
+    // Who asks is told of the job that is named.
+    follower.wait_for_lines("a prediction for 4711", |lines| lines.iter().any(|line| line["job"] == "4711"));
+    let mut asker = UnixStream::connect(dir.path().join("socket")).unwrap();
+    asker.write_all(b"latest 4711\nlatest nobody\n").unwrap();
+    let mut answers = BufReader::new(asker).lines().map(|line| line.unwrap());
+    let latest: Value = serde_json::from_str(&answers.next().unwrap()).unwrap();
+    assert_eq!(latest["job"], "4711");
+    assert_eq!(answers.next().unwrap(), "null");
+    for job in &mut running {
+        assert!(job.0.wait().unwrap().success());
+    }
+    follower.ends();
+    let ends = follower.of_kind("end");
+    let end_of = |written: u64| {
+        let found = ends.iter().find(|end| end["source"]["bytes_written"] == written);
+        found.unwrap_or_else(|| panic!("{written} bytes: {ends:#?}"))
+    };
+    assert_eq!(ends.len(), 3, "{ends:#?}");
+    let (quick, slow, named) = (end_of(10 * 64 * 1024), end_of(6 * 256 * 1024), end_of(2 * 6 * 32 * 1024));
+    assert_eq!(named["job"], "4711");
+    assert!(quick["job"] != slow["job"] && quick["job"].as_str().unwrap().starts_with("iotide-"), "{quick}");
+    let period_s = |end: &Value| end["period_s"].as_f64().unwrap_or(0.0);
+    assert!((0.7..0.9).contains(&period_s(quick)), "{quick}");
+    assert!((1.3..1.7).contains(&period_s(slow)), "{slow}");
+    assert_eq!(sums(&quick["source"]), held_by(&dir, "quick"));
+    assert_eq!(sums(&slow["source"]), held_by(&dir, "slow"));
+    for end in &ends {
+        assert_eq!(end["losses"], Value::Array(Vec::new()), "{end}");
+    }
+}
+
 #[test]
 fn what_the_tracer_streams_over_tcp_is_heard_without_any_file() {
     let dir = Dir::new();

@@ -468,7 +468,7 @@ fn help_on_detect_explains_every_flag() {
 
           --on-prediction <CMD>
               Run CMD by the shell at each prediction, which it finds as JSON on its stdin and in
-              IOTIDE_* variables; while it runs, only the newest prediction waits for it
+              IOTIDE_* variables; while it runs, only the newest prediction of each job waits for it
 
           --idle <TIME>
               End after so long without anything new; otherwise when the job says that it is over, or

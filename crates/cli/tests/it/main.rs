@@ -75,5 +75,8 @@ mod demo;
 /// What an ordinary user tried against someone who runs iotide, once with success.
 mod strangers;
 
+/// Clients of every server that ask and ask and never read the answers.
+mod unread;
+
 /// `iotide mount`: what POSIX asks, random operations beside a plain file, crashes, and whose requests they are.
 mod mount;

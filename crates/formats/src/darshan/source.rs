@@ -39,7 +39,9 @@ impl Source {
                 Box::new(bytes.get(start as usize..end.max(start) as usize).unwrap_or_default())
             }
             Source::File { file, .. } => {
-                Box::new(BufReader::with_capacity(WINDOW, Window { file, at: start, end }))
+                // Most regions are small, and the buffer is filled with zeroes before it is read into.
+                let window = usize::try_from(end.saturating_sub(start)).unwrap_or(WINDOW).min(WINDOW);
+                Box::new(BufReader::with_capacity(window, Window { file, at: start, end }))
             }
         }
     }

@@ -1,8 +1,9 @@
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
 
-use iotide_formats::{Format, OpenOptions, TracedJob, TracedStream};
+use iotide_formats::{Format, OneSink, OpenOptions, TracedJobs, TracedStream};
 use iotide_trace::{Event, FileId, Trace};
+use iotide_wire as wire;
 use proptest::prelude::*;
 
 use crate::damage::{Random, damage};
@@ -113,18 +114,19 @@ proptest! {
 
 /// What a follower of a stream of the tracer has seen; `None` if it is none.
 fn fed(bytes: &[u8], lengths: &[usize]) -> Option<Trace> {
-    let (mut job, mut stream, mut trace) = (TracedJob::default(), TracedStream::default(), Trace::default());
+    let (mut jobs, mut stream, mut trace) =
+        (TracedJobs::default(), TracedStream::default(), Trace::default());
     let (mut at, mut next) = (0, 0);
     while at < bytes.len() {
         let n = lengths[next % lengths.len()].min(bytes.len() - at);
         next += 1;
-        if job.feed(&mut stream, &bytes[at..at + n], &mut trace).is_err() {
+        if jobs.feed(&mut stream, &bytes[at..at + n], &mut OneSink(&mut trace)).is_err() {
             return None;
         }
         at += n;
     }
-    job.end_of(stream, &mut trace);
-    trace.losses = job.losses();
+    jobs.end_of(stream, &mut OneSink(&mut trace));
+    trace.losses = jobs.jobs().iter().flat_map(|job| job.losses()).collect();
     Some(trace)
 }
 
@@ -153,15 +155,16 @@ fn what_is_whole_is_seen_before_more_comes() {
 fn a_block_that_comes_by_file_and_by_socket_counts_once() {
     for sample in traced() {
         let once = fed(&sample.bytes, &[usize::MAX]).unwrap();
-        let (mut job, mut trace) = (TracedJob::default(), Trace::default());
+        let (mut jobs, mut trace) = (TracedJobs::default(), Trace::default());
         let mut streams = [TracedStream::default(), TracedStream::default()];
         for piece in sample.bytes.chunks(100) {
             for stream in &mut streams {
-                job.feed(stream, piece, &mut trace).unwrap();
+                jobs.feed(stream, piece, &mut OneSink(&mut trace)).unwrap();
             }
         }
         assert_eq!(trace.events, once.events, "{}", sample.name);
-        assert_eq!(job.losses(), once.losses, "{}", sample.name);
+        let losses: Vec<_> = jobs.jobs().iter().flat_map(|job| job.losses()).collect();
+        assert_eq!(losses, once.losses, "{}", sample.name);
     }
 }
 
@@ -218,4 +221,98 @@ fn a_reader_that_waits_sees_each_flush_when_it_comes() {
     }
     drop(bytes_in);
     reading.join().unwrap();
+}
+
+/// A stream of one process that writes so many bytes.
+fn process(uid: u32, pid: u32, job_id: &str, run: &str, bytes: u64) -> Vec<u8> {
+    let facts = wire::Facts {
+        rank: None,
+        n_ranks: None,
+        pid,
+        parent_pid: 1,
+        uid,
+        buffer_records: 1638,
+        realtime_offset_ns: 1_700_000_000_000_000_000,
+        start_ns: 1_000_000_000,
+        clock: wire::ClockKind::MonotonicNanos,
+        host: b"node1",
+        job_id: job_id.as_bytes(),
+        exe: b"/bin/app",
+        mpi: b"",
+        run: run.as_bytes(),
+    };
+    let mut payload = [0; wire::Facts::MAX_SIZE];
+    let n = facts.encode(&mut payload).unwrap();
+    let record = wire::Record {
+        start: 1_000_100_000,
+        duration: 5_000,
+        bytes,
+        position: 0,
+        file: 3,
+        calls: 1,
+        call: wire::Call::of(wire::Op::Write),
+        flags: wire::Flags::of(wire::Layer::Posix),
+    };
+    let mut stream = wire::StreamHeader { version: wire::StreamHeader::VERSION }.to_bytes().to_vec();
+    let blocks =
+        [(wire::BlockKind::Facts, &payload[..n]), (wire::BlockKind::Records, &record.to_bytes()[..])];
+    for (sequence, (kind, payload)) in blocks.into_iter().enumerate() {
+        let (sequence, payload_len) = (sequence as u64, payload.len() as u32);
+        let header =
+            wire::BlockHeader { kind, payload_len, thread: 1, sequence, ticks: 1 << 30, nanos: 1 << 30 };
+        stream.extend(header.seal(payload));
+        stream.extend(payload);
+    }
+    stream
+}
+
+/// What each job has written.
+#[derive(Default)]
+struct Written(Vec<Trace>);
+
+impl iotide_formats::JobSinks for Written {
+    fn of_job(&mut self, job: usize) -> &mut dyn iotide_trace::EventSink {
+        self.0.resize_with(self.0.len().max(job + 1), Trace::default);
+        &mut self.0[job]
+    }
+}
+
+#[test]
+fn processes_are_one_job_that_have_its_name_and_its_user() {
+    let processes = [
+        process(1000, 1, "42", "", 1),
+        process(1000, 2, "42", "sim-7", 2),
+        process(1001, 3, "42", "", 4),
+        process(1000, 4, "", "sim-7", 8),
+        process(1000, 5, "", "", 16),
+        process(1000, 6, "", "sim-7", 32),
+        process(1000, 7, "", "", 64),
+    ];
+    let (mut jobs, mut written) = (TracedJobs::default(), Written::default());
+    let mut streams: Vec<TracedStream> = processes.iter().map(|_| TracedStream::default()).collect();
+    // All at once, in small pieces.
+    for piece in 0..processes[0].len() {
+        for (stream, bytes) in streams.iter_mut().zip(&processes) {
+            let bytes = bytes.chunks(10).nth(piece).unwrap_or_default();
+            jobs.feed(stream, bytes, &mut written).unwrap();
+        }
+    }
+    let sums = written.0.iter().map(|trace| trace.events.iter().map(|event| event.bytes).sum::<f64>());
+    let named: Vec<(&str, f64)> = jobs.jobs().iter().map(|job| job.name()).zip(sums).collect();
+    assert_eq!(named.iter().map(|(_, bytes)| bytes).sum::<f64>(), 127.0);
+    for job in [("42", 3.0), ("42", 4.0), ("sim-7", 40.0), ("", 80.0)] {
+        assert!(named.contains(&job), "{job:?} in {named:?}");
+    }
+    assert_eq!(named.len(), 4);
+}
+
+#[test]
+fn jobs_beyond_the_limit_are_a_loss_and_cost_nothing() {
+    let (mut jobs, mut written) = (TracedJobs::default(), Written::default());
+    for number in 0..3 * TracedJobs::MOST_JOBS {
+        let bytes = process(1000, number as u32, &number.to_string(), "", 1);
+        jobs.feed(&mut TracedStream::default(), &bytes, &mut written).unwrap();
+    }
+    assert_eq!((jobs.jobs().len(), written.0.len()), (TracedJobs::MOST_JOBS, TracedJobs::MOST_JOBS));
+    assert!(jobs.loss().unwrap().what.contains("more than 256 jobs"));
 }

@@ -303,6 +303,7 @@ fn tracer_stream() -> Vec<u8> {
         job_id: b"42",
         exe: b"/bin/app",
         mpi: b"Open MPI v4",
+        run: b"",
     };
     let n = facts.encode(&mut payload).unwrap();
     block(BlockKind::Facts, &payload[..n]);

@@ -9,6 +9,7 @@ pub(crate) struct Engine {
     running: Running,
 }
 
+#[derive(Clone)]
 enum Begun {
     Rhythm(PredictorConfig),
     Paper(Box<PaperPredictor>),
@@ -40,6 +41,11 @@ impl Engine {
 
     fn new(begun: Begun) -> Self {
         Self { running: begun.run(), begun }
+    }
+
+    /// One for another job, which has seen nothing.
+    pub(crate) fn another(&self) -> Self {
+        Self::new(self.begun.clone())
     }
 
     pub(crate) fn begin_anew(&mut self) {

@@ -1,14 +1,16 @@
 //! A command that is run at each prediction, one at a time.
 
+use std::collections::VecDeque;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Runs a command through the shell. While it runs, the newest prediction waits and older ones are forgotten.
+/// Runs a command through the shell. While it runs, the newest prediction of each job waits and older ones are forgotten.
 pub(crate) struct Hook {
     command: String,
     running: Option<Child>,
-    waiting: Option<Call>,
+    /// By job, whoever waits longest first.
+    waiting: VecDeque<(usize, Call)>,
     has_complained: bool,
 }
 
@@ -22,12 +24,16 @@ impl Hook {
     const PATIENCE: Duration = Duration::from_secs(10);
 
     pub(crate) fn new(command: &str) -> Self {
-        Self { command: command.to_owned(), running: None, waiting: None, has_complained: false }
+        Self { command: command.to_owned(), running: None, waiting: VecDeque::new(), has_complained: false }
     }
 
-    /// Has the command told this prediction next.
-    pub(crate) fn offer(&mut self, json: String, variables: Vec<(&'static str, String)>) {
-        self.waiting = Some(Call { json, variables });
+    /// Has the command told this prediction of a job next.
+    pub(crate) fn offer(&mut self, job: usize, json: String, variables: Vec<(&'static str, String)>) {
+        let call = Call { json, variables };
+        match self.waiting.iter_mut().find(|(other, _)| *other == job) {
+            Some((_, older)) => *older = call,
+            None => self.waiting.push_back((job, call)),
+        }
     }
 
     /// Starts the command if it is due; returns a complaint, if there is a first one. What a `silent` one prints is not shown.
@@ -44,7 +50,7 @@ impl Hook {
             }
             self.running = None;
         }
-        if let Some(call) = self.waiting.take() {
+        if let Some((_, call)) = self.waiting.pop_front() {
             match self.start(&call, silent) {
                 Ok(child) => self.running = Some(child),
                 Err(error) => complaint = Some(format!("cannot run `{}`: {error}", self.command)),
@@ -72,7 +78,7 @@ impl Hook {
     /// Lets the command hear the last prediction, and waits for it, but not for ever.
     pub(crate) fn finish(mut self) {
         let until = Instant::now() + Self::PATIENCE;
-        while (self.running.is_some() || self.waiting.is_some()) && Instant::now() < until {
+        while (self.running.is_some() || !self.waiting.is_empty()) && Instant::now() < until {
             self.turn(true);
             if self.running.is_some() {
                 std::thread::sleep(Duration::from_millis(10));

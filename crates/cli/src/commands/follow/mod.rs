@@ -1,4 +1,4 @@
-//! `iotide detect --follow` and `--listen`: a job's rhythm while it runs.
+//! `iotide detect --follow` and `--listen`: the rhythm of jobs while they run.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,12 +11,12 @@ use anyhow::Context;
 use iotide_analysis::online::{Adaptation, PaperPredictor, PredictorConfig};
 use iotide_analysis::{Method, RunConfig};
 use iotide_live::{Address, Live, LiveError, Settings};
-use iotide_report::{Ink, LiveEnd, Notice, Prediction, Screen, Source};
+use iotide_report::{Ink, LiveEnd, Notice, Screen, Source, about_job};
 use iotide_trace::Direction;
 
 use self::engine::Engine;
 use self::hook::Hook;
-use self::watched::Watched;
+use self::jobs::Jobs;
 use super::input::{self, InputArgs};
 use super::ioskel::parse_seconds;
 use super::{Form, OutputArgs};
@@ -26,6 +26,7 @@ use crate::ui::{Hint, ReaderGone, Ui};
 
 mod engine;
 mod hook;
+mod jobs;
 mod watched;
 
 /// What to do while the job runs.
@@ -41,7 +42,7 @@ pub(crate) struct FollowArgs {
     #[arg(long, value_name = "ADDRESS")]
     listen: Vec<Address>,
     /// Run CMD by the shell at each prediction, which it finds as JSON on its stdin and in IOTIDE_* variables; while it runs, only
-    /// the newest prediction waits for it
+    /// the newest prediction of each job waits for it
     #[arg(long, value_name = "CMD")]
     on_prediction: Option<String>,
     /// End after so long without anything new; otherwise when the job says that it is over, or with Ctrl-C
@@ -118,17 +119,13 @@ pub(crate) fn run(
         names.insert(0, path.display().to_string());
     }
     let mut following = Following {
-        watched: Watched::new(engine(config, args.adapt)?),
+        jobs: Jobs::new(engine(config, args.adapt)?),
         out: Out::new(ui, output)?,
         hook: args.on_prediction.as_deref().map(Hook::new),
         live,
         name: names.join(" and "),
-        predictions: Vec::new(),
-        n_predictions: 0,
-        last_period_s: None,
         notices: Vec::new(),
         drawn: None,
-        owed_since: None,
     };
     let reason = following.follow(ui, args, &interrupted)?;
     following.finish(ui, reason)
@@ -168,23 +165,16 @@ fn adaptation(text: &str) -> Result<Adaptation, String> {
     }
 }
 
-/// A job that is followed.
+/// What is followed, and where predictions go.
 struct Following {
     live: Live,
-    watched: Watched,
+    jobs: Jobs,
     out: Out,
     hook: Option<Hook>,
     /// What is followed.
     name: String,
-    /// The latest predictions, for the screen.
-    predictions: Vec<Prediction>,
-    n_predictions: u64,
-    /// The last period that was found.
-    last_period_s: Option<f64>,
     notices: Vec<String>,
     drawn: Option<Instant>,
-    /// Since when data waits to be evaluated.
-    owed_since: Option<Instant>,
 }
 
 /// Where predictions go.
@@ -230,9 +220,6 @@ impl Out {
 }
 
 impl Following {
-    /// Predictions the screen remembers.
-    const MOST_SHOWN: usize = 100;
-
     /// Follows until something ends it; says what.
     fn follow(
         &mut self,
@@ -242,25 +229,12 @@ impl Following {
     ) -> anyhow::Result<&'static str> {
         loop {
             let timeout = match self.out {
-                _ if self.watched.is_owed() => BREATH,
+                _ if self.jobs.is_owed() => BREATH,
                 Out::Screen(..) => FRAME,
                 Out::Lines { .. } => TURN,
             };
-            let is_news = self.live.turn(timeout, &mut self.watched).map_err(with_advice)?;
-            // The silence after a job says nothing about its rhythm.
-            let is_over = !is_news && self.live.job_is_over();
-            self.watched.time_passed(unix_now_s(), self.live.origin_unix_s(), is_news, is_over);
-            if self.watched.is_owed() {
-                // What never pauses is evaluated now and then all the same.
-                let since = *self.owed_since.get_or_insert_with(Instant::now);
-                if !is_news || since.elapsed() > TURN {
-                    self.watched.pause();
-                    self.owed_since = None;
-                }
-            }
-            if self.watched.is_new_file(self.live.n_replaced()) {
-                self.predictions.clear();
-            }
+            let is_news = self.live.turn(timeout, &mut self.jobs).map_err(with_advice)?;
+            let all_are_over = self.jobs.time_passed(&self.live, unix_now_s(), is_news, TURN);
             self.tell(ui)?;
             if interrupted.load(Relaxed) {
                 return Ok("interrupted");
@@ -269,7 +243,7 @@ impl Following {
                 continue;
             }
             let quiet = self.live.quiet_for();
-            if quiet > LINGER && is_over {
+            if quiet > LINGER && all_are_over {
                 return Ok("job_over");
             }
             if args.idle.is_some_and(|idle_s| quiet.as_secs_f64() > idle_s) {
@@ -283,24 +257,22 @@ impl Following {
         for notice in self.live.take_notices() {
             self.note(ui, notice)?;
         }
-        let origin_unix_s = self.watched.origin_unix_s();
-        let fresh: Vec<Prediction> =
-            self.watched.take_predictions().iter().map(|p| Prediction::new(p, origin_unix_s)).collect();
-        for prediction in &fresh {
-            self.out.say(ui, || prediction.to_json(), || prediction.in_words())?;
-        }
-        if let Some(newest) = fresh.last() {
-            let json = newest.to_json();
-            self.live.answer(&json);
-            if let Some(hook) = &mut self.hook {
-                hook.offer(json, newest.variables());
+        let n_jobs = self.jobs.len();
+        for number in 0..n_jobs {
+            let fresh = self.jobs.get_mut(number).take_fresh(self.live.job_name(number));
+            for prediction in &fresh {
+                let about = about_job(prediction.job.as_deref(), n_jobs);
+                self.out.say(ui, || prediction.to_json(), || about + &prediction.in_words())?;
             }
-            self.last_period_s = newest.period_s.or(self.last_period_s);
-            self.drawn = None; // worth a frame of its own
+            if let Some(newest) = fresh.last() {
+                let json = newest.to_json();
+                self.live.answer(number, &json);
+                if let Some(hook) = &mut self.hook {
+                    hook.offer(number, json, newest.variables());
+                }
+                self.drawn = None; // worth a frame of its own
+            }
         }
-        self.n_predictions += fresh.len() as u64;
-        self.predictions.extend(fresh);
-        self.predictions.drain(..self.predictions.len().saturating_sub(Self::MOST_SHOWN));
         if let Some(complaint) =
             self.hook.as_mut().and_then(|hook| hook.turn(matches!(self.out, Out::Screen(..))))
         {
@@ -331,21 +303,29 @@ impl Following {
         if self.drawn.is_some_and(|last| last.elapsed() < FRAME) {
             return Ok(());
         }
-        let source = self.source();
+        // Of several jobs, the one that has just done something.
+        let (number, n_jobs) = (self.jobs.busiest(), self.jobs.len());
+        let source = self.source(number);
+        let name = match (n_jobs, self.live.job_name(number)) {
+            (1, _) => self.name.clone(),
+            (_, "") => format!("one of {n_jobs} jobs on {}", self.name),
+            (_, job) => format!("{job}, one of {n_jobs} jobs on {}", self.name),
+        };
+        let job = self.jobs.get_mut(number);
         let Out::Screen(screen, ink) = &mut self.out else { return Ok(()) };
         self.drawn = Some(Instant::now());
         let (width, height) = screen.size();
-        let period_s = self.predictions.last().and_then(|prediction| prediction.period_s);
+        let period_s = job.predictions.last().and_then(|prediction| prediction.period_s);
         let n_columns = width.saturating_sub(Screen::MARGIN).max(1);
-        let (rates_bps, span_s) = self.watched.recent(n_columns, period_s);
+        let (rates_bps, span_s) = job.watched.recent(n_columns, period_s);
         let lines = Screen {
-            name: &self.name,
+            name: &name,
             source,
-            now_s: self.watched.now_s(),
+            now_s: job.watched.now_s(),
             quiet_s: self.live.quiet_for().as_secs_f64(),
             rates_bps: &rates_bps,
             span_s,
-            predictions: &self.predictions,
+            predictions: &job.predictions,
             notices: &self.notices,
         }
         .lines(width, height, *ink);
@@ -353,20 +333,23 @@ impl Following {
         screen.draw(&lines).map_err(|_| ReaderGone.into())
     }
 
-    fn source(&self) -> Source {
+    fn source(&mut self, job: usize) -> Source {
         let format = self.live.format().map_or("messages", |format| format.name());
-        Source::new(self.name.clone(), format, self.watched.tally(), &self.live.job_info())
+        let info = self.live.job_info(job);
+        Source::new(self.name.clone(), format, self.jobs.get_mut(job).watched.tally(), &info)
     }
 
-    /// Takes the last of it and says how it was.
+    /// Takes the last of it and says how each job was.
     fn finish(mut self, ui: &mut Ui, reason: &'static str) -> anyhow::Result<ExitStatus> {
-        let source = self.source();
-        let format = source.format;
-        let live = std::mem::replace(&mut self.live, Live::new(Settings::default())?);
-        let summary = live.finish(&mut self.watched).map_err(with_advice)?;
-        self.watched.last_word();
+        let format = self.live.format().map_or("messages", |format| format.name());
+        let summary = self.live.finish(&mut self.jobs).map_err(with_advice)?;
+        for number in 0..self.jobs.len() {
+            self.jobs.get_mut(number).watched.last_word();
+        }
         self.tell(ui)?;
-        let Self { watched, mut out, hook, name, n_predictions, last_period_s, notices, .. } = self;
+        let names: Vec<String> =
+            (0..self.jobs.len()).map(|number| self.live.job_name(number).to_owned()).collect();
+        let Self { jobs, mut out, hook, name, notices, .. } = self;
         if let Some(hook) = hook {
             hook.finish();
         }
@@ -378,15 +361,21 @@ impl Following {
                 ui.status(iotide_report::text::printable(notice));
             }
         }
-        let end = LiveEnd {
-            source: Source::new(name, &format, watched.tally(), &summary.job),
-            reason,
-            n_predictions,
-            period_s: last_period_s,
-            losses: watched.losses().iter().map(iotide_report::Loss::from).collect(),
-        };
-        out.say(ui, || end.to_json(), || end.in_words())?;
-        Ok(if last_period_s.is_some() { ExitStatus::Done } else { ExitStatus::NothingFound })
+        let (n_jobs, mut found_any) = (jobs.len(), false);
+        for (number, job) in jobs.into_list().into_iter().enumerate() {
+            let info = summary.jobs.get(number).cloned().unwrap_or_default();
+            let source = Source::new(name.clone(), format, job.watched.tally(), &info);
+            let end = LiveEnd {
+                n_predictions: job.n_predictions,
+                period_s: job.last_period_s,
+                losses: job.watched.losses().iter().map(iotide_report::Loss::from).collect(),
+                ..LiveEnd::new(&names[number], source, reason)
+            };
+            let about = about_job(end.job.as_deref(), n_jobs);
+            out.say(ui, || end.to_json(), || about + &end.in_words())?;
+            found_any |= job.last_period_s.is_some();
+        }
+        Ok(if found_any { ExitStatus::Done } else { ExitStatus::NothingFound })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
+use std::time::Instant;
 
 use iotide_analysis::online::Prediction;
 use iotide_trace::{Event, EventSink, Loss, Tally, Timestamp};
@@ -21,6 +22,8 @@ pub(crate) struct Watched {
     /// Whether a clock that goes back begins another run.
     may_begin_anew: bool,
     began_anew: bool,
+    has_news: bool,
+    last_heard: Option<Instant>,
     newest_end: Option<Timestamp>,
     /// The earliest end among the events of this turn.
     oldest_end: Option<Timestamp>,
@@ -41,21 +44,18 @@ impl Watched {
             n_replaced: 0,
             may_begin_anew: false,
             began_anew: false,
+            has_news: false,
+            last_heard: None,
             newest_end: None,
             oldest_end: None,
         }
     }
 
     /// Takes note of what time it is, after a turn.
-    pub(crate) fn time_passed(
-        &mut self,
-        unix_s: f64,
-        origin_unix_s: Option<f64>,
-        is_news: bool,
-        is_over: bool,
-    ) {
+    pub(crate) fn time_passed(&mut self, unix_s: f64, origin_unix_s: Option<f64>, is_over: bool) {
         let of_turn = self.oldest_end.take().zip(self.newest_end);
         let ends_s = of_turn.map(|(oldest, newest)| (oldest.as_secs(), newest.as_secs()));
+        let is_news = std::mem::take(&mut self.has_news);
         self.clock.time_passed(unix_s, origin_unix_s, ends_s.filter(|_| is_news));
         if !is_over
             && let Some(certain_s) = self.clock.certain_s()
@@ -63,6 +63,16 @@ impl Watched {
         {
             self.predictions.extend(self.engine.advance_to(certain));
         }
+    }
+
+    /// Whether events have come since the time was last told.
+    pub(crate) fn has_news(&self) -> bool {
+        self.has_news
+    }
+
+    /// When an event was last heard of.
+    pub(crate) fn last_heard(&self) -> Option<Instant> {
+        self.last_heard
     }
 
     /// Says whether another run has begun since this was last asked, told how often files were replaced.
@@ -133,6 +143,9 @@ impl EventSink for Watched {
             self.begin_anew();
         }
         self.tally.add(&event);
+        if !std::mem::replace(&mut self.has_news, true) {
+            self.last_heard = Some(Instant::now());
+        }
         if event.op.moves_data() {
             self.recent.add(&event);
         }
