@@ -6,9 +6,11 @@ use std::process::ExitCode;
 
 mod accuracy;
 mod bench;
+mod coverage;
 mod iosets;
 mod laws;
 mod peer;
+mod product;
 mod readers;
 mod tidy;
 
@@ -40,6 +42,11 @@ const CHORES: &[Chore] = &[
         name: "iosets",
         help: "the experiment of the IO-Sets report on this machine: sixteen jobs through `iotide mount`",
         run: iosets::run,
+    },
+    Chore {
+        name: "coverage",
+        help: "what the tracer sees of real programs, beside what strace does",
+        run: coverage::run,
     },
     Chore {
         name: "accuracy",

@@ -1,9 +1,9 @@
-//! A pass-through file system that serves each job's requests in the order a policy says.
+//! A pass-through file system, and nothing else: who is served when, says the gate.
 //!
 //! ```text
 //!  job's process ─▶ kernel ─▶ /dev/fuse ─▶ passthrough ─┬─ metadata, fsync ─────────────────────▶ backing directory
-//!                                              │        └─ data ─▶ schedule (sched::Queue, workers) ─▶
-//!                                           caller
+//!                                              │        └─ data ─▶ gate::Scheduler ───────────────▶
+//!                                           readers
 //! ```
 //!
 //! What is promised:
@@ -22,39 +22,21 @@ use std::thread;
 use std::time::Duration;
 
 use fuser::{BackgroundSession, Config as SessionConfig, MountOption, Session, SessionACL};
-use iotide_sched::{Exclusivity, Policy, QueueConfig};
+use iotide_gate::{Account, Crew, Gate, GateError, JobStatus, Signals, Storage, Turns, raise_open_files};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{UnmountFlags, unmount};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
+use rustix::process::umask;
 
-use crate::account::Account;
-use crate::caller::Callers;
-use crate::control::Control;
-use crate::crew::Crew;
 use crate::passthrough::PassThrough;
 use crate::privilege::Privilege;
-use crate::rhythm::{Rhythm, check_periods};
-use crate::schedule::{Rules, Scheduler};
+use crate::readers::FewReaders;
 
-pub use crate::arbiter::{Access, Arbiter, ArbiterConfig, Listen};
-pub use crate::schedule::{JobStatus, PeriodSource};
-
-mod account;
-mod arbiter;
 mod attributes;
-mod caller;
-mod control;
-mod crew;
-mod device;
-mod door;
-mod job;
 mod locks;
-mod meter;
 mod nodes;
 mod passthrough;
 mod privilege;
-mod rhythm;
-mod schedule;
+mod readers;
 
 /// So many requests may wait for something that users do (leases, locks, slow syncs) at once.
 const MAY_WAIT: usize = 64;
@@ -67,80 +49,28 @@ pub struct MountConfig {
     /// Where it is shown. May be the backing directory itself: paths then stay as they were.
     pub mountpoint: PathBuf,
     /// Who is served when.
-    pub policy: Policy,
-    /// How many data requests may be with the backing file system at once.
-    pub n_workers: usize,
+    pub turns: Turns,
     /// Requests of at most this size are never held up.
     pub bypass_bytes: u64,
-    /// A job that was idle for this long has ended its I/O phase: the next of its set has its turn.
-    pub phase_gap_s: f64,
-    /// So long the storage waits for the next request of the job whose turn it is, before another one of its set is served in between.
-    pub lull_s: f64,
-    /// A job of which no period is known has its turn for at most so long before the next of its set is served.
-    pub turn_s: f64,
-    /// Serve requests by the rules of the IO-Sets report rather than by ours.
-    pub as_in_the_report: bool,
     /// Pretend that the backing file system is no faster than this, in bytes per second.
     pub bandwidth_bps: Option<f64>,
-    /// Periods are multiplied by this before a policy judges them: above 1 in an experiment whose times were divided by it.
-    pub time_scale: f64,
     /// For how long the kernel may believe what it was told about names and attributes. What changes through the mount is
     /// seen at once in any case; this is about what others change behind it.
     pub trust: Duration,
-    /// Tell the periods of jobs from their own requests.
-    pub predict: bool,
-    /// A table of periods, looked at again when it changes: lines `job,seconds`, or a JSON object.
-    pub periods: Option<PathBuf>,
-    /// Where to make a socket by which others see the jobs and say their periods.
-    pub control: Option<PathBuf>,
 }
 
 impl MountConfig {
     /// Returns what is done unless told otherwise.
-    pub fn new(backing: impl Into<PathBuf>, mountpoint: impl Into<PathBuf>, policy: Policy) -> Self {
+    pub fn new(backing: impl Into<PathBuf>, mountpoint: impl Into<PathBuf>, turns: Turns) -> Self {
         Self {
             backing: backing.into(),
             mountpoint: mountpoint.into(),
-            policy,
-            n_workers: 8,
+            turns,
             bypass_bytes: 16 << 10,
-            phase_gap_s: 0.25,
-            lull_s: 0.02,
-            turn_s: 2.0,
-            as_in_the_report: false,
             bandwidth_bps: None,
-            time_scale: 1.0,
             trust: Duration::from_secs(1),
-            predict: policy.needs_profiles(),
-            periods: None,
-            control: None,
         }
     }
-
-    fn queue(&self) -> QueueConfig {
-        let times = QueueConfig {
-            phase_gap_s: self.phase_gap_s,
-            lull_s: self.lull_s,
-            turn_s: self.turn_s,
-            time_scale: self.time_scale,
-            ..QueueConfig::new(self.policy)
-        };
-        in_turns(times, self.as_in_the_report)
-    }
-}
-
-/// How requests are served where they are real: one job of a set at a time, but nobody waits beside an idle storage for long.
-fn in_turns(times: QueueConfig, as_in_the_report: bool) -> QueueConfig {
-    if as_in_the_report {
-        let QueueConfig { policy, phase_gap_s, time_scale, .. } = times;
-        return QueueConfig { phase_gap_s, time_scale, ..QueueConfig::as_in_the_report(policy) };
-    }
-    let exclusivity = match times.policy {
-        // A set of one job, or of all that take no turns, has nobody to wait for.
-        Policy::Unscheduled | Policy::FairShare => Exclusivity::Relaxed,
-        _ => Exclusivity::Strict,
-    };
-    QueueConfig { exclusivity, idle_share: 0.5, ..times }
 }
 
 /// Why nothing was mounted, or could not be unmounted.
@@ -188,33 +118,9 @@ pub enum MountError {
         /// What it said.
         source: io::Error,
     },
-    /// The table of periods cannot be read.
-    #[error("cannot read the periods in {path}: {reason}")]
-    Periods {
-        /// The table.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The control socket cannot be made.
-    #[error("cannot listen at {path}: {source}")]
-    Control {
-        /// The socket.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// No group has that name.
-    #[error("there is no group {0}")]
-    NoGroup(String),
-    /// The arbiter cannot listen.
-    #[error("cannot listen at {address}: {source}")]
-    Listen {
-        /// Where.
-        address: String,
-        /// What the system said.
-        source: io::Error,
-    },
+    /// Requests cannot be scheduled.
+    #[error(transparent)]
+    Gate(#[from] GateError),
     /// The session ended with an error.
     #[error("the mount ended: {0}")]
     Ended(io::Error),
@@ -226,9 +132,7 @@ pub struct Mounted {
     mountpoint: PathBuf,
     has_cleared: bool,
     events: Receiver<Event>,
-    scheduler: Scheduler,
-    _rhythm: Rhythm,
-    _control: Option<Control>,
+    gate: Gate,
 }
 
 /// What a mount that is being served waits for.
@@ -245,36 +149,22 @@ enum Event {
 pub fn mount(config: &MountConfig) -> Result<Mounted, MountError> {
     let has_cleared = clear(&config.mountpoint);
     let (root, mountpoint) = open(config)?;
-    if let Some(path) = &config.periods {
-        check_periods(path).map_err(|reason| MountError::Periods { path: path.clone(), reason })?;
-    }
-    let signals = block_signals();
+    let signals = Signals::block();
     let n_descriptors = raise_open_files();
 
     // A mount without root serves one user.
     let shares =
         if Privilege::of_this_process().may_serve_others() { Account::among_users } else { Account::for_one };
-    let crew = Crew::with_places(config.n_workers + 8 + MAY_WAIT, shares(MAY_WAIT));
-    let rules = Rules {
-        queue: config.queue(),
-        n_workers: config.n_workers,
-        bypass_bytes: config.bypass_bytes,
-        bandwidth_bps: config.bandwidth_bps,
-        time_scale: config.time_scale,
-    };
+    let crew = Crew::with_places(config.turns.n_workers + 8 + MAY_WAIT, shares(MAY_WAIT));
+    let storage = Storage { bypass_bytes: config.bypass_bytes, bandwidth_bps: config.bandwidth_bps };
+    let gate = Gate::open(&config.turns, storage, crew.clone())?;
     let refused = |source| MountError::Refused { path: config.mountpoint.clone(), source };
-    let scheduler = Scheduler::start(rules, Callers::new("/proc".into()), crew.clone()).map_err(refused)?;
     // Half of the descriptors name files, a few are sockets and the like, the others are what callers have open.
     let open_files = shares((n_descriptors / 2).saturating_sub(256).max(16));
     let file_system =
-        PassThrough::new(root, n_descriptors / 2, open_files, scheduler.clone(), crew, config.trust)
+        PassThrough::new(root, n_descriptors / 2, open_files, gate.scheduler().clone(), crew, config.trust)
             .map_err(|error| refused(error.into()))?;
-    let rhythm = Rhythm::start(scheduler.clone(), config.predict, config.periods.clone()).map_err(refused)?;
-    let listen = |path: &PathBuf| {
-        Control::listen(path, config.policy.name(), scheduler.clone())
-            .map_err(|source| MountError::Control { path: path.clone(), source })
-    };
-    let control = config.control.as_ref().map(listen).transpose()?;
+    let file_system = FewReaders::new(file_system, n_readers(config));
     // Modes come from callers, with their umask. Not before the socket is there, which is not for everyone.
     umask(Mode::empty());
     let session = Session::new(file_system, &mountpoint, &session_config(config)).and_then(Session::spawn);
@@ -285,7 +175,7 @@ pub fn mount(config: &MountConfig) -> Result<Mounted, MountError> {
 
     let (sender, events) = channel();
     watch(session, signals, sender).map_err(refused)?;
-    Ok(Mounted { mountpoint, has_cleared, events, scheduler, _rhythm: rhythm, _control: control })
+    Ok(Mounted { mountpoint, has_cleared, events, gate })
 }
 
 impl Mounted {
@@ -295,19 +185,17 @@ impl Mounted {
     /// they are closed; a second signal ends that.
     pub fn serve(self) -> Result<(), MountError> {
         let mut n_signals = 0;
-        let ended = loop {
+        loop {
             match self.events.recv() {
-                Ok(Event::Ended(result)) => break result.map_err(MountError::Ended),
-                Err(_) => break Ok(()),
-                Ok(Event::Signal) if n_signals > 0 => break Ok(()),
+                Ok(Event::Ended(result)) => return result.map_err(MountError::Ended),
+                Err(_) => return Ok(()),
+                Ok(Event::Signal) if n_signals > 0 => return Ok(()),
                 Ok(Event::Signal) => {
                     n_signals += 1;
                     take_down(&self.mountpoint).map_err(MountError::Ended)?;
                 }
             }
-        };
-        self.scheduler.stop();
-        ended
+        }
     }
 
     /// Whether what was left of an earlier mount, whose program had ended, was taken away first.
@@ -317,7 +205,7 @@ impl Mounted {
 
     /// Returns the jobs that were seen of late.
     pub fn jobs(&self) -> Vec<JobStatus> {
-        self.scheduler.jobs()
+        self.gate.jobs()
     }
 }
 
@@ -393,6 +281,11 @@ fn open(config: &MountConfig) -> Result<(OwnedFd, PathBuf), MountError> {
     Ok((root, mountpoint))
 }
 
+/// How many threads read the kernel's requests. Each request that is let through may occupy one; the others are for metadata.
+fn n_readers(config: &MountConfig) -> usize {
+    config.turns.n_workers + 4
+}
+
 fn session_config(config: &MountConfig) -> SessionConfig {
     let is_root = rustix::process::geteuid().is_root();
     let source = config.backing.to_string_lossy().into_owned();
@@ -410,22 +303,17 @@ fn session_config(config: &MountConfig) -> SessionConfig {
         MountOption::NoDev,
     ];
     session.acl = if is_root { SessionACL::All } else { SessionACL::Owner };
-    // Each request that is let through may occupy one; the others are for metadata.
-    session.n_threads = Some(config.n_workers + 4);
+    session.n_threads = Some(n_readers(config));
     session.clone_fd = true;
     session
 }
 
 /// Sends what happens to whoever serves the mount.
-fn watch(
-    session: BackgroundSession,
-    signals: Option<nix::sys::signal::SigSet>,
-    sender: Sender<Event>,
-) -> io::Result<()> {
+fn watch(session: BackgroundSession, signals: Option<Signals>, sender: Sender<Event>) -> io::Result<()> {
     if let Some(signals) = signals {
         let sender = sender.clone();
         thread::Builder::new().name("iotide-signals".to_owned()).spawn(move || {
-            while signals.wait().is_ok() {
+            while signals.wait() {
                 if sender.send(Event::Signal).is_err() {
                     return;
                 }
@@ -437,26 +325,6 @@ fn watch(
         let _ = sender.send(Event::Ended(ended));
     })?;
     Ok(())
-}
-
-/// Keeps the signals that ask for an end from ending this process where it stands; threads started from now on as well.
-fn block_signals() -> Option<nix::sys::signal::SigSet> {
-    use nix::sys::signal::{SigSet, Signal};
-    let mut signals = SigSet::empty();
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-        signals.add(signal);
-    }
-    signals.thread_block().ok().map(|()| signals)
-}
-
-/// Allows this process as many descriptors as the system does, and returns how many.
-fn raise_open_files() -> usize {
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current != limit.maximum {
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    }
-    let current = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20);
-    usize::try_from(current).unwrap_or(usize::MAX).min(1 << 18)
 }
 
 /// Takes the mount out of the tree of directories.

@@ -1,6 +1,6 @@
 //! libiotide.so: runs inside other people's programs; cheap, silent, unable to harm.
 //!
-//! Preloaded (`LD_PRELOAD`), it stands in front of the functions listed in [`posix`], [`aio`], [`stdio`], [`variadic`], [`process`] and
+//! Preloaded (`LD_PRELOAD`), it stands in front of the functions listed in [`posix`], [`aio`], [`stdio`], [`unlocked`], [`variadic`], [`process`] and
 //! [`mpi`], notes what each call did, and passes everything on untouched.
 //!
 //! **Promises**, in the order a reviewer should check them:
@@ -25,6 +25,7 @@ pub mod mpi;
 pub mod posix;
 pub mod process;
 pub mod stdio;
+pub mod unlocked;
 pub mod variadic;
 
 mod buffer;

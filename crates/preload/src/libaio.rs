@@ -7,6 +7,8 @@ use core::ffi::{c_int, c_long, c_void};
 
 use iotide_wire::{Call, Flags, Layer, Op};
 
+use libc::off_t;
+
 use crate::guard::{errno, set_errno};
 use crate::next::hooks;
 use crate::observe::{ANYWHERE, data};
@@ -79,6 +81,8 @@ hooks! {
             libc::SYS_writev => data(const { Call::of_symbol("writev", Op::Write) }, a as c_int, ANYWHERE, || 0, || call() as isize) as c_long,
             libc::SYS_preadv | libc::SYS_preadv2 => data(const { Call::of_symbol("preadv2", Op::Read) }, a as c_int, d, || 0, || call() as isize) as c_long,
             libc::SYS_pwritev | libc::SYS_pwritev2 => data(const { Call::of_symbol("pwritev2", Op::Write) }, a as c_int, d, || 0, || call() as isize) as c_long,
+            libc::SYS_copy_file_range => posix::between(posix::COPIED, [(a as c_int, b as *mut off_t), (c as c_int, d as *mut off_t)], || call() as isize) as c_long,
+            libc::SYS_sendfile => posix::between(posix::SENT, [(b as c_int, c as *mut off_t), (a as c_int, core::ptr::null_mut())], || call() as isize) as c_long,
             libc::SYS_close => c_long::from(posix::closing(const { Call::of_symbol("close", Op::Close) }, a as c_int, || call() as c_int)),
             libc::SYS_io_submit => as_syscall(submit(b, c as Requests, || as_function(call()))),
             libc::SYS_io_getevents => as_syscall(wait(b, d as *mut Completion, || as_function(call()))),

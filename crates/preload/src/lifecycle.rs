@@ -163,6 +163,9 @@ static ON_LOAD: extern "C" fn() = {
 static ON_EXIT: extern "C" fn() = {
     extern "C" fn on_exit() {
         let _errno = crate::guard::KeepErrno::now();
+        if is_tracing() && !is_in_vfork_child() {
+            crate::stdio::exits();
+        }
         finish(EndReason::Exit);
     }
     on_exit

@@ -132,9 +132,19 @@ hooks! {
     }
 }
 
+/// Both sides of a call that copies from one descriptor to another.
+pub(crate) const COPIED: [Call; 2] =
+    [Call::of_symbol("copy_file_range", Op::Read), Call::of_symbol("copy_file_range", Op::Write)];
+pub(crate) const SENT: [Call; 2] =
+    [Call::of_symbol("sendfile", Op::Read), Call::of_symbol("sendfile", Op::Write)];
+
 /// Observes bytes that go from one descriptor straight to another: read here, written there. Each stands beside where the program keeps its
 /// offset, or null if it goes where the descriptor stands.
-fn between(calls: [Call; 2], ends: [(c_int, *mut off_t); 2], call: impl FnOnce() -> ssize_t) -> ssize_t {
+pub(crate) fn between(
+    calls: [Call; 2],
+    ends: [(c_int, *mut off_t); 2],
+    call: impl FnOnce() -> ssize_t,
+) -> ssize_t {
     let before = ends.map(|(fd, at)| {
         let place = if at.is_null() {
             files::stands_at(fd)

@@ -4,7 +4,7 @@
 //! how much that was is told by what waits in the stream's buffer before and after each call, and recorded beneath it as nested. Small calls that follow each other closely are joined to one record with their number: a program that writes a file
 //! character by character would otherwise make a trace forty times as large as the file.
 //!
-//! Not seen: characters through the macros of `putc_unlocked` and `getc_unlocked`, and wide characters.
+//! Characters through the macros of `putc_unlocked` and `getc_unlocked` are in [`crate::unlocked`]. Not seen: wide characters.
 
 use core::ffi::{c_char, c_int, c_long, c_void};
 
@@ -16,7 +16,7 @@ use crate::files::File;
 use crate::guard::{KeepErrno, errno};
 use crate::next::hooks;
 use crate::observe::record;
-use crate::{buffer, clock, files, gate, sink, totals};
+use crate::{buffer, clock, files, gate, sink, totals, unlocked};
 
 unsafe extern "C" {
     static stdin: *mut FILE;
@@ -105,7 +105,10 @@ struct Layout {
     read_base: usize,
     write_base: usize,
     write_next: usize,
-    more: [usize; 8],
+    write_end: usize,
+    buffer: usize,
+    buffer_end: usize,
+    more: [usize; 5],
     descriptor: c_int,
     more_flags: c_int,
     still_more: [usize; 3],
@@ -116,6 +119,7 @@ const _: () = assert!(core::mem::offset_of!(Layout, descriptor) == 112);
 const _: () = assert!(core::mem::offset_of!(Layout, position) == 144);
 
 impl Layout {
+    const NO_READS: c_int = 0x0004;
     const IS_WRITING: c_int = 0x0800;
     const IS_FILE: c_int = 0x2000;
 
@@ -128,7 +132,7 @@ impl Layout {
 
 /// The descriptor beneath a stream; −1 for one that is in memory only.
 #[inline(always)]
-fn descriptor(stream: *mut FILE) -> c_int {
+pub(crate) fn descriptor(stream: *mut FILE) -> c_int {
     match Layout::of(stream) {
         Some(layout) if layout.flags & Layout::IS_FILE != 0 => layout.descriptor,
         _ => -1,
@@ -138,14 +142,14 @@ fn descriptor(stream: *mut FILE) -> c_int {
 /// What waits in a stream's own buffer: read ahead, and not yet written. The difference that a call makes tells what went to and from
 /// the system beneath it.
 #[derive(Clone, Copy)]
-struct Waiting {
-    to_read: u64,
-    to_write: u64,
+pub(crate) struct Waiting {
+    pub to_read: u64,
+    pub to_write: u64,
 }
 
 impl Waiting {
     #[inline(always)]
-    fn in_(stream: *mut FILE) -> Self {
+    pub(crate) fn in_(stream: *mut FILE) -> Self {
         let Some(layout) = Layout::of(stream) else { return Self { to_read: 0, to_write: 0 } };
         let is_writing = layout.flags & Layout::IS_WRITING != 0;
         Self {
@@ -165,13 +169,13 @@ impl Waiting {
 
     /// Where the program stands in a file whose descriptor stands at `at`.
     #[inline(always)]
-    fn place(self, at: u64) -> u64 {
+    pub(crate) fn place(self, at: u64) -> u64 {
         if at == NO_POSITION { at } else { (at + self.to_write).saturating_sub(self.to_read) }
     }
 }
 
 #[inline(always)]
-fn file_of(stream: *mut FILE) -> Option<File> {
+pub(crate) fn file_of(stream: *mut FILE) -> Option<File> {
     // Asked first: before everything is prepared, not even `fileno` is certain to work.
     if !crate::lifecycle::is_tracing() {
         return None;
@@ -181,7 +185,7 @@ fn file_of(stream: *mut FILE) -> Option<File> {
 
 /// A call of a stream that is under way.
 #[derive(Clone, Copy)]
-struct Call {
+pub(crate) struct Call {
     name: Name,
     stream: *mut FILE,
     file: Option<File>,
@@ -190,13 +194,18 @@ struct Call {
 
 impl Call {
     #[inline(always)]
-    fn begin(name: Name, stream: *mut FILE) -> Self {
+    pub(crate) fn begin(name: Name, stream: *mut FILE) -> Self {
+        unlocked::settle(stream);
         Self { name, stream, file: file_of(stream), before: Waiting::in_(stream) }
+    }
+
+    pub(crate) fn is_traced(self) -> bool {
+        self.file.is_some()
     }
 
     /// Takes note of what the call did: what the program moved, and what the system moved beneath.
     #[inline(always)]
-    fn end(self, start: u64, outcome: Result<u64, i32>) {
+    pub(crate) fn end(self, start: u64, outcome: Result<u64, i32>) {
         let moved = self.before.beneath(self.name.op(), outcome.unwrap_or(0), Waiting::in_(self.stream));
         self.end_with(start, outcome, moved);
     }
@@ -219,6 +228,7 @@ impl Call {
         }
         drop(work);
         self.push_beneath(file, descriptor(self.stream), start, end, beneath);
+        unlocked::mark(self.stream);
     }
 
     /// Records what the system moved: on behalf of the stream, so the same bytes again.
@@ -240,6 +250,7 @@ fn opening(name: Name, call: impl FnOnce() -> *mut FILE) -> *mut FILE {
     if !stream.is_null() && crate::lifecycle::is_tracing() {
         let fd = descriptor(stream);
         files::forget(fd);
+        unlocked::forget(fd);
         if let Some(file) = files::of(fd) {
             buffer::push(record(name, Layer::Stdio, file, start, clock::now(), NO_POSITION, Ok(0)));
         }
@@ -254,6 +265,7 @@ fn closing(name: Name, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int
     let class = files::class(fd);
     let start = clock::now();
     files::forget(fd);
+    unlocked::forget(fd);
     let result = call();
     let outcome = if result == 0 { Ok(0) } else { Err(errno()) };
     let written = if result == 0 { last.before.to_write } else { 0 };
@@ -339,6 +351,7 @@ fn character(name: Name, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_i
         && let Some(file) = this.file
         && Work::begin().is_some_and(|work| work.join_character(name, file.id))
     {
+        unlocked::mark(stream);
         return c;
     }
     if beneath > 0 || this.file.is_some() {
@@ -378,6 +391,7 @@ fn scanned(name: Name, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int
 
 fn control(name: Name, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
     let this = Call::begin(Name::STREAM_WRITE, stream);
+    let ahead = ReadAhead::of(stream);
     let start = clock::now();
     let result = call();
     // A flush or a seek hands over what was waiting. (`fflush(NULL)` does so for streams nobody names here.)
@@ -387,16 +401,82 @@ fn control(name: Name, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int
         Some(file) => {
             let (end, fd) = (clock::now(), descriptor(stream));
             this.push_beneath(file, fd, start, end, written);
+            if name.op() == Op::Seek
+                && let Some(ReadAhead { bytes, ends_at }) = ahead.replaced_in(stream)
+            {
+                files::stand_at(fd, (ends_at as u64).saturating_sub(bytes));
+                let this = Call { name: Name::STREAM_READ, ..this };
+                this.push_beneath(file, fd, start, end, bytes);
+            }
             // A seek may leave the descriptor anywhere; so does a flush of what was read ahead.
             if name.op() == Op::Seek || this.before.to_read > 0 {
                 let known = Layout::of(stream).and_then(|layout| u64::try_from(layout.position).ok());
                 files::stand_at(fd, known.or_else(|| crate::sys::position(fd)).unwrap_or(0));
             }
+            unlocked::mark(stream);
             let place = if name.op() == Op::Seek { after.place(files::stands_at(fd)) } else { NO_POSITION };
             buffer::push(record(name, Layer::Stdio, file, start, end, place, Ok(0)));
         }
-        None if written > 0 => totals::left_out(Op::Write, descriptor(stream), written),
-        None => {}
+        None => {
+            totals::left_out(Op::Write, descriptor(stream), written);
+            if name.op() == Op::Seek
+                && let Some(ReadAhead { bytes, .. }) = ahead.replaced_in(stream)
+            {
+                totals::left_out(Op::Read, descriptor(stream), bytes);
+            }
+        }
     }
     result
+}
+
+/// What a stream has read ahead, and where in the file that ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct ReadAhead {
+    bytes: u64,
+    ends_at: i64,
+}
+
+impl ReadAhead {
+    fn of(stream: *mut FILE) -> Self {
+        Layout::of(stream).map_or(Self { bytes: 0, ends_at: -1 }, |layout| Self {
+            bytes: layout.read_end.saturating_sub(layout.read_base) as u64,
+            ends_at: layout.position,
+        })
+    }
+
+    /// What a stream has read since: a seek out of what was read ahead reads the block around the place where it goes.
+    fn replaced_in(self, stream: *mut FILE) -> Option<Self> {
+        let now = Self::of(stream);
+        if now == self || now.ends_at < 0 {
+            return None;
+        }
+        if now.bytes > 0 { Some(now) } else { Self::before_end(Layout::of(stream)?) }
+    }
+
+    /// What a seek beyond the end of a file has read of its last block, in vain.
+    #[cold]
+    fn before_end(layout: &Layout) -> Option<Self> {
+        let size = layout.buffer_end.checked_sub(layout.buffer)? as i64;
+        if layout.flags & Layout::NO_READS != 0 || size <= 0 || size & (size - 1) != 0 {
+            return None;
+        }
+        let block = layout.position & !(size - 1);
+        let end = if block < layout.position { crate::sys::stat(layout.descriptor)?.st_size } else { block };
+        let bytes =
+            end.min(layout.position).checked_sub(block).and_then(|bytes| u64::try_from(bytes).ok())?;
+        (end < layout.position && bytes > 0).then_some(Self { bytes, ends_at: end })
+    }
+}
+
+/// The process is about to end: the C library will write out what waits in its own stream. (Of others nobody knows whether they are still
+/// there: a thread may be closing them.)
+pub(crate) fn exits() {
+    // SAFETY: the C library's own, which stays.
+    let stream = unsafe { stdout };
+    let this = Call::begin(Name::STREAM_WRITE, stream);
+    let now = clock::now();
+    match this.file {
+        Some(file) => this.push_beneath(file, descriptor(stream), now, now, this.before.to_write),
+        None => totals::left_out(Op::Write, descriptor(stream), this.before.to_write),
+    }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use self::measure::Cost;
 use crate::peer::on_path;
-use crate::{Outcome, repository};
+use crate::{Outcome, product};
 
 mod archive;
 pub(crate) mod darshan;
@@ -195,18 +195,7 @@ struct Bed {
 
 impl Bed {
     fn make(build: bool) -> Result<Self, String> {
-        if build {
-            let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-            let mut command = Command::new(cargo);
-            command.args(["build", "--quiet", "--release", "--package", "iotide"]).current_dir(repository());
-            let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
-            if !status.success() {
-                return Err("iotide does not build".to_owned());
-            }
-        }
-        let target =
-            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
-        let iotide = target.join("release/iotide");
+        let iotide = if build { product::build()? } else { product::path() };
         if !iotide.exists() {
             return Err(format!("there is no {}; run without --no-build", iotide.display()));
         }

@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use self::metrics::{Frame, Metrics, Phase, isolated_bandwidth_bps, metrics, phases_of};
-use crate::{Outcome, repository};
+use crate::{Outcome, product, repository};
 
 mod metrics;
 mod picture;
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
     };
     let program = match &settings.program {
         Some(program) => program.clone(),
-        None => built()?,
+        None => product::build()?,
     };
     let workload = Workload::of_the_report(settings.scale);
     println!(
@@ -449,22 +449,6 @@ fn run_jobs(
         all.push(phases_of(&text, started_s, job.compute_s / 2.0)?);
     }
     Ok(all)
-}
-
-/// Builds the program as users run it.
-fn built() -> Result<PathBuf, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "--package", "iotide"])
-        .current_dir(repository())
-        .status()
-        .map_err(|error| format!("cannot start cargo: {error}"))?;
-    if !status.success() {
-        return Err("iotide does not build".to_owned());
-    }
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
-    Ok(target.join("release/iotide"))
 }
 
 type Figure = (&'static str, fn(&Metrics) -> f64);

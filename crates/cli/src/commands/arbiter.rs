@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use iotide_mount::{Access, Arbiter, ArbiterConfig, Listen};
+use iotide_gate::{Access, Arbiter, ArbiterConfig};
+use iotide_live::Address;
 
 use super::ioskel::parse_seconds;
 use super::scheduling::SchedulingArgs;
@@ -22,7 +23,7 @@ use crate::ui::{Hint, Ui};
 pub(crate) struct ArbiterArgs {
     /// Where programs ask: unix:/path, or tcp:address:port
     #[arg(value_name = "ADDRESS", value_parser = parse_listen)]
-    listen: Listen,
+    listen: Address,
     #[command(flatten)]
     scheduling: SchedulingArgs,
     /// For how long a program that is alone need not ask again; another waits for this long at most before it has a say
@@ -51,22 +52,12 @@ Examples:
   iotide arbiter unix:/run/scratch.gate --socket-group hpc  the programs of a group";
 
 pub(crate) fn run(ui: &mut Ui, args: &ArbiterArgs) -> anyhow::Result<ExitStatus> {
-    let scheduling = &args.scheduling;
     let config = ArbiterConfig {
-        n_workers: scheduling.n_workers(),
-        phase_gap_s: scheduling.phase_gap,
-        lull_s: scheduling.grace_period,
-        turn_s: scheduling.turn,
-        as_in_the_report: scheduling.as_in_the_report(),
         access: args.access(),
         lease: Duration::from_secs_f64(args.lease),
-        time_scale: scheduling.time_scale,
-        predict: scheduling.predicts(),
-        periods: scheduling.periods.clone(),
-        control: scheduling.control.clone(),
-        ..ArbiterConfig::new(args.listen.clone(), scheduling.policy())
+        ..ArbiterConfig::new(args.listen.clone(), args.scheduling.turns())
     };
-    let is_private = matches!(args.listen, Listen::Unix(_)) && config.access.mode & 0o022 == 0;
+    let is_private = matches!(args.listen, Address::Unix(_)) && config.access.mode & 0o022 == 0;
     let whom = if is_private { " to your own programs (--socket-mode lets others ask)" } else { "" };
     let listening = |arbiter: &Arbiter| {
         ui.status(format_args!("listening{whom}; IOTIDE_GATE={}", arbiter.address()));
@@ -81,6 +72,8 @@ fn parse_mode(text: &str) -> Result<u32, String> {
     mode.ok_or_else(|| "a mode is an octal number up to 0777".to_owned())
 }
 
-fn parse_listen(text: &str) -> Result<Listen, String> {
-    Listen::parse(text).ok_or_else(|| "an address is unix:/path or tcp:address:port".to_owned())
+fn parse_listen(text: &str) -> Result<Address, String> {
+    // The tracer's gate knows no ZeroMQ.
+    let address = text.parse().ok().filter(|address| !matches!(address, Address::Zmq(_)));
+    address.ok_or_else(|| "an address is unix:/path or tcp:address:port".to_owned())
 }

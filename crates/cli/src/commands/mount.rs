@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
+use iotide_gate::GateError;
 use iotide_mount::{MountConfig, MountError, mount};
 
 use super::ioskel::{parse_seconds, parse_size};
@@ -49,21 +50,11 @@ Examples:
   fusermount3 -u /scratch                                               the end of it";
 
 pub(crate) fn run(ui: &mut Ui, args: &MountArgs) -> anyhow::Result<ExitStatus> {
-    let scheduling = &args.scheduling;
     let config = MountConfig {
-        n_workers: scheduling.n_workers(),
         bypass_bytes: args.bypass,
-        phase_gap_s: scheduling.phase_gap,
-        lull_s: scheduling.grace_period,
-        turn_s: scheduling.turn,
-        as_in_the_report: scheduling.as_in_the_report(),
         bandwidth_bps: args.bandwidth.map(|bytes| bytes as f64),
-        time_scale: scheduling.time_scale,
         trust: Duration::from_secs_f64(args.cache),
-        predict: scheduling.predicts(),
-        periods: scheduling.periods.clone(),
-        control: scheduling.control.clone(),
-        ..MountConfig::new(&args.backing, &args.mountpoint, scheduling.policy())
+        ..MountConfig::new(&args.backing, &args.mountpoint, args.scheduling.turns())
     };
     let mounted = match mount(&config) {
         Ok(mounted) => mounted,
@@ -102,8 +93,12 @@ fn hint(error: &MountError) -> String {
             "without root this needs fusermount3 (Debian package fuse3) and a mount point of your own"
                 .to_owned()
         }
-        MountError::Periods { .. } => "one line per job: its name, a comma, seconds".to_owned(),
-        MountError::Control { .. } => "choose a path in a directory that you can write to".to_owned(),
+        MountError::Gate(GateError::Periods { .. }) => {
+            "one line per job: its name, a comma, seconds".to_owned()
+        }
+        MountError::Gate(GateError::Control { .. }) => {
+            "choose a path in a directory that you can write to".to_owned()
+        }
         _ => "both directories must exist".to_owned(),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use iotide_gate::Turns;
 use iotide_sched::{Policy, UnknownJobs};
 
 use super::ioskel::parse_seconds;
@@ -17,26 +18,42 @@ pub(super) struct SchedulingArgs {
     workers: u16,
     /// A job that was idle for this long has ended its I/O phase, and the next of its set has its turn
     #[arg(long, default_value = "250ms", value_name = "TIME", value_parser = parse_seconds)]
-    pub(super) phase_gap: f64,
+    phase_gap: f64,
     /// How long the storage waits for the next request of the job whose turn it is, before another of its set is served in between
     #[arg(long, alias = "lull", default_value = "20ms", value_name = "TIME", value_parser = parse_seconds)]
-    pub(super) grace_period: f64,
+    grace_period: f64,
     /// A job without a known period has its turn for at most this long while others of its set wait; with one, for half of it
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = parse_seconds)]
-    pub(super) turn: f64,
+    turn: f64,
     /// Judge periods as if they were so many times as long, in an experiment whose times were divided by that
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = parse_factor)]
-    pub(super) time_scale: f64,
+    time_scale: f64,
     /// Take periods from FILE rather than from what jobs do: lines job,seconds or {"job": seconds}; read again on change
     #[arg(long, value_name = "FILE")]
-    pub(super) periods: Option<PathBuf>,
+    periods: Option<PathBuf>,
     /// Make a socket at PATH to see jobs ("jobs", `iotide sets show`) and say their periods ("period JOB SECONDS"), a line each
     #[arg(long, value_name = "PATH")]
-    pub(super) control: Option<PathBuf>,
+    control: Option<PathBuf>,
 }
 
 impl SchedulingArgs {
-    pub(super) fn policy(&self) -> Policy {
+    pub(super) fn turns(&self) -> Turns {
+        Turns {
+            n_workers: usize::from(self.workers),
+            phase_gap_s: self.phase_gap,
+            lull_s: self.grace_period,
+            turn_s: self.turn,
+            as_in_the_report: self.policy == PolicyName::Set10Report,
+            time_scale: self.time_scale,
+            // Told from what jobs do, unless somebody says them.
+            predict: self.periods.is_none(),
+            periods: self.periods.clone(),
+            control: self.control.clone(),
+            ..Turns::new(self.policy())
+        }
+    }
+
+    fn policy(&self) -> Policy {
         match self.policy {
             PolicyName::None => Policy::Unscheduled,
             PolicyName::FairShare => Policy::FairShare,
@@ -44,20 +61,6 @@ impl SchedulingArgs {
             PolicyName::Set10 => Policy::Set10(UnknownJobs::Together),
             PolicyName::Set10Report => Policy::Set10(UnknownJobs::Apart),
         }
-    }
-
-    /// Whether requests are served by the report's rules.
-    pub(super) fn as_in_the_report(&self) -> bool {
-        self.policy == PolicyName::Set10Report
-    }
-
-    pub(super) fn n_workers(&self) -> usize {
-        usize::from(self.workers)
-    }
-
-    /// Whether periods are found from what jobs do.
-    pub(super) fn predicts(&self) -> bool {
-        self.periods.is_none()
     }
 }
 

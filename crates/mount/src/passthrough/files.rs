@@ -2,15 +2,18 @@
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
+use std::io::IoSliceMut;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use fuser::{FileHandle, FopenFlags, INodeNo, OpenFlags, Request};
 use rustix::fs::{self, CWD, Mode, OFlags, SeekFrom, Statx, openat};
-use rustix::io::{Errno, Result, pread, pwrite};
+use rustix::io::{Errno, ReadWriteFlags, Result, pread, preadv2, pwrite};
 
 use super::{MAX_REQUEST, Shared, path_of};
-use crate::account::Place;
-use crate::schedule::Who;
+use crate::readers::{QUICK_BYTES, may_block};
+use iotide_gate::Place;
+use iotide_gate::Who;
 
 /// Whether opening a file waits for those who have a lease on it. A thread that reads the kernel's requests must not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +27,8 @@ pub(super) struct OpenFile {
     pub file: OwnedFd,
     /// The backing file is open with `O_DIRECT`, which wants aligned memory.
     pub is_direct: bool,
+    /// Whether small reads may have to wait: [`TRIED_FIRST`] and what follows.
+    reads: AtomicU8,
     /// Counted among what its user has open.
     _place: Place,
     /// Who opened it: whose are writes from mapped memory, which the kernel sends in nobody's name.
@@ -53,7 +58,13 @@ impl Shared {
 
     fn opened(&self, opener: Who, place: Place, file: OwnedFd, flags: OFlags) -> (FileHandle, FopenFlags) {
         let is_direct = flags.contains(OFlags::DIRECT);
-        let handle = self.files.insert(OpenFile { file, is_direct, _place: place, opener });
+        let handle = self.files.insert(OpenFile {
+            file,
+            is_direct,
+            reads: AtomicU8::new(TRIED_FIRST),
+            _place: place,
+            opener,
+        });
         // What is only written need not pass through the kernel's page cache first: it cannot be mapped, and the kernel
         // drops what it has of the pages. Others may have the same file open through the cache, and stay right.
         let is_only_written = flags & OFlags::ACCMODE == OFlags::WRONLY;
@@ -115,12 +126,47 @@ impl Shared {
     }
 }
 
+/// Small reads are tried without waiting, for what the page cache has.
+const TRIED_FIRST: u8 = 0;
+/// The backing file system lies in memory and never waits.
+const IN_MEMORY: u8 = 1;
+/// It does not say whether a read would wait.
+const MAY_WAIT: u8 = 2;
+
+/// What `statfs` says of tmpfs, which cannot be asked and need not be.
+const TMPFS: i64 = 0x0102_1994;
+
 impl OpenFile {
+    /// Reads what is there without waiting, if anything.
+    fn read_at_once(&self, buffer: &mut [u8], offset: u64) -> Option<usize> {
+        match preadv2(&self.file, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT) {
+            Ok(n) => return Some(n),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => {
+                let is_in_memory = fs::fstatfs(&self.file).is_ok_and(|stat| stat.f_type == TMPFS);
+                self.reads.store(if is_in_memory { IN_MEMORY } else { MAY_WAIT }, Relaxed);
+            }
+        }
+        None
+    }
+
     /// Reads into the thread's own memory, and shows what came.
     pub(super) fn read<T>(&self, offset: u64, n_bytes: usize, show: impl FnOnce(Result<&[u8]>) -> T) -> T {
         DATA.with_borrow_mut(|memory| {
             let buffer = aligned(memory, n_bytes);
             let mut n_read = 0;
+            match self.reads.load(Relaxed) {
+                _ if n_bytes > QUICK_BYTES as usize => may_block(),
+                IN_MEMORY => {}
+                TRIED_FIRST => match self.read_at_once(buffer, offset) {
+                    Some(n) if n == n_bytes || n == 0 => return show(Ok(&buffer[..n])),
+                    n => {
+                        n_read = n.unwrap_or(0);
+                        may_block();
+                    }
+                },
+                _ => may_block(),
+            }
             while n_read < n_bytes {
                 match pread(&self.file, &mut buffer[n_read..], offset + n_read as u64) {
                     Ok(0) => break,

@@ -13,9 +13,9 @@ use rustix::fs::{self, FileType, OFlags, RawDir, SeekFrom, Statx};
 use rustix::io::{Errno, Result};
 
 use super::Shared;
-use crate::account::Place;
 use crate::attributes::kind;
 use crate::nodes::Node;
+use iotide_gate::Place;
 
 /// A folder that is being listed.
 pub(super) struct OpenFolder {

@@ -27,13 +27,13 @@ use self::folders::{OpenFolder, nameless};
 use self::handles::Handles;
 use self::metadata::Change;
 use self::replies::{Refuse, answer, attribute, done};
-use crate::account::Account;
 use crate::attributes::{attributes, device, kind};
-use crate::crew::Crew;
 use crate::locks::{Locks, Wish};
 use crate::nodes::Nodes;
 use crate::privilege::Privilege;
-use crate::schedule::{Direction, Permit, Scheduler, Who};
+use iotide_gate::Account;
+use iotide_gate::Crew;
+use iotide_gate::{Direction, Permit, Scheduler, Who};
 
 mod files;
 mod folders;

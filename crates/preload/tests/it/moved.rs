@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use iotide_wire::{Flags, Layer, Op};
+use iotide_wire::{Flags, Layer, Op, Record, Total};
 
 use crate::support::{compile, compile_c, directory, run_well};
 
@@ -50,6 +50,34 @@ fn every_stream_call_counts_what_it_moved_and_small_ones_are_joined() {
             && record.op() == Op::Write
     });
     assert_eq!(beneath.map(|record| record.bytes).sum::<u64>(), trace.moved().0[&("stdio", "write")]);
+}
+
+#[test]
+fn what_moves_beneath_streams_is_seen_to_the_byte() {
+    // Without optimisation `getc_unlocked` is a function like any other.
+    for flags in [&["-O2"][..], &["-O0"]] {
+        let Some(program) = compile("gcc", "beneath_streams.c", flags) else { return };
+        let (said, trace) =
+            run_well(&directory(&format!("beneath_streams{}", flags[0])), Command::new(program));
+        assert_eq!(trace.moved(), said, "{flags:?}");
+        trace.assert_whole();
+        let of = |name: &str, op| {
+            let process = &trace.0[0];
+            let is_meant = |record: &&Record| {
+                let path = process.names.get(&record.file);
+                record.op() == op
+                    && record.flags.layer() == Some(Layer::Posix)
+                    && path.is_some_and(|path| path.ends_with(name))
+            };
+            process.records.iter().filter(is_meant).map(|record| record.bytes).sum::<u64>()
+        };
+        // What is still in the stream when the program ends counts, too.
+        assert_eq!(of("left", Op::Write), 10, "{flags:?}");
+        assert_eq!(of("characters", Op::Write), 10_000 + 11 + 100 + 3, "{flags:?}");
+        // To ask the kernel for its count is a read, too.
+        let [seen, kernel] = [Total::SeenRead, Total::KernelRead].map(|total| trace.0[0].totals.get(total));
+        assert!((kernel - 200..=kernel).contains(&seen), "{seen} of {kernel} bytes read {flags:?}");
+    }
 }
 
 #[test]

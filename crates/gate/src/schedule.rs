@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use iotide_sched::{IoProfile, JobId, Queue, QueueConfig, Request, SetId};
@@ -18,11 +18,11 @@ use crate::device::Device;
 use crate::job::JobName;
 use crate::meter::Meter;
 
-pub(crate) use crate::caller::Who;
+use crate::caller::Who;
 
 /// Lets data requests through.
 #[derive(Clone)]
-pub(crate) struct Scheduler {
+pub struct Scheduler {
     core: Arc<Core>,
 }
 
@@ -48,8 +48,10 @@ pub(crate) struct Rules {
 
 /// Which way data go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub enum Direction {
+    /// From the storage.
     Read,
+    /// To the storage.
     Write,
 }
 
@@ -69,6 +71,7 @@ struct Core {
     crew: Crew,
     began: Instant,
     state: Mutex<State>,
+    timer: Mutex<Option<JoinHandle<()>>>,
     /// The queue may have to be asked again at another time than before.
     changed: Condvar,
 }
@@ -98,11 +101,26 @@ struct Job {
     served: Vec<Served>,
 }
 
+/// Requests of at most this size, this close to each other, are one to those who look for a rhythm. It is far below any lull.
+const JOINED_BYTES: u64 = 64 << 10;
+const JOINED_WITHIN_S: f64 = 0.001;
+
 impl Job {
     fn note(&mut self, served: Served, now_s: f64) {
         self.meter.add(now_s, served.bytes);
         self.n_bytes += served.bytes;
         self.last_seen_s = now_s;
+        // A job that reads page by page makes tens of thousands of requests a second, which a rhythm is not told from one by one.
+        if let Some(last) = self.served.last_mut()
+            && last.direction == served.direction
+            && served.bytes <= JOINED_BYTES
+            && served.end_s - last.arrival_s <= JOINED_WITHIN_S
+            && served.arrival_s >= last.arrival_s
+        {
+            last.bytes += served.bytes;
+            last.end_s = last.end_s.max(served.end_s);
+            return;
+        }
         // Whoever takes these has fallen far behind; a rhythm is told from fewer, too.
         if self.served.len() < 1 << 16 {
             self.served.push(served);
@@ -130,7 +148,7 @@ struct Grant {
 }
 
 impl Scheduler {
-    /// Begins to let requests through; the thread that this starts ends with [`Scheduler::stop`].
+    /// Begins to let requests through; the thread that this starts has ended when [`Scheduler::stop`] returns.
     pub(crate) fn start(rules: Rules, callers: Callers, crew: Crew) -> std::io::Result<Self> {
         let state = State {
             queue: Queue::new(rules.queue),
@@ -151,11 +169,14 @@ impl Scheduler {
             crew,
             began: Instant::now(),
             state: Mutex::new(state),
+            timer: Mutex::default(),
             changed: Condvar::new(),
         };
         let core = Arc::new(core);
         let timer = Arc::clone(&core);
-        thread::Builder::new().name("iotide-timer".to_owned()).spawn(move || timer.keep_time())?;
+        let timer =
+            thread::Builder::new().name("iotide-timer".to_owned()).spawn(move || timer.keep_time())?;
+        *core.timer.lock().unwrap_or_else(PoisonError::into_inner) = Some(timer);
         Ok(Self { core })
     }
 
@@ -168,6 +189,8 @@ impl Scheduler {
         drop(state);
         drop(unanswered);
         self.core.changed.notify_all();
+        let timer = self.core.timer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let _ = timer.map(JoinHandle::join);
     }
 
     /// What is left of it when everyone has let go.
@@ -177,7 +200,7 @@ impl Scheduler {
     }
 
     /// Has `answer` called when it is the request's turn: here and now, or later elsewhere.
-    pub(crate) fn schedule(
+    pub fn schedule(
         &self,
         who: Who,
         direction: Direction,
@@ -205,7 +228,7 @@ impl Scheduler {
     }
 
     /// Asks whether a request may be served at once.
-    pub(crate) fn ask(&self, who: Who, direction: Direction, bytes: u64) -> Result<Permit, Ticket> {
+    pub fn ask(&self, who: Who, direction: Direction, bytes: u64) -> Result<Permit, Ticket> {
         self.ask_for(&self.core.callers.job_of(who), direction, bytes)
     }
 
@@ -336,7 +359,7 @@ impl Scheduler {
     }
 
     /// Returns the jobs that were seen of late, by name.
-    pub(crate) fn jobs(&self) -> Vec<JobStatus> {
+    pub fn jobs(&self) -> Vec<JobStatus> {
         let state = self.core.lock();
         let now_s = self.core.now_s();
         let views = state.queue.jobs();
@@ -416,7 +439,7 @@ pub enum PeriodSource {
 }
 
 /// The right to be with the backing store; given back when dropped.
-pub(crate) struct Permit {
+pub struct Permit {
     core: Arc<Core>,
     held: Hold,
 }
@@ -450,7 +473,7 @@ impl Permit {
     }
 
     /// Waits until the device that we pretend to have would be through; to be called before the answer.
-    pub(crate) fn pace(&self) {
+    pub fn pace(&self) {
         if let Hold::Place(Grant { through_at_s: Some(through_at_s), .. }) = self.held {
             let left_s = through_at_s - self.core.now_s();
             if left_s > 0.0 {
@@ -481,14 +504,14 @@ impl Drop for Permit {
 }
 
 /// A request that has to wait.
-pub(crate) struct Ticket {
+pub struct Ticket {
     core: Arc<Core>,
     id: u64,
 }
 
 impl Ticket {
     /// Leaves what shall be done when its turn has come.
-    pub(crate) fn wait(self, answer: impl FnOnce(&Permit) + Send + 'static) {
+    pub fn wait(self, answer: impl FnOnce(&Permit) + Send + 'static) {
         self.keep(Box::new(move |permit: Permit| answer(&permit)));
     }
 
@@ -771,6 +794,33 @@ mod tests {
         let jobs = scheduler.jobs();
         assert_eq!(jobs.iter().map(|job| job.bytes).collect::<Vec<_>>(), [MIB, 4096]);
         scheduler.stop();
+    }
+
+    #[test]
+    fn small_requests_close_to_each_other_are_one_to_a_rhythm() {
+        let mut job = Job {
+            name: JobName::of_user(1),
+            meter: Meter::default(),
+            n_bytes: 0,
+            last_seen_s: 0.0,
+            source: None,
+            served: Vec::new(),
+        };
+        let mut note = |direction, arrival_s: f64, bytes| {
+            let end_s = arrival_s + 1e-5;
+            job.note(Served { direction, arrival_s, end_s, bytes }, end_s);
+        };
+        for page in 0..1000 {
+            note(Direction::Read, 1.0 + f64::from(page) * 2e-5, 4096);
+        }
+        note(Direction::Write, 1.02, 4096);
+        note(Direction::Write, 1.0201, MIB);
+        assert_eq!(job.n_bytes, 1001 * 4096 + MIB);
+        assert_eq!(job.served.iter().map(|served| served.bytes).sum::<u64>(), job.n_bytes);
+        assert!((20..30).contains(&job.served.len()), "{}", job.served.len());
+        assert!(job.served.iter().all(|served| served.end_s - served.arrival_s <= JOINED_WITHIN_S));
+        let [.., page, large] = &job.served[..] else { panic!() };
+        assert_eq!((page.direction, page.bytes, large.bytes), (Direction::Write, 4096, MIB));
     }
 
     #[test]

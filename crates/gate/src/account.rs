@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Hands out places: to everyone a share, to root the last ones, too.
 #[derive(Clone, Debug)]
-pub(crate) struct Account {
+pub struct Account {
     shared: Arc<Shared>,
 }
 
@@ -25,19 +25,19 @@ struct Books {
 
 /// A place that is held; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub struct Place {
     shared: Arc<Shared>,
     user: u32,
 }
 
 impl Account {
     /// So many places in all, of which a user gets a quarter and only root the last sixteenth.
-    pub(crate) fn among_users(n_places: usize) -> Self {
+    pub fn among_users(n_places: usize) -> Self {
         Self::new(n_places, (n_places / 4).max(1), n_places / 16)
     }
 
     /// So many places, for whoever comes: there is one user.
-    pub(crate) fn for_one(n_places: usize) -> Self {
+    pub fn for_one(n_places: usize) -> Self {
         Self::new(n_places, n_places, 0)
     }
 
@@ -46,7 +46,7 @@ impl Account {
     }
 
     /// Takes a place for a user; `None` if all that the user may have are taken.
-    pub(crate) fn take(&self, user: u32) -> Option<Place> {
+    pub fn take(&self, user: u32) -> Option<Place> {
         let Shared { n_places, per_user, reserve, held } = &*self.shared;
         let mut books = held.lock().unwrap_or_else(PoisonError::into_inner);
         let own = books.by_user.get(&user).copied().unwrap_or(0);

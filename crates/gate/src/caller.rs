@@ -16,7 +16,7 @@ use crate::job::JobName;
 
 /// The thread that made a request, as the kernel tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Who {
+pub struct Who {
     /// Its number; 0 if it cannot be seen from here.
     pub thread: u32,
     /// The user it acts for.

@@ -8,111 +8,56 @@
 //! lease at the longest. Once several jobs want the storage each request is granted by itself, small ones in bundles.
 
 use std::collections::HashMap;
+use std::io;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use iotide_live::Address;
 use iotide_private::OwnSocket;
-use iotide_sched::{Policy, QueueConfig};
+use iotide_sched::Policy;
 use iotide_wire::{GATE_WAIT_EVERY_MS, GateHello, GateMessage};
 
+use crate::GateError;
 use crate::account::{Account, Place};
-use crate::caller::Callers;
-use crate::control::Control;
 use crate::crew::Crew;
 use crate::door::{Desk, Door, Entrance, Line, NOBODY, Peer};
+use crate::gate::{Gate, Storage};
 use crate::job::JobName;
-use crate::rhythm::{Rhythm, check_periods};
-use crate::schedule::{Direction, JobStatus, Permit, Rules, Scheduler, Served};
-use crate::{MountError, in_turns};
+use crate::process::{Signals, raise_open_files};
+use crate::schedule::{Direction, JobStatus, Permit, Scheduler, Served};
+use crate::turns::Turns;
 
 /// How an arbiter listens and decides.
 #[derive(Clone, Debug)]
 pub struct ArbiterConfig {
     /// Where programs ask.
-    pub listen: Listen,
+    pub listen: Address,
     /// Who may ask there.
     pub access: Access,
     /// Who is let through when.
-    pub policy: Policy,
-    /// How many requests may be with the storage at once.
-    pub n_workers: usize,
-    /// A job that was idle for this long has ended its I/O phase: the next of its set has its turn.
-    pub phase_gap_s: f64,
-    /// So long the storage waits for the next request of the job whose turn it is, before another one of its set is let through in between.
-    pub lull_s: f64,
-    /// A job of which no period is known has its turn for at most so long before the next of its set is let through.
-    pub turn_s: f64,
-    /// Let requests through by the rules of the IO-Sets report rather than by ours.
-    pub as_in_the_report: bool,
+    pub turns: Turns,
     /// How much a program that is alone may move without asking again.
     pub lease_bytes: u64,
     /// For how long. Another job waits for that long at most before it has a say.
     pub lease: Duration,
     /// Where several jobs want the storage, requests smaller than this are granted in bundles of this size.
     pub bundle_bytes: u64,
-    /// Periods are multiplied by this before a policy judges them: above 1 in an experiment whose times were divided by it.
-    pub time_scale: f64,
-    /// Tell the periods of jobs from their own requests.
-    pub predict: bool,
-    /// A table of periods, looked at again when it changes.
-    pub periods: Option<PathBuf>,
-    /// Where to make a socket by which others see the jobs and say their periods.
-    pub control: Option<PathBuf>,
 }
 
 impl ArbiterConfig {
     /// Returns what is done unless told otherwise.
-    pub fn new(listen: Listen, policy: Policy) -> Self {
+    pub fn new(listen: Address, turns: Turns) -> Self {
         Self {
             listen,
             access: Access::default(),
-            policy,
-            n_workers: 8,
-            phase_gap_s: 0.25,
-            lull_s: 0.02,
-            turn_s: 2.0,
-            as_in_the_report: false,
+            turns,
             lease_bytes: 64 << 20,
             lease: Duration::from_millis(20),
             bundle_bytes: 1 << 20,
-            time_scale: 1.0,
-            predict: policy.needs_profiles(),
-            periods: None,
-            control: None,
-        }
-    }
-
-    fn queue(&self) -> QueueConfig {
-        let times = QueueConfig {
-            phase_gap_s: self.phase_gap_s,
-            lull_s: self.lull_s,
-            turn_s: self.turn_s,
-            time_scale: self.time_scale,
-            ..QueueConfig::new(self.policy)
-        };
-        in_turns(times, self.as_in_the_report)
-    }
-}
-
-/// Where an arbiter listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Listen {
-    /// At a path.
-    Unix(PathBuf),
-    /// At an address and port; port 0 chooses one.
-    Tcp(String),
-}
-
-impl Listen {
-    /// Reads `unix:/path` or `tcp:address:port`.
-    pub fn parse(text: &str) -> Option<Self> {
-        match text.split_once(':')? {
-            ("unix", path) if !path.is_empty() => Some(Listen::Unix(path.into())),
-            ("tcp", address) if address.contains(':') => Some(Listen::Tcp(address.to_owned())),
-            _ => None,
         }
     }
 }
@@ -134,12 +79,12 @@ impl Default for Access {
 }
 
 impl Access {
-    fn bind(&self, path: &Path) -> Result<OwnSocket, MountError> {
-        let refused = |source| MountError::Listen { address: format!("unix:{}", path.display()), source };
+    fn bind(&self, path: &Path) -> Result<OwnSocket, GateError> {
+        let refused = |source| GateError::Listen { address: format!("unix:{}", path.display()), source };
         let group = |name: &String| {
             let by_name =
                 || nix::unistd::Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw());
-            name.parse().ok().or_else(by_name).ok_or_else(|| MountError::NoGroup(name.clone()))
+            name.parse().ok().or_else(by_name).ok_or_else(|| GateError::NoGroup(name.clone()))
         };
         let group = self.group.as_ref().map(group).transpose()?;
         OwnSocket::bind(path, self.mode, group).map_err(refused)
@@ -168,68 +113,46 @@ const LATE_S: f64 = 0.2;
 /// An arbiter that listens; it stops when dropped.
 #[derive(Debug)]
 pub struct Arbiter {
-    scheduler: Scheduler,
-    address: String,
+    gate: Gate,
+    address: Address,
     door: Option<Door>,
-    _rhythm: Rhythm,
-    _control: Option<Control>,
+    ticks: Option<Ticks>,
 }
 
 impl Arbiter {
     /// Begins to listen.
-    pub fn start(config: &ArbiterConfig) -> Result<Self, MountError> {
-        if let Some(path) = &config.periods {
-            check_periods(path).map_err(|reason| MountError::Periods { path: path.clone(), reason })?;
-        }
-        let refused = |source| MountError::Listen { address: shown(&config.listen), source };
-        let rules = Rules {
-            queue: config.queue(),
-            n_workers: config.n_workers,
-            bypass_bytes: 0,
-            bandwidth_bps: None,
-            time_scale: config.time_scale,
-        };
-        let scheduler = Scheduler::start(rules, Callers::new("/proc".into()), Crew::new(config.n_workers))
-            .map_err(refused)?;
+    pub fn start(config: &ArbiterConfig) -> Result<Self, GateError> {
+        let refused = |source| GateError::Listen { address: config.listen.to_string(), source };
+        let gate = Gate::open(&config.turns, Storage::default(), Crew::new(config.turns.n_workers))?;
         // Each program is a descriptor.
-        crate::raise_open_files();
+        raise_open_files();
         let (address, entrance) = match &config.listen {
-            Listen::Unix(path) => (shown(&config.listen), Entrance::Unix(config.access.bind(path)?)),
-            Listen::Tcp(address) => {
+            Address::Unix(path) => (config.listen.clone(), Entrance::Unix(config.access.bind(path)?)),
+            Address::Tcp(address) => {
                 let listener = TcpListener::bind(address).map_err(refused)?;
                 let address = listener.local_addr().map_err(refused)?;
-                (format!("tcp:{address}"), Entrance::Tcp(listener))
+                (Address::Tcp(address.to_string()), Entrance::Tcp(listener))
             }
+            Address::Zmq(_) => return Err(refused(io::ErrorKind::Unsupported.into())),
         };
         let asks =
             if entrance.is_for_many() { Account::among_users(MAX_ASKS) } else { Account::for_one(MAX_ASKS) };
         let desk = Arc::new(Reception {
-            scheduler: scheduler.clone(),
+            scheduler: gate.scheduler().clone(),
             config: config.clone(),
             programs: Mutex::default(),
             asks,
         });
         let door = Door::open(entrance, Arc::clone(&desk), "iotide-door").map_err(refused)?;
-        let ticking = Arc::downgrade(&desk);
-        thread::Builder::new()
-            .name("iotide-ticks".to_owned())
-            .spawn(move || tick(&ticking))
-            .map_err(refused)?;
-        let rhythm =
-            Rhythm::start(scheduler.clone(), config.predict, config.periods.clone()).map_err(refused)?;
-        let control = config.control.as_ref().map(|path| {
-            Control::listen(path, config.policy.name(), scheduler.clone())
-                .map_err(|source| MountError::Control { path: path.clone(), source })
-        });
-        let control = control.transpose()?;
-        Ok(Self { scheduler, address, door: Some(door), _rhythm: rhythm, _control: control })
+        let ticks = Ticks::start(&desk).map_err(GateError::Thread)?;
+        Ok(Self { gate, address, door: Some(door), ticks: Some(ticks) })
     }
 
     /// Listens until a signal asks for an end; `ready` is called once programs can ask.
     ///
     /// Takes over SIGINT, SIGTERM and SIGHUP of this process: to be called before it starts threads.
-    pub fn run(config: &ArbiterConfig, ready: impl FnOnce(&Self)) -> Result<(), MountError> {
-        let signals = crate::block_signals();
+    pub fn run(config: &ArbiterConfig, ready: impl FnOnce(&Self)) -> Result<(), GateError> {
+        let signals = Signals::block();
         let arbiter = Self::start(config)?;
         ready(&arbiter);
         match signals {
@@ -239,28 +162,22 @@ impl Arbiter {
         Ok(())
     }
 
-    /// What `IOTIDE_GATE` must be for programs to find it.
-    pub fn address(&self) -> &str {
+    /// Where programs find it: `IOTIDE_GATE` must be this.
+    pub fn address(&self) -> &Address {
         &self.address
     }
 
     /// Returns the jobs that were seen of late.
     pub fn jobs(&self) -> Vec<JobStatus> {
-        self.scheduler.jobs()
+        self.gate.jobs()
     }
 }
 
 impl Drop for Arbiter {
     fn drop(&mut self) {
+        // Nobody asks any more, then nobody is answered; the gate goes last.
         drop(self.door.take());
-        self.scheduler.stop();
-    }
-}
-
-fn shown(listen: &Listen) -> String {
-    match listen {
-        Listen::Unix(path) => format!("unix:{}", path.display()),
-        Listen::Tcp(address) => format!("tcp:{address}"),
+        drop(self.ticks.take());
     }
 }
 
@@ -391,8 +308,8 @@ impl Reception {
         let charged = bytes.max(self.config.bundle_bytes);
         self.scheduler.schedule_for(&program.job, direction, charged, move |mut permit| {
             let config = &desk.config;
-            let is_alone =
-                config.policy == Policy::Unscheduled || !desk.scheduler.is_contended(&asker.job, LATE_S);
+            let is_alone = config.turns.policy == Policy::Unscheduled
+                || !desk.scheduler.is_contended(&asker.job, LATE_S);
             let n_granted =
                 if is_alone { bytes.max(config.lease_bytes) } else { bytes.max(config.bundle_bytes) };
             let is_lease = n_granted > bytes;
@@ -445,8 +362,32 @@ fn longest_grant(bytes: u64) -> Duration {
     LONGEST_GRANT + Duration::from_secs_f64((bytes as f64 / SLOWEST_BPS).min(3600.0))
 }
 
+/// A thread that takes leases back when their time is over; it has ended when this is dropped.
+#[derive(Debug)]
+struct Ticks {
+    running: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Ticks {
+    fn start(desk: &Arc<Reception>) -> io::Result<Self> {
+        let (running, until_dropped) = channel();
+        let desk = Arc::downgrade(desk);
+        let thread = thread::Builder::new().name("iotide-ticks".to_owned());
+        let thread = thread.spawn(move || tick(&desk, &until_dropped))?;
+        Ok(Self { running: Some(running), thread: Some(thread) })
+    }
+}
+
+impl Drop for Ticks {
+    fn drop(&mut self) {
+        drop(self.running.take());
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
 /// Takes leases back when their time is over, and tells those who wait that they do.
-fn tick(desk: &Weak<Reception>) {
+fn tick(desk: &Weak<Reception>, until_dropped: &Receiver<()>) {
     let wait_every = Duration::from_millis(GATE_WAIT_EVERY_MS);
     let mut said = Instant::now();
     while let Some(desk) = desk.upgrade() {
@@ -483,7 +424,10 @@ fn tick(desk: &Weak<Reception>) {
         drop(programs);
         drop(desk);
         // Leases are short, so while there are any they are looked at often.
-        thread::sleep(if n_granted > 0 { (lease / 4).min(wait_every / 4) } else { wait_every / 4 });
+        let pause = if n_granted > 0 { (lease / 4).min(wait_every / 4) } else { wait_every / 4 };
+        if until_dropped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
     }
 }
 
@@ -516,7 +460,7 @@ mod tests {
     fn an_arbiter_that_is_dropped_stops_and_leaves_nothing_behind() {
         let dir = FreshDir::new("arbiter-drop");
         let path = dir.path().join("gate");
-        let config = ArbiterConfig::new(Listen::Unix(path.clone()), Policy::Exclusive);
+        let config = ArbiterConfig::new(Address::Unix(path.clone()), Turns::new(Policy::Exclusive));
         let arbiter = Arbiter::start(&config).unwrap();
         let (mut first, mut second) = (connect(&path, "1"), connect(&path, "2"));
         ask(&mut first, 1);
@@ -524,12 +468,12 @@ mod tests {
         // Waits for a turn that will not come any more.
         ask(&mut second, 1);
         assert!(matches!(hear(&mut second), Some(GateMessage::Wait | GateMessage::Grant { .. })));
-        let core = arbiter.scheduler.downgrade();
+        let core = arbiter.gate.scheduler().downgrade();
         drop(arbiter);
         while hear(&mut first).is_some() {}
         while hear(&mut second).is_some() {}
         assert!(UnixStream::connect(&path).is_err() && !path.exists());
-        // Its threads end by themselves, the slowest looks around four times a second.
+        // Only the crew may still be about to let go.
         while core.strong_count() > 0 {
             thread::yield_now();
         }
@@ -539,7 +483,7 @@ mod tests {
     fn the_socket_is_for_whom_it_was_made() {
         let dir = FreshDir::new("arbiter-access");
         let path = dir.path().join("gate");
-        let mut config = ArbiterConfig::new(Listen::Unix(path.clone()), Policy::Exclusive);
+        let mut config = ArbiterConfig::new(Address::Unix(path.clone()), Turns::new(Policy::Exclusive));
         let mode = |config: &ArbiterConfig| {
             let _arbiter = Arbiter::start(config).unwrap();
             fs::metadata(&path).unwrap().permissions().mode() & 0o777
@@ -549,7 +493,14 @@ mod tests {
         config.access = Access { mode: 0o660, group: Some(own_group) };
         assert_eq!(mode(&config), 0o660);
         config.access.group = Some("no such group".to_owned());
-        assert!(matches!(Arbiter::start(&config), Err(MountError::NoGroup(_))));
+        assert!(matches!(Arbiter::start(&config), Err(GateError::NoGroup(_))));
         assert!(!path.exists(), "nothing is left where nobody listens");
+    }
+
+    #[test]
+    fn an_address_that_programs_cannot_ask_at_is_refused() {
+        let listen = "zmq:tcp://127.0.0.1:0".parse().unwrap();
+        let refused = Arbiter::start(&ArbiterConfig::new(listen, Turns::new(Policy::Exclusive)));
+        assert!(matches!(refused, Err(GateError::Listen { .. })));
     }
 }

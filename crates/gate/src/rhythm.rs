@@ -5,7 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use iotide_analysis::online::{Predictor, PredictorConfig};
@@ -27,10 +27,18 @@ const FORGET_AFTER_S: f64 = 24.0 * 3600.0;
 /// Below this a prediction is a guess: the job stays where it is.
 const LEAST_CONFIDENCE: f64 = 0.5;
 
-/// Ends the thread when dropped.
+/// A thread, which has ended when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Rhythm {
-    _running: Sender<()>,
+    running: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Rhythm {
+    fn drop(&mut self) {
+        drop(self.running.take());
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
 }
 
 impl Rhythm {
@@ -42,8 +50,9 @@ impl Rhythm {
             listeners: predict.then(HashMap::new),
             file: file.map(|path| PeriodFile { path, read: None, periods: Vec::new() }),
         };
-        thread::Builder::new().name("iotide-rhythm".to_owned()).spawn(move || watch.run(&until_dropped))?;
-        Ok(Self { _running: running })
+        let thread = thread::Builder::new().name("iotide-rhythm".to_owned());
+        let thread = thread.spawn(move || watch.run(&until_dropped))?;
+        Ok(Self { running: Some(running), thread: Some(thread) })
     }
 }
 

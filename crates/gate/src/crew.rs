@@ -8,12 +8,30 @@ use std::time::Duration;
 use crate::account::{Account, Place};
 
 /// Something to do.
-pub(crate) type Task = Box<dyn FnOnce() + Send>;
+pub type Task = Box<dyn FnOnce() + Send>;
 
-/// Threads that come when there is work and go when there has been none for a while.
+/// Threads that come when there is work and go when there has been none for a while, or when nobody has the crew any more.
 #[derive(Clone)]
-pub(crate) struct Crew {
+pub struct Crew {
+    owned: Arc<Owned>,
+}
+
+/// What those who give work hold, and those who do it do not.
+struct Owned {
     shared: Arc<Shared>,
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.shared.lock().is_over = true;
+        self.shared.work.notify_all();
+    }
+}
+
+impl std::fmt::Debug for Crew {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Crew").field("max_threads", &self.owned.shared.max_threads).finish_non_exhaustive()
+    }
 }
 
 struct Shared {
@@ -30,6 +48,7 @@ struct State {
     tasks: VecDeque<Task>,
     n_threads: usize,
     n_idle: usize,
+    is_over: bool,
 }
 
 /// How long a thread waits for work before it goes.
@@ -37,12 +56,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Crew {
     /// A crew of at most that many.
-    pub(crate) fn new(max_threads: usize) -> Self {
+    pub fn new(max_threads: usize) -> Self {
         Self::with_places(max_threads, Account::for_one(max_threads))
     }
 
     /// A crew of at most that many and one for each of the places: whatever users do, the others are free for [`Crew::run`].
-    pub(crate) fn with_places(max_threads: usize, places: Account) -> Self {
+    pub fn with_places(max_threads: usize, places: Account) -> Self {
         let shared = Shared {
             state: Mutex::default(),
             work: Condvar::new(),
@@ -50,14 +69,14 @@ impl Crew {
             places,
             queued: Mutex::default(),
         };
-        Self { shared: Arc::new(shared) }
+        Self { owned: Arc::new(Owned { shared: Arc::new(shared) }) }
     }
 
     /// Has a task done that may wait for long, as for a file that someone has leased: only so many of a user at once, so that nobody
     /// can have all threads wait.
-    pub(crate) fn run_for(&self, user: u32, task: Task) {
-        let mut queued = self.shared.queued.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.shared.places.take(user) {
+    pub fn run_for(&self, user: u32, task: Task) {
+        let mut queued = self.owned.shared.queued.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.owned.shared.places.take(user) {
             Some(place) => {
                 drop(queued);
                 self.run_in(place, user, task);
@@ -77,11 +96,11 @@ impl Crew {
 
     /// A place is free: whoever of the same user waits has it, else someone else.
     fn go_on(&self, user: u32) {
-        let mut queued = self.shared.queued.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queued = self.owned.shared.queued.lock().unwrap_or_else(PoisonError::into_inner);
         let others: Vec<u32> = queued.keys().copied().filter(|other| *other != user).collect();
         for user in others.into_iter().chain([user]) {
             let Some(tasks) = queued.get_mut(&user) else { continue };
-            let Some(place) = self.shared.places.take(user) else { continue };
+            let Some(place) = self.owned.shared.places.take(user) else { continue };
             let task = tasks.pop_front();
             if tasks.is_empty() {
                 queued.remove(&user);
@@ -94,11 +113,11 @@ impl Crew {
     }
 
     /// Has `task` done, at once if a thread is free or may be hired.
-    pub(crate) fn run(&self, task: Task) {
-        let mut state = self.shared.lock();
+    pub fn run(&self, task: Task) {
+        let mut state = self.owned.shared.lock();
         state.tasks.push_back(task);
-        if state.tasks.len() > state.n_idle && state.n_threads < self.shared.max_threads {
-            let shared = Arc::clone(&self.shared);
+        if state.tasks.len() > state.n_idle && state.n_threads < self.owned.shared.max_threads {
+            let shared = Arc::clone(&self.owned.shared);
             let hired = thread::Builder::new().name("iotide-crew".to_owned()).spawn(move || shared.work());
             match hired {
                 Ok(_) => state.n_threads += 1,
@@ -115,7 +134,7 @@ impl Crew {
             }
         }
         drop(state);
-        self.shared.work.notify_one();
+        self.owned.shared.work.notify_one();
     }
 }
 
@@ -132,6 +151,10 @@ impl Shared {
                 task();
                 state = self.lock();
                 continue;
+            }
+            if state.is_over {
+                state.n_threads -= 1;
+                return;
             }
             state.n_idle += 1;
             let (woken, waited) =
@@ -195,6 +218,22 @@ mod tests {
         assert_eq!(is_done.recv().unwrap(), 1);
         drop(release);
         assert!(is_done.iter().take(100).all(|user| user == 1000));
+    }
+
+    #[test]
+    fn threads_end_with_the_crew_and_what_was_to_be_done_is_done() {
+        let crew = Crew::new(4);
+        let shared = Arc::downgrade(&crew.owned.shared);
+        let (done, all_done) = channel();
+        for index in 0..100 {
+            let done = done.clone();
+            crew.run(Box::new(move || done.send(index).unwrap()));
+        }
+        drop(crew);
+        assert_eq!(all_done.iter().take(100).count(), 100);
+        while shared.strong_count() > 0 {
+            thread::yield_now();
+        }
     }
 
     #[test]

@@ -1,0 +1,40 @@
+//! What can go wrong before anyone is let through.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a gate could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GateError {
+    /// The table of periods cannot be read.
+    #[error("cannot read the periods in {path}: {reason}")]
+    Periods {
+        /// The table.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The control socket cannot be made.
+    #[error("cannot listen at {path}: {source}")]
+    Control {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No group has that name.
+    #[error("there is no group {0}")]
+    NoGroup(String),
+    /// The arbiter cannot listen.
+    #[error("cannot listen at {address}: {source}")]
+    Listen {
+        /// Where.
+        address: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No thread could be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+}

@@ -1,0 +1,42 @@
+//! Whose request goes next, for real: a scheduler, the periods of the jobs it sees, a control socket, and an arbiter.
+//!
+//! ```text
+//!  requests of a mount ─────────────┐
+//!                                   ├─▶ Scheduler (sched::Queue) ─▶ a Permit, at once or later
+//!  programs that ask an Arbiter ────┘       ▲            ▲
+//!                                        Rhythm       Control
+//!                                   (periods, predicted or from a file)
+//! ```
+//!
+//! What is promised:
+//! - A request that waits for its turn holds no thread.
+//! - Nobody who connects can hold up anybody else: one thread hears all of them, and who says nothing is hung up on.
+//! - What is started here ends when it is dropped, its threads included.
+//!
+//! Start reading at [`Gate`], then `schedule`.
+
+pub use crate::account::{Account, Place};
+pub use crate::arbiter::{Access, Arbiter, ArbiterConfig};
+pub use crate::caller::Who;
+pub use crate::crew::{Crew, Task};
+pub use crate::error::GateError;
+pub use crate::gate::{Gate, Storage};
+pub use crate::process::{Signals, raise_open_files};
+pub use crate::schedule::{Direction, JobStatus, PeriodSource, Permit, Scheduler, Ticket};
+pub use crate::turns::Turns;
+
+mod account;
+mod arbiter;
+mod caller;
+mod control;
+mod crew;
+mod device;
+mod door;
+mod error;
+mod gate;
+mod job;
+mod meter;
+mod process;
+mod rhythm;
+mod schedule;
+mod turns;

@@ -1,0 +1,70 @@
+//! How turns are taken: what a mount and an arbiter are told alike.
+
+use std::path::PathBuf;
+
+use iotide_sched::{Exclusivity, Policy, QueueConfig};
+
+/// Who is served when, and how that is known.
+#[derive(Clone, Debug)]
+pub struct Turns {
+    /// Who is served when.
+    pub policy: Policy,
+    /// How many requests may be with the storage at once.
+    pub n_workers: usize,
+    /// A job that was idle for this long has ended its I/O phase: the next of its set has its turn.
+    pub phase_gap_s: f64,
+    /// So long the storage waits for the next request of the job whose turn it is, before another one of its set is served in between.
+    pub lull_s: f64,
+    /// A job of which no period is known has its turn for at most so long before the next of its set is served.
+    pub turn_s: f64,
+    /// Serve requests by the rules of the IO-Sets report rather than by ours.
+    pub as_in_the_report: bool,
+    /// Periods are multiplied by this before a policy judges them: above 1 in an experiment whose times were divided by it.
+    pub time_scale: f64,
+    /// Tell the periods of jobs from their own requests.
+    pub predict: bool,
+    /// A table of periods, looked at again when it changes: lines `job,seconds`, or a JSON object.
+    pub periods: Option<PathBuf>,
+    /// Where to make a socket by which others see the jobs and say their periods.
+    pub control: Option<PathBuf>,
+}
+
+impl Turns {
+    /// Returns what is done unless told otherwise.
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            n_workers: 8,
+            phase_gap_s: 0.25,
+            lull_s: 0.02,
+            turn_s: 2.0,
+            as_in_the_report: false,
+            time_scale: 1.0,
+            predict: policy.needs_profiles(),
+            periods: None,
+            control: None,
+        }
+    }
+
+    /// How requests are served where they are real: one job of a set at a time, but nobody waits beside an idle storage for long.
+    pub(crate) fn queue(&self) -> QueueConfig {
+        let &Self { policy, phase_gap_s, lull_s, turn_s, time_scale, .. } = self;
+        if self.as_in_the_report {
+            return QueueConfig { phase_gap_s, time_scale, ..QueueConfig::as_in_the_report(policy) };
+        }
+        let exclusivity = match policy {
+            // A set of one job, or of all that take no turns, has nobody to wait for.
+            Policy::Unscheduled | Policy::FairShare => Exclusivity::Relaxed,
+            _ => Exclusivity::Strict,
+        };
+        QueueConfig {
+            phase_gap_s,
+            lull_s,
+            turn_s,
+            time_scale,
+            exclusivity,
+            idle_share: 0.5,
+            ..QueueConfig::new(policy)
+        }
+    }
+}
