@@ -289,7 +289,8 @@ mod tests {
                     samples[piece.clone()].copy_from_slice(these);
                     left = rest;
                 }
-                Level { samples, pieces: vec![0..level.n], n: level.n }
+                let everything = 0..level.n;
+                Level { samples, pieces: Vec::from([everything]), n: level.n }
             };
             let uncut =
                 Pyramid { levels: cut.levels.iter().map(whole).collect(), sums: cut.sums.clone() };
