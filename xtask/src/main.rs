@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 mod accuracy;
 mod bench;
+mod hostile;
 mod iosets;
 mod laws;
 mod peer;
@@ -40,6 +41,11 @@ const CHORES: &[Chore] = &[
         name: "iosets",
         help: "the experiment of the IO-Sets report on this machine: sixteen jobs through `iotide mount`",
         run: iosets::run,
+    },
+    Chore {
+        name: "hostile",
+        help: "users who mean harm beside users who do not, at a mount and an arbiter that root serves (as root)",
+        run: hostile::run,
     },
     Chore {
         name: "accuracy",

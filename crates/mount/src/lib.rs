@@ -40,6 +40,7 @@ pub use crate::arbiter::{Access, Arbiter, ArbiterConfig, Listen};
 pub use crate::schedule::{JobStatus, PeriodSource};
 
 mod account;
+mod allowance;
 mod arbiter;
 mod attributes;
 mod caller;

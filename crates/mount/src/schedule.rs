@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use iotide_sched::{IoProfile, JobId, Queue, QueueConfig, Request, SetId};
 
+use crate::allowance::Allowances;
 use crate::caller::Callers;
 use crate::crew::Crew;
 use crate::device::Device;
@@ -38,7 +39,7 @@ pub(crate) struct Rules {
     pub queue: QueueConfig,
     /// How many requests may be with the backing store at once.
     pub n_workers: usize,
-    /// Requests of at most this size are not held up.
+    /// Requests of at most this size are not held up, as far as their user's allowance goes.
     pub bypass_bytes: u64,
     /// Pretend that the backing store is no faster than this.
     pub bandwidth_bps: Option<f64>,
@@ -80,6 +81,7 @@ struct State {
     n_requests: u64,
     n_made_up: u64,
     device: Option<Device>,
+    allowances: Allowances,
     ids: HashMap<JobName, JobId>,
     jobs: HashMap<JobId, Job>,
     /// How many jobs each user has.
@@ -139,6 +141,7 @@ impl Scheduler {
             n_requests: 0,
             n_made_up: 0,
             device: rules.bandwidth_bps.map(Device::new),
+            allowances: Allowances::default(),
             ids: HashMap::new(),
             jobs: HashMap::new(),
             n_of_user: HashMap::new(),
@@ -213,17 +216,16 @@ impl Scheduler {
         let core = &self.core;
         let now_s = core.now_s();
         let request = Served { direction, arrival_s: now_s, end_s: now_s, bytes };
-        if bytes <= core.rules.bypass_bytes {
+        let mut state = core.lock();
+        if bytes <= core.rules.bypass_bytes && state.allowances.take(name.user(), bytes, now_s) {
             // It takes the device's time, but does not wait for it.
-            if core.rules.bandwidth_bps.is_some()
-                && let Some(device) = &mut core.lock().device
-            {
+            if let Some(device) = &mut state.device {
                 device.occupy(bytes, now_s);
             }
+            drop(state);
             let held = Hold::Nothing(name.clone(), request);
             return Ok(Permit { core: Arc::clone(core), held });
         }
-        let mut state = core.lock();
         let job = state.job(name, now_s);
         let id = state.n_requests;
         state.n_requests += 1;

@@ -161,7 +161,16 @@ fn what_was_asked_for_by_those_who_have_gone_counts() {
     // Whoever comes first keeps the turn for as long as this test lasts.
     let arbiter = Server::start(
         &dir,
-        ["arbiter", "unix:gate", "--socket-mode", "666", "--policy", "exclusive", "--phase-gap=1h", "--lull=1h"],
+        [
+            "arbiter",
+            "unix:gate",
+            "--socket-mode",
+            "666",
+            "--policy",
+            "exclusive",
+            "--phase-gap=1h",
+            "--lull=1h",
+        ],
     );
     let mut victim = enter(&dir.path().join("gate"), "victim");
     is_served(&mut victim, 0);
