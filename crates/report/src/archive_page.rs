@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::archive::{ArchiveStatistics, InsightCount, ShareCell, ShareTable, Which, population_in_words};
 use crate::chart::escape;
-use crate::html::head;
+use crate::html::{head, own_style};
 use crate::text;
 
 /// A run that the page can list.
@@ -62,9 +62,15 @@ pub fn rests(labels: &[&'static str]) -> Vec<u64> {
     rests.collect()
 }
 
+const SCRIPT: &str = concat!("\n", include_str!("archive_page.js"));
+
 /// Returns the page of an archive; `runs` are those it can list, heaviest first.
 pub fn archive_page(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> String {
-    let mut html = head(&statistics.headline(), include_str!("archive_page.css"));
+    let mut html = head(
+        &format!("{} · iotide", statistics.headline()),
+        &own_style(include_str!("archive_page.css")),
+        SCRIPT,
+    );
     let _ = writeln!(
         html,
         "<main>\n<header>\n<h1>{}</h1>\n{}</header>",
@@ -104,10 +110,9 @@ pub fn archive_page(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> Strin
     let _ = write!(
         html,
         "</main>\n<footer>Made by iotide {}.</footer>\n<script type=\"application/json\" id=\"data\">{}</script>\n\
-         <script>\n{}</script>\n</body>\n</html>\n",
+         <script>{SCRIPT}</script>\n</body>\n</html>\n",
         env!("CARGO_PKG_VERSION"),
         data(statistics, runs),
-        include_str!("archive_page.js")
     );
     html
 }
@@ -351,6 +356,7 @@ mod tests {
         let html = page_of(&["</script><script>alert(1)</script>"]);
         assert!(!html.contains("<script>alert"));
         assert_eq!(html.matches("</script>").count(), 2);
+        crate::policy::assert_keeps_its_policy(&html);
     }
 
     #[test]

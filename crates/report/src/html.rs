@@ -11,6 +11,7 @@ use crate::chart::{Plot, escape};
 use crate::harmonics;
 use crate::insight::not_known_in_words;
 use crate::palette;
+use crate::policy::content_security_policy;
 use crate::text;
 use crate::{Report, Run};
 
@@ -20,7 +21,7 @@ pub fn page(report: &Report, pictures: &[Vec<Plot>]) -> String {
         [run] => file_name(&run.source.path).to_owned(),
         runs => text::counted(runs.len() as u64, "run"),
     };
-    let mut html = head(&title, "");
+    let mut html = head(&format!("{title} · iotide"), &own_style(""), SCRIPT);
     let none = Vec::new();
     for (i, run) in report.runs.iter().enumerate() {
         write_run(&mut html, run, pictures.get(i).unwrap_or(&none), i);
@@ -28,27 +29,32 @@ pub fn page(report: &Report, pictures: &[Vec<Plot>]) -> String {
     let _ = write!(
         html,
         "<footer>Made by iotide {}. Wheel to zoom into a picture, drag to move, double-click to see all again.</footer>\n\
-         <script>\n{}</script>\n</body>\n</html>\n",
+         <script>{SCRIPT}</script>\n</body>\n</html>\n",
         env!("CARGO_PKG_VERSION"),
-        include_str!("page.js")
     );
     html
 }
 
-/// What a page may do: run and wear what it holds. Whatever it should come to hold besides, nothing is fetched and nothing is sent.
-pub(crate) const CSP: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; \
-                              style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">";
+const SCRIPT: &str = concat!("\n", include_str!("page.js"));
 
-/// The page up to its body; `style` comes after what all pages wear.
-pub(crate) fn head(title: &str, style: &str) -> String {
+/// The page up to its body. It will run `script` and wear `style`, and nothing else: the script must follow as it is here.
+pub(crate) fn head(title: &str, style: &str, script: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         {CSP}\n\
+         {}\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"generator\" content=\"iotide {}\">\n<title>{} · iotide</title>\n\
-         <style>\n{}\n{}\n@media (prefers-color-scheme: dark){{{}}}\n{style}</style>\n</head>\n<body>\n",
+         <meta name=\"generator\" content=\"iotide {}\">\n<title>{}</title>\n\
+         <style>{style}</style>\n</head>\n<body>\n",
+        content_security_policy(script, style),
         env!("CARGO_PKG_VERSION"),
         escape(title),
+    )
+}
+
+/// What all pages wear, in light and in dark, and `more` after it.
+pub(crate) fn own_style(more: &str) -> String {
+    format!(
+        "\n{}\n{}\n@media (prefers-color-scheme: dark){{{}}}\n{more}",
         include_str!("page.css"),
         palette::style(&palette::LIGHT),
         palette::style(&palette::DARK),
@@ -668,6 +674,7 @@ mod tests {
         );
         assert!(html.contains("&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;&lt;img"));
         assert_eq!(html.matches("</script>").count(), 5 + 1, "each script ends once");
+        crate::policy::assert_keeps_its_policy(&html);
     }
 
     #[test]

@@ -66,6 +66,7 @@ mod labelled;
 mod live;
 mod palette;
 mod plan;
+mod policy;
 mod rhythm;
 mod run;
 #[cfg(test)]
