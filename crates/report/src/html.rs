@@ -18,7 +18,7 @@ use crate::{Report, Run};
 /// Returns the report as a page; `pictures` has the plots of each run, in the order of `report.runs`.
 pub fn page(report: &Report, pictures: &[Vec<Plot>]) -> String {
     let title = match report.runs.as_slice() {
-        [run] => file_name(&run.source.path).to_owned(),
+        [run] => run.source.path.file_name().for_terminal(),
         runs => text::counted(runs.len() as u64, "run"),
     };
     let mut html = head(&format!("{title} · iotide"), &own_style(""), SCRIPT);
@@ -102,7 +102,7 @@ fn write_run(html: &mut String, run: &Run, plots: &[Plot], run_idx: usize) {
     let _ = writeln!(
         html,
         "<main id=\"run-{run_idx}\">\n<header>\n<p class=\"path\">{}</p>\n<h1>{}</h1>\n{}</header>",
-        escape(&run.source.path),
+        run.source.path.for_html(),
         escape(&capitalised(&run.headline())),
         tiles(run)
     );
@@ -183,8 +183,8 @@ fn insights(run: &Run) -> Option<Section> {
                 [
                     insight.severity.to_owned(),
                     match insight.place_in_words() {
-                        Some(place) => format!("{} ({place})", capitalised(&insight.message)),
-                        None => capitalised(&insight.message),
+                        Some(place) => format!("{} ({place})", capitalised(&insight.message.for_terminal())),
+                        None => capitalised(&insight.message.for_terminal()),
                     },
                     capitalised(insight.advice),
                     insight.evidence_in_words(),
@@ -373,7 +373,7 @@ fn files(activity: &Activity) -> Option<Section> {
          <th>opens</th><th>time</th><th>ranks</th></tr></thead>\n<tbody>\n",
     );
     for file in &activity.files {
-        let _ = write!(body, "<tr><td>{}</td>", escape(&shortened(&file.path)));
+        let _ = write!(body, "<tr><td>{}</td>", file.path.shortened(300).for_html());
         for (class, bytes, most) in
             [("r", file.bytes_read, most_read), ("w", file.bytes_written, most_written)]
         {
@@ -416,18 +416,6 @@ fn files(activity: &Activity) -> Option<Section> {
     }
     let title = format!("Files ({})", text::count(activity.files.len() as u64 + activity.n_more_files));
     Some(Section { id: "files", title, body, narrow: false })
-}
-
-/// A path that is not longer than a page can bear; beginning and end say most.
-fn shortened(path: &str) -> String {
-    const HALF: usize = 150;
-    let n_chars = path.chars().count();
-    if n_chars <= 2 * HALF {
-        return path.to_owned();
-    }
-    let (head, tail): (String, String) =
-        (path.chars().take(HALF).collect(), path.chars().skip(n_chars - HALF).collect());
-    format!("{head}…{tail}")
 }
 
 fn scores(run: &Run) -> Option<Section> {
@@ -536,9 +524,9 @@ fn source(run: &Run) -> Section {
     }
     rows.extend(source.resolution_s.map(|s| ("times rounded to", text::seconds(s))));
     let job = &source.job;
-    rows.extend(job.jobid.clone().map(|id| ("job", id)));
-    rows.extend(job.exe.clone().map(|exe| ("command", exe)));
-    rows.extend(job.user.clone().map(|user| ("user", user)));
+    rows.extend(job.jobid.as_ref().map(|id| ("job", id.for_terminal())));
+    rows.extend(job.exe.as_ref().map(|exe| ("command", exe.for_terminal())));
+    rows.extend(job.user.as_ref().map(|user| ("user", user.for_terminal())));
     rows.extend(job.nprocs.map(|n| ("processes", text::count(n))));
     rows.extend(job.run_time_s.map(|s| ("run time", text::seconds(s))));
     Section { id: "source", title: "Source".into(), body: facts(rows), narrow: true }
@@ -608,10 +596,6 @@ fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String
     html + "</tbody>\n</table>\n"
 }
 
-fn file_name(path: &str) -> &str {
-    path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path)
-}
-
 pub(crate) fn capitalised(words: &str) -> String {
     let mut chars = words.chars();
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
@@ -660,11 +644,11 @@ mod tests {
     fn nothing_a_trace_says_becomes_markup() {
         let (analysis, mut run) = periodic();
         let nasty = "</script><script>alert(1)</script>\"'&<img src=x onerror=alert(2)>\x1b[31m.csv";
-        run.source.path = format!("/tmp/{nasty}");
-        run.source.job.exe = Some(nasty.to_owned());
-        run.source.job.user = Some(nasty.to_owned());
+        run.source.path = format!("/tmp/{nasty}").into();
+        run.source.job.exe = Some(nasty.into());
+        run.source.job.user = Some(nasty.into());
         run.source.format = nasty.to_owned();
-        run.losses[0].what = nasty.to_owned();
+        run.losses[0].what = nasty.into();
         let mut plots = pictures(&analysis);
         plots[0].caption = nasty.to_owned();
         let html = page_of(vec![(run, plots)]);
@@ -784,8 +768,8 @@ mod tests {
         let mut run = busy();
         let nasty = "</td></table><script>alert(1)</script><img src=x onerror=alert(2)>\"' onmouseover='x\x1b[31m\u{202e}";
         let activity = run.activity.as_mut().unwrap();
-        activity.files[0].path = nasty.to_owned();
-        activity.files[1].path = "é".repeat(5000);
+        activity.files[0].path = nasty.into();
+        activity.files[1].path = "é".repeat(5000).into();
         let html = page_of(vec![(run, Vec::new())]);
         assert!(!html.contains("<script>alert") && !html.contains("<img") && !html.contains('\x1b'));
         assert_eq!(html.matches("</script>").count(), 2 + 1, "two heat maps and the page's own");

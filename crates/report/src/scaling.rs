@@ -342,11 +342,7 @@ impl Document for ScalingReport {
     }
 
     fn to_json(&self) -> String {
-        let mut json = crate::text::shown_json(
-            serde_json::to_string_pretty(self).expect("a report is made of names and numbers"),
-        );
-        json.push('\n');
-        json
+        crate::text::json_document(self)
     }
 
     fn to_page(&self) -> String {

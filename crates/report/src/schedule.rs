@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use crate::chart::{Axis, LEFT, RIGHT, Tick, WIDTH, escape};
 use crate::document::Document;
-use crate::html::{head, own_style};
 use crate::html::capitalised;
+use crate::html::{head, own_style};
 use crate::palette::{LEVELS, style_element};
 use crate::{SCHEMA, text};
 
@@ -562,17 +562,12 @@ impl Document for SimulationReport {
     }
 
     fn to_json(&self) -> String {
-        let mut json = crate::text::shown_json(
-            serde_json::to_string_pretty(self).expect("a report is made of names and numbers"),
-        );
-        json.push('\n');
-        json
+        crate::text::json_document(self)
     }
 
     fn to_page(&self) -> String {
-        let style = own_style(
-            ".schedule { display: block; } .schedule svg { max-width: 100%; height: auto; }\n",
-        );
+        let style =
+            own_style(".schedule { display: block; } .schedule svg { max-width: 100%; height: auto; }\n");
         let mut html = head(&format!("{} · iotide simulate", self.workload.source), &style, "");
         let _ = write!(
             html,

@@ -294,14 +294,14 @@ impl LogReport {
         for loss in self.losses.iter().take(super::MOST_LINES) {
             let records =
                 loss.records.map_or(String::new(), |n| format!(" ({})", text::counted(n, "record")));
-            rows.row("losses", text::printable(&format!("{}{records}", loss.what)));
+            rows.row("losses", format!("{}{records}", loss.what.for_terminal()));
         }
         rows
     }
 }
 
 fn json(value: &impl Serialize) -> String {
-    crate::text::shown_json(serde_json::to_string(value).expect("a report is made of names and numbers"))
+    crate::text::json(value)
 }
 
 /// The beginning of a page of signatures, up to its first section.
