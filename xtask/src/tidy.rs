@@ -35,6 +35,7 @@ const RULES: &[Rule] = &[
     only_report_serialises,
     only_cli_prints,
     files_of_our_own_are_private,
+    json_is_made_in_one_place,
     crates_open_with_their_sentence,
     dependencies_have_a_reason,
     versions_stand_in_the_root,
@@ -200,6 +201,20 @@ fn files_of_our_own_are_private(tree: &Tree) -> Vec<String> {
         }
     }
     faults
+}
+
+/// JSON goes to terminals, too: what steers one is escaped in the one place that makes it.
+fn json_is_made_in_one_place(tree: &Tree) -> Vec<String> {
+    let sources = tree.sources("crates/report/").chain(tree.sources("crates/cli/src/"));
+    sources
+        .filter(|(path, _)| path != "crates/report/src/text.rs")
+        .filter(|(_, source)| {
+            mentions(source, "to_string_pretty") || mentions(source, "serde_json::to_string")
+        })
+        .map(|(path, _)| {
+            format!("{path}: makes JSON itself, in which names may steer a terminal: use text::json")
+        })
+        .collect()
 }
 
 fn crates_open_with_their_sentence(tree: &Tree) -> Vec<String> {
@@ -608,6 +623,13 @@ mod tests {
         let code = "//! Formulas.\n//! And more words.\nuse std::fs::create_dir_all;\n";
         breaks("crates/report/src/made.rs", code, "uses create_dir_all");
         passes("crates/report/src/made.rs", "#[cfg(test)]\nmod tests {\n    fn f() { temp_dir(); }\n}\n");
+    }
+
+    #[test]
+    fn json_that_may_steer_a_terminal_is_a_fault() {
+        let code = "//! What is told.\nfn f() { serde_json::to_string(&told); }\n";
+        breaks("crates/report/src/made.rs", code, "use text::json");
+        passes("crates/report/src/text.rs", code);
     }
 
     #[test]

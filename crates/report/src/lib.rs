@@ -48,7 +48,7 @@ pub use crate::{
         FitReport, FitStart, GroupEntry, LogReport, LogSource, SignatureEntry, SignatureReport,
         SignatureTable, method_name, signature_of_json,
     },
-    untrusted::{Untrusted, csv_cell},
+    untrusted::Untrusted,
 };
 
 mod activity;

@@ -1,7 +1,7 @@
 //! Text that someone else chose: names of files, jobs and users, commands, and messages that quote them.
 //!
-//! It cannot be printed, joined or looked at; it leaves for a terminal, a page, a table or JSON, by the way that makes it harmless there.
-//! So a place where that was forgotten does not compile.
+//! It cannot be printed or joined; it leaves for a terminal, a page or JSON, by the way that makes it harmless there. So a place where that was
+//! forgotten does not compile. (Tables of events, which people open in spreadsheets, are written by `formats` and have their own way.)
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,11 +23,6 @@ impl Untrusted {
     /// For a page: neither markup nor an end to an attribute, and nothing that turns the direction of writing.
     pub fn for_html(&self) -> String {
         crate::chart::escape(&self.for_terminal())
-    }
-
-    /// For a table that people open in a spreadsheet: quoted if it must be, and never a formula. See [`csv_cell`].
-    pub fn for_csv(&self) -> String {
-        csv_cell(&self.0)
     }
 
     /// Whether there is nothing.
@@ -123,21 +118,6 @@ impl PartialEq<&str> for Untrusted {
     }
 }
 
-/// Returns a cell of a table for people. A spreadsheet takes what begins with `=`, `+`, `-`, `@` or a blank before one for a formula, unless
-/// it is a number: such a cell begins with an apostrophe, which is how one says "text" to a spreadsheet. What steers a terminal is shown by number.
-pub fn csv_cell(text: &str) -> String {
-    let mut cell = text::printable(text);
-    let begins_formula =
-        cell.trim_start().starts_with(['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}']);
-    if begins_formula && text.trim().parse::<f64>().is_err() {
-        cell.insert(0, '\'');
-    }
-    if cell.contains([',', '"', '\n', ';']) || cell.starts_with(' ') || cell.ends_with(' ') {
-        cell = format!("\"{}\"", cell.replace('"', "\"\""));
-    }
-    cell
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,14 +127,7 @@ mod tests {
         let name = Untrusted::from("=cmd|'<b>\u{1b}[31m\u{202e}\",x");
         assert_eq!(name.for_terminal(), "=cmd|'<b>\\u{1b}[31m\\u{202e}\",x");
         assert_eq!(name.for_html(), "=cmd|&#39;&lt;b&gt;\\u{1b}[31m\\u{202e}&quot;,x");
-        assert_eq!(name.for_csv(), "\"'=cmd|'<b>\\u{1b}[31m\\u{202e}\"\",x\"");
         assert_eq!(text::json(&name), "\"=cmd|'<b>\\u001b[31m\\u202e\\\",x\"");
         assert_eq!(format!("{name:?}"), "\"=cmd|'<b>\\u{1b}[31m\\u{202e}\",x\"");
-    }
-
-    #[test]
-    fn a_cell_is_never_a_formula_and_a_number_stays_one() {
-        let cells = ["=1+1", "+1", "-1.5e3", "-x", "@SUM(A1)", " =1", "plain", "a,b", ""].map(csv_cell);
-        assert_eq!(cells, ["'=1+1", "+1", "-1.5e3", "'-x", "'@SUM(A1)", "' =1", "plain", "\"a,b\"", ""]);
     }
 }

@@ -139,6 +139,7 @@ fn a_script_that_came_into_the_page_is_not_run() {
     dir.write("page.html", dir.read("page.html").replacen("<h1>", evil, 1));
     let script = "document.querySelector('#evil').click(); note(`owned: ${window.owned}`);\
                   note(getComputedStyle(document.querySelector('h1')).color === 'rgb(1, 2, 3)' ? 'worn' : 'not worn');\
+                  document.querySelector('figure').dispatchEvent(new PointerEvent('pointerenter'));\
                   note(document.querySelector('figure button') ? 'its own runs' : 'its own does not run');";
     let Some(notes) = played_on(&dir, "page.html", script) else { return };
     assert_eq!(notes, ["owned: undefined", "not worn", "its own runs"]);
