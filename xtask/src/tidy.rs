@@ -207,7 +207,7 @@ fn files_of_our_own_are_private(tree: &Tree) -> Vec<String> {
 fn json_is_made_in_one_place(tree: &Tree) -> Vec<String> {
     let sources = tree.sources("crates/report/").chain(tree.sources("crates/cli/src/"));
     sources
-        .filter(|(path, _)| path != "crates/report/src/text.rs")
+        .filter(|(path, _)| *path != "crates/report/src/text.rs")
         .filter(|(_, source)| {
             mentions(source, "to_string_pretty") || mentions(source, "serde_json::to_string")
         })
