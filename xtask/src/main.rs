@@ -7,6 +7,7 @@ use std::process::ExitCode;
 mod accuracy;
 mod bench;
 mod coverage;
+mod hostile;
 mod iosets;
 mod laws;
 mod peer;
@@ -47,6 +48,11 @@ const CHORES: &[Chore] = &[
         name: "coverage",
         help: "what the tracer sees of real programs, beside what strace does",
         run: coverage::run,
+    },
+    Chore {
+        name: "hostile",
+        help: "users who mean harm beside users who do not, at a mount and an arbiter that root serves (as root)",
+        run: hostile::run,
     },
     Chore {
         name: "accuracy",

@@ -35,6 +35,7 @@ const RULES: &[Rule] = &[
     only_report_serialises,
     only_cli_prints,
     files_of_our_own_are_private,
+    json_is_made_in_one_place,
     crates_open_with_their_sentence,
     dependencies_have_a_reason,
     versions_stand_in_the_root,
@@ -201,6 +202,20 @@ fn files_of_our_own_are_private(tree: &Tree) -> Vec<String> {
         }
     }
     faults
+}
+
+/// JSON goes to terminals, too: what steers one is escaped in the one place that makes it.
+fn json_is_made_in_one_place(tree: &Tree) -> Vec<String> {
+    let sources = tree.sources("crates/report/").chain(tree.sources("crates/cli/src/"));
+    sources
+        .filter(|(path, _)| *path != "crates/report/src/text.rs")
+        .filter(|(_, source)| {
+            mentions(source, "to_string_pretty") || mentions(source, "serde_json::to_string")
+        })
+        .map(|(path, _)| {
+            format!("{path}: makes JSON itself, in which names may steer a terminal: use text::json")
+        })
+        .collect()
 }
 
 fn crates_open_with_their_sentence(tree: &Tree) -> Vec<String> {
@@ -663,6 +678,13 @@ mod tests {
     fn a_word_that_people_stumble_over_is_a_fault_but_not_as_a_name() {
         breaks("docs/a.md", "x\nLosses are told.\n", "docs/a.md:2: \"told\": write \"reported\"");
         passes("docs/a.md", "The column `grain` is kept; Toldo is a name.\n");
+    }
+
+    #[test]
+    fn json_that_may_steer_a_terminal_is_a_fault() {
+        let code = "//! What is told.\nfn f() { serde_json::to_string(&told); }\n";
+        breaks("crates/report/src/made.rs", code, "use text::json");
+        passes("crates/report/src/text.rs", code);
     }
 
     #[test]

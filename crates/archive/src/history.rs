@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use iotide_num::{median, median_absolute_deviation};
-use iotide_report::{Comparison, History, LabelShare, LabelledRun, ResultLine};
+use iotide_report::{Comparison, History, LabelShare, LabelledRun, ResultLine, Untrusted};
 
 use crate::ArchiveError;
 
@@ -39,9 +39,9 @@ pub fn compare(run: &LabelledRun, results: &Path) -> Result<Option<History>, Arc
             fault: format!("line {number}: {fault}"),
         })?;
         let same = read.rejected.is_none()
-            && read.application.as_deref() == Some(application)
-            && read.source.job.user.as_deref() == run.source.job.user.as_deref()
-            && read.source.path != run.source.path;
+            && read.application.as_deref() == Some(application.as_said())
+            && read.source.job.user.as_deref() == run.source.job.user.as_ref().map(Untrusted::as_said)
+            && read.source.path != run.source.path.as_said();
         let began_before = match (read.source.job.start_time, run.source.job.start_time) {
             (Some(its), Some(ours)) => its < ours,
             _ => true,
@@ -85,9 +85,9 @@ fn keep_latest(earlier: &mut Vec<Earlier>) {
     earlier.truncate(MOST);
 }
 
-fn history(run: &LabelledRun, application: &str, earlier: &[Earlier]) -> History {
+fn history(run: &LabelledRun, application: &Untrusted, earlier: &[Earlier]) -> History {
     let mut told = History {
-        application: application.to_owned(),
+        application: application.clone(),
         user: run.source.job.user.clone(),
         n_runs: earlier.len() as u64,
         quantities: Vec::new(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use iotide_analysis::{CategoryConfig, InsightConfig, Observed, categorize, insights};
 use iotide_formats::{OpenOptions, ReadError, Reader};
-use iotide_report::{LabelledRun, LogIdentity, Source};
+use iotide_report::{LabelledRun, LogIdentity, Source, Untrusted};
 use iotide_trace::{AccessFacts, Activity, Event, EventSink, JobInfo, Loss, TimeSpent, Timestamp};
 
 /// What a single log may cost before it is given up.
@@ -41,7 +41,7 @@ pub struct Labelling {
 /// The answer bears [`LabelledRun::rejected`] if the labels should not be counted.
 pub fn label(
     reader: Reader,
-    name: impl Into<String>,
+    name: impl Into<Untrusted>,
     labelling: &Labelling,
 ) -> Result<LabelledRun, ReadError> {
     let mut sink = Sink::new(labelling, None);
@@ -50,7 +50,7 @@ pub fn label(
 
 fn label_with(
     reader: Reader,
-    name: impl Into<String>,
+    name: impl Into<Untrusted>,
     labelling: &Labelling,
     sink: &mut Sink<'_>,
 ) -> Result<LabelledRun, ReadError> {
@@ -140,7 +140,7 @@ pub(crate) fn label_log(
         }
         (Err(error), None) => rejected(error.to_string()),
         (Ok(run), None) => match &run.rejected {
-            Some(why) => rejected(why.clone()),
+            Some(why) => rejected(why.as_said().to_owned()),
             None if !run.has_finite_sums() => rejected("its sums are not finite".to_owned()),
             None => Labelled::Run(Box::new(LabelledRun { log: identity, ..run })),
         },
@@ -331,7 +331,10 @@ mod tests {
         );
         let (identity, Labelled::Run(run)) = labelled(&log, Limits::default()) else { panic!("rejected") };
         assert!(run.categories.contains(&"write_on_end"), "{:?}", run.categories);
-        assert_eq!((run.application.as_deref(), run.log), (Some("app"), identity));
+        assert_eq!(
+            (run.application.as_ref().map(iotide_report::Untrusted::as_said), run.log),
+            (Some("app"), identity)
+        );
         let stop = AtomicBool::new(false);
         let again = label_log(
             log.to_str().unwrap(),

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use iotide_analysis::{Category, Severity};
 use iotide_report::{
     ApplicationCount, ArchiveStatistics, InsightCount, LabelledRun, ListedRun, Population, RejectedLog,
-    RejectionCount, ResultLine, rests,
+    RejectionCount, ResultLine, Untrusted, rests,
 };
 
 /// Returns what a few runs add up to; those whose labels should not be counted are rejected.
@@ -15,7 +15,7 @@ pub fn statistics_of<'a>(runs: impl IntoIterator<Item = &'a LabelledRun>) -> Arc
     let mut sums = Sums::new();
     for run in runs {
         let line = match &run.rejected {
-            Some(why) => RejectedLog::new(&run.source.path, None, why).to_line(),
+            Some(why) => RejectedLog::new(run.source.path.as_said(), None, why.as_said()).to_line(),
             None if !run.has_finite_sums() => continue,
             None => run.to_line(),
         };
@@ -158,8 +158,8 @@ impl Sums {
             if most_run.len() < Self::MOST_RUN {
                 let bears = |label: &usize| heaviest.labels >> label & 1 == 1;
                 most_run.push(ApplicationCount {
-                    user: user.map(String::from),
-                    application: name.into(),
+                    user: user.map(|user| Untrusted::from(String::from(user))),
+                    application: String::from(name).into(),
                     n_runs,
                     bytes_moved: heaviest.bytes_moved(),
                     categories: (0..self.labels.len())
@@ -172,13 +172,17 @@ impl Sums {
             self.examples.consider_unique(run.bytes_moved(), run.labels, || run.clone());
         }
         let mut rejections: Vec<_> = (self.rejections.into_iter())
-            .map(|(reason, (n_logs, example))| RejectionCount { reason, n_logs, example })
+            .map(|(reason, (n_logs, example))| RejectionCount {
+                reason: reason.into(),
+                n_logs,
+                example: example.into(),
+            })
             .collect();
         rejections.sort_by_key(|rejection| Reverse(rejection.n_logs));
         let insights = self.insights.map(|rules| {
             let count = |(rule, found): (String, Found)| {
                 let Found { n_runs, n_high, heaviest: (_, example) } = found;
-                InsightCount { rule, n_runs, n_high, example }
+                InsightCount { rule, n_runs, n_high, example: example.into() }
             };
             let mut insights: Vec<InsightCount> = rules.into_iter().map(count).collect();
             insights.sort_by_key(|insight| Reverse(insight.n_runs));
@@ -199,9 +203,9 @@ impl Sums {
 
 fn listed(line: &ResultLine<'_>, labels: u64) -> ListedRun {
     ListedRun {
-        path: line.source.path.to_string(),
-        user: line.source.job.user.as_deref().map(str::to_owned),
-        application: line.application.as_deref().map(str::to_owned),
+        path: line.source.path.as_ref().into(),
+        user: line.source.job.user.as_deref().map(Untrusted::from),
+        application: line.application.as_deref().map(Untrusted::from),
         bytes_read: line.source.bytes_read,
         bytes_written: line.source.bytes_written,
         run_time_s: line.run_time_s,
@@ -261,7 +265,7 @@ impl Examples {
 
     /// Returns each run once, those of applications with their number of runs, heaviest first.
     fn finish(self) -> Vec<ListedRun> {
-        let mut runs: BTreeMap<String, Rc<ListedRun>> = BTreeMap::new();
+        let mut runs: BTreeMap<Untrusted, Rc<ListedRun>> = BTreeMap::new();
         // Those of applications come last, and know more.
         for best in self.all.into_iter().chain(self.unique) {
             for Reverse(Weighed(run)) in best {
@@ -371,7 +375,7 @@ mod tests {
         assert_eq!((statistics.unique.n, statistics.weighted.n, statistics.all.n), (3, 5, 5));
         assert_eq!(statistics.n_without_application, 1);
         assert_eq!(statistics.most_run[0].n_runs, 3);
-        let listed: Vec<_> = runs.iter().map(|run| (run.path.as_str(), run.n_runs)).collect();
+        let listed: Vec<_> = runs.iter().map(|run| (run.path.as_said(), run.n_runs)).collect();
         assert_eq!(listed, [("b", 3), ("c", 0), ("a", 0), ("d", 1), ("e", 1)]);
     }
 
@@ -387,7 +391,7 @@ mod tests {
         ]);
         assert_eq!((statistics.n_logs, statistics.n_rejected, statistics.all.n), (3, 3, 0));
         let [first, second] = &statistics.rejections[..] else { panic!("{:?}", statistics.rejections) };
-        assert_eq!((first.reason.as_str(), first.n_logs, first.example.as_str()), ("byte #: # s", 2, "a"));
+        assert_eq!((first.reason.as_said(), first.n_logs, first.example.as_said()), ("byte #: # s", 2, "a"));
         assert_eq!(second.reason, "is empty");
     }
 
@@ -398,7 +402,7 @@ mod tests {
             .collect();
         let (_, runs) = sums(&lines);
         assert_eq!(runs.len(), Examples::PER_CELL);
-        assert_eq!((runs[0].path.as_str(), runs[24].path.as_str()), ("499", "475"));
+        assert_eq!((runs[0].path.as_said(), runs[24].path.as_said()), ("499", "475"));
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn event(rows: &Rows, files: &mut Files) -> Result<Event, Nonsense> {
     };
     let file = match rows.value(FILE) {
         None => FileId::NONE,
-        Some(path) => files.id(&String::from_utf8_lossy(path)),
+        Some(path) => files.id(&String::from_utf8_lossy(if rows.is_csv() { unmarked(path) } else { path })),
     };
     let calls = if rows.value(CALLS).is_some() { count(rows, CALLS)? } else { 1 };
     Ok(Event {
@@ -198,11 +198,12 @@ impl<W: Write> EventWriter<W> {
     pub fn write(&mut self, event: &Event, file: Option<&str>) -> io::Result<()> {
         let Event { op, layer, grain, rank, start, end, bytes, calls, .. } = event;
         write!(self.out, "{},{},{},{},{bytes},", rank.0, op.name(), Seconds(*start), Seconds(*end))?;
+        let mark = if file.is_some_and(|path| begins_formula(path.as_bytes())) { "'" } else { "" };
         match file {
             Some(path) if path.contains([',', '"', '\n', '\r', ' ', '\t']) => {
-                write!(self.out, "\"{}\"", path.replace('"', "\"\""))?;
+                write!(self.out, "\"{mark}{}\"", path.replace('"', "\"\""))?;
             }
-            Some(path) => write!(self.out, "{path}")?,
+            Some(path) => write!(self.out, "{mark}{path}")?,
             None => {}
         }
         if self.detailed {
@@ -242,6 +243,21 @@ fn write_job(out: &mut impl Write, job: &JobInfo) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether a spreadsheet would take a name for a formula. Such a name has an apostrophe before it in a table, which is how one says "text" to
+/// a spreadsheet; so has one that looks as if it had been given one, so that it is read as it was.
+fn begins_formula(name: &[u8]) -> bool {
+    let n_marks = name.iter().take_while(|letter| **letter == b'\'').count();
+    matches!(name[n_marks..].trim_ascii_start().first(), Some(b'=' | b'+' | b'-' | b'@'))
+}
+
+/// A name of a table as it was before it was written.
+fn unmarked(name: &[u8]) -> &[u8] {
+    match name.strip_prefix(b"'") {
+        Some(rest) if begins_formula(rest) => rest,
+        _ => name,
+    }
+}
+
 /// A line end in a command would begin a new row.
 fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
@@ -273,6 +289,39 @@ mod tests {
              r-1 read 2..3 7B
              r3 open 0..0.25 0B",
         );
+    }
+
+    #[test]
+    fn a_name_is_no_formula_to_a_spreadsheet_and_is_read_as_it_was() {
+        let at = Timestamp::from_nanos_since_start;
+        let event = Event::data(Op::Write, Rank(0), at(0), at(1), 1.0);
+        let names = ["=1+1", "+x", "-x", "@x", " =x", "'=x", "''-x", "'x", "/plain", "=a,\"b\""];
+        let mut writer = EventWriter::new(Vec::new(), &JobInfo::default()).unwrap();
+        for name in names {
+            writer.write(&event, Some(name)).unwrap();
+        }
+        let table = String::from_utf8(writer.finish().unwrap()).unwrap();
+        for row in table.lines().skip(1) {
+            let cell = row.splitn(6, ',').nth(5).unwrap().trim_start_matches('"').trim_start();
+            assert!(!cell.starts_with(['=', '+', '-', '@']), "{row}");
+        }
+        let options = OpenOptions { input_format: Some(Format::Csv), ..OpenOptions::default() };
+        let reader = options.from_read("table", std::io::Cursor::new(table.into_bytes())).unwrap();
+        let info = reader.read(&mut iotide_trace::Trace::default()).unwrap();
+        assert_eq!(info.files, names);
+    }
+
+    #[test]
+    fn a_loss_without_words_is_told_in_some() {
+        let read = OpenOptions::default().from_read(
+            "table",
+            std::io::Cursor::new(b"# loss=\n# loss=3,,\nrank,op,start,end,bytes\n0,write,0,1,5\n".to_vec()),
+        );
+        let mut trace = iotide_trace::Trace::default();
+        read.unwrap().read(&mut trace).unwrap();
+        let words: Vec<&str> = trace.losses.iter().map(|loss| loss.what.as_str()).collect();
+        assert_eq!(words, ["something that the table does not name"; 2]);
+        assert_eq!(trace.losses[1].records, Some(3));
     }
 
     #[test]

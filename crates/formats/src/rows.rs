@@ -83,6 +83,11 @@ impl Rows {
         Ok(rows)
     }
 
+    /// Whether the table is CSV.
+    pub(crate) fn is_csv(&self) -> bool {
+        self.syntax == Syntax::Csv
+    }
+
     /// Whether the table has that column. JSON Lines may have any: each row tells for itself.
     pub(crate) fn has(&self, column: usize) -> bool {
         self.syntax == Syntax::JsonLines || self.header.contains(&Some(column))
@@ -374,6 +379,8 @@ fn loss_of(what: &[u8], records: Option<&[u8]>, since: Option<&[u8]>) -> Loss {
     let cut = records == Some(CUT);
     let records = records.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
     let since = since.and_then(parse_f64).and_then(Timestamp::from_secs_since_start);
+    // A loss is told in words, also if the table has none for it.
+    let what = if what.is_empty() { b"something that the table does not name" } else { what };
     Loss { what: String::from_utf8_lossy(what).into_owned(), records, since, cut }
 }
 

@@ -104,6 +104,15 @@ const MAX_ASKS: usize = 1 << 16;
 const LONGEST_GRANT: Duration = Duration::from_secs(2);
 const SLOWEST_BPS: f64 = (16 << 20) as f64;
 
+/// The system moves no more than this in one call, whatever a program asks for.
+const LARGEST_REQUEST: u64 = 2 << 30;
+
+/// For each grant that is late a user must give back so many in time, or that one in the end.
+const GIVEN_BACK_FOR_LATE: u32 = 64;
+/// One may happen to anybody, and a large request may be slow.
+const MOST_UNRELIABLE: u32 = 2 * GIVEN_BACK_FOR_LATE;
+const MOST_LEFT: u32 = 16 * MOST_UNRELIABLE;
+
 /// What was granted is remembered for so long after that.
 const REMEMBERED: Duration = Duration::from_secs(120);
 
@@ -142,6 +151,7 @@ impl Arbiter {
             config: config.clone(),
             programs: Mutex::default(),
             asks,
+            unreliable: Mutex::default(),
         });
         let door = Door::open(entrance, Arc::clone(&desk), "iotide-door").map_err(refused)?;
         let ticks = Ticks::start(&desk).map_err(GateError::Thread)?;
@@ -187,6 +197,8 @@ struct Reception {
     config: ArbiterConfig,
     programs: Mutex<Vec<Weak<Program>>>,
     asks: Account,
+    /// Users with grants that are late, and how many they have yet to give back before others wait for theirs again.
+    unreliable: Mutex<HashMap<u32, u32>>,
 }
 
 /// Someone who has connected, and who that is once it was said.
@@ -201,6 +213,20 @@ struct Program {
     user: u32,
     line: Arc<Line>,
     asked: Mutex<Asked>,
+}
+
+impl Program {
+    /// Lets others in beside requests that take longer than a turn: a place at the storage is not kept by saying nothing. They count as under
+    /// way until they are done, all the same.
+    fn make_room(&self, late: Vec<(u64, Permit)>) {
+        for (id, mut permit) in late {
+            permit.leave_service();
+            // Whoever is done by now needs it no more.
+            if let Some(granted) = lock(&self.asked).granted.get_mut(&id) {
+                granted.permit = Some(permit);
+            }
+        }
+    }
 }
 
 #[derive(Default)]
@@ -220,6 +246,8 @@ struct Granted {
     since_s: f64,
     until: Instant,
     is_lease: bool,
+    /// Whether it has outlasted a turn.
+    is_late: bool,
     _place: Place,
 }
 
@@ -296,6 +324,7 @@ impl Reception {
     /// Asks the scheduler. `None` if the program asks for too much at once, or its user does.
     fn ask(self: &Arc<Self>, program: &Arc<Program>, id: u64, bytes: u64, is_write: bool) -> Option<()> {
         let direction = if is_write { Direction::Write } else { Direction::Read };
+        let bytes = bytes.min(LARGEST_REQUEST);
         let mut asked = lock(&program.asked);
         if asked.n_waiting >= MAX_WAITING || asked.granted.len() >= MAX_WAITING {
             return None;
@@ -314,8 +343,8 @@ impl Reception {
                 if is_alone { bytes.max(config.lease_bytes) } else { bytes.max(config.bundle_bytes) };
             let is_lease = n_granted > bytes;
             permit.set_moved(bytes);
-            if is_alone {
-                // Its other processes are not to wait for each other.
+            if is_alone || desk.is_unreliable(asker.user) {
+                // Its other processes are not to wait for each other; nor is anybody to wait for what may never be given back.
                 permit.leave_service();
             }
             let granted = Granted {
@@ -326,6 +355,7 @@ impl Reception {
                 since_s: desk.scheduler.now_s(),
                 until: Instant::now() + if is_lease { config.lease } else { longest_grant(bytes) },
                 is_lease,
+                is_late: false,
                 _place: place,
             };
             let lease_ns = if is_lease { config.lease.as_nanos() as u64 } else { 0 };
@@ -341,8 +371,34 @@ impl Reception {
         Some(())
     }
 
+    fn is_unreliable(&self, user: u32) -> bool {
+        lock(&self.unreliable).get(&user).is_some_and(|n_left| *n_left >= MOST_UNRELIABLE)
+    }
+
+    /// Grants that were no leases have not been given back for a turn, or for too long: whoever has such is not waited for.
+    fn note_late(&self, user: u32, n_late: u32) {
+        if n_late > 0 {
+            let mut unreliable = lock(&self.unreliable);
+            let n_left = unreliable.entry(user).or_default();
+            *n_left = n_left.saturating_add(n_late.saturating_mul(GIVEN_BACK_FOR_LATE)).min(MOST_LEFT);
+        }
+    }
+
+    fn note_given_back(&self, user: u32, was_late: bool) {
+        let mut unreliable = lock(&self.unreliable);
+        if let Some(n_left) = unreliable.get_mut(&user) {
+            *n_left = n_left.saturating_sub(if was_late { GIVEN_BACK_FOR_LATE } else { 1 });
+            if *n_left == 0 {
+                unreliable.remove(&user);
+            }
+        }
+    }
+
     fn done(&self, program: &Program, id: u64, bytes: u64) {
         let Some(granted) = lock(&program.asked).granted.remove(&id) else { return };
+        if !granted.is_lease {
+            self.note_given_back(program.user, granted.is_late);
+        }
         let more = bytes.saturating_sub(granted.bytes_noted);
         if granted.is_lease && more > 0 {
             let end_s = self.scheduler.now_s().min(granted.since_s + self.config.lease.as_secs_f64());
@@ -391,7 +447,7 @@ fn tick(desk: &Weak<Reception>, until_dropped: &Receiver<()>) {
     let wait_every = Duration::from_millis(GATE_WAIT_EVERY_MS);
     let mut said = Instant::now();
     while let Some(desk) = desk.upgrade() {
-        let now = Instant::now();
+        let (now, now_s) = (Instant::now(), desk.scheduler.now_s());
         let is_time_to_say = now.duration_since(said) >= wait_every;
         let programs: Vec<Arc<Program>> = {
             let mut programs = lock(&desk.programs);
@@ -400,12 +456,17 @@ fn tick(desk: &Weak<Reception>, until_dropped: &Receiver<()>) {
         };
         let mut n_granted = 0;
         for program in &programs {
-            let mut over = Vec::new();
+            let (mut over, mut late, mut n_late) = (Vec::new(), Vec::new(), 0);
             let mut asked = lock(&program.asked);
-            for granted in asked.granted.values_mut().filter(|granted| granted.permit.is_some()) {
+            for (id, granted) in asked.granted.iter_mut().filter(|(_, granted)| granted.permit.is_some()) {
                 n_granted += 1;
                 if now >= granted.until {
                     over.extend(granted.permit.take());
+                    n_late += u32::from(!granted.is_lease && !granted.is_late);
+                } else if !granted.is_late && now_s >= granted.since_s + desk.config.turns.turn_s {
+                    granted.is_late = true;
+                    n_late += 1;
+                    late.extend(granted.permit.take().map(|permit| (*id, permit)));
                 }
             }
             let is_waiting = asked.n_waiting > 0;
@@ -413,6 +474,8 @@ fn tick(desk: &Weak<Reception>, until_dropped: &Receiver<()>) {
             asked.granted.retain(|_, granted| now < granted.until + REMEMBERED);
             drop(asked);
             drop(over);
+            desk.note_late(program.user, n_late);
+            program.make_room(late);
             if is_waiting && is_time_to_say {
                 program.line.say(&GateMessage::Wait.encode());
             }

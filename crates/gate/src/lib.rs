@@ -26,6 +26,7 @@ pub use crate::schedule::{Direction, JobStatus, PeriodSource, Permit, Scheduler,
 pub use crate::turns::Turns;
 
 mod account;
+mod allowance;
 mod arbiter;
 mod caller;
 mod control;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use iotide_sched::{IoProfile, JobId, Queue, QueueConfig, Request, SetId};
 
+use crate::allowance::Allowances;
 use crate::caller::Callers;
 use crate::crew::Crew;
 use crate::device::Device;
@@ -38,7 +39,7 @@ pub(crate) struct Rules {
     pub queue: QueueConfig,
     /// How many requests may be with the backing store at once.
     pub n_workers: usize,
-    /// Requests of at most this size are not held up.
+    /// Requests of at most this size are not held up, as far as their user's allowance goes.
     pub bypass_bytes: u64,
     /// Pretend that the backing store is no faster than this.
     pub bandwidth_bps: Option<f64>,
@@ -83,6 +84,7 @@ struct State {
     n_requests: u64,
     n_made_up: u64,
     device: Option<Device>,
+    allowances: Allowances,
     ids: HashMap<JobName, JobId>,
     jobs: HashMap<JobId, Job>,
     /// How many jobs each user has.
@@ -157,6 +159,7 @@ impl Scheduler {
             n_requests: 0,
             n_made_up: 0,
             device: rules.bandwidth_bps.map(Device::new),
+            allowances: Allowances::default(),
             ids: HashMap::new(),
             jobs: HashMap::new(),
             n_of_user: HashMap::new(),
@@ -236,17 +239,16 @@ impl Scheduler {
         let core = &self.core;
         let now_s = core.now_s();
         let request = Served { direction, arrival_s: now_s, end_s: now_s, bytes };
-        if bytes <= core.rules.bypass_bytes {
+        let mut state = core.lock();
+        if bytes <= core.rules.bypass_bytes && state.allowances.take(name.user(), bytes, now_s) {
             // It takes the device's time, but does not wait for it.
-            if core.rules.bandwidth_bps.is_some()
-                && let Some(device) = &mut core.lock().device
-            {
+            if let Some(device) = &mut state.device {
                 device.occupy(bytes, now_s);
             }
+            drop(state);
             let held = Hold::Nothing(name.clone(), request);
             return Ok(Permit { core: Arc::clone(core), held });
         }
-        let mut state = core.lock();
         let job = state.job(name, now_s);
         let id = state.n_requests;
         state.n_requests += 1;
@@ -767,14 +769,14 @@ mod tests {
         let scheduler = scheduler(Policy::Set10(UnknownJobs::Together), 1, None);
         let victim = JobName::new("7", Some(1000));
         scheduler.schedule_for(&victim, Direction::Write, MIB, drop);
-        for i in 0..10 * MAX_JOBS_OF_USER {
+        for i in 0..4 * MAX_JOBS_OF_USER {
             scheduler.schedule_for(&JobName::new(&format!("x{i}"), Some(1001)), Direction::Write, 1, drop);
         }
         let jobs = scheduler.jobs();
         assert_eq!(jobs.len(), MAX_JOBS_OF_USER + 1);
         assert!(jobs.iter().any(|job| job.job == "7"));
         let forgotten = scheduler.forget_idle(1e9);
-        assert_eq!(forgotten.len(), 9 * MAX_JOBS_OF_USER);
+        assert_eq!(forgotten.len(), 3 * MAX_JOBS_OF_USER);
         assert!(scheduler.forget_idle(1e9).is_empty());
         // Someone who claims the name of another's job is another job.
         scheduler.schedule_for(&JobName::new("7", Some(1001)), Direction::Write, MIB, drop);

@@ -4,6 +4,7 @@ use iotide_trace::{AccessSizes, ActivitySums, FileSums, Layer, Rank, SizeBin};
 use serde::Serialize;
 
 use crate::Source;
+use crate::untrusted::Untrusted;
 
 /// What a run did, in sums.
 #[derive(Clone, Debug, Serialize)]
@@ -64,7 +65,7 @@ pub struct HeatRow {
 #[derive(Clone, Debug, Serialize)]
 pub struct File {
     /// Its name.
-    pub path: String,
+    pub path: Untrusted,
     /// Bytes moved from it.
     pub bytes_read: f64,
     /// Bytes moved to it.
@@ -182,7 +183,7 @@ impl Activity {
 impl File {
     fn new(path: &str, sums: &FileSums) -> Self {
         Self {
-            path: path.to_owned(),
+            path: path.into(),
             bytes_read: sums.bytes_read,
             bytes_written: sums.bytes_written,
             calls: sums.calls,

@@ -4,6 +4,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::text::{self, Rows};
+use crate::untrusted::Untrusted;
 use crate::{Failure, Ink, SCHEMA};
 
 /// What an archive holds.
@@ -54,11 +55,11 @@ pub struct Population {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RejectionCount {
     /// The reason, with its numbers taken out.
-    pub reason: String,
+    pub reason: Untrusted,
     /// How many logs.
     pub n_logs: u64,
     /// One of them.
-    pub example: String,
+    pub example: Untrusted,
 }
 
 /// A rule, and in how many runs it found something.
@@ -71,16 +72,16 @@ pub struct InsightCount {
     /// Of these, in how many it is grave.
     pub n_high: u64,
     /// Of these runs, the one that moves most bytes.
-    pub example: String,
+    pub example: Untrusted,
 }
 
 /// An application and how often it ran.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ApplicationCount {
     /// Who ran it, if that is known.
-    pub user: Option<String>,
+    pub user: Option<Untrusted>,
     /// The program.
-    pub application: String,
+    pub application: Untrusted,
     /// How many runs there are.
     pub n_runs: u64,
     /// Bytes moved by the run that moves most.
@@ -193,10 +194,7 @@ impl ArchiveStatistics {
     /// Returns the statistics as a JSON document of their own, with a final newline.
     pub fn to_json(&self) -> String {
         let document = json!({"schema": SCHEMA, "command": "categorize", "statistics": self.to_value()});
-        let mut json =
-            crate::text::shown_json(serde_json::to_string_pretty(&document).expect("names and numbers"));
-        json.push('\n');
-        json
+        crate::text::json_document(&document)
     }
 
     /// The archive in a sentence.
@@ -233,7 +231,7 @@ impl ArchiveStatistics {
         }
         if !self.rejections.is_empty() {
             let told: Vec<_> = (self.rejections.iter().take(8))
-                .map(|why| format!("{} × {}", text::count(why.n_logs), text::printable(&why.reason)))
+                .map(|why| format!("{} × {}", text::count(why.n_logs), why.reason.for_terminal()))
                 .collect();
             rows.row("rejected", told.join("\n"));
         }
@@ -404,11 +402,11 @@ impl CategorizeDocument {
     pub fn end(self, statistics: Option<&ArchiveStatistics>, failures: &[Failure]) -> String {
         let mut tail = "\n]".to_owned();
         if let Some(statistics) = statistics {
-            let json = crate::text::shown_json(serde_json::to_string(statistics).expect("names and numbers"));
+            let json = crate::text::json(statistics);
             tail.push_str(&format!(",\n\"statistics\":{json}"));
         }
         if !failures.is_empty() {
-            let json = crate::text::shown_json(serde_json::to_string(failures).expect("names"));
+            let json = crate::text::json(failures);
             tail.push_str(&format!(",\n\"failures\":{json}"));
         }
         tail.push_str("}\n");

@@ -8,18 +8,19 @@ use serde::Serialize;
 
 use crate::archive::{ArchiveStatistics, InsightCount, ShareCell, ShareTable, Which, population_in_words};
 use crate::chart::escape;
-use crate::html::head;
+use crate::html::{head, own_style};
 use crate::text;
+use crate::untrusted::Untrusted;
 
 /// A run that the page can list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListedRun {
     /// Where its log is.
-    pub path: String,
+    pub path: Untrusted,
     /// Who ran it.
-    pub user: Option<String>,
+    pub user: Option<Untrusted>,
     /// The program.
-    pub application: Option<String>,
+    pub application: Option<Untrusted>,
     /// Bytes read.
     pub bytes_read: f64,
     /// Bytes written.
@@ -62,9 +63,15 @@ pub fn rests(labels: &[&'static str]) -> Vec<u64> {
     rests.collect()
 }
 
+const SCRIPT: &str = concat!("\n", include_str!("archive_page.js"));
+
 /// Returns the page of an archive; `runs` are those it can list, heaviest first.
 pub fn archive_page(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> String {
-    let mut html = head(&statistics.headline(), include_str!("archive_page.css"));
+    let mut html = head(
+        &format!("{} · iotide", statistics.headline()),
+        &own_style(include_str!("archive_page.css")),
+        SCRIPT,
+    );
     let _ = writeln!(
         html,
         "<main>\n<header>\n<h1>{}</h1>\n{}</header>",
@@ -104,10 +111,9 @@ pub fn archive_page(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> Strin
     let _ = write!(
         html,
         "</main>\n<footer>Made by iotide {}.</footer>\n<script type=\"application/json\" id=\"data\">{}</script>\n\
-         <script>\n{}</script>\n</body>\n</html>\n",
+         <script>{SCRIPT}</script>\n</body>\n</html>\n",
         env!("CARGO_PKG_VERSION"),
         data(statistics, runs),
-        include_str!("archive_page.js")
     );
     html
 }
@@ -240,8 +246,8 @@ fn most_run(statistics: &ArchiveStatistics) -> String {
         let _ = writeln!(
             html,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"labels\">{}</td></tr>",
-            escape(&application.application),
-            escape(application.user.as_deref().unwrap_or("–")),
+            application.application.for_html(),
+            application.user.as_ref().map_or("–".to_owned(), Untrusted::for_html),
             text::count(application.n_runs),
             text::bytes(application.bytes_moved),
             application.categories.join(", ")
@@ -265,7 +271,7 @@ fn insights(found: &[InsightCount]) -> String {
             escape(rule),
             text::count(*n_runs),
             text::count(*n_high),
-            escape(example)
+            example.for_html()
         );
     }
     html + "</tbody>\n</table>\n<p class=\"note\">Each run with its findings, the numbers behind them and what to do is in \
@@ -280,9 +286,9 @@ fn rejections(statistics: &ArchiveStatistics) -> String {
         let _ = writeln!(
             html,
             "<tr><td>{}</td><td>{}</td><td class=\"path\">{}</td></tr>",
-            escape(&why.reason),
+            why.reason.for_html(),
             text::count(why.n_logs),
-            escape(&why.example)
+            why.example.for_html()
         );
     }
     html + "</tbody>\n</table>\n<p class=\"note\">Each log with its own reason is in <code>rejected.jsonl</code>. A number in a \
@@ -296,20 +302,30 @@ struct Data<'a> {
     runs: Vec<Row<'a>>,
 }
 
-type Row<'a> =
-    (&'a str, Option<&'a str>, Option<&'a str>, f64, f64, f64, Option<u64>, Option<f64>, Vec<u8>, u64);
+type Row<'a> = (
+    &'a Untrusted,
+    Option<&'a Untrusted>,
+    Option<&'a Untrusted>,
+    f64,
+    f64,
+    f64,
+    Option<u64>,
+    Option<f64>,
+    Vec<u8>,
+    u64,
+);
 
 fn data(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> String {
     let rows = runs.iter().map(|run| -> Row<'_> {
         let labels = (0..64).filter(|label| run.labels >> label & 1 == 1).collect();
-        let (user, application) = (run.user.as_deref(), run.application.as_deref());
+        let (user, application) = (run.user.as_ref(), run.application.as_ref());
         let ListedRun { bytes_read, bytes_written, run_time_s, n_procs, start_time, n_runs, .. } = *run;
         let (read, written) = (bytes_read.round(), bytes_written.round());
         (&run.path, user, application, read, written, run_time_s, n_procs, start_time, labels, n_runs)
     });
     let data = Data { labels: &statistics.labels, runs: rows.collect() };
     // `<` is the one character that could end the script element from within a string.
-    crate::text::shown_json(serde_json::to_string(&data).expect("names and numbers")).replace('<', "\\u003c")
+    crate::text::json(&data).replace('<', "\\u003c")
 }
 
 #[cfg(test)]
@@ -324,7 +340,7 @@ mod tests {
             .iter()
             .map(|path| {
                 all.add(0b101, 1);
-                ListedRun { path: (*path).to_owned(), labels: 0b101, n_runs: 1, ..ListedRun::default() }
+                ListedRun { path: (*path).into(), labels: 0b101, n_runs: 1, ..ListedRun::default() }
             })
             .collect();
         let statistics = ArchiveStatistics {
@@ -351,6 +367,7 @@ mod tests {
         let html = page_of(&["</script><script>alert(1)</script>"]);
         assert!(!html.contains("<script>alert"));
         assert_eq!(html.matches("</script>").count(), 2);
+        crate::policy::assert_keeps_its_policy(&html);
     }
 
     #[test]

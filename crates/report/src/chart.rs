@@ -61,7 +61,7 @@ impl Plot {
 
     /// Returns what the page's script needs to draw it again.
     pub(crate) fn to_json(&self) -> String {
-        crate::text::shown_json(serde_json::to_string(self).expect("a plot is made of names and numbers"))
+        crate::text::json(self)
     }
 
     fn draw(&self, style: Option<&str>) -> String {

@@ -3,14 +3,15 @@
 use serde::Serialize;
 
 use crate::text;
+use crate::untrusted::Untrusted;
 
 /// How a run compares with earlier ones of the same application.
 #[derive(Clone, Debug, Serialize)]
 pub struct History {
     /// The application.
-    pub application: String,
+    pub application: Untrusted,
     /// Who ran it, if that is known.
-    pub user: Option<String>,
+    pub user: Option<Untrusted>,
     /// How many earlier runs there are.
     pub n_runs: u64,
     /// Each quantity beside what is usual.
@@ -50,7 +51,7 @@ pub struct LabelShare {
 impl History {
     /// The comparison in a sentence or a few, one a line.
     pub(crate) fn in_words(&self) -> String {
-        let of = text::printable(&self.application);
+        let of = self.application.for_terminal();
         let earlier = format!("{} of {of}", text::counted(self.n_runs, "earlier run"));
         if self.quantities.is_empty() {
             return format!("{earlier}: too few to compare with");

@@ -11,16 +11,17 @@ use crate::chart::{Plot, escape};
 use crate::harmonics;
 use crate::insight::not_known_in_words;
 use crate::palette;
+use crate::policy::content_security_policy;
 use crate::text;
 use crate::{Report, Run};
 
 /// Returns the report as a page; `pictures` has the plots of each run, in the order of `report.runs`.
 pub fn page(report: &Report, pictures: &[Vec<Plot>]) -> String {
     let title = match report.runs.as_slice() {
-        [run] => file_name(&run.source.path).to_owned(),
+        [run] => run.source.path.file_name().for_terminal(),
         runs => text::counted(runs.len() as u64, "run"),
     };
-    let mut html = head(&title, "");
+    let mut html = head(&format!("{title} · iotide"), &own_style(""), SCRIPT);
     let none = Vec::new();
     for (i, run) in report.runs.iter().enumerate() {
         write_run(&mut html, run, pictures.get(i).unwrap_or(&none), i);
@@ -28,27 +29,32 @@ pub fn page(report: &Report, pictures: &[Vec<Plot>]) -> String {
     let _ = write!(
         html,
         "<footer>Made by iotide {}. Wheel to zoom into a picture, drag to move, double-click to see all again.</footer>\n\
-         <script>\n{}</script>\n</body>\n</html>\n",
+         <script>{SCRIPT}</script>\n</body>\n</html>\n",
         env!("CARGO_PKG_VERSION"),
-        include_str!("page.js")
     );
     html
 }
 
-/// What a page may do: run and wear what it holds. Whatever it should come to hold besides, nothing is fetched and nothing is sent.
-pub(crate) const CSP: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; \
-                              style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">";
+const SCRIPT: &str = concat!("\n", include_str!("page.js"));
 
-/// The page up to its body; `style` comes after what all pages wear.
-pub(crate) fn head(title: &str, style: &str) -> String {
+/// The page up to its body. It will run `script` and wear `style`, and nothing else: the script must follow as it is here.
+pub(crate) fn head(title: &str, style: &str, script: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         {CSP}\n\
+         {}\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"generator\" content=\"iotide {}\">\n<title>{} · iotide</title>\n\
-         <style>\n{}\n{}\n@media (prefers-color-scheme: dark){{{}}}\n{style}</style>\n</head>\n<body>\n",
+         <meta name=\"generator\" content=\"iotide {}\">\n<title>{}</title>\n\
+         <style>{style}</style>\n</head>\n<body>\n",
+        content_security_policy(script, style),
         env!("CARGO_PKG_VERSION"),
         escape(title),
+    )
+}
+
+/// What all pages wear, in light and in dark, and `more` after it.
+pub(crate) fn own_style(more: &str) -> String {
+    format!(
+        "\n{}\n{}\n@media (prefers-color-scheme: dark){{{}}}\n{more}",
         include_str!("page.css"),
         palette::style(&palette::LIGHT),
         palette::style(&palette::DARK),
@@ -96,7 +102,7 @@ fn write_run(html: &mut String, run: &Run, plots: &[Plot], run_idx: usize) {
     let _ = writeln!(
         html,
         "<main id=\"run-{run_idx}\">\n<header>\n<p class=\"path\">{}</p>\n<h1>{}</h1>\n{}</header>",
-        escape(&run.source.path),
+        run.source.path.for_html(),
         escape(&capitalised(&run.headline())),
         tiles(run)
     );
@@ -177,8 +183,8 @@ fn insights(run: &Run) -> Option<Section> {
                 [
                     insight.severity.to_owned(),
                     match insight.place_in_words() {
-                        Some(place) => format!("{} ({place})", capitalised(&insight.message)),
-                        None => capitalised(&insight.message),
+                        Some(place) => format!("{} ({place})", capitalised(&insight.message.for_terminal())),
+                        None => capitalised(&insight.message.for_terminal()),
                     },
                     capitalised(insight.advice),
                     insight.evidence_in_words(),
@@ -367,7 +373,7 @@ fn files(activity: &Activity) -> Option<Section> {
          <th>opens</th><th>time</th><th>ranks</th></tr></thead>\n<tbody>\n",
     );
     for file in &activity.files {
-        let _ = write!(body, "<tr><td>{}</td>", escape(&shortened(&file.path)));
+        let _ = write!(body, "<tr><td>{}</td>", file.path.shortened(300).for_html());
         for (class, bytes, most) in
             [("r", file.bytes_read, most_read), ("w", file.bytes_written, most_written)]
         {
@@ -410,18 +416,6 @@ fn files(activity: &Activity) -> Option<Section> {
     }
     let title = format!("Files ({})", text::count(activity.files.len() as u64 + activity.n_more_files));
     Some(Section { id: "files", title, body, narrow: false })
-}
-
-/// A path that is not longer than a page can bear; beginning and end say most.
-fn shortened(path: &str) -> String {
-    const HALF: usize = 150;
-    let n_chars = path.chars().count();
-    if n_chars <= 2 * HALF {
-        return path.to_owned();
-    }
-    let (head, tail): (String, String) =
-        (path.chars().take(HALF).collect(), path.chars().skip(n_chars - HALF).collect());
-    format!("{head}…{tail}")
 }
 
 fn scores(run: &Run) -> Option<Section> {
@@ -530,9 +524,9 @@ fn source(run: &Run) -> Section {
     }
     rows.extend(source.resolution_s.map(|s| ("times rounded to", text::seconds(s))));
     let job = &source.job;
-    rows.extend(job.jobid.clone().map(|id| ("job", id)));
-    rows.extend(job.exe.clone().map(|exe| ("command", exe)));
-    rows.extend(job.user.clone().map(|user| ("user", user)));
+    rows.extend(job.jobid.as_ref().map(|id| ("job", id.for_terminal())));
+    rows.extend(job.exe.as_ref().map(|exe| ("command", exe.for_terminal())));
+    rows.extend(job.user.as_ref().map(|user| ("user", user.for_terminal())));
     rows.extend(job.nprocs.map(|n| ("processes", text::count(n))));
     rows.extend(job.run_time_s.map(|s| ("run time", text::seconds(s))));
     Section { id: "source", title: "Source".into(), body: facts(rows), narrow: true }
@@ -602,10 +596,6 @@ fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String
     html + "</tbody>\n</table>\n"
 }
 
-fn file_name(path: &str) -> &str {
-    path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path)
-}
-
 pub(crate) fn capitalised(words: &str) -> String {
     let mut chars = words.chars();
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
@@ -654,11 +644,11 @@ mod tests {
     fn nothing_a_trace_says_becomes_markup() {
         let (analysis, mut run) = periodic();
         let nasty = "</script><script>alert(1)</script>\"'&<img src=x onerror=alert(2)>\x1b[31m.csv";
-        run.source.path = format!("/tmp/{nasty}");
-        run.source.job.exe = Some(nasty.to_owned());
-        run.source.job.user = Some(nasty.to_owned());
+        run.source.path = format!("/tmp/{nasty}").into();
+        run.source.job.exe = Some(nasty.into());
+        run.source.job.user = Some(nasty.into());
         run.source.format = nasty.to_owned();
-        run.losses[0].what = nasty.to_owned();
+        run.losses[0].what = nasty.into();
         let mut plots = pictures(&analysis);
         plots[0].caption = nasty.to_owned();
         let html = page_of(vec![(run, plots)]);
@@ -668,6 +658,7 @@ mod tests {
         );
         assert!(html.contains("&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;&lt;img"));
         assert_eq!(html.matches("</script>").count(), 5 + 1, "each script ends once");
+        crate::policy::assert_keeps_its_policy(&html);
     }
 
     #[test]
@@ -777,8 +768,8 @@ mod tests {
         let mut run = busy();
         let nasty = "</td></table><script>alert(1)</script><img src=x onerror=alert(2)>\"' onmouseover='x\x1b[31m\u{202e}";
         let activity = run.activity.as_mut().unwrap();
-        activity.files[0].path = nasty.to_owned();
-        activity.files[1].path = "é".repeat(5000);
+        activity.files[0].path = nasty.into();
+        activity.files[1].path = "é".repeat(5000).into();
         let html = page_of(vec![(run, Vec::new())]);
         assert!(!html.contains("<script>alert") && !html.contains("<img") && !html.contains('\x1b'));
         assert_eq!(html.matches("</script>").count(), 2 + 1, "two heat maps and the page's own");

@@ -4,6 +4,7 @@ use serde::{Serialize, Serializer};
 
 use crate::run::{Loss, whole_bytes, whole_bytes_if_any};
 use crate::text::{self, Rows};
+use crate::untrusted::Untrusted;
 use crate::{Ink, Tell};
 
 /// What one trace holds.
@@ -28,7 +29,7 @@ pub struct Info {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct InfoSource {
     /// Where it was read from.
-    pub path: String,
+    pub path: Untrusted,
     /// The format it was in.
     pub format: String,
     /// How many ranks moved bytes or, if the source tells no ranks apart, how many processes the job had.
@@ -55,7 +56,7 @@ pub struct InfoJob {
     /// The number of the user.
     pub uid: Option<i64>,
     /// The user, as the source has it.
-    pub user: Option<String>,
+    pub user: Option<Untrusted>,
     /// The number of processes.
     pub nprocs: Option<u64>,
     /// When it began, in seconds since the Unix epoch.
@@ -67,9 +68,9 @@ pub struct InfoJob {
     /// Its wall-clock time.
     pub run_time_s: Option<f64>,
     /// The command.
-    pub exe: Option<String>,
+    pub exe: Option<Untrusted>,
     /// The version of the log's format.
-    pub log_version: Option<String>,
+    pub log_version: Option<Untrusted>,
 }
 
 /// Most logs know whole seconds only, and say so by an integer.
@@ -87,7 +88,7 @@ pub enum JobId {
     /// A number.
     Number(i64),
     /// Anything else.
-    Name(String),
+    Name(Untrusted),
 }
 
 /// Names and what they stand for, in the order they were put in; a JSON object.
@@ -139,7 +140,7 @@ pub struct LogInfo {
     /// `zlib`, `bzip2` or `none`; absent where the whole file is packed.
     pub compression: Option<&'static str>,
     /// The Darshan library that wrote it.
-    pub library_version: Option<String>,
+    pub library_version: Option<Untrusted>,
     /// How many records have a name.
     pub names: u64,
     /// How many file systems were mounted.
@@ -308,8 +309,7 @@ impl SegmentLine<'_> {
 }
 
 fn json_line(value: &impl Serialize) -> String {
-    let mut line =
-        crate::text::shown_json(serde_json::to_string(value).expect("a line is made of names and numbers"));
+    let mut line = crate::text::json(value);
     line.push('\n');
     line
 }
@@ -324,11 +324,11 @@ impl Info {
     fn headline(&self) -> String {
         let InfoJob { jobid, exe, log_version, .. } = &self.job;
         let version =
-            log_version.as_ref().map(|version| format!(" {}", text::printable(version))).unwrap_or_default();
-        let exe = exe.as_ref().map(|exe| format!(" of {}", text::printable(exe))).unwrap_or_default();
+            log_version.as_ref().map(|version| format!(" {}", version.for_terminal())).unwrap_or_default();
+        let exe = exe.as_ref().map(|exe| format!(" of {}", exe.for_terminal())).unwrap_or_default();
         let id = match jobid {
             Some(JobId::Number(id)) => format!(", job {id}"),
-            Some(JobId::Name(id)) => format!(", job {}", text::printable(id)),
+            Some(JobId::Name(id)) => format!(", job {}", id.for_terminal()),
             None => String::new(),
         };
         let what = match self.source.n_events {
@@ -377,7 +377,7 @@ impl Info {
 
 impl Tell for Info {
     fn tell(&self, width: usize, ink: Ink) -> String {
-        let name = text::printable(&self.source.path);
+        let name = self.source.path.for_terminal();
         let headline = text::wrap(&format!("{name}: {}", self.headline()), width).join("\n");
         let facts = self.facts().render(width, |name| ink.faint(name));
         format!("{}\n\n{facts}", ink.bold(&headline))
@@ -387,7 +387,7 @@ impl Tell for Info {
 impl InfoJob {
     fn in_words(&self) -> Option<String> {
         let user = match (&self.user, self.uid) {
-            (Some(user), _) => Some(format!("user {}", text::printable(user))),
+            (Some(user), _) => Some(format!("user {}", user.for_terminal())),
             (None, Some(uid)) => Some(format!("user {uid}")),
             (None, None) => None,
         };
@@ -408,9 +408,7 @@ impl DarshanInfo {
     fn add_to(&self, rows: &mut Rows) {
         let LogInfo { byte_order, compression, library_version, names, mounts } = &self.log;
         let words = [
-            library_version
-                .as_ref()
-                .map(|version| format!("written by Darshan {}", text::printable(version))),
+            library_version.as_ref().map(|version| format!("written by Darshan {}", version.for_terminal())),
             byte_order.map(|order| format!("{order}-endian")),
             compression.map(|packing| {
                 if packing == "none" { "not packed".to_owned() } else { format!("packed with {packing}") }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::text::{self, Rows};
+use crate::untrusted::Untrusted;
 
 /// One finding.
 #[derive(Clone, Debug, Serialize)]
@@ -14,12 +15,12 @@ pub struct Insight {
     /// `high` or `warning`.
     pub severity: &'static str,
     /// What is the case.
-    pub message: String,
+    pub message: Untrusted,
     /// The numbers it rests on, by name.
     pub evidence: BTreeMap<&'static str, f64>,
     /// The files it is most about, the worst first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<String>,
+    pub files: Vec<Untrusted>,
     /// The ranks it is most about.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ranks: Vec<i32>,
@@ -41,9 +42,9 @@ impl From<&iotide_analysis::Insight> for Insight {
         Self {
             rule: insight.rule.name(),
             severity: insight.severity.name(),
-            message: insight.message.clone(),
+            message: Untrusted::from(&insight.message),
             evidence: insight.evidence.iter().map(|evidence| (evidence.name, evidence.value)).collect(),
-            files: insight.files.clone(),
+            files: insight.files.iter().map(Untrusted::from).collect(),
             ranks: insight.ranks.clone(),
             advice: insight.advice,
         }
@@ -60,7 +61,7 @@ pub(crate) fn told(insights: &iotide_analysis::Insights) -> (Vec<Insight>, Vec<N
 pub(crate) fn add_rows(rows: &mut Rows, found: Option<&[Insight]>, not_known: Option<&[NotKnown]>) {
     for insight in found.unwrap_or_default() {
         let place = insight.place_in_words().map_or(String::new(), |place| format!(" ({place})"));
-        rows.row(insight.severity, format!("{}{place}; {}", insight.message, insight.advice));
+        rows.row(insight.severity, format!("{}{place}; {}", insight.message.for_terminal(), insight.advice));
     }
     if let Some(not_known) = not_known.filter(|rules| !rules.is_empty()) {
         rows.row("not known", not_known_in_words(not_known));
@@ -87,12 +88,12 @@ impl Insight {
         let files: Vec<String> = self
             .files
             .iter()
-            .filter(|path| !self.message.contains(path.as_str()))
-            .map(|path| text::printable(path))
+            .filter(|path| !self.message.mentions(path.as_said()))
+            .map(|path| path.for_terminal())
             .collect();
         let ranks: Vec<String> = self.ranks.iter().map(|rank| rank.to_string()).collect();
         let is_named =
-            matches!(self.ranks.as_slice(), [rank] if self.message.contains(&format!("rank {rank} ")));
+            matches!(self.ranks.as_slice(), [rank] if self.message.mentions(&format!("rank {rank} ")));
         let files = (!files.is_empty()).then(|| format!("most in {}", files.join(", ")));
         let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
         let ranks = (!ranks.is_empty() && !is_named).then(|| format!("{noun} {}", ranks.join(", ")));

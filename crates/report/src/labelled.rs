@@ -10,6 +10,7 @@ use crate::history::History;
 use crate::insight::{self, Insight, NotKnown};
 use crate::run::{Loss, Source};
 use crate::text::{self, Rows};
+use crate::untrusted::Untrusted;
 use crate::{Ink, Tell};
 
 /// A run and its labels.
@@ -21,7 +22,7 @@ pub struct LabelledRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<LogIdentity>,
     /// The program, by which runs are put together; `None` if the source names none.
-    pub application: Option<String>,
+    pub application: Option<Untrusted>,
     /// How labels were found: `auto` or `mosaic`.
     pub method: &'static str,
     /// The labels.
@@ -35,7 +36,7 @@ pub struct LabelledRun {
     /// How long the run took: as the source states, else from the first event to the last.
     pub run_time_s: f64,
     /// Why the labels should not be counted, if they should not.
-    pub rejected: Option<String>,
+    pub rejected: Option<Untrusted>,
     /// What its storage does not like, gravest first, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insights: Option<Vec<Insight>>,
@@ -53,7 +54,7 @@ impl LabelledRun {
     /// Returns what was found, in the words of the report.
     pub fn new(
         source: Source,
-        application: Option<String>,
+        application: Option<impl Into<Untrusted>>,
         method: CategoryMethod,
         found: &Categories,
         losses: &[iotide_trace::Loss],
@@ -62,7 +63,7 @@ impl LabelledRun {
         Self {
             source,
             log: None,
-            application,
+            application: application.map(Into::into),
             method: method.name(),
             categories: found.labels.iter().map(|label| label.category.name()).collect(),
             evidence: LabelEvidence(found.labels.clone()),
@@ -74,7 +75,7 @@ impl LabelledRun {
                 mean_per_s: found.metadata.mean_per_s,
             },
             run_time_s: found.run_time_s,
-            rejected: found.rejected.as_ref().map(ToString::to_string),
+            rejected: found.rejected.as_ref().map(|why| Untrusted::from(why.to_string())),
             insights: None,
             insights_not_known: None,
             history: None,
@@ -118,11 +119,11 @@ impl LabelledRun {
 
 impl Tell for LabelledRun {
     fn tell(&self, width: usize, ink: Ink) -> String {
-        let name = text::printable(&self.source.path);
+        let name = self.source.path.for_terminal();
         let labels =
             if self.categories.is_empty() { "no label".to_owned() } else { self.categories.join(", ") };
         let headline = match &self.rejected {
-            Some(why) => format!("{name}: not to be counted: {}", text::printable(why)),
+            Some(why) => format!("{name}: not to be counted: {}", why.for_terminal()),
             None => format!("{name}: {labels}"),
         };
         let mut out = text::wrap(&headline, width).join("\n");
@@ -195,8 +196,7 @@ impl<'a> RejectedLog<'a> {
 }
 
 fn line_of(value: &impl Serialize) -> String {
-    let mut line =
-        crate::text::shown_json(serde_json::to_string(value).expect("a report is made of names and numbers"));
+    let mut line = crate::text::json(value);
     line.push('\n');
     line
 }

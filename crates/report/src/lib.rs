@@ -48,6 +48,7 @@ pub use crate::{
         FitReport, FitStart, GroupEntry, LogReport, LogSource, SignatureEntry, SignatureReport,
         SignatureTable, method_name, signature_of_json,
     },
+    untrusted::Untrusted,
 };
 
 mod activity;
@@ -66,6 +67,7 @@ mod labelled;
 mod live;
 mod palette;
 mod plan;
+mod policy;
 mod rhythm;
 mod run;
 #[cfg(test)]
@@ -77,6 +79,7 @@ mod sets;
 mod signature;
 mod stream;
 pub mod text;
+mod untrusted;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.
 pub const SCHEMA: &str = "iotide/1";
@@ -101,9 +104,9 @@ pub struct Report<R = Run> {
 #[derive(Clone, Debug, Serialize)]
 pub struct Failure {
     /// The input.
-    pub path: String,
+    pub path: Untrusted,
     /// What is wrong with it.
-    pub error: String,
+    pub error: Untrusted,
 }
 
 /// What there is to say of one run, in words.
@@ -122,9 +125,7 @@ impl<R: Tell> Report<R> {
     ///
     /// What does not exist is `null`; NaN and infinity do not exist.
     pub fn to_json(&self) -> String {
-        let mut json = serde_json::to_string_pretty(self).expect("a report is made of names and numbers");
-        json.push('\n');
-        json
+        crate::text::json_document(self)
     }
 
     /// Returns the report for people, in lines of at most `width` columns where words allow.
@@ -159,9 +160,9 @@ impl<R: Tell> Report<R> {
             ));
             for failure in &self.failures {
                 // Most errors name their file already.
-                let named = failure.error.starts_with(&failure.path);
-                let path = if named { String::new() } else { format!("{}: ", failure.path) };
-                out.push_str(&format!("  {}\n", text::printable(&format!("{path}{}", failure.error))));
+                let is_named = failure.error.begins_with(&failure.path);
+                let path = if is_named { String::new() } else { failure.path.for_terminal() + ": " };
+                out.push_str(&format!("  {path}{}\n", failure.error.for_terminal()));
             }
         }
         out

@@ -24,7 +24,7 @@ impl<T: Serialize> LiveLine<T> {
 
     /// Returns the line, without its end.
     pub fn to_json(&self) -> String {
-        crate::text::shown_json(serde_json::to_string(self).expect("a line is made of names and numbers"))
+        crate::text::json(self)
     }
 }
 

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use iotide_sched::{ControlledJob, IoProfile, SetId};
 use serde::Serialize;
 
+use crate::untrusted::Untrusted;
 use crate::{SCHEMA, text};
 
 /// The answer of `iotide sets plan`.
@@ -27,7 +28,7 @@ pub struct PlanReport {
 #[derive(Clone, Debug, Serialize)]
 pub struct PlanEntry {
     /// Its id.
-    pub job: String,
+    pub job: Untrusted,
     /// Its characteristic time, if known.
     pub w_iter_s: Option<f64>,
     /// Its set: an order of magnitude, or `unknown`.
@@ -45,7 +46,7 @@ impl PlanReport {
             jobs.clone().map(|(job, _)| (job.placement.set, job.placement.priority)).collect();
         let sum: f64 = sets.values().sum();
         let entry = |(job, profile): (&ControlledJob, Option<&IoProfile>)| PlanEntry {
-            job: job.id.clone(),
+            job: Untrusted::from(&job.id),
             w_iter_s: profile.map(IoProfile::w_iter_s),
             set: job.placement.set.to_string(),
             priority: job.placement.priority,
@@ -57,11 +58,7 @@ impl PlanReport {
 
     /// Returns the report as JSON, with a final newline.
     pub fn to_json(&self) -> String {
-        let mut json = crate::text::shown_json(
-            serde_json::to_string_pretty(self).expect("a report is made of names and numbers"),
-        );
-        json.push('\n');
-        json
+        crate::text::json_document(self)
     }
 
     /// Returns the report for people.
@@ -72,7 +69,7 @@ impl PlanReport {
             let _ = writeln!(
                 out,
                 "{:<20} {:>10} {:>8} {:>10} {:>8}",
-                text::printable(&entry.job),
+                entry.job.for_terminal(),
                 entry.w_iter_s.map_or("–".to_owned(), text::seconds),
                 entry.set,
                 text::digits(entry.priority, 3),

@@ -13,6 +13,7 @@ use crate::labelled::{LabelEvidence, LabelledRun};
 use crate::rhythm::{Named, Rhythm};
 use crate::stream::Stream;
 use crate::text::{self, Rows};
+use crate::untrusted::Untrusted;
 use crate::{Ink, Tell};
 
 /// What is known of one run.
@@ -416,7 +417,7 @@ impl Run {
 
 impl Tell for Run {
     fn tell(&self, width: usize, ink: Ink) -> String {
-        let name = text::printable(&self.source.path);
+        let name = self.source.path.for_terminal();
         let headline = self.headline();
         let mut out = text::wrap(&format!("{name}: {headline}"), width).join("\n");
         if ink == Ink::Ansi {
@@ -435,7 +436,7 @@ impl Tell for Run {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Source {
     /// Where it was read from.
-    pub path: String,
+    pub path: Untrusted,
     /// The format it was in.
     pub format: String,
     /// How many ranks moved bytes or, if the source tells no ranks apart, how many processes the job had.
@@ -463,11 +464,11 @@ pub struct Source {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Job {
     /// The scheduler's name for it.
-    pub jobid: Option<String>,
+    pub jobid: Option<Untrusted>,
     /// The command.
-    pub exe: Option<String>,
+    pub exe: Option<Untrusted>,
     /// Who ran it.
-    pub user: Option<String>,
+    pub user: Option<Untrusted>,
     /// The number of processes.
     pub nprocs: Option<u64>,
     /// Its wall-clock time.
@@ -478,7 +479,7 @@ pub struct Job {
 
 impl Source {
     /// Returns what a reader counted.
-    pub fn new(path: impl Into<String>, format: impl Into<String>, tally: &Tally, job: &JobInfo) -> Self {
+    pub fn new(path: impl Into<Untrusted>, format: impl Into<String>, tally: &Tally, job: &JobInfo) -> Self {
         Self {
             path: path.into(),
             format: format.into(),
@@ -490,9 +491,9 @@ impl Source {
             end_s: tally.end.map(|end| end.as_secs()),
             resolution_s: None,
             job: Job {
-                jobid: job.job_id.clone(),
-                exe: job.exe.clone(),
-                user: job.user.clone(),
+                jobid: job.job_id.as_ref().map(Untrusted::from),
+                exe: job.exe.as_ref().map(Untrusted::from),
+                user: job.user.as_ref().map(Untrusted::from),
                 nprocs: job.n_procs,
                 run_time_s: job.run_time_s,
                 start_time: job.start_time_unix_s,
@@ -502,10 +503,8 @@ impl Source {
 
     pub(crate) fn in_words(&self) -> String {
         let ranks = self.n_ranks.map(|n| format!(", {}", text::counted(n, "rank"))).unwrap_or_default();
-        let exe =
-            self.job.exe.as_deref().map(|exe| format!(" of {}", text::printable(exe))).unwrap_or_default();
-        let id =
-            self.job.jobid.as_deref().map(|id| format!(", job {}", text::printable(id))).unwrap_or_default();
+        let exe = self.job.exe.as_ref().map(|exe| format!(" of {}", exe.for_terminal())).unwrap_or_default();
+        let id = self.job.jobid.as_ref().map(|id| format!(", job {}", id.for_terminal())).unwrap_or_default();
         let rounded =
             self.resolution_s.map(|s| format!(", times to {}", text::seconds(s))).unwrap_or_default();
         format!("{}{exe}{id}{ranks}, {}{rounded}", self.format, text::counted(self.n_events, "event"))
@@ -845,7 +844,7 @@ pub struct Wave {
 #[derive(Clone, Debug, Serialize)]
 pub struct Loss {
     /// What and where.
-    pub what: String,
+    pub what: Untrusted,
     /// How many records.
     pub records: Option<u64>,
     /// Since when.
@@ -855,7 +854,7 @@ pub struct Loss {
 impl From<&iotide_trace::Loss> for Loss {
     fn from(loss: &iotide_trace::Loss) -> Self {
         Self {
-            what: loss.what.clone(),
+            what: Untrusted::from(&loss.what),
             records: loss.records,
             since_s: loss.since.map(|since| since.as_secs()),
         }
@@ -866,7 +865,7 @@ impl Loss {
     pub(crate) fn in_words(&self) -> String {
         let records = self.records.map(|n| format!(" ({})", text::counted(n, "record"))).unwrap_or_default();
         let since = self.since_s.map(|s| format!(", since {}", text::moment(s))).unwrap_or_default();
-        format!("{}{records}{since}", text::printable(&self.what))
+        format!("{}{records}{since}", self.what.for_terminal())
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::chart::escape;
 use crate::document::Document;
-use crate::html::CSP;
+use crate::html::head;
 use crate::{SCHEMA, text};
 
 /// The answer of `iotide model`.
@@ -342,25 +342,20 @@ impl Document for ScalingReport {
     }
 
     fn to_json(&self) -> String {
-        let mut json = crate::text::shown_json(
-            serde_json::to_string_pretty(self).expect("a report is made of names and numbers"),
-        );
-        json.push('\n');
-        json
+        crate::text::json_document(self)
     }
 
     fn to_page(&self) -> String {
-        let mut html = format!(
-            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             {CSP}\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <meta name=\"generator\" content=\"iotide {}\">\n<title>{} · iotide model</title>\n<style>\n{}\n\
-             .models {{ display: block; }} .models svg {{ max-width: 100%; height: auto; background: #fff; }}\n\
-             code {{ overflow-wrap: anywhere; }}\n</style>\n</head>\n<body>\n<main class=\"models\">\n<header>\
-             <p class=\"path\">{}</p><h1>{}</h1></header>\n",
-            env!("CARGO_PKG_VERSION"),
-            escape(&self.source.path),
+        let style = concat!(
+            "\n",
             include_str!("page.css"),
+            "\n.models { display: block; } .models svg { max-width: 100%; height: auto; background: #fff; }\n\
+             code { overflow-wrap: anywhere; }\n"
+        );
+        let mut html = head(&format!("{} · iotide model", self.source.path), style, "");
+        let _ = write!(
+            html,
+            "<main class=\"models\">\n<header><p class=\"path\">{}</p><h1>{}</h1></header>\n",
             escape(&self.source.path),
             text::counted(self.models.len() as u64, "scaling model"),
         );
@@ -814,6 +809,7 @@ mod tests {
         let (curve, map) = (report(1), report(2));
         assert!(curve.pictures()[0].1.contains("<path") && curve.pictures()[0].0 == "000-main--io-time.svg");
         assert!(map.pictures()[0].1.matches("<rect").count() == CELLS * CELLS);
+        crate::policy::assert_keeps_its_policy(&map.to_page());
         assert!(map.to_page().contains("size&lt;b&gt;") && !map.to_page().contains("size<b>"));
     }
 

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use crate::chart::{Axis, LEFT, RIGHT, Tick, WIDTH, escape};
 use crate::document::Document;
-use crate::html::CSP;
 use crate::html::capitalised;
+use crate::html::{head, own_style};
 use crate::palette::{LEVELS, style_element};
 use crate::{SCHEMA, text};
 
@@ -562,26 +562,17 @@ impl Document for SimulationReport {
     }
 
     fn to_json(&self) -> String {
-        let mut json = crate::text::shown_json(
-            serde_json::to_string_pretty(self).expect("a report is made of names and numbers"),
-        );
-        json.push('\n');
-        json
+        crate::text::json_document(self)
     }
 
     fn to_page(&self) -> String {
-        let mut html = format!(
-            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             {CSP}\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <meta name=\"generator\" content=\"iotide {}\">\n<title>{} · iotide simulate</title>\n<style>\n{}\n\
-             .schedule {{ display: block; }} .schedule svg {{ max-width: 100%; height: auto; }}\n</style>\n{}\n</head>\n\
-             <body>\n<main class=\"schedule\">\n<header><p class=\"path\">{}</p><h1>Policies side by side</h1></header>\n\
+        let style =
+            own_style(".schedule { display: block; } .schedule svg { max-width: 100%; height: auto; }\n");
+        let mut html = head(&format!("{} · iotide simulate", self.workload.source), &style, "");
+        let _ = write!(
+            html,
+            "<main class=\"schedule\">\n<header><p class=\"path\">{}</p><h1>Policies side by side</h1></header>\n\
              <p>{}</p>\n",
-            env!("CARGO_PKG_VERSION"),
-            escape(&self.workload.source),
-            include_str!("page.css"),
-            style_element(),
             escape(&self.workload.source),
             escape(&self.in_words()),
         );
@@ -785,5 +776,6 @@ mod tests {
     fn nothing_a_workload_says_becomes_markup() {
         let html = report("<b>\"'&</title><script>").to_page();
         assert!(!html.contains("<b>") && !html.contains("<script"), "{html}");
+        crate::policy::assert_keeps_its_policy(&html);
     }
 }

@@ -4,13 +4,14 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
+use crate::untrusted::Untrusted;
 use crate::{Ink, Report, Tell, text};
 
 /// What a mount or an arbiter says of its jobs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StorageJobs {
     /// Where it was asked.
-    pub control: String,
+    pub control: Untrusted,
     /// Who is served when.
     pub policy: String,
     /// The jobs, by name.
@@ -21,7 +22,7 @@ pub struct StorageJobs {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobAtStorage {
     /// Its name.
-    pub job: String,
+    pub job: Untrusted,
     /// Time from the start of one I/O phase to the next, if known.
     pub period_s: Option<f64>,
     /// Where that comes from: `given` or `predicted`.
@@ -38,7 +39,7 @@ pub struct JobAtStorage {
     pub waiting: u64,
     /// The job of the same set whose turn it is, while requests wait.
     #[serde(default)]
-    pub waits_for: Option<String>,
+    pub waits_for: Option<Untrusted>,
     /// I/O phases so far.
     pub phases: u64,
 }
@@ -54,7 +55,7 @@ impl StorageJobs {
     /// Reads what a control socket answers to `jobs`.
     pub fn from_answer(control: &str, answer: &str) -> Result<Self, serde_json::Error> {
         let Answer { policy, jobs } = serde_json::from_str(answer)?;
-        Ok(Self { control: control.to_owned(), policy, jobs })
+        Ok(Self { control: control.into(), policy, jobs })
     }
 }
 
@@ -69,7 +70,7 @@ impl Report<StorageJobs> {
 
 impl Tell for StorageJobs {
     fn tell(&self, _: usize, _: Ink) -> String {
-        let mut out = format!("{} · policy {}\n", text::printable(&self.control), self.policy);
+        let mut out = format!("{} · policy {}\n", self.control.for_terminal(), self.policy);
         if self.jobs.is_empty() {
             out.push_str("no job has been seen yet\n");
             return out;
@@ -138,7 +139,7 @@ impl JobAtStorage {
             format!("{}{mark}", text::seconds(period_s))
         });
         [
-            text::printable(&self.job).to_string(),
+            self.job.for_terminal(),
             period.unwrap_or_else(none),
             self.set.clone().unwrap_or_else(none),
             self.share.map_or_else(none, text::percent),
@@ -146,7 +147,7 @@ impl JobAtStorage {
             text::bytes(self.bytes as f64),
             if self.waiting == 0 { none() } else { self.waiting.to_string() },
             match &self.waits_for {
-                Some(job) => text::printable(job).to_string(),
+                Some(job) => job.for_terminal(),
                 None if self.waiting > 0 => "storage".to_owned(),
                 None => none(),
             },

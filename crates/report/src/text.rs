@@ -247,8 +247,19 @@ pub(crate) fn steers(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
+/// Returns a value as JSON in one line, in which no character steers what shows it.
+pub(crate) fn json(value: &(impl serde::Serialize + ?Sized)) -> String {
+    shown_json(serde_json::to_string(value).expect("a document is made of names and numbers"))
+}
+
+/// The same over several lines, with a final newline.
+pub(crate) fn json_document(value: &impl serde::Serialize) -> String {
+    let json = serde_json::to_string_pretty(value).expect("a document is made of names and numbers");
+    shown_json(json) + "\n"
+}
+
 /// Returns JSON in which no character steers what shows it; it means the same.
-pub(crate) fn shown_json(json: String) -> String {
+fn shown_json(json: String) -> String {
     // Line ends and blanks of the JSON itself stay.
     let must_escape = |c: char| c != '\n' && steers(c);
     if !json.contains(must_escape) {

@@ -77,7 +77,10 @@ fn told(observed: Observed, config: &RunConfig) -> anyhow::Result<Run> {
     let run = match analyse_run(&reads, &writes, &config) {
         Ok(run) => Run::analysed(source, &losses, &config, &run),
         Err(why) if why.is_lack_of_data() => Run::not_analysed(source, &losses, &config, &why),
-        Err(why) => return Err(anyhow::anyhow!("{}: {why}", source.path)).hint(analysis::advice(&why)),
+        Err(why) => {
+            return Err(anyhow::anyhow!("{}: {why}", source.path.for_terminal()))
+                .hint(analysis::advice(&why));
+        }
     };
     Ok(run.with_demand(demand.as_ref()))
 }

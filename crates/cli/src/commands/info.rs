@@ -72,7 +72,7 @@ fn told(run: &RunInput<'_>, options: &OpenOptions, with_events: bool) -> anyhow:
     let mut survey = Survey::default();
     let info = reader.read(&mut survey).or_else(with_advice)?;
     let mut told = Info { n_files: info.files.len() as u64, job: of_job(&info.job), ..Info::default() };
-    told.source.path = run.name();
+    told.source.path = run.name().into();
     told.source.format = format.name().to_owned();
     told.source.n_ranks = info.job.n_procs;
     survey.add_to(&mut told);
@@ -82,13 +82,13 @@ fn told(run: &RunInput<'_>, options: &OpenOptions, with_events: bool) -> anyhow:
 
 fn of_job(job: &JobInfo) -> InfoJob {
     InfoJob {
-        jobid: job.job_id.clone().map(JobId::Name),
-        user: job.user.clone(),
+        jobid: job.job_id.as_ref().map(|id| JobId::Name(id.into())),
+        user: job.user.as_ref().map(Into::into),
         nprocs: job.n_procs,
         start_time: job.start_time_unix_s,
         end_time: job.start_time_unix_s.zip(job.run_time_s).map(|(start, run_time_s)| start + run_time_s),
         run_time_s: job.run_time_s,
-        exe: job.exe.clone(),
+        exe: job.exe.as_ref().map(Into::into),
         ..InfoJob::default()
     }
 }
@@ -97,12 +97,12 @@ fn of_log(path: String, format: Format, log: &Log, events: Option<DarshanOptions
     let n_procs = log.job.as_ref().and_then(|job| u64::try_from(job.n_procs).ok());
     let mut info = Info {
         source: InfoSource {
-            path,
+            path: path.into(),
             format: format.name().to_owned(),
             n_ranks: n_procs,
             ..InfoSource::default()
         },
-        job: InfoJob { log_version: Some(log.version.clone()), ..InfoJob::default() },
+        job: InfoJob { log_version: Some((&log.version).into()), ..InfoJob::default() },
         darshan: Some(of_modules(log)),
         n_files: log.names.len() as u64,
         ..Info::default()
@@ -115,7 +115,7 @@ fn of_log(path: String, format: Format, log: &Log, events: Option<DarshanOptions
             start_time: Some(job.start_time_unix_s()),
             end_time: (job.end_s > 0).then(|| job.end_s as f64 + job.end_ns as f64 / 1e9),
             run_time_s: job.run_time_s(),
-            exe: Some(job.exe.clone()),
+            exe: Some((&job.exe).into()),
             ..info.job
         };
     }
@@ -143,7 +143,7 @@ fn of_modules(log: &Log) -> DarshanInfo {
                 Compression::Bzip2 => "bzip2",
                 Compression::None => "none",
             }),
-            library_version: log.library_version().map(str::to_owned),
+            library_version: log.library_version().map(Into::into),
             names: log.names.len() as u64,
             mounts: log.job.as_ref().map_or(0, |job| job.mounts.len() as u64),
         },

@@ -133,7 +133,7 @@ impl ReadingArgs {
                 Err(error) if error.is::<ReaderGone>() => return Err(error),
                 Err(error) => {
                     ui.error(&error);
-                    failures.push(Failure { path: run.name(), error: format!("{error:#}") });
+                    failures.push(Failure { path: run.name().into(), error: format!("{error:#}").into() });
                 }
                 Ok(()) => {}
             }

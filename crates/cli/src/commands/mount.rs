@@ -30,7 +30,7 @@ pub(crate) struct MountArgs {
     mountpoint: PathBuf,
     #[command(flatten)]
     scheduling: SchedulingArgs,
-    /// Requests of at most this size are never held up
+    /// Requests of at most this size are not held up, up to 1 MiB/s of a user
     #[arg(long, default_value = "16k", value_name = "SIZE", value_parser = parse_size)]
     bypass: u64,
     /// For how long the kernel may cache names and attributes that others change behind the mount

@@ -84,7 +84,8 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
                 Run::not_analysed(source, &losses, &config, &why)
             }
             Err(why) => {
-                return Err(anyhow::anyhow!("{}: {why}", source.path)).hint(analysis::advice(&why));
+                return Err(anyhow::anyhow!("{}: {why}", source.path.for_terminal()))
+                    .hint(analysis::advice(&why));
             }
         };
         let found = insights(&activity, &info.job, &settings.insights);
@@ -113,7 +114,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
         write_pictures(ui, dir, &report.runs, &plots)?;
     }
     for run in &report.runs {
-        ui.status(format_args!("{}: {}", iotide_report::text::printable(&run.source.path), run.headline()));
+        ui.status(format_args!("{}: {}", run.source.path.for_terminal(), run.headline()));
     }
     if output != Path::new("-") && args.format == PageForm::Html {
         ui.status(format_args!("open {} in a browser", output.display()));

@@ -1268,7 +1268,7 @@ fn help_on_mount_explains_every_flag() {
               ("period JOB SECONDS"), a line each
 
           --bypass <SIZE>
-              Requests of at most this size are never held up
+              Requests of at most this size are not held up, up to 1 MiB/s of a user
               
               [default: 16k]
 

@@ -21,12 +21,14 @@ fn played(script: &str) -> Option<Vec<String>> {
 pub fn played_on(dir: &Dir, page: &str, script: &str) -> Option<Vec<String>> {
     let browser = iotide_testkit::program("chromium")?;
     let player = format!(
-        "<script>\nconst notes = [], note = (text) => notes.push(text);\n\
+        "<script nonce=\"player\">\nconst notes = [], note = (text) => notes.push(text);\n\
          addEventListener(\"error\", (event) => note(`error: ${{event.message}}`));\n\
          addEventListener(\"load\", () => {{\ntry {{\n{script}\n}} catch (error) {{ note(`error: ${{error}}`); }}\n\
          document.body.textContent = `[notes]${{notes.join(\"|\")}}[end]`;\n}});\n</script>\n</body>"
     );
-    dir.write("played.html", dir.read(page).replace("</body>", &player));
+    // The page runs its own script and no other, so the player is let in by name.
+    let page = dir.read(page).replacen("; script-src ", "; script-src 'nonce-player' ", 1);
+    dir.write("played.html", page.replace("</body>", &player));
     let output = Command::new("timeout")
         .arg("90")
         .arg(&browser)
@@ -124,4 +126,21 @@ fn a_heat_map_tells_what_is_under_the_pointer() {
     );
     let Some(notes) = notes else { return };
     assert_eq!(notes, ["rank 3: 4 MB/s", "rank 0: 1 MB/s", "rank 0: nothing", "silent"]);
+}
+
+#[test]
+fn a_script_that_came_into_the_page_is_not_run() {
+    let dir = Dir::new();
+    dir.write("run.csv", crate::util::bursts("write"));
+    dir.iotide(["report", "run.csv", "-o", "page.html"]).exits_with(0);
+    // As if a name had not been escaped.
+    let evil = "<script>window.owned = 1</script><img src=x onerror=\"window.owned = 2\">\
+                <a id=evil href=\"javascript:window.owned = 3\">x</a><style>h1 { color: rgb(1, 2, 3) }</style><h1>";
+    dir.write("page.html", dir.read("page.html").replacen("<h1>", evil, 1));
+    let script = "document.querySelector('#evil').click(); note(`owned: ${window.owned}`);\
+                  note(getComputedStyle(document.querySelector('h1')).color === 'rgb(1, 2, 3)' ? 'worn' : 'not worn');\
+                  document.querySelector('figure').dispatchEvent(new PointerEvent('pointerenter'));\
+                  note(document.querySelector('figure button') ? 'its own runs' : 'its own does not run');";
+    let Some(notes) = played_on(&dir, "page.html", script) else { return };
+    assert_eq!(notes, ["owned: undefined", "not worn", "its own runs"]);
 }

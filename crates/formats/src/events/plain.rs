@@ -145,12 +145,12 @@ fn op(field: &[u8]) -> Option<(Op, usize)> {
     Op::ALL.into_iter().find(|op| field.starts_with(op.name().as_bytes())).map(|op| (op, op.name().len()))
 }
 
-/// A field of text as it stands; `None` if it is quoted, or has blanks at its end.
+/// A field of text as it stands; `None` if it is quoted, marked as text, or has blanks at its end.
 fn name(field: &[u8]) -> Option<&[u8]> {
     let name = &field[..memchr::memchr2(b',', b'\n', field)?];
     let name = if field[name.len()] == b'\n' { name.strip_suffix(b"\r").unwrap_or(name) } else { name };
     match (name.first(), name.last()) {
-        (Some(b'"'), _) => None,
+        (Some(b'"' | b'\''), _) => None,
         (_, Some(last)) if last.is_ascii_whitespace() => None,
         _ => Some(name),
     }

@@ -108,11 +108,7 @@ impl FitReport {
             fit: &'a FitReport,
         }
         let document = Document { schema: SCHEMA, command: "signature", fit: self };
-        let mut json = crate::text::shown_json(
-            serde_json::to_string_pretty(&document).expect("a ranking is made of names and numbers"),
-        );
-        json.push('\n');
-        json
+        crate::text::json_document(&document)
     }
 
     /// Returns the ranking for people.

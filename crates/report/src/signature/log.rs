@@ -8,8 +8,7 @@ use serde::Serialize;
 use super::chart::Chart;
 use super::{GroupEntry, SignatureEntry};
 use crate::chart::escape;
-use crate::html::CSP;
-use crate::palette::{DARK, LIGHT, style};
+use crate::html::{head, own_style};
 use crate::run::Loss;
 use crate::{Ink, SCHEMA, text};
 
@@ -295,32 +294,25 @@ impl LogReport {
         for loss in self.losses.iter().take(super::MOST_LINES) {
             let records =
                 loss.records.map_or(String::new(), |n| format!(" ({})", text::counted(n, "record")));
-            rows.row("losses", text::printable(&format!("{}{records}", loss.what)));
+            rows.row("losses", format!("{}{records}", loss.what.for_terminal()));
         }
         rows
     }
 }
 
 fn json(value: &impl Serialize) -> String {
-    crate::text::shown_json(serde_json::to_string(value).expect("a report is made of names and numbers"))
+    crate::text::json(value)
 }
 
 /// The beginning of a page of signatures, up to its first section.
 pub(super) fn page_head(title: &str, headline: &str, path: &str) -> String {
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         {CSP}\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"generator\" content=\"iotide {}\">\n<title>{} · iotide signature</title>\n<style>\n{}\n{}\
-         @media (prefers-color-scheme: dark){{{}}}\n\
-         .tiles-of-signatures {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(300px, 1fr)); gap: 18px 24px; }}\n\
-         </style>\n</head>\n<body>\n<main>\n<header><p class=\"path\">{}</p><h1>{}</h1></header>\n",
-        env!("CARGO_PKG_VERSION"),
-        escape(title),
-        include_str!("../page.css"),
-        style(&LIGHT),
-        style(&DARK),
-        escape(path),
-        escape(headline)
-    )
+    let style = own_style(
+        ".tiles-of-signatures { display: grid; grid-template-columns: repeat(auto-fill, minmax(300px, 1fr)); gap: 18px 24px; }\n",
+    );
+    head(&format!("{title} · iotide signature"), &style, "")
+        + &format!(
+            "<main>\n<header><p class=\"path\">{}</p><h1>{}</h1></header>\n",
+            escape(path),
+            escape(headline)
+        )
 }

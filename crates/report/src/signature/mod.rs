@@ -236,9 +236,7 @@ impl SignatureEntry {
 
     /// Returns it as one line of JSON, without a newline.
     pub fn to_json_line(&self) -> String {
-        crate::text::shown_json(
-            serde_json::to_string(self).expect("a signature is made of names and numbers"),
-        )
+        crate::text::json(self)
     }
 
     /// How long it is.
@@ -308,7 +306,7 @@ impl SignatureEntry {
         for loss in losses.iter().take(MOST_LINES) {
             let records =
                 loss.records.map_or(String::new(), |n| format!(" ({})", text::counted(n, "record")));
-            rows.row("losses", text::printable(&format!("{}{records}", loss.what)));
+            rows.row("losses", format!("{}{records}", loss.what.for_terminal()));
         }
         if losses.len() > MOST_LINES {
             rows.row("losses", format!("and {} more", text::count((losses.len() - MOST_LINES) as u64)));
@@ -361,11 +359,7 @@ impl SignatureReport {
 
     /// Returns the report as JSON, with a final newline.
     pub fn to_json(&self) -> String {
-        let mut json = crate::text::shown_json(
-            serde_json::to_string_pretty(self).expect("a signature is made of names and numbers"),
-        );
-        json.push('\n');
-        json
+        crate::text::json_document(self)
     }
 
     /// Returns the report for people.

@@ -228,7 +228,7 @@ impl<'a> Watch<'a> {
             Seen {
                 profile: job.period_s.and_then(IoProfile::checked),
                 demand_rps: Some(if job.share.is_some() { rate_rps.max(f64::MIN_POSITIVE) } else { 0.0 }),
-                id: job.job,
+                id: job.job.as_said().to_owned(),
             }
         });
         Ok(seen.collect())

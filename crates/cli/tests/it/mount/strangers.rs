@@ -186,3 +186,27 @@ fn open_files_of_one_user_leave_descriptors_to_others() {
     attacker.kill().unwrap();
     attacker.wait().unwrap();
 }
+
+#[test]
+fn requests_too_small_to_be_held_up_do_not_take_the_storage_from_others() {
+    let Some(mount) = mount(&["--bandwidth", "8MiB"]) else { return };
+    let script = "import os\n\
+                  file = os.open('tiny', os.O_CREAT | os.O_WRONLY)\n\
+                  block = bytes(16384)\n\
+                  for i in range(1000000):\n    \
+                      os.pwrite(file, block, i * 16384)\n    \
+                      if i == 1000: print('at it', flush=True)\n";
+    let Some(mut attack) = python_as(NOBODY, &mount, script) else { return };
+    let mut attacker = attack.stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(attacker.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    let moved = || fs::metadata(mount.backing().join("tiny")).unwrap().len() >> 20;
+    let before = moved();
+    let mut victim = Command::new("dd");
+    victim.args(["if=/dev/zero", "of=file", "bs=1M", "count=8", "status=none"]);
+    assert!(victim.current_dir(mount.shown()).status().unwrap().success());
+    let meanwhile = moved() - before;
+    attacker.kill().unwrap();
+    attacker.wait().unwrap();
+    assert!(meanwhile < 80, "{meanwhile} MiB of small requests beside 8 MiB");
+}
