@@ -253,6 +253,14 @@ fn a_job_of_four_ranks_is_followed_live_and_its_period_is_right_after_four_phase
     if program("mpirun.openmpi").is_none() {
         return;
     }
+    // A machine with much else to do may start a rank late: then the run itself has no even beginning, and is made again.
+    if (0..3).all(|_| !four_ranks_have_begun_evenly_and_were_predicted()) {
+        skip(Missing::Data, "a machine with enough idle processors: the run itself has lost its beat");
+    }
+}
+
+/// Whether the first phases came evenly; if they did, the prediction after four of them is right.
+fn four_ranks_have_begun_evenly_and_were_predicted() -> bool {
     let dir = Dir::new();
     let mut follower = Follower::start(&dir, "f", &["--follow", "run7"]);
     let ioskel = ["ioskel", "--period", "1", "--size", "256K", "--iterations", "8"];
@@ -267,12 +275,14 @@ fn a_job_of_four_ranks_is_followed_live_and_its_period_is_right_after_four_phase
     assert_eq!(end["source"]["n_ranks"], 4);
     // The period as it was on this machine at this time, by the whole trace.
     let whole = dir.iotide(["detect", "--format", "json", "run7"]).json();
-    let Some(period_s) = whole["runs"][0]["period"]["period_s"].as_f64() else {
-        skip(Missing::Data, "a machine with enough idle processors: the run itself has lost its beat");
-        return;
-    };
+    let Some(period_s) = whole["runs"][0]["period"]["period_s"].as_f64() else { return false };
     let phases = whole["runs"][0]["phases"].as_array().unwrap();
-    let fifth_s = phases[4]["start_s"].as_f64().unwrap();
+    let starts_s: Vec<f64> = phases.iter().map(|phase| phase["start_s"].as_f64().unwrap()).collect();
+    let fifth_s = starts_s[4];
+    let is_even = |pair: &[f64]| ((pair[1] - pair[0]) / period_s - 1.0).abs() < 0.1;
+    if !starts_s[..5].windows(2).all(is_even) {
+        return false;
+    }
     let early: Vec<Value> =
         follower.of_kind("prediction").into_iter().filter(|p| p["at_s"].as_f64() <= Some(fifth_s)).collect();
     let found = early.last().and_then(|prediction| prediction["period_s"].as_f64());
@@ -280,6 +290,7 @@ fn a_job_of_four_ranks_is_followed_live_and_its_period_is_right_after_four_phase
         found.is_some_and(|found| (found - period_s).abs() < 0.15 * period_s),
         "{found:?} after four phases, {period_s} by all of them: {early:#?}"
     );
+    true
 }
 
 #[test]
