@@ -8,8 +8,9 @@ use super::steps::Steps;
 /// by rounding.
 const NUDGE: f64 = 1e-3;
 
-/// Sixteen bins would show eight harmonics; bursts that are shorter than a bin need not meet in the same one.
-const BINS_A_BEAT: f64 = 64.0;
+/// Sixteen bins would show eight harmonics; bursts that are shorter than a bin need not meet in the same one. No whole number: eight
+/// beats must not lie now on this side of a power of two, now on the other.
+const BINS_A_BEAT: f64 = 61.3;
 
 /// Autocorrelation and power spectrum of a signal on an even grid.
 pub(crate) struct Spectrum {
