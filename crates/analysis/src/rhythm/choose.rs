@@ -3,8 +3,8 @@
 use std::cell::OnceCell;
 
 use super::evidence::{
-    BY_SCALE, EVENNESS, MISSED, N_EVIDENCE, ODD_VOLUMES, UNCLEAR_BREAK, compressed, evidence, logit,
-    logit_at_most,
+    BY_SCALE, EVENNESS, MISSED, N_EVIDENCE, ODD_VOLUMES, UNCLEAR_BREAK, add_spectrum, compressed, evidence,
+    logit, logit_at_most,
 };
 use super::explain::Stretch;
 use super::propose::{Cut, Proposal, Rule, propose};
@@ -85,17 +85,18 @@ fn candidates(steps: &Steps, proposals: &[Proposal], total_bytes: f64) -> Vec<Ca
             if !is_of_the_run(proposal, stretch, total_bytes, steps.duration_s()) {
                 continue;
             }
-            let evidence_by = |spectrum| {
-                evidence(proposal, stretch, total_bytes, spectrum, |from_s, to_s| sums.between(from_s, to_s))
-            };
-            let mut evidence = evidence_by(spectrum.get_or_init(|| Spectrum::of(steps)).as_ref());
+            let mut evidence =
+                evidence(proposal, stretch, total_bytes, |from_s, to_s| sums.between(from_s, to_s));
+            if let Some(spectrum) = spectrum.get_or_init(|| Spectrum::of(steps)) {
+                add_spectrum(&mut evidence, spectrum, stretch.beat_s);
+            }
             // A pause, or what comes before and after, says nothing about the beat: such stretches are looked at alone, unless no
             // spectrum could save them.
             if logit_at_most(&evidence) > HOPELESS
                 && let Some(parts) = stretch_parts(proposal, stretch, steps)
                 && let Some(own) = Spectrum::fine_enough(&steps.only(&parts), stretch.beat_s)
             {
-                evidence = evidence_by(Some(&own));
+                add_spectrum(&mut evidence, &own, stretch.beat_s);
             }
             let logit = logit(&evidence);
             candidates.push(Candidate { proposal: i, stretch: j, beat_s: stretch.beat_s, evidence, logit });

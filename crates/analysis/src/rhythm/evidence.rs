@@ -90,12 +90,11 @@ pub const WEIGHTS: [f64; N_EVIDENCE] = [
     0.781,  // wide, a handful of phases, moving the same
 ];
 
-/// Returns the numbers that describe a stretch of a proposal.
+/// Returns the numbers that describe a stretch of a proposal; what a spectrum says of it is as [`add_spectrum`] has it without one.
 pub(crate) fn evidence(
     proposal: &Proposal,
     stretch: &Stretch,
     total_bytes: f64,
-    spectrum: Option<&Spectrum>,
     bytes_between: impl Fn(f64, f64) -> f64,
 ) -> [f64; N_EVIDENCE] {
     let members: Vec<&Burst> = stretch.members.iter().map(|&i| &proposal.bursts[i]).collect();
@@ -116,10 +115,7 @@ pub(crate) fn evidence(
     let odd_volumes = odd_volumes(&volumes);
     let contrast = contrast(&members, bytes, bytes_between);
     let plain = f64::from(is_plain(proposal, stretch, bytes / total_bytes, contrast, odd_volumes));
-    let correlation =
-        spectrum.and_then(|spectrum| spectrum.correlation_at(stretch.beat_s)).unwrap_or(USUAL_CORRELATION);
-    let comb = spectrum.and_then(|spectrum| spectrum.comb(stretch.beat_s)).unwrap_or(0.0);
-    [
+    let mut evidence = [
         1.0,
         odds,
         evenness,
@@ -133,8 +129,8 @@ pub(crate) fn evidence(
         stretch.missed as f64 / (n + stretch.missed as f64),
         stretch.pauses.len() as f64 / n,
         1.0 - n / proposal.bursts.len() as f64,
-        correlation,
-        comb,
+        0.0, // the spectrum's
+        0.0,
         odd_volumes,
         n.ln().min(40f64.ln()),
         (own_bytes / (proposal.bytes_above - said_apart(proposal, stretch))).clamp(1e-4, 1.0).ln(),
@@ -143,15 +139,29 @@ pub(crate) fn evidence(
         few * evenness,
         plain,
         plain * odds,
-        plain * comb,
-        plain * correlation,
+        0.0, // the spectrum's
+        0.0,
         wide,
         unsteady,
         wide * odds,
         few * unclear_break(proposal.separation),
         alike * few,
         if few > 0.0 { alike * unsteady } else { 0.0 },
-    ]
+    ];
+    set_spectrum(&mut evidence, USUAL_CORRELATION, 0.0);
+    evidence
+}
+
+/// Adds what a spectrum says of a beat, as far as its grid can show it.
+pub(crate) fn add_spectrum(evidence: &mut [f64; N_EVIDENCE], spectrum: &Spectrum, beat_s: f64) {
+    let correlation = spectrum.correlation_at(beat_s).unwrap_or(USUAL_CORRELATION);
+    set_spectrum(evidence, correlation, spectrum.comb(beat_s).unwrap_or(0.0));
+}
+
+fn set_spectrum(evidence: &mut [f64; N_EVIDENCE], correlation: f64, comb: f64) {
+    let plain = evidence[PLAIN];
+    (evidence[CORRELATION], evidence[COMB]) = (correlation, comb);
+    (evidence[PLAIN_CORRELATION], evidence[PLAIN_COMB]) = (plain * correlation, plain * comb);
 }
 
 /// The logit of a candidate against "no rhythm".
@@ -162,8 +172,7 @@ pub(crate) fn logit(evidence: &[f64; N_EVIDENCE]) -> f64 {
 /// The highest logit that a candidate can have, whatever its spectrum says.
 pub(crate) fn logit_at_most(evidence: &[f64; N_EVIDENCE]) -> f64 {
     let mut most = *evidence;
-    (most[CORRELATION], most[COMB]) = (1.0, 1.0);
-    (most[PLAIN_CORRELATION], most[PLAIN_COMB]) = (evidence[PLAIN], evidence[PLAIN]);
+    set_spectrum(&mut most, 1.0, 1.0);
     logit(&most).max(logit(evidence))
 }
 

@@ -22,8 +22,8 @@ const LARGEST: f64 = (1u64 << 35) as f64;
 struct Level {
     /// The samples, less the middle of long silences.
     samples: Vec<i64>,
-    /// Where the pieces that are left lie in the whole.
-    pieces: Vec<Range<usize>>,
+    /// Of each piece that is left: its first sample among these, and how many were left out before it.
+    pieces: Vec<(usize, usize)>,
     /// How many samples there are with the silence.
     n: usize,
 }
@@ -38,22 +38,19 @@ impl Level {
                 _ => pieces.push(around),
             }
         }
-        let samples = pieces.iter().flat_map(|piece| &whole[piece.clone()]).copied().collect();
-        Self { samples, pieces, n: whole.len() }
+        let mut level =
+            Self { samples: Vec::new(), pieces: Vec::with_capacity(pieces.len()), n: whole.len() };
+        for piece in pieces {
+            level.pieces.push((level.samples.len(), piece.start - level.samples.len()));
+            level.samples.extend_from_slice(&whole[piece]);
+        }
+        level
     }
 
     /// Where the sample at `index` among those that are left lies in the whole.
-    fn places(&self) -> impl Fn(f64) -> f64 {
-        let mut offsets = Vec::with_capacity(self.pieces.len());
-        let mut n_before = 0;
-        for piece in &self.pieces {
-            offsets.push((n_before as f64, (piece.start - n_before) as f64));
-            n_before += piece.len();
-        }
-        move |index| {
-            let at = offsets.partition_point(|(from, _)| *from <= index).max(1) - 1;
-            index + offsets[at].1
-        }
+    fn place(&self, index: f64) -> f64 {
+        let at = self.pieces.partition_point(|(first, _)| *first as f64 <= index).max(1) - 1;
+        index + self.pieces[at].1 as f64
     }
 }
 
@@ -107,20 +104,19 @@ impl Pyramid {
         let valleys: f64 = waves.iter().skip(1).map(|wave| smooth[wave.from] as f64).sum();
         let n_waves = waves.len() as f64;
         let depth = if n_waves >= 2.0 { 1.0 - (valleys / (n_waves - 1.0)) / (crests / n_waves) } else { 0.0 };
-        let place = level.places();
         let n = self.sums.len() - 1;
         let sum_until = |index: usize| {
             if index == smooth.len() {
                 self.sums[n]
             } else {
-                self.sums[((place(index as f64) * step) as usize).min(n)]
+                self.sums[((level.place(index as f64) * step) as usize).min(n)]
             }
         };
         let phases = waves
             .iter()
             .map(|wave| {
-                let start = place(crossing(smooth, wave.from, wave.peak)) * step;
-                let end = place(crossing_down(smooth, wave.peak, wave.to.min(smooth.len() - 1))) * step;
+                let start = level.place(crossing(smooth, wave.from, wave.peak)) * step;
+                let end = level.place(crossing_down(smooth, wave.peak, wave.to.min(smooth.len() - 1))) * step;
                 Burst {
                     start_s: start,
                     end_s: end.max(start),
@@ -283,14 +279,10 @@ mod tests {
             prop_assume!(period < x.len() as f64 / 2.0);
             let whole = |level: &Level| {
                 let mut samples = vec![0; level.n];
-                let mut left = &level.samples[..];
-                for piece in &level.pieces {
-                    let (these, rest) = left.split_at(piece.len());
-                    samples[piece.clone()].copy_from_slice(these);
-                    left = rest;
+                for (i, &sample) in level.samples.iter().enumerate() {
+                    samples[level.place(i as f64) as usize] = sample;
                 }
-                let everything = 0..level.n;
-                Level { samples, pieces: Vec::from([everything]), n: level.n }
+                Level { samples, pieces: vec![(0, 0)], n: level.n }
             };
             let uncut =
                 Pyramid { levels: cut.levels.iter().map(whole).collect(), sums: cut.sums.clone() };
