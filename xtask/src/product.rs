@@ -1,7 +1,9 @@
 //! The program that is measured: iotide, as users run it.
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::repository;
 
@@ -9,7 +11,7 @@ use crate::repository;
 pub(crate) fn build() -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "--package", "iotide"])
+        .args(["build", "--quiet", "--release", "--locked", "--package", "iotide"])
         .current_dir(repository())
         .status()
         .map_err(|error| format!("cannot start cargo: {error}"))?;
@@ -21,4 +23,47 @@ pub(crate) fn path() -> PathBuf {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
     target.join("release/iotide")
+}
+
+/// A mount or an arbiter that runs; ended when dropped.
+pub(crate) struct Server {
+    child: Child,
+    /// Where a mount is shown.
+    shown: Option<PathBuf>,
+}
+
+impl Server {
+    /// Starts a program that says `ready` in its first line, and returns it with what it says after that.
+    pub(crate) fn start(
+        mut command: Command,
+        shown: Option<PathBuf>,
+        ready: &str,
+    ) -> Result<(Self, BufReader<ChildStderr>), String> {
+        let mut child = command.stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+        let mut stderr = BufReader::new(child.stderr.take().ok_or("no stderr")?);
+        let server = Self { child, shown };
+        let mut said = String::new();
+        stderr.read_line(&mut said).map_err(|error| error.to_string())?;
+        if said.contains(ready) { Ok((server, stderr)) } else { Err(format!("iotide: {}", said.trim())) }
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-s", "TERM", &self.child.id().to_string()]).status();
+        let asked = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) && asked.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(shown) = &self.shown {
+            let _ = Command::new("umount").arg("-l").arg(shown).stderr(Stdio::null()).status();
+        }
+    }
 }

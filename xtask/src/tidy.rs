@@ -324,7 +324,6 @@ fn documents_link_to_what_exists(tree: &Tree) -> Vec<String> {
 /// Words of ours that people of the field stumble over, and what they would write. What stands between backticks is a name.
 const PLAIN_WORDS: &[(&str, &str)] = &[
     ("told", "reported"),
-    ("keeps them told", "keeps applying them"),
     ("is said", "is reported"),
     ("was said", "was reported"),
     ("storage does not like", "I/O issues"),

@@ -11,9 +11,9 @@ use std::collections::HashMap;
 use std::io;
 use std::net::TcpListener;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use iotide_live::Address;
@@ -27,7 +27,7 @@ use crate::crew::Crew;
 use crate::door::{Desk, Door, Entrance, Line, NOBODY, Peer};
 use crate::gate::{Gate, Storage};
 use crate::job::JobName;
-use crate::process::{Signals, raise_open_files};
+use crate::process::{Background, Signals, raise_open_files};
 use crate::schedule::{Direction, JobStatus, Permit, Scheduler, Served};
 use crate::turns::Turns;
 
@@ -125,7 +125,7 @@ pub struct Arbiter {
     gate: Gate,
     address: Address,
     door: Option<Door>,
-    ticks: Option<Ticks>,
+    ticks: Option<Background>,
 }
 
 impl Arbiter {
@@ -144,8 +144,7 @@ impl Arbiter {
             }
             Address::Zmq(_) => return Err(refused(io::ErrorKind::Unsupported.into())),
         };
-        let asks =
-            if entrance.is_for_many() { Account::among_users(MAX_ASKS) } else { Account::for_one(MAX_ASKS) };
+        let asks = entrance.account(MAX_ASKS);
         let desk = Arc::new(Reception {
             scheduler: gate.scheduler().clone(),
             config: config.clone(),
@@ -154,7 +153,9 @@ impl Arbiter {
             unreliable: Mutex::default(),
         });
         let door = Door::open(entrance, Arc::clone(&desk), "iotide-door").map_err(refused)?;
-        let ticks = Ticks::start(&desk).map_err(GateError::Thread)?;
+        let desk = Arc::downgrade(&desk);
+        let ticks = Background::start("iotide-ticks", move |until_dropped| tick(&desk, until_dropped))
+            .map_err(GateError::Thread)?;
         Ok(Self { gate, address, door: Some(door), ticks: Some(ticks) })
     }
 
@@ -416,30 +417,6 @@ impl Reception {
 
 fn longest_grant(bytes: u64) -> Duration {
     LONGEST_GRANT + Duration::from_secs_f64((bytes as f64 / SLOWEST_BPS).min(3600.0))
-}
-
-/// A thread that takes leases back when their time is over; it has ended when this is dropped.
-#[derive(Debug)]
-struct Ticks {
-    running: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Ticks {
-    fn start(desk: &Arc<Reception>) -> io::Result<Self> {
-        let (running, until_dropped) = channel();
-        let desk = Arc::downgrade(desk);
-        let thread = thread::Builder::new().name("iotide-ticks".to_owned());
-        let thread = thread.spawn(move || tick(&desk, &until_dropped))?;
-        Ok(Self { running: Some(running), thread: Some(thread) })
-    }
-}
-
-impl Drop for Ticks {
-    fn drop(&mut self) {
-        drop(self.running.take());
-        let _ = self.thread.take().map(JoinHandle::join);
-    }
 }
 
 /// Takes leases back when their time is over, and tells those who wait that they do.

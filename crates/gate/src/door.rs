@@ -66,9 +66,12 @@ impl Entrance {
         }
     }
 
-    /// Whether users come that can be told apart; then nobody has more than a share.
-    pub(crate) fn is_for_many(&self) -> bool {
-        matches!(self, Entrance::Unix(socket) if socket.is_for_many())
+    /// An account of so many places: where users come that can be told apart, nobody has more than a share; one who listens alone has all.
+    pub(crate) fn account(&self, n_places: usize) -> Account {
+        match self {
+            Entrance::Unix(socket) if socket.is_for_many() => Account::among_users(n_places),
+            _ => Account::for_one(n_places),
+        }
     }
 }
 
@@ -82,12 +85,7 @@ impl Door {
         let poll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         epoll::add(&poll, &bell, EventData::new_u64(BELL), EventFlags::IN)?;
         epoll::add(&poll, entrance.fd(), EventData::new_u64(ENTRANCE), EventFlags::IN)?;
-        // A user who listens alone has all of it.
-        let places = if entrance.is_for_many() {
-            Account::among_users(D::MAX_CALLERS)
-        } else {
-            Account::for_one(D::MAX_CALLERS)
-        };
+        let places = entrance.account(D::MAX_CALLERS);
         let keeper = Keeper { entrance, poll, desk, guests: HashMap::new(), n_guests: ENTRANCE, places };
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || keeper.run())?;
         Ok(Self { bell, thread: Some(thread) })

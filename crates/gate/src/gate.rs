@@ -4,7 +4,8 @@ use crate::GateError;
 use crate::caller::Callers;
 use crate::control::Control;
 use crate::crew::Crew;
-use crate::rhythm::{Rhythm, check_periods};
+use crate::process::Background;
+use crate::rhythm::{check_periods, keep_periods};
 use crate::schedule::{JobStatus, Rules, Scheduler};
 use crate::turns::Turns;
 
@@ -15,7 +16,7 @@ pub struct Gate {
     scheduler: Scheduler,
     // Ended in this order, before the scheduler is.
     control: Option<Control>,
-    rhythm: Option<Rhythm>,
+    rhythm: Option<Background>,
 }
 
 /// What is behind a gate.
@@ -43,7 +44,7 @@ impl Gate {
         let scheduler =
             Scheduler::start(rules, Callers::new("/proc".into()), crew).map_err(GateError::Thread)?;
         let mut gate = Self { scheduler, control: None, rhythm: None };
-        let rhythm = Rhythm::start(gate.scheduler.clone(), turns.predict, turns.periods.clone());
+        let rhythm = keep_periods(gate.scheduler.clone(), turns.predict, turns.periods.clone());
         gate.rhythm = Some(rhythm.map_err(GateError::Thread)?);
         if let Some(path) = &turns.control {
             let control = Control::listen(path, turns.policy.name(), gate.scheduler.clone());

@@ -1,5 +1,9 @@
 //! What a program that serves others asks of the system for itself.
 
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The signals that ask a program for its end: SIGINT, SIGTERM and SIGHUP.
@@ -20,6 +24,29 @@ impl Signals {
     /// Waits for one of them. Returns whether one came.
     pub fn wait(&self) -> bool {
         self.0.wait().is_ok()
+    }
+}
+
+/// A thread that goes on until this is dropped, and has ended then.
+#[derive(Debug)]
+pub(crate) struct Background {
+    running: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    /// Starts one. What it waits at is hung up when it is to end: it has at most to finish what it is doing.
+    pub(crate) fn start(name: &str, work: impl FnOnce(&Receiver<()>) + Send + 'static) -> io::Result<Self> {
+        let (running, until_dropped) = channel();
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || work(&until_dropped))?;
+        Ok(Self { running: Some(running), thread: Some(thread) })
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        drop(self.running.take());
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 

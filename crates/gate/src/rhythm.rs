@@ -4,8 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, SystemTime};
 
 use iotide_analysis::online::{Predictor, PredictorConfig};
@@ -13,6 +12,7 @@ use iotide_sched::{IoProfile, parse_periods};
 use iotide_trace::{Event, Op, Rank, Timestamp};
 
 use crate::job::JobName;
+use crate::process::Background;
 use crate::schedule::{Direction, PeriodSource, Scheduler, Served};
 
 /// How often periods are looked at.
@@ -27,33 +27,18 @@ const FORGET_AFTER_S: f64 = 24.0 * 3600.0;
 /// Below this a prediction is a guess: the job stays where it is.
 const LEAST_CONFIDENCE: f64 = 0.5;
 
-/// A thread, which has ended when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Rhythm {
-    running: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for Rhythm {
-    fn drop(&mut self) {
-        drop(self.running.take());
-        let _ = self.thread.take().map(JoinHandle::join);
-    }
-}
-
-impl Rhythm {
-    /// Begins to keep the scheduler's periods up to date.
-    pub(crate) fn start(scheduler: Scheduler, predict: bool, file: Option<PathBuf>) -> std::io::Result<Self> {
-        let (running, until_dropped) = channel();
-        let watch = Watch {
-            scheduler,
-            listeners: predict.then(HashMap::new),
-            file: file.map(|path| PeriodFile { path, read: None, periods: Vec::new() }),
-        };
-        let thread = thread::Builder::new().name("iotide-rhythm".to_owned());
-        let thread = thread.spawn(move || watch.run(&until_dropped))?;
-        Ok(Self { running: Some(running), thread: Some(thread) })
-    }
+/// Begins to keep the scheduler's periods up to date.
+pub(crate) fn keep_periods(
+    scheduler: Scheduler,
+    predict: bool,
+    file: Option<PathBuf>,
+) -> std::io::Result<Background> {
+    let watch = Watch {
+        scheduler,
+        listeners: predict.then(HashMap::new),
+        file: file.map(|path| PeriodFile { path, read: None, periods: Vec::new() }),
+    };
+    Background::start("iotide-rhythm", move |until_dropped| watch.run(until_dropped))
 }
 
 struct Watch {

@@ -56,9 +56,9 @@ pub(crate) struct Answers {
 impl Answers {
     const NOTHING_YET: &str = "null";
 
-    pub(crate) fn set(&mut self, job: &str, line: &str) {
-        self.by_job.retain(|(name, _)| name != job);
-        self.by_job.push((job.to_owned(), line.to_owned()));
+    pub(crate) fn set(&mut self, job: String, line: &str) {
+        self.by_job.retain(|(name, _)| *name != job);
+        self.by_job.push((job, line.to_owned()));
     }
 
     fn newest(&self) -> &str {

@@ -173,7 +173,7 @@ impl Live {
 
     /// Sets what is told to those who ask for a job, and tells those who watch.
     pub fn answer(&mut self, job: usize, line: &str) {
-        let name = self.jobs.jobs().get(job).map_or("", TracedJob::name);
+        let name = self.job_name(job).to_owned();
         self.answers.set(name, line);
         for connection in self.connections.iter_mut().filter(|connection| connection.watches()) {
             connection.tell(line);

@@ -18,7 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::{Outcome, repository};
+use crate::Outcome;
+use crate::product::{self, Server};
 
 const HELP: &str = "\
 usage: cargo xtask hostile [OPTIONS]        (as root, with FUSE, python3 and setpriv)
@@ -61,13 +62,13 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
         print!("{HELP}");
         return Ok(Outcome::Good);
     };
-    let program = settings.program.clone().map_or_else(built, Ok)?;
+    let program = settings.program.clone().map_or_else(product::build, Ok)?;
     let bed = Bed::make(&program)?;
     println!(
         "in {}: `iotide sets show control gate-control` tells what the schedulers think",
         bed.folder.display()
     );
-    let servers = [Server::mount(&bed)?, Server::arbiter(&bed)?];
+    let servers = [mount(&bed)?, arbiter(&bed)?];
     let victims = ["victim", "gate_victim"].map(|role| Crowd::start(&bed, VICTIM, role, 3, -10));
     let victims = victims.into_iter().collect::<Result<Vec<_>, _>>()?;
 
@@ -162,7 +163,7 @@ fn judge(
             format!("{name}: {descriptors} descriptors at most of {MOST_DESCRIPTORS}"),
             descriptors <= MOST_DESCRIPTORS,
         );
-        match Cost::of(servers[at].child.id()) {
+        match Cost::of(servers[at].id()) {
             Ok(left) => check(
                 format!(
                     "{name}: {} descriptors and {} MB once everyone has gone",
@@ -214,18 +215,6 @@ impl Settings {
     }
 }
 
-/// Builds iotide as it is shipped.
-fn built() -> Result<PathBuf, String> {
-    let built = Command::new("cargo")
-        .args(["build", "--release", "--locked", "-p", "iotide"])
-        .current_dir(repository())
-        .status();
-    match built {
-        Ok(status) if status.success() => Ok(repository().join("target/release/iotide")),
-        _ => Err("cannot build iotide".to_owned()),
-    }
-}
-
 /// Where it all happens: in memory; gone when dropped.
 struct Bed {
     folder: PathBuf,
@@ -261,57 +250,26 @@ impl Drop for Bed {
     }
 }
 
-/// A server that is attacked; ended when dropped.
-struct Server {
-    child: Child,
-    shown: Option<PathBuf>,
+/// The mount that is attacked.
+fn mount(bed: &Bed) -> Result<Server, String> {
+    let options = format!("mount backing shown --policy set10 --bandwidth {STORAGE_BPS} --control control");
+    start(bed, &options, "is shown at", Some(bed.folder.join("shown")))
 }
 
-impl Server {
-    fn mount(bed: &Bed) -> Result<Self, String> {
-        let options =
-            format!("mount backing shown --policy set10 --bandwidth {STORAGE_BPS} --control control");
-        let shown = Some(bed.folder.join("shown"));
-        Self::start(bed, &options, "is shown at", shown)
-    }
-
-    fn arbiter(bed: &Bed) -> Result<Self, String> {
-        Self::start(
-            bed,
-            "arbiter unix:gate --policy set10 --workers 4 --socket-mode 666 --control gate-control",
-            "listening",
-            None,
-        )
-    }
-
-    fn start(bed: &Bed, options: &str, ready: &str, shown: Option<PathBuf>) -> Result<Self, String> {
-        let line = format!("ulimit -n 4096; exec nice -n -10 \"$0\" {options}");
-        let mut command = Command::new("sh");
-        command.args(["-c", &line]).arg(&bed.program).current_dir(&bed.folder).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| error.to_string())?;
-        let mut stderr = BufReader::new(child.stderr.take().ok_or("no stderr")?);
-        let server = Self { child, shown };
-        let mut said = String::new();
-        stderr.read_line(&mut said).map_err(|error| error.to_string())?;
-        // What else it says is shown.
-        std::thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| eprintln!("{line}")));
-        if said.contains(ready) { Ok(server) } else { Err(format!("iotide: {}", said.trim())) }
-    }
+/// The arbiter that is attacked.
+fn arbiter(bed: &Bed) -> Result<Server, String> {
+    let options = "arbiter unix:gate --policy set10 --workers 4 --socket-mode 666 --control gate-control";
+    start(bed, options, "listening", None)
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = Command::new("kill").args(["-s", "TERM", &self.child.id().to_string()]).status();
-        let asked = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) && asked.elapsed() < Duration::from_secs(10) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if let Some(shown) = &self.shown {
-            let _ = Command::new("umount").arg("-l").arg(shown).stderr(Stdio::null()).status();
-        }
-    }
+fn start(bed: &Bed, options: &str, ready: &str, shown: Option<PathBuf>) -> Result<Server, String> {
+    let line = format!("ulimit -n 4096; exec nice -n -10 \"$0\" {options}");
+    let mut command = Command::new("sh");
+    command.args(["-c", &line]).arg(&bed.program).current_dir(&bed.folder);
+    let (server, stderr) = Server::start(command, shown, ready)?;
+    // What else it says is shown.
+    std::thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| eprintln!("{line}")));
+    Ok(server)
 }
 
 /// Several processes of one user that do the same; ended when dropped.
@@ -453,7 +411,7 @@ impl Minute {
             let now = victims.moved();
             self.mib_per_s[at] = (now.good - self.moved[at].good) as f64 / lasted_s;
             self.n_wrong[at] = now.wrong - self.moved[at].wrong;
-            self.costs[at] = Cost::of(servers[at].child.id())?;
+            self.costs[at] = Cost::of(servers[at].id())?;
         }
         let ticks: u64 = attackers.iter().map(Crowd::ticks).sum();
         self.cores = ticks.saturating_sub(self.ticks) as f64 / 100.0 / lasted_s;

@@ -10,11 +10,12 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{ChildStderr, Command, Stdio};
+use std::time::Instant;
 
 use self::metrics::{Frame, Metrics, Phase, isolated_bandwidth_bps, metrics, phases_of};
-use crate::{Outcome, product, repository};
+use crate::product::{self, Server};
+use crate::{Outcome, repository};
 
 mod metrics;
 mod picture;
@@ -296,11 +297,11 @@ impl Backend {
 
 /// A storage, or an arbiter, until it is dropped.
 struct Session {
-    child: Child,
+    _server: Server,
     /// Where jobs write; empty for an arbiter.
     dir: PathBuf,
     control: PathBuf,
-    _stderr: BufReader<std::process::ChildStderr>,
+    _stderr: BufReader<ChildStderr>,
 }
 
 impl Session {
@@ -326,18 +327,11 @@ impl Session {
         format!("unix:{}", bed.folder.join("gate").display())
     }
 
-    /// Starts a program that says `ready` in its first line.
     fn start(mut command: Command, dir: PathBuf, control: PathBuf, ready: &str) -> Result<Self, String> {
         command.arg("--control").arg(&control);
-        let mut child = command.stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
-        let mut said = String::new();
-        let mut stderr = BufReader::new(child.stderr.take().ok_or("no stderr")?);
-        stderr.read_line(&mut said).map_err(|error| error.to_string())?;
-        if !said.contains(ready) {
-            let _ = child.wait();
-            return Err(format!("iotide: {}", said.trim()));
-        }
-        Ok(Self { child, dir, control, _stderr: stderr })
+        let shown = (!dir.as_os_str().is_empty()).then(|| dir.clone());
+        let (server, stderr) = Server::start(command, shown, ready)?;
+        Ok(Self { _server: server, dir, control, _stderr: stderr })
     }
 
     /// What it says of its jobs.
@@ -350,21 +344,6 @@ impl Session {
             Ok::<_, std::io::Error>(answer)
         };
         ask().unwrap_or_default()
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        let _ = Command::new("kill").args(["-s", "TERM", &self.child.id().to_string()]).status();
-        let asked = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) && asked.elapsed() < Duration::from_secs(10) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if !self.dir.as_os_str().is_empty() {
-            let _ = Command::new("umount").arg("-l").arg(&self.dir).stderr(Stdio::null()).status();
-        }
     }
 }
 
