@@ -29,6 +29,7 @@ mod account;
 mod allowance;
 mod arbiter;
 mod caller;
+mod clock;
 mod control;
 mod crew;
 mod device;

@@ -13,7 +13,7 @@ use iotide_trace::{Event, Op, Rank, Timestamp};
 
 use crate::job::JobName;
 use crate::process::Background;
-use crate::schedule::{Direction, PeriodSource, Scheduler, Served};
+use crate::schedule::{Direction, Heard, PeriodSource, Scheduler, Served};
 
 /// How often periods are looked at.
 const EVERY: Duration = Duration::from_millis(250);
@@ -55,10 +55,9 @@ impl Watch {
                     self.scheduler.set_period_of(job, Some(*period_s), PeriodSource::Given);
                 }
             }
-            let served = self.scheduler.take_served();
+            let heard = self.scheduler.take_served();
             if let Some(listeners) = &mut self.listeners {
-                let (now_s, lull_s) = (self.scheduler.now_s(), self.scheduler.lull_s());
-                predict(listeners, served, now_s, lull_s, |job, period_s| {
+                predict(listeners, heard, self.scheduler.lull_s(), |job, period_s| {
                     self.scheduler.set_period(job, Some(period_s), PeriodSource::Predicted);
                 });
             }
@@ -113,26 +112,27 @@ impl Listener {
 /// Shows each job's requests to its predictor, and says which periods are new.
 fn predict(
     listeners: &mut HashMap<JobName, Listener>,
-    served: Vec<(JobName, Vec<Served>)>,
-    now_s: f64,
+    heard: Vec<Heard>,
     lull_s: f64,
     mut found: impl FnMut(&JobName, f64),
 ) {
-    for (job, served) in served {
-        let listener = listeners.entry(job).or_default();
-        for served in served {
-            listener.hear(&served, lull_s);
+    for Heard { job, now_s, served } in heard {
+        let listener = match listeners.get_mut(&job) {
+            Some(listener) => listener,
+            None if served.is_empty() => continue,
+            None => listeners.entry(job.clone()).or_default(),
+        };
+        for served in &served {
+            listener.hear(served, lull_s);
         }
-    }
-    let Some(now) = Timestamp::from_secs_since_start(now_s) else { return };
-    for (job, Listener { predictor, phases, .. }) in listeners {
-        let Some(predictor) = predictor else { continue };
+        let Listener { predictor: Some(predictor), phases, .. } = listener else { continue };
+        let Some(now) = Timestamp::from_secs_since_start(now_s) else { continue };
         // Without a period the last one holds: a job that computes for longer than before has not changed its ways.
         if let Some(prediction) = predictor.advance_to(now)
             && let Some(period_s) = prediction.period_s.filter(|_| prediction.confidence >= LEAST_CONFIDENCE)
             && period_s >= phases.shortest_period_s(lull_s)
         {
-            found(job, period_s);
+            found(&job, period_s);
         }
     }
 }
@@ -226,6 +226,7 @@ pub(crate) fn check_periods(path: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::JobClock;
     use iotide_testkit::FreshDir;
 
     #[test]
@@ -259,8 +260,9 @@ mod tests {
         for tick in 0..4 * (starts_s.last().unwrap() + 10.0) as u32 {
             let now_s = f64::from(tick) * 0.25;
             let ended = |served: &&Served| served.end_s > now_s - 0.25 && served.end_s <= now_s;
-            let served = vec![(JobName::new("7", None), requests.iter().filter(ended).copied().collect())];
-            predict(&mut listeners, served, now_s, 0.05, |_, period_s| found.push(period_s));
+            let served = requests.iter().filter(ended).copied().collect();
+            let heard = vec![Heard { job: JobName::new("7", None), now_s, served }];
+            predict(&mut listeners, heard, 0.05, |_, period_s| found.push(period_s));
         }
         found
     }
@@ -277,6 +279,55 @@ mod tests {
         let starts_s: Vec<f64> = (0..8).map(|index| 20.0 * f64::from(index)).collect();
         let found = periods_of(&starts_s, 0.04);
         assert!(!found.is_empty() && found.iter().all(|period_s| (period_s - 20.0).abs() < 1.0), "{found:?}");
+    }
+
+    /// The periods found of a job that computes for `compute_s` and has eight requests served, before each of which it waits for its turn.
+    fn periods_beside_others(compute_s: f64, waits_s: f64) -> Vec<f64> {
+        let (mut clock, mut wall_s) = (JobClock::default(), 0.0);
+        // The clock from a moment on, and the request that was served by then.
+        let mut steps: Vec<(f64, JobClock, Option<Served>)> = Vec::new();
+        for _ in 0..30 {
+            wall_s += compute_s;
+            for _ in 0..8 {
+                let arrival_s = clock.ask(wall_s);
+                steps.push((wall_s, clock, None));
+                wall_s += waits_s;
+                clock.begin(wall_s);
+                steps.push((wall_s, clock, None));
+                wall_s += 0.03;
+                let (direction, end_s) = (Direction::Write, clock.at(wall_s));
+                clock.end(wall_s);
+                steps.push((wall_s, clock, Some(Served { direction, arrival_s, end_s, bytes: 1 << 20 })));
+                wall_s += 0.001;
+            }
+        }
+        let (mut listeners, mut found, mut clock) = (HashMap::new(), Vec::new(), JobClock::default());
+        let mut steps = steps.into_iter().peekable();
+        for look in 1..(4.0 * wall_s) as u32 {
+            let wall_s = f64::from(look) / 4.0;
+            let mut served = Vec::new();
+            while let Some((_, now, request)) = steps.next_if(|(at_s, ..)| *at_s <= wall_s) {
+                clock = now;
+                served.extend(request);
+            }
+            let heard = Heard { job: JobName::new("7", None), now_s: clock.at(wall_s), served };
+            predict(&mut listeners, vec![heard], 0.02, |_, period_s| found.push(period_s));
+        }
+        found
+    }
+
+    #[test]
+    fn a_job_that_is_held_up_keeps_its_period() {
+        for waits_s in [0.0, 0.05, 4.0] {
+            let found = periods_beside_others(1.0, waits_s);
+            assert!(!found.is_empty(), "{waits_s}");
+            assert!(found.iter().all(|period_s| (period_s - 1.25).abs() < 0.1), "{waits_s}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn turns_that_come_round_are_no_period_of_a_job_that_never_stops() {
+        assert_eq!(periods_beside_others(0.001, 4.0), []);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use iotide_sched::{IoProfile, JobId, Queue, QueueConfig, Request, SetId};
 
 use crate::allowance::Allowances;
 use crate::caller::Callers;
+use crate::clock::JobClock;
 use crate::crew::Crew;
 use crate::device::Device;
 use crate::job::JobName;
@@ -60,10 +61,18 @@ pub enum Direction {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Served {
     pub direction: Direction,
-    /// When it came, in seconds since the mount.
+    /// When it came, by the clock of its job.
     pub arrival_s: f64,
     pub end_s: f64,
     pub bytes: u64,
+}
+
+/// What became of a job since the last time somebody asked.
+pub(crate) struct Heard {
+    pub job: JobName,
+    /// What its clock shows.
+    pub now_s: f64,
+    pub served: Vec<Served>,
 }
 
 struct Core {
@@ -96,6 +105,7 @@ struct State {
 
 struct Job {
     name: JobName,
+    clock: JobClock,
     meter: Meter,
     n_bytes: u64,
     last_seen_s: f64,
@@ -108,6 +118,13 @@ const JOINED_BYTES: u64 = 64 << 10;
 const JOINED_WITHIN_S: f64 = 0.001;
 
 impl Job {
+    /// Notes a request that did not wait, with the times on the wall.
+    fn note_at_once(&mut self, served: Served, now_s: f64) {
+        let behind_s = now_s - self.clock.at(now_s);
+        let (arrival_s, end_s) = (served.arrival_s - behind_s, served.end_s - behind_s);
+        self.note(Served { arrival_s, end_s, ..served }, now_s);
+    }
+
     fn note(&mut self, served: Served, now_s: f64) {
         self.meter.add(now_s, served.bytes);
         self.n_bytes += served.bytes;
@@ -133,6 +150,8 @@ impl Job {
 /// A request in the queue, or out of it before its data were copied.
 struct Waiting {
     direction: Direction,
+    /// By the clock of its job.
+    arrival_s: f64,
     grant: Option<Grant>,
     answer: Option<Answer>,
 }
@@ -253,7 +272,8 @@ impl Scheduler {
         let id = state.n_requests;
         state.n_requests += 1;
         state.queue.push(Request { job, bytes, id, arrival_s: now_s });
-        state.waiting.insert(id, Waiting { direction, grant: None, answer: None });
+        let arrival_s = state.jobs.get_mut(&job).map_or(now_s, |job| job.clock.ask(now_s));
+        state.waiting.insert(id, Waiting { direction, arrival_s, grant: None, answer: None });
         let ready = core.let_through(&mut state, now_s);
         let granted = state.take_grant(id);
         drop(state);
@@ -270,7 +290,7 @@ impl Scheduler {
         queue.phase_gap_s.min(queue.lull_s)
     }
 
-    /// The time since the start, as in [`Served`].
+    /// The time since the start.
     pub(crate) fn now_s(&self) -> f64 {
         self.core.now_s()
     }
@@ -283,13 +303,13 @@ impl Scheduler {
         state.queue.is_shared(own, now_s - late_s)
     }
 
-    /// Notes data of a job that were moved without asking for each request.
+    /// Notes data of a job that were moved without asking for each request, with the times on the wall.
     pub(crate) fn note_served(&self, job: &JobName, served: Served) {
         let mut state = self.core.lock();
         let now_s = self.core.now_s();
         let id = state.job(job, now_s);
         if let Some(job) = state.jobs.get_mut(&id) {
-            job.note(served, now_s);
+            job.note_at_once(served, now_s);
         }
     }
 
@@ -337,11 +357,16 @@ impl Scheduler {
         true
     }
 
-    /// Takes what was served since the last time, by job.
-    pub(crate) fn take_served(&self) -> Vec<(JobName, Vec<Served>)> {
+    /// Takes what was served since the last time, by job, and what each job's clock shows.
+    pub(crate) fn take_served(&self) -> Vec<Heard> {
         let mut state = self.core.lock();
-        let taken = state.jobs.values_mut().filter(|job| !job.served.is_empty());
-        taken.map(|job| (job.name.clone(), std::mem::take(&mut job.served))).collect()
+        let now_s = self.core.now_s();
+        let heard = state.jobs.values_mut().map(|job| Heard {
+            job: job.name.clone(),
+            now_s: job.clock.at(now_s),
+            served: std::mem::take(&mut job.served),
+        });
+        heard.collect()
     }
 
     /// Forgets jobs that have not been seen for a while, and returns their names and those that had to make room.
@@ -489,14 +514,20 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.core.lock();
         let now_s = self.core.now_s();
-        let (id, request) = match &self.held {
-            Hold::Place(Grant { job, request, .. }) => (*job, *request),
-            Hold::Nothing(name, request) => (state.job(name, now_s), *request),
+        let (id, is_in_service) = match &self.held {
+            Hold::Place(Grant { job, is_in_service, .. }) => (*job, *is_in_service),
+            Hold::Nothing(name, request) => {
+                let id = state.job(name, now_s);
+                if let Some(job) = state.jobs.get_mut(&id) {
+                    job.note_at_once(Served { end_s: now_s, ..*request }, now_s);
+                }
+                return;
+            }
         };
-        if let Some(job) = state.jobs.get_mut(&id) {
-            job.note(Served { end_s: now_s, ..request }, now_s);
+        if let (Some(job), Hold::Place(Grant { request, .. })) = (state.jobs.get_mut(&id), &self.held) {
+            job.note(Served { end_s: job.clock.at(now_s), ..*request }, now_s);
+            job.clock.end(now_s);
         }
-        let Hold::Place(Grant { is_in_service, .. }) = self.held else { return };
         state.n_in_service -= usize::from(is_in_service);
         state.queue.complete(id, now_s);
         let ready = self.core.let_through(&mut state, now_s);
@@ -544,7 +575,7 @@ impl Core {
     fn let_through(&self, state: &mut State, now_s: f64) -> Vec<Ready> {
         let mut ready = Vec::new();
         while state.n_in_service < self.rules.n_workers {
-            let Some(Request { job, bytes, id, arrival_s }) = state.queue.pop(now_s) else {
+            let Some(Request { job, bytes, id, .. }) = state.queue.pop(now_s) else {
                 if !state.queue.is_empty() {
                     self.changed.notify_all();
                 }
@@ -552,8 +583,12 @@ impl Core {
             };
             state.n_in_service += 1;
             let through_at_s = state.device.as_mut().map(|device| device.occupy(bytes, now_s));
+            if let Some(job) = state.jobs.get_mut(&job) {
+                job.clock.begin(now_s);
+            }
             let Some(waiting) = state.waiting.get_mut(&id) else { continue };
-            let request = Served { direction: waiting.direction, arrival_s, end_s: now_s, bytes };
+            let Waiting { direction, arrival_s, .. } = *waiting;
+            let request = Served { direction, arrival_s, end_s: arrival_s, bytes };
             let grant = Grant { job, request, is_in_service: true, through_at_s };
             match waiting.answer.take() {
                 Some(answer) => {
@@ -613,6 +648,7 @@ impl State {
         *self.n_of_user.entry(name.user()).or_default() += 1;
         let job = Job {
             name: name.clone(),
+            clock: JobClock::default(),
             meter: Meter::default(),
             n_bytes: 0,
             last_seen_s: now_s,
@@ -802,6 +838,7 @@ mod tests {
     fn small_requests_close_to_each_other_are_one_to_a_rhythm() {
         let mut job = Job {
             name: JobName::of_user(1),
+            clock: JobClock::default(),
             meter: Meter::default(),
             n_bytes: 0,
             last_seen_s: 0.0,
