@@ -46,6 +46,9 @@ pub(crate) fn explain(bursts: &[Burst], resolution_s: f64) -> Vec<Stretch> {
 /// So many stretches one after the other are looked for on either side of the best one.
 const MOST_DEPTH: usize = 3;
 
+/// Two and a half beats are so whatever the last digit says: distances are often whole numbers of bins.
+const HARDLY_MORE: f64 = 1.0 + 1e-9;
+
 fn explain_into(
     bursts: &[Burst],
     offset: usize,
@@ -373,13 +376,13 @@ impl<'a> Starts<'a> {
             let fresh = if whole && i > 0 { f64::NEG_INFINITY } else { 0.0 };
             let mut best = Step { score: fresh, from: i, beats: 0.0 };
             // What lasts longer than a beat is no phase of it.
-            if self.bursts[i].duration_s() > beat_s {
+            if self.bursts[i].duration_s() > beat_s * HARDLY_MORE {
                 steps.push(Step { score: f64::NEG_INFINITY, ..best });
                 continue;
             }
             for back in 1..=(1 + MOST_FOREIGN).min(i) {
                 let j = i - back;
-                let distance = (self.bursts[i].start_s - self.bursts[j].start_s) / beat_s;
+                let distance = (self.bursts[i].start_s - self.bursts[j].start_s) / beat_s * HARDLY_MORE;
                 if distance < if is_loose { SHORTEST_LOOSE_STEP } else { SHORTEST_STEP } {
                     continue;
                 }

@@ -138,7 +138,7 @@ fn dips(bursts: &[Burst]) -> f64 {
 }
 
 /// A gap shorter than this share of the usual one may be a dip within a phase.
-const SHORT_DIP: f64 = 0.3;
+const SHORT_DIP: f64 = 0.2997;
 
 /// How many breaks to try: the more bursts there are, the more each costs, and the clearer the few widest stand out.
 fn most_breaks(n_bursts: usize) -> usize {
@@ -259,10 +259,14 @@ fn same(other: &Proposal, rule: Rule, bursts: &[Burst]) -> bool {
         && other.bursts.iter().zip(bursts).all(same)
 }
 
-/// How far starts of the same phase may lie apart, as a share of its length: starts are what keeps a beat.
-const SAME_START: f64 = 0.1;
+/// How far starts of the same phase may lie apart, as a share of its length: starts are what keeps a beat. (Here and below no ratio of small
+/// whole numbers: times are often whole numbers of bins, and what lies on the very border would be decided by their last digit.)
+const SAME_START: f64 = 0.1003;
 /// … and ends.
-const SAME_END: f64 = 0.3;
+const SAME_END: f64 = 0.3003;
+
+/// Two phases that ran into each other last for more than this share of twice the usual time.
+const LONG_ENOUGH: f64 = 0.6003;
 
 /// Phases that ran into each other taken apart: a burst of twice the usual volume and length is two.
 ///
@@ -279,7 +283,7 @@ fn taken_apart(bursts: &[Burst]) -> Option<Vec<Burst>> {
     }
     let count = |burst: &Burst| {
         let by_bytes = (burst.bytes / usual).round().max(1.0);
-        let long_enough = burst.duration_s() > 0.6 * by_bytes * usual_s;
+        let long_enough = burst.duration_s() > LONG_ENOUGH * by_bytes * usual_s;
         if long_enough { by_bytes } else { 1.0 }
     };
     let n = bursts.len() as f64;
@@ -373,3 +377,50 @@ impl Scales {
 /// How far the smoothed signal must fall between phases, as a share of its crests. A sine that touches zero falls by 0.78 at
 /// its own scale.
 const LEAST_DEPTH: f64 = 0.25;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Phases that begin and end in the middle of nothing but whole bins, compared with the same ones a few bins apart, at a scale of time.
+    fn are_same(length: u32, late: u32, longer: u32, times: f64) -> bool {
+        let bin_s = 2.0 * times;
+        let rule = Rule::Runs { level_bps: 1.0, gap_s: 0.0 };
+        let bursts = |late: u32, longer: u32| -> Vec<Burst> {
+            let burst = |i: u32| {
+                let start = 100 * i + late;
+                let (start_s, end_s) =
+                    (f64::from(start) * bin_s, f64::from(start + length + longer - late) * bin_s);
+                Burst { start_s, end_s, bytes: 1e6 }
+            };
+            (3..9).map(burst).collect()
+        };
+        let one = Proposal {
+            rule,
+            bursts: bursts(0, 0),
+            stretches: Vec::new(),
+            separation: 1.0,
+            closed: 0.0,
+            bytes_above: 6e6,
+        };
+        same(&one, rule, &bursts(late, longer))
+    }
+
+    #[test]
+    fn phases_of_whole_bins_are_the_same_at_any_scale_of_time() {
+        for length in 1..60 {
+            for late in 0..(length / 5).min(length) {
+                for longer in 0..length / 2 {
+                    let at = |times| are_same(length, late, longer, times);
+                    for times in [1e-6, 1e-3, 0.01, 0.3, 0.7, 1.1, 1.3, 10.0, 1e4] {
+                        assert_eq!(
+                            at(times),
+                            at(1.0),
+                            "{length} bins, {late} late, {longer} longer: × {times}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
