@@ -40,6 +40,11 @@ impl JobClock {
         self.held_up_since_s.unwrap_or(now_s) - self.held_up_s
     }
 
+    /// For how long it has stood still.
+    pub(crate) fn held_up_s(&self, now_s: f64) -> f64 {
+        now_s - self.at(now_s)
+    }
+
     fn turn(&mut self, now_s: f64) {
         let is_held_up = self.n_waiting > 0 && self.n_served == 0;
         match (is_held_up, self.held_up_since_s) {

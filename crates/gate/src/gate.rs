@@ -44,7 +44,7 @@ impl Gate {
         let scheduler =
             Scheduler::start(rules, Callers::new("/proc".into()), crew).map_err(GateError::Thread)?;
         let mut gate = Self { scheduler, control: None, rhythm: None };
-        let rhythm = keep_periods(gate.scheduler.clone(), turns.predict, turns.periods.clone());
+        let rhythm = keep_periods(gate.scheduler.clone(), turns);
         gate.rhythm = Some(rhythm.map_err(GateError::Thread)?);
         if let Some(path) = &turns.control {
             let control = Control::listen(path, turns.policy.name(), gate.scheduler.clone());

@@ -41,4 +41,5 @@ mod meter;
 mod process;
 mod rhythm;
 mod schedule;
+mod shares;
 mod turns;

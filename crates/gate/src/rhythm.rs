@@ -14,6 +14,7 @@ use iotide_trace::{Event, Op, Rank, Timestamp};
 use crate::job::JobName;
 use crate::process::Background;
 use crate::schedule::{Direction, Heard, PeriodSource, Scheduler, Served};
+use crate::turns::Turns;
 
 /// How often periods are looked at.
 const EVERY: Duration = Duration::from_millis(250);
@@ -28,15 +29,13 @@ const FORGET_AFTER_S: f64 = 24.0 * 3600.0;
 const LEAST_CONFIDENCE: f64 = 0.5;
 
 /// Begins to keep the scheduler's periods up to date.
-pub(crate) fn keep_periods(
-    scheduler: Scheduler,
-    predict: bool,
-    file: Option<PathBuf>,
-) -> std::io::Result<Background> {
+pub(crate) fn keep_periods(scheduler: Scheduler, turns: &Turns) -> std::io::Result<Background> {
     let watch = Watch {
         scheduler,
-        listeners: predict.then(HashMap::new),
-        file: file.map(|path| PeriodFile { path, read: None, periods: Vec::new() }),
+        listeners: turns.predict.then(HashMap::new),
+        // The report's server knows no users.
+        takes_shares: !turns.as_in_the_report,
+        file: turns.periods.clone().map(|path| PeriodFile { path, read: None, periods: Vec::new() }),
     };
     Background::start("iotide-rhythm", move |until_dropped| watch.run(until_dropped))
 }
@@ -45,6 +44,7 @@ struct Watch {
     scheduler: Scheduler,
     listeners: Option<HashMap<JobName, Listener>>,
     file: Option<PeriodFile>,
+    takes_shares: bool,
 }
 
 impl Watch {
@@ -60,6 +60,9 @@ impl Watch {
                 predict(listeners, heard, self.scheduler.lull_s(), |job, period_s| {
                     self.scheduler.set_period(job, Some(period_s), PeriodSource::Predicted);
                 });
+            }
+            if self.takes_shares {
+                self.scheduler.heed_shares();
             }
             for gone in self.scheduler.forget_idle(FORGET_AFTER_S) {
                 if let Some(listeners) = &mut self.listeners {

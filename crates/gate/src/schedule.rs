@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use iotide_sched::{IoProfile, JobId, Queue, QueueConfig, Request, SetId};
+use iotide_sched::{IoProfile, JobId, LONGEST_TURN_S, Queue, QueueConfig, Request, SetId};
 
 use crate::allowance::Allowances;
 use crate::caller::Callers;
@@ -19,6 +19,7 @@ use crate::crew::Crew;
 use crate::device::Device;
 use crate::job::JobName;
 use crate::meter::Meter;
+use crate::shares::{Shares, Use};
 
 use crate::caller::Who;
 
@@ -94,6 +95,7 @@ struct State {
     n_made_up: u64,
     device: Option<Device>,
     allowances: Allowances,
+    shares: Shares,
     ids: HashMap<JobName, JobId>,
     jobs: HashMap<JobId, Job>,
     /// How many jobs each user has.
@@ -111,6 +113,9 @@ struct Job {
     last_seen_s: f64,
     source: Option<PeriodSource>,
     served: Vec<Served>,
+    /// How much it had moved and how long it had waited when shares were last looked at.
+    counted: (u64, f64),
+    is_held_back: bool,
 }
 
 /// Requests of at most this size, this close to each other, are one to those who look for a rhythm. It is far below any lull.
@@ -179,6 +184,7 @@ impl Scheduler {
             n_made_up: 0,
             device: rules.bandwidth_bps.map(Device::new),
             allowances: Allowances::default(),
+            shares: Shares::default(),
             ids: HashMap::new(),
             jobs: HashMap::new(),
             n_of_user: HashMap::new(),
@@ -367,6 +373,40 @@ impl Scheduler {
             served: std::mem::take(&mut job.served),
         });
         heard.collect()
+    }
+
+    /// Holds those back who have had more than their share, and no one else.
+    pub(crate) fn heed_shares(&self) {
+        let core = &self.core;
+        let mut guard = core.lock();
+        let state = &mut *guard;
+        let now_s = core.now_s();
+        let queue = &state.queue;
+        let uses = state.jobs.iter_mut().map(|(id, job)| {
+            let view = queue.job(*id);
+            let w_iter_s = view.and_then(|view| view.profile).map_or(0.0, |profile| profile.w_iter_s());
+            let patience_s = (w_iter_s / core.rules.time_scale / 2.0).min(LONGEST_TURN_S);
+            let now = (job.n_bytes, job.clock.held_up_s(now_s));
+            let before = std::mem::replace(&mut job.counted, now);
+            Use {
+                user: job.name.user(),
+                bytes: now.0 - before.0,
+                is_active: view.is_some_and(|view| view.n_queued + view.n_in_flight > 0),
+                waited: now.1 > before.1,
+                patience_s: patience_s.max(core.rules.queue.turn_s),
+            }
+        });
+        let uses: Vec<Use> = uses.collect();
+        let behind = state.shares.look(now_s, &uses);
+        for (id, job) in &mut state.jobs {
+            let is_behind = behind.contains(&job.name.user());
+            if std::mem::replace(&mut job.is_held_back, is_behind) != is_behind {
+                state.queue.hold_back(*id, is_behind);
+            }
+        }
+        let ready = core.let_through(state, now_s);
+        drop(guard);
+        core.serve(ready);
     }
 
     /// Forgets jobs that have not been seen for a while, and returns their names and those that had to make room.
@@ -654,6 +694,8 @@ impl State {
             last_seen_s: now_s,
             source: None,
             served: Vec::new(),
+            counted: (0, 0.0),
+            is_held_back: false,
         };
         self.jobs.insert(id, job);
         id
@@ -728,8 +770,12 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn scheduler(policy: Policy, n_workers: usize, bandwidth_bps: Option<f64>) -> Scheduler {
-        let queue =
-            QueueConfig { exclusivity: Exclusivity::Strict, phase_gap_s: 0.02, ..QueueConfig::new(policy) };
+        let queue = QueueConfig {
+            exclusivity: Exclusivity::Strict,
+            phase_gap_s: 0.02,
+            turn_s: 0.02,
+            ..QueueConfig::new(policy)
+        };
         let rules = Rules { queue, n_workers, bypass_bytes: 16 << 10, bandwidth_bps, time_scale: 1.0 };
         let no_proc = FreshDir::new("no-proc");
         Scheduler::start(rules, Callers::new(no_proc.path().to_owned()), Crew::new(8)).unwrap()
@@ -801,6 +847,37 @@ mod tests {
     }
 
     #[test]
+    fn whoever_had_more_than_the_share_goes_after_those_who_wait() {
+        let scheduler = scheduler(Policy::Set10(UnknownJobs::Together), 1, None);
+        for uid in [1, 2] {
+            scheduler.schedule(user(uid), Direction::Write, MIB, |_| {});
+        }
+        // One of them writes all the time, and looks like a job that is served first.
+        assert!(scheduler.set_period_of("uid:1", Some(0.01), PeriodSource::Predicted));
+        assert!(scheduler.set_period_of("uid:2", Some(0.1), PeriodSource::Predicted));
+        scheduler.heed_shares();
+        let queued = order(&scheduler, &[2, 1, 1]);
+        assert_eq!(queued[0], 1, "{queued:?}");
+        let greedy = scheduler.core.lock().ids[&JobName::of_user(1)];
+        let held = hold(&scheduler);
+        let (served, all_served): (_, Receiver<u32>) = channel();
+        for uid in [2, 1, 1] {
+            let served = served.clone();
+            scheduler.schedule(user(uid), Direction::Write, MIB, move |_| served.send(uid).unwrap());
+        }
+        // It may be ahead by what the storage moves in a turn; then it has to wait, too.
+        let is_held_back = || scheduler.jobs().iter().any(|job| job.set.as_deref() == Some("held back"));
+        while !is_held_back() {
+            scheduler.core.lock().jobs.get_mut(&greedy).unwrap().n_bytes += 1 << 20;
+            thread::sleep(Duration::from_millis(1));
+            scheduler.heed_shares();
+        }
+        drop(held);
+        assert_eq!(all_served.iter().take(3).collect::<Vec<_>>(), [2, 1, 1]);
+        scheduler.stop();
+    }
+
+    #[test]
     fn names_that_one_user_makes_up_push_out_their_own_and_no_others() {
         let scheduler = scheduler(Policy::Set10(UnknownJobs::Together), 1, None);
         let victim = JobName::new("7", Some(1000));
@@ -844,6 +921,8 @@ mod tests {
             last_seen_s: 0.0,
             source: None,
             served: Vec::new(),
+            counted: (0, 0.0),
+            is_held_back: false,
         };
         let mut note = |direction, arrival_s: f64, bytes| {
             let end_s = arrival_s + 1e-5;

@@ -1,8 +1,8 @@
 //! Users who mean harm, beside users who do not: `cargo xtask hostile [--minutes 60]`, as root.
 //!
 //! Root serves a mount and an arbiter to everyone. Victims (one user, three jobs at each) compute for a second and write 8 MiB, over and over.
-//! First ordinary users write all the time beside them: what the victims then move is their fair share. Then the same
-//! users attack, in every way that is known to have worked once: leases that are not given up, jobs with ever new names, descriptors that are
+//! First ordinary users write all the time beside them: what the victims then move, or an equal part of the storage if that is less, is
+//! their fair share. Then the same users attack, in every way that is known to have worked once: leases that are not given up, jobs with ever new names, descriptors that are
 //! hoarded, requests too small to be held up, turns without end; at the arbiter silence, answers that are not read, grants
 //! that are never given back. Every minute it is told what is left to the victims and what the servers cost.
 //!
@@ -138,13 +138,17 @@ fn judge(
         is_good &= is_right;
     };
     for (at, name) in ["mount", "arbiter"].into_iter().enumerate() {
-        let fair = (shares[0][at] + shares[1][at]) / 2.0;
+        let in_peace = (shares[0][at] + shares[1][at]) / 2.0;
+        // Nobody is owed more than an equal part of the storage, though it may be had in peace.
+        let fair = in_peace.min(STORAGE_BPS as f64 / f64::from(1 << 20) / (STRANGERS.len() + 1) as f64);
         let moved: Vec<f64> = minutes.iter().map(|minute| minute.mib_per_s[at]).collect();
         let mean = moved.iter().sum::<f64>() / moved.len().max(1) as f64;
         let worst = moved.iter().copied().fold(f64::INFINITY, f64::min);
         check(
             format!(
-                "{name}: victims keep {mean:.2} of {fair:.2} MiB/s ({:.2}; worst minute {:.2}), half must be left",
+                "{name}: victims keep {mean:.2} MiB/s, {:.2} of what they move in peace and {:.2} of their fair share of \
+                 {fair:.2} (worst minute {:.2}); half of that must be left",
+                mean / in_peace,
                 mean / fair,
                 worst / fair
             ),
@@ -420,7 +424,7 @@ impl Minute {
     }
 
     fn head() -> &'static str {
-        "minute  mount: MiB/s  of fair  wrong  MB (peak)  threads  files   arbiter: MiB/s  of fair  wrong  MB (peak)  threads  files   attackers: cores  ended"
+        "minute  mount: MiB/s  of peace wrong  MB (peak)  threads  files   arbiter: MiB/s  of peace wrong  MB (peak)  threads  files   attackers: cores  ended"
     }
 
     fn line(&self, fair: &[f64; 2]) -> String {

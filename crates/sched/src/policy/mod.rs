@@ -44,6 +44,15 @@ impl Policy {
         }
     }
 
+    /// Returns where a job belongs that has had more than its share.
+    pub(crate) fn place_behind(self, job: JobId, profile: Option<&IoProfile>) -> Placement {
+        match self {
+            // Whoever sends most has most; each job has the same.
+            Policy::Unscheduled | Policy::FairShare => self.place(job, profile),
+            _ => Placement { set: SetId::HeldBack, priority: BEHIND },
+        }
+    }
+
     /// Whether jobs of a set take turns; otherwise their requests are served as they come.
     pub fn is_exclusive_in_sets(self) -> bool {
         self != Policy::Unscheduled
@@ -71,6 +80,9 @@ impl Policy {
     }
 }
 
+/// So far below every other set that nothing of it is served while others wait (but for those that have waited for too long).
+const BEHIND: f64 = 1e-12;
+
 /// Where a job belongs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Placement {
@@ -91,6 +103,8 @@ pub enum SetId {
     Unknown,
     /// One job alone.
     Job(JobId),
+    /// Jobs of users who have had more than their share, while others wait; see [`crate::Queue::hold_back`].
+    HeldBack,
 }
 
 impl std::fmt::Display for SetId {
@@ -101,6 +115,7 @@ impl std::fmt::Display for SetId {
             SetId::Magnitude(magnitude) => f.pad(&magnitude.to_string()),
             SetId::Unknown => f.pad("unknown"),
             SetId::Job(_) => f.pad("own"),
+            SetId::HeldBack => f.pad("held back"),
         }
     }
 }

@@ -26,14 +26,14 @@ pub struct QueueConfig {
     /// next request is not waited for. Infinity sets no bound.
     pub idle_share: f64,
     /// How long a job of which no rhythm is known is served before the next one of its set has its turn; half the characteristic time if
-    /// that is known and longer, up to [`LONGEST_TURN_S`]. A turn is over, too, when the gaps in it add up to half of
+    /// that is known, up to [`LONGEST_TURN_S`]. A turn is over, too, when the gaps in it add up to half of
     /// [`QueueConfig::phase_gap_s`] and an eighth of the time served. Infinity sets no bound. Not with [`Order::Id`].
     pub turn_s: f64,
     /// Characteristic times are so many times as long as on the queue's clock: above 1 in an experiment whose times were divided by it.
     pub time_scale: f64,
 }
 
-/// No turn is longer, whatever the characteristic time, unless [`QueueConfig::turn_s`] is.
+/// No turn of a job is longer, whatever its characteristic time.
 pub const LONGEST_TURN_S: f64 = 60.0;
 
 impl QueueConfig {

@@ -186,7 +186,25 @@ impl Queue {
         self.jobs[at].profile = profile;
         let w_iter_s = profile.map(|profile| profile.w_iter_s() / self.config.time_scale);
         self.jobs[at].gap_s = w_iter_s.map_or(gap_s, |w_iter_s| gap_s.min(w_iter_s / 10.0));
-        let placement = self.config.policy.place(job, profile.as_ref());
+        self.move_to_set(at);
+    }
+
+    /// Lets a job go last from now on, or no longer: one that has had more than its share.
+    pub fn hold_back(&mut self, job: JobId, is_held_back: bool) {
+        if let Some(at) = self.job_of.get(job) {
+            self.jobs[at].is_held_back = is_held_back;
+            self.move_to_set(at);
+        }
+    }
+
+    /// Moves a job and its requests to the set where it belongs.
+    fn move_to_set(&mut self, at: usize) {
+        let Job { id, profile, is_held_back, .. } = self.jobs[at];
+        let policy = self.config.policy;
+        let placement = match is_held_back {
+            false => policy.place(id, profile.as_ref()),
+            true => policy.place_behind(id, profile.as_ref()),
+        };
         if self.sets[self.jobs[at].set].id != placement.set {
             let is_waiting = !self.jobs[at].requests.is_empty();
             let holds = self.jobs[at].phase.is_some();
@@ -336,6 +354,7 @@ impl Queue {
             id,
             set: self.enter_set(placement.set, placement.priority),
             profile: None,
+            is_held_back: false,
             gap_s: self.config.phase_gap_s,
             requests: VecDeque::new(),
             n_in_flight: 0,
@@ -498,6 +517,7 @@ struct Job {
     id: JobId,
     set: usize,
     profile: Option<IoProfile>,
+    is_held_back: bool,
     /// How long it must be idle before its phase is over.
     gap_s: f64,
     requests: VecDeque<Queued>,

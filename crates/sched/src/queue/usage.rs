@@ -5,7 +5,8 @@
 //! that writes back to back is waited for while it sends its next request; one that pauses between its requests is not.
 
 use super::sets::Set;
-use super::{Exclusivity, LONGEST_TURN_S, Order, Queue, QueueConfig, later};
+use super::{Exclusivity, LONGEST_TURN_S, Order, Queue, QueueConfig};
+use crate::IoProfile;
 
 /// Gaps in a turn may add up to this part of the time served in it, beside half the gap that ends a phase.
 const LATE_SHARE: f64 = 1.0 / 8.0;
@@ -116,8 +117,8 @@ impl Queue {
         if late_s > job.gap_s / 2.0 + LATE_SHARE * served_s {
             return f64::NEG_INFINITY;
         }
-        let w_iter_s = job.profile.map_or(0.0, |profile| profile.w_iter_s() / self.config.time_scale);
-        let limit_s = later(self.config.turn_s, (w_iter_s / 2.0).min(LONGEST_TURN_S));
+        let half_s = |profile: IoProfile| profile.w_iter_s() / self.config.time_scale / 2.0;
+        let limit_s = job.profile.map_or(self.config.turn_s, |profile| half_s(profile).min(LONGEST_TURN_S));
         match () {
             () if served_s >= limit_s => f64::NEG_INFINITY,
             () if job.n_in_flight > 0 => since_s + limit_s - served_s,
