@@ -121,11 +121,17 @@ impl StorageJobs {
         if has_set("unknown") {
             out.push_str("set unknown: no period is known yet; these take turns\n");
         }
+        if has_set("held back") {
+            out.push_str("set held back: of users who have had more than others, who wait\n");
+        }
         if has(|job| job.waiting > 0) {
             out.push_str("for: the job of the same set whose turn it is, or the storage, which is busy\n");
         }
     }
 }
+
+/// A name in the table; anyone can claim one that fills the screen. (The JSON has all of it.)
+const LONGEST_NAME: usize = 32;
 
 impl JobAtStorage {
     fn is_guess(&self) -> bool {
@@ -139,7 +145,7 @@ impl JobAtStorage {
             format!("{}{mark}", text::seconds(period_s))
         });
         [
-            self.job.for_terminal(),
+            self.job.shortened(LONGEST_NAME).for_terminal(),
             period.unwrap_or_else(none),
             self.set.clone().unwrap_or_else(none),
             self.share.map_or_else(none, text::percent),
@@ -147,7 +153,7 @@ impl JobAtStorage {
             text::bytes(self.bytes as f64),
             if self.waiting == 0 { none() } else { self.waiting.to_string() },
             match &self.waits_for {
-                Some(job) => job.for_terminal(),
+                Some(job) => job.shortened(LONGEST_NAME).for_terminal(),
                 None if self.waiting > 0 => "storage".to_owned(),
                 None => none(),
             },
@@ -200,5 +206,18 @@ mod tests {
     fn what_is_not_there_is_not_explained() {
         assert_eq!(told(SMALL).lines().count(), 3);
         assert!(StorageJobs::from_answer("x", "{}").is_err());
+    }
+
+    #[test]
+    fn a_long_name_does_not_push_the_rest_out_of_sight() {
+        let long = format!(
+            r#"{{"job":"{}","period_s":1.5,"period_source":"predicted","set":"held back","share":0.5,
+            "bandwidth_bps":0,"bytes":10,"waiting":1,"waits_for":"{}","phases":1}}"#,
+            "n".repeat(200),
+            "m".repeat(200)
+        );
+        let told = told(&long);
+        assert!(told.lines().all(|line| line.chars().count() < 140), "{told}");
+        assert!(told.contains("set held back: "), "{told}");
     }
 }
