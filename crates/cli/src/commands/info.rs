@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::ops::ControlFlow;
 
+use iotide_api::Input;
 use iotide_formats::darshan::{
     Compression, DarshanOptions, DxtSegment, Endian, Log, ModuleData, Record, Value, lustre_totals,
 };
@@ -13,7 +14,8 @@ use iotide_report::{
 };
 use iotide_trace::{Event, EventSink, JobInfo, Loss, Op, Tally};
 
-use super::input::{InputArgs, RunInput, with_advice};
+use super::advice::advised;
+use super::input::InputArgs;
 use super::{Form, OutputArgs};
 use crate::ExitStatus;
 use crate::ui::{Hint, OutStream, Ui};
@@ -51,8 +53,9 @@ pub(crate) fn run(ui: &mut Ui, args: &InfoArgs) -> anyhow::Result<ExitStatus> {
     }
     let mut report = Report::new("info");
     let with_events = args.input.asks_for_events();
-    report.failures = args.input.for_each_input(ui, |run, options| {
-        report.runs.push(told(run, options, with_events)?);
+    let options = args.input.options()?;
+    report.failures = args.input.for_each(ui, |run| {
+        report.runs.push(told(run, &options, with_events)?);
         Ok(())
     })?;
     if !report.runs.is_empty() {
@@ -62,15 +65,15 @@ pub(crate) fn run(ui: &mut Ui, args: &InfoArgs) -> anyhow::Result<ExitStatus> {
 }
 
 /// What there is to say of a run. Several logs of one run are events: each log has modules of its own.
-fn told(run: &RunInput<'_>, options: &OpenOptions, with_events: bool) -> anyhow::Result<Info> {
-    let reader = run.open(options)?;
+fn told(run: &Input, options: &OpenOptions, with_events: bool) -> anyhow::Result<Info> {
+    let reader = run.open(options).map_err(advised)?;
     let format = reader.format();
-    if format.is_darshan() && run.is_one_file() {
-        let log = reader.into_darshan_log().or_else(with_advice)?;
+    if format.is_darshan() && !run.is_several() {
+        let log = reader.into_darshan_log().map_err(advised)?;
         return Ok(of_log(run.name(), format, &log, with_events.then_some(options.darshan)));
     }
     let mut survey = Survey::default();
-    let info = reader.read(&mut survey).or_else(with_advice)?;
+    let info = reader.read(&mut survey).map_err(advised)?;
     let mut told = Info { n_files: info.files.len() as u64, job: of_job(&info.job), ..Info::default() };
     told.source.path = run.name().into();
     told.source.format = format.name().to_owned();
@@ -273,14 +276,15 @@ fn list(ui: &mut Ui, args: &InfoArgs) -> anyhow::Result<ExitStatus> {
         out.write_all(header.as_bytes()).map_err(|error| out.failed(error))?;
     }
     let mut losses = Vec::new();
-    let failures = args.input.for_each_input(ui, |run, options| {
-        let reader = run.open(options)?;
-        if !reader.format().is_darshan() || !run.is_one_file() {
+    let options = &args.input.options()?;
+    let failures = args.input.for_each(ui, |run| {
+        let reader = run.open(options).map_err(advised)?;
+        if !reader.format().is_darshan() || run.is_several() {
             let name = run.name();
             return Err(anyhow::anyhow!("{name} is not one Darshan log, and has no records of Darshan"))
                 .hint("`iotide convert --to csv` lists the events of any trace");
         }
-        let log = reader.into_darshan_log().or_else(with_advice)?;
+        let log = reader.into_darshan_log().map_err(advised)?;
         let listed =
             if args.dxt { list_segments(&log, json, &mut out) } else { list_records(&log, json, &mut out) };
         listed.map_err(|error| out.failed(error))?;

@@ -17,7 +17,8 @@ use iotide_trace::Direction;
 use self::engine::Engine;
 use self::hook::Hook;
 use self::jobs::Jobs;
-use super::input::{self, InputArgs};
+use super::advice::advised;
+use super::input::InputArgs;
 use super::ioskel::parse_seconds;
 use super::{Form, OutputArgs};
 use crate::ExitStatus;
@@ -385,10 +386,7 @@ fn unix_now_s() -> f64 {
 
 fn with_advice(error: LiveError) -> anyhow::Error {
     match error {
-        LiveError::Read(error) => match input::with_advice::<()>(error) {
-            Err(error) => error,
-            Ok(()) => unreachable!("an error stays one"),
-        },
+        LiveError::Read(error) => advised(error),
         error => error.into(),
     }
 }

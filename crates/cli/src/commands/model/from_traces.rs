@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use iotide_analysis::{Figure, FigureGroups, KnownRun, RunConfig, analyse_run, figures};
+use iotide_api::{Input, Observed, observe};
 use iotide_formats::darshan::DarshanLayers;
 use iotide_formats::{LayerChoice, OpenOptions};
 use iotide_scaling::{Experiment, Note, collect};
 use iotide_trace::{Activity, Loss};
 
-use crate::commands::input::{self, Observed};
+use crate::commands::advice::advised;
 use crate::ui::{Hint, Ui};
 
 /// What the number of processes is called.
@@ -62,12 +63,9 @@ fn figures_of(
     table: Option<&Table>,
     by: FigureGroups,
 ) -> anyhow::Result<(Vec<f64>, Vec<Figure>, Vec<Loss>)> {
-    let name = trace.display().to_string();
     let once = OpenOptions::default();
-    let reader = once.open(trace).or_else(input::with_advice)?;
-    let format = reader.format();
-    let observed: Observed<Activity> = input::observe(reader, name.clone())?;
-    let Observed { reads, writes, demand, beside, info, source, losses, .. } = observed;
+    let observed: Observed<Activity> = observe(&Input::file(trace), &once).map_err(advised)?;
+    let Observed { format, reads, writes, demand, beside, info, source, losses, .. } = observed;
     let activity = beside.finish(&info);
     // Sums over the run want each byte once, sums over a layer all that the layer saw: where a source sees several
     // layers, these are two ways to read it.
@@ -75,8 +73,7 @@ fn figures_of(
         let mut every = OpenOptions { layers: LayerChoice::All, ..OpenOptions::default() };
         every.darshan.layers = DarshanLayers::All;
         let mut layers = Activity::new();
-        let info =
-            every.open(trace).and_then(|reader| reader.read(&mut layers)).or_else(input::with_advice)?;
+        let info = every.open(trace).and_then(|reader| reader.read(&mut layers)).map_err(advised)?;
         Some(layers.finish(&info))
     } else {
         None

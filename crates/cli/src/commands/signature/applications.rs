@@ -23,7 +23,7 @@ use super::prometheus::{self, Question};
 use super::{SignatureArgs, log_of};
 use crate::ExitStatus;
 use crate::commands::Form;
-use crate::commands::input::with_advice;
+use crate::commands::advice::advised;
 use crate::ui::{Hint, OutStream, Ui};
 
 pub(super) fn run(
@@ -39,7 +39,7 @@ pub(super) fn run(
         );
     }
     ui.progress(format_args!("reading {}", jobs.display()));
-    let job_log = args.job_options().open(jobs).or_else(with_advice)?;
+    let job_log = args.job_options().open(jobs).map_err(advised)?;
     if job_log.runs.is_empty() {
         bail!("{} lists no job that ran", jobs.display());
     }

@@ -15,7 +15,8 @@ use iotide_trace::{Direction, Loss, Silence, ThroughputConfig, ThroughputLog, Th
 use self::http::Url;
 use self::output::{Kind, Target};
 use super::Form;
-use super::input::{format_of_name, with_advice};
+use super::advice::advised;
+use super::input::format_of_name;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
@@ -289,8 +290,8 @@ fn status(signature: &Signature) -> ExitStatus {
 /// Reads one run. Between the rows of a table a value holds; between the calls of a trace nothing is moved.
 fn sample_of(path: &Path, args: &SignatureArgs) -> anyhow::Result<(Sample, Vec<Loss>)> {
     let mut sink = ThroughputSink::new(args.throughput(Silence::Nothing, None));
-    let reader = args.options().open(path).or_else(with_advice)?;
-    let info = reader.read(&mut sink).or_else(with_advice)?;
+    let reader = args.options().open(path).map_err(advised)?;
+    let info = reader.read(&mut sink).map_err(advised)?;
     let (log, losses) = sink.finish();
     let name = path.display().to_string();
     let log = log.with_context(|| format!("{name}: nothing was read or written"))?;
@@ -323,12 +324,12 @@ fn log_of(
         n => format!("{} and {} more", first.display(), n - 1),
     };
     ui.progress(format_args!("reading {shown}"));
-    let reader = args.options().open_many(paths).or_else(with_advice)?;
+    let reader = args.options().open_many(paths).map_err(advised)?;
     // Tables state what is zero; of Lustre's jobs, counters that did not move are not told of.
     let states_zeros = matches!(reader.format(), Format::Csv | Format::Jsonl | Format::Lmt);
     let silence = if states_zeros { Silence::Unknown } else { Silence::Nothing };
     let mut sink = ThroughputSink::new(args.throughput(silence, Some(LONGEST_HOLD)));
-    reader.read(&mut sink).or_else(with_advice)?;
+    reader.read(&mut sink).map_err(advised)?;
     let (log, losses) = sink.finish();
     let log = log.with_context(|| format!("{shown}: nothing was read or written"))?;
     Ok((log, losses))

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use iotide_analysis::{RunConfig, analyse_run};
-use iotide_formats::OpenOptions;
+use iotide_api::{Input, Observed, OpenOptions, observe};
 use iotide_report::{Published, SimulationReport};
 use iotide_sched::{Ageing, Credit, Exclusivity, IoProfile, Order, Policy, UnknownJobs};
 use iotide_sim::{Contender, IoSettings, JobSpec, Knowledge, Mix, Model, Workload, compare};
 
 use crate::ExitStatus;
+use crate::commands::advice::advised;
 use crate::commands::document::DocumentArgs;
-use crate::commands::input::{Observed, observe, with_advice};
 use crate::commands::ioskel::parse_size;
 use crate::ui::{Hint, Ui};
 
@@ -385,8 +385,8 @@ fn of_traces(ui: &mut Ui, args: &IoArgs) -> anyhow::Result<Option<Workload>> {
     let mut fastest_bps = 0.0;
     for path in &args.from_traces {
         let name = path.display().to_string();
-        let reader = OpenOptions::default().open(path).or_else(with_advice)?;
-        let Observed { reads, writes, .. } = observe::<()>(reader, name.clone())?;
+        let Observed { reads, writes, .. } =
+            observe::<()>(&Input::file(path), &OpenOptions::default()).map_err(advised)?;
         let analysis = analyse_run(&reads, &writes, &RunConfig::default());
         let profile =
             analysis.as_ref().ok().and_then(|run| IoProfile::from_estimate(&run.estimate, &run.scores));

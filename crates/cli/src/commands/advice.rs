@@ -1,0 +1,22 @@
+//! What to do about an error, in terms of this command line.
+
+use iotide_api::{Error, Format, ReadError, RunError};
+
+use crate::ui::Hint;
+
+/// Adds to an error what to do about it: the message names the input and the fault already.
+pub(crate) fn advised(error: impl Into<Error>) -> anyhow::Error {
+    let error = error.into();
+    let hint = match &error {
+        Error::Read(ReadError::UnknownFormat { .. }) => format!(
+            "`--input-format` names it if you know better; known are {}",
+            Format::ALL.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ")
+        ),
+        Error::Analysis { why: RunError::Sampling(_), .. } => {
+            "`--freq auto` chooses a rate that fits; `--window` makes the run shorter".to_owned()
+        }
+        Error::Analysis { .. } => "`iotide detect --help` lists what can be changed".to_owned(),
+        _ => return error.into(),
+    };
+    Err::<(), _>(error).hint(hint).unwrap_err()
+}
