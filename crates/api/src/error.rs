@@ -20,6 +20,12 @@ pub enum Error {
         /// What does not fit.
         why: RunError,
     },
+    /// What only a Darshan log has was asked of something else.
+    #[error("{name} is not one Darshan log, and has no records of Darshan")]
+    NotOneDarshanLog {
+        /// The input.
+        name: String,
+    },
 }
 
 impl From<ReadError> for Error {

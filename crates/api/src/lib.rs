@@ -24,13 +24,14 @@
 pub use iotide_analysis::{
     CategoryConfig, CategoryMethod, InsightConfig, Method, PeriodConfig, RunConfig, RunError,
 };
-pub use iotide_formats::{Format, OpenOptions, ReadError, Reader};
-pub use iotide_report::{Failure, Ink, LabelledRun, Plot, Report, Run, Source, Untrusted, page};
+pub use iotide_formats::{Conversion, ConvertError, Format, OpenOptions, ReadError, Reader, Target, convert};
+pub use iotide_report::{Failure, Info, Ink, LabelledRun, Plot, Report, Run, Source, Untrusted, page};
 pub use iotide_trace::{Direction, Loss};
 
 pub use crate::{
     detect::{DetectOptions, detect},
     error::Error,
+    info::{InfoOptions, darshan_log, for_each_record, for_each_segment, info},
     input::{Input, Observed, observe},
     label::{LabelOptions, Labelling, application, label, label_while},
     report::{ReportOptions, RunReport, report},
@@ -38,6 +39,7 @@ pub use crate::{
 
 mod detect;
 mod error;
+mod info;
 mod input;
 mod label;
 mod report;
