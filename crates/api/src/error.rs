@@ -1,8 +1,12 @@
 //! Why a question has no answer.
 
+use std::io;
+use std::path::PathBuf;
+
 use iotide_analysis::RunError;
 use iotide_formats::ReadError;
 use iotide_report::Untrusted;
+use iotide_scaling::{ParametersDiffer, StoreError};
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +30,128 @@ pub enum Error {
         /// The input.
         name: String,
     },
+    /// A file beside the traces could not be read.
+    #[error("cannot read {name}")]
+    File {
+        /// Which.
+        name: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// An input holds no measurements.
+    #[error("cannot read {name}")]
+    Measurements {
+        /// Which.
+        name: String,
+        /// What is wrong with it.
+        source: iotide_scaling::ReadError,
+    },
+    /// Profiles of Score-P do not make a set.
+    #[error("cannot read the profiles")]
+    Profiles {
+        /// What is wrong with them.
+        source: iotide_scaling::ReadError,
+    },
+    /// A folder was to hold profiles.
+    #[error("{} holds no profiles", folder.display())]
+    NoProfiles {
+        /// Which.
+        folder: PathBuf,
+    },
+    /// The folder of a profile says which point it belongs to, and there is none.
+    #[error("{} lies in no folder that names its point", file.display())]
+    ProfileWithoutPoint {
+        /// Which.
+        file: PathBuf,
+    },
+    /// A trace says nothing of the number of processes, which was to be the parameter.
+    #[error("it does not say how many processes there were")]
+    ProcessesUnknown,
+    /// A trace holds nothing that can be modelled.
+    #[error("nothing was measured in it")]
+    NothingMeasured,
+    /// Not one of the traces can be modelled.
+    #[error("no trace could be used")]
+    NoTraceUsable,
+    /// What was measured in traces does not fit together.
+    #[error(transparent)]
+    Figures(iotide_scaling::ReadError),
+    /// The table of parameters is empty.
+    #[error("{name} is empty")]
+    EmptyTable {
+        /// Which.
+        name: String,
+    },
+    /// The table of parameters has no column of traces.
+    #[error("{name}, line 1: the first column is not `trace`")]
+    NoTraceColumn {
+        /// Which.
+        name: String,
+    },
+    /// A line of the table of parameters cannot be used.
+    #[error("{name}, line {line}: {fault}")]
+    ParameterTable {
+        /// Which table.
+        name: String,
+        /// Which line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// The table of parameters leaves a trace out.
+    #[error("{name} does not name it")]
+    NotInTable {
+        /// Which table.
+        name: String,
+    },
+    /// An option of Extra-P is not known, or cannot have this value.
+    #[error("{key}={value}: {fault}")]
+    ExtrapOption {
+        /// Its name.
+        key: String,
+        /// What it was set to.
+        value: String,
+        /// What is wrong with that.
+        fault: String,
+    },
+    /// Stored models cannot be read.
+    #[error("cannot read {name}")]
+    Store {
+        /// Which.
+        name: String,
+        /// What is wrong with them.
+        source: StoreError,
+    },
+    /// Measurements have other parameters than the models they were to join.
+    #[error(transparent)]
+    Parameters(ParametersDiffer),
+    /// No prediction can be made at a point.
+    #[error("{fault}")]
+    Point {
+        /// Which of the points asked for, from 0.
+        nth: usize,
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// An interval cannot be had with this confidence.
+    #[error("a confidence of {confidence} is no share between 0 and 1")]
+    Confidence {
+        /// Which.
+        confidence: f64,
+    },
+}
+
+impl Error {
+    /// The message with its causes, in one line.
+    pub fn with_causes(&self) -> String {
+        let mut line = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            line += &format!(": {error}");
+            cause = error.source();
+        }
+        line
+    }
 }
 
 impl From<ReadError> for Error {

@@ -22,10 +22,13 @@
 
 // The words in which questions are asked and answered: whoever asks needs no other crate.
 pub use iotide_analysis::{
-    CategoryConfig, CategoryMethod, InsightConfig, Method, PeriodConfig, RunConfig, RunError,
+    CategoryConfig, CategoryMethod, FigureGroups, InsightConfig, Method, PeriodConfig, RunConfig, RunError,
 };
 pub use iotide_formats::{Conversion, ConvertError, Format, OpenOptions, ReadError, Reader, Target, convert};
-pub use iotide_report::{Failure, Info, Ink, LabelledRun, Plot, Report, Run, Source, Untrusted, page};
+pub use iotide_report::{
+    Document, Failure, Info, Ink, LabelledRun, Plot, Report, Run, ScalingReport, Source, Untrusted, page,
+};
+pub use iotide_scaling::{InputFormat, Measure, Scaling, Search};
 pub use iotide_trace::{Direction, Loss};
 
 pub use crate::{
@@ -34,6 +37,11 @@ pub use crate::{
     info::{InfoOptions, darshan_log, for_each_record, for_each_segment, info},
     input::{Input, Observed, observe},
     label::{LabelOptions, Labelling, application, label, label_while},
+    model::{
+        Choice, FitMethod, FitOptions, MeasuredIn, Measurements, ModelQuestions, Models, RankBy, Store, fit,
+        measurements,
+    },
+    progress::Progress,
     report::{ReportOptions, RunReport, report},
 };
 
@@ -42,4 +50,6 @@ mod error;
 mod info;
 mod input;
 mod label;
+mod model;
+mod progress;
 mod report;

@@ -19,6 +19,18 @@ pub(crate) fn advised(error: impl Into<Error>) -> anyhow::Error {
         Error::NotOneDarshanLog { .. } => {
             "`iotide convert --to csv` lists the events of any trace".to_owned()
         }
+        Error::Measurements { .. } => {
+            "measurements may be Extra-P text, JSON, JSON Lines, Talpas, .extra-p, .cubex or CSV; see docs/scaling.md. Traces are \
+             measured with --from-traces"
+                .to_owned()
+        }
+        Error::NoProfiles { .. } => {
+            "a set of profiles is a folder of folders: runs/app.p4.r1/profile.cubex".to_owned()
+        }
+        Error::NoTraceColumn { .. } => {
+            "such a table reads `trace,p,size`, then `run-32.darshan,32,10` for each trace".to_owned()
+        }
+        Error::ProcessesUnknown => "`--parameters FILE` tells the parameters of each trace".to_owned(),
         _ => return error.into(),
     };
     Err::<(), _>(error).hint(hint).unwrap_err()
