@@ -7,6 +7,7 @@ use iotide_analysis::RunError;
 use iotide_formats::ReadError;
 use iotide_report::Untrusted;
 use iotide_scaling::{ParametersDiffer, StoreError};
+use iotide_sim::{SimulationError, WorkloadError};
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -133,6 +134,29 @@ pub enum Error {
         /// What is wrong with it.
         fault: String,
     },
+    /// A workload is not described as it should be.
+    #[error("{name}: {why}")]
+    Workload {
+        /// Which.
+        name: String,
+        /// What is wrong with it.
+        why: WorkloadError,
+    },
+    /// A setting cannot have its value.
+    #[error("{fault}")]
+    Setting {
+        /// The setting's name, and what is wrong.
+        fault: String,
+    },
+    /// A workload cannot be simulated.
+    #[error(transparent)]
+    Simulation(SimulationError),
+    /// A trace has no period.
+    #[error("no period")]
+    NoPeriod,
+    /// A trace has a period at which next to nothing happens.
+    #[error("a period, but nothing substantial is moved")]
+    NothingSubstantial,
     /// An interval cannot be had with this confidence.
     #[error("a confidence of {confidence} is no share between 0 and 1")]
     Confidence {

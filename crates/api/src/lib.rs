@@ -26,9 +26,12 @@ pub use iotide_analysis::{
 };
 pub use iotide_formats::{Conversion, ConvertError, Format, OpenOptions, ReadError, Reader, Target, convert};
 pub use iotide_report::{
-    Document, Failure, Info, Ink, LabelledRun, Plot, Report, Run, ScalingReport, Source, Untrusted, page,
+    Document, Failure, Info, Ink, LabelledRun, Plot, Report, Run, ScalingReport, SimulationReport, Source,
+    Untrusted, page,
 };
 pub use iotide_scaling::{InputFormat, Measure, Scaling, Search};
+pub use iotide_sched::{Credit, Order, UnknownJobs};
+pub use iotide_sim::{IoSettings, JobSpec, Mix, Workload};
 pub use iotide_trace::{Direction, Loss};
 
 pub use crate::{
@@ -43,6 +46,7 @@ pub use crate::{
     },
     progress::Progress,
     report::{ReportOptions, RunReport, report},
+    simulate::{IoWorkload, PolicyName, QueueRules, SimulateOptions, StorageModels, simulate_io},
 };
 
 mod detect;
@@ -53,3 +57,4 @@ mod label;
 mod model;
 mod progress;
 mod report;
+mod simulate;

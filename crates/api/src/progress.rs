@@ -22,4 +22,9 @@ pub enum Progress<'a> {
         /// Why.
         why: Error,
     },
+    /// One of several ways to model storage is being tried.
+    Simulating {
+        /// Which.
+        scenario: &'a str,
+    },
 }

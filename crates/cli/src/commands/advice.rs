@@ -31,6 +31,8 @@ pub(crate) fn advised(error: impl Into<Error>) -> anyhow::Error {
             "such a table reads `trace,p,size`, then `run-32.darshan,32,10` for each trace".to_owned()
         }
         Error::ProcessesUnknown => "`--parameters FILE` tells the parameters of each trace".to_owned(),
+        Error::Workload { .. } => "docs/scheduling.md says how a workload is written".to_owned(),
+        Error::Simulation(_) => "`iotide simulate io --help` lists what can be changed".to_owned(),
         _ => return error.into(),
     };
     Err::<(), _>(error).hint(hint).unwrap_err()
