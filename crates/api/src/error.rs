@@ -3,11 +3,14 @@
 use std::io;
 use std::path::PathBuf;
 
-use iotide_analysis::RunError;
+use iotide_analysis::{RunError, SignatureError};
 use iotide_formats::ReadError;
 use iotide_report::Untrusted;
 use iotide_scaling::{ParametersDiffer, StoreError};
+use iotide_sched::PeriodsError;
 use iotide_sim::{SimulationError, WorkloadError};
+
+use crate::PrometheusError;
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -133,6 +136,57 @@ pub enum Error {
         nth: usize,
         /// What is wrong with it.
         fault: String,
+    },
+    /// An input counts once.
+    #[error("{} is given twice", path.display())]
+    GivenTwice {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A log shows no load.
+    #[error("{name}: nothing was read or written")]
+    NothingMoved {
+        /// Which.
+        name: String,
+    },
+    /// The samples have no signature.
+    #[error(transparent)]
+    Signature(SignatureError),
+    /// A job log lists nothing that ran.
+    #[error("{name} lists no job that ran")]
+    NoJobs {
+        /// Which.
+        name: String,
+    },
+    /// No job ran while the server was logged.
+    #[error("the throughput log lies between {} and {} s, and all jobs between {} and {} s", log_s[0], log_s[1], jobs_s[0], jobs_s[1])]
+    ClocksApart {
+        /// When the throughput log begins and ends.
+        log_s: [f64; 2],
+        /// When the first job begins and the last one ends.
+        jobs_s: [f64; 2],
+    },
+    /// A Prometheus server gave no log.
+    #[error(transparent)]
+    Prometheus(#[from] PrometheusError),
+    /// Starts would be tried for hours.
+    #[error("a start every {every_s} s is too many to try")]
+    TooManyStarts {
+        /// How often one was to be tried.
+        every_s: f64,
+        /// How often one may be.
+        enough_s: f64,
+    },
+    /// An application without load fits anywhere.
+    #[error("the signature moves nothing, so nothing can disturb it")]
+    NothingToDisturb,
+    /// A table of jobs and periods cannot be used.
+    #[error("{name}: {why}")]
+    Periods {
+        /// Which.
+        name: String,
+        /// What is wrong with it.
+        why: PeriodsError,
     },
     /// A workload is not described as it should be.
     #[error("{name}: {why}")]

@@ -49,6 +49,14 @@ impl Input {
         }
     }
 
+    /// Its files; none if it is in memory.
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        match &self.0 {
+            Place::Files(paths) => paths,
+            Place::Memory { .. } => &[],
+        }
+    }
+
     /// Whether it is made of several files.
     pub fn is_several(&self) -> bool {
         matches!(&self.0, Place::Files(paths) if paths.len() != 1)

@@ -22,17 +22,20 @@
 
 // The words in which questions are asked and answered: whoever asks needs no other crate.
 pub use iotide_analysis::{
-    CategoryConfig, CategoryMethod, FigureGroups, InsightConfig, Method, PeriodConfig, RunConfig, RunError,
+    CategoryConfig, CategoryMethod, CutConfig, FigureGroups, GroupConfig, InsightConfig, Method,
+    PeriodConfig, RunConfig, RunError, Sample, Signature, SignatureConfig, SignatureMethod,
 };
-pub use iotide_formats::{Conversion, ConvertError, Format, OpenOptions, ReadError, Reader, Target, convert};
+pub use iotide_formats::{
+    Conversion, ConvertError, Format, JobLog, JobLogOptions, OpenOptions, ReadError, Reader, Target, convert,
+};
 pub use iotide_report::{
-    Document, Failure, Info, Ink, LabelledRun, Plot, Report, Run, ScalingReport, SimulationReport, Source,
-    Untrusted, page,
+    Document, Failure, FitReport, Info, Ink, LabelledRun, PlanReport, Plot, Report, Run, ScalingReport,
+    SignatureEntry, SignatureReport, SimulationReport, Source, Untrusted, page,
 };
 pub use iotide_scaling::{InputFormat, Measure, Scaling, Search};
-pub use iotide_sched::{Credit, Order, UnknownJobs};
+pub use iotide_sched::{Action, Controller, Credit, IoProfile, Order, UnknownJobs};
 pub use iotide_sim::{IoSettings, JobSpec, Mix, Workload};
-pub use iotide_trace::{Direction, Loss};
+pub use iotide_trace::{Direction, Loss, ThroughputLog};
 
 pub use crate::{
     detect::{DetectOptions, detect},
@@ -44,8 +47,13 @@ pub use crate::{
         Choice, FitMethod, FitOptions, MeasuredIn, Measurements, ModelQuestions, Models, RankBy, Store, fit,
         measurements,
     },
+    plan::{Plan, Profiles, plan, profiles},
     progress::Progress,
     report::{ReportOptions, RunReport, report},
+    signature::{
+        Applications, Found, FoundSignature, PrometheusError, PrometheusQuestion, SignatureOptions, Starts,
+        Url, applications, job_log, prometheus_log, rank_partitions, signature, throughput_log,
+    },
     simulate::{IoWorkload, PolicyName, QueueRules, SimulateOptions, StorageModels, simulate_io},
 };
 
@@ -55,6 +63,8 @@ mod info;
 mod input;
 mod label;
 mod model;
+mod plan;
 mod progress;
 mod report;
+mod signature;
 mod simulate;

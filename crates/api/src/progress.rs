@@ -1,6 +1,8 @@
 //! How far a question is that takes long.
 
-use crate::Error;
+use std::io;
+
+use crate::{Error, Url};
 
 /// What happens while a question is answered, for those who wait.
 #[derive(Debug)]
@@ -21,6 +23,18 @@ pub enum Progress<'a> {
         name: &'a str,
         /// Why.
         why: Error,
+    },
+    /// A server is asked for what it has.
+    Asking {
+        /// Which.
+        server: &'a Url,
+        /// How much of it has come.
+        percent: u64,
+    },
+    /// A server did not answer, and is asked again.
+    AskingAgain {
+        /// What went wrong.
+        why: io::Error,
     },
     /// One of several ways to model storage is being tried.
     Simulating {

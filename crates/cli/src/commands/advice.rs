@@ -1,6 +1,6 @@
 //! What to do about an error, in terms of this command line.
 
-use iotide_api::{Error, Format, ReadError, RunError};
+use iotide_api::{Error, Format, PrometheusError, ReadError, RunError};
 
 use crate::ui::Hint;
 
@@ -33,6 +33,25 @@ pub(crate) fn advised(error: impl Into<Error>) -> anyhow::Error {
         Error::ProcessesUnknown => "`--parameters FILE` tells the parameters of each trace".to_owned(),
         Error::Workload { .. } => "docs/scheduling.md says how a workload is written".to_owned(),
         Error::Simulation(_) => "`iotide simulate io --help` lists what can be changed".to_owned(),
+        Error::Signature(_) => {
+            "a signature is what several runs of one application have in common".to_owned()
+        }
+        Error::ClocksApart { .. } => "both must count from one zero; `--utc-offset` moves dates of the job log, and \
+             SLURM_TIME_FORMAT=%s makes sacct write seconds"
+            .to_owned(),
+        Error::TooManyStarts { enough_s, .. } => format!("`--fit-step {enough_s}` tries fewer"),
+        Error::Prometheus(PrometheusError::TooManyValues { .. }) => {
+            "a longer `--step`, or a shorter time by `--from` and `--until`, asks for fewer".to_owned()
+        }
+        Error::Prometheus(PrometheusError::Refused { .. }) => "`--query` is PromQL that gives bytes per second, for example \
+             sum(rate(lustre_write_bytes_total[1m]))"
+            .to_owned(),
+        Error::Prometheus(PrometheusError::CountsBytes { metric }) => {
+            format!("ask for sum(rate({metric}[1m]))")
+        }
+        Error::Prometheus(PrometheusError::NoSamples { .. }) => "`--from` and `--until` are seconds since 1970 or dates; the \
+             server's own page shows what it has"
+            .to_owned(),
         _ => return error.into(),
     };
     Err::<(), _>(error).hint(hint).unwrap_err()
