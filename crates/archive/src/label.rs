@@ -6,10 +6,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use iotide_analysis::{CategoryConfig, InsightConfig, Observed, categorize, insights};
-use iotide_formats::{OpenOptions, ReadError, Reader};
-use iotide_report::{LabelledRun, LogIdentity, Source, Untrusted};
-use iotide_trace::{AccessFacts, Activity, Event, EventSink, JobInfo, Loss, TimeSpent, Timestamp};
+use iotide_api::{Labelling, label_while};
+use iotide_formats::OpenOptions;
+use iotide_report::{LabelledRun, LogIdentity};
 
 /// What a single log may cost before it is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,59 +24,6 @@ impl Default for Limits {
     fn default() -> Self {
         Self { bytes: 4 << 30, time: Duration::from_secs(300) }
     }
-}
-
-/// What is looked for in a run.
-#[derive(Clone, Debug, Default)]
-pub struct Labelling {
-    /// How labels are found.
-    pub categories: CategoryConfig,
-    /// By which rules to say what storage does not like; `None` does not look, which is cheaper.
-    pub insights: Option<InsightConfig>,
-}
-
-/// Reads a trace called `name` and labels it.
-///
-/// The answer bears [`LabelledRun::rejected`] if the labels should not be counted.
-pub fn label(
-    reader: Reader,
-    name: impl Into<Untrusted>,
-    labelling: &Labelling,
-) -> Result<LabelledRun, ReadError> {
-    let mut sink = Sink::new(labelling, None);
-    label_with(reader, name, labelling, &mut sink)
-}
-
-fn label_with(
-    reader: Reader,
-    name: impl Into<Untrusted>,
-    labelling: &Labelling,
-    sink: &mut Sink<'_>,
-) -> Result<LabelledRun, ReadError> {
-    let format = reader.format();
-    let info = reader.read(sink)?;
-    let source = Source::new(name, format.name(), sink.observed.tally(), &info.job);
-    let observed = std::mem::take(&mut sink.observed);
-    let run = label_observed(observed, source, &info.job, &sink.losses, &labelling.categories);
-    Ok(match (sink.activity.take(), &labelling.insights) {
-        (Some(activity), Some(rules)) => {
-            run.with_insights(&insights(&activity.finish(&info), &info.job, rules))
-        }
-        _ => run,
-    })
-}
-
-/// Labels a run that was read already.
-pub fn label_observed(
-    observed: Observed,
-    source: Source,
-    job: &JobInfo,
-    losses: &[Loss],
-    config: &CategoryConfig,
-) -> LabelledRun {
-    let found = categorize(observed, job, config);
-    let application = job.exe.as_deref().and_then(application);
-    LabelledRun::new(source, application, config.method, &found, losses)
 }
 
 /// What came of a log of an archive.
@@ -130,10 +76,17 @@ pub(crate) fn label_log(
         return (identity, rejected(why));
     }
     begin();
-    let patience = Patience { until: Instant::now() + limits.time, stop, given_up: None };
-    let mut sink = Sink::new(labelling, Some(patience));
-    let run = options.open(file).and_then(|reader| label_with(reader, path, labelling, &mut sink));
-    let labelled = match (run, sink.patience.and_then(|patience| patience.given_up)) {
+    let (until, mut given_up) = (Instant::now() + limits.time, None);
+    let go_on = || {
+        if stop.load(Ordering::Relaxed) {
+            given_up = Some(GivenUp::Stopped);
+        } else if Instant::now() > until {
+            given_up = Some(GivenUp::TimeIsOver);
+        }
+        if given_up.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let run = options.open(file).and_then(|reader| label_while(reader, path, labelling, go_on));
+    let labelled = match (run, given_up) {
         (_, Some(GivenUp::Stopped)) => Labelled::Stopped,
         (_, Some(GivenUp::TimeIsOver)) => {
             rejected(format!("it took longer than the limit of {} s", limits.time.as_secs()))
@@ -167,125 +120,10 @@ fn identity(metadata: &fs::Metadata) -> LogIdentity {
     LogIdentity { bytes: metadata.len(), mtime_ns }
 }
 
-/// Returns the program of a command line, by which runs are put together: the name of the executable without its folder
-/// and arguments, and behind an interpreter the name of the script.
-///
-/// ```
-/// use iotide_archive::application;
-///
-/// assert_eq!(application("/sw/lammps/bin/lmp -in in.melt").as_deref(), Some("lmp"));
-/// assert_eq!(application("/usr/bin/python3.11 -u /home/me/train.py --epochs 3").as_deref(), Some("python3.11 train.py"));
-/// assert_eq!(application(" "), None);
-/// ```
-pub fn application(exe: &str) -> Option<String> {
-    const INTERPRETERS: [&str; 7] = ["python", "perl", "Rscript", "julia", "ruby", "bash", "sh"];
-    let name = |word: &str| word.rsplit('/').find(|part| !part.is_empty()).unwrap_or(word).to_owned();
-    let mut words = exe.split_ascii_whitespace();
-    let program = name(words.next()?);
-    let is_interpreter = INTERPRETERS.iter().any(|known| {
-        let version = program.strip_prefix(known);
-        version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
-    });
-    let script = words.find(|word| !word.starts_with('-')).filter(|_| is_interpreter);
-    Some(script.map_or(program.clone(), |script| format!("{program} {}", name(script))))
-}
-
-/// Sees the events of one run.
-struct Sink<'a> {
-    observed: Observed,
-    /// Only where insights are wanted.
-    activity: Option<Activity>,
-    losses: Vec<Loss>,
-    n_more_losses: u64,
-    n_events: u64,
-    patience: Option<Patience<'a>>,
-}
-
-/// How long someone waits.
-struct Patience<'a> {
-    until: Instant,
-    stop: &'a AtomicBool,
-    given_up: Option<GivenUp>,
-}
-
 #[derive(Clone, Copy)]
 enum GivenUp {
     TimeIsOver,
     Stopped,
-}
-
-impl<'a> Sink<'a> {
-    /// How many losses are kept in words.
-    const MOST_LOSSES: usize = 20;
-
-    fn new(labelling: &Labelling, patience: Option<Patience<'a>>) -> Self {
-        let activity = labelling.insights.is_some().then(Activity::new);
-        Self {
-            observed: Observed::new(),
-            activity,
-            losses: Vec::new(),
-            n_more_losses: 0,
-            n_events: 0,
-            patience,
-        }
-    }
-
-    /// Looks at the clock every now and then.
-    fn go_on(&mut self) -> ControlFlow<()> {
-        self.n_events += 1;
-        if self.n_events & 0xfff != 0 {
-            return ControlFlow::Continue(());
-        }
-        let Some(patience) = &mut self.patience else { return ControlFlow::Continue(()) };
-        if patience.stop.load(Ordering::Relaxed) {
-            patience.given_up = Some(GivenUp::Stopped);
-        } else if Instant::now() > patience.until {
-            patience.given_up = Some(GivenUp::TimeIsOver);
-        }
-        if patience.given_up.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-}
-
-impl EventSink for Sink<'_> {
-    fn event(&mut self, event: Event) -> ControlFlow<()> {
-        let _ = self.observed.event(event);
-        if let Some(activity) = &mut self.activity {
-            let _ = activity.event(event);
-        }
-        self.go_on()
-    }
-
-    fn async_event(&mut self, event: Event, waited: Timestamp) -> ControlFlow<()> {
-        let _ = self.observed.async_event(event, waited);
-        if let Some(activity) = &mut self.activity {
-            let _ = activity.async_event(event, waited);
-        }
-        self.go_on()
-    }
-
-    fn time_spent(&mut self, spent: TimeSpent) {
-        if let Some(activity) = &mut self.activity {
-            activity.time_spent(spent);
-        }
-    }
-
-    fn access_facts(&mut self, facts: &AccessFacts) {
-        if let Some(activity) = &mut self.activity {
-            activity.access_facts(facts);
-        }
-    }
-
-    fn loss(&mut self, loss: Loss) {
-        self.observed.loss(loss.clone());
-        if self.losses.len() < Self::MOST_LOSSES {
-            self.losses.push(loss);
-            return;
-        }
-        self.n_more_losses += 1;
-        let more = Loss::of_unknown_size(format!("and {} more losses", self.n_more_losses));
-        self.losses.truncate(Self::MOST_LOSSES);
-        self.losses.push(more);
-    }
 }
 
 #[cfg(test)]
@@ -384,24 +222,6 @@ mod tests {
     }
 
     #[test]
-    fn insights_are_looked_for_where_they_are_wanted() {
-        let dir = FreshDir::new("label-wanted");
-        let mut table = String::from("# nprocs=1\nrank,op,start,end,bytes\n");
-        for i in 0..2000 {
-            table += &format!("0,write,{i},{i}.5,1000\n");
-        }
-        let log = dir.write("small.csv", table);
-        let (_, Labelled::Run(plain)) = labelled(&log, Limits::default()) else { panic!("rejected") };
-        assert!(plain.insights.is_none() && !plain.to_line().contains("insights"));
-        let wanted = Labelling { insights: Some(InsightConfig::default()), ..Labelling::default() };
-        let reader = iotide_formats::open(&log).unwrap();
-        let run = label(reader, "small.csv", &wanted).unwrap();
-        let rules: Vec<_> = run.insights.iter().flatten().map(|insight| insight.rule).collect();
-        assert_eq!(rules, ["small_writes"]);
-        assert_eq!(run.categories, plain.categories);
-    }
-
-    #[test]
     fn a_log_that_takes_too_long_is_given_up() {
         let dir = FreshDir::new("label-slow");
         let mut table = String::from("rank,op,start,end,bytes\n");
@@ -411,15 +231,5 @@ mod tests {
         let log = dir.write("slow.csv", table);
         let no_time = Limits { time: Duration::ZERO, ..Limits::default() };
         assert_eq!(why(&log, no_time), "it took longer than the limit of 0 s");
-    }
-
-    #[test]
-    fn a_run_is_known_by_its_program() {
-        let known = |exe: &str| application(exe).unwrap();
-        assert_eq!(known("./a.out"), "a.out");
-        assert_eq!(known("/a/b/"), "b");
-        assert_eq!(known("python3 -m pip"), "python3 pip");
-        assert_eq!(known("pythonista x"), "pythonista");
-        assert_eq!(known("bash"), "bash");
     }
 }

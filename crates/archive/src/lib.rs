@@ -21,6 +21,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use iotide_api::Labelling;
 use iotide_formats::OpenOptions;
 use iotide_private::{OpenDir, PrivateDir};
 use iotide_report::{LogIdentity, RejectedLog};
@@ -28,7 +29,7 @@ use iotide_report::{LogIdentity, RejectedLog};
 pub use crate::{
     folder::{Folder, Outputs, for_each_run, merge},
     history::compare,
-    label::{Labelling, Limits, application, label, label_observed},
+    label::Limits,
     shard::{Shard, ShardError},
     statistics::statistics_of,
     walk::Logs,

@@ -17,8 +17,8 @@ pub struct Turns {
     pub lull_s: f64,
     /// A job of which no period is known has its turn for at most so long before the next of its set is served.
     pub turn_s: f64,
-    /// Serve requests by the rules of the IO-Sets report rather than by ours.
-    pub as_in_the_report: bool,
+    /// Serve requests by the rules of RR-9537 (the IO-Sets report) rather than by ours.
+    pub as_in_rr9537: bool,
     /// Periods are multiplied by this before a policy judges them: above 1 in an experiment whose times were divided by it.
     pub time_scale: f64,
     /// Tell the periods of jobs from their own requests.
@@ -38,7 +38,7 @@ impl Turns {
             phase_gap_s: 0.25,
             lull_s: 0.02,
             turn_s: 2.0,
-            as_in_the_report: false,
+            as_in_rr9537: false,
             time_scale: 1.0,
             predict: policy.needs_profiles(),
             periods: None,
@@ -49,8 +49,8 @@ impl Turns {
     /// How requests are served where they are real: one job of a set at a time, but nobody waits beside an idle storage for long.
     pub(crate) fn queue(&self) -> QueueConfig {
         let &Self { policy, phase_gap_s, lull_s, turn_s, time_scale, .. } = self;
-        if self.as_in_the_report {
-            return QueueConfig { phase_gap_s, time_scale, ..QueueConfig::as_in_the_report(policy) };
+        if self.as_in_rr9537 {
+            return QueueConfig { phase_gap_s, time_scale, ..QueueConfig::as_in_rr9537(policy) };
         }
         let exclusivity = match policy {
             // A set of one job, or of all that take no turns, has nobody to wait for.

@@ -8,16 +8,19 @@
 //! - [`Live::listen`]: the tracer's stream on a Unix or TCP socket, or messages of TMIO and GekkoFS by ZeroMQ. The same sockets answer
 //!   those who ask for the latest prediction, see [`Live::answer`].
 //!
+//! [`Jobs`] is such a set of sinks: it keeps what was seen of each job, tells what time it is there, and predicts.
+//!
 //! What the tracer sends by socket and what it writes to its files may overlap and come in any order: blocks are numbered, and
 //! count once. A follower that is started again reads its files from the beginning, which gives the same events.
 //!
 //! # Design constraints
 //! - Memory is bounded: by [`Limits`] for connections, by a constant for each file.
 //! - Nothing a peer sends can do more than end its own connection, which is then noted.
-//! - No prediction is made in here, and nothing is printed.
+//! - Predictions are made by `analysis`, one engine a job ([`Jobs`]); nothing is printed.
 
 pub use crate::{
     address::{Address, AddressError},
+    jobs::{Engine, Job, Jobs, Watched},
     live::{Limits, Live, LiveError, Settings, Summary},
     zmtp::ZmtpFault,
 };
@@ -25,6 +28,7 @@ pub use crate::{
 mod address;
 mod connection;
 mod directory;
+mod jobs;
 mod live;
 mod outbox;
 mod tail;

@@ -8,7 +8,7 @@
 //!
 //! The model is that of IO-Sets (Boito, Pallez, Teylo, Vidal: *IO-Sets: Simple and Efficient Approaches for I/O
 //! Bandwidth Management*, 2023), with the server of its BeeGFS form (Barthélemy et al., research report Inria 9537, 2024,
-//! "the report" below). The same queue runs in the simulator and in the schedulers that hold real requests.
+//! "RR-9537" below). The same queue runs in the simulator and in the schedulers that hold real requests.
 //!
 //! ```
 //! use iotide_sched::{IoProfile, JobId, Policy, Queue, QueueConfig, Request, UnknownJobs};

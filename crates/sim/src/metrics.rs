@@ -1,4 +1,4 @@
-//! How jobs fared, as the report defines it (its section 4.3).
+//! How jobs fared, as RR-9537 defines it (its section 4.3).
 
 /// How the jobs of a workload fared.
 #[derive(Clone, Debug, PartialEq)]

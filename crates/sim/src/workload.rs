@@ -1,4 +1,4 @@
-//! Jobs to simulate: described as JSON, the report's own, or generated.
+//! Jobs to simulate: described as JSON, RR-9537's own, or generated.
 
 use iotide_num::SplitMix64;
 use serde_json::{Map, Value};
@@ -39,9 +39,9 @@ impl JobSpec {
 }
 
 impl Workload {
-    /// Returns the headline workload of the report: 16 jobs of 8 processes on 110 MiB/s; one computes 18 s and writes
+    /// Returns the headline workload of RR-9537: 16 jobs of 8 processes on 110 MiB/s; one computes 18 s and writes
     /// 16 MiB per process, fifteen compute 360 s and write 320 MiB per process.
-    pub fn of_the_report() -> Self {
+    pub fn rr9537() -> Self {
         const MIB: f64 = (1u64 << 20) as f64;
         let job = |name: String, compute_s, mib_per_process: f64| JobSpec {
             name,
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_report_has_sixteen_jobs_with_periods_of_19_and_384_seconds() {
-        let workload = Workload::of_the_report();
+        let workload = Workload::rr9537();
         let periods: Vec<f64> =
             workload.jobs.iter().map(|job| job.w_iter_s(workload.bandwidth_bps)).collect();
         assert_eq!(periods.len(), 16);
@@ -283,13 +283,13 @@ mod tests {
     }
 
     #[test]
-    fn the_described_form_of_the_report_is_the_built_in_one() {
+    fn the_described_form_of_rr9537_is_the_built_in_one() {
         let described = Workload::from_json(
             r#"{"bandwidth_bps": 115343360, "frame_s": [400, 3200], "jobs": [
                 {"name": "high", "count": 1, "compute_s": 18, "io_bytes": 134217728, "iterations": 200, "start_s": 0},
                 {"name": "low", "count": 15, "compute_s": 360, "io_bytes": 2684354560}]}"#,
         );
-        assert_eq!(described, Ok(Workload::of_the_report()));
+        assert_eq!(described, Ok(Workload::rr9537()));
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
         Some(program) => program.clone(),
         None => product::build()?,
     };
-    let workload = Workload::of_the_report(settings.scale);
+    let workload = Workload::rr9537(settings.scale);
     println!(
         "1 job of {:.2} s + {:.1} MiB, 15 of {:.2} s + {:.1} MiB, at {:.0} MiB/s; frame {:.1} s to {:.1} s; scale 1:{}",
         workload.jobs[0].compute_s,
@@ -164,7 +164,7 @@ impl Job {
 }
 
 impl Workload {
-    fn of_the_report(scale: f64) -> Self {
+    fn rr9537(scale: f64) -> Self {
         let job = |compute_s: f64, mib: f64| Job {
             compute_s: compute_s / scale,
             bytes: (8.0 * mib * MIB / scale).round() as u64,

@@ -1,8 +1,6 @@
 //! How a run is looked at: the flags, and what they mean.
 
-use iotide_analysis::{
-    DftConfig, Harmonics, Method, OutlierDetector, PeriodConfig, RunConfig, RunError, StatedRun,
-};
+use iotide_analysis::{DftConfig, Harmonics, Method, OutlierDetector, PeriodConfig, RunConfig, StatedRun};
 use iotide_trace::{Direction, SamplingKind};
 
 use super::ioskel::parse_size;
@@ -154,14 +152,6 @@ impl AnalysisArgs {
             }
             _ => Ok(()),
         }
-    }
-}
-
-/// What could be done about an analysis that failed.
-pub(crate) fn advice(error: &RunError) -> &'static str {
-    match error {
-        RunError::Sampling(_) => "`--freq auto` chooses a rate that fits; `--window` makes the run shorter",
-        _ => "`iotide detect --help` lists what can be changed",
     }
 }
 

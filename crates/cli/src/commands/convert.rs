@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use iotide_formats::{ConvertError, Target, convert};
 use iotide_report::text::{counted, printable};
 
-use super::input::{InputArgs, with_advice};
+use super::advice::advised;
+use super::input::InputArgs;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
@@ -45,11 +46,11 @@ pub(crate) fn run(ui: &mut Ui, args: &ConvertArgs) -> anyhow::Result<ExitStatus>
         return Err(anyhow::anyhow!("{} is no text for a terminal", args.to.name()))
             .hint("`-o FILE` writes it to a file");
     }
-    let reader = run.open(&args.input.options()?)?;
+    let reader = run.open(&args.input.options()?).map_err(advised)?;
     let mut out = ui.out_stream(args.output.as_deref())?;
     let conversion = match convert(reader, args.to, &mut out) {
         Ok(conversion) => conversion,
-        Err(ConvertError::Read(error)) => return with_advice(error),
+        Err(ConvertError::Read(error)) => return Err(advised(error)),
         Err(ConvertError::Write(error)) => return Err(out.failed(error)),
         Err(error @ ConvertError::Spool { .. }) => {
             return Err(error).hint("`TMPDIR` names another folder for temporary files");

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use iotide_analysis::{RunAnalysis, RunConfig, analyse_run};
-use iotide_formats::Reader;
+use iotide_api::{Observed, Reader};
 use iotide_private::PrivateDir;
 use iotide_report::{Report, Run, page, pictures, text};
 
-use super::input::{Observed, observe};
+use super::advice::advised;
 use super::ioskel::{Performed, Skeleton, parse_seconds, perform, write_events};
 use super::record;
 use crate::ExitStatus;
@@ -151,7 +151,7 @@ impl Tracing {
 
 /// Reads a trace and looks for its rhythm, as `detect` and `report` do.
 fn analyse(reader: Reader) -> anyhow::Result<(Run, RunAnalysis)> {
-    let seen: Observed = observe(reader, "demo".to_owned())?;
+    let seen: Observed = Observed::read(reader, "demo").map_err(advised)?;
     let config = RunConfig::default();
     let analysis = analyse_run(&seen.reads, &seen.writes, &config)?;
     Ok((Run::analysed(seen.source, &seen.losses, &config, &analysis), analysis))

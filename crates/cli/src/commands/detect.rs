@@ -1,14 +1,14 @@
 //! `iotide detect`: the period of a run's I/O phases.
 
-use iotide_analysis::{RunConfig, analyse_run};
-use iotide_report::{Report, Run};
+use iotide_api::{DetectOptions, Report, Run};
 
 use super::OutputArgs;
-use super::analysis::{self, AnalysisArgs};
+use super::advice::advised;
+use super::analysis::AnalysisArgs;
 use super::follow::{self, FollowArgs};
-use super::input::{InputArgs, Observed};
+use super::input::InputArgs;
 use crate::ExitStatus;
-use crate::ui::{Hint, Ui};
+use crate::ui::Ui;
 
 /// Find the period of a job's I/O phases
 ///
@@ -53,11 +53,11 @@ pub(crate) fn run(ui: &mut Ui, args: &DetectArgs) -> anyhow::Result<ExitStatus> 
         ui.status(unused);
     }
     let mut report = Report::new("detect");
-    let failures = args.input.for_each_run(ui, |observed| {
-        report.runs.push(told(observed, &config)?);
+    let options = DetectOptions { open: args.input.options()?, run: config };
+    report.failures = args.input.for_each(ui, |input| {
+        report.runs.push(iotide_api::detect(input, &options).map_err(advised)?);
         Ok(())
     })?;
-    report.failures = failures;
     if !report.runs.is_empty() {
         args.output.deliver(ui, &report)?;
     }
@@ -68,19 +68,4 @@ pub(crate) fn run(ui: &mut Ui, args: &DetectArgs) -> anyhow::Result<ExitStatus> 
     } else {
         ExitStatus::NothingFound
     })
-}
-
-/// What there is to say of a run; too little data is an answer, a setting that cannot be met is not.
-fn told(observed: Observed, config: &RunConfig) -> anyhow::Result<Run> {
-    let Observed { source, reads, writes, demand, losses, stated, .. } = observed;
-    let config = RunConfig { stated, ..config.clone() };
-    let run = match analyse_run(&reads, &writes, &config) {
-        Ok(run) => Run::analysed(source, &losses, &config, &run),
-        Err(why) if why.is_lack_of_data() => Run::not_analysed(source, &losses, &config, &why),
-        Err(why) => {
-            return Err(anyhow::anyhow!("{}: {why}", source.path.for_terminal()))
-                .hint(analysis::advice(&why));
-        }
-    };
-    Ok(run.with_demand(demand.as_ref()))
 }

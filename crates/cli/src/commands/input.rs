@@ -1,16 +1,15 @@
-//! The traces a command is about, and the way from a file to bandwidths.
+//! The traces a command is about.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use iotide_analysis::{Demand, StatedRun, demand};
+use iotide_api::{Failure, Input};
 use iotide_formats::darshan::{DarshanLayers, DarshanOptions, DarshanSource};
-use iotide_formats::{Format, LayerChoice, OpenOptions, PatternSpec, ReadError, Reader};
-use iotide_report::{Failure, Source};
-use iotide_trace::{EventSink, Layer, Loss, ReadWrite, StepSignal, TraceInfo};
+use iotide_formats::{Format, LayerChoice, OpenOptions, PatternSpec};
+use iotide_trace::Layer;
 
-use crate::ui::{Hint, ReaderGone, Ui};
+use crate::ui::{ReaderGone, Ui};
 
 /// Which traces to read, and how.
 #[derive(clap::Args, Debug)]
@@ -57,40 +56,14 @@ enum LayersArg {
     All,
 }
 
-/// What a run did, in numbers.
-pub(crate) struct Observed<B = ()> {
-    pub(crate) source: Source,
-    pub(crate) reads: StepSignal,
-    pub(crate) writes: StepSignal,
-    pub(crate) demand: Option<Demand>,
-    pub(crate) losses: Vec<Loss>,
-    /// What else looked at the events.
-    pub(crate) beside: B,
-    /// What the source says of itself.
-    pub(crate) info: TraceInfo,
-    /// What of that the analysis goes by.
-    pub(crate) stated: StatedRun,
-}
-
 impl InputArgs {
-    /// Reads every run and hands it on; says which failed, goes on to the next, and returns what could not be done.
-    ///
-    /// `B` is a sink that sees the events in the same pass; `()` is none.
-    pub(crate) fn for_each_run<B: EventSink + Default>(
+    /// Hands every run on; says which failed, goes on to the next, and returns what could not be done.
+    pub(crate) fn for_each(
         &self,
         ui: &mut Ui,
-        mut take: impl FnMut(Observed<B>) -> anyhow::Result<()>,
+        take: impl FnMut(&Input) -> anyhow::Result<()>,
     ) -> anyhow::Result<Vec<Failure>> {
-        self.for_each_input(ui, |run, options| take(run.read(options)?))
-    }
-
-    /// The same for commands that do the reading themselves.
-    pub(crate) fn for_each_input(
-        &self,
-        ui: &mut Ui,
-        take: impl FnMut(&RunInput<'_>, &OpenOptions) -> anyhow::Result<()>,
-    ) -> anyhow::Result<Vec<Failure>> {
-        self.reading.for_each_input(ui, &self.traces, take)
+        self.reading.for_each(ui, &self.traces, take)
     }
 
     /// The files that were named.
@@ -99,7 +72,7 @@ impl InputArgs {
     }
 
     /// The runs that were named.
-    pub(crate) fn runs(&self) -> Vec<RunInput<'_>> {
+    pub(crate) fn runs(&self) -> Vec<Input> {
         self.reading.runs(&self.traces)
     }
 
@@ -116,20 +89,19 @@ impl InputArgs {
 
 impl ReadingArgs {
     /// Hands every run of `traces` on; says which failed, goes on to the next, and returns what could not be done.
-    pub(crate) fn for_each_input(
+    pub(crate) fn for_each(
         &self,
         ui: &mut Ui,
         traces: &[PathBuf],
-        mut take: impl FnMut(&RunInput<'_>, &OpenOptions) -> anyhow::Result<()>,
+        mut take: impl FnMut(&Input) -> anyhow::Result<()>,
     ) -> anyhow::Result<Vec<Failure>> {
-        let options = self.options()?;
         let runs = self.runs(traces);
         let mut failures = Vec::new();
         for (i, run) in runs.iter().enumerate() {
             if runs.len() > 1 {
                 ui.progress(format_args!("reading {} ({} of {})", run.name(), i + 1, runs.len()));
             }
-            match take(run, &options) {
+            match take(run) {
                 Err(error) if error.is::<ReaderGone>() => return Err(error),
                 Err(error) => {
                     ui.error(&error);
@@ -146,10 +118,10 @@ impl ReadingArgs {
         self.one_run
     }
 
-    fn runs<'a>(&self, traces: &'a [PathBuf]) -> Vec<RunInput<'a>> {
+    fn runs(&self, traces: &[PathBuf]) -> Vec<Input> {
         match self.one_run {
-            true => vec![RunInput { paths: traces }],
-            false => traces.chunks(1).map(|paths| RunInput { paths }).collect(),
+            true => vec![Input::files(traces)],
+            false => traces.iter().map(Input::file).collect(),
         }
     }
 
@@ -196,73 +168,6 @@ impl ReadingArgs {
         let Some(path) = &self.pattern else { return Ok(None) };
         let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
         PatternSpec::parse(&text).map(Some).with_context(|| path.display().to_string())
-    }
-}
-
-/// One run's files.
-pub(crate) struct RunInput<'a> {
-    paths: &'a [PathBuf],
-}
-
-impl RunInput<'_> {
-    /// What to call it.
-    pub(crate) fn name(&self) -> String {
-        let first = self.paths[0].display();
-        match self.paths.len() {
-            1 => first.to_string(),
-            n => format!("{first} and {} more", n - 1),
-        }
-    }
-
-    /// Whether it is one file.
-    pub(crate) fn is_one_file(&self) -> bool {
-        self.paths.len() == 1
-    }
-
-    /// Opens it.
-    pub(crate) fn open(&self, options: &OpenOptions) -> anyhow::Result<Reader> {
-        let reader = match self.paths {
-            [path] if path == Path::new("-") => options.from_stdin(),
-            [path] => options.open(path),
-            paths => options.open_many(paths),
-        };
-        reader.or_else(with_advice)
-    }
-
-    /// Reads it, adding up bandwidths as the events stream past.
-    fn read<B: EventSink + Default>(&self, options: &OpenOptions) -> anyhow::Result<Observed<B>> {
-        observe(self.open(options)?, self.name())
-    }
-}
-
-/// Reads a trace called `name`, adding up bandwidths as the events stream past.
-pub(crate) fn observe<B: EventSink + Default>(reader: Reader, name: String) -> anyhow::Result<Observed<B>> {
-    let format = reader.format();
-    let mut sinks = (ReadWrite::default(), B::default());
-    let info = reader.read(&mut sinks).or_else(with_advice)?;
-    let (sink, beside) = sinks;
-    let resolution_s = sink.read.resolution_s().into_iter().chain(sink.write.resolution_s()).reduce(f64::max);
-    Ok(Observed {
-        source: Source { resolution_s, ..Source::new(name, format.name(), &sink.tally, &info.job) },
-        reads: sink.read.finish(),
-        writes: sink.write.finish(),
-        demand: demand(&sink.async_phases.finish()),
-        losses: sink.losses,
-        beside,
-        stated: StatedRun::of(&sink.tally, &info.job),
-        info,
-    })
-}
-
-/// The message names the file and the fault already; what is left to say is what to do.
-pub(crate) fn with_advice<T>(error: ReadError) -> anyhow::Result<T> {
-    let plain = Err(anyhow::Error::msg(error.to_string()));
-    match error {
-        ReadError::UnknownFormat { .. } => plain.hint(format!(
-            "`--input-format` names it if you know better; known are {}",
-            Format::ALL.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ")
-        )),
-        _ => plain,
     }
 }
 

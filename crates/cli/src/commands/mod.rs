@@ -9,6 +9,7 @@ use crate::ui::Ui;
 
 pub(crate) use self::ioskel::expand_name;
 
+mod advice;
 mod analysis;
 mod arbiter;
 mod categorize;

@@ -3,17 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use iotide_analysis::{RunConfig, analyse_run, insights};
-use iotide_archive::{compare, label_observed};
+use iotide_api::{Plot, Report, ReportOptions, Run, page};
+use iotide_archive::compare;
 use iotide_private::OpenDir;
-use iotide_report::{Picture, Plot, Report, Run, page, pictures};
-use iotide_trace::{Activity, ActivitySums};
+use iotide_report::Picture;
 
-use super::analysis::{self, AnalysisArgs};
-use super::input::{InputArgs, Observed};
+use super::advice::advised;
+use super::analysis::AnalysisArgs;
+use super::input::InputArgs;
 use super::settings::SettingsArgs;
 use crate::ExitStatus;
-use crate::ui::{Hint, Ui};
+use crate::ui::Ui;
 
 /// Show everything about a run as one HTML page
 ///
@@ -63,38 +63,23 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
         ui.status(unused);
     }
     let settings = args.settings.read()?;
+    let options = ReportOptions {
+        open: args.input.options()?,
+        run: config,
+        categories: settings.categories,
+        insights: settings.insights,
+    };
     let mut report = Report::new("report");
     let mut plots: Vec<Vec<Plot>> = Vec::new();
-    let failures = args.input.for_each_run(ui, |observed| {
-        let Observed { source, reads, writes, demand, losses, beside: (activity, seen), info, stated } =
-            observed;
-        let config = RunConfig { stated, ..config.clone() };
-        let activity: ActivitySums = Activity::finish(activity, &info);
-        let mut labelled = label_observed(seen, source.clone(), &info.job, &losses, &settings.categories);
+    report.failures = args.input.for_each(ui, |input| {
+        let mut answer = iotide_api::report(input, &options).map_err(advised)?;
         if let Some(results) = &args.history {
-            labelled.history = compare(&labelled, results)?;
+            answer.run.history = compare(&answer.labels, results)?;
         }
-        let run = match analyse_run(&reads, &writes, &config) {
-            Ok(run) => {
-                plots.push(pictures(&run));
-                Run::analysed(source, &losses, &config, &run)
-            }
-            Err(why) if why.is_lack_of_data() => {
-                plots.push(Vec::new());
-                Run::not_analysed(source, &losses, &config, &why)
-            }
-            Err(why) => {
-                return Err(anyhow::anyhow!("{}: {why}", source.path.for_terminal()))
-                    .hint(analysis::advice(&why));
-            }
-        };
-        let found = insights(&activity, &info.job, &settings.insights);
-        let run = run.with_activity(&activity).with_insights(&found).with_demand(demand.as_ref());
-        let run = run.with_labels(labelled);
-        report.runs.push(run);
+        report.runs.push(answer.run);
+        plots.push(answer.plots);
         Ok(())
     })?;
-    report.failures = failures;
     if report.runs.is_empty() {
         return Ok(ExitStatus::Failed);
     }

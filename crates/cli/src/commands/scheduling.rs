@@ -43,7 +43,7 @@ impl SchedulingArgs {
             phase_gap_s: self.phase_gap,
             lull_s: self.grace_period,
             turn_s: self.turn,
-            as_in_the_report: self.policy == PolicyName::Set10Report,
+            as_in_rr9537: self.policy == PolicyName::Set10Report,
             time_scale: self.time_scale,
             // Told from what jobs do, unless somebody says them.
             predict: self.periods.is_none(),

@@ -95,7 +95,7 @@ pub fn is_plain_id(id: &str) -> bool {
     (1..=64).contains(&id.len()) && !id.starts_with('.') && id.chars().all(is_plain)
 }
 
-/// Priorities as files of the kernel's configfs, for BeeGFS with the report's change: a directory per job, and in its
+/// Priorities as files of the kernel's configfs, for BeeGFS with RR-9537's change: a directory per job, and in its
 /// `priority` a whole number.
 #[derive(Clone, Debug)]
 pub struct ConfigFs {
@@ -104,7 +104,7 @@ pub struct ConfigFs {
 }
 
 impl ConfigFs {
-    /// Where the report's kernel module has its directories.
+    /// Where RR-9537's kernel module has its directories.
     pub const ROOT: &str = "/sys/kernel/config/iosets";
 
     /// Returns a controller of the directories under `root`.

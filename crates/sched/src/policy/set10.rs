@@ -19,16 +19,16 @@ pub(super) fn place(job: JobId, profile: Option<&IoProfile>, unknown: UnknownJob
     }
 }
 
-/// Between those of the sets around 10 and 100 seconds, as in the report.
+/// Between those of the sets around 10 and 100 seconds, as in RR-9537.
 const UNKNOWN_PRIORITY: f64 = 1.0 / 50.0;
 
 /// What becomes of a job whose rhythm is not known yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownJobs {
-    /// They share one set and so take turns. Better than the report's rule: jobs that start together stagger at once.
+    /// They share one set and so take turns. Better than RR-9537's rule: jobs that start together stagger at once.
     #[default]
     Together,
-    /// Each has a set of its own, as in the report: 1/50 and a small value from its id.
+    /// Each has a set of its own, as in RR-9537: 1/50 and a small value from its id.
     Apart,
 }
 

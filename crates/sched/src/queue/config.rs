@@ -54,8 +54,8 @@ impl QueueConfig {
         }
     }
 
-    /// Returns what the report's server does.
-    pub fn as_in_the_report(policy: Policy) -> Self {
+    /// Returns what RR-9537's server does.
+    pub fn as_in_rr9537(policy: Policy) -> Self {
         Self { credit: Credit::Requests, order: Order::Id, ageing: None, ..Self::new(policy) }
     }
 }
@@ -63,7 +63,7 @@ impl QueueConfig {
 /// What a set's share is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credit {
-    /// As in the report: each set in turn has so many requests served as its priority is larger than the least.
+    /// As in RR-9537: each set in turn has so many requests served as its priority is larger than the least.
     Requests,
     /// Sets share bytes by priority, however large their requests are.
     Bytes,
@@ -74,14 +74,14 @@ pub enum Credit {
 pub enum Order {
     /// The one whose phase began first.
     FirstCome,
-    /// The one with the lowest id, as in the report. The highest one may starve.
+    /// The one with the lowest id, as in RR-9537. The highest one may starve.
     Id,
 }
 
 /// What the others of a set do while the first has no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exclusivity {
-    /// They are served, as in the report: the storage is never idle while a request waits.
+    /// They are served, as in RR-9537: the storage is never idle while a request waits.
     Relaxed,
     /// They wait until its phase is over, as in IO-Sets proper, or for [`QueueConfig::lull_s`]: the storage may be idle, as far as
     /// [`QueueConfig::idle_share`] allows.

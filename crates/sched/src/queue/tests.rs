@@ -93,8 +93,8 @@ fn a_short_rhythm_has_short_gaps() {
 }
 
 #[test]
-fn by_id_the_lowest_goes_first_as_in_the_report() {
-    let mut queue = queue_of(QueueConfig::as_in_the_report(SET10), &[100.0, 100.0, 100.0]);
+fn by_id_the_lowest_goes_first_as_in_rr9537() {
+    let mut queue = queue_of(QueueConfig::as_in_rr9537(SET10), &[100.0, 100.0, 100.0]);
     push(&mut queue, 3, 2, 0.0);
     push(&mut queue, 2, 2, 0.1);
     push(&mut queue, 1, 1, 0.2);
@@ -105,8 +105,8 @@ fn by_id_the_lowest_goes_first_as_in_the_report() {
 
 #[test]
 fn credits_by_request_are_scaled_so_that_the_least_has_one() {
-    // Figure 3 of the report has two of one for each of the other; powers of ten have ten.
-    let mut queue = queue_of(QueueConfig::as_in_the_report(SET10), &[100.0, 10.0]);
+    // Figure 3 of RR-9537 has two of one for each of the other; powers of ten have ten.
+    let mut queue = queue_of(QueueConfig::as_in_rr9537(SET10), &[100.0, 10.0]);
     push(&mut queue, 1, 3, 0.0);
     push(&mut queue, 2, 25, 0.0);
     assert_eq!(pop(&mut queue, 40, 0.0), "2222222222122222222221222221");
@@ -153,7 +153,7 @@ fn unknown_jobs_take_turns_or_share_as_told() {
 
 #[test]
 fn a_job_whose_rhythm_becomes_known_moves_to_its_set_with_its_requests() {
-    let mut queue = queue_of(QueueConfig::as_in_the_report(SET10), &[100.0]);
+    let mut queue = queue_of(QueueConfig::as_in_rr9537(SET10), &[100.0]);
     push(&mut queue, 1, 30, 0.0);
     push(&mut queue, 2, 30, 0.0);
     assert_eq!(pop(&mut queue, 6, 0.0), "221221"); // 1/50 against 1/100

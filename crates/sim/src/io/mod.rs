@@ -138,8 +138,8 @@ impl IoSettings {
         }
     }
 
-    /// Returns the same server with the queue as in the report: by id, credits in requests.
-    pub fn server_of_the_report() -> Self {
+    /// Returns the same server with the queue as in RR-9537: by id, credits in requests.
+    pub fn server_of_rr9537() -> Self {
         Self { order: Order::Id, credit: Credit::Requests, ageing: None, ..Self::server() }
     }
 }
@@ -446,7 +446,7 @@ mod tests {
 
     /// Changes in per cent of the four numbers from one contender to another, without chances.
     fn changes(settings: &IoSettings, from: Contender, to: Contender) -> [f64; 4] {
-        let workload = Workload::of_the_report();
+        let workload = Workload::rr9537();
         let of = |contender| numbers(&simulate(&workload, &contender, settings, 1).unwrap());
         let (from, to) = (of(from), of(to));
         std::array::from_fn(|i| 100.0 * (to[i] / from[i] - 1.0))
@@ -469,11 +469,9 @@ mod tests {
         // What xtask/src/bench/simulate.py prints: the same model, written twice.
         let report = [1.3126081754567058, 1.2284678942139415, 4.5506634243379205, 0.7630913380820475];
         let iotide = [1.3149935631494543, 1.2303292946589746, 4.573445430667126, 0.7619994237329613];
-        for (settings, python) in
-            [(IoSettings::server_of_the_report(), report), (IoSettings::server(), iotide)]
-        {
+        for (settings, python) in [(IoSettings::server_of_rr9537(), report), (IoSettings::server(), iotide)] {
             let settings = IoSettings { sigma: 0.0, ..settings };
-            let outcome = simulate(&Workload::of_the_report(), &SET10, &settings, 0).unwrap();
+            let outcome = simulate(&Workload::rr9537(), &SET10, &settings, 0).unwrap();
             close(numbers(&outcome), python, 1e-6);
         }
     }
@@ -496,7 +494,7 @@ mod tests {
     fn a_count_of_requests_does_not_see_that_some_bring_more_and_a_count_of_bytes_does() {
         let slowdown = |credit| {
             let settings = IoSettings { request_bytes: 4 << 20, credit, ..IoSettings::server() };
-            simulate(&Workload::of_the_report(), &FAIR, &settings, 1).unwrap().io_slowdown.unwrap()
+            simulate(&Workload::rr9537(), &FAIR, &settings, 1).unwrap().io_slowdown.unwrap()
         };
         // Kept in step, the jobs collide each time; out of step, they do not.
         let (by_requests, by_bytes) = (slowdown(Credit::Requests), slowdown(Credit::Bytes));
@@ -507,7 +505,7 @@ mod tests {
     fn a_job_alone_is_not_stretched_by_anybody() {
         let workload =
             Workload { bandwidth_bps: 1e8, frame_s: [50.0, 500.0], jobs: vec![job("a", 9.0, 1e8)] };
-        for settings in [IoSettings::ideal(), IoSettings::server(), IoSettings::server_of_the_report()] {
+        for settings in [IoSettings::ideal(), IoSettings::server(), IoSettings::server_of_rr9537()] {
             for contender in [NONE, FAIR, SET10, predicted(UnknownJobs::Apart, 0.5)] {
                 let found = numbers(&simulate(&workload, &contender, &settings, 3).unwrap());
                 close(found, [1.0, 1.0, 1.0, 0.9], 0.03);
@@ -534,7 +532,7 @@ mod tests {
 
     #[test]
     fn a_run_is_its_inputs_and_its_seed() {
-        let workload = Workload::of_the_report();
+        let workload = Workload::rr9537();
         let settings =
             IoSettings { jitter: Some(0.02), sigma: 0.3, n_timeline_bins: 50, ..IoSettings::ideal() };
         let run = |seed| simulate(&workload, &SET10, &settings, seed).unwrap();

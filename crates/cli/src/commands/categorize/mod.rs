@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use anyhow::Context;
 use iotide_analysis::CategoryMethod;
+use iotide_api::{LabelOptions, Labelling, label};
 use iotide_archive::{
-    ArchiveError, Folder, Job, Labelling, Limits, Logs, Outputs, Progress, Shard, ShardError, compare,
-    for_each_run, label, merge, statistics_of,
+    ArchiveError, Folder, Job, Limits, Logs, Outputs, Progress, Shard, ShardError, compare, for_each_run,
+    merge, statistics_of,
 };
 use iotide_private::PrivateDir;
 use iotide_report::{ArchiveStatistics, CategorizeDocument, Ink, Report, text};
 
-use super::input::{ReadingArgs, with_advice};
+use super::advice::advised;
+use super::input::ReadingArgs;
 use super::settings::{Settings, SettingsArgs, categories_toml, insights_toml};
 use super::{Form, OutputArgs};
 use crate::ExitStatus;
@@ -105,7 +107,7 @@ pub(crate) fn run(ui: &mut Ui, args: &CategorizeArgs) -> anyhow::Result<ExitStat
         Labelling { categories: settings.categories, insights: args.insights.then_some(settings.insights) };
     match args.archive() {
         Some(logs) => label_archive(ui, args, logs, labelling),
-        None => label_traces(ui, args, &labelling),
+        None => label_traces(ui, args, labelling),
     }
 }
 
@@ -133,10 +135,11 @@ impl CategorizeArgs {
 }
 
 /// Labels a few traces and tells each.
-fn label_traces(ui: &mut Ui, args: &CategorizeArgs, labelling: &Labelling) -> anyhow::Result<ExitStatus> {
+fn label_traces(ui: &mut Ui, args: &CategorizeArgs, labelling: Labelling) -> anyhow::Result<ExitStatus> {
     let mut report = Report::new("categorize");
-    report.failures = args.reading.for_each_input(ui, &args.traces, |input, options| {
-        let mut run = label(input.open(options)?, input.name(), labelling).or_else(with_advice)?;
+    let options = LabelOptions { open: args.reading.options()?, labelling };
+    report.failures = args.reading.for_each(ui, &args.traces, |input| {
+        let mut run = label(input, &options).map_err(advised)?;
         if let Some(results) = &args.history {
             run.history = compare(&run, results)?;
         }
@@ -189,14 +192,14 @@ fn label_archive(
         let width = shard.count().to_string().len();
         path.push(format!("shard-{:0width$}-of-{}", shard.index(), shard.count()));
     }
-    let mut folder = Folder::open(&path, &job.made_with(&settings)).or_else(advised)?;
+    let mut folder = Folder::open(&path, &job.made_with(&settings)).or_else(with_advice)?;
     if folder.n_cut() > 0 {
         ui.status("a line that was cut when an earlier run was killed is left out; its log is read again");
     }
     let stop = Arc::new(AtomicBool::new(false));
     heed_signals(&stop)?;
     let done =
-        iotide_archive::run(&job, &mut folder, &stop, |progress| show(ui, progress)).or_else(advised)?;
+        iotide_archive::run(&job, &mut folder, &stop, |progress| show(ui, progress)).or_else(with_advice)?;
     if done.stopped {
         drop(folder);
         match &args.out {
@@ -211,7 +214,7 @@ fn label_archive(
     }
     ui.progress("writing results");
     let outputs = if passing.is_some() { Outputs::LinesOnly } else { Outputs::All };
-    let statistics = folder.finish(outputs).or_else(advised)?;
+    let statistics = folder.finish(outputs).or_else(with_advice)?;
     if done.n_known > 0 {
         ui.status(format_args!("{} were done before", text::counted(done.n_known, "log")));
     }
@@ -227,7 +230,7 @@ fn merge_results(ui: &mut Ui, args: &CategorizeArgs) -> anyhow::Result<ExitStatu
     };
     ui.progress("reading results");
     let outputs = if passing.is_some() { Outputs::LinesOnly } else { Outputs::All };
-    let statistics = merge(&args.traces, &path, outputs).or_else(advised)?;
+    let statistics = merge(&args.traces, &path, outputs).or_else(with_advice)?;
     tell(ui, args, &path, &statistics)
 }
 
@@ -321,7 +324,7 @@ fn show(ui: &mut Ui, progress: &Progress) {
 }
 
 /// The message says what is wrong; what is left to say is what to do.
-fn advised<T>(error: ArchiveError) -> anyhow::Result<T> {
+fn with_advice<T>(error: ArchiveError) -> anyhow::Result<T> {
     let hint = match &error {
         ArchiveError::OtherSettings { .. } => {
             "choose another folder with `--out`, or remove this one to begin anew"

@@ -10,24 +10,20 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use iotide_analysis::online::{Adaptation, PaperPredictor, PredictorConfig};
 use iotide_analysis::{Method, RunConfig};
-use iotide_live::{Address, Live, LiveError, Settings};
-use iotide_report::{Ink, LiveEnd, Notice, Screen, Source, about_job};
+use iotide_live::{Address, Engine, Job, Jobs, Live, LiveError, Settings};
+use iotide_report::{Ink, LiveEnd, Notice, Prediction, Screen, Source, about_job};
 use iotide_trace::Direction;
 
-use self::engine::Engine;
 use self::hook::Hook;
-use self::jobs::Jobs;
-use super::input::{self, InputArgs};
+use super::advice::advised;
+use super::input::InputArgs;
 use super::ioskel::parse_seconds;
 use super::{Form, OutputArgs};
 use crate::ExitStatus;
 use crate::terminal::FullScreen;
 use crate::ui::{Hint, ReaderGone, Ui};
 
-mod engine;
 mod hook;
-mod jobs;
-mod watched;
 
 /// What to do while the job runs.
 #[derive(clap::Args, Debug)]
@@ -120,6 +116,7 @@ pub(crate) fn run(
     }
     let mut following = Following {
         jobs: Jobs::new(engine(config, args.adapt)?),
+        said: Vec::new(),
         out: Out::new(ui, output)?,
         hook: args.on_prediction.as_deref().map(Hook::new),
         live,
@@ -169,12 +166,47 @@ fn adaptation(text: &str) -> Result<Adaptation, String> {
 struct Following {
     live: Live,
     jobs: Jobs,
+    /// What was said of each.
+    said: Vec<Said>,
     out: Out,
     hook: Option<Hook>,
     /// What is followed.
     name: String,
     notices: Vec<String>,
     drawn: Option<Instant>,
+}
+
+/// What was said of a job.
+#[derive(Default)]
+struct Said {
+    /// The latest predictions, for the screen.
+    predictions: Vec<Prediction>,
+    n_predictions: u64,
+    /// The last period that was found.
+    last_period_s: Option<f64>,
+}
+
+impl Said {
+    /// Predictions the screen remembers.
+    const MOST_SHOWN: usize = 100;
+
+    /// What is new, in the words of the report.
+    fn take_fresh(&mut self, job: &mut Job, name: &str) -> Vec<Prediction> {
+        if job.take_began_anew() {
+            self.predictions.clear();
+        }
+        let origin_unix_s = job.watched.origin_unix_s();
+        let taken = job.watched.take_predictions();
+        let fresh: Vec<Prediction> =
+            taken.iter().map(|prediction| Prediction::new(name, prediction, origin_unix_s)).collect();
+        if let Some(newest) = fresh.last() {
+            self.last_period_s = newest.period_s.or(self.last_period_s);
+        }
+        self.n_predictions += fresh.len() as u64;
+        self.predictions.extend(fresh.iter().cloned());
+        self.predictions.drain(..self.predictions.len().saturating_sub(Self::MOST_SHOWN));
+        fresh
+    }
 }
 
 /// Where predictions go.
@@ -257,9 +289,10 @@ impl Following {
         for notice in self.live.take_notices() {
             self.note(ui, notice)?;
         }
-        let n_jobs = self.jobs.len();
-        for number in 0..n_jobs {
-            let fresh = self.jobs.get_mut(number).take_fresh(self.live.job_name(number));
+        let n_jobs = self.jobs.list().len();
+        self.said.resize_with(n_jobs, Said::default);
+        for (number, job) in self.jobs.list().iter_mut().enumerate() {
+            let fresh = self.said[number].take_fresh(job, self.live.job_name(number));
             for prediction in &fresh {
                 let about = about_job(prediction.job.as_deref(), n_jobs);
                 self.out.say(ui, || prediction.to_json(), || about + &prediction.in_words())?;
@@ -304,18 +337,18 @@ impl Following {
             return Ok(());
         }
         // Of several jobs, the one that has just done something.
-        let (number, n_jobs) = (self.jobs.busiest(), self.jobs.len());
+        let (number, n_jobs) = (self.jobs.busiest(), self.jobs.list().len());
         let source = self.source(number);
         let name = match (n_jobs, self.live.job_name(number)) {
             (1, _) => self.name.clone(),
             (_, "") => format!("one of {n_jobs} jobs on {}", self.name),
             (_, job) => format!("{job}, one of {n_jobs} jobs on {}", self.name),
         };
-        let job = self.jobs.get_mut(number);
+        let (job, said) = (&self.jobs.list()[number], &self.said[number]);
         let Out::Screen(screen, ink) = &mut self.out else { return Ok(()) };
         self.drawn = Some(Instant::now());
         let (width, height) = screen.size();
-        let period_s = job.predictions.last().and_then(|prediction| prediction.period_s);
+        let period_s = said.predictions.last().and_then(|prediction| prediction.period_s);
         let n_columns = width.saturating_sub(Screen::MARGIN).max(1);
         let (rates_bps, span_s) = job.watched.recent(n_columns, period_s);
         let lines = Screen {
@@ -325,7 +358,7 @@ impl Following {
             quiet_s: self.live.quiet_for().as_secs_f64(),
             rates_bps: &rates_bps,
             span_s,
-            predictions: &job.predictions,
+            predictions: &said.predictions,
             notices: &self.notices,
         }
         .lines(width, height, *ink);
@@ -336,20 +369,18 @@ impl Following {
     fn source(&mut self, job: usize) -> Source {
         let format = self.live.format().map_or("messages", |format| format.name());
         let info = self.live.job_info(job);
-        Source::new(self.name.clone(), format, self.jobs.get_mut(job).watched.tally(), &info)
+        Source::new(self.name.clone(), format, self.jobs.list()[job].watched.tally(), &info)
     }
 
     /// Takes the last of it and says how each job was.
     fn finish(mut self, ui: &mut Ui, reason: &'static str) -> anyhow::Result<ExitStatus> {
         let format = self.live.format().map_or("messages", |format| format.name());
         let summary = self.live.finish(&mut self.jobs).map_err(with_advice)?;
-        for number in 0..self.jobs.len() {
-            self.jobs.get_mut(number).watched.last_word();
-        }
+        self.jobs.list().iter_mut().for_each(|job| job.watched.last_word());
         self.tell(ui)?;
         let names: Vec<String> =
-            (0..self.jobs.len()).map(|number| self.live.job_name(number).to_owned()).collect();
-        let Self { jobs, mut out, hook, name, notices, .. } = self;
+            (0..self.said.len()).map(|number| self.live.job_name(number).to_owned()).collect();
+        let Self { mut jobs, said, mut out, hook, name, notices, .. } = self;
         if let Some(hook) = hook {
             hook.finish();
         }
@@ -361,19 +392,19 @@ impl Following {
                 ui.status(iotide_report::text::printable(notice));
             }
         }
-        let (n_jobs, mut found_any) = (jobs.len(), false);
-        for (number, job) in jobs.into_list().into_iter().enumerate() {
+        let (n_jobs, mut found_any) = (said.len(), false);
+        for (number, (job, said)) in jobs.list().iter().zip(said).enumerate() {
             let info = summary.jobs.get(number).cloned().unwrap_or_default();
             let source = Source::new(name.clone(), format, job.watched.tally(), &info);
             let end = LiveEnd {
-                n_predictions: job.n_predictions,
-                period_s: job.last_period_s,
+                n_predictions: said.n_predictions,
+                period_s: said.last_period_s,
                 losses: job.watched.losses().iter().map(iotide_report::Loss::from).collect(),
                 ..LiveEnd::new(&names[number], source, reason)
             };
             let about = about_job(end.job.as_deref(), n_jobs);
             out.say(ui, || end.to_json(), || about + &end.in_words())?;
-            found_any |= job.last_period_s.is_some();
+            found_any |= said.last_period_s.is_some();
         }
         Ok(if found_any { ExitStatus::Done } else { ExitStatus::NothingFound })
     }
@@ -385,10 +416,7 @@ fn unix_now_s() -> f64 {
 
 fn with_advice(error: LiveError) -> anyhow::Error {
     match error {
-        LiveError::Read(error) => match input::with_advice::<()>(error) {
-            Err(error) => error,
-            Ok(()) => unreachable!("an error stays one"),
-        },
+        LiveError::Read(error) => advised(error),
         error => error.into(),
     }
 }

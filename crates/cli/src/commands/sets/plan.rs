@@ -5,15 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use iotide_report::PlanReport;
-use iotide_sched::{
-    Action, ControlledJob, IoProfile, JobId, Policy, UnknownJobs, is_plain_id, parse_periods,
-};
+use iotide_api::{Controller, Plan, Profiles, profiles};
 
 use super::deeds::carry_out;
 use super::system::{System, SystemArgs};
 use crate::ExitStatus;
 use crate::commands::Form;
+use crate::commands::advice::advised;
 use crate::ui::{Hint, Ui};
 
 /// Show the sets of jobs with known periods, and tell BeeGFS or Lustre
@@ -49,27 +47,14 @@ Examples:
 
 pub(crate) fn run(ui: &mut Ui, args: &PlanArgs) -> anyhow::Result<ExitStatus> {
     let profiles = read_profiles(&args.profiles)?;
-    let policy = Policy::Set10(UnknownJobs::Together);
-    let jobs: Vec<ControlledJob> = profiles
-        .iter()
-        .map(|(id, profile)| ControlledJob {
-            id: id.clone(),
-            placement: policy.place(JobId(0), profile.as_ref()),
-            // Nothing is known of what they do now: each is taken to do I/O, and to want what it can get.
-            active_since_s: Some(0.0),
-            demand_rps: 0.0,
-        })
-        .collect();
-    for job in jobs.iter().filter(|job| args.apply.is_some() && !is_plain_id(&job.id)) {
-        ui.status(format_args!("job {:?} is left alone: its id could be misunderstood", job.id));
+    let mut controller = args.apply.map(|system| args.system.controller(system, Vec::new())).transpose()?;
+    let Plan { mut report, actions, left_alone } = iotide_api::plan(
+        &profiles,
+        controller.as_deref_mut().map(|controller| controller as &mut dyn Controller),
+    );
+    for id in left_alone {
+        ui.status(format_args!("job {id:?} is left alone: its id could be misunderstood"));
     }
-    let actions = match args.apply {
-        None => Vec::new(),
-        Some(system) => args.system.controller(system, Vec::new())?.update(&jobs),
-    };
-    let known = profiles.iter().map(|(_, profile)| profile.as_ref());
-    let mut report = PlanReport::new(jobs.iter().zip(known));
-    report.actions = actions.iter().map(Action::to_string).collect();
     report.is_done = args.apply.is_some() && !args.dry_run;
     if report.is_done {
         for (i, action) in actions.iter().enumerate() {
@@ -98,7 +83,7 @@ pub(crate) fn run(ui: &mut Ui, args: &PlanArgs) -> anyhow::Result<ExitStatus> {
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Jobs with what is known of each, in the order written.
-pub(super) fn read_profiles(path: &Path) -> anyhow::Result<Vec<(String, Option<IoProfile>)>> {
+pub(super) fn read_profiles(path: &Path) -> anyhow::Result<Profiles> {
     let name = path.display();
     let mut text = String::new();
     let read = if path == Path::new("-") {
@@ -107,5 +92,5 @@ pub(super) fn read_profiles(path: &Path) -> anyhow::Result<Vec<(String, Option<I
         std::fs::read_to_string(path).map(|read| text = read)
     };
     read.with_context(|| format!("cannot read {name}"))?;
-    parse_periods(&text).with_context(|| name.to_string())
+    profiles(&name.to_string(), &text).map_err(advised)
 }

@@ -1,14 +1,10 @@
 //! On which partition, and when, an application would be disturbed least.
 
-use anyhow::bail;
-use iotide_analysis::{PartitionLoad, Signature, rank_starts};
-use iotide_report::FitReport;
+use iotide_api::{FitReport, Signature, Starts, rank_partitions};
 
 use super::{SignatureArgs, log_of};
-use crate::ui::{Hint, Ui};
-
-/// Points of signatures laid over logs: some seconds of work.
-const MOST_POINTS: f64 = 2e9;
+use crate::commands::advice::advised;
+use crate::ui::Ui;
 
 /// Ranks the partitions whose logs were named, and the starts on them.
 pub(super) fn rank(
@@ -17,32 +13,20 @@ pub(super) fn rank(
     signature: &Signature,
     about: &str,
 ) -> anyhow::Result<FitReport> {
-    let mut partitions = Vec::new();
+    let mut logs = Vec::new();
     for path in &args.fit {
         let (log, losses) = log_of(ui, std::slice::from_ref(path), args)?;
         for loss in losses {
             ui.status(format_args!("{}: {}", path.display(), iotide_report::text::printable(&loss.what)));
         }
-        partitions.push(PartitionLoad {
-            name: path.display().to_string(),
-            start_s: log.start_s,
-            interval_s: log.interval_s,
-            bandwidth_bps: log.values,
-            capacity_bps: args.capacity,
-        });
-    }
-    let logged_s: f64 =
-        partitions.iter().map(|partition| partition.bandwidth_bps.len() as f64 * partition.interval_s).sum();
-    let points = logged_s / args.fit_step * signature.bandwidth_bps.len() as f64;
-    if points > MOST_POINTS {
-        let enough_s = (args.fit_step * points / MOST_POINTS).ceil();
-        return Err(anyhow::anyhow!("a start every {} s is too many to try", args.fit_step))
-            .hint(format!("`--fit-step {enough_s}` tries fewer"));
-    }
-    if !signature.bandwidth_bps.iter().any(|&own| own > 0.0) {
-        bail!("the signature moves nothing, so nothing can disturb it");
+        logs.push((path.display().to_string(), log));
     }
     ui.progress("trying starts");
-    let ranking = rank_starts(signature, &partitions, args.fit_step);
-    Ok(FitReport::new(about, &partitions, &ranking, args.fit_step, args.top))
+    let starts = Starts {
+        every_s: args.fit_step,
+        capacity_bps: args.capacity,
+        n_listed: args.top,
+        about: about.to_owned(),
+    };
+    rank_partitions(signature, logs, &starts).map_err(advised)
 }

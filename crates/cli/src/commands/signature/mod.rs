@@ -1,29 +1,28 @@
 //! `iotide signature`: one application's load, out of the noisy logs of storage servers.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use iotide_analysis::{CutConfig, GroupConfig, Sample, Signature, SignatureConfig, SignatureMethod, extract};
-use iotide_formats::{Format, JobLogOptions, OpenOptions, date_unix_s, zone_offset_s};
-use iotide_report::{Ink, SignatureReport, signature_of_json};
-use iotide_trace::{Direction, Loss, Silence, ThroughputConfig, ThroughputLog, ThroughputSink};
+use iotide_api::{
+    CutConfig, Direction, Format, GroupConfig, Input, JobLogOptions, Loss, OpenOptions, Progress, Signature,
+    SignatureConfig, SignatureMethod, SignatureOptions, ThroughputLog, Url, signature, throughput_log,
+};
+use iotide_formats::{date_unix_s, zone_offset_s};
+use iotide_report::{Ink, signature_of_json};
 
-use self::http::Url;
 use self::output::{Kind, Target};
 use super::Form;
-use super::input::{format_of_name, with_advice};
+use super::advice::advised;
+use super::input::format_of_name;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
 mod applications;
 mod fit;
-mod http;
 mod output;
-mod prometheus;
 mod settings;
 
 /// Find an application's I/O signature in the noisy logs of storage servers
@@ -180,20 +179,9 @@ fn of_samples(ui: &mut Ui, args: &SignatureArgs, targets: &[Target]) -> anyhow::
         return Err(anyhow::anyhow!("no samples were given"))
             .hint("`iotide signature run1.csv run2.csv run3.csv`; see `iotide signature --help`");
     }
-    refuse_twice(&args.inputs)?;
-    let mut samples = Vec::new();
-    let mut losses: Vec<CommonLoss> = Vec::new();
-    for (i, path) in args.inputs.iter().enumerate() {
-        ui.progress(format_args!("reading {} ({} of {})", path.display(), i + 1, args.inputs.len()));
-        let (sample, lost) = sample_of(path, args)?;
-        lost.into_iter().for_each(|loss| tell_once(&mut losses, &sample.name, loss));
-        samples.push(sample);
-    }
-    let losses: Vec<Loss> = losses.into_iter().map(CommonLoss::told).collect();
-    let signature = extract(&samples, &args.config()?)
-        .map_err(anyhow::Error::from)
-        .hint("a signature is what several runs of one application have in common")?;
-    let mut report = SignatureReport::new(&signature, &samples, &losses);
+    let inputs: Vec<Input> = args.inputs.iter().map(Input::file).collect();
+    let found = signature(&inputs, &args.options()?, &mut |progress| show(ui, progress)).map_err(advised)?;
+    let (signature, mut report) = (found.signature, found.report);
     if !args.fit.is_empty() {
         report.fit = Some(fit::rank(ui, args, &signature, "")?);
     }
@@ -208,37 +196,6 @@ fn of_samples(ui: &mut Ui, args: &SignatureArgs, targets: &[Target]) -> anyhow::
         }
     }
     Ok(status(&signature))
-}
-
-/// What is missing from several samples in the same way: that the last row has no end is true of almost every table.
-struct CommonLoss {
-    /// What is lost, without its numbers.
-    kind: String,
-    first: Loss,
-    n_more: usize,
-}
-
-fn tell_once(losses: &mut Vec<CommonLoss>, sample: &str, loss: Loss) {
-    let kind: String = loss.what.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect();
-    match losses.iter_mut().find(|known| known.kind == kind) {
-        Some(known) => {
-            known.n_more += 1;
-            known.first.records = known.first.records.zip(loss.records).map(|(a, b)| a + b);
-        }
-        None => {
-            let first = Loss { what: format!("{sample}: {}", loss.what), ..loss };
-            losses.push(CommonLoss { kind, first, n_more: 0 });
-        }
-    }
-}
-
-impl CommonLoss {
-    fn told(self) -> Loss {
-        match self.n_more {
-            0 => self.first,
-            n => Loss { what: format!("{}; {n} more samples have the like", self.first.what), ..self.first },
-        }
-    }
 }
 
 /// The interference that a signature found before would meet.
@@ -286,56 +243,25 @@ fn status(signature: &Signature) -> ExitStatus {
     if signature.bursts.is_empty() { ExitStatus::NothingFound } else { ExitStatus::Done }
 }
 
-/// Reads one run. Between the rows of a table a value holds; between the calls of a trace nothing is moved.
-fn sample_of(path: &Path, args: &SignatureArgs) -> anyhow::Result<(Sample, Vec<Loss>)> {
-    let mut sink = ThroughputSink::new(args.throughput(Silence::Nothing, None));
-    let reader = args.options().open(path).or_else(with_advice)?;
-    let info = reader.read(&mut sink).or_else(with_advice)?;
-    let (log, losses) = sink.finish();
-    let name = path.display().to_string();
-    let log = log.with_context(|| format!("{name}: nothing was read or written"))?;
-    let mut sample = Sample::whole(name, log.interval_s, log.values);
-    if args.weak_scaling {
-        sample.n_nodes = info.job.n_procs.map(|n| n.min(u64::from(u32::MAX)) as u32);
-    }
-    Ok((sample, losses))
-}
-
-/// A run counts once, and what a server moved was moved once.
-fn refuse_twice(paths: &[PathBuf]) -> anyhow::Result<()> {
-    let mut seen = BTreeSet::new();
-    match paths.iter().find(|path| !seen.insert(path.canonicalize().unwrap_or_else(|_| path.to_path_buf()))) {
-        Some(twice) => bail!("{} is given twice", twice.display()),
-        None => Ok(()),
-    }
-}
-
 /// Reads a throughput log, of one file or of several that are added up.
 fn log_of(
     ui: &mut Ui,
     paths: &[PathBuf],
     args: &SignatureArgs,
 ) -> anyhow::Result<(ThroughputLog, Vec<Loss>)> {
-    let first = paths.first().context("no throughput log was given")?;
-    refuse_twice(paths)?;
-    let shown = match paths.len() {
-        1 => first.display().to_string(),
-        n => format!("{} and {} more", first.display(), n - 1),
-    };
-    ui.progress(format_args!("reading {shown}"));
-    let reader = args.options().open_many(paths).or_else(with_advice)?;
-    // Tables state what is zero; of Lustre's jobs, counters that did not move are not told of.
-    let states_zeros = matches!(reader.format(), Format::Csv | Format::Jsonl | Format::Lmt);
-    let silence = if states_zeros { Silence::Unknown } else { Silence::Nothing };
-    let mut sink = ThroughputSink::new(args.throughput(silence, Some(LONGEST_HOLD)));
-    reader.read(&mut sink).or_else(with_advice)?;
-    let (log, losses) = sink.finish();
-    let log = log.with_context(|| format!("{shown}: nothing was read or written"))?;
-    Ok((log, losses))
+    let input = Input::files(paths);
+    ui.progress(format_args!("reading {}", input.name()));
+    throughput_log(&input, &args.options()?).map_err(advised)
 }
 
-/// A logger that was silent for more than so many steps was not there.
-const LONGEST_HOLD: f64 = 4.0;
+fn show(ui: &mut Ui, progress: Progress<'_>) {
+    match progress {
+        Progress::Reading { name, nth, of } => ui.progress(format_args!("reading {name} ({nth} of {of})")),
+        Progress::Asking { server, percent } => ui.progress(format_args!("asking {server} ({percent} %)")),
+        Progress::AskingAgain { why } => ui.progress(format_args!("{why}; asking again")),
+        _ => {}
+    }
+}
 
 impl SignatureArgs {
     /// What the flags mean; nothing below this line knows clap.
@@ -360,33 +286,28 @@ impl SignatureArgs {
         Ok(config)
     }
 
-    fn options(&self) -> OpenOptions {
-        OpenOptions { input_format: self.input_format, ..OpenOptions::default() }
+    fn options(&self) -> anyhow::Result<SignatureOptions> {
+        Ok(SignatureOptions {
+            open: OpenOptions { input_format: self.input_format, ..OpenOptions::default() },
+            direction: match self.mode {
+                ModeArg::Read => Direction::Read,
+                ModeArg::Write => Direction::Write,
+                ModeArg::Both => Direction::Both,
+            },
+            interval_s: self.interval,
+            config: self.config()?,
+            groups: GroupConfig {
+                min_runs: self.min_runs.max(1),
+                weak_scaling: self.weak_scaling,
+                broken: self.all_states,
+            },
+            cut: CutConfig { max_samples: self.max_samples.max(1), ..CutConfig::default() },
+            threads: self.threads,
+        })
     }
 
     fn job_options(&self) -> JobLogOptions {
         JobLogOptions { utc_offset_s: self.utc_offset }
-    }
-
-    fn throughput(&self, silence: Silence, longest_hold: Option<f64>) -> ThroughputConfig {
-        let direction = match self.mode {
-            ModeArg::Read => Direction::Read,
-            ModeArg::Write => Direction::Write,
-            ModeArg::Both => Direction::Both,
-        };
-        ThroughputConfig { direction, interval_s: self.interval, silence, longest_hold }
-    }
-
-    fn groups(&self) -> GroupConfig {
-        GroupConfig {
-            min_runs: self.min_runs.max(1),
-            weak_scaling: self.weak_scaling,
-            broken: self.all_states,
-        }
-    }
-
-    fn cut(&self) -> CutConfig {
-        CutConfig { max_samples: self.max_samples.max(1), ..CutConfig::default() }
     }
 }
 

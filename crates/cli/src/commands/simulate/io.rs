@@ -4,15 +4,14 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use iotide_analysis::{RunConfig, analyse_run};
-use iotide_formats::OpenOptions;
-use iotide_report::{Published, SimulationReport};
-use iotide_sched::{Ageing, Credit, Exclusivity, IoProfile, Order, Policy, UnknownJobs};
-use iotide_sim::{Contender, IoSettings, JobSpec, Knowledge, Mix, Model, Workload, compare};
+use iotide_api::{
+    Credit, Error, IoSettings, IoWorkload, Mix, Order, PolicyName, Progress, QueueRules, SimulateOptions,
+    StorageModels, UnknownJobs, simulate_io,
+};
 
 use crate::ExitStatus;
+use crate::commands::advice::advised;
 use crate::commands::document::DocumentArgs;
-use crate::commands::input::{Observed, observe, with_advice};
 use crate::commands::ioskel::parse_size;
 use crate::ui::{Hint, Ui};
 
@@ -59,8 +58,8 @@ pub(crate) struct IoArgs {
 
     /// Which of none, fair-share, exclusive, equal-sets, set10, set10-predicted and set10-error; the others are compared
     /// against the first [default: all]
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = contender_of_name, help_heading = "What to run")]
-    policies: Vec<Named>,
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = policy_of_name, help_heading = "What to run")]
+    policies: Vec<PolicyName>,
     /// An ideal storage, a server with requests and workers, or both
     #[arg(long, value_enum, default_value_t = ModelArg::Both, help_heading = "What to run")]
     model: ModelArg,
@@ -132,83 +131,36 @@ Examples:
                                                             what if eight of each ran at once?";
 
 pub(crate) fn run(ui: &mut Ui, args: &IoArgs) -> anyhow::Result<ExitStatus> {
-    let Some((name, workload)) = workload(ui, args)? else {
+    let Some(workload) = workload(ui, args)? else {
         ui.status("no trace has a period: there is nothing to simulate");
         return Ok(ExitStatus::NothingFound);
     };
-    if let Some(timeout_s) = args.timeout.filter(|timeout_s| timeout_s.is_nan() || *timeout_s < 0.0) {
-        bail!("--timeout {timeout_s} is not a number of seconds");
-    }
     if args.from_traces.is_empty() && args.copies != 1 {
         bail!("--copies is about --from-traces: a workload says itself how often a job runs");
     }
-    if args.repetitions == 0 {
-        bail!("--repetitions 0 leaves nothing to tell");
-    }
-    let is_report = name == REPORT;
-    let contenders = if args.policies.is_empty() { NAMES.map(Named).to_vec() } else { args.policies.clone() };
-    let mut report = SimulationReport::new(&name, &workload, args.repetitions, args.seed);
-    for scenario in scenarios(args, is_report) {
-        ui.progress(format_args!("simulating: {}", scenario.name));
-        let settings = IoSettings {
-            n_timeline_bins: if args.output.wants_pictures() && workload.jobs.len() <= MOST_DRAWN {
-                400
-            } else {
-                0
-            },
-            ..scenario.settings
-        };
-        let unknown = match scenario.unknown {
-            UnknownJobs::Together => "together",
-            UnknownJobs::Apart => "apart",
-        };
-        report.add_scenario(scenario.name, &settings, unknown);
-        let run: Vec<Contender> =
-            contenders.iter().map(|named| named.contender(scenario.unknown, args.error)).collect();
-        let outcomes = compare(&workload, &run, &settings, args.repetitions, args.seed)
-            .hint("`iotide simulate io --help` lists what can be changed")?;
-        for (Named(name), outcomes) in contenders.iter().zip(&outcomes) {
-            report.add_policy(name, outcomes, Published::of(name).filter(|_| is_report));
+    let report = simulate_io(&workload, &args.options(), &mut |progress| {
+        if let Progress::Simulating { scenario } = progress {
+            ui.progress(format_args!("simulating: {scenario}"));
         }
-    }
-    args.output.deliver(ui, &report)?;
+    });
+    args.output.deliver(ui, &report.map_err(refused)?)?;
     Ok(ExitStatus::Done)
 }
 
-/// The workload that is built in.
-const REPORT: &str = "report";
-
-/// More jobs than this are lines too thin to be seen.
-const MOST_DRAWN: usize = 160;
-
-/// A policy with what it knows of the jobs, by the name people use.
-#[derive(Clone, Copy, Debug)]
-struct Named(&'static str);
-
-const NAMES: [&str; 7] =
-    ["none", "fair-share", "exclusive", "equal-sets", "set10", "set10-predicted", "set10-error"];
-
-impl Named {
-    fn contender(self, unknown: UnknownJobs, error: f64) -> Contender {
-        let policy = match self.0 {
-            "none" => Policy::Unscheduled,
-            "fair-share" => Policy::FairShare,
-            "exclusive" => Policy::Exclusive,
-            "equal-sets" => Policy::EqualSets(unknown),
-            _ => Policy::Set10(unknown),
-        };
-        let knowledge = match self.0 {
-            "set10-predicted" => Knowledge::Predicted { error: 0.0 },
-            "set10-error" => Knowledge::Predicted { error },
-            _ => Knowledge::Given,
-        };
-        Contender { policy, knowledge }
+/// A setting that cannot be has the name of its flag.
+fn refused(error: Error) -> anyhow::Error {
+    match error {
+        Error::Setting { fault } => anyhow::anyhow!("--{fault}"),
+        error => advised(error),
     }
 }
 
-fn contender_of_name(name: &str) -> Result<Named, String> {
-    let known = NAMES.into_iter().find(|known| *known == name);
-    known.map(Named).ok_or_else(|| format!("known policies are {}", NAMES.join(", ")))
+/// The workload that is built in.
+const RR9537: &str = "report";
+
+fn policy_of_name(name: &str) -> Result<PolicyName, String> {
+    let names = PolicyName::ALL.map(PolicyName::name);
+    PolicyName::from_name(name).ok_or_else(|| format!("known policies are {}", names.join(", ")))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -243,98 +195,93 @@ enum CreditArg {
     Requests,
 }
 
-/// One way of modelling the storage.
-struct Scenario {
-    name: &'static str,
-    settings: IoSettings,
-    unknown: UnknownJobs,
-}
-
-/// What the flags mean; nothing below this line knows clap.
-fn scenarios(args: &IoArgs, is_report: bool) -> Vec<Scenario> {
-    let rules = args.rules.unwrap_or(if is_report { RulesArg::Both } else { RulesArg::Iotide });
-    let mut scenarios = Vec::new();
-    if args.model != ModelArg::Requests {
-        scenarios.push(Scenario {
-            name: "ideal",
-            settings: IoSettings::ideal(),
-            unknown: UnknownJobs::Together,
-        });
-    }
-    if args.model != ModelArg::Fluid && rules != RulesArg::Iotide {
-        let settings = IoSettings::server_of_the_report();
-        scenarios.push(Scenario {
-            name: "server, the report's rules",
-            settings,
-            unknown: UnknownJobs::Apart,
-        });
-    }
-    if args.model != ModelArg::Fluid && rules != RulesArg::Report {
-        let settings = IoSettings::server();
-        scenarios.push(Scenario { name: "server, iotide's rules", settings, unknown: UnknownJobs::Together });
-    }
-    for Scenario { settings, unknown, .. } in &mut scenarios {
-        let IoSettings { order, sigma, credit, ageing, .. } = settings;
-        if let Some(said) = args.order {
-            *order = match said {
+impl IoArgs {
+    /// What the flags mean; nothing below this line knows clap.
+    fn options(&self) -> SimulateOptions {
+        let usual = SimulateOptions::default();
+        SimulateOptions {
+            policies: if self.policies.is_empty() { usual.policies } else { self.policies.clone() },
+            models: match self.model {
+                ModelArg::Fluid => StorageModels::Fluid,
+                ModelArg::Requests => StorageModels::Requests,
+                ModelArg::Both => StorageModels::Both,
+            },
+            rules: self.rules.map(|rules| match rules {
+                RulesArg::Iotide => QueueRules::Iotide,
+                RulesArg::Report => QueueRules::Rr9537,
+                RulesArg::Both => QueueRules::Both,
+            }),
+            repetitions: self.repetitions,
+            seed: self.seed,
+            order: self.order.map(|order| match order {
                 OrderArg::FirstCome => Order::FirstCome,
                 OrderArg::Id => Order::Id,
-            };
-        }
-        if let Some(said) = args.unknown {
-            *unknown = match said {
+            }),
+            unknown: self.unknown.map(|unknown| match unknown {
                 UnknownArg::Together => UnknownJobs::Together,
                 UnknownArg::Apart => UnknownJobs::Apart,
-            };
-        }
-        if let Some(said) = args.credit {
-            *credit = match said {
+            }),
+            sigma: self.sigma,
+            leak: self.leak,
+            credit: self.credit.map(|credit| match credit {
                 CreditArg::Bytes => Credit::Bytes,
                 CreditArg::Requests => Credit::Requests,
-            };
+            }),
+            strict: self.strict,
+            timeout_s: self.timeout,
+            n_workers: self.workers,
+            n_processes: self.processes,
+            request_bytes: self.request_size,
+            latency_s: self.latency,
+            jitter: self.jitter,
+            warm_up_phases: self.warm_up,
+            error: self.error,
+            draws: self.output.wants_pictures(),
         }
-        *sigma = args.sigma.unwrap_or(*sigma);
-        if let Some(timeout_s) = args.timeout {
-            *ageing = (timeout_s > 0.0).then_some(Ageing { patience_s: timeout_s, every: 16 });
-        }
-        settings.leak = args.leak;
-        if args.strict {
-            settings.exclusivity = Exclusivity::Strict;
-        }
-        settings.n_workers = args.workers;
-        settings.n_processes = args.processes;
-        settings.request_bytes = args.request_size;
-        settings.latency_s = args.latency;
-        // The report's jobs sleep, and yet no two of its repetitions were the same.
-        settings.jitter = args.jitter.or(is_report.then_some(0.005));
-        settings.warm_up_phases = args.warm_up;
     }
-    debug_assert!(scenarios.iter().all(|s| (s.name == "ideal") == (s.settings.model == Model::Fluid)));
-    scenarios
+
+    fn mix(&self) -> Mix {
+        Mix {
+            n_jobs: self.jobs,
+            around_s: self.around.clone(),
+            load: self.load,
+            bandwidth_bps: self.bandwidth.unwrap_or(1 << 30) as f64,
+            iterations: self.iterations,
+            jitter: 0.02,
+            frame_s: self.frame,
+        }
+    }
 }
 
 /// The workload with its name; none if no trace has a period.
-fn workload(ui: &mut Ui, args: &IoArgs) -> anyhow::Result<Option<(String, Workload)>> {
-    let (name, mut workload) = match args.workload.as_deref() {
-        None => match of_traces(ui, args)? {
-            Some(workload) => ("traces".to_owned(), workload),
-            None => return Ok(None),
-        },
-        Some(REPORT) => (REPORT.to_owned(), Workload::of_the_report()),
-        Some("mix") => ("mix".to_owned(), Workload::generate(&mix(args)?, args.seed)),
+fn workload(ui: &mut Ui, args: &IoArgs) -> anyhow::Result<Option<IoWorkload>> {
+    let bandwidth_bps = args.bandwidth.map(|bandwidth| bandwidth as f64);
+    let mut found = match args.workload.as_deref() {
+        None => {
+            let mut tell = |progress: Progress<'_>| {
+                if let Progress::LeftOut { name, why } = progress {
+                    let pause = if matches!(why, Error::NoPeriod) { "," } else { ";" };
+                    ui.status(format_args!("{name}: {why}{pause} left out"));
+                }
+            };
+            let found = IoWorkload::of_traces(&args.from_traces, args.copies, bandwidth_bps, &mut tell);
+            let Some(found) = found.map_err(refused)? else { return Ok(None) };
+            found
+        }
+        Some(RR9537) => IoWorkload::rr9537(),
+        Some("mix") => IoWorkload::mix(&args.mix(), args.seed).map_err(refused)?,
         Some(path) => {
-            let text = read_text(Path::new(path))?;
-            let workload = Workload::from_json(&text)
-                .map_err(|error| anyhow::anyhow!("{path}: {error}"))
-                .hint("docs/scheduling.md says how a workload is written")?;
-            (if path == "-" { "stdin" } else { path }.to_owned(), workload)
+            let mut found = IoWorkload::from_json(path, &read_text(Path::new(path))?).map_err(advised)?;
+            if path == "-" {
+                found.name = "stdin".to_owned();
+            }
+            found
         }
     };
-    if let Some(bandwidth) = args.bandwidth {
-        workload.bandwidth_bps = bandwidth as f64;
-    }
+    let workload = &mut found.workload;
+    workload.bandwidth_bps = bandwidth_bps.unwrap_or(workload.bandwidth_bps);
     workload.frame_s = args.frame.unwrap_or(workload.frame_s);
-    Ok(Some((name, workload)))
+    Ok(Some(found))
 }
 
 fn read_text(path: &Path) -> anyhow::Result<String> {
@@ -347,76 +294,6 @@ fn read_text(path: &Path) -> anyhow::Result<String> {
     let hint = "a workload is a JSON file, `report` or `mix`";
     read.with_context(|| format!("cannot read {}", path.display())).hint(hint)?;
     Ok(text)
-}
-
-/// More than this is a mistake rather than a machine.
-const MOST_JOBS: usize = 10_000_000;
-
-fn mix(args: &IoArgs) -> anyhow::Result<Mix> {
-    if !(1..=MOST_JOBS).contains(&args.jobs) {
-        bail!("--jobs {} is not between 1 and {MOST_JOBS}", args.jobs);
-    }
-    if args.around.is_empty() || args.around.iter().any(|&s| !(s.is_finite() && s > 0.0)) {
-        bail!("--around is a list of positive times");
-    }
-    if args.iterations == Some(0) {
-        bail!("--iterations 0 leaves nothing to do");
-    }
-    if !(args.load.is_finite() && args.load > 0.0) {
-        bail!("--load {} is not positive", args.load);
-    }
-    Ok(Mix {
-        n_jobs: args.jobs,
-        around_s: args.around.clone(),
-        load: args.load,
-        bandwidth_bps: args.bandwidth.unwrap_or(1 << 30) as f64,
-        iterations: args.iterations,
-        jitter: 0.02,
-        frame_s: args.frame,
-    })
-}
-
-/// One job of each trace that has a period, as often as was asked for.
-fn of_traces(ui: &mut Ui, args: &IoArgs) -> anyhow::Result<Option<Workload>> {
-    if !(1..=MOST_JOBS / args.from_traces.len().max(1)).contains(&args.copies) {
-        bail!("--copies {} makes no job, or more than {MOST_JOBS}", args.copies);
-    }
-    let mut jobs = Vec::new();
-    let mut fastest_bps = 0.0;
-    for path in &args.from_traces {
-        let name = path.display().to_string();
-        let reader = OpenOptions::default().open(path).or_else(with_advice)?;
-        let Observed { reads, writes, .. } = observe::<()>(reader, name.clone())?;
-        let analysis = analyse_run(&reads, &writes, &RunConfig::default());
-        let profile =
-            analysis.as_ref().ok().and_then(|run| IoProfile::from_estimate(&run.estimate, &run.scores));
-        let (Some(profile), Ok(run)) = (profile, &analysis) else {
-            ui.status(format_args!("{name}: no period, left out"));
-            continue;
-        };
-        let (Some(bytes), Some(share)) = (profile.bytes_per_phase, profile.io_share) else {
-            ui.status(format_args!("{name}: a period, but nothing substantial is moved; left out"));
-            continue;
-        };
-        fastest_bps = run.scores.io_bandwidth_bps.unwrap_or(0.0).max(fastest_bps);
-        let name = path.file_stem().map_or(name, |stem| stem.to_string_lossy().into_owned());
-        for copy in 1..=args.copies {
-            jobs.push(JobSpec {
-                name: if args.copies > 1 { format!("{name} {copy}") } else { name.clone() },
-                compute_s: profile.w_iter_s() * (1.0 - share),
-                io_bytes: bytes,
-                iterations: None,
-                start_s: 0.0,
-                jitter: 0.02,
-            });
-        }
-    }
-    let bandwidth_bps = args.bandwidth.map_or(fastest_bps, |bandwidth| bandwidth as f64);
-    if jobs.is_empty() || bandwidth_bps <= 0.0 {
-        return Ok(None);
-    }
-    let longest_s = jobs.iter().map(|job| job.w_iter_s(bandwidth_bps)).fold(0.0, f64::max);
-    Ok(Some(Workload { bandwidth_bps, frame_s: [longest_s, 9.0 * longest_s], jobs }))
 }
 
 fn frame(text: &str) -> Result<[f64; 2], String> {
@@ -437,15 +314,5 @@ mod tests {
         for wrong in ["", "5", "5:5", "7:5", "-1:5", "a:b", "0:inf", "nan:1"] {
             assert!(frame(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn every_policy_has_a_name_of_its_own() {
-        let all: Vec<Contender> =
-            NAMES.map(|name| contender_of_name(name).unwrap().contender(UnknownJobs::Together, 0.5)).to_vec();
-        for (i, one) in all.iter().enumerate() {
-            assert!(all[i + 1..].iter().all(|other| other != one), "{one:?}");
-        }
-        assert!(contender_of_name("set11").is_err());
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Url {
+pub struct Url {
     host: String,
     port: u16,
     /// Begins with `/` and does not end with it, or is empty.
@@ -19,7 +19,7 @@ pub(super) struct Url {
 
 impl Url {
     /// Reads `http://host[:port][/path]`.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let rest = match text.split_once("://") {
             Some(("http", rest)) => rest,
             Some(("https", _)) => {

@@ -1,10 +1,10 @@
-//! What predicts while a job runs: the engine of `--method auto`, or the FTIO paper's.
+//! What predicts while a job runs: our own engine, or the FTIO paper's.
 
 use iotide_analysis::online::{PaperPredictor, Prediction, Predictor, PredictorConfig};
 use iotide_trace::{Event, Loss, Timestamp};
 
-/// One of the two, as it began, to begin anew with.
-pub(crate) struct Engine {
+/// What predicts while a job runs, as it began, to begin anew with.
+pub struct Engine {
     begun: Begun,
     running: Running,
 }
@@ -30,12 +30,13 @@ impl Begun {
 }
 
 impl Engine {
-    pub(crate) fn rhythm(config: PredictorConfig) -> Self {
+    /// Returns our own.
+    pub fn rhythm(config: PredictorConfig) -> Self {
         Self::new(Begun::Rhythm(config))
     }
 
-    /// `fresh` has seen nothing.
-    pub(crate) fn paper(fresh: PaperPredictor) -> Self {
+    /// Returns that of the FTIO paper; `fresh` has seen nothing.
+    pub fn paper(fresh: PaperPredictor) -> Self {
         Self::new(Begun::Paper(Box::new(fresh)))
     }
 
@@ -44,15 +45,15 @@ impl Engine {
     }
 
     /// One for another job, which has seen nothing.
-    pub(crate) fn another(&self) -> Self {
+    pub(super) fn another(&self) -> Self {
         Self::new(self.begun.clone())
     }
 
-    pub(crate) fn begin_anew(&mut self) {
+    pub(super) fn begin_anew(&mut self) {
         self.running = self.begun.run();
     }
 
-    pub(crate) fn push_event(&mut self, event: &Event) -> Option<Prediction> {
+    pub(super) fn push_event(&mut self, event: &Event) -> Option<Prediction> {
         match &mut self.running {
             Running::Rhythm(predictor) => predictor.push_event(event),
             Running::Paper(predictor) => {
@@ -62,7 +63,7 @@ impl Engine {
         }
     }
 
-    pub(crate) fn advance_to(&mut self, now: Timestamp) -> Option<Prediction> {
+    pub(super) fn advance_to(&mut self, now: Timestamp) -> Option<Prediction> {
         match &mut self.running {
             Running::Rhythm(predictor) => predictor.advance_to(now),
             Running::Paper(_) => None,
@@ -70,7 +71,7 @@ impl Engine {
     }
 
     /// How many events lie so far ahead of all others that their clock may be wrong.
-    pub(crate) fn n_ahead(&self) -> u64 {
+    pub(super) fn n_ahead(&self) -> u64 {
         match &self.running {
             Running::Rhythm(predictor) => predictor.stream().ahead,
             Running::Paper(_) => 0,
@@ -78,7 +79,7 @@ impl Engine {
     }
 
     /// What did not count.
-    pub(crate) fn losses(&self) -> Vec<Loss> {
+    pub(super) fn losses(&self) -> Vec<Loss> {
         match &self.running {
             Running::Rhythm(predictor) => predictor.losses(),
             Running::Paper(_) => Vec::new(),
@@ -86,12 +87,12 @@ impl Engine {
     }
 
     /// Whether data waits to be evaluated until no more of it comes.
-    pub(crate) fn is_owed(&self) -> bool {
+    pub(super) fn is_owed(&self) -> bool {
         matches!(&self.running, Running::Paper(predictor) if predictor.has_news())
     }
 
     /// No more data comes for now.
-    pub(crate) fn pause(&mut self) -> Option<Prediction> {
+    pub(super) fn pause(&mut self) -> Option<Prediction> {
         match &mut self.running {
             Running::Paper(predictor) if predictor.has_news() => predictor.evaluate(),
             _ => None,
@@ -99,7 +100,7 @@ impl Engine {
     }
 
     /// A last word; the paper has one only about data it has not spoken about.
-    pub(crate) fn last_word(&mut self) -> Option<Prediction> {
+    pub(super) fn last_word(&mut self) -> Option<Prediction> {
         match &mut self.running {
             Running::Rhythm(predictor) => predictor.evaluate(),
             Running::Paper(_) => self.pause(),

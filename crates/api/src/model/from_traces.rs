@@ -3,55 +3,52 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
 use iotide_analysis::{Figure, FigureGroups, KnownRun, RunConfig, analyse_run, figures};
 use iotide_formats::darshan::DarshanLayers;
 use iotide_formats::{LayerChoice, OpenOptions};
 use iotide_scaling::{Experiment, Note, collect};
 use iotide_trace::{Activity, Loss};
 
-use crate::commands::input::{self, Observed};
-use crate::ui::{Hint, Ui};
+use crate::{Error, Input, Observed, Progress, observe};
 
 /// What the number of processes is called.
 const PROCESSES: &str = "p";
 
 /// Reads every trace and returns what was measured in it. A trace that cannot be used costs that trace, and a note says why.
 pub(super) fn measure(
-    ui: &mut Ui,
     traces: &[PathBuf],
     parameters: Option<&Path>,
     by: FigureGroups,
-) -> anyhow::Result<Experiment> {
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Experiment, Error> {
     let table = parameters.map(Table::read).transpose()?;
     let names = table.as_ref().map_or_else(|| vec![PROCESSES.to_owned()], |table| table.names.clone());
     let mut rows: Vec<(Vec<f64>, Figure)> = Vec::new();
     let mut notes = Vec::new();
     for (i, trace) in traces.iter().enumerate() {
-        ui.progress(format_args!("reading {} ({} of {})", trace.display(), i + 1, traces.len()));
+        let name = trace.display().to_string();
+        progress(Progress::Reading { name: &name, nth: i + 1, of: traces.len() });
+        let mut note = |what: String| {
+            notes.push(Note::Skipped { line: 0, reason: format!("{name}: {what}") });
+        };
         match figures_of(trace, table.as_ref(), by) {
             Ok((point, figures, losses)) => {
                 rows.extend(figures.into_iter().map(|figure| (point.clone(), figure)));
-                let lost = |loss: Loss| Note::Skipped {
-                    line: 0,
-                    reason: format!("{}: {}", trace.display(), loss.what),
-                };
-                notes.extend(losses.into_iter().map(lost));
+                losses.into_iter().for_each(|loss| note(loss.what));
             }
-            Err(error) => {
-                let reason = format!("{}: {error:#}", trace.display());
-                ui.error(&error.context(format!("{} is left out", trace.display())));
-                notes.push(Note::Skipped { line: 0, reason });
+            Err(why) => {
+                note(why.with_causes());
+                progress(Progress::LeftOut { name: &name, why });
             }
         }
     }
     if rows.is_empty() {
-        bail!("no trace could be used");
+        return Err(Error::NoTraceUsable);
     }
     let rows = rows
         .iter()
         .map(|(point, figure)| (point.as_slice(), figure.callpath.as_str(), figure.metric, figure.value));
-    let mut experiment = collect(names, rows)?;
+    let mut experiment = collect(names, rows).map_err(Error::Figures)?;
     experiment.notes.extend(notes);
     Ok(experiment)
 }
@@ -61,13 +58,10 @@ fn figures_of(
     trace: &Path,
     table: Option<&Table>,
     by: FigureGroups,
-) -> anyhow::Result<(Vec<f64>, Vec<Figure>, Vec<Loss>)> {
-    let name = trace.display().to_string();
-    let once = OpenOptions::default();
-    let reader = once.open(trace).or_else(input::with_advice)?;
-    let format = reader.format();
-    let observed: Observed<Activity> = input::observe(reader, name.clone())?;
-    let Observed { reads, writes, demand, beside, info, source, losses, .. } = observed;
+) -> Result<(Vec<f64>, Vec<Figure>, Vec<Loss>), Error> {
+    let input = Input::file(trace);
+    let observed: Observed<Activity> = observe(&input, &OpenOptions::default())?;
+    let Observed { format, reads, writes, demand, beside, info, source, losses, .. } = observed;
     let activity = beside.finish(&info);
     // Sums over the run want each byte once, sums over a layer all that the layer saw: where a source sees several
     // layers, these are two ways to read it.
@@ -75,8 +69,7 @@ fn figures_of(
         let mut every = OpenOptions { layers: LayerChoice::All, ..OpenOptions::default() };
         every.darshan.layers = DarshanLayers::All;
         let mut layers = Activity::new();
-        let info =
-            every.open(trace).and_then(|reader| reader.read(&mut layers)).or_else(input::with_advice)?;
+        let info = input.open(&every)?.read(&mut layers)?;
         Some(layers.finish(&info))
     } else {
         None
@@ -87,10 +80,7 @@ fn figures_of(
     let point = match (table, n_processes) {
         (Some(table), _) => table.point(trace)?,
         (None, Some(n_processes)) => vec![n_processes as f64],
-        (None, None) => {
-            return Err(anyhow::anyhow!("it does not say how many processes there were"))
-                .hint("`--parameters FILE` tells the parameters of each trace");
-        }
+        (None, None) => return Err(Error::ProcessesUnknown),
     };
     let analysis = analyse_run(&reads, &writes, &RunConfig::default()).ok();
     let figures = figures(&KnownRun {
@@ -105,7 +95,7 @@ fn figures_of(
         by,
     });
     if figures.is_empty() {
-        bail!("nothing was measured in it");
+        return Err(Error::NothingMeasured);
     }
     Ok((point, figures, losses))
 }
@@ -118,45 +108,46 @@ struct Table {
 }
 
 impl Table {
-    fn read(path: &Path) -> anyhow::Result<Self> {
-        let shown = path.display();
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+    fn read(path: &Path) -> Result<Self, Error> {
+        let name = || path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|source| Error::File { name: name(), source })?;
+        let at = |line: usize, fault: String| Error::ParameterTable { name: name(), line, fault };
         let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        let (_, head) = lines.next().with_context(|| format!("{shown} is empty"))?;
+        let (_, head) = lines.next().ok_or_else(|| Error::EmptyTable { name: name() })?;
         let mut names = head.split(',').map(|name| name.trim().to_owned());
         if names.next().as_deref() != Some("trace") {
-            return Err(anyhow::anyhow!("{shown}, line 1: the first column is not `trace`"))
-                .hint("such a table reads `trace,p,size`, then `run-32.darshan,32,10` for each trace");
+            return Err(Error::NoTraceColumn { name: name() });
         }
         let names: Vec<String> = names.collect();
         if names.is_empty() || names.iter().any(String::is_empty) {
-            bail!("{shown}, line 1: a parameter has no name");
+            return Err(at(1, "a parameter has no name".to_owned()));
         }
         let mut points = HashMap::new();
         for (i, line) in lines {
+            let at = |fault: String| at(i + 1, fault);
             let mut cells = line.split(',').map(str::trim);
             let trace = cells.next().unwrap_or_default().to_owned();
             let point: Vec<f64> = cells
                 .map(|cell| match cell.parse::<f64>() {
                     Ok(value) if value.is_finite() => Ok(value),
-                    _ => bail!("{shown}, line {}: {cell:?} is no number", i + 1),
+                    _ => Err(at(format!("{cell:?} is no number"))),
                 })
-                .collect::<anyhow::Result<_>>()?;
+                .collect::<Result<_, _>>()?;
             if point.len() != names.len() {
-                bail!("{shown}, line {}: {} values for {} parameters", i + 1, point.len(), names.len());
+                return Err(at(format!("{} values for {} parameters", point.len(), names.len())));
             }
             if points.insert(trace.clone(), point).is_some() {
-                bail!("{shown}, line {}: {trace} is there twice", i + 1);
+                return Err(at(format!("{trace} is there twice")));
             }
         }
         Ok(Self { names, points, path: path.to_owned() })
     }
 
     /// By the name the trace was given under, or by its file name alone.
-    fn point(&self, trace: &Path) -> anyhow::Result<Vec<f64>> {
+    fn point(&self, trace: &Path) -> Result<Vec<f64>, Error> {
         let name = trace.to_string_lossy();
         let file_name = trace.file_name().map(|name| name.to_string_lossy());
         let point = self.points.get(&*name).or_else(|| self.points.get(&*file_name?));
-        point.cloned().with_context(|| format!("{} does not name it", self.path.display()))
+        point.cloned().ok_or_else(|| Error::NotInTable { name: self.path.display().to_string() })
     }
 }

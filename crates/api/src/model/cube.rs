@@ -2,11 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
 use iotide_scaling::{Experiment, Scaling, read_cubes};
 
-use super::ScalingName;
-use crate::ui::Hint;
+use crate::Error;
 
 /// Whether an input is a profile, or a folder of them.
 pub(super) fn is_profile(input: &Path) -> bool {
@@ -14,7 +12,7 @@ pub(super) fn is_profile(input: &Path) -> bool {
 }
 
 /// Reads all profiles as one set. The folder that a profile lies in names its point.
-pub(super) fn read(inputs: &[&PathBuf], scaling: ScalingName) -> anyhow::Result<Experiment> {
+pub(super) fn read(inputs: &[&PathBuf], scaling: Scaling) -> Result<Experiment, Error> {
     let mut files = Vec::new();
     for input in inputs {
         if input.is_dir() {
@@ -23,8 +21,7 @@ pub(super) fn read(inputs: &[&PathBuf], scaling: ScalingName) -> anyhow::Result<
                 files.extend(entries(folder)?.into_iter().filter(|file| is_visible_profile(file)));
             }
             if files.len() == found {
-                return Err(anyhow::anyhow!("{} holds no profiles", input.display()))
-                    .hint("a set of profiles is a folder of folders: runs/app.p4.r1/profile.cubex");
+                return Err(Error::NoProfiles { folder: input.to_path_buf() });
             }
         } else {
             files.push((*input).clone());
@@ -32,18 +29,13 @@ pub(super) fn read(inputs: &[&PathBuf], scaling: ScalingName) -> anyhow::Result<
     }
     let mut profiles = Vec::with_capacity(files.len());
     for file in files {
-        let folder = std::path::absolute(&file)?;
+        let failed = |source| Error::File { name: file.display().to_string(), source };
+        let folder = std::path::absolute(&file).map_err(failed)?;
         let folder = folder.parent().and_then(Path::file_name);
-        let Some(folder) = folder else { bail!("{} lies in no folder that names its point", file.display()) };
-        let bytes = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        profiles.push((folder.to_string_lossy().into_owned(), bytes));
+        let Some(folder) = folder else { return Err(Error::ProfileWithoutPoint { file }) };
+        profiles.push((folder.to_string_lossy().into_owned(), std::fs::read(&file).map_err(failed)?));
     }
-    let scaling = match scaling {
-        ScalingName::Weak => Scaling::Weak,
-        ScalingName::WeakThreaded => Scaling::WeakThreaded,
-        ScalingName::Strong => Scaling::Strong,
-    };
-    read_cubes(&profiles, scaling).context("cannot read the profiles")
+    read_cubes(&profiles, scaling).map_err(|source| Error::Profiles { source })
 }
 
 fn is_visible_profile(file: &Path) -> bool {
@@ -52,9 +44,11 @@ fn is_visible_profile(file: &Path) -> bool {
 }
 
 /// What is in a folder, in order.
-fn entries(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let listed = std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
-    let mut entries = listed.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let listed = std::fs::read_dir(folder).and_then(|listed| {
+        listed.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()
+    });
+    let mut entries = listed.map_err(|source| Error::File { name: folder.display().to_string(), source })?;
     entries.sort();
     Ok(entries)
 }

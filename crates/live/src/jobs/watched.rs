@@ -1,4 +1,4 @@
-//! What has been seen of a running job: sums, recent bandwidth, the predictor, and what time it is there.
+//! What has been seen of a running job: sums, recent bandwidth, predictions, and what time it is there.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -7,10 +7,13 @@ use std::time::Instant;
 use iotide_analysis::online::Prediction;
 use iotide_trace::{Event, EventSink, Loss, Tally, Timestamp};
 
-use super::engine::Engine;
+use super::Engine;
 
-/// Takes events as they come.
-pub(crate) struct Watched {
+/// What has been seen of a running job.
+///
+/// Takes events as they come. What time it is on the job's clock is known from the source, or from how late events come at
+/// most; silence counts as silence only for as long ago as data have come by now.
+pub struct Watched {
     engine: Engine,
     predictions: Vec<Prediction>,
     tally: Tally,
@@ -33,7 +36,7 @@ impl Watched {
     /// Losses that are kept.
     const MOST_LOSSES: usize = 1000;
 
-    pub(crate) fn new(engine: Engine) -> Self {
+    pub(super) fn new(engine: Engine) -> Self {
         Self {
             engine,
             predictions: Vec::new(),
@@ -52,7 +55,7 @@ impl Watched {
     }
 
     /// Takes note of what time it is, after a turn.
-    pub(crate) fn time_passed(&mut self, unix_s: f64, origin_unix_s: Option<f64>, is_over: bool) {
+    pub(super) fn time_passed(&mut self, unix_s: f64, origin_unix_s: Option<f64>, is_over: bool) {
         let of_turn = self.oldest_end.take().zip(self.newest_end);
         let ends_s = of_turn.map(|(oldest, newest)| (oldest.as_secs(), newest.as_secs()));
         let is_news = std::mem::take(&mut self.has_news);
@@ -66,62 +69,64 @@ impl Watched {
     }
 
     /// Whether events have come since the time was last told.
-    pub(crate) fn has_news(&self) -> bool {
+    pub(super) fn has_news(&self) -> bool {
         self.has_news
     }
 
     /// When an event was last heard of.
-    pub(crate) fn last_heard(&self) -> Option<Instant> {
+    pub(super) fn last_heard(&self) -> Option<Instant> {
         self.last_heard
     }
 
     /// Says whether another run has begun since this was last asked, told how often files were replaced.
-    pub(crate) fn is_new_file(&mut self, n_replaced: u64) -> bool {
+    pub(super) fn is_new_file(&mut self, n_replaced: u64) -> bool {
         self.may_begin_anew |= n_replaced > self.n_replaced;
         self.n_replaced = n_replaced;
         std::mem::take(&mut self.began_anew)
     }
 
     /// Whether data waits to be evaluated until no more of it comes.
-    pub(crate) fn is_owed(&self) -> bool {
+    pub(super) fn is_owed(&self) -> bool {
         self.engine.is_owed()
     }
 
     /// No more data comes for now.
-    pub(crate) fn pause(&mut self) {
+    pub(super) fn pause(&mut self) {
         self.predictions.extend(self.engine.pause());
     }
 
     /// Asks for a last prediction.
-    pub(crate) fn last_word(&mut self) {
+    pub fn last_word(&mut self) {
         self.predictions.extend(self.engine.last_word());
     }
 
-    pub(crate) fn take_predictions(&mut self) -> Vec<Prediction> {
+    /// The predictions since this was last asked.
+    pub fn take_predictions(&mut self) -> Vec<Prediction> {
         std::mem::take(&mut self.predictions)
     }
 
-    pub(crate) fn tally(&self) -> &Tally {
+    /// What was seen, in sums.
+    pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
     /// What the source lost, and what of it did not count.
-    pub(crate) fn losses(&self) -> Vec<Loss> {
+    pub fn losses(&self) -> Vec<Loss> {
         self.losses.iter().cloned().chain(self.engine.losses()).collect()
     }
 
     /// When the trace's clock began, in Unix time.
-    pub(crate) fn origin_unix_s(&self) -> Option<f64> {
+    pub fn origin_unix_s(&self) -> Option<f64> {
         self.clock.origin_unix_s
     }
 
     /// Now, on the trace's clock.
-    pub(crate) fn now_s(&self) -> f64 {
+    pub fn now_s(&self) -> f64 {
         self.clock.now_s
     }
 
     /// The bandwidth up to now in so many columns, and how long that is.
-    pub(crate) fn recent(&self, n_columns: usize, period_s: Option<f64>) -> (Vec<f64>, f64) {
+    pub fn recent(&self, n_columns: usize, period_s: Option<f64>) -> (Vec<f64>, f64) {
         let span_s = period_s.map_or(60.0, |period_s| (8.0 * period_s).clamp(10.0, Recent::LENGTH_S));
         (self.recent.columns(self.clock.now_s, span_s, n_columns), span_s)
     }

@@ -1,0 +1,239 @@
+//! Why a question has no answer.
+
+use std::io;
+use std::path::PathBuf;
+
+use iotide_analysis::{RunError, SignatureError};
+use iotide_formats::ReadError;
+use iotide_report::Untrusted;
+use iotide_scaling::{ParametersDiffer, StoreError};
+use iotide_sched::PeriodsError;
+use iotide_sim::{SimulationError, WorkloadError};
+
+use crate::PrometheusError;
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An input could not be read.
+    // Its message names the cause already, which is therefore not a source.
+    #[error("{0}")]
+    Read(ReadError),
+    /// A setting does not fit the run.
+    #[error("{}: {why}", path.for_terminal())]
+    Analysis {
+        /// The run.
+        path: Untrusted,
+        /// What does not fit.
+        why: RunError,
+    },
+    /// What only a Darshan log has was asked of something else.
+    #[error("{name} is not one Darshan log, and has no records of Darshan")]
+    NotOneDarshanLog {
+        /// The input.
+        name: String,
+    },
+    /// A file beside the traces could not be read.
+    #[error("cannot read {name}")]
+    File {
+        /// Which.
+        name: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// An input holds no measurements.
+    #[error("cannot read {name}")]
+    Measurements {
+        /// Which.
+        name: String,
+        /// What is wrong with it.
+        source: iotide_scaling::ReadError,
+    },
+    /// Profiles of Score-P do not make a set.
+    #[error("cannot read the profiles")]
+    Profiles {
+        /// What is wrong with them.
+        source: iotide_scaling::ReadError,
+    },
+    /// A folder was to hold profiles.
+    #[error("{} holds no profiles", folder.display())]
+    NoProfiles {
+        /// Which.
+        folder: PathBuf,
+    },
+    /// The folder of a profile says which point it belongs to, and there is none.
+    #[error("{} lies in no folder that names its point", file.display())]
+    ProfileWithoutPoint {
+        /// Which.
+        file: PathBuf,
+    },
+    /// A trace says nothing of the number of processes, which was to be the parameter.
+    #[error("it does not say how many processes there were")]
+    ProcessesUnknown,
+    /// A trace holds nothing that can be modelled.
+    #[error("nothing was measured in it")]
+    NothingMeasured,
+    /// Not one of the traces can be modelled.
+    #[error("no trace could be used")]
+    NoTraceUsable,
+    /// What was measured in traces does not fit together.
+    #[error(transparent)]
+    Figures(iotide_scaling::ReadError),
+    /// The table of parameters is empty.
+    #[error("{name} is empty")]
+    EmptyTable {
+        /// Which.
+        name: String,
+    },
+    /// The table of parameters has no column of traces.
+    #[error("{name}, line 1: the first column is not `trace`")]
+    NoTraceColumn {
+        /// Which.
+        name: String,
+    },
+    /// A line of the table of parameters cannot be used.
+    #[error("{name}, line {line}: {fault}")]
+    ParameterTable {
+        /// Which table.
+        name: String,
+        /// Which line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// The table of parameters leaves a trace out.
+    #[error("{name} does not name it")]
+    NotInTable {
+        /// Which table.
+        name: String,
+    },
+    /// An option of Extra-P is not known, or cannot have this value.
+    #[error("{key}={value}: {fault}")]
+    ExtrapOption {
+        /// Its name.
+        key: String,
+        /// What it was set to.
+        value: String,
+        /// What is wrong with that.
+        fault: String,
+    },
+    /// Stored models cannot be read.
+    #[error("cannot read {name}")]
+    Store {
+        /// Which.
+        name: String,
+        /// What is wrong with them.
+        source: StoreError,
+    },
+    /// Measurements have other parameters than the models they were to join.
+    #[error(transparent)]
+    Parameters(ParametersDiffer),
+    /// No prediction can be made at a point.
+    #[error("{fault}")]
+    Point {
+        /// Which of the points asked for, from 0.
+        nth: usize,
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// An input counts once.
+    #[error("{} is given twice", path.display())]
+    GivenTwice {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A log shows no load.
+    #[error("{name}: nothing was read or written")]
+    NothingMoved {
+        /// Which.
+        name: String,
+    },
+    /// The samples have no signature.
+    #[error(transparent)]
+    Signature(SignatureError),
+    /// A job log lists nothing that ran.
+    #[error("{name} lists no job that ran")]
+    NoJobs {
+        /// Which.
+        name: String,
+    },
+    /// No job ran while the server was logged.
+    #[error("the throughput log lies between {} and {} s, and all jobs between {} and {} s", log_s[0], log_s[1], jobs_s[0], jobs_s[1])]
+    ClocksApart {
+        /// When the throughput log begins and ends.
+        log_s: [f64; 2],
+        /// When the first job begins and the last one ends.
+        jobs_s: [f64; 2],
+    },
+    /// A Prometheus server gave no log.
+    #[error(transparent)]
+    Prometheus(#[from] PrometheusError),
+    /// Starts would be tried for hours.
+    #[error("a start every {every_s} s is too many to try")]
+    TooManyStarts {
+        /// How often one was to be tried.
+        every_s: f64,
+        /// How often one may be.
+        enough_s: f64,
+    },
+    /// An application without load fits anywhere.
+    #[error("the signature moves nothing, so nothing can disturb it")]
+    NothingToDisturb,
+    /// A table of jobs and periods cannot be used.
+    #[error("{name}: {why}")]
+    Periods {
+        /// Which.
+        name: String,
+        /// What is wrong with it.
+        why: PeriodsError,
+    },
+    /// A workload is not described as it should be.
+    #[error("{name}: {why}")]
+    Workload {
+        /// Which.
+        name: String,
+        /// What is wrong with it.
+        why: WorkloadError,
+    },
+    /// A setting cannot have its value.
+    #[error("{fault}")]
+    Setting {
+        /// The setting's name, and what is wrong.
+        fault: String,
+    },
+    /// A workload cannot be simulated.
+    #[error(transparent)]
+    Simulation(SimulationError),
+    /// A trace has no period.
+    #[error("no period")]
+    NoPeriod,
+    /// A trace has a period at which next to nothing happens.
+    #[error("a period, but nothing substantial is moved")]
+    NothingSubstantial,
+    /// An interval cannot be had with this confidence.
+    #[error("a confidence of {confidence} is no share between 0 and 1")]
+    Confidence {
+        /// Which.
+        confidence: f64,
+    },
+}
+
+impl Error {
+    /// The message with its causes, in one line.
+    pub fn with_causes(&self) -> String {
+        let mut line = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            line += &format!(": {error}");
+            cause = error.source();
+        }
+        line
+    }
+}
+
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        Self::Read(error)
+    }
+}

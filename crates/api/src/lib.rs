@@ -1,0 +1,70 @@
+//! Every question iotide answers, as one function with plain arguments.
+//!
+//! An [`Input`] names the files of one run, or holds its bytes. What else a question depends on stands in a struct with public
+//! fields and a default, and the answer is a struct of the report, which can be looked at, or written as text, JSON or a page:
+//!
+//! ```
+//! use iotide_api::{DetectOptions, Input, detect};
+//!
+//! let mut table = String::from("rank,op,start,end,bytes\n");
+//! for phase in 0..20 {
+//!     table += &format!("0,write,{},{}.5,100000000\n", 10 * phase, 10 * phase);
+//! }
+//! let run = detect(&Input::bytes("run.csv", table), &DetectOptions::default())?;
+//! assert_eq!(run.period.period_s, Some(10.0));
+//! # Ok::<(), iotide_api::Error>(())
+//! ```
+//!
+//! # Design constraints
+//! - No flag, no prompt, nothing printed: the command line, a daemon and a module of another language call the same functions.
+//! - What takes long says how far it is through a callback, and leaves words and bars to who called.
+//! - An [`Error`] says what is wrong. What to do about it depends on the front end, which tells errors apart by their variants.
+
+// The words in which questions are asked and answered: whoever asks needs no other crate.
+pub use iotide_analysis::{
+    CategoryConfig, CategoryMethod, CutConfig, FigureGroups, GroupConfig, InsightConfig, Method,
+    PeriodConfig, RunConfig, RunError, Sample, Signature, SignatureConfig, SignatureMethod,
+};
+pub use iotide_formats::{
+    Conversion, ConvertError, Format, JobLog, JobLogOptions, OpenOptions, ReadError, Reader, Target, convert,
+};
+pub use iotide_report::{
+    Document, Failure, FitReport, Info, Ink, LabelledRun, PlanReport, Plot, Report, Run, ScalingReport,
+    SignatureEntry, SignatureReport, SimulationReport, Source, Untrusted, page,
+};
+pub use iotide_scaling::{InputFormat, Measure, Scaling, Search};
+pub use iotide_sched::{Action, Controller, Credit, IoProfile, Order, UnknownJobs};
+pub use iotide_sim::{IoSettings, JobSpec, Mix, Workload};
+pub use iotide_trace::{Direction, Loss, ThroughputLog};
+
+pub use crate::{
+    detect::{DetectOptions, detect},
+    error::Error,
+    info::{InfoOptions, darshan_log, for_each_record, for_each_segment, info},
+    input::{Input, Observed, observe},
+    label::{LabelOptions, Labelling, application, label, label_while},
+    model::{
+        Choice, FitMethod, FitOptions, MeasuredIn, Measurements, ModelQuestions, Models, RankBy, Store, fit,
+        measurements,
+    },
+    plan::{Plan, Profiles, plan, profiles},
+    progress::Progress,
+    report::{ReportOptions, RunReport, report},
+    signature::{
+        Applications, Found, FoundSignature, PrometheusError, PrometheusQuestion, SignatureOptions, Starts,
+        Url, applications, job_log, prometheus_log, rank_partitions, signature, throughput_log,
+    },
+    simulate::{IoWorkload, PolicyName, QueueRules, SimulateOptions, StorageModels, simulate_io},
+};
+
+mod detect;
+mod error;
+mod info;
+mod input;
+mod label;
+mod model;
+mod plan;
+mod progress;
+mod report;
+mod signature;
+mod simulate;

@@ -1,0 +1,44 @@
+//! How far a question is that takes long.
+
+use std::io;
+
+use crate::{Error, Url};
+
+/// What happens while a question is answered, for those who wait.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Progress<'a> {
+    /// One of several inputs is being read.
+    Reading {
+        /// Which.
+        name: &'a str,
+        /// Its number, from 1.
+        nth: usize,
+        /// How many there are.
+        of: usize,
+    },
+    /// An input cannot be used; the question is answered without it.
+    LeftOut {
+        /// Which.
+        name: &'a str,
+        /// Why.
+        why: Error,
+    },
+    /// A server is asked for what it has.
+    Asking {
+        /// Which.
+        server: &'a Url,
+        /// How much of it has come.
+        percent: u64,
+    },
+    /// A server did not answer, and is asked again.
+    AskingAgain {
+        /// What went wrong.
+        why: io::Error,
+    },
+    /// One of several ways to model storage is being tried.
+    Simulating {
+        /// Which.
+        scenario: &'a str,
+    },
+}

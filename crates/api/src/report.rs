@@ -1,0 +1,49 @@
+//! Everything about a run.
+
+use iotide_analysis::{CategoryConfig, InsightConfig, RunConfig, insights};
+use iotide_formats::OpenOptions;
+use iotide_report::{LabelledRun, Plot, Run, pictures};
+use iotide_trace::{Activity, ActivitySums};
+
+use crate::detect::analyse;
+use crate::label::label_observed;
+use crate::{Error, Input, observe};
+
+/// How a run is read and looked at.
+#[derive(Clone, Debug, Default)]
+pub struct ReportOptions {
+    /// How the input is opened.
+    pub open: OpenOptions,
+    /// How its period is found.
+    pub run: RunConfig,
+    /// How its labels are found.
+    pub categories: CategoryConfig,
+    /// How its I/O issues are found.
+    pub insights: InsightConfig,
+}
+
+/// Everything about a run.
+#[derive(Clone, Debug)]
+pub struct RunReport {
+    /// What was found.
+    pub run: Run,
+    /// Its labels with all they are based on, to be compared with those of other runs.
+    pub labels: LabelledRun,
+    /// Its pictures; none if there was too little data.
+    pub plots: Vec<Plot>,
+}
+
+/// Says everything about a run: its period, who did what to which file, its labels and its I/O issues.
+///
+/// [`page`](crate::page) makes one page of several answers.
+pub fn report(input: &Input, options: &ReportOptions) -> Result<RunReport, Error> {
+    let mut observed = observe::<(Activity, iotide_analysis::Observed)>(input, &options.open)?;
+    let (activity, seen) = std::mem::take(&mut observed.beside);
+    let (run, analysis) = analyse(&observed, &options.run)?;
+    let activity: ActivitySums = Activity::finish(activity, &observed.info);
+    let job = &observed.info.job;
+    let labels = label_observed(seen, observed.source, job, &observed.losses, &options.categories);
+    let found = insights(&activity, job, &options.insights);
+    let run = run.with_activity(&activity).with_insights(&found).with_labels(labels.clone());
+    Ok(RunReport { run, labels, plots: analysis.as_ref().map(pictures).unwrap_or_default() })
+}

@@ -1,0 +1,402 @@
+//! Periodic jobs on shared storage, under several policies.
+
+use std::path::PathBuf;
+
+use iotide_analysis::{RunConfig, analyse_run};
+use iotide_formats::OpenOptions;
+use iotide_report::{Published, SimulationReport};
+use iotide_sched::{Ageing, Credit, Exclusivity, IoProfile, Order, Policy, UnknownJobs};
+use iotide_sim::{Contender, IoSettings, JobSpec, Knowledge, Mix, Workload, compare};
+
+use crate::{Error, Input, Observed, Progress, observe};
+
+/// Jobs that share a storage, with a name for reports.
+#[derive(Clone, Debug)]
+pub struct IoWorkload {
+    /// What to call it.
+    pub name: String,
+    /// The jobs and their storage.
+    pub workload: Workload,
+    /// Whether it is that of Inria report 9537, whose published figures are put beside the answers.
+    pub is_rr9537: bool,
+}
+
+/// More than this is a mistake rather than a machine.
+const MOST_JOBS: usize = 10_000_000;
+
+impl IoWorkload {
+    /// The workload of Inria report 9537 (IO-Sets).
+    pub fn rr9537() -> Self {
+        Self { name: "report".to_owned(), workload: Workload::rr9537(), is_rr9537: true }
+    }
+
+    /// One that is described in JSON; see docs/scheduling.md.
+    pub fn from_json(name: &str, text: &str) -> Result<Self, Error> {
+        let workload =
+            Workload::from_json(text).map_err(|why| Error::Workload { name: name.to_owned(), why })?;
+        Ok(Self { name: name.to_owned(), workload, is_rr9537: false })
+    }
+
+    /// Generated jobs.
+    pub fn mix(mix: &Mix, seed: u64) -> Result<Self, Error> {
+        let fault = if !(1..=MOST_JOBS).contains(&mix.n_jobs) {
+            Some(format!("jobs {} is not between 1 and {MOST_JOBS}", mix.n_jobs))
+        } else if mix.around_s.is_empty() || mix.around_s.iter().any(|&s| !(s.is_finite() && s > 0.0)) {
+            Some("around is a list of positive times".to_owned())
+        } else if mix.iterations == Some(0) {
+            Some("iterations 0 leaves nothing to do".to_owned())
+        } else if !(mix.load.is_finite() && mix.load > 0.0) {
+            Some(format!("load {} is not positive", mix.load))
+        } else {
+            None
+        };
+        match fault {
+            Some(fault) => Err(Error::Setting { fault }),
+            None => {
+                Ok(Self { name: "mix".to_owned(), workload: Workload::generate(mix, seed), is_rr9537: false })
+            }
+        }
+    }
+
+    /// One job of each trace that has a period, `copies` times at once; `None` if no trace has one.
+    ///
+    /// Without a stated bandwidth the storage is as fast as the fastest of them.
+    pub fn of_traces(
+        traces: &[PathBuf],
+        copies: usize,
+        bandwidth_bps: Option<f64>,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Option<Self>, Error> {
+        if !(1..=MOST_JOBS / traces.len().max(1)).contains(&copies) {
+            let fault = format!("copies {copies} makes no job, or more than {MOST_JOBS}");
+            return Err(Error::Setting { fault });
+        }
+        let mut jobs = Vec::new();
+        let mut fastest_bps = 0.0;
+        for path in traces {
+            let input = Input::file(path);
+            let Observed { reads, writes, .. } = observe::<()>(&input, &OpenOptions::default())?;
+            let analysis = analyse_run(&reads, &writes, &RunConfig::default());
+            let profile =
+                analysis.as_ref().ok().and_then(|run| IoProfile::from_estimate(&run.estimate, &run.scores));
+            let (Some(profile), Ok(run)) = (profile, &analysis) else {
+                progress(Progress::LeftOut { name: &input.name(), why: Error::NoPeriod });
+                continue;
+            };
+            let (Some(bytes), Some(share)) = (profile.bytes_per_phase, profile.io_share) else {
+                progress(Progress::LeftOut { name: &input.name(), why: Error::NothingSubstantial });
+                continue;
+            };
+            fastest_bps = run.scores.io_bandwidth_bps.unwrap_or(0.0).max(fastest_bps);
+            let name = path.file_stem().map_or(input.name(), |stem| stem.to_string_lossy().into_owned());
+            for copy in 1..=copies {
+                jobs.push(JobSpec {
+                    name: if copies > 1 { format!("{name} {copy}") } else { name.clone() },
+                    compute_s: profile.w_iter_s() * (1.0 - share),
+                    io_bytes: bytes,
+                    iterations: None,
+                    start_s: 0.0,
+                    jitter: 0.02,
+                });
+            }
+        }
+        let bandwidth_bps = bandwidth_bps.unwrap_or(fastest_bps);
+        if jobs.is_empty() || bandwidth_bps <= 0.0 {
+            return Ok(None);
+        }
+        let longest_s = jobs.iter().map(|job| job.w_iter_s(bandwidth_bps)).fold(0.0, f64::max);
+        let workload = Workload { bandwidth_bps, frame_s: [longest_s, 9.0 * longest_s], jobs };
+        Ok(Some(Self { name: "traces".to_owned(), workload, is_rr9537: false }))
+    }
+}
+
+/// A policy with what it knows of the jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyName {
+    /// Requests as they come.
+    None,
+    /// Each job has the same share.
+    FairShare,
+    /// One job at a time.
+    Exclusive,
+    /// Sets by period, all with the same share.
+    EqualSets,
+    /// Set-10, with periods that are given.
+    Set10,
+    /// Set-10, with periods that are predicted.
+    Set10Predicted,
+    /// Set-10, with predictions that are too high or too low.
+    Set10Error,
+}
+
+impl PolicyName {
+    /// All of them, in the order of reports.
+    pub const ALL: [Self; 7] = [
+        Self::None,
+        Self::FairShare,
+        Self::Exclusive,
+        Self::EqualSets,
+        Self::Set10,
+        Self::Set10Predicted,
+        Self::Set10Error,
+    ];
+
+    /// The name people use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::FairShare => "fair-share",
+            Self::Exclusive => "exclusive",
+            Self::EqualSets => "equal-sets",
+            Self::Set10 => "set10",
+            Self::Set10Predicted => "set10-predicted",
+            Self::Set10Error => "set10-error",
+        }
+    }
+
+    /// The policy that people mean by a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name)
+    }
+
+    fn contender(self, unknown: UnknownJobs, error: f64) -> Contender {
+        let policy = match self {
+            Self::None => Policy::Unscheduled,
+            Self::FairShare => Policy::FairShare,
+            Self::Exclusive => Policy::Exclusive,
+            Self::EqualSets => Policy::EqualSets(unknown),
+            Self::Set10 | Self::Set10Predicted | Self::Set10Error => Policy::Set10(unknown),
+        };
+        let knowledge = match self {
+            Self::Set10Predicted => Knowledge::Predicted { error: 0.0 },
+            Self::Set10Error => Knowledge::Predicted { error },
+            _ => Knowledge::Given,
+        };
+        Contender { policy, knowledge }
+    }
+}
+
+/// How storage is modelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StorageModels {
+    /// Ideally: bandwidth is divided as the policy says.
+    Fluid,
+    /// As a server with requests and workers.
+    Requests,
+    /// One after the other.
+    #[default]
+    Both,
+}
+
+/// Whose rules the server's queue follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueRules {
+    /// Ours.
+    Iotide,
+    /// Those of Inria report 9537.
+    Rr9537,
+    /// One after the other.
+    Both,
+}
+
+/// What is tried out, and how. `None` is as the model or the rules have it.
+#[derive(Clone, Debug)]
+pub struct SimulateOptions {
+    /// The others are compared against the first.
+    pub policies: Vec<PolicyName>,
+    /// How storage is modelled.
+    pub models: StorageModels,
+    /// Whose rules; `None` is both for Inria report 9537, else ours.
+    pub rules: Option<QueueRules>,
+    /// How often to repeat, with other chances.
+    pub repetitions: usize,
+    /// Where chances begin.
+    pub seed: u64,
+    /// Which job of a set goes first.
+    pub order: Option<Order>,
+    /// What becomes of jobs without a prediction.
+    pub unknown: Option<UnknownJobs>,
+    /// Unequal shares where nobody sees to it: deviation of their logarithm.
+    pub sigma: Option<f64>,
+    /// Ideal storage: what share of a set's bandwidth leaks to jobs whose turn it is not.
+    pub leak: f64,
+    /// Server: what a set's share is counted in.
+    pub credit: Option<Credit>,
+    /// Server: whether others of a set wait even while the one whose turn it is has no request.
+    pub strict: bool,
+    /// Server: how long a job waits before it is served now and then; 0 is for ever.
+    pub timeout_s: Option<f64>,
+    /// Server: how many requests are served at once.
+    pub n_workers: usize,
+    /// Server: processes of a job, each with one request at the server.
+    pub n_processes: usize,
+    /// Server: size of a request.
+    pub request_bytes: u64,
+    /// Server: time from the end of a request until the next has come.
+    pub latency_s: f64,
+    /// Relative deviation of computing times; `None` is as the workload says, or 0.005 for Inria report 9537.
+    pub jitter: Option<f64>,
+    /// Predictions begin after so many phases.
+    pub warm_up_phases: u64,
+    /// [`PolicyName::Set10Error`]: how much too high or too low each prediction is.
+    pub error: f64,
+    /// Whether pictures are wanted.
+    pub draws: bool,
+}
+
+impl Default for SimulateOptions {
+    fn default() -> Self {
+        let server = IoSettings::server();
+        Self {
+            policies: PolicyName::ALL.to_vec(),
+            models: StorageModels::Both,
+            rules: None,
+            repetitions: 10,
+            seed: 0,
+            order: None,
+            unknown: None,
+            sigma: None,
+            leak: 0.0,
+            credit: None,
+            strict: false,
+            timeout_s: None,
+            n_workers: server.n_workers,
+            n_processes: server.n_processes,
+            request_bytes: 1 << 20,
+            latency_s: server.latency_s,
+            jitter: None,
+            warm_up_phases: IoSettings::ideal().warm_up_phases,
+            error: 0.5,
+            draws: false,
+        }
+    }
+}
+
+/// More jobs than this are lines too thin to be seen.
+const MOST_DRAWN: usize = 160;
+
+/// Runs a workload under each policy and says by how much jobs are stretched, and how well the storage is used.
+pub fn simulate_io(
+    workload: &IoWorkload,
+    options: &SimulateOptions,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<SimulationReport, Error> {
+    if let Some(timeout_s) = options.timeout_s.filter(|timeout_s| timeout_s.is_nan() || *timeout_s < 0.0) {
+        return Err(Error::Setting { fault: format!("timeout {timeout_s} is not a number of seconds") });
+    }
+    if options.repetitions == 0 {
+        return Err(Error::Setting { fault: "repetitions 0 leaves nothing to tell".to_owned() });
+    }
+    let IoWorkload { name, workload, is_rr9537 } = workload;
+    let mut report = SimulationReport::new(name, workload, options.repetitions, options.seed);
+    for Scenario { name, mut settings, unknown } in options.scenarios(*is_rr9537) {
+        progress(Progress::Simulating { scenario: name });
+        let is_drawn = options.draws && workload.jobs.len() <= MOST_DRAWN;
+        settings.n_timeline_bins = if is_drawn { 400 } else { 0 };
+        report.add_scenario(
+            name,
+            &settings,
+            match unknown {
+                UnknownJobs::Together => "together",
+                UnknownJobs::Apart => "apart",
+            },
+        );
+        let contenders: Vec<Contender> =
+            options.policies.iter().map(|policy| policy.contender(unknown, options.error)).collect();
+        let outcomes = compare(workload, &contenders, &settings, options.repetitions, options.seed)
+            .map_err(Error::Simulation)?;
+        for (policy, outcomes) in options.policies.iter().zip(&outcomes) {
+            let published = Published::of(policy.name()).filter(|_| *is_rr9537);
+            report.add_policy(policy.name(), outcomes, published);
+        }
+    }
+    Ok(report)
+}
+
+/// One way of modelling the storage.
+struct Scenario {
+    name: &'static str,
+    settings: IoSettings,
+    unknown: UnknownJobs,
+}
+
+impl SimulateOptions {
+    fn scenarios(&self, is_rr9537: bool) -> Vec<Scenario> {
+        let rules = self.rules.unwrap_or(if is_rr9537 { QueueRules::Both } else { QueueRules::Iotide });
+        let (apart, together) = (UnknownJobs::Apart, UnknownJobs::Together);
+        let mut scenarios = Vec::new();
+        if self.models != StorageModels::Requests {
+            scenarios.push(Scenario { name: "ideal", settings: IoSettings::ideal(), unknown: together });
+        }
+        if self.models != StorageModels::Fluid && rules != QueueRules::Iotide {
+            let settings = IoSettings::server_of_rr9537();
+            scenarios.push(Scenario { name: "server, the report's rules", settings, unknown: apart });
+        }
+        if self.models != StorageModels::Fluid && rules != QueueRules::Rr9537 {
+            let settings = IoSettings::server();
+            scenarios.push(Scenario { name: "server, iotide's rules", settings, unknown: together });
+        }
+        for Scenario { settings, unknown, .. } in &mut scenarios {
+            *unknown = self.unknown.unwrap_or(*unknown);
+            settings.order = self.order.unwrap_or(settings.order);
+            settings.credit = self.credit.unwrap_or(settings.credit);
+            settings.sigma = self.sigma.unwrap_or(settings.sigma);
+            if let Some(timeout_s) = self.timeout_s {
+                settings.ageing = (timeout_s > 0.0).then_some(Ageing { patience_s: timeout_s, every: 16 });
+            }
+            settings.leak = self.leak;
+            if self.strict {
+                settings.exclusivity = Exclusivity::Strict;
+            }
+            settings.n_workers = self.n_workers;
+            settings.n_processes = self.n_processes;
+            settings.request_bytes = self.request_bytes;
+            settings.latency_s = self.latency_s;
+            // The report's jobs sleep, and yet no two of its repetitions were the same.
+            settings.jitter = self.jitter.or(is_rr9537.then_some(0.005));
+            settings.warm_up_phases = self.warm_up_phases;
+        }
+        scenarios
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_has_a_name_of_its_own() {
+        let all = PolicyName::ALL.map(|policy| policy.contender(UnknownJobs::Together, 0.5));
+        for (i, one) in all.iter().enumerate() {
+            assert!(all[i + 1..].iter().all(|other| other != one), "{one:?}");
+        }
+        for policy in PolicyName::ALL {
+            assert_eq!(PolicyName::from_name(policy.name()), Some(policy));
+        }
+        assert_eq!(PolicyName::from_name("set11"), None);
+    }
+
+    #[test]
+    fn what_leaves_nothing_to_simulate_is_refused() {
+        let mix = Mix {
+            n_jobs: 0,
+            around_s: vec![10.0],
+            load: 0.5,
+            bandwidth_bps: 1e9,
+            iterations: None,
+            jitter: 0.0,
+            frame_s: None,
+        };
+        let fault = |mix: Mix| IoWorkload::mix(&mix, 0).unwrap_err().to_string();
+        assert_eq!(fault(mix.clone()), "jobs 0 is not between 1 and 10000000");
+        assert_eq!(fault(Mix { n_jobs: 1, load: 0.0, ..mix.clone() }), "load 0 is not positive");
+        assert_eq!(
+            fault(Mix { n_jobs: 1, around_s: Vec::new(), ..mix }),
+            "around is a list of positive times"
+        );
+        let none = IoWorkload::of_traces(&[], 0, None, &mut |_| ()).unwrap_err().to_string();
+        assert_eq!(none, "copies 0 makes no job, or more than 10000000");
+        let never = SimulateOptions { repetitions: 0, ..SimulateOptions::default() };
+        assert!(simulate_io(&IoWorkload::rr9537(), &never, &mut |_| ()).is_err());
+    }
+}
