@@ -34,7 +34,7 @@ pub(crate) fn keep_periods(scheduler: Scheduler, turns: &Turns) -> std::io::Resu
         scheduler,
         listeners: turns.predict.then(HashMap::new),
         // The report's server knows no users.
-        takes_shares: !turns.as_in_the_report,
+        takes_shares: !turns.as_in_rr9537,
         file: turns.periods.clone().map(|path| PeriodFile { path, read: None, periods: Vec::new() }),
     };
     Background::start("iotide-rhythm", move |until_dropped| watch.run(until_dropped))
