@@ -392,7 +392,7 @@ impl Scheduler {
                 user: job.name.user(),
                 bytes: now.0 - before.0,
                 is_active: view.is_some_and(|view| view.n_queued + view.n_in_flight > 0),
-                waited: now.1 > before.1,
+                waited_s: now.1 - before.1,
                 patience_s: patience_s.max(core.rules.queue.turn_s),
             }
         });

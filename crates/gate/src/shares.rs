@@ -2,7 +2,7 @@
 //!
 //! Sets say in which order jobs are served, by what they do; and anyone can do what is served first: write without end, but with a pause now
 //! and then that looks like a rhythm. So three quarters of the storage are everyone's: divided by the users who use it, each has that part,
-//! whatever the sets say. Whoever has had more is served after those who wait and have had less.
+//! whatever the sets say. While somebody waits who has had less, whoever has had more is served after all others.
 //!
 //! Nothing is held against anyone for long: neither what they took while nobody wanted it, nor what others did not take.
 
@@ -15,8 +15,8 @@ pub(crate) struct Use {
     pub bytes: u64,
     /// Whether it has requests, or had some.
     pub is_active: bool,
-    /// Whether it waited.
-    pub waited: bool,
+    /// For how long it waited while nothing of it was served.
+    pub waited_s: f64,
     /// How long it can be expected to wait while another job has its turn.
     pub patience_s: f64,
 }
@@ -30,18 +30,18 @@ pub(crate) struct Shares {
     fair: f64,
     /// What users were served.
     served: HashMap<Option<u32>, f64>,
-    /// When those who waited of late did so last.
-    waited_s: HashMap<Option<u32>, f64>,
+    /// For which part of the last seconds users have waited.
+    waiting: HashMap<Option<u32>, f64>,
 }
 
 /// So much of the storage is divided evenly.
 const DIVIDED: f64 = 0.75;
 /// What the storage moved counts for about so long.
 const RATE_HOLDS_S: f64 = 30.0;
-/// Someone who has waited counts as waiting for so long: while they are served first, they do not wait.
-const WAITED_HOLDS_S: f64 = 5.0;
-/// What a user had beyond that part is held against them as if it was this much at most, in seconds of the storage's time.
-const MOST_HELD_AGAINST_S: f64 = 10.0;
+/// How long someone waited counts for about so long: while they are served first, they do not wait.
+const WAITING_HOLDS_S: f64 = 5.0;
+/// Who waits for less than this part of the time is not shut out, however little they have had: they may want no more.
+const SHUT_OUT: f64 = 0.25;
 
 impl Shares {
     /// Returns the users who are to be served after all others until the next look.
@@ -51,7 +51,7 @@ impl Shares {
         let uses: Vec<&Use> = uses.iter().filter(|one| one.is_active || one.bytes > 0).collect();
         let total = uses.iter().map(|one| one.bytes as f64).sum::<f64>();
         self.rate_bps = (total / passed_s).max(self.rate_bps * (-passed_s / RATE_HOLDS_S).exp());
-        // How far behind whoever is served each user may fall, by the least patient of the jobs.
+        // How far behind their part users may fall, by the least patient of their jobs.
         let mut patience: HashMap<Option<u32>, f64> = HashMap::new();
         for one in &uses {
             let bytes = one.patience_s * self.rate_bps;
@@ -64,18 +64,30 @@ impl Shares {
         for one in &uses {
             *self.served.entry(one.user).or_insert(former) += one.bytes as f64;
         }
-        let most_ahead = MOST_HELD_AGAINST_S * self.rate_bps;
         for (user, served) in &mut self.served {
-            // Those who always want less than their part are the furthest behind, and so go before whoever has it.
-            let most_behind = 2.0 * patience.get(user).copied().unwrap_or(0.0);
-            *served = served.clamp(self.fair - most_behind, self.fair + most_ahead);
+            let patience = patience.get(user).copied().unwrap_or(0.0);
+            // Those who always want less than their part are the furthest behind, and so the first to be let in.
+            *served = served.clamp(self.fair - 2.0 * patience, self.fair + patience);
         }
-        self.waited_s.extend(uses.iter().filter(|one| one.waited).map(|one| (one.user, now_s)));
-        self.waited_s.retain(|_, waited_s| now_s - *waited_s < WAITED_HOLDS_S);
-        let waiting = patience.iter().filter(|(user, _)| self.waited_s.contains_key(user));
-        let limits = waiting.map(|(user, patience)| self.served[user] + patience);
-        let limit = limits.min_by(f64::total_cmp).unwrap_or(f64::INFINITY);
-        self.served.iter().filter(|(_, served)| **served > limit).map(|(user, _)| *user).collect()
+        let kept = (-passed_s / WAITING_HOLDS_S).exp();
+        self.waiting.retain(|user, _| patience.contains_key(user));
+        self.waiting.values_mut().for_each(|part| *part *= kept);
+        // Of several jobs the one that waited longest counts.
+        let mut waited_s: HashMap<Option<u32>, f64> = HashMap::new();
+        for one in &uses {
+            let longest_s = waited_s.entry(one.user).or_default();
+            *longest_s = longest_s.max(one.waited_s);
+        }
+        for (user, waited_s) in waited_s {
+            *self.waiting.entry(user).or_default() += (1.0 - kept) * (waited_s / passed_s).min(1.0);
+        }
+        let is_shut_out = |(user, patience): (&Option<u32>, &f64)| {
+            self.waiting[user] > SHUT_OUT && self.served[user] + patience < self.fair
+        };
+        if !patience.iter().any(is_shut_out) {
+            return HashSet::new();
+        }
+        self.served.iter().filter(|(_, served)| **served > self.fair).map(|(user, _)| *user).collect()
     }
 }
 
@@ -115,7 +127,7 @@ mod tests {
                             user: Some(user),
                             bytes: (moved * MIB) as u64,
                             is_active: true,
-                            waited: moved < wanted / 4.0,
+                            waited_s: if moved < wanted / 4.0 { 0.25 } else { 0.0 },
                             patience_s: 2.0,
                         });
                     }
@@ -144,10 +156,10 @@ mod tests {
     }
 
     #[test]
-    fn those_who_want_less_than_their_share_have_all_of_it() {
+    fn those_who_want_less_than_their_part_have_most_of_it() {
         let served = Storage::default().serve(600, &[(1, 32.0), (2, 32.0), (3, 5.0)]);
-        assert!((served[2] - 5.0).abs() < 0.5, "{served:?}");
-        assert!(served[0] > 8.0 && served[1] > 8.0, "{served:?}");
+        assert!(served[2] > 3.5, "{served:?}");
+        assert!(served[1] > 7.0 && served[0] > 12.0, "{served:?}");
     }
 
     #[test]

@@ -458,7 +458,7 @@ fn pareto(logs: &[f64]) -> Option<Vec<f64>> {
 /// Waits whose tail is lighter than this have a standard deviation: they are not heavy-tailed.
 const MOST_PARETO: f64 = 3.0;
 /// … and so have those of which none is this many times the usual.
-const LONG_TAIL: f64 = 2.5;
+const LONG_TAIL: f64 = 1.45;
 
 /// The distribution of distances of one beat: normal where it is kept well; where it is not, a Gamma distribution of the same
 /// width, for a distance can grow without bound but not shrink below zero.
