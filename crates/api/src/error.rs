@@ -17,9 +17,8 @@ use crate::PrometheusError;
 #[non_exhaustive]
 pub enum Error {
     /// An input could not be read.
-    // Its message names the cause already, which is therefore not a source.
-    #[error("{0}")]
-    Read(ReadError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// A setting does not fit the run.
     #[error("{}: {why}", path.for_terminal())]
     Analysis {
@@ -229,11 +228,5 @@ impl Error {
             cause = error.source();
         }
         line
-    }
-}
-
-impl From<ReadError> for Error {
-    fn from(error: ReadError) -> Self {
-        Self::Read(error)
     }
 }

@@ -293,14 +293,7 @@ pub fn simulate_io(
         progress(Progress::Simulating { scenario: name });
         let is_drawn = options.draws && workload.jobs.len() <= MOST_DRAWN;
         settings.n_timeline_bins = if is_drawn { 400 } else { 0 };
-        report.add_scenario(
-            name,
-            &settings,
-            match unknown {
-                UnknownJobs::Together => "together",
-                UnknownJobs::Apart => "apart",
-            },
-        );
+        report.add_scenario(name, &settings, unknown);
         let contenders: Vec<Contender> =
             options.policies.iter().map(|policy| policy.contender(unknown, options.error)).collect();
         let outcomes = compare(workload, &contenders, &settings, options.repetitions, options.seed)

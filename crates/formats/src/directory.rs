@@ -11,7 +11,7 @@ const MOST_FILES: usize = 1 << 20;
 
 /// The plain files in a directory, hidden ones left out, in the order of their names and the numbers in them.
 pub(crate) fn files_in(directory: &Path) -> Result<Vec<PathBuf>, ReadError> {
-    let failed = |source| ReadError::Io { path: directory.to_path_buf(), source };
+    let failed = |cause| ReadError::Io { path: directory.to_path_buf(), cause };
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).map_err(failed)?.take(MOST_FILES) {
         let entry = entry.map_err(failed)?;

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum ReadError {
     /// The operating system refused.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// What it said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// There is not one byte.
     #[error("{} is empty", path.display())]
@@ -81,7 +81,7 @@ impl ReadError {
     pub(crate) fn from_fault(path: &Path, fault: Fault) -> Self {
         let path = path.to_path_buf();
         match fault {
-            Fault::Io(source) => ReadError::Io { path, source },
+            Fault::Io(cause) => ReadError::Io { path, cause },
             Fault::At(place, fault) => ReadError::Malformed { path, place, fault },
         }
     }

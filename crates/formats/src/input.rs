@@ -33,7 +33,7 @@ impl Input {
     pub(crate) const HEAD: usize = 64 << 10;
 
     pub(crate) fn open(path: &Path) -> Result<Self, ReadError> {
-        let failed = |source| ReadError::Io { path: path.to_path_buf(), source };
+        let failed = |cause| ReadError::Io { path: path.to_path_buf(), cause };
         let mut file = iotide_private::open_to_read(path, PIPE_PATIENCE).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         if metadata.is_dir() {
@@ -73,7 +73,7 @@ impl Input {
                 Ok(0) => break,
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(source) => return Err(ReadError::Io { path: name.to_path_buf(), source }),
+                Err(cause) => return Err(ReadError::Io { path: name.to_path_buf(), cause }),
             }
         }
         Ok(Self { name: name.to_path_buf(), head, body: Body::Stream(read), trouble: None })
@@ -140,7 +140,7 @@ fn read_head(path: &Path, read: &mut impl Read) -> Result<Vec<u8>, ReadError> {
     let mut head = Vec::new();
     read.take(Input::HEAD as u64)
         .read_to_end(&mut head)
-        .map_err(|source| ReadError::Io { path: path.to_path_buf(), source })?;
+        .map_err(|cause| ReadError::Io { path: path.to_path_buf(), cause })?;
     if head.is_empty() {
         return Err(ReadError::Empty { path: path.to_path_buf() });
     }

@@ -80,7 +80,7 @@ impl Default for Access {
 
 impl Access {
     fn bind(&self, path: &Path) -> Result<OwnSocket, GateError> {
-        let refused = |source| GateError::Listen { address: format!("unix:{}", path.display()), source };
+        let refused = |cause| GateError::Listen { address: format!("unix:{}", path.display()), cause };
         let group = |name: &String| {
             let by_name =
                 || nix::unistd::Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw());
@@ -131,7 +131,7 @@ pub struct Arbiter {
 impl Arbiter {
     /// Begins to listen.
     pub fn start(config: &ArbiterConfig) -> Result<Self, GateError> {
-        let refused = |source| GateError::Listen { address: config.listen.to_string(), source };
+        let refused = |cause| GateError::Listen { address: config.listen.to_string(), cause };
         let gate = Gate::open(&config.turns, Storage::default(), Crew::new(config.turns.n_workers))?;
         // Each program is a descriptor.
         raise_open_files();

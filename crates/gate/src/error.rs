@@ -16,23 +16,23 @@ pub enum GateError {
         reason: String,
     },
     /// The control socket cannot be made.
-    #[error("cannot listen at {path}: {source}")]
+    #[error("cannot listen at {path}: {cause}")]
     Control {
         /// The socket.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// No group has that name.
     #[error("there is no group {0}")]
     NoGroup(String),
     /// The arbiter cannot listen.
-    #[error("cannot listen at {address}: {source}")]
+    #[error("cannot listen at {address}: {cause}")]
     Listen {
         /// Where.
         address: String,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// No thread could be started.
     #[error("cannot start a thread: {0}")]

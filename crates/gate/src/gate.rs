@@ -48,7 +48,7 @@ impl Gate {
         gate.rhythm = Some(rhythm.map_err(GateError::Thread)?);
         if let Some(path) = &turns.control {
             let control = Control::listen(path, turns.policy.name(), gate.scheduler.clone());
-            gate.control = Some(control.map_err(|source| GateError::Control { path: path.clone(), source })?);
+            gate.control = Some(control.map_err(|cause| GateError::Control { path: path.clone(), cause })?);
         }
         Ok(gate)
     }

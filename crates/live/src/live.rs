@@ -54,19 +54,25 @@ impl Default for Limits {
 #[non_exhaustive]
 pub enum LiveError {
     /// An address cannot be had.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {cause}")]
     Listen {
         /// The address.
         address: String,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// A file cannot be read.
-    #[error("{0}")]
+    #[error(transparent)]
     Read(#[from] ReadError),
     /// The system does not do what it must.
     #[error("cannot wait for events: {0}")]
-    Wait(#[from] io::Error),
+    Wait(io::Error),
+}
+
+impl From<io::Error> for LiveError {
+    fn from(error: io::Error) -> Self {
+        Self::Wait(error)
+    }
 }
 
 /// Follows files and listens on sockets.
@@ -142,7 +148,7 @@ impl Live {
 
     /// Listens on an address; returns where it is, with the port the system chose.
     pub fn listen(&mut self, address: &Address) -> Result<Address, LiveError> {
-        let failed = |source| LiveError::Listen { address: address.to_string(), source };
+        let failed = |cause| LiveError::Listen { address: address.to_string(), cause };
         let socket = match address {
             Address::Unix(path) => {
                 let socket = OwnSocket::bind(path, 0o600, None).map_err(failed)?;

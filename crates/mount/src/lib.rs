@@ -78,20 +78,20 @@ impl MountConfig {
 #[non_exhaustive]
 pub enum MountError {
     /// The backing directory cannot be opened.
-    #[error("cannot open {path}: {source}")]
+    #[error("cannot open {path}: {cause}")]
     Backing {
         /// The directory.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The mount point cannot be used.
-    #[error("cannot mount on {path}: {source}")]
+    #[error("cannot mount on {path}: {cause}")]
     Mountpoint {
         /// The directory.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// A mount whose program has ended is in the way.
     #[error("{path} is a mount whose program has ended")]
@@ -111,12 +111,12 @@ pub enum MountError {
     #[error("there is no /dev/fuse")]
     NoFuse,
     /// The system refused.
-    #[error("cannot mount on {path}: {source}")]
+    #[error("cannot mount on {path}: {cause}")]
     Refused {
         /// The mount point.
         path: PathBuf,
         /// What it said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// Requests cannot be scheduled.
     #[error(transparent)]
@@ -158,7 +158,7 @@ pub fn mount(config: &MountConfig) -> Result<Mounted, MountError> {
     let crew = Crew::with_places(config.turns.n_workers + 8 + MAY_WAIT, shares(MAY_WAIT));
     let storage = Storage { bypass_bytes: config.bypass_bytes, bandwidth_bps: config.bandwidth_bps };
     let gate = Gate::open(&config.turns, storage, crew.clone())?;
-    let refused = |source| MountError::Refused { path: config.mountpoint.clone(), source };
+    let refused = |cause| MountError::Refused { path: config.mountpoint.clone(), cause };
     // Half of the descriptors name files, a few are sockets and the like, the others are what callers have open.
     let open_files = shares((n_descriptors / 2).saturating_sub(256).max(16));
     let file_system =
@@ -263,8 +263,8 @@ const SOURCE: &str = "iotide";
 
 /// Checks that the two directories go together, and opens the backing one before the mount can hide it.
 fn open(config: &MountConfig) -> Result<(OwnedFd, PathBuf), MountError> {
-    let backing_error = |source| MountError::Backing { path: config.backing.clone(), source };
-    let mountpoint_error = |source| MountError::Mountpoint { path: config.mountpoint.clone(), source };
+    let backing_error = |cause| MountError::Backing { path: config.backing.clone(), cause };
+    let mountpoint_error = |cause| MountError::Mountpoint { path: config.mountpoint.clone(), cause };
     if is_dead(&config.mountpoint) {
         return Err(MountError::Stale { path: config.mountpoint.clone() });
     }

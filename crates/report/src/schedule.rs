@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use iotide_num::{median, quantile};
-use iotide_sched::{Credit, Exclusivity, Order};
+use iotide_sched::{Credit, Exclusivity, Order, UnknownJobs};
 use iotide_sim::{IoSettings, Model, Outcome, Workload};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::chart::{Axis, LEFT, RIGHT, Tick, WIDTH, escape};
 use crate::document::Document;
@@ -53,11 +53,14 @@ pub struct ScenarioEntry {
     /// Its name.
     pub name: String,
     /// `fluid` or `requests`.
-    pub model: &'static str,
+    #[serde(serialize_with = "by_name")]
+    pub model: Model,
     /// Which job of a set goes first: `first-come` or `id`.
-    pub order: &'static str,
+    #[serde(serialize_with = "by_name")]
+    pub order: Order,
     /// What becomes of jobs without a prediction: `together` or `apart`.
-    pub unknown_jobs: &'static str,
+    #[serde(serialize_with = "by_name")]
+    pub unknown_jobs: UnknownJobs,
     /// Inequality of what jobs get where nobody sees to it.
     pub sigma: f64,
     /// After how many phases a prediction exists.
@@ -232,15 +235,12 @@ impl SimulationReport {
     }
 
     /// Adds a scenario.
-    pub fn add_scenario(&mut self, name: &str, settings: &IoSettings, unknown_jobs: &'static str) {
+    pub fn add_scenario(&mut self, name: &str, settings: &IoSettings, unknown_jobs: UnknownJobs) {
         let is_fluid = settings.model == Model::Fluid;
         self.scenarios.push(ScenarioEntry {
             name: name.to_owned(),
-            model: if is_fluid { "fluid" } else { "requests" },
-            order: match settings.order {
-                Order::FirstCome => "first-come",
-                Order::Id => "id",
-            },
+            model: settings.model,
+            order: settings.order,
             unknown_jobs,
             sigma: settings.sigma,
             warm_up_phases: settings.warm_up_phases,
@@ -621,19 +621,55 @@ impl Document for SimulationReport {
     }
 }
 
+/// What scripts call it.
+trait Named {
+    fn name(&self) -> &'static str;
+}
+
+impl Named for Model {
+    fn name(&self) -> &'static str {
+        match self {
+            Model::Fluid => "fluid",
+            Model::Requests => "requests",
+        }
+    }
+}
+
+impl Named for Order {
+    fn name(&self) -> &'static str {
+        match self {
+            Order::FirstCome => "first-come",
+            Order::Id => "id",
+        }
+    }
+}
+
+impl Named for UnknownJobs {
+    fn name(&self) -> &'static str {
+        match self {
+            UnknownJobs::Together => "together",
+            UnknownJobs::Apart => "apart",
+        }
+    }
+}
+
+fn by_name<S: Serializer>(named: &impl Named, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(named.name())
+}
+
 impl ScenarioEntry {
     fn in_words(&self) -> String {
         let order = match self.order {
-            "id" => "in a set the lowest id goes first",
-            _ => "in a set the first come goes first",
+            Order::Id => "in a set the lowest id goes first",
+            Order::FirstCome => "in a set the first come goes first",
         };
         let unknown = match self.unknown_jobs {
-            "apart" => "jobs without a prediction in sets of their own",
-            _ => "jobs without a prediction in one set",
+            UnknownJobs::Apart => "jobs without a prediction in sets of their own",
+            UnknownJobs::Together => "jobs without a prediction in one set",
         };
         let mut words = vec![match self.model {
-            "fluid" => format!("{}: fluid model", self.name),
-            _ => format!("{}: request level", self.name),
+            Model::Fluid => format!("{}: fluid model", self.name),
+            Model::Requests => format!("{}: request level", self.name),
         }];
         if let (Some(workers), Some(processes), Some(bytes)) =
             (self.workers, self.processes, self.request_bytes)
@@ -641,7 +677,7 @@ impl ScenarioEntry {
             words.push(format!(
                 "{}, {} a job, requests of {}",
                 text::counted(workers as u64, "worker"),
-                text::counted(processes as u64, "process").replace("processs", "processes"),
+                text::counted(processes as u64, "process"),
                 text::bytes(bytes as f64)
             ));
         }
@@ -710,7 +746,7 @@ mod tests {
         let workload = Workload { bandwidth_bps: 1e8, frame_s: [100.0, 1000.0], jobs };
         let settings = IoSettings { n_timeline_bins: 100, ..IoSettings::ideal() };
         let mut report = SimulationReport::new(name, &workload, 3, 1);
-        report.add_scenario("ideal", &settings, "together");
+        report.add_scenario("ideal", &settings, UnknownJobs::Together);
         for policy in [Policy::Unscheduled, Policy::Set10(UnknownJobs::Together)] {
             let contender = Contender { policy, knowledge: Knowledge::Given };
             let outcomes = compare(&workload, &[contender], &settings, 3, 1).unwrap();

@@ -113,9 +113,10 @@ pub fn count(n: u64) -> String {
     grouped
 }
 
-/// Returns `1 phase`, `20 phases`.
+/// Returns `1 phase`, `20 phases`, `3 processes`.
 pub fn counted(n: u64, noun: &str) -> String {
-    format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
+    let plural = if noun.ends_with('s') { "es" } else { "s" };
+    format!("{} {noun}{}", count(n), if n == 1 { "" } else { plural })
 }
 
 fn scaled(value: f64, units: &[&str]) -> String {

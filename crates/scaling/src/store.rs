@@ -9,9 +9,10 @@
 use std::num::NonZeroUsize;
 
 use crate::auto::{Alternative, Scatter};
-use crate::measurement::{Measurement, Note, Series, Summary, Values};
-use crate::model::{Costs, FitConfig, FitError, Model, Range};
+use crate::measurement::{Measure, Measurement, Note, Series, Summary, Values};
+use crate::model::{Costs, FitConfig, FitError, Method, Model, Range};
 use crate::refit::ModelSet;
+use crate::search::{Cost, ExtrapConfig, Lines, Search};
 use crate::term::{Exponent, Factor, Function, Piecewise, Shape, Term};
 
 const MAGIC: &[u8; 8] = b"iotidems";
@@ -114,9 +115,62 @@ impl ModelSet {
     }
 }
 
-/// What must not have changed for a stored model to hold.
+/// What must not have changed for a stored model to hold: every setting, by a name that outlives the code's.
 fn fingerprint(config: &FitConfig) -> String {
-    format!("{METHODS_VERSION} {config:?}")
+    let FitConfig { measure, method } = config;
+    let measure = match measure {
+        Measure::Mean => "mean",
+        Measure::Median => "median",
+        Measure::Minimum => "minimum",
+        Measure::Maximum => "maximum",
+    };
+    let method = match method {
+        Method::Auto => "auto".to_owned(),
+        Method::Extrap(config) => fingerprint_of_extrap(config),
+    };
+    format!("{METHODS_VERSION} measure={measure} method={method}")
+}
+
+fn fingerprint_of_extrap(config: &ExtrapConfig) -> String {
+    let ExtrapConfig {
+        search,
+        logarithms,
+        negative_exponents,
+        poly_exponents,
+        log_exponents,
+        retain_default_exponents,
+        force_combination_exponents,
+        cross_validation,
+        compare_by,
+        minimum_contribution,
+        lines,
+        compare_combinations_by,
+        sums_of_products,
+    } = config;
+    let search = match search {
+        Search::Basic => "basic",
+        Search::Refining => "refining",
+        Search::Segmented => "segmented",
+    };
+    let cost = |cost: &Cost| match cost {
+        Cost::Smape => "smape",
+        Cost::Rss => "rss",
+    };
+    let lines = match lines {
+        Lines::Longest => "longest",
+        Lines::Lowest => "lowest",
+    };
+    let list =
+        |exponents: &[Exponent]| exponents.iter().map(Exponent::to_string).collect::<Vec<_>>().join(",");
+    format!(
+        "extrap search={search} logarithms={logarithms} negative={negative_exponents} poly={} log={} \
+         retain={retain_default_exponents} force={force_combination_exponents} cross_validation={cross_validation} \
+         compare_by={} minimum={minimum_contribution} lines={lines} compare_combinations_by={} sums={sums_of_products}",
+        list(poly_exponents),
+        list(log_exponents),
+        cost(compare_by),
+        cost(compare_combinations_by),
+    )
 }
 
 /// FNV-1a with 64 bits: tells damage, not malice.

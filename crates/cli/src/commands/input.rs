@@ -132,7 +132,7 @@ impl ReadingArgs {
             toml += &format!("input_format = \"{}\"\n", format.name());
         }
         if let Some(pattern) = &self.pattern {
-            toml += &format!("pattern = {:?}\n", pattern.display().to_string());
+            toml += &format!("pattern = {}\n", toml_string(&pattern.display().to_string()));
         }
         let source = self.source.unwrap_or(SourceArg::Auto).to_possible_value();
         let layers = self.layers.unwrap_or(LayersArg::Lowest).to_possible_value();
@@ -171,9 +171,36 @@ impl ReadingArgs {
     }
 }
 
+/// A string as TOML writes it.
+fn toml_string(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => quoted += &format!("\\u{:04X}", u32::from(c)),
+            c => quoted.push(c),
+        }
+    }
+    quoted + "\""
+}
+
 pub(crate) fn format_of_name(name: &str) -> Result<Format, String> {
     Format::from_name(name).ok_or_else(|| {
         let names: Vec<_> = Format::ALL.iter().map(|format| format.name()).collect();
         format!("known formats are {}", names.join(", "))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_kept_as_toml_reads_it() {
+        for path in ["plain.toml", "a \"b\" \\ c", "tab\tand\nnewline", "ü\u{301}\u{7f}"] {
+            let table: toml::Table = format!("pattern = {}", toml_string(path)).parse().unwrap();
+            assert_eq!(table["pattern"].as_str(), Some(path));
+        }
+        assert_eq!(toml_string("plain.toml"), "\"plain.toml\"");
+    }
 }

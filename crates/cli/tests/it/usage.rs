@@ -76,3 +76,19 @@ fn a_reader_of_stderr_that_goes_away_is_no_panic() {
     let status = dir.command(["info", "nowhere"]).stderr(writer).status().unwrap();
     assert_eq!(status.code(), Some(2));
 }
+
+#[test]
+fn an_error_says_its_cause_once() {
+    let dir = Dir::new();
+    std::fs::create_dir(dir.path().join("here")).unwrap();
+    for outcome in [
+        dir.iotide(["detect", "missing.csv"]),
+        dir.iotide(["detect", "--listen", "unix:missing/socket"]),
+        dir.iotide(["arbiter", "unix:missing/socket"]),
+        dir.iotide(["mount", "missing", "here"]),
+        dir.iotide(["model", "missing.csv"]),
+    ] {
+        let complaint = outcome.exits_with(2).complaint();
+        assert_eq!(complaint.matches("No such file").count(), 1, "{complaint}");
+    }
+}

@@ -114,14 +114,14 @@ pub enum ConvertError {
     Read(#[from] ReadError),
     /// It could not be written.
     #[error("cannot write: {0}")]
-    Write(#[source] io::Error),
+    Write(io::Error),
     /// There was no room for its events.
-    #[error("cannot keep the events in {}: {source}", dir.display())]
+    #[error("cannot keep the events in {}: {cause}", dir.display())]
     Spool {
         /// The folder for temporary files.
         dir: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
 }
 
@@ -143,7 +143,7 @@ pub fn convert(reader: Reader, target: Target, out: impl Write + Send) -> Result
     if target == Target::Native {
         return to_native(reader, out, ConvertError::Write);
     }
-    let spool_failed = |source| ConvertError::Spool { dir: temporary_files(), source };
+    let spool_failed = |cause| ConvertError::Spool { dir: temporary_files(), cause };
     let spool = nameless().map_err(spool_failed)?;
     let conversion = to_native(reader, BufWriter::with_capacity(256 << 10, &spool), spool_failed)?;
     (&spool).rewind().map_err(spool_failed)?;
