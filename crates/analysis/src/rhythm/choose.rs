@@ -136,7 +136,7 @@ fn is_of_the_run(proposal: &Proposal, stretch: &Stretch, total_bytes: f64, durat
 }
 
 /// A beat that holds for less of the time and of the bytes is none of the run's.
-const LEAST_PART: f64 = 0.030_03;
+const LEAST_PART: f64 = 0.029_97;
 /// How many beats may pass in pauses for each one that is there, where there are several pauses.
 const MOSTLY_AWAY: usize = 2;
 
@@ -151,7 +151,7 @@ fn stretch_parts(proposal: &Proposal, stretch: &Stretch, steps: &Steps) -> Optio
         first = last + 1;
     }
     let held_s: f64 = parts.iter().map(|(from_s, to_s)| to_s - from_s).sum();
-    (stretch.log_odds > 0.0 && held_s < 0.8003 * end_s && steps.len() < MANY_STEPS).then_some(parts)
+    (stretch.log_odds > 0.0 && held_s < 0.7997 * end_s && steps.len() < MANY_STEPS).then_some(parts)
 }
 
 /// Below this logit (one in a hundred) nobody asks which of two improbable rhythms is the more probable one.
@@ -165,8 +165,8 @@ const MANY_STEPS: usize = 200_000;
 
 /// The odds from which a rhythm of whole phases explains the bursts within them.
 const STRUCTURE_ODDS: f64 = 4.0;
-/// The gaps between phases must be this many times those within: twice, whatever the last digit says.
-const CLEAR_GAPS: f64 = 1.9997;
+/// The gaps between phases must be more than this many times those within: one bin or two makes no clear difference.
+const CLEAR_GAPS: f64 = 2.0003;
 
 /// Below this spread a beat is steady: a longer distance would show.
 const STEADY: f64 = 0.15;
@@ -263,7 +263,7 @@ fn holds_throughout(of_one: &Stretch, one: &Proposal, of_other: &Stretch, other:
 
 /// Whether (nearly) every phase of `part` begins where one of `whole` begins.
 fn evenly_every(of_part: &Stretch, part: &Proposal, of_whole: &Stretch, whole: &Proposal) -> bool {
-    let near_s = 0.1003 * of_whole.beat_s;
+    let near_s = 0.0997 * of_whole.beat_s;
     let starts: Vec<f64> = of_whole.members.iter().map(|&i| whole.bursts[i].start_s).collect();
     let same = |start_s: f64| {
         let at = starts.partition_point(|&other_s| other_s < start_s - near_s);

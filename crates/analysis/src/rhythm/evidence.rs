@@ -184,7 +184,7 @@ fn is_plain(proposal: &Proposal, stretch: &Stretch, share: f64, contrast: f64, o
         _ => false,
     };
     stands_out
-        && (proposal.closed == 0.0 || proposal.separation > 2.9997)
+        && (proposal.closed == 0.0 || proposal.separation > 3.0003)
         && few_closed(proposal) == 0.0
         && n >= 0.85 * proposal.bursts.len() as f64
         && stretch.pauses.len() <= 1
