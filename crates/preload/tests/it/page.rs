@@ -443,3 +443,37 @@ fn ranks(directory: &Path, mpi: &crate::mpi::Mpi, program: &Path) -> (Vec<Page>,
     pages.sort_by_key(|page| page.header().rank);
     (pages, stdout.into_owned())
 }
+
+#[test]
+fn what_interrupts_the_counting_is_lost_and_counted() {
+    let Some(program) = compile_c("harm.c") else { return };
+    let directory = directory("live_harm");
+    let said = ended_well(live(&directory, &program, &[]).output().unwrap());
+    let [page] = &pages(&directory)[..] else { panic!("one process") };
+    // Each call of a handler writes one byte: what was not seen was counted.
+    let counted = page.counters.own(Op::Write).bytes + page.header().lost_calls;
+    assert_eq!(counted, said.0[&("posix", "write")]);
+}
+
+#[test]
+fn requests_that_go_on_beside_the_program_count_their_bytes_and_no_time_of_its_own() {
+    let Some((_, pages)) = check("live_libaio", "libaio.c", &[]) else { return };
+    assert!(pages[0].counters.own(Op::Write).bytes > 0);
+    for mpi in crate::mpi::BOTH {
+        for (compiler, source) in
+            [("mpicc", "mpi_calls.c"), ("mpifort", "mpi_f08.f90"), ("mpifort", "mpif_h.f90")]
+        {
+            let compiler = format!("{compiler}.{}", mpi.name);
+            let Some(program) = crate::support::compile(&compiler, source, &["-w"]) else { continue };
+            let directory = directory(&format!("live_{source}_{}", mpi.name));
+            let (pages, stdout) = ranks(&directory, &mpi, &program);
+            assert_eq!(pages.len(), N_RANKS, "{} {source}", mpi.name);
+            assert_eq!(counted(&pages), Moved::said(&stdout), "{} {source}", mpi.name);
+            for page in &pages {
+                let lasted_ns = page.counters.thread_ns(page.header().end_ns.unwrap());
+                let spent_ns = page.counters.mpi_ns() + page.counters.io_ns();
+                assert!(spent_ns <= lasted_ns, "{} {source}: {spent_ns} of {lasted_ns}", mpi.name);
+            }
+        }
+    }
+}
