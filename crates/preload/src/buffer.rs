@@ -387,7 +387,7 @@ impl Thread {
 
     #[cold]
     fn adopt_lane(&self) -> Lane {
-        let lane = page::adopt(self.owner.load(Relaxed));
+        let lane = page::adopt();
         if lane == Lane::NONE {
             return page::nowhere();
         }

@@ -171,10 +171,11 @@ pub fn nowhere() -> Lane {
 
 /// Gives the calling thread a lane. The first makes the page. [`Lane::NONE`] if there is none to be had.
 #[cold]
-pub fn adopt(thread: u32) -> Lane {
+pub fn adopt() -> Lane {
     if lifecycle::is_in_vfork_child() {
         return Lane::NONE;
     }
+    let thread = sys::thread_id();
     let signals = sys::NoSignals::new();
     if !open_once(&signals) {
         return Lane::NONE;

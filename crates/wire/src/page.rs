@@ -20,7 +20,7 @@
 //! So the time of a process's threads is I/O (layers of its own) + MPI (all classes but [`MpiClass::MpiIo`]) + the rest.
 //!
 //! Lane 0 is shared by threads that found no other, which add to it atomically. A lane whose thread has ended is taken over by another and
-//! goes on from where it stands.
+//! goes on from where it stands. Of threads that share a lane, only what they counted is known, not how long they lived.
 //!
 //! The reader believes nothing: a page is written by whoever runs the program.
 
