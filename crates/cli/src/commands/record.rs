@@ -87,8 +87,9 @@ pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> 
     }
     let library = library()?;
     let rank = Rank::of_this_process(args.rank_from.as_deref());
+    let pages = if args.live { live::directory(ui) } else { None };
     if args.live && !args.wants_trace() {
-        return run_counted(ui, args, &library, rank.as_ref());
+        return run_counted(ui, args, &library, pages.as_deref(), rank.as_ref());
     }
     let directory = match &args.output {
         Some(directory) => directory.clone(),
@@ -101,7 +102,7 @@ pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> 
     OpenDir::make(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
     let directory =
         directory.canonicalize().with_context(|| format!("cannot find {}", directory.display()))?;
-    let mut command = prepare(args, &library, Some(&directory), rank.as_ref())?;
+    let mut command = prepare(args, &library, Some(&directory), pages.as_deref(), rank.as_ref());
     // Of many ranks one speaks at the end; the others need nobody to wait for them.
     if rank.as_ref().is_some_and(|rank| rank.number != 0) {
         return Err(cannot_run(&args.program[0], command.exec()));
@@ -129,20 +130,21 @@ fn run_counted(
     ui: &mut Ui,
     args: &RecordArgs,
     library: &Path,
+    pages: Option<&Path>,
     rank: Option<&Rank>,
 ) -> anyhow::Result<ExitStatus> {
-    let mut command = prepare(args, library, None, rank)?;
+    let mut command = prepare(args, library, None, pages, rank);
     if rank.is_some_and(|rank| rank.number != 0) {
         return Err(cannot_run(&args.program[0], command.exec()));
     }
     let began = Instant::now();
     let status = child::run(&mut command).map_err(|error| cannot_run(&args.program[0], error))?;
-    let set = |name: &str| {
-        let stated = command.get_envs().find(|(known, _)| *known == name).and_then(|(_, value)| value);
-        stated.map(OsStr::to_owned).or_else(|| env::var_os(name)).unwrap_or_default()
-    };
-    if !args.quiet {
-        live::tell(ui, Path::new(&set("IOTIDE_LIVE")), &set("IOTIDE_RUN"), began.elapsed());
+    if !args.quiet
+        && let Some(pages) = pages
+    {
+        let stated = command.get_envs().find(|(name, _)| *name == "IOTIDE_RUN").and_then(|(_, value)| value);
+        let run = stated.map(OsStr::to_owned).or_else(|| env::var_os("IOTIDE_RUN")).unwrap_or_default();
+        live::tell(ui, pages, &run, began.elapsed());
     }
     Ok(ExitStatus::Program(code_of(status)))
 }
@@ -213,15 +215,19 @@ fn prepare(
     args: &RecordArgs,
     library: &Path,
     directory: Option<&Path>,
+    pages: Option<&Path>,
     rank: Option<&Rank>,
-) -> anyhow::Result<Command> {
+) -> Command {
     let mut command = Command::new(&args.program[0]);
     command.args(&args.program[1..]).envs(environment(library, directory.unwrap_or(Path::new(""))));
     if directory.is_none() {
         command.env_remove("IOTIDE_DIR").env_remove("IOTIDE_STREAM");
     }
-    if args.live {
-        command.env("IOTIDE_LIVE", live::directory()?);
+    match pages {
+        Some(pages) => drop(command.env("IOTIDE_LIVE", pages)),
+        // Neither counted nor traced.
+        None if directory.is_none() => drop(command.env("IOTIDE_DISABLE", "1")),
+        None => {}
     }
     for (variable, patterns) in [("IOTIDE_EXCLUDE", &args.exclude), ("IOTIDE_INCLUDE", &args.include)] {
         let mut all: Vec<String> = env::var(variable).ok().into_iter().collect();
@@ -253,7 +259,7 @@ fn prepare(
         let list = names.collect::<Vec<_>>().join(";");
         command.env("OMPI_MCA_mca_base_env_list", list);
     }
-    Ok(command)
+    command
 }
 
 /// What the run is called where no scheduler has a name for it: no two at once have the same, and all ranks of one do.

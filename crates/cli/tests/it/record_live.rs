@@ -135,13 +135,18 @@ fn killed_at_any_moment_pages_hold_what_reached_the_files() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_used_is_told_before_anything_runs() {
+fn a_directory_that_cannot_be_used_is_told_and_the_program_runs() {
     let dir = FreshDir::new("record-live-nowhere");
     fs::write(dir.join("file"), "").unwrap();
-    let mut command = record(&dir, &["--", "touch", "ran"]);
-    let output = command.env("IOTIDE_LIVE", dir.join("file")).output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("cannot keep counters in"), "{stderr}");
-    assert!(!dir.join("ran").exists());
+    for more in [&[][..], &["-o", "trace"]] {
+        let mut command = record(&dir, more);
+        let program = ["--", "sh", "-c", "echo ran > ran; exit 3"];
+        let output = command.args(program).env("IOTIDE_LIVE", dir.join("file")).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{stderr}");
+        assert_eq!(stderr.matches("runs without counters: they cannot be kept in").count(), 1, "{stderr}");
+        assert_eq!(fs::read_to_string(dir.join("ran")).unwrap(), "ran\n");
+        fs::remove_file(dir.join("ran")).unwrap();
+    }
+    assert_eq!(dir.names(), ["file", "trace"], "the trace that was asked for, and no other");
 }

@@ -19,14 +19,26 @@ use crate::ui::{Hint as _, Ui};
 /// Pages of processes that are long gone are removed after so long: nobody came for them.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
 
-/// The directory of the pages, in which something can be made.
-pub(super) fn directory() -> anyhow::Result<PathBuf> {
+/// The directory of the pages. If there is none in which something can be made, that is said, and no reason to keep a program from running.
+pub(super) fn directory(ui: &mut Ui) -> Option<PathBuf> {
+    match usable_directory() {
+        Ok(directory) => {
+            remove_forgotten(&directory);
+            Some(directory)
+        }
+        Err(error) => {
+            ui.error(&error.context("the program runs without counters"));
+            None
+        }
+    }
+}
+
+fn usable_directory() -> anyhow::Result<PathBuf> {
     let directory = iotide_private::pages_directory()
-        .context("there is no directory for the counters")
+        .context("there is no directory for them")
         .hint("`IOTIDE_LIVE=DIR` names one")?;
-    let cannot = || format!("cannot keep counters in {}", directory.display());
+    let cannot = || format!("they cannot be kept in {}", directory.display());
     iotide_private::nameless_in(&directory).with_context(cannot)?;
-    remove_forgotten(&directory);
     Ok(directory)
 }
 
