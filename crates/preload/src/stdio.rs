@@ -123,6 +123,15 @@ impl Layout {
     const IS_WRITING: c_int = 0x0800;
     const IS_FILE: c_int = 0x2000;
 
+    /// Whether the next character is more than the buffer has, or has room for.
+    #[inline(always)]
+    fn is_used_up(&self, op: Op) -> bool {
+        match op {
+            Op::Read => self.read_next >= self.read_end,
+            _ => self.write_next >= self.write_end,
+        }
+    }
+
     #[inline(always)]
     fn of(stream: *mut FILE) -> Option<&'static Self> {
         // SAFETY: null, or a stream that the program is about to use itself.
@@ -338,10 +347,13 @@ fn text_in(name: Name, stream: *mut FILE, call: impl FnOnce() -> *mut c_char) ->
     line
 }
 
-/// Observes one character. A reading of the clock would cost more than the call: of sixteen that follow each other, one is timed.
+/// Observes one character. A reading of the clock would cost more than the call: of sixteen that follow each other, one is timed, and each
+/// for which the C library has to ask the system.
 #[inline(always)]
 fn character(name: Name, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_int {
     let this = Call::begin(name, stream);
+    let asks = this.file.is_some() && Layout::of(stream).is_some_and(|layout| layout.is_used_up(name.op()));
+    let start = if asks { Some(clock::now()) } else { None };
     let c = call();
     if c == libc::EOF {
         return c;
@@ -355,7 +367,7 @@ fn character(name: Name, stream: *mut FILE, call: impl FnOnce() -> c_int) -> c_i
         return c;
     }
     if beneath > 0 || this.file.is_some() {
-        this.end_with(clock::now(), Ok(1), beneath);
+        this.end_with(start.unwrap_or_else(clock::now), Ok(1), beneath);
     }
     c
 }
