@@ -14,6 +14,8 @@
 //! checksum agrees. Times are *ticks* of a counter that each [`BlockHeader`] pins to the monotonic clock with one pair, so the
 //! process that is traced never has to calibrate anything: see [`ClockMap`].
 //!
+//! What a process counts while it runs stands in a file of another kind, which changes in place: [`page`].
+//!
 //! What a program and the arbiter of its storage say to each other is another, smaller matter: [`GateMessage`].
 //!
 //! **Constraints:** `no_std`, no dependency, no allocation, no `unsafe`: the encoder runs inside other people's programs.
@@ -32,6 +34,8 @@ pub use crate::{
     record::{Flags, Layer, NO_FILE, NO_POSITION, Op, Record},
     totals::{Note, NoteKind, Total, Totals},
 };
+
+pub mod page;
 
 mod block;
 mod call;
