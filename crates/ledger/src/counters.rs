@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use iotide_wire::{Layer, Op};
+use iotide_wire::Op;
+use iotide_wire::page::{MpiClass, MpiFunction, PageHeader, PageLayer};
 
 use crate::identity::Name;
 use crate::ledger::Limits;
@@ -14,7 +15,7 @@ pub enum Metric {
     Io {
         /// `read`, `write`, `open` and so on: see [`op_name`].
         op: Name,
-        /// `posix`, `stdio` or `mpi-io`: see [`layer_name`].
+        /// `posix`, `stdio`, `mpiio`, or `beneath`: see [`PageLayer`].
         layer: Name,
         /// The file system: where it is mounted, or its type.
         fs: Name,
@@ -28,7 +29,13 @@ pub enum Metric {
     Own {
         /// What the program calls it.
         name: Name,
+        /// What it counts in.
+        unit: Name,
     },
+    /// Time that threads lived: computing, I/O and MPI together.
+    Threads,
+    /// Calls that could not be counted.
+    Lost,
 }
 
 impl Metric {
@@ -55,15 +62,6 @@ pub fn op_name(op: Op) -> &'static str {
         Op::Flush => "flush",
         Op::View => "view",
         Op::Place => "place",
-    }
-}
-
-/// The name of a layer.
-pub fn layer_name(layer: Layer) -> &'static str {
-    match layer {
-        Layer::Posix => "posix",
-        Layer::Stdio => "stdio",
-        Layer::MpiIo => "mpi-io",
     }
 }
 
@@ -132,6 +130,17 @@ impl Counters {
         }
     }
 
+    /// Takes away what was counted before.
+    pub fn subtract_all(&mut self, before: &Counters) {
+        for (metric, cell) in &before.cells {
+            if let Some(own) = self.cells.get_mut(metric) {
+                own.calls = own.calls.saturating_sub(cell.calls);
+                own.bytes = own.bytes.saturating_sub(cell.bytes);
+                own.ns = own.ns.saturating_sub(cell.ns);
+            }
+        }
+    }
+
     /// Takes over what is larger in a later reading of the same counters. Metrics beyond `limits` are left out; returns how many.
     pub fn raise_all(&mut self, other: &Counters, limits: &Limits) -> u64 {
         let mut n_own = self.cells.keys().filter(|metric| metric.is_own()).count();
@@ -174,7 +183,10 @@ impl Counters {
     pub fn io(&self) -> IoSums {
         let mut sums = IoSums::default();
         for (metric, cell) in &self.cells {
-            if let Metric::Io { op, .. } = metric {
+            if let Metric::Io { op, layer, .. } = metric
+                // The same bytes again, on behalf of a call of a layer above.
+                && layer.as_str() != PageLayer::Beneath.name()
+            {
                 match op.as_str() {
                     "read" => sums.read.add(*cell),
                     "write" => sums.write.add(*cell),
@@ -185,15 +197,47 @@ impl Counters {
         sums
     }
 
-    /// What the calls of MPI add up to.
+    /// What the calls of MPI add up to, without those that are I/O.
     pub fn mpi(&self) -> Cell {
         let mut sum = Cell::default();
         for (metric, cell) in &self.cells {
-            if matches!(metric, Metric::Mpi { .. }) {
+            if let Metric::Mpi { function } = metric
+                && MpiFunction::of_name(function.as_str())
+                    .is_none_or(|known| known.class() != MpiClass::MpiIo)
+            {
                 sum.add(*cell);
             }
         }
         sum
+    }
+
+    /// Returns what a process has counted. `now_ns` is on the monotonic clock, for the time of its threads.
+    pub fn of_page(header: &PageHeader<'_>, page: &iotide_wire::page::Counters, now_ns: u64) -> Self {
+        let mut file_systems = vec![Name::cut(b"other")];
+        file_systems.extend(header.file_systems().map(|fs| Name::cut(fs.mount)));
+        let mut counters = Self::default();
+        for (layer, op, place, sum) in page.io_entries() {
+            // A place whose name is not there yet is one of the others until it is.
+            let fs = file_systems.get(place).unwrap_or(&file_systems[0]).clone();
+            let (op, layer) = (Name::cut(op_name(op).as_bytes()), Name::cut(layer.name().as_bytes()));
+            counters
+                .add(Metric::Io { op, layer, fs }, Cell { calls: sum.calls, bytes: sum.bytes, ns: sum.ns });
+        }
+        for (function, sum) in page.mpi_entries() {
+            let function = Name::cut(function.name().as_bytes());
+            counters.add(Metric::Mpi { function }, Cell { calls: sum.calls, bytes: sum.bytes, ns: sum.ns });
+        }
+        for own in header.user_counters() {
+            let metric =
+                Metric::Own { name: Name::cut(own.name.as_bytes()), unit: Name::cut(own.unit.as_bytes()) };
+            counters.add(metric, Cell { calls: page.user(own.place), ..Cell::default() });
+        }
+        let lived = Cell { calls: 0, bytes: 0, ns: page.thread_ns(now_ns) };
+        counters.add(Metric::Threads, lived);
+        if header.lost_calls > 0 {
+            counters.add(Metric::Lost, Cell { calls: header.lost_calls, ..Cell::default() });
+        }
+        counters
     }
 }
 

@@ -213,7 +213,8 @@ mod tests {
     #[test]
     fn metrics_beyond_the_limit_are_refused_and_counted() {
         let mut job = Job::new(about());
-        let metric = |i: u32| Metric::Own { name: Name::cut(i.to_string().as_bytes()) };
+        let metric =
+            |i: u32| Metric::Own { name: Name::cut(i.to_string().as_bytes()), unit: Name::default() };
         let counters = (0..10).map(|i| (metric(i), Cell { calls: 1, bytes: 0, ns: 0 })).collect();
         job.merge(
             &node(1),
