@@ -12,10 +12,12 @@ use core::sync::atomic::{
     compiler_fence,
 };
 
+use iotide_wire::page::MpiFunction;
 use iotide_wire::{BlockKind, Call, Flags, LossKind, Op, PathEntry, Record};
 
 use crate::guard::stack_position;
-use crate::{clock, lifecycle, losses, sink, sys};
+use crate::page::Lane;
+use crate::{clock, config, lifecycle, losses, page, sink, sys};
 
 /// Records a buffer holds: 64 KB of them.
 pub const CAPACITY: u32 = 1638;
@@ -50,6 +52,8 @@ pub struct Thread {
     seen: [AtomicU64; 2],
     /// Ticks spent in our own work, estimated.
     hook_ticks: AtomicU64,
+    /// Where it counts for others to see ([`Lane`]).
+    lane: AtomicUsize,
     records: UnsafeCell<[Record; CAPACITY as usize]>,
     names: UnsafeCell<[u8; NAMES_CAPACITY]>,
     path: UnsafeCell<[u8; 2 * PathEntry::MAX_PATH]>,
@@ -133,6 +137,7 @@ impl Work {
         // Work that began higher up the stack than where we stand now was left behind by a longjmp.
         if working_at != 0 && here < working_at {
             losses::count(LossKind::InSignal, 1);
+            page::lost();
             return None;
         }
         thread.working_at.store(here, Relaxed);
@@ -147,11 +152,17 @@ impl Work {
         if thread.hushed.load(Relaxed) != 0 && self.is_in_mpi() {
             return;
         }
-        if thread.joining.load(Relaxed) != 0 {
-            thread.commit_joined();
-        }
         if record.flags.layer() != Some(iotide_wire::Layer::MpiIo) && self.is_in_mpi() {
             record.flags = record.flags.with(Flags::NESTED);
+        }
+        if page::is_on() {
+            thread.lane().count(&record);
+        }
+        if !config::get().traces {
+            return;
+        }
+        if thread.joining.load(Relaxed) != 0 {
+            thread.commit_joined();
         }
         let mut n = thread.committed.load(Relaxed);
         if n == 0 {
@@ -206,6 +217,9 @@ impl Work {
                 last.bytes += record.bytes;
                 last.calls += 1;
                 last.duration = record.start.wrapping_add(record.duration).wrapping_sub(last.start);
+                if page::is_on() {
+                    thread.lane().count(&Record { flags: last.flags, ..record });
+                }
                 return;
             }
         }
@@ -236,6 +250,9 @@ impl Work {
         if is_alike && last.flags.layer() == Some(iotide_wire::Layer::Stdio) {
             last.bytes += 1;
             last.calls += 1;
+            if page::is_on() {
+                thread.lane().count(&Record { bytes: 1, calls: 1, duration: 0, ..*last });
+            }
             return true;
         }
         false
@@ -243,6 +260,9 @@ impl Work {
 
     /// Adds the name of a file.
     pub fn push_name(&self, file: u32, path: &[u8]) {
+        if !config::get().traces {
+            return;
+        }
         let thread = self.thread;
         for _ in 0..2 {
             let at = thread.names_committed.load(Relaxed) as usize;
@@ -330,6 +350,20 @@ impl InMpi {
         self.thread.hushed.store(0, Relaxed);
     }
 
+    /// Counts a call of an MPI function that has ended.
+    pub fn count(&self, function: MpiFunction, bytes: u64, ticks: u64) {
+        if page::is_on() {
+            self.thread.lane().count_mpi(function, bytes, ticks);
+        }
+    }
+
+    /// Counts the time of a call that has only begun a request.
+    pub fn count_begun(&self, op: Op, file: u32, ticks: u64) {
+        if page::is_on() {
+            self.thread.lane().count_begun(op, file, ticks);
+        }
+    }
+
     /// Memory for the requests a call may complete: (the request, its index in the call's array).
     #[allow(clippy::mut_from_ref)] // one `InMpi` exists per thread at a time, and callers use it once
     pub fn request_memory(&self) -> &mut [(u64, u32); SCRATCH] {
@@ -344,6 +378,23 @@ impl InMpi {
 }
 
 impl Thread {
+    /// Where it counts for others to see.
+    #[inline(always)]
+    fn lane(&self) -> Lane {
+        let lane = Lane(self.lane.load(Relaxed));
+        if lane == Lane::NONE { self.adopt_lane() } else { lane }
+    }
+
+    #[cold]
+    fn adopt_lane(&self) -> Lane {
+        let lane = page::adopt(self.owner.load(Relaxed));
+        if lane == Lane::NONE {
+            return page::nowhere();
+        }
+        self.lane.store(lane.0, Relaxed);
+        lane
+    }
+
     /// Where record `n` stands. Raw, because one thread may write out the front while the owner adds to the back.
     #[inline(always)]
     fn record(&self, n: u32) -> *mut Record {
@@ -469,6 +520,7 @@ impl Thread {
         }
         self.working_at.store(0, Relaxed);
         self.in_mpi_at.store(0, Relaxed);
+        self.lane.store(0, Relaxed);
         for sum in [&self.seen[0], &self.seen[1], &self.hook_ticks] {
             sum.store(0, Relaxed);
         }
@@ -520,6 +572,22 @@ pub fn add_seen(op: Op, bytes: u64) {
 pub fn push_beside(record: Record) {
     push(record);
     add_seen(record.op(), record.bytes.wrapping_neg());
+}
+
+/// How many ticks, and how many nanoseconds, have passed since the tracer began.
+pub fn since_start() -> (u64, u64) {
+    let (now, nanos) = clock::pair();
+    (now.saturating_sub(FIRST_PAIR[0].load(Relaxed)), nanos.saturating_sub(FIRST_PAIR[1].load(Relaxed)))
+}
+
+/// Adds to one of the program's own counters. A handler that interrupts another's adding may be lost.
+#[inline(always)]
+pub fn add_user(counter: usize, more: u64) {
+    if page::is_on()
+        && let Some(work) = Work::begin()
+    {
+        work.thread.lane().add_user(counter, more);
+    }
 }
 
 /// How many nanoseconds so many ticks are.
@@ -586,6 +654,7 @@ fn adopt() -> Option<*mut Thread> {
         None => {
             let Some(memory) = sys::map_memory(size_of::<Thread>()) else {
                 losses::count(LossKind::NoMemory, 1);
+                page::lost();
                 return None;
             };
             // A child of fork finds it zeroed, so that it cannot take the parent's records for its own. An old kernel refuses; then
@@ -626,6 +695,7 @@ unsafe extern "C" fn thread_ends(thread: *mut core::ffi::c_void) {
     }
     thread.write_out(true);
     crate::totals::thread_ends();
+    Lane(thread.lane.swap(0, Relaxed)).leave();
     MINE.with(|mine| mine.set(null_mut()));
     thread.owner.store(0, Release);
 }

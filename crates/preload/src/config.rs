@@ -3,6 +3,8 @@
 //! | variable | means | otherwise |
 //! |---|---|---|
 //! | `IOTIDE_DIR` | directory of the trace, one file per process | `iotide-trace` in the working directory |
+//! | `IOTIDE_LIVE` | directory of counter pages, one file per process ([`crate::page`]); then there is a trace only with `IOTIDE_DIR` or `IOTIDE_STREAM` | nothing is counted |
+//! | `IOTIDE_APP`, `IOTIDE_PARAMS` | what the page calls the application, and its parameters | |
 //! | `IOTIDE_EXCLUDE` | paths to leave out, `:` between them: a prefix, or a pattern with `*` | nothing but [`EXCLUDED`] |
 //! | `IOTIDE_INCLUDE` | paths to keep although they are left out otherwise | nothing |
 //! | `IOTIDE_FLUSH` | seconds after which a buffer is written out though not full | 1 |
@@ -19,6 +21,8 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char};
+
+use iotide_wire::page::PageText;
 
 use crate::sys;
 
@@ -115,6 +119,10 @@ impl<const N: usize> Bytes<N> {
 pub struct Config {
     /// The trace directory, absolute.
     pub directory: Bytes<2048>,
+    /// The directory of counter pages, absolute; empty for none.
+    pub live: Bytes<2048>,
+    /// Whether records are written anywhere.
+    pub traces: bool,
     /// Paths to leave out, as given.
     pub exclude: Bytes<2048>,
     /// Paths to keep, as given.
@@ -131,6 +139,8 @@ pub struct Config {
     pub gate_patience_ns: u64,
     /// The job's name.
     pub job_id: Bytes<256>,
+    /// The variable that says so.
+    pub job_source: Bytes<33>,
     /// What `iotide record` calls the run.
     pub run: Bytes<64>,
     /// Whether calls on MPI's own files are recorded below the MPI-IO calls they serve.
@@ -149,6 +159,8 @@ unsafe impl Sync for Global {}
 
 static CONFIG: Global = Global(UnsafeCell::new(Config {
     directory: Bytes::new(),
+    live: Bytes::new(),
+    traces: true,
     exclude: Bytes::new(),
     include: Bytes::new(),
     stream: Bytes::new(),
@@ -156,6 +168,7 @@ static CONFIG: Global = Global(UnsafeCell::new(Config {
     gate_bypass: 16 << 10,
     gate_patience_ns: 60_000_000_000,
     job_id: Bytes::new(),
+    job_source: Bytes::new(),
     run: Bytes::new(),
     nested: false,
     keep: false,
@@ -177,15 +190,20 @@ pub fn read() -> bool {
     }
     // SAFETY: see `Global`: this is the one write, and nobody looks yet.
     let config = unsafe { &mut *CONFIG.0.get() };
-    let directory = variable(c"IOTIDE_DIR").unwrap_or(b"iotide-trace");
-    config.directory.clear();
-    if directory.first() != Some(&b'/') {
-        let mut here = [0; 2048];
-        let Some(here) = sys::current_directory(&mut here) else { return false };
-        config.directory.push(here);
-        config.directory.push(b"/");
+    let (directory, live) = (variable(c"IOTIDE_DIR"), variable(c"IOTIDE_LIVE"));
+    config.traces = directory.is_some() || live.is_none() || variable(c"IOTIDE_STREAM").is_some();
+    for (to, path) in [(&mut config.directory, directory.or(Some(b"iotide-trace"))), (&mut config.live, live)]
+    {
+        let Some(path) = path else { continue };
+        to.clear();
+        if path.first() != Some(&b'/') {
+            let mut here = [0; 2048];
+            let Some(here) = sys::current_directory(&mut here) else { return false };
+            to.push(here);
+            to.push(b"/");
+        }
+        to.push(path);
     }
-    config.directory.push(directory);
     config.exclude.push(variable(c"IOTIDE_EXCLUDE").unwrap_or(b""));
     config.include.push(variable(c"IOTIDE_INCLUDE").unwrap_or(b""));
     config.stream.push(variable(c"IOTIDE_STREAM").unwrap_or(b""));
@@ -201,7 +219,7 @@ pub fn read() -> bool {
     }
     config.keep = variable(c"IOTIDE_KEEP").is_some_and(|value| value != b"0");
     config.nested = variable(c"IOTIDE_NESTED").is_some_and(|value| value != b"0");
-    let first = |names: &[&CStr]| names.iter().find_map(|name| variable(name));
+    let first = |names: &[&'static CStr]| names.iter().find_map(|&name| Some((name, variable(name)?)));
     let job_id = first(&[
         c"IOTIDE_JOB_ID",
         c"IOSETS_JOB_ID",
@@ -213,7 +231,10 @@ pub fn read() -> bool {
         c"COBALT_JOBID",
         c"JOB_ID",
     ]);
-    config.job_id.push(job_id.unwrap_or(b""));
+    if let Some((source, job_id)) = job_id {
+        config.job_id.push(job_id);
+        config.job_source.push(source.to_bytes());
+    }
     config.run.push(variable(c"IOTIDE_RUN").unwrap_or(b""));
     // What the user names comes first: a variable, or two with a colon between them, the second for the number of ranks.
     if let Some(names) = variable(c"IOTIDE_RANK_FROM") {
@@ -249,6 +270,28 @@ pub fn read() -> bool {
         }
     }
     true
+}
+
+/// What a page says of the job beside what a trace says, too.
+pub fn page_texts() -> impl Iterator<Item = (PageText, &'static [u8])> {
+    let mut texts = [
+        (PageText::App, variable(c"IOTIDE_APP")),
+        (PageText::Params, variable(c"IOTIDE_PARAMS")),
+        (PageText::Partition, variable(c"SLURM_JOB_PARTITION")),
+        (PageText::Cluster, variable(c"SLURM_CLUSTER_NAME")),
+        (PageText::Step, variable(c"SLURM_STEP_ID")),
+        (PageText::Job, None),
+        (PageText::JobSource, None),
+    ];
+    // Where no scheduler has a name for the job, its launcher may.
+    if get().job_id.get().is_empty() {
+        let names = [c"PMIX_NAMESPACE", c"PMI_JOBID", c"TORCHELASTIC_RUN_ID"];
+        if let Some((name, job)) = names.into_iter().find_map(|name| Some((name, variable(name)?))) {
+            texts[5].1 = Some(job);
+            texts[6].1 = Some(name.to_bytes());
+        }
+    }
+    texts.into_iter().filter_map(|(text, value)| Some((text, value?)))
 }
 
 /// Whether files of this path are traced.
@@ -325,7 +368,8 @@ fn named(name: &[u8]) -> Option<&'static [u8]> {
     None
 }
 
-fn number(text: &[u8]) -> Option<u64> {
+/// A number in decimal digits.
+pub fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
     }

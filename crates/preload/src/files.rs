@@ -10,11 +10,12 @@ use iotide_wire::{LossKind, NO_FILE, NO_POSITION};
 
 use crate::buffer::Work;
 use crate::config::{self, Bytes};
-use crate::{lifecycle, losses, sys, vfork};
+use crate::{lifecycle, losses, mounts, page, sys, vfork};
 
-/// Descriptors we follow, and names we keep.
+/// Descriptors we follow.
 const N_DESCRIPTORS: usize = 1 << 16;
-const N_NAMES: usize = 1 << 16;
+/// Names we keep.
+pub const N_NAMES: usize = 1 << 16;
 /// How far a name may stand from where its hash points.
 const MAX_PROBES: usize = 64;
 
@@ -410,6 +411,9 @@ fn name(work: &Work, path: &[u8]) -> u32 {
         let id = at as u32 + 1;
         match slot.compare_exchange(0, hash, Relaxed, Relaxed) {
             Ok(_) => {
+                if page::is_on() {
+                    mounts::learn(id, path);
+                }
                 work.push_name(id, path);
                 return id;
             }

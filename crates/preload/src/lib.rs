@@ -10,6 +10,7 @@
 //! - Calls before `main`, after `exit`, in signal handlers, in threads that are cancelled, in children of `fork` and `vfork`, and up to `exec`
 //!   and `_exit` do what they would have done without us.
 //!
+//! With `IOTIDE_LIVE`, calls are also, or only, counted in a file that others read meanwhile: see [`page`].
 //! With `IOTIDE_GATE`, and then alone, a call that moves data may be held until an arbiter lets it through: see [`gate`].
 //!
 //! Start reading at [`observe::data`]: one hook's life. Then [`buffer`] (where records wait), [`sink`] (where they go), [`lifecycle`].
@@ -32,6 +33,7 @@ mod buffer;
 mod clock;
 mod config;
 mod connection;
+mod elf;
 mod exec;
 mod files;
 mod gate;
@@ -39,9 +41,11 @@ mod guard;
 mod lifecycle;
 mod lock;
 mod losses;
+mod mounts;
 mod mpi_abi;
 mod next;
 mod observe;
+mod page;
 mod requests;
 mod sink;
 mod stream;

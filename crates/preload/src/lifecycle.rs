@@ -7,7 +7,9 @@ use core::sync::atomic::{
 
 use iotide_wire::EndReason;
 
-use crate::{buffer, clock, config, exec, files, gate, losses, next, requests, sink, sys, totals, vfork};
+use crate::{
+    buffer, clock, config, exec, files, gate, losses, next, page, requests, sink, sys, totals, vfork,
+};
 
 /// Nobody has called yet.
 const UNBORN: u8 = 0;
@@ -56,6 +58,7 @@ pub fn start() -> bool {
         PROCESS.store(sys::process_id(), Relaxed);
         sink::start();
         totals::start();
+        page::start();
         exec::start();
         gate::start();
         mark_this_memory();
@@ -76,6 +79,7 @@ pub fn finish(reason: EndReason) {
         if reason != EndReason::Exec {
             requests::give_up_all(buffer::push_beside);
         }
+        page::ends(reason);
         buffer::write_out_all();
         gate::finish();
         if totals::are_telling() {
@@ -124,6 +128,7 @@ fn in_forked_child_of_any_kind() {
     vfork::forget_parent();
     losses::forget();
     totals::forget_parent();
+    page::forget_parent();
     buffer::forget_parent();
     files::forget_parent();
     requests::forget_parent();

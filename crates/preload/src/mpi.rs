@@ -17,7 +17,7 @@ use crate::buffer::{self, InMpi, SCRATCH};
 use crate::guard::KeepErrno;
 use crate::mpi_abi::{self, Abi};
 use crate::requests::{self, Key, Request};
-use crate::{clock, files, lifecycle, losses, sink};
+use crate::{clock, files, lifecycle, losses, page, sink};
 
 /// `MPI_ERR_OTHER` of MPICH, and an error of some kind everywhere: a function that no MPI library here defines.
 const MISSING: c_int = 15;
@@ -521,6 +521,7 @@ fn starting(call: impl FnOnce() -> c_int) -> c_int {
         let version = mpi_abi::library_version(&mut text).unwrap_or(b"");
         let line = version.split(|&byte| byte == b'\n' || byte == 0).next().unwrap_or(b"");
         sink::set_mpi(rank, n_ranks, line);
+        page::set_mpi(rank, n_ranks, line);
     }
     result
 }

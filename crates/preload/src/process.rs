@@ -9,6 +9,7 @@ use crate::exec::{self, Prepared, Strings};
 use crate::guard::KeepErrno;
 use crate::lifecycle;
 use crate::next::hooks;
+use crate::page;
 
 hooks! {
     fn _exit(status: c_int) -> c_int |next| { finish(EndReason::Exit); next(status) }
@@ -59,7 +60,11 @@ fn leave(
 ) -> c_int {
     prepared(path, named, environment, |environment| {
         finish(EndReason::Exec);
-        call(environment)
+        let result = call(environment);
+        // Only one that could not become another program comes here.
+        let _errno = KeepErrno::now();
+        page::goes_on();
+        result
     })
 }
 

@@ -28,6 +28,7 @@ static DEVICE: AtomicU64 = AtomicU64::new(0);
 static INODE: AtomicU64 = AtomicU64::new(0);
 static SEQUENCE: AtomicU64 = AtomicU64::new(0);
 static N_RECORDS: AtomicU64 = AtomicU64::new(0);
+static STARTED_NS: AtomicU64 = AtomicU64::new(0);
 /// Where in the file room is kept for the last words; 0 if nowhere.
 static RESERVE_AT: AtomicU64 = AtomicU64::new(0);
 /// Bytes that the tracer itself has written.
@@ -64,6 +65,7 @@ static LOCK: AtomicBool = AtomicBool::new(false);
 pub fn start() {
     with_shared(|shared| {
         shared.start = clock::pair();
+        STARTED_NS.store(shared.start.1, Relaxed);
         shared.host.clear();
         if let Some(names) = sys::system_names() {
             for &byte in names.nodename.iter().take_while(|&&byte| byte != 0) {
@@ -108,7 +110,7 @@ pub fn forget_parent() {
 /// was, and that it has no end.
 #[inline(always)]
 pub fn open_early() {
-    if STATE.load(Relaxed) == CLOSED && !lifecycle::is_in_vfork_child() {
+    if STATE.load(Relaxed) == CLOSED && config::get().traces && !lifecycle::is_in_vfork_child() {
         open_once(&sys::NoSignals::new());
     }
 }
@@ -207,6 +209,11 @@ pub fn own_cost() -> (u64, u64) {
     (OWN_BYTES.load(Relaxed), FLUSH_TICKS.load(Relaxed))
 }
 
+/// When this process began, on the monotonic clock.
+pub fn started_ns() -> u64 {
+    STARTED_NS.load(Relaxed)
+}
+
 /// Takes note of what MPI says of itself; the facts are stated again if they have been before.
 pub fn set_mpi(rank: u32, n_ranks: u32, version: &[u8]) {
     MPI_RANK.store(rank.wrapping_add(1), Relaxed);
@@ -228,7 +235,7 @@ pub fn set_mpi(rank: u32, n_ranks: u32, version: &[u8]) {
 
 /// Writes one block. Returns whether it arrived anywhere.
 pub fn write_block(kind: BlockKind, thread: u32, payload: &[u8]) -> bool {
-    if lifecycle::is_in_vfork_child() {
+    if !config::get().traces || lifecycle::is_in_vfork_child() {
         return false;
     }
     let signals = sys::NoSignals::new();

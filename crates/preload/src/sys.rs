@@ -219,6 +219,57 @@ pub fn map_memory(len: usize) -> Option<*mut u8> {
     (at > 0).then_some(at as *mut u8)
 }
 
+/// Maps a file that is as long, for others to see what is written there; or `None`.
+pub fn map_file(fd: i32, len: usize) -> Option<*mut u8> {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let at = syscall6(libc::SYS_mmap, 0, len, protection, libc::MAP_SHARED as usize, fd as usize, 0);
+    (at > 0).then_some(at as *mut u8)
+}
+
+/// Gives memory back.
+pub fn unmap_memory(at: *mut u8, len: usize) {
+    syscall3(libc::SYS_munmap, at as usize, len, 0);
+}
+
+/// Sets a file's length.
+pub fn truncate(fd: i32, len: u64) -> isize {
+    syscall3(libc::SYS_ftruncate, fd as usize, len as usize, 0)
+}
+
+/// Makes room in a file, so that writing there cannot fail for want of it.
+pub fn allocate(fd: i32, at: u64, len: u64) -> isize {
+    syscall6(libc::SYS_fallocate, fd as usize, 0, at as usize, len as usize, 0, 0)
+}
+
+/// Removes a name.
+pub fn unlink(path: &CStr) -> isize {
+    syscall3(libc::SYS_unlinkat, libc::AT_FDCWD as usize, path.as_ptr() as usize, 0)
+}
+
+/// Reads a file of the kernel's from its beginning, as much as there is room for.
+pub fn read_small<'a>(path: &CStr, into: &'a mut [u8]) -> Option<&'a [u8]> {
+    let fd = open(path, libc::O_RDONLY | libc::O_CLOEXEC, 0) as i32;
+    if fd < 0 {
+        return None;
+    }
+    let mut n = 0;
+    while n < into.len() {
+        match usize::try_from(read(fd, &mut into[n..])) {
+            Ok(more) if more > 0 => n += more,
+            _ => break,
+        }
+    }
+    close(fd);
+    Some(&into[..n])
+}
+
+/// A number that nobody can foresee; the time, where the kernel has none.
+pub fn random() -> u64 {
+    let mut number = 0u64;
+    let n = syscall3(libc::SYS_getrandom, &raw mut number as usize, 8, libc::GRND_NONBLOCK as usize);
+    if n == 8 { number } else { crate::clock::monotonic_nanos() }
+}
+
 /// Advises the kernel about our own memory.
 pub fn advise_memory(at: *mut u8, len: usize, advice: i32) -> isize {
     syscall3(libc::SYS_madvise, at as usize, len, advice as usize)

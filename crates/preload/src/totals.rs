@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use iotide_wire::{LossKind, Op, Total, Totals};
 
-use crate::config::Bytes;
+use crate::config::{self, Bytes};
 use crate::files::Class;
 use crate::{buffer, files, gate, lifecycle, losses, sink, sys};
 
@@ -22,6 +22,9 @@ static AT_START: [AtomicU64; 2] = [const { AtomicU64::new(u64::MAX) }; 2];
 
 /// Takes note of what the kernel has counted so far.
 pub fn start() {
+    if !config::get().traces {
+        return;
+    }
     let (read, written) = kernel_count().unwrap_or((u64::MAX, u64::MAX));
     AT_START[0].store(read, Relaxed);
     AT_START[1].store(written, Relaxed);
@@ -114,6 +117,9 @@ static ENDED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// Keeps the kernel's count of the calling thread, which ends.
 pub fn thread_ends() {
+    if !config::get().traces {
+        return;
+    }
     if let Some((read, written)) = count_of(c"/proc/thread-self/io") {
         ENDED[0].fetch_add(read, Relaxed);
         ENDED[1].fetch_add(written, Relaxed);

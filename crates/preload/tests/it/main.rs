@@ -10,5 +10,6 @@ mod libraries; // what stands above MPI-IO: HDF5
 mod moved; // bytes by layer, against the program's own count
 mod mpi; // the same for MPI-IO, with Open MPI and MPICH
 mod names; // each call's function and its place in the file
+mod page; // counters that others read meanwhile
 mod stream; // what a listener gets
 mod support;

@@ -100,7 +100,7 @@ impl Moved {
         moved
     }
 
-    fn add(&mut self, layer: &'static str, direction: &'static str, bytes: u64) {
+    pub fn add(&mut self, layer: &'static str, direction: &'static str, bytes: u64) {
         if bytes > 0 {
             *self.0.entry((layer, direction)).or_default() += bytes;
         }

@@ -21,6 +21,10 @@ pub mod at {
     pub const LOST: usize = 120;
     /// How MPI describes itself: a byte of length, then text.
     pub const MPI: usize = 128;
+    /// The most bytes of that text.
+    pub const MPI_MAX: usize = super::MPI_END - MPI - 1;
+    /// The random part of the file's name, which its own process needs to find it again.
+    pub const RANDOM: usize = 192;
 }
 
 /// Where the text of how MPI describes itself ends.
