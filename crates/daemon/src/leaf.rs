@@ -54,8 +54,10 @@ pub struct Process {
     pub claim: Claim,
     /// When it began, in nanoseconds since 1970.
     pub start_ns: u64,
-    /// Whether it is a rank of a parallel program: those speak for their job before launchers and shells do.
-    pub is_rank: bool,
+    /// Which rank of a parallel program it is: ranks speak for their job before launchers and shells do.
+    pub rank: Option<u32>,
+    /// How many ranks there are.
+    pub n_ranks: Option<u32>,
     /// What it says of its job.
     pub about: About,
 }
@@ -186,6 +188,8 @@ pub struct Leaf {
 struct Page {
     key: JobKey,
     counters: Arc<Counters>,
+    /// Of these, bytes read and written.
+    bytes: u64,
     /// Whether the store knows of it.
     is_stored: bool,
     /// Whether it has counted something since it was last kept.
@@ -196,10 +200,14 @@ struct Page {
 #[derive(Debug)]
 struct Running {
     about: About,
-    is_of_rank: bool,
+    /// Whose words these are.
+    speaker: Standing,
+    n_ranks: Option<u32>,
     is_stored: bool,
     /// What processes have counted that are gone.
     done: Counters,
+    /// Of that, bytes read and written.
+    done_bytes: u64,
     /// Of that, what the sum of all that has ended holds already: the job ended before, and goes on.
     before: Counters,
     n_running: u32,
@@ -208,6 +216,22 @@ struct Running {
     idle_since_ns: u64,
     /// Row times with bytes read and written until then.
     recent: VecDeque<(u64, u64, u64)>,
+}
+
+/// Who speaks for a job: the lowest rank, else the process that began first. The smallest wins, so the order in which they are met does not matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Standing {
+    rank: u32,
+    start_ns: u64,
+}
+
+impl Standing {
+    const FIRST: Self = Self { rank: 0, start_ns: 0 };
+    const LAST: Self = Self { rank: u32::MAX, start_ns: u64::MAX };
+
+    fn of(process: &Process) -> Self {
+        Self { rank: process.rank.unwrap_or(u32::MAX), start_ns: process.start_ns }
+    }
 }
 
 impl Leaf {
@@ -231,7 +255,8 @@ impl Leaf {
         let Some((key, about)) = earlier.job else { return };
         self.ledger.describe(&key, about.clone());
         let mut job = Running::new(about, now_ns);
-        (job.is_stored, job.is_of_rank) = (true, true);
+        (job.is_stored, job.speaker) = (true, Standing::FIRST);
+        job.done_bytes = earlier.done.io().bytes();
         (job.done, job.n_seen) = (earlier.done, earlier.n_processes);
         self.jobs.insert(key.clone(), job);
         for (page, counters) in earlier.pages {
@@ -278,13 +303,18 @@ impl Leaf {
             return Err(refusal);
         }
         let key = self.job_of(now_ns, &process, earlier)?;
-        if let Some(job) = self.jobs.get_mut(&key)
-            && process.is_rank
-            && !job.is_of_rank
-        {
-            let about = About { size: job.about.size.max(process.about.size), ..process.about };
-            self.ledger.describe(&key, about.clone());
-            (job.about, job.is_of_rank, job.is_stored) = (about, true, false);
+        if let Some(job) = self.jobs.get_mut(&key) {
+            let standing = Standing::of(&process);
+            let size = process.n_ranks.or(job.n_ranks).unwrap_or(job.about.size);
+            let speaker = if standing < job.speaker { process.about } else { job.about.clone() };
+            let trust = job.about.trust;
+            let about = About { size, trust, ..speaker };
+            job.n_ranks = process.n_ranks.or(job.n_ranks);
+            job.speaker = standing.min(job.speaker);
+            if about != job.about {
+                self.ledger.describe(&key, about.clone());
+                (job.about, job.is_stored) = (about, false);
+            }
         }
         self.add_page(page, &key, Arc::default(), false);
         Ok(())
@@ -295,13 +325,15 @@ impl Leaf {
         job.n_running += 1;
         if !is_stored {
             job.n_seen += 1;
-            if job.n_seen > job.about.size {
+            if job.n_ranks.is_none() && job.n_seen > job.about.size {
                 job.about.size = job.n_seen;
                 job.is_stored = false;
             }
         }
         *self.pages_of_user.entry(key.uid).or_default() += 1;
-        self.pages.insert(page, Page { key: key.clone(), counters, is_stored, is_new: false, gone: None });
+        let bytes = counters.io().bytes();
+        let page_of = Page { key: key.clone(), counters, bytes, is_stored, is_new: false, gone: None };
+        self.pages.insert(page, page_of);
     }
 
     /// The job of a process: one that runs, one that goes on, or a new one.
@@ -332,18 +364,24 @@ impl Leaf {
             }
             return Ok(key);
         }
-        let earlier = if reopen_ns > 0 { earlier(cluster, *uid, &id) } else { Earlier::default() };
+        let earlier = earlier(cluster, *uid, &id);
         let goes_on = earlier.end_ns.is_some_and(|end_ns| now_ns.saturating_sub(end_ns) < reopen_ns);
         let (key, about, done, n_seen) = match earlier.job {
             Some((key, about)) if goes_on => (key, about, earlier.done, earlier.n_processes),
-            _ => (of_id(process.start_ns), process.about.clone(), Counters::default(), 0),
+            // No two runs of an id begin at one time, whatever they say.
+            before => {
+                let start_ns =
+                    before.map_or(0, |(key, _)| key.start_ns.saturating_add(1)).max(process.start_ns);
+                (of_id(start_ns), process.about.clone(), Counters::default(), 0)
+            }
         };
         if !self.ledger.describe(&key, about.clone()) {
             return Err(Refusal::Jobs);
         }
         let mut job = Running::new(about, now_ns);
-        job.before = done.clone();
-        (job.done, job.n_seen, job.is_of_rank) = (done, n_seen, process.is_rank);
+        (job.before, job.done_bytes) = (done.clone(), done.io().bytes());
+        (job.done, job.n_seen, job.n_ranks) = (done, n_seen, process.n_ranks);
+        job.speaker = if goes_on { Standing::FIRST } else { Standing::of(process) };
         self.jobs.insert(key.clone(), job);
         Ok(key)
     }
@@ -354,6 +392,7 @@ impl Leaf {
         let Some(page) = self.pages.get_mut(page).filter(|page| page.gone.is_none()) else { return };
         let n_refused = Arc::make_mut(&mut page.counters).raise_all(counters, &limits);
         self.ledger.losses.add(Refusal::Metrics, n_refused);
+        page.bytes = page.counters.io().bytes();
         page.is_new = true;
     }
 
@@ -439,6 +478,7 @@ impl Leaf {
                     }
                     if let Some(job) = self.jobs.get_mut(key) {
                         job.done.add_all(counters);
+                        job.done_bytes = job.done.io().bytes();
                     }
                 }
                 Act::End { key, .. } => {
@@ -457,6 +497,18 @@ impl Leaf {
         self.jobs.values_mut().for_each(|job| job.is_stored = false);
         self.pages.values_mut().for_each(|page| (page.is_stored, page.is_new) = (false, true));
         self.jobs.iter().map(|(key, job)| (key.clone(), job.done.clone())).collect()
+    }
+
+    /// What each job has read and written so far, in bytes.
+    pub fn moved(&self) -> Vec<(JobKey, u64)> {
+        let mut moved: BTreeMap<&JobKey, u64> =
+            self.jobs.iter().map(|(key, job)| (key, job.done_bytes)).collect();
+        for page in self.pages.values() {
+            if let Some(bytes) = moved.get_mut(&page.key) {
+                *bytes = bytes.saturating_add(page.bytes);
+            }
+        }
+        moved.into_iter().map(|(key, bytes)| (key.clone(), bytes)).collect()
     }
 
     /// What each job has counted.
@@ -520,9 +572,11 @@ impl Running {
     fn new(about: About, now_ns: u64) -> Self {
         Self {
             about,
-            is_of_rank: false,
+            speaker: Standing::LAST,
+            n_ranks: None,
             is_stored: false,
             done: Counters::default(),
+            done_bytes: 0,
             before: Counters::default(),
             n_running: 0,
             n_seen: 0,

@@ -114,6 +114,13 @@ pub struct IoSums {
     pub other: Cell,
 }
 
+impl IoSums {
+    /// Bytes read and written.
+    pub fn bytes(&self) -> u64 {
+        self.read.bytes.saturating_add(self.write.bytes)
+    }
+}
+
 impl Counters {
     /// Adds to the cell of a metric.
     pub fn add(&mut self, metric: Metric, cell: Cell) {

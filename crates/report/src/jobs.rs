@@ -282,7 +282,7 @@ impl JobList {
         let load = |job: &&JobEntry| job.read_bps.unwrap_or(0.0) + job.write_bps.unwrap_or(0.0);
         let mut running: Vec<&JobEntry> = self.jobs.iter().filter(|job| job.state == "running").collect();
         running.sort_by(|a, b| load(b).total_cmp(&load(a)));
-        let total: f64 = running.iter().map(load).sum();
+        let total = running.iter().map(load).fold(0.0, |sum, load| sum + load);
         let mut out = format!(
             "{} running, {} in all\n",
             text::counted(running.len() as u64, "job"),
@@ -381,7 +381,7 @@ impl JobDocument {
             state => state.to_owned(),
         };
         if self.n_running > 0 {
-            let _ = write!(state, ", {}", text::counted(self.n_running.into(), "process"));
+            let _ = write!(state, ", {}", processes(self.n_running));
         }
         rows.row("state", state);
         rows.row(
@@ -390,7 +390,7 @@ impl JobDocument {
         );
         rows.row("command", self.command.shortened(400).for_terminal());
         rows.row("directory", self.run_dir.for_terminal());
-        rows.row("size", text::counted(entry.size.into(), "process"));
+        rows.row("size", processes(entry.size));
         let nodes: Vec<String> = entry.nodes.iter().map(Untrusted::for_terminal).collect();
         rows.row("nodes", nodes.join(", "));
         rows.row("started", text::date(entry.start_unix_s));
@@ -507,6 +507,10 @@ impl JobDocument {
         }
         out
     }
+}
+
+fn processes(n: u32) -> String {
+    if n == 1 { "1 process".to_owned() } else { format!("{} processes", text::count(n.into())) }
 }
 
 fn shown(text: &Untrusted, most_chars: usize) -> String {

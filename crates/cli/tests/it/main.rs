@@ -58,6 +58,9 @@ mod convert;
 /// `iotide arbiter` and `iotide sets`: programs that take turns, and that go on alone.
 mod arbiter;
 
+/// `iotide serve`, `jobs`, `job`, `top`: exact counts whatever is killed, who sees what, and junk.
+mod serve;
+
 /// A writer of Darshan logs, the one the reader is tested with.
 #[allow(dead_code)]
 #[path = "../../../formats/tests/it/darshan/writer.rs"]

@@ -18,9 +18,11 @@ use iotide_wire::page::{
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::leaf::{Claim, Earlier, Leaf, PageId, Process};
+pub(crate) use node::{NodeFiles, NodeReading};
 pub(crate) use proc::Proc;
 use proc::user_name;
 
+mod node;
 mod proc;
 
 /// A file that is not a whole page yet is looked at again for this many scans; then it is none.
@@ -33,6 +35,8 @@ const LANES_A_ROUND: usize = 4096;
 const IDLE_ROUNDS: u32 = 20;
 /// Readings without a change after which a process that cannot be seen is taken for gone: an hour.
 const LONG_IDLE: u32 = IDLE_ROUNDS + 3600;
+/// No job has more ranks, whatever it says.
+const MOST_RANKS: u32 = 1 << 24;
 /// How much less often.
 const IDLE_STRIDE: u64 = 10;
 
@@ -343,7 +347,8 @@ impl Collector {
             } else {
                 now_ns
             },
-            is_rank: header.rank.is_some(),
+            rank: header.rank,
+            n_ranks: header.n_ranks.map(|n| n.min(MOST_RANKS)),
             about: About {
                 user: Name::cut(user_name(uid).as_bytes()),
                 app,
@@ -351,7 +356,7 @@ impl Collector {
                 command: words.join(" "),
                 run_dir: String::from_utf8_lossy(text(PageText::Directory)).into_owned(),
                 partition: Name::cut(text(PageText::Partition)),
-                size: header.n_ranks.unwrap_or(1).min(1 << 24),
+                size: header.n_ranks.unwrap_or(1).min(MOST_RANKS),
                 trust: if matches!(claim, Claim::Cgroup(_)) { Trust::Cgroup } else { Trust::Claimed },
             },
             claim,

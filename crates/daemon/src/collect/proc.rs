@@ -96,7 +96,7 @@ fn read_file(path: &Path) -> Vec<u8> {
     read_up_to(path, MOST_BYTES)
 }
 
-fn read_up_to(path: &Path, most: u64) -> Vec<u8> {
+pub(super) fn read_up_to(path: &Path, most: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Ok(file) = File::open(path) {
         // Whatever could be read is looked at.

@@ -164,13 +164,13 @@ impl Answers {
                 if is_asked_for(job, &query)
                     && self.ask(|reader| reader.job(&job.key.id, Some(job.key.uid)))?.is_empty()
                 {
-                    jobs.push(live_entry(job, &view));
+                    jobs.push(self.live_entry(job, &view));
                 }
             }
         }
         for job in &stored {
             jobs.push(match live.get(&job.key).filter(|_| job.state == "running") {
-                Some(live) => live_entry(live, &view),
+                Some(live) => self.live_entry(live, &view),
                 None => {
                     let counters = self.ask(|reader| reader.counters(job.number))?;
                     stored_entry(job, &counters.io(), self.ask(|reader| reader.losses(Some(job.number)))?)
@@ -178,6 +178,28 @@ impl Answers {
             });
         }
         Ok(Answer::json(answer_json(&JobList { jobs, next })))
+    }
+
+    fn live_entry(&self, job: &JobView, view: &View) -> WatchedJob {
+        let about = &job.about;
+        let expected = self.shared.expectations.of(&job.key);
+        WatchedJob {
+            job: job.key.id.as_str().into(),
+            user: about.user.as_str().into(),
+            app: about.app.as_str().into(),
+            name: about.name.as_str().into(),
+            size: about.size,
+            nodes: vec![view.node.as_str().into()],
+            state: "running".to_owned(),
+            trust: about.trust.as_str().to_owned(),
+            start_unix_s: seconds(job.key.start_ns),
+            end_unix_s: None,
+            read_bps: Some(job.read_bps),
+            write_bps: Some(job.write_bps),
+            period_s: expected.and_then(|expected| expected.period_s),
+            next_phase_unix_s: expected.and_then(|expected| expected.next_phase_unix_s),
+            losses: Vec::new(),
+        }
     }
 
     fn query(&self, viewer: Viewer, asked: &Asked) -> Result<Query> {
@@ -236,17 +258,18 @@ impl Answers {
             .filter(|live| {
                 latest.as_ref().is_none_or(|stored| stored.key != live.key || stored.state == "running")
             });
-        let mut document = match (live, latest) {
+        let document = match (live, latest) {
             (Some(live), stored) => {
                 let losses = match stored.filter(|stored| stored.key == live.key) {
                     Some(stored) => self.ask(|reader| reader.losses(Some(stored.number)))?,
                     None => Vec::new(),
                 };
-                let mut entry = live_entry(live, &view);
+                let mut entry = self.live_entry(live, &view);
                 entry.losses = losses.into_iter().map(Untrusted::from).collect();
                 let mut document = document(entry, &live.key, &live.about);
                 document.n_running = live.n_running;
                 document.count(&live.counters);
+                document.earlier = self.earlier(viewer, &live.key, &document)?;
                 document
             }
             (None, Some(stored)) => {
@@ -255,20 +278,19 @@ impl Answers {
                 let mut document =
                     document(stored_entry(&stored, &counters.io(), losses), &stored.key, &stored.about);
                 document.count(&counters);
+                document.earlier = self.earlier(viewer, &stored.key, &document)?;
                 document
             }
             (None, None) => return Err(Answer::refused(404, format!("no job {id} is known to you"))),
         };
-        document.earlier = self.earlier(viewer, &document)?;
         Ok(document)
     }
 
-    fn earlier(&self, viewer: Viewer, document: &JobDocument) -> Result<Vec<EarlierRun>> {
-        let before = (document.entry.start_unix_s * 1e9) as u64;
+    fn earlier(&self, viewer: Viewer, key: &JobKey, document: &JobDocument) -> Result<Vec<EarlierRun>> {
         let query = Query {
             only_uid: viewer.only_uid(),
             app: Some(document.entry.app.as_said().to_owned()),
-            before: Some((before, 0)),
+            before: Some((key.start_ns, 0)),
             limit: MOST_EARLIER,
             ..Query::default()
         };
@@ -301,8 +323,11 @@ impl Answers {
             node.is_none() && viewer.sees(&live.key) && job.as_ref().is_none_or(|job| live.key.id == *job)
         };
         let store_fault = self.shared.store_fault.read().unwrap_or_else(PoisonError::into_inner).is_some();
+        let machine = Arc::clone(&self.shared.node.read().unwrap_or_else(PoisonError::into_inner));
         let of = metrics::Of {
             view: &view,
+            node: &machine,
+            expectations: &self.shared.expectations,
             started_ns: self.shared.started_ns,
             store_fault,
             shows: &shows,
@@ -396,27 +421,6 @@ fn is_asked_for(job: &JobView, query: &Query) -> bool {
         && query.text.as_deref().is_none_or(|text| {
             [job.key.id.as_str(), about.name.as_str(), &about.command].iter().any(|part| part.contains(text))
         })
-}
-
-fn live_entry(job: &JobView, view: &View) -> WatchedJob {
-    let about = &job.about;
-    WatchedJob {
-        job: job.key.id.as_str().into(),
-        user: about.user.as_str().into(),
-        app: about.app.as_str().into(),
-        name: about.name.as_str().into(),
-        size: about.size,
-        nodes: vec![view.node.as_str().into()],
-        state: "running".to_owned(),
-        trust: about.trust.as_str().to_owned(),
-        start_unix_s: seconds(job.key.start_ns),
-        end_unix_s: None,
-        read_bps: Some(job.read_bps),
-        write_bps: Some(job.write_bps),
-        period_s: None,
-        next_phase_unix_s: None,
-        losses: Vec::new(),
-    }
 }
 
 fn stored_entry(job: &StoredJob, io: &iotide_ledger::IoSums, losses: Vec<String>) -> WatchedJob {

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, HashSet};
 use iotide_ledger::{Cell, Counters, Exposition, Kind, Metric};
 use iotide_wire::page::PageLayer;
 
+use crate::collect::NodeReading;
 use crate::leaf::{JobView, View};
+use crate::predict::Expectations;
 
 /// Jobs that have series of their own; the rest is in the sums, and counted.
 const MOST_JOBS: usize = 500;
@@ -15,6 +17,8 @@ pub(crate) struct Of<'a> {
     pub(crate) view: &'a View,
     pub(crate) started_ns: u64,
     pub(crate) store_fault: bool,
+    pub(crate) node: &'a NodeReading,
+    pub(crate) expectations: &'a Expectations,
     /// Whether a job is shown.
     pub(crate) shows: &'a dyn Fn(&JobView) -> bool,
     /// Whether the sums of the machine are asked for.
@@ -26,6 +30,7 @@ pub(crate) fn exposition(of: &Of<'_>) -> String {
     let mut text = Exposition::default();
     if of.with_sums {
         sums(&mut text, of);
+        machine(&mut text, of.view.node.as_str(), of.node);
     }
     jobs(&mut text, of);
     text.finish()
@@ -89,6 +94,75 @@ fn sums(text: &mut Exposition, of: &Of<'_>) {
     }
 }
 
+/// What the machine itself does.
+fn machine(text: &mut Exposition, node: &str, of: &NodeReading) {
+    let mut family = text.family(
+        "iotide_node_cpu_seconds_total",
+        Kind::Counter,
+        "Time of all processors, by what it was spent on.",
+    );
+    for (mode, ns) in &of.cpu_ns {
+        family.sample_ns(&[("node", node), ("mode", mode)], *ns);
+    }
+    if let Some([one, five, fifteen]) = of.load {
+        text.family("iotide_node_load1", Kind::Gauge, "Load average over a minute.")
+            .sample_f64(&[("node", node)], one);
+        text.family("iotide_node_load5", Kind::Gauge, "Load average over 5 minutes.")
+            .sample_f64(&[("node", node)], five);
+        text.family("iotide_node_load15", Kind::Gauge, "Load average over 15 minutes.")
+            .sample_f64(&[("node", node)], fifteen);
+    }
+    if let Some(hertz) = of.frequency_hz {
+        text.family("iotide_node_cpu_frequency_hertz", Kind::Gauge, "Mean frequency of the processors.")
+            .sample_f64(&[("node", node)], hertz);
+    }
+    if let Some((all, available)) = of.memory {
+        text.family("iotide_node_memory_bytes", Kind::Gauge, "Memory of the node.")
+            .sample(&[("node", node)], all);
+        text.family("iotide_node_memory_available_bytes", Kind::Gauge, "Memory that programs could have.")
+            .sample(&[("node", node)], available);
+    }
+    let mut pairs = |names: [&'static str; 2],
+                     helps: [&'static str; 2],
+                     label: &str,
+                     kind: Kind,
+                     values: &[(String, u64, u64)]| {
+        let mut family = text.family(names[0], kind, helps[0]);
+        for (name, first, _) in values {
+            family.sample(&[("node", node), (label, name)], *first);
+        }
+        let mut family = text.family(names[1], kind, helps[1]);
+        for (name, _, second) in values {
+            family.sample(&[("node", node), (label, name)], *second);
+        }
+    };
+    pairs(
+        ["iotide_node_disk_read_bytes_total", "iotide_node_disk_written_bytes_total"],
+        ["Bytes read from a disk.", "Bytes written to a disk."],
+        "device",
+        Kind::Counter,
+        &of.disks,
+    );
+    pairs(
+        ["iotide_node_network_receive_bytes_total", "iotide_node_network_transmit_bytes_total"],
+        ["Bytes received at an interface.", "Bytes sent at an interface."],
+        "interface",
+        Kind::Counter,
+        &of.network,
+    );
+    pairs(
+        ["iotide_node_filesystem_size_bytes", "iotide_node_filesystem_free_bytes"],
+        ["Size of a file system on a local device.", "Room for users on a file system on a local device."],
+        "mount",
+        Kind::Gauge,
+        &of.space,
+    );
+    let mut family = text.family("iotide_node_temperature_celsius", Kind::Gauge, "Temperature at a sensor.");
+    for (sensor, degrees) in &of.temperatures {
+        family.sample_f64(&[("node", node), ("sensor", sensor)], *degrees);
+    }
+}
+
 fn jobs(text: &mut Exposition, of: &Of<'_>) {
     let mut shown = Vec::new();
     let mut names = HashSet::new();
@@ -141,6 +215,21 @@ fn jobs(text: &mut Exposition, of: &Of<'_>) {
     let mut family = text.family("iotide_job_processes", Kind::Gauge, "Processes of a job that run.");
     for (name, job, _) in &shown {
         family.sample(&[("job", name)], job.n_running.into());
+    }
+    let expected: Vec<_> =
+        shown.iter().filter_map(|(name, job, _)| Some((name, of.expectations.of(&job.key)?))).collect();
+    let mut family =
+        text.family("iotide_job_period_seconds", Kind::Gauge, "How far apart the I/O phases of a job are.");
+    for (name, period_s) in expected.iter().filter_map(|(name, it)| Some((name, it.period_s?))) {
+        family.sample_f64(&[("job", name)], period_s);
+    }
+    let mut family = text.family(
+        "iotide_job_next_phase_timestamp_seconds",
+        Kind::Gauge,
+        "When the next I/O phase of a job begins, since 1970.",
+    );
+    for (name, next_s) in expected.iter().filter_map(|(name, it)| Some((name, it.next_phase_unix_s?))) {
+        family.sample_f64(&[("job", name)], next_s);
     }
     if n_left_out > 0 {
         text.family(

@@ -17,8 +17,9 @@ use iotide_ledger::{Limits, Name};
 use iotide_private::{OpenDir, OwnSocket};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::collect::{Collector, Proc};
+use crate::collect::{Collector, NodeFiles, NodeReading, Proc};
 use crate::leaf::{Act, Earlier, Leaf, PageId, View};
+use crate::predict::{Expectations, Predicting};
 use crate::store::{Store, StoreError};
 use notify::Notify;
 
@@ -102,6 +103,8 @@ pub(crate) struct Shared {
     started_ns: u64,
     token: String,
     store_fault: RwLock<Option<String>>,
+    expectations: Expectations,
+    node: RwLock<Arc<NodeReading>>,
 }
 
 impl Shared {
@@ -184,8 +187,11 @@ impl Daemon {
             started_ns: now,
             token,
             store_fault: RwLock::default(),
+            expectations: Expectations::default(),
+            node: RwLock::default(),
             config,
         });
+        let predicting = Predicting::start(shared.expectations.clone())?;
 
         let (running, until_stopped) = channel();
         let mut work = Collecting {
@@ -193,6 +199,7 @@ impl Daemon {
             leaf,
             collector,
             store,
+            predicting,
             removed: Vec::new(),
             retry_ns: 0,
         };
@@ -204,6 +211,7 @@ impl Daemon {
         let of_http = Arc::clone(&shared);
         let thread = thread::Builder::new().name("iotide-http".to_owned());
         let answering = thread.spawn(move || http::run(&of_http, socket, tcp, stopped))?;
+        watch_node(&shared)?;
         Ok(Self { shared, http, collector: Some((running, collecting)), answers: Some((stop, answering)) })
     }
 
@@ -266,6 +274,34 @@ fn make_pages_directory(path: &Path) -> Result<(), ServeError> {
     }
 }
 
+/// Starts the threads that read what the machine does. They end soon after the daemon has, unless a disk does not answer: nobody waits for them.
+fn watch_node(shared: &Arc<Shared>) -> io::Result<()> {
+    let files = NodeFiles { proc: "/proc".into(), sys: "/sys".into() };
+    let spawn = |name: &str, every: Duration, read: fn(&NodeFiles, &mut NodeReading)| {
+        let (files, shared) = (files.clone(), Arc::downgrade(shared));
+        thread::Builder::new().name(name.to_owned()).spawn(move || {
+            let mut reading = NodeReading::default();
+            loop {
+                read(&files, &mut reading);
+                let Some(shared) = shared.upgrade() else { return };
+                let mut held = shared.node.write().unwrap_or_else(PoisonError::into_inner);
+                let all = Arc::make_mut(&mut held);
+                if reading.space.is_empty() {
+                    *all = NodeReading { space: std::mem::take(&mut all.space), ..reading.clone() };
+                } else {
+                    all.space.clone_from(&reading.space);
+                }
+                drop(held);
+                drop(shared);
+                thread::sleep(every);
+            }
+        })
+    };
+    spawn("iotide-node", Duration::from_secs(1), |files, reading| *reading = files.read())?;
+    spawn("iotide-space", Duration::from_secs(5), |files, reading| reading.space = files.space())?;
+    Ok(())
+}
+
 /// The file of the token in the store's directory. Who can read it may see everything: Prometheus, for one.
 const TOKEN: &str = "token";
 
@@ -303,6 +339,7 @@ struct Collecting {
     leaf: Leaf,
     collector: Collector,
     store: Store,
+    predicting: Predicting,
     /// Pages that are removed, and that the store may forget.
     removed: Vec<PageId>,
     retry_ns: u64,
@@ -334,6 +371,7 @@ impl Collecting {
         if let Some(fault) = fault {
             self.store_failed(now, &fault);
         }
+        self.predicting.tell(now, self.leaf.moved());
         let acts = self.leaf.tick(now);
         let mut has_changed = false;
         if now >= self.retry_ns && (!acts.is_empty() || self.removed.len() > 64) {

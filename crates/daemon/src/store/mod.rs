@@ -317,18 +317,14 @@ fn perform(db: &Transaction<'_>, now_ns: u64, node: &str, act: &Act) -> rusqlite
         }
         Act::Keep { page, key, counters } => {
             let job = known_job(db, key)?;
-            put_counters(db, job, page.as_str(), counters)
+            if is_done(db, page)? { Ok(()) } else { put_counters(db, job, page.as_str(), counters) }
         }
         Act::Finish { page, key, counters, loss } => {
             let job = known_job(db, key)?;
-            let page = page.as_str();
-            // A page that is done already is counted already.
-            let is_done: bool = db
-                .prepare_cached("SELECT done FROM pages WHERE page = ?")?
-                .query_row([page], |row| row.get(0))?;
-            if is_done {
+            if is_done(db, page)? {
                 return Ok(());
             }
+            let page = page.as_str();
             db.prepare_cached("UPDATE pages SET done = 1 WHERE page = ?")?.execute([page])?;
             db.prepare_cached("DELETE FROM counters WHERE job = ? AND page = ?")?
                 .execute(params![job, page])?;
@@ -404,6 +400,11 @@ fn job_number(db: &Connection, key: &JobKey) -> rusqlite::Result<Option<i64>> {
 /// The number of a job that was stored before; an error if somebody has removed it.
 fn known_job(db: &Connection, key: &JobKey) -> rusqlite::Result<i64> {
     job_number(db, key)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+}
+
+/// Whether a page is counted already; an error if nobody has registered it.
+fn is_done(db: &Connection, page: &PageId) -> rusqlite::Result<bool> {
+    db.prepare_cached("SELECT done FROM pages WHERE page = ?")?.query_row([page.as_str()], |row| row.get(0))
 }
 
 /// The columns of a counter: kind, name, layer or unit, file system.
