@@ -252,7 +252,7 @@ impl JobList {
     }
 
     /// The list as a table.
-    pub fn to_text(&self, width: usize) -> String {
+    pub fn to_text(&self) -> String {
         if self.jobs.is_empty() {
             return "no jobs\n".to_owned();
         }
@@ -270,15 +270,15 @@ impl JobList {
                 rate(job.write_bps),
             ]
         });
-        let mut out = table(&head, &rows.collect::<Vec<_>>(), width);
+        let mut out = table(&head, &rows.collect::<Vec<_>>());
         if self.next.is_some() {
             out.push_str("there are more; --limit shows them\n");
         }
         out
     }
 
-    /// Who loads the machine now: running jobs, the busiest first.
-    pub fn to_top(&self, width: usize) -> String {
+    /// Who loads the machine now: running jobs, the busiest first, and when their next phases begin.
+    pub fn to_top(&self, now_unix_s: f64) -> String {
         let load = |job: &&JobEntry| job.read_bps.unwrap_or(0.0) + job.write_bps.unwrap_or(0.0);
         let mut running: Vec<&JobEntry> = self.jobs.iter().filter(|job| job.state == "running").collect();
         running.sort_by(|a, b| load(b).total_cmp(&load(a)));
@@ -291,7 +291,7 @@ impl JobList {
         if running.is_empty() {
             return out;
         }
-        let head = ["job", "user", "name", "procs", "read", "write", "share", "period"];
+        let head = ["job", "user", "name", "procs", "read", "write", "share", "period", "next phase in"];
         let rows = running.iter().map(|job| {
             [
                 shown(&job.job, 24),
@@ -302,9 +302,11 @@ impl JobList {
                 rate(job.write_bps),
                 if total > 0.0 { text::percent(load(job) / total) } else { "–".to_owned() },
                 job.period_s.map_or("–".to_owned(), text::seconds),
+                job.next_phase_unix_s
+                    .map_or("–".to_owned(), |next| text::seconds((next - now_unix_s).max(0.0))),
             ]
         });
-        out.push_str(&table(&head, &rows.collect::<Vec<_>>(), width));
+        out.push_str(&table(&head, &rows.collect::<Vec<_>>()));
         out
     }
 }
@@ -443,7 +445,7 @@ impl JobDocument {
         if !io.by.is_empty() {
             out.push('\n');
             let head = ["operation", "layer", "file system", "calls", "bytes", "time"];
-            out.push_str(&table(&head, &cells.collect::<Vec<_>>(), width));
+            out.push_str(&table(&head, &cells.collect::<Vec<_>>()));
         }
 
         if time.threads_s > 0.0 {
@@ -467,11 +469,7 @@ impl JobDocument {
                 ]
             });
             out.push('\n');
-            out.push_str(&table(
-                &["MPI function", "calls", "bytes", "time"],
-                &cells.collect::<Vec<_>>(),
-                width,
-            ));
+            out.push_str(&table(&["MPI function", "calls", "bytes", "time"], &cells.collect::<Vec<_>>()));
         }
         if !self.own.is_empty() {
             out.push_str("\nThe program's own counters\n");
@@ -495,7 +493,7 @@ impl JobDocument {
             });
             out.push_str("\nEarlier runs\n");
             let head = ["job", "start", "procs", "run time", "read", "written"];
-            out.push_str(&table(&head, &cells.collect::<Vec<_>>(), width));
+            out.push_str(&table(&head, &cells.collect::<Vec<_>>()));
         }
         out.push_str("\nlosses: ");
         match entry.losses.as_slice() {
@@ -521,8 +519,13 @@ fn rate(bps: Option<f64>) -> String {
     bps.map_or("–".to_owned(), text::bandwidth)
 }
 
-/// A table with numbers to the right from the fourth column on; the first ones are names.
-fn table<const N: usize>(head: &[&str; N], rows: &[[String; N]], _width: usize) -> String {
+/// A table; columns of numbers stand to the right.
+fn table<const N: usize>(head: &[&str; N], rows: &[[String; N]]) -> String {
+    let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit() || "–<>-".contains(c));
+    let to_the_right: [bool; N] = std::array::from_fn(|index| {
+        // Ids of jobs are names, whatever they look like.
+        index > 0 && rows.iter().all(|row| is_number(&row[index]))
+    });
     let mut widths = head.map(|name| name.chars().count());
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -530,19 +533,21 @@ fn table<const N: usize>(head: &[&str; N], rows: &[[String; N]], _width: usize) 
         }
     }
     let mut out = String::new();
-    let mut line = |cells: &[&str]| {
+    let mut line = |cells: [&str; N]| {
         let mut text = String::from("  ");
-        for ((index, cell), width) in cells.iter().enumerate().zip(widths) {
-            let padding = " ".repeat(width - cell.chars().count());
-            let is_number = index >= N.min(3).min(N - 1);
-            let _ =
-                if is_number { write!(text, "{padding}{cell}  ") } else { write!(text, "{cell}{padding}  ") };
+        for (index, cell) in cells.into_iter().enumerate() {
+            let padding = " ".repeat(widths[index] - cell.chars().count());
+            let _ = if to_the_right[index] {
+                write!(text, "{padding}{cell}  ")
+            } else {
+                write!(text, "{cell}{padding}  ")
+            };
         }
         let _ = writeln!(out, "{}", text.trim_end());
     };
-    line(head);
+    line(*head);
     for row in rows {
-        line(&row.each_ref().map(String::as_str));
+        line(row.each_ref().map(String::as_str));
     }
     out
 }
@@ -606,7 +611,36 @@ mod tests {
     fn a_job_is_told_with_its_exact_bytes_and_nothing_that_steers_a_terminal() {
         let mut job = document();
         job.count(&counters());
-        insta::assert_snapshot!(job.to_text(100));
+        insta::assert_snapshot!(job.to_text(100), @r"
+        job 4711 of ada
+          state      running, 4 processes
+          program    lmp (application 0123456789abcdef)
+          command    lmp -in evil\u{1b}[31m\nname
+          directory  /home/ada
+          size       4 processes
+          nodes      n1
+          started    2023-11-14 22:13:20 UTC
+          job id     as the program says
+
+        I/O
+          read     0 B (0 bytes) in 0 calls, 0 s in these calls; now 0 B/s
+          written  5 GB (5000000123 bytes) in 10 calls, 2 s in these calls; now 2 GB/s
+
+          operation  layer    file system  calls  bytes  time
+          open       posix    /scratch         4    0 B   1 s
+          write      beneath  /scratch         7    9 B  1 ns
+          write      posix    /scratch        10   5 GB   2 s
+
+        Time of all threads
+          computing  36 s (90 %)
+          I/O        3 s (8 %)
+          MPI        1 s (2 %)
+
+          MPI function  calls  bytes  time
+          MPI_Bcast         3   96 B   1 s
+
+        losses: 2 calls could not be counted
+        ");
         let read = JobDocument::from_json(job.to_json().as_bytes()).unwrap();
         assert_eq!(
             (read.io.bytes_written, read.io.calls_written, read.io.seconds_other),
@@ -623,10 +657,21 @@ mod tests {
         (ended.state, ended.end_unix_s, ended.write_bps) = ("ended".to_owned(), Some(1_700_000_060.0), None);
         let mut light = busy.clone();
         (light.job, light.write_bps) = ("12".into(), Some(5e8));
+        (light.period_s, light.next_phase_unix_s) = (Some(20.0), Some(1_700_000_033.0));
         let list = JobList { jobs: vec![light, busy, ended], next: None };
-        insta::assert_snapshot!(list.to_text(100));
-        insta::assert_snapshot!(list.to_top(100));
-        assert_eq!(JobList::default().to_text(80), "no jobs\n");
+        insta::assert_snapshot!(list.to_text(), @r"
+          job   user  name  procs  state                      start  run time   read     write
+          12    ada   lmp       4  running  2023-11-14 22:13:20 UTC         –  0 B/s  500 MB/s
+          4711  ada   lmp       4  running  2023-11-14 22:13:20 UTC         –  0 B/s    2 GB/s
+          4711  ada   lmp       4  ended    2023-11-14 22:13:20 UTC      60 s  0 B/s         –
+        ");
+        insta::assert_snapshot!(list.to_top(1_700_000_030.0), @r"
+        2 jobs running, 2.5 GB/s in all
+          job   user  name  procs   read     write  share  period  next phase in
+          4711  ada   lmp       4  0 B/s    2 GB/s   80 %       –              –
+          12    ada   lmp       4  0 B/s  500 MB/s   20 %    20 s            3 s
+        ");
+        assert_eq!(JobList::default().to_text(), "no jobs\n");
         assert_eq!(JobList::from_json(list.to_json().as_bytes()).unwrap().to_json(), list.to_json());
     }
 }

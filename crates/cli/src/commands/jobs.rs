@@ -92,7 +92,7 @@ Examples:
 
 /// Show which jobs load the storage now
 ///
-/// Running jobs, the busiest first. On a terminal it is repeated until Ctrl-C.
+/// Running jobs, the busiest first, with the period of their I/O and when the next phase begins. On a terminal it is repeated until Ctrl-C.
 #[derive(clap::Args, Debug)]
 #[command(after_help = TOP_EXAMPLES)]
 pub(crate) struct TopArgs {
@@ -128,8 +128,7 @@ pub(crate) fn run_jobs(ui: &mut Ui, args: &JobsArgs) -> anyhow::Result<ExitStatu
             State::Partial => "partial",
         }),
     );
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
-    also("since", args.since.map(|ago| format!("{:.3}", (now - ago).max(0.0))).as_deref());
+    also("since", args.since.map(|ago| format!("{:.3}", (now_unix_s() - ago).max(0.0))).as_deref());
     let mut list = list(&query, args.limit as usize)?;
     let load = |bps: Option<f64>| bps.unwrap_or(0.0);
     match args.sort {
@@ -139,7 +138,7 @@ pub(crate) fn run_jobs(ui: &mut Ui, args: &JobsArgs) -> anyhow::Result<ExitStatu
         Order::Size => list.jobs.sort_by_key(|job| std::cmp::Reverse(job.size)),
         Order::User => list.jobs.sort_by(|a, b| a.user.cmp(&b.user)),
     }
-    deliver(ui, &args.output, &list.to_json(), &list.to_text(ui.width()))?;
+    deliver(ui, &args.output, &list.to_json(), &list.to_text())?;
     Ok(if list.jobs.is_empty() { ExitStatus::NothingFound } else { ExitStatus::Done })
 }
 
@@ -161,7 +160,7 @@ pub(crate) fn run_top(ui: &mut Ui, args: &TopArgs) -> anyhow::Result<ExitStatus>
         }
         let list = list(&["state=running".to_owned()], 1000)?;
         let clear = if is_screen { "\u{1b}[H\u{1b}[J" } else { "" };
-        deliver(ui, &args.output, &list.to_json(), &format!("{clear}{}", list.to_top(ui.width())))?;
+        deliver(ui, &args.output, &list.to_json(), &format!("{clear}{}", list.to_top(now_unix_s())))?;
     }
     Ok(ExitStatus::Done)
 }
@@ -212,6 +211,10 @@ fn deliver(ui: &mut Ui, output: &OutputArgs, json: &str, text: &str) -> anyhow::
         Some(path) => ui.out_file(path, said),
         None => ui.out(said),
     }
+}
+
+fn now_unix_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// A time before now, in seconds.

@@ -30,6 +30,7 @@ pub(crate) struct ServeArgs {
 #[derive(clap::Subcommand, Debug)]
 enum ServeCommand {
     /// Check the settings and the store, and say what would be used
+    #[command(after_help = CHECK_EXAMPLES)]
     Check(Options),
 }
 
@@ -69,6 +70,11 @@ Examples:
   iotide serve --http 127.0.0.1:9337 --store /data/iotide
   iotide serve check                               are the settings right?
   curl -s http://127.0.0.1:1337/metrics            what Prometheus sees";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  iotide serve check
+  iotide serve check --config serve.toml";
 
 /// The address that HTTP is answered at unless someone says otherwise: that of the metric proxy.
 const USUAL_HTTP: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1337);

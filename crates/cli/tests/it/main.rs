@@ -5,6 +5,7 @@ mod util;
 
 /// `--help`, word by word.
 mod help;
+mod help_serve;
 
 /// `--version`, and what is said of a command line that makes no sense.
 mod usage;
