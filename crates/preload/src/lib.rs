@@ -27,6 +27,7 @@ pub mod posix;
 pub mod process;
 pub mod stdio;
 pub mod unlocked;
+pub mod user;
 pub mod variadic;
 
 mod buffer;

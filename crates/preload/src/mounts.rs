@@ -77,10 +77,10 @@ impl Shared {
         self.refresh();
         let mut here = Bytes::<79>::new();
         let mut kind = Bytes::<17>::new();
-        // SAFETY: memory of ours, filled that far.
         let text = if self.text.is_null() {
             &[]
         } else {
+            // SAFETY: memory of ours, filled that far.
             unsafe { core::slice::from_raw_parts(self.text, self.len) }
         };
         let mut longest = 0;

@@ -1,4 +1,4 @@
-//! Hooks of MPI-IO, for C and Fortran, for whatever MPI the program was built with.
+//! Hooks of MPI-IO, for C and Fortran, for whatever MPI the program was built with. Those of the rest of MPI are in [`time`].
 //!
 //! Every function is replaced under both of its names. Open MPI's Fortran functions call `PMPI_X`, MPICH's call `MPI_X`; another tool
 //! that stands between the program and us calls `PMPI_X` as well. Whichever comes first is recorded, and what it calls in turn is not.
@@ -11,6 +11,7 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
+use iotide_wire::page::MpiFunction;
 use iotide_wire::{Call, Flags, Layer, LossKind, NO_FILE, NO_POSITION, Op, Record};
 
 use crate::buffer::{self, InMpi, SCRATCH};
@@ -37,10 +38,14 @@ macro_rules! mpi {
         /// As of the function it stands in front of.
         #[cfg_attr(not(test), unsafe(no_mangle))]
         pub unsafe extern "C-unwind" fn $name($($arg: usize),*) -> c_int {
-            /// What is recorded of this function; asked at compile time.
+            /// What is recorded of this function, and where it is counted; asked at compile time.
             #[allow(dead_code)]
-            const fn call(op: Op) -> Call {
-                Call::of_symbol(stringify!($name), op)
+            const fn call(op: Op) -> Named {
+                Named { call: Call::of_symbol(stringify!($name), op), function: function() }
+            }
+            #[allow(dead_code)]
+            const fn function() -> MpiFunction {
+                MpiFunction::of_symbol(stringify!($name))
             }
             // Not among those found at the start: MPI may be loaded later, or never.
             static NEXT: crate::next::Next = {
@@ -76,11 +81,11 @@ mpi! {
     MPI_File_iread_at PMPI_File_iread_at (file, at, memory, count, datatype, request) |next| beginning(const { call(Op::Read) }, INDEPENDENT, file, Some(at), Count::Int(count), datatype, request, || next(file, at, memory, count, datatype, request));
     MPI_File_iread_at_all PMPI_File_iread_at_all (file, at, memory, count, datatype, request) |next| beginning(const { call(Op::Read) }, COLLECTIVE, file, Some(at), Count::Int(count), datatype, request, || next(file, at, memory, count, datatype, request));
     MPI_File_read_all_begin PMPI_File_read_all_begin (file, memory, count, datatype) |next| splitting(const { call(Op::Read) }, file, None, Count::Int(count), datatype, || next(file, memory, count, datatype));
-    MPI_File_read_all_end PMPI_File_read_all_end (file, memory, status) |next| joining(file, status, |status| next(file, memory, status));
+    MPI_File_read_all_end PMPI_File_read_all_end (file, memory, status) |next| joining(const { function() }, file, status, |status| next(file, memory, status));
     MPI_File_read_ordered_begin PMPI_File_read_ordered_begin (file, memory, count, datatype) |next| splitting(const { call(Op::Read) }, file, None, Count::Int(count), datatype, || next(file, memory, count, datatype));
-    MPI_File_read_ordered_end PMPI_File_read_ordered_end (file, memory, status) |next| joining(file, status, |status| next(file, memory, status));
+    MPI_File_read_ordered_end PMPI_File_read_ordered_end (file, memory, status) |next| joining(const { function() }, file, status, |status| next(file, memory, status));
     MPI_File_read_at_all_begin PMPI_File_read_at_all_begin (file, at, memory, count, datatype) |next| splitting(const { call(Op::Read) }, file, Some(at), Count::Int(count), datatype, || next(file, at, memory, count, datatype));
-    MPI_File_read_at_all_end PMPI_File_read_at_all_end (file, memory, status) |next| joining(file, status, |status| next(file, memory, status));
+    MPI_File_read_at_all_end PMPI_File_read_at_all_end (file, memory, status) |next| joining(const { function() }, file, status, |status| next(file, memory, status));
     MPI_File_write PMPI_File_write (file, memory, count, datatype, status) |next| blocking(const { call(Op::Write) }, INDEPENDENT, file, None, status, |status| next(file, memory, count, datatype, status));
     MPI_File_write_all PMPI_File_write_all (file, memory, count, datatype, status) |next| blocking(const { call(Op::Write) }, COLLECTIVE, file, None, status, |status| next(file, memory, count, datatype, status));
     MPI_File_write_shared PMPI_File_write_shared (file, memory, count, datatype, status) |next| blocking(const { call(Op::Write) }, INDEPENDENT, file, None, status, |status| next(file, memory, count, datatype, status));
@@ -93,11 +98,11 @@ mpi! {
     MPI_File_iwrite_at PMPI_File_iwrite_at (file, at, memory, count, datatype, request) |next| beginning(const { call(Op::Write) }, INDEPENDENT, file, Some(at), Count::Int(count), datatype, request, || next(file, at, memory, count, datatype, request));
     MPI_File_iwrite_at_all PMPI_File_iwrite_at_all (file, at, memory, count, datatype, request) |next| beginning(const { call(Op::Write) }, COLLECTIVE, file, Some(at), Count::Int(count), datatype, request, || next(file, at, memory, count, datatype, request));
     MPI_File_write_all_begin PMPI_File_write_all_begin (file, memory, count, datatype) |next| splitting(const { call(Op::Write) }, file, None, Count::Int(count), datatype, || next(file, memory, count, datatype));
-    MPI_File_write_all_end PMPI_File_write_all_end (file, memory, status) |next| joining(file, status, |status| next(file, memory, status));
+    MPI_File_write_all_end PMPI_File_write_all_end (file, memory, status) |next| joining(const { function() }, file, status, |status| next(file, memory, status));
     MPI_File_write_ordered_begin PMPI_File_write_ordered_begin (file, memory, count, datatype) |next| splitting(const { call(Op::Write) }, file, None, Count::Int(count), datatype, || next(file, memory, count, datatype));
-    MPI_File_write_ordered_end PMPI_File_write_ordered_end (file, memory, status) |next| joining(file, status, |status| next(file, memory, status));
+    MPI_File_write_ordered_end PMPI_File_write_ordered_end (file, memory, status) |next| joining(const { function() }, file, status, |status| next(file, memory, status));
     MPI_File_write_at_all_begin PMPI_File_write_at_all_begin (file, at, memory, count, datatype) |next| splitting(const { call(Op::Write) }, file, Some(at), Count::Int(count), datatype, || next(file, at, memory, count, datatype));
-    MPI_File_write_at_all_end PMPI_File_write_at_all_end (file, memory, status) |next| joining(file, status, |status| next(file, memory, status));
+    MPI_File_write_at_all_end PMPI_File_write_at_all_end (file, memory, status) |next| joining(const { function() }, file, status, |status| next(file, memory, status));
     MPI_File_read_c PMPI_File_read_c (file, memory, count, datatype, status) |next| blocking(const { call(Op::Read) }, INDEPENDENT, file, None, status, |status| next(file, memory, count, datatype, status));
     MPI_File_read_all_c PMPI_File_read_all_c (file, memory, count, datatype, status) |next| blocking(const { call(Op::Read) }, COLLECTIVE, file, None, status, |status| next(file, memory, count, datatype, status));
     MPI_File_read_shared_c PMPI_File_read_shared_c (file, memory, count, datatype, status) |next| blocking(const { call(Op::Read) }, INDEPENDENT, file, None, status, |status| next(file, memory, count, datatype, status));
@@ -139,25 +144,34 @@ mpi! {
     MPI_File_preallocate PMPI_File_preallocate (file, size) |next| control(const { call(Op::Resize) }, COLLECTIVE, file, None, || next(file, size));
     MPI_File_delete PMPI_File_delete (path, info) |next| deleting(const { call(Op::Unlink) }, path, || next(path, info));
 
-    MPI_Wait PMPI_Wait (request, status) |next| completing(1, request, status, WAITS, |status| next(request, status), || Done::All);
-    MPI_Waitall PMPI_Waitall (n, requests, statuses) |next| completing(n, requests, statuses, WAITS, |statuses| next(n, requests, statuses), || Done::All);
-    MPI_Waitany PMPI_Waitany (n, requests, index, status) |next| completing(n, requests, status, WAITS, |status| next(n, requests, index, status), || Done::One(int(index)));
+    MPI_Wait PMPI_Wait (request, status) |next| completing(const { function() }, 1, request, status, WAITS, |status| next(request, status), || Done::All);
+    MPI_Waitall PMPI_Waitall (n, requests, statuses) |next| completing(const { function() }, n, requests, statuses, WAITS, |statuses| next(n, requests, statuses), || Done::All);
+    MPI_Waitany PMPI_Waitany (n, requests, index, status) |next| completing(const { function() }, n, requests, status, WAITS, |status| next(n, requests, index, status), || Done::One(int(index)));
     MPI_Waitsome PMPI_Waitsome (n, requests, n_done, indices, statuses) |next| {
-        completing(n, requests, statuses, WAITS, |statuses| next(n, requests, n_done, indices, statuses), || Done::Some(int(n_done), indices))
+        completing(const { function() }, n, requests, statuses, WAITS, |statuses| next(n, requests, n_done, indices, statuses), || Done::Some(int(n_done), indices))
     };
-    MPI_Test PMPI_Test (request, flag, status) |next| completing(1, request, status, LOOKS, |status| next(request, flag, status), || Done::all_if(int(flag)));
-    MPI_Testall PMPI_Testall (n, requests, flag, statuses) |next| completing(n, requests, statuses, LOOKS, |statuses| next(n, requests, flag, statuses), || Done::all_if(int(flag)));
+    MPI_Test PMPI_Test (request, flag, status) |next| completing(const { function() }, 1, request, status, LOOKS, |status| next(request, flag, status), || Done::all_if(int(flag)));
+    MPI_Testall PMPI_Testall (n, requests, flag, statuses) |next| completing(const { function() }, n, requests, statuses, LOOKS, |statuses| next(n, requests, flag, statuses), || Done::all_if(int(flag)));
     MPI_Testany PMPI_Testany (n, requests, index, flag, status) |next| {
-        completing(n, requests, status, LOOKS, |status| next(n, requests, index, flag, status), || if int(flag) != 0 { Done::One(int(index)) } else { Done::Nothing })
+        completing(const { function() }, n, requests, status, LOOKS, |status| next(n, requests, index, flag, status), || if int(flag) != 0 { Done::One(int(index)) } else { Done::Nothing })
     };
     MPI_Testsome PMPI_Testsome (n, requests, n_done, indices, statuses) |next| {
-        completing(n, requests, statuses, LOOKS, |statuses| next(n, requests, n_done, indices, statuses), || Done::Some(int(n_done), indices))
+        completing(const { function() }, n, requests, statuses, LOOKS, |statuses| next(n, requests, n_done, indices, statuses), || Done::Some(int(n_done), indices))
     };
-    MPI_Request_free PMPI_Request_free (request) |next| freeing(request, || next(request));
+    MPI_Request_free PMPI_Request_free (request) |next| freeing(const { function() }, request, || next(request));
 
-    MPI_Init PMPI_Init (n_arguments, arguments) |next| starting(|| next(n_arguments, arguments));
-    MPI_Init_thread PMPI_Init_thread (n_arguments, arguments, required, provided) |next| starting(|| next(n_arguments, arguments, required, provided));
-    MPI_Finalize PMPI_Finalize () |next| hushed(|| next());
+    MPI_Init PMPI_Init (n_arguments, arguments) |next| starting(const { function() }, || next(n_arguments, arguments));
+    MPI_Init_thread PMPI_Init_thread (n_arguments, arguments, required, provided) |next| starting(const { function() }, || next(n_arguments, arguments, required, provided));
+    MPI_Finalize PMPI_Finalize () |next| hushed(const { function() }, || next());
+}
+
+mod time; // after the macro, which it uses
+
+/// What is recorded of a function, and where it is counted.
+#[derive(Clone, Copy)]
+struct Named {
+    call: Call,
+    function: MpiFunction,
 }
 
 /// `MPI_SEEK_SET` of Open MPI and of MPICH.
@@ -178,7 +192,8 @@ impl Count {
             Count::Int(count) => u64::try_from(count as i32).unwrap_or(0),
             Count::Wide(count) => u64::try_from(count as i64).unwrap_or(0),
         };
-        count.saturating_mul(abi.type_size(datatype).unwrap_or(0))
+        // A datatype that goes with nothing may be none, and MPI would not let us ask.
+        if count == 0 { 0 } else { count.saturating_mul(abi.type_size(datatype).unwrap_or(0)) }
     }
 }
 
@@ -230,7 +245,7 @@ fn record(
 type Status = [u64; 8];
 
 fn blocking(
-    name: Call,
+    name: Named,
     how: u8,
     file: usize,
     at: Option<usize>,
@@ -245,24 +260,26 @@ fn blocking(
     let end = clock::now();
     inside.leave();
     let outcome = if result == 0 { Ok(abi.bytes(status)) } else { Err(result) };
-    buffer::push(record(name, how, file, at, start, end, outcome));
+    inside.count(name.function, outcome.unwrap_or(None).unwrap_or(0), end.wrapping_sub(start));
+    buffer::push(record(name.call, how, file, at, start, end, outcome));
     result
 }
 
-fn control(name: Call, how: u8, file: usize, at: Option<usize>, call: impl FnOnce() -> c_int) -> c_int {
+fn control(name: Named, how: u8, file: usize, at: Option<usize>, call: impl FnOnce() -> c_int) -> c_int {
     let Some((inside, _)) = enter() else { return call() };
     let start = clock::now();
     let result = call();
     let end = clock::now();
     inside.leave();
     let outcome = if result == 0 { Ok(Some(0)) } else { Err(result) };
-    buffer::push(record(name, how, file, at, start, end, outcome));
+    inside.count(name.function, 0, end.wrapping_sub(start));
+    buffer::push(record(name.call, how, file, at, start, end, outcome));
     result
 }
 
 #[allow(clippy::too_many_arguments)] // as many as the call has that matter
 fn beginning(
-    name: Call,
+    name: Named,
     how: u8,
     file: usize,
     at: Option<usize>,
@@ -274,12 +291,17 @@ fn beginning(
     let Some((inside, abi)) = enter() else { return call() };
     let start = clock::now();
     let result = call();
+    let ticks = clock::now().wrapping_sub(start);
     inside.leave();
+    let mut asked = 0;
     if result == 0 {
+        asked = count.bytes(abi, datatype);
         // SAFETY: the call has put a request there.
         let key = Key::Mpi(unsafe { abi.request(request, 0) });
-        requests::begin(key, request_of(name, how, file, at, start, count.bytes(abi, datatype)));
+        requests::begin(key, request_of(name.call, how, file, at, start, asked));
     }
+    inside.count(name.function, asked, ticks);
+    inside.count_begun(name.call.op(), handles::file(file as u64), ticks);
     result
 }
 
@@ -295,7 +317,7 @@ fn request_of(call: Call, how: u8, file: usize, at: Option<usize>, start: u64, a
 }
 
 fn splitting(
-    name: Call,
+    name: Named,
     file: usize,
     at: Option<usize>,
     count: Count,
@@ -305,24 +327,32 @@ fn splitting(
     let Some((inside, abi)) = enter() else { return call() };
     let start = clock::now();
     let result = call();
+    let ticks = clock::now().wrapping_sub(start);
     inside.leave();
+    let mut asked = 0;
     if result == 0 {
-        requests::begin(
-            Key::Split(file as u64),
-            request_of(name, COLLECTIVE, file, at, start, count.bytes(abi, datatype)),
-        );
+        asked = count.bytes(abi, datatype);
+        let request = request_of(name.call, COLLECTIVE, file, at, start, asked);
+        requests::begin(Key::Split(file as u64), request);
     }
+    inside.count(name.function, asked, ticks);
+    inside.count_begun(name.call.op(), handles::file(file as u64), ticks);
     result
 }
 
-fn joining(file: usize, status: usize, call: impl FnOnce(usize) -> c_int) -> c_int {
+fn joining(function: MpiFunction, file: usize, status: usize, call: impl FnOnce(usize) -> c_int) -> c_int {
     let Some((inside, abi)) = enter() else { return call(status) };
     let key = Key::Split(file as u64);
     let mut own: Status = [0; 8];
     let status = if abi.ignores_status(status) { &raw mut own as usize } else { status };
-    requests::wait_begins(key, clock::now());
+    let start = clock::now();
+    requests::wait_begins(key, start);
     let result = call(status);
+    let ticks = clock::now().wrapping_sub(start);
     inside.leave();
+    inside.count(function, 0, ticks);
+    let op = if function.name().starts_with("MPI_File_read") { Op::Read } else { Op::Write };
+    inside.count_begun(op, handles::file(file as u64), ticks);
     if result != 0 {
         requests::take(key);
     } else if let Some(ended) = requests::complete(key, abi.bytes(status)) {
@@ -357,7 +387,9 @@ fn int(at: usize) -> c_int {
     unsafe { *(at as *const c_int) }
 }
 
+#[allow(clippy::too_many_arguments)] // as many as the call has that matter
 fn completing(
+    function: MpiFunction,
     n: usize,
     requests: usize,
     statuses: usize,
@@ -367,7 +399,7 @@ fn completing(
 ) -> c_int {
     // Most programs wait for messages, not for I/O.
     if !requests::are_under_way() {
-        return call(statuses);
+        return time::timed(function, |_| 0, || call(statuses));
     }
     let Some((inside, abi)) = enter() else { return call(statuses) };
     let n = usize::try_from(n as c_int).unwrap_or(0);
@@ -394,6 +426,7 @@ fn completing(
     let statuses = if own_statuses { inside.status_memory() as usize } else { statuses };
     let result = call(statuses);
     inside.leave();
+    inside.count(function, 0, clock::now().wrapping_sub(now));
     let status = |i: usize| (!abi.ignores_status(statuses)).then(|| statuses + i * abi.status_size());
     let complete = |request: u64, status: Option<usize>| {
         let moved = status.and_then(|status| abi.bytes(status));
@@ -423,7 +456,7 @@ fn completing(
     result
 }
 
-fn freeing(request: usize, call: impl FnOnce() -> c_int) -> c_int {
+fn freeing(function: MpiFunction, request: usize, call: impl FnOnce() -> c_int) -> c_int {
     if requests::are_under_way()
         && let Some(abi) = Abi::of_this_process()
         && request != 0
@@ -435,28 +468,29 @@ fn freeing(request: usize, call: impl FnOnce() -> c_int) -> c_int {
             ended.push();
         }
     }
-    call()
+    time::timed(function, |_| 0, call)
 }
 
-fn opening(name: Call, path: usize, file: usize, call: impl FnOnce() -> c_int) -> c_int {
+fn opening(name: Named, path: usize, file: usize, call: impl FnOnce() -> c_int) -> c_int {
     let Some((inside, abi)) = enter() else { return call() };
     let start = clock::now();
     let result = call();
     let end = clock::now();
     inside.leave();
+    inside.count(name.function, 0, end.wrapping_sub(start));
     if result == 0 {
         // SAFETY: the call has put a handle there; a file is a pointer in every family.
         let handle = unsafe { *(file as *const u64) };
         let id = path_of(path).and_then(|path| files::of_path(libc::AT_FDCWD, path));
         // A file that is left out otherwise is kept here: whoever reaches it by MPI-IO means it.
         handles::remember(handle, id.map_or(NO_FILE, |file| file.id));
-        buffer::push(record(name, COLLECTIVE, handle as usize, None, start, end, Ok(Some(0))));
+        buffer::push(record(name.call, COLLECTIVE, handle as usize, None, start, end, Ok(Some(0))));
     }
     let _ = abi;
     result
 }
 
-fn closing(name: Call, file: usize, call: impl FnOnce() -> c_int) -> c_int {
+fn closing(name: Named, file: usize, call: impl FnOnce() -> c_int) -> c_int {
     let Some((inside, _)) = enter() else { return call() };
     // SAFETY: the program passes a handle, which the call will overwrite.
     let handle = unsafe { *(file as *const u64) };
@@ -465,20 +499,22 @@ fn closing(name: Call, file: usize, call: impl FnOnce() -> c_int) -> c_int {
     let end = clock::now();
     inside.leave();
     let outcome = if result == 0 { Ok(Some(0)) } else { Err(result) };
-    buffer::push(record(name, COLLECTIVE, handle as usize, None, start, end, outcome));
+    inside.count(name.function, 0, end.wrapping_sub(start));
+    buffer::push(record(name.call, COLLECTIVE, handle as usize, None, start, end, outcome));
     handles::forget(handle);
     result
 }
 
-fn deleting(name: Call, path: usize, call: impl FnOnce() -> c_int) -> c_int {
+fn deleting(name: Named, path: usize, call: impl FnOnce() -> c_int) -> c_int {
     let Some((inside, _)) = enter() else { return call() };
     let start = clock::now();
     let result = call();
     let end = clock::now();
     inside.leave();
+    inside.count(name.function, 0, end.wrapping_sub(start));
     if result == 0 {
         let id = path_of(path).and_then(|path| files::of_path(libc::AT_FDCWD, path));
-        let mut record = record(name, INDEPENDENT, 0, None, start, end, Ok(Some(0)));
+        let mut record = record(name.call, INDEPENDENT, 0, None, start, end, Ok(Some(0)));
         record.file = id.map_or(NO_FILE, |file| file.id);
         buffer::push(record);
     }
@@ -499,18 +535,21 @@ fn path_of(path: usize) -> Option<&'static CStr> {
     if is_prefix { CStr::from_bytes_with_nul(&bytes[colon + 1..]).ok() } else { Some(path) }
 }
 
-fn hushed(call: impl FnOnce() -> c_int) -> c_int {
+fn hushed(function: MpiFunction, call: impl FnOnce() -> c_int) -> c_int {
     if !lifecycle::is_tracing() {
         return call();
     }
     let Some(inside) = InMpi::enter(true) else { return call() };
+    let start = clock::now();
     let result = call();
+    let ticks = clock::now().wrapping_sub(start);
     inside.leave();
+    inside.count(function, 0, ticks);
     result
 }
 
-fn starting(call: impl FnOnce() -> c_int) -> c_int {
-    let result = hushed(call);
+fn starting(function: MpiFunction, call: impl FnOnce() -> c_int) -> c_int {
+    let result = hushed(function, call);
     let _errno = KeepErrno::now();
     if result == 0
         && lifecycle::is_tracing()

@@ -111,30 +111,65 @@ impl Abi {
         if address.is_null() {
             return None;
         }
+        if !self.is_datatype(datatype) {
+            return None;
+        }
         let mut n = -1i64;
         // SAFETY: MPI's function of this name (since MPI 3), with a datatype the program has just used.
         let result = unsafe { core::mem::transmute::<*mut c_void, TypeSize>(address)(datatype, &raw mut n) };
         if result == 0 { u64::try_from(n).ok() } else { None }
     }
 
+    /// Whether this may be a datatype: to ask MPI about one that is none would end the program.
+    fn is_datatype(self, datatype: usize) -> bool {
+        static NULL: Next = Next::new(c"ompi_mpi_datatype_null");
+        match self {
+            Self::OpenMpi => datatype != 0 && datatype != NULL.variable() as usize,
+            // Two bits of how it was made (0: not at all), four of what it is (3: a datatype).
+            Self::Mpich => datatype as u32 >> 30 != 0 && (datatype as u32 >> 26) & 0xf == 3,
+        }
+    }
+
+    /// Whether this is what the program writes for "in place" of a buffer.
+    pub fn is_in_place(self, memory: usize) -> bool {
+        match self {
+            Self::OpenMpi => memory == 1,
+            Self::Mpich => memory == usize::MAX,
+        }
+    }
+
+    /// How many processes the one that asks speaks to: those of the other group, where a communicator has two.
+    pub fn n_peers(self, comm: usize) -> Option<u32> {
+        static TEST_INTER: Next = Next::new(c"PMPI_Comm_test_inter");
+        static REMOTE_SIZE: Next = Next::new(c"PMPI_Comm_remote_size");
+        if ask(&TEST_INTER, comm)? == 0 { self.n_own(comm) } else { ask(&REMOTE_SIZE, comm) }
+    }
+
+    /// How many processes its own group of a communicator has.
+    pub fn n_own(self, comm: usize) -> Option<u32> {
+        ask(&SIZE, comm)
+    }
+
     /// Returns this process's rank and the number of ranks.
     pub fn rank_and_size(self) -> Option<(u32, u32)> {
         static RANK: Next = Next::new(c"PMPI_Comm_rank");
-        static SIZE: Next = Next::new(c"PMPI_Comm_size");
-        let ask = |next: &Next| {
-            type Ask = unsafe extern "C-unwind" fn(usize, *mut c_int) -> c_int;
-            let address = next.address();
-            if address.is_null() {
-                return None;
-            }
-            let mut answer = -1;
-            // SAFETY: MPI's functions of these names, after `MPI_Init`.
-            let result =
-                unsafe { core::mem::transmute::<*mut c_void, Ask>(address)(self.world(), &raw mut answer) };
-            if result == 0 { u32::try_from(answer).ok() } else { None }
-        };
-        Some((ask(&RANK)?, ask(&SIZE)?))
+        Some((ask(&RANK, self.world())?, ask(&SIZE, self.world())?))
     }
+}
+
+static SIZE: Next = Next::new(c"PMPI_Comm_size");
+
+/// Asks one of MPI's functions a number about a communicator.
+fn ask(next: &Next, comm: usize) -> Option<u32> {
+    type Ask = unsafe extern "C-unwind" fn(usize, *mut c_int) -> c_int;
+    let address = next.address();
+    if address.is_null() {
+        return None;
+    }
+    let mut answer = -1;
+    // SAFETY: a function of MPI that takes a communicator and where to put an int, after `MPI_Init`.
+    let result = unsafe { core::mem::transmute::<*mut c_void, Ask>(address)(comm, &raw mut answer) };
+    if result == 0 { u32::try_from(answer).ok() } else { None }
 }
 
 /// The longest text a library may give (MPICH's bound; Open MPI's is 256).

@@ -18,7 +18,7 @@ use iotide_wire::page::{
 use iotide_wire::{ClockKind, EndReason, Flags, Op, Record};
 
 use crate::config::{self, Bytes};
-use crate::{buffer, clock, elf, lifecycle, mounts, sink, sys};
+use crate::{buffer, clock, elf, lifecycle, mounts, sink, sys, user};
 
 /// Lanes of a page, the shared one among them.
 const N_LANES: usize = 128;
@@ -65,6 +65,7 @@ pub fn forget_parent() {
     HAS_ROOM.iter().for_each(|has_room| has_room.store(false, Relaxed));
     STATE.store(CLOSED, Relaxed);
     mounts::forget_parent();
+    user::forget_parent();
     start();
 }
 
@@ -311,39 +312,19 @@ fn write_file_system(fs: &FileSystem<'_>) {
     }
 }
 
-/// Finds one of the program's own counters, or makes it. `None` if there is no page, or no room for more names.
-pub fn user_counter(name: &str, unit: &str) -> Option<usize> {
-    static LOCK: AtomicBool = AtomicBool::new(false);
-    let signals = sys::NoSignals::new();
-    let counter = UserCounter { place: 0, name, unit };
-    let entry = counter.to_bytes()?;
-    if lifecycle::is_in_vfork_child() || !open_once(&signals) {
-        return None;
+/// Writes the name of one of the program's own counters.
+pub fn name_user_counter(place: usize, entry: &[u8; UserCounter::SIZE]) {
+    if is_open() {
+        write_user_counter(place, entry);
     }
-    while LOCK.compare_exchange(false, true, Acquire, Relaxed).is_err() {
-        sys::give_way();
+}
+
+fn write_user_counter(place: usize, entry: &[u8; UserCounter::SIZE]) {
+    if let Some(at) = UserCounter::at(place) {
+        // SAFETY: the place of such an entry, written by whoever holds the lock of the table.
+        unsafe { core::ptr::copy_nonoverlapping(entry.as_ptr(), BASE.load(Relaxed).add(at), entry.len()) };
+        header(at::USER_COUNTERS).fetch_max(place as u64 + 1, Release);
     }
-    let n = header(at::USER_COUNTERS).load(Relaxed) as usize;
-    // SAFETY: the place of an entry; whoever holds the lock alone writes there.
-    let place = |i: usize| UserCounter::at(i).map(|at| unsafe { BASE.load(Relaxed).add(at) });
-    let is_it = |i: &usize| {
-        let there = place(*i).map(|at| {
-            // SAFETY: as above.
-            unsafe { core::slice::from_raw_parts(at, UserCounter::SIZE) }
-        });
-        // The same name is the same counter, whatever unit is given the second time.
-        there.is_some_and(|there| {
-            there[0] == entry[0] && there[2..2 + UserCounter::MAX_NAME] == entry[2..2 + UserCounter::MAX_NAME]
-        })
-    };
-    let found = (0..n).find(is_it).or_else(|| {
-        // SAFETY: as above.
-        unsafe { core::ptr::copy_nonoverlapping(entry.as_ptr(), place(n)?, entry.len()) };
-        header(at::USER_COUNTERS).store(n as u64 + 1, Release);
-        Some(n)
-    });
-    LOCK.store(false, Release);
-    found
 }
 
 /// Makes the page, or waits until another thread has. Returns whether it is there.
@@ -359,6 +340,7 @@ fn open_once(signals: &sys::NoSignals) -> bool {
                     STATE.store(if is_made { OPEN } else { FAILED }, Release);
                     if is_made {
                         mounts::write_all(write_file_system);
+                        user::write_all(write_user_counter);
                     } else {
                         IS_ON.store(false, Relaxed);
                     }
@@ -392,6 +374,10 @@ fn open(signals: &sys::NoSignals) -> Option<()> {
     let fd = sys::open(path.as_c_str(), flags, 0o600) as i32;
     if fd < 0 {
         return None;
+    }
+    // A directory of the whole machine gives its group to what is made there, and that is the daemon's: it may read.
+    if sys::stat(fd).is_some_and(|stat| stat.st_gid != sys::group_id()) {
+        sys::set_mode(fd, 0o640);
     }
     let has_room = sys::truncate(fd, SIZE as u64) == 0 && allocate(fd, 0, lane_at(LANES_AT_START));
     signals.take_back_file_size_signal();

@@ -241,6 +241,11 @@ pub fn allocate(fd: i32, at: u64, len: u64) -> isize {
     syscall6(libc::SYS_fallocate, fd as usize, 0, at as usize, len as usize, 0, 0)
 }
 
+/// Sets who may do what with a file.
+pub fn set_mode(fd: i32, mode: u32) -> isize {
+    syscall3(libc::SYS_fchmod, fd as usize, mode as usize, 0)
+}
+
 /// Removes a name.
 pub fn unlink(path: &CStr) -> isize {
     syscall3(libc::SYS_unlinkat, libc::AT_FDCWD as usize, path.as_ptr() as usize, 0)

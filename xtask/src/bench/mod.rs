@@ -11,6 +11,7 @@ use crate::{Outcome, product};
 
 mod archive;
 pub(crate) mod darshan;
+mod live_counters;
 mod measure;
 mod mount;
 mod online;
@@ -76,6 +77,11 @@ const BENCHES: &[Bench] = &[
         run: tracer::share_of_a_run,
     },
     Bench { name: "tracer-dd", help: "CPU time the tracer adds to dd", run: tracer::cpu_of_dd },
+    Bench {
+        name: "live-counters",
+        help: "nanoseconds of an increment, and what counting adds to a write and to a call of MPI",
+        run: live_counters::nanoseconds,
+    },
     Bench {
         name: "archive",
         help: "CPU and memory of `categorize` on 20,000 logs",

@@ -22,6 +22,7 @@ use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
 mod child;
+mod live;
 
 /// Run a program and trace its I/O
 ///
@@ -35,6 +36,9 @@ pub(crate) struct RecordArgs {
     /// Directory of the trace [default: iotide-trace, with a number if there is one already]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Count calls, bytes and time in pages that can be read while the program runs; then a trace is written only with `-o`
+    #[arg(long)]
+    live: bool,
     /// Exclude paths with this prefix, or matching this glob; may be given several times
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
@@ -71,6 +75,7 @@ Examples:
   iotide record -- ./simulation input.txt
   iotide record -o run7 -- mpirun -n 4 ./simulation     the launcher and all ranks
   mpirun -n 4 iotide record -o run7 -- ./simulation     each rank by itself; also with srun, and on several nodes
+  iotide record --live -- ./simulation                  counters only, for whoever watches this machine
   iotide detect run7                                    what is its rhythm?";
 
 /// What programs include that talk to the tracer.
@@ -82,6 +87,9 @@ pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> 
     }
     let library = library()?;
     let rank = Rank::of_this_process(args.rank_from.as_deref());
+    if args.live && !args.wants_trace() {
+        return run_counted(ui, args, &library, rank.as_ref());
+    }
     let directory = match &args.output {
         Some(directory) => directory.clone(),
         None => PathBuf::from(default_directory(rank.as_ref())),
@@ -93,7 +101,7 @@ pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> 
     OpenDir::make(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
     let directory =
         directory.canonicalize().with_context(|| format!("cannot find {}", directory.display()))?;
-    let mut command = prepare(args, &library, &directory, rank.as_ref());
+    let mut command = prepare(args, &library, Some(&directory), rank.as_ref())?;
     // Of many ranks one speaks at the end; the others need nobody to wait for them.
     if rank.as_ref().is_some_and(|rank| rank.number != 0) {
         return Err(cannot_run(&args.program[0], command.exec()));
@@ -113,6 +121,36 @@ pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> 
             Ok(ExitStatus::Program(code))
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Runs a program that is counted, and leaves no trace.
+fn run_counted(
+    ui: &mut Ui,
+    args: &RecordArgs,
+    library: &Path,
+    rank: Option<&Rank>,
+) -> anyhow::Result<ExitStatus> {
+    let mut command = prepare(args, library, None, rank)?;
+    if rank.is_some_and(|rank| rank.number != 0) {
+        return Err(cannot_run(&args.program[0], command.exec()));
+    }
+    let began = Instant::now();
+    let status = child::run(&mut command).map_err(|error| cannot_run(&args.program[0], error))?;
+    let set = |name: &str| {
+        let stated = command.get_envs().find(|(known, _)| *known == name).and_then(|(_, value)| value);
+        stated.map(OsStr::to_owned).or_else(|| env::var_os(name)).unwrap_or_default()
+    };
+    if !args.quiet {
+        live::tell(ui, Path::new(&set("IOTIDE_LIVE")), &set("IOTIDE_RUN"), began.elapsed());
+    }
+    Ok(ExitStatus::Program(code_of(status)))
+}
+
+impl RecordArgs {
+    /// Whether anything is asked for that needs records.
+    fn wants_trace(&self) -> bool {
+        self.output.is_some() || self.stream.is_some() || self.tmio.is_some()
     }
 }
 
@@ -171,9 +209,20 @@ fn code_of(status: ProgramStatus) -> u8 {
     (code & 0xff) as u8
 }
 
-fn prepare(args: &RecordArgs, library: &Path, directory: &Path, rank: Option<&Rank>) -> Command {
+fn prepare(
+    args: &RecordArgs,
+    library: &Path,
+    directory: Option<&Path>,
+    rank: Option<&Rank>,
+) -> anyhow::Result<Command> {
     let mut command = Command::new(&args.program[0]);
-    command.args(&args.program[1..]).envs(environment(library, directory));
+    command.args(&args.program[1..]).envs(environment(library, directory.unwrap_or(Path::new(""))));
+    if directory.is_none() {
+        command.env_remove("IOTIDE_DIR").env_remove("IOTIDE_STREAM");
+    }
+    if args.live {
+        command.env("IOTIDE_LIVE", live::directory()?);
+    }
     for (variable, patterns) in [("IOTIDE_EXCLUDE", &args.exclude), ("IOTIDE_INCLUDE", &args.include)] {
         let mut all: Vec<String> = env::var(variable).ok().into_iter().collect();
         all.extend(patterns.iter().cloned());
@@ -204,7 +253,7 @@ fn prepare(args: &RecordArgs, library: &Path, directory: &Path, rank: Option<&Ra
         let list = names.collect::<Vec<_>>().join(";");
         command.env("OMPI_MCA_mca_base_env_list", list);
     }
-    command
+    Ok(command)
 }
 
 /// What the run is called where no scheduler has a name for it: no two at once have the same, and all ranks of one do.

@@ -34,6 +34,9 @@ mod record;
 /// What one's own recording tells: the findings of a Darshan log, functions by name, and the header.
 mod record_findings;
 
+/// `iotide record --live`: counters that are read while a program runs, against its own count.
+mod record_live;
+
 /// How `iotide record` ends: as its program does, and after it.
 mod record_ends;
 

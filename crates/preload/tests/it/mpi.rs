@@ -7,17 +7,17 @@ use iotide_wire::{Flags, Layer, NO_POSITION, Op};
 
 use crate::support::{Trace, compile, directory, run_well};
 
-const N_RANKS: usize = 4;
+pub const N_RANKS: usize = 4;
 
 /// An MPI library's compilers and launcher, and what it calls itself.
 pub struct Mpi {
-    name: &'static str,
-    calls_itself: &'static str,
+    pub name: &'static str,
+    pub calls_itself: &'static str,
 }
 
 pub const OPEN_MPI: Mpi = Mpi { name: "openmpi", calls_itself: "Open MPI" };
 const MPICH: Mpi = Mpi { name: "mpich", calls_itself: "MPICH" };
-const BOTH: [Mpi; 2] = [OPEN_MPI, MPICH];
+pub const BOTH: [Mpi; 2] = [OPEN_MPI, MPICH];
 
 impl Mpi {
     pub fn launch(&self, n: usize, program: &Path, arguments: &[&str]) -> Command {

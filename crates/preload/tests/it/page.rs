@@ -7,8 +7,9 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use iotide_wire::Op;
-use iotide_wire::page::{Counters, Life, PageHeader, PageLayer, PageState, PageText, lane_at};
+use iotide_wire::page::{Counters, Life, MpiFunction, PageHeader, PageLayer, PageState, PageText, lane_at};
 
+use crate::mpi::N_RANKS;
 use crate::support::{Moved, compile_c, directory, library};
 
 /// What was read of a page.
@@ -160,6 +161,15 @@ fn a_page_says_whose_it_is() {
     assert_eq!(place.into_iter().collect::<Vec<_>>(), [1], "all of it on that file system");
     let file = fs::read_dir(directory.join("pages")).unwrap().next().unwrap().unwrap();
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o7777, 0o600);
+    // In the machine's directory the daemon's group may read it, and nobody else.
+    let site = directory.join("site");
+    fs::create_dir(&site).unwrap();
+    if std::os::unix::fs::chown(&site, None, Some(4242)).is_ok() {
+        fs::set_permissions(&site, fs::Permissions::from_mode(0o3733)).unwrap();
+        ended_well(live(&directory, &program, &["turns", "1"]).env("IOTIDE_LIVE", &site).output().unwrap());
+        let page = fs::read_dir(&site).unwrap().next().unwrap().unwrap().metadata().unwrap();
+        assert_eq!((page.permissions().mode() & 0o7777, page.gid()), (0o640, 4242));
+    }
     let start = format!("{}-{}-", header.about.pid, header.about.start_ticks);
     assert!(file.file_name().to_str().unwrap().starts_with(&start));
 }
@@ -293,4 +303,177 @@ fn no_directory_and_no_permission_are_survived() {
     ended_well(command.output().unwrap());
     // The shell has one, of before.
     assert!(pages(&directory).iter().all(|page| page.header().state == PageState::Replaced));
+}
+
+#[test]
+fn a_program_counts_what_it_likes_and_nothing_without_the_library() {
+    let Some(program) = compile_c("counters.c") else { return };
+    let directory = directory("live_own");
+    let output = live(&directory, &program, &[]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "again 1, senseless -1\n");
+    assert!(output.status.success());
+    let mut sums = std::collections::BTreeMap::new();
+    for page in pages(&directory) {
+        for counter in page.header().user_counters() {
+            *sums.entry((counter.name.to_owned(), counter.unit.to_owned())).or_insert(0) +=
+                page.counters.user(counter.place);
+        }
+    }
+    let expected =
+        [(("cells".to_owned(), String::new()), 2007), (("steps".to_owned(), "1".to_owned()), 4000)];
+    assert_eq!(sums.into_iter().collect::<Vec<_>>(), expected);
+    let plain = Command::new(&program).output().unwrap();
+    assert!(plain.status.success(), "{}", plain.status);
+    assert_eq!(String::from_utf8_lossy(&plain.stdout), "again 1, senseless -1\n");
+}
+
+#[test]
+fn calls_of_mpi_are_counted_by_function_and_time_adds_up() {
+    for mpi in crate::mpi::BOTH {
+        let Some(program) = crate::support::compile(&format!("mpicc.{}", mpi.name), "mpi_time.c", &["-w"])
+        else {
+            continue;
+        };
+        let directory = directory(&format!("live_mpi_{}", mpi.name));
+        let (pages, stdout) = ranks(&directory, &mpi, &program);
+        assert_eq!(pages.len(), N_RANKS, "{}", mpi.name);
+        for page in &pages {
+            let header = page.header();
+            assert!(header.mpi.starts_with(mpi.calls_itself.as_bytes()));
+            let rank = header.rank.unwrap() as u64;
+            assert_eq!(header.n_ranks, Some(N_RANKS as u32));
+            let sum = |name| page.counters.mpi(MpiFunction::of_name(name).unwrap());
+            let is = |name, calls, bytes| {
+                assert_eq!((sum(name).calls, sum(name).bytes), (calls, bytes), "{} {rank} {name}", mpi.name)
+            };
+            is("MPI_Init", 1, 0);
+            is("MPI_Finalize", 1, 0);
+            is("MPI_Isend", 5, 5 * 80_000);
+            is("MPI_Irecv", 5, 5 * 80_000);
+            is("MPI_Waitall", 5, 0);
+            is("MPI_Allreduce", 5, 5 * 24);
+            is("MPI_Gather", 5, if rank == 0 { 0 } else { 5 * 80_000 });
+            is("MPI_Alltoallv", 5, 5 * (1 + 2 + 3 + 4) * 8);
+            is("MPI_Barrier", 5, 0);
+            is("MPI_Send", u64::from(rank == 0), if rank == 0 { 80 } else { 0 });
+            let last = rank == N_RANKS as u64 - 1;
+            is("MPI_Recv", u64::from(last), if last { 80 } else { 0 });
+            is("MPI_File_open", 1, 0);
+            is("MPI_File_write_at_all", 1, 80_000);
+            is("MPI_File_iwrite_at", 1, 80_000);
+            is("MPI_Wait", 1, 0);
+            is("MPI_File_read_shared", 1, 800);
+            is("MPI_File_read_ordered", 1, 800);
+            assert_eq!(page.counters.own(Op::Write).bytes, 160_000 + stdout_of(page));
+            assert_eq!(page.counters.own(Op::Read).bytes, 1600);
+            // What the program measured around its calls is what was counted in them, and what it computed is the rest.
+            let line = stdout.lines().find(|line| line.starts_with(&format!("rank {rank} "))).unwrap();
+            let words: Vec<_> = line.split_whitespace().collect();
+            let said = |i: usize| words[i].parse::<f64>().unwrap();
+            let (computed_s, talked_s) = (said(3), said(5));
+            let talked = [
+                "MPI_Irecv",
+                "MPI_Isend",
+                "MPI_Waitall",
+                "MPI_Allreduce",
+                "MPI_Gather",
+                "MPI_Alltoallv",
+                "MPI_Barrier",
+                "MPI_Send",
+                "MPI_Recv",
+            ];
+            let counted_s = talked.iter().map(|name| sum(name).ns as f64).sum::<f64>() / 1e9;
+            assert!(
+                counted_s <= talked_s * 1.001 && counted_s > 0.0,
+                "{}: {counted_s} of {talked_s}",
+                mpi.name
+            );
+            let lasted_ns = page.counters.thread_ns(header.end_ns.unwrap());
+            let rest_ns = lasted_ns - page.counters.mpi_ns() - page.counters.io_ns();
+            assert!(rest_ns as f64 / 1e9 >= computed_s * 0.999, "{}: {rest_ns} ns, {computed_s} s", mpi.name);
+        }
+    }
+}
+
+/// What a rank printed, where its output is a file.
+fn stdout_of(page: &Page) -> u64 {
+    let posix =
+        page.counters.io_entries().filter(|(layer, op, ..)| *layer == PageLayer::Stdio && *op == Op::Write);
+    posix.map(|(.., sum)| sum.bytes).sum()
+}
+
+#[test]
+fn calls_of_mpi_from_fortran_are_counted_like_those_of_c() {
+    for (mpi, source) in crate::mpi::BOTH.iter().flat_map(|mpi| [(mpi, "talk_h.f90"), (mpi, "talk_f08.f90")])
+    {
+        let Some(program) = crate::support::compile(&format!("mpifort.{}", mpi.name), source, &["-w"]) else {
+            continue;
+        };
+        let directory = directory(&format!("live_{source}_{}", mpi.name));
+        let pages = ranks(&directory, mpi, &program).0;
+        assert_eq!(pages.len(), N_RANKS, "{} {source}", mpi.name);
+        for page in pages {
+            let rank = page.header().rank.unwrap();
+            let is = |name, calls, bytes| {
+                let sum = page.counters.mpi(MpiFunction::of_name(name).unwrap());
+                assert_eq!((sum.calls, sum.bytes), (calls, bytes), "{} {source} {rank} {name}", mpi.name);
+            };
+            is("MPI_Init", 1, 0);
+            is("MPI_Bcast", 3, 24_000);
+            is("MPI_Barrier", 3, 0);
+            is("MPI_Send", if rank == 0 { 3 } else { 0 }, if rank == 0 { 240 } else { 0 });
+            is("MPI_Recv", if rank == 1 { 3 } else { 0 }, if rank == 1 { 240 } else { 0 });
+            is("MPI_Finalize", 1, 0);
+        }
+    }
+}
+
+/// Runs a program on several ranks. Returns their pages, by rank, and what they printed.
+fn ranks(directory: &Path, mpi: &crate::mpi::Mpi, program: &Path) -> (Vec<Page>, String) {
+    let mut command = mpi.launch(N_RANKS, program, &[]);
+    command.current_dir(directory);
+    live(directory, program, &[]).get_envs().for_each(|(name, value)| match value {
+        Some(value) => drop(command.env(name, value)),
+        None => drop(command.env_remove(name)),
+    });
+    let output = command.output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}: {stdout}\n{stderr}", mpi.name);
+    let mut pages: Vec<_> = pages(directory).into_iter().filter(|page| page.counters.mpi_ns() > 0).collect();
+    pages.sort_by_key(|page| page.header().rank);
+    (pages, stdout.into_owned())
+}
+
+#[test]
+fn what_interrupts_the_counting_is_lost_and_counted() {
+    let Some(program) = compile_c("harm.c") else { return };
+    let directory = directory("live_harm");
+    let said = ended_well(live(&directory, &program, &[]).output().unwrap());
+    let [page] = &pages(&directory)[..] else { panic!("one process") };
+    // Each call of a handler writes one byte: what was not seen was counted.
+    let counted = page.counters.own(Op::Write).bytes + page.header().lost_calls;
+    assert_eq!(counted, said.0[&("posix", "write")]);
+}
+
+#[test]
+fn requests_that_go_on_beside_the_program_count_their_bytes_and_no_time_of_its_own() {
+    let Some((_, pages)) = check("live_libaio", "libaio.c", &[]) else { return };
+    assert!(pages[0].counters.own(Op::Write).bytes > 0);
+    for mpi in crate::mpi::BOTH {
+        for (compiler, source) in
+            [("mpicc", "mpi_calls.c"), ("mpifort", "mpi_f08.f90"), ("mpifort", "mpif_h.f90")]
+        {
+            let compiler = format!("{compiler}.{}", mpi.name);
+            let Some(program) = crate::support::compile(&compiler, source, &["-w"]) else { continue };
+            let directory = directory(&format!("live_{source}_{}", mpi.name));
+            let (pages, stdout) = ranks(&directory, &mpi, &program);
+            assert_eq!(pages.len(), N_RANKS, "{} {source}", mpi.name);
+            assert_eq!(counted(&pages), Moved::said(&stdout), "{} {source}", mpi.name);
+            for page in &pages {
+                let lasted_ns = page.counters.thread_ns(page.header().end_ns.unwrap());
+                let spent_ns = page.counters.mpi_ns() + page.counters.io_ns();
+                assert!(spent_ns <= lasted_ns, "{} {source}: {spent_ns} of {lasted_ns}", mpi.name);
+            }
+        }
+    }
 }
