@@ -107,7 +107,7 @@ fn help_on_jobs_explains_every_flag() {
 
           --state <STATE>
               Show jobs in this state only
-
+              
               [possible values: running, ended, partial]
 
           --search <TEXT>
@@ -122,12 +122,12 @@ fn help_on_jobs_explains_every_flag() {
               - write: The most bytes per second written first
               - size:  The most processes first
               - user:  By user name
-
+              
               [default: start]
 
           --limit <N>
               Show at most N jobs
-
+              
               [default: 100]
 
       -h, --help
@@ -139,7 +139,7 @@ fn help_on_jobs_explains_every_flag() {
     Output:
           --format <FORM>
               Form of the answer: for people or for scripts
-
+              
               [default: text]
               [possible values: text, json]
 
@@ -177,7 +177,7 @@ fn help_on_job_explains_every_flag() {
     Output:
           --format <FORM>
               Form of the answer: for people or for scripts
-
+              
               [default: text]
               [possible values: text, json]
 
@@ -216,7 +216,7 @@ fn help_on_top_explains_every_flag() {
     Output:
           --format <FORM>
               Form of the answer: for people or for scripts
-
+              
               [default: text]
               [possible values: text, json]
 

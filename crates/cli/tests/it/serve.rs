@@ -96,8 +96,8 @@ fn record(dir: &FreshDir, job: &str) -> Command {
         .current_dir(dir.path())
         .env_remove("LD_PRELOAD")
         .env("IOTIDE_LIVE", dir.join("pages"))
-        .env("IOTIDE_INCLUDE", dir.path())
         .env("IOTIDE_JOB_ID", job)
+        .process_group(0)
         .stdout(Stdio::null());
     command
 }
@@ -133,6 +133,13 @@ fn assert_counts_what_was_logged(job: &Value, dir: &FreshDir) {
     assert_eq!(job["io"]["bytes_written"].as_u64(), Some(logged(&log, "write")), "{job:#}");
     assert_eq!(job["io"]["bytes_read"].as_u64(), Some(logged(&log, "read")), "{job:#}");
     assert_eq!(job["losses"], Value::Array(Vec::new()));
+}
+
+/// Kills a program and all that it has started.
+fn kill_all(child: &mut Child) {
+    let group = format!("-{}", child.id());
+    assert!(Command::new("kill").args(["-9", "--", &group]).status().unwrap().success());
+    child.wait().unwrap();
 }
 
 /// A moment that no two runs have in common.
@@ -181,7 +188,7 @@ fn a_program_that_is_killed_keeps_what_it_has_counted() {
         let script = format!(
             "for i in 1 2 3 4; do (exec dd if=/dev/zero of=file$i.{round} bs=1000 status=none) & done; wait"
         );
-        let mut child = record(&dir, &id).args(["sh", "-c", &script]).process_group(0).spawn().unwrap();
+        let mut child = record(&dir, &id).args(["sh", "-c", &script]).spawn().unwrap();
         // So that there is something to be killed.
         while !(1..=4)
             .all(|i| fs::metadata(dir.join(format!("file{i}.{round}"))).is_ok_and(|file| file.len() > 0))
@@ -189,9 +196,7 @@ fn a_program_that_is_killed_keeps_what_it_has_counted() {
             std::thread::sleep(Duration::from_millis(5));
         }
         std::thread::sleep(some_moment(100));
-        let group = format!("-{}", child.id());
-        assert!(Command::new("kill").args(["-9", "--", &group]).status().unwrap().success());
-        child.wait().unwrap();
+        kill_all(&mut child);
         let job = daemon.job(&id, "ended");
         let written: u64 =
             (1..=4).map(|i| fs::metadata(dir.join(format!("file{i}.{round}"))).unwrap().len()).sum();
@@ -347,8 +352,7 @@ fn what_prometheus_scrapes_is_valid_and_nothing_is_injected() {
     let (_, with_token) = daemon.get_tcp("/metrics", &format!("Authorization: Bearer {}\r\n", token.trim()));
     let (_, without) = daemon.get_tcp("/metrics", "");
     let (_, of_job) = unix_get(&dir, "/metrics?job=4711");
-    running.kill().unwrap();
-    running.wait().unwrap();
+    kill_all(&mut running);
     for text in [&with_token, &without, &of_job] {
         let mut check = Command::new(&promtool)
             .args(["check", "metrics"])
