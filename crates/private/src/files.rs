@@ -132,6 +132,17 @@ impl OpenDir {
         Self::open(path)
     }
 
+    /// Opens a folder for what others must not see; makes it, for its owner alone, if there is none, and those on the way to it.
+    pub fn make_private(path: &Path) -> io::Result<Self> {
+        if let Some(parent) = path.parent() {
+            DirBuilder::new().recursive(true).create(parent)?;
+        }
+        match DirBuilder::new().mode(0o700).create(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => Self::open(path),
+        }
+    }
+
     /// Where it was when it was opened.
     pub fn path(&self) -> &Path {
         &self.path
@@ -148,6 +159,21 @@ impl OpenDir {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         Ok(file)
+    }
+
+    /// Opens an ordinary file to read. Follows no link and waits for no writer of a pipe.
+    pub fn read(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = File::from(self.openat(name.as_ref(), flags, Mode::empty())?);
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no ordinary file"));
+        }
+        Ok(file)
+    }
+
+    /// The folder itself, to ask for what is in it.
+    pub fn fd(&self) -> impl AsFd + '_ {
+        &self.fd
     }
 
     /// Makes a file for its owner alone. Fails if the name is taken.

@@ -30,6 +30,10 @@ pub use crate::{
         Operation, RecordLine, SegmentLine,
     },
     insight::{Insight, NotKnown},
+    jobs::{
+        EarlierRun, JobDocument, JobEntry as WatchedJob, JobIo, JobList, JobMpi, JobTime, NodeEntry,
+        ProxyJob, Refused, answer_json,
+    },
     labelled::{InsightLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen, about_job},
     plan::{PlanEntry, PlanReport},
@@ -63,6 +67,7 @@ mod history;
 mod html;
 mod info;
 mod insight;
+mod jobs;
 mod labelled;
 mod live;
 mod palette;

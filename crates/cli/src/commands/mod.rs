@@ -21,11 +21,13 @@ mod follow;
 mod info;
 mod input;
 mod ioskel;
+mod jobs;
 mod model;
 mod mount;
 mod record;
 mod report;
 mod scheduling;
+mod serve;
 mod sets;
 mod settings;
 mod signature;
@@ -45,6 +47,10 @@ pub(crate) enum Command {
     Sets(sets::SetsArgs),
     Mount(mount::MountArgs),
     Arbiter(arbiter::ArbiterArgs),
+    Serve(serve::ServeArgs),
+    Jobs(jobs::JobsArgs),
+    Job(jobs::JobArgs),
+    Top(jobs::TopArgs),
     Ioskel(ioskel::IoskelArgs),
     Demo(demo::DemoArgs),
 }
@@ -64,6 +70,10 @@ impl Command {
             Command::Sets(args) => sets::run(ui, args),
             Command::Mount(args) => mount::run(ui, args),
             Command::Arbiter(args) => arbiter::run(ui, args),
+            Command::Serve(args) => serve::run(ui, args),
+            Command::Jobs(args) => jobs::run_jobs(ui, args),
+            Command::Job(args) => jobs::run_job(ui, args),
+            Command::Top(args) => jobs::run_top(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
             Command::Demo(args) => demo::run(ui, args),
         }

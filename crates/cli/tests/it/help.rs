@@ -23,6 +23,10 @@ fn help_says_what_there_is() {
       sets        Divide jobs into sets by their rhythm, tell a file system, and see what became of it
       mount       Show a directory so that jobs do not get in each other's way
       arbiter     Let programs take turns at the storage, without a mount and without root
+      serve       Watch every job of this machine, live
+      jobs        List the jobs that the daemon has seen
+      job         Show what a job has done
+      top         Show which jobs load the storage now
       ioskel      Run a workload with a known rhythm
       demo        Show the whole chain on this machine in under a minute
 
@@ -42,6 +46,7 @@ fn help_says_what_there_is() {
       iotide categorize /logs --out results    what did all the jobs of the year do?
       iotide model --from-traces *.darshan     how does it scale?
       iotide simulate io report                what would scheduling by rhythm do?
+      iotide serve                             watch every job of this machine, live
       iotide demo                              see it all at work on this machine
       iotide COMMAND --help                    more on a command
     "#);

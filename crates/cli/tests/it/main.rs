@@ -5,6 +5,7 @@ mod util;
 
 /// `--help`, word by word.
 mod help;
+mod help_serve;
 
 /// `--version`, and what is said of a command line that makes no sense.
 mod usage;
@@ -60,6 +61,9 @@ mod convert;
 
 /// `iotide arbiter` and `iotide sets`: programs that take turns, and that go on alone.
 mod arbiter;
+
+/// `iotide serve`, `jobs`, `job`, `top`: exact counts whatever is killed, who sees what, and junk.
+mod serve;
 
 /// A writer of Darshan logs, the one the reader is tested with.
 #[allow(dead_code)]

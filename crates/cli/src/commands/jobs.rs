@@ -1,0 +1,236 @@
+//! `iotide jobs`, `iotide job` and `iotide top`: asking the daemon.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, anyhow};
+use iotide_daemon::client::{self, in_query};
+use iotide_daemon::places;
+use iotide_report::{JobDocument, JobList};
+
+use super::ioskel::parse_seconds;
+use super::{Form, OutputArgs};
+use crate::ExitStatus;
+use crate::ui::{Hint, Ui};
+
+/// List the jobs that the daemon has seen
+///
+/// Shows your own jobs; root and the user of the daemon see all. The daemon is the one at IOTIDE_DAEMON (a unix socket), your own, or the
+/// machine's (`iotide serve`).
+#[derive(clap::Args, Debug)]
+#[command(after_help = JOBS_EXAMPLES)]
+pub(crate) struct JobsArgs {
+    /// Show jobs of this user only
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// Show runs of this application only, by id or by program name
+    #[arg(long, value_name = "APP")]
+    app: Option<String>,
+    /// Show jobs started within this time before now, as in 30m, 12h, 7d
+    #[arg(long, value_name = "TIME", value_parser = parse_ago)]
+    since: Option<f64>,
+    /// Show jobs in this state only
+    #[arg(long, value_enum, value_name = "STATE")]
+    state: Option<State>,
+    /// Show jobs with this text in their id, program name or command
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
+    /// Order of the list
+    #[arg(long, value_enum, default_value_t = Order::Start, value_name = "ORDER")]
+    sort: Order,
+    /// Show at most N jobs
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    limit: u32,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum State {
+    Running,
+    Ended,
+    Partial,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Order {
+    /// The latest first
+    Start,
+    /// The most bytes per second read first
+    Read,
+    /// The most bytes per second written first
+    Write,
+    /// The most processes first
+    Size,
+    /// By user name
+    User,
+}
+
+const JOBS_EXAMPLES: &str = "\
+Examples:
+  iotide jobs
+  iotide jobs --state running --sort write
+  iotide jobs --app lmp --since 7d --format json";
+
+/// Show what a job has done
+///
+/// Bytes, calls and time of its I/O by operation, layer and file system; its time in MPI; earlier runs of the same application; what is missing.
+/// Of several jobs with this id, the latest is shown.
+#[derive(clap::Args, Debug)]
+#[command(after_help = JOB_EXAMPLES)]
+pub(crate) struct JobArgs {
+    /// The job, as `iotide jobs` lists it
+    #[arg(value_name = "ID")]
+    id: String,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const JOB_EXAMPLES: &str = "\
+Examples:
+  iotide job 4711
+  iotide job 4711 --format json | jq .io.bytes_written";
+
+/// Show which jobs load the storage now
+///
+/// Running jobs, the busiest first, with the period of their I/O and when the next phase begins. On a terminal it is repeated until Ctrl-C.
+#[derive(clap::Args, Debug)]
+#[command(after_help = TOP_EXAMPLES)]
+pub(crate) struct TopArgs {
+    /// Show it anew after this time; once by default where the output is no terminal
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    every: Option<f64>,
+    /// Show it N times
+    #[arg(short, long, value_name = "N")]
+    count: Option<u64>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const TOP_EXAMPLES: &str = "\
+Examples:
+  iotide top
+  iotide top --every 10s
+  iotide top --count 1 --format json";
+
+pub(crate) fn run_jobs(ui: &mut Ui, args: &JobsArgs) -> anyhow::Result<ExitStatus> {
+    let mut query = Vec::new();
+    let mut also = |name: &str, value: Option<&str>| {
+        query.extend(value.map(|value| format!("{name}={}", in_query(value))));
+    };
+    also("user", args.user.as_deref());
+    also("app", args.app.as_deref());
+    also("q", args.search.as_deref());
+    also(
+        "state",
+        args.state.map(|state| match state {
+            State::Running => "running",
+            State::Ended => "ended",
+            State::Partial => "partial",
+        }),
+    );
+    also("since", args.since.map(|ago| format!("{:.3}", (now_unix_s() - ago).max(0.0))).as_deref());
+    let mut list = list(&query, args.limit as usize)?;
+    let load = |bps: Option<f64>| bps.unwrap_or(0.0);
+    match args.sort {
+        Order::Start => {}
+        Order::Read => list.jobs.sort_by(|a, b| load(b.read_bps).total_cmp(&load(a.read_bps))),
+        Order::Write => list.jobs.sort_by(|a, b| load(b.write_bps).total_cmp(&load(a.write_bps))),
+        Order::Size => list.jobs.sort_by_key(|job| std::cmp::Reverse(job.size)),
+        Order::User => list.jobs.sort_by(|a, b| a.user.cmp(&b.user)),
+    }
+    deliver(ui, &args.output, &list.to_json(), &list.to_text())?;
+    Ok(if list.jobs.is_empty() { ExitStatus::NothingFound } else { ExitStatus::Done })
+}
+
+pub(crate) fn run_job(ui: &mut Ui, args: &JobArgs) -> anyhow::Result<ExitStatus> {
+    let body = ask(&format!("/api/1/jobs/{}", in_query(&args.id)))?;
+    let job =
+        JobDocument::from_json(&body).map_err(|why| anyhow!("the daemon's answer cannot be read: {why}"))?;
+    deliver(ui, &args.output, &job.to_json(), &job.to_text(ui.width()))?;
+    Ok(ExitStatus::Done)
+}
+
+pub(crate) fn run_top(ui: &mut Ui, args: &TopArgs) -> anyhow::Result<ExitStatus> {
+    let is_screen = ui.out_is_terminal() && args.output.file().is_none() && args.output.form() == Form::Text;
+    let every = args.every.or(is_screen.then_some(2.0));
+    let n_times = args.count.unwrap_or(if every.is_some() { u64::MAX } else { 1 });
+    for index in 0..n_times {
+        if index > 0 {
+            std::thread::sleep(Duration::from_secs_f64(every.unwrap_or(2.0)));
+        }
+        let list = list(&["state=running".to_owned()], 1000)?;
+        let clear = if is_screen { "\u{1b}[H\u{1b}[J" } else { "" };
+        deliver(ui, &args.output, &list.to_json(), &format!("{clear}{}", list.to_top(now_unix_s())))?;
+    }
+    Ok(ExitStatus::Done)
+}
+
+/// All jobs of a query up to a limit, however many answers they come in.
+fn list(query: &[String], limit: usize) -> anyhow::Result<JobList> {
+    let mut all = JobList::default();
+    loop {
+        let n_left = limit.saturating_sub(all.jobs.len());
+        let mut query = query.to_vec();
+        query.push(format!("limit={}", n_left.min(1000)));
+        query.extend(all.next.take().map(|next| format!("cursor={}", in_query(&next))));
+        let body = ask(&format!("/api/1/jobs?{}", query.join("&")))?;
+        let part =
+            JobList::from_json(&body).map_err(|why| anyhow!("the daemon's answer cannot be read: {why}"))?;
+        let has_any = !part.jobs.is_empty();
+        all.jobs.extend(part.jobs);
+        all.next = part.next;
+        if all.next.is_none() || all.jobs.len() >= limit || !has_any {
+            all.jobs.truncate(limit);
+            return Ok(all);
+        }
+    }
+}
+
+/// Asks the daemon. Its refusals are errors, in its own words.
+fn ask(path: &str) -> anyhow::Result<Vec<u8>> {
+    let socket = places::socket_to_ask();
+    let answer = client::get(&socket, path)
+        .hint("`iotide serve` starts a daemon; IOTIDE_DAEMON names the socket of one that runs elsewhere")?;
+    if answer.status == 200 {
+        return Ok(answer.body);
+    }
+    let said = iotide_report::Refused::from_json(&answer.body);
+    Err(anyhow!(
+        "{}",
+        said.map_or_else(
+            || format!("the daemon refuses ({})", answer.status),
+            |said| said.error.for_terminal()
+        )
+    ))
+    .context("the daemon cannot answer")
+}
+
+fn deliver(ui: &mut Ui, output: &OutputArgs, json: &str, text: &str) -> anyhow::Result<()> {
+    let said = if output.form() == Form::Json { json } else { text };
+    match output.file() {
+        Some(path) => ui.out_file(path, said),
+        None => ui.out(said),
+    }
+}
+
+fn now_unix_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
+/// A time before now, in seconds.
+fn parse_ago(text: &str) -> Result<f64, String> {
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
+    let factor = match unit {
+        "s" | "" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        "w" => 604_800.0,
+        _ => return Err("a number and a unit: s, m, h, d or w".to_owned()),
+    };
+    let number: f64 = number.parse().map_err(|_| "a number and a unit: s, m, h, d or w".to_owned())?;
+    (number * factor)
+        .is_finite()
+        .then_some((number * factor).max(0.0))
+        .ok_or_else(|| "a finite time".to_owned())
+}

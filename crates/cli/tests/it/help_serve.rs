@@ -1,0 +1,231 @@
+use crate::util::Dir;
+
+#[test]
+fn help_on_serve_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["serve", "--help"]).exits_with(0).stdout, @r#"
+    Watch every job of this machine, live
+
+    Programs that run under `iotide record --live` count what they read and write in memory; this daemon
+    reads the counters ten times a second, sums them up by job, and keeps what each job did. Ask it with
+    `iotide jobs`, `iotide job ID` and `iotide top`, over HTTP, or with Prometheus (/metrics).
+
+    Run by root, it serves the machine: everyone sees their own jobs, root sees all. Run by anyone else,
+    it serves that user. A job's counts survive the end of the program and of the daemon, by `kill -9`
+    too. Settings are read from /etc/iotide/serve.toml (when run by root) or from the file of --config;
+    options override them. SIGTERM ends it within 5 s, SIGHUP makes it read its settings again.
+
+    Usage: iotide serve [OPTIONS]
+           iotide serve <COMMAND>
+
+    Commands:
+      check  Check the settings and the store, and say what would be used
+
+    Options:
+          --http <ADDR>
+              Answer HTTP at this loopback address; 'none' for the unix socket only [default:
+              127.0.0.1:1337]
+
+          --socket <PATH>
+              Answer HTTP at this unix socket [default: /run/iotide/serve.sock, or in
+              $XDG_RUNTIME_DIR/iotide]
+
+          --store <DIR>
+              Keep jobs in this directory [default: /var/lib/iotide, or in ~/.local/state/iotide]
+
+          --pages <DIR>
+              Read counter pages in this directory [default: /run/iotide/pages, or in
+              $XDG_RUNTIME_DIR/iotide]
+
+          --node <NAME>
+              Name of this machine [default: the host name]
+
+          --config <FILE>
+              Read settings from FILE
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Examples:
+      iotide serve                                     watch this user's jobs (as root: the machine's)
+      iotide record --live -- ./simulation             run a program that is watched
+      iotide job 4711                                  what it has done so far
+      iotide serve --http 127.0.0.1:9337 --store /data/iotide
+      iotide serve check                               are the settings right?
+      curl -s http://127.0.0.1:1337/metrics            what Prometheus sees
+    "#);
+}
+
+#[test]
+fn help_on_serve_check_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["serve", "check", "--help"]).exits_with(0).stdout, @r#"
+    Check the settings and the store, and say what would be used
+
+    Usage: iotide serve check [OPTIONS]
+
+    Options:
+          --http <ADDR>    Answer HTTP at this loopback address; 'none' for the unix socket only
+                           [default: 127.0.0.1:1337]
+          --socket <PATH>  Answer HTTP at this unix socket [default: /run/iotide/serve.sock, or in
+                           $XDG_RUNTIME_DIR/iotide]
+          --store <DIR>    Keep jobs in this directory [default: /var/lib/iotide, or in
+                           ~/.local/state/iotide]
+          --pages <DIR>    Read counter pages in this directory [default: /run/iotide/pages, or in
+                           $XDG_RUNTIME_DIR/iotide]
+          --node <NAME>    Name of this machine [default: the host name]
+          --config <FILE>  Read settings from FILE
+      -h, --help           Print help
+      -V, --version        Print version
+
+    Examples:
+      iotide serve check
+      iotide serve check --config serve.toml
+    "#);
+}
+
+#[test]
+fn help_on_jobs_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["jobs", "--help"]).exits_with(0).stdout, @r#"
+    List the jobs that the daemon has seen
+
+    Shows your own jobs; root and the user of the daemon see all. The daemon is the one at IOTIDE_DAEMON
+    (a unix socket), your own, or the machine's (`iotide serve`).
+
+    Usage: iotide jobs [OPTIONS]
+
+    Options:
+          --user <USER>
+              Show jobs of this user only
+
+          --app <APP>
+              Show runs of this application only, by id or by program name
+
+          --since <TIME>
+              Show jobs started within this time before now, as in 30m, 12h, 7d
+
+          --state <STATE>
+              Show jobs in this state only
+              
+              [possible values: running, ended, partial]
+
+          --search <TEXT>
+              Show jobs with this text in their id, program name or command
+
+          --sort <ORDER>
+              Order of the list
+
+              Possible values:
+              - start: The latest first
+              - read:  The most bytes per second read first
+              - write: The most bytes per second written first
+              - size:  The most processes first
+              - user:  By user name
+              
+              [default: start]
+
+          --limit <N>
+              Show at most N jobs
+              
+              [default: 100]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Output:
+          --format <FORM>
+              Form of the answer: for people or for scripts
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout
+
+    Examples:
+      iotide jobs
+      iotide jobs --state running --sort write
+      iotide jobs --app lmp --since 7d --format json
+    "#);
+}
+
+#[test]
+fn help_on_job_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["job", "--help"]).exits_with(0).stdout, @r#"
+    Show what a job has done
+
+    Bytes, calls and time of its I/O by operation, layer and file system; its time in MPI; earlier runs
+    of the same application; what is missing. Of several jobs with this id, the latest is shown.
+
+    Usage: iotide job [OPTIONS] <ID>
+
+    Arguments:
+      <ID>
+              The job, as `iotide jobs` lists it
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Output:
+          --format <FORM>
+              Form of the answer: for people or for scripts
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout
+
+    Examples:
+      iotide job 4711
+      iotide job 4711 --format json | jq .io.bytes_written
+    "#);
+}
+
+#[test]
+fn help_on_top_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["top", "--help"]).exits_with(0).stdout, @r#"
+    Show which jobs load the storage now
+
+    Running jobs, the busiest first, with the period of their I/O and when the next phase begins. On a
+    terminal it is repeated until Ctrl-C.
+
+    Usage: iotide top [OPTIONS]
+
+    Options:
+          --every <TIME>
+              Show it anew after this time; once by default where the output is no terminal
+
+      -c, --count <N>
+              Show it N times
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Output:
+          --format <FORM>
+              Form of the answer: for people or for scripts
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout
+
+    Examples:
+      iotide top
+      iotide top --every 10s
+      iotide top --count 1 --format json
+    "#);
+}

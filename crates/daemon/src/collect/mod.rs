@@ -1,0 +1,446 @@
+//! From the files of counter pages to what the machine is told.
+//!
+//! Everything in the directory of pages is somebody else's: it is opened past no link and waited for by nobody, its owner is asked of the
+//! open file, and its contents are believed within bounds. The directory lies in memory; nothing else is asked here.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use iotide_ledger::{About, Counters, JobId, Name, Refusal, Trust, app_id};
+use iotide_private::OpenDir;
+use iotide_wire::page::{
+    self, Counters as PageCounters, EXTENSION, HEADER_SIZE, LANE_SIZE, MAX_LANES, PageHeader, PageState,
+    PageText,
+};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::leaf::{Claim, Earlier, Leaf, PageId, Process};
+pub(crate) use node::{NodeFiles, NodeReading};
+pub(crate) use proc::Proc;
+use proc::user_name;
+
+mod node;
+mod proc;
+
+/// A file that is not a whole page yet is looked at again for this many scans; then it is none.
+const TRIES: u32 = 100;
+/// More files than this that are no pages are not remembered, and looked at again.
+const MOST_STRANGERS: usize = 8192;
+/// Lanes that are read in one round, of all pages: beyond it, each page is read in every second round only, or in every third.
+const LANES_A_ROUND: usize = 4096;
+/// Rounds in which a page was not changed before it is read less often.
+const IDLE_ROUNDS: u32 = 20;
+/// Readings without a change after which a process that cannot be seen is taken for gone: an hour.
+const LONG_IDLE: u32 = IDLE_ROUNDS + 3600;
+/// No job has more ranks, whatever it says.
+const MOST_RANKS: u32 = 1 << 24;
+/// How much less often.
+const IDLE_STRIDE: u64 = 10;
+
+/// The directory of pages, and what is read in it.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    folder: OpenDir,
+    proc: Proc,
+    namespace: Option<u64>,
+    pages: HashMap<OsString, Watched>,
+    inodes: HashSet<u64>,
+    /// Pages that are counted, and could not be removed when the daemon was started.
+    counted: HashSet<PageId>,
+    /// Files that are no pages, or not yet: inode and tries.
+    strangers: HashMap<OsString, (u64, u32)>,
+    /// When the directory was last changed, as far as it was read.
+    scanned: Option<(i64, i64)>,
+    rounds: u64,
+    buffer: Vec<u8>,
+    counters: Box<PageCounters>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    id: PageId,
+    inode: u64,
+    file: File,
+    life: Watch,
+    n_lanes: usize,
+    digest: u64,
+    n_idle: u32,
+    is_gone: bool,
+}
+
+/// How the end of a process is noticed.
+#[derive(Debug)]
+enum Watch {
+    /// By a descriptor that becomes readable when it ends.
+    Pidfd(OwnedFd),
+    /// By asking again, for kernels without.
+    Asked { pid: u32, start_ticks: u64 },
+    /// By what it says itself, and by long silence: it runs where it cannot be seen from here.
+    Unseen,
+    /// It is gone.
+    Gone,
+}
+
+impl Collector {
+    /// Reads the pages in a directory.
+    pub(crate) fn new(folder: OpenDir, proc: Proc) -> Self {
+        Self {
+            folder,
+            namespace: proc.own_namespace(),
+            proc,
+            pages: HashMap::new(),
+            inodes: HashSet::new(),
+            counted: HashSet::new(),
+            strangers: HashMap::new(),
+            scanned: None,
+            rounds: 0,
+            buffer: Vec::new(),
+            counters: Box::new(PageCounters::ZERO),
+        }
+    }
+
+    /// Looks for new pages, and reads those that are known.
+    pub(crate) fn round(
+        &mut self,
+        now_ns: u64,
+        leaf: &mut Leaf,
+        earlier: &mut dyn FnMut(&Name, u32, &JobId) -> Earlier,
+    ) {
+        self.rounds += 1;
+        self.scan(now_ns, leaf, earlier);
+        let n_lanes: usize = self.pages.values().map(|page| page.n_lanes).sum();
+        let stride = 1 + (n_lanes / LANES_A_ROUND) as u64;
+        let mut pages = std::mem::take(&mut self.pages);
+        for (index, page) in pages.values_mut().filter(|page| !page.is_gone).enumerate() {
+            // Before it is read: what it counted until its end is in there then.
+            let is_gone = self.is_gone(&page.life, index as u64);
+            let stride = if page.n_idle >= IDLE_ROUNDS { stride * IDLE_STRIDE } else { stride };
+            if is_gone || (self.rounds + index as u64).is_multiple_of(stride) {
+                self.read(now_ns, page, is_gone, leaf);
+            }
+        }
+        self.pages = pages;
+    }
+
+    /// After a restart: pages that the store knows and that are no longer there are gone with what was last kept of them.
+    pub(crate) fn settle(&mut self, now_ns: u64, leaf: &mut Leaf) {
+        let here: HashSet<&PageId> = self.pages.values().map(|page| &page.id).collect();
+        let missing: Vec<PageId> = leaf.pages().filter(|page| !here.contains(page)).cloned().collect();
+        for page in missing {
+            leaf.gone(now_ns, &page, Some(Refusal::PageGone));
+        }
+    }
+
+    /// At the start: removes pages that are counted already. Returns those that are no longer there.
+    pub(crate) fn remove_counted(&mut self, pages: Vec<PageId>) -> Vec<PageId> {
+        let (removed, left) = pages.into_iter().partition(|page| self.remove(page));
+        self.counted = HashSet::from_iter::<Vec<PageId>>(left);
+        removed
+    }
+
+    /// Removes the file of a page that is stored. Returns whether it is no longer there.
+    pub(crate) fn remove(&mut self, id: &PageId) -> bool {
+        let Some((name, inode)) = file_of(id) else { return true };
+        // Whoever has taken the name since keeps it.
+        let is_it = self
+            .folder
+            .read(&name)
+            .and_then(|file| file.metadata())
+            .is_ok_and(|metadata| metadata.ino() == inode);
+        let is_removed = !is_it || self.folder.remove(&name).is_ok();
+        if is_removed && let Some(page) = self.pages.remove(&name) {
+            self.inodes.remove(&page.inode);
+        }
+        is_removed
+    }
+
+    /// Looks for new files.
+    fn scan(&mut self, now_ns: u64, leaf: &mut Leaf, earlier: &mut dyn FnMut(&Name, u32, &JobId) -> Earlier) {
+        let Ok(stat) = rustix::fs::fstat(self.folder.fd()) else { return };
+        let changed = (stat.st_mtime, stat.st_mtime_nsec as i64);
+        // Two changes may bear one time, so it is read once more after the last; files that are not whole yet do not change the directory.
+        let is_settled = self.scanned == Some(changed) && self.strangers.is_empty();
+        if is_settled && !self.rounds.is_multiple_of(10) {
+            return;
+        }
+        self.scanned = Some(changed);
+        let Ok(entries) = rustix::fs::Dir::read_from(self.folder.fd()) else { return };
+        let mut there = HashSet::new();
+        for entry in entries.flatten() {
+            use std::os::unix::ffi::OsStringExt;
+            let name = OsString::from_vec(entry.file_name().to_bytes().to_vec());
+            let is_page = name
+                .as_encoded_bytes()
+                .strip_suffix(EXTENSION.as_bytes())
+                .is_some_and(|stem| stem.ends_with(b"."));
+            if !is_page || name.len() > Name::MAX_BYTES || name.to_str().is_none() {
+                continue;
+            }
+            if !self.pages.contains_key(&name) {
+                self.meet(now_ns, &name, entry.ino(), leaf, earlier);
+            }
+            there.insert(name);
+        }
+        self.strangers.retain(|name, _| there.contains(name));
+        // A page that is gone while its process runs has been counted as far as it was read.
+        let removed: Vec<OsString> =
+            self.pages.keys().filter(|name| !there.contains(*name)).cloned().collect();
+        for name in removed {
+            if let Some(page) = self.pages.remove(&name) {
+                self.inodes.remove(&page.inode);
+                let loss = (!matches!(page.life, Watch::Gone)).then_some(Refusal::PageGone);
+                leaf.gone(now_ns, &page.id, loss);
+            }
+        }
+    }
+
+    /// Looks at a file that is not known as a page.
+    fn meet(
+        &mut self,
+        now_ns: u64,
+        name: &OsString,
+        inode: u64,
+        leaf: &mut Leaf,
+        earlier: &mut dyn FnMut(&Name, u32, &JobId) -> Earlier,
+    ) {
+        if self.inodes.contains(&inode) {
+            return; // another name of a page that is known
+        }
+        if self.strangers.get(name).is_some_and(|(known, tries)| *known == inode && *tries >= TRIES) {
+            return;
+        }
+        match self.open(now_ns, name, leaf, earlier) {
+            Ok(page) => {
+                self.strangers.remove(name);
+                self.inodes.insert(page.inode);
+                self.pages.insert(name.clone(), page);
+            }
+            Err(refusal) => {
+                if self.strangers.len() >= MOST_STRANGERS && !self.strangers.contains_key(name) {
+                    return;
+                }
+                let (known, tries) = self.strangers.entry(name.clone()).or_insert((inode, 0));
+                if *known != inode {
+                    (*known, *tries) = (inode, 0);
+                }
+                *tries += 1;
+                if *tries == TRIES && refusal == Refusal::NoPage {
+                    leaf.refuse(Refusal::NoPage, 1);
+                }
+            }
+        }
+    }
+
+    fn open(
+        &mut self,
+        now_ns: u64,
+        name: &OsString,
+        leaf: &mut Leaf,
+        earlier: &mut dyn FnMut(&Name, u32, &JobId) -> Earlier,
+    ) -> Result<Watched, Refusal> {
+        let file = self.folder.read(name).map_err(|_| Refusal::NoPage)?;
+        let metadata = file.metadata().map_err(|_| Refusal::NoPage)?;
+        let (least, most) = (HEADER_SIZE as u64, page::lane_at(MAX_LANES) as u64);
+        if !(least..=most).contains(&metadata.len()) {
+            return Err(Refusal::NoPage);
+        }
+        let mut head = [0; HEADER_SIZE];
+        file.read_exact_at(&mut head, 0).map_err(|_| Refusal::NoPage)?;
+        let header = PageHeader::decode(&head).map_err(|_| Refusal::NoPage)?;
+        let (uid, inode) = (metadata.uid(), metadata.ino());
+        let id = PageId::new(format!("{}:{inode}", name.display()));
+        if self.counted.contains(&id) {
+            return Err(Refusal::PageGone);
+        }
+        let (pid, life) = self.watch(&header, uid);
+        if !leaf.knows(&id) {
+            let process = self.process(now_ns, &header, uid, pid, leaf);
+            leaf.adopt(now_ns, id.clone(), process, |cluster, uid, job| earlier(cluster, uid, job))?;
+        }
+        let n_lanes = header.lanes_used + 1;
+        Ok(Watched { id, inode, file, life, n_lanes, digest: 0, n_idle: 0, is_gone: false })
+    }
+
+    /// Begins to watch a process: one of the page's owner, and the one that made the page.
+    fn watch(&self, header: &PageHeader<'_>, uid: u32) -> (Option<u32>, Watch) {
+        let about = &header.about;
+        let is_ours = about.pid_namespace == 0 || self.namespace.is_none_or(|own| own == about.pid_namespace);
+        let pid = match is_ours {
+            true => Some(about.pid),
+            false => self.proc.in_namespace(about.pid, uid, about.start_ticks),
+        };
+        let Some(pid) = pid else { return (None, Watch::Unseen) };
+        // The descriptor first, so that what is asked below is asked of the same process.
+        let pidfd = i32::try_from(pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        let is_owners = uid == 0 || self.proc.belongs_to(pid, uid);
+        let is_it = is_owners && self.proc.started(pid) == Some(about.start_ticks);
+        match (is_it, pidfd) {
+            (false, _) => (None, Watch::Gone),
+            (true, Some(pidfd)) => (Some(pid), Watch::Pidfd(pidfd)),
+            (true, None) => (Some(pid), Watch::Asked { pid, start_ticks: about.start_ticks }),
+        }
+    }
+
+    fn is_gone(&self, life: &Watch, index: u64) -> bool {
+        match life {
+            Watch::Gone => true,
+            Watch::Unseen => false,
+            Watch::Pidfd(pidfd) => {
+                use rustix::event::{PollFd, PollFlags, Timespec, poll};
+                let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+                poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0)
+            }
+            Watch::Asked { pid, start_ticks } => {
+                (self.rounds + index).is_multiple_of(5) && self.proc.started(*pid) != Some(*start_ticks)
+            }
+        }
+    }
+
+    /// What a page and the system say of a process.
+    fn process(
+        &self,
+        now_ns: u64,
+        header: &PageHeader<'_>,
+        uid: u32,
+        pid: Option<u32>,
+        leaf: &mut Leaf,
+    ) -> Process {
+        let text = |which| header.text(which);
+        let mut id_of = |which: PageText| {
+            let said = text(which);
+            if said.is_empty() {
+                return None;
+            }
+            let id = JobId::new(said);
+            if id.is_err() {
+                leaf.refuse(Refusal::JobId, 1);
+            }
+            id.ok()
+        };
+        let claim = pid
+            .and_then(|pid| self.proc.job_in_cgroup(pid))
+            .map(Claim::Cgroup)
+            .or_else(|| id_of(PageText::Job).map(Claim::Job))
+            .or_else(|| id_of(PageText::Run).map(Claim::Run))
+            .unwrap_or(Claim::Siblings { parent_pid: header.about.parent_pid });
+        let argv: Vec<&[u8]> = header.arguments().collect();
+        let base = |path: &[u8]| Name::cut(path.rsplit(|&byte| byte == b'/').next().unwrap_or(path));
+        let name = base(argv.first().copied().unwrap_or(text(PageText::Exe)));
+        let app = match text(PageText::App) {
+            [] => Name::cut(app_id(argv.iter().copied(), &[]).as_bytes()),
+            own => Name::cut(own),
+        };
+        let words: Vec<_> = argv.iter().map(|word| String::from_utf8_lossy(word)).collect();
+        let said_ns = header.about.start_unix_ns;
+        let day_ns = 86_400_000_000_000;
+        Process {
+            uid,
+            cluster: Name::cut(text(PageText::Cluster)),
+            start_ns: if (now_ns.saturating_sub(400 * day_ns)..=now_ns).contains(&said_ns) {
+                said_ns
+            } else {
+                now_ns
+            },
+            rank: header.rank,
+            n_ranks: header.n_ranks.map(|n| n.min(MOST_RANKS)),
+            about: About {
+                user: Name::cut(user_name(uid).as_bytes()),
+                app,
+                name,
+                command: words.join(" "),
+                run_dir: String::from_utf8_lossy(text(PageText::Directory)).into_owned(),
+                partition: Name::cut(text(PageText::Partition)),
+                size: header.n_ranks.unwrap_or(1).min(MOST_RANKS),
+                trust: if matches!(claim, Claim::Cgroup(_)) { Trust::Cgroup } else { Trust::Claimed },
+            },
+            claim,
+        }
+    }
+
+    /// Reads what a process has counted. One that is gone has counted all it ever will.
+    fn read(&mut self, now_ns: u64, page: &mut Watched, is_gone: bool, leaf: &mut Leaf) {
+        let read = self.read_lanes(page);
+        let mut loss = None;
+        let mut is_replaced = false;
+        match read.and_then(|digest| Some((digest, PageHeader::decode(&self.buffer).ok()?))) {
+            None => loss = Some(Refusal::PageGone),
+            Some((digest, header)) => {
+                let is_silent = match header.state {
+                    PageState::Running => page.n_idle >= LONG_IDLE,
+                    _ => page.n_idle >= IDLE_ROUNDS,
+                };
+                is_replaced =
+                    header.state == PageState::Replaced || matches!(page.life, Watch::Unseen) && is_silent;
+                if digest == page.digest && !is_gone && !is_replaced {
+                    page.n_idle = page.n_idle.saturating_add(1);
+                    return;
+                }
+                (page.digest, page.n_idle) = (digest, 0);
+                page.n_lanes = header.lanes_used + 1;
+                *self.counters = PageCounters::ZERO;
+                for lane in 0..header.lanes_used {
+                    let end = page::lane_at(lane + 1).min(self.buffer.len());
+                    self.counters.add_lane(&self.buffer[page::lane_at(lane).min(end)..end]);
+                }
+                // On the clock of the page, as far as the two have gone on alike.
+                let about = &header.about;
+                let clock_ns = about.start_ns.saturating_add(now_ns.saturating_sub(about.start_unix_ns));
+                let until_ns = header.end_ns.filter(|_| is_gone || is_replaced).unwrap_or(clock_ns);
+                let counters = Counters::of_page(&header, &self.counters, until_ns.min(clock_ns));
+                leaf.count(&page.id, &counters);
+            }
+        }
+        if is_gone || is_replaced {
+            leaf.gone(now_ns, &page.id, loss);
+            page.is_gone = true;
+            page.life = Watch::Gone;
+        }
+    }
+
+    /// Reads header and lanes into the buffer; returns what changes when they do.
+    fn read_lanes(&mut self, page: &mut Watched) -> Option<u64> {
+        // As many lanes as it had the last time; more, if it says so.
+        loop {
+            let n_bytes = page::lane_at(page.n_lanes.saturating_sub(1).min(MAX_LANES));
+            self.buffer.resize(n_bytes, 0);
+            let n_read = read_up_to(&page.file, &mut self.buffer)?;
+            self.buffer.truncate(n_read);
+            let n_lanes = PageHeader::decode(&self.buffer).ok()?.lanes_used;
+            if n_lanes < page.n_lanes || n_read < n_bytes {
+                break;
+            }
+            page.n_lanes = n_lanes + 1;
+        }
+        // A large page is no reason to hold as much for ever.
+        self.buffer.shrink_to(64 * LANE_SIZE);
+        let words = self.buffer.as_chunks::<8>().0;
+        Some(words.iter().fold(1, |digest: u64, word| {
+            (digest ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
+        }))
+    }
+}
+
+fn read_up_to(file: &File, buffer: &mut [u8]) -> Option<usize> {
+    let mut n_read = 0;
+    while n_read < buffer.len() {
+        match file.read_at(&mut buffer[n_read..], n_read as u64) {
+            Ok(0) => break,
+            Ok(n) => n_read += n,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
+    Some(n_read)
+}
+
+/// The file name and the inode of a page.
+fn file_of(id: &PageId) -> Option<(OsString, u64)> {
+    let (name, inode) = id.as_str().rsplit_once(':')?;
+    Some((name.into(), inode.parse().ok()?))
+}

@@ -1,0 +1,597 @@
+//! The jobs of one node, as the counter pages of their processes tell.
+//!
+//! A machine without files and clocks: it is told what was seen ([`Leaf::adopt`], [`Leaf::count`], [`Leaf::gone`]) and says what must be stored
+//! ([`Leaf::tick`]). What it says it repeats until it is told that it is stored ([`Leaf::stored`]), so a store that fails is tried again.
+//!
+//! A count is never lost and never doubled: what a process has counted is either in its page or in the store. A page is removed only after the
+//! store has its totals, and the store knows which pages these were.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use iotide_ledger::{About, Counters, JobId, JobKey, Ledger, Limits, Losses, Name, Refusal, Row, Trust};
+
+/// The unique name of a counter page: its file name and its inode.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageId(Box<str>);
+
+impl PageId {
+    /// Returns the id of a page.
+    pub fn new(text: impl Into<Box<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What says which job a process belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The system, by a cgroup.
+    Cgroup(JobId),
+    /// The process, by a variable of its environment.
+    Job(JobId),
+    /// `iotide record`, which names its runs.
+    Run(JobId),
+    /// Nobody; then processes of one program with one parent are a job.
+    Siblings {
+        /// The process that started it.
+        parent_pid: u32,
+    },
+}
+
+/// A process when its page is first seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Whose it is: the owner of the page, not what the page says.
+    pub uid: u32,
+    /// The cluster as the scheduler names it; may be empty.
+    pub cluster: Name,
+    /// Which job it belongs to.
+    pub claim: Claim,
+    /// When it began, in nanoseconds since 1970.
+    pub start_ns: u64,
+    /// Which rank of a parallel program it is: ranks speak for their job before launchers and shells do.
+    pub rank: Option<u32>,
+    /// How many ranks there are.
+    pub n_ranks: Option<u32>,
+    /// What it says of its job.
+    pub about: About,
+}
+
+/// Something that must be stored. Each may be stored twice without harm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// A job runs, and this is known of it.
+    Job {
+        /// Which.
+        key: JobKey,
+        /// What is known.
+        about: About,
+    },
+    /// A page belongs to a job.
+    Page {
+        /// Which page.
+        page: PageId,
+        /// Which job.
+        key: JobKey,
+    },
+    /// What a running process has counted so far, should its page be lost.
+    Keep {
+        /// Its page.
+        page: PageId,
+        /// Its job.
+        key: JobKey,
+        /// Its counts.
+        counters: Arc<Counters>,
+    },
+    /// A process is gone, and this is what it counted. Once that is stored, its page can go.
+    Finish {
+        /// Its page.
+        page: PageId,
+        /// Its job.
+        key: JobKey,
+        /// Its counts.
+        counters: Arc<Counters>,
+        /// What is wrong with them.
+        loss: Option<Refusal>,
+    },
+    /// All processes of a job are gone.
+    End {
+        /// Which.
+        key: JobKey,
+        /// When the last one went.
+        end_ns: u64,
+    },
+}
+
+/// A job that ran before, as the store has it.
+#[derive(Clone, Debug, Default)]
+pub struct Earlier {
+    /// What was known of it.
+    pub job: Option<(JobKey, About)>,
+    /// What its processes had counted that are gone.
+    pub done: Counters,
+    /// Pages that were not finished, and what was last kept of them.
+    pub pages: Vec<(PageId, Counters)>,
+    /// When it ended, if it has.
+    pub end_ns: Option<u64>,
+    /// How many processes it had.
+    pub n_processes: u32,
+}
+
+/// A running job, to be shown.
+#[derive(Clone, Debug)]
+pub struct JobView {
+    /// Which.
+    pub key: JobKey,
+    /// What is known of it.
+    pub about: About,
+    /// What it has counted.
+    pub counters: Arc<Counters>,
+    /// How many processes it has now.
+    pub n_running: u32,
+    /// Bytes read per second, over the last ten seconds.
+    pub read_bps: f64,
+    /// Bytes written per second, over the last ten seconds.
+    pub write_bps: f64,
+}
+
+/// All that runs on a node, to be shown.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// When it was, in nanoseconds since 1970.
+    pub at_ns: u64,
+    /// The node.
+    pub node: Name,
+    /// The jobs that run.
+    pub jobs: Vec<JobView>,
+    /// What all jobs have counted since this daemon was started, those that have ended among them.
+    pub total: Counters,
+    /// What was refused.
+    pub losses: Losses,
+    /// How many pages are read.
+    pub n_pages: usize,
+}
+
+/// A job has ended when for so long none of its processes was there: the next step of a script begins within it.
+const GRACE_NS: u64 = 1_000_000_000;
+/// Within this time after its end, a job that is named by a scheduler goes on when another process of it appears.
+const REOPEN_NS: u64 = 24 * 3600 * 1_000_000_000;
+/// The same for a run of `iotide record`, which is named after a process.
+const REOPEN_RUN_NS: u64 = 60 * 1_000_000_000;
+/// How often what running processes have counted is stored.
+const KEEP_NS: u64 = 10_000_000_000;
+/// How often rows and rates are made anew.
+const ROW_NS: u64 = 1_000_000_000;
+/// Rates are over this many rows.
+const RATE_ROWS: usize = 10;
+
+/// The machine.
+#[derive(Debug)]
+pub struct Leaf {
+    node: Name,
+    epoch: u64,
+    ledger: Ledger,
+    pages: BTreeMap<PageId, Page>,
+    pages_of_user: HashMap<u32, usize>,
+    jobs: BTreeMap<JobKey, Running>,
+    ended: Counters,
+    kept_ns: u64,
+    row_ns: u64,
+}
+
+#[derive(Debug)]
+struct Page {
+    key: JobKey,
+    counters: Arc<Counters>,
+    /// Of these, bytes read and written.
+    bytes: u64,
+    /// Whether the store knows of it.
+    is_stored: bool,
+    /// Whether it has counted something since it was last kept.
+    is_new: bool,
+    gone: Option<Option<Refusal>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    about: About,
+    /// Whose words these are.
+    speaker: Standing,
+    n_ranks: Option<u32>,
+    is_stored: bool,
+    /// What processes have counted that are gone.
+    done: Counters,
+    /// Of that, bytes read and written.
+    done_bytes: u64,
+    /// Of that, what the sum of all that has ended holds already: the job ended before, and goes on.
+    before: Counters,
+    n_running: u32,
+    n_seen: u32,
+    /// When the last process went, if there is none.
+    idle_since_ns: u64,
+    /// Row times with bytes read and written until then.
+    recent: VecDeque<(u64, u64, u64)>,
+}
+
+/// Who speaks for a job: the lowest rank, else the process that began first. The smallest wins, so the order in which they are met does not matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Standing {
+    rank: u32,
+    start_ns: u64,
+}
+
+impl Standing {
+    const FIRST: Self = Self { rank: 0, start_ns: 0 };
+    const LAST: Self = Self { rank: u32::MAX, start_ns: u64::MAX };
+
+    fn of(process: &Process) -> Self {
+        Self { rank: process.rank.unwrap_or(u32::MAX), start_ns: process.start_ns }
+    }
+}
+
+impl Leaf {
+    /// Returns a machine that knows no job. `epoch` grows with each boot of the node.
+    pub fn new(node: Name, epoch: u64, limits: Limits) -> Self {
+        Self {
+            node,
+            epoch,
+            ledger: Ledger::new(limits),
+            pages: BTreeMap::new(),
+            pages_of_user: HashMap::new(),
+            jobs: BTreeMap::new(),
+            ended: Counters::default(),
+            kept_ns: 0,
+            row_ns: 0,
+        }
+    }
+
+    /// Goes on with a job that ran when the daemon ended.
+    pub fn restore(&mut self, now_ns: u64, earlier: Earlier) {
+        let Some((key, about)) = earlier.job else { return };
+        self.ledger.describe(&key, about.clone());
+        let mut job = Running::new(about, now_ns);
+        (job.is_stored, job.speaker) = (true, Standing::FIRST);
+        job.done_bytes = earlier.done.io().bytes();
+        (job.done, job.n_seen) = (earlier.done, earlier.n_processes);
+        self.jobs.insert(key.clone(), job);
+        for (page, counters) in earlier.pages {
+            self.add_page(page, &key, Arc::new(counters), true);
+        }
+    }
+
+    /// Whether a page is known.
+    pub fn knows(&self, page: &PageId) -> bool {
+        self.pages.contains_key(page)
+    }
+
+    /// All pages that are known.
+    pub fn pages(&self) -> impl Iterator<Item = &PageId> {
+        self.pages.keys()
+    }
+
+    /// Counts something that was refused.
+    pub fn refuse(&mut self, what: Refusal, n: u64) {
+        self.ledger.losses.add(what, n);
+    }
+
+    /// Takes a process in. `earlier` asks the store for the last job of a cluster, user and id.
+    pub fn adopt(
+        &mut self,
+        now_ns: u64,
+        page: PageId,
+        process: Process,
+        earlier: impl FnOnce(&Name, u32, &JobId) -> Earlier,
+    ) -> Result<(), Refusal> {
+        if self.knows(&page) {
+            return Ok(());
+        }
+        let limits = *self.ledger.limits();
+        let refusal = if self.pages.len() >= limits.pages {
+            Some(Refusal::Pages)
+        } else if self.pages_of_user.get(&process.uid).copied().unwrap_or(0) >= limits.pages_of_user {
+            Some(Refusal::PagesOfUser)
+        } else {
+            None
+        };
+        if let Some(refusal) = refusal {
+            self.ledger.losses.add(refusal, 1);
+            return Err(refusal);
+        }
+        let key = self.job_of(now_ns, &process, earlier)?;
+        if let Some(job) = self.jobs.get_mut(&key) {
+            let standing = Standing::of(&process);
+            let size = process.n_ranks.or(job.n_ranks).unwrap_or(job.about.size);
+            let speaker = if standing < job.speaker { process.about } else { job.about.clone() };
+            let trust = job.about.trust;
+            let about = About { size, trust, ..speaker };
+            job.n_ranks = process.n_ranks.or(job.n_ranks);
+            job.speaker = standing.min(job.speaker);
+            if about != job.about {
+                self.ledger.describe(&key, about.clone());
+                (job.about, job.is_stored) = (about, false);
+            }
+        }
+        self.add_page(page, &key, Arc::default(), false);
+        Ok(())
+    }
+
+    fn add_page(&mut self, page: PageId, key: &JobKey, counters: Arc<Counters>, is_stored: bool) {
+        let Some(job) = self.jobs.get_mut(key) else { return };
+        job.n_running += 1;
+        if !is_stored {
+            job.n_seen += 1;
+            if job.n_ranks.is_none() && job.n_seen > job.about.size {
+                job.about.size = job.n_seen;
+                job.is_stored = false;
+            }
+        }
+        *self.pages_of_user.entry(key.uid).or_default() += 1;
+        let bytes = counters.io().bytes();
+        let page_of = Page { key: key.clone(), counters, bytes, is_stored, is_new: false, gone: None };
+        self.pages.insert(page, page_of);
+    }
+
+    /// The job of a process: one that runs, one that goes on, or a new one.
+    fn job_of(
+        &mut self,
+        now_ns: u64,
+        process: &Process,
+        earlier: impl FnOnce(&Name, u32, &JobId) -> Earlier,
+    ) -> Result<JobKey, Refusal> {
+        let Process { uid, cluster, claim, .. } = process;
+        let (id, reopen_ns) = match claim {
+            Claim::Cgroup(id) | Claim::Job(id) => (id.clone(), REOPEN_NS),
+            Claim::Run(id) => (id.clone(), REOPEN_RUN_NS),
+            Claim::Siblings { parent_pid } => {
+                let name: String = process.about.name.as_str().chars().take(40).collect();
+                (JobId::made_of(&format!("{name}.{parent_pid}")), 0)
+            }
+        };
+        let of_id = |start_ns| JobKey { cluster: cluster.clone(), uid: *uid, id: id.clone(), start_ns };
+        let running = self.jobs.range(of_id(0)..=of_id(u64::MAX)).next_back().map(|(key, _)| key.clone());
+        if let Some(key) = running {
+            if process.about.trust == Trust::Cgroup
+                && let Some(job) = self.jobs.get_mut(&key)
+                && job.about.trust == Trust::Claimed
+            {
+                (job.about.trust, job.is_stored) = (Trust::Cgroup, false);
+                self.ledger.describe(&key, job.about.clone());
+            }
+            return Ok(key);
+        }
+        let earlier = earlier(cluster, *uid, &id);
+        let goes_on = earlier.end_ns.is_some_and(|end_ns| now_ns.saturating_sub(end_ns) < reopen_ns);
+        let (key, about, done, n_seen) = match earlier.job {
+            Some((key, about)) if goes_on => (key, about, earlier.done, earlier.n_processes),
+            // No two runs of an id begin at one time, whatever they say.
+            before => {
+                let start_ns =
+                    before.map_or(0, |(key, _)| key.start_ns.saturating_add(1)).max(process.start_ns);
+                (of_id(start_ns), process.about.clone(), Counters::default(), 0)
+            }
+        };
+        if !self.ledger.describe(&key, about.clone()) {
+            return Err(Refusal::Jobs);
+        }
+        let mut job = Running::new(about, now_ns);
+        (job.before, job.done_bytes) = (done.clone(), done.io().bytes());
+        (job.done, job.n_seen, job.n_ranks) = (done, n_seen, process.n_ranks);
+        job.speaker = if goes_on { Standing::FIRST } else { Standing::of(process) };
+        self.jobs.insert(key.clone(), job);
+        Ok(key)
+    }
+
+    /// Takes over what a running process has counted so far.
+    pub fn count(&mut self, page: &PageId, counters: &Counters) {
+        let limits = *self.ledger.limits();
+        let Some(page) = self.pages.get_mut(page).filter(|page| page.gone.is_none()) else { return };
+        let n_refused = Arc::make_mut(&mut page.counters).raise_all(counters, &limits);
+        self.ledger.losses.add(Refusal::Metrics, n_refused);
+        page.bytes = page.counters.io().bytes();
+        page.is_new = true;
+    }
+
+    /// A process is gone, after it was last counted. `loss` says if its page had gone before.
+    pub fn gone(&mut self, now_ns: u64, page: &PageId, loss: Option<Refusal>) {
+        let Some(page) = self.pages.get_mut(page).filter(|page| page.gone.is_none()) else { return };
+        page.gone = Some(loss);
+        if let Some(loss) = loss {
+            self.ledger.losses.add(loss, 1);
+        }
+        if let Some(job) = self.jobs.get_mut(&page.key) {
+            job.n_running = job.n_running.saturating_sub(1);
+            job.idle_since_ns = now_ns;
+        }
+    }
+
+    /// Says what must be stored now, in an order in which it can be.
+    pub fn tick(&mut self, now_ns: u64) -> Vec<Act> {
+        let mut acts = Vec::new();
+        for (key, job) in &self.jobs {
+            if !job.is_stored {
+                acts.push(Act::Job { key: key.clone(), about: job.about.clone() });
+            }
+        }
+        let keeps = now_ns.saturating_sub(self.kept_ns) >= KEEP_NS;
+        let mut has_pages = std::collections::BTreeSet::new();
+        for (id, page) in &self.pages {
+            has_pages.insert(&page.key);
+            if !page.is_stored {
+                acts.push(Act::Page { page: id.clone(), key: page.key.clone() });
+            }
+            let (page_id, key, counters) = (id.clone(), page.key.clone(), Arc::clone(&page.counters));
+            if let Some(loss) = page.gone {
+                acts.push(Act::Finish { page: page_id, key, counters, loss });
+            } else if keeps && page.is_new {
+                acts.push(Act::Keep { page: page_id, key, counters });
+            }
+        }
+        if keeps {
+            self.kept_ns = now_ns;
+        }
+        for (key, job) in &self.jobs {
+            // Jobs whose last pages are not stored yet end next time.
+            if !has_pages.contains(key) && now_ns.saturating_sub(job.idle_since_ns) >= GRACE_NS {
+                acts.push(Act::End { key: key.clone(), end_ns: job.idle_since_ns });
+            }
+        }
+        if now_ns.saturating_sub(self.row_ns) >= ROW_NS {
+            self.row_ns = now_ns;
+            self.make_rows(now_ns);
+        }
+        acts
+    }
+
+    /// What was asked to be stored is stored.
+    pub fn stored(&mut self, acts: &[Act]) {
+        for act in acts {
+            match act {
+                Act::Job { key, about } => {
+                    if let Some(job) = self.jobs.get_mut(key).filter(|job| job.about == *about) {
+                        job.is_stored = true;
+                    }
+                }
+                Act::Page { page, .. } => {
+                    if let Some(page) = self.pages.get_mut(page) {
+                        page.is_stored = true;
+                    }
+                }
+                Act::Keep { page, .. } => {
+                    if let Some(page) = self.pages.get_mut(page) {
+                        page.is_new = false;
+                    }
+                }
+                Act::Finish { page, key, counters, .. } => {
+                    if self.pages.remove(page).is_none() {
+                        continue;
+                    }
+                    if let Some(n) = self.pages_of_user.get_mut(&key.uid) {
+                        *n -= 1;
+                        if *n == 0 {
+                            self.pages_of_user.remove(&key.uid);
+                        }
+                    }
+                    if let Some(job) = self.jobs.get_mut(key) {
+                        job.done.add_all(counters);
+                        job.done_bytes = job.done.io().bytes();
+                    }
+                }
+                Act::End { key, .. } => {
+                    if let Some(mut job) = self.jobs.remove(key) {
+                        job.done.subtract_all(&job.before);
+                        self.ended.add_all(&job.done);
+                    }
+                    self.ledger.forget(key);
+                }
+            }
+        }
+    }
+
+    /// The store was begun anew: it knows nothing of what runs. What processes had counted that are gone is still here.
+    pub fn store_was_lost(&mut self) -> Vec<(JobKey, Counters)> {
+        self.jobs.values_mut().for_each(|job| job.is_stored = false);
+        self.pages.values_mut().for_each(|page| (page.is_stored, page.is_new) = (false, true));
+        self.jobs.iter().map(|(key, job)| (key.clone(), job.done.clone())).collect()
+    }
+
+    /// What each job has read and written so far, in bytes.
+    pub fn moved(&self) -> Vec<(JobKey, u64)> {
+        let mut moved: BTreeMap<&JobKey, u64> =
+            self.jobs.iter().map(|(key, job)| (key, job.done_bytes)).collect();
+        for page in self.pages.values() {
+            if let Some(bytes) = moved.get_mut(&page.key) {
+                *bytes = bytes.saturating_add(page.bytes);
+            }
+        }
+        moved.into_iter().map(|(key, bytes)| (key.clone(), bytes)).collect()
+    }
+
+    /// What each job has counted.
+    fn sums(&self) -> BTreeMap<JobKey, Counters> {
+        let mut sums: BTreeMap<JobKey, Counters> =
+            self.jobs.iter().map(|(key, job)| (key.clone(), job.done.clone())).collect();
+        for page in self.pages.values() {
+            if let Some(sum) = sums.get_mut(&page.key) {
+                sum.add_all(&page.counters);
+            }
+        }
+        sums
+    }
+
+    fn make_rows(&mut self, now_ns: u64) {
+        for (key, counters) in self.sums() {
+            let io = counters.io();
+            if let Some(job) = self.jobs.get_mut(&key) {
+                job.recent.push_back((now_ns, io.read.bytes, io.write.bytes));
+                if job.recent.len() > RATE_ROWS + 1 {
+                    job.recent.pop_front();
+                }
+            }
+            let row = Row { seq: now_ns, at_ns: now_ns, counters, is_final: false };
+            self.ledger.merge(&key, &self.node, self.epoch, &row);
+        }
+    }
+
+    /// What runs now.
+    pub fn view(&self, now_ns: u64) -> View {
+        let mut sums = self.sums();
+        let mut total = self.ended.clone();
+        for (key, sum) in &sums {
+            let mut new = sum.clone();
+            new.subtract_all(&self.jobs[key].before);
+            total.add_all(&new);
+        }
+        let jobs = self.jobs.iter().map(|(key, job)| {
+            let (read_bps, write_bps) = job.rates();
+            JobView {
+                key: key.clone(),
+                about: job.about.clone(),
+                counters: Arc::new(sums.remove(key).unwrap_or_default()),
+                n_running: job.n_running,
+                read_bps,
+                write_bps,
+            }
+        });
+        View {
+            at_ns: now_ns,
+            node: self.node.clone(),
+            jobs: jobs.collect(),
+            total,
+            losses: self.ledger.losses.clone(),
+            n_pages: self.pages.len(),
+        }
+    }
+}
+
+impl Running {
+    fn new(about: About, now_ns: u64) -> Self {
+        Self {
+            about,
+            speaker: Standing::LAST,
+            n_ranks: None,
+            is_stored: false,
+            done: Counters::default(),
+            done_bytes: 0,
+            before: Counters::default(),
+            n_running: 0,
+            n_seen: 0,
+            idle_since_ns: now_ns,
+            recent: VecDeque::new(),
+        }
+    }
+
+    fn rates(&self) -> (f64, f64) {
+        let (Some(first), Some(last)) = (self.recent.front(), self.recent.back()) else { return (0.0, 0.0) };
+        let seconds = (last.0 - first.0) as f64 / 1e9;
+        if seconds <= 0.0 {
+            return (0.0, 0.0);
+        }
+        let rate = |from: u64, to: u64| to.saturating_sub(from) as f64 / seconds;
+        (rate(first.1, last.1), rate(first.2, last.2))
+    }
+}

@@ -1,0 +1,21 @@
+//! A long-running watcher of many jobs.
+//!
+//! Programs count what they do in pages (`iotide_wire::page`). [`serve`] reads the pages ten times a second, sums them up by job, keeps what
+//! ended in a store, and answers questions over HTTP, on a unix socket and on loopback.
+//!
+//! - [`Leaf`](leaf::Leaf): the machine that decides. It is synchronous, without file or clock: a test needs no mock.
+//! - `collect`: the files of pages become what the machine is told.
+//! - [`store`]: jobs and their profiles in SQLite.
+//! - `predict`: when each job's next phase begins.
+//! - `run`: the one edge with threads, sockets and signals.
+//! - [`client`]: asking a daemon.
+
+pub use crate::run::{Config, ServeError, Served, serve};
+
+pub mod client;
+mod collect;
+pub mod leaf;
+pub mod places;
+mod predict;
+mod run;
+pub mod store;

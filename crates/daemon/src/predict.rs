@@ -1,0 +1,171 @@
+//! When each job's next I/O phase begins.
+//!
+//! A thread of its own: an evaluation takes milliseconds, and pages are to be read meanwhile. It is told the bytes of each job ten times a second. What
+//! it has no time for it is not told; the bytes are cumulative, so the next time has them.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::thread::{self, JoinHandle};
+use std::{io, mem};
+
+use iotide_analysis::online::{Predictor, PredictorConfig};
+use iotide_ledger::JobKey;
+use iotide_trace::{Span, Timestamp};
+
+/// Jobs that are predicted at once: those that came first among the busy. One takes less than half a mebibyte.
+const MOST_JOBS: usize = 256;
+/// A job is busy enough to be predicted once it has moved so much.
+const LEAST_BYTES: u64 = 1 << 20;
+/// Evaluations of a job are so far apart.
+const APART_S: f64 = 2.0;
+
+/// What is expected of a job.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Expected {
+    /// How far apart its phases are.
+    pub(crate) period_s: Option<f64>,
+    /// When the next one begins, in seconds since 1970.
+    pub(crate) next_phase_unix_s: Option<f64>,
+    /// With which confidence.
+    pub(crate) confidence: f64,
+}
+
+/// What is expected of all jobs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Expectations(Arc<RwLock<HashMap<JobKey, Expected>>>);
+
+impl Expectations {
+    pub(crate) fn of(&self, key: &JobKey) -> Option<Expected> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(key).copied()
+    }
+}
+
+/// The jobs at one time, with what they have read and written so far.
+type Reading = (u64, Vec<(JobKey, u64)>);
+
+/// The thread. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Predicting {
+    readings: Option<SyncSender<Reading>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Predicting {
+    pub(crate) fn start(expectations: Expectations) -> io::Result<Self> {
+        let (readings, told) = sync_channel(4);
+        let work = move || Predictors { jobs: HashMap::new(), expectations }.run(&told);
+        let thread = thread::Builder::new().name("iotide-predict".to_owned()).spawn(work)?;
+        Ok(Self { readings: Some(readings), thread: Some(thread) })
+    }
+
+    /// Tells what jobs have moved until now; nobody waits.
+    pub(crate) fn tell(&self, now_ns: u64, jobs: Vec<(JobKey, u64)>) {
+        if let Some(readings) = &self.readings {
+            let _ = readings.try_send((now_ns, jobs));
+        }
+    }
+}
+
+impl Drop for Predicting {
+    fn drop(&mut self) {
+        drop(self.readings.take());
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+struct Predictors {
+    jobs: HashMap<JobKey, Job>,
+    expectations: Expectations,
+}
+
+struct Job {
+    /// Begun when the job has moved enough.
+    predictor: Option<Box<Predictor>>,
+    until_ns: u64,
+    bytes: u64,
+}
+
+impl Predictors {
+    fn run(mut self, told: &Receiver<Reading>) {
+        while let Ok((now_ns, jobs)) = told.recv() {
+            self.hear(now_ns, jobs);
+        }
+    }
+
+    fn hear(&mut self, now_ns: u64, jobs: Vec<(JobKey, u64)>) {
+        let mut n_predicted = self.jobs.values().filter(|job| job.predictor.is_some()).count();
+        let mut before = mem::take(&mut self.jobs);
+        for (key, bytes) in jobs {
+            let mut job = before.remove(&key).unwrap_or(Job { predictor: None, until_ns: now_ns, bytes });
+            if job.predictor.is_none() && bytes >= LEAST_BYTES && n_predicted < MOST_JOBS {
+                n_predicted += 1;
+                let config =
+                    PredictorConfig { apart_s: APART_S, resolution_s: 0.05, ..PredictorConfig::default() };
+                job.predictor = Some(Box::new(Predictor::new(config)));
+            }
+            if now_ns > job.until_ns {
+                let span = Span { start: moment(job.until_ns), end: moment(now_ns) };
+                let seconds = (now_ns - job.until_ns) as f64 / 1e9;
+                let rate_bps = bytes.saturating_sub(job.bytes) as f64 / seconds;
+                if let Some(prediction) = job.predictor.as_mut().and_then(|it| it.push_sample(span, rate_bps))
+                {
+                    let expected = Expected {
+                        period_s: prediction.period_s,
+                        next_phase_unix_s: prediction.next_phase.map(|next| next.start_s),
+                        confidence: prediction.confidence,
+                    };
+                    let mut all = self.expectations.0.write().unwrap_or_else(PoisonError::into_inner);
+                    all.insert(key.clone(), expected);
+                }
+                (job.until_ns, job.bytes) = (now_ns, bytes);
+            }
+            self.jobs.insert(key, job);
+        }
+        if !before.is_empty() {
+            let jobs = &self.jobs;
+            self.expectations
+                .0
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .retain(|key, _| jobs.contains_key(key));
+        }
+    }
+}
+
+fn moment(unix_ns: u64) -> Timestamp {
+    Timestamp::from_nanos_since_start(i64::try_from(unix_ns).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iotide_ledger::{JobId, Name};
+
+    fn key(id: &str) -> JobKey {
+        JobKey { cluster: Name::default(), uid: 1000, id: JobId::new(id).unwrap(), start_ns: 5 }
+    }
+
+    #[test]
+    fn a_job_that_writes_every_ten_seconds_is_expected_to_go_on() {
+        let expectations = Expectations::default();
+        let mut predictors = Predictors { jobs: HashMap::new(), expectations: expectations.clone() };
+        let start_s = 1_700_000_000;
+        let mut bytes = 0;
+        for tenth in 0..1250u64 {
+            // A phase of one second at the begin of each ten.
+            bytes += if tenth % 100 < 10 { 100_000_000 } else { 0 };
+            let now_ns = start_s * 1_000_000_000 + tenth * 100_000_000;
+            predictors.hear(now_ns, vec![(key("a"), bytes), (key("idle"), 100)]);
+        }
+        let expected = expectations.of(&key("a")).unwrap();
+        let period = expected.period_s.unwrap();
+        assert!((9.9..10.1).contains(&period), "{expected:?}");
+        let next = expected.next_phase_unix_s.unwrap() - start_s as f64;
+        assert!((129.0..131.0).contains(&next), "{expected:?}");
+        assert_eq!(expectations.of(&key("idle")), None);
+        // A job that has ended is forgotten.
+        predictors.hear(2_000_000_000_000_000_000, Vec::new());
+        assert_eq!(expectations.of(&key("a")), None);
+    }
+}

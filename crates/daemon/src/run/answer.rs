@@ -1,0 +1,534 @@
+//! What is answered to which question.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use iotide_ledger::{Exposition, IdError, JobId, JobKey};
+use iotide_report::{
+    EarlierRun, JobDocument, JobIo, JobList, JobMpi, JobTime, NodeEntry, ProxyJob, Refused, Untrusted,
+    WatchedJob, answer_json,
+};
+
+use super::{Shared, metrics};
+use crate::leaf::{JobView, View};
+use crate::store::{Query, Reader, StoreError, StoredJob};
+
+/// Who asks, and so what they see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Viewer {
+    /// Everything: root, the daemon's own user, who has the token.
+    All,
+    /// The jobs of one user.
+    User(u32),
+    /// Sums of the machine: nobody knows who it is.
+    Sums,
+}
+
+impl Viewer {
+    fn only_uid(self) -> Option<u32> {
+        match self {
+            Self::User(uid) => Some(uid),
+            _ => None,
+        }
+    }
+
+    fn sees(self, key: &JobKey) -> bool {
+        match self {
+            Self::All => true,
+            Self::User(uid) => uid == key.uid,
+            Self::Sums => false,
+        }
+    }
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    fn json(json: String) -> Self {
+        Self { status: 200, content_type: "application/json", body: json.into() }
+    }
+
+    pub(crate) fn refused(status: u16, why: impl Into<String>) -> Self {
+        let json = answer_json(&Refused { error: why.into().into() });
+        Self { status, ..Self::json(json) }
+    }
+}
+
+impl From<StoreError> for Answer {
+    fn from(error: StoreError) -> Self {
+        Self::refused(503, error.to_string())
+    }
+}
+
+impl From<IdError> for Answer {
+    fn from(error: IdError) -> Self {
+        Self::refused(400, error.to_string())
+    }
+}
+
+/// Jobs in one answer, unless fewer are asked for.
+const MOST_JOBS: usize = 1000;
+/// Jobs in one answer, if nobody says how many.
+const USUAL_JOBS: usize = 100;
+/// Earlier runs that are told of a job.
+const MOST_EARLIER: usize = 5;
+
+/// What answers.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    shared: Arc<Shared>,
+    /// Opened when it is first needed, and again after it failed: a damaged database is replaced by another.
+    reader: Mutex<Option<Reader>>,
+}
+
+type Result<T> = std::result::Result<T, Answer>;
+
+impl Answers {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, reader: Mutex::default() }
+    }
+
+    /// Whether it is the token, in a time that does not tell how much of it is right.
+    pub(crate) fn is_token(&self, said: &[u8]) -> bool {
+        let token = self.shared.token.as_bytes();
+        said.len() == token.len() && said.iter().zip(token).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+    }
+
+    /// Answers a question.
+    pub(crate) fn answer(&self, viewer: Viewer, path: &str, query: &str) -> Answer {
+        let query = match Asked::parse(query) {
+            Ok(query) => query,
+            Err(refused) => return refused,
+        };
+        let answered = match path {
+            "/metrics" => self.metrics(viewer, &query),
+            "/" => Ok(Answer {
+                status: 200,
+                content_type: "text/plain; charset=utf-8",
+                body: Bytes::from_static(
+                    b"iotide: /metrics, /api/1/jobs, /api/1/jobs/ID, /api/1/nodes, /api/1/losses\n",
+                ),
+            }),
+            _ if viewer == Viewer::Sums => Err(Answer::refused(
+                401,
+                "over TCP, jobs are shown to who has the token (the file 'token' in the store directory) only; ask at the unix socket",
+            )),
+            "/api/1/jobs" => self.jobs(viewer, &query),
+            "/api/1/nodes" => self.nodes(),
+            "/api/1/losses" => self.losses(viewer),
+            "/job/list" => self.proxy_jobs(viewer, &query),
+            "/job" => self.proxy_job(viewer, &query),
+            "/topo" => Ok(Answer::json(answer_json(&Vec::<[String; 2]>::new()))),
+            _ => match path.strip_prefix("/api/1/jobs/") {
+                Some(id) => self.job_document(viewer, id).map(|job| Answer::json(answer_json(&job))),
+                None => Err(Answer::refused(404, "there is nothing of this name")),
+            },
+        };
+        answered.unwrap_or_else(|refused| refused)
+    }
+
+    /// Asks the store. One that cannot be asked is opened anew the next time.
+    fn ask<T>(&self, ask: impl FnOnce(&Reader) -> std::result::Result<T, StoreError>) -> Result<T> {
+        let mut held = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let reader = match held.take() {
+            Some(reader) => reader,
+            None => Reader::open(&self.shared.config.store)?,
+        };
+        let answer = ask(&reader)?;
+        *held = Some(reader);
+        Ok(answer)
+    }
+
+    fn jobs(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
+        let view = self.shared.view();
+        let query = self.query(viewer, asked)?;
+        let mut stored =
+            self.ask(|reader| reader.jobs(&Query { limit: query.limit + 1, ..query.clone() }))?;
+        let has_more = stored.len() > query.limit;
+        stored.truncate(query.limit);
+        let next =
+            stored.last().filter(|_| has_more).map(|job| format!("{}.{}", job.key.start_ns, job.number));
+        let live: HashMap<&JobKey, &JobView> = view.jobs.iter().map(|job| (&job.key, job)).collect();
+        let mut jobs = Vec::new();
+        if query.before.is_none() {
+            // The store may not have heard of them yet.
+            let known: std::collections::HashSet<&JobKey> = stored.iter().map(|job| &job.key).collect();
+            for job in view.jobs.iter().filter(|job| viewer.sees(&job.key) && !known.contains(&job.key)) {
+                if is_asked_for(job, &query)
+                    && self.ask(|reader| reader.job(&job.key.id, Some(job.key.uid)))?.is_empty()
+                {
+                    jobs.push(self.live_entry(job, &view));
+                }
+            }
+        }
+        for job in &stored {
+            jobs.push(match live.get(&job.key).filter(|_| job.state == "running") {
+                Some(live) => self.live_entry(live, &view),
+                None => {
+                    let counters = self.ask(|reader| reader.counters(job.number))?;
+                    stored_entry(job, &counters.io(), self.ask(|reader| reader.losses(Some(job.number)))?)
+                }
+            });
+        }
+        Ok(Answer::json(answer_json(&JobList { jobs, next })))
+    }
+
+    fn live_entry(&self, job: &JobView, view: &View) -> WatchedJob {
+        let about = &job.about;
+        let expected = self.shared.expectations.of(&job.key);
+        WatchedJob {
+            job: job.key.id.as_str().into(),
+            user: about.user.as_str().into(),
+            app: about.app.as_str().into(),
+            name: about.name.as_str().into(),
+            size: about.size,
+            nodes: vec![view.node.as_str().into()],
+            state: "running".to_owned(),
+            trust: about.trust.as_str().to_owned(),
+            start_unix_s: seconds(job.key.start_ns),
+            end_unix_s: None,
+            read_bps: Some(job.read_bps),
+            write_bps: Some(job.write_bps),
+            period_s: expected.and_then(|expected| expected.period_s),
+            next_phase_unix_s: expected.and_then(|expected| expected.next_phase_unix_s),
+            losses: Vec::new(),
+        }
+    }
+
+    fn query(&self, viewer: Viewer, asked: &Asked) -> Result<Query> {
+        let text = |name: &str| asked.get(name).filter(|value| !value.is_empty()).map(str::to_owned);
+        let bad = |name: &str, what: &str| Answer::refused(400, format!("'{name}' is {what}"));
+        let limit = match asked.get("limit") {
+            None => USUAL_JOBS,
+            Some(limit) => {
+                limit.parse::<usize>().map_err(|_| bad("limit", "a whole number"))?.clamp(1, MOST_JOBS)
+            }
+        };
+        let since_ns = match asked.get("since") {
+            None => None,
+            Some(since) => {
+                let seconds = since.parse::<f64>().ok().filter(|seconds| (0.0..1e10).contains(seconds));
+                Some((seconds.ok_or_else(|| bad("since", "a number of seconds since 1970"))? * 1e9) as u64)
+            }
+        };
+        if let Some(state) = asked.get("state")
+            && !["running", "ended", "partial"].contains(&state)
+        {
+            return Err(bad("state", "one of running, ended and partial"));
+        }
+        let before = match asked.get("cursor") {
+            None => None,
+            Some(cursor) => {
+                let parsed = cursor
+                    .split_once('.')
+                    .and_then(|(start, number)| Some((start.parse().ok()?, number.parse().ok()?)));
+                Some(parsed.ok_or_else(|| bad("cursor", "what 'next' of an answer was"))?)
+            }
+        };
+        Ok(Query {
+            only_uid: viewer.only_uid(),
+            user: text("user"),
+            app: text("app"),
+            state: text("state"),
+            since_ns,
+            text: text("q"),
+            before,
+            limit,
+        })
+    }
+
+    fn job_document(&self, viewer: Viewer, id: &str) -> Result<JobDocument> {
+        let id = JobId::new(id)?;
+        let view = self.shared.view();
+        let stored = self.ask(|reader| reader.job(&id, viewer.only_uid()))?;
+        let latest = stored.into_iter().next();
+        let live = view
+            .jobs
+            .iter()
+            .filter(|job| job.key.id == id && viewer.sees(&job.key))
+            .max_by_key(|job| job.key.start_ns)
+            // One that the store knows to have ended is no longer live.
+            .filter(|live| {
+                latest.as_ref().is_none_or(|stored| stored.key != live.key || stored.state == "running")
+            });
+        let document = match (live, latest) {
+            (Some(live), stored) => {
+                let losses = match stored.filter(|stored| stored.key == live.key) {
+                    Some(stored) => self.ask(|reader| reader.losses(Some(stored.number)))?,
+                    None => Vec::new(),
+                };
+                let mut entry = self.live_entry(live, &view);
+                entry.losses = losses.into_iter().map(Untrusted::from).collect();
+                let mut document = document(entry, &live.key, &live.about);
+                document.n_running = live.n_running;
+                document.count(&live.counters);
+                document.earlier = self.earlier(viewer, &live.key, &document)?;
+                document
+            }
+            (None, Some(stored)) => {
+                let counters = self.ask(|reader| reader.counters(stored.number))?;
+                let losses = self.ask(|reader| reader.losses(Some(stored.number)))?;
+                let mut document =
+                    document(stored_entry(&stored, &counters.io(), losses), &stored.key, &stored.about);
+                document.count(&counters);
+                document.earlier = self.earlier(viewer, &stored.key, &document)?;
+                document
+            }
+            (None, None) => return Err(Answer::refused(404, format!("no job {id} is known to you"))),
+        };
+        Ok(document)
+    }
+
+    fn earlier(&self, viewer: Viewer, key: &JobKey, document: &JobDocument) -> Result<Vec<EarlierRun>> {
+        let query = Query {
+            only_uid: viewer.only_uid(),
+            app: Some(document.entry.app.as_said().to_owned()),
+            before: Some((key.start_ns, 0)),
+            limit: MOST_EARLIER,
+            ..Query::default()
+        };
+        let mut runs = Vec::new();
+        for job in self.ask(|reader| reader.jobs(&query))? {
+            let io = self.ask(|reader| reader.counters(job.number))?.io();
+            runs.push(EarlierRun {
+                job: job.key.id.as_str().into(),
+                start_unix_s: seconds(job.key.start_ns),
+                size: job.about.size,
+                run_time_s: job.end_ns.map(|end| seconds(end.saturating_sub(job.key.start_ns))),
+                bytes_read: io.read.bytes,
+                bytes_written: io.write.bytes,
+            });
+        }
+        Ok(runs)
+    }
+
+    fn metrics(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
+        let view = self.shared.view();
+        let job = asked.get("job").map(JobId::new).transpose()?;
+        if job.is_some() && viewer == Viewer::Sums {
+            return Err(Answer::refused(401, "over TCP, series of jobs are shown to who has the token only"));
+        }
+        let node = asked.get("node");
+        if node.is_some_and(|node| node != view.node.as_str()) {
+            return Err(Answer::refused(404, "there is no such node"));
+        }
+        let shows = |live: &JobView| {
+            node.is_none() && viewer.sees(&live.key) && job.as_ref().is_none_or(|job| live.key.id == *job)
+        };
+        let store_fault = self.shared.store_fault.read().unwrap_or_else(PoisonError::into_inner).is_some();
+        let machine = Arc::clone(&self.shared.node.read().unwrap_or_else(PoisonError::into_inner));
+        let of = metrics::Of {
+            view: &view,
+            node: &machine,
+            expectations: &self.shared.expectations,
+            started_ns: self.shared.started_ns,
+            store_fault,
+            shows: &shows,
+            with_sums: job.is_none(),
+        };
+        let text = metrics::exposition(&of);
+        Ok(Answer { status: 200, content_type: Exposition::CONTENT_TYPE, body: text.into() })
+    }
+
+    fn nodes(&self) -> Result<Answer> {
+        let view = self.shared.view();
+        let io = view.total.io();
+        let node = NodeEntry {
+            node: view.node.as_str().into(),
+            jobs: view.jobs.len() as u64,
+            processes: view.n_pages as u64,
+            bytes_read: io.read.bytes,
+            bytes_written: io.write.bytes,
+        };
+        Ok(Answer::json(answer_json(&BTreeMap::from([("nodes", [node])]))))
+    }
+
+    fn losses(&self, viewer: Viewer) -> Result<Answer> {
+        if viewer != Viewer::All {
+            return Err(Answer::refused(
+                403,
+                "losses of the machine are shown to root and the daemon's user",
+            ));
+        }
+        let mut losses = self.ask(|reader| reader.losses(None))?;
+        let view = self.shared.view();
+        losses.extend(view.losses.iter().map(|(what, n)| format!("{n} {}", what.what())));
+        losses.extend(self.shared.store_fault.read().unwrap_or_else(PoisonError::into_inner).clone());
+        let losses: Vec<Untrusted> = losses.into_iter().map(Untrusted::from).collect();
+        Ok(Answer::json(answer_json(&BTreeMap::from([("losses", losses)]))))
+    }
+
+    /// As the metric proxy answers: running jobs, the node's sum, the sum of all.
+    fn proxy_jobs(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
+        let view = self.shared.view();
+        let mut jobs: Vec<ProxyJob> = view
+            .jobs
+            .iter()
+            .filter(|job| viewer.sees(&job.key))
+            .map(|job| proxy_job(&job.key, &job.about, &view, 0))
+            .collect();
+        if asked.get("past").is_some() {
+            let query = Query { limit: MOST_JOBS, only_uid: viewer.only_uid(), ..Query::default() };
+            for job in self.ask(|reader| reader.jobs(&query))? {
+                if let Some(end) = job.end_ns {
+                    jobs.push(proxy_job(&job.key, &job.about, &view, end));
+                }
+            }
+        }
+        let sum = |jobid: String, command: String, nodelist: &str| ProxyJob {
+            jobid: jobid.into(),
+            command: command.into(),
+            size: 0,
+            nodelist: nodelist.into(),
+            partition: "".into(),
+            cluster: "".into(),
+            run_dir: "".into(),
+            start_time: 0,
+            end_time: 0,
+        };
+        let node = view.node.as_str();
+        jobs.push(sum(format!("Node: {node}"), format!("Sum of all Jobs running on {node}"), node));
+        jobs.push(sum("main".to_owned(), "Sum of all Jobs".to_owned(), ""));
+        Ok(Answer::json(answer_json(&jobs)))
+    }
+
+    fn proxy_job(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
+        let id = asked
+            .get("job")
+            .or(asked.get("jobid"))
+            .ok_or_else(|| Answer::refused(400, "'job' is missing"))?;
+        self.job_document(viewer, id).map(|job| Answer::json(answer_json(&job)))
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn is_asked_for(job: &JobView, query: &Query) -> bool {
+    let about = &job.about;
+    query.user.as_deref().is_none_or(|user| about.user.as_str() == user)
+        && query.app.as_deref().is_none_or(|app| about.app.as_str() == app || about.name.as_str() == app)
+        && query.state.as_deref().is_none_or(|state| state == "running")
+        && query.since_ns.is_none_or(|since| job.key.start_ns >= since)
+        && query.text.as_deref().is_none_or(|text| {
+            [job.key.id.as_str(), about.name.as_str(), &about.command].iter().any(|part| part.contains(text))
+        })
+}
+
+fn stored_entry(job: &StoredJob, io: &iotide_ledger::IoSums, losses: Vec<String>) -> WatchedJob {
+    let about = &job.about;
+    let run_time_s = job.end_ns.map(|end| seconds(end.saturating_sub(job.key.start_ns)));
+    let rate = |bytes: u64| run_time_s.filter(|time| *time > 0.0).map(|time| bytes as f64 / time);
+    WatchedJob {
+        job: job.key.id.as_str().into(),
+        user: about.user.as_str().into(),
+        app: about.app.as_str().into(),
+        name: about.name.as_str().into(),
+        size: about.size,
+        nodes: vec![job.node.as_str().into()],
+        state: job.state.clone(),
+        trust: about.trust.as_str().to_owned(),
+        start_unix_s: seconds(job.key.start_ns),
+        end_unix_s: job.end_ns.map(seconds),
+        read_bps: rate(io.read.bytes),
+        write_bps: rate(io.write.bytes),
+        period_s: None,
+        next_phase_unix_s: None,
+        losses: losses.into_iter().map(Untrusted::from).collect(),
+    }
+}
+
+fn document(entry: WatchedJob, key: &JobKey, about: &iotide_ledger::About) -> JobDocument {
+    JobDocument {
+        entry,
+        uid: key.uid,
+        command: about.command.as_str().into(),
+        run_dir: about.run_dir.as_str().into(),
+        partition: about.partition.as_str().into(),
+        cluster: key.cluster.as_str().into(),
+        n_running: 0,
+        io: JobIo::default(),
+        mpi: JobMpi::default(),
+        time: JobTime::default(),
+        own: Vec::new(),
+        earlier: Vec::new(),
+    }
+}
+
+fn proxy_job(key: &JobKey, about: &iotide_ledger::About, view: &View, end_ns: u64) -> ProxyJob {
+    ProxyJob {
+        jobid: key.id.as_str().into(),
+        command: about.command.as_str().into(),
+        size: about.size,
+        nodelist: view.node.as_str().into(),
+        partition: about.partition.as_str().into(),
+        cluster: key.cluster.as_str().into(),
+        run_dir: about.run_dir.as_str().into(),
+        start_time: key.start_ns / 1_000_000_000,
+        end_time: end_ns / 1_000_000_000,
+    }
+}
+
+/// What stands behind the question mark. The head of a question is bounded, and so is this.
+struct Asked(Vec<(String, String)>);
+
+impl Asked {
+    fn parse(query: &str) -> Result<Self> {
+        let decode = |text: &str| {
+            decode(text).ok_or_else(|| Answer::refused(400, "the query is not valid percent-encoded text"))
+        };
+        let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Ok((decode(name)?, decode(value)?))
+        });
+        pairs.collect::<Result<_>>().map(Self)
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [byte, tail @ ..] = rest {
+        rest = tail;
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let (digits, tail) = rest.split_at_checked(2)?;
+                rest = tail;
+                let value = |digit: u8| char::from(digit).to_digit(16);
+                u8::try_from(value(digits[0])? * 16 + value(digits[1])?).ok()?
+            }
+            other => *other,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_decoded_or_refused() {
+        let asked = Asked::parse("job=a%2Fb&user=x+y&flag").unwrap_or_else(|_| panic!("it is valid"));
+        assert_eq!(
+            (asked.get("job"), asked.get("user"), asked.get("flag"), asked.get("none")),
+            (Some("a/b"), Some("x y"), Some(""), None)
+        );
+        for bad in ["a=%", "a=%2", "a=%zz", "a=%ff"] {
+            assert!(Asked::parse(bad).is_err_and(|refused| refused.status == 400), "{bad}");
+        }
+    }
+}

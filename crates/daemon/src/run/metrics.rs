@@ -1,0 +1,255 @@
+//! What Prometheus scrapes.
+
+use std::collections::{BTreeMap, HashSet};
+
+use iotide_ledger::{Cell, Counters, Exposition, Kind, Metric};
+use iotide_wire::page::PageLayer;
+
+use crate::collect::NodeReading;
+use crate::leaf::{JobView, View};
+use crate::predict::Expectations;
+
+/// Jobs that have series of their own; the rest is in the sums, and counted.
+const MOST_JOBS: usize = 500;
+
+/// What is shown beside the view.
+pub(crate) struct Of<'a> {
+    pub(crate) view: &'a View,
+    pub(crate) started_ns: u64,
+    pub(crate) store_fault: bool,
+    pub(crate) node: &'a NodeReading,
+    pub(crate) expectations: &'a Expectations,
+    /// Whether a job is shown.
+    pub(crate) shows: &'a dyn Fn(&JobView) -> bool,
+    /// Whether the sums of the machine are asked for.
+    pub(crate) with_sums: bool,
+}
+
+/// Writes the exposition.
+pub(crate) fn exposition(of: &Of<'_>) -> String {
+    let mut text = Exposition::default();
+    if of.with_sums {
+        sums(&mut text, of);
+        machine(&mut text, of.view.node.as_str(), of.node);
+    }
+    jobs(&mut text, of);
+    text.finish()
+}
+
+fn sums(text: &mut Exposition, of: &Of<'_>) {
+    let (view, node) = (of.view, of.view.node.as_str());
+    let by_op = by_op(&view.total);
+    let mut family =
+        text.family("iotide_node_io_bytes_total", Kind::Counter, "Bytes moved by all jobs of a node.");
+    for (op, cell) in by_op.iter() {
+        family.sample(&[("node", node), ("op", op)], cell.bytes);
+    }
+    let mut family =
+        text.family("iotide_node_io_calls_total", Kind::Counter, "I/O calls of all jobs of a node.");
+    for (op, cell) in by_op.iter() {
+        family.sample(&[("node", node), ("op", op)], cell.calls);
+    }
+    let mut family = text.family(
+        "iotide_node_io_seconds_total",
+        Kind::Counter,
+        "Time in I/O calls of all jobs of a node, over all threads.",
+    );
+    for (op, cell) in by_op.iter() {
+        family.sample_ns(&[("node", node), ("op", op)], cell.ns);
+    }
+    let mut by_fs: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for (metric, cell) in view.total.iter() {
+        if let Metric::Io { op, layer, fs } = metric
+            && layer.as_str() != PageLayer::Beneath.name()
+            && cell.bytes > 0
+        {
+            *by_fs.entry((fs.as_str(), op.as_str())).or_default() += cell.bytes;
+        }
+    }
+    let mut family =
+        text.family("iotide_fs_bytes_total", Kind::Counter, "Bytes moved by all jobs, by file system.");
+    for ((fs, op), bytes) in &by_fs {
+        family.sample(&[("fs", fs), ("op", op)], *bytes);
+    }
+    text.family(
+        "iotide_node_mpi_seconds_total",
+        Kind::Counter,
+        "Time in MPI of all jobs of a node, over all threads.",
+    )
+    .sample_ns(&[("node", node)], view.total.mpi().ns);
+    text.family("iotide_node_jobs", Kind::Gauge, "Jobs that run on a node.")
+        .sample(&[("node", node)], view.jobs.len() as u64);
+    text.family("iotide_daemon_info", Kind::Gauge, "The version of the daemon.")
+        .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+    text.family("iotide_daemon_start_time_seconds", Kind::Gauge, "When the daemon was started, since 1970.")
+        .sample_ns(&[], of.started_ns);
+    text.family("iotide_daemon_pages", Kind::Gauge, "Counter pages that are read.")
+        .sample(&[], view.n_pages as u64);
+    text.family("iotide_daemon_store_failing", Kind::Gauge, "Whether the store cannot be written to.")
+        .sample(&[], of.store_fault.into());
+    let mut family =
+        text.family("iotide_daemon_losses_total", Kind::Counter, "What was refused or lost, by reason.");
+    for (what, n) in view.losses.iter() {
+        family.sample(&[("reason", what.as_str())], n);
+    }
+}
+
+/// What the machine itself does.
+fn machine(text: &mut Exposition, node: &str, of: &NodeReading) {
+    let mut family = text.family(
+        "iotide_node_cpu_seconds_total",
+        Kind::Counter,
+        "Time of all processors, by what it was spent on.",
+    );
+    for (mode, ns) in &of.cpu_ns {
+        family.sample_ns(&[("node", node), ("mode", mode)], *ns);
+    }
+    if let Some([one, five, fifteen]) = of.load {
+        text.family("iotide_node_load1", Kind::Gauge, "Load average over a minute.")
+            .sample_f64(&[("node", node)], one);
+        text.family("iotide_node_load5", Kind::Gauge, "Load average over 5 minutes.")
+            .sample_f64(&[("node", node)], five);
+        text.family("iotide_node_load15", Kind::Gauge, "Load average over 15 minutes.")
+            .sample_f64(&[("node", node)], fifteen);
+    }
+    if let Some(hertz) = of.frequency_hz {
+        text.family("iotide_node_cpu_frequency_hertz", Kind::Gauge, "Mean frequency of the processors.")
+            .sample_f64(&[("node", node)], hertz);
+    }
+    if let Some((all, available)) = of.memory {
+        text.family("iotide_node_memory_bytes", Kind::Gauge, "Memory of the node.")
+            .sample(&[("node", node)], all);
+        text.family("iotide_node_memory_available_bytes", Kind::Gauge, "Memory that programs could have.")
+            .sample(&[("node", node)], available);
+    }
+    let mut pairs = |names: [&'static str; 2],
+                     helps: [&'static str; 2],
+                     label: &str,
+                     kind: Kind,
+                     values: &[(String, u64, u64)]| {
+        let mut family = text.family(names[0], kind, helps[0]);
+        for (name, first, _) in values {
+            family.sample(&[("node", node), (label, name)], *first);
+        }
+        let mut family = text.family(names[1], kind, helps[1]);
+        for (name, _, second) in values {
+            family.sample(&[("node", node), (label, name)], *second);
+        }
+    };
+    pairs(
+        ["iotide_node_disk_read_bytes_total", "iotide_node_disk_written_bytes_total"],
+        ["Bytes read from a disk.", "Bytes written to a disk."],
+        "device",
+        Kind::Counter,
+        &of.disks,
+    );
+    pairs(
+        ["iotide_node_network_receive_bytes_total", "iotide_node_network_transmit_bytes_total"],
+        ["Bytes received at an interface.", "Bytes sent at an interface."],
+        "interface",
+        Kind::Counter,
+        &of.network,
+    );
+    pairs(
+        ["iotide_node_filesystem_size_bytes", "iotide_node_filesystem_free_bytes"],
+        ["Size of a file system on a local device.", "Room for users on a file system on a local device."],
+        "mount",
+        Kind::Gauge,
+        &of.space,
+    );
+    let mut family = text.family("iotide_node_temperature_celsius", Kind::Gauge, "Temperature at a sensor.");
+    for (sensor, degrees) in &of.temperatures {
+        family.sample_f64(&[("node", node), ("sensor", sensor)], *degrees);
+    }
+}
+
+fn jobs(text: &mut Exposition, of: &Of<'_>) {
+    let mut shown = Vec::new();
+    let mut names = HashSet::new();
+    let mut n_left_out = 0;
+    for job in of.view.jobs.iter().filter(|job| (of.shows)(job)) {
+        if shown.len() >= MOST_JOBS {
+            n_left_out += 1;
+            continue;
+        }
+        // Two users may claim one id, and no two series may be the same.
+        let mut name = job.key.id.as_str().to_owned();
+        while !names.insert(name.clone()) {
+            name = format!("{name}@{}", job.key.uid);
+        }
+        shown.push((name, job, by_op(&job.counters)));
+    }
+    let mut family =
+        text.family("iotide_job_info", Kind::Gauge, "A running job, its user and its application.");
+    for (name, job, _) in &shown {
+        let (user, app, called) = (job.about.user.as_str(), job.about.app.as_str(), job.about.name.as_str());
+        family.sample(&[("job", name), ("user", user), ("app", app), ("name", called)], 1);
+    }
+    let mut family = text.family("iotide_job_io_bytes_total", Kind::Counter, "Bytes moved by a job.");
+    for (name, _, by_op) in &shown {
+        for (op, cell) in by_op.iter() {
+            family.sample(&[("job", name), ("op", op)], cell.bytes);
+        }
+    }
+    let mut family = text.family("iotide_job_io_calls_total", Kind::Counter, "I/O calls of a job.");
+    for (name, _, by_op) in &shown {
+        for (op, cell) in by_op.iter() {
+            family.sample(&[("job", name), ("op", op)], cell.calls);
+        }
+    }
+    let mut family = text.family(
+        "iotide_job_io_seconds_total",
+        Kind::Counter,
+        "Time in I/O calls of a job, over all threads.",
+    );
+    for (name, _, by_op) in &shown {
+        for (op, cell) in by_op.iter() {
+            family.sample_ns(&[("job", name), ("op", op)], cell.ns);
+        }
+    }
+    let mut family =
+        text.family("iotide_job_mpi_seconds_total", Kind::Counter, "Time in MPI of a job, over all threads.");
+    for (name, job, _) in &shown {
+        family.sample_ns(&[("job", name)], job.counters.mpi().ns);
+    }
+    let mut family = text.family("iotide_job_processes", Kind::Gauge, "Processes of a job that run.");
+    for (name, job, _) in &shown {
+        family.sample(&[("job", name)], job.n_running.into());
+    }
+    let expected: Vec<_> =
+        shown.iter().filter_map(|(name, job, _)| Some((name, of.expectations.of(&job.key)?))).collect();
+    let mut family =
+        text.family("iotide_job_period_seconds", Kind::Gauge, "How far apart the I/O phases of a job are.");
+    for (name, period_s) in expected.iter().filter_map(|(name, it)| Some((name, it.period_s?))) {
+        family.sample_f64(&[("job", name)], period_s);
+    }
+    let mut family = text.family(
+        "iotide_job_next_phase_timestamp_seconds",
+        Kind::Gauge,
+        "When the next I/O phase of a job begins, since 1970.",
+    );
+    for (name, next_s) in expected.iter().filter_map(|(name, it)| Some((name, it.next_phase_unix_s?))) {
+        family.sample_f64(&[("job", name)], next_s);
+    }
+    if n_left_out > 0 {
+        text.family(
+            "iotide_daemon_jobs_left_out",
+            Kind::Gauge,
+            "Running jobs that have no series of their own here.",
+        )
+        .sample(&[], n_left_out);
+    }
+}
+
+/// I/O by operation, over layers and file systems.
+fn by_op(counters: &Counters) -> BTreeMap<&str, Cell> {
+    let mut by_op: BTreeMap<&str, Cell> = BTreeMap::new();
+    for (metric, cell) in counters.iter() {
+        if let Metric::Io { op, layer, .. } = metric
+            && layer.as_str() != PageLayer::Beneath.name()
+        {
+            by_op.entry(op.as_str()).or_default().add(*cell);
+        }
+    }
+    by_op
+}

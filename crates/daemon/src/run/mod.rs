@@ -1,0 +1,429 @@
+//! The edge: threads, sockets, signals.
+//!
+//! One thread reads pages and writes the store, one answers HTTP, the first waits for signals. They share the last [`View`] and nothing else: who
+//! asks never waits for the disk that the other writes to.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use iotide_ledger::{Limits, Name};
+use iotide_private::{OpenDir, OwnSocket};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::collect::{Collector, NodeFiles, NodeReading, Proc};
+use crate::leaf::{Act, Earlier, Leaf, PageId, View};
+use crate::predict::{Expectations, Predicting};
+use crate::store::{Store, StoreError};
+use notify::Notify;
+
+mod answer;
+mod http;
+mod metrics;
+mod notify;
+
+/// What a daemon is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Where HTTP is answered over TCP; `None` for nowhere.
+    pub http: Option<SocketAddr>,
+    /// The unix socket.
+    pub socket: PathBuf,
+    /// The directory of the store.
+    pub store: PathBuf,
+    /// The directory of counter pages.
+    pub pages: PathBuf,
+    /// The name of this machine.
+    pub node: String,
+}
+
+/// Why a daemon cannot serve.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// A directory cannot be used.
+    #[error("cannot use the directory {}: {cause}", path.display())]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// A socket cannot be listened to.
+    #[error("cannot listen at {at}: {cause}")]
+    Listen {
+        /// Where.
+        at: String,
+        /// Why.
+        cause: io::Error,
+    },
+    /// The name of the machine is too long.
+    #[error("the name of a node has at most {} bytes", Name::MAX_BYTES)]
+    Node,
+    /// An address that others reach.
+    #[error("{0} can be reached from other machines, and answers are not encrypted: use a loopback address")]
+    NotLoopback(SocketAddr),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The system denies a thread or a signal handler.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Why a daemon has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// It was asked to.
+    Ended,
+    /// It was asked to read its configuration again.
+    Reload,
+}
+
+/// How often pages are read.
+const ROUND: Duration = Duration::from_millis(100);
+/// A store that failed is tried again after this.
+const RETRY: Duration = Duration::from_secs(1);
+/// What threads have left to do at the end is done within this.
+const END_WITHIN: Duration = Duration::from_secs(4);
+
+/// What the threads share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    config: Config,
+    view: RwLock<Arc<View>>,
+    /// When pages were last read, in nanoseconds since 1970: the sign of life.
+    beat_ns: AtomicU64,
+    started_ns: u64,
+    token: String,
+    store_fault: RwLock<Option<String>>,
+    expectations: Expectations,
+    node: RwLock<Arc<NodeReading>>,
+}
+
+impl Shared {
+    fn view(&self) -> Arc<View> {
+        Arc::clone(&self.view.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+pub(crate) fn now_ns() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Serves until a signal asks for the end; `ready` is called once questions are answered, with the address of HTTP over TCP.
+pub fn serve(config: Config, ready: impl FnOnce(Option<SocketAddr>)) -> Result<Served, ServeError> {
+    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    let daemon = Daemon::start(config)?;
+    ready(daemon.http);
+    let mut notify = Notify::from_environment();
+    notify.ready();
+    let every = notify.watchdog().unwrap_or(Duration::from_secs(1)).min(Duration::from_secs(1));
+    let served = loop {
+        match signals.pending().next() {
+            Some(SIGHUP) => break Served::Reload,
+            Some(_) => break Served::Ended,
+            None => {}
+        }
+        if daemon.is_alive() {
+            notify.alive();
+        }
+        thread::sleep(every.min(Duration::from_millis(200)));
+    };
+    notify.stopping();
+    daemon.stop();
+    Ok(served)
+}
+
+/// The threads of a daemon.
+#[derive(Debug)]
+struct Daemon {
+    shared: Arc<Shared>,
+    http: Option<SocketAddr>,
+    collector: Option<(Sender<()>, JoinHandle<()>)>,
+    answers: Option<(tokio::sync::watch::Sender<bool>, JoinHandle<()>)>,
+}
+
+impl Daemon {
+    fn start(config: Config) -> Result<Self, ServeError> {
+        if let Some(address) = config.http.filter(|address| !address.ip().is_loopback()) {
+            return Err(ServeError::NotLoopback(address));
+        }
+        let node = Name::new(&config.node).ok_or(ServeError::Node)?;
+        iotide_gate::raise_open_files();
+        make_pages_directory(&config.pages)?;
+        let pages = OpenDir::open(&config.pages).map_err(in_directory(&config.pages))?;
+        let mut store = Store::open(&config.store, &config.node, now_ns())?;
+        let token = token(&config.store).map_err(in_directory(&config.store))?;
+        let folder = config.socket.parent().unwrap_or(Path::new("/"));
+        OpenDir::make(folder).map_err(in_directory(folder))?;
+        // Everyone may ask; what they see depends on who they are.
+        let socket = OwnSocket::bind(&config.socket, 0o666, None)
+            .map_err(|cause| ServeError::Listen { at: config.socket.display().to_string(), cause })?;
+        let tcp = config.http.map(listen).transpose()?;
+        let http = tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
+
+        let proc = Proc("/proc".into());
+        let epoch = store.epoch(&proc.boot_id())?;
+        let mut leaf = Leaf::new(node, epoch, Limits::default());
+        let now = now_ns();
+        for earlier in store.running()? {
+            leaf.restore(now, earlier);
+        }
+        let mut collector = Collector::new(pages, proc);
+        let removed = collector.remove_counted(store.done_pages()?);
+        store.forget_pages(&removed)?;
+        let shared = Arc::new(Shared {
+            view: RwLock::new(Arc::new(leaf.view(now))),
+            beat_ns: AtomicU64::new(now),
+            started_ns: now,
+            token,
+            store_fault: RwLock::default(),
+            expectations: Expectations::default(),
+            node: RwLock::default(),
+            config,
+        });
+        let predicting = Predicting::start(shared.expectations.clone())?;
+
+        let (running, until_stopped) = channel();
+        let mut work = Collecting {
+            shared: Arc::clone(&shared),
+            leaf,
+            collector,
+            store,
+            predicting,
+            removed: Vec::new(),
+            retry_ns: 0,
+        };
+        work.round();
+        work.collector.settle(now_ns(), &mut work.leaf);
+        let thread = thread::Builder::new().name("iotide-collect".to_owned());
+        let collecting = thread.spawn(move || work.run(&until_stopped))?;
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let of_http = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("iotide-http".to_owned());
+        let answering = thread.spawn(move || http::run(&of_http, socket, tcp, stopped))?;
+        watch_node(&shared)?;
+        Ok(Self { shared, http, collector: Some((running, collecting)), answers: Some((stop, answering)) })
+    }
+
+    /// Whether pages are read and questions answered.
+    fn is_alive(&self) -> bool {
+        let beat = Duration::from_nanos(now_ns().saturating_sub(self.shared.beat_ns.load(Ordering::Relaxed)));
+        let threads = [
+            self.collector.as_ref().map(|(_, thread)| thread),
+            self.answers.as_ref().map(|(_, thread)| thread),
+        ];
+        beat < Duration::from_secs(10) && threads.into_iter().flatten().all(|thread| !thread.is_finished())
+    }
+
+    /// Ends the threads: what they have to store is stored.
+    fn stop(mut self) {
+        let mut threads = Vec::new();
+        if let Some((running, thread)) = self.collector.take() {
+            drop(running);
+            threads.push(thread);
+        }
+        if let Some((stop, thread)) = self.answers.take() {
+            let _ = stop.send(true);
+            threads.push(thread);
+        }
+        let begun = std::time::Instant::now();
+        // A disk that does not answer must not keep the machine from shutting down.
+        while threads.iter().any(|thread| !thread.is_finished()) && begun.elapsed() < END_WITHIN {
+            thread::sleep(Duration::from_millis(5));
+        }
+        for thread in threads.into_iter().filter(JoinHandle::is_finished) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn in_directory(path: &Path) -> impl Fn(io::Error) -> ServeError + use<> {
+    let path = path.to_owned();
+    move |cause| ServeError::Directory { path: path.clone(), cause }
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(address)
+        .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+        .map_err(|cause| ServeError::Listen { at: address.to_string(), cause })
+}
+
+/// Makes the directory of pages if there is none. Where root serves all, everyone may make files in it, and nobody sees or removes another's.
+fn make_pages_directory(path: &Path) -> Result<(), ServeError> {
+    if let Some(parent) = path.parent() {
+        OpenDir::make(parent).map_err(in_directory(parent))?;
+    }
+    let mode = if rustix::process::geteuid().is_root() { 0o1733 } else { 0o700 };
+    match std::fs::DirBuilder::new().mode(0o700).create(path) {
+        // The umask does not count here.
+        Ok(()) => {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(in_directory(path))
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(in_directory(path)(error)),
+    }
+}
+
+/// Starts the threads that read what the machine does. They end soon after the daemon has, unless a disk does not answer: nobody waits for them.
+fn watch_node(shared: &Arc<Shared>) -> io::Result<()> {
+    let files = NodeFiles { proc: "/proc".into(), sys: "/sys".into() };
+    let spawn = |name: &str, every: Duration, read: fn(&NodeFiles, &mut NodeReading)| {
+        let (files, shared) = (files.clone(), Arc::downgrade(shared));
+        thread::Builder::new().name(name.to_owned()).spawn(move || {
+            let mut reading = NodeReading::default();
+            loop {
+                read(&files, &mut reading);
+                let Some(shared) = shared.upgrade() else { return };
+                let mut held = shared.node.write().unwrap_or_else(PoisonError::into_inner);
+                let all = Arc::make_mut(&mut held);
+                if reading.space.is_empty() {
+                    *all = NodeReading { space: std::mem::take(&mut all.space), ..reading.clone() };
+                } else {
+                    all.space.clone_from(&reading.space);
+                }
+                drop(held);
+                drop(shared);
+                thread::sleep(every);
+            }
+        })
+    };
+    spawn("iotide-node", Duration::from_secs(1), |files, reading| *reading = files.read())?;
+    spawn("iotide-space", Duration::from_secs(5), |files, reading| reading.space = files.space())?;
+    Ok(())
+}
+
+/// The file of the token in the store's directory. Who can read it may see everything: Prometheus, for one.
+const TOKEN: &str = "token";
+
+/// Returns the token; makes one if there is none.
+fn token(store: &Path) -> io::Result<String> {
+    use std::io::{Read, Write};
+    let folder = OpenDir::open(store)?;
+    match folder.read(TOKEN) {
+        Ok(file) => {
+            let mut token = String::new();
+            file.take(256).read_to_string(&mut token)?;
+            let token = token.trim().to_owned();
+            if token.len() < 16 {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!("{TOKEN} has fewer than 16 characters"),
+                ));
+            }
+            return Ok(token);
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let mut random = [0; 32];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
+    let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    folder.create(TOKEN)?.write_all(format!("{token}\n").as_bytes())?;
+    Ok(token)
+}
+
+/// The thread that reads pages and writes the store.
+#[derive(Debug)]
+struct Collecting {
+    shared: Arc<Shared>,
+    leaf: Leaf,
+    collector: Collector,
+    store: Store,
+    predicting: Predicting,
+    /// Pages that are removed, and that the store may forget.
+    removed: Vec<PageId>,
+    retry_ns: u64,
+}
+
+impl Collecting {
+    fn run(mut self, until_stopped: &Receiver<()>) {
+        loop {
+            self.round();
+            match until_stopped.recv_timeout(ROUND) {
+                Err(RecvTimeoutError::Timeout) => {}
+                _ => break,
+            }
+        }
+        self.round();
+        self.store.checkpoint();
+    }
+
+    fn round(&mut self) {
+        let now = now_ns();
+        let store = &self.store;
+        let mut fault = None;
+        self.collector.round(now, &mut self.leaf, &mut |cluster, uid, id| {
+            store.earlier(cluster, uid, id).unwrap_or_else(|error| {
+                fault = Some(error);
+                Earlier::default()
+            })
+        });
+        if let Some(fault) = fault {
+            self.store_failed(now, &fault);
+        }
+        self.predicting.tell(now, self.leaf.moved());
+        let acts = self.leaf.tick(now);
+        let mut has_changed = false;
+        if now >= self.retry_ns && (!acts.is_empty() || self.removed.len() > 64) {
+            match self.store_acts(now, &acts) {
+                Ok(()) => has_changed = true,
+                Err(error) => self.store_failed(now, &error),
+            }
+        }
+        let is_old = now.saturating_sub(self.shared.view().at_ns) >= 1_000_000_000;
+        if has_changed || is_old {
+            let view = Arc::new(self.leaf.view(now));
+            *self.shared.view.write().unwrap_or_else(PoisonError::into_inner) = view;
+        }
+        self.shared.beat_ns.store(now, Ordering::Relaxed);
+    }
+
+    fn store_acts(&mut self, now: u64, acts: &[Act]) -> Result<(), StoreError> {
+        self.store.store(now, acts)?;
+        self.leaf.stored(acts);
+        for act in acts {
+            if let Act::Finish { page, .. } = act
+                && self.collector.remove(page)
+            {
+                self.removed.push(page.clone());
+            }
+        }
+        self.store.forget_pages(&self.removed)?;
+        self.removed.clear();
+        *self.shared.store_fault.write().unwrap_or_else(PoisonError::into_inner) = None;
+        Ok(())
+    }
+
+    /// Nothing is lost yet: what could not be stored is still in the pages. It is tried again.
+    fn store_failed(&mut self, now: u64, error: &StoreError) {
+        self.retry_ns = now + RETRY.as_nanos() as u64;
+        *self.shared.store_fault.write().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+        if error.is_damage() {
+            let Config { store, node, .. } = &self.shared.config;
+            match Store::begin_anew(store, node, now, error) {
+                Ok(store) => self.store = store,
+                Err(_) => return,
+            }
+        } else if !error.is_missing_rows() {
+            return;
+        }
+        let done = self.leaf.store_was_lost();
+        let acts = self.leaf.tick(now);
+        if self.store.store(now, &acts).is_ok() {
+            self.leaf.stored(&acts);
+            for (key, counters) in done {
+                let _ = self.store.put_done(&key, &counters);
+            }
+        }
+    }
+}

@@ -1,0 +1,510 @@
+//! What is kept: jobs, applications, profiles and losses, in one SQLite database.
+//!
+//! A transaction is on disk when it is over (`synchronous=FULL`). A database that is damaged is set aside under another name, a new one is begun,
+//! and its loss is a row of the new one: the daemon runs.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Metric, Name, Trust};
+use iotide_private::OpenDir;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, params};
+
+use crate::leaf::{Act, Earlier, PageId};
+
+pub use reader::{Query, Reader, StoredJob};
+
+mod reader;
+
+/// The file of the database in the store's directory.
+pub const DATABASE: &str = "iotide.db";
+
+const SCHEMA: &str = include_str!("schema.sql");
+const VERSION: &str = "1";
+/// A database of at most this size is checked when it is opened: a fraction of a second.
+const MOST_CHECKED_BYTES: i64 = 128 << 20;
+
+/// Why something could not be stored or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The directory cannot be used.
+    #[error("cannot use the store directory {}: {cause}", path.display())]
+    Directory {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// The database says no.
+    #[error("the database in {}: {cause}", path.display())]
+    Database {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        cause: rusqlite::Error,
+    },
+    /// It is the database of another version.
+    #[error("the database in {} has schema version {found}; this program reads version {VERSION}", path.display())]
+    Version {
+        /// Where.
+        path: PathBuf,
+        /// Its version.
+        found: String,
+    },
+}
+
+impl StoreError {
+    /// Whether the database is damaged, rather than busy or out of space.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Database { cause, .. } if is_damage(cause))
+    }
+}
+
+impl StoreError {
+    /// Whether rows are missing that were stored before.
+    pub fn is_missing_rows(&self) -> bool {
+        matches!(self, Self::Database { cause: rusqlite::Error::QueryReturnedNoRows, .. })
+    }
+}
+
+fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+    matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
+}
+
+/// The database, to write to. There is one writer.
+#[derive(Debug)]
+pub struct Store {
+    db: Connection,
+    directory: PathBuf,
+    node: String,
+}
+
+impl Store {
+    /// Opens the database in a directory; makes both if they are not there. One that is damaged is set aside, and the loss recorded.
+    pub fn open(directory: &Path, node: &str, now_ns: u64) -> Result<Self, StoreError> {
+        let cannot = |cause| StoreError::Directory { path: directory.to_owned(), cause };
+        OpenDir::make_private(directory).map_err(cannot)?;
+        match Self::open_database(directory, node) {
+            Err(error) if error.is_damage() => Self::begin_anew(directory, node, now_ns, &error),
+            opened => opened,
+        }
+    }
+
+    /// Sets a damaged database aside and begins a new one.
+    pub fn begin_anew(
+        directory: &Path,
+        node: &str,
+        now_ns: u64,
+        why: &StoreError,
+    ) -> Result<Self, StoreError> {
+        let aside = format!("{DATABASE}.damaged-{}", now_ns / 1_000_000_000);
+        for end in ["", "-wal", "-shm"] {
+            // What belongs to the old database must not meet the new one.
+            let from = directory.join(format!("{DATABASE}{end}"));
+            if let Err(cause) = std::fs::rename(&from, directory.join(format!("{aside}{end}")))
+                && cause.kind() != std::io::ErrorKind::NotFound
+            {
+                return Err(StoreError::Directory { path: from, cause });
+            }
+        }
+        let mut store = Self::open_database(directory, node)?;
+        store.lose(
+            now_ns,
+            None,
+            &format!("{why}; it was set aside as {aside}, and what it held is missing here"),
+        )?;
+        Ok(store)
+    }
+
+    fn open_database(directory: &Path, node: &str) -> Result<Self, StoreError> {
+        let path = directory.join(DATABASE);
+        let failed = |cause| StoreError::Database { path: path.clone(), cause };
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let db = Connection::open_with_flags(&path, flags).map_err(failed)?;
+        let version = (|| {
+            db.busy_timeout(Duration::from_secs(2))?;
+            db.pragma_update(None, "journal_mode", "WAL")?;
+            db.pragma_update(None, "synchronous", "FULL")?;
+            db.pragma_update(None, "cache_size", -1024)?;
+            db.execute_batch(SCHEMA)?;
+            let size: i64 = db.query_row(
+                "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
+                [],
+                |row| row.get(0),
+            )?;
+            // A large archive takes long to look through; its damage is found when it is met.
+            if size <= MOST_CHECKED_BYTES {
+                let fault: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+                if fault != "ok" {
+                    return Err(damaged());
+                }
+            }
+            db.execute("INSERT OR IGNORE INTO meta VALUES ('version', ?)", [VERSION])?;
+            db.query_row("SELECT value FROM meta WHERE name = 'version'", [], |row| row.get::<_, String>(0))
+        })()
+        .map_err(failed)?;
+        if version != VERSION {
+            return Err(StoreError::Version { path, found: version });
+        }
+        Ok(Self { db, directory: directory.to_owned(), node: node.to_owned() })
+    }
+
+    /// The directory of the store.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn failed(&self) -> impl Fn(rusqlite::Error) -> StoreError + use<> {
+        let path = self.directory.join(DATABASE);
+        move |cause| StoreError::Database { path: path.clone(), cause }
+    }
+
+    /// Returns the number of this boot of the machine: as before, or one more if the machine has been started again since.
+    pub fn epoch(&mut self, boot_id: &str) -> Result<u64, StoreError> {
+        let failed = self.failed();
+        let value = |name: &str| {
+            self.db
+                .query_row("SELECT value FROM meta WHERE name = ?", [name], |row| row.get::<_, String>(0))
+                .optional()
+        };
+        (|| {
+            let known: u64 = value("epoch")?.and_then(|text| text.parse().ok()).unwrap_or(0);
+            if value("boot_id")?.as_deref() == Some(boot_id) {
+                return Ok(known);
+            }
+            let put = "INSERT OR REPLACE INTO meta VALUES (?, ?)";
+            self.db.execute(put, params!["boot_id", boot_id])?;
+            self.db.execute(put, params!["epoch", (known + 1).to_string()])?;
+            Ok(known + 1)
+        })()
+        .map_err(failed)
+    }
+
+    /// Stores all or nothing; when this returns, it is on disk.
+    pub fn store(&mut self, now_ns: u64, acts: &[Act]) -> Result<(), StoreError> {
+        let failed = self.failed();
+        let Self { db, node, .. } = self;
+        (|| {
+            let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            for act in acts {
+                perform(&transaction, now_ns, node, act)?;
+            }
+            transaction.commit()
+        })()
+        .map_err(failed)
+    }
+
+    /// Adds what processes of a job had counted to a database that was begun anew.
+    pub fn put_done(&mut self, key: &JobKey, done: &Counters) -> Result<(), StoreError> {
+        let failed = self.failed();
+        (|| {
+            let transaction = self.db.transaction()?;
+            if let Some(job) = job_number(&transaction, key)? {
+                put_counters(&transaction, job, "", done)?;
+            }
+            transaction.commit()
+        })()
+        .map_err(failed)
+    }
+
+    /// Records a loss, of a job or of all.
+    pub fn lose(&mut self, at_ns: u64, key: Option<&JobKey>, what: &str) -> Result<(), StoreError> {
+        let failed = self.failed();
+        (|| {
+            let job = key.map(|key| job_number(&self.db, key)).transpose()?.flatten();
+            self.db.execute(
+                "INSERT INTO losses (at_ns, job, what) VALUES (?, ?, ?)",
+                params![at_ns as i64, job, what],
+            )
+        })()
+        .map(drop)
+        .map_err(failed)
+    }
+
+    /// Pages that are counted and may be removed.
+    pub fn done_pages(&self) -> Result<Vec<PageId>, StoreError> {
+        (|| {
+            let mut statement = self.db.prepare("SELECT page FROM pages WHERE done = 1")?;
+            let pages = statement.query_map([], |row| Ok(PageId::new(row.get::<_, String>(0)?)))?;
+            pages.collect::<rusqlite::Result<Vec<_>>>()
+        })()
+        .map_err(self.failed())
+    }
+
+    /// Forgets pages that were counted and are removed.
+    pub fn forget_pages(&mut self, pages: &[PageId]) -> Result<(), StoreError> {
+        let failed = self.failed();
+        (|| {
+            let transaction = self.db.transaction()?;
+            for page in pages {
+                transaction.execute("DELETE FROM pages WHERE page = ? AND done = 1", [page.as_str()])?;
+            }
+            transaction.commit()
+        })()
+        .map_err(failed)
+    }
+
+    /// Jobs that ran when the daemon ended.
+    pub fn running(&self) -> Result<Vec<Earlier>, StoreError> {
+        (|| {
+            let mut statement =
+                self.db.prepare(&format!("SELECT {COLUMNS} FROM jobs WHERE state = 'running'"))?;
+            let jobs: Vec<_> = statement.query_map([], job_of_row)?.collect::<Result<_, _>>()?;
+            jobs.into_iter().map(|job| self.earlier_of(job)).collect::<rusqlite::Result<Vec<_>>>()
+        })()
+        .map_err(self.failed())
+    }
+
+    /// The last job of a cluster, user and id.
+    pub fn earlier(&self, cluster: &Name, uid: u32, id: &JobId) -> Result<Earlier, StoreError> {
+        (|| {
+            let sql = format!(
+                "SELECT {COLUMNS} FROM jobs WHERE cluster = ? AND uid = ? AND id = ? ORDER BY start_ns DESC LIMIT 1"
+            );
+            let job = self
+                .db
+                .query_row(&sql, params![cluster.as_str(), uid, id.as_str()], job_of_row)
+                .optional()?;
+            job.map_or(Ok(Earlier::default()), |job| self.earlier_of(job))
+        })()
+        .map_err(self.failed())
+    }
+
+    fn earlier_of(&self, job: StoredJob) -> rusqlite::Result<Earlier> {
+        let mut statement = self.db.prepare_cached("SELECT page FROM pages WHERE job = ? AND done = 0")?;
+        let names: Vec<String> =
+            statement.query_map([job.number], |row| row.get(0))?.collect::<Result<_, _>>()?;
+        let pages = names.into_iter().map(|page| {
+            let counters = counters_of(&self.db, job.number, Some(&page))?;
+            Ok((PageId::new(page), counters))
+        });
+        Ok(Earlier {
+            pages: pages.collect::<rusqlite::Result<_>>()?,
+            done: counters_of(&self.db, job.number, Some(""))?,
+            end_ns: job.end_ns,
+            n_processes: job.n_processes,
+            job: Some((job.key, job.about)),
+        })
+    }
+
+    /// Writes what is in the log to the database itself.
+    pub fn checkpoint(&self) {
+        // Busy readers leave some of it for the next time.
+        let _ = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    }
+}
+
+fn damaged() -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT), None)
+}
+
+fn perform(db: &Transaction<'_>, now_ns: u64, node: &str, act: &Act) -> rusqlite::Result<()> {
+    match act {
+        Act::Job { key, about } => put_job(db, now_ns, node, key, about),
+        Act::Page { page, key } => {
+            let job = known_job(db, key)?;
+            let is_new = db
+                .prepare_cached("INSERT OR IGNORE INTO pages (page, job) VALUES (?, ?)")?
+                .execute(params![page.as_str(), job])?;
+            db.prepare_cached("UPDATE jobs SET n_processes = n_processes + ? WHERE job = ?")?
+                .execute(params![is_new as i64, job])?;
+            Ok(())
+        }
+        Act::Keep { page, key, counters } => {
+            let job = known_job(db, key)?;
+            if is_done(db, page)? { Ok(()) } else { put_counters(db, job, page.as_str(), counters) }
+        }
+        Act::Finish { page, key, counters, loss } => {
+            let job = known_job(db, key)?;
+            if is_done(db, page)? {
+                return Ok(());
+            }
+            let page = page.as_str();
+            db.prepare_cached("UPDATE pages SET done = 1 WHERE page = ?")?.execute([page])?;
+            db.prepare_cached("DELETE FROM counters WHERE job = ? AND page = ?")?
+                .execute(params![job, page])?;
+            add_counters(db, job, counters)?;
+            if let Some(loss) = loss {
+                db.execute(
+                    "INSERT INTO losses (at_ns, job, what) VALUES (?, ?, ?)",
+                    params![now_ns as i64, job, format!("1 of: {}", loss.what())],
+                )?;
+            }
+            Ok(())
+        }
+        Act::End { key, end_ns } => {
+            let job = known_job(db, key)?;
+            // A page that went away while its process ran may have counted more.
+            let n_lost: i64 =
+                db.query_row("SELECT count(*) FROM losses WHERE job = ?", [job], |row| row.get(0))?;
+            let state = if n_lost > 0 { "partial" } else { "ended" };
+            db.execute(
+                "UPDATE jobs SET state = ?, end_ns = ? WHERE job = ?",
+                params![state, *end_ns as i64, job],
+            )?;
+            Ok(())
+        }
+    }
+}
+
+fn put_job(
+    db: &Transaction<'_>,
+    now_ns: u64,
+    node: &str,
+    key: &JobKey,
+    about: &About,
+) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "INSERT INTO jobs (cluster, uid, id, start_ns, state, user, app, name, command, run_dir, partition, size, trust, node)
+         VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?)
+         ON CONFLICT (cluster, uid, id, start_ns) DO UPDATE SET state = 'running', end_ns = NULL, user = excluded.user,
+         app = excluded.app, name = excluded.name, command = excluded.command, run_dir = excluded.run_dir,
+         partition = excluded.partition, size = excluded.size, trust = excluded.trust",
+    )?
+    .execute(params![
+        key.cluster.as_str(),
+        key.uid,
+        key.id.as_str(),
+        key.start_ns as i64,
+        about.user.as_str(),
+        about.app.as_str(),
+        about.name.as_str(),
+        about.command,
+        about.run_dir,
+        about.partition.as_str(),
+        about.size,
+        about.trust.as_str(),
+        node,
+    ])?;
+    db.prepare_cached(
+        "INSERT INTO applications VALUES (?1, ?2, ?3, ?4, ?4)
+         ON CONFLICT (app) DO UPDATE SET last_ns = max(last_ns, excluded.last_ns)",
+    )?
+    .execute(params![about.app.as_str(), about.name.as_str(), about.command, now_ns as i64])?;
+    Ok(())
+}
+
+fn job_number(db: &Connection, key: &JobKey) -> rusqlite::Result<Option<i64>> {
+    db.prepare_cached("SELECT job FROM jobs WHERE cluster = ? AND uid = ? AND id = ? AND start_ns = ?")?
+        .query_row(params![key.cluster.as_str(), key.uid, key.id.as_str(), key.start_ns as i64], |row| {
+            row.get(0)
+        })
+        .optional()
+}
+
+/// The number of a job that was stored before; an error if somebody has removed it.
+fn known_job(db: &Connection, key: &JobKey) -> rusqlite::Result<i64> {
+    job_number(db, key)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+}
+
+/// Whether a page is counted already; an error if nobody has registered it.
+fn is_done(db: &Connection, page: &PageId) -> rusqlite::Result<bool> {
+    db.prepare_cached("SELECT done FROM pages WHERE page = ?")?.query_row([page.as_str()], |row| row.get(0))
+}
+
+/// The columns of a counter: kind, name, layer or unit, file system.
+fn columns_of(metric: &Metric) -> [&str; 4] {
+    match metric {
+        Metric::Io { op, layer, fs } => ["io", op.as_str(), layer.as_str(), fs.as_str()],
+        Metric::Mpi { function } => ["mpi", function.as_str(), "", ""],
+        Metric::Own { name, unit } => ["own", name.as_str(), unit.as_str(), ""],
+        Metric::Threads => ["threads", "", "", ""],
+        Metric::Lost => ["lost", "", "", ""],
+    }
+}
+
+fn metric_of([kind, name, layer, fs]: [&str; 4]) -> Option<Metric> {
+    let [name, layer, fs] = [name, layer, fs].map(|text| Name::cut(text.as_bytes()));
+    Some(match kind {
+        "io" => Metric::Io { op: name, layer, fs },
+        "mpi" => Metric::Mpi { function: name },
+        "own" => Metric::Own { name, unit: layer },
+        "threads" => Metric::Threads,
+        "lost" => Metric::Lost,
+        _ => return None,
+    })
+}
+
+fn put_counters(db: &Transaction<'_>, job: i64, page: &str, counters: &Counters) -> rusqlite::Result<()> {
+    let mut put = db.prepare_cached("INSERT OR REPLACE INTO counters VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
+    for (metric, cell) in counters.iter() {
+        let [kind, name, layer, fs] = columns_of(metric);
+        let [calls, bytes, ns] = whole(cell);
+        put.execute(params![job, page, kind, name, layer, fs, calls, bytes, ns])?;
+    }
+    Ok(())
+}
+
+fn add_counters(db: &Transaction<'_>, job: i64, counters: &Counters) -> rusqlite::Result<()> {
+    let mut put = db.prepare_cached(
+        "INSERT INTO counters VALUES (?, '', ?, ?, ?, ?, ?, ?, ?)
+         ON CONFLICT DO UPDATE SET calls = min(calls, 9223372036854775807 - excluded.calls) + excluded.calls,
+         bytes = min(bytes, 9223372036854775807 - excluded.bytes) + excluded.bytes,
+         ns = min(ns, 9223372036854775807 - excluded.ns) + excluded.ns",
+    )?;
+    for (metric, cell) in counters.iter() {
+        let [kind, name, layer, fs] = columns_of(metric);
+        let [calls, bytes, ns] = whole(cell);
+        put.execute(params![job, kind, name, layer, fs, calls, bytes, ns])?;
+    }
+    Ok(())
+}
+
+/// SQLite's numbers have a sign. What does not fit is no honest count.
+fn whole(cell: &Cell) -> [i64; 3] {
+    [cell.calls, cell.bytes, cell.ns].map(|value| i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+/// The counters of a job: of one page, of none, or all together.
+fn counters_of(db: &Connection, job: i64, page: Option<&str>) -> rusqlite::Result<Counters> {
+    let mut statement = db.prepare_cached(
+        "SELECT kind, name, layer, fs, calls, bytes, ns FROM counters WHERE job = ?1 AND (?2 IS NULL OR page = ?2)",
+    )?;
+    let mut rows = statement.query(params![job, page])?;
+    let mut counters = Counters::default();
+    while let Some(row) = rows.next()? {
+        let text = |index: usize| row.get_ref(index)?.as_str().map_err(rusqlite::Error::from);
+        let number = |index: usize| row.get::<_, i64>(index).map(|value| u64::try_from(value).unwrap_or(0));
+        let Some(metric) = metric_of([text(0)?, text(1)?, text(2)?, text(3)?]) else { continue };
+        counters.add(metric, Cell { calls: number(4)?, bytes: number(5)?, ns: number(6)? });
+    }
+    Ok(counters)
+}
+
+const COLUMNS: &str = "job, cluster, uid, id, start_ns, end_ns, state, user, app, name, command, run_dir, partition, size, \
+                       n_processes, trust, node";
+
+fn job_of_row(row: &Row<'_>) -> rusqlite::Result<StoredJob> {
+    let name = |index: usize| Ok::<_, rusqlite::Error>(Name::cut(row.get_ref(index)?.as_bytes()?));
+    let id = row.get_ref(3)?.as_bytes()?;
+    let time =
+        |index: usize| row.get::<_, Option<i64>>(index).map(|ns| ns.map(|ns| u64::try_from(ns).unwrap_or(0)));
+    Ok(StoredJob {
+        number: row.get(0)?,
+        key: JobKey {
+            cluster: name(1)?,
+            uid: row.get(2)?,
+            id: JobId::new(id).map_err(|_| damaged())?,
+            start_ns: time(4)?.unwrap_or(0),
+        },
+        end_ns: time(5)?,
+        state: row.get(6)?,
+        about: About {
+            user: name(7)?,
+            app: name(8)?,
+            name: name(9)?,
+            command: row.get(10)?,
+            run_dir: row.get(11)?,
+            partition: name(12)?,
+            size: row.get(13)?,
+            trust: Trust::of(row.get_ref(15)?.as_str()?),
+        },
+        n_processes: row.get(14)?,
+        node: row.get(16)?,
+    })
+}

@@ -1,0 +1,73 @@
+-- What iotide serve keeps. Open it with any SQLite tool while the daemon runs: readers do not disturb it.
+-- Times are nanoseconds since 1970.
+
+CREATE TABLE IF NOT EXISTS meta (
+    name  TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS jobs (
+    job         INTEGER PRIMARY KEY,
+    cluster     TEXT    NOT NULL,
+    uid         INTEGER NOT NULL,
+    id          TEXT    NOT NULL,
+    start_ns    INTEGER NOT NULL,
+    end_ns      INTEGER,
+    state       TEXT    NOT NULL,  -- running, ended, partial
+    user        TEXT    NOT NULL,
+    app         TEXT    NOT NULL,
+    name        TEXT    NOT NULL,
+    command     TEXT    NOT NULL,
+    run_dir     TEXT    NOT NULL,
+    partition   TEXT    NOT NULL,
+    size        INTEGER NOT NULL,
+    n_processes INTEGER NOT NULL DEFAULT 0,
+    trust       TEXT    NOT NULL,  -- cgroup, claimed
+    node        TEXT    NOT NULL,
+    UNIQUE (cluster, uid, id, start_ns)
+);
+CREATE INDEX IF NOT EXISTS jobs_by_id    ON jobs (id, start_ns);
+CREATE INDEX IF NOT EXISTS jobs_by_start ON jobs (start_ns);
+CREATE INDEX IF NOT EXISTS jobs_by_uid   ON jobs (uid, start_ns);
+CREATE INDEX IF NOT EXISTS jobs_by_user  ON jobs (user, start_ns);
+CREATE INDEX IF NOT EXISTS jobs_by_app   ON jobs (app, start_ns);
+CREATE INDEX IF NOT EXISTS jobs_by_name  ON jobs (name, start_ns);
+CREATE INDEX IF NOT EXISTS jobs_by_state ON jobs (state, start_ns);
+
+CREATE TABLE IF NOT EXISTS applications (
+    app      TEXT PRIMARY KEY,
+    name     TEXT    NOT NULL,
+    command  TEXT    NOT NULL,
+    first_ns INTEGER NOT NULL,
+    last_ns  INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- A job's profile: the sum of its rows. Those with a page are of processes that run, or whose page has not been removed yet.
+CREATE TABLE IF NOT EXISTS counters (
+    job   INTEGER NOT NULL,
+    page  TEXT    NOT NULL,
+    kind  TEXT    NOT NULL,  -- io, mpi, own, threads, lost
+    name  TEXT    NOT NULL,  -- operation, function, name of the program's own counter
+    layer TEXT    NOT NULL,  -- of io: layer; of own: unit
+    fs    TEXT    NOT NULL,
+    calls INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    ns    INTEGER NOT NULL,
+    PRIMARY KEY (job, page, kind, name, layer, fs)
+) WITHOUT ROWID;
+
+-- Counter pages. One that is done is counted in its job, and may be removed.
+CREATE TABLE IF NOT EXISTS pages (
+    page TEXT PRIMARY KEY,
+    job  INTEGER NOT NULL,
+    done INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS pages_by_job ON pages (job);
+
+CREATE TABLE IF NOT EXISTS losses (
+    loss  INTEGER PRIMARY KEY,
+    at_ns INTEGER NOT NULL,
+    job   INTEGER,           -- none: of the whole machine
+    what  TEXT    NOT NULL
+);
+CREATE INDEX IF NOT EXISTS losses_by_job ON losses (job);

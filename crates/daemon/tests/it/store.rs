@@ -1,0 +1,135 @@
+use std::fs;
+
+use iotide_daemon::leaf::{Act, PageId};
+use iotide_daemon::store::{DATABASE, Query, Reader, Store};
+use iotide_ledger::{JobId, JobKey, Name};
+use iotide_testkit::FreshDir;
+
+use crate::crashes::{process, written};
+
+fn key(id: &str, uid: u32, start_s: u64) -> JobKey {
+    JobKey { cluster: Name::default(), uid, id: JobId::new(id).unwrap(), start_ns: start_s * 1_000_000_000 }
+}
+
+fn job(key: &JobKey) -> Act {
+    Act::Job { key: key.clone(), about: process(1).about }
+}
+
+#[test]
+fn what_is_stored_twice_counts_once_and_an_ended_job_can_be_asked_for() {
+    let dir = FreshDir::new("store-twice");
+    let mut store = Store::open(dir.path(), "n1", 1).unwrap();
+    let (key, page) = (key("7", 1000, 5), PageId::new("1.page:1"));
+    let counters = std::sync::Arc::new(written(100));
+    let acts = [
+        job(&key),
+        Act::Page { page: page.clone(), key: key.clone() },
+        Act::Keep { page: page.clone(), key: key.clone(), counters: std::sync::Arc::new(written(60)) },
+        Act::Finish { page: page.clone(), key: key.clone(), counters, loss: None },
+    ];
+    store.store(1, &acts).unwrap();
+    store.store(2, &acts).unwrap();
+    store.store(3, &[Act::End { key: key.clone(), end_ns: 9_000_000_000 }]).unwrap();
+    let reader = Reader::open(dir.path()).unwrap();
+    let stored = &reader.job(&key.id, None).unwrap()[0];
+    assert_eq!((stored.state.as_str(), stored.end_ns, stored.n_processes), ("ended", Some(9_000_000_000), 1));
+    assert_eq!(reader.counters(stored.number).unwrap().io().write.bytes, 100);
+    assert!(reader.job(&key.id, Some(1001)).unwrap().is_empty(), "another user sees nothing of it");
+    assert_eq!(store.done_pages().unwrap(), [page]);
+    // A page that nobody registered is no page that is counted.
+    let unknown =
+        Act::Finish { page: PageId::new("2.page:2"), key, counters: std::sync::Arc::default(), loss: None };
+    assert!(store.store(4, &[unknown]).unwrap_err().is_missing_rows());
+}
+
+#[test]
+fn jobs_are_found_by_user_application_state_time_and_text() {
+    let dir = FreshDir::new("store-search");
+    let mut store = Store::open(dir.path(), "n1", 1).unwrap();
+    for (id, uid, start) in [("1", 1000, 10), ("2", 1001, 20), ("3", 1000, 30)] {
+        store.store(1, &[job(&key(id, uid, start))]).unwrap();
+    }
+    let reader = Reader::open(dir.path()).unwrap();
+    let find = |query: Query| -> Vec<String> {
+        let jobs = reader.jobs(&Query { limit: 10, ..query }).unwrap();
+        jobs.iter().map(|job| job.key.id.to_string()).collect()
+    };
+    assert_eq!(find(Query::default()), ["3", "2", "1"]);
+    assert_eq!(find(Query { only_uid: Some(1000), ..Query::default() }), ["3", "1"]);
+    assert_eq!(find(Query { since_ns: Some(20_000_000_000), ..Query::default() }), ["3", "2"]);
+    assert_eq!(
+        find(Query { app: Some("sim".into()), user: Some("ada".into()), ..Query::default() }).len(),
+        3
+    );
+    assert_eq!(
+        find(Query { text: Some("-x".into()), state: Some("running".into()), ..Query::default() }).len(),
+        3
+    );
+    assert!(find(Query { text: Some("' OR 1 --".into()), ..Query::default() }).is_empty());
+    let first = reader.jobs(&Query { limit: 2, ..Query::default() }).unwrap();
+    let before = Some((first[1].key.start_ns, first[1].number));
+    assert_eq!(find(Query { before, ..Query::default() }), ["1"]);
+}
+
+#[test]
+fn a_damaged_database_is_set_aside_and_named_as_a_loss() {
+    let dir = FreshDir::new("store-damaged");
+    let mut store = Store::open(dir.path(), "n1", 1).unwrap();
+    for index in 0..200 {
+        store.store(1, &[job(&key(&format!("j{index}"), 1000, index))]).unwrap();
+    }
+    store.checkpoint();
+    drop(store);
+    let path = dir.join(DATABASE);
+    let whole = fs::read(&path).unwrap();
+    for (index, damage) in ["zeros", "text", "middle"].into_iter().enumerate() {
+        let mut bytes = whole.clone();
+        match damage {
+            "zeros" => bytes[..4096].fill(0),
+            "text" => bytes = b"this is no database, and never was one".repeat(100),
+            _ => {
+                let middle = bytes.len() / 2;
+                bytes[middle / 4096 * 4096..][..8192].fill(0x5a);
+            }
+        }
+        fs::write(&path, bytes).unwrap();
+        let now_ns = (index as u64 + 2) * 1_000_000_000;
+        let mut store = Store::open(dir.path(), "n1", now_ns).unwrap();
+        let aside = format!("{DATABASE}.damaged-{}", index + 2);
+        assert!(dir.names().contains(&aside), "{damage}: {:?}", dir.names());
+        store.store(1, &[job(&key("new", 1000, 1))]).unwrap();
+        let losses = Reader::open(dir.path()).unwrap().losses(None).unwrap();
+        assert!(losses.len() == 1 && losses[0].contains(&aside), "{damage}: {losses:?}");
+    }
+}
+
+#[test]
+fn a_database_that_is_cut_anywhere_is_read_or_set_aside() {
+    let dir = FreshDir::new("store-cut");
+    let mut store = Store::open(dir.path(), "n1", 1).unwrap();
+    for index in 0..50 {
+        store.store(1, &[job(&key(&format!("j{index}"), 1000, index))]).unwrap();
+    }
+    store.checkpoint();
+    drop(store);
+    let whole = fs::read(dir.join(DATABASE)).unwrap();
+    for end in (0..whole.len()).step_by(1777) {
+        let dir = FreshDir::new("store-cut-at");
+        fs::write(dir.join(DATABASE), &whole[..end]).unwrap();
+        let mut store = Store::open(dir.path(), "n1", 5_000_000_000).unwrap();
+        store.store(1, &[job(&key("new", 1000, 1))]).unwrap();
+        let reader = Reader::open(dir.path()).unwrap();
+        assert_eq!(reader.job(&JobId::new("new").unwrap(), None).unwrap().len(), 1, "cut at {end}");
+        let is_told = !reader.losses(None).unwrap().is_empty();
+        // A page of the file without anything in it is no loss.
+        let n_jobs = reader.jobs(&Query { limit: 100, ..Query::default() }).unwrap().len();
+        assert!(is_told || n_jobs == 51 || end == 0, "cut at {end}: what is missing is told; {n_jobs} jobs");
+    }
+}
+
+#[test]
+fn the_number_of_a_boot_grows_when_the_machine_was_started_again() {
+    let dir = FreshDir::new("store-epoch");
+    let mut store = Store::open(dir.path(), "n1", 1).unwrap();
+    assert_eq!((store.epoch("a").unwrap(), store.epoch("a").unwrap(), store.epoch("b").unwrap()), (1, 1, 2));
+}

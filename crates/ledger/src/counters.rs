@@ -1,0 +1,257 @@
+//! What is counted.
+
+use std::collections::BTreeMap;
+
+use iotide_wire::Op;
+use iotide_wire::page::{MpiClass, MpiFunction, PageHeader, PageLayer};
+
+use crate::identity::Name;
+use crate::ledger::Limits;
+
+/// What a cell counts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Metric {
+    /// Calls that do I/O.
+    Io {
+        /// `read`, `write`, `open` and so on: see [`op_name`].
+        op: Name,
+        /// `posix`, `stdio`, `mpiio`, or `beneath`: see [`PageLayer`].
+        layer: Name,
+        /// The file system: where it is mounted, or its type.
+        fs: Name,
+    },
+    /// Calls of an MPI function.
+    Mpi {
+        /// `MPI_Gather`.
+        function: Name,
+    },
+    /// A counter of the program's own.
+    Own {
+        /// What the program calls it.
+        name: Name,
+        /// What it counts in.
+        unit: Name,
+    },
+    /// Time that threads lived: computing, I/O and MPI together.
+    Threads,
+    /// Calls that could not be counted.
+    Lost,
+}
+
+impl Metric {
+    fn is_own(&self) -> bool {
+        matches!(self, Self::Own { .. })
+    }
+}
+
+/// The name of an operation.
+pub fn op_name(op: Op) -> &'static str {
+    match op {
+        Op::Read => "read",
+        Op::Write => "write",
+        Op::Open => "open",
+        Op::Close => "close",
+        Op::Seek => "seek",
+        Op::Stat => "stat",
+        Op::Sync => "sync",
+        Op::Rename => "rename",
+        Op::Unlink => "unlink",
+        Op::Map => "map",
+        Op::Resize => "resize",
+        Op::Directory => "directory",
+        Op::Flush => "flush",
+        Op::View => "view",
+        Op::Place => "place",
+    }
+}
+
+/// How often, how much, how long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// Calls that have ended.
+    pub calls: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// Nanoseconds that they took.
+    pub ns: u64,
+}
+
+impl Cell {
+    /// Adds another cell.
+    pub fn add(&mut self, other: Cell) {
+        self.calls = self.calls.saturating_add(other.calls);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.ns = self.ns.saturating_add(other.ns);
+    }
+
+    /// Takes over what is larger in a later reading of the same cell: a value that falls is ignored.
+    pub fn raise(&mut self, other: Cell) {
+        self.calls = self.calls.max(other.calls);
+        self.bytes = self.bytes.max(other.bytes);
+        self.ns = self.ns.max(other.ns);
+    }
+
+    /// Whether nothing was counted.
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Cells by what they count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    cells: BTreeMap<Metric, Cell>,
+}
+
+/// What the I/O of a job adds up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoSums {
+    /// All that read.
+    pub read: Cell,
+    /// All that wrote.
+    pub write: Cell,
+    /// All other calls.
+    pub other: Cell,
+}
+
+impl IoSums {
+    /// Bytes read and written.
+    pub fn bytes(&self) -> u64 {
+        self.read.bytes.saturating_add(self.write.bytes)
+    }
+}
+
+impl Counters {
+    /// Adds to the cell of a metric.
+    pub fn add(&mut self, metric: Metric, cell: Cell) {
+        self.cells.entry(metric).or_default().add(cell);
+    }
+
+    /// Adds all cells of another set of counters.
+    pub fn add_all(&mut self, other: &Counters) {
+        for (metric, cell) in &other.cells {
+            match self.cells.get_mut(metric) {
+                Some(own) => own.add(*cell),
+                None => drop(self.cells.insert(metric.clone(), *cell)),
+            }
+        }
+    }
+
+    /// Takes away what was counted before.
+    pub fn subtract_all(&mut self, before: &Counters) {
+        for (metric, cell) in &before.cells {
+            if let Some(own) = self.cells.get_mut(metric) {
+                own.calls = own.calls.saturating_sub(cell.calls);
+                own.bytes = own.bytes.saturating_sub(cell.bytes);
+                own.ns = own.ns.saturating_sub(cell.ns);
+            }
+        }
+    }
+
+    /// Takes over what is larger in a later reading of the same counters. Metrics beyond `limits` are left out; returns how many.
+    pub fn raise_all(&mut self, other: &Counters, limits: &Limits) -> u64 {
+        let mut n_own = self.cells.keys().filter(|metric| metric.is_own()).count();
+        let mut n_refused = 0;
+        for (metric, cell) in &other.cells {
+            let n_metrics = self.cells.len();
+            if let Some(own) = self.cells.get_mut(metric) {
+                own.raise(*cell);
+            } else if n_metrics >= limits.metrics || metric.is_own() && n_own >= limits.own_metrics {
+                n_refused += 1;
+            } else {
+                n_own += usize::from(metric.is_own());
+                self.cells.insert(metric.clone(), *cell);
+            }
+        }
+        n_refused
+    }
+
+    /// The cell of a metric.
+    pub fn get(&self, metric: &Metric) -> Cell {
+        self.cells.get(metric).copied().unwrap_or_default()
+    }
+
+    /// All cells, in the order of their metrics.
+    pub fn iter(&self) -> impl Iterator<Item = (&Metric, &Cell)> {
+        self.cells.iter()
+    }
+
+    /// How many metrics there are.
+    pub fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// What the I/O adds up to.
+    pub fn io(&self) -> IoSums {
+        let mut sums = IoSums::default();
+        for (metric, cell) in &self.cells {
+            if let Metric::Io { op, layer, .. } = metric
+                // The same bytes again, on behalf of a call of a layer above.
+                && layer.as_str() != PageLayer::Beneath.name()
+            {
+                match op.as_str() {
+                    "read" => sums.read.add(*cell),
+                    "write" => sums.write.add(*cell),
+                    _ => sums.other.add(*cell),
+                }
+            }
+        }
+        sums
+    }
+
+    /// What the calls of MPI add up to, without those that are I/O.
+    pub fn mpi(&self) -> Cell {
+        let mut sum = Cell::default();
+        for (metric, cell) in &self.cells {
+            if let Metric::Mpi { function } = metric
+                && MpiFunction::of_name(function.as_str())
+                    .is_none_or(|known| known.class() != MpiClass::MpiIo)
+            {
+                sum.add(*cell);
+            }
+        }
+        sum
+    }
+
+    /// Returns what a process has counted. `now_ns` is on the monotonic clock, for the time of its threads.
+    pub fn of_page(header: &PageHeader<'_>, page: &iotide_wire::page::Counters, now_ns: u64) -> Self {
+        let mut file_systems = vec![Name::cut(b"other")];
+        file_systems.extend(header.file_systems().map(|fs| Name::cut(fs.mount)));
+        let mut counters = Self::default();
+        for (layer, op, place, sum) in page.io_entries() {
+            // A place whose name is not there yet is one of the others until it is.
+            let fs = file_systems.get(place).unwrap_or(&file_systems[0]).clone();
+            let (op, layer) = (Name::cut(op_name(op).as_bytes()), Name::cut(layer.name().as_bytes()));
+            counters
+                .add(Metric::Io { op, layer, fs }, Cell { calls: sum.calls, bytes: sum.bytes, ns: sum.ns });
+        }
+        for (function, sum) in page.mpi_entries() {
+            let function = Name::cut(function.name().as_bytes());
+            counters.add(Metric::Mpi { function }, Cell { calls: sum.calls, bytes: sum.bytes, ns: sum.ns });
+        }
+        for own in header.user_counters() {
+            let metric =
+                Metric::Own { name: Name::cut(own.name.as_bytes()), unit: Name::cut(own.unit.as_bytes()) };
+            counters.add(metric, Cell { calls: page.user(own.place), ..Cell::default() });
+        }
+        let lived = Cell { calls: 0, bytes: 0, ns: page.thread_ns(now_ns) };
+        counters.add(Metric::Threads, lived);
+        if header.lost_calls > 0 {
+            counters.add(Metric::Lost, Cell { calls: header.lost_calls, ..Cell::default() });
+        }
+        counters
+    }
+}
+
+impl FromIterator<(Metric, Cell)> for Counters {
+    fn from_iter<I: IntoIterator<Item = (Metric, Cell)>>(cells: I) -> Self {
+        let mut counters = Self::default();
+        cells.into_iter().for_each(|(metric, cell)| counters.add(metric, cell));
+        counters
+    }
+}

@@ -1,0 +1,198 @@
+//! Which job it is, and who says so.
+
+use std::fmt;
+
+/// The id of a job as a scheduler or a user names it: `[A-Za-z0-9_+-][A-Za-z0-9._+-]{0,63}`.
+///
+/// So it is a file name that leads nowhere, a label, and a part of a URL without escapes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(Box<str>);
+
+/// Why a text is no job id.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IdError {
+    /// There is nothing.
+    #[error("a job id cannot be empty")]
+    Empty,
+    /// There is too much.
+    #[error("a job id has at most {most} bytes, this one {n_bytes}", most = JobId::MAX_BYTES)]
+    TooLong {
+        /// Its length.
+        n_bytes: usize,
+    },
+    /// There is something that may not be there.
+    #[error(
+        "a job id consists of letters, digits, '_', '+', '-' and, not first, '.'; byte {index} is {byte:#04x}"
+    )]
+    BadByte {
+        /// Where.
+        index: usize,
+        /// What.
+        byte: u8,
+    },
+}
+
+impl JobId {
+    /// The longest id.
+    pub const MAX_BYTES: usize = 64;
+
+    /// Returns the id, if the bytes are one.
+    pub fn new(bytes: impl AsRef<[u8]>) -> Result<Self, IdError> {
+        let bytes = bytes.as_ref();
+        if bytes.is_empty() {
+            return Err(IdError::Empty);
+        }
+        if bytes.len() > Self::MAX_BYTES {
+            return Err(IdError::TooLong { n_bytes: bytes.len() });
+        }
+        let fits = |index: usize, byte: u8| {
+            byte.is_ascii_alphanumeric() || b"_+-".contains(&byte) || byte == b'.' && index > 0
+        };
+        if let Some((index, &byte)) = bytes.iter().enumerate().find(|&(index, &byte)| !fits(index, byte)) {
+            return Err(IdError::BadByte { index, byte });
+        }
+        let text: String = bytes.iter().copied().map(char::from).collect();
+        Ok(Self(text.into()))
+    }
+
+    /// Returns an id made of a text that may be anything: what does not fit is replaced by `_`, what is too long is cut.
+    pub fn made_of(text: &str) -> Self {
+        let mut id: String =
+            text.bytes()
+                .take(Self::MAX_BYTES)
+                .map(|byte| {
+                    if byte.is_ascii_alphanumeric() || b"._+-".contains(&byte) {
+                        char::from(byte)
+                    } else {
+                        '_'
+                    }
+                })
+                .collect();
+        if id.is_empty() || id.starts_with('.') {
+            id.insert(0, '_');
+            id.truncate(Self::MAX_BYTES);
+        }
+        Self(id.into())
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One run of a job. Schedulers use ids again, and two users may claim the same one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobKey {
+    /// The cluster, empty where there is no name for it.
+    pub cluster: Name,
+    /// Whose it is.
+    pub uid: u32,
+    /// Its id.
+    pub id: JobId,
+    /// When it was first seen, in nanoseconds since 1970.
+    pub start_ns: u64,
+}
+
+/// Who says that a process belongs to a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trust {
+    /// The process itself. Nobody else can say so of another user's process.
+    Claimed,
+    /// The system, by a cgroup that only it can make.
+    Cgroup,
+}
+
+impl Trust {
+    /// As it is shown and stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Claimed => "claimed",
+            Self::Cgroup => "cgroup",
+        }
+    }
+
+    /// The reverse of [`Self::as_str`]; what is unknown is only claimed.
+    pub fn of(text: &str) -> Self {
+        if text == "cgroup" { Self::Cgroup } else { Self::Claimed }
+    }
+}
+
+/// A name or the value of a label: at most 128 bytes of any text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(Box<str>);
+
+impl Name {
+    /// The longest name.
+    pub const MAX_BYTES: usize = 128;
+
+    /// Returns the name; `None` if it is too long.
+    pub fn new(text: &str) -> Option<Self> {
+        (text.len() <= Self::MAX_BYTES).then(|| Self(text.into()))
+    }
+
+    /// Returns the name, cut where it is too long. Bytes that are no text become `U+FFFD`.
+    pub fn cut(bytes: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(Self::MAX_BYTES)]);
+        // What was replaced takes three bytes where there was one.
+        let end = (0..=Self::MAX_BYTES.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+        Self(text[..end.unwrap_or(0)].into())
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ids_that_lead_elsewhere_or_inject_lines_are_refused_with_the_place() {
+        for id in ["1288306689", "x", "-1", "a.b+c_d-e", "123_4+0", &"x".repeat(64)] {
+            assert_eq!(JobId::new(id).unwrap().as_str(), id);
+        }
+        assert_eq!(JobId::new("../../evil"), Err(IdError::BadByte { index: 0, byte: b'.' }));
+        assert_eq!(JobId::new("a\nb"), Err(IdError::BadByte { index: 1, byte: b'\n' }));
+        assert_eq!(JobId::new("a/b"), Err(IdError::BadByte { index: 1, byte: b'/' }));
+        assert_eq!(JobId::new("é"), Err(IdError::BadByte { index: 0, byte: 0xc3 }));
+        assert_eq!(JobId::new(vec![b'x'; 10 << 20]), Err(IdError::TooLong { n_bytes: 10 << 20 }));
+        assert_eq!(JobId::new(""), Err(IdError::Empty));
+        assert!(JobId::new("a\nb").unwrap_err().to_string().ends_with("byte 1 is 0x0a"));
+    }
+
+    proptest! {
+        #[test]
+        fn an_id_that_is_made_is_an_id(text in any::<String>(), tail in "[.a-z/]{0,80}") {
+            let made = JobId::made_of(&format!("{text}{tail}"));
+            prop_assert_eq!(JobId::new(made.as_str()), Ok(made.clone()));
+        }
+
+        #[test]
+        fn a_cut_name_is_a_name(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let name = Name::cut(&bytes);
+            prop_assert_eq!(Name::new(name.as_str()), Some(name.clone()));
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Counters of jobs, as rows of one table.
+//!
+//! A row says what one node counted for one job in one epoch (one boot of the node): (node, epoch, job) → cumulative [`Counters`]. Rows are
+//! carried as they are and summed where they are read, so a row that arrives twice, late or by another way changes no sum: see
+//! [`Job::merge`]. All counters are `u64` in base units (calls, bytes, nanoseconds), so sums are exact in any order.
+//!
+//! - [`JobId`], [`JobKey`], [`Trust`]: which job it is, and who says so.
+//! - [`Metric`], [`Cell`], [`Counters`]: what is counted.
+//! - [`Ledger`], [`Job`], [`Row`], [`Life`]: rows of jobs, their sums, and when a job has ended.
+//! - [`Limits`], [`Losses`]: what is refused, and how often it was.
+//! - [`Exposition`]: the text that Prometheus scrapes.
+//!
+//! **Constraints:** no file, clock, environment variable or thread. Time comes in as an argument.
+
+pub use crate::{
+    counters::{Cell, Counters, IoSums, Metric, op_name},
+    digest::{app_id, sha256},
+    exposition::{Exposition, Kind},
+    identity::{IdError, JobId, JobKey, Name, Trust},
+    job::{About, Job, Life, Row},
+    ledger::{Ledger, Limits, Losses, Refusal},
+};
+
+mod counters;
+mod digest;
+mod exposition;
+mod identity;
+mod job;
+mod ledger;

@@ -1,0 +1,677 @@
+//! Jobs that a daemon watches, as they are told: a list, one of them, and who loads the machine now.
+
+use std::fmt::Write;
+
+use iotide_ledger::{Cell, Counters, Metric};
+use serde::{Deserialize, Serialize};
+
+use crate::text::{self, Rows};
+use crate::untrusted::Untrusted;
+
+/// Jobs that were asked for.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct JobList {
+    /// The jobs, the latest first.
+    pub jobs: Vec<JobEntry>,
+    /// Where the rest begins, if there is more.
+    pub next: Option<String>,
+}
+
+/// A job in a list.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct JobEntry {
+    /// Its id.
+    pub job: Untrusted,
+    /// Whose it is.
+    pub user: Untrusted,
+    /// Which application it is a run of.
+    pub app: Untrusted,
+    /// What people call it.
+    pub name: Untrusted,
+    /// How many processes it has.
+    pub size: u32,
+    /// Where it runs.
+    pub nodes: Vec<Untrusted>,
+    /// `running`, `ended` or `partial`.
+    pub state: String,
+    /// Who says that it is this job: `cgroup` or `claimed`.
+    pub trust: String,
+    /// When it began.
+    pub start_unix_s: f64,
+    /// When it ended.
+    pub end_unix_s: Option<f64>,
+    /// Bytes read per second: now, or over its life once it has ended.
+    pub read_bps: Option<f64>,
+    /// Bytes written per second.
+    pub write_bps: Option<f64>,
+    /// How far apart its I/O phases are.
+    pub period_s: Option<f64>,
+    /// When the next one begins.
+    pub next_phase_unix_s: Option<f64>,
+    /// What is missing.
+    pub losses: Vec<Untrusted>,
+}
+
+/// All that is known of a job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct JobDocument {
+    /// What a list says.
+    #[serde(flatten)]
+    pub entry: JobEntry,
+    /// Its user's number.
+    pub uid: u32,
+    /// Its command line.
+    pub command: Untrusted,
+    /// The directory it runs in.
+    pub run_dir: Untrusted,
+    /// The scheduler's partition.
+    pub partition: Untrusted,
+    /// The scheduler's name for the machine.
+    pub cluster: Untrusted,
+    /// Processes that run now.
+    pub n_running: u32,
+    /// What it read and wrote.
+    pub io: JobIo,
+    /// What it spent in MPI.
+    pub mpi: JobMpi,
+    /// Where the time of its threads went.
+    pub time: JobTime,
+    /// Its own counters.
+    pub own: Vec<OwnCounter>,
+    /// Earlier runs of the same application, the latest first.
+    pub earlier: Vec<EarlierRun>,
+}
+
+/// What a job read and wrote.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct JobIo {
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Calls that read.
+    pub calls_read: u64,
+    /// Calls that wrote.
+    pub calls_written: u64,
+    /// Time in calls that read, over all threads.
+    pub seconds_read: f64,
+    /// Time in calls that wrote.
+    pub seconds_written: f64,
+    /// Time in all other calls.
+    pub seconds_other: f64,
+    /// The same by operation, layer and file system. What is done beneath another layer is the same bytes again, and in no sum.
+    pub by: Vec<IoCell>,
+}
+
+/// Calls of one kind.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct IoCell {
+    /// `read`, `write`, `open` and so on.
+    pub op: Untrusted,
+    /// `posix`, `stdio`, `mpiio` or `beneath`.
+    pub layer: Untrusted,
+    /// Where the file system is mounted.
+    pub fs: Untrusted,
+    /// How many.
+    pub calls: u64,
+    /// Bytes they moved.
+    pub bytes: u64,
+    /// Time they took.
+    pub seconds: f64,
+}
+
+/// What a job spent in MPI.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct JobMpi {
+    /// Time in MPI, without its I/O.
+    pub seconds: f64,
+    /// By function.
+    pub by_function: Vec<MpiCell>,
+}
+
+/// Calls of an MPI function.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MpiCell {
+    /// Which.
+    pub function: Untrusted,
+    /// How many.
+    pub calls: u64,
+    /// Bytes they moved.
+    pub bytes: u64,
+    /// Time they took.
+    pub seconds: f64,
+}
+
+/// Where the time of a job's threads went.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct JobTime {
+    /// In all.
+    pub threads_s: f64,
+    /// In I/O.
+    pub io_s: f64,
+    /// In MPI.
+    pub mpi_s: f64,
+    /// The rest.
+    pub compute_s: f64,
+}
+
+/// A counter of the program's own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OwnCounter {
+    /// What the program calls it.
+    pub name: Untrusted,
+    /// What it counts in.
+    pub unit: Untrusted,
+    /// Its value.
+    pub value: u64,
+}
+
+/// An earlier run of the same application.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EarlierRun {
+    /// Its job.
+    pub job: Untrusted,
+    /// When it began.
+    pub start_unix_s: f64,
+    /// How many processes it had.
+    pub size: u32,
+    /// How long it took.
+    pub run_time_s: Option<f64>,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+}
+
+/// A job as the metric proxy describes it.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProxyJob {
+    /// Its id.
+    pub jobid: Untrusted,
+    /// Its command line.
+    pub command: Untrusted,
+    /// How many processes it has.
+    pub size: u32,
+    /// Where it runs.
+    pub nodelist: Untrusted,
+    /// The scheduler's partition.
+    pub partition: Untrusted,
+    /// The scheduler's name for the machine.
+    pub cluster: Untrusted,
+    /// The directory it runs in.
+    pub run_dir: Untrusted,
+    /// When it began.
+    pub start_time: u64,
+    /// When it ended; 0 while it runs.
+    pub end_time: u64,
+}
+
+/// A node in a list.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodeEntry {
+    /// Its name.
+    pub node: Untrusted,
+    /// Jobs that run there.
+    pub jobs: u64,
+    /// Their processes.
+    pub processes: u64,
+    /// Bytes read since the daemon was started.
+    pub bytes_read: u64,
+    /// Bytes written since the daemon was started.
+    pub bytes_written: u64,
+}
+
+/// An answer that says what was wrong with the question.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Refused {
+    /// What.
+    pub error: Untrusted,
+}
+
+impl Refused {
+    /// Reads what a daemon answered; `None` if that is something else.
+    pub fn from_json(json: &[u8]) -> Option<Self> {
+        serde_json::from_slice(json).ok()
+    }
+}
+
+/// Returns an answer as JSON in one line.
+pub fn answer_json(answer: &impl Serialize) -> String {
+    text::json(answer) + "\n"
+}
+
+impl JobList {
+    /// Reads a list that a daemon answered.
+    pub fn from_json(json: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(json).map_err(|error| error.to_string())
+    }
+
+    /// The list as a document.
+    pub fn to_json(&self) -> String {
+        text::json_document(self)
+    }
+
+    /// The list as a table.
+    pub fn to_text(&self) -> String {
+        if self.jobs.is_empty() {
+            return "no jobs\n".to_owned();
+        }
+        let head = ["job", "user", "name", "procs", "state", "start", "run time", "read", "write"];
+        let rows = self.jobs.iter().map(|job| {
+            [
+                shown(&job.job, 24),
+                shown(&job.user, 12),
+                shown(&job.name, 20),
+                job.size.to_string(),
+                job.state.clone(),
+                text::date(job.start_unix_s),
+                job.run_time().map_or("–".to_owned(), text::seconds),
+                rate(job.read_bps),
+                rate(job.write_bps),
+            ]
+        });
+        let mut out = table(&head, &rows.collect::<Vec<_>>());
+        if self.next.is_some() {
+            out.push_str("there are more; --limit shows them\n");
+        }
+        out
+    }
+
+    /// Who loads the machine now: running jobs, the busiest first, and when their next phases begin.
+    pub fn to_top(&self, now_unix_s: f64) -> String {
+        let load = |job: &&JobEntry| job.read_bps.unwrap_or(0.0) + job.write_bps.unwrap_or(0.0);
+        let mut running: Vec<&JobEntry> = self.jobs.iter().filter(|job| job.state == "running").collect();
+        running.sort_by(|a, b| load(b).total_cmp(&load(a)));
+        let total = running.iter().map(load).fold(0.0, |sum, load| sum + load);
+        let mut out = format!(
+            "{} running, {} in all\n",
+            text::counted(running.len() as u64, "job"),
+            text::bandwidth(total)
+        );
+        if running.is_empty() {
+            return out;
+        }
+        let head = ["job", "user", "name", "procs", "read", "write", "share", "period", "next phase in"];
+        let rows = running.iter().map(|job| {
+            [
+                shown(&job.job, 24),
+                shown(&job.user, 12),
+                shown(&job.name, 20),
+                job.size.to_string(),
+                rate(job.read_bps),
+                rate(job.write_bps),
+                if total > 0.0 { text::percent(load(job) / total) } else { "–".to_owned() },
+                job.period_s.map_or("–".to_owned(), text::seconds),
+                job.next_phase_unix_s
+                    .map_or("–".to_owned(), |next| text::seconds((next - now_unix_s).max(0.0))),
+            ]
+        });
+        out.push_str(&table(&head, &rows.collect::<Vec<_>>()));
+        out
+    }
+}
+
+impl JobEntry {
+    fn run_time(&self) -> Option<f64> {
+        Some(self.end_unix_s? - self.start_unix_s)
+    }
+}
+
+impl JobDocument {
+    /// Fills in what a job has counted.
+    pub fn count(&mut self, counters: &Counters) {
+        let seconds = |cell: &Cell| cell.ns as f64 / 1e9;
+        let sums = counters.io();
+        self.io = JobIo {
+            bytes_read: sums.read.bytes,
+            bytes_written: sums.write.bytes,
+            calls_read: sums.read.calls,
+            calls_written: sums.write.calls,
+            seconds_read: seconds(&sums.read),
+            seconds_written: seconds(&sums.write),
+            seconds_other: seconds(&sums.other),
+            by: Vec::new(),
+        };
+        self.mpi = JobMpi { seconds: seconds(&counters.mpi()), by_function: Vec::new() };
+        self.own.clear();
+        let mut threads_s = 0.0;
+        for (metric, cell) in counters.iter() {
+            let (calls, bytes, seconds) = (cell.calls, cell.bytes, seconds(cell));
+            let said = |name: &iotide_ledger::Name| Untrusted::from(name.as_str());
+            match metric {
+                Metric::Io { op, layer, fs } => {
+                    let (op, layer, fs) = (said(op), said(layer), said(fs));
+                    self.io.by.push(IoCell { op, layer, fs, calls, bytes, seconds });
+                }
+                Metric::Mpi { function } => {
+                    let function = said(function);
+                    self.mpi.by_function.push(MpiCell { function, calls, bytes, seconds });
+                }
+                Metric::Own { name, unit } => {
+                    self.own.push(OwnCounter { name: said(name), unit: said(unit), value: calls });
+                }
+                Metric::Threads => threads_s = seconds,
+                Metric::Lost => {
+                    let loss = format!("{} could not be counted", text::counted(calls, "call"));
+                    self.entry.losses.push(loss.into());
+                }
+            }
+        }
+        let io_s = self.io.seconds_read + self.io.seconds_written + self.io.seconds_other;
+        let mpi_s = self.mpi.seconds;
+        let compute_s = (threads_s - io_s - mpi_s).max(0.0);
+        self.time = JobTime { threads_s, io_s, mpi_s, compute_s };
+    }
+
+    /// Reads a document that a daemon answered.
+    pub fn from_json(json: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(json).map_err(|error| error.to_string())
+    }
+
+    /// The job as a document.
+    pub fn to_json(&self) -> String {
+        text::json_document(self)
+    }
+
+    /// The job in words.
+    pub fn to_text(&self, width: usize) -> String {
+        let Self { entry, io, mpi, time, .. } = self;
+        let mut out = format!("job {} of {}\n", entry.job.for_terminal(), entry.user.for_terminal());
+        let mut rows = Rows::default();
+        let mut state = match entry.state.as_str() {
+            "partial" => "ended; not all of its counts are known".to_owned(),
+            state => state.to_owned(),
+        };
+        if self.n_running > 0 {
+            let _ = write!(state, ", {}", processes(self.n_running));
+        }
+        rows.row("state", state);
+        rows.row(
+            "program",
+            format!("{} (application {})", entry.name.for_terminal(), entry.app.for_terminal()),
+        );
+        rows.row("command", self.command.shortened(400).for_terminal());
+        rows.row("directory", self.run_dir.for_terminal());
+        rows.row("size", processes(entry.size));
+        let nodes: Vec<String> = entry.nodes.iter().map(Untrusted::for_terminal).collect();
+        rows.row("nodes", nodes.join(", "));
+        rows.row("started", text::date(entry.start_unix_s));
+        if let Some(end) = entry.end_unix_s {
+            let run_time = text::seconds(end - entry.start_unix_s);
+            rows.row("ended", format!("{} (after {run_time})", text::date(end)));
+        }
+        rows.row(
+            "job id",
+            match entry.trust.as_str() {
+                "cgroup" => "from the system (cgroup)",
+                _ => "as the program says",
+            },
+        );
+        out.push_str(&rows.render(width, str::to_owned));
+
+        out.push_str("\nI/O\n");
+        let mut rows = Rows::default();
+        for (name, bytes, calls, seconds, bps) in [
+            ("read", io.bytes_read, io.calls_read, io.seconds_read, entry.read_bps),
+            ("written", io.bytes_written, io.calls_written, io.seconds_written, entry.write_bps),
+        ] {
+            let mut said = format!(
+                "{} ({} bytes) in {}, {} in these calls",
+                text::bytes(bytes as f64),
+                bytes,
+                text::counted(calls, "call"),
+                text::seconds(seconds)
+            );
+            if let Some(bps) = bps {
+                let now = if entry.state == "running" { "now" } else { "on average" };
+                let _ = write!(said, "; {now} {}", text::bandwidth(bps));
+            }
+            rows.row(name, said);
+        }
+        if let Some(period) = entry.period_s {
+            rows.row("period", text::seconds(period));
+        }
+        out.push_str(&rows.render(width, str::to_owned));
+        let cells = io.by.iter().map(|cell| {
+            [
+                cell.op.for_terminal(),
+                cell.layer.for_terminal(),
+                shown(&cell.fs, 24),
+                text::count(cell.calls),
+                text::bytes(cell.bytes as f64),
+                text::seconds(cell.seconds),
+            ]
+        });
+        if !io.by.is_empty() {
+            out.push('\n');
+            let head = ["operation", "layer", "file system", "calls", "bytes", "time"];
+            out.push_str(&table(&head, &cells.collect::<Vec<_>>()));
+        }
+
+        if time.threads_s > 0.0 {
+            out.push_str("\nTime of all threads\n");
+            let mut rows = Rows::default();
+            for (name, seconds) in [("computing", time.compute_s), ("I/O", time.io_s), ("MPI", time.mpi_s)] {
+                let share = text::percent(seconds / time.threads_s);
+                rows.row(name, format!("{} ({share})", text::seconds(seconds)));
+            }
+            out.push_str(&rows.render(width, str::to_owned));
+        }
+        if !mpi.by_function.is_empty() {
+            let mut functions: Vec<&MpiCell> = mpi.by_function.iter().collect();
+            functions.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+            let cells = functions.iter().take(10).map(|cell| {
+                [
+                    cell.function.for_terminal(),
+                    text::count(cell.calls),
+                    text::bytes(cell.bytes as f64),
+                    text::seconds(cell.seconds),
+                ]
+            });
+            out.push('\n');
+            out.push_str(&table(&["MPI function", "calls", "bytes", "time"], &cells.collect::<Vec<_>>()));
+        }
+        if !self.own.is_empty() {
+            out.push_str("\nThe program's own counters\n");
+            let mut rows = Rows::default();
+            for own in &self.own {
+                let value = format!("{} {}", text::count(own.value), own.unit.for_terminal());
+                rows.row(&own.name.for_terminal(), value.trim_end());
+            }
+            out.push_str(&rows.render(width, str::to_owned));
+        }
+        if !self.earlier.is_empty() {
+            let cells = self.earlier.iter().map(|run| {
+                [
+                    shown(&run.job, 24),
+                    text::date(run.start_unix_s),
+                    run.size.to_string(),
+                    run.run_time_s.map_or("–".to_owned(), text::seconds),
+                    text::bytes(run.bytes_read as f64),
+                    text::bytes(run.bytes_written as f64),
+                ]
+            });
+            out.push_str("\nEarlier runs\n");
+            let head = ["job", "start", "procs", "run time", "read", "written"];
+            out.push_str(&table(&head, &cells.collect::<Vec<_>>()));
+        }
+        out.push_str("\nlosses: ");
+        match entry.losses.as_slice() {
+            [] => out.push_str("none\n"),
+            losses => {
+                let losses: Vec<String> = losses.iter().map(Untrusted::for_terminal).collect();
+                let _ = writeln!(out, "{}", losses.join("; "));
+            }
+        }
+        out
+    }
+}
+
+fn processes(n: u32) -> String {
+    if n == 1 { "1 process".to_owned() } else { format!("{} processes", text::count(n.into())) }
+}
+
+fn shown(text: &Untrusted, most_chars: usize) -> String {
+    text.shortened(most_chars).for_terminal()
+}
+
+fn rate(bps: Option<f64>) -> String {
+    bps.map_or("–".to_owned(), text::bandwidth)
+}
+
+/// A table; columns of numbers stand to the right.
+fn table<const N: usize>(head: &[&str; N], rows: &[[String; N]]) -> String {
+    let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit() || "–<>-".contains(c));
+    let to_the_right: [bool; N] = std::array::from_fn(|index| {
+        // Ids of jobs are names, whatever they look like.
+        index > 0 && rows.iter().all(|row| is_number(&row[index]))
+    });
+    let mut widths = head.map(|name| name.chars().count());
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let mut out = String::new();
+    let mut line = |cells: [&str; N]| {
+        let mut text = String::from("  ");
+        for (index, cell) in cells.into_iter().enumerate() {
+            let padding = " ".repeat(widths[index] - cell.chars().count());
+            let _ = if to_the_right[index] {
+                write!(text, "{padding}{cell}  ")
+            } else {
+                write!(text, "{cell}{padding}  ")
+            };
+        }
+        let _ = writeln!(out, "{}", text.trim_end());
+    };
+    line(*head);
+    for row in rows {
+        line(row.each_ref().map(String::as_str));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iotide_ledger::Name;
+
+    fn document() -> JobDocument {
+        let entry = JobEntry {
+            job: "4711".into(),
+            user: "ada".into(),
+            app: "0123456789abcdef".into(),
+            name: "lmp".into(),
+            size: 4,
+            nodes: vec!["n1".into()],
+            state: "running".to_owned(),
+            trust: "claimed".to_owned(),
+            start_unix_s: 1_700_000_000.0,
+            end_unix_s: None,
+            read_bps: Some(0.0),
+            write_bps: Some(2e9),
+            period_s: None,
+            next_phase_unix_s: None,
+            losses: Vec::new(),
+        };
+        JobDocument {
+            entry,
+            uid: 1000,
+            command: "lmp -in evil\u{1b}[31m\nname".into(),
+            run_dir: "/home/ada".into(),
+            partition: "".into(),
+            cluster: "".into(),
+            n_running: 4,
+            io: JobIo::default(),
+            mpi: JobMpi::default(),
+            time: JobTime::default(),
+            own: Vec::new(),
+            earlier: Vec::new(),
+        }
+    }
+
+    fn counters() -> Counters {
+        let name = |text: &str| Name::cut(text.as_bytes());
+        let io =
+            |op: &str, layer: &str| Metric::Io { op: name(op), layer: name(layer), fs: name("/scratch") };
+        [
+            (io("write", "posix"), Cell { calls: 10, bytes: 5_000_000_123, ns: 2_000_000_000 }),
+            (io("write", "beneath"), Cell { calls: 7, bytes: 9, ns: 1 }),
+            (io("open", "posix"), Cell { calls: 4, bytes: 0, ns: 1_000_000_000 }),
+            (Metric::Mpi { function: name("MPI_Bcast") }, Cell { calls: 3, bytes: 96, ns: 1_000_000_000 }),
+            (Metric::Threads, Cell { calls: 0, bytes: 0, ns: 40_000_000_000 }),
+            (Metric::Lost, Cell { calls: 2, bytes: 0, ns: 0 }),
+        ]
+        .into_iter()
+        .collect()
+    }
+
+    #[test]
+    fn a_job_is_told_with_its_exact_bytes_and_nothing_that_steers_a_terminal() {
+        let mut job = document();
+        job.count(&counters());
+        insta::assert_snapshot!(job.to_text(100), @r"
+        job 4711 of ada
+          state      running, 4 processes
+          program    lmp (application 0123456789abcdef)
+          command    lmp -in evil\u{1b}[31m\nname
+          directory  /home/ada
+          size       4 processes
+          nodes      n1
+          started    2023-11-14 22:13:20 UTC
+          job id     as the program says
+
+        I/O
+          read     0 B (0 bytes) in 0 calls, 0 s in these calls; now 0 B/s
+          written  5 GB (5000000123 bytes) in 10 calls, 2 s in these calls; now 2 GB/s
+
+          operation  layer    file system  calls  bytes  time
+          open       posix    /scratch         4    0 B   1 s
+          write      beneath  /scratch         7    9 B  1 ns
+          write      posix    /scratch        10   5 GB   2 s
+
+        Time of all threads
+          computing  36 s (90 %)
+          I/O        3 s (8 %)
+          MPI        1 s (2 %)
+
+          MPI function  calls  bytes  time
+          MPI_Bcast         3   96 B   1 s
+
+        losses: 2 calls could not be counted
+        ");
+        let read = JobDocument::from_json(job.to_json().as_bytes()).unwrap();
+        assert_eq!(
+            (read.io.bytes_written, read.io.calls_written, read.io.seconds_other),
+            (5_000_000_123, 10, 1.0)
+        );
+        assert_eq!(read.to_text(100), job.to_text(100));
+        assert_eq!(read.time.compute_s, 36.0);
+    }
+
+    #[test]
+    fn a_list_and_who_loads_the_machine() {
+        let busy = document().entry;
+        let mut ended = busy.clone();
+        (ended.state, ended.end_unix_s, ended.write_bps) = ("ended".to_owned(), Some(1_700_000_060.0), None);
+        let mut light = busy.clone();
+        (light.job, light.write_bps) = ("12".into(), Some(5e8));
+        (light.period_s, light.next_phase_unix_s) = (Some(20.0), Some(1_700_000_033.0));
+        let list = JobList { jobs: vec![light, busy, ended], next: None };
+        insta::assert_snapshot!(list.to_text(), @r"
+          job   user  name  procs  state                      start  run time   read     write
+          12    ada   lmp       4  running  2023-11-14 22:13:20 UTC         –  0 B/s  500 MB/s
+          4711  ada   lmp       4  running  2023-11-14 22:13:20 UTC         –  0 B/s    2 GB/s
+          4711  ada   lmp       4  ended    2023-11-14 22:13:20 UTC      60 s  0 B/s         –
+        ");
+        insta::assert_snapshot!(list.to_top(1_700_000_030.0), @r"
+        2 jobs running, 2.5 GB/s in all
+          job   user  name  procs   read     write  share  period  next phase in
+          4711  ada   lmp       4  0 B/s    2 GB/s   80 %       –              –
+          12    ada   lmp       4  0 B/s  500 MB/s   20 %    20 s            3 s
+        ");
+        assert_eq!(JobList::default().to_text(), "no jobs\n");
+        assert_eq!(JobList::from_json(list.to_json().as_bytes()).unwrap().to_json(), list.to_json());
+    }
+}
