@@ -22,6 +22,6 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     document.runs.push(answer.run);
     let html = page(&document, &[answer.plots]);
     println!("a page of {} bytes", html.len());
-    assert!(html.starts_with("<!doctype html>") && html.contains("small.csv") && html.contains("<svg"));
+    assert!(html.starts_with("<!DOCTYPE html>") && html.contains("small.csv") && html.contains("<svg"));
     Ok(())
 }

@@ -27,6 +27,9 @@ pub enum Error {
         /// What does not fit.
         why: RunError,
     },
+    /// A method was to look for what it does not know.
+    #[error("the method of the FTIO paper has no change points")]
+    NoChangePoints,
     /// What only a Darshan log has was asked of something else.
     #[error("{name} is not one Darshan log, and has no records of Darshan")]
     NotOneDarshanLog {
@@ -179,6 +182,22 @@ pub enum Error {
     /// An application without load fits anywhere.
     #[error("the signature moves nothing, so nothing can disturb it")]
     NothingToDisturb,
+    /// A file of thresholds cannot be used.
+    #[error("{name}, {fault}")]
+    Settings {
+        /// Which.
+        name: String,
+        /// In which line, and what is wrong with it.
+        fault: String,
+    },
+    /// A file of settings of signatures cannot be used.
+    #[error("{name}: {fault}")]
+    SignatureSettings {
+        /// Which.
+        name: String,
+        /// What is wrong with it.
+        fault: String,
+    },
     /// A table of jobs and periods cannot be used.
     #[error("{name}: {why}")]
     Periods {

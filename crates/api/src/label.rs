@@ -7,6 +7,7 @@ use iotide_formats::{OpenOptions, ReadError, Reader};
 use iotide_report::{LabelledRun, Source, Untrusted};
 use iotide_trace::{AccessFacts, Activity, Event, EventSink, JobInfo, Loss, TimeSpent, Timestamp};
 
+use crate::settings::{categories_toml, insights_toml};
 use crate::{Error, Input};
 
 /// What is looked for in a run.
@@ -16,6 +17,14 @@ pub struct Labelling {
     pub categories: CategoryConfig,
     /// By which rules I/O issues are found; `None` does not look, which is cheaper.
     pub insights: Option<InsightConfig>,
+}
+
+impl Labelling {
+    /// Returns it as text, by which results that were found in the same way are known.
+    pub fn to_toml(&self) -> String {
+        let rules = self.insights.as_ref().map(|rules| insights_toml(rules, false)).unwrap_or_default();
+        categories_toml(&self.categories, false) + &rules
+    }
 }
 
 /// How a run is read, and what is looked for in it.

@@ -21,12 +21,17 @@
 //! - An [`Error`] says what is wrong. What to do about it depends on the front end, which tells errors apart by their variants.
 
 // The words in which questions are asked and answered: whoever asks needs no other crate.
+pub use iotide_analysis::online::{Adaptation, Prediction};
 pub use iotide_analysis::{
     CategoryConfig, CategoryMethod, CutConfig, FigureGroups, GroupConfig, InsightConfig, Method,
     PeriodConfig, RunConfig, RunError, Sample, Signature, SignatureConfig, SignatureMethod,
 };
 pub use iotide_formats::{
     Conversion, ConvertError, Format, JobLog, JobLogOptions, OpenOptions, ReadError, Reader, Target, convert,
+};
+pub use iotide_live::{
+    Address, End, Engine, Follower, Job, Jobs, Limits as LiveLimits, Live, LiveError,
+    Settings as LiveSettings, Summary, Watched,
 };
 pub use iotide_report::{
     Document, Failure, FitReport, Info, Ink, LabelledRun, PlanReport, Plot, Report, Run, ScalingReport,
@@ -40,6 +45,7 @@ pub use iotide_trace::{Direction, Loss, ThroughputLog};
 pub use crate::{
     detect::{DetectOptions, detect},
     error::Error,
+    follow::engine,
     info::{InfoOptions, darshan_log, for_each_record, for_each_segment, info},
     input::{Input, Observed, observe},
     label::{LabelOptions, Labelling, application, label, label_while},
@@ -50,6 +56,7 @@ pub use crate::{
     plan::{Plan, Profiles, plan, profiles},
     progress::Progress,
     report::{ReportOptions, RunReport, report},
+    settings::{Settings, set_signature, signature_toml},
     signature::{
         Applications, Found, FoundSignature, PrometheusError, PrometheusQuestion, SignatureOptions, Starts,
         Url, applications, job_log, prometheus_log, rank_partitions, signature, throughput_log,
@@ -59,6 +66,7 @@ pub use crate::{
 
 mod detect;
 mod error;
+mod follow;
 mod info;
 mod input;
 mod label;
@@ -66,5 +74,6 @@ mod model;
 mod plan;
 mod progress;
 mod report;
+mod settings;
 mod signature;
 mod simulate;

@@ -1,6 +1,7 @@
 //! A part of an archive, for one of many processes.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// One of `n` parts that together are the whole.
@@ -36,6 +37,15 @@ impl Shard {
     /// Whether it is all of the archive.
     pub fn is_whole(self) -> bool {
         self.count == 1
+    }
+
+    /// Returns the folder in `out` where its results are kept; all of it is kept in `out` itself.
+    pub fn folder(self, out: &Path) -> PathBuf {
+        if self.is_whole() {
+            return out.to_owned();
+        }
+        let width = self.count.to_string().len();
+        out.join(format!("shard-{:0width$}-of-{}", self.index, self.count))
     }
 
     /// Whether the log at this path, relative to the folder that was given, belongs here.

@@ -9,6 +9,7 @@
 //!   those who ask for the latest prediction, see [`Live::answer`].
 //!
 //! [`Jobs`] is such a set of sinks: it keeps what was seen of each job, tells what time it is there, and predicts.
+//! [`Follower`] runs both to the end.
 //!
 //! What the tracer sends by socket and what it writes to its files may overlap and come in any order: blocks are numbered, and
 //! count once. A follower that is started again reads its files from the beginning, which gives the same events.
@@ -20,6 +21,7 @@
 
 pub use crate::{
     address::{Address, AddressError},
+    follower::{End, Follower},
     jobs::{Engine, Job, Jobs, Watched},
     live::{Limits, Live, LiveError, Settings, Summary},
     zmtp::ZmtpFault,
@@ -28,6 +30,7 @@ pub use crate::{
 mod address;
 mod connection;
 mod directory;
+mod follower;
 mod jobs;
 mod live;
 mod outbox;

@@ -6,6 +6,8 @@ use std::path::Path;
 mod convert;
 #[path = "../../examples/detect.rs"]
 mod detect;
+#[path = "../../examples/follow.rs"]
+mod follow;
 #[path = "../../examples/info.rs"]
 mod info;
 #[path = "../../examples/label.rs"]
@@ -36,7 +38,7 @@ macro_rules! run_as_tests {
     };
 }
 
-run_as_tests!(detect, report, info, convert, label, model, signature, simulate_io, sets_plan);
+run_as_tests!(detect, follow, report, info, convert, label, model, signature, simulate_io, sets_plan);
 
 #[test]
 fn every_example_is_run_and_shown() {

@@ -52,6 +52,12 @@ pub(crate) fn advised(error: impl Into<Error>) -> anyhow::Error {
         Error::Prometheus(PrometheusError::NoSamples { .. }) => "`--from` and `--until` are seconds since 1970 or dates; the \
              server's own page shows what it has"
             .to_owned(),
+        Error::Settings { .. } => {
+            "`iotide categorize --print-settings` prints every setting with its default".to_owned()
+        }
+        Error::SignatureSettings { .. } => {
+            "`iotide signature --print-settings` prints every setting with its default".to_owned()
+        }
         _ => return error.into(),
     };
     Err::<(), _>(error).hint(hint).unwrap_err()

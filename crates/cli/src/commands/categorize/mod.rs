@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use iotide_analysis::CategoryMethod;
-use iotide_api::{LabelOptions, Labelling, label};
+use iotide_api::{LabelOptions, Labelling, Settings, label};
 use iotide_archive::{
     ArchiveError, Folder, Job, Limits, Logs, Outputs, Progress, Shard, ShardError, compare, for_each_run,
     merge, statistics_of,
@@ -17,7 +17,7 @@ use iotide_report::{ArchiveStatistics, CategorizeDocument, Ink, Report, text};
 
 use super::advice::advised;
 use super::input::ReadingArgs;
-use super::settings::{Settings, SettingsArgs, categories_toml, insights_toml};
+use super::settings::SettingsArgs;
 use super::{Form, OutputArgs};
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
@@ -167,9 +167,7 @@ fn label_archive(
     }
     let shard = shard(ui, args)?;
     let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let rules = labelling.insights.as_ref().map(|rules| insights_toml(rules, false)).unwrap_or_default();
-    let settings =
-        format!("{}{rules}\n{}", categories_toml(&labelling.categories, false), args.reading.in_toml());
+    let settings = format!("{}\n{}", labelling.to_toml(), args.reading.in_toml());
     let job = Job {
         logs,
         shard,
@@ -184,14 +182,10 @@ fn label_archive(
     };
     // Without a place to keep results they pass through one that goes away.
     let passing = args.out.is_none().then(passing_folder).transpose()?;
-    let mut path = match (&args.out, &passing) {
-        (Some(out), _) => out.clone(),
+    let path = match (&args.out, &passing) {
+        (Some(out), _) => shard.folder(out),
         (None, passing) => passing.as_ref().map(|passing| passing.path().to_owned()).unwrap_or_default(),
     };
-    if !shard.is_whole() {
-        let width = shard.count().to_string().len();
-        path.push(format!("shard-{:0width$}-of-{}", shard.index(), shard.count()));
-    }
     let mut folder = Folder::open(&path, &job.made_with(&settings)).or_else(with_advice)?;
     if folder.n_cut() > 0 {
         ui.status("a line that was cut when an earlier run was killed is left out; its log is read again");

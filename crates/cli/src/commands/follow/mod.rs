@@ -5,14 +5,13 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use iotide_analysis::online::{Adaptation, PaperPredictor, PredictorConfig};
-use iotide_analysis::{Method, RunConfig};
-use iotide_live::{Address, Engine, Job, Jobs, Live, LiveError, Settings};
+use iotide_api::{
+    Adaptation, Address, End, Error, Follower, Job, Live, LiveError, LiveSettings, RunConfig, engine,
+};
 use iotide_report::{Ink, LiveEnd, Notice, Prediction, Screen, Source, about_job};
-use iotide_trace::Direction;
 
 use self::hook::Hook;
 use super::advice::advised;
@@ -74,10 +73,6 @@ impl FollowArgs {
 const FRAME: Duration = Duration::from_millis(100);
 /// How long a turn may take where nothing is drawn.
 const TURN: Duration = Duration::from_millis(500);
-/// How long after data came more of it may belong to it: what is flushed at once is evaluated at once.
-const BREATH: Duration = Duration::from_millis(50);
-/// How long after its last process has ended a job may still have another one to begin.
-const LINGER: Duration = Duration::from_millis(1500);
 
 pub(crate) fn run(
     ui: &mut Ui,
@@ -93,10 +88,10 @@ pub(crate) fn run(
     if input.paths().iter().any(|path| path == Path::new("-")) {
         anyhow::bail!("standard input cannot be followed");
     }
-    let mut live = Live::new(Settings {
+    let mut live = Live::new(LiveSettings {
         open: input.options()?,
         look_every: args.poll.map(Duration::from_secs_f64),
-        ..Settings::default()
+        ..LiveSettings::default()
     })?;
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
@@ -114,35 +109,24 @@ pub(crate) fn run(
         live.follow(path);
         names.insert(0, path.display().to_string());
     }
+    let engine = match engine(config, args.adapt) {
+        Err(Error::NoChangePoints) => {
+            return Err(anyhow::anyhow!("--method dft has no change points"))
+                .hint("`--adapt hits=3` is the paper's window; change points are found by `--method auto`");
+        }
+        engine => engine.map_err(advised)?,
+    };
     let mut following = Following {
-        jobs: Jobs::new(engine(config, args.adapt)?),
+        follower: Follower::new(live, engine),
         said: Vec::new(),
         out: Out::new(ui, output)?,
         hook: args.on_prediction.as_deref().map(Hook::new),
-        live,
         name: names.join(" and "),
         notices: Vec::new(),
         drawn: None,
     };
     let reason = following.follow(ui, args, &interrupted)?;
     following.finish(ui, reason)
-}
-
-fn engine(config: &RunConfig, adapt: Option<Adaptation>) -> anyhow::Result<Engine> {
-    if config.period.method == Method::Dft {
-        let adaptation = adapt.unwrap_or(Adaptation::Hits { hits: 3 });
-        if let Adaptation::ChangePoints(_) = adaptation {
-            return Err(anyhow::anyhow!("--method dft has no change points"))
-                .hint("`--adapt hits=3` is the paper's window; change points are found by `--method auto`");
-        }
-        return Ok(Engine::paper(PaperPredictor::new(config.clone(), adaptation)));
-    }
-    Ok(Engine::rhythm(PredictorConfig {
-        direction: config.direction.unwrap_or(Direction::Both),
-        period: config.period.clone(),
-        adaptation: adapt.unwrap_or_default(),
-        ..PredictorConfig::default()
-    }))
 }
 
 fn adaptation(text: &str) -> Result<Adaptation, String> {
@@ -164,8 +148,7 @@ fn adaptation(text: &str) -> Result<Adaptation, String> {
 
 /// What is followed, and where predictions go.
 struct Following {
-    live: Live,
-    jobs: Jobs,
+    follower: Follower,
     /// What was said of each.
     said: Vec<Said>,
     out: Out,
@@ -261,45 +244,38 @@ impl Following {
     ) -> anyhow::Result<&'static str> {
         loop {
             let timeout = match self.out {
-                _ if self.jobs.is_owed() => BREATH,
                 Out::Screen(..) => FRAME,
                 Out::Lines { .. } => TURN,
             };
-            let is_news = self.live.turn(timeout, &mut self.jobs).map_err(with_advice)?;
-            let all_are_over = self.jobs.time_passed(&self.live, unix_now_s(), is_news, TURN);
+            let end = self.follower.turn(timeout, args.idle).map_err(with_advice)?;
             self.tell(ui)?;
             if interrupted.load(Relaxed) {
                 return Ok("interrupted");
             }
-            if is_news {
-                continue;
-            }
-            let quiet = self.live.quiet_for();
-            if quiet > LINGER && all_are_over {
-                return Ok("job_over");
-            }
-            if args.idle.is_some_and(|idle_s| quiet.as_secs_f64() > idle_s) {
-                return Ok("idle");
+            match end {
+                Some(End::JobOver) => return Ok("job_over"),
+                Some(End::Idle) => return Ok("idle"),
+                None => {}
             }
         }
     }
 
     /// Tells what is new.
     fn tell(&mut self, ui: &mut Ui) -> anyhow::Result<()> {
-        for notice in self.live.take_notices() {
+        for notice in self.follower.live.take_notices() {
             self.note(ui, notice)?;
         }
-        let n_jobs = self.jobs.list().len();
+        let n_jobs = self.follower.jobs.list().len();
         self.said.resize_with(n_jobs, Said::default);
-        for (number, job) in self.jobs.list().iter_mut().enumerate() {
-            let fresh = self.said[number].take_fresh(job, self.live.job_name(number));
+        for (number, job) in self.follower.jobs.list().iter_mut().enumerate() {
+            let fresh = self.said[number].take_fresh(job, self.follower.live.job_name(number));
             for prediction in &fresh {
                 let about = about_job(prediction.job.as_deref(), n_jobs);
                 self.out.say(ui, || prediction.to_json(), || about + &prediction.in_words())?;
             }
             if let Some(newest) = fresh.last() {
                 let json = newest.to_json();
-                self.live.answer(number, &json);
+                self.follower.live.answer(number, &json);
                 if let Some(hook) = &mut self.hook {
                     hook.offer(number, json, newest.variables());
                 }
@@ -337,14 +313,14 @@ impl Following {
             return Ok(());
         }
         // Of several jobs, the one that has just done something.
-        let (number, n_jobs) = (self.jobs.busiest(), self.jobs.list().len());
+        let (number, n_jobs) = (self.follower.jobs.busiest(), self.follower.jobs.list().len());
         let source = self.source(number);
-        let name = match (n_jobs, self.live.job_name(number)) {
+        let name = match (n_jobs, self.follower.live.job_name(number)) {
             (1, _) => self.name.clone(),
             (_, "") => format!("one of {n_jobs} jobs on {}", self.name),
             (_, job) => format!("{job}, one of {n_jobs} jobs on {}", self.name),
         };
-        let (job, said) = (&self.jobs.list()[number], &self.said[number]);
+        let (job, said) = (&self.follower.jobs.list()[number], &self.said[number]);
         let Out::Screen(screen, ink) = &mut self.out else { return Ok(()) };
         self.drawn = Some(Instant::now());
         let (width, height) = screen.size();
@@ -355,7 +331,7 @@ impl Following {
             name: &name,
             source,
             now_s: job.watched.now_s(),
-            quiet_s: self.live.quiet_for().as_secs_f64(),
+            quiet_s: self.follower.live.quiet_for().as_secs_f64(),
             rates_bps: &rates_bps,
             span_s,
             predictions: &said.predictions,
@@ -367,20 +343,19 @@ impl Following {
     }
 
     fn source(&mut self, job: usize) -> Source {
-        let format = self.live.format().map_or("messages", |format| format.name());
-        let info = self.live.job_info(job);
-        Source::new(self.name.clone(), format, self.jobs.list()[job].watched.tally(), &info)
+        let format = self.follower.live.format().map_or("messages", |format| format.name());
+        let info = self.follower.live.job_info(job);
+        Source::new(self.name.clone(), format, self.follower.jobs.list()[job].watched.tally(), &info)
     }
 
     /// Takes the last of it and says how each job was.
     fn finish(mut self, ui: &mut Ui, reason: &'static str) -> anyhow::Result<ExitStatus> {
-        let format = self.live.format().map_or("messages", |format| format.name());
-        let summary = self.live.finish(&mut self.jobs).map_err(with_advice)?;
-        self.jobs.list().iter_mut().for_each(|job| job.watched.last_word());
+        let format = self.follower.live.format().map_or("messages", |format| format.name());
+        let summary = self.follower.finish().map_err(with_advice)?;
         self.tell(ui)?;
         let names: Vec<String> =
-            (0..self.said.len()).map(|number| self.live.job_name(number).to_owned()).collect();
-        let Self { mut jobs, said, mut out, hook, name, notices, .. } = self;
+            (0..self.said.len()).map(|number| self.follower.live.job_name(number).to_owned()).collect();
+        let Self { follower: Follower { mut jobs, .. }, said, mut out, hook, name, notices, .. } = self;
         if let Some(hook) = hook {
             hook.finish();
         }
@@ -408,10 +383,6 @@ impl Following {
         }
         Ok(if found_any { ExitStatus::Done } else { ExitStatus::NothingFound })
     }
-}
-
-fn unix_now_s() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64())
 }
 
 fn with_advice(error: LiveError) -> anyhow::Error {

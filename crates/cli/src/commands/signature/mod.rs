@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use iotide_api::{
     CutConfig, Direction, Format, GroupConfig, Input, JobLogOptions, Loss, OpenOptions, Progress, Signature,
-    SignatureConfig, SignatureMethod, SignatureOptions, ThroughputLog, Url, signature, throughput_log,
+    SignatureConfig, SignatureMethod, SignatureOptions, ThroughputLog, Url, set_signature, signature,
+    signature_toml, throughput_log,
 };
 use iotide_formats::{date_unix_s, zone_offset_s};
 use iotide_report::{Ink, signature_of_json};
@@ -23,7 +24,6 @@ use crate::ui::{Hint, Ui};
 mod applications;
 mod fit;
 mod output;
-mod settings;
 
 /// Find an application's I/O signature in the noisy logs of storage servers
 ///
@@ -162,7 +162,7 @@ enum MethodArg {
 
 pub(crate) fn run(ui: &mut Ui, args: &SignatureArgs) -> anyhow::Result<ExitStatus> {
     if args.print_settings {
-        ui.out(&settings::commented(&args.config()?))?;
+        ui.out(&signature_toml(&args.config()?))?;
         return Ok(ExitStatus::Done);
     }
     let targets = output::targets(&args.output, args.format);
@@ -274,7 +274,9 @@ impl SignatureArgs {
         };
         let mut config = SignatureConfig { method, ..SignatureConfig::default() };
         if let Some(path) = &self.settings {
-            settings::read_file(&mut config, path)?;
+            let name = path.display().to_string();
+            let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+            set_signature(&mut config, &name, &text).map_err(advised)?;
         }
         if self.no_preprocess {
             if method == SignatureMethod::Consensus {
