@@ -32,7 +32,7 @@ pub(super) fn measure(
             notes.push(Note::Skipped { line: 0, reason: format!("{name}: {what}") });
         };
         match figures_of(trace, table.as_ref(), by) {
-            Ok((point, figures, losses)) => {
+            Ok(Measured { point, figures, losses }) => {
                 rows.extend(figures.into_iter().map(|figure| (point.clone(), figure)));
                 losses.into_iter().for_each(|loss| note(loss.what));
             }
@@ -54,11 +54,13 @@ pub(super) fn measure(
 }
 
 /// The point a trace stands at, what was measured there, and what the trace lost.
-fn figures_of(
-    trace: &Path,
-    table: Option<&Table>,
-    by: FigureGroups,
-) -> Result<(Vec<f64>, Vec<Figure>, Vec<Loss>), Error> {
+struct Measured {
+    point: Vec<f64>,
+    figures: Vec<Figure>,
+    losses: Vec<Loss>,
+}
+
+fn figures_of(trace: &Path, table: Option<&Table>, by: FigureGroups) -> Result<Measured, Error> {
     let input = Input::file(trace);
     let observed: Observed<Activity> = observe(&input, &OpenOptions::default())?;
     let Observed { format, reads, writes, demand, beside, info, source, losses, .. } = observed;
@@ -97,7 +99,7 @@ fn figures_of(
     if figures.is_empty() {
         return Err(Error::NothingMeasured);
     }
-    Ok((point, figures, losses))
+    Ok(Measured { point, figures, losses })
 }
 
 /// Which parameters each trace was made with: `trace,p,size`, a line a trace.
