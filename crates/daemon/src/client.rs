@@ -5,6 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::places;
+
 /// No answer is longer.
 const MOST_BYTES: u64 = 256 << 20;
 /// A daemon that says nothing for so long has none.
@@ -43,6 +45,14 @@ pub enum AskError {
 pub fn get(socket: &Path, path: &str) -> Result<Answer, AskError> {
     let failed = |cause| AskError::Unreached { socket: socket.to_owned(), cause };
     let mut stream = UnixStream::connect(socket).map_err(failed)?;
+    // In a place of one's own only oneself and root can answer; anyone else has put that place there.
+    let is_own = socket == places::socket();
+    if is_own && !iotide_private::is_our_user(iotide_private::peer_user(&stream)) {
+        return Err(failed(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "another user's program listens there",
+        )));
+    }
     stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
     stream.set_write_timeout(Some(TIMEOUT)).map_err(failed)?;
     let question = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");

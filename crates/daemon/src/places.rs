@@ -2,7 +2,7 @@
 //!
 //! A daemon of root's serves the machine and uses the system's directories; anyone else's serves its user.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The address of a daemon, for those who ask it: a unix socket.
 pub const DAEMON_VARIABLE: &str = "IOTIDE_DAEMON";
@@ -22,9 +22,8 @@ pub fn runtime() -> PathBuf {
     }
     match variable("XDG_RUNTIME_DIR") {
         Some(runtime) => runtime.join("iotide"),
-        None => {
-            iotide_private::temporary_files().join(format!("iotide-{}", rustix::process::geteuid().as_raw()))
-        }
+        // As `iotide record --live` has it.
+        None => Path::new("/tmp").join(format!("iotide-{}", rustix::process::getuid().as_raw())),
     }
 }
 
@@ -46,7 +45,7 @@ pub fn socket_to_ask() -> PathBuf {
 
 /// The directory of counter pages.
 pub fn pages() -> PathBuf {
-    runtime().join("pages")
+    if is_root() { iotide_private::SITE_PAGES.into() } else { runtime().join("pages") }
 }
 
 /// The directory of the store: `/var/lib/iotide`, or the user's state directory.

@@ -122,8 +122,22 @@ impl OpenDir {
     /// Opens a folder that the user named.
     pub fn open(path: &Path) -> io::Result<Self> {
         let here = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let fd = openat(CWD, here, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = match openat(CWD, here, flags | OFlags::RDONLY, Mode::empty()) {
+            // One whose files nobody may list can be written to all the same.
+            Err(Errno::ACCESS) => openat(CWD, here, flags | OFlags::PATH, Mode::empty())?,
+            opened => opened?,
+        };
         Ok(Self { fd, path: path.to_owned() })
+    }
+
+    /// Whether strangers could replace what is in the folder: it is another user's than ours or root's, or others may write to it and remove what is
+    /// not theirs.
+    pub fn is_strangers(&self) -> io::Result<bool> {
+        let stat = fstat(&self.fd)?;
+        let is_ours = stat.st_uid == 0 || stat.st_uid == rustix::process::geteuid().as_raw();
+        let (is_open, is_sticky) = (stat.st_mode & 0o022 != 0, stat.st_mode & 0o1000 != 0);
+        Ok(!is_ours || is_open && !is_sticky)
     }
 
     /// Opens a folder that the user named; makes it, and those on the way to it, if there is none.
@@ -344,6 +358,17 @@ mod tests {
         part.finish().unwrap();
         assert_eq!(fs::read_to_string(folder.join("whole")).unwrap(), "result");
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_folder_that_others_can_change_is_told() {
+        let here = FreshDir::new("private-strangers");
+        for (mode, is_strangers) in
+            [(0o700, false), (0o755, false), (0o777, true), (0o1777, false), (0o775, true)]
+        {
+            fs::set_permissions(here.path(), fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(OpenDir::open(here.path()).unwrap().is_strangers().unwrap(), is_strangers, "{mode:o}");
+        }
     }
 
     #[test]

@@ -206,6 +206,54 @@ pub struct ProxyJob {
     pub end_time: u64,
 }
 
+/// What a run measured, as Extra-P reads it.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProfilePoint {
+    /// Where: the number of processes.
+    pub params: PointParameters,
+    /// What: `time` in seconds, `hits`, `size` in bytes.
+    pub metric: &'static str,
+    /// Of which operation or function.
+    pub callpath: Untrusted,
+    /// How much.
+    pub value: f64,
+}
+
+/// Where something was measured.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PointParameters {
+    /// The number of processes.
+    pub size: f64,
+}
+
+/// Returns what a run measured: calls, bytes and time by operation and by MPI function, and where the time of its threads went.
+pub fn profile_points(size: u32, counters: &Counters) -> Vec<ProfilePoint> {
+    let mut cells: std::collections::BTreeMap<String, Cell> = std::collections::BTreeMap::new();
+    for (metric, cell) in counters.iter() {
+        let callpath = match metric {
+            // What is beneath another layer is the same again.
+            Metric::Io { layer, .. } if layer.as_str() == "beneath" => continue,
+            Metric::Io { op, layer, .. } => format!("{layer}->{op}"),
+            Metric::Mpi { function } => format!("mpi->{function}"),
+            Metric::Threads => "threads".to_owned(),
+            Metric::Own { .. } | Metric::Lost => continue,
+        };
+        cells.entry(callpath).or_default().add(*cell);
+    }
+    let params = PointParameters { size: size.into() };
+    let points = cells.into_iter().flat_map(|(callpath, cell)| {
+        let values =
+            [("time", cell.ns as f64 / 1e9), ("hits", cell.calls as f64), ("size", cell.bytes as f64)];
+        values.into_iter().filter(|(_, value)| *value > 0.0).map(move |(metric, value)| ProfilePoint {
+            params,
+            metric,
+            callpath: callpath.as_str().into(),
+            value,
+        })
+    });
+    points.collect()
+}
+
 /// A node in a list.
 #[derive(Clone, Debug, Serialize)]
 pub struct NodeEntry {

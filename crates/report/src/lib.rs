@@ -32,7 +32,7 @@ pub use crate::{
     insight::{Insight, NotKnown},
     jobs::{
         EarlierRun, JobDocument, JobEntry as WatchedJob, JobIo, JobList, JobMpi, JobTime, NodeEntry,
-        ProxyJob, Refused, answer_json,
+        PointParameters, ProfilePoint, ProxyJob, Refused, answer_json, profile_points,
     },
     labelled::{InsightLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen, about_job},

@@ -170,6 +170,16 @@ fn a_job_shows_exactly_what_the_skeleton_counted_itself() {
     assert_eq!(Some(written), job["io"]["bytes_written"].as_u64());
     assert!(fs::read_dir(dir.join("pages")).unwrap().next().is_none());
 
+    // Measurements of its application, one a line, that models are made of.
+    let (_, points) = unix_get(&dir, "/profiles/extrap?jobid=4711");
+    let points: Vec<Value> = points.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let written_point =
+        points.iter().find(|point| point["callpath"] == "posix->write" && point["metric"] == "size").unwrap();
+    assert_eq!(
+        (written_point["value"].as_f64(), written_point["params"]["size"].as_f64()),
+        (Some(written as f64), job["size"].as_f64())
+    );
+
     let text = String::from_utf8(ask(&dir, &["job", "4711"]).stdout).unwrap();
     assert!(text.contains(&format!("({written} bytes)")) && text.contains("losses: none"), "{text}");
     let jobs: Value = serde_json::from_slice(&ask(&dir, &["jobs", "--format", "json"]).stdout).unwrap();
@@ -402,6 +412,7 @@ fn another_user_sees_nothing_of_a_job() {
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&iotide).args(args);
         command.env("IOTIDE_DAEMON", dir.join("socket")).output().unwrap()
     };
+    fs::copy(Path::new(IOTIDE).with_file_name("deps/libiotide.so"), dir.join("libiotide.so")).unwrap();
     let jobs = other(&["jobs"]);
     assert_eq!(
         (jobs.status.code(), String::from_utf8(jobs.stdout).unwrap().as_str()),
@@ -410,6 +421,40 @@ fn another_user_sees_nothing_of_a_job() {
     let job = other(&["job", "4711"]);
     let stderr = String::from_utf8(job.stderr).unwrap();
     assert!(job.status.code() == Some(2) && stderr.contains("no job 4711 is known to you"), "{stderr}");
+    let folder = dir.join("theirs");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    // It is watched as well: its own jobs it sees, of the same id too, and root sees all.
+    let mut command = Command::new(&setpriv);
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&iotide);
+    command.args([
+        "record",
+        "--live",
+        "-q",
+        "--",
+        "dd",
+        "if=/dev/zero",
+        "of=/dev/null",
+        "count=3",
+        "status=none",
+    ]);
+    command
+        .env_remove("LD_PRELOAD")
+        .env("IOTIDE_LIVE", dir.join("pages"))
+        .env("IOTIDE_JOB_ID", "4711")
+        .current_dir(&folder);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let list = |output: Output| -> Vec<u64> {
+        let list: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        list["jobs"]
+            .as_array()
+            .map_or(Vec::new(), |jobs| jobs.iter().map(|job| job["size"].as_u64().unwrap()).collect())
+    };
+    while list(other(&["jobs", "--state", "ended", "--format", "json"])).len() != 1 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(list(ask(&dir, &["jobs", "--format", "json"])).len(), 2);
     // Nor of its pages, its store and its token.
     for path in ["store/token", "store/iotide.db", "store", "pages"] {
         let mut command = Command::new(&setpriv);

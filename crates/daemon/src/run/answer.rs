@@ -7,7 +7,7 @@ use bytes::Bytes;
 use iotide_ledger::{Exposition, IdError, JobId, JobKey};
 use iotide_report::{
     EarlierRun, JobDocument, JobIo, JobList, JobMpi, JobTime, NodeEntry, ProxyJob, Refused, Untrusted,
-    WatchedJob, answer_json,
+    WatchedJob, answer_json, profile_points,
 };
 
 use super::{Shared, metrics};
@@ -77,6 +77,9 @@ impl From<IdError> for Answer {
 const MOST_JOBS: usize = 1000;
 /// Jobs in one answer, if nobody says how many.
 const USUAL_JOBS: usize = 100;
+/// Points in one answer.
+const MOST_POINTS: usize = 10_000;
+const JSON_LINES: &str = "application/jsonl";
 /// Earlier runs that are told of a job.
 const MOST_EARLIER: usize = 5;
 
@@ -122,6 +125,7 @@ impl Answers {
             )),
             "/api/1/jobs" => self.jobs(viewer, &query),
             "/api/1/nodes" => self.nodes(),
+            "/api/1/points" | "/profiles/points" | "/profiles/extrap" => self.points(viewer, &query),
             "/api/1/losses" => self.losses(viewer),
             "/job/list" => self.proxy_jobs(viewer, &query),
             "/job" => self.proxy_job(viewer, &query),
@@ -363,6 +367,35 @@ impl Answers {
         losses.extend(self.shared.store_fault.read().unwrap_or_else(PoisonError::into_inner).clone());
         let losses: Vec<Untrusted> = losses.into_iter().map(Untrusted::from).collect();
         Ok(Answer::json(answer_json(&BTreeMap::from([("losses", losses)]))))
+    }
+
+    /// What the runs of an application measured, as JSON Lines that Extra-P and `iotide model` read: one of a job (`job`, `jobid`) or by its id (`app`).
+    fn points(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
+        let app = match (asked.get("app"), asked.get("job").or(asked.get("jobid"))) {
+            (Some(app), _) => app.to_owned(),
+            (None, Some(id)) => self.job_document(viewer, id)?.entry.app.as_said().to_owned(),
+            (None, None) => return Err(Answer::refused(400, "'job' or 'app' is missing")),
+        };
+        let query = Query {
+            only_uid: viewer.only_uid(),
+            app: Some(app),
+            state: Some("ended".to_owned()),
+            limit: MOST_JOBS,
+            ..Query::default()
+        };
+        let (mut lines, mut n_points) = (String::new(), 0);
+        // The earliest first: measurements are repeated in the order in which they were made.
+        for job in self.ask(|reader| reader.jobs(&query))?.iter().rev() {
+            let counters = self.ask(|reader| reader.counters(job.number))?;
+            for point in profile_points(job.about.size, &counters) {
+                n_points += 1;
+                if n_points > MOST_POINTS {
+                    return Ok(Answer { content_type: JSON_LINES, ..Answer::json(lines) });
+                }
+                lines.push_str(&answer_json(&point));
+            }
+        }
+        Ok(Answer { content_type: JSON_LINES, ..Answer::json(lines) })
     }
 
     /// As the metric proxy answers: running jobs, the node's sum, the sum of all.

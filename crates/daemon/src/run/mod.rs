@@ -55,6 +55,9 @@ pub enum ServeError {
         /// Why.
         cause: io::Error,
     },
+    /// A directory in which others could replace what is ours.
+    #[error("{}: another user could replace what the daemon keeps there", .0.display())]
+    Strangers(PathBuf),
     /// A socket cannot be listened to.
     #[error("cannot listen at {at}: {cause}")]
     Listen {
@@ -164,7 +167,13 @@ impl Daemon {
         let mut store = Store::open(&config.store, &config.node, now_ns())?;
         let token = token(&config.store).map_err(in_directory(&config.store))?;
         let folder = config.socket.parent().unwrap_or(Path::new("/"));
-        OpenDir::make(folder).map_err(in_directory(folder))?;
+        make_directory(folder)?;
+        for path in [folder, &config.pages, &config.store] {
+            let is_strangers = OpenDir::open(path).and_then(|folder| folder.is_strangers());
+            if is_strangers.map_err(in_directory(path))? {
+                return Err(ServeError::Strangers(path.to_owned()));
+            }
+        }
         // Everyone may ask; what they see depends on who they are.
         let socket = OwnSocket::bind(&config.socket, 0o666, None)
             .map_err(|cause| ServeError::Listen { at: config.socket.display().to_string(), cause })?;
@@ -258,10 +267,17 @@ fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
         .map_err(|cause| ServeError::Listen { at: address.to_string(), cause })
 }
 
+/// Makes a directory of the machine's, or of a user's own, if there is none.
+fn make_directory(path: &Path) -> Result<(), ServeError> {
+    let made =
+        if rustix::process::geteuid().is_root() { OpenDir::make(path) } else { OpenDir::make_private(path) };
+    made.map(drop).map_err(in_directory(path))
+}
+
 /// Makes the directory of pages if there is none. Where root serves all, everyone may make files in it, and nobody sees or removes another's.
 fn make_pages_directory(path: &Path) -> Result<(), ServeError> {
     if let Some(parent) = path.parent() {
-        OpenDir::make(parent).map_err(in_directory(parent))?;
+        make_directory(parent)?;
     }
     let mode = if rustix::process::geteuid().is_root() { 0o1733 } else { 0o700 };
     match std::fs::DirBuilder::new().mode(0o700).create(path) {
