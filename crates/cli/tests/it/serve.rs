@@ -434,7 +434,7 @@ fn another_user_sees_nothing_of_a_job() {
         "--",
         "dd",
         "if=/dev/zero",
-        "of=/dev/null",
+        "of=out",
         "count=3",
         "status=none",
     ]);
