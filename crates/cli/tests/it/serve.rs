@@ -427,17 +427,7 @@ fn another_user_sees_nothing_of_a_job() {
     // It is watched as well: its own jobs it sees, of the same id too, and root sees all.
     let mut command = Command::new(&setpriv);
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&iotide);
-    command.args([
-        "record",
-        "--live",
-        "-q",
-        "--",
-        "dd",
-        "if=/dev/zero",
-        "of=/dev/null",
-        "count=3",
-        "status=none",
-    ]);
+    command.args(["record", "--live", "-q", "--", "dd", "if=/dev/zero", "of=out", "count=3", "status=none"]);
     command
         .env_remove("LD_PRELOAD")
         .env("IOTIDE_LIVE", dir.join("pages"))
