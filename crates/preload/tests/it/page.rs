@@ -279,7 +279,8 @@ fn a_full_file_system_stops_the_counting_and_not_the_program() {
         let said = ended_well(output);
         assert_eq!(left.len(), usize::from(makes_page), "what could not be made is not left behind");
         if let Some(page) = left.pop() {
-            assert!(page.header().lanes_used < 10, "{} lanes", page.header().lanes_used);
+            // Several threads may have asked for a lane before the first was told that there is no room.
+            assert!(page.header().lanes_used < 40, "{} lanes", page.header().lanes_used);
             assert_eq!(counted(&[page]), said, "the others shared a lane");
         }
     }
