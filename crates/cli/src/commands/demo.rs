@@ -11,16 +11,19 @@ use iotide_api::{Observed, Reader};
 use iotide_private::PrivateDir;
 use iotide_report::{Report, Run, page, pictures, text};
 
+use self::live::{Daemon, Seen};
 use super::advice::advised;
 use super::ioskel::{Performed, Skeleton, parse_seconds, perform, write_events};
 use super::record;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
+mod live;
+
 /// Show the whole chain on this machine in under a minute
 ///
-/// Runs a small program with a known rhythm under the tracer in a temporary folder, reads the trace, finds its period, and writes
-/// a page with pictures. Needs no network and installs nothing; all but the page is removed at the end.
+/// Runs a small program with a known rhythm under the tracer in a temporary folder, watched by a daemon of its own (`iotide serve`), reads the
+/// trace, finds its period, and writes a page with pictures. Needs no network and installs nothing; all but the page is removed at the end.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DemoArgs {
@@ -52,7 +55,11 @@ pub(crate) fn run(ui: &mut Ui, args: &DemoArgs) -> anyhow::Result<ExitStatus> {
         .context("cannot make a temporary folder")
         .hint("set TMPDIR to a folder you can write to")?;
     let tracing = Tracing::prepare(folder.path());
-    let environment = tracing.as_ref().map_or_else(|_| Vec::new(), Tracing::environment);
+    let mut environment = tracing.as_ref().map_or_else(|_| Vec::new(), Tracing::environment);
+    let daemon = Daemon::start(folder.path());
+    if let Ok(daemon) = &daemon {
+        environment.extend(daemon.environment());
+    }
     let skeleton = skeleton(args, folder.path(), environment);
     ui.status(format_args!(
         "1. running {N_PROCESSES} processes that write {} each, every {}, {} times, in {} (about {})",
@@ -62,8 +69,12 @@ pub(crate) fn run(ui: &mut Ui, args: &DemoArgs) -> anyhow::Result<ExitStatus> {
         skeleton.dir.display(),
         text::seconds(args.period * f64::from(args.bursts - 1)),
     ));
+    let mut seen_live = None;
     let performed = perform(&skeleton, &mut |done, total| {
         ui.progress(format_args!("   burst {done:>2} of {total}  {}", bar(done, total)));
+        if done + 1 == total {
+            seen_live = daemon.as_ref().ok().and_then(Daemon::job);
+        }
     })?;
     if let Some(failure) = performed.failure {
         return Err(anyhow::Error::msg(failure))
@@ -85,6 +96,13 @@ pub(crate) fn run(ui: &mut Ui, args: &DemoArgs) -> anyhow::Result<ExitStatus> {
         }
     };
     let (run, analysis) = analyse(reader)?;
+    let seen = match &daemon {
+        Ok(daemon) => {
+            told_live(seen_live.as_ref(), daemon.job_at_the_end().as_ref(), performed.bytes_written())
+        }
+        Err(why) => format!("not: {why:#}"),
+    };
+    drop(daemon);
     drop(folder);
 
     ui.status(format_args!("3. writing {}; all else is removed\n", args.output.display()));
@@ -92,7 +110,7 @@ pub(crate) fn run(ui: &mut Ui, args: &DemoArgs) -> anyhow::Result<ExitStatus> {
     let mut report = Report::new("demo");
     report.runs.push(run);
     ui.out_file(&args.output, &page(&report, &[pictures(&analysis)]))?;
-    ui.out(&verdict(&performed, found_s, &report.runs[0].headline(), &args.output))?;
+    ui.out(&verdict(&performed, found_s, &seen, &report.runs[0].headline(), &args.output))?;
     Ok(if found_s.is_some() { ExitStatus::Done } else { ExitStatus::NothingFound })
 }
 
@@ -157,8 +175,23 @@ fn analyse(reader: Reader) -> anyhow::Result<(Run, RunAnalysis)> {
     Ok((Run::analysed(seen.source, &seen.losses, &config, &analysis), analysis))
 }
 
+/// What the daemon said of the job while it ran, and at its end beside what the processes counted themselves.
+fn told_live(live: Option<&Seen>, end: Option<&Seen>, bytes: u64) -> String {
+    let Some(end) = end else { return "not: the tracer is missing".to_owned() };
+    let period = live.and_then(|live| live.period_s);
+    let period = period.map_or_else(String::new, |period_s| format!(", period {}", text::seconds(period_s)));
+    let live = live.map_or(0, |live| live.bytes_written);
+    let is_exact = if end.bytes_written == bytes { "exactly what" } else { "where" };
+    format!(
+        "{} while it ran{period}; {} bytes in the end, {is_exact} it counted itself{}   (iotide serve)",
+        text::bytes(live as f64),
+        end.bytes_written,
+        if end.bytes_written == bytes { String::new() } else { format!(" {bytes}") },
+    )
+}
+
 /// The true and the found period side by side, and where to look.
-fn verdict(performed: &Performed, found_s: Option<f64>, headline: &str, page: &Path) -> String {
+fn verdict(performed: &Performed, found_s: Option<f64>, seen: &str, headline: &str, page: &Path) -> String {
     let truth_s = performed.achieved_period_s();
     let cell = |period_s: Option<f64>| {
         period_s.map_or_else(|| "none".to_owned(), |period_s| format!("{period_s:.4} s"))
@@ -171,8 +204,8 @@ fn verdict(performed: &Performed, found_s: Option<f64>, headline: &str, page: &P
     };
     let shown = std::path::absolute(page).unwrap_or_else(|_| page.to_owned());
     format!(
-        "true period    {}\nfound period   {}{gap}\n\n{headline}\n\nlook at        {}\ntry next       iotide record -- \
-         YOUR PROGRAM\n",
+        "true period    {}\nfound period   {}{gap}\nseen live      {seen}\n\n{headline}\n\nlook at        {}\ntry next       \
+         iotide record -- YOUR PROGRAM\n",
         cell(truth_s),
         cell(found_s),
         shown.display(),

@@ -24,6 +24,12 @@ fn the_true_and_the_found_period_agree_and_only_the_page_is_left() {
     let (truth_s, found_s) = (period("true period"), period("found period"));
     assert!((found_s - truth_s).abs() < 0.05 * truth_s, "{out}");
     assert!(err.contains("what the tracer recorded"), "{err}");
+    // Two processes write 8 MiB in each burst.
+    let live = out.lines().find(|line| line.starts_with("seen live")).unwrap_or_else(|| panic!("{out}"));
+    let bytes = 12 * 2 * (8 << 20);
+    assert!(live.contains(&format!("{bytes} bytes in the end, exactly what it counted itself")), "{live}");
+    let before = live.split_whitespace().nth(2).unwrap();
+    assert!(before.parse::<f64>().unwrap() > 0.0, "{live}");
     let page = fs::read_to_string(dir.join("page.html")).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg"), "{}", &page[..200]);
     assert!(out.contains("page.html"), "{out}");

@@ -1,0 +1,86 @@
+//! A daemon of the demo's own, which watches its processes while they run.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use iotide_daemon::client;
+use serde_json::Value;
+
+/// What the job is called.
+const JOB: &str = "demo";
+
+/// `iotide serve` in a folder of the demo; ended when dropped.
+pub(super) struct Daemon {
+    child: Child,
+    socket: PathBuf,
+    pages: PathBuf,
+}
+
+/// What the daemon says of the job.
+pub(super) struct Seen {
+    pub(super) bytes_written: u64,
+    pub(super) period_s: Option<f64>,
+    is_over: bool,
+}
+
+impl Daemon {
+    /// So long a daemon has to begin, and to hear of the end of the processes.
+    const WITHIN: Duration = Duration::from_secs(5);
+
+    pub(super) fn start(folder: &Path) -> anyhow::Result<Self> {
+        let [socket, pages, store] = ["serve.sock", "pages", "store"].map(|name| folder.join(name));
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["serve", "--http", "none", "--socket"]).arg(&socket);
+        command.arg("--pages").arg(&pages).arg("--store").arg(&store);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().context("cannot start `iotide serve`")?;
+        let mut daemon = Self { child, socket, pages };
+        let began = Instant::now();
+        while client::get(&daemon.socket, "/api/1/jobs").is_err() {
+            if daemon.child.try_wait()?.is_some() || began.elapsed() > Self::WITHIN {
+                bail!("`iotide serve` does not answer");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(daemon)
+    }
+
+    /// What processes need to be watched.
+    pub(super) fn environment(&self) -> [(&'static str, OsString); 2] {
+        [("IOTIDE_LIVE", self.pages.clone().into_os_string()), ("IOTIDE_JOB_ID", JOB.into())]
+    }
+
+    /// What is known of the job now.
+    pub(super) fn job(&self) -> Option<Seen> {
+        let answer = client::get(&self.socket, &format!("/api/1/jobs/{JOB}")).ok()?;
+        let job: Value = serde_json::from_slice(&answer.body).ok()?;
+        Some(Seen {
+            bytes_written: job["io"]["bytes_written"].as_u64()?,
+            period_s: job["period_s"].as_f64(),
+            is_over: job["state"] != "running",
+        })
+    }
+
+    /// What is known of it once its processes have ended.
+    pub(super) fn job_at_the_end(&self) -> Option<Seen> {
+        let began = Instant::now();
+        loop {
+            let seen = self.job();
+            if seen.as_ref().is_none_or(|seen| seen.is_over) || began.elapsed() > Self::WITHIN {
+                return seen;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // What it keeps is removed with the folder.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
