@@ -8,10 +8,10 @@ use std::io::Cursor;
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
-use iotide_analysis::{CategoryConfig, InsightConfig, Observed, categorize, insights};
-use iotide_api::application;
+use iotide_analysis::{CategoryConfig, InsightConfig, Observed, insights};
+use iotide_api::label_observed;
 use iotide_formats::{Format, OpenOptions};
-use iotide_report::{LabelledRun, Source};
+use iotide_report::Source;
 use iotide_trace::{Activity, Event, EventSink, Loss, Overlap};
 use libfuzzer_sys::fuzz_target;
 
@@ -78,10 +78,8 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(signal.volume_bytes().is_finite());
             // As an archive labels a log: categories, findings, and the line that is kept of it.
             let source = Source::new("input", format.name(), seen.observed.tally(), &info.job);
-            let config = CategoryConfig::default();
-            let labels = categorize(seen.observed, &info.job, &config);
-            let application = info.job.exe.as_deref().and_then(application);
-            let run = LabelledRun::new(source, application, config.method, &labels, &seen.losses);
+            let run =
+                label_observed(seen.observed, source, &info.job, &seen.losses, &CategoryConfig::default());
             let found = insights(&seen.activity.finish(&info), &info.job, &InsightConfig::default());
             let line = run.with_insights(&found).to_line();
             assert!(!line.trim_end().contains('\n'), "a run is one line: {line}");

@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 
 use iotide_analysis::{CategoryConfig, InsightConfig, Observed, insights};
-use iotide_archive::label_observed;
+use iotide_api::label_observed;
 use iotide_report::{LabelledRun, Source};
 use iotide_trace::{
     Activity, Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Overlap, Rank, TimeKind, TimeSpent,

@@ -74,7 +74,7 @@ pub fn label_while(
 }
 
 /// Labels a run that was read already.
-pub(crate) fn label_observed(
+pub fn label_observed(
     observed: Observed,
     source: Source,
     job: &JobInfo,

@@ -48,7 +48,7 @@ pub use crate::{
     follow::engine,
     info::{InfoOptions, darshan_log, for_each_record, for_each_segment, info},
     input::{Input, Observed, observe},
-    label::{LabelOptions, Labelling, application, label, label_while},
+    label::{LabelOptions, Labelling, application, label, label_observed, label_while},
     model::{
         Choice, FitMethod, FitOptions, MeasuredIn, Measurements, ModelQuestions, Models, RankBy, Store, fit,
         measurements,
