@@ -49,7 +49,9 @@ impl Sinks {
                 return;
             }
             self.n_events += 1;
-            let at = |time: i64| Timestamp::from_nanos_since_start(time.saturating_add(step.saturating_mul(i as i64)));
+            let at = |time: i64| {
+                Timestamp::from_nanos_since_start(time.saturating_add(step.saturating_mul(i as i64)))
+            };
             let event = Event {
                 op,
                 layer,
@@ -102,7 +104,8 @@ fuzz_target!(|bytes: &[u8]| {
     };
     events.as_chunks::<SIZE>().0.iter().for_each(|event| sinks.take(event));
     let job = JobInfo {
-        run_time_s: (head[0] & 1 == 1).then(|| f64::from(f32::from_le_bytes([head[1], head[2], head[3], head[4]]))),
+        run_time_s: (head[0] & 1 == 1)
+            .then(|| f64::from(f32::from_le_bytes([head[1], head[2], head[3], head[4]]))),
         n_procs: (head[0] & 2 == 2).then(|| u64::from(head[5]) << (head[6] % 64)),
         exe: (head[0] & 4 == 4).then(|| String::from_utf8_lossy(events).into_owned()),
         ..JobInfo::default()
@@ -120,7 +123,8 @@ fuzz_target!(|bytes: &[u8]| {
     // As an archive labels a log: categories, findings, and the line that is kept of it.
     let source = Source::new("input", "csv", observed.tally(), &job);
     let run = label_observed(observed, source, &job, &[], &CategoryConfig::default());
-    let run: LabelledRun = run.with_insights(&insights(&activity.finish(&info), &job, &InsightConfig::default()));
+    let run: LabelledRun =
+        run.with_insights(&insights(&activity.finish(&info), &job, &InsightConfig::default()));
     let line = run.to_line();
     assert!(!line.trim_end().contains('\n'), "a run is one line: {line}");
 });

@@ -3,8 +3,8 @@
 
 use iotide_wire::Op;
 use iotide_wire::page::{
-    Counters, HEADER_SIZE, LANE_SIZE, MAGIC, MAX_FILE_SYSTEMS, MAX_LANES, MAX_USER_COUNTERS, PageHeader, PageText,
-    VERSION, is_counter_name, lane_at,
+    Counters, HEADER_SIZE, LANE_SIZE, MAGIC, MAX_FILE_SYSTEMS, MAX_LANES, MAX_USER_COUNTERS, PageHeader,
+    PageText, VERSION, is_counter_name, lane_at,
 };
 use libfuzzer_sys::fuzz_target;
 

@@ -39,11 +39,13 @@ fuzz_target!(|bytes: &[u8]| {
     stream.extend_from_slice(bytes);
     let options = OpenOptions { input_format: Some(Format::Native), ..OpenOptions::default() };
     let mut trace = Trace::default();
-    let read = options.from_read("stream", Cursor::new(stream.clone())).and_then(|reader| reader.read(&mut trace));
+    let read =
+        options.from_read("stream", Cursor::new(stream.clone())).and_then(|reader| reader.read(&mut trace));
     assert!(read.is_err() || trace.events.iter().all(|event| event.start <= event.end));
 
     // A follower gets the same in pieces.
-    let (mut jobs, mut live, mut followed) = (TracedJobs::default(), TracedStream::default(), Trace::default());
+    let (mut jobs, mut live, mut followed) =
+        (TracedJobs::default(), TracedStream::default(), Trace::default());
     for piece in stream.chunks(23) {
         jobs.feed(&mut live, piece, &mut OneSink(&mut followed)).expect("it begins like a stream");
     }
