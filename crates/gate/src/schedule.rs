@@ -115,7 +115,6 @@ struct Job {
     served: Vec<Served>,
     /// How much it had moved and how long it had waited when shares were last looked at.
     counted: (u64, f64),
-    is_held_back: bool,
 }
 
 /// Requests of at most this size, this close to each other, are one to those who look for a rhythm. It is far below any lull.
@@ -125,7 +124,7 @@ const JOINED_WITHIN_S: f64 = 0.001;
 impl Job {
     /// Notes a request that did not wait, with the times on the wall.
     fn note_at_once(&mut self, served: Served, now_s: f64) {
-        let behind_s = now_s - self.clock.at(now_s);
+        let behind_s = self.clock.held_up_s(now_s);
         let (arrival_s, end_s) = (served.arrival_s - behind_s, served.end_s - behind_s);
         self.note(Served { arrival_s, end_s, ..served }, now_s);
     }
@@ -398,11 +397,8 @@ impl Scheduler {
         });
         let uses: Vec<Use> = uses.collect();
         let behind = state.shares.look(now_s, &uses);
-        for (id, job) in &mut state.jobs {
-            let is_behind = behind.contains(&job.name.user());
-            if std::mem::replace(&mut job.is_held_back, is_behind) != is_behind {
-                state.queue.hold_back(*id, is_behind);
-            }
+        for (id, job) in &state.jobs {
+            state.queue.hold_back(*id, behind.contains(&job.name.user()));
         }
         let ready = core.let_through(state, now_s);
         drop(guard);
@@ -554,8 +550,8 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.core.lock();
         let now_s = self.core.now_s();
-        let (id, is_in_service) = match &self.held {
-            Hold::Place(Grant { job, is_in_service, .. }) => (*job, *is_in_service),
+        let Grant { job: id, request, is_in_service, .. } = match &self.held {
+            Hold::Place(grant) => *grant,
             Hold::Nothing(name, request) => {
                 let id = state.job(name, now_s);
                 if let Some(job) = state.jobs.get_mut(&id) {
@@ -564,8 +560,8 @@ impl Drop for Permit {
                 return;
             }
         };
-        if let (Some(job), Hold::Place(Grant { request, .. })) = (state.jobs.get_mut(&id), &self.held) {
-            job.note(Served { end_s: job.clock.at(now_s), ..*request }, now_s);
+        if let Some(job) = state.jobs.get_mut(&id) {
+            job.note(Served { end_s: job.clock.at(now_s), ..request }, now_s);
             job.clock.end(now_s);
         }
         state.n_in_service -= usize::from(is_in_service);
@@ -695,7 +691,6 @@ impl State {
             source: None,
             served: Vec::new(),
             counted: (0, 0.0),
-            is_held_back: false,
         };
         self.jobs.insert(id, job);
         id
@@ -761,201 +756,4 @@ const HARDLY_NEW: f64 = 1.25;
 const MADE_UP: u64 = 1 << 63;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use iotide_sched::{Exclusivity, Policy, UnknownJobs};
-    use iotide_testkit::FreshDir;
-    use std::sync::mpsc::{Receiver, channel};
-
-    const MIB: u64 = 1 << 20;
-
-    fn scheduler(policy: Policy, n_workers: usize, bandwidth_bps: Option<f64>) -> Scheduler {
-        let queue = QueueConfig {
-            exclusivity: Exclusivity::Strict,
-            phase_gap_s: 0.02,
-            turn_s: 0.02,
-            ..QueueConfig::new(policy)
-        };
-        let rules = Rules { queue, n_workers, bypass_bytes: 16 << 10, bandwidth_bps, time_scale: 1.0 };
-        let no_proc = FreshDir::new("no-proc");
-        Scheduler::start(rules, Callers::new(no_proc.path().to_owned()), Crew::new(8)).unwrap()
-    }
-
-    /// Without a `/proc` each user is a job.
-    fn user(uid: u32) -> Who {
-        Who { thread: 0, uid }
-    }
-
-    /// Takes the storage when whoever had it before is done.
-    fn hold(scheduler: &Scheduler) -> Permit {
-        loop {
-            match scheduler.ask(user(99), Direction::Write, MIB) {
-                Ok(permit) => return permit,
-                Err(ticket) => {
-                    let (done, is_done) = channel();
-                    ticket.wait(move |_| done.send(()).unwrap());
-                    is_done.recv().unwrap();
-                }
-            }
-        }
-    }
-
-    /// Queues requests of users while the storage is held, and returns the order in which they are served after.
-    fn order(scheduler: &Scheduler, users: &[u32]) -> Vec<u32> {
-        let held = hold(scheduler);
-        let (served, all_served): (_, Receiver<u32>) = channel();
-        for &uid in users {
-            let served = served.clone();
-            scheduler.schedule(user(uid), Direction::Write, MIB, move |_| served.send(uid).unwrap());
-        }
-        drop(held);
-        all_served.iter().take(users.len()).collect()
-    }
-
-    #[test]
-    fn without_a_policy_requests_are_served_as_they_come() {
-        let scheduler = scheduler(Policy::Unscheduled, 1, None);
-        assert_eq!(order(&scheduler, &[1, 2, 1, 3, 2, 1]), [1, 2, 1, 3, 2, 1]);
-        scheduler.stop();
-    }
-
-    #[test]
-    fn jobs_of_one_set_are_served_one_after_the_other() {
-        let scheduler = scheduler(Policy::Set10(UnknownJobs::Together), 1, None);
-        assert_eq!(order(&scheduler, &[1, 2, 1, 3, 2, 1]), [1, 1, 1, 2, 2, 3]);
-        scheduler.stop();
-    }
-
-    #[test]
-    fn a_given_period_puts_a_job_ahead_and_is_not_overruled() {
-        let scheduler = scheduler(Policy::Set10(UnknownJobs::Together), 1, None);
-        assert!(!scheduler.set_period_of("uid:1", Some(1.0), PeriodSource::Given), "nobody has seen it yet");
-        for uid in [1, 2] {
-            scheduler.schedule(user(uid), Direction::Write, MIB, |_| {});
-        }
-        assert!(scheduler.set_period_of("uid:1", Some(1000.0), PeriodSource::Given));
-        assert!(scheduler.set_period_of("uid:2", Some(1.0), PeriodSource::Predicted));
-        assert!(scheduler.set_period_of("uid:1", Some(0.1), PeriodSource::Predicted));
-        let order = order(&scheduler, &[1, 1, 2, 2, 2]);
-        assert_eq!(order.iter().rposition(|&uid| uid == 2), Some(3), "{order:?}");
-        let jobs = scheduler.jobs();
-        assert_eq!(jobs[0].job, "uid:1");
-        assert_eq!((jobs[0].period_s, jobs[0].source), (Some(1000.0), Some(PeriodSource::Given)));
-        assert_eq!(jobs[0].set.as_deref(), Some("3"));
-        assert_eq!(jobs[1].set.as_deref(), Some("0"));
-        scheduler.stop();
-    }
-
-    #[test]
-    fn whoever_had_more_than_the_share_goes_after_those_who_wait() {
-        let scheduler = scheduler(Policy::Set10(UnknownJobs::Together), 1, None);
-        for uid in [1, 2] {
-            scheduler.schedule(user(uid), Direction::Write, MIB, |_| {});
-        }
-        // One of them writes all the time, and looks like a job that is served first.
-        assert!(scheduler.set_period_of("uid:1", Some(0.01), PeriodSource::Predicted));
-        assert!(scheduler.set_period_of("uid:2", Some(0.1), PeriodSource::Predicted));
-        scheduler.heed_shares();
-        let queued = order(&scheduler, &[2, 1, 1]);
-        assert_eq!(queued[0], 1, "{queued:?}");
-        let greedy = scheduler.core.lock().ids[&JobName::of_user(1)];
-        let held = hold(&scheduler);
-        let (served, all_served): (_, Receiver<u32>) = channel();
-        for uid in [2, 1, 1] {
-            let served = served.clone();
-            scheduler.schedule(user(uid), Direction::Write, MIB, move |_| served.send(uid).unwrap());
-        }
-        // It may be ahead by what the storage moves in a turn; then it has to wait, too.
-        let is_held_back = || scheduler.jobs().iter().any(|job| job.set.as_deref() == Some("held back"));
-        while !is_held_back() {
-            scheduler.core.lock().jobs.get_mut(&greedy).unwrap().n_bytes += 1 << 20;
-            thread::sleep(Duration::from_millis(1));
-            scheduler.heed_shares();
-        }
-        drop(held);
-        assert_eq!(all_served.iter().take(3).collect::<Vec<_>>(), [2, 1, 1]);
-        scheduler.stop();
-    }
-
-    #[test]
-    fn names_that_one_user_makes_up_push_out_their_own_and_no_others() {
-        let scheduler = scheduler(Policy::Set10(UnknownJobs::Together), 1, None);
-        let victim = JobName::new("7", Some(1000));
-        scheduler.schedule_for(&victim, Direction::Write, MIB, drop);
-        for i in 0..4 * MAX_JOBS_OF_USER {
-            scheduler.schedule_for(&JobName::new(&format!("x{i}"), Some(1001)), Direction::Write, 1, drop);
-        }
-        let jobs = scheduler.jobs();
-        assert_eq!(jobs.len(), MAX_JOBS_OF_USER + 1);
-        assert!(jobs.iter().any(|job| job.job == "7"));
-        let forgotten = scheduler.forget_idle(1e9);
-        assert_eq!(forgotten.len(), 3 * MAX_JOBS_OF_USER);
-        assert!(scheduler.forget_idle(1e9).is_empty());
-        // Someone who claims the name of another's job is another job.
-        scheduler.schedule_for(&JobName::new("7", Some(1001)), Direction::Write, MIB, drop);
-        let called: Vec<String> =
-            scheduler.jobs().into_iter().map(|job| job.job).filter(|job| job.ends_with("/7")).collect();
-        assert_eq!(called, ["uid:1000/7", "uid:1001/7"]);
-        scheduler.stop();
-    }
-
-    #[test]
-    fn small_requests_do_not_wait_and_are_counted() {
-        let scheduler = scheduler(Policy::Exclusive, 1, None);
-        let held = scheduler.ask(user(1), Direction::Write, MIB).ok().unwrap();
-        assert!(scheduler.ask(user(2), Direction::Write, 4096).is_ok());
-        assert!(scheduler.ask(user(2), Direction::Read, MIB).is_err());
-        drop(held);
-        let jobs = scheduler.jobs();
-        assert_eq!(jobs.iter().map(|job| job.bytes).collect::<Vec<_>>(), [MIB, 4096]);
-        scheduler.stop();
-    }
-
-    #[test]
-    fn small_requests_close_to_each_other_are_one_to_a_rhythm() {
-        let mut job = Job {
-            name: JobName::of_user(1),
-            clock: JobClock::default(),
-            meter: Meter::default(),
-            n_bytes: 0,
-            last_seen_s: 0.0,
-            source: None,
-            served: Vec::new(),
-            counted: (0, 0.0),
-            is_held_back: false,
-        };
-        let mut note = |direction, arrival_s: f64, bytes| {
-            let end_s = arrival_s + 1e-5;
-            job.note(Served { direction, arrival_s, end_s, bytes }, end_s);
-        };
-        for page in 0..1000 {
-            note(Direction::Read, 1.0 + f64::from(page) * 2e-5, 4096);
-        }
-        note(Direction::Write, 1.02, 4096);
-        note(Direction::Write, 1.0201, MIB);
-        assert_eq!(job.n_bytes, 1001 * 4096 + MIB);
-        assert_eq!(job.served.iter().map(|served| served.bytes).sum::<u64>(), job.n_bytes);
-        assert!((20..30).contains(&job.served.len()), "{}", job.served.len());
-        assert!(job.served.iter().all(|served| served.end_s - served.arrival_s <= JOINED_WITHIN_S));
-        let [.., page, large] = &job.served[..] else { panic!() };
-        assert_eq!((page.direction, page.bytes, large.bytes), (Direction::Write, 4096, MIB));
-    }
-
-    #[test]
-    fn a_paced_device_answers_at_its_bandwidth() {
-        let scheduler = scheduler(Policy::Unscheduled, 2, Some(100.0 * MIB as f64));
-        let began = Instant::now();
-        for _ in 0..10 {
-            scheduler.schedule(user(1), Direction::Write, MIB, Permit::pace);
-        }
-        let (done, is_done) = channel();
-        scheduler.schedule(user(1), Direction::Write, MIB, move |permit| {
-            permit.pace();
-            done.send(()).unwrap();
-        });
-        is_done.recv().unwrap();
-        // Eleven times ten milliseconds.
-        assert!(began.elapsed() >= Duration::from_millis(105), "{:?}", began.elapsed());
-        scheduler.stop();
-    }
-}
+mod tests;

@@ -46,6 +46,7 @@ mod mounts;
 mod mpi_abi;
 mod next;
 mod observe;
+mod opening;
 mod page;
 mod requests;
 mod sink;

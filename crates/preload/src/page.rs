@@ -7,7 +7,7 @@
 //! and a lane without room is not.
 
 use core::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64,
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
@@ -18,19 +18,15 @@ use iotide_wire::page::{
 use iotide_wire::{ClockKind, EndReason, Flags, Op, Record};
 
 use crate::config::{self, Bytes};
+use crate::opening::Opening;
 use crate::{buffer, clock, elf, lifecycle, mounts, sink, sys, user};
 
 /// Lanes of a page, the shared one among them.
 const N_LANES: usize = 128;
 const SIZE: usize = lane_at(N_LANES);
 
-const CLOSED: u8 = 0;
-const OPENING: u8 = 1;
-const OPEN: u8 = 2;
-const FAILED: u8 = 3;
-
 static IS_ON: AtomicBool = AtomicBool::new(false);
-static STATE: AtomicU8 = AtomicU8::new(CLOSED);
+static STATE: Opening = Opening::new();
 static BASE: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 /// Whose lanes they are; 0 if nobody's.
 static OWNERS: [AtomicU32; N_LANES] = [const { AtomicU32::new(0) }; N_LANES];
@@ -63,7 +59,7 @@ pub fn forget_parent() {
     }
     OWNERS.iter().for_each(|owner| owner.store(0, Relaxed));
     HAS_ROOM.iter().for_each(|has_room| has_room.store(false, Relaxed));
-    STATE.store(CLOSED, Relaxed);
+    STATE.forget_parent();
     mounts::forget_parent();
     user::forget_parent();
     start();
@@ -246,14 +242,10 @@ fn header(at: usize) -> &'static AtomicU64 {
     unsafe { &*BASE.load(Relaxed).add(at).cast::<AtomicU64>() }
 }
 
-fn is_open() -> bool {
-    STATE.load(Acquire) == OPEN
-}
-
 /// Counts a call that could not be counted where it belongs.
 #[cold]
 pub fn lost() {
-    if is_open() {
+    if STATE.is_open() {
         header(at::LOST).fetch_add(1, Relaxed);
     }
 }
@@ -261,7 +253,7 @@ pub fn lost() {
 /// Takes note of what MPI says of itself.
 pub fn set_mpi(rank: u32, n_ranks: u32, version: &[u8]) {
     RANK.store(u64::from(rank.wrapping_add(1)) | u64::from(n_ranks) << 32, Relaxed);
-    if !is_open() {
+    if !STATE.is_open() {
         return;
     }
     header(at::RANK).store(RANK.load(Relaxed), Relaxed);
@@ -276,7 +268,7 @@ pub fn set_mpi(rank: u32, n_ranks: u32, version: &[u8]) {
 
 /// The process ends, or becomes another program.
 pub fn ends(reason: EndReason) {
-    if is_open() {
+    if STATE.is_open() {
         header(at::END_NS).store(clock::monotonic_nanos(), Relaxed);
         let state = match reason {
             EndReason::Exec => PageState::Replaced,
@@ -289,7 +281,7 @@ pub fn ends(reason: EndReason) {
 
 /// It has not become another program.
 pub fn goes_on() {
-    if is_open()
+    if STATE.is_open()
         && header(at::STATE).load(Relaxed) == PageState::Replaced as u64
         && !lifecycle::is_in_vfork_child()
     {
@@ -299,7 +291,7 @@ pub fn goes_on() {
 
 /// Writes the name of a file system that was met for the first time.
 pub fn name_file_system(fs: &FileSystem<'_>) {
-    if is_open() {
+    if STATE.is_open() {
         write_file_system(fs);
     }
 }
@@ -315,7 +307,7 @@ fn write_file_system(fs: &FileSystem<'_>) {
 
 /// Writes the name of one of the program's own counters.
 pub fn name_user_counter(place: usize, entry: &[u8; UserCounter::SIZE]) {
-    if is_open() {
+    if STATE.is_open() {
         write_user_counter(place, entry);
     }
 }
@@ -330,26 +322,20 @@ fn write_user_counter(place: usize, entry: &[u8; UserCounter::SIZE]) {
 
 /// Makes the page, or waits until another thread has. Returns whether it is there.
 fn open_once(signals: &sys::NoSignals) -> bool {
-    loop {
-        match STATE.load(Acquire) {
-            OPEN => return true,
-            FAILED => return false,
-            OPENING => sys::give_way(),
-            _ => {
-                if STATE.compare_exchange(CLOSED, OPENING, Acquire, Relaxed).is_ok() {
-                    let is_made = open(signals).is_some();
-                    STATE.store(if is_made { OPEN } else { FAILED }, Release);
-                    if is_made {
-                        mounts::write_all(write_file_system);
-                        user::write_all(write_user_counter);
-                    } else {
-                        IS_ON.store(false, Relaxed);
-                    }
-                    return is_made;
-                }
-            }
-        }
+    let mut is_made = false;
+    let is_there = STATE.once(|| {
+        is_made = open(signals).is_some();
+        is_made
+    });
+    if !is_there {
+        IS_ON.store(false, Relaxed);
     }
+    // Only now: what others meet from here on they write themselves.
+    if is_made {
+        mounts::write_all(write_file_system);
+        user::write_all(write_user_counter);
+    }
+    is_there
 }
 
 fn name(path: &mut Bytes<2200>, random: u64) -> bool {

@@ -5,7 +5,7 @@
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64,
+    AtomicBool, AtomicI32, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -14,15 +14,10 @@ use iotide_wire::{
 };
 
 use crate::config::Bytes;
+use crate::opening::Opening;
 use crate::{buffer, clock, config, gate, lifecycle, losses, stream, sys};
 
-/// What becomes of the file. Once it has failed, it has failed for good: from then on calls are only counted, and the program goes on.
-const CLOSED: u8 = 0;
-const OPENING: u8 = 1;
-const OPEN: u8 = 2;
-const FAILED: u8 = 3;
-
-static STATE: AtomicU8 = AtomicU8::new(CLOSED);
+static STATE: Opening = Opening::new();
 static FD: AtomicI32 = AtomicI32::new(-1);
 static DEVICE: AtomicU64 = AtomicU64::new(0);
 static INODE: AtomicU64 = AtomicU64::new(0);
@@ -99,7 +94,7 @@ pub fn forget_parent() {
     }
     stream::forget_parent();
     gate::forget_parent();
-    STATE.store(CLOSED, Relaxed);
+    STATE.forget_parent();
     for count in [&SEQUENCE, &N_RECORDS, &RESERVE_AT, &OWN_BYTES, &FLUSH_TICKS] {
         count.store(0, Relaxed);
     }
@@ -110,7 +105,7 @@ pub fn forget_parent() {
 /// was, and that it has no end.
 #[inline(always)]
 pub fn open_early() {
-    if STATE.load(Relaxed) == CLOSED && config::get().traces && !lifecycle::is_in_vfork_child() {
+    if STATE.is_closed() && config::get().traces && !lifecycle::is_in_vfork_child() {
         open_once(&sys::NoSignals::new());
     }
 }
@@ -128,7 +123,7 @@ pub fn write_records(thread: u32, records: &[u8]) {
 /// Writes the counters of losses, the totals, and the end mark if there is a reason for one. A process that has written nothing else
 /// needs none of them.
 pub fn write_last(losses: &[u8], totals: &Totals, reason: Option<EndReason>) {
-    if STATE.load(Relaxed) == CLOSED || lifecycle::is_in_vfork_child() {
+    if STATE.is_closed() || lifecycle::is_in_vfork_child() {
         return;
     }
     let end = reason.map(|reason| {
@@ -150,7 +145,7 @@ pub fn write_note(note: &Note<'_>) {
     let n = note.encode(&mut payload);
     if !lifecycle::is_in_vfork_child() {
         write_block(BlockKind::Note, 0, &payload[..n]);
-    } else if STATE.load(Acquire) == OPEN && is_ours(FD.load(Relaxed)) {
+    } else if STATE.is_open() && is_ours(FD.load(Relaxed)) {
         let signals = sys::NoSignals::new();
         append(&seal(BlockKind::Note, 0, &payload[..n]), &payload[..n], &signals);
     }
@@ -222,7 +217,7 @@ pub fn set_mpi(rank: u32, n_ranks: u32, version: &[u8]) {
         shared.mpi.clear();
         shared.mpi.push(version);
     });
-    if STATE.load(Acquire) == OPEN {
+    if STATE.is_open() {
         let (mut payload, mut n) = ([0; Facts::MAX_SIZE], 0);
         with_shared(|shared| {
             let facts = facts(shared);
@@ -253,7 +248,7 @@ pub fn write_block(kind: BlockKind, thread: u32, payload: &[u8]) -> bool {
     }
     let arrived = sent | (opened && append(&header, payload, &signals));
     if !arrived {
-        STATE.store(FAILED, Relaxed);
+        STATE.fail();
     }
     arrived
 }
@@ -266,20 +261,7 @@ fn seal(kind: BlockKind, thread: u32, payload: &[u8]) -> [u8; BlockHeader::SIZE]
 
 /// Makes the file, or waits until another thread has. Returns whether it is there.
 fn open_once(signals: &sys::NoSignals) -> bool {
-    loop {
-        match STATE.load(Acquire) {
-            OPEN => return true,
-            FAILED => return false,
-            OPENING => sys::give_way(),
-            _ => {
-                if STATE.compare_exchange(CLOSED, OPENING, Acquire, Relaxed).is_ok() {
-                    let opened = open(signals);
-                    STATE.store(if opened { OPEN } else { FAILED }, Release);
-                    return opened;
-                }
-            }
-        }
-    }
+    STATE.once(|| open(signals))
 }
 
 fn open(signals: &sys::NoSignals) -> bool {
@@ -345,7 +327,7 @@ fn append(header: &[u8], payload: &[u8], signals: &sys::NoSignals) -> bool {
         if fd < 0 || !is_ours(fd) {
             let mut reopened = false;
             // While opening, the lock is ours already, and the file cannot have been closed.
-            if STATE.load(Relaxed) == OPEN {
+            if STATE.is_open() {
                 with_shared(|shared| reopened = reopen(shared, 0));
             }
             if !reopened {

@@ -165,7 +165,8 @@ const fn plain(mut name: &[u8]) -> &[u8] {
     name
 }
 
-const fn is_same(one: &[u8], other: &[u8]) -> bool {
+/// Whether two names are the same; `==` is not `const`.
+pub(crate) const fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
         return false;
     }

@@ -181,12 +181,14 @@ fn told_live(live: Option<&Seen>, end: Option<&Seen>, bytes: u64) -> String {
     let period = live.and_then(|live| live.period_s);
     let period = period.map_or_else(String::new, |period_s| format!(", period {}", text::seconds(period_s)));
     let live = live.map_or(0, |live| live.bytes_written);
-    let is_exact = if end.bytes_written == bytes { "exactly what" } else { "where" };
+    let itself = match end.bytes_written == bytes {
+        true => "exactly what it counted itself".to_owned(),
+        false => format!("where it counted {bytes} itself"),
+    };
     format!(
-        "{} while it ran{period}; {} bytes in the end, {is_exact} it counted itself{}   (iotide serve)",
+        "{} while it ran{period}; {} bytes in the end, {itself}   (iotide serve)",
         text::bytes(live as f64),
         end.bytes_written,
-        if end.bytes_written == bytes { String::new() } else { format!(" {bytes}") },
     )
 }
 

@@ -185,24 +185,13 @@ impl Answers {
     }
 
     fn live_entry(&self, job: &JobView, view: &View) -> WatchedJob {
-        let about = &job.about;
         let expected = self.shared.expectations.of(&job.key);
         WatchedJob {
-            job: job.key.id.as_str().into(),
-            user: about.user.as_str().into(),
-            app: about.app.as_str().into(),
-            name: about.name.as_str().into(),
-            size: about.size,
-            nodes: vec![view.node.as_str().into()],
-            state: "running".to_owned(),
-            trust: about.trust.as_str().to_owned(),
-            start_unix_s: seconds(job.key.start_ns),
-            end_unix_s: None,
             read_bps: Some(job.read_bps),
             write_bps: Some(job.write_bps),
             period_s: expected.and_then(|expected| expected.period_s),
             next_phase_unix_s: expected.and_then(|expected| expected.next_phase_unix_s),
-            losses: Vec::new(),
+            ..entry(&job.key, &job.about, view.node.as_str(), "running")
         }
     }
 
@@ -456,26 +445,36 @@ fn is_asked_for(job: &JobView, query: &Query) -> bool {
         })
 }
 
-fn stored_entry(job: &StoredJob, io: &iotide_ledger::IoSums, losses: Vec<String>) -> WatchedJob {
-    let about = &job.about;
-    let run_time_s = job.end_ns.map(|end| seconds(end.saturating_sub(job.key.start_ns)));
-    let rate = |bytes: u64| run_time_s.filter(|time| *time > 0.0).map(|time| bytes as f64 / time);
+/// What is said of a job whether it runs or not.
+fn entry(key: &JobKey, about: &iotide_ledger::About, node: &str, state: &str) -> WatchedJob {
     WatchedJob {
-        job: job.key.id.as_str().into(),
+        job: key.id.as_str().into(),
         user: about.user.as_str().into(),
         app: about.app.as_str().into(),
         name: about.name.as_str().into(),
         size: about.size,
-        nodes: vec![job.node.as_str().into()],
-        state: job.state.clone(),
+        nodes: vec![node.into()],
+        state: state.to_owned(),
         trust: about.trust.as_str().to_owned(),
-        start_unix_s: seconds(job.key.start_ns),
+        start_unix_s: seconds(key.start_ns),
+        end_unix_s: None,
+        read_bps: None,
+        write_bps: None,
+        period_s: None,
+        next_phase_unix_s: None,
+        losses: Vec::new(),
+    }
+}
+
+fn stored_entry(job: &StoredJob, io: &iotide_ledger::IoSums, losses: Vec<String>) -> WatchedJob {
+    let run_time_s = job.end_ns.map(|end| seconds(end.saturating_sub(job.key.start_ns)));
+    let rate = |bytes: u64| run_time_s.filter(|time| *time > 0.0).map(|time| bytes as f64 / time);
+    WatchedJob {
         end_unix_s: job.end_ns.map(seconds),
         read_bps: rate(io.read.bytes),
         write_bps: rate(io.write.bytes),
-        period_s: None,
-        next_phase_unix_s: None,
         losses: losses.into_iter().map(Untrusted::from).collect(),
+        ..entry(&job.key, &job.about, job.node.as_str(), &job.state)
     }
 }
 

@@ -191,7 +191,9 @@ impl Queue {
 
     /// Lets a job go last from now on, or no longer: one that has had more than its share.
     pub fn hold_back(&mut self, job: JobId, is_held_back: bool) {
-        if let Some(at) = self.job_of.get(job) {
+        if let Some(at) = self.job_of.get(job)
+            && self.jobs[at].is_held_back != is_held_back
+        {
             self.jobs[at].is_held_back = is_held_back;
             self.move_to_set(at);
         }

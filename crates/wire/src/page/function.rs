@@ -1,5 +1,7 @@
 //! The functions of MPI, numbered.
 
+use crate::call::is_same;
+
 /// What kind of function it is. The sum over its functions is what a class took: nothing counts itself in two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -161,20 +163,6 @@ impl MpiFunction {
         let code = self.0 as usize;
         if code < N { CLASSES[code] } else { MpiClass::Management }
     }
-}
-
-const fn is_same(one: &[u8], other: &[u8]) -> bool {
-    if one.len() != other.len() {
-        return false;
-    }
-    let mut i = 0;
-    while i < one.len() {
-        if one[i] != other[i] {
-            return false;
-        }
-        i += 1;
-    }
-    true
 }
 
 #[cfg(test)]
