@@ -115,26 +115,36 @@ impl Nodes {
 
     /// Returns a descriptor of the node's file that names it and does no more (`O_PATH`).
     pub(crate) fn fd(&self, node: &Arc<Node>) -> Result<Arc<OwnedFd>> {
-        self.fd_at_depth(node, 0)
+        // Up to the first folder that is open, then down again. A loop and no recursion: how deep folders lie is for others to say, and
+        // a thread's stack is small. No lock is held on the way: two threads cannot wait for each other.
+        let mut closed = Vec::new();
+        let mut at = Arc::clone(node);
+        let mut fd = loop {
+            let parent = {
+                let state = at.state();
+                if let Some(fd) = &state.fd {
+                    at.used.store(true, Ordering::Relaxed);
+                    break Arc::clone(fd);
+                }
+                let place = state.place.as_ref().ok_or(Errno::STALE)?;
+                closed.push((Arc::clone(&at), place.name.clone()));
+                Arc::clone(&place.parent)
+            };
+            // Others may move folders behind the mount, so that what was seen at different times leads in a circle.
+            if closed.len() > MAX_DEPTH {
+                return Err(Errno::STALE);
+            }
+            at = parent;
+        };
+        while let Some((node, name)) = closed.pop() {
+            fd = self.open_in(&fd, &node, &name)?;
+        }
+        Ok(fd)
     }
 
-    fn fd_at_depth(&self, node: &Arc<Node>, depth: usize) -> Result<Arc<OwnedFd>> {
-        // Others may move folders behind the mount, so that what was seen at different times leads in a circle.
-        if depth > MAX_DEPTH {
-            return Err(Errno::STALE);
-        }
-        let (parent, name) = {
-            let state = node.state();
-            if let Some(fd) = &state.fd {
-                node.used.store(true, Ordering::Relaxed);
-                return Ok(Arc::clone(fd));
-            }
-            let place = state.place.as_ref().ok_or(Errno::STALE)?;
-            (Arc::clone(&place.parent), place.name.clone())
-        };
-        // No lock is held on the way up: two threads cannot wait for each other.
-        let folder = self.fd_at_depth(&parent, depth + 1)?;
-        let fd = open_path(&*folder, &name).map_err(|error| match error {
+    /// Opens the closed `node`, which is `name` in `folder`.
+    fn open_in(&self, folder: &OwnedFd, node: &Arc<Node>, name: &OsStr) -> Result<Arc<OwnedFd>> {
+        let fd = open_path(folder, name).map_err(|error| match error {
             Errno::NOENT | Errno::NOTDIR => Errno::STALE,
             other => other,
         })?;
