@@ -173,3 +173,39 @@ fn missing_beats_leave_the_beat() {
         assert!(right > 0.9, "seed {seed}: {right}; {wrong:?}");
     }
 }
+
+/// Ranks hand over what they have done when it suits them: of a phase, some come at once and the others with one of the next phases. What is
+/// there of four phases always has the beat.
+#[test]
+fn ranks_that_hand_over_late_leave_the_beat() {
+    let mut random = random(11);
+    let mut wrong = Vec::new();
+    for run in 0..1000 {
+        let at_once = [0.3, 0.5, 0.7][run % 3];
+        // (when it is handed over, what)
+        let mut handed: Vec<(f64, Event)> = Vec::new();
+        for rank in 0..4 {
+            let mut held: Vec<Event> = Vec::new();
+            for phase in 0..8 {
+                let start_s = 0.107 + f64::from(phase) + 0.0003 * f64::from(rank);
+                held.push(write(start_s, 0.001, 262_144.0));
+                if random() < at_once || phase == 7 {
+                    handed.extend(held.drain(..).map(|event| (start_s + 0.1, event)));
+                }
+            }
+        }
+        handed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.end.cmp(&b.1.end)));
+        let mut predictor = Predictor::new(PredictorConfig::default());
+        let mut told = Vec::new();
+        for (at_s, event) in &handed {
+            told.extend(predictor.push_event(event));
+            told.extend(predictor.advance_to(Timestamp::from_secs_since_start(*at_s).unwrap()));
+        }
+        for prediction in told {
+            if prediction.period_s.is_some_and(|found_s| (found_s - 1.0).abs() > 0.1) {
+                wrong.push((run, prediction.at_s, prediction.period_s, prediction.confidence));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}: {wrong:#?}", wrong.len());
+}
