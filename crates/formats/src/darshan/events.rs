@@ -25,7 +25,7 @@ use super::facts::{LayerFacts, Layouts};
 use super::packed::Records;
 use super::records::{CounterTable, Record};
 use super::source::Source as LogSource;
-use super::{HeatmapRecord, Limits, Log, Module, ModuleData, read_limited};
+use super::{Compression, HeatmapRecord, Limits, Log, Module, ModuleData, read_limited};
 use crate::error::Fault;
 use crate::{Place, input::Input};
 
@@ -112,11 +112,18 @@ impl Log {
         TraceInfo { job: self.job_info(), files: files.names }
     }
 
+    /// Whether it is what one of several processes left behind: Darshan packs a log when the run ends and puts those of all processes together.
+    pub(super) fn is_of_one_process(&self) -> bool {
+        self.compression == Some(Compression::None)
+            && self.job.as_ref().is_some_and(|job| job.end_s == 0 && job.n_procs > 1)
+    }
+
     fn job_info(&self) -> JobInfo {
         let Some(job) = &self.job else { return JobInfo::default() };
         JobInfo {
             run_time_s: job.run_time_s().filter(|run_time_s| *run_time_s >= 0.0),
-            n_procs: u64::try_from(job.n_procs).ok(),
+            // One rank is not to be compared with those whose records are missing.
+            n_procs: if self.is_of_one_process() { Some(1) } else { u64::try_from(job.n_procs).ok() },
             user: Some(job.uid.to_string()),
             exe: (!job.exe.is_empty()).then(|| job.exe.clone()),
             job_id: Some(job.job_id.to_string()),

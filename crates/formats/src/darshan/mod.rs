@@ -624,6 +624,11 @@ fn parse_container(source: Source, limits: Limits) -> Result<Log, Fault> {
         }
     }
     log.losses.extend(entries.filter_map(|entry| entry.partial_loss()));
+    if let Some(n_procs) = log.job.as_ref().map(|job| job.n_procs).filter(|_| log.is_of_one_process()) {
+        log.losses.push(Loss::of_unknown_size(format!(
+            "the run broke off and this is what one of its {n_procs} processes left: what the others did is not in it"
+        )));
+    }
     Ok(log)
 }
 

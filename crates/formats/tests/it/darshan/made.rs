@@ -592,3 +592,21 @@ fn logs_of_darshan_2_become_events() {
     assert_eq!(trace.losses.len(), 1, "three bytes are no record");
     assert_eq!(trace.info.job.run_time_s, Some(10.0));
 }
+
+#[test]
+fn what_one_process_left_behind_is_not_the_whole_run() {
+    let mut writer = LogWriter::rich(41, Endian::Little, Compression::None);
+    let n_procs = |writer: &LogWriter| {
+        let log = parse(writer);
+        let losses: Vec<String> = log.losses.iter().map(|loss| loss.what.clone()).collect();
+        (log.events(DarshanOptions::default(), &mut ()).job.n_procs, losses)
+    };
+    assert_eq!(n_procs(&writer), (Some(4), Vec::new()));
+    writer.end_s = 0;
+    let (known, losses) = n_procs(&writer);
+    assert_eq!(known, Some(1));
+    assert!(losses.len() == 1 && losses[0].contains("one of its 4 processes"), "{losses:?}");
+    // A packed log is that of the run, whether or not it says when that ended.
+    writer.compression = Compression::Zlib;
+    assert_eq!(n_procs(&writer), (Some(4), Vec::new()));
+}
