@@ -82,24 +82,33 @@ const USUAL_HTTP: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ip
 pub(crate) fn run(ui: &mut Ui, args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     match &args.command {
         Some(ServeCommand::Check(options)) => check(ui, options),
-        None => loop {
-            let config = settings(&args.options)?;
-            let (socket, pages) = (config.socket.clone(), config.pages.clone());
-            let ready = |http: Option<SocketAddr>| {
-                let http = http.map_or(String::new(), |http| format!(" and http://{http}"));
-                ui.status(format_args!(
-                    "serving at {}{http}; counter pages in {} (IOTIDE_LIVE)",
-                    socket.display(),
-                    pages.display()
-                ));
-            };
-            let served = serve(config, ready)
-                .hint("--http, --socket, --store and --pages choose other places; `iotide serve check` shows them all")?;
-            match served {
-                Served::Ended => return Ok(ExitStatus::Done),
-                Served::Reload => ui.status("reading the settings again"),
-            }
-        },
+        None => serve_until_ended(ui, &args.options),
+    }
+}
+
+fn serve_until_ended(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
+    let mut config = settings(options)?;
+    loop {
+        let ready = |http: Option<SocketAddr>| {
+            let http = http.map_or(String::new(), |http| format!(" and http://{http}"));
+            ui.status(format_args!(
+                "serving at {}{http}; counter pages in {} (IOTIDE_LIVE)",
+                config.socket.display(),
+                config.pages.display()
+            ));
+        };
+        let served = serve(config.clone(), ready).hint(
+            "--http, --socket, --store and --pages choose other places; `iotide serve check` shows them all",
+        )?;
+        if served == Served::Ended {
+            return Ok(ExitStatus::Done);
+        }
+        ui.status("reading the settings again");
+        match settings(options) {
+            Ok(changed) => config = changed,
+            // Whoever mistypes a setting does not end the daemon by it.
+            Err(error) => ui.error(&error.context("the settings stay as they were")),
+        }
     }
 }
 

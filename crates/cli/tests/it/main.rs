@@ -64,6 +64,7 @@ mod arbiter;
 
 /// `iotide serve`, `jobs`, `job`, `top`: exact counts whatever is killed, who sees what, and junk.
 mod serve;
+mod serve_service;
 
 /// A writer of Darshan logs, the one the reader is tested with.
 #[allow(dead_code)]

@@ -141,7 +141,10 @@ pub fn serve(config: Config, ready: impl FnOnce(Option<SocketAddr>)) -> Result<S
         }
         thread::sleep(every.min(Duration::from_millis(200)));
     };
-    notify.stopping();
+    match served {
+        Served::Reload => notify.reloading(),
+        Served::Ended => notify.stopping(),
+    }
     daemon.stop();
     Ok(served)
 }

@@ -43,6 +43,13 @@ impl Notify {
         }
     }
 
+    /// Says that it will be [`ready`](Self::ready) again. (Were it said to stop, systemd would wait for its end, and then kill it.)
+    pub(crate) fn reloading(&mut self) {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let now_us = now.tv_sec * 1_000_000 + now.tv_nsec / 1000;
+        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}"));
+    }
+
     pub(crate) fn stopping(&mut self) {
         self.tell("STOPPING=1");
     }

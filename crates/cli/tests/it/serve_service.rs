@@ -1,0 +1,85 @@
+//! The daemon as a service: what systemd is told, and what it asks for.
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use iotide_testkit::FreshDir;
+
+const IOTIDE: &str = env!("CARGO_BIN_EXE_iotide");
+
+/// The next message that is no sign of life.
+fn told(service_manager: &UnixDatagram) -> String {
+    loop {
+        let mut message = [0; 256];
+        let n = service_manager.recv(&mut message).expect("the daemon says nothing");
+        let message = String::from_utf8(message[..n].to_vec()).unwrap();
+        if message != "WATCHDOG=1" {
+            return message;
+        }
+    }
+}
+
+#[test]
+fn settings_are_read_again_without_an_end_and_a_mistyped_one_changes_nothing() {
+    let dir = FreshDir::new("serve-service");
+    let service_manager = UnixDatagram::bind(dir.join("notify")).unwrap();
+    service_manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let settings = |text: &str| {
+        let places = ["socket", "store", "pages"].map(|name| format!("{name} = {:?}\n", dir.join(name)));
+        std::fs::write(dir.join("serve.toml"), format!("http = \"none\"\n{}{text}", places.concat()))
+            .unwrap();
+    };
+    settings("node = \"first\"\n");
+    let mut daemon = Command::new(IOTIDE)
+        .args(["serve", "--config"])
+        .arg(dir.join("serve.toml"))
+        .env("NOTIFY_SOCKET", dir.join("notify"))
+        .env("WATCHDOG_USEC", "200000")
+        .stdout(Stdio::null())
+        .stderr(std::fs::File::create(dir.join("log")).unwrap())
+        .spawn()
+        .unwrap();
+    let signal = |name: &str| {
+        let status = Command::new("kill").args([name, &daemon.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    };
+    let metrics = || {
+        let mut stream = UnixStream::connect(dir.join("socket")).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    // What the machine does is read beside everything else: it may not be there at once.
+    let wait_for_node = |name: &str| {
+        while !metrics().contains(&format!("node=\"{name}\"")) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    assert_eq!(told(&service_manager), "READY=1");
+    let mut sign_of_life = [0; 64];
+    let n = service_manager.recv(&mut sign_of_life).unwrap();
+    assert_eq!(&sign_of_life[..n], b"WATCHDOG=1");
+    wait_for_node("first");
+
+    settings("node = \"second\"\n");
+    signal("-HUP");
+    let reloading = told(&service_manager);
+    assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
+    assert_eq!(told(&service_manager), "READY=1");
+    wait_for_node("second");
+
+    settings("nod = \"third\"\n");
+    signal("-HUP");
+    assert!(told(&service_manager).starts_with("RELOADING=1"));
+    assert_eq!(told(&service_manager), "READY=1");
+    wait_for_node("second");
+    let log = std::fs::read_to_string(dir.join("log")).unwrap();
+    assert!(log.contains("the settings stay as they were") && log.contains("nod"), "{log}");
+
+    signal("-TERM");
+    assert_eq!(told(&service_manager), "STOPPING=1");
+    assert!(daemon.wait().unwrap().success());
+}
