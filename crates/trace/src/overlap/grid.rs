@@ -23,11 +23,19 @@ pub(super) struct Grid {
     per_width: f64,
     /// Bytes by number of the cell modulo `most`.
     volumes: Vec<f64>,
-    /// Whole cells within long requests, by number modulo `most`: where they begin (+) and end (−), their bytes for each
-    /// cell, and how many are open. Empty until there is one: a trace of short calls has none.
-    ramps: Vec<(f64, i32)>,
+    /// Whole cells within long requests; there are none in a trace of short calls.
+    ramps: Option<Ramps>,
     /// When the first request begins and the last one ends.
     reach: Option<(i64, i64)>,
+}
+
+/// Where the whole cells within long requests begin (+) and end (−), by number of the cell modulo [`Grid::most`].
+#[derive(Clone, Debug)]
+struct Ramps {
+    /// The bytes for each cell.
+    bytes: Vec<f64>,
+    /// How many requests.
+    opened: Vec<i32>,
 }
 
 impl Grid {
@@ -36,7 +44,7 @@ impl Grid {
 
     pub(super) fn new(most: usize) -> Self {
         let most = most.next_power_of_two();
-        Self { most, shift: 0, per_width: 1.0, volumes: vec![0.0; most], ramps: Vec::new(), reach: None }
+        Self { most, shift: 0, per_width: 1.0, volumes: vec![0.0; most], ramps: None, reach: None }
     }
 
     pub(super) fn width_s(&self) -> f64 {
@@ -56,13 +64,13 @@ impl Grid {
         self.divide(right, from, end, per_nano * (end - from) as f64);
         let whole = per_nano * (1i64 << self.shift) as f64;
         if right - left > Self::LONG {
-            if self.ramps.is_empty() {
-                self.ramps = vec![(0.0, 0); self.most];
-            }
-            for (cell, change, n) in [(left + 1, whole, 1), (right, -whole, -1)] {
-                let slot = self.slot(cell);
-                let ramp = &mut self.ramps[slot];
-                *ramp = (ramp.0 + change, ramp.1 + n);
+            let (begin, end) = (self.slot(left + 1), self.slot(right));
+            let most = self.most;
+            let ramps =
+                self.ramps.get_or_insert_with(|| Ramps { bytes: vec![0.0; most], opened: vec![0; most] });
+            for (slot, bytes, n) in [(begin, whole, 1), (end, -whole, -1)] {
+                ramps.bytes[slot] += bytes;
+                ramps.opened[slot] += n;
             }
         } else {
             for cell in left + 1..right {
@@ -133,7 +141,6 @@ impl Grid {
         self.flatten();
         let fine = std::mem::replace(&mut self.volumes, vec![0.0; self.most]);
         let used = self.reach.map(|reach| self.ends(reach));
-        self.ramps = Vec::new();
         self.widen();
         let Some((first, last)) = used else { return };
         for cell in first..=last {
@@ -153,14 +160,13 @@ impl Grid {
 
     /// Pours the ramps into the volumes.
     fn flatten(&mut self) {
-        let (false, Some(reach)) = (self.ramps.is_empty(), self.reach) else { return };
-        let ramps = std::mem::take(&mut self.ramps);
+        let (Some(ramps), Some(reach)) = (self.ramps.take(), self.reach) else { return };
         let (first, last) = self.ends(reach);
         let (mut whole, mut n_open) = (CompensatedSum::default(), 0);
         for cell in first..=last {
-            let (change, n) = ramps[self.slot(cell)];
-            whole.add(change);
-            n_open += n;
+            let slot = self.slot(cell);
+            whole.add(ramps.bytes[slot]);
+            n_open += ramps.opened[slot];
             if n_open == 0 {
                 whole = CompensatedSum::default();
             } else {
@@ -175,32 +181,31 @@ impl Grid {
         let Some(reach) = self.reach else { return StepSignal::default() };
         let (first, last) = self.ends(reach);
         let half = ((1i64 << self.shift) / 2).max(1);
-        // Cells as (start, bytes); the outermost are cut to where the first request began and the last one ended, and
-        // where less than half a cell is left of one, it is joined with its neighbour.
-        let mut cells: Vec<(i64, f64)> = Vec::with_capacity((last - first + 1) as usize);
-        let (mut from, mut carried) = (reach.0, 0.0);
-        for cell in first..=last {
-            let until = ((cell + 1) << self.shift).min(reach.1);
-            carried += self.volumes[self.slot(cell)];
-            if until - from >= half {
-                cells.push((from, carried));
-                (from, carried) = (until, 0.0);
-            }
-        }
-        match cells.last_mut() {
-            Some(cell) => cell.1 += carried,
-            None => cells.push((from, carried)),
-        }
-        let mut times = Vec::with_capacity(cells.len() + 1);
-        let mut rates_bps: Vec<f64> = Vec::with_capacity(cells.len() + 1);
-        let ends = cells.iter().skip(1).map(|cell| cell.0).chain([reach.1]);
-        for (&(start, bytes), end) in cells.iter().zip(ends) {
+        let n_most = (last - first + 2) as usize;
+        let (mut times, mut rates_bps) = (Vec::with_capacity(n_most), Vec::with_capacity(n_most));
+        let mut step = |start: i64, end: i64, bytes: f64| {
             let rate_bps = bytes / ((end - start) as f64 * 1e-9);
             if rates_bps.last() != Some(&rate_bps) {
                 times.push(Timestamp::from_nanos_since_start(start));
                 rates_bps.push(rate_bps);
             }
+        };
+        // The outermost cells are cut to where the first request began and the last one ended, and where less than half a cell is
+        // left of one, it is joined with its neighbour: so each waits for the next.
+        let mut waiting: Option<(i64, f64)> = None;
+        let (mut from, mut carried) = (reach.0, 0.0);
+        for cell in first..=last {
+            let until = ((cell + 1) << self.shift).min(reach.1);
+            carried += self.volumes[self.slot(cell)];
+            if until - from >= half {
+                if let Some((start, bytes)) = waiting.replace((from, carried)) {
+                    step(start, from, bytes);
+                }
+                (from, carried) = (until, 0.0);
+            }
         }
+        let (start, bytes) = waiting.map_or((from, carried), |(start, bytes)| (start, bytes + carried));
+        step(start, reach.1, bytes);
         times.push(Timestamp::from_nanos_since_start(reach.1));
         rates_bps.push(0.0);
         StepSignal::new(times, rates_bps)
