@@ -45,6 +45,7 @@ pub use iotide_trace::{Direction, Loss, ThroughputLog};
 pub use crate::{
     detect::{DetectOptions, detect},
     error::Error,
+    file::{read_bytes, read_text},
     follow::engine,
     info::{InfoOptions, darshan_log, for_each_record, for_each_segment, info},
     input::{Input, Observed, observe},
@@ -66,6 +67,7 @@ pub use crate::{
 
 mod detect;
 mod error;
+mod file;
 mod follow;
 mod info;
 mod input;

@@ -228,63 +228,99 @@ pub fn run(
     let fed = Arc::new(Mutex::new(None));
     // Whatever may have ended an earlier process is read alone, before the others.
     let passes = if worker.suspects.is_empty() { &[false][..] } else { &[true, false][..] };
-    let (began, mut progress) = (Instant::now(), Progress::default());
-    let (mut told, mut synced) = (Instant::now(), Instant::now());
-    let mut failure = None;
+    let mut keeper = Keeper::new(folder, stop, total);
     for &alone in passes {
-        let feed = feed(walk().map_err(unreadable)?, folder.known()?, alone, worker.clone(), fed.clone());
+        let feed =
+            feed(walk().map_err(unreadable)?, keeper.folder.known()?, alone, worker.clone(), fed.clone());
         // A reader that is asked to stop and does so in time says so itself; the pool waits a little longer.
         let patience = job.limits.time + Duration::from_secs(2);
         let n_workers = if alone { 1 } else { job.n_workers };
         pool::run(worker.clone(), n_workers, patience, stop.clone(), feed, |outcome| {
-            let line = match outcome {
-                Some(Outcome::Run(line)) => {
-                    progress.n_labelled += 1;
-                    Some(line)
-                }
-                Some(Outcome::Rejected(line)) => {
-                    progress.n_rejected += 1;
-                    Some(line)
-                }
-                Some(Outcome::Known) => {
-                    progress.n_known += 1;
-                    None
-                }
-                Some(Outcome::Stopped) | None => None,
-            };
-            let mut written = line.map_or(Ok(()), |line| folder.append(&line));
-            if written.is_ok() && synced.elapsed() > Duration::from_secs(10) {
-                written = folder.sync();
-                synced = Instant::now();
-            }
-            if let Err(error) = written
-                && failure.is_none()
-            {
-                failure = Some(error);
-                stop.store(true, Ordering::Relaxed);
-            }
-            if told.elapsed() > Duration::from_millis(100) {
-                progress.elapsed_s = began.elapsed().as_secs_f64();
-                progress.n_total = total.known();
-                tell(&progress);
-                told = Instant::now();
-            }
+            keeper.take(outcome);
+            keeper.tell_now_and_then(&mut tell);
         });
         if stop.load(Ordering::Relaxed) {
             break;
         }
     }
-    if let Some(source) = failure {
-        return Err(ArchiveError::write(folder.path(), source));
-    }
+    let progress = keeper.finish()?;
     if let Some(source) = fed.lock().unwrap_or_else(PoisonError::into_inner).take() {
         return Err(unreadable(source));
     }
     folder.append(&suspects::ended()).map_err(written_to)?;
-    folder.sync().map_err(|source| ArchiveError::write(folder.path(), source))?;
-    progress.elapsed_s = began.elapsed().as_secs_f64();
-    progress.stopped = stop.load(Ordering::Relaxed);
+    folder.sync().map_err(written_to)?;
     Ok(progress)
+}
+
+/// Writes what the workers find, and counts it.
+struct Keeper<'a> {
+    folder: &'a mut Folder,
+    stop: &'a AtomicBool,
+    total: Arc<Total>,
+    progress: Progress,
+    began: Instant,
+    told: Instant,
+    synced: Instant,
+    failure: Option<io::Error>,
+}
+
+impl<'a> Keeper<'a> {
+    /// How often what was written is made to reach the disk.
+    const SYNC_EVERY: Duration = Duration::from_secs(10);
+    const TELL_EVERY: Duration = Duration::from_millis(100);
+
+    fn new(folder: &'a mut Folder, stop: &'a AtomicBool, total: Arc<Total>) -> Self {
+        let (progress, now) = (Progress::default(), Instant::now());
+        Self { folder, stop, total, progress, began: now, told: now, synced: now, failure: None }
+    }
+
+    /// Takes what a worker found; if that cannot be written, all of them are to stop.
+    fn take(&mut self, outcome: Option<Outcome>) {
+        let line = match outcome {
+            Some(Outcome::Run(line)) => {
+                self.progress.n_labelled += 1;
+                Some(line)
+            }
+            Some(Outcome::Rejected(line)) => {
+                self.progress.n_rejected += 1;
+                Some(line)
+            }
+            Some(Outcome::Known) => {
+                self.progress.n_known += 1;
+                None
+            }
+            Some(Outcome::Stopped) | None => None,
+        };
+        let mut written = line.map_or(Ok(()), |line| self.folder.append(&line));
+        if written.is_ok() && self.synced.elapsed() > Self::SYNC_EVERY {
+            written = self.folder.sync();
+            self.synced = Instant::now();
+        }
+        if let Err(error) = written
+            && self.failure.is_none()
+        {
+            self.failure = Some(error);
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn tell_now_and_then(&mut self, tell: &mut impl FnMut(&Progress)) {
+        if self.told.elapsed() > Self::TELL_EVERY {
+            self.progress.elapsed_s = self.began.elapsed().as_secs_f64();
+            self.progress.n_total = self.total.known();
+            tell(&self.progress);
+            self.told = Instant::now();
+        }
+    }
+
+    fn finish(mut self) -> Result<Progress, ArchiveError> {
+        if let Some(source) = self.failure {
+            return Err(ArchiveError::write(self.folder.path(), source));
+        }
+        self.progress.elapsed_s = self.began.elapsed().as_secs_f64();
+        self.progress.stopped = self.stop.load(Ordering::Relaxed);
+        Ok(self.progress)
+    }
 }
 
 /// Returns what hands the logs of a walk on: those that are read alone, or all others.

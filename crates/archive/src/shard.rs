@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use iotide_wire::Fnv1a;
+
 /// One of `n` parts that together are the whole.
 ///
 /// A log belongs to a part by a hash of its path below the folder that was given, and so to the same part on every
@@ -133,12 +135,9 @@ impl fmt::Display for Shard {
     }
 }
 
-/// FNV-1a of 64 bits, with its bits stirred once more so that the remainder is even, too.
+/// FNV-1a with its bits stirred once more, so that the remainder is even, too.
 fn hash(bytes: &[u8]) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for &byte in bytes {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    }
+    let mut hash = Fnv1a::of(bytes).value();
     hash ^= hash >> 33;
     hash = hash.wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash ^ (hash >> 33)

@@ -119,11 +119,8 @@ impl Ui {
 
     /// Shows how far the work is as a bar, once it is known how much there is; the next word replaces it.
     pub(crate) fn progress_bar(&mut self, n_done: u64, n_total: Option<u64>, text: impl fmt::Display) {
-        const CELLS: u64 = 24;
         let Some(n_total) = n_total.filter(|&n_total| n_total > 0) else { return self.progress(text) };
-        let filled = CELLS * n_done.min(n_total) / n_total;
-        let (done, left) = ("█".repeat(filled as usize), "░".repeat((CELLS - filled) as usize));
-        self.progress(format_args!("{done}{left} {text}"));
+        self.progress(format_args!("{} {text}", bar(n_done, n_total)));
     }
 
     /// Says what is wrong with the command line.
@@ -275,5 +272,24 @@ impl fmt::Display for Hinted {
 impl std::error::Error for Hinted {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.error.source()
+    }
+}
+
+/// How far the work is, in 24 characters.
+fn bar(n_done: u64, n_total: u64) -> String {
+    const CELLS: u64 = 24;
+    let filled = CELLS * n_done.min(n_total) / n_total.max(1);
+    "█".repeat(filled as usize) + &"░".repeat((CELLS - filled) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_is_empty_at_first_and_full_at_last() {
+        assert_eq!(bar(0, 15), "░".repeat(24));
+        assert_eq!(bar(15, 15), "█".repeat(24));
+        assert_eq!(bar(5, 15).chars().filter(|c| *c == '█').count(), 8);
     }
 }

@@ -1,5 +1,6 @@
 //! The format from the first bytes, never from the name alone.
 
+use iotide_table::{Cells, Dialect, is_remark};
 use memchr::memmem;
 
 use crate::{
@@ -52,8 +53,7 @@ pub(crate) fn is_told(head: &[u8]) -> bool {
 
 /// Whether there is a whole line that is more than a remark.
 pub(crate) fn has_a_line(head: &[u8]) -> bool {
-    let is_remark = |line: &[u8]| line.is_empty() || line.starts_with(b"#");
-    whole_lines(head).split(|byte| *byte == b'\n').any(|line| !is_remark(line.trim_ascii()))
+    whole_lines(head).split(|byte| *byte == b'\n').any(|line| !is_remark(line))
 }
 
 fn whole_lines(head: &[u8]) -> &[u8] {
@@ -68,7 +68,7 @@ pub(crate) fn is_series(head: &[u8]) -> bool {
         let at = |key: &[u8]| memmem::find(head, key).unwrap_or(usize::MAX);
         return at(b"\"time\"") < at(b"\"start\"");
     }
-    header(head).is_some_and(|names| has(&names, "time") && !has(&names, "start"))
+    header(head, b",").is_some_and(|names| has(&names, "time") && !has(&names, "start"))
 }
 
 fn of_head(head: &[u8]) -> Option<Format> {
@@ -183,24 +183,21 @@ fn is_tmio_msgpack(head: &[u8]) -> bool {
 /// A header of several columns, of which at least one is known: a column that is missing is told when reading.
 fn is_table(text: &[u8]) -> bool {
     let known = ["rank", "op", "start", "end", "bytes", "time", "bandwidth"];
-    header(text).is_some_and(|names| names.len() > 1 && known.iter().any(|name| has(&names, name)))
+    header(text, b",").is_some_and(|names| names.len() > 1 && known.iter().any(|name| has(&names, name)))
 }
 
-/// The names on the first line that is no comment.
-fn header(text: &[u8]) -> Option<Vec<&[u8]>> {
-    let is_comment = |line: &&[u8]| line.is_empty() || line.starts_with(b"#");
-    let line = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !is_comment(line))?;
-    Some(
-        line.split(|byte| *byte == b',')
-            .map(|name| {
-                let name = name.trim_ascii();
-                name.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\"")).unwrap_or(name)
-            })
-            .collect(),
-    )
+/// The names on the first line that is no comment, with one of these separators between them.
+pub(crate) fn header<'a>(text: &'a [u8], separators: &[u8]) -> Option<Vec<&'a [u8]>> {
+    let line = text.split(|byte| *byte == b'\n').find(|line| !is_remark(line))?;
+    let mut cells = Cells::new(Dialect::of_header(line, separators));
+    let mut names = Vec::new();
+    while let Some(cell) = cells.next_in(line).ok()? {
+        names.push(&line[cell.range]);
+    }
+    Some(names)
 }
 
-fn has(names: &[&[u8]], name: &str) -> bool {
+pub(crate) fn has(names: &[&[u8]], name: &str) -> bool {
     names.iter().any(|known| known.eq_ignore_ascii_case(name.as_bytes()))
 }
 

@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
 
+use iotide_table::is_remark;
 use iotide_trace::{JobOutcome, JobRun, Loss, Trace};
 
 use crate::{
@@ -24,7 +25,6 @@ use crate::{
     losses::{Losses, Nonsense},
     number::parse_f64,
     rows::{Rows, Syntax, quoted},
-    scanner::Scanner,
 };
 
 /// What a job log says.
@@ -72,11 +72,8 @@ impl JobLogOptions {
     fn read(&self, input: Input) -> Result<JobLog, ReadError> {
         let path = input.name().to_path_buf();
         let trouble = input.trouble();
-        let log = match Shape::of(input.head()) {
-            Shape::Bars => read_bars(input, self),
-            Shape::Table(syntax) => read_table(input, syntax, self),
-        };
-        let mut log = log.map_err(|fault| ReadError::from_fault(&path, fault))?;
+        let syntax = syntax_of(input.head());
+        let mut log = read_table(input, syntax, self).map_err(|fault| ReadError::from_fault(&path, fault))?;
         if let Some(what) = trouble.as_ref().and_then(|trouble| trouble.get()) {
             log.losses.push(Loss::of_unknown_size(what.clone()));
         }
@@ -89,26 +86,15 @@ impl JobLogOptions {
     }
 }
 
-enum Shape {
-    /// `sacct --parsable` and `--parsable2`: no quoting, so a name with a bar in it costs its row.
-    Bars,
-    Table(Syntax),
-}
-
-impl Shape {
-    fn of(head: &[u8]) -> Self {
-        let first = head
-            .split(|byte| *byte == b'\n')
-            .map(<[u8]>::trim_ascii)
-            .find(|line| !line.is_empty() && !line.starts_with(b"#"))
-            .unwrap_or_default();
-        if first.starts_with(b"{") {
-            Shape::Table(Syntax::JsonLines)
-        } else if memchr::memchr(b'|', first).is_some() {
-            Shape::Bars
-        } else {
-            Shape::Table(Syntax::Csv)
-        }
+/// Bars are those of `sacct --parsable` and `--parsable2`: no quoting, so a name with a bar in it costs its row.
+fn syntax_of(head: &[u8]) -> Syntax {
+    let first = head.split(|byte| *byte == b'\n').find(|line| !is_remark(line)).unwrap_or_default();
+    if first.trim_ascii().starts_with(b"{") {
+        Syntax::JsonLines
+    } else if memchr::memchr(b'|', first).is_some() {
+        Syntax::Bars
+    } else {
+        Syntax::Csv
     }
 }
 
@@ -144,12 +130,10 @@ const MOST_RUNS: usize = 8 << 20;
 /// Names are kept up to so many bytes.
 const LONGEST_NAME: usize = 256;
 
-const LONGEST_LINE: usize = 64 << 10;
-
 fn read_table(input: Input, syntax: Syntax, options: &JobLogOptions) -> Result<JobLog, Fault> {
     let mut losses = Losses::default();
     let mut rows = Rows::open(input, syntax, COLUMNS, &mut losses)?;
-    require(|column| rows.has(column), Place::Line(1))?;
+    require(|column| rows.has(column), rows.header_place())?;
     let mut collector = Collector::default();
     while rows.advance(&mut losses)? {
         let place = rows.place();
@@ -159,71 +143,6 @@ fn read_table(input: Input, syntax: Syntax, options: &JobLogOptions) -> Result<J
     }
     let mut stated = Trace::default();
     rows.report(losses, &mut stated);
-    Ok(collector.finish(stated.losses))
-}
-
-fn read_bars(input: Input, options: &JobLogOptions) -> Result<JobLog, Fault> {
-    let mut scanner = Scanner::new(input.into_read());
-    scanner.skip_byte_order_mark()?;
-    let mut losses = Losses::default();
-    let mut collector = Collector::default();
-    // Which wanted column each column of the log is.
-    let mut header: Option<Vec<Option<usize>>> = None;
-    let mut number = 0;
-    while let Some((line, len)) = scanner.line(LONGEST_LINE)? {
-        number += 1;
-        let place = Place::Line(number);
-        let text = line.strip_suffix(b"\r").unwrap_or(line);
-        let is_cut = line.len() >= LONGEST_LINE;
-        if is_cut {
-            losses.note("long line", place, || format!("longer than {LONGEST_LINE} bytes"));
-        } else if !text.trim_ascii().is_empty() {
-            let mut values = [None; COLUMNS.len()];
-            let mut n_fields = 0;
-            let fields = text.split(|byte| *byte == b'|').map(<[u8]>::trim_ascii);
-            match &header {
-                None => {
-                    let names: Vec<_> = fields
-                        .map(|name| {
-                            COLUMNS.iter().position(|column| name.eq_ignore_ascii_case(column.as_bytes()))
-                        })
-                        .collect();
-                    require(|column| names.contains(&Some(column)), place)?;
-                    header = Some(names);
-                }
-                Some(header) => {
-                    for (i, field) in fields.enumerate() {
-                        n_fields = i + 1;
-                        if let Some(Some(column)) = header.get(i) {
-                            values[*column] = Some(field).filter(|field| !field.is_empty());
-                        }
-                    }
-                    let taken = if n_fields == header.len() {
-                        collector.row(|column| values[column], options)
-                    } else {
-                        let fault = format!("{n_fields} fields where the header has {}", header.len());
-                        Err(Nonsense::new("wrong number of fields", fault))
-                    };
-                    if let Err(nonsense) = taken {
-                        losses.record(place, nonsense);
-                    }
-                }
-            }
-        }
-        scanner.advance(len);
-        if is_cut {
-            // The rest of the line is not a line.
-            while let Some((rest, len)) = scanner.line(LONGEST_LINE)? {
-                let ends = len > rest.len();
-                scanner.advance(len);
-                if ends {
-                    break;
-                }
-            }
-        }
-    }
-    let mut stated = Trace::default();
-    losses.report(&mut stated);
     Ok(collector.finish(stated.losses))
 }
 

@@ -43,6 +43,7 @@ pub use crate::{
     format::Format,
     jobs::{JobLog, JobLogOptions, date_unix_s, zone_offset_s},
     layers::LayerChoice,
+    lustre::requests_by_job,
     messages::Messages,
     native::NativeWriter,
     prometheus::RangeAnswer,

@@ -15,8 +15,8 @@ use std::ops::ControlFlow;
 use iotide_trace::{Event, EventSink, FileId, Grain, Layer, Op, Rank, Timestamp, TraceInfo};
 
 use crate::{
-    Place,
     budget::NameBudget,
+    detect::{has, header},
     error::Fault,
     files::Files,
     input::Input,
@@ -24,159 +24,66 @@ use crate::{
     lenient::parse_u64,
     losses::{Losses, Nonsense, moment},
     number::parse_f64,
-    rows::quoted,
-    scanner::Scanner,
+    rows::{Rows, Syntax, quoted},
 };
 
-const LONGEST_LINE: usize = 64 << 10;
 /// Lustre numbers its targets with 16 bits.
 const MOST_TARGETS: usize = 1 << 16;
-/// Columns of a table; a join of all of LMT's tables has fewer.
-const MOST_COLUMNS: usize = 256;
+
+const COLUMNS: &[&str] = &["timestamp", "ts_id", "ost_id", "ost_name", "read_bytes", "write_bytes"];
+const TIME: usize = 0;
+/// The number of a row of `TIMESTAMP_INFO`, which holds the time.
+const TIME_ID: usize = 1;
+const TARGET: [usize; 2] = [2, 3];
+const COUNTERS: [(usize, Op); 2] = [(4, Op::Read), (5, Op::Write)];
 
 /// Whether a file begins like one of these.
 pub(crate) fn recognises(head: &[u8]) -> bool {
-    let mut lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
-    let header = lines.find(|line| !is_remark(line)).and_then(Header::of);
-    header.is_some_and(|header| {
-        let has = |column| header.has(column);
-        (has(Column::Read) || has(Column::Written)) && (has(Column::Time) || has(Column::TimeId))
+    header(head, b"\t,").is_some_and(|names| {
+        let has = |column: usize| has(&names, COLUMNS[column]);
+        names.len() > 1 && COUNTERS.iter().any(|&(column, _)| has(column)) && (has(TIME) || has(TIME_ID))
     })
-}
-
-fn is_remark(line: &[u8]) -> bool {
-    line.is_empty() || line.starts_with(b"#")
 }
 
 /// Reads one file.
 pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
-    let mut scanner = Scanner::new(input.into_read());
-    scanner.skip_byte_order_mark()?;
-    let mut header: Option<Header> = None;
     let mut decoder = Decoder::default();
-    let mut number = 0;
-    while let Some((line, len)) = scanner.line(LONGEST_LINE)? {
-        number += 1;
-        let place = Place::Line(number);
-        // Not the tabs: a row may begin or end with an empty value.
-        let text = line.strip_suffix(b"\r").unwrap_or(line);
-        let mut flow = ControlFlow::Continue(());
-        match &header {
-            _ if is_remark(text.trim_ascii()) => {}
-            None => header = Some(Header::required(text, place)?),
-            Some(header) => match header.row(text) {
-                Ok(row) => flow = decoder.row(&row, place, sink),
-                Err(nonsense) => decoder.losses.record(place, nonsense),
-            },
-        }
-        scanner.advance(len);
-        if flow.is_break() {
+    let mut rows = Rows::open(input, Syntax::TabsOrCommas, COLUMNS, &mut decoder.losses)?;
+    require_times_and_counters(&rows)?;
+    // The number and the name of a target say the same.
+    let target = TARGET.into_iter().find(|&column| rows.has(column)).unwrap_or(TARGET[0]);
+    while rows.advance(&mut decoder.losses)? {
+        if decoder.row(&rows, target, sink).is_break() {
             break;
         }
     }
-    if header.is_none() {
-        return Err(Fault::at(Place::Line(number.max(1)), "there is no header line"));
-    }
     let Decoder { files, mut losses, .. } = decoder;
     let files = files.into_paths(&mut losses);
-    losses.report(sink);
-    Ok(TraceInfo { files, ..TraceInfo::default() })
+    rows.report(losses, sink);
+    Ok(TraceInfo { files, job: rows.job })
 }
 
-/// The columns that are looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
-    Time,
-    /// The number of a row of `TIMESTAMP_INFO`, which holds the time.
-    TimeId,
-    Target,
-    Read,
-    Written,
+fn require_times_and_counters(rows: &Rows) -> Result<(), Fault> {
+    let fault = if !rows.has(TIME) && rows.has(TIME_ID) {
+        "TS_ID is not a time: join OST_DATA with TIMESTAMP_INFO using (TS_ID), and select TIMESTAMP"
+    } else if !rows.has(TIME) {
+        "the header has no column TIMESTAMP"
+    } else if !COUNTERS.iter().any(|&(column, _)| rows.has(column)) {
+        "the header has neither READ_BYTES nor WRITE_BYTES"
+    } else {
+        return Ok(());
+    };
+    Err(Fault::at(rows.header_place(), fault))
 }
 
-impl Column {
-    const ALL: usize = 5;
-
-    fn of(name: &[u8]) -> Option<Self> {
-        Some(match name.to_ascii_lowercase().as_slice() {
-            b"timestamp" => Self::Time,
-            b"ts_id" => Self::TimeId,
-            b"ost_id" | b"ost_name" => Self::Target,
-            b"read_bytes" => Self::Read,
-            b"write_bytes" => Self::Written,
-            _ => return None,
-        })
-    }
-}
-
-struct Header {
-    separator: u8,
-    columns: Vec<Option<Column>>,
-}
-
-/// The values of a row, by column; `None` where it has none.
-type Row<'a> = [Option<&'a [u8]>; Column::ALL];
-
-impl Header {
-    fn of(line: &[u8]) -> Option<Self> {
-        let separator = if memchr::memchr(b'\t', line).is_some() { b'\t' } else { b',' };
-        let mut columns: Vec<Option<Column>> = Vec::new();
-        for name in line.split(|&byte| byte == separator) {
-            // Of two that say the same, the number and the name of a target, the first is as good as the other.
-            let column = Column::of(unquoted(name)).filter(|column| !columns.contains(&Some(*column)));
-            columns.push(column);
-        }
-        (2..=MOST_COLUMNS).contains(&columns.len()).then_some(Self { separator, columns })
-    }
-
-    fn required(line: &[u8], place: Place) -> Result<Self, Fault> {
-        let header = Self::of(line).ok_or_else(|| Fault::at(place, "the header is not one of a table"))?;
-        if !header.has(Column::Time) {
-            let fault = if header.has(Column::TimeId) {
-                "TS_ID is not a time: join OST_DATA with TIMESTAMP_INFO using (TS_ID), and select TIMESTAMP"
-            } else {
-                "the header has no column TIMESTAMP"
-            };
-            return Err(Fault::at(place, fault));
-        }
-        if !header.has(Column::Read) && !header.has(Column::Written) {
-            return Err(Fault::at(place, "the header has neither READ_BYTES nor WRITE_BYTES"));
-        }
-        Ok(header)
-    }
-
-    fn has(&self, column: Column) -> bool {
-        self.columns.contains(&Some(column))
-    }
-
-    fn row<'a>(&self, line: &'a [u8]) -> Result<Row<'a>, Nonsense> {
-        if line.len() >= LONGEST_LINE {
-            return Err(Nonsense::new("long line", format!("longer than {LONGEST_LINE} bytes")));
-        }
-        let mut row = Row::default();
-        let mut n_fields = 0;
-        for field in line.split(|&byte| byte == self.separator) {
-            if let Some(Some(column)) = self.columns.get(n_fields) {
-                row[*column as usize] = Some(unquoted(field)).filter(|value| !is_null(value));
-            }
-            n_fields += 1;
-        }
-        if n_fields == self.columns.len() {
-            return Ok(row);
-        }
-        let fault = format!("{n_fields} fields where the header has {}", self.columns.len());
-        Err(Nonsense::new("wrong number of fields", fault))
-    }
-}
-
-fn unquoted(field: &[u8]) -> &[u8] {
-    let field = field.trim_ascii();
-    field.strip_prefix(b"\"").and_then(|field| field.strip_suffix(b"\"")).unwrap_or(field)
+/// A value of a row; `None` where it has none.
+fn value(rows: &Rows, column: usize) -> Option<&[u8]> {
+    rows.value(column).filter(|value| !is_null(value))
 }
 
 /// How the client writes that there is no value, and how an outfile has it.
 fn is_null(value: &[u8]) -> bool {
-    value.is_empty() || value.eq_ignore_ascii_case(b"NULL") || value == b"\\N"
+    value.eq_ignore_ascii_case(b"NULL") || value == b"\\N"
 }
 
 #[derive(Default)]
@@ -193,18 +100,17 @@ struct Target {
     last: [Option<(Timestamp, u64)>; 2],
 }
 
-const COUNTERS: [(Column, Op); 2] = [(Column::Read, Op::Read), (Column::Written, Op::Write)];
-
 impl Decoder {
-    fn row(&mut self, row: &Row, place: Place, sink: &mut dyn EventSink) -> ControlFlow<()> {
-        let time = match time_of(row[Column::Time as usize]) {
+    fn row(&mut self, rows: &Rows, target: usize, sink: &mut dyn EventSink) -> ControlFlow<()> {
+        let place = rows.place();
+        let time = match time_of(value(rows, TIME)) {
             Ok(time) => time,
             Err(nonsense) => {
                 self.losses.record(place, nonsense);
                 return ControlFlow::Continue(());
             }
         };
-        let name = row[Column::Target as usize].unwrap_or_default();
+        let name = value(rows, target).unwrap_or_default();
         if !self.targets.contains_key(name) {
             if self.targets.len() >= MOST_TARGETS || !self.budget.takes(name) {
                 self.losses.note("many", place, || format!("more than {MOST_TARGETS} targets"));
@@ -219,7 +125,7 @@ impl Decoder {
         }
         let Some(target) = self.targets.get_mut(name) else { return ControlFlow::Continue(()) };
         for (last, (column, op)) in target.last.iter_mut().zip(COUNTERS) {
-            let Some(text) = row[column as usize] else { continue };
+            let Some(text) = value(rows, column) else { continue };
             let Some(now) = parse_u64(text) else {
                 self.losses.note("counter", place, || format!("{} is not a counter", quoted(text)));
                 continue;

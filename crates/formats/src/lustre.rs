@@ -13,16 +13,24 @@
 //! A file holds one snapshot or many, of one target or many. Between two snapshots of one job on one target lies one
 //! bin. What was counted before the first is spread from `start_time` on, which Lustre states since 2.15; without it
 //! nobody knows when it was.
+//!
+//! What a line says is in [`lines`], which also serves those who only count requests.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use iotide_trace::{Event, EventSink, FileId, Grain, Layer, Op, Rank, Timestamp, TraceInfo};
+use iotide_wire::Fnv1a;
 
 use crate::{
-    Place, budget::NameBudget, error::Fault, files::Files, input::Input, lenient::parse_u64, losses::Losses,
-    scanner::Scanner,
+    Place, budget::NameBudget, error::Fault, files::Files, input::Input, losses::Losses, scanner::Scanner,
 };
+
+use self::lines::{Line, Totals, target_of};
+
+pub use self::lines::requests_by_job;
+
+mod lines;
 
 const LONGEST_LINE: usize = 64 << 10;
 /// Jobs times targets.
@@ -35,13 +43,6 @@ pub(crate) fn recognises(head: &[u8]) -> bool {
     let mut lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();
     first == b"job_stats:" || target_of(first).is_some()
-}
-
-/// `obdfilter.scratch-OST0000.job_stats=`, as `lctl get_param` prints it.
-fn target_of(line: &[u8]) -> Option<&[u8]> {
-    let line = line.strip_suffix(b"job_stats:").unwrap_or(line).trim_ascii_end();
-    let name = line.strip_suffix(b".job_stats=")?;
-    Some(name.rsplit(|&byte| byte == b'.').next().unwrap_or(name))
 }
 
 /// Reads one file.
@@ -83,13 +84,7 @@ struct Entry {
 struct Counter {
     op: Op,
     /// Two counters may be of one kind (`mkdir`, `rmdir`): told apart by a hash of the name.
-    name_hash: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Totals {
-    samples: u64,
-    bytes: u64,
+    name_hash: Fnv1a,
 }
 
 struct Known {
@@ -103,46 +98,46 @@ struct Known {
 
 impl Decoder {
     fn line(&mut self, line: &[u8], number: u64, sink: &mut dyn EventSink) -> ControlFlow<()> {
-        let text = line.trim_ascii();
-        if let Some(target) = target_of(text) {
-            let target = target.to_vec();
-            let flow = self.end_of_entry(number, sink);
-            self.target = target;
-            return flow;
+        match Line::of(line) {
+            Line::Blank => {}
+            Line::Target(target) => {
+                let flow = self.end_of_entry(number, sink);
+                self.target = target.to_vec();
+                return flow;
+            }
+            Line::Job(job) => {
+                let flow = self.end_of_entry(number, sink);
+                self.entry = Some(Entry { job: job.to_vec(), ..Entry::default() });
+                return flow;
+            }
+            Line::Field(name, value) if self.entry.is_some() => self.field(name, value, number),
+            Line::Field(..) | Line::Other => {
+                self.losses.note("line", Place::Line(number), || "not a line of job_stats".into());
+            }
         }
-        if text.is_empty() || text == b"job_stats:" {
-            return ControlFlow::Continue(());
-        }
-        if let Some(job) = text.strip_prefix(b"- job_id:") {
-            let flow = self.end_of_entry(number, sink);
-            let job = job.trim_ascii();
-            let job = job.strip_prefix(b"\"").and_then(|job| job.strip_suffix(b"\"")).unwrap_or(job);
-            self.entry = Some(Entry { job: job.to_vec(), ..Entry::default() });
-            return flow;
-        }
-        let (Some(entry), Some(colon)) = (&mut self.entry, memchr::memchr(b':', text)) else {
-            self.losses.note("line", Place::Line(number), || "not a line of job_stats".into());
-            return ControlFlow::Continue(());
-        };
-        let (name, value) = (&text[..colon], text[colon + 1..].trim_ascii());
+        ControlFlow::Continue(())
+    }
+
+    /// Takes a field of the entry that has begun.
+    fn field(&mut self, name: &[u8], value: &[u8], number: u64) {
+        let Some(entry) = &mut self.entry else { return };
         match name {
             b"snapshot_time" => entry.snapshot = seconds(value),
             b"start_time" => entry.start = seconds(value),
             b"elapsed_time" => {}
             _ => {
-                let Some(op) = op_of(name) else { return ControlFlow::Continue(()) };
-                let Some(totals) = totals_of(value, op) else {
+                let Some(op) = op_of(name) else { return };
+                let Some(totals) = Totals::of(value, op.moves_data()) else {
                     self.losses.note("counter", Place::Line(number), || {
                         "a counter without a number of samples".into()
                     });
-                    return ControlFlow::Continue(());
+                    return;
                 };
                 if entry.counters.len() < MOST_COUNTERS {
-                    entry.counters.push((Counter { op, name_hash: hash(name) }, totals));
+                    entry.counters.push((Counter { op, name_hash: Fnv1a::of(name) }, totals));
                 }
             }
         }
-        ControlFlow::Continue(())
     }
 
     fn end_of_entry(&mut self, number: u64, sink: &mut dyn EventSink) -> ControlFlow<()> {
@@ -287,37 +282,10 @@ fn op_of(name: &[u8]) -> Option<Op> {
     })
 }
 
-/// `{ samples: 16, unit: bytes, min: 4096, max: 1048576, sum: 16777216 }`
-fn totals_of(value: &[u8], op: Op) -> Option<Totals> {
-    let mut totals = Totals::default();
-    let mut has_samples = false;
-    let inner = value.strip_prefix(b"{")?;
-    let inner = inner.strip_suffix(b"}").unwrap_or(inner);
-    for field in inner.split(|&byte| byte == b',') {
-        let Some(colon) = memchr::memchr(b':', field) else { continue };
-        let (name, value) = (field[..colon].trim_ascii(), field[colon + 1..].trim_ascii());
-        match name {
-            b"samples" => {
-                totals.samples = parse_u64(value)?;
-                has_samples = true;
-            }
-            b"sum" if op.moves_data() => totals.bytes = parse_u64(value)?,
-            _ => {}
-        }
-    }
-    has_samples.then_some(totals)
-}
-
 /// "1700000010.5 secs.nsecs", "1700000010"
 fn seconds(value: &[u8]) -> Option<Timestamp> {
     let number = value.split(|&byte| byte == b' ').next()?;
     Timestamp::from_secs_since_start(crate::number::parse_f64(number)?).filter(|at| at.as_nanos() > 0)
-}
-
-fn hash(name: &[u8]) -> u64 {
-    // FNV-1a
-    name.iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 #[cfg(test)]

@@ -186,7 +186,7 @@ fn write_block(out: &mut impl Write, kind: u8, payload: &[u8]) -> io::Result<()>
         return Ok(());
     }
     let len = (payload.len() as u32).to_le_bytes();
-    let crc = Crc32::new().update(&[kind]).update(&len).update(payload).value();
+    let crc = crc32([&[kind][..], &len, payload]);
     out.write_all(&MARKER)?;
     out.write_all(&[kind])?;
     out.write_all(&len)?;
@@ -321,7 +321,7 @@ fn next_block(scanner: &mut Scanner, losses: &mut Losses) -> Result<Option<(u8, 
         if let Some((kind, len, crc)) = block_head(head) {
             let block = scanner.want(BLOCK_HEAD + len)?;
             if let Some(payload) = block.get(BLOCK_HEAD..BLOCK_HEAD + len)
-                && Crc32::new().update(&block[MARKER.len()..MARKER.len() + 5]).update(payload).value() == crc
+                && crc32([&block[MARKER.len()..MARKER.len() + 5], payload]) == crc
             {
                 let payload = payload.to_vec();
                 scanner.advance(BLOCK_HEAD + len);
@@ -691,54 +691,11 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// The CRC-32 of zlib and Ethernet (reflected 0x04C11DB7), eight bytes at a time.
-struct Crc32(u32);
-
-impl Crc32 {
-    /// `TABLES[k]` has what a byte makes of the sum once `k` bytes more have come.
-    const TABLES: [[u32; 256]; 8] = {
-        let mut tables = [[0; 256]; 8];
-        let mut i = 0;
-        while i < 256 {
-            let mut crc = i as u32;
-            let mut bit = 0;
-            while bit < 8 {
-                crc = if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
-                bit += 1;
-            }
-            tables[0][i] = crc;
-            i += 1;
-        }
-        let mut i = 0;
-        while i < 256 {
-            let mut k = 1;
-            while k < 8 {
-                let before = tables[k - 1][i];
-                tables[k][i] = before >> 8 ^ tables[0][(before & 0xff) as usize];
-                k += 1;
-            }
-            i += 1;
-        }
-        tables
-    };
-
-    fn new() -> Self {
-        Self(!0)
-    }
-
-    fn update(self, bytes: &[u8]) -> Self {
-        static TABLES: [[u32; 256]; 8] = Crc32::TABLES;
-        let (eights, rest) = bytes.as_chunks::<8>();
-        let crc = eights.iter().fold(self.0, |crc, eight| {
-            let eight = (u64::from_le_bytes(*eight) ^ u64::from(crc)).to_le_bytes();
-            (0..8).fold(0, |crc, i| crc ^ TABLES[7 - i][usize::from(eight[i])])
-        });
-        Self(rest.iter().fold(crc, |crc, &byte| crc >> 8 ^ TABLES[0][usize::from(crc as u8 ^ byte)]))
-    }
-
-    fn value(self) -> u32 {
-        !self.0
-    }
+/// The CRC-32 of zlib and Ethernet (reflected 0x04C11DB7) of these pieces, one after the other.
+fn crc32<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
+    let mut crc = flate2::Crc::new();
+    pieces.into_iter().for_each(|piece| crc.update(piece));
+    crc.sum()
 }
 
 #[cfg(test)]
@@ -976,6 +933,6 @@ mod tests {
 
     #[test]
     fn the_checksum_is_the_common_one() {
-        assert_eq!(Crc32::new().update(b"123456789").value(), 0xcbf4_3926);
+        assert_eq!(crc32([&b"1234"[..], b"56789"]), 0xcbf4_3926);
     }
 }

@@ -1,7 +1,8 @@
-//! Tables row by row, written as CSV or as JSON Lines.
+//! Tables row by row, written with separators or as JSON Lines.
 
 use std::ops::Range;
 
+use iotide_table::{Cell, Cells, Dialect, OpenQuote, end_of_quoted_row, push_unescaped};
 use iotide_trace::{EventSink, JobInfo, Loss, Timestamp};
 
 use crate::{
@@ -19,6 +20,10 @@ use crate::{
 pub(crate) enum Syntax {
     /// A header line, then values separated by commas; RFC 4180 with `\n` or `\r\n`, `#` begins a comment line.
     Csv,
+    /// The same with tabs or commas, whichever the header has more of.
+    TabsOrCommas,
+    /// The same with bars and without quotes; below the header, `#` begins nothing.
+    Bars,
     /// One JSON object a line.
     JsonLines,
 }
@@ -30,7 +35,9 @@ pub(crate) struct Rows {
     scanner: Scanner,
     syntax: Syntax,
     columns: &'static [&'static str],
-    /// CSV: which wanted column each column of the file is.
+    /// What is between values, unless it is JSON.
+    dialect: Dialect,
+    /// Unless it is JSON: which wanted column each column of the file is.
     header: Vec<Option<usize>>,
     header_line: u64,
     line: u64,
@@ -57,7 +64,7 @@ const LOSS_FACTS: [&str; 3] = ["loss", "records", "since"];
 const MOST_STATED_LOSSES: usize = 1000;
 
 impl Rows {
-    /// Begins to read a table; of CSV, up to its header.
+    /// Begins to read a table, up to its header if it has one.
     pub(crate) fn open(
         input: Input,
         syntax: Syntax,
@@ -68,6 +75,7 @@ impl Rows {
             scanner: Scanner::new(input.into_read()),
             syntax,
             columns,
+            dialect: if syntax == Syntax::Bars { Dialect::BARS } else { Dialect::CSV },
             header: Vec::new(),
             header_line: 0,
             line: 0,
@@ -77,7 +85,7 @@ impl Rows {
             stated_losses: Vec::new(),
         };
         rows.scanner.skip_byte_order_mark()?;
-        if syntax == Syntax::Csv {
+        if syntax != Syntax::JsonLines {
             rows.read_header(losses)?;
         }
         Ok(rows)
@@ -104,15 +112,15 @@ impl Rows {
             return Ok(());
         }
         let fault = format!("the header has no column {}", missing.join(", "));
-        Err(Fault::at(Place::Line(self.header_line), fault))
+        Err(Fault::at(self.header_place(), fault))
     }
 
     /// Moves to the next row; `false` after the last.
     pub(crate) fn advance(&mut self, losses: &mut Losses) -> Result<bool, Fault> {
         while self.next_line(losses)? {
             let taken_apart = match self.syntax {
-                Syntax::Csv => self.split_csv()?,
                 Syntax::JsonLines => self.split_json(losses),
+                _ => self.split_row()?,
             };
             match taken_apart {
                 Ok(true) => return Ok(true),
@@ -133,6 +141,11 @@ impl Rows {
     pub(crate) fn pass(&mut self, n_bytes: usize, n_lines: u64) {
         self.scanner.advance(n_bytes);
         self.line += n_lines;
+    }
+
+    /// The line of the header; the first where there is none.
+    pub(crate) fn header_place(&self) -> Place {
+        Place::Line(self.header_line.max(1))
     }
 
     /// The line of the current row.
@@ -176,7 +189,8 @@ impl Rows {
             self.text.extend_from_slice(line);
             self.scanner.advance(len);
             let line = self.text.trim_ascii();
-            if let Some(comment) = line.strip_prefix(b"#") {
+            let has_comments = self.syntax != Syntax::Bars || self.header.is_empty();
+            if let Some(comment) = line.strip_prefix(b"#").filter(|_| has_comments) {
                 if let Some(equals) = memchr::memchr(b'=', comment) {
                     let (key, value) = (comment[..equals].trim_ascii(), comment[equals + 1..].trim_ascii());
                     if key == b"loss" {
@@ -216,21 +230,28 @@ impl Rows {
             return Err(Fault::at(Place::Line(self.line.max(1)), "there is no header line"));
         }
         self.header_line = self.line;
-        let open_quote = |OpenQuote| Fault::at(Place::Line(self.header_line), "a quote that does not end");
-        let mut fields = Fields::of(&self.text);
-        while let Some(field) = fields.next(&mut self.text).map_err(open_quote)? {
-            let name = self.text[field].to_ascii_lowercase();
+        if self.syntax == Syntax::TabsOrCommas {
+            self.dialect = Dialect::of_header(&self.text, b"\t,");
+        }
+        let place = Place::Line(self.header_line);
+        let fault = |fault: String| Fault::at(place, fault);
+        let mut cells = Cells::new(self.dialect);
+        while let Some(cell) =
+            cells.next_in(&self.text).map_err(|OpenQuote| fault("a quote that does not end".into()))?
+        {
+            let name = self.text[cell.range].to_ascii_lowercase();
             let column = self.columns.iter().position(|column| column.as_bytes() == name);
-            if column.is_some() && self.header.contains(&column) {
-                let fault = format!("the header has two columns {}", quoted(&name));
-                return Err(Fault::at(Place::Line(self.header_line), fault));
+            let is_second = column.is_some() && self.header.contains(&column);
+            if is_second && self.syntax == Syntax::Csv {
+                return Err(fault(format!("the header has two columns {}", quoted(&name))));
             }
-            self.header.push(column);
+            // Of two columns that a program writes the first is as good as the other.
+            self.header.push(column.filter(|_| !is_second));
         }
         Ok(())
     }
 
-    fn split_csv(&mut self) -> Result<Result<bool, Nonsense>, Fault> {
+    fn split_row(&mut self) -> Result<Result<bool, Nonsense>, Fault> {
         // A quoted field may hold line ends: then the row goes on in lines that were not fetched yet.
         for _ in 0..MOST_LINES_OF_A_ROW {
             let record_len = self.text.len();
@@ -268,11 +289,15 @@ impl Rows {
 
     fn split_record(&mut self) -> Result<Result<bool, Nonsense>, OpenQuote> {
         self.values.fill(None);
-        let mut fields = Fields::of(&self.text);
+        let record_len = self.text.len();
+        let mut cells = Cells::new(self.dialect);
         let mut n_fields = 0;
-        while let Some(field) = fields.next(&mut self.text)? {
+        while let Some(Cell { mut range, is_escaped }) = cells.next_in(&self.text[..record_len])? {
             if let Some(Some(column)) = self.header.get(n_fields) {
-                self.values[*column] = Some(field);
+                if is_escaped {
+                    range = push_unescaped(&mut self.text, range);
+                }
+                self.values[*column] = Some(range);
             }
             n_fields += 1;
         }
@@ -382,71 +407,6 @@ fn loss_of(what: &[u8], records: Option<&[u8]>, since: Option<&[u8]>) -> Loss {
     // A loss is told in words, also if the table has none for it.
     let what = if what.is_empty() { b"something that the table does not name" } else { what };
     Loss { what: String::from_utf8_lossy(what).into_owned(), records, since, cut }
-}
-
-/// Returns how far the rest of a row reaches whose quoted field began earlier; `None` if that is not to be seen.
-fn end_of_quoted_row(ahead: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    loop {
-        at += memchr::memchr(b'"', &ahead[at..])? + 1;
-        if ahead.get(at) != Some(&b'"') {
-            return Some(memchr::memchr(b'\n', &ahead[at..]).map_or(ahead.len(), |newline| at + newline + 1));
-        }
-        at += 1;
-    }
-}
-
-#[derive(Debug)]
-struct OpenQuote;
-
-/// Walks over the fields of a CSV record.
-struct Fields {
-    /// Where the next field begins; `None` after the last.
-    at: Option<usize>,
-    /// The record's length. Behind it in the same buffer stands what had to be unescaped.
-    record_len: usize,
-}
-
-impl Fields {
-    fn of(record: &[u8]) -> Self {
-        Self { at: Some(0), record_len: record.len() }
-    }
-
-    /// Returns where in `text`, which begins with the record, the next field lies; `None` after the last.
-    fn next(&mut self, text: &mut Vec<u8>) -> Result<Option<Range<usize>>, OpenQuote> {
-        let Some(mut start) = self.at else { return Ok(None) };
-        let record = &text[..self.record_len];
-        while let Some(b' ' | b'\t') = record.get(start) {
-            start += 1;
-        }
-        if record.get(start) != Some(&b'"') {
-            let comma = memchr::memchr(b',', &record[start..]).map(|comma| start + comma);
-            self.at = comma.map(|comma| comma + 1);
-            let end = comma.unwrap_or(self.record_len);
-            return Ok(Some(start..start + record[start..end].trim_ascii_end().len()));
-        }
-        let mut end = start + 1;
-        let mut n_doubled = 0;
-        loop {
-            end += memchr::memchr(b'"', &record[end..]).ok_or(OpenQuote)?;
-            if record.get(end + 1) != Some(&b'"') {
-                break;
-            }
-            end += 2;
-            n_doubled += 1;
-        }
-        self.at = memchr::memchr(b',', &record[end..]).map(|comma| end + comma + 1);
-        if n_doubled == 0 {
-            return Ok(Some(start + 1..end));
-        }
-        let unescaped_at = text.len();
-        let mut here = start + 1;
-        while here < end {
-            text.push(text[here]);
-            here += if text[here] == b'"' { 2 } else { 1 };
-        }
-        Ok(Some(unescaped_at..text.len()))
-    }
 }
 
 /// Notes where the wanted members of a JSON object on one line lie. Values that are no scalars are passed over.

@@ -14,7 +14,7 @@
 
 pub use crate::{
     counters::{Cell, Counters, IoSums, Metric, op_name},
-    digest::{app_id, sha256},
+    digest::app_id,
     exposition::{Exposition, Kind},
     identity::{IdError, JobId, JobKey, Name, Trust},
     job::{About, Job, Life, Row},

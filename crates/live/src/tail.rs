@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use iotide_formats::OpenOptions;
+use iotide_wire::Fnv1a;
 
 use crate::outbox::{Outbox, Shared, Word};
 
@@ -104,7 +105,7 @@ fn read_again_and_again(
             path: path.to_path_buf(),
             file: None,
             at: 0,
-            hash: Fnv::default(),
+            hash: Fnv1a::default(),
             head: Vec::new(),
             last: Vec::new(),
             held: Vec::new(),
@@ -152,7 +153,7 @@ struct Growing {
     file: Option<File>,
     at: u64,
     /// Of all bytes up to `at`.
-    hash: Fnv,
+    hash: Fnv1a,
     /// The first bytes of the file.
     head: Vec<u8>,
     /// The last bytes before `at`: if they are others now, it is another file.
@@ -249,7 +250,7 @@ impl Growing {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             file => file?,
         };
-        let mut hash = Fnv::default();
+        let mut hash = Fnv1a::default();
         let holds_all = file.metadata()?.len() >= self.at && {
             let (mut at, mut piece) = (0, vec![0; Self::PIECE]);
             while at < self.at {
@@ -278,7 +279,7 @@ impl Growing {
         self.is_over = begins_alike(&self.head, &head[..n]);
         // The last line of the old file will not become longer.
         self.given = self.held.len();
-        (self.file, self.at, self.hash) = (Some(file), 0, Fnv::default());
+        (self.file, self.at, self.hash) = (Some(file), 0, Fnv1a::default());
         (self.head, self.last) = (Vec::new(), Vec::new());
         Ok(true)
     }
@@ -352,22 +353,4 @@ fn begins_alike(a: &[u8], b: &[u8]) -> bool {
         (false, _) => a.len().min(8),
     };
     b.len() >= n && a[..n] == b[..n]
-}
-
-/// Fowler, Noll and Vo's hash: tells whether a file still begins as it did, against accidents, not against forgers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fnv {
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
 }

@@ -1,10 +1,10 @@
 //! Who did what, to which file, in calls of which size: as it is told.
 
+use iotide_page::Untrusted;
 use iotide_trace::{AccessSizes, ActivitySums, FileSums, Layer, Rank, SizeBin};
 use serde::Serialize;
 
 use crate::Source;
-use crate::untrusted::Untrusted;
 
 /// What a run did, in sums.
 #[derive(Clone, Debug, Serialize)]

@@ -5,12 +5,13 @@
 
 use std::fmt::Write;
 
+use iotide_page::chart::{Axis, LEFT, RIGHT, TOP, Tick, WIDTH};
+use iotide_page::html::escape;
+use iotide_page::palette::{LEVELS, style_element};
+use iotide_page::text;
 use serde::Serialize;
 
 use crate::activity::{Activity, HeatMap, HeatRow, LayerTime, SizeRow};
-use crate::chart::{Axis, LEFT, RIGHT, TOP, Tick, WIDTH, escape};
-use crate::palette::{LEVELS, style_element};
-use crate::text;
 
 /// A picture as an SVG document with a word for file names.
 #[derive(Clone, Debug)]
@@ -244,7 +245,7 @@ impl<'a> Field<'a> {
             ranks,
             rows: &rows,
         };
-        crate::text::json(&cells)
+        iotide_page::text::json(&cells)
     }
 }
 

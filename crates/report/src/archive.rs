@@ -3,9 +3,9 @@
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use crate::text::{self, Rows};
-use crate::untrusted::Untrusted;
 use crate::{Failure, Ink, SCHEMA};
+use iotide_page::Untrusted;
+use iotide_page::text::{self, Rows};
 
 /// What an archive holds.
 ///
@@ -194,7 +194,7 @@ impl ArchiveStatistics {
     /// Returns the statistics as a JSON document of their own, with a final newline.
     pub fn to_json(&self) -> String {
         let document = json!({"schema": SCHEMA, "command": "categorize", "statistics": self.to_value()});
-        crate::text::json_document(&document)
+        iotide_page::text::json_document(&document)
     }
 
     /// The archive in a sentence.
@@ -402,11 +402,11 @@ impl CategorizeDocument {
     pub fn end(self, statistics: Option<&ArchiveStatistics>, failures: &[Failure]) -> String {
         let mut tail = "\n]".to_owned();
         if let Some(statistics) = statistics {
-            let json = crate::text::json(statistics);
+            let json = iotide_page::text::json(statistics);
             tail.push_str(&format!(",\n\"statistics\":{json}"));
         }
         if !failures.is_empty() {
-            let json = crate::text::json(failures);
+            let json = iotide_page::text::json(failures);
             tail.push_str(&format!(",\n\"failures\":{json}"));
         }
         tail.push_str("}\n");

@@ -4,13 +4,11 @@
 
 use std::fmt::Write;
 
+use iotide_page::html::{escape, head, own_style};
+use iotide_page::{Untrusted, text};
 use serde::Serialize;
 
 use crate::archive::{ArchiveStatistics, InsightCount, ShareCell, ShareTable, Which, population_in_words};
-use crate::chart::escape;
-use crate::html::{head, own_style};
-use crate::text;
-use crate::untrusted::Untrusted;
 
 /// A run that the page can list.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -325,7 +323,7 @@ fn data(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> String {
     });
     let data = Data { labels: &statistics.labels, runs: rows.collect() };
     // `<` is the one character that could end the script element from within a string.
-    crate::text::json(&data).replace('<', "\\u003c")
+    iotide_page::text::json(&data).replace('<', "\\u003c")
 }
 
 #[cfg(test)]
@@ -367,7 +365,7 @@ mod tests {
         let html = page_of(&["</script><script>alert(1)</script>"]);
         assert!(!html.contains("<script>alert"));
         assert_eq!(html.matches("</script>").count(), 2);
-        crate::policy::assert_keeps_its_policy(&html);
+        iotide_page::policy::assert_keeps_its_policy(&html);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! What asynchronous I/O required and got, as it is told.
 
 use iotide_analysis::{lost_s, required_bps, throughput_bps};
+use iotide_page::text;
 use serde::Serialize;
 
 use crate::run::whole_bytes;
-use crate::text;
 
 /// What asynchronous I/O required and got.
 #[derive(Clone, Debug, Serialize)]

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::text;
+use iotide_page::text;
 
 /// A multiple of a candidate's frequency whose power stands out.
 #[derive(Clone, Copy, Debug, Serialize)]

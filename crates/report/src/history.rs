@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use crate::text;
-use crate::untrusted::Untrusted;
+use iotide_page::{Untrusted, text};
 
 /// How a run compares with earlier ones of the same application.
 #[derive(Clone, Debug, Serialize)]

@@ -5,14 +5,13 @@
 
 use std::fmt::Write;
 
+use iotide_page::html::{self, SCRIPT, Section, capitalised, escape, facts, head, own_style, table};
+use iotide_page::{Plot, text};
+
 use crate::activity::{Activity, File, LayerTime};
 use crate::activity_chart::{Field, Way, binary_bytes, sizes_svg, time_bar};
-use crate::chart::{Plot, escape};
 use crate::harmonics;
 use crate::insight::not_known_in_words;
-use crate::palette;
-use crate::policy::content_security_policy;
-use crate::text;
 use crate::{Report, Run};
 
 /// Returns the report as a page; `pictures` has the plots of each run, in the order of `report.runs`.
@@ -33,43 +32,6 @@ pub fn page(report: &Report, pictures: &[Vec<Plot>]) -> String {
         env!("CARGO_PKG_VERSION"),
     );
     html
-}
-
-const SCRIPT: &str = concat!("\n", include_str!("page.js"));
-
-/// The page up to its body. It will run `script` and wear `style`, and nothing else: the script must follow as it is here.
-pub(crate) fn head(title: &str, style: &str, script: &str) -> String {
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         {}\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"generator\" content=\"iotide {}\">\n<title>{}</title>\n\
-         <style>{style}</style>\n</head>\n<body>\n",
-        content_security_policy(script, style),
-        env!("CARGO_PKG_VERSION"),
-        escape(title),
-    )
-}
-
-/// What all pages wear, in light and in dark, and `more` after it.
-pub(crate) fn own_style(more: &str) -> String {
-    format!(
-        "\n{}\n{}\n@media (prefers-color-scheme: dark){{{}}}\n{more}",
-        include_str!("page.css"),
-        palette::style(&palette::LIGHT),
-        palette::style(&palette::DARK),
-    )
-}
-
-/// A part of the page.
-struct Section {
-    /// The anchor, unique within a run.
-    id: &'static str,
-    title: String,
-    /// HTML; whatever came from a trace is escaped in it.
-    body: String,
-    /// Whether it may stand beside its neighbour where there is room.
-    narrow: bool,
 }
 
 /// What a run's part of the page consists of, in order.
@@ -106,13 +68,8 @@ fn write_run(html: &mut String, run: &Run, plots: &[Plot], run_idx: usize) {
         escape(&capitalised(&run.headline())),
         tiles(run)
     );
-    for Section { id, title, body, narrow } in sections(run, plots, run_idx) {
-        let _ = writeln!(
-            html,
-            "<section id=\"run-{run_idx}-{id}\"{}>\n<h2>{}</h2>\n{body}</section>",
-            if narrow { " class=\"narrow\"" } else { "" },
-            escape(&title)
-        );
+    for section in sections(run, plots, run_idx) {
+        section.write(html, &format!("run-{run_idx}"));
     }
     html.push_str("</main>\n");
 }
@@ -146,11 +103,7 @@ fn tiles(run: &Run) -> String {
     if !run.losses.is_empty() {
         tiles.push(("losses", text::count(run.losses.len() as u64)));
     }
-    let mut html = String::from("<dl class=\"tiles\">\n");
-    for (name, value) in tiles {
-        let _ = writeln!(html, "<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(&value));
-    }
-    html + "</dl>\n"
+    html::tiles(tiles)
 }
 
 fn picture(plot: &Plot, run_idx: usize) -> Section {
@@ -576,35 +529,10 @@ fn losses(run: &Run) -> Section {
     Section { id: "losses", title: "Losses".into(), body, narrow: false }
 }
 
-fn facts(rows: impl IntoIterator<Item = (&'static str, String)>) -> String {
-    let mut html = String::from("<dl class=\"facts\">\n");
-    for (name, value) in rows {
-        let _ = writeln!(html, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(&value));
-    }
-    html + "</dl>\n"
-}
-
-fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
-    let cells = |tag: &str, cells: &[String]| {
-        cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect::<String>()
-    };
-    let mut html =
-        format!("<table>\n<thead><tr>{}</tr></thead>\n<tbody>\n", cells("th", &head.map(str::to_owned)));
-    for row in rows {
-        let _ = writeln!(html, "<tr>{}</tr>", cells("td", &row));
-    }
-    html + "</tbody>\n</table>\n"
-}
-
-pub(crate) fn capitalised(words: &str) -> String {
-    let mut chars = words.chars();
-    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::pictures;
+    use crate::pictures::pictures;
     use crate::samples::{aperiodic, busy, crowded, periodic, silent};
 
     fn page_of(runs: Vec<(Run, Vec<Plot>)>) -> String {
@@ -658,7 +586,7 @@ mod tests {
         );
         assert!(html.contains("&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;&lt;img"));
         assert_eq!(html.matches("</script>").count(), 5 + 1, "each script ends once");
-        crate::policy::assert_keeps_its_policy(&html);
+        iotide_page::policy::assert_keeps_its_policy(&html);
     }
 
     #[test]

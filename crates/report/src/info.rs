@@ -1,10 +1,10 @@
 //! What a trace holds, as it is told.
 
+use iotide_page::Untrusted;
+use iotide_page::text::{self, Rows};
 use serde::{Serialize, Serializer};
 
 use crate::run::{Loss, whole_bytes, whole_bytes_if_any};
-use crate::text::{self, Rows};
-use crate::untrusted::Untrusted;
 use crate::{Ink, Tell};
 
 /// What one trace holds.
@@ -309,7 +309,7 @@ impl SegmentLine<'_> {
 }
 
 fn json_line(value: &impl Serialize) -> String {
-    let mut line = crate::text::json(value);
+    let mut line = iotide_page::text::json(value);
     line.push('\n');
     line
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::text::{self, Rows};
-use crate::untrusted::Untrusted;
+use iotide_page::Untrusted;
+use iotide_page::text::{self, Rows};
 
 /// One finding.
 #[derive(Clone, Debug, Serialize)]

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use iotide_ledger::{Cell, Counters, Metric};
 use serde::{Deserialize, Serialize};
 
-use crate::text::{self, Rows};
-use crate::untrusted::Untrusted;
+use iotide_page::Untrusted;
+use iotide_page::text::{self, Rows};
 
 /// Jobs that were asked for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use iotide_analysis::{Access, Categories, Category, CategoryMethod, Evidence, FoundPeriod, Label};
+use iotide_page::Untrusted;
+use iotide_page::text::{self, Rows};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::history::History;
 use crate::insight::{self, Insight, NotKnown};
 use crate::run::{Loss, Source};
-use crate::text::{self, Rows};
-use crate::untrusted::Untrusted;
 use crate::{Ink, Tell};
 
 /// A run and its labels.
@@ -196,7 +196,7 @@ impl<'a> RejectedLog<'a> {
 }
 
 fn line_of(value: &impl Serialize) -> String {
-    let mut line = crate::text::json(value);
+    let mut line = iotide_page::text::json(value);
     line.push('\n');
     line
 }

@@ -13,6 +13,8 @@
 
 use serde::Serialize;
 
+pub use iotide_page::{Ink, Plot, Untrusted, text};
+
 pub use crate::{
     activity::Activity,
     activity_chart::Picture,
@@ -20,7 +22,6 @@ pub use crate::{
         ApplicationCount, ArchiveStatistics, CategorizeDocument, InsightCount, Population, RejectionCount,
     },
     archive_page::{ListedRun, archive_page, rests},
-    chart::{Plot, pictures},
     demand::{AsyncPhase, Demand, Need},
     document::Document,
     history::{Comparison, History, LabelShare},
@@ -36,6 +37,7 @@ pub use crate::{
     },
     labelled::{InsightLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen, about_job},
+    pictures::pictures,
     plan::{PlanEntry, PlanReport},
     rhythm::{Pause, Rhythm},
     run::{Loss, Run, Source},
@@ -52,14 +54,12 @@ pub use crate::{
         FitReport, FitStart, GroupEntry, LogReport, LogSource, SignatureEntry, SignatureReport,
         SignatureTable, method_name, signature_of_json,
     },
-    untrusted::Untrusted,
 };
 
 mod activity;
 mod activity_chart;
 mod archive;
 mod archive_page;
-mod chart;
 mod demand;
 mod document;
 mod harmonics;
@@ -70,9 +70,8 @@ mod insight;
 mod jobs;
 mod labelled;
 mod live;
-mod palette;
+mod pictures;
 mod plan;
-mod policy;
 mod rhythm;
 mod run;
 #[cfg(test)]
@@ -83,8 +82,6 @@ mod schedule;
 mod sets;
 mod signature;
 mod stream;
-pub mod text;
-mod untrusted;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.
 pub const SCHEMA: &str = "iotide/1";
@@ -130,7 +127,7 @@ impl<R: Tell> Report<R> {
     ///
     /// What does not exist is `null`; NaN and infinity do not exist.
     pub fn to_json(&self) -> String {
-        crate::text::json_document(self)
+        iotide_page::text::json_document(self)
     }
 
     /// Returns the report for people, in lines of at most `width` columns where words allow.
@@ -171,36 +168,6 @@ impl<R: Tell> Report<R> {
             }
         }
         out
-    }
-}
-
-/// Whether a text carries colours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ink {
-    /// It does not.
-    Plain,
-    /// It does, for a terminal.
-    Ansi,
-}
-
-impl Ink {
-    fn bold(self, text: &str) -> String {
-        self.paint("1", text)
-    }
-
-    fn faint(self, text: &str) -> String {
-        self.paint("2", text)
-    }
-
-    fn accent(self, text: &str) -> String {
-        self.paint("36", text)
-    }
-
-    fn paint(self, code: &str, text: &str) -> String {
-        match self {
-            Ink::Plain => text.to_owned(),
-            Ink::Ansi => format!("\x1b[{code}m{text}\x1b[0m"),
-        }
     }
 }
 

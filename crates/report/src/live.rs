@@ -1,10 +1,10 @@
 //! A running job, as it is told: one line a prediction, or a screen that is drawn anew.
 
 use iotide_analysis::online::{self, Reason, RegimeChangeKind};
+use iotide_page::text;
 use serde::Serialize;
 
 use crate::run::{Loss, Source};
-use crate::text;
 use crate::{Ink, SCHEMA};
 
 /// One line of JSON about a running job.
@@ -24,7 +24,7 @@ impl<T: Serialize> LiveLine<T> {
 
     /// Returns the line, without its end.
     pub fn to_json(&self) -> String {
-        crate::text::json(self)
+        iotide_page::text::json(self)
     }
 }
 

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use iotide_sched::{ControlledJob, IoProfile, SetId};
 use serde::Serialize;
 
-use crate::untrusted::Untrusted;
 use crate::{SCHEMA, text};
+use iotide_page::Untrusted;
 
 /// The answer of `iotide sets plan`.
 #[derive(Clone, Debug, Serialize)]
@@ -58,7 +58,7 @@ impl PlanReport {
 
     /// Returns the report as JSON, with a final newline.
     pub fn to_json(&self) -> String {
-        crate::text::json_document(self)
+        iotide_page::text::json_document(self)
     }
 
     /// Returns the report for people.

@@ -1,9 +1,9 @@
 //! Rhythms in words: which hold at once, which follow each other, and what interrupts them.
 
+use iotide_page::text;
 use serde::Serialize;
 
 use crate::run::whole_bytes;
-use crate::text;
 
 /// One of several rhythms that hold, at once or one after the other.
 #[derive(Clone, Debug, Serialize)]

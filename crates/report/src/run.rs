@@ -1,6 +1,8 @@
 //! The rhythm of one run, as it is told.
 
-use iotide_analysis::{Harmonics, Method, OutlierDetector, RunAnalysis, RunConfig, RunError};
+use iotide_analysis::{Harmonics, Method, OutlierDetector, PeriodEstimate, RunAnalysis, RunConfig, RunError};
+use iotide_page::Untrusted;
+use iotide_page::text::{self, Rows};
 use iotide_trace::{ActivitySums, Direction, JobInfo, SamplingKind, Tally};
 use serde::{Serialize, Serializer};
 
@@ -12,8 +14,6 @@ use crate::insight::{self, Insight, NotKnown};
 use crate::labelled::{LabelEvidence, LabelledRun};
 use crate::rhythm::{Named, Rhythm};
 use crate::stream::Stream;
-use crate::text::{self, Rows};
-use crate::untrusted::Untrusted;
 use crate::{Ink, Tell};
 
 /// What is known of one run.
@@ -82,60 +82,12 @@ impl Run {
                 signal_error: run.signal_error,
                 ..Settings::asked_for(config)
             },
-            period: Period {
-                verdict: Some(estimate.verdict.into()),
-                reason: estimate.reason.map(Reason::from),
-                period_s: estimate.period_s,
-                frequency_hz: estimate.period_s.map(|period_s| 1.0 / period_s),
-                confidence: Some(estimate.confidence),
-                candidates: (estimate.candidates.iter())
-                    .map(|candidate| Candidate {
-                        period_s: candidate.period_s,
-                        confidence: candidate.confidence,
-                        accepted: (estimate.rhythms.iter().map(|rhythm| rhythm.period_s))
-                            .chain(estimate.period_s)
-                            .any(|period_s| (period_s / candidate.period_s - 1.0).abs() < 1e-3),
-                    })
-                    .collect(),
-                periods_s: estimate.rhythms.iter().map(|rhythm| rhythm.period_s).collect(),
-                rhythms: estimate.rhythms.iter().map(Rhythm::from).collect(),
-                autocorrelation: estimate.autocorrelation.as_ref().map(|acf| Autocorrelation {
-                    period_s: acf.period_s,
-                    confidence: acf.confidence,
-                    candidates_s: acf.candidates_s.clone(),
-                }),
-                refined_confidence: estimate.refined_confidence,
-                next_phase_s: estimate.next_phase_s,
-                bytes_per_phase: match estimate.phases.as_slice() {
-                    [] => None,
-                    phases => Some(phases.iter().map(|phase| phase.bytes).sum::<f64>() / phases.len() as f64),
-                },
-                harmonics: estimate.harmonics.iter().map(Harmonic::from).collect(),
-                bursts: (config.period.method == Method::Dft && estimate.period_s.is_some())
-                    .then_some(estimate.has_bursts),
-            },
-            scores: Scores {
-                sigma_vol: run.scores.sigma_vol,
-                sigma_time: run.scores.sigma_time,
-                periodicity: run.scores.periodicity,
-                io_time_ratio: run.scores.io_time_ratio,
-                io_bandwidth_bps: run.scores.io_bandwidth_bps,
-                bytes_per_period: run.scores.bytes_per_period,
-                active_ratio: Stream::of(&run.signal).map(|stream| stream.active_ratio),
-                steady_bps: Stream::of(&run.signal).and_then(|stream| stream.steady_bps),
-            },
+            period: Period::of(estimate, config),
+            scores: Scores::of(run),
             phases: (estimate.phases.iter())
                 .map(|phase| Phase { start_s: phase.start_s, end_s: phase.end_s, bytes: phase.bytes })
                 .collect(),
-            waves: (estimate.waves.iter())
-                .map(|wave| Wave {
-                    frequency_hz: wave.frequency_hz,
-                    period_s: (wave.frequency_hz > 0.0).then(|| 1.0 / wave.frequency_hz),
-                    amplitude_bps: wave.amplitude_bps,
-                    phase_rad: wave.phase_rad,
-                    power_share: wave.power_share,
-                })
-                .collect(),
+            waves: estimate.waves.iter().map(Wave::from).collect(),
             reconstruction_error: run.reconstruction_error,
             demand: None,
             not_analysed: None,
@@ -329,6 +281,13 @@ impl Run {
         if let Some((name, bytes)) = self.bytes_at_once() {
             rows.row(name, text::bytes(bytes));
         }
+        self.add_evidence(&mut rows);
+        rows.row("losses", self.losses_in_words());
+        rows
+    }
+
+    /// What speaks for the period, and how much.
+    fn add_evidence(&self, rows: &mut Rows) {
         if !self.period.candidates.is_empty() {
             let candidates = (self.period.candidates.iter())
                 .map(|c| {
@@ -360,8 +319,6 @@ impl Run {
                 format!("of {waves} draw the signal with an error of {}", text::percent(error)),
             );
         }
-        rows.row("losses", self.losses_in_words());
-        rows
     }
 
     /// What a phase moves on average; where no phases are told apart, what a period does by the score.
@@ -680,6 +637,71 @@ pub enum Verdict {
     NotPeriodic,
     /// It cannot be told.
     Unclear,
+}
+
+impl Period {
+    fn of(estimate: &PeriodEstimate, config: &RunConfig) -> Self {
+        Self {
+            verdict: Some(estimate.verdict.into()),
+            reason: estimate.reason.map(Reason::from),
+            period_s: estimate.period_s,
+            frequency_hz: estimate.period_s.map(|period_s| 1.0 / period_s),
+            confidence: Some(estimate.confidence),
+            candidates: (estimate.candidates.iter())
+                .map(|candidate| Candidate {
+                    period_s: candidate.period_s,
+                    confidence: candidate.confidence,
+                    accepted: (estimate.rhythms.iter().map(|rhythm| rhythm.period_s))
+                        .chain(estimate.period_s)
+                        .any(|period_s| (period_s / candidate.period_s - 1.0).abs() < 1e-3),
+                })
+                .collect(),
+            periods_s: estimate.rhythms.iter().map(|rhythm| rhythm.period_s).collect(),
+            rhythms: estimate.rhythms.iter().map(Rhythm::from).collect(),
+            autocorrelation: estimate.autocorrelation.as_ref().map(|acf| Autocorrelation {
+                period_s: acf.period_s,
+                confidence: acf.confidence,
+                candidates_s: acf.candidates_s.clone(),
+            }),
+            refined_confidence: estimate.refined_confidence,
+            next_phase_s: estimate.next_phase_s,
+            bytes_per_phase: match estimate.phases.as_slice() {
+                [] => None,
+                phases => Some(phases.iter().map(|phase| phase.bytes).sum::<f64>() / phases.len() as f64),
+            },
+            harmonics: estimate.harmonics.iter().map(Harmonic::from).collect(),
+            bursts: (config.period.method == Method::Dft && estimate.period_s.is_some())
+                .then_some(estimate.has_bursts),
+        }
+    }
+}
+
+impl Scores {
+    fn of(run: &RunAnalysis) -> Self {
+        let stream = Stream::of(&run.signal);
+        Self {
+            sigma_vol: run.scores.sigma_vol,
+            sigma_time: run.scores.sigma_time,
+            periodicity: run.scores.periodicity,
+            io_time_ratio: run.scores.io_time_ratio,
+            io_bandwidth_bps: run.scores.io_bandwidth_bps,
+            bytes_per_period: run.scores.bytes_per_period,
+            active_ratio: stream.map(|stream| stream.active_ratio),
+            steady_bps: stream.and_then(|stream| stream.steady_bps),
+        }
+    }
+}
+
+impl From<&iotide_analysis::Wave> for Wave {
+    fn from(wave: &iotide_analysis::Wave) -> Self {
+        Self {
+            frequency_hz: wave.frequency_hz,
+            period_s: (wave.frequency_hz > 0.0).then(|| 1.0 / wave.frequency_hz),
+            amplitude_bps: wave.amplitude_bps,
+            phase_rad: wave.phase_rad,
+            power_share: wave.power_share,
+        }
+    }
 }
 
 impl From<iotide_analysis::Verdict> for Verdict {

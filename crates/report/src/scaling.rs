@@ -2,12 +2,11 @@
 
 use std::fmt::Write;
 
+use iotide_page::html::{FOOT, STYLE, escape, head};
 use iotide_scaling::{Advice, Factor, Function, Measurement, Model, Prediction, Series, usable};
 use serde::Serialize;
 
-use crate::chart::escape;
 use crate::document::Document;
-use crate::html::head;
 use crate::{SCHEMA, text};
 
 /// The answer of `iotide model`.
@@ -342,17 +341,15 @@ impl Document for ScalingReport {
     }
 
     fn to_json(&self) -> String {
-        crate::text::json_document(self)
+        iotide_page::text::json_document(self)
     }
 
     fn to_page(&self) -> String {
-        let style = concat!(
-            "\n",
-            include_str!("page.css"),
-            "\n.models { display: block; } .models svg { max-width: 100%; height: auto; background: #fff; }\n\
-             code { overflow-wrap: anywhere; }\n"
+        let style = format!(
+            "\n{STYLE}\n.models {{ display: block; }} .models svg {{ max-width: 100%; height: auto; background: #fff; }}\n\
+             code {{ overflow-wrap: anywhere; }}\n"
         );
-        let mut html = head(&format!("{} · iotide model", self.source.path), style, "");
+        let mut html = head(&format!("{} · iotide model", self.source.path), &style, "");
         let _ = write!(
             html,
             "<main class=\"models\">\n<header><p class=\"path\">{}</p><h1>{}</h1></header>\n",
@@ -392,7 +389,7 @@ impl Document for ScalingReport {
             let items: String = lines.iter().map(|line| format!("<li>{}</li>", escape(line))).collect();
             let _ = writeln!(html, "<section><h2>{title}</h2><ul>{items}</ul></section>");
         }
-        html.push_str("</main>\n</body>\n</html>\n");
+        html.push_str(FOOT);
         html
     }
 
@@ -809,7 +806,7 @@ mod tests {
         let (curve, map) = (report(1), report(2));
         assert!(curve.pictures()[0].1.contains("<path") && curve.pictures()[0].0 == "000-main--io-time.svg");
         assert!(map.pictures()[0].1.matches("<rect").count() == CELLS * CELLS);
-        crate::policy::assert_keeps_its_policy(&map.to_page());
+        iotide_page::policy::assert_keeps_its_policy(&map.to_page());
         assert!(map.to_page().contains("size&lt;b&gt;") && !map.to_page().contains("size<b>"));
     }
 

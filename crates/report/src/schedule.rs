@@ -3,15 +3,14 @@
 use std::fmt::Write;
 
 use iotide_num::{median, quantile};
+use iotide_page::chart::{Axis, LEFT, RIGHT, Tick, WIDTH};
+use iotide_page::html::{FOOT, capitalised, escape, head, own_style};
+use iotide_page::palette::{LEVELS, style_element};
 use iotide_sched::{Credit, Exclusivity, Order, UnknownJobs};
 use iotide_sim::{IoSettings, Model, Outcome, Workload};
 use serde::{Serialize, Serializer};
 
-use crate::chart::{Axis, LEFT, RIGHT, Tick, WIDTH, escape};
 use crate::document::Document;
-use crate::html::capitalised;
-use crate::html::{head, own_style};
-use crate::palette::{LEVELS, style_element};
 use crate::{SCHEMA, text};
 
 /// The answer of `iotide simulate io`.
@@ -473,26 +472,7 @@ impl SimulationReport {
             RIGHT - left,
             floor - top
         );
-        let mut shades = vec![String::new(); LEVELS];
-        let full = timeline.bin_s * self.workload.bandwidth_bps;
-        for (row, bins) in timeline.bytes.iter().enumerate() {
-            let level = |bytes: f64| match bytes / full {
-                share if share < 0.005 => None,
-                share => Some(((share * LEVELS as f64) as usize).min(LEVELS - 1)),
-            };
-            let mut from = 0;
-            while from < n_bins {
-                let here = level(bins[from]);
-                let mut to = from + 1;
-                while to < n_bins && level(bins[to]) == here {
-                    to += 1;
-                }
-                if let Some(here) = here {
-                    let _ = write!(shades[here], "M{from} {row}.5h{}", to - from);
-                }
-                from = to;
-            }
-        }
+        let shades = shades(timeline, timeline.bin_s * self.workload.bandwidth_bps);
         for (level, path) in shades.iter().enumerate().filter(|(_, path)| !path.is_empty()) {
             let _ = writeln!(svg, "<path class=\"w{level}\" d=\"{path}\"/>");
         }
@@ -534,6 +514,30 @@ impl SimulationReport {
     }
 }
 
+/// The path of each shade, from pale to dark: stretches of bins in which a job moves alike, as a share of `full`.
+fn shades(timeline: &iotide_sim::Timeline, full: f64) -> Vec<String> {
+    let mut shades = vec![String::new(); LEVELS];
+    for (row, bins) in timeline.bytes.iter().enumerate() {
+        let level = |bytes: f64| match bytes / full {
+            share if share < 0.005 => None,
+            share => Some(((share * LEVELS as f64) as usize).min(LEVELS - 1)),
+        };
+        let mut from = 0;
+        while from < bins.len() {
+            let here = level(bins[from]);
+            let mut to = from + 1;
+            while to < bins.len() && level(bins[to]) == here {
+                to += 1;
+            }
+            if let Some(here) = here {
+                let _ = write!(shades[here], "M{from} {row}.5h{}", to - from);
+            }
+            from = to;
+        }
+    }
+    shades
+}
+
 impl Document for SimulationReport {
     fn to_text(&self, width: usize) -> String {
         let mut out = String::new();
@@ -562,7 +566,7 @@ impl Document for SimulationReport {
     }
 
     fn to_json(&self) -> String {
-        crate::text::json_document(self)
+        iotide_page::text::json_document(self)
     }
 
     fn to_page(&self) -> String {
@@ -603,7 +607,7 @@ impl Document for SimulationReport {
             }
             html.push_str("</section>\n");
         }
-        html.push_str("</main>\n</body>\n</html>\n");
+        html.push_str(FOOT);
         html
     }
 
@@ -812,6 +816,6 @@ mod tests {
     fn nothing_a_workload_says_becomes_markup() {
         let html = report("<b>\"'&</title><script>").to_page();
         assert!(!html.contains("<b>") && !html.contains("<script"), "{html}");
-        crate::policy::assert_keeps_its_policy(&html);
+        iotide_page::policy::assert_keeps_its_policy(&html);
     }
 }

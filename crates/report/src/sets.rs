@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use crate::untrusted::Untrusted;
 use crate::{Ink, Report, Tell, text};
+use iotide_page::Untrusted;
 
 /// What a mount or an arbiter says of its jobs.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -8,6 +8,8 @@
 
 use std::num::NonZeroUsize;
 
+use iotide_wire::Fnv1a;
+
 use crate::auto::{Alternative, Scatter};
 use crate::measurement::{Measure, Measurement, Note, Series, Summary, Values};
 use crate::model::{Costs, FitConfig, FitError, Method, Model, Range};
@@ -68,7 +70,7 @@ impl ModelSet {
                 }
             }
         });
-        let hash = fnv1a(&out.0);
+        let hash = Fnv1a::of(&out.0).value();
         out.u64(hash);
         out.0
     }
@@ -173,19 +175,12 @@ fn fingerprint_of_extrap(config: &ExtrapConfig) -> String {
     )
 }
 
-/// FNV-1a with 64 bits: tells damage, not malice.
-pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
-}
-
 /// The digest by which a set knows what it absorbed already: of the measurements, not of how they were written.
 pub(crate) fn digest(parameters: &[String], series: &[Series]) -> u64 {
     let mut out = Writer(Vec::new());
     out.list(parameters.iter(), |out, name| out.text(name));
     out.list(series.iter(), Writer::series);
-    fnv1a(&out.0)
+    Fnv1a::of(&out.0).value()
 }
 
 struct Writer(Vec<u8>);
@@ -334,7 +329,7 @@ impl<'a> Reader<'a> {
         };
         let end = bytes.len().checked_sub(8).filter(|end| *end >= input.at).ok_or(StoreError::Damaged)?;
         let (content, hash) = bytes.split_at(end);
-        if fnv1a(content).to_le_bytes() != hash {
+        if Fnv1a::of(content).value().to_le_bytes() != hash {
             return Err(StoreError::Damaged);
         }
         input.bytes = content;
@@ -576,7 +571,7 @@ mod tests {
             bytes.drain(at..at + 24);
             from = at;
         }
-        let hash = fnv1a(&bytes);
+        let hash = Fnv1a::of(&bytes).value();
         bytes.extend_from_slice(&hash.to_le_bytes());
         bytes
     }
@@ -633,7 +628,7 @@ mod tests {
         for (i, at) in (start..end).step_by(11).enumerate() {
             let mut forged = bytes[..end].to_vec();
             forged[at] ^= [0x01, 0x80, 0xff][i % 3];
-            let hash = fnv1a(&forged);
+            let hash = Fnv1a::of(&forged).value();
             forged.extend_from_slice(&hash.to_le_bytes());
             let Ok((set, _)) = ModelSet::from_bytes(&forged, FitConfig::default(), NonZeroUsize::MIN) else {
                 continue;

@@ -30,7 +30,7 @@
 pub use crate::{
     actuate::{
         Action, ConfigFs, ControlledJob, Controller, LustreTbf, TbfSettings, divide, former_policies,
-        is_plain_id, requests_by_job,
+        is_plain_id,
     },
     periods::{Fault, PeriodsError, parse_periods},
     policy::{Placement, Policy, SetId, UnknownJobs},

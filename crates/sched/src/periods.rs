@@ -1,36 +1,30 @@
 //! Tables of jobs and their periods, as people write them.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
+
+use iotide_table::{Dialect, cells, lines};
 
 use crate::IoProfile;
 
 /// Reads jobs with what is known of each, in the order written: lines `job,seconds`, or a JSON object `{"job": seconds, …}`.
 ///
 /// Of a table, empty lines and those that begin with `#` are passed over, and so is a first line `job,…` without a number. A job without
-/// seconds (`null` in an object) is one of which nothing is known. Neither form has commas inside a name; jobs are numbers, names or
-/// `uid:1000`.
+/// seconds (`null` in an object) is one of which nothing is known. An object has no commas inside a name, a table has them in quotes; jobs
+/// are numbers, names or `uid:1000`.
 pub fn parse_periods(text: &str) -> Result<Vec<(String, Option<IoProfile>)>, PeriodsError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let object = text.trim().strip_prefix('{');
-    let entries: Vec<(usize, &str)> = match object {
-        Some(rest) => {
-            let body = rest.strip_suffix('}').ok_or(PeriodsError::NoEnd)?;
-            body.split(',').enumerate().collect()
-        }
-        None => text.lines().enumerate().collect(),
-    };
     let is_object = object.is_some();
+    let at = |number, fault| PeriodsError::Entry { number, is_line: !is_object, fault };
+    let entries = match object {
+        Some(rest) => members(rest.strip_suffix('}').ok_or(PeriodsError::NoEnd)?),
+        None => rows(text),
+    };
     let (mut periods, mut names) = (Vec::new(), HashSet::new());
-    for (index, entry) in entries {
-        let entry = entry.trim();
-        if entry.is_empty() || !is_object && entry.starts_with('#') {
-            continue;
-        }
-        let at = |fault| PeriodsError::Entry { number: index + 1, is_line: !is_object, fault };
-        let Some((job, period)) = entry.rsplit_once(if is_object { ':' } else { ',' }) else {
-            return Err(at(Fault::NoPeriod(entry.to_owned())));
-        };
-        let (job, period) = (job.trim().trim_matches('"'), period.trim());
+    for (number, entry) in entries {
+        let at = |fault| at(number, fault);
+        let (job, period) = entry.map_err(at)?;
         let seconds = period.parse::<f64>();
         if periods.is_empty() && !is_object && job == "job" && seconds.is_err() && !period.is_empty() {
             continue;
@@ -38,19 +32,41 @@ pub fn parse_periods(text: &str) -> Result<Vec<(String, Option<IoProfile>)>, Per
         if job.is_empty() {
             return Err(at(Fault::NoName));
         }
-        let profile = match period {
+        let profile = match &*period {
             "" | "null" => None,
             _ => match seconds.ok().and_then(IoProfile::checked) {
                 Some(profile) => Some(profile),
-                None => return Err(at(Fault::NoTime(period.to_owned()))),
+                None => return Err(at(Fault::NoTime(period.into_owned()))),
             },
         };
-        if !names.insert(job) {
-            return Err(at(Fault::Twice(job.to_owned())));
+        if !names.insert(job.clone()) {
+            return Err(at(Fault::Twice(job.into_owned())));
         }
-        periods.push((job.to_owned(), profile));
+        periods.push((job.into_owned(), profile));
     }
     Ok(periods)
+}
+
+/// The number of an entry, with its job and its seconds as they are written.
+type Entry<'a> = (usize, Result<(Cow<'a, str>, Cow<'a, str>), Fault>);
+
+/// The lines `job,seconds` of a table.
+fn rows(text: &str) -> Vec<Entry<'_>> {
+    let entry = |line| match cells(line, Dialect::CSV).map(<[_; 2]>::try_from) {
+        Ok(Ok([job, period])) => Ok((job, period)),
+        _ => Err(Fault::NoPeriod(line.trim().to_owned())),
+    };
+    lines(text).map(|(number, line)| (number, entry(line))).collect()
+}
+
+/// The members `"job": seconds` of an object.
+fn members(body: &str) -> Vec<Entry<'_>> {
+    let members = body.split(',').map(str::trim).enumerate().filter(|(_, member)| !member.is_empty());
+    let entries = members.map(|(index, member)| match member.rsplit_once(':') {
+        Some((job, period)) => (index + 1, Ok((job.trim().trim_matches('"').into(), period.trim().into()))),
+        None => (index + 1, Err(Fault::NoPeriod(member.to_owned()))),
+    });
+    entries.collect()
 }
 
 /// Why a table of periods cannot be read.

@@ -30,8 +30,10 @@ pub use crate::{
     call::Call,
     clock::{ClockKind, ClockMap},
     facts::{End, EndReason, Facts, LossEntries, LossKind, Text},
+    fnv::Fnv1a,
     gate::{GATE_WAIT_EVERY_MS, GateHello, GateMessage},
     record::{Flags, Layer, NO_FILE, NO_POSITION, Op, Record},
+    sha256::sha256,
     totals::{Note, NoteKind, Total, Totals},
 };
 
@@ -42,6 +44,8 @@ mod call;
 mod checksum;
 mod clock;
 mod facts;
+mod fnv;
 mod gate;
 mod record;
+mod sha256;
 mod totals;

@@ -1,5 +1,6 @@
 //! Traces of one program at several sizes → measurements.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -7,9 +8,10 @@ use iotide_analysis::{Figure, FigureGroups, KnownRun, RunConfig, analyse_run, fi
 use iotide_formats::darshan::DarshanLayers;
 use iotide_formats::{LayerChoice, OpenOptions};
 use iotide_scaling::{Experiment, Note, collect};
+use iotide_table::{Dialect, OpenQuote, cells, lines};
 use iotide_trace::{Activity, Loss};
 
-use crate::{Error, Input, Observed, Progress, observe};
+use crate::{Error, Input, Observed, Progress, observe, read_text};
 
 /// What the number of processes is called.
 const PROCESSES: &str = "p";
@@ -112,23 +114,26 @@ struct Table {
 impl Table {
     fn read(path: &Path) -> Result<Self, Error> {
         let name = || path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|source| Error::File { name: name(), source })?;
+        let text = read_text(path)?;
         let at = |line: usize, fault: String| Error::ParameterTable { name: name(), line, fault };
-        let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        let (_, head) = lines.next().ok_or_else(|| Error::EmptyTable { name: name() })?;
-        let mut names = head.split(',').map(|name| name.trim().to_owned());
+        let cells_of = |line, text| {
+            cells(text, Dialect::CSV).map_err(|OpenQuote| at(line, "a quote does not end".to_owned()))
+        };
+        let mut lines = lines(&text);
+        let (header, names) = lines.next().ok_or_else(|| Error::EmptyTable { name: name() })?;
+        let mut names = cells_of(header, names)?.into_iter().map(Cow::into_owned);
         if names.next().as_deref() != Some("trace") {
             return Err(Error::NoTraceColumn { name: name() });
         }
         let names: Vec<String> = names.collect();
         if names.is_empty() || names.iter().any(String::is_empty) {
-            return Err(at(1, "a parameter has no name".to_owned()));
+            return Err(at(header, "a parameter has no name".to_owned()));
         }
         let mut points = HashMap::new();
-        for (i, line) in lines {
-            let at = |fault: String| at(i + 1, fault);
-            let mut cells = line.split(',').map(str::trim);
-            let trace = cells.next().unwrap_or_default().to_owned();
+        for (number, line) in lines {
+            let at = |fault: String| at(number, fault);
+            let mut cells = cells_of(number, line)?.into_iter();
+            let trace = cells.next().unwrap_or_default().into_owned();
             let point: Vec<f64> = cells
                 .map(|cell| match cell.parse::<f64>() {
                     Ok(value) if value.is_finite() => Ok(value),

@@ -1,13 +1,12 @@
 //! Where measurements come from.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use iotide_analysis::FigureGroups;
 use iotide_scaling::{Experiment, InputFormat, Scaling, read};
 
 use super::{cube, from_traces};
-use crate::{Error, Progress};
+use crate::{Error, Progress, read_bytes};
 
 /// Values of metrics at several sizes.
 #[derive(Clone, Debug, Default)]
@@ -82,15 +81,7 @@ pub fn measurements(
 }
 
 fn read_file(input: &Path, form: Option<InputFormat>) -> Result<(InputFormat, Experiment), Error> {
-    let name = input.display().to_string();
-    let mut bytes = Vec::new();
-    if input == Path::new("-") {
-        let read = std::io::stdin().lock().read_to_end(&mut bytes);
-        read.map_err(|source| Error::File { name: "stdin".to_owned(), source })?;
-    } else {
-        bytes = std::fs::read(input).map_err(|source| Error::File { name: name.clone(), source })?;
-    }
-    parse(&name, &bytes, form)
+    parse(&input.display().to_string(), &read_bytes(input)?, form)
 }
 
 fn parse(name: &str, bytes: &[u8], form: Option<InputFormat>) -> Result<(InputFormat, Experiment), Error> {

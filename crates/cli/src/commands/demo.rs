@@ -71,7 +71,7 @@ pub(crate) fn run(ui: &mut Ui, args: &DemoArgs) -> anyhow::Result<ExitStatus> {
     ));
     let mut seen_live = None;
     let performed = perform(&skeleton, &mut |done, total| {
-        ui.progress(format_args!("   burst {done:>2} of {total}  {}", bar(done, total)));
+        ui.progress_bar(done.into(), Some(total.into()), format_args!("burst {done} of {total}"));
         if done + 1 == total {
             seen_live = daemon.as_ref().ok().and_then(Daemon::job);
         }
@@ -212,22 +212,4 @@ fn verdict(performed: &Performed, found_s: Option<f64>, seen: &str, headline: &s
         cell(found_s),
         shown.display(),
     )
-}
-
-fn bar(done: u32, total: u32) -> String {
-    const WIDTH: u32 = 30;
-    let full = (done * WIDTH / total.max(1)).min(WIDTH) as usize;
-    format!("{}{}", "█".repeat(full), "░".repeat(WIDTH as usize - full))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_bar_is_empty_at_first_and_full_at_last() {
-        assert_eq!(bar(0, 15), "░".repeat(30));
-        assert_eq!(bar(15, 15), "█".repeat(30));
-        assert_eq!(bar(5, 15).chars().filter(|c| *c == '█').count(), 10);
-    }
 }

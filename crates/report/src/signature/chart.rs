@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use iotide_analysis::{Extent, Sample, Signature};
 
-use crate::chart::Axis;
-use crate::palette::style_element;
+use iotide_page::chart::Axis;
+use iotide_page::palette::style_element;
 
 /// What is drawn.
 pub(super) struct Chart {

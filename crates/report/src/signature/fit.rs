@@ -108,7 +108,7 @@ impl FitReport {
             fit: &'a FitReport,
         }
         let document = Document { schema: SCHEMA, command: "signature", fit: self };
-        crate::text::json_document(&document)
+        iotide_page::text::json_document(&document)
     }
 
     /// Returns the ranking for people.

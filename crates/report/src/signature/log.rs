@@ -3,12 +3,11 @@
 use std::fmt::Write;
 
 use iotide_analysis::{Sample, Signature};
+use iotide_page::html::{FOOT, escape, head, own_style};
 use serde::Serialize;
 
 use super::chart::Chart;
 use super::{GroupEntry, SignatureEntry};
-use crate::chart::escape;
-use crate::html::{head, own_style};
 use crate::run::Loss;
 use crate::{Ink, SCHEMA, text};
 
@@ -221,7 +220,8 @@ impl LogReport {
         for (name, value) in self.facts().pairs() {
             let _ = write!(html, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(value));
         }
-        html.push_str("</dl></section>\n</main>\n</body>\n</html>\n");
+        html.push_str("</dl></section>\n");
+        html.push_str(FOOT);
         html
     }
 
@@ -301,7 +301,7 @@ impl LogReport {
 }
 
 fn json(value: &impl Serialize) -> String {
-    crate::text::json(value)
+    iotide_page::text::json(value)
 }
 
 /// The beginning of a page of signatures, up to its first section.

@@ -5,6 +5,8 @@ use std::fmt::Write;
 use iotide_analysis::{
     Burst, NoSample, PeriodEstimate, RejectedSample, Sample, SampleRejection, Signature, SignatureMethod,
 };
+use iotide_page::html::FOOT;
+use iotide_page::text::{self, Rows};
 use serde::{Serialize, Serializer};
 
 pub use self::{
@@ -14,7 +16,6 @@ pub use self::{
 };
 
 use crate::run::Loss;
-use crate::text::{self, Rows};
 use crate::{Ink, SCHEMA};
 
 mod chart;
@@ -236,7 +237,7 @@ impl SignatureEntry {
 
     /// Returns it as one line of JSON, without a newline.
     pub fn to_json_line(&self) -> String {
-        crate::text::json(self)
+        iotide_page::text::json(self)
     }
 
     /// How long it is.
@@ -359,7 +360,7 @@ impl SignatureReport {
 
     /// Returns the report as JSON, with a final newline.
     pub fn to_json(&self) -> String {
-        crate::text::json_document(self)
+        iotide_page::text::json_document(self)
     }
 
     /// Returns the report for people.
@@ -399,11 +400,12 @@ impl SignatureReport {
             let _ = write!(
                 html,
                 "<dt>{}</dt><dd>{}</dd>",
-                crate::chart::escape(name),
-                crate::chart::escape(value)
+                iotide_page::html::escape(name),
+                iotide_page::html::escape(value)
             );
         }
-        html.push_str("</dl></section>\n</main>\n</body>\n</html>\n");
+        html.push_str("</dl></section>\n");
+        html.push_str(FOOT);
         html
     }
 }

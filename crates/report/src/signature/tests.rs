@@ -137,7 +137,7 @@ fn of_many_signatures_the_largest_are_drawn_and_all_are_counted() {
     }
     report.fail(group("x", 3), "too few".into());
     let page = report.to_page();
-    crate::policy::assert_keeps_its_policy(&page);
+    iotide_page::policy::assert_keeps_its_policy(&page);
     assert_eq!(page.matches("<svg").count(), 48);
     assert!(page.contains("&lt;user99&gt;") && !page.contains("<user"));
     let text = report.to_text(100, Ink::Plain);

@@ -1,18 +1,17 @@
 //! Tables: one value a row (`p,size,callpath,metric,value`), or one column a metric (`p,time,bytes`). A line
 //! `# parameters=p,size` before the header tells which columns are parameters.
 
+use iotide_table::{Dialect, OpenQuote, cells, lines};
+
 use super::{Collector, DEFAULT_METRIC, ROOT, ReadError};
 use crate::measurement::{Experiment, Note};
 
 pub(super) fn read(text: &str) -> Result<Experiment, ReadError> {
-    let mut lines =
-        text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    let mut lines = lines(text);
     let (_, header) = lines.next().ok_or(ReadError::Empty)?;
-    let separator = [',', ';', '\t']
-        .into_iter()
-        .max_by_key(|separator| header.matches(*separator).count())
-        .unwrap_or(',');
-    let header = split(header, separator);
+    let dialect = Dialect::of_header(header.as_bytes(), b",;\t");
+    let header = cells(header, dialect)
+        .map_err(|OpenQuote| ReadError::Missing { missing: "the end of a quote in the header" })?;
     let column = |name: &str| header.iter().position(|field| field.eq_ignore_ascii_case(name));
     let (callpath, metric, value) = (column("callpath"), column("metric"), column("value"));
     let declared = declared_parameters(text);
@@ -39,9 +38,12 @@ pub(super) fn read(text: &str) -> Result<Experiment, ReadError> {
     }
     let mut collector = Collector::default();
     let mut notes = Vec::new();
-    for (index, line) in lines {
-        let mut skip = |reason: String| notes.push(Note::Skipped { line: index + 1, reason });
-        let fields = split(line, separator);
+    for (number, line) in lines {
+        let mut skip = |reason: String| notes.push(Note::Skipped { line: number, reason });
+        let Ok(fields) = cells(line, dialect) else {
+            skip("a quote does not end".into());
+            continue;
+        };
         if fields.len() != header.len() {
             skip(format!("it has {} columns, the header has {}", fields.len(), header.len()));
             continue;
@@ -58,15 +60,15 @@ pub(super) fn read(text: &str) -> Result<Experiment, ReadError> {
                 continue;
             }
             let name = match (value, metric) {
-                (Some(_), Some(metric)) => fields[metric].as_str(),
+                (Some(_), Some(metric)) => &*fields[metric],
                 (Some(_), None) => DEFAULT_METRIC,
-                (None, _) => header[*column].as_str(),
+                (None, _) => &*header[*column],
             };
-            let series = collector.series(callpath.map_or(ROOT, |callpath| fields[callpath].as_str()), name);
+            let series = collector.series(callpath.map_or(ROOT, |callpath| &*fields[callpath]), name);
             collector.push(series, &coordinate, [fields[*column].parse().unwrap_or(f64::NAN)]);
         }
     }
-    let parameters = parameters.into_iter().map(|column| header[column].clone()).collect();
+    let parameters = parameters.into_iter().map(|column| header[column].to_string()).collect();
     Ok(collector.into_experiment(parameters, notes))
 }
 
@@ -82,31 +84,6 @@ fn declared_parameters(text: &str) -> Vec<&str> {
 
 fn first_parameter(callpath: Option<usize>) -> usize {
     usize::from(callpath == Some(0))
-}
-
-/// Fields of a line; a field in quotes may hold separators, and `""` for a quote.
-fn split(line: &str, separator: char) -> Vec<String> {
-    let mut fields = vec![String::new()];
-    let mut quoted = false;
-    let mut characters = line.chars().peekable();
-    while let Some(character) = characters.next() {
-        match character {
-            '"' if quoted && characters.peek() == Some(&'"') => {
-                characters.next();
-                if let Some(field) = fields.last_mut() {
-                    field.push('"');
-                }
-            }
-            '"' => quoted = !quoted,
-            c if c == separator && !quoted => fields.push(String::new()),
-            c => {
-                if let Some(field) = fields.last_mut() {
-                    field.push(c);
-                }
-            }
-        }
-    }
-    fields.into_iter().map(|field| field.trim().to_owned()).collect()
 }
 
 #[cfg(test)]
@@ -141,7 +118,10 @@ mod tests {
     }
 
     #[test]
-    fn quotes_protect_separators() {
-        assert_eq!(split(r#"1,"a,""b""",c"#, ','), ["1", "a,\"b\"", "c"]);
+    fn a_quote_that_does_not_end_costs_its_row() {
+        let experiment = read("p;value\n1;\"2\"\n2;\"3\n4;5\n").unwrap();
+        assert_eq!(experiment.series[0].measurements.len(), 2);
+        assert_eq!(experiment.notes[0].to_string(), "line 3: a quote does not end");
+        assert!(read("p;\"value\n1;2\n").is_err());
     }
 }

@@ -9,10 +9,8 @@ use std::path::PathBuf;
 
 use crate::{Placement, SetId};
 
-pub use job_stats::requests_by_job;
 pub use nrs_policies::former_policies;
 
-mod job_stats;
 mod nrs_policies;
 
 /// Something that can be told who matters how much.

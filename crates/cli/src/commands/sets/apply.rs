@@ -10,9 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use iotide_formats::requests_by_job;
 use iotide_sched::{
     Action, ControlledJob, IoProfile, JobId, LustreTbf, Policy, UnknownJobs, former_policies, is_plain_id,
-    requests_by_job,
 };
 
 use super::deeds::{Hung, carry_out, run as run_program};

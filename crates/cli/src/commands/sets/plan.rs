@@ -1,11 +1,9 @@
 //! `iotide sets plan`: the sets of given jobs, and what BeeGFS or Lustre would have to be told.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
-use iotide_api::{Controller, Plan, Profiles, profiles};
+use iotide_api::{Controller, Plan, Profiles, profiles, read_text};
 
 use super::deeds::carry_out;
 use super::system::{System, SystemArgs};
@@ -84,13 +82,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Jobs with what is known of each, in the order written.
 pub(super) fn read_profiles(path: &Path) -> anyhow::Result<Profiles> {
-    let name = path.display();
-    let mut text = String::new();
-    let read = if path == Path::new("-") {
-        std::io::stdin().read_to_string(&mut text).map(|_| ())
-    } else {
-        std::fs::read_to_string(path).map(|read| text = read)
-    };
-    read.with_context(|| format!("cannot read {name}"))?;
-    profiles(&name.to_string(), &text).map_err(advised)
+    let text = read_text(path).map_err(advised)?;
+    profiles(&path.display().to_string(), &text).map_err(advised)
 }

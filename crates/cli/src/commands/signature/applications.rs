@@ -34,18 +34,11 @@ pub(super) fn run(
     let mut out = Writers::open(ui, targets, applications.report())?;
     applications.for_each(out.draws(), |i, found| {
         let (nth, of) = (i + 1, applications.len());
-        ui.progress(format_args!("{} {nth} of {of}", bar(nth, of)));
+        ui.progress_bar(nth as u64, Some(of as u64), format_args!("{nth} of {of}"));
         out.take(found)
     })?;
     let n_found = out.finish(ui)?;
     Ok(if n_found == 0 { ExitStatus::NothingFound } else { ExitStatus::Done })
-}
-
-/// `[######........]`
-fn bar(done: usize, all: usize) -> String {
-    const WIDTH: usize = 30;
-    let full = done * WIDTH / all.max(1);
-    format!("[{}{}]", "#".repeat(full), ".".repeat(WIDTH - full))
 }
 
 /// The throughput log, from files or from a server.

@@ -1,12 +1,11 @@
 //! `iotide simulate io`: periodic jobs on shared storage, under several policies.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use iotide_api::{
     Credit, Error, IoSettings, IoWorkload, Mix, Order, PolicyName, Progress, QueueRules, SimulateOptions,
-    StorageModels, UnknownJobs, simulate_io,
+    StorageModels, UnknownJobs, read_text, simulate_io,
 };
 
 use crate::ExitStatus;
@@ -271,7 +270,9 @@ fn workload(ui: &mut Ui, args: &IoArgs) -> anyhow::Result<Option<IoWorkload>> {
         Some(RR9537) => IoWorkload::rr9537(),
         Some("mix") => IoWorkload::mix(&args.mix(), args.seed).map_err(refused)?,
         Some(path) => {
-            let mut found = IoWorkload::from_json(path, &read_text(Path::new(path))?).map_err(advised)?;
+            let hint = "a workload is a JSON file, `report` or `mix`";
+            let text = read_text(Path::new(path)).hint(hint)?;
+            let mut found = IoWorkload::from_json(path, &text).map_err(advised)?;
             if path == "-" {
                 found.name = "stdin".to_owned();
             }
@@ -282,18 +283,6 @@ fn workload(ui: &mut Ui, args: &IoArgs) -> anyhow::Result<Option<IoWorkload>> {
     workload.bandwidth_bps = bandwidth_bps.unwrap_or(workload.bandwidth_bps);
     workload.frame_s = args.frame.unwrap_or(workload.frame_s);
     Ok(Some(found))
-}
-
-fn read_text(path: &Path) -> anyhow::Result<String> {
-    let mut text = String::new();
-    let read = if path == Path::new("-") {
-        std::io::stdin().read_to_string(&mut text).map(|_| ())
-    } else {
-        std::fs::read_to_string(path).map(|read| text = read)
-    };
-    let hint = "a workload is a JSON file, `report` or `mix`";
-    read.with_context(|| format!("cannot read {}", path.display())).hint(hint)?;
-    Ok(text)
 }
 
 fn frame(text: &str) -> Result<[f64; 2], String> {

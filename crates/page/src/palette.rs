@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 /// Colours that stay apart in grey: ink, then series, then shades.
-pub(crate) struct Palette {
+#[derive(Debug)]
+pub struct Palette {
     paper: &'static str,
     ink: &'static str,
     quiet: &'static str,
@@ -23,12 +24,13 @@ pub(crate) struct Palette {
 }
 
 /// How many shades a heat map has.
-pub(crate) const LEVELS: usize = 8;
+pub const LEVELS: usize = 8;
 
 /// How many rhythms have a colour of their own.
-pub(crate) const N_COLOURS: usize = 4;
+pub const N_COLOURS: usize = 4;
 
-pub(crate) const LIGHT: Palette = Palette {
+/// By day.
+pub const LIGHT: Palette = Palette {
     paper: "#fcfcfb",
     ink: "#1d2a33",
     quiet: "#5b6972",
@@ -44,7 +46,8 @@ pub(crate) const LIGHT: Palette = Palette {
     writes: ["#dbe8f1", "#bdd5e5", "#9cc0d8", "#78a9ca", "#568fb7", "#38759f", "#1f5c85", "#0e3f61"],
 };
 
-pub(crate) const DARK: Palette = Palette {
+/// By night.
+pub const DARK: Palette = Palette {
     paper: "#12181d",
     ink: "#dbe3e8",
     quiet: "#94a3ad",
@@ -61,12 +64,12 @@ pub(crate) const DARK: Palette = Palette {
 };
 
 /// Returns the style of a picture that stands alone.
-pub(crate) fn style_element() -> String {
+pub fn style_element() -> String {
     format!("<style>{}@media (prefers-color-scheme: dark){{{}}}</style>", style(&LIGHT), style(&DARK))
 }
 
 /// Colours are written out rather than as variables: programs that set papers do not know those.
-pub(crate) fn style(palette: &Palette) -> String {
+pub fn style(palette: &Palette) -> String {
     let Palette {
         paper,
         ink,

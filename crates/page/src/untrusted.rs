@@ -22,7 +22,7 @@ impl Untrusted {
 
     /// For a page: neither markup nor an end to an attribute, and nothing that turns the direction of writing.
     pub fn for_html(&self) -> String {
-        crate::chart::escape(&self.for_terminal())
+        crate::html::escape(&self.for_terminal())
     }
 
     /// Whether there is nothing.
@@ -31,7 +31,7 @@ impl Untrusted {
     }
 
     /// Whether it begins with another one: most errors begin with the file they are about.
-    pub(crate) fn begins_with(&self, other: &Self) -> bool {
+    pub fn begins_with(&self, other: &Self) -> bool {
         self.0.starts_with(&other.0)
     }
 
@@ -41,12 +41,12 @@ impl Untrusted {
     }
 
     /// The part behind the last slash: the name of a file without its folders.
-    pub(crate) fn file_name(&self) -> Self {
+    pub fn file_name(&self) -> Self {
         Self(self.0.rsplit('/').find(|part| !part.is_empty()).unwrap_or(&self.0).to_owned())
     }
 
     /// No more of it than a page can bear; beginning and end say most.
-    pub(crate) fn shortened(&self, most_chars: usize) -> Self {
+    pub fn shortened(&self, most_chars: usize) -> Self {
         let (n_chars, half) = (self.0.chars().count(), most_chars / 2);
         if n_chars <= most_chars {
             return self.clone();
@@ -56,7 +56,7 @@ impl Untrusted {
     }
 
     /// Whether it quotes something.
-    pub(crate) fn mentions(&self, text: &str) -> bool {
+    pub fn mentions(&self, text: &str) -> bool {
         self.0.contains(text)
     }
 }

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 /// The element that states the policy of a page with this script and this style, as they stand between the tags.
-pub(crate) fn content_security_policy(script: &str, style: &str) -> String {
+pub fn content_security_policy(script: &str, style: &str) -> String {
     let script = if script.is_empty() { "'none'".to_owned() } else { source(script) };
     format!(
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src {script}; \
@@ -17,7 +17,7 @@ pub(crate) fn content_security_policy(script: &str, style: &str) -> String {
 }
 
 fn source(text: &str) -> String {
-    format!("'sha256-{}'", base64(&iotide_ledger::sha256(text.as_bytes())))
+    format!("'sha256-{}'", base64(&iotide_wire::sha256(text.as_bytes())))
 }
 
 fn base64(bytes: &[u8]) -> String {
@@ -33,10 +33,10 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// Fails unless a page has the one script and the one style that its policy names, and no other way to run or wear anything.
-#[cfg(test)]
+/// Panics unless a page has the one script and the one style that its policy names, and no other way to run or wear anything; for
+/// tests of whoever makes pages.
 #[track_caller]
-pub(crate) fn assert_keeps_its_policy(html: &str) {
+pub fn assert_keeps_its_policy(html: &str) {
     let between = |begin: &str, end: &str| -> Vec<&str> {
         html.split(begin).skip(1).filter_map(|rest| rest.split(end).next()).collect()
     };

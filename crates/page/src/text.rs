@@ -135,7 +135,7 @@ fn scaled(value: f64, units: &[&str]) -> String {
 }
 
 /// Returns `value` with `n` significant digits, without an exponent and without trailing zeros behind the point.
-pub(crate) fn digits(value: f64, n: usize) -> String {
+pub fn digits(value: f64, n: usize) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".to_owned() } else { "?".to_owned() };
     }
@@ -160,21 +160,23 @@ pub fn bars(values: &[f64]) -> String {
 
 /// Rows of a name and what there is to say, aligned and wrapped to `width`.
 #[derive(Debug, Default)]
-pub(crate) struct Rows {
+pub struct Rows {
     rows: Vec<(String, String)>,
 }
 
 impl Rows {
-    pub(crate) fn row(&mut self, name: &str, text: impl Into<String>) {
+    /// Adds a row.
+    pub fn row(&mut self, name: &str, text: impl Into<String>) {
         self.rows.push((name.to_owned(), text.into()));
     }
 
     /// The rows as they are, for a page.
-    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.rows.iter().map(|(name, text)| (name.as_str(), text.as_str()))
     }
 
-    pub(crate) fn render(&self, width: usize, name_style: impl Fn(&str) -> String) -> String {
+    /// Returns the rows as lines, names as `name_style` makes them.
+    pub fn render(&self, width: usize, name_style: impl Fn(&str) -> String) -> String {
         let name_width = self.rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
         let indent = 2 + name_width + 2;
         let mut out = String::new();
@@ -196,7 +198,7 @@ impl Rows {
 /// Breaks a text at blanks so that no line is longer than `width`, unless one word is.
 ///
 /// A number stays with what follows it: `198 MB` is one word. Lines the text already has are kept.
-pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let is_number = |word: &str| word.ends_with(|c: char| c.is_ascii_digit() || c == '<' || c == '>');
     let mut lines = Vec::new();
     for paragraph in text.split('\n') {
@@ -243,18 +245,18 @@ pub fn printable_lines(text: &str) -> String {
 
 /// Whether a character steers what shows it rather than being shown: controls (C0 and C1), the marks by which text is made to look as if it
 /// stood in another order, and what ends a line for some programs and not for others.
-pub(crate) fn steers(c: char) -> bool {
+pub fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 /// Returns a value as JSON in one line, in which no character steers what shows it.
-pub(crate) fn json(value: &(impl serde::Serialize + ?Sized)) -> String {
+pub fn json(value: &(impl serde::Serialize + ?Sized)) -> String {
     shown_json(serde_json::to_string(value).expect("a document is made of names and numbers"))
 }
 
 /// The same over several lines, with a final newline.
-pub(crate) fn json_document(value: &impl serde::Serialize) -> String {
+pub fn json_document(value: &impl serde::Serialize) -> String {
     let json = serde_json::to_string_pretty(value).expect("a document is made of names and numbers");
     shown_json(json) + "\n"
 }
@@ -278,7 +280,7 @@ fn shown_json(json: String) -> String {
 }
 
 /// A number under the name it has in JSON, for people: `busy_share` 0.25 is "busy share: 25 %".
-pub(crate) fn named_number(name: &str, value: f64) -> String {
+pub fn named_number(name: &str, value: f64) -> String {
     let is_seconds = name.contains("_s_") || (name.ends_with("_s") && !name.ends_with("per_s"));
     let shown = match name {
         name if name.ends_with("share") || name.ends_with("distance") || name.ends_with("quarter") => {

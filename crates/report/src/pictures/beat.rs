@@ -1,11 +1,11 @@
 //! The beat over time: how far apart a rhythm's phases begin, with what was missed.
 
 use iotide_analysis::{Rhythm, RunAnalysis};
+use iotide_page::chart::{Axis, Band, BandKind, EMBEDDED, Look, Mark, Series, Xs};
+use iotide_page::palette::N_COLOURS;
+use iotide_page::{Plot, text};
 
-use super::{Axis, Band, BandKind, EMBEDDED, Look, Mark, Plot, Series, Xs};
-use crate::palette::N_COLOURS;
 use crate::rhythm::pauses;
-use crate::text;
 
 /// So many missed beats are marked one by one; more would be a line.
 const MARKED: usize = 400;
@@ -58,7 +58,7 @@ pub(super) fn plot(run: &RunAnalysis) -> Option<Plot> {
         rhythms.iter().flat_map(|rhythm| steps_s(rhythm)).map(|(_, step_s)| step_s).fold(0.0, f64::max);
     let top_s = (1.15 * most_s).clamp(1.5 * longest_s, HIGHEST * longest_s);
     let y = Axis::time("distance", 0.0, top_s);
-    let y = if longest_s > 4.0 * shortest_s { Axis { log: true, lo: shortest_s / 2.0, ..y } } else { y };
+    let y = if longest_s > 4.0 * shortest_s { y.logarithmic(shortest_s / 2.0) } else { y };
     // What a reader points at is read from the last series: the rhythm that moves most bytes.
     points.reverse();
     Some(Plot {

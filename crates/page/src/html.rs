@@ -1,0 +1,120 @@
+//! The shell that every page has, and the parts that many have: sections, tables, lists of facts.
+
+use std::fmt::Write;
+
+use crate::palette;
+use crate::policy::content_security_policy;
+
+/// What draws a picture again where a reader zooms, sorts tables and searches in them.
+pub const SCRIPT: &str = concat!("\n", include_str!("page.js"));
+
+/// What all pages wear, without colours.
+pub const STYLE: &str = include_str!("page.css");
+
+/// What ends every page whose content stands in `<main>`.
+pub const FOOT: &str = "</main>\n</body>\n</html>\n";
+
+/// The page up to its body. It will run `script` and wear `style`, and nothing else: the script must follow as it is here.
+pub fn head(title: &str, style: &str, script: &str) -> String {
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         {}\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"generator\" content=\"iotide {}\">\n<title>{}</title>\n\
+         <style>{style}</style>\n</head>\n<body>\n",
+        content_security_policy(script, style),
+        env!("CARGO_PKG_VERSION"),
+        escape(title),
+    )
+}
+
+/// What all pages wear, in light and in dark, and `more` after it.
+pub fn own_style(more: &str) -> String {
+    format!(
+        "\n{}\n{}\n@media (prefers-color-scheme: dark){{{}}}\n{more}",
+        STYLE,
+        palette::style(&palette::LIGHT),
+        palette::style(&palette::DARK),
+    )
+}
+
+/// A part of the page.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// The anchor, unique within a part.
+    pub id: &'static str,
+    /// The heading, as text.
+    pub title: String,
+    /// HTML; whatever came from a trace is escaped in it.
+    pub body: String,
+    /// Whether it may stand beside its neighbour where there is room.
+    pub narrow: bool,
+}
+
+impl Section {
+    /// Writes the section; `prefix` tells the anchors of this part of the page from those of others.
+    pub fn write(&self, html: &mut String, prefix: &str) {
+        let Self { id, title, body, narrow } = self;
+        let _ = writeln!(
+            html,
+            "<section id=\"{prefix}-{id}\"{}>\n<h2>{}</h2>\n{body}</section>",
+            if *narrow { " class=\"narrow\"" } else { "" },
+            escape(title)
+        );
+    }
+}
+
+/// Names and their values in a row of tiles, as text: the numbers one looks for first.
+pub fn tiles<'a>(tiles: impl IntoIterator<Item = (&'a str, String)>) -> String {
+    let mut html = String::from("<dl class=\"tiles\">\n");
+    for (name, value) in tiles {
+        let _ = writeln!(html, "<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(&value));
+    }
+    html + "</dl>\n"
+}
+
+/// Names and what there is to say of each, as text.
+pub fn facts(rows: impl IntoIterator<Item = (&'static str, String)>) -> String {
+    let mut html = String::from("<dl class=\"facts\">\n");
+    for (name, value) in rows {
+        let _ = writeln!(html, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(&value));
+    }
+    html + "</dl>\n"
+}
+
+/// A table, its cells as text.
+pub fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
+    let cells = |tag: &str, cells: &[String]| {
+        cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect::<String>()
+    };
+    let mut html =
+        format!("<table>\n<thead><tr>{}</tr></thead>\n<tbody>\n", cells("th", &head.map(str::to_owned)));
+    for row in rows {
+        let _ = writeln!(html, "<tr>{}</tr>", cells("td", &row));
+    }
+    html + "</tbody>\n</table>\n"
+}
+
+/// A sentence begins with a capital letter.
+pub fn capitalised(words: &str) -> String {
+    let mut chars = words.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// Returns text that is safe between tags and in quoted attributes of HTML and SVG.
+pub fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            // Not allowed in XML at all, and of no use in HTML.
+            c if c.is_control() && c != '\n' && c != '\t' => safe.push('\u{fffd}'),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
