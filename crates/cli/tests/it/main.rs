@@ -65,6 +65,9 @@ mod arbiter;
 /// `iotide serve`, `jobs`, `job`, `top`: exact counts whatever is killed, who sees what, and junk.
 mod serve;
 
+/// Models of what `iotide serve` has seen: refitted, evaluated, split by binary, and for Extra-P.
+mod serve_models;
+
 /// A writer of Darshan logs, the one the reader is tested with.
 #[allow(dead_code)]
 #[path = "../../../formats/tests/it/darshan/writer.rs"]
