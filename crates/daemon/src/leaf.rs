@@ -108,6 +108,16 @@ pub enum Act {
     },
 }
 
+impl Act {
+    /// The job that has ended, if one has.
+    pub fn ended(&self) -> Option<&JobKey> {
+        match self {
+            Self::End { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+}
+
 /// A job that ran before, as the store has it.
 #[derive(Clone, Debug, Default)]
 pub struct Earlier {

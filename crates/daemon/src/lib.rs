@@ -6,6 +6,7 @@
 //! - [`Leaf`](leaf::Leaf): the machine that decides. It is synchronous, without file or clock: a test needs no mock.
 //! - `collect`: the files of pages become what the machine is told.
 //! - [`store`]: jobs and their profiles in SQLite.
+//! - [`models`]: how what runs of an application measure grows with their size.
 //! - `predict`: when each job's next phase begins.
 //! - `run`: the one edge with threads, sockets and signals.
 //! - [`client`]: asking a daemon.
@@ -14,7 +15,9 @@ pub use crate::run::{Config, ServeError, Served, serve};
 
 pub mod client;
 mod collect;
+mod gauges;
 pub mod leaf;
+pub mod models;
 pub mod places;
 mod predict;
 mod run;

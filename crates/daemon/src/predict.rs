@@ -13,6 +13,8 @@ use iotide_analysis::online::{Predictor, PredictorConfig};
 use iotide_ledger::JobKey;
 use iotide_trace::{Span, Timestamp};
 
+use crate::store::Figure;
+
 /// Jobs that are predicted at once: those that came first among the busy. One takes less than half a mebibyte.
 const MOST_JOBS: usize = 256;
 /// A job is busy enough to be predicted once it has moved so much.
@@ -29,6 +31,19 @@ pub(crate) struct Expected {
     pub(crate) next_phase_unix_s: Option<f64>,
     /// With which confidence.
     pub(crate) confidence: f64,
+    /// What one phase moves.
+    pub(crate) bytes_per_phase: Option<f64>,
+}
+
+impl Expected {
+    /// What of it is a measurement of the run.
+    pub(crate) fn figures(&self) -> Vec<Figure> {
+        let figure =
+            |metric: &str, value: f64| Figure { callpath: "io".to_owned(), metric: metric.to_owned(), value };
+        let Some(period_s) = self.period_s else { return Vec::new() };
+        let bytes = self.bytes_per_phase.map(|bytes| figure("bytes_per_period", bytes));
+        std::iter::once(figure("period", period_s)).chain(bytes).collect()
+    }
 }
 
 /// What is expected of all jobs.
@@ -114,6 +129,7 @@ impl Predictors {
                         period_s: prediction.period_s,
                         next_phase_unix_s: prediction.next_phase.map(|next| next.start_s),
                         confidence: prediction.confidence,
+                        bytes_per_phase: prediction.rhythms.first().map(|rhythm| rhythm.bytes_per_phase),
                     };
                     let mut all = self.expectations.0.write().unwrap_or_else(PoisonError::into_inner);
                     all.insert(key.clone(), expected);

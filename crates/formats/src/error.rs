@@ -72,6 +72,14 @@ pub enum ReadError {
         /// Its format.
         format: crate::Format,
     },
+    /// A metric was asked for by name where there are none.
+    #[error("{} is of format {format}, which has no metrics by name", path.display())]
+    NoMetrics {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: crate::Format,
+    },
     /// No file was named.
     #[error("no input was given")]
     NoInput,

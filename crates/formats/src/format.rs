@@ -115,6 +115,11 @@ impl Format {
         matches!(self, Format::DfTracer | Format::Gekkofs | Format::GekkofsMsgpack)
     }
 
+    /// Whether it has metrics of any kind, each under a name.
+    pub fn has_metrics(self) -> bool {
+        matches!(self, Format::Proxy | Format::ProxyMsgpack | Format::Prometheus)
+    }
+
     /// Whether it is written while the job runs, record by record, so that a reader can keep up with it.
     pub fn can_be_followed(self) -> bool {
         matches!(

@@ -146,6 +146,8 @@ pub struct OpenOptions {
     pub layers: LayerChoice,
     /// Which layers of a Darshan log become events, and from which of its sources.
     pub darshan: DarshanOptions,
+    /// The metric that is looked at in the place of bytes moved, of a source that has metrics by name ([`Format::has_metrics`]).
+    pub metric: Option<String>,
 }
 
 impl OpenOptions {
@@ -256,7 +258,11 @@ impl OpenOptions {
             (None, None) => detect::format(&input)?,
         };
         let pattern = self.pattern.clone();
-        let parts = vec![Part { source: Source::Open(input), format, pattern, darshan: self.darshan }];
+        if self.metric.is_some() && !format.has_metrics() {
+            return Err(ReadError::NoMetrics { path: input.name().to_path_buf(), format });
+        }
+        let (darshan, metric) = (self.darshan, self.metric.clone());
+        let parts = vec![Part { source: Source::Open(input), format, pattern, darshan, metric }];
         Ok(Reader { parts, unusable: Vec::new(), layers: self.layers })
     }
 }
@@ -277,6 +283,7 @@ struct Part {
     format: Format,
     pattern: Option<PatternSpec>,
     darshan: DarshanOptions,
+    metric: Option<String>,
 }
 
 #[derive(Debug)]
@@ -404,7 +411,7 @@ fn read_part(
     run: &mut Run,
     sink: &mut Counted<'_>,
 ) -> Result<TraceInfo, ReadError> {
-    let Part { source, format, pattern, darshan } = part;
+    let Part { source, format, pattern, darshan, metric } = part;
     let input = source.into_input()?;
     let path = input.name().to_path_buf();
     let trouble = input.trouble();
@@ -415,7 +422,12 @@ fn read_part(
             log.events(darshan, sink)
         })
     } else {
-        read_as(format, input, pattern, darshan, run, sink)
+        match (format, metric.as_deref()) {
+            (Format::Proxy, metric @ Some(_)) => proxy::read_json(input, metric, sink),
+            (Format::ProxyMsgpack, metric @ Some(_)) => proxy::read_msgpack(input, metric, sink),
+            (Format::Prometheus, metric @ Some(_)) => prometheus::read_metric(input, metric, sink),
+            _ => read_as(format, input, pattern, darshan, run, sink),
+        }
     };
     let info = info.map_err(|fault| ReadError::from_fault(&path, fault))?;
     if let Some(what) = trouble.as_ref().and_then(|trouble| trouble.get()) {
@@ -456,8 +468,8 @@ fn read_as(
         Format::Tau => tau::read(input, sink),
         Format::Gekkofs => gekkofs::read_json(input, &mut run.processes, sink),
         Format::GekkofsMsgpack => gekkofs::read_msgpack(input, &mut run.processes, sink),
-        Format::Proxy => proxy::read_json(input, sink),
-        Format::ProxyMsgpack => proxy::read_msgpack(input, sink),
+        Format::Proxy => proxy::read_json(input, None, sink),
+        Format::ProxyMsgpack => proxy::read_msgpack(input, None, sink),
         Format::LustreJobStats => lustre::read(input, sink),
         Format::Lmt => lmt::read(input, sink),
         Format::Prometheus => prometheus::read(input, sink),

@@ -1,6 +1,10 @@
 //! Metrics that others sampled over time: which of them are bytes moved, and what lies between two samples.
 
-use iotide_trace::{Event, FileId, Grain, Layer, Op, Rank, Timestamp};
+use std::cmp::Ordering;
+
+use iotide_trace::{Event, EventSink, FileId, Grain, Layer, Op, Rank, Timestamp};
+
+use crate::{Place, files::Files, losses::Losses};
 
 /// How the values of a metric are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +44,96 @@ pub(crate) fn reading_of(name: &str) -> Reading {
     let is_rate = ["deriv", "rate", "per_second", "throughput", "bandwidth", "percent", "irate"];
     let is_total = bare.ends_with("_total") || bare.contains("bytes") || bare.contains("size");
     if is_total && !is_rate.iter().any(|word| bare.contains(word)) { Reading::Total } else { Reading::Rate }
+}
+
+/// One metric that was asked for by name, whatever it is about: `name`, `name{label="x"}`, or `start*`.
+#[derive(Clone, Debug)]
+pub(crate) struct Chosen {
+    name: String,
+    series: Vec<ChosenSeries>,
+    n_samples: usize,
+    overflowed: bool,
+    /// Names of others, for who has mistaken the name.
+    others: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+struct ChosenSeries {
+    name: String,
+    samples: Vec<(f64, f64)>,
+}
+
+impl Chosen {
+    /// Samples that are kept until it is known whether they only grow.
+    const MOST_SAMPLES: usize = 1 << 22;
+    /// Names that are told to who has mistaken one.
+    const MOST_OTHERS: usize = 12;
+
+    pub(crate) fn new(name: impl Into<String>) -> Self {
+        let (series, others) = (Vec::new(), Vec::new());
+        Self { name: name.into(), series, n_samples: 0, overflowed: false, others }
+    }
+
+    /// Begins a series if it is one of those asked for; returns its place.
+    pub(crate) fn begin(&mut self, full: &str) -> Option<usize> {
+        let bare = full.split('{').next().unwrap_or(full);
+        let names = [full, bare, bare.strip_prefix("deriv__").unwrap_or(bare)];
+        let is_it = match self.name.strip_suffix('*') {
+            Some(start) => names.iter().any(|name| name.starts_with(start)),
+            None => names.contains(&self.name.as_str()),
+        };
+        if is_it {
+            self.series.push(ChosenSeries { name: full.to_owned(), samples: Vec::new() });
+            return Some(self.series.len() - 1);
+        }
+        if self.others.len() < Self::MOST_OTHERS && !self.others.iter().any(|other| other == bare) {
+            self.others.push(bare.to_owned());
+        }
+        None
+    }
+
+    pub(crate) fn sample(&mut self, series: usize, at_s: f64, value: f64) {
+        if self.n_samples >= Self::MOST_SAMPLES {
+            self.overflowed = true;
+        } else if let Some(series) = self.series.get_mut(series) {
+            self.n_samples += 1;
+            series.samples.push((at_s, value));
+        }
+    }
+
+    /// Hands the events on. What never falls and grows counts something: its growth is what happens; anything else holds since the sample before.
+    pub(crate) fn finish(self, files: &mut Files, losses: &mut Losses, sink: &mut dyn EventSink) {
+        if self.series.is_empty() {
+            let others = self.others.join(", ");
+            losses.note_of_unknown_size("metric", Place::Whole, || {
+                format!("no metric is called {}; there are {others}", self.name)
+            });
+        }
+        if self.overflowed {
+            losses.note_of_unknown_size("many", Place::Whole, || "more samples than can be kept".into());
+        }
+        let names: Vec<&str> = self.series.iter().map(|series| series.name.as_str()).collect();
+        for ChosenSeries { name, samples } in &self.series {
+            // A derivative says the same as its metric.
+            if names.contains(&format!("deriv__{name}").as_str()) {
+                continue;
+            }
+            let never_falls =
+                samples.windows(2).all(|pair| pair[1].1.partial_cmp(&pair[0].1) != Some(Ordering::Less));
+            let grows = samples.first().zip(samples.last()).is_some_and(|(first, last)| last.1 > first.1);
+            let is_rate = name.starts_with("deriv__");
+            let reading = if never_falls && grows && !is_rate { Reading::Total } else { reading_of(name) };
+            let mut series = Series::new(direction_of(name).unwrap_or(Op::Write), reading);
+            series.file = files.id_of_bytes(name.as_bytes());
+            for (at_s, value) in samples {
+                match series.push(*at_s, *value) {
+                    Ok(Some(event)) if sink.event(event).is_break() => return,
+                    Ok(_) => {}
+                    Err(unusable) => losses.note("sample", Place::Whole, || unusable.to_string()),
+                }
+            }
+        }
+    }
 }
 
 /// One metric's samples, turned into bins as they come.

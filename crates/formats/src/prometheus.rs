@@ -22,7 +22,7 @@ use crate::{
     input::Input,
     json::{Json, Next},
     losses::Losses,
-    metrics::{Reading, Series, direction_of, meaning_of, reading_of},
+    metrics::{Chosen, Reading, Series, direction_of, meaning_of, reading_of},
     number::parse_f64,
     scanner::Scanner,
 };
@@ -32,13 +32,26 @@ const LONGEST_NAME: usize = 4096;
 
 /// Reads one answer.
 pub(crate) fn read(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
+    read_metric(input, None, sink)
+}
+
+/// The same; of a metric that is asked for by name, whatever it is about.
+pub(crate) fn read_metric(
+    input: Input,
+    metric: Option<&str>,
+    sink: &mut dyn EventSink,
+) -> Result<TraceInfo, Fault> {
     let mut reader = Answer::of(input.into_read());
+    reader.chosen = metric.map(Chosen::new);
     let mut take = |reader: &mut Answer| reader.results(sink);
     match reader.document(&mut take) {
         Err(Fault::At(place, fault)) => {
             reader.losses.note_of_the_rest("damaged", place, || format!("{fault}; what follows is lost"));
         }
         result => result?,
+    }
+    if let Some(chosen) = reader.chosen.take() {
+        chosen.finish(&mut reader.files, &mut reader.losses, sink);
     }
     let files = reader.files.into_paths(&mut reader.losses);
     reader.losses.report(sink);
@@ -104,6 +117,15 @@ struct Answer {
     status: String,
     error: Option<String>,
     warnings: Vec<String>,
+    /// What is asked for by name, in the place of bytes.
+    chosen: Option<Chosen>,
+}
+
+/// A series that is being read.
+enum Taken {
+    Bytes(Series),
+    /// Its place among those asked for by name.
+    Chosen(usize),
 }
 
 /// What is to be done with the results, once they are reached.
@@ -120,6 +142,7 @@ impl Answer {
             status: String::new(),
             error: None,
             warnings: Vec::new(),
+            chosen: None,
         }
     }
 
@@ -261,7 +284,7 @@ impl Answer {
     }
 
     /// What the labels say; `None`, with a loss, if it is not about bytes.
-    fn series(&mut self) -> Result<Option<Series>, Fault> {
+    fn series(&mut self) -> Result<Option<Taken>, Fault> {
         let (mut name, mut labels, mut value) = (None, String::new(), String::new());
         self.each_key(|this, key| {
             if this.json.next()? != Next::String {
@@ -277,6 +300,9 @@ impl Answer {
             Ok(())
         })?;
         let full = format!("{}{{{labels}}}", name.as_deref().unwrap_or_default());
+        if let Some(chosen) = &mut self.chosen {
+            return Ok(chosen.begin(&full).map(Taken::Chosen));
+        }
         let meaning = match &name {
             Some(name) => meaning_of(&full).map(|(op, _)| (op, reading_of(name))),
             // A plain bandwidth counts as written, as in a table.
@@ -290,16 +316,25 @@ impl Answer {
         };
         let mut series = Series::new(op, reading);
         series.file = self.files.id_of_bytes(full.as_bytes());
-        Ok(Some(series))
+        Ok(Some(Taken::Bytes(series)))
     }
 
-    fn samples(&mut self, series: &mut Series, sink: &mut dyn EventSink) -> Result<(), Fault> {
+    fn samples(&mut self, series: &mut Taken, sink: &mut dyn EventSink) -> Result<(), Fault> {
         self.json.enter_array()?;
         let mut first = true;
         let mut text = String::new();
         while self.json.element(&mut first)? {
             let place = self.json.place();
             let (at_s, value) = self.sample(&mut text)?;
+            let series = match series {
+                Taken::Bytes(series) => series,
+                Taken::Chosen(index) => {
+                    if let Some(chosen) = &mut self.chosen {
+                        chosen.sample(*index, at_s, value);
+                    }
+                    continue;
+                }
+            };
             match series.push(at_s, value) {
                 Ok(Some(event)) if sink.event(event).is_break() => {
                     self.stopped = true;

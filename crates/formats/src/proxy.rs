@@ -7,7 +7,8 @@
 //!
 //! `metrics` may also hold the metrics directly. A metric and its derivative (`deriv__…`) say the same; the derivative is
 //! taken. Of all metrics, those of bytes read or written become events. If there is none, the first metric is taken
-//! as if it were bytes per second, and a loss says so: its rhythm is still a rhythm.
+//! as if it were bytes per second, and a loss says so: its rhythm is still a rhythm. A metric that is asked for by name stands in the place of
+//! bytes, whatever it is about.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +22,7 @@ use crate::{
     input::Input,
     json::{Json, Next},
     losses::Losses,
-    metrics::{Reading, Series, meaning_of},
+    metrics::{Chosen, Reading, Series, meaning_of},
     scanner::Scanner,
     tmio::msgpack::{MessagePack, Token},
 };
@@ -58,6 +59,8 @@ struct Metrics {
     /// The first metric that is not of bytes.
     other: Option<(String, Vec<Event>)>,
     overflowed: bool,
+    /// What is asked for by name, in the place of bytes.
+    chosen: Option<Chosen>,
 }
 
 /// A metric that is being read.
@@ -65,6 +68,8 @@ struct Current {
     series: Series,
     /// Its place in `Metrics::metrics`, or `None` if it is the one that is not of bytes.
     index: Option<u32>,
+    /// Its place among those asked for by name.
+    chosen: Option<usize>,
 }
 
 impl Metrics {
@@ -75,20 +80,28 @@ impl Metrics {
             return None;
         }
         self.names.insert(name.to_owned());
+        if let Some(chosen) = &mut self.chosen {
+            let chosen = Some(chosen.begin(name)?);
+            return Some(Current { series: Series::new(Op::Write, Reading::Rate), index: None, chosen });
+        }
         if let Some((op, reading)) = meaning_of(name) {
             let mut series = Series::new(op, reading);
             series.file = self.files.id_of_bytes(name.as_bytes());
             self.metrics.push(name.to_owned());
-            return Some(Current { series, index: Some(self.metrics.len() as u32 - 1) });
+            return Some(Current { series, index: Some(self.metrics.len() as u32 - 1), chosen: None });
         }
         if self.other.is_some() {
             return None;
         }
         self.other = Some((name.to_owned(), Vec::new()));
-        Some(Current { series: Series::new(Op::Write, Reading::Rate), index: None })
+        Some(Current { series: Series::new(Op::Write, Reading::Rate), index: None, chosen: None })
     }
 
     fn sample(&mut self, current: &mut Current, at_s: f64, value: f64, place: Place) {
+        if let (Some(chosen), Some(index)) = (&mut self.chosen, current.chosen) {
+            chosen.sample(index, at_s, value);
+            return;
+        }
         match current.series.push(at_s, value) {
             Ok(None) => {}
             Ok(Some(event)) => match (current.index, &mut self.other) {
@@ -104,7 +117,9 @@ impl Metrics {
         let taken: Vec<bool> =
             self.metrics.iter().map(|name| !self.names.contains(&format!("deriv__{name}"))).collect();
         let mut files = self.files;
-        if self.metrics.is_empty() {
+        if let Some(chosen) = self.chosen {
+            chosen.finish(&mut files, &mut self.losses, sink);
+        } else if self.metrics.is_empty() {
             if let Some((name, events)) = self.other {
                 let file = files.id_of_bytes(name.as_bytes());
                 self.losses.note_of_unknown_size("not bytes", Place::Whole, || {
@@ -133,9 +148,13 @@ impl Metrics {
 }
 
 /// Reads a JSON file.
-pub(crate) fn read_json(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
+pub(crate) fn read_json(
+    input: Input,
+    metric: Option<&str>,
+    sink: &mut dyn EventSink,
+) -> Result<TraceInfo, Fault> {
     let mut json = Json::new(Scanner::new(input.into_read()));
-    let mut metrics = Metrics::default();
+    let mut metrics = Metrics { chosen: metric.map(Chosen::new), ..Metrics::default() };
     match json_object(&mut json, &mut metrics, false, 0) {
         Err(Fault::At(place, fault)) => {
             metrics.losses.note_of_the_rest("damaged", place, || format!("{fault}; what follows is lost"));
@@ -187,9 +206,13 @@ fn json_samples(json: &mut Json, metrics: &mut Metrics, current: &mut Current) -
 }
 
 /// Reads a MessagePack file.
-pub(crate) fn read_msgpack(input: Input, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
+pub(crate) fn read_msgpack(
+    input: Input,
+    metric: Option<&str>,
+    sink: &mut dyn EventSink,
+) -> Result<TraceInfo, Fault> {
     let mut pack = MessagePack { scanner: Scanner::new(input.into_read()) };
-    let mut metrics = Metrics::default();
+    let mut metrics = Metrics { chosen: metric.map(Chosen::new), ..Metrics::default() };
     loop {
         if pack.scanner.peek()?.is_none() {
             break;
@@ -292,10 +315,10 @@ mod tests {
             Input::from_read(Path::new("test"), Box::new(std::io::Cursor::new(bytes.to_vec()))).unwrap();
         let mut trace = Trace::default();
         trace.info = match recognises_msgpack(bytes) {
-            true => read_msgpack(input, &mut trace).unwrap(),
+            true => read_msgpack(input, None, &mut trace).unwrap(),
             false => {
                 assert!(recognises_json(bytes));
-                read_json(input, &mut trace).unwrap()
+                read_json(input, None, &mut trace).unwrap()
             }
         };
         trace
@@ -322,6 +345,32 @@ mod tests {
     }
 
     #[test]
+    fn a_metric_asked_for_by_name_is_the_signal_whatever_it_is_about() {
+        let text = r#"{"metrics": {"write_size": [[0, 0], [1, 5]], "mpi_time": [[0, 1], [1, 3], [2, 3], [3, 4]],
+            "load": [[0, 1], [1, 2], [2, 1]], "cpu{core=\"0\"}": [[0, 1], [2, 4]], "deriv__x": [[0, 1], [1, 1]], "x": [[0, 1], [1, 2]]}}"#;
+        let chosen = |name: &str| {
+            let bytes = text.as_bytes().to_vec();
+            let input = Input::from_read(Path::new("test"), Box::new(std::io::Cursor::new(bytes))).unwrap();
+            let mut trace = Trace::default();
+            trace.info = read_json(input, Some(name), &mut trace).unwrap();
+            trace
+        };
+        // It never falls: what counts is by how much it grew.
+        assert_eq!(shown(&chosen("mpi_time")), ["write 0..1 2 mpi_time", "write 2..3 1 mpi_time"]);
+        assert_eq!(shown(&chosen("load")), ["write 0..1 2 load", "write 1..2 1 load"]);
+        assert_eq!(shown(&chosen("cpu")), [r#"write 0..2 3 cpu{core="0"}"#]);
+        assert_eq!(shown(&chosen("x")), ["write 0..1 1 deriv__x"]);
+        assert_eq!(chosen("m*").events.len(), 2);
+        let none = chosen("mpitime");
+        assert_eq!(none.events.len(), 0);
+        assert!(
+            none.losses[0].what.contains("no metric is called mpitime; there are write_size, mpi_time, load"),
+            "{:?}",
+            none.losses
+        );
+    }
+
+    #[test]
     fn without_bytes_the_first_metric_is_the_signal() {
         let mut bytes =
             b"\x83\xa4argv\x91\xa3--f\xa7metrics\x82\xa5infos\xc2\xa7metrics\x81\xa9cpu_usage\x93".to_vec();
@@ -332,7 +381,7 @@ mod tests {
         for len in 12..bytes.len() {
             let input =
                 Input::from_read(Path::new("cut"), Box::new(std::io::Cursor::new(bytes[..len].to_vec())));
-            read_msgpack(input.unwrap(), &mut Trace::default()).unwrap();
+            read_msgpack(input.unwrap(), None, &mut Trace::default()).unwrap();
         }
     }
 }

@@ -32,10 +32,17 @@ pub enum Metric {
         /// What it counts in.
         unit: Name,
     },
-    /// Time that threads lived: computing, I/O and MPI together.
+    /// Time that threads of ranks lived: computing, I/O and MPI together.
     Threads,
+    /// Time that threads of other processes lived: launchers and shells, which wait for the ranks. Where there are no ranks, it is the program's.
+    OtherThreads,
     /// Calls that could not be counted.
     Lost,
+    /// Processes that were killed or aborted, of ranks or of others: what they would have counted is not known.
+    Killed {
+        /// Whether they were ranks.
+        is_rank: bool,
+    },
 }
 
 impl Metric {
@@ -204,6 +211,18 @@ impl Counters {
         sums
     }
 
+    /// How many processes of the program were killed or aborted: of its ranks, if it has any, and of all else, if it has none.
+    pub fn n_killed(&self) -> u64 {
+        let has_ranks = !self.get(&Metric::Threads).is_zero();
+        self.get(&Metric::Killed { is_rank: has_ranks }).calls
+    }
+
+    /// The time of the program's threads: those of its ranks, if it has any.
+    pub fn threads(&self) -> Cell {
+        let of_ranks = self.get(&Metric::Threads);
+        if of_ranks.is_zero() { self.get(&Metric::OtherThreads) } else { of_ranks }
+    }
+
     /// What the calls of MPI add up to, without those that are I/O.
     pub fn mpi(&self) -> Cell {
         let mut sum = Cell::default();
@@ -240,7 +259,8 @@ impl Counters {
             counters.add(metric, Cell { calls: page.user(own.place), ..Cell::default() });
         }
         let lived = Cell { calls: 0, bytes: 0, ns: page.thread_ns(now_ns) };
-        counters.add(Metric::Threads, lived);
+        let threads = if header.rank.is_some() { Metric::Threads } else { Metric::OtherThreads };
+        counters.add(threads, lived);
         if header.lost_calls > 0 {
             counters.add(Metric::Lost, Cell { calls: header.lost_calls, ..Cell::default() });
         }

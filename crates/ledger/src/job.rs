@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::counters::Counters;
 use crate::identity::{Name, Trust};
 use crate::ledger::Limits;
+use crate::parameters::Parameters;
 
 /// A node that has said nothing of a job for so long is taken for lost.
 const SILENT_NS: u64 = 60_000_000_000;
@@ -28,6 +29,10 @@ pub struct About {
     pub size: u32,
     /// Who says that it is this job.
     pub trust: Trust,
+    /// Which binary ran: the digits of its build id, or what stands for one; empty if it is not known.
+    pub build: Name,
+    /// Its own parameters beside its size.
+    pub parameters: Parameters,
 }
 
 /// Whether a job runs.
@@ -168,6 +173,8 @@ mod tests {
             partition: Name::default(),
             size: 1,
             trust: Trust::Claimed,
+            build: Name::default(),
+            parameters: Parameters::default(),
         }
     }
 

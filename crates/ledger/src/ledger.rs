@@ -182,6 +182,7 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::identity::{JobId, Trust};
+    use crate::parameters::Parameters;
 
     fn key(id: &str) -> JobKey {
         JobKey { cluster: Name::default(), uid: 1000, id: JobId::new(id).unwrap(), start_ns: 5 }
@@ -197,6 +198,8 @@ mod tests {
             partition: Name::default(),
             size: 1,
             trust: Trust::Claimed,
+            build: Name::default(),
+            parameters: Parameters::default(),
         }
     }
 

@@ -7,6 +7,7 @@
 //! - [`JobId`], [`JobKey`], [`Trust`]: which job it is, and who says so.
 //! - [`Metric`], [`Cell`], [`Counters`]: what is counted.
 //! - [`Ledger`], [`Job`], [`Row`], [`Life`]: rows of jobs, their sums, and when a job has ended.
+//! - [`Parameters`]: what a run was asked to do.
 //! - [`Limits`], [`Losses`]: what is refused, and how often it was.
 //! - [`Exposition`]: the text that Prometheus scrapes.
 //!
@@ -19,6 +20,7 @@ pub use crate::{
     identity::{IdError, JobId, JobKey, Name, Trust},
     job::{About, Job, Life, Row},
     ledger::{Ledger, Limits, Losses, Refusal},
+    parameters::Parameters,
 };
 
 mod counters;
@@ -27,3 +29,4 @@ mod exposition;
 mod identity;
 mod job;
 mod ledger;
+mod parameters;

@@ -410,7 +410,8 @@ fn fill_in(base: *mut u8) {
     // A path that does not fit is none.
     texts.set(PageText::Directory, sys::current_directory(&mut directory).unwrap_or(b""));
     texts.set(PageText::Command, sys::read_small(c"/proc/self/cmdline", &mut command).unwrap_or(b""));
-    texts.set(PageText::BuildId, elf::build_id());
+    let mut stand_in = [0; 8];
+    texts.set(PageText::BuildId, elf::build_id(&mut stand_in));
     texts.set(PageText::Job, config.job_id.get());
     texts.set(PageText::JobSource, config.job_source.get());
     texts.set(PageText::Run, config.run.get());

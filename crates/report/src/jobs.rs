@@ -70,6 +70,9 @@ pub struct JobDocument {
     pub cluster: Untrusted,
     /// Processes that run now.
     pub n_running: u32,
+    /// Processes that were killed or aborted; of ranks, if it has any.
+    #[serde(default)]
+    pub n_killed: u64,
     /// What it read and wrote.
     pub io: JobIo,
     /// What it spent in MPI.
@@ -78,6 +81,12 @@ pub struct JobDocument {
     pub time: JobTime,
     /// Its own counters.
     pub own: Vec<OwnCounter>,
+    /// Which binary ran: the digits of its build id; empty if it is not known.
+    #[serde(default)]
+    pub build: Untrusted,
+    /// Its own parameters beside its size.
+    #[serde(default)]
+    pub parameters: Untrusted,
     /// Earlier runs of the same application, the latest first.
     pub earlier: Vec<EarlierRun>,
 }
@@ -181,6 +190,9 @@ pub struct EarlierRun {
     pub bytes_read: u64,
     /// Bytes written.
     pub bytes_written: u64,
+    /// Which binary ran.
+    #[serde(default)]
+    pub build: Untrusted,
 }
 
 /// A job as the metric proxy describes it.
@@ -206,52 +218,13 @@ pub struct ProxyJob {
     pub end_time: u64,
 }
 
-/// What a run measured, as Extra-P reads it.
+/// What a job counted, as the metric proxy keeps it.
 #[derive(Clone, Debug, Serialize)]
-pub struct ProfilePoint {
-    /// Where: the number of processes.
-    pub params: PointParameters,
-    /// What: `time` in seconds, `hits`, `size` in bytes.
-    pub metric: &'static str,
-    /// Of which operation or function.
-    pub callpath: Untrusted,
-    /// How much.
-    pub value: f64,
-}
-
-/// Where something was measured.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct PointParameters {
-    /// The number of processes.
-    pub size: f64,
-}
-
-/// Returns what a run measured: calls, bytes and time by operation and by MPI function, and where the time of its threads went.
-pub fn profile_points(size: u32, counters: &Counters) -> Vec<ProfilePoint> {
-    let mut cells: std::collections::BTreeMap<String, Cell> = std::collections::BTreeMap::new();
-    for (metric, cell) in counters.iter() {
-        let callpath = match metric {
-            // What is beneath another layer is the same again.
-            Metric::Io { layer, .. } if layer.as_str() == "beneath" => continue,
-            Metric::Io { op, layer, .. } => format!("{layer}->{op}"),
-            Metric::Mpi { function } => format!("mpi->{function}"),
-            Metric::Threads => "threads".to_owned(),
-            Metric::Own { .. } | Metric::Lost => continue,
-        };
-        cells.entry(callpath).or_default().add(*cell);
-    }
-    let params = PointParameters { size: size.into() };
-    let points = cells.into_iter().flat_map(|(callpath, cell)| {
-        let values =
-            [("time", cell.ns as f64 / 1e9), ("hits", cell.calls as f64), ("size", cell.bytes as f64)];
-        values.into_iter().filter(|(_, value)| *value > 0.0).map(move |(metric, value)| ProfilePoint {
-            params,
-            metric,
-            callpath: callpath.as_str().into(),
-            value,
-        })
-    });
-    points.collect()
+pub struct ProxyProfile {
+    /// Which job.
+    pub desc: ProxyJob,
+    /// What it counted, by name.
+    pub counters: std::collections::BTreeMap<String, f64>,
 }
 
 /// A node in a list.
@@ -382,7 +355,6 @@ impl JobDocument {
         };
         self.mpi = JobMpi { seconds: seconds(&counters.mpi()), by_function: Vec::new() };
         self.own.clear();
-        let mut threads_s = 0.0;
         for (metric, cell) in counters.iter() {
             let (calls, bytes, seconds) = (cell.calls, cell.bytes, seconds(cell));
             let said = |name: &iotide_ledger::Name| Untrusted::from(name.as_str());
@@ -398,17 +370,33 @@ impl JobDocument {
                 Metric::Own { name, unit } => {
                     self.own.push(OwnCounter { name: said(name), unit: said(unit), value: calls });
                 }
-                Metric::Threads => threads_s = seconds,
+                Metric::Threads | Metric::OtherThreads | Metric::Killed { .. } => {}
                 Metric::Lost => {
                     let loss = format!("{} could not be counted", text::counted(calls, "call"));
                     self.entry.losses.push(loss.into());
                 }
             }
         }
+        self.n_killed = counters.n_killed();
+        let threads_s = seconds(&counters.threads());
         let io_s = self.io.seconds_read + self.io.seconds_written + self.io.seconds_other;
         let mpi_s = self.mpi.seconds;
         let compute_s = (threads_s - io_s - mpi_s).max(0.0);
         self.time = JobTime { threads_s, io_s, mpi_s, compute_s };
+    }
+
+    /// What it spent most of its time in beside computing, as models name it: `posix->write`, `mpi->MPI_Gather`.
+    pub fn busiest(&self) -> Vec<String> {
+        let io = self.io.by.iter().filter(|cell| cell.layer.as_said() != "beneath");
+        let io = io.map(|cell| (format!("{}->{}", cell.layer.as_said(), cell.op.as_said()), cell.seconds));
+        let mpi = self.mpi.by_function.iter();
+        let mpi = mpi.map(|cell| (format!("mpi->{}", cell.function.as_said()), cell.seconds));
+        let mut all: Vec<(String, f64)> = io.chain(mpi).collect();
+        all.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let mut names: Vec<String> = all.into_iter().map(|(name, _)| name).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        names
     }
 
     /// Reads a document that a daemon answered.
@@ -433,6 +421,10 @@ impl JobDocument {
         if self.n_running > 0 {
             let _ = write!(state, ", {}", processes(self.n_running));
         }
+        if self.n_killed > 0 {
+            let _ =
+                write!(state, "; {} killed or aborted", processes(self.n_killed.min(u32::MAX.into()) as u32));
+        }
         rows.row("state", state);
         rows.row(
             "program",
@@ -440,7 +432,17 @@ impl JobDocument {
         );
         rows.row("command", self.command.shortened(400).for_terminal());
         rows.row("directory", self.run_dir.for_terminal());
-        rows.row("size", processes(entry.size));
+        let mut size = processes(entry.size);
+        if !self.parameters.is_empty() {
+            let _ = write!(size, "; {}", self.parameters.for_terminal());
+        }
+        rows.row("size", size);
+        if !self.build.is_empty() {
+            let is_new =
+                self.earlier.first().is_some_and(|run| !run.build.is_empty() && run.build != self.build);
+            let news = if is_new { "; another binary than the run before had" } else { "" };
+            rows.row("build", format!("{}{news}", build_start(&self.build)));
+        }
         let nodes: Vec<String> = entry.nodes.iter().map(Untrusted::for_terminal).collect();
         rows.row("nodes", nodes.join(", "));
         rows.row("started", text::date(entry.start_unix_s));
@@ -537,10 +539,11 @@ impl JobDocument {
                     run.run_time_s.map_or("–".to_owned(), text::seconds),
                     text::bytes(run.bytes_read as f64),
                     text::bytes(run.bytes_written as f64),
+                    build_start(&run.build),
                 ]
             });
             out.push_str("\nEarlier runs\n");
-            let head = ["job", "start", "procs", "run time", "read", "written"];
+            let head = ["job", "start", "procs", "run time", "read", "written", "build"];
             out.push_str(&table(&head, &cells.collect::<Vec<_>>()));
         }
         out.push_str("\nlosses: ");
@@ -559,6 +562,11 @@ fn processes(n: u32) -> String {
     if n == 1 { "1 process".to_owned() } else { format!("{} processes", text::count(n.into())) }
 }
 
+/// As much of a build id as people compare.
+fn build_start(build: &Untrusted) -> String {
+    build.as_said().chars().take(12).filter(char::is_ascii_hexdigit).collect()
+}
+
 fn shown(text: &Untrusted, most_chars: usize) -> String {
     text.shortened(most_chars).for_terminal()
 }
@@ -568,7 +576,7 @@ fn rate(bps: Option<f64>) -> String {
 }
 
 /// A table; columns of numbers stand to the right.
-fn table<const N: usize>(head: &[&str; N], rows: &[[String; N]]) -> String {
+pub(crate) fn table<const N: usize>(head: &[&str; N], rows: &[[String; N]]) -> String {
     let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit() || "–<>-".contains(c));
     let to_the_right: [bool; N] = std::array::from_fn(|index| {
         // Ids of jobs are names, whatever they look like.
@@ -631,10 +639,13 @@ mod tests {
             partition: "".into(),
             cluster: "".into(),
             n_running: 4,
+            n_killed: 0,
             io: JobIo::default(),
             mpi: JobMpi::default(),
             time: JobTime::default(),
             own: Vec::new(),
+            build: "0123456789abcdef".into(),
+            parameters: "nx=512".into(),
             earlier: Vec::new(),
         }
     }
@@ -665,7 +676,8 @@ mod tests {
           program    lmp (application 0123456789abcdef)
           command    lmp -in evil\u{1b}[31m\nname
           directory  /home/ada
-          size       4 processes
+          size       4 processes; nx=512
+          build      0123456789ab
           nodes      n1
           started    2023-11-14 22:13:20 UTC
           job id     as the program says

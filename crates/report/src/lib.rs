@@ -33,12 +33,15 @@ pub use crate::{
     insight::{Insight, NotKnown},
     jobs::{
         EarlierRun, JobDocument, JobEntry as WatchedJob, JobIo, JobList, JobMpi, JobTime, NodeEntry,
-        PointParameters, ProfilePoint, ProxyJob, Refused, answer_json, profile_points,
+        ProxyJob, ProxyProfile, Refused, answer_json,
     },
     labelled::{InsightLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen, about_job},
     pictures::pictures,
     plan::{PlanEntry, PlanReport},
+    profile::{
+        ApplicationModels, BuildEntry, Evaluated, ModelLine, ModelLines, ProfileValue, WatchedRuns, profile,
+    },
     rhythm::{Pause, Rhythm},
     run::{Loss, Run, Source},
     scaling::{
@@ -72,6 +75,7 @@ mod labelled;
 mod live;
 mod pictures;
 mod plan;
+mod profile;
 mod rhythm;
 mod run;
 #[cfg(test)]

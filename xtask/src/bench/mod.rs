@@ -133,6 +133,11 @@ const BENCHES: &[Bench] = &[
         run: signature_one::cpu_of_a_signature,
     },
     Bench { name: "scaling-cpu", help: "CPU time of `model` against extrap", run: scaling::cpu_of_models },
+    Bench {
+        name: "refit",
+        help: "CPU time of fitting an application's metrics anew when a run ends, as `serve` does",
+        run: scaling::cpu_of_a_refit,
+    },
 ];
 
 /// Runs the benches whose name contains one of `filters`, or whose line of help names that command (all, if none is given),

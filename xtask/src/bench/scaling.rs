@@ -65,6 +65,35 @@ pub(super) fn cpu_of_models(bed: &Bed) -> Result<Vec<Line>, String> {
     Ok(lines)
 }
 
+/// CPU time of a refit as the daemon does it when a run ends: all metrics of an application, as many runs as it looks at, on one core. `iotide model`
+/// fits the same points the same way (a test says so); reading and printing them comes on top here.
+pub(super) fn cpu_of_a_refit(bed: &Bed) -> Result<Vec<Line>, String> {
+    const N_METRICS: usize = 300;
+    let mut lines = Vec::new();
+    for (what, axes, n_repetitions) in [
+        ("32 runs at 8 sizes", &[&DOUBLING[..]][..], 4),
+        ("33 runs at 33 sizes", &[&NODES[..33]], 1),
+        ("25 runs at 5 × 5 points of two parameters", &[&FIVE, &TENS], 1),
+    ] {
+        let file = bed.folder.join("refit.jsonl");
+        std::fs::write(&file, measurements(axes, n_repetitions, N_METRICS))
+            .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+        check_answer(bed, &file, "auto", N_METRICS)?;
+        let mut ours = f64::INFINITY;
+        for _ in 0..3 {
+            ours = ours.min(bed.measure(model_command(bed, &file, "auto"))?.cpu_s);
+        }
+        lines.push(Line {
+            what: format!("refit of {N_METRICS} metrics, {what}: CPU time"),
+            unit: "s",
+            iotide: ours,
+            peer: None,
+            goal: Goal::AtMost(1.0),
+        });
+    }
+    Ok(lines)
+}
+
 /// Every metric must have got its model.
 fn check_answer(bed: &Bed, file: &Path, method: &str, n_metrics: usize) -> Result<(), String> {
     let args = ["model".as_ref(), file.as_os_str(), "--method".as_ref(), method.as_ref()];

@@ -1,6 +1,8 @@
 //! `iotide detect`: the period of a run's I/O phases.
 
-use iotide_api::{DetectOptions, Report, Run};
+use iotide_api::{DetectOptions, Input, Report, Run};
+use iotide_daemon::client::in_query;
+use iotide_formats::{Format, OpenOptions};
 
 use super::OutputArgs;
 use super::advice::advised;
@@ -18,10 +20,16 @@ use crate::ui::Ui;
 /// With --follow or --listen it does so while the job runs, and predicts the next phase again and again until the job is over or
 /// Ctrl-C is pressed.
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXAMPLES, mut_arg("traces", |arg| arg.required(false).required_unless_present("listen")))]
+#[command(after_help = EXAMPLES, mut_arg("traces", |arg| arg.required(false).required_unless_present_any(["listen", "job"])))]
 pub(crate) struct DetectArgs {
     #[command(flatten)]
     input: InputArgs,
+    /// Ask the daemon (`iotide serve`) for what it has seen of this job, running or not, rather than reading a trace
+    #[arg(long, value_name = "ID", help_heading = "Input", conflicts_with_all = ["traces", "input_format", "pattern", "follow", "listen"])]
+    job: Option<String>,
+    /// Look at this metric rather than at bytes moved: name, name{label="x"}, or start*; for --job, traces of the metric proxy and answers of Prometheus
+    #[arg(long, value_name = "NAME", help_heading = "Input", conflicts_with_all = ["follow", "listen"])]
+    metric: Option<String>,
     #[command(flatten)]
     analysis: AnalysisArgs,
     #[command(flatten)]
@@ -37,6 +45,8 @@ Examples:
   iotide detect --format json *.jsonl -o periods.json   many runs, for a script
   iotide detect --one-run rank-*.csv                    one run, a file per rank
   iotide detect --method dft run.csv                    by the method of the FTIO paper
+  iotide detect --metric mpi_time proxy.json            phases of anything that was sampled
+  iotide detect --job 4711                              a job that `iotide serve` has seen
   iotide record -o run7 -- mpirun -n 4 ./simulation &
   iotide detect --follow run7                           watch it while it runs
   iotide detect --follow run7 --format json --on-prediction 'systemd-cat'
@@ -53,11 +63,21 @@ pub(crate) fn run(ui: &mut Ui, args: &DetectArgs) -> anyhow::Result<ExitStatus> 
         ui.status(unused);
     }
     let mut report = Report::new("detect");
-    let options = DetectOptions { open: args.input.options()?, run: config };
-    report.failures = args.input.for_each(ui, |input| {
-        report.runs.push(iotide_api::detect(input, &options).map_err(advised)?);
-        Ok(())
-    })?;
+    let open = OpenOptions { metric: args.metric.clone(), ..args.input.options()? };
+    let options = DetectOptions { open, run: config };
+    if let Some(id) = &args.job {
+        // In the form of the metric proxy: all metrics over time.
+        let trace = super::jobs::ask(&format!("/trace/read?job={}", in_query(id)))?;
+        let open = OpenOptions { input_format: Some(Format::Proxy), ..options.open };
+        let input = Input::bytes(format!("job {id}"), trace);
+        let options = DetectOptions { open, ..options };
+        report.runs.push(iotide_api::detect(&input, &options).map_err(advised)?);
+    } else {
+        report.failures = args.input.for_each(ui, |input| {
+            report.runs.push(iotide_api::detect(input, &options).map_err(advised)?);
+            Ok(())
+        })?;
+    }
     if !report.runs.is_empty() {
         args.output.deliver(ui, &report)?;
     }

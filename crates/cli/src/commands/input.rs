@@ -161,6 +161,7 @@ impl ReadingArgs {
             pattern: self.pattern_spec()?,
             layers,
             darshan: DarshanOptions { source, layers: of_darshan },
+            metric: None,
         })
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, anyhow};
 use iotide_daemon::client::{self, in_query};
 use iotide_daemon::places;
-use iotide_report::{JobDocument, JobList};
+use iotide_report::{JobDocument, JobList, ModelLines};
 
 use super::ioskel::parse_seconds;
 use super::{Form, OutputArgs};
@@ -73,7 +73,8 @@ Examples:
 
 /// Show what a job has done
 ///
-/// Bytes, calls and time of its I/O by operation, layer and file system; its time in MPI; earlier runs of the same application; what is missing.
+/// Bytes, calls and time of its I/O by operation, layer and file system; its time in MPI; earlier runs of the same application, and how what they
+/// measured grows with their size; what is missing.
 /// Of several jobs with this id, the latest is shown.
 #[derive(clap::Args, Debug)]
 #[command(after_help = JOB_EXAMPLES)]
@@ -84,6 +85,9 @@ pub(crate) struct JobArgs {
     #[command(flatten)]
     output: OutputArgs,
 }
+
+/// Models in the report of a job.
+const MOST_MODELS: usize = 16;
 
 const JOB_EXAMPLES: &str = "\
 Examples:
@@ -146,7 +150,14 @@ pub(crate) fn run_job(ui: &mut Ui, args: &JobArgs) -> anyhow::Result<ExitStatus>
     let body = ask(&format!("/api/1/jobs/{}", in_query(&args.id)))?;
     let job =
         JobDocument::from_json(&body).map_err(|why| anyhow!("the daemon's answer cannot be read: {why}"))?;
-    deliver(ui, &args.output, &job.to_json(), &job.to_text(ui.width()))?;
+    // What it would cost at other sizes, if earlier runs tell.
+    let models = match args.output.form() {
+        Form::Json => None,
+        Form::Text => ask(&format!("/api/1/models?job={}", in_query(&args.id))).ok(),
+    };
+    let models = models.and_then(|body| ModelLines::from_json(&body)).unwrap_or_default();
+    let text = job.to_text(ui.width()) + &models.to_text(&job.busiest(), MOST_MODELS);
+    deliver(ui, &args.output, &job.to_json(), &text)?;
     Ok(ExitStatus::Done)
 }
 
@@ -187,7 +198,7 @@ fn list(query: &[String], limit: usize) -> anyhow::Result<JobList> {
 }
 
 /// Asks the daemon. Its refusals are errors, in its own words.
-fn ask(path: &str) -> anyhow::Result<Vec<u8>> {
+pub(super) fn ask(path: &str) -> anyhow::Result<Vec<u8>> {
     let socket = places::socket_to_ask();
     let answer = client::get(&socket, path)
         .hint("`iotide serve` starts a daemon; IOTIDE_DAEMON names the socket of one that runs elsewhere")?;
@@ -213,12 +224,12 @@ fn deliver(ui: &mut Ui, output: &OutputArgs, json: &str, text: &str) -> anyhow::
     }
 }
 
-fn now_unix_s() -> f64 {
+pub(super) fn now_unix_s() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// A time before now, in seconds.
-fn parse_ago(text: &str) -> Result<f64, String> {
+pub(super) fn parse_ago(text: &str) -> Result<f64, String> {
     let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
     let factor = match unit {
         "s" | "" => 1.0,

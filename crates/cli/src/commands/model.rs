@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use iotide_api::{
-    Choice, Error, FigureGroups, FitMethod, FitOptions, InputFormat, Measure, MeasuredIn, ModelQuestions,
-    Models, Progress, Scaling, Search, Store, fit, measurements,
+    Choice, Error, FigureGroups, FitMethod, FitOptions, InputFormat, Measure, MeasuredIn, Measurements,
+    ModelQuestions, Models, Progress, Scaling, Search, Store, fit, measurements,
 };
+use iotide_daemon::client::in_query;
+use iotide_report::WatchedRuns;
 
 use super::advice::advised;
 use super::document::DocumentArgs;
+use super::jobs::now_unix_s;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
@@ -23,12 +26,13 @@ use crate::ui::{Hint, Ui};
 /// that cannot be used costs that value, line or point, never the file.
 ///
 /// With --from-traces it measures for itself: bytes, operations, time in I/O and computing, bandwidth, and the period of
-/// the I/O phases, of one program's traces at several sizes.
+/// the I/O phases, of one program's traces at several sizes. With --job or --app it asks the daemon (`iotide serve`) for what all runs of
+/// an application have measured.
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, group(clap::ArgGroup::new("watched").args(["job", "app"])))]
 pub(crate) struct ModelArgs {
     /// Measurements, or traces with --from-traces; `-` is stdin
-    #[arg(value_name = "MEASUREMENTS", required_unless_present = "store")]
+    #[arg(value_name = "MEASUREMENTS", required_unless_present_any = ["store", "job", "app"])]
     inputs: Vec<PathBuf>,
     /// The inputs are traces of one program at several sizes; their parameter is the number of processes, p
     #[arg(long, conflicts_with = "input_format")]
@@ -51,6 +55,9 @@ pub(crate) struct ModelArgs {
     /// Keep models and measurements in FILE: what is new is added, and only metrics that changed are fitted again
     #[arg(long, value_name = "FILE")]
     store: Option<PathBuf>,
+
+    #[command(flatten)]
+    watched: WatchedArgs,
 
     /// Predict at this point, e.g. p=4096,size=10; may be given several times
     #[arg(long, value_name = "POINT", help_heading = "Questions")]
@@ -99,6 +106,65 @@ pub(crate) struct ModelArgs {
     output: DocumentArgs,
 }
 
+/// Runs that a daemon has seen.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Runs that `iotide serve` has seen")]
+struct WatchedArgs {
+    /// All runs of this job's application that have ended
+    #[arg(long, value_name = "ID", conflicts_with_all = ["inputs", "from_traces", "input_format", "store"])]
+    job: Option<String>,
+    /// All runs of this application, by id or by program name
+    #[arg(long, value_name = "APP", conflicts_with_all = ["inputs", "from_traces", "input_format", "store", "job"])]
+    app: Option<String>,
+    /// Only runs of the binary whose build id begins with these digits; `this` is that of the job, or of the latest run
+    #[arg(long, value_name = "BUILD", requires = "watched")]
+    build: Option<String>,
+    /// Only the last N runs
+    #[arg(long, value_name = "N", requires = "watched")]
+    last: Option<NonZeroUsize>,
+    /// Only runs started within this time before now, as in 30m, 12h, 7d
+    #[arg(long, value_name = "TIME", requires = "watched", value_parser = super::jobs::parse_ago)]
+    since: Option<f64>,
+}
+
+impl WatchedArgs {
+    /// What is asked of the daemon, if anything is.
+    fn query(&self) -> Option<String> {
+        let (name, value) = match (&self.job, &self.app) {
+            (Some(job), _) => ("job", job),
+            (None, Some(app)) => ("app", app),
+            (None, None) => return None,
+        };
+        let mut query = format!("{name}={}", in_query(value));
+        let mut also = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                query.push_str(&format!("&{name}={}", in_query(&value)));
+            }
+        };
+        also("build", self.build.clone());
+        also("last", self.last.map(|last| last.to_string()));
+        also("since", self.since.map(|ago| format!("{:.3}", (now_unix_s() - ago).max(0.0))));
+        Some(query)
+    }
+}
+
+/// Asks the daemon for what runs have measured, and says what is not in it.
+fn watched(ui: &mut Ui, query: &str) -> anyhow::Result<Measurements> {
+    let about = super::jobs::ask(&format!("/api/1/models?models=0&{query}"))?;
+    let about = WatchedRuns::from_json(&about).context("the daemon's answer cannot be read")?;
+    let source = about.to_text();
+    for note in &about.notes {
+        ui.status(note.for_terminal());
+    }
+    if about.runs == 0 {
+        return Err(anyhow::anyhow!("{source}: nothing has been measured")).hint(
+            "a run counts once it has ended, and if all its counts are known; `iotide jobs` lists them",
+        );
+    }
+    let lines = super::jobs::ask(&format!("/api/1/points?{query}"))?;
+    Measurements::from_bytes(&source, &lines, Some(InputFormat::JsonLines)).map_err(advised)
+}
+
 const EXAMPLES: &str = "\
 Examples:
   iotide model runs.jsonl --at p=4096                     every metric there, with its interval
@@ -109,6 +175,8 @@ Examples:
   iotide model --store app.models tonight.jsonl           add a night's runs, refit what changed
   iotide model scorep-runs/ --scaling strong              a folder of app.p4.r1/profile.cubex
   iotide model runs.csv -o runs.extra-p                   an experiment that Extra-P opens
+  iotide model --job 4711 --at size=4096                  from runs that `iotide serve` saw
+  iotide model --app lmp --build this --last 10           the ten last runs of the present binary
   iotide model runs.txt --method extrap                   as Extra-P does it";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -231,13 +299,21 @@ pub(crate) fn run(ui: &mut Ui, args: &ModelArgs) -> anyhow::Result<ExitStatus> {
 /// Fits what is new; with --store, joins it to what is known and keeps both.
 fn models(ui: &mut Ui, args: &ModelArgs) -> anyhow::Result<Models> {
     let method = args.fit_method()?;
-    let mut measured = measurements(&args.inputs, &args.measured_in(), &mut |progress| match progress {
-        Progress::Reading { name, nth, of } => ui.progress(format_args!("reading {name} ({nth} of {of})")),
-        Progress::LeftOut { name, why } => ui.error(&advised(why).context(format!("{name} is left out"))),
-        _ => {}
-    })
-    .map_err(advised)?;
-    measured.source = args.source();
+    let measured = match args.watched.query() {
+        Some(query) => watched(ui, &query)?,
+        None => {
+            let measured = measurements(&args.inputs, &args.measured_in(), &mut |progress| match progress {
+                Progress::Reading { name, nth, of } => {
+                    ui.progress(format_args!("reading {name} ({nth} of {of})"))
+                }
+                Progress::LeftOut { name, why } => {
+                    ui.error(&advised(why).context(format!("{name} is left out")))
+                }
+                _ => {}
+            });
+            Measurements { source: args.source(), ..measured.map_err(advised)? }
+        }
+    };
     let shown = args.store.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     let store = match &args.store {
         None => Store::None,

@@ -345,3 +345,63 @@ fn nothing_but_words_goes_to_a_pipe() {
     assert!(!outcome.stdout.contains('\x1b') && !outcome.stderr.contains('\x1b'), "{outcome:?}");
     assert!(!outcome.stderr.contains('\r'), "{outcome:?}");
 }
+
+/// Metrics sampled every second for two minutes: time in MPI that is spent in the first two of every ten seconds, and a load that moves otherwise.
+fn sampled_metrics() -> Vec<(u32, f64, f64)> {
+    let mut mpi_s = 3.0;
+    let sample = |t: u32| {
+        mpi_s += if t % 10 < 2 { 0.4 } else { 0.0 };
+        (t, mpi_s, if t % 15 < 3 { 8.0 } else { 0.5 })
+    };
+    (0..120).map(sample).collect()
+}
+
+fn period_of(outcome: &Outcome) -> f64 {
+    let json: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    json["runs"][0]["period"]["period_s"].as_f64().unwrap_or_else(|| panic!("{json:#}"))
+}
+
+#[test]
+fn phases_of_any_metric_by_name_in_files_of_the_proxy_and_of_prometheus() {
+    let dir = Dir::new();
+    let pairs = |value: &dyn Fn(&(u32, f64, f64)) -> String| -> String {
+        let pairs: Vec<String> =
+            sampled_metrics().iter().map(|of| format!("[{}, {}]", of.0, value(of))).collect();
+        pairs.join(", ")
+    };
+    let (mpi, load) = (pairs(&|of| of.1.to_string()), pairs(&|of| of.2.to_string()));
+    dir.write(
+        "proxy.json",
+        format!(r#"{{"metrics": {{"write_size": [[0, 1]], "mpi_time": [{mpi}], "load": [{load}]}}}}"#),
+    );
+    let (mpi, load) = (pairs(&|of| format!("\"{}\"", of.1)), pairs(&|of| format!("\"{}\"", of.2)));
+    let series = |name: &str, values: &str| {
+        format!(r#"{{"metric": {{"__name__": "{name}", "node": "n1"}}, "values": [{values}]}}"#)
+    };
+    dir.write(
+        "prometheus.json",
+        format!(
+            r#"{{"status": "success", "data": {{"resultType": "matrix", "result": [{}, {}]}}}}"#,
+            series("mpi_time", &mpi),
+            series("load", &load)
+        ),
+    );
+    for file in ["proxy.json", "prometheus.json"] {
+        for (metric, expected_s) in [("mpi_time", 10.0), ("load", 15.0)] {
+            let found = dir.iotide(["detect", "--metric", metric, "--format", "json", file]).exits_with(0);
+            let period_s = period_of(&found);
+            assert!((period_s - expected_s).abs() < 0.02 * expected_s, "{file} {metric}: {period_s}");
+        }
+        let mistaken = dir.iotide(["detect", "--metric", "mpitime", file]).exits_with(2);
+        let complaint = mistaken.complaint();
+        assert!(
+            complaint.contains("no metric is called mpitime; there are") && complaint.contains("load"),
+            "{complaint}"
+        );
+    }
+    dir.write("run.csv", "start,end,bytes\n0,1,5\n");
+    let none = dir.iotide(["detect", "--metric", "load", "run.csv"]).exits_with(2);
+    assert!(none.complaint().contains("has no metrics by name"), "{}", none.complaint());
+    let both = dir.iotide(["detect", "--job", "4711", "run.csv"]).exits_with(2);
+    assert!(both.stderr.contains("cannot be used with"), "{}", both.stderr);
+}

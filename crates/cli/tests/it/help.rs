@@ -214,7 +214,8 @@ fn help_on_model_explains_every_flag() {
     cannot be used costs that value, line or point, never the file.
 
     With --from-traces it measures for itself: bytes, operations, time in I/O and computing, bandwidth,
-    and the period of the I/O phases, of one program's traces at several sizes.
+    and the period of the I/O phases, of one program's traces at several sizes. With --job or --app it
+    asks the daemon (`iotide serve`) for what all runs of an application have measured.
 
     Usage: iotide model [OPTIONS] [MEASUREMENTS]...
 
@@ -262,6 +263,23 @@ fn help_on_model_explains_every_flag() {
 
       -V, --version
               Print version
+
+    Runs that `iotide serve` has seen:
+          --job <ID>
+              All runs of this job's application that have ended
+
+          --app <APP>
+              All runs of this application, by id or by program name
+
+          --build <BUILD>
+              Only runs of the binary whose build id begins with these digits; `this` is that of the
+              job, or of the latest run
+
+          --last <N>
+              Only the last N runs
+
+          --since <TIME>
+              Only runs started within this time before now, as in 30m, 12h, 7d
 
     Questions:
           --at <POINT>
@@ -349,6 +367,8 @@ fn help_on_model_explains_every_flag() {
       iotide model --store app.models tonight.jsonl           add a night's runs, refit what changed
       iotide model scorep-runs/ --scaling strong              a folder of app.p4.r1/profile.cubex
       iotide model runs.csv -o runs.extra-p                   an experiment that Extra-P opens
+      iotide model --job 4711 --at size=4096                  from runs that `iotide serve` saw
+      iotide model --app lmp --build this --last 10           the ten last runs of the present binary
       iotide model runs.txt --method extrap                   as Extra-P does it
     "#);
 }
@@ -399,6 +419,14 @@ fn help_on_detect_explains_every_flag() {
               layers that see the same bytes [default: lowest]
               
               [possible values: lowest, mpi-io, all]
+
+          --job <ID>
+              Ask the daemon (`iotide serve`) for what it has seen of this job, running or not, rather
+              than reading a trace
+
+          --metric <NAME>
+              Look at this metric rather than at bytes moved: name, name{label="x"}, or start*; for
+              --job, traces of the metric proxy and answers of Prometheus
 
     Analysis:
           --method <METHOD>
@@ -504,6 +532,8 @@ fn help_on_detect_explains_every_flag() {
       iotide detect --format json *.jsonl -o periods.json   many runs, for a script
       iotide detect --one-run rank-*.csv                    one run, a file per rank
       iotide detect --method dft run.csv                    by the method of the FTIO paper
+      iotide detect --metric mpi_time proxy.json            phases of anything that was sampled
+      iotide detect --job 4711                              a job that `iotide serve` has seen
       iotide record -o run7 -- mpirun -n 4 ./simulation &
       iotide detect --follow run7                           watch it while it runs
       iotide detect --follow run7 --format json --on-prediction 'systemd-cat'

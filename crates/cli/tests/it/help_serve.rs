@@ -159,7 +159,8 @@ fn help_on_job_explains_every_flag() {
     Show what a job has done
 
     Bytes, calls and time of its I/O by operation, layer and file system; its time in MPI; earlier runs
-    of the same application; what is missing. Of several jobs with this id, the latest is shown.
+    of the same application, and how what they measured grows with their size; what is missing. Of
+    several jobs with this id, the latest is shown.
 
     Usage: iotide job [OPTIONS] <ID>
 

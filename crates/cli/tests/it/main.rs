@@ -66,6 +66,12 @@ mod arbiter;
 mod serve;
 mod serve_service;
 
+/// Models of what `iotide serve` has seen: refitted, evaluated, split by binary, and for Extra-P.
+mod serve_models;
+
+/// MPI programs under `iotide serve`: models by function, asynchronous writes, and where their time went.
+mod serve_mpi;
+
 /// A writer of Darshan logs, the one the reader is tested with.
 #[allow(dead_code)]
 #[path = "../../../formats/tests/it/darshan/writer.rs"]

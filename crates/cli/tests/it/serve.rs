@@ -11,18 +11,18 @@ use std::time::Duration;
 use iotide_testkit::{FreshDir, program};
 use serde_json::Value;
 
-const IOTIDE: &str = env!("CARGO_BIN_EXE_iotide");
+pub(crate) const IOTIDE: &str = env!("CARGO_BIN_EXE_iotide");
 
 /// A daemon with everything of its own in a directory.
-struct Daemon<'a> {
-    dir: &'a FreshDir,
+pub(crate) struct Daemon<'a> {
+    pub(crate) dir: &'a FreshDir,
     child: Child,
     /// The address of HTTP over TCP.
     http: String,
 }
 
 impl<'a> Daemon<'a> {
-    fn start(dir: &'a FreshDir) -> Self {
+    pub(crate) fn start(dir: &'a FreshDir) -> Self {
         let mut command = Command::new(IOTIDE);
         command.args(["serve", "--http", "127.0.0.1:0", "--node", "n1"]);
         for (option, name) in [("--socket", "socket"), ("--store", "store"), ("--pages", "pages")] {
@@ -41,13 +41,13 @@ impl<'a> Daemon<'a> {
         Self { dir, child, http }
     }
 
-    fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
     /// `iotide job ID`, once it has come to a state.
-    fn job(&self, id: &str, state: &str) -> Value {
+    pub(crate) fn job(&self, id: &str, state: &str) -> Value {
         loop {
             let output = ask(self.dir, &["job", id, "--format", "json"]);
             if let Ok(job) = serde_json::from_slice::<Value>(&output.stdout)
@@ -84,12 +84,12 @@ impl Drop for Daemon<'_> {
     }
 }
 
-fn ask(dir: &FreshDir, args: &[&str]) -> Output {
+pub(crate) fn ask(dir: &FreshDir, args: &[&str]) -> Output {
     Command::new(IOTIDE).args(args).env("IOTIDE_DAEMON", dir.join("socket")).output().unwrap()
 }
 
 /// `iotide record --live …`, whose pages go to where the daemon looks for them.
-fn record(dir: &FreshDir, job: &str) -> Command {
+pub(crate) fn record(dir: &FreshDir, job: &str) -> Command {
     let mut command = Command::new(IOTIDE);
     command
         .args(["record", "--live", "-q", "--exclude", "*run.csv", "--"])
@@ -136,7 +136,7 @@ fn assert_counts_what_was_logged(job: &Value, dir: &FreshDir) {
 }
 
 /// Kills a program and all that it has started.
-fn kill_all(child: &mut Child) {
+pub(crate) fn kill_all(child: &mut Child) {
     let group = format!("-{}", child.id());
     assert!(Command::new("kill").args(["-9", "--", &group]).status().unwrap().success());
     child.wait().unwrap();
@@ -287,7 +287,7 @@ fn ids_that_lead_elsewhere_are_refused_and_counted() {
     assert!(daemon.most_memory() < 64 << 20);
 }
 
-fn unix_get(dir: &FreshDir, path: &str) -> (u16, String) {
+pub(crate) fn unix_get(dir: &FreshDir, path: &str) -> (u16, String) {
     let mut stream = UnixStream::connect(dir.join("socket")).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();

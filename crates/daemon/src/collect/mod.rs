@@ -9,7 +9,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use iotide_ledger::{About, Counters, JobId, Name, Refusal, Trust, app_id};
+use iotide_ledger::{About, Cell, Counters, JobId, Metric, Name, Parameters, Refusal, Trust, app_id};
 use iotide_private::OpenDir;
 use iotide_wire::page::{
     self, Counters as PageCounters, EXTENSION, HEADER_SIZE, LANE_SIZE, MAX_LANES, PageHeader, PageState,
@@ -358,6 +358,8 @@ impl Collector {
                 partition: Name::cut(text(PageText::Partition)),
                 size: header.n_ranks.unwrap_or(1).min(MOST_RANKS),
                 trust: if matches!(claim, Claim::Cgroup(_)) { Trust::Cgroup } else { Trust::Claimed },
+                build: Name::cut(digits(text(PageText::BuildId)).as_bytes()),
+                parameters: Parameters::read(text(PageText::Params)),
             },
             claim,
         }
@@ -392,7 +394,11 @@ impl Collector {
                 let about = &header.about;
                 let clock_ns = about.start_ns.saturating_add(now_ns.saturating_sub(about.start_unix_ns));
                 let until_ns = header.end_ns.filter(|_| is_gone || is_replaced).unwrap_or(clock_ns);
-                let counters = Counters::of_page(&header, &self.counters, until_ns.min(clock_ns));
+                let mut counters = Counters::of_page(&header, &self.counters, until_ns.min(clock_ns));
+                if is_gone && matches!(header.state, PageState::Running | PageState::Aborted) {
+                    let killed = Metric::Killed { is_rank: header.rank.is_some() };
+                    counters.add(killed, Cell { calls: 1, ..Cell::default() });
+                }
                 leaf.count(&page.id, &counters);
             }
         }
@@ -424,6 +430,10 @@ impl Collector {
             (digest ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
         }))
     }
+}
+
+fn digits(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn read_up_to(file: &File, buffer: &mut [u8]) -> Option<usize> {

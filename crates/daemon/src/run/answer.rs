@@ -7,7 +7,7 @@ use bytes::Bytes;
 use iotide_ledger::{Exposition, IdError, JobId, JobKey};
 use iotide_report::{
     EarlierRun, JobDocument, JobIo, JobList, JobMpi, JobTime, NodeEntry, ProxyJob, Refused, Untrusted,
-    WatchedJob, answer_json, profile_points,
+    WatchedJob, answer_json,
 };
 
 use super::{Shared, metrics};
@@ -26,14 +26,14 @@ pub(crate) enum Viewer {
 }
 
 impl Viewer {
-    fn only_uid(self) -> Option<u32> {
+    pub(super) fn only_uid(self) -> Option<u32> {
         match self {
             Self::User(uid) => Some(uid),
             _ => None,
         }
     }
 
-    fn sees(self, key: &JobKey) -> bool {
+    pub(super) fn sees(self, key: &JobKey) -> bool {
         match self {
             Self::All => true,
             Self::User(uid) => uid == key.uid,
@@ -51,7 +51,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    fn json(json: String) -> Self {
+    pub(super) fn json(json: String) -> Self {
         Self { status: 200, content_type: "application/json", body: json.into() }
     }
 
@@ -74,24 +74,21 @@ impl From<IdError> for Answer {
 }
 
 /// Jobs in one answer, unless fewer are asked for.
-const MOST_JOBS: usize = 1000;
+pub(super) const MOST_JOBS: usize = 1000;
 /// Jobs in one answer, if nobody says how many.
 const USUAL_JOBS: usize = 100;
-/// Points in one answer.
-const MOST_POINTS: usize = 10_000;
-const JSON_LINES: &str = "application/jsonl";
 /// Earlier runs that are told of a job.
 const MOST_EARLIER: usize = 5;
 
 /// What answers.
 #[derive(Debug)]
 pub(crate) struct Answers {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     /// Opened when it is first needed, and again after it failed: a damaged database is replaced by another.
     reader: Mutex<Option<Reader>>,
 }
 
-type Result<T> = std::result::Result<T, Answer>;
+pub(super) type Result<T> = std::result::Result<T, Answer>;
 
 impl Answers {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
@@ -116,7 +113,7 @@ impl Answers {
                 status: 200,
                 content_type: "text/plain; charset=utf-8",
                 body: Bytes::from_static(
-                    b"iotide: /metrics, /api/1/jobs, /api/1/jobs/ID, /api/1/nodes, /api/1/losses\n",
+                    b"iotide: /metrics, /api/1/jobs, /api/1/jobs/ID, /api/1/models, /api/1/evaluate, /api/1/points, /api/1/nodes, /api/1/losses\n",
                 ),
             }),
             _ if viewer == Viewer::Sums => Err(Answer::refused(
@@ -125,7 +122,6 @@ impl Answers {
             )),
             "/api/1/jobs" => self.jobs(viewer, &query),
             "/api/1/nodes" => self.nodes(),
-            "/api/1/points" | "/profiles/points" | "/profiles/extrap" => self.points(viewer, &query),
             "/api/1/losses" => self.losses(viewer),
             "/job/list" => self.proxy_jobs(viewer, &query),
             "/job" => self.proxy_job(viewer, &query),
@@ -139,7 +135,10 @@ impl Answers {
     }
 
     /// Asks the store. One that cannot be asked is opened anew the next time.
-    fn ask<T>(&self, ask: impl FnOnce(&Reader) -> std::result::Result<T, StoreError>) -> Result<T> {
+    pub(super) fn ask<T>(
+        &self,
+        ask: impl FnOnce(&Reader) -> std::result::Result<T, StoreError>,
+    ) -> Result<T> {
         let mut held = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let reader = match held.take() {
             Some(reader) => reader,
@@ -297,6 +296,7 @@ impl Answers {
                 run_time_s: job.end_ns.map(|end| seconds(end.saturating_sub(job.key.start_ns))),
                 bytes_read: io.read.bytes,
                 bytes_written: io.write.bytes,
+                build: job.about.build.as_str().into(),
             });
         }
         Ok(runs)
@@ -358,35 +358,6 @@ impl Answers {
         Ok(Answer::json(answer_json(&BTreeMap::from([("losses", losses)]))))
     }
 
-    /// What the runs of an application measured, as JSON Lines that Extra-P and `iotide model` read: one of a job (`job`, `jobid`) or by its id (`app`).
-    fn points(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
-        let app = match (asked.get("app"), asked.get("job").or(asked.get("jobid"))) {
-            (Some(app), _) => app.to_owned(),
-            (None, Some(id)) => self.job_document(viewer, id)?.entry.app.as_said().to_owned(),
-            (None, None) => return Err(Answer::refused(400, "'job' or 'app' is missing")),
-        };
-        let query = Query {
-            only_uid: viewer.only_uid(),
-            app: Some(app),
-            state: Some("ended".to_owned()),
-            limit: MOST_JOBS,
-            ..Query::default()
-        };
-        let (mut lines, mut n_points) = (String::new(), 0);
-        // The earliest first: measurements are repeated in the order in which they were made.
-        for job in self.ask(|reader| reader.jobs(&query))?.iter().rev() {
-            let counters = self.ask(|reader| reader.counters(job.number))?;
-            for point in profile_points(job.about.size, &counters) {
-                n_points += 1;
-                if n_points > MOST_POINTS {
-                    return Ok(Answer { content_type: JSON_LINES, ..Answer::json(lines) });
-                }
-                lines.push_str(&answer_json(&point));
-            }
-        }
-        Ok(Answer { content_type: JSON_LINES, ..Answer::json(lines) })
-    }
-
     /// As the metric proxy answers: running jobs, the node's sum, the sum of all.
     fn proxy_jobs(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
         let view = self.shared.view();
@@ -430,7 +401,7 @@ impl Answers {
     }
 }
 
-fn seconds(ns: u64) -> f64 {
+pub(super) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
@@ -487,15 +458,18 @@ fn document(entry: WatchedJob, key: &JobKey, about: &iotide_ledger::About) -> Jo
         partition: about.partition.as_str().into(),
         cluster: key.cluster.as_str().into(),
         n_running: 0,
+        n_killed: 0,
         io: JobIo::default(),
         mpi: JobMpi::default(),
         time: JobTime::default(),
         own: Vec::new(),
+        build: about.build.as_str().into(),
+        parameters: about.parameters.as_str().into(),
         earlier: Vec::new(),
     }
 }
 
-fn proxy_job(key: &JobKey, about: &iotide_ledger::About, view: &View, end_ns: u64) -> ProxyJob {
+pub(super) fn proxy_job(key: &JobKey, about: &iotide_ledger::About, view: &View, end_ns: u64) -> ProxyJob {
     ProxyJob {
         jobid: key.id.as_str().into(),
         command: about.command.as_str().into(),
@@ -510,10 +484,10 @@ fn proxy_job(key: &JobKey, about: &iotide_ledger::About, view: &View, end_ns: u6
 }
 
 /// What stands behind the question mark. The head of a question is bounded, and so is this.
-struct Asked(Vec<(String, String)>);
+pub(super) struct Asked(Vec<(String, String)>);
 
 impl Asked {
-    fn parse(query: &str) -> Result<Self> {
+    pub(super) fn parse(query: &str) -> Result<Self> {
         let decode = |text: &str| {
             decode(text).ok_or_else(|| Answer::refused(400, "the query is not valid percent-encoded text"))
         };
@@ -524,7 +498,7 @@ impl Asked {
         pairs.collect::<Result<_>>().map(Self)
     }
 
-    fn get(&self, name: &str) -> Option<&str> {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }

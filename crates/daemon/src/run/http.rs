@@ -105,7 +105,7 @@ where
 {
     let service = service_fn(move |request| {
         let answers = Arc::clone(&answers);
-        async move { Ok::<_, Infallible>(respond(&answers, viewer, &request)) }
+        async move { Ok::<_, Infallible>(respond(&answers, viewer, &request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -117,7 +117,7 @@ where
     let _ = tokio::time::timeout(LIFE, connection).await;
 }
 
-fn respond(answers: &Answers, viewer: Viewer, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+async fn respond(answers: &Answers, viewer: Viewer, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let token = request.headers().get(AUTHORIZATION).map(|value| value.as_bytes());
     let viewer = match token.and_then(|value| value.strip_prefix(b"Bearer ")) {
         Some(token) if answers.is_token(token) => Viewer::All,
@@ -125,7 +125,7 @@ fn respond(answers: &Answers, viewer: Viewer, request: &Request<Incoming>) -> Re
     };
     let answer = match *request.method() {
         Method::GET | Method::HEAD => {
-            answers.answer(viewer, request.uri().path(), request.uri().query().unwrap_or(""))
+            answers.reply(viewer, request.uri().path(), request.uri().query().unwrap_or("")).wait().await
         }
         _ => Answer::refused(405, "only GET and HEAD are answered"),
     };

@@ -13,19 +13,22 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use iotide_ledger::{Limits, Name};
+use iotide_ledger::{JobKey, Limits, Name};
 use iotide_private::{OpenDir, OwnSocket};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::collect::{Collector, NodeFiles, NodeReading, Proc};
+use crate::gauges::Gauges;
 use crate::leaf::{Act, Earlier, Leaf, PageId, View};
-use crate::predict::{Expectations, Predicting};
+use crate::models::Models;
+use crate::predict::{Expectations, Expected, Predicting};
 use crate::store::{Store, StoreError};
 use notify::Notify;
 
 mod answer;
 mod http;
 mod metrics;
+mod model_answers;
 mod notify;
 
 /// What a daemon is told.
@@ -107,6 +110,7 @@ pub(crate) struct Shared {
     token: String,
     store_fault: RwLock<Option<String>>,
     expectations: Expectations,
+    models: Models,
     node: RwLock<Arc<NodeReading>>,
 }
 
@@ -200,6 +204,7 @@ impl Daemon {
             token,
             store_fault: RwLock::default(),
             expectations: Expectations::default(),
+            models: Models::start(config.store.clone())?,
             node: RwLock::default(),
             config,
         });
@@ -212,6 +217,7 @@ impl Daemon {
             collector,
             store,
             predicting,
+            gauges: Gauges::default(),
             removed: Vec::new(),
             retry_ns: 0,
         };
@@ -359,6 +365,7 @@ struct Collecting {
     collector: Collector,
     store: Store,
     predicting: Predicting,
+    gauges: Gauges,
     /// Pages that are removed, and that the store may forget.
     removed: Vec<PageId>,
     retry_ns: u64,
@@ -390,7 +397,11 @@ impl Collecting {
         if let Some(fault) = fault {
             self.store_failed(now, &fault);
         }
-        self.predicting.tell(now, self.leaf.moved());
+        let moved = self.leaf.moved();
+        self.gauges.see(now, moved.iter().map(|(key, _)| key), || {
+            Arc::clone(&self.shared.node.read().unwrap_or_else(PoisonError::into_inner))
+        });
+        self.predicting.tell(now, moved);
         let acts = self.leaf.tick(now);
         let mut has_changed = false;
         if now >= self.retry_ns && (!acts.is_empty() || self.removed.len() > 64) {
@@ -408,6 +419,12 @@ impl Collecting {
     }
 
     fn store_acts(&mut self, now: u64, acts: &[Act]) -> Result<(), StoreError> {
+        let ended: Vec<&JobKey> = acts.iter().filter_map(Act::ended).collect();
+        for key in &ended {
+            let mut figures = self.gauges.of(key);
+            figures.extend(self.shared.expectations.of(key).iter().flat_map(Expected::figures));
+            self.store.put_figures(key, &figures)?;
+        }
         self.store.store(now, acts)?;
         self.leaf.stored(acts);
         for act in acts {
@@ -416,6 +433,10 @@ impl Collecting {
             {
                 self.removed.push(page.clone());
             }
+        }
+        for key in ended {
+            self.gauges.forget(key);
+            self.shared.models.ended(key);
         }
         self.store.forget_pages(&self.removed)?;
         self.removed.clear();

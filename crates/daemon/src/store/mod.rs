@@ -6,15 +6,17 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Metric, Name, Trust};
+use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Metric, Name, Parameters, Trust};
 use iotide_private::OpenDir;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, params};
 
 use crate::leaf::{Act, Earlier, PageId};
 
 pub use reader::{Query, Reader, StoredJob};
+pub use runs::{Figure, RunQuery};
 
 mod reader;
+mod runs;
 
 /// The file of the database in the store's directory.
 pub const DATABASE: &str = "iotide.db";
@@ -381,6 +383,7 @@ fn put_job(
         about.trust.as_str(),
         node,
     ])?;
+    runs::put(db, key, about)?;
     db.prepare_cached(
         "INSERT INTO applications VALUES (?1, ?2, ?3, ?4, ?4)
          ON CONFLICT (app) DO UPDATE SET last_ns = max(last_ns, excluded.last_ns)",
@@ -414,7 +417,10 @@ fn columns_of(metric: &Metric) -> [&str; 4] {
         Metric::Mpi { function } => ["mpi", function.as_str(), "", ""],
         Metric::Own { name, unit } => ["own", name.as_str(), unit.as_str(), ""],
         Metric::Threads => ["threads", "", "", ""],
+        Metric::OtherThreads => ["threads", "other", "", ""],
         Metric::Lost => ["lost", "", "", ""],
+        Metric::Killed { is_rank: true } => ["killed", "", "", ""],
+        Metric::Killed { is_rank: false } => ["killed", "other", "", ""],
     }
 }
 
@@ -424,8 +430,10 @@ fn metric_of([kind, name, layer, fs]: [&str; 4]) -> Option<Metric> {
         "io" => Metric::Io { op: name, layer, fs },
         "mpi" => Metric::Mpi { function: name },
         "own" => Metric::Own { name, unit: layer },
-        "threads" => Metric::Threads,
+        "threads" if name.is_empty() => Metric::Threads,
+        "threads" => Metric::OtherThreads,
         "lost" => Metric::Lost,
+        "killed" => Metric::Killed { is_rank: name.is_empty() },
         _ => return None,
     })
 }
@@ -477,7 +485,8 @@ fn counters_of(db: &Connection, job: i64, page: Option<&str>) -> rusqlite::Resul
 }
 
 const COLUMNS: &str = "job, cluster, uid, id, start_ns, end_ns, state, user, app, name, command, run_dir, partition, size, \
-                       n_processes, trust, node";
+                       n_processes, trust, node, coalesce((SELECT build FROM runs WHERE runs.job = jobs.job), ''), \
+                       coalesce((SELECT parameters FROM runs WHERE runs.job = jobs.job), '')";
 
 fn job_of_row(row: &Row<'_>) -> rusqlite::Result<StoredJob> {
     let name = |index: usize| Ok::<_, rusqlite::Error>(Name::cut(row.get_ref(index)?.as_bytes()?));
@@ -503,6 +512,8 @@ fn job_of_row(row: &Row<'_>) -> rusqlite::Result<StoredJob> {
             partition: name(12)?,
             size: row.get(13)?,
             trust: Trust::of(row.get_ref(15)?.as_str()?),
+            build: name(17)?,
+            parameters: Parameters::read(row.get_ref(18)?.as_bytes()?),
         },
         n_processes: row.get(14)?,
         node: row.get(16)?,

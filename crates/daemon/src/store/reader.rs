@@ -52,7 +52,7 @@ pub struct Query {
 /// The database, to ask. Readers do not wait for the writer.
 #[derive(Debug)]
 pub struct Reader {
-    db: Connection,
+    pub(super) db: Connection,
     path: PathBuf,
 }
 
@@ -68,7 +68,7 @@ impl Reader {
         Ok(Self { db, path })
     }
 
-    fn failed(&self) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
+    pub(super) fn failed(&self) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
         |cause| StoreError::Database { path: self.path.clone(), cause }
     }
 

@@ -34,6 +34,22 @@ CREATE INDEX IF NOT EXISTS jobs_by_app   ON jobs (app, start_ns);
 CREATE INDEX IF NOT EXISTS jobs_by_name  ON jobs (name, start_ns);
 CREATE INDEX IF NOT EXISTS jobs_by_state ON jobs (state, start_ns);
 
+-- What makes one run of an application another measurement than the next.
+CREATE TABLE IF NOT EXISTS runs (
+    job        INTEGER PRIMARY KEY,
+    build      TEXT NOT NULL,  -- of the program: build id, as digits
+    parameters TEXT NOT NULL   -- IOTIDE_PARAMS
+);
+
+-- What a run measured beside its counters: its period, gauges while it ran.
+CREATE TABLE IF NOT EXISTS figures (
+    job      INTEGER NOT NULL,
+    callpath TEXT    NOT NULL,
+    metric   TEXT    NOT NULL,
+    value    REAL    NOT NULL,
+    PRIMARY KEY (job, callpath, metric)
+) WITHOUT ROWID;
+
 CREATE TABLE IF NOT EXISTS applications (
     app      TEXT PRIMARY KEY,
     name     TEXT    NOT NULL,
@@ -46,8 +62,8 @@ CREATE TABLE IF NOT EXISTS applications (
 CREATE TABLE IF NOT EXISTS counters (
     job   INTEGER NOT NULL,
     page  TEXT    NOT NULL,
-    kind  TEXT    NOT NULL,  -- io, mpi, own, threads, lost
-    name  TEXT    NOT NULL,  -- operation, function, name of the program's own counter
+    kind  TEXT    NOT NULL,  -- io, mpi, own, threads, lost, killed
+    name  TEXT    NOT NULL,  -- operation, function, name of the program's own counter; of threads, killed: other than ranks
     layer TEXT    NOT NULL,  -- of io: layer; of own: unit
     fs    TEXT    NOT NULL,
     calls INTEGER NOT NULL,

@@ -3,7 +3,7 @@ use std::path::Path;
 
 use iotide_daemon::leaf::{Act, Claim, Earlier, Leaf, PageId, Process};
 use iotide_daemon::store::{Query, Reader, Store};
-use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Limits, Metric, Name, Trust};
+use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Limits, Metric, Name, Parameters, Trust};
 use iotide_testkit::FreshDir;
 use proptest::prelude::*;
 
@@ -24,6 +24,8 @@ pub(crate) fn process(job: u8) -> Process {
             partition: Name::default(),
             size: 4,
             trust: Trust::Claimed,
+            build: Name::cut(b"0123abcd"),
+            parameters: Parameters::read(b"nx=512"),
         },
     }
 }

@@ -86,7 +86,7 @@ pub enum PageText {
     Command = 4,
     /// The program's path.
     Exe = 5,
-    /// The program's build id: bytes, not digits.
+    /// The program's build id: bytes, not digits. Where it has none, eight bytes that stand for its file.
     BuildId = 6,
     /// The working directory.
     Directory = 7,

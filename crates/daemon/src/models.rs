@@ -1,0 +1,631 @@
+//! Models of applications, fitted anew whenever a run has ended.
+//!
+//! A thread of its own fits them from what the store has of an application's runs, and swaps what readers see: who asks for models that are there never
+//! waits, also while they are being fitted anew. What is not there (after a restart, or of an unusual choice of runs) is fitted when it is
+//! first asked for. Nothing is kept on disk but the measurements.
+//!
+//! An application belongs to a user: runs of others under the same name are another one's. Runs that were killed, or of which not all is known,
+//! are no measurements: they are left out, and a note says so.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+use iotide_ledger::{JobKey, Metric, Name, Parameters};
+use iotide_report::profile;
+use iotide_scaling::{FitConfig, ModelSet, collect};
+use tokio::sync::oneshot;
+
+use crate::store::{Figure, Reader, RunQuery, StoreError, StoredJob};
+
+/// Values that the models of an application rest on: those of its latest runs.
+pub const MOST_POINTS: usize = 10_000;
+/// Runs of an application that are looked at, the latest.
+const MOST_RUNS: usize = 1000;
+/// Models of so many applications (or choices of their runs) are in memory, those used last.
+const MOST_KEPT: usize = 256;
+/// Models in memory have about so many bytes in all.
+const MOST_BYTES: usize = 8 << 20;
+/// Questions that wait for models to be fitted; of one user, a quarter.
+const MOST_WAITING: usize = 64;
+/// After it was fitted, an application rests for so many times as long: many short runs cost a tenth of a core, not one.
+const REST: u32 = 9;
+
+/// A run as a measurement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MeasuredRun {
+    /// When it began, in nanoseconds since 1970.
+    pub start_ns: u64,
+    /// How many processes it had.
+    pub size: u32,
+    /// Its own parameters.
+    pub parameters: Parameters,
+    /// Which binary ran.
+    pub build: Name,
+    /// What it counted: call path, metric, value. What one run counted and another did not, that one did no time.
+    pub counted: Vec<(String, String, f64)>,
+    /// What else was measured; nobody knows what it was where it is missing.
+    pub figures: Vec<Figure>,
+}
+
+/// Runs of one binary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildRuns {
+    /// Its build id, as digits.
+    pub build: Name,
+    /// How many.
+    pub n_runs: usize,
+    /// When the first began.
+    pub first_ns: u64,
+    /// When the last began.
+    pub last_ns: u64,
+}
+
+/// Models of an application, with the measurements they rest on.
+#[derive(Debug)]
+pub struct Fitted {
+    /// The models.
+    pub set: ModelSet,
+    /// How many runs they rest on.
+    pub n_runs: usize,
+    /// The binaries of these runs, the latest first.
+    pub builds: Vec<BuildRuns>,
+    /// What was left out.
+    pub notes: Vec<String>,
+    n_bytes: usize,
+    used: AtomicU64,
+}
+
+/// Fits a function to everything that runs of an application measured; the earliest run first.
+pub fn fit(runs: &[MeasuredRun], notes: Vec<String>) -> Fitted {
+    let names: Vec<String> = runs
+        .first()
+        .map_or_else(Vec::new, |run| run.parameters.iter().map(|(name, _)| name.to_owned()).collect());
+    let parameters: Vec<String> = std::iter::once(Parameters::SIZE.to_owned()).chain(names).collect();
+    let point = |run: &MeasuredRun| -> Vec<f64> {
+        std::iter::once(f64::from(run.size)).chain(run.parameters.iter().map(|(_, value)| value)).collect()
+    };
+    let points: Vec<Vec<f64>> = runs.iter().map(point).collect();
+    // Of what no run did, nothing is said.
+    let done: BTreeSet<(&str, &str)> = (runs.iter().flat_map(|run| &run.counted))
+        .filter(|(_, _, value)| *value != 0.0)
+        .map(|(callpath, metric, _)| (callpath.as_str(), metric.as_str()))
+        .collect();
+    let mut rows: Vec<(&[f64], &str, &str, f64)> = Vec::new();
+    for (run, point) in runs.iter().zip(&points) {
+        let counted: HashMap<(&str, &str), f64> = (run.counted.iter())
+            .map(|(callpath, metric, value)| ((callpath.as_str(), metric.as_str()), *value))
+            .collect();
+        rows.extend(done.iter().map(|&(callpath, metric)| {
+            (point.as_slice(), callpath, metric, counted.get(&(callpath, metric)).copied().unwrap_or(0.0))
+        }));
+        rows.extend((run.figures.iter()).map(|figure| {
+            (point.as_slice(), figure.callpath.as_str(), figure.metric.as_str(), figure.value)
+        }));
+    }
+    let mut set = ModelSet::for_one_question(parameters.clone(), FitConfig::default());
+    if let Ok(experiment) = collect(parameters, rows) {
+        // The parameters are the same by the lines above.
+        let _ = set.absorb(vec![experiment], NonZeroUsize::MIN);
+    }
+    let mut builds: Vec<BuildRuns> = Vec::new();
+    for run in runs {
+        match builds.iter_mut().find(|known| known.build == run.build) {
+            Some(known) => {
+                known.n_runs += 1;
+                known.last_ns = known.last_ns.max(run.start_ns);
+            }
+            None => builds.push(BuildRuns {
+                build: run.build.clone(),
+                n_runs: 1,
+                first_ns: run.start_ns,
+                last_ns: run.start_ns,
+            }),
+        }
+    }
+    builds.sort_by_key(|known| std::cmp::Reverse(known.last_ns));
+    // In memory numbers stand apart, where they are packed in the bytes of a store.
+    let n_bytes = 2 * set.to_bytes().len();
+    Fitted { set, n_runs: runs.len(), builds, notes, n_bytes, used: AtomicU64::new(0) }
+}
+
+/// Which runs of which application are asked for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Wanted {
+    /// Whose runs.
+    pub(crate) uid: u32,
+    /// Of which application.
+    pub(crate) app: Name,
+    /// Of the binary whose build id begins so.
+    pub(crate) build: Option<String>,
+    /// The last so many.
+    pub(crate) last: Option<usize>,
+    /// Those begun at or after this time.
+    pub(crate) since_ns: Option<u64>,
+}
+
+impl Wanted {
+    /// All runs of an application.
+    pub(crate) fn all(uid: u32, app: Name) -> Self {
+        Self { uid, app, build: None, last: None, since_ns: None }
+    }
+
+    fn is_of(&self, uid: u32, app: &Name) -> bool {
+        self.uid == uid && self.app == *app
+    }
+}
+
+type Kept = HashMap<Wanted, Arc<Fitted>>;
+/// Models that were waited for, or why there are none.
+pub(crate) type Waited = Result<Arc<Fitted>, String>;
+
+/// What is asked for models, and told when runs end.
+#[derive(Debug)]
+pub(crate) struct Models {
+    kept: Arc<RwLock<Arc<Kept>>>,
+    clock: AtomicU64,
+    work: Sender<Work>,
+    /// How many questions of each user wait.
+    waiting: Arc<Mutex<HashMap<u32, usize>>>,
+}
+
+enum Work {
+    Ended(JobKey),
+    Asked { wanted: Wanted, asker: u32, reply: oneshot::Sender<Waited> },
+}
+
+/// Where measurements come from.
+trait Source: Send {
+    fn app_of(&mut self, key: &JobKey) -> Option<Name>;
+    fn fit(&mut self, wanted: &Wanted) -> Waited;
+}
+
+impl Models {
+    /// Starts the thread. It ends when this is dropped.
+    pub(crate) fn start(store: PathBuf) -> io::Result<Self> {
+        Self::start_with(Box::new(FromStore { directory: store, reader: None }))
+    }
+
+    fn start_with(source: Box<dyn Source>) -> io::Result<Self> {
+        let (work, todo) = channel();
+        let kept = Arc::<RwLock<Arc<Kept>>>::default();
+        let waiting = Arc::<Mutex<HashMap<u32, usize>>>::default();
+        let fitting = Fitting {
+            source,
+            kept: Arc::clone(&kept),
+            waiting: Arc::clone(&waiting),
+            due: HashMap::new(),
+            rests: HashMap::new(),
+        };
+        thread::Builder::new().name("iotide-models".to_owned()).spawn(move || fitting.run(&todo))?;
+        Ok(Self { kept, clock: AtomicU64::new(0), work, waiting })
+    }
+
+    /// A run has ended: its application is fitted anew, soon. Nobody waits.
+    pub(crate) fn ended(&self, key: &JobKey) {
+        // Without the thread there are no models; everything else goes on.
+        let _ = self.work.send(Work::Ended(key.clone()));
+    }
+
+    /// Models that are there.
+    pub(crate) fn now(&self, wanted: &Wanted) -> Option<Arc<Fitted>> {
+        let kept = Arc::clone(&self.kept.read().unwrap_or_else(PoisonError::into_inner));
+        let found = kept.get(wanted)?;
+        found.used.store(self.clock.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+        Some(Arc::clone(found))
+    }
+
+    /// Asks for models that are not there; `None` if too many wait already.
+    pub(crate) fn ask(&self, wanted: Wanted, asker: u32) -> Option<oneshot::Receiver<Waited>> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_asker = waiting.get(&asker).copied().unwrap_or(0);
+        if of_asker >= MOST_WAITING / 4 || waiting.values().sum::<usize>() >= MOST_WAITING {
+            return None;
+        }
+        let (reply, answer) = oneshot::channel();
+        self.work.send(Work::Asked { wanted, asker, reply }).ok()?;
+        *waiting.entry(asker).or_default() += 1;
+        Some(answer)
+    }
+}
+
+/// The thread.
+struct Fitting {
+    source: Box<dyn Source>,
+    kept: Arc<RwLock<Arc<Kept>>>,
+    waiting: Arc<Mutex<HashMap<u32, usize>>>,
+    /// Applications with runs that are not in their models, and when these are to be fitted.
+    due: HashMap<(u32, Name), Instant>,
+    /// Until when an application rests.
+    rests: HashMap<(u32, Name), Instant>,
+}
+
+impl Fitting {
+    fn run(mut self, todo: &Receiver<Work>) {
+        loop {
+            let next = self.due.values().min().copied();
+            let work = match next {
+                None => todo.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(at) => todo.recv_timeout(at.saturating_duration_since(Instant::now())),
+            };
+            match work {
+                Ok(Work::Ended(key)) => {
+                    if let Some(app) = self.source.app_of(&key) {
+                        self.mark((key.uid, app));
+                    }
+                }
+                Ok(Work::Asked { wanted, asker, reply }) => self.answer(&wanted, asker, reply),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let now = Instant::now();
+            let ready = self.due.iter().filter(|(_, at)| **at <= now).min_by_key(|(_, at)| **at);
+            if let Some((uid, app)) = ready.map(|(key, _)| key.clone()) {
+                self.refit(uid, app);
+            }
+        }
+    }
+
+    fn mark(&mut self, application: (u32, Name)) {
+        let now = Instant::now();
+        self.rests.retain(|_, until| *until > now);
+        let at = self.rests.get(&application).copied().unwrap_or(now);
+        self.due.entry(application).or_insert(at);
+    }
+
+    fn answer(&mut self, wanted: &Wanted, asker: u32, reply: oneshot::Sender<Waited>) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(n) = waiting.get_mut(&asker) {
+            *n = n.saturating_sub(1);
+            if *n == 0 {
+                waiting.remove(&asker);
+            }
+        }
+        drop(waiting);
+        // Whoever has hung up wants nothing.
+        if reply.is_closed() {
+            return;
+        }
+        let known = self.kept.read().unwrap_or_else(PoisonError::into_inner).get(wanted).cloned();
+        let answer = match known {
+            Some(known) => Ok(known),
+            None => {
+                let fitted = self.source.fit(wanted);
+                if let Ok(fitted) = &fitted {
+                    self.keep(wanted.clone(), Arc::clone(fitted), |_| false);
+                }
+                fitted
+            }
+        };
+        let _ = reply.send(answer);
+    }
+
+    fn refit(&mut self, uid: u32, app: Name) {
+        let wanted = Wanted::all(uid, app.clone());
+        let begun = Instant::now();
+        let fitted = self.source.fit(&wanted);
+        self.due.remove(&(uid, app.clone()));
+        self.rests.insert(
+            (uid, app.clone()),
+            Instant::now() + REST * begun.elapsed().max(Duration::from_millis(1)),
+        );
+        if let Ok(fitted) = fitted {
+            // Other choices of its runs are no longer what they say.
+            self.keep(wanted.clone(), fitted, |other| other.is_of(uid, &app) && *other != wanted);
+        }
+    }
+
+    /// Shows models to readers in the place of those that were there, and forgets others, for room those that were not used for longest.
+    fn keep(&self, wanted: Wanted, fitted: Arc<Fitted>, is_stale: impl Fn(&Wanted) -> bool) {
+        let mut kept = Kept::clone(&self.kept.read().unwrap_or_else(PoisonError::into_inner));
+        kept.retain(|other, _| !is_stale(other));
+        let newest = kept.values().map(|known| known.used.load(Ordering::Relaxed)).max().unwrap_or(0);
+        fitted.used.store(newest, Ordering::Relaxed);
+        kept.insert(wanted.clone(), fitted);
+        while kept.len() > MOST_KEPT || kept.values().map(|known| known.n_bytes).sum::<usize>() > MOST_BYTES {
+            let oldest = (kept.iter().filter(|(other, _)| **other != wanted))
+                .min_by_key(|(_, known)| known.used.load(Ordering::Relaxed))
+                .map(|(other, _)| other.clone());
+            let Some(oldest) = oldest else { break };
+            kept.remove(&oldest);
+        }
+        *self.kept.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(kept);
+    }
+}
+
+/// Measurements as the store has them.
+struct FromStore {
+    directory: PathBuf,
+    /// Opened anew after it has failed: a damaged database is replaced by another.
+    reader: Option<Reader>,
+}
+
+impl FromStore {
+    fn ask<T>(&mut self, ask: impl FnOnce(&Reader) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => Reader::open(&self.directory)?,
+        };
+        let answer = ask(&reader)?;
+        self.reader = Some(reader);
+        Ok(answer)
+    }
+}
+
+impl Source for FromStore {
+    fn app_of(&mut self, key: &JobKey) -> Option<Name> {
+        self.ask(|reader| reader.app_of(key)).ok().flatten()
+    }
+
+    fn fit(&mut self, wanted: &Wanted) -> Waited {
+        let (runs, notes) = self.ask(|reader| measured(reader, wanted)).map_err(|error| error.to_string())?;
+        Ok(Arc::new(fit(&runs, notes)))
+    }
+}
+
+/// The runs that are wanted, the earliest first, and what is left out.
+fn measured(reader: &Reader, wanted: &Wanted) -> Result<(Vec<MeasuredRun>, Vec<String>), StoreError> {
+    let query = RunQuery { uid: wanted.uid, app: &wanted.app, since_ns: wanted.since_ns, limit: MOST_RUNS };
+    let mut stored = reader.runs(&query)?;
+    let has_all = stored.len() < MOST_RUNS;
+    if let Some(build) = &wanted.build {
+        stored.retain(|run| !build.is_empty() && run.about.build.as_str().starts_with(build.as_str()));
+    }
+    let names = common_parameters(&stored);
+    let n_wanted = wanted.last.unwrap_or(usize::MAX);
+    let (mut n_incomplete, mut n_killed, mut n_others, mut has_room) = (0, 0, 0, has_all);
+    let mut runs: Vec<MeasuredRun> = Vec::new();
+    let mut series: BTreeSet<(String, String)> = BTreeSet::new();
+    for run in &stored {
+        if runs.len() >= n_wanted {
+            break;
+        }
+        if run.about.parameters.iter().map(|(name, _)| name).ne(names.iter().map(String::as_str)) {
+            n_others += 1;
+            continue;
+        }
+        let counters = reader.counters(run.number)?;
+        if run.state != "ended" || counters.get(&Metric::Lost).calls > 0 {
+            n_incomplete += 1;
+            continue;
+        }
+        if counters.n_killed() > 0 {
+            n_killed += 1;
+            continue;
+        }
+        let run_time_s = run.end_ns.map(|end_ns| end_ns.saturating_sub(run.key.start_ns) as f64 / 1e9);
+        let counted: Vec<(String, String, f64)> = (profile(&counters, run_time_s).into_iter())
+            .map(|value| (value.callpath, value.metric.to_owned(), value.value))
+            .collect();
+        let figures = reader.figures(run.number)?;
+        let named = |callpath: &String, metric: &String| (callpath.clone(), metric.clone());
+        series.extend(
+            counted
+                .iter()
+                .filter(|(_, _, value)| *value != 0.0)
+                .map(|(callpath, metric, _)| named(callpath, metric)),
+        );
+        series.extend(figures.iter().map(|figure| named(&figure.callpath, &figure.metric)));
+        if (runs.len() + 1) * series.len() > MOST_POINTS {
+            has_room = false;
+            break;
+        }
+        runs.push(MeasuredRun {
+            start_ns: run.key.start_ns,
+            size: run.about.size,
+            parameters: run.about.parameters.clone(),
+            build: run.about.build.clone(),
+            counted,
+            figures,
+        });
+    }
+    runs.reverse();
+    let mut notes = Vec::new();
+    let of_runs = |n: usize| if n == 1 { "1 run is".to_owned() } else { format!("{n} runs are") };
+    if n_incomplete > 0 {
+        notes.push(format!("{} left out: not all of the counts are known", of_runs(n_incomplete)));
+    }
+    if n_killed > 0 {
+        notes.push(format!("{} left out: a process was killed or aborted", of_runs(n_killed)));
+    }
+    if n_others > 0 {
+        let names = std::iter::once(Parameters::SIZE).chain(names.iter().map(String::as_str));
+        let names: Vec<&str> = names.collect();
+        notes.push(format!("{} left out: the parameters are not {}", of_runs(n_others), names.join(", ")));
+    }
+    if !has_room && runs.len() < n_wanted {
+        notes.push(format!("earlier runs than the last {} are left out", runs.len()));
+    }
+    Ok((runs, notes))
+}
+
+/// The names of parameters that most runs have; of those that are as frequent, what the latest run has.
+fn common_parameters(runs: &[StoredJob]) -> Vec<String> {
+    let names = |run: &StoredJob| -> Vec<String> {
+        run.about.parameters.iter().map(|(name, _)| name.to_owned()).collect()
+    };
+    let mut counts: BTreeMap<Vec<String>, (usize, std::cmp::Reverse<usize>)> = BTreeMap::new();
+    for (index, run) in runs.iter().enumerate() {
+        counts.entry(names(run)).or_insert((0, std::cmp::Reverse(index))).0 += 1;
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(names, _)| names).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iotide_ledger::JobId;
+
+    fn key(app: &str) -> JobKey {
+        JobKey { cluster: Name::default(), uid: 7, id: JobId::new(app).unwrap(), start_ns: 5 }
+    }
+
+    fn app(name: &str) -> Name {
+        Name::cut(name.as_bytes())
+    }
+
+    /// As many runs as there are sizes; each has written `factor` bytes a process.
+    fn runs(sizes: &[u32], factor: f64) -> Vec<MeasuredRun> {
+        let run = |size: &u32| MeasuredRun {
+            start_ns: u64::from(*size),
+            size: *size,
+            parameters: Parameters::default(),
+            build: Name::cut(format!("{factor}").as_bytes()),
+            counted: vec![("posix->write".to_owned(), "size".to_owned(), factor * f64::from(*size))],
+            figures: Vec::new(),
+        };
+        sizes.iter().map(run).collect()
+    }
+
+    fn at_1024(fitted: &Fitted) -> f64 {
+        let (_, model) = fitted.set.iter().next().unwrap();
+        model.as_ref().unwrap().function.at(&[1024.0])
+    }
+
+    /// A source that is as slow as the test likes, and answers with as many bytes a process as it was asked before.
+    struct Slow {
+        enters: Sender<()>,
+        may_go_on: Receiver<()>,
+        n_asked: u32,
+    }
+
+    impl Source for Slow {
+        fn app_of(&mut self, key: &JobKey) -> Option<Name> {
+            Some(app(key.id.as_str()))
+        }
+
+        fn fit(&mut self, _: &Wanted) -> Waited {
+            self.n_asked += 1;
+            self.enters.send(()).unwrap();
+            self.may_go_on.recv().unwrap();
+            Ok(Arc::new(fit(&runs(&[1, 2, 4, 8, 16], f64::from(self.n_asked)), Vec::new())))
+        }
+    }
+
+    #[test]
+    fn who_asks_while_models_are_fitted_anew_gets_the_old_ones_at_once() {
+        let ((enters, entered), (go_on, may_go_on)) = (channel(), channel());
+        let models = Models::start_with(Box::new(Slow { enters, may_go_on, n_asked: 0 })).unwrap();
+        let wanted = Wanted::all(7, app("a"));
+        assert!(models.now(&wanted).is_none());
+        models.ended(&key("a"));
+        entered.recv().unwrap();
+        go_on.send(()).unwrap();
+        let old = loop {
+            match models.now(&wanted) {
+                Some(found) => break found,
+                None => thread::yield_now(),
+            }
+        };
+        assert!((at_1024(&old) - 1024.0).abs() < 1.0, "{}", at_1024(&old));
+        // The thread stands in the midst of the next fit.
+        models.ended(&key("a"));
+        entered.recv().unwrap();
+        for _ in 0..1000 {
+            assert!(Arc::ptr_eq(&old, &models.now(&wanted).unwrap()));
+        }
+        let wait = models.ask(Wanted { last: Some(3), ..wanted.clone() }, 7).unwrap();
+        go_on.send(()).unwrap();
+        while Arc::ptr_eq(&old, &models.now(&wanted).unwrap()) {
+            thread::yield_now();
+        }
+        assert!((at_1024(&models.now(&wanted).unwrap()) - 2048.0).abs() < 1.0);
+        // What had to wait is answered, and kept until the next run ends.
+        entered.recv().unwrap();
+        go_on.send(()).unwrap();
+        assert!((at_1024(&wait.blocking_recv().unwrap().unwrap()) - 3072.0).abs() < 1.0);
+        let third = Wanted { last: Some(3), ..wanted };
+        assert!(models.now(&third).is_some());
+        models.ended(&key("a"));
+        entered.recv().unwrap();
+        go_on.send(()).unwrap();
+        while models.now(&third).is_some() {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn one_user_cannot_fill_the_line() {
+        let ((enters, entered), (go_on, may_go_on)) = (channel(), channel());
+        let models = Models::start_with(Box::new(Slow { enters, may_go_on, n_asked: 0 })).unwrap();
+        let wanted = |last| Wanted { last: Some(last), ..Wanted::all(7, app("a")) };
+        let first = models.ask(wanted(0), 7).unwrap();
+        entered.recv().unwrap();
+        let waiting: Vec<_> = (1..=16).map(|last| models.ask(wanted(last), 7).unwrap()).collect();
+        assert!(models.ask(wanted(17), 7).is_none());
+        let other = models.ask(wanted(18), 8).unwrap();
+        // Who hangs up costs nothing.
+        drop(waiting);
+        go_on.send(()).unwrap();
+        first.blocking_recv().unwrap().unwrap();
+        entered.recv().unwrap();
+        go_on.send(()).unwrap();
+        other.blocking_recv().unwrap().unwrap();
+        assert!(models.ask(wanted(19), 7).is_some());
+        // The thread that waits for the test ends with it.
+        drop(go_on);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_what_was_used_last_stays() {
+        let kept = Arc::<RwLock<Arc<Kept>>>::default();
+        struct None_;
+        impl Source for None_ {
+            fn app_of(&mut self, _: &JobKey) -> Option<Name> {
+                None
+            }
+            fn fit(&mut self, _: &Wanted) -> Waited {
+                Err(String::new())
+            }
+        }
+        let (due, rests) = (HashMap::new(), HashMap::new());
+        let fitting =
+            Fitting { source: Box::new(None_), kept: Arc::clone(&kept), waiting: Arc::default(), due, rests };
+        let small = Arc::new(fit(&runs(&[1, 2, 4], 1.0), Vec::new()));
+        for i in 0..2 * MOST_KEPT {
+            let fitted = Fitted {
+                n_bytes: 10,
+                set: small.set.clone(),
+                n_runs: 3,
+                builds: Vec::new(),
+                notes: Vec::new(),
+                used: AtomicU64::new(0),
+            };
+            fitting.keep(Wanted::all(7, app(&i.to_string())), Arc::new(fitted), |_| false);
+            // The first is asked for again and again.
+            kept.read().unwrap()[&Wanted::all(7, app("0"))].used.store(i as u64 + 1, Ordering::Relaxed);
+        }
+        assert_eq!(kept.read().unwrap().len(), MOST_KEPT);
+        let large = Fitted {
+            n_bytes: 2 * MOST_BYTES,
+            set: small.set.clone(),
+            n_runs: 3,
+            builds: Vec::new(),
+            notes: Vec::new(),
+            used: AtomicU64::new(0),
+        };
+        fitting.keep(Wanted::all(7, app("large")), Arc::new(large), |_| false);
+        assert_eq!(kept.read().unwrap().len(), 1, "what was asked for last is answered, whatever its size");
+    }
+
+    #[test]
+    fn what_a_run_did_not_do_it_did_no_time_and_figures_that_are_missing_are_unknown() {
+        let mut runs = runs(&[1, 2, 4, 8], 1.0);
+        runs[3].counted.push(("mpi->MPI_Bcast".to_owned(), "hits".to_owned(), 5.0));
+        runs[2].counted.push(("posix->open".to_owned(), "size".to_owned(), 0.0));
+        runs[1].figures.push(Figure { callpath: "io".to_owned(), metric: "period".to_owned(), value: 2.5 });
+        let fitted = fit(&runs, Vec::new());
+        let n_points: Vec<(String, usize)> = (fitted.set.iter())
+            .map(|(series, _)| (format!("{} {}", series.callpath, series.metric), series.measurements.len()))
+            .collect();
+        let expected = [("mpi->MPI_Bcast hits", 4), ("posix->write size", 4), ("io period", 1)];
+        assert_eq!(n_points, expected.map(|(name, n)| (name.to_owned(), n)));
+        assert_eq!(fitted.builds.len(), 1);
+        assert_eq!(fit(&[], Vec::new()).set.iter().count(), 0);
+    }
+}
