@@ -1,7 +1,7 @@
 //! The labels of a run.
 #![allow(clippy::print_stdout)]
 
-use iotide_api::{Input, LabelOptions, Report, label};
+use iotide_api::{Document, Input, LabelOptions, Report, label};
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     // It reads its input, computes, and writes its result at the end.

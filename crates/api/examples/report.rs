@@ -1,7 +1,7 @@
 //! Everything about a run, as one page.
 #![allow(clippy::print_stdout)]
 
-use iotide_api::{Input, Report, ReportOptions, page, report};
+use iotide_api::{Input, Report, ReportOptions, RunPage, report};
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Small writes all the time: a run that storage could serve better.
@@ -20,7 +20,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The same as a page that needs nothing else: to be written to a file, or sent by a server.
     let mut document = Report::new("report");
     document.runs.push(answer.run);
-    let html = page(&document, &[answer.plots]);
+    let html = RunPage { report: document, plots: vec![answer.plots] }.html();
     println!("a page of {} bytes", html.len());
     assert!(html.starts_with("<!DOCTYPE html>") && html.contains("small.csv") && html.contains("<svg"));
     Ok(())

@@ -1,7 +1,7 @@
 //! What several runs of one application have in common, seen through the noise of a server's log.
 #![allow(clippy::print_stdout)]
 
-use iotide_api::{Input, SignatureOptions, signature};
+use iotide_api::{Document, Input, SignatureOptions, signature};
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A burst of 1 GB/s at 20 s and another at 60 s; each time somebody else is on the storage, too.

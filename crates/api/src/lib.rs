@@ -34,8 +34,8 @@ pub use iotide_live::{
     Settings as LiveSettings, Summary, Watched,
 };
 pub use iotide_report::{
-    Document, Failure, FitReport, Info, Ink, LabelledRun, PlanReport, Plot, Report, Run, ScalingReport,
-    SignatureEntry, SignatureReport, SimulationReport, Source, Untrusted, page,
+    Document, Failure, FitReport, Info, Ink, LabelledRun, PlanReport, Plot, Report, Run, RunPage,
+    ScalingReport, SignatureEntry, SignatureReport, SimulationReport, Source, Untrusted,
 };
 pub use iotide_scaling::{InputFormat, Measure, Scaling, Search};
 pub use iotide_sched::{Action, Controller, Credit, IoProfile, Order, UnknownJobs};

@@ -35,7 +35,7 @@ pub struct RunReport {
 
 /// Says everything about a run: its period, who did what to which file, its labels and its I/O issues.
 ///
-/// [`page`](crate::page) makes one page of several answers.
+/// [`RunPage`](crate::RunPage) is one page of several answers.
 pub fn report(input: &Input, options: &ReportOptions) -> Result<RunReport, Error> {
     let mut observed = observe::<(Activity, iotide_analysis::Observed)>(input, &options.open)?;
     let (activity, seen) = std::mem::take(&mut observed.beside);

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::slice;
 
 use iotide_private::{OpenDir, Part};
-use iotide_report::{ArchiveStatistics, LineHead, LogIdentity, ResultLine, archive_page};
+use iotide_report::{ArchiveStatistics, Document, LineHead, LogIdentity, ResultLine, archive_page};
 
 use crate::ArchiveError;
 use crate::parquet::RunsTable;

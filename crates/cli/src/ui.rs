@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use iotide_private::{OpenDir, Part};
+use iotide_report::Ink;
 use iotide_report::text::{printable, printable_lines};
 
 /// Writes to stderr. Whoever read it may have gone away (`2>&1 | head`), and there is nobody to tell.
@@ -45,9 +46,9 @@ impl Ui {
         stated.or_else(seen).unwrap_or(100).clamp(40, 200)
     }
 
-    /// Whether results on stdout may carry colour.
-    pub(crate) fn colour(&self) -> bool {
-        self.colour_out
+    /// The colours of results on stdout.
+    pub(crate) fn ink(&self) -> Ink {
+        if self.colour_out { Ink::Ansi } else { Ink::Plain }
     }
 
     /// Writes a result to stdout.

@@ -3,6 +3,7 @@
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
+use crate::document::Document;
 use crate::{Failure, Ink, SCHEMA};
 use iotide_page::Untrusted;
 use iotide_page::text::{self, Rows};
@@ -191,12 +192,6 @@ impl ArchiveStatistics {
         value
     }
 
-    /// Returns the statistics as a JSON document of their own, with a final newline.
-    pub fn to_json(&self) -> String {
-        let document = json!({"schema": SCHEMA, "command": "categorize", "statistics": self.to_value()});
-        iotide_page::text::json_document(&document)
-    }
-
     /// The archive in a sentence.
     pub fn headline(&self) -> String {
         format!(
@@ -206,37 +201,6 @@ impl ArchiveStatistics {
             text::counted(self.unique.n, "application"),
             text::count(self.n_rejected)
         )
-    }
-
-    /// Returns the tables for people, in lines of at most `width` columns where words allow.
-    pub fn to_text(&self, width: usize, ink: Ink) -> String {
-        let headline = self.headline();
-        let mut out = if ink == Ink::Ansi { ink.bold(&headline) } else { headline };
-        out.push_str("\n\n");
-        for table in self.tables() {
-            out.push_str(&table.to_text(ink));
-            out.push('\n');
-        }
-        let mut rows = Rows::default();
-        let pairs = self.strongest_pairs(6);
-        if !pairs.is_empty() {
-            let told: Vec<_> = (pairs.iter())
-                .map(|(a, b, index)| format!("{a} and {b} ({})", text::percent(*index)))
-                .collect();
-            rows.row("together", told.join("\n"));
-        }
-        if let Some(insights) = self.insights.as_ref().filter(|insights| !insights.is_empty()) {
-            let told: Vec<_> = insights.iter().map(InsightCount::in_words).collect();
-            rows.row("insights", told.join("\n"));
-        }
-        if !self.rejections.is_empty() {
-            let told: Vec<_> = (self.rejections.iter().take(8))
-                .map(|why| format!("{} × {}", text::count(why.n_logs), why.reason.for_terminal()))
-                .collect();
-            rows.row("rejected", told.join("\n"));
-        }
-        out.push_str(&rows.render(width, |name| ink.faint(name)));
-        out
     }
 
     /// Pairs of labels of applications with the highest Jaccard index; labels that only refine `periodic` are left out.
@@ -316,6 +280,43 @@ impl ArchiveStatistics {
         });
         let heads = labels.iter().map(|(head, _)| *head).chain(rest).collect();
         ShareTable { title, heads, rows: rows.to_vec() }
+    }
+}
+
+impl Document for ArchiveStatistics {
+    fn to_json(&self) -> String {
+        let document = json!({"schema": SCHEMA, "command": "categorize", "statistics": self.to_value()});
+        iotide_page::text::json_document(&document)
+    }
+
+    fn to_text(&self, width: usize, ink: Ink) -> String {
+        let headline = self.headline();
+        let mut out = if ink == Ink::Ansi { ink.bold(&headline) } else { headline };
+        out.push_str("\n\n");
+        for table in self.tables() {
+            out.push_str(&table.to_text(ink));
+            out.push('\n');
+        }
+        let mut rows = Rows::default();
+        let pairs = self.strongest_pairs(6);
+        if !pairs.is_empty() {
+            let told: Vec<_> = (pairs.iter())
+                .map(|(a, b, index)| format!("{a} and {b} ({})", text::percent(*index)))
+                .collect();
+            rows.row("together", told.join("\n"));
+        }
+        if let Some(insights) = self.insights.as_ref().filter(|insights| !insights.is_empty()) {
+            let told: Vec<_> = insights.iter().map(InsightCount::in_words).collect();
+            rows.row("insights", told.join("\n"));
+        }
+        if !self.rejections.is_empty() {
+            let told: Vec<_> = (self.rejections.iter().take(8))
+                .map(|why| format!("{} × {}", text::count(why.n_logs), why.reason.for_terminal()))
+                .collect();
+            rows.row("rejected", told.join("\n"));
+        }
+        out.push_str(&rows.render(width, |name| ink.faint(name)));
+        out
     }
 }
 

@@ -9,13 +9,57 @@ use iotide_page::html::{self, SCRIPT, Section, capitalised, escape, facts, head,
 use iotide_page::{Plot, text};
 
 use crate::activity::{Activity, File, LayerTime};
-use crate::activity_chart::{Field, Way, binary_bytes, sizes_svg, time_bar};
+use crate::activity_chart::{Field, Picture, Way, binary_bytes, sizes_svg, time_bar};
+use crate::document::Document;
 use crate::harmonics;
 use crate::insight::not_known_in_words;
-use crate::{Report, Run};
+use crate::{Ink, Report, Run};
 
-/// Returns the report as a page; `pictures` has the plots of each run, in the order of `report.runs`.
-pub fn page(report: &Report, pictures: &[Vec<Plot>]) -> String {
+/// A report with the plots of each run, in the order of its runs.
+#[derive(Clone, Debug)]
+pub struct RunPage {
+    /// What was found.
+    pub report: Report,
+    /// The plots of each run.
+    pub plots: Vec<Vec<Plot>>,
+}
+
+impl RunPage {
+    /// Returns the page.
+    pub fn html(&self) -> String {
+        page(&self.report, &self.plots)
+    }
+}
+
+impl Document for RunPage {
+    fn to_text(&self, width: usize, ink: Ink) -> String {
+        self.report.to_text(width, ink)
+    }
+
+    fn to_json(&self) -> String {
+        self.report.to_json()
+    }
+
+    fn to_page(&self) -> Option<String> {
+        Some(self.html())
+    }
+
+    /// `bandwidth.svg` and so on; with several runs `1-bandwidth.svg`, `2-bandwidth.svg`.
+    fn pictures(&self) -> Vec<(String, String)> {
+        let mut pictures = Vec::new();
+        for (i, (run, plots)) in self.report.runs.iter().zip(&self.plots).enumerate() {
+            let plots = plots.iter().map(|plot| Picture { name: plot.name, svg: plot.to_svg() });
+            let others = run.activity.iter().flat_map(|activity| activity.pictures());
+            pictures.extend(plots.chain(others).map(|Picture { name, svg }| match self.report.runs.len() {
+                1 => (format!("{name}.svg"), svg),
+                _ => (format!("{}-{name}.svg", i + 1), svg),
+            }));
+        }
+        pictures
+    }
+}
+
+fn page(report: &Report, pictures: &[Vec<Plot>]) -> String {
     let title = match report.runs.as_slice() {
         [run] => run.source.path.file_name().for_terminal(),
         runs => text::counted(runs.len() as u64, "run"),

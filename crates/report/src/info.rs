@@ -495,7 +495,7 @@ impl Dxt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Report;
+    use crate::{Document, Report};
 
     fn log() -> Info {
         let totals = [

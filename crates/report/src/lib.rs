@@ -1,11 +1,11 @@
 //! What a reader is told: one schema, one text form, one picture book.
 //!
-//! A [`Report`] is filled from what the analyses found and says it three times: [`Report::to_json`] to scripts,
-//! [`Report::to_text`] to a terminal, [`page`] to a browser. This crate alone knows the names, units and rounding
+//! A [`Report`] is filled from what the analyses found and says it three times: [`Document::to_json`] to scripts,
+//! [`Document::to_text`] to a terminal, [`RunPage`] to a browser. This crate alone knows the names, units and rounding
 //! people see; the names of its [`SCHEMA`] are only ever added to.
 //!
 //! ```
-//! use iotide_report::Report;
+//! use iotide_report::{Document, Report};
 //!
 //! let report: Report = Report::new("detect");
 //! assert!(report.to_json().starts_with("{\n  \"schema\": \"iotide/1\",\n  \"command\": \"detect\""));
@@ -17,7 +17,6 @@ pub use iotide_page::{Ink, Plot, Untrusted, text};
 
 pub use crate::{
     activity::Activity,
-    activity_chart::Picture,
     archive::{
         ApplicationCount, ArchiveStatistics, CategorizeDocument, InsightCount, Population, RejectionCount,
     },
@@ -25,7 +24,7 @@ pub use crate::{
     demand::{AsyncPhase, Demand, Need},
     document::Document,
     history::{Comparison, History, LabelShare},
-    html::page,
+    html::RunPage,
     info::{
         DarshanInfo, Dxt, Heatmap, Info, InfoJob, InfoSource, JobId, LogInfo, Lustre, Map, Module, Number,
         Operation, RecordLine, SegmentLine,
@@ -126,25 +125,14 @@ impl<R: Tell> Report<R> {
     pub fn new(command: &'static str) -> Self {
         Self { schema: SCHEMA, command, runs: Vec::new(), statistics: None, failures: Vec::new() }
     }
+}
 
-    /// Returns the report as JSON, in a stable order, with a final newline.
-    ///
-    /// What does not exist is `null`; NaN and infinity do not exist.
-    pub fn to_json(&self) -> String {
-        iotide_page::text::json_document(self)
+impl<R: Tell> Document for Report<R> {
+    fn to_json(&self) -> String {
+        text::json_document(self)
     }
 
-    /// Returns the report for people, in lines of at most `width` columns where words allow.
-    pub fn to_text(&self, width: usize) -> String {
-        self.render(width, Ink::Plain)
-    }
-
-    /// The same with colours, for a terminal.
-    pub fn to_coloured_text(&self, width: usize) -> String {
-        self.render(width, Ink::Ansi)
-    }
-
-    fn render(&self, width: usize, ink: Ink) -> String {
+    fn to_text(&self, width: usize, ink: Ink) -> String {
         let mut out = String::new();
         for (i, run) in self.runs.iter().enumerate() {
             if i > 0 {
@@ -186,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_period_is_told_in_one_sentence_and_a_few_lines() {
-        insta::assert_snapshot!(told(vec![periodic().1]).to_text(90), @r#"
+        insta::assert_snapshot!(told(vec![periodic().1]).to_text(90, Ink::Plain), @r#"
         run.csv: period 5 s, confidence 93 %: 10 phases of about 2 GB written
 
           ██       ▄█▄      ▂█▆       ▆█▁      ▄█▄       █▇       ▇█▂      ▂█▄       █▇       ▅█
@@ -210,7 +198,7 @@ mod tests {
 
     #[test]
     fn no_period_is_an_answer() {
-        insta::assert_snapshot!(told(vec![aperiodic().1]).to_text(90), @r#"
+        insta::assert_snapshot!(told(vec![aperiodic().1]).to_text(90, Ink::Plain), @r#"
         noise.csv: no period: the writes do not repeat evenly (confidence 88 %)
 
           ██       ▄█▄      ▂█▆       ▆█▁      ▄█▄       █▇       ▇█▂      ▂█▄       █▇       ▅█
@@ -253,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_run_without_data_says_so_and_keeps_its_losses() {
-        insta::assert_snapshot!(told(vec![silent()]).to_text(60), @r#"
+        insta::assert_snapshot!(told(vec![silent()]).to_text(60, Ink::Plain), @r#"
         silent.csv: nothing to analyse: no bytes were read or
         written
 
@@ -265,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_narrow_terminal_gets_the_same_words_in_shorter_lines() {
-        let text = told(vec![periodic().1]).to_text(44);
+        let text = told(vec![periodic().1]).to_text(44, Ink::Plain);
         assert!(text.lines().all(|line| line.chars().count() <= 44), "{text}");
         assert!(text.contains("autocorrelation"), "{text}");
     }
@@ -274,17 +262,21 @@ mod tests {
     fn colours_add_nothing_but_colours() {
         let report = told(vec![periodic().1, aperiodic().1]);
         let mut plain = String::new();
-        for (i, part) in report.to_coloured_text(90).split('\x1b').enumerate() {
+        for (i, part) in report.to_text(90, Ink::Ansi).split('\x1b').enumerate() {
             plain.push_str(if i == 0 { part } else { part.split_once('m').unwrap().1 });
         }
-        assert_eq!(plain, report.to_text(90));
+        assert_eq!(plain, report.to_text(90, Ink::Plain));
     }
 
     #[test]
     fn what_could_not_be_analysed_stands_at_the_end() {
         let mut report = told(vec![aperiodic().1]);
         report.failures.push(Failure { path: "b\x07.csv".into(), error: "b\x07.csv is empty".into() });
-        assert!(report.to_text(90).ends_with("1 input could not be analysed:\n  b\\u{7}.csv is empty\n"));
+        assert!(
+            report
+                .to_text(90, Ink::Plain)
+                .ends_with("1 input could not be analysed:\n  b\\u{7}.csv is empty\n")
+        );
         assert!(report.to_json().contains("\"failures\""));
     }
 

@@ -6,7 +6,8 @@ use std::fmt::Write;
 use iotide_sched::{ControlledJob, IoProfile, SetId};
 use serde::Serialize;
 
-use crate::{SCHEMA, text};
+use crate::document::Document;
+use crate::{Ink, SCHEMA, text};
 use iotide_page::Untrusted;
 
 /// The answer of `iotide sets plan`.
@@ -55,14 +56,14 @@ impl PlanReport {
         let jobs = jobs.map(entry).collect();
         Self { schema: SCHEMA, command: "sets plan", jobs, actions: Vec::new(), is_done: false }
     }
+}
 
-    /// Returns the report as JSON, with a final newline.
-    pub fn to_json(&self) -> String {
+impl Document for PlanReport {
+    fn to_json(&self) -> String {
         iotide_page::text::json_document(self)
     }
 
-    /// Returns the report for people.
-    pub fn to_text(&self) -> String {
+    fn to_text(&self, _: usize, _: Ink) -> String {
         let mut out =
             format!("{:<20} {:>10} {:>8} {:>10} {:>8}\n", "job", "period", "set", "priority", "share");
         for entry in &self.jobs {

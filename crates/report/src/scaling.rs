@@ -7,7 +7,7 @@ use iotide_scaling::{Advice, Factor, Function, Measurement, Model, Prediction, S
 use serde::Serialize;
 
 use crate::document::Document;
-use crate::{SCHEMA, text};
+use crate::{Ink, SCHEMA, text};
 
 /// The answer of `iotide model`.
 #[derive(Clone, Debug, Serialize)]
@@ -279,7 +279,7 @@ impl ScalingReport {
 }
 
 impl Document for ScalingReport {
-    fn to_text(&self, width: usize) -> String {
+    fn to_text(&self, width: usize, _: Ink) -> String {
         let mut out = String::new();
         for entry in &self.models {
             let _ = writeln!(out, "{}", text::printable(&format!("{} · {}", entry.callpath, entry.metric)));
@@ -344,7 +344,7 @@ impl Document for ScalingReport {
         iotide_page::text::json_document(self)
     }
 
-    fn to_page(&self) -> String {
+    fn to_page(&self) -> Option<String> {
         let style = format!(
             "\n{STYLE}\n.models {{ display: block; }} .models svg {{ max-width: 100%; height: auto; background: #fff; }}\n\
              code {{ overflow-wrap: anywhere; }}\n"
@@ -390,7 +390,7 @@ impl Document for ScalingReport {
             let _ = writeln!(html, "<section><h2>{title}</h2><ul>{items}</ul></section>");
         }
         html.push_str(FOOT);
-        html
+        Some(html)
     }
 
     fn pictures(&self) -> Vec<(String, String)> {
@@ -806,13 +806,15 @@ mod tests {
         let (curve, map) = (report(1), report(2));
         assert!(curve.pictures()[0].1.contains("<path") && curve.pictures()[0].0 == "000-main--io-time.svg");
         assert!(map.pictures()[0].1.matches("<rect").count() == CELLS * CELLS);
-        iotide_page::policy::assert_keeps_its_policy(&map.to_page());
-        assert!(map.to_page().contains("size&lt;b&gt;") && !map.to_page().contains("size<b>"));
+        iotide_page::policy::assert_keeps_its_policy(&map.to_page().unwrap());
+        assert!(
+            map.to_page().unwrap().contains("size&lt;b&gt;") && !map.to_page().unwrap().contains("size<b>")
+        );
     }
 
     #[test]
     fn people_are_told_the_function_and_the_prediction() {
-        let text = report(1).to_text(80);
+        let text = report(1).to_text(80, Ink::Plain);
         assert!(text.starts_with("main->io · time\n  "), "{text}");
         assert!(text.contains("* p^(1)") && text.contains("at p=64: 131, 90 % between"), "{text}");
     }

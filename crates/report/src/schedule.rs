@@ -11,7 +11,7 @@ use iotide_sim::{IoSettings, Model, Outcome, Workload};
 use serde::{Serialize, Serializer};
 
 use crate::document::Document;
-use crate::{SCHEMA, text};
+use crate::{Ink, SCHEMA, text};
 
 /// The answer of `iotide simulate io`.
 #[derive(Clone, Debug, Serialize)]
@@ -539,7 +539,7 @@ fn shades(timeline: &iotide_sim::Timeline, full: f64) -> Vec<String> {
 }
 
 impl Document for SimulationReport {
-    fn to_text(&self, width: usize) -> String {
+    fn to_text(&self, width: usize, _: Ink) -> String {
         let mut out = String::new();
         for line in text::wrap(&text::printable(&self.in_words()), width) {
             let _ = writeln!(out, "{line}");
@@ -569,7 +569,7 @@ impl Document for SimulationReport {
         iotide_page::text::json_document(self)
     }
 
-    fn to_page(&self) -> String {
+    fn to_page(&self) -> Option<String> {
         let style =
             own_style(".schedule { display: block; } .schedule svg { max-width: 100%; height: auto; }\n");
         let mut html = head(&format!("{} · iotide simulate", self.workload.source), &style, "");
@@ -608,7 +608,7 @@ impl Document for SimulationReport {
             html.push_str("</section>\n");
         }
         html.push_str(FOOT);
-        html
+        Some(html)
     }
 
     fn pictures(&self) -> Vec<(String, String)> {
@@ -786,7 +786,7 @@ mod tests {
 
     #[test]
     fn people_see_numbers_with_their_change_and_what_was_published() {
-        let text = report("a").to_text(100);
+        let text = report("a").to_text(100, Ink::Plain);
         let line =
             |begin: &str| text.lines().find(|line| line.trim_start().starts_with(begin)).unwrap().to_owned();
         assert!(
@@ -801,7 +801,7 @@ mod tests {
 
     #[test]
     fn a_page_has_boxes_and_a_timeline_for_each_policy_and_asks_for_nothing() {
-        let html = report("a").to_page();
+        let html = report("a").to_page().unwrap();
         assert_eq!(html.matches("<svg").count(), 3);
         let others = html.replace("http://www.w3.org/2000/svg", "");
         for outside in ["http:", "https:", "src=", "@import", "href=", "<script"] {
@@ -814,7 +814,7 @@ mod tests {
 
     #[test]
     fn nothing_a_workload_says_becomes_markup() {
-        let html = report("<b>\"'&</title><script>").to_page();
+        let html = report("<b>\"'&</title><script>").to_page().unwrap();
         assert!(!html.contains("<b>") && !html.contains("<script"), "{html}");
         iotide_page::policy::assert_keeps_its_policy(&html);
     }

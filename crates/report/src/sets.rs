@@ -164,11 +164,12 @@ impl JobAtStorage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Document;
 
     fn told(jobs: &str) -> String {
         let jobs =
             StorageJobs::from_answer("/run/x.sock", &format!(r#"{{"policy":"set10","jobs":[{jobs}]}}"#));
-        Report::of_storages(vec![jobs.unwrap()]).to_text(80)
+        Report::of_storages(vec![jobs.unwrap()]).to_text(80, Ink::Plain)
     }
 
     const PREDICTED: &str = r#"{"job":"7","period_s":0.175,"period_source":"predicted","set":"-1","share":0.9,

@@ -9,7 +9,7 @@ use anyhow::Context;
 use iotide_analysis::{RunAnalysis, RunConfig, analyse_run};
 use iotide_api::{Observed, Reader};
 use iotide_private::PrivateDir;
-use iotide_report::{Report, Run, page, pictures, text};
+use iotide_report::{Report, Run, RunPage, pictures, text};
 
 use self::live::{Daemon, Seen};
 use super::advice::advised;
@@ -108,9 +108,10 @@ pub(crate) fn run(ui: &mut Ui, args: &DemoArgs) -> anyhow::Result<ExitStatus> {
     ui.status(format_args!("3. writing {}; all else is removed\n", args.output.display()));
     let found_s = analysis.estimate.period_s;
     let mut report = Report::new("demo");
+    let headline = run.headline();
     report.runs.push(run);
-    ui.out_file(&args.output, &page(&report, &[pictures(&analysis)]))?;
-    ui.out(&verdict(&performed, found_s, &seen, &report.runs[0].headline(), &args.output))?;
+    ui.out_file(&args.output, &RunPage { report, plots: vec![pictures(&analysis)] }.html())?;
+    ui.out(&verdict(&performed, found_s, &seen, &headline, &args.output))?;
     Ok(if found_s.is_some() { ExitStatus::Done } else { ExitStatus::NothingFound })
 }
 

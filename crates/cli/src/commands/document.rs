@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use iotide_private::OpenDir;
-use iotide_report::Document;
+use iotide_report::{Document, Ink};
 
 use super::Form;
+use super::report::write_pictures;
 use crate::ui::Ui;
 
 /// How a document is given.
@@ -52,17 +52,14 @@ impl DocumentArgs {
     /// Gives the document.
     pub(super) fn deliver(&self, ui: &mut Ui, document: &impl Document) -> anyhow::Result<()> {
         if let Some(folder) = &self.svg {
-            let folder =
-                OpenDir::make(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-            for (name, svg) in document.pictures() {
-                ui.out_file_in(&folder, &name, &svg)?;
-            }
+            write_pictures(ui, folder, document)?;
         }
         if let Some(page) = self.page() {
-            return ui.out_file(page, &document.to_page());
+            let answer = document.to_page().context("this answer has no page")?;
+            return ui.out_file(page, &answer);
         }
         let answer = match self.format {
-            Form::Text => document.to_text(ui.width()),
+            Form::Text => document.to_text(ui.width(), Ink::Plain),
             Form::Json => document.to_json(),
         };
         self.deliver_text(ui, &answer)

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use iotide_report::{Report, Tell};
+use iotide_report::{Document, Ink};
 
 use crate::ExitStatus;
 use crate::ui::Ui;
@@ -111,13 +111,15 @@ impl OutputArgs {
     }
 
     /// Gives the answer.
-    pub(crate) fn deliver<R: Tell>(&self, ui: &mut Ui, report: &Report<R>) -> anyhow::Result<()> {
-        match (&self.output, self.format) {
-            (Some(path), Form::Text) => ui.out_file(path, &report.to_text(ui.width())),
-            (Some(path), Form::Json) => ui.out_file(path, &report.to_json()),
-            (None, Form::Json) => ui.out(&report.to_json()),
-            (None, Form::Text) if ui.colour() => ui.out(&report.to_coloured_text(ui.width())),
-            (None, Form::Text) => ui.out(&report.to_text(ui.width())),
+    pub(crate) fn deliver(&self, ui: &mut Ui, document: &impl Document) -> anyhow::Result<()> {
+        let answer = match (self.format, &self.output) {
+            (Form::Json, _) => document.to_json(),
+            (Form::Text, Some(_)) => document.to_text(ui.width(), Ink::Plain),
+            (Form::Text, None) => document.to_text(ui.width(), ui.ink()),
+        };
+        match &self.output {
+            Some(path) => ui.out_file(path, &answer),
+            None => ui.out(&answer),
         }
     }
 }

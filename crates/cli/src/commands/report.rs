@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use iotide_api::{Plot, Report, ReportOptions, Run, page};
+use iotide_api::{Document, Ink, Report, ReportOptions, RunPage};
 use iotide_archive::compare;
 use iotide_private::OpenDir;
-use iotide_report::Picture;
 
 use super::advice::advised;
 use super::analysis::AnalysisArgs;
@@ -70,7 +69,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
         insights: settings.insights,
     };
     let mut report = Report::new("report");
-    let mut plots: Vec<Vec<Plot>> = Vec::new();
+    let mut plots = Vec::new();
     report.failures = args.input.for_each(ui, |input| {
         let mut answer = iotide_api::report(input, &options).map_err(advised)?;
         if let Some(results) = &args.history {
@@ -83,10 +82,11 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
     if report.runs.is_empty() {
         return Ok(ExitStatus::Failed);
     }
+    let document = RunPage { report, plots };
     let told = match args.format {
-        PageForm::Html => page(&report, &plots),
-        PageForm::Text => report.to_text(ui.width()),
-        PageForm::Json => report.to_json(),
+        PageForm::Html => document.html(),
+        PageForm::Text => document.to_text(ui.width(), Ink::Plain),
+        PageForm::Json => document.to_json(),
     };
     let usual = if args.format == PageForm::Html { "report.html" } else { "-" };
     let output = args.output.as_deref().unwrap_or(Path::new(usual));
@@ -96,30 +96,21 @@ pub(crate) fn run(ui: &mut Ui, args: &ReportArgs) -> anyhow::Result<ExitStatus> 
         ui.out_file(output, &told)?;
     }
     if let Some(dir) = &args.svg {
-        write_pictures(ui, dir, &report.runs, &plots)?;
+        write_pictures(ui, dir, &document)?;
     }
-    for run in &report.runs {
+    for run in &document.report.runs {
         ui.status(format_args!("{}: {}", run.source.path.for_terminal(), run.headline()));
     }
     if output != Path::new("-") && args.format == PageForm::Html {
         ui.status(format_args!("open {} in a browser", output.display()));
     }
-    Ok(if report.failures.is_empty() { ExitStatus::Done } else { ExitStatus::Failed })
+    Ok(if document.report.failures.is_empty() { ExitStatus::Done } else { ExitStatus::Failed })
 }
 
-/// Writes `bandwidth.svg` and so on; with several runs `1-bandwidth.svg`, `2-bandwidth.svg`.
-fn write_pictures(ui: &mut Ui, dir: &Path, runs: &[Run], plots: &[Vec<Plot>]) -> anyhow::Result<()> {
+pub(super) fn write_pictures(ui: &mut Ui, dir: &Path, document: &impl Document) -> anyhow::Result<()> {
     let dir = OpenDir::make(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    for (i, (run, plots_of_run)) in runs.iter().zip(plots).enumerate() {
-        let plots = plots_of_run.iter().map(|plot| Picture { name: plot.name, svg: plot.to_svg() });
-        for Picture { name, svg } in plots.chain(run.activity.iter().flat_map(|activity| activity.pictures()))
-        {
-            let name = match runs.len() {
-                1 => format!("{name}.svg"),
-                _ => format!("{}-{name}.svg", i + 1),
-            };
-            ui.out_file_in(&dir, &name, &svg)?;
-        }
+    for (name, svg) in document.pictures() {
+        ui.out_file_in(&dir, &name, &svg)?;
     }
     Ok(())
 }

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use iotide_analysis::{Interference, PartitionLoad};
 use serde::Serialize;
 
-use crate::{SCHEMA, text};
+use crate::document::Document;
+use crate::{Ink, SCHEMA, text};
 
 /// Partitions and starts, ranked by the interference an application would meet.
 #[derive(Clone, Debug, Serialize)]
@@ -98,21 +99,21 @@ impl FitReport {
         let starts = ranking.iter().take(n_starts).map(start).collect();
         Self { about: about.to_owned(), step_s, partitions: by_partition, starts }
     }
+}
 
-    /// Returns the ranking as a document of its own, with a final newline.
-    pub fn to_json(&self) -> String {
+impl Document for FitReport {
+    fn to_json(&self) -> String {
         #[derive(Serialize)]
-        struct Document<'a> {
+        struct Fit<'a> {
             schema: &'static str,
             command: &'static str,
             fit: &'a FitReport,
         }
-        let document = Document { schema: SCHEMA, command: "signature", fit: self };
+        let document = Fit { schema: SCHEMA, command: "signature", fit: self };
         iotide_page::text::json_document(&document)
     }
 
-    /// Returns the ranking for people.
-    pub fn to_text(&self) -> String {
+    fn to_text(&self, _: usize, _: Ink) -> String {
         let mut out = String::new();
         if !self.about.is_empty() {
             let _ = writeln!(out, "{}", text::printable(&self.about));

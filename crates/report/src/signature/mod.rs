@@ -15,6 +15,7 @@ pub use self::{
     table::SignatureTable,
 };
 
+use crate::document::Document;
 use crate::run::Loss;
 use crate::{Ink, SCHEMA};
 
@@ -358,13 +359,18 @@ impl SignatureReport {
         }
     }
 
-    /// Returns the report as JSON, with a final newline.
-    pub fn to_json(&self) -> String {
+    /// Returns the picture as an SVG document: the samples faint, the signature bold.
+    pub fn to_svg(&self) -> &str {
+        &self.picture
+    }
+}
+
+impl Document for SignatureReport {
+    fn to_json(&self) -> String {
         iotide_page::text::json_document(self)
     }
 
-    /// Returns the report for people.
-    pub fn to_text(&self, width: usize, ink: Ink) -> String {
+    fn to_text(&self, width: usize, ink: Ink) -> String {
         let mut out = text::wrap(&self.entry.headline(), width).join("\n");
         if ink == Ink::Ansi {
             out = ink.bold(&out);
@@ -374,18 +380,12 @@ impl SignatureReport {
         out.push_str(&self.entry.facts(&self.losses).render(width, |name| ink.faint(name)));
         if let Some(fit) = &self.fit {
             out.push('\n');
-            out.push_str(&fit.to_text());
+            out.push_str(&fit.to_text(width, ink));
         }
         out
     }
 
-    /// Returns the picture as an SVG document: the samples faint, the signature bold.
-    pub fn to_svg(&self) -> &str {
-        &self.picture
-    }
-
-    /// Returns the report as one page that needs nothing else.
-    pub fn to_page(&self) -> String {
+    fn to_page(&self) -> Option<String> {
         let mut html = log::page_head(
             "a signature",
             &self.entry.headline(),
@@ -406,7 +406,11 @@ impl SignatureReport {
         }
         html.push_str("</dl></section>\n");
         html.push_str(FOOT);
-        html
+        Some(html)
+    }
+
+    fn pictures(&self) -> Vec<(String, String)> {
+        vec![("signature.svg".to_owned(), self.picture.clone())]
     }
 }
 

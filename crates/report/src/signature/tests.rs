@@ -123,8 +123,8 @@ fn a_picture_has_faint_samples_and_one_bold_signature() {
     assert_eq!(svg.matches("<path class=\"sample\"").count(), 2);
     assert_eq!(svg.matches("<path class=\"signature\"").count(), 1);
     assert_eq!(svg.matches("<rect class=\"phase\"").count(), 2);
-    assert!(svg.contains("<style>") && !report.to_page().contains("<style>.plot text{{"));
-    assert!(report.to_page().contains("class=\"signature\""));
+    assert!(svg.contains("<style>") && !report.to_page().unwrap().contains("<style>.plot text{{"));
+    assert!(report.to_page().unwrap().contains("class=\"signature\""));
 }
 
 #[test]

@@ -20,10 +20,11 @@ mod evidence;
 mod noise;
 mod structure;
 
-/// How often constant data may be taken for growing.
+/// How often constant data may be taken for growing. Measured with it: 1.0 to 2.0 % of 1000 constant metrics with 2 to 20 % noise
+/// ("constant" in docs/scaling.md).
 const FALSE_GROWTH: f64 = 0.012;
 
-/// By how much of its size a cost that does not change scatters from point to point, at most, as a rule.
+/// By how much of its size a cost that does not change scatters from point to point, at most, as a rule (docs/scaling.md, "Few points").
 const USUAL_SCATTER: f64 = 0.1;
 
 /// What [`FALSE_GROWTH`] may rise to where points without repetitions lie far apart.
@@ -69,10 +70,12 @@ const FINE_STEPS: i64 = 20;
 const FINEST_STEPS: i64 = 100;
 
 /// How much of the belief in growth goes to them when the function to show is chosen: one that has a theory is told
-/// more easily.
+/// more easily. Sensitivity, as 90 % intervals that hold off the grid at 2, 5, 10 and 20 % noise: 83 82 86 86 % with 0.2, 86 85 88 87 % with
+/// 0.35, both without a share of its own for the interval.
 const FINE_SHARE: f64 = 0.25;
 
-/// How much of it goes to them when the interval is made: measured quantities follow no theory to the letter.
+/// How much of it goes to them when the interval is made: measured quantities follow no theory to the letter. With it
+/// the same intervals hold in 88 86 89 88 %.
 const FINE_SHARE_OF_INTERVAL: f64 = 0.5;
 
 /// How many times more readily a metric is believed to be constant than to change: most of a program's are.

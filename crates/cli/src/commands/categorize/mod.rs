@@ -13,7 +13,7 @@ use iotide_archive::{
     merge, statistics_of,
 };
 use iotide_private::PrivateDir;
-use iotide_report::{ArchiveStatistics, CategorizeDocument, Ink, Report, text};
+use iotide_report::{ArchiveStatistics, CategorizeDocument, Document, Ink, Report, text};
 
 use super::advice::advised;
 use super::input::ReadingArgs;
@@ -249,8 +249,7 @@ fn tell(
             out.finish()?;
         }
         Form::Text => {
-            let colour = args.output.file().is_none() && ui.colour();
-            let ink = if colour { Ink::Ansi } else { Ink::Plain };
+            let ink = if args.output.file().is_none() { ui.ink() } else { Ink::Plain };
             let text = statistics.to_text(ui.width(), ink);
             put(ui, args, &text)?;
         }

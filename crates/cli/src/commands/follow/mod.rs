@@ -209,7 +209,7 @@ impl Out {
             && ui.out_is_terminal()
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
         {
-            let ink = if ui.colour() { Ink::Ansi } else { Ink::Plain };
+            let ink = ui.ink();
             return Ok(Self::Screen(FullScreen::enter().context("cannot draw on the terminal")?, ink));
         }
         Ok(Self::Lines { form, file: None })

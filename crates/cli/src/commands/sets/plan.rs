@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use iotide_api::{Controller, Plan, Profiles, profiles, read_text};
+use iotide_api::{Controller, Document, Ink, Plan, Profiles, profiles, read_text};
 
 use super::deeds::carry_out;
 use super::system::{System, SystemArgs};
@@ -68,7 +68,7 @@ pub(crate) fn run(ui: &mut Ui, args: &PlanArgs) -> anyhow::Result<ExitStatus> {
     }
     let text = match args.format {
         Form::Json => report.to_json(),
-        Form::Text => report.to_text(),
+        Form::Text => report.to_text(ui.width(), Ink::Plain),
     };
     match &args.output {
         Some(path) if path != Path::new("-") => ui.out_file(path, &text)?,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use iotide_report::{Report, StorageJobs};
+use iotide_report::{Document, Ink, Report, StorageJobs};
 
 use crate::ExitStatus;
 use crate::commands::{Form, OutputArgs};
@@ -45,7 +45,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ShowArgs) -> anyhow::Result<ExitStatus> {
         let report = Report::of_storages(storages);
         if is_watched && every_s > 0.0 {
             // From the top, and nothing of the last one left below.
-            ui.out(&format!("\x1b[H\x1b[2J{}", report.to_coloured_text(ui.width())))?;
+            ui.out(&format!("\x1b[H\x1b[2J{}", report.to_text(ui.width(), Ink::Ansi)))?;
         } else {
             args.output.deliver(ui, &report)?;
         }

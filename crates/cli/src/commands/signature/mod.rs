@@ -12,7 +12,7 @@ use iotide_api::{
     signature_toml, throughput_log,
 };
 use iotide_formats::{date_unix_s, zone_offset_s};
-use iotide_report::{Ink, signature_of_json};
+use iotide_report::{Document, signature_of_json};
 
 use self::output::{Kind, Target};
 use super::Form;
@@ -187,7 +187,7 @@ fn of_samples(ui: &mut Ui, args: &SignatureArgs, targets: &[Target]) -> anyhow::
     }
     for target in targets {
         match target.kind {
-            Kind::Page => target.write(ui, &report.to_page())?,
+            Kind::Page => target.write(ui, &report.to_page().unwrap_or_default())?,
             Kind::Picture => target.write(ui, report.to_svg())?,
             Kind::Lines => target.write(ui, &(report.entry.to_json_line() + "\n"))?,
             Kind::Table => target.write_table(ui, [&report.entry])?,
@@ -218,7 +218,7 @@ fn fit_of_file(
     )?;
     for target in targets {
         match target.kind {
-            Kind::Plain(Form::Text) => target.write(ui, &report.to_text())?,
+            Kind::Plain(Form::Text) => target.write(ui, &report.to_text(ui.width(), target.ink(ui)))?,
             Kind::Plain(Form::Json) => target.write(ui, &report.to_json())?,
             _ => bail!("a ranking is text or JSON, not {}", target.shown()),
         }
@@ -329,9 +329,4 @@ fn time(text: &str) -> Result<f64, String> {
 
 fn offset(text: &str) -> Result<f64, String> {
     zone_offset_s(text.as_bytes()).ok_or_else(|| "an offset is +01:00, -0500 or Z".to_owned())
-}
-
-/// Colour for a terminal alone.
-fn ink(ui: &Ui) -> Ink {
-    if ui.colour() { Ink::Ansi } else { Ink::Plain }
 }

@@ -56,7 +56,7 @@ impl Target {
 
     /// Colour for a terminal alone.
     pub(super) fn ink(&self, ui: &Ui) -> Ink {
-        if self.file.is_none() { super::ink(ui) } else { Ink::Plain }
+        if self.file.is_none() { ui.ink() } else { Ink::Plain }
     }
 
     /// Writes all of it at once.
