@@ -1,7 +1,5 @@
 //! Metrics that others sampled over time: which of them are bytes moved, and what lies between two samples.
 
-use std::cmp::Ordering;
-
 use iotide_trace::{Event, EventSink, FileId, Grain, Layer, Op, Rank, Timestamp};
 
 use crate::{Place, files::Files, losses::Losses};
@@ -118,11 +116,10 @@ impl Chosen {
             if names.contains(&format!("deriv__{name}").as_str()) {
                 continue;
             }
-            let never_falls =
-                samples.windows(2).all(|pair| pair[1].1.partial_cmp(&pair[0].1) != Some(Ordering::Less));
+            let falls = samples.windows(2).any(|pair| pair[1].1 < pair[0].1);
             let grows = samples.first().zip(samples.last()).is_some_and(|(first, last)| last.1 > first.1);
             let is_rate = name.starts_with("deriv__");
-            let reading = if never_falls && grows && !is_rate { Reading::Total } else { reading_of(name) };
+            let reading = if grows && !falls && !is_rate { Reading::Total } else { reading_of(name) };
             let mut series = Series::new(direction_of(name).unwrap_or(Op::Write), reading);
             series.file = files.id_of_bytes(name.as_bytes());
             for (at_s, value) in samples {

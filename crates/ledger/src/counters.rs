@@ -32,7 +32,7 @@ pub enum Metric {
         /// What it counts in.
         unit: Name,
     },
-    /// Time that threads of ranks lived: computing, I/O and MPI together.
+    /// Time that threads of ranks lived, of processes that use MPI: computing, I/O and MPI together.
     Threads,
     /// Time that threads of other processes lived: launchers and shells, which wait for the ranks. Where there are no ranks, it is the program's.
     OtherThreads,
@@ -259,13 +259,18 @@ impl Counters {
             counters.add(metric, Cell { calls: page.user(own.place), ..Cell::default() });
         }
         let lived = Cell { calls: 0, bytes: 0, ns: page.thread_ns(now_ns) };
-        let threads = if header.rank.is_some() { Metric::Threads } else { Metric::OtherThreads };
+        let threads = if is_rank(header) { Metric::Threads } else { Metric::OtherThreads };
         counters.add(threads, lived);
         if header.lost_calls > 0 {
             counters.add(Metric::Lost, Cell { calls: header.lost_calls, ..Cell::default() });
         }
         counters
     }
+}
+
+/// Whether a process is a rank by what it does: a script that the launcher starts in its place has a rank, too, and only waits.
+pub fn is_rank(header: &PageHeader<'_>) -> bool {
+    header.rank.is_some() && !header.mpi.is_empty()
 }
 
 impl FromIterator<(Metric, Cell)> for Counters {

@@ -14,7 +14,7 @@
 //! **Constraints:** no file, clock, environment variable or thread. Time comes in as an argument.
 
 pub use crate::{
-    counters::{Cell, Counters, IoSums, Metric, op_name},
+    counters::{Cell, Counters, IoSums, Metric, is_rank, op_name},
     digest::app_id,
     exposition::{Exposition, Kind},
     identity::{IdError, JobId, JobKey, Name, Trust},

@@ -9,7 +9,9 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use iotide_ledger::{About, Cell, Counters, JobId, Metric, Name, Parameters, Refusal, Trust, app_id};
+use iotide_ledger::{
+    About, Cell, Counters, JobId, Metric, Name, Parameters, Refusal, Trust, app_id, is_rank,
+};
 use iotide_private::OpenDir;
 use iotide_wire::page::{
     self, Counters as PageCounters, EXTENSION, HEADER_SIZE, LANE_SIZE, MAX_LANES, PageHeader, PageState,
@@ -396,7 +398,7 @@ impl Collector {
                 let until_ns = header.end_ns.filter(|_| is_gone || is_replaced).unwrap_or(clock_ns);
                 let mut counters = Counters::of_page(&header, &self.counters, until_ns.min(clock_ns));
                 if is_gone && matches!(header.state, PageState::Running | PageState::Aborted) {
-                    let killed = Metric::Killed { is_rank: header.rank.is_some() };
+                    let killed = Metric::Killed { is_rank: is_rank(&header) };
                     counters.add(killed, Cell { calls: 1, ..Cell::default() });
                 }
                 leaf.count(&page.id, &counters);
