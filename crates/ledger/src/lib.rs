@@ -8,6 +8,7 @@
 //! - [`Metric`], [`Cell`], [`Counters`]: what is counted.
 //! - [`Ledger`], [`Job`], [`Row`], [`Life`]: rows of jobs, their sums, and when a job has ended.
 //! - [`Limits`], [`Losses`]: what is refused, and how often it was.
+//! - [`series`]: metrics over time, in few bytes.
 //! - [`Exposition`]: the text that Prometheus scrapes.
 //!
 //! **Constraints:** no file, clock, environment variable or thread. Time comes in as an argument.
@@ -27,3 +28,4 @@ mod exposition;
 mod identity;
 mod job;
 mod ledger;
+pub mod series;
