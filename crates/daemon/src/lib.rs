@@ -6,6 +6,7 @@
 //! - [`Leaf`](leaf::Leaf): the machine that decides. It is synchronous, without file or clock: a test needs no mock.
 //! - `collect`: the files of pages become what the machine is told.
 //! - [`store`]: jobs and their profiles in SQLite.
+//! - `series`: metrics of jobs and the machine over time.
 //! - `predict`: when each job's next phase begins.
 //! - `run`: the one edge with threads, sockets and signals.
 //! - [`client`]: asking a daemon.
@@ -18,4 +19,5 @@ pub mod leaf;
 pub mod places;
 mod predict;
 mod run;
+mod series;
 pub mod store;

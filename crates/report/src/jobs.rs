@@ -5,6 +5,7 @@ use std::fmt::Write;
 use iotide_ledger::{Cell, Counters, Metric};
 use serde::{Deserialize, Serialize};
 
+use crate::series::JobRates;
 use crate::text::{self, Rows};
 use crate::untrusted::Untrusted;
 
@@ -80,6 +81,9 @@ pub struct JobDocument {
     pub own: Vec<OwnCounter>,
     /// Earlier runs of the same application, the latest first.
     pub earlier: Vec<EarlierRun>,
+    /// How fast it read and wrote over the run, as far as that was sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rates: Option<JobRates>,
 }
 
 /// What a job read and wrote.
@@ -479,6 +483,13 @@ impl JobDocument {
         if let Some(period) = entry.period_s {
             rows.row("period", text::seconds(period));
         }
+        if let Some(rates) = &self.rates {
+            for (name, bps) in [("reading", &rates.read_bps), ("writing", &rates.write_bps)] {
+                if let Some(picture) = JobRates::picture(bps) {
+                    rows.row(name, picture);
+                }
+            }
+        }
         out.push_str(&rows.render(width, str::to_owned));
         let cells = io.by.iter().map(|cell| {
             [
@@ -636,6 +647,7 @@ mod tests {
             time: JobTime::default(),
             own: Vec::new(),
             earlier: Vec::new(),
+            rates: None,
         }
     }
 

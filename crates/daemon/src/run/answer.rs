@@ -26,14 +26,14 @@ pub(crate) enum Viewer {
 }
 
 impl Viewer {
-    fn only_uid(self) -> Option<u32> {
+    pub(super) fn only_uid(self) -> Option<u32> {
         match self {
             Self::User(uid) => Some(uid),
             _ => None,
         }
     }
 
-    fn sees(self, key: &JobKey) -> bool {
+    pub(super) fn sees(self, key: &JobKey) -> bool {
         match self {
             Self::All => true,
             Self::User(uid) => uid == key.uid,
@@ -51,7 +51,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    fn json(json: String) -> Self {
+    pub(super) fn json(json: String) -> Self {
         Self { status: 200, content_type: "application/json", body: json.into() }
     }
 
@@ -86,12 +86,12 @@ const MOST_EARLIER: usize = 5;
 /// What answers.
 #[derive(Debug)]
 pub(crate) struct Answers {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     /// Opened when it is first needed, and again after it failed: a damaged database is replaced by another.
     reader: Mutex<Option<Reader>>,
 }
 
-type Result<T> = std::result::Result<T, Answer>;
+pub(super) type Result<T> = std::result::Result<T, Answer>;
 
 impl Answers {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
@@ -130,16 +130,20 @@ impl Answers {
             "/job/list" => self.proxy_jobs(viewer, &query),
             "/job" => self.proxy_job(viewer, &query),
             "/topo" => Ok(Answer::json(answer_json(&Vec::<[String; 2]>::new()))),
-            _ => match path.strip_prefix("/api/1/jobs/") {
-                Some(id) => self.job_document(viewer, id).map(|job| Answer::json(answer_json(&job))),
-                None => Err(Answer::refused(404, "there is nothing of this name")),
+            _ => match (self.series(viewer, path, &query), path.strip_prefix("/api/1/jobs/")) {
+                (Some(answered), _) => answered,
+                (None, Some(id)) => self.job_document(viewer, id).map(|job| Answer::json(answer_json(&job))),
+                (None, None) => Err(Answer::refused(404, "there is nothing of this name")),
             },
         };
         answered.unwrap_or_else(|refused| refused)
     }
 
     /// Asks the store. One that cannot be asked is opened anew the next time.
-    fn ask<T>(&self, ask: impl FnOnce(&Reader) -> std::result::Result<T, StoreError>) -> Result<T> {
+    pub(super) fn ask<T>(
+        &self,
+        ask: impl FnOnce(&Reader) -> std::result::Result<T, StoreError>,
+    ) -> Result<T> {
         let mut held = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let reader = match held.take() {
             Some(reader) => reader,
@@ -164,20 +168,25 @@ impl Answers {
         if query.before.is_none() {
             // The store may not have heard of them yet.
             let known: std::collections::HashSet<&JobKey> = stored.iter().map(|job| &job.key).collect();
-            for job in view.jobs.iter().filter(|job| viewer.sees(&job.key) && !known.contains(&job.key)) {
-                if is_asked_for(job, &query)
-                    && self.ask(|reader| reader.job(&job.key.id, Some(job.key.uid)))?.is_empty()
-                {
-                    jobs.push(self.live_entry(job, &view));
-                }
-            }
+            let shows = |job: &JobView| {
+                viewer.sees(&job.key) && !known.contains(&job.key) && is_asked_for(job, &query)
+            };
+            let others: Vec<&JobView> = view.jobs.iter().filter(|job| shows(job)).collect();
+            let is_stored = match others.is_empty() {
+                true => std::collections::HashSet::new(),
+                false => self.ask(|reader| reader.known(others.iter().map(|job| &job.key)))?,
+            };
+            let others = others.into_iter().filter(|job| !is_stored.contains(&job.key));
+            jobs.extend(others.map(|job| self.live_entry(job, &view)));
         }
+        let numbers: Vec<i64> = stored.iter().map(|job| job.number).collect();
+        let mut of_jobs = self.ask(|reader| reader.sums_and_losses(&numbers))?;
         for job in &stored {
             jobs.push(match live.get(&job.key).filter(|_| job.state == "running") {
                 Some(live) => self.live_entry(live, &view),
                 None => {
-                    let counters = self.ask(|reader| reader.counters(job.number))?;
-                    stored_entry(job, &counters.io(), self.ask(|reader| reader.losses(Some(job.number)))?)
+                    let (io, losses) = of_jobs.remove(&job.number).unwrap_or_default();
+                    stored_entry(job, &io, losses)
                 }
             });
         }
@@ -263,6 +272,7 @@ impl Answers {
                 document.n_running = live.n_running;
                 document.count(&live.counters);
                 document.earlier = self.earlier(viewer, &live.key, &document)?;
+                document.rates = self.rates(&live.key);
                 document
             }
             (None, Some(stored)) => {
@@ -272,6 +282,7 @@ impl Answers {
                     document(stored_entry(&stored, &counters.io(), losses), &stored.key, &stored.about);
                 document.count(&counters);
                 document.earlier = self.earlier(viewer, &stored.key, &document)?;
+                document.rates = self.rates(&stored.key);
                 document
             }
             (None, None) => return Err(Answer::refused(404, format!("no job {id} is known to you"))),
@@ -323,6 +334,7 @@ impl Answers {
             expectations: &self.shared.expectations,
             started_ns: self.shared.started_ns,
             store_fault,
+            series: &self.shared.series,
             shows: &shows,
             with_sums: job.is_none(),
         };
@@ -354,6 +366,7 @@ impl Answers {
         let view = self.shared.view();
         losses.extend(view.losses.iter().map(|(what, n)| format!("{n} {}", what.what())));
         losses.extend(self.shared.store_fault.read().unwrap_or_else(PoisonError::into_inner).clone());
+        losses.extend(self.shared.series.fault());
         let losses: Vec<Untrusted> = losses.into_iter().map(Untrusted::from).collect();
         Ok(Answer::json(answer_json(&BTreeMap::from([("losses", losses)]))))
     }
@@ -388,7 +401,7 @@ impl Answers {
     }
 
     /// As the metric proxy answers: running jobs, the node's sum, the sum of all.
-    fn proxy_jobs(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
+    pub(super) fn proxy_jobs(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
         let view = self.shared.view();
         let mut jobs: Vec<ProxyJob> = view
             .jobs
@@ -492,6 +505,7 @@ fn document(entry: WatchedJob, key: &JobKey, about: &iotide_ledger::About) -> Jo
         time: JobTime::default(),
         own: Vec::new(),
         earlier: Vec::new(),
+        rates: None,
     }
 }
 
@@ -510,7 +524,7 @@ fn proxy_job(key: &JobKey, about: &iotide_ledger::About, view: &View, end_ns: u6
 }
 
 /// What stands behind the question mark. The head of a question is bounded, and so is this.
-struct Asked(Vec<(String, String)>);
+pub(super) struct Asked(Vec<(String, String)>);
 
 impl Asked {
     fn parse(query: &str) -> Result<Self> {
@@ -524,7 +538,12 @@ impl Asked {
         pairs.collect::<Result<_>>().map(Self)
     }
 
-    fn get(&self, name: &str) -> Option<&str> {
+    /// A question that has one part.
+    pub(super) fn of(name: &str, value: &str) -> Self {
+        Self(vec![(name.to_owned(), value.to_owned())])
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }

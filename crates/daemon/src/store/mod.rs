@@ -13,8 +13,10 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, param
 use crate::leaf::{Act, Earlier, PageId};
 
 pub use reader::{Query, Reader, StoredJob};
+pub use series::SeriesLimits;
 
 mod reader;
+pub(crate) mod series;
 
 /// The file of the database in the store's directory.
 pub const DATABASE: &str = "iotide.db";
@@ -340,8 +342,8 @@ fn perform(db: &Transaction<'_>, now_ns: u64, node: &str, act: &Act) -> rusqlite
         Act::End { key, end_ns } => {
             let job = known_job(db, key)?;
             // A page that went away while its process ran may have counted more.
-            let n_lost: i64 =
-                db.query_row("SELECT count(*) FROM losses WHERE job = ?", [job], |row| row.get(0))?;
+            let counted = "SELECT count(*) FROM losses WHERE job = ? AND what NOT LIKE ? || '%'";
+            let n_lost: i64 = db.query_row(counted, params![job, series::LOSS], |row| row.get(0))?;
             let state = if n_lost > 0 { "partial" } else { "ended" };
             db.execute(
                 "UPDATE jobs SET state = ?, end_ns = ? WHERE job = ?",

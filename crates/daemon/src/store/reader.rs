@@ -1,13 +1,22 @@
 //! The database, to ask.
 
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use iotide_ledger::{About, Counters, JobId, JobKey};
+use iotide_ledger::{About, Cell, Counters, IoSums, JobId, JobKey};
+use iotide_wire::page::PageLayer;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, params_from_iter};
 
 use super::{COLUMNS, DATABASE, StoreError, counters_of, job_of_row};
+
+/// Losses that are told of a job.
+const MOST_LOSSES: usize = 100;
+
+fn repeated(what: String, n: u64) -> String {
+    if n > 1 { format!("{what} ({n} times)") } else { what }
+}
 
 /// A job as it is stored.
 #[derive(Clone, Debug)]
@@ -86,9 +95,6 @@ impl Reader {
         if let Some(user) = &query.user {
             also("user = ?", user.clone().into());
         }
-        if let Some(app) = &query.app {
-            also("(app = ? OR name = ?)", app.clone().into());
-        }
         if let Some(state) = &query.state {
             also("state = ?", state.clone().into());
         }
@@ -103,11 +109,22 @@ impl Reader {
             values.push(number.into());
             wheres.push(format!("(start_ns, job) < (?{}, ?{})", values.len() - 1, values.len()));
         }
-        let sql = format!(
-            "SELECT {COLUMNS} FROM jobs WHERE {} ORDER BY start_ns DESC, job DESC LIMIT {}",
-            wheres.join(" AND "),
-            query.limit
-        );
+        let wheres = wheres.join(" AND ");
+        let order = format!("ORDER BY start_ns DESC, job DESC LIMIT {}", query.limit);
+        let sql = match &query.app {
+            None => format!("SELECT {COLUMNS} FROM jobs WHERE {wheres} {order}"),
+            Some(app) => {
+                values.push(app.clone().into());
+                // One question by each index: asked for either, the database looks at all jobs.
+                let by = |column: &str| {
+                    let n = values.len();
+                    format!(
+                        "SELECT * FROM (SELECT {COLUMNS} FROM jobs WHERE {wheres} AND {column} = ?{n} {order})"
+                    )
+                };
+                format!("{} UNION {} {order}", by("app"), by("name"))
+            }
+        };
         (|| {
             let mut statement = self.db.prepare_cached(&sql)?;
             statement.query_map(params_from_iter(values), job_of_row)?.collect::<rusqlite::Result<Vec<_>>>()
@@ -136,13 +153,55 @@ impl Reader {
     pub fn losses(&self, job: Option<i64>) -> Result<Vec<String>, StoreError> {
         (|| {
             let mut statement = self.db.prepare_cached(
-                "SELECT what, count(*) FROM losses WHERE job IS ?1 GROUP BY what ORDER BY min(loss) LIMIT 100",
+                "SELECT what, count(*) FROM losses WHERE job IS ?1 GROUP BY what ORDER BY min(loss) LIMIT ?2",
             )?;
-            let losses = statement.query_map([job], |row| {
-                let (what, n): (String, u64) = (row.get(0)?, row.get(1)?);
-                Ok(if n > 1 { format!("{what} ({n} times)") } else { what })
-            })?;
+            let losses =
+                statement.query_map((job, MOST_LOSSES), |row| Ok(repeated(row.get(0)?, row.get(1)?)))?;
             losses.collect::<rusqlite::Result<Vec<_>>>()
+        })()
+        .map_err(self.failed())
+    }
+
+    /// What the I/O of jobs adds up to, and what was lost of them: two questions, however many jobs.
+    pub fn sums_and_losses(&self, jobs: &[i64]) -> Result<HashMap<i64, (IoSums, Vec<String>)>, StoreError> {
+        let numbers: Vec<String> = jobs.iter().map(i64::to_string).collect();
+        let numbers = numbers.join(",");
+        (|| {
+            let mut of_jobs: HashMap<i64, (IoSums, Vec<String>)> = HashMap::new();
+            // Sums of the database's own would fail where they do not fit.
+            let mut statement = self.db.prepare(&format!(
+                "SELECT job, name, calls, bytes, ns FROM counters WHERE job IN ({numbers}) AND kind = 'io' AND layer <> ?"
+            ))?;
+            let mut rows = statement.query([PageLayer::Beneath.name()])?;
+            while let Some(row) = rows.next()? {
+                let number = |index: usize| row.get::<_, i64>(index).map(|value| u64::try_from(value).unwrap_or(0));
+                let cell = Cell { calls: number(2)?, bytes: number(3)?, ns: number(4)? };
+                of_jobs.entry(row.get(0)?).or_default().0.add(row.get_ref(1)?.as_str()?, cell);
+            }
+            let mut statement = self.db.prepare(&format!(
+                "SELECT job, what, count(*) FROM losses WHERE job IN ({numbers}) GROUP BY job, what ORDER BY min(loss)"
+            ))?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let losses = &mut of_jobs.entry(row.get(0)?).or_default().1;
+                if losses.len() < MOST_LOSSES {
+                    losses.push(repeated(row.get(1)?, row.get(2)?));
+                }
+            }
+            Ok(of_jobs)
+        })()
+        .map_err(self.failed())
+    }
+
+    /// Which of these jobs are stored.
+    pub fn known<'a>(&self, keys: impl Iterator<Item = &'a JobKey>) -> Result<HashSet<JobKey>, StoreError> {
+        let ids: Vec<Value> = keys.map(|key| Value::from(key.id.as_str().to_owned())).collect();
+        let places = vec!["?"; ids.len()].join(",");
+        (|| {
+            let mut statement =
+                self.db.prepare(&format!("SELECT {COLUMNS} FROM jobs WHERE id IN ({places})"))?;
+            let jobs = statement.query_map(params_from_iter(ids), job_of_row)?;
+            jobs.map(|job| job.map(|job| job.key)).collect::<rusqlite::Result<HashSet<_>>>()
         })()
         .map_err(self.failed())
     }

@@ -241,6 +241,16 @@ impl Rows {
         }
     }
 
+    /// Adds one column of other rows, which are later and folded at most as often, as the column `id`. There may be more ticks then than can be
+    /// encoded in one piece: this is for those who look at them.
+    pub fn append_column(&mut self, id: u32, later: &Rows, of: u32) {
+        let by = self.folds.saturating_sub(later.folds);
+        for (tick, sample, count) in later.column(of) {
+            self.begin(tick >> by);
+            self.add_to_last(id, sample, count);
+        }
+    }
+
     /// Makes one tick of the ticks 2k and 2k + 1.
     #[must_use]
     pub fn fold(&self) -> Self {
