@@ -133,7 +133,13 @@ impl Store {
             db.pragma_update(None, "journal_mode", "WAL")?;
             db.pragma_update(None, "synchronous", "FULL")?;
             db.pragma_update(None, "cache_size", -1024)?;
+            let has_text = "SELECT count(*) FROM sqlite_schema WHERE name = 'jobs_text'";
+            let has_text: i64 = db.query_row(has_text, [], |row| row.get(0))?;
             db.execute_batch(SCHEMA)?;
+            if has_text == 0 {
+                // Jobs that were stored before there was such a table.
+                db.execute("INSERT INTO jobs_text (jobs_text) VALUES ('rebuild')", [])?;
+            }
             let size: i64 = db.query_row(
                 "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
                 [],

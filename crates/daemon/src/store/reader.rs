@@ -7,12 +7,26 @@ use std::time::Duration;
 use iotide_ledger::{About, Cell, Counters, IoSums, JobId, JobKey};
 use iotide_wire::page::PageLayer;
 use rusqlite::types::Value;
-use rusqlite::{Connection, OpenFlags, params_from_iter};
+use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
 
 use super::{COLUMNS, DATABASE, StoreError, counters_of, job_of_row};
 
+/// Jobs that are looked at for a text before it is looked up: some milliseconds.
+const MOST_SEEN: usize = 10_000;
 /// Losses that are told of a job.
 const MOST_LOSSES: usize = 100;
+
+/// What asks the table of letters for a text: each three of them that follow each other. `None` if there are not three.
+fn letters_of(text: &str) -> Option<String> {
+    const MOST: usize = 16;
+    let letters: Vec<char> = text.chars().collect();
+    let threes = letters.windows(3).filter(|three| !three.contains(&'\0'));
+    let quoted: Vec<String> = threes
+        .take(MOST)
+        .map(|three| format!("\"{}\"", String::from_iter(three).replace('"', "\"\"")))
+        .collect();
+    (!quoted.is_empty()).then(|| quoted.join(" AND "))
+}
 
 fn repeated(what: String, n: u64) -> String {
     if n > 1 { format!("{what} ({n} times)") } else { what }
@@ -83,8 +97,42 @@ impl Reader {
 
     /// Jobs, the latest first.
     pub fn jobs(&self, query: &Query) -> Result<Vec<StoredJob>, StoreError> {
+        let Some(text) = &query.text else {
+            return self.ask(query, None, query.limit, |_| Ok(true)).map(|(jobs, _)| jobs);
+        };
+        let has_text = |row: &Row<'_>| -> rusqlite::Result<bool> {
+            // Id, name and command.
+            for column in [3, 9, 10] {
+                if row.get_ref(column)?.as_str()?.contains(text.as_str()) {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        // A text that many have is soon found in the latest jobs; one that few have, by its letters.
+        let (jobs, n_seen) = self.ask(query, None, MOST_SEEN, has_text)?;
+        if jobs.len() >= query.limit || n_seen < MOST_SEEN {
+            return Ok(jobs);
+        }
+        // Jobs that have all its letters are more than those that have it; without any, all are looked at.
+        let letters = letters_of(text);
+        self.ask(query, letters.as_deref(), usize::MAX, has_text).map(|(jobs, _)| jobs)
+    }
+
+    /// Jobs that are asked for, but for the text, or of these only such as have its letters: at most so many are looked at, and how many were.
+    fn ask(
+        &self,
+        query: &Query,
+        letters: Option<&str>,
+        most_seen: usize,
+        is_wanted: impl Fn(&Row<'_>) -> rusqlite::Result<bool>,
+    ) -> Result<(Vec<StoredJob>, usize), StoreError> {
         let mut wheres = vec!["1".to_owned()];
         let mut values: Vec<Value> = Vec::new();
+        if let Some(letters) = letters {
+            values.push(letters.to_owned().into());
+            wheres.push("job IN (SELECT rowid FROM jobs_text WHERE jobs_text MATCH ?1)".to_owned());
+        }
         let mut also = |condition: &str, value: Value| {
             values.push(value);
             wheres.push(condition.replace('?', &format!("?{}", values.len())));
@@ -101,16 +149,14 @@ impl Reader {
         if let Some(since) = query.since_ns {
             also("start_ns >= ?", i64::try_from(since).unwrap_or(i64::MAX).into());
         }
-        if let Some(text) = &query.text {
-            also("(instr(id, ?) OR instr(name, ?) OR instr(command, ?))", text.clone().into());
-        }
         if let Some((start, number)) = query.before {
             values.push(i64::try_from(start).unwrap_or(i64::MAX).into());
             values.push(number.into());
             wheres.push(format!("(start_ns, job) < (?{}, ?{})", values.len() - 1, values.len()));
         }
         let wheres = wheres.join(" AND ");
-        let order = format!("ORDER BY start_ns DESC, job DESC LIMIT {}", query.limit);
+        let order =
+            format!("ORDER BY start_ns DESC, job DESC LIMIT {}", i64::try_from(most_seen).unwrap_or(-1));
         let sql = match &query.app {
             None => format!("SELECT {COLUMNS} FROM jobs WHERE {wheres} {order}"),
             Some(app) => {
@@ -126,8 +172,18 @@ impl Reader {
             }
         };
         (|| {
-            let mut statement = self.db.prepare_cached(&sql)?;
-            statement.query_map(params_from_iter(values), job_of_row)?.collect::<rusqlite::Result<Vec<_>>>()
+            let mut statement = self.db.prepare(&sql)?;
+            let mut rows = statement.query(params_from_iter(values))?;
+            let (mut jobs, mut n_seen) = (Vec::new(), 0);
+            while jobs.len() < query.limit
+                && let Some(row) = rows.next()?
+            {
+                n_seen += 1;
+                if is_wanted(row)? {
+                    jobs.push(job_of_row(row)?);
+                }
+            }
+            Ok((jobs, n_seen))
         })()
         .map_err(self.failed())
     }

@@ -35,11 +35,14 @@ fn write(dir: &FreshDir, n_blocks: u64, ticks: u64) -> SeriesFile {
     file
 }
 
-/// All values of both metrics, by tick; each must be what was written.
-fn values(dir: &FreshDir) -> (BTreeMap<u64, (Option<u64>, Option<f64>)>, Contents) {
+/// The values of both metrics, by tick.
+type Values = BTreeMap<u64, (Option<u64>, Option<f64>)>;
+
+/// All values; each must be what was written.
+fn values(dir: &FreshDir) -> (Values, Contents) {
     let mut pieces = Vec::new();
     let contents = read(&folder(dir), NAMES, u64::MAX, |_, _| true, |_, rows| pieces.push(rows)).unwrap();
-    let mut values: BTreeMap<u64, (Option<u64>, Option<f64>)> = BTreeMap::new();
+    let mut values = Values::new();
     for (name, is_counter) in [("write_bytes", true), ("load", false)] {
         let Some((id, kind)) = contents.columns.find(name) else { continue };
         assert_eq!(kind == ColumnKind::Counter, is_counter);
