@@ -7,6 +7,7 @@
 //! - `collect`: the files of pages become what the machine is told.
 //! - [`store`]: jobs and their profiles in SQLite.
 //! - [`models`]: how what runs of an application measure grows with their size.
+//! - `series`: metrics of jobs and the machine over time.
 //! - `predict`: when each job's next phase begins.
 //! - `run`: the one edge with threads, sockets and signals.
 //! - [`client`]: asking a daemon.
@@ -21,4 +22,5 @@ pub mod models;
 pub mod places;
 mod predict;
 mod run;
+mod series;
 pub mod store;

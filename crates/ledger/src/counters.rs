@@ -122,6 +122,15 @@ pub struct IoSums {
 }
 
 impl IoSums {
+    /// Adds calls of an operation.
+    pub fn add(&mut self, op: &str, cell: Cell) {
+        match op {
+            "read" => self.read.add(cell),
+            "write" => self.write.add(cell),
+            _ => self.other.add(cell),
+        }
+    }
+
     /// Bytes read and written.
     pub fn bytes(&self) -> u64 {
         self.read.bytes.saturating_add(self.write.bytes)
@@ -201,11 +210,7 @@ impl Counters {
                 // The same bytes again, on behalf of a call of a layer above.
                 && layer.as_str() != PageLayer::Beneath.name()
             {
-                match op.as_str() {
-                    "read" => sums.read.add(*cell),
-                    "write" => sums.write.add(*cell),
-                    _ => sums.other.add(*cell),
-                }
+                sums.add(op.as_str(), *cell);
             }
         }
         sums

@@ -9,6 +9,7 @@
 //! - [`Ledger`], [`Job`], [`Row`], [`Life`]: rows of jobs, their sums, and when a job has ended.
 //! - [`Parameters`]: what a run was asked to do.
 //! - [`Limits`], [`Losses`]: what is refused, and how often it was.
+//! - [`series`]: metrics over time, in few bytes.
 //! - [`Exposition`]: the text that Prometheus scrapes.
 //!
 //! **Constraints:** no file, clock, environment variable or thread. Time comes in as an argument.
@@ -30,3 +31,4 @@ mod identity;
 mod job;
 mod ledger;
 mod parameters;
+pub mod series;

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use iotide_page::Untrusted;
 use iotide_page::text::{self, Rows};
 
+use crate::series::JobRates;
+
 /// Jobs that were asked for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct JobList {
@@ -89,6 +91,9 @@ pub struct JobDocument {
     pub parameters: Untrusted,
     /// Earlier runs of the same application, the latest first.
     pub earlier: Vec<EarlierRun>,
+    /// How fast it read and wrote over the run, as far as that was sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rates: Option<JobRates>,
 }
 
 /// What a job read and wrote.
@@ -481,6 +486,13 @@ impl JobDocument {
         if let Some(period) = entry.period_s {
             rows.row("period", text::seconds(period));
         }
+        if let Some(rates) = &self.rates {
+            for (name, bps) in [("reading", &rates.read_bps), ("writing", &rates.write_bps)] {
+                if let Some(picture) = JobRates::picture(bps) {
+                    rows.row(name, picture);
+                }
+            }
+        }
         out.push_str(&rows.render(width, str::to_owned));
         let cells = io.by.iter().map(|cell| {
             [
@@ -647,6 +659,7 @@ mod tests {
             build: "0123456789abcdef".into(),
             parameters: "nx=512".into(),
             earlier: Vec::new(),
+            rates: None,
         }
     }
 

@@ -51,6 +51,7 @@ pub use crate::{
     schedule::{
         Change, JobEntry, PolicyEntry, Published, ScenarioEntry, SimulationReport, Spread, WorkloadEntry,
     },
+    series::{JobRates, SeriesDocument, SeriesValue, rates_of},
     sets::{JobAtStorage, StorageJobs},
     signature::{
         FitReport, FitStart, GroupEntry, LogReport, LogSource, SignatureEntry, SignatureReport,
@@ -82,6 +83,7 @@ mod samples;
 mod scaling;
 mod scaling_print;
 mod schedule;
+mod series;
 mod sets;
 mod signature;
 mod stream;

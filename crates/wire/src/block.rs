@@ -104,6 +104,10 @@ pub enum BlockKind {
     Note = 7,
     /// Nothing: room that was kept for what must be written when there is no room any more.
     Reserve = 8,
+    /// Metrics over time, in a file of the daemon's: their values.
+    Series = 9,
+    /// Metrics over time: their names.
+    Columns = 10,
     /// One this version does not know; its payload is to be left alone.
     Unknown = 255,
 }
@@ -119,6 +123,8 @@ impl BlockKind {
             6 => Self::Totals,
             7 => Self::Note,
             8 => Self::Reserve,
+            9 => Self::Series,
+            10 => Self::Columns,
             _ => Self::Unknown,
         }
     }
@@ -258,7 +264,7 @@ pub enum Payload<'a> {
     Note(Option<Note<'a>>),
     /// Nothing.
     Reserve,
-    /// Something a later version writes.
+    /// Something that no stream of the tracer has, or that a later version writes.
     Unknown,
 }
 
@@ -276,7 +282,7 @@ impl<'a> Payload<'a> {
             BlockKind::Totals => Ok(Self::Totals(Totals::decode(payload))),
             BlockKind::Note => Ok(Self::Note(Note::decode(payload))),
             BlockKind::Reserve => Ok(Self::Reserve),
-            BlockKind::Unknown => Ok(Self::Unknown),
+            BlockKind::Series | BlockKind::Columns | BlockKind::Unknown => Ok(Self::Unknown),
         }
     }
 

@@ -17,6 +17,7 @@ mod mount;
 mod online;
 mod period;
 mod scaling;
+mod serve;
 mod signature;
 mod signature_one;
 mod simulate;
@@ -81,6 +82,11 @@ const BENCHES: &[Bench] = &[
         name: "live-counters",
         help: "nanoseconds of an increment, and what counting adds to a write and to a call of MPI",
         run: live_counters::nanoseconds,
+    },
+    Bench {
+        name: "serve",
+        help: "what the daemon costs: idle, asked, by sample, over 10,000 jobs, searching 10⁶; and all of live-counters",
+        run: serve::figures,
     },
     Bench {
         name: "archive",

@@ -11,6 +11,9 @@ use std::time::Duration;
 use iotide_testkit::{FreshDir, program};
 use serde_json::Value;
 
+/// Metrics over time, full disks, damaged files.
+mod series;
+
 pub(crate) const IOTIDE: &str = env!("CARGO_BIN_EXE_iotide");
 
 /// A daemon with everything of its own in a directory.
@@ -23,7 +26,11 @@ pub(crate) struct Daemon<'a> {
 
 impl<'a> Daemon<'a> {
     pub(crate) fn start(dir: &'a FreshDir) -> Self {
-        let mut command = Command::new(IOTIDE);
+        Self::start_by(dir, Command::new(IOTIDE))
+    }
+
+    /// Started by a command that begins with something else.
+    fn start_by(dir: &'a FreshDir, mut command: Command) -> Self {
         command.args(["serve", "--http", "127.0.0.1:0", "--node", "n1"]);
         for (option, name) in [("--socket", "socket"), ("--store", "store"), ("--pages", "pages")] {
             command.arg(option).arg(dir.join(name));

@@ -24,6 +24,7 @@ pub(crate) use node::{NodeFiles, NodeReading};
 pub(crate) use proc::Proc;
 use proc::user_name;
 
+mod clients;
 mod node;
 mod proc;
 

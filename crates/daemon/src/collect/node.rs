@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use super::clients;
 use super::proc::read_up_to;
 
 /// Devices, interfaces or mounts of one kind beyond this are left out.
@@ -32,6 +33,10 @@ pub(crate) struct NodeReading {
     pub(crate) temperatures: Vec<(String, f64)>,
     /// File systems on local devices: where, bytes in all, bytes free.
     pub(crate) space: Vec<(String, u64, u64)>,
+    /// File systems of Lustre: bytes read from servers and written to them.
+    pub(crate) lustre: Vec<(String, u64, u64)>,
+    /// The same of mounts of NFS.
+    pub(crate) nfs: Vec<(String, u64, u64)>,
 }
 
 /// Where the system says these things.
@@ -41,8 +46,25 @@ pub(crate) struct NodeFiles {
     pub(crate) sys: PathBuf,
 }
 
+impl NodeReading {
+    /// Takes over a later reading of everything but file systems.
+    pub(crate) fn take_machine(&mut self, later: Self) {
+        let (space, lustre, nfs) = (
+            std::mem::take(&mut self.space),
+            std::mem::take(&mut self.lustre),
+            std::mem::take(&mut self.nfs),
+        );
+        *self = Self { space, lustre, nfs, ..later };
+    }
+
+    /// Takes over a later reading of file systems.
+    pub(crate) fn take_file_systems(&mut self, later: Self) {
+        (self.space, self.lustre, self.nfs) = (later.space, later.lustre, later.nfs);
+    }
+}
+
 impl NodeFiles {
-    /// Reads everything but the space on file systems.
+    /// Reads everything but what is of file systems.
     pub(crate) fn read(&self) -> NodeReading {
         let text = |path: &Path| String::from_utf8_lossy(&read_up_to(path, MOST_BYTES)).into_owned();
         NodeReading {
@@ -55,12 +77,22 @@ impl NodeFiles {
             }),
             network: network(&text(&self.proc.join("net/dev"))),
             temperatures: self.temperatures(),
-            space: Vec::new(),
+            ..NodeReading::default()
+        }
+    }
+
+    /// Reads what is of file systems, and nothing else.
+    pub(crate) fn read_file_systems(&self) -> NodeReading {
+        NodeReading {
+            space: self.space(),
+            lustre: clients::lustre(self),
+            nfs: clients::nfs(self),
+            ..NodeReading::default()
         }
     }
 
     /// The room on file systems of local devices.
-    pub(crate) fn space(&self) -> Vec<(String, u64, u64)> {
+    fn space(&self) -> Vec<(String, u64, u64)> {
         let mounts =
             String::from_utf8_lossy(&read_up_to(&self.proc.join("self/mounts"), MOST_BYTES)).into_owned();
         let ask = |mount: String| {
@@ -213,5 +245,18 @@ mod tests {
         assert_eq!(nowhere.read(), NodeReading::default());
         let here = NodeFiles { proc: "/proc".into(), sys: "/sys".into() }.read();
         assert!(here.memory.is_some_and(|(all, free)| all > free) && here.cpu_ns.len() == 8);
+    }
+
+    #[test]
+    fn a_machine_without_local_file_systems_keeps_its_other_figures() {
+        let mut all = NodeReading::default();
+        let machine = NodeReading { memory: Some((2, 1)), ..NodeReading::default() };
+        all.take_machine(machine.clone());
+        all.take_file_systems(NodeReading::default());
+        assert_eq!(all, machine);
+        let mounts = NodeReading { nfs: vec![("/n".to_owned(), 1, 2)], ..NodeReading::default() };
+        all.take_file_systems(mounts.clone());
+        all.take_machine(NodeReading::default());
+        assert_eq!(all, mounts);
     }
 }

@@ -126,9 +126,10 @@ impl Answers {
             "/job/list" => self.proxy_jobs(viewer, &query),
             "/job" => self.proxy_job(viewer, &query),
             "/topo" => Ok(Answer::json(answer_json(&Vec::<[String; 2]>::new()))),
-            _ => match path.strip_prefix("/api/1/jobs/") {
-                Some(id) => self.job_document(viewer, id).map(|job| Answer::json(answer_json(&job))),
-                None => Err(Answer::refused(404, "there is nothing of this name")),
+            _ => match (self.series(viewer, path, &query), path.strip_prefix("/api/1/jobs/")) {
+                (Some(answered), _) => answered,
+                (None, Some(id)) => self.job_document(viewer, id).map(|job| Answer::json(answer_json(&job))),
+                (None, None) => Err(Answer::refused(404, "there is nothing of this name")),
             },
         };
         answered.unwrap_or_else(|refused| refused)
@@ -163,20 +164,25 @@ impl Answers {
         if query.before.is_none() {
             // The store may not have heard of them yet.
             let known: std::collections::HashSet<&JobKey> = stored.iter().map(|job| &job.key).collect();
-            for job in view.jobs.iter().filter(|job| viewer.sees(&job.key) && !known.contains(&job.key)) {
-                if is_asked_for(job, &query)
-                    && self.ask(|reader| reader.job(&job.key.id, Some(job.key.uid)))?.is_empty()
-                {
-                    jobs.push(self.live_entry(job, &view));
-                }
-            }
+            let shows = |job: &JobView| {
+                viewer.sees(&job.key) && !known.contains(&job.key) && is_asked_for(job, &query)
+            };
+            let others: Vec<&JobView> = view.jobs.iter().filter(|job| shows(job)).collect();
+            let is_stored = match others.is_empty() {
+                true => std::collections::HashSet::new(),
+                false => self.ask(|reader| reader.known(others.iter().map(|job| &job.key)))?,
+            };
+            let others = others.into_iter().filter(|job| !is_stored.contains(&job.key));
+            jobs.extend(others.map(|job| self.live_entry(job, &view)));
         }
+        let numbers: Vec<i64> = stored.iter().map(|job| job.number).collect();
+        let mut of_jobs = self.ask(|reader| reader.sums_and_losses(&numbers))?;
         for job in &stored {
             jobs.push(match live.get(&job.key).filter(|_| job.state == "running") {
                 Some(live) => self.live_entry(live, &view),
                 None => {
-                    let counters = self.ask(|reader| reader.counters(job.number))?;
-                    stored_entry(job, &counters.io(), self.ask(|reader| reader.losses(Some(job.number)))?)
+                    let (io, losses) = of_jobs.remove(&job.number).unwrap_or_default();
+                    stored_entry(job, &io, losses)
                 }
             });
         }
@@ -262,6 +268,7 @@ impl Answers {
                 document.n_running = live.n_running;
                 document.count(&live.counters);
                 document.earlier = self.earlier(viewer, &live.key, &document)?;
+                document.rates = self.rates(&live.key);
                 document
             }
             (None, Some(stored)) => {
@@ -271,6 +278,7 @@ impl Answers {
                     document(stored_entry(&stored, &counters.io(), losses), &stored.key, &stored.about);
                 document.count(&counters);
                 document.earlier = self.earlier(viewer, &stored.key, &document)?;
+                document.rates = self.rates(&stored.key);
                 document
             }
             (None, None) => return Err(Answer::refused(404, format!("no job {id} is known to you"))),
@@ -323,6 +331,7 @@ impl Answers {
             expectations: &self.shared.expectations,
             started_ns: self.shared.started_ns,
             store_fault,
+            series: &self.shared.series,
             shows: &shows,
             with_sums: job.is_none(),
         };
@@ -354,12 +363,13 @@ impl Answers {
         let view = self.shared.view();
         losses.extend(view.losses.iter().map(|(what, n)| format!("{n} {}", what.what())));
         losses.extend(self.shared.store_fault.read().unwrap_or_else(PoisonError::into_inner).clone());
+        losses.extend(self.shared.series.fault());
         let losses: Vec<Untrusted> = losses.into_iter().map(Untrusted::from).collect();
         Ok(Answer::json(answer_json(&BTreeMap::from([("losses", losses)]))))
     }
 
     /// As the metric proxy answers: running jobs, the node's sum, the sum of all.
-    fn proxy_jobs(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
+    pub(super) fn proxy_jobs(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
         let view = self.shared.view();
         let mut jobs: Vec<ProxyJob> = view
             .jobs
@@ -466,6 +476,7 @@ fn document(entry: WatchedJob, key: &JobKey, about: &iotide_ledger::About) -> Jo
         build: about.build.as_str().into(),
         parameters: about.parameters.as_str().into(),
         earlier: Vec::new(),
+        rates: None,
     }
 }
 
@@ -496,6 +507,11 @@ impl Asked {
             Ok((decode(name)?, decode(value)?))
         });
         pairs.collect::<Result<_>>().map(Self)
+    }
+
+    /// A question that has one part.
+    pub(super) fn of(name: &str, value: &str) -> Self {
+        Self(vec![(name.to_owned(), value.to_owned())])
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&str> {

@@ -8,6 +8,7 @@ use iotide_wire::page::PageLayer;
 use crate::collect::NodeReading;
 use crate::leaf::{JobView, View};
 use crate::predict::Expectations;
+use crate::series::Series;
 
 /// Jobs that have series of their own; the rest is in the sums, and counted.
 const MOST_JOBS: usize = 500;
@@ -17,6 +18,7 @@ pub(crate) struct Of<'a> {
     pub(crate) view: &'a View,
     pub(crate) started_ns: u64,
     pub(crate) store_fault: bool,
+    pub(crate) series: &'a Series,
     pub(crate) node: &'a NodeReading,
     pub(crate) expectations: &'a Expectations,
     /// Whether a job is shown.
@@ -87,6 +89,25 @@ fn sums(text: &mut Exposition, of: &Of<'_>) {
         .sample(&[], view.n_pages as u64);
     text.family("iotide_daemon_store_failing", Kind::Gauge, "Whether the store cannot be written to.")
         .sample(&[], of.store_fault.into());
+    text.family(
+        "iotide_daemon_series_failing",
+        Kind::Gauge,
+        "Whether metrics over time cannot be stored; counts of jobs are.",
+    )
+    .sample(&[], of.series.fault().is_some().into());
+    let [n_files, n_bytes, n_samples, n_written] = of.series.figures();
+    text.family("iotide_daemon_series_files", Kind::Gauge, "Files of metrics over time.")
+        .sample(&[], n_files);
+    text.family("iotide_daemon_series_bytes", Kind::Gauge, "Bytes of metrics over time.")
+        .sample(&[], n_bytes);
+    text.family("iotide_daemon_samples_total", Kind::Counter, "Samples of metrics over time.")
+        .sample(&[], n_samples);
+    text.family(
+        "iotide_daemon_series_written_bytes_total",
+        Kind::Counter,
+        "Bytes written of metrics over time, without what was written again.",
+    )
+    .sample(&[], n_written);
     let mut family =
         text.family("iotide_daemon_losses_total", Kind::Counter, "What was refused or lost, by reason.");
     for (what, n) in view.losses.iter() {
@@ -156,6 +177,20 @@ fn machine(text: &mut Exposition, node: &str, of: &NodeReading) {
         "mount",
         Kind::Gauge,
         &of.space,
+    );
+    pairs(
+        ["iotide_node_lustre_read_bytes_total", "iotide_node_lustre_written_bytes_total"],
+        ["Bytes read by the Lustre client of a node.", "Bytes written by the Lustre client of a node."],
+        "fs",
+        Kind::Counter,
+        &of.lustre,
+    );
+    pairs(
+        ["iotide_node_nfs_read_bytes_total", "iotide_node_nfs_written_bytes_total"],
+        ["Bytes read from the server of an NFS mount.", "Bytes written to the server of an NFS mount."],
+        "mount",
+        Kind::Counter,
+        &of.nfs,
     );
     let mut family = text.family("iotide_node_temperature_celsius", Kind::Gauge, "Temperature at a sensor.");
     for (sensor, degrees) in &of.temperatures {

@@ -22,7 +22,8 @@ use crate::gauges::Gauges;
 use crate::leaf::{Act, Earlier, Leaf, PageId, View};
 use crate::models::Models;
 use crate::predict::{Expectations, Expected, Predicting};
-use crate::store::{Store, StoreError};
+use crate::series::{Sampling, Series};
+use crate::store::{SeriesLimits, Store, StoreError};
 use notify::Notify;
 
 mod answer;
@@ -30,6 +31,7 @@ mod http;
 mod metrics;
 mod model_answers;
 mod notify;
+mod series;
 
 /// What a daemon is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +113,7 @@ pub(crate) struct Shared {
     store_fault: RwLock<Option<String>>,
     expectations: Expectations,
     models: Models,
+    series: Series,
     node: RwLock<Arc<NodeReading>>,
 }
 
@@ -197,6 +200,8 @@ impl Daemon {
         let mut collector = Collector::new(pages, proc);
         let removed = collector.remove_counted(store.done_pages()?);
         store.forget_pages(&removed)?;
+        let (sampling, series) =
+            Sampling::start(&config.store, SeriesLimits::default()).map_err(in_directory(&config.store))?;
         let shared = Arc::new(Shared {
             view: RwLock::new(Arc::new(leaf.view(now))),
             beat_ns: AtomicU64::new(now),
@@ -205,6 +210,7 @@ impl Daemon {
             store_fault: RwLock::default(),
             expectations: Expectations::default(),
             models: Models::start(config.store.clone())?,
+            series,
             node: RwLock::default(),
             config,
         });
@@ -218,8 +224,10 @@ impl Daemon {
             store,
             predicting,
             gauges: Gauges::default(),
+            sampling,
             removed: Vec::new(),
             retry_ns: 0,
+            sampled_s: 0,
         };
         work.round();
         work.collector.settle(now_ns(), &mut work.leaf);
@@ -302,30 +310,28 @@ fn make_pages_directory(path: &Path) -> Result<(), ServeError> {
 /// Starts the threads that read what the machine does. They end soon after the daemon has, unless a disk does not answer: nobody waits for them.
 fn watch_node(shared: &Arc<Shared>) -> io::Result<()> {
     let files = NodeFiles { proc: "/proc".into(), sys: "/sys".into() };
-    let spawn = |name: &str, every: Duration, read: fn(&NodeFiles, &mut NodeReading)| {
+    let spawn = |name: &str, every: Duration, read: fn(&NodeFiles) -> NodeReading, take: Take| {
         let (files, shared) = (files.clone(), Arc::downgrade(shared));
         thread::Builder::new().name(name.to_owned()).spawn(move || {
-            let mut reading = NodeReading::default();
             loop {
-                read(&files, &mut reading);
+                let reading = read(&files);
                 let Some(shared) = shared.upgrade() else { return };
                 let mut held = shared.node.write().unwrap_or_else(PoisonError::into_inner);
-                let all = Arc::make_mut(&mut held);
-                if reading.space.is_empty() {
-                    *all = NodeReading { space: std::mem::take(&mut all.space), ..reading.clone() };
-                } else {
-                    all.space.clone_from(&reading.space);
-                }
+                take(Arc::make_mut(&mut held), reading);
                 drop(held);
                 drop(shared);
                 thread::sleep(every);
             }
         })
     };
-    spawn("iotide-node", Duration::from_secs(1), |files, reading| *reading = files.read())?;
-    spawn("iotide-space", Duration::from_secs(5), |files, reading| reading.space = files.space())?;
+    spawn("iotide-node", Duration::from_secs(1), NodeFiles::read, NodeReading::take_machine)?;
+    let of_file_systems = NodeFiles::read_file_systems;
+    spawn("iotide-space", Duration::from_secs(5), of_file_systems, NodeReading::take_file_systems)?;
     Ok(())
 }
+
+/// How a reading becomes part of what is known.
+type Take = fn(&mut NodeReading, NodeReading);
 
 /// The file of the token in the store's directory. Who can read it may see everything: Prometheus, for one.
 const TOKEN: &str = "token";
@@ -366,9 +372,12 @@ struct Collecting {
     store: Store,
     predicting: Predicting,
     gauges: Gauges,
+    sampling: Sampling,
     /// Pages that are removed, and that the store may forget.
     removed: Vec<PageId>,
     retry_ns: u64,
+    /// When the last sample was taken, in seconds since 1970.
+    sampled_s: u64,
 }
 
 impl Collecting {
@@ -403,19 +412,34 @@ impl Collecting {
         });
         self.predicting.tell(now, moved);
         let acts = self.leaf.tick(now);
+        // The last sample of a job has all it ever counted.
+        if acts.iter().any(|act| matches!(act, Act::End { .. })) {
+            self.sample(now, Arc::new(self.leaf.view(now)));
+        }
         let mut has_changed = false;
-        if now >= self.retry_ns && (!acts.is_empty() || self.removed.len() > 64) {
+        let has_more = self.removed.len() > 64 || self.shared.series.has_losses();
+        if now >= self.retry_ns && (!acts.is_empty() || has_more) {
             match self.store_acts(now, &acts) {
                 Ok(()) => has_changed = true,
                 Err(error) => self.store_failed(now, &error),
             }
         }
-        let is_old = now.saturating_sub(self.shared.view().at_ns) >= 1_000_000_000;
+        // Once in each second of the clock: none is without a sample.
+        let is_old = now / 1_000_000_000 != self.shared.view().at_ns / 1_000_000_000;
         if has_changed || is_old {
             let view = Arc::new(self.leaf.view(now));
-            *self.shared.view.write().unwrap_or_else(PoisonError::into_inner) = view;
+            *self.shared.view.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&view);
+            if now / 1_000_000_000 != self.sampled_s {
+                self.sample(now, view);
+            }
         }
         self.shared.beat_ns.store(now, Ordering::Relaxed);
+    }
+
+    fn sample(&mut self, now: u64, view: Arc<View>) {
+        self.sampled_s = now / 1_000_000_000;
+        let node = Arc::clone(&self.shared.node.read().unwrap_or_else(PoisonError::into_inner));
+        self.sampling.tell(now, view, node);
     }
 
     fn store_acts(&mut self, now: u64, acts: &[Act]) -> Result<(), StoreError> {
@@ -440,6 +464,14 @@ impl Collecting {
         }
         self.store.forget_pages(&self.removed)?;
         self.removed.clear();
+        let mut losses = self.shared.series.take_losses();
+        while let Some((key, what)) = losses.pop() {
+            if let Err(error) = self.store.lose(now, key.as_ref(), &what) {
+                losses.push((key, what));
+                self.shared.series.give_back(losses);
+                return Err(error);
+            }
+        }
         *self.shared.store_fault.write().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(())
     }

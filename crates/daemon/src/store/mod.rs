@@ -14,9 +14,11 @@ use crate::leaf::{Act, Earlier, PageId};
 
 pub use reader::{Query, Reader, StoredJob};
 pub use runs::{Figure, RunQuery};
+pub use series::SeriesLimits;
 
 mod reader;
 mod runs;
+pub(crate) mod series;
 
 /// The file of the database in the store's directory.
 pub const DATABASE: &str = "iotide.db";
@@ -133,7 +135,13 @@ impl Store {
             db.pragma_update(None, "journal_mode", "WAL")?;
             db.pragma_update(None, "synchronous", "FULL")?;
             db.pragma_update(None, "cache_size", -1024)?;
+            let has_text = "SELECT count(*) FROM sqlite_schema WHERE name = 'jobs_text'";
+            let has_text: i64 = db.query_row(has_text, [], |row| row.get(0))?;
             db.execute_batch(SCHEMA)?;
+            if has_text == 0 {
+                // Jobs that were stored before there was such a table.
+                db.execute("INSERT INTO jobs_text (jobs_text) VALUES ('rebuild')", [])?;
+            }
             let size: i64 = db.query_row(
                 "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
                 [],
@@ -342,8 +350,8 @@ fn perform(db: &Transaction<'_>, now_ns: u64, node: &str, act: &Act) -> rusqlite
         Act::End { key, end_ns } => {
             let job = known_job(db, key)?;
             // A page that went away while its process ran may have counted more.
-            let n_lost: i64 =
-                db.query_row("SELECT count(*) FROM losses WHERE job = ?", [job], |row| row.get(0))?;
+            let counted = "SELECT count(*) FROM losses WHERE job = ? AND what NOT LIKE ? || '%'";
+            let n_lost: i64 = db.query_row(counted, params![job, series::LOSS], |row| row.get(0))?;
             let state = if n_lost > 0 { "partial" } else { "ended" };
             db.execute(
                 "UPDATE jobs SET state = ?, end_ns = ? WHERE job = ?",

@@ -1,13 +1,36 @@
 //! The database, to ask.
 
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use iotide_ledger::{About, Counters, JobId, JobKey};
+use iotide_ledger::{About, Cell, Counters, IoSums, JobId, JobKey};
+use iotide_wire::page::PageLayer;
 use rusqlite::types::Value;
-use rusqlite::{Connection, OpenFlags, params_from_iter};
+use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
 
 use super::{COLUMNS, DATABASE, StoreError, counters_of, job_of_row};
+
+/// Jobs that are looked at for a text before it is looked up: some milliseconds.
+const MOST_SEEN: usize = 10_000;
+/// Losses that are told of a job.
+const MOST_LOSSES: usize = 100;
+
+/// What asks the table of letters for a text: each three of them that follow each other. `None` if there are not three.
+fn letters_of(text: &str) -> Option<String> {
+    const MOST: usize = 16;
+    let letters: Vec<char> = text.chars().collect();
+    let threes = letters.windows(3).filter(|three| !three.contains(&'\0'));
+    let quoted: Vec<String> = threes
+        .take(MOST)
+        .map(|three| format!("\"{}\"", String::from_iter(three).replace('"', "\"\"")))
+        .collect();
+    (!quoted.is_empty()).then(|| quoted.join(" AND "))
+}
+
+fn repeated(what: String, n: u64) -> String {
+    if n > 1 { format!("{what} ({n} times)") } else { what }
+}
 
 /// A job as it is stored.
 #[derive(Clone, Debug)]
@@ -74,8 +97,42 @@ impl Reader {
 
     /// Jobs, the latest first.
     pub fn jobs(&self, query: &Query) -> Result<Vec<StoredJob>, StoreError> {
+        let Some(text) = &query.text else {
+            return self.ask(query, None, query.limit, |_| Ok(true)).map(|(jobs, _)| jobs);
+        };
+        let has_text = |row: &Row<'_>| -> rusqlite::Result<bool> {
+            // Id, name and command.
+            for column in [3, 9, 10] {
+                if row.get_ref(column)?.as_str()?.contains(text.as_str()) {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        // A text that many have is soon found in the latest jobs; one that few have, by its letters.
+        let (jobs, n_seen) = self.ask(query, None, MOST_SEEN, has_text)?;
+        if jobs.len() >= query.limit || n_seen < MOST_SEEN {
+            return Ok(jobs);
+        }
+        // Jobs that have all its letters are more than those that have it; without any, all are looked at.
+        let letters = letters_of(text);
+        self.ask(query, letters.as_deref(), usize::MAX, has_text).map(|(jobs, _)| jobs)
+    }
+
+    /// Jobs that are asked for, but for the text, or of these only such as have its letters: at most so many are looked at, and how many were.
+    fn ask(
+        &self,
+        query: &Query,
+        letters: Option<&str>,
+        most_seen: usize,
+        is_wanted: impl Fn(&Row<'_>) -> rusqlite::Result<bool>,
+    ) -> Result<(Vec<StoredJob>, usize), StoreError> {
         let mut wheres = vec!["1".to_owned()];
         let mut values: Vec<Value> = Vec::new();
+        if let Some(letters) = letters {
+            values.push(letters.to_owned().into());
+            wheres.push("job IN (SELECT rowid FROM jobs_text WHERE jobs_text MATCH ?1)".to_owned());
+        }
         let mut also = |condition: &str, value: Value| {
             values.push(value);
             wheres.push(condition.replace('?', &format!("?{}", values.len())));
@@ -86,31 +143,47 @@ impl Reader {
         if let Some(user) = &query.user {
             also("user = ?", user.clone().into());
         }
-        if let Some(app) = &query.app {
-            also("(app = ? OR name = ?)", app.clone().into());
-        }
         if let Some(state) = &query.state {
             also("state = ?", state.clone().into());
         }
         if let Some(since) = query.since_ns {
             also("start_ns >= ?", i64::try_from(since).unwrap_or(i64::MAX).into());
         }
-        if let Some(text) = &query.text {
-            also("(instr(id, ?) OR instr(name, ?) OR instr(command, ?))", text.clone().into());
-        }
         if let Some((start, number)) = query.before {
             values.push(i64::try_from(start).unwrap_or(i64::MAX).into());
             values.push(number.into());
             wheres.push(format!("(start_ns, job) < (?{}, ?{})", values.len() - 1, values.len()));
         }
-        let sql = format!(
-            "SELECT {COLUMNS} FROM jobs WHERE {} ORDER BY start_ns DESC, job DESC LIMIT {}",
-            wheres.join(" AND "),
-            query.limit
-        );
+        let wheres = wheres.join(" AND ");
+        let order =
+            format!("ORDER BY start_ns DESC, job DESC LIMIT {}", i64::try_from(most_seen).unwrap_or(-1));
+        let sql = match &query.app {
+            None => format!("SELECT {COLUMNS} FROM jobs WHERE {wheres} {order}"),
+            Some(app) => {
+                values.push(app.clone().into());
+                // One question by each index: asked for either, the database looks at all jobs.
+                let by = |column: &str| {
+                    let n = values.len();
+                    format!(
+                        "SELECT * FROM (SELECT {COLUMNS} FROM jobs WHERE {wheres} AND {column} = ?{n} {order})"
+                    )
+                };
+                format!("{} UNION {} {order}", by("app"), by("name"))
+            }
+        };
         (|| {
-            let mut statement = self.db.prepare_cached(&sql)?;
-            statement.query_map(params_from_iter(values), job_of_row)?.collect::<rusqlite::Result<Vec<_>>>()
+            let mut statement = self.db.prepare(&sql)?;
+            let mut rows = statement.query(params_from_iter(values))?;
+            let (mut jobs, mut n_seen) = (Vec::new(), 0);
+            while jobs.len() < query.limit
+                && let Some(row) = rows.next()?
+            {
+                n_seen += 1;
+                if is_wanted(row)? {
+                    jobs.push(job_of_row(row)?);
+                }
+            }
+            Ok((jobs, n_seen))
         })()
         .map_err(self.failed())
     }
@@ -136,13 +209,55 @@ impl Reader {
     pub fn losses(&self, job: Option<i64>) -> Result<Vec<String>, StoreError> {
         (|| {
             let mut statement = self.db.prepare_cached(
-                "SELECT what, count(*) FROM losses WHERE job IS ?1 GROUP BY what ORDER BY min(loss) LIMIT 100",
+                "SELECT what, count(*) FROM losses WHERE job IS ?1 GROUP BY what ORDER BY min(loss) LIMIT ?2",
             )?;
-            let losses = statement.query_map([job], |row| {
-                let (what, n): (String, u64) = (row.get(0)?, row.get(1)?);
-                Ok(if n > 1 { format!("{what} ({n} times)") } else { what })
-            })?;
+            let losses =
+                statement.query_map((job, MOST_LOSSES), |row| Ok(repeated(row.get(0)?, row.get(1)?)))?;
             losses.collect::<rusqlite::Result<Vec<_>>>()
+        })()
+        .map_err(self.failed())
+    }
+
+    /// What the I/O of jobs adds up to, and what was lost of them: two questions, however many jobs.
+    pub fn sums_and_losses(&self, jobs: &[i64]) -> Result<HashMap<i64, (IoSums, Vec<String>)>, StoreError> {
+        let numbers: Vec<String> = jobs.iter().map(i64::to_string).collect();
+        let numbers = numbers.join(",");
+        (|| {
+            let mut of_jobs: HashMap<i64, (IoSums, Vec<String>)> = HashMap::new();
+            // Sums of the database's own would fail where they do not fit.
+            let mut statement = self.db.prepare(&format!(
+                "SELECT job, name, calls, bytes, ns FROM counters WHERE job IN ({numbers}) AND kind = 'io' AND layer <> ?"
+            ))?;
+            let mut rows = statement.query([PageLayer::Beneath.name()])?;
+            while let Some(row) = rows.next()? {
+                let number = |index: usize| row.get::<_, i64>(index).map(|value| u64::try_from(value).unwrap_or(0));
+                let cell = Cell { calls: number(2)?, bytes: number(3)?, ns: number(4)? };
+                of_jobs.entry(row.get(0)?).or_default().0.add(row.get_ref(1)?.as_str()?, cell);
+            }
+            let mut statement = self.db.prepare(&format!(
+                "SELECT job, what, count(*) FROM losses WHERE job IN ({numbers}) GROUP BY job, what ORDER BY min(loss)"
+            ))?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let losses = &mut of_jobs.entry(row.get(0)?).or_default().1;
+                if losses.len() < MOST_LOSSES {
+                    losses.push(repeated(row.get(1)?, row.get(2)?));
+                }
+            }
+            Ok(of_jobs)
+        })()
+        .map_err(self.failed())
+    }
+
+    /// Which of these jobs are stored.
+    pub fn known<'a>(&self, keys: impl Iterator<Item = &'a JobKey>) -> Result<HashSet<JobKey>, StoreError> {
+        let ids: Vec<Value> = keys.map(|key| Value::from(key.id.as_str().to_owned())).collect();
+        let places = vec!["?"; ids.len()].join(",");
+        (|| {
+            let mut statement =
+                self.db.prepare(&format!("SELECT {COLUMNS} FROM jobs WHERE id IN ({places})"))?;
+            let jobs = statement.query_map(params_from_iter(ids), job_of_row)?;
+            jobs.map(|job| job.map(|job| job.key)).collect::<rusqlite::Result<HashSet<_>>>()
         })()
         .map_err(self.failed())
     }

@@ -50,6 +50,22 @@ CREATE TABLE IF NOT EXISTS figures (
     PRIMARY KEY (job, callpath, metric)
 ) WITHOUT ROWID;
 
+-- Which jobs have any three letters in their id, name or command: a part of a text is found without looking at all jobs.
+CREATE VIRTUAL TABLE IF NOT EXISTS jobs_text USING fts5 (
+    id, name, command, content = 'jobs', content_rowid = 'job', tokenize = 'trigram', detail = none
+);
+CREATE TRIGGER IF NOT EXISTS jobs_text_insert AFTER INSERT ON jobs BEGIN
+    INSERT INTO jobs_text (rowid, id, name, command) VALUES (new.job, new.id, new.name, new.command);
+END;
+CREATE TRIGGER IF NOT EXISTS jobs_text_delete AFTER DELETE ON jobs BEGIN
+    INSERT INTO jobs_text (jobs_text, rowid, id, name, command) VALUES ('delete', old.job, old.id, old.name, old.command);
+END;
+CREATE TRIGGER IF NOT EXISTS jobs_text_update AFTER UPDATE OF id, name, command ON jobs
+    WHEN old.id <> new.id OR old.name <> new.name OR old.command <> new.command BEGIN
+    INSERT INTO jobs_text (jobs_text, rowid, id, name, command) VALUES ('delete', old.job, old.id, old.name, old.command);
+    INSERT INTO jobs_text (rowid, id, name, command) VALUES (new.job, new.id, new.name, new.command);
+END;
+
 CREATE TABLE IF NOT EXISTS applications (
     app      TEXT PRIMARY KEY,
     name     TEXT    NOT NULL,

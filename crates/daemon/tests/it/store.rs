@@ -43,6 +43,42 @@ fn what_is_stored_twice_counts_once_and_an_ended_job_can_be_asked_for() {
 }
 
 #[test]
+fn a_text_is_found_among_many_jobs_however_old_they_are() {
+    let dir = FreshDir::new("store-text");
+    let mut store = Store::open(dir.path(), "n1", 1).unwrap();
+    let acts: Vec<Act> = (0..12_000u64)
+        .map(|n| {
+            let mut about = process(1).about;
+            about.command = match n {
+                5 => "old 100% 'quoted' Case".to_owned(),
+                _ => format!("program --input {n}.in"),
+            };
+            Act::Job { key: key(&format!("job-{n}"), 1000, 10 + n), about }
+        })
+        .collect();
+    store.store(1, &acts).unwrap();
+    let reader = Reader::open(dir.path()).unwrap();
+    let find = |text: &str| -> Vec<String> {
+        let query = Query { text: Some(text.to_owned()), limit: 3, ..Query::default() };
+        reader.jobs(&query).unwrap().iter().map(|job| job.key.id.to_string()).collect()
+    };
+    assert_eq!(find("program --"), ["job-11999", "job-11998", "job-11997"]);
+    for text in ["100%", "'quoted'", "Case", "' C", "job-5", "old 1"] {
+        let expected = if text == "job-5" { "job-5999" } else { "job-5" };
+        assert_eq!(find(text).first().map(String::as_str), Some(expected), "{text}");
+    }
+    assert_eq!(find("case"), [""; 0], "letters are what they are");
+    assert_eq!(find("%%%"), [""; 0]);
+    assert_eq!(find("a\0b"), [""; 0]);
+    assert_eq!(find(" 7.in"), ["job-7"]);
+    // What is known of a job changes, and so does what it is found by.
+    let mut about = process(1).about;
+    about.command = "changed".to_owned();
+    store.store(2, &[Act::Job { key: key("job-5", 1000, 15), about }]).unwrap();
+    assert_eq!((find("'quoted'"), find("changed")), (vec![], vec!["job-5".to_owned()]));
+}
+
+#[test]
 fn jobs_are_found_by_user_application_state_time_and_text() {
     let dir = FreshDir::new("store-search");
     let mut store = Store::open(dir.path(), "n1", 1).unwrap();

@@ -1,0 +1,545 @@
+//! Metrics of jobs and of the machine over time.
+//!
+//! A thread of its own takes a sample of everything each second, holds a block's worth of them, and writes it out. A disk that is full or does not answer
+//! stops this and nothing else: counts of jobs are stored elsewhere, and by another thread.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use iotide_ledger::series::{Columns, MAX_TICKS, Rows, Sample};
+use iotide_ledger::{Counters, JobKey, Metric};
+use iotide_private::OpenDir;
+use iotide_wire::page::PageLayer;
+
+use crate::collect::NodeReading;
+use crate::leaf::View;
+use crate::store::SeriesLimits;
+use crate::store::series::{self, LOSS, SeriesFile, TICKS_A_BLOCK, names_of, names_of_node};
+
+const SECOND_NS: u64 = 1_000_000_000;
+const DAY_S: u64 = 86_400;
+/// After something could not be written, nothing is tried for so long.
+const RETRY_NS: u64 = 5 * SECOND_NS;
+/// How often files that are too many or too old are looked for.
+const SWEEP_NS: u64 = 600 * SECOND_NS;
+/// Jobs that have ended and could not be written yet; beyond it they are lost.
+const MOST_WAITING: usize = 256;
+/// Losses that were not taken over yet.
+const MOST_LOSSES: usize = 1000;
+/// Days of the machine's that one question reads.
+const MOST_DAYS: u64 = 32;
+
+/// Whose metrics they are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Owner {
+    /// A job's.
+    Job(JobKey),
+    /// The machine's, on a day since 1970.
+    Node { node: String, day: u64 },
+}
+
+impl Owner {
+    fn names(&self) -> (String, String) {
+        match self {
+            Self::Job(key) => names_of(key),
+            Self::Node { node, day } => names_of_node(node, *day),
+        }
+    }
+}
+
+/// What is sampled, for those who ask and those who report.
+#[derive(Clone, Debug)]
+pub(crate) struct Series(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    folder: OpenDir,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    /// What is not in its file yet.
+    open: HashMap<Owner, Open>,
+    /// Losses, for the database.
+    losses: Vec<(Option<JobKey>, String)>,
+    fault: Option<String>,
+    n_bytes: u64,
+    n_files: u64,
+    /// Samples that were added, and bytes that were written of them.
+    n_samples: u64,
+    n_written: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Open {
+    columns: Columns,
+    rows: Rows,
+    /// How long the file is that these follow.
+    length: u64,
+}
+
+/// What is known of one owner's metrics.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) columns: Columns,
+    pub(crate) pieces: Vec<Rows>,
+    pub(crate) losses: Vec<String>,
+}
+
+impl Series {
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why nothing can be written now.
+    pub(crate) fn fault(&self) -> Option<String> {
+        self.held().fault.clone()
+    }
+
+    /// Whether something was lost.
+    pub(crate) fn has_losses(&self) -> bool {
+        !self.held().losses.is_empty()
+    }
+
+    /// Takes over what was lost.
+    pub(crate) fn take_losses(&self) -> Vec<(Option<JobKey>, String)> {
+        std::mem::take(&mut self.held().losses)
+    }
+
+    /// Gives back what could not be taken over.
+    pub(crate) fn give_back(&self, losses: Vec<(Option<JobKey>, String)>) {
+        self.held().losses.extend(losses);
+    }
+
+    /// Files and their bytes, samples added and bytes written since the start.
+    pub(crate) fn figures(&self) -> [u64; 4] {
+        let held = self.held();
+        [held.n_files, held.n_bytes, held.n_samples, held.n_written]
+    }
+
+    /// What there is of an owner: all names, and the values of the columns that are wanted.
+    pub(crate) fn find(&self, owner: &Owner, wants: impl Fn(&str) -> bool) -> io::Result<Found> {
+        let (name, said) = owner.names();
+        // While it is read, the file may be folded into another; then once more.
+        for _ in 0..3 {
+            let open = self.held().open.get(owner).cloned();
+            let most = open.as_ref().map_or(u64::MAX, |open| open.length);
+            let heads = series::read(&self.0.folder, (&name, &said), most, |_, _| false, |_, _| {})?;
+            let mut columns = heads.columns.clone();
+            if let Some(open) = &open {
+                columns.learn(&open.columns);
+            }
+            let is_wanted =
+                |id: u32| columns.iter().any(|(known, name, _)| known == id && wants(name.as_str()));
+            let mut pieces = Vec::new();
+            series::read(
+                &self.0.folder,
+                (&name, &said),
+                most,
+                |_, id| is_wanted(id),
+                |_, rows| pieces.push(rows),
+            )?;
+            let is_same =
+                open.as_ref().map(|open| open.length) == self.held().open.get(owner).map(|open| open.length);
+            if is_same {
+                pieces.extend(open.map(|open| open.rows));
+                return Ok(Found { columns, pieces, losses: heads.loss().into_iter().collect() });
+            }
+        }
+        Err(io::Error::other("it changes all the time"))
+    }
+
+    /// The same of the machine, between two seconds since 1970.
+    pub(crate) fn find_node(
+        &self,
+        node: &str,
+        (from_s, to_s): (u64, u64),
+        wants: impl Fn(&str) -> bool,
+    ) -> io::Result<Vec<Found>> {
+        let last = to_s / DAY_S;
+        let first = (from_s / DAY_S).max(last.saturating_sub(MOST_DAYS - 1));
+        let days = first..=last;
+        days.map(|day| self.find(&Owner::Node { node: node.to_owned(), day }, &wants)).collect()
+    }
+}
+
+/// A sample of everything.
+struct Tick {
+    now_ns: u64,
+    view: Arc<View>,
+    node: Arc<NodeReading>,
+}
+
+/// The thread. It writes what it holds when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Sampling {
+    ticks: Option<SyncSender<Tick>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Sampling {
+    /// Starts it, with the directory of the store.
+    pub(crate) fn start(store: &Path, limits: SeriesLimits) -> io::Result<(Self, Series)> {
+        let folder = series::open_directory(store)?;
+        let series = Series(Arc::new(Shared { folder, held: Mutex::default() }));
+        let (ticks, told) = sync_channel(4);
+        let keeper = Keeper::new(series.clone(), limits);
+        let work = move || keeper.run(&told);
+        let thread = thread::Builder::new().name("iotide-series".to_owned()).spawn(work)?;
+        Ok((Self { ticks: Some(ticks), thread: Some(thread) }, series))
+    }
+
+    /// Takes a sample; nobody waits. What is not in time is left out: counters are cumulative, so the next one has it.
+    pub(crate) fn tell(&self, now_ns: u64, view: Arc<View>, node: Arc<NodeReading>) {
+        if let Some(ticks) = &self.ticks {
+            let _ = ticks.try_send(Tick { now_ns, view, node });
+        }
+    }
+}
+
+impl Drop for Sampling {
+    fn drop(&mut self) {
+        drop(self.ticks.take());
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+struct Keeper {
+    series: Series,
+    limits: SeriesLimits,
+    files: HashMap<Owner, SeriesFile>,
+    /// Owners that have ended and are to be written, as far as that is possible.
+    ended: Vec<Owner>,
+    /// Ticks that had to be left out since something was last written.
+    left_out: HashMap<Owner, u64>,
+    /// Owners that could not be written the last time.
+    failing: HashSet<Owner>,
+    retry_ns: u64,
+    sweep_ns: u64,
+}
+
+impl Keeper {
+    fn new(series: Series, limits: SeriesLimits) -> Self {
+        Self {
+            series,
+            limits,
+            files: HashMap::new(),
+            ended: Vec::new(),
+            left_out: HashMap::new(),
+            failing: HashSet::new(),
+            retry_ns: 0,
+            sweep_ns: 0,
+        }
+    }
+
+    fn run(mut self, told: &Receiver<Tick>) {
+        let mut now_ns = 0;
+        while let Ok(tick) = told.recv() {
+            now_ns = tick.now_ns;
+            self.hear(&tick);
+        }
+        // The end: what is held is written.
+        let owners: Vec<Owner> = self.series.held().open.keys().cloned().collect();
+        for owner in owners {
+            let _ = self.write(now_ns, &owner);
+        }
+    }
+
+    fn hear(&mut self, tick: &Tick) {
+        let (now_ns, second) = (tick.now_ns, tick.now_ns / SECOND_NS);
+        let node = Owner::Node { node: tick.view.node.to_string(), day: second / DAY_S };
+        let mut there = HashSet::from([node.clone()]);
+        let mut samples = samples_of_node(&tick.node);
+        let n_pages = u32::try_from(tick.view.n_pages).unwrap_or(u32::MAX);
+        samples.extend(samples_of_job(&tick.view.total, n_pages));
+        self.add(now_ns, &node, &samples);
+        for job in &tick.view.jobs {
+            let owner = Owner::Job(job.key.clone());
+            self.add(now_ns, &owner, &samples_of_job(&job.counters, job.n_running));
+            there.insert(owner);
+        }
+        let ended: Vec<Owner> =
+            self.series.held().open.keys().filter(|owner| !there.contains(*owner)).cloned().collect();
+        // One that goes on is not at its end any more.
+        self.ended.retain(|owner| !there.contains(owner));
+        for owner in ended {
+            if !self.ended.contains(&owner) {
+                self.ended.push(owner);
+            }
+        }
+        while self.ended.len() > MOST_WAITING {
+            let owner = self.ended.remove(0);
+            let n = self.series.held().open.remove(&owner).map_or(0, |open| open.rows.ticks().len() as u64);
+            self.files.remove(&owner);
+            self.succeeded(&owner);
+            *self.left_out.entry(owner.clone()).or_default() += n;
+            self.say_left_out(&owner);
+        }
+        if now_ns >= self.retry_ns {
+            for owner in std::mem::take(&mut self.ended) {
+                if let Err(error) = self.end(now_ns, &owner) {
+                    self.failed(now_ns, &owner, &error);
+                    self.ended.push(owner);
+                }
+            }
+        }
+        if !self.failing.is_empty() {
+            // One that could not even be opened goes with its job.
+            let ended = &self.ended;
+            self.failing.retain(|owner| there.contains(owner) || ended.contains(owner));
+            if self.failing.is_empty() {
+                self.series.held().fault = None;
+            }
+        }
+        if now_ns >= self.sweep_ns {
+            self.sweep_ns = now_ns + SWEEP_NS;
+            self.sweep(second);
+        }
+    }
+
+    /// Adds samples of an owner's, and writes a block if it is full.
+    fn add(&mut self, now_ns: u64, owner: &Owner, samples: &[(Cow<'static, str>, Sample)]) {
+        let second = now_ns / SECOND_NS;
+        let is_known = self.series.held().open.contains_key(owner);
+        if !is_known {
+            // As far as its file goes, if it can be read; else when it can be written.
+            let open = match self.file(now_ns, owner) {
+                Ok(file) => Open {
+                    columns: file.columns().clone(),
+                    rows: Rows::new(file.folds()),
+                    length: file.length(),
+                },
+                Err(error) => {
+                    self.failed(now_ns, owner, &error);
+                    return;
+                }
+            };
+            self.series.held().open.insert(owner.clone(), open);
+        }
+        let is_full = {
+            let mut held = self.series.held();
+            let Some(open) = held.open.get_mut(owner) else { return };
+            let is_new = open.rows.ticks().last().is_none_or(|last| *last < second >> open.rows.folds());
+            is_new && open.rows.ticks().len() >= TICKS_A_BLOCK || !open.rows.has_room(samples.len())
+        };
+        if is_full && now_ns >= self.retry_ns {
+            let written = self.write(now_ns, owner);
+            if let Err(error) = written.and_then(|()| self.fold_if_large(now_ns, owner)) {
+                self.failed(now_ns, owner, &error);
+            }
+        }
+        let mut held = self.series.held();
+        let Some(open) = held.open.get_mut(owner) else { return };
+        if open.rows.ticks().len() >= MAX_TICKS || !open.rows.has_room(samples.len()) {
+            let n = open.rows.ticks().len();
+            open.rows.keep_last(n / 2);
+            *self.left_out.entry(owner.clone()).or_default() += ((n - n / 2) as u64) << open.rows.folds();
+        }
+        let Open { columns, rows, .. } = open;
+        let of_columns =
+            samples.iter().filter_map(|(name, sample)| Some((columns.id_of(name, sample.kind())?, *sample)));
+        rows.add(second, of_columns);
+        held.n_samples += samples.len() as u64;
+    }
+
+    /// The file of an owner, opened when it is first needed.
+    fn file(&mut self, now_ns: u64, owner: &Owner) -> io::Result<&mut SeriesFile> {
+        if !self.files.contains_key(owner) {
+            let (name, said) = owner.names();
+            let (file, loss) = SeriesFile::open(&self.series.0.folder, (&name, &said), now_ns)?;
+            if let Some(loss) = loss {
+                self.lose(owner, loss);
+            }
+            self.files.insert(owner.clone(), file);
+        }
+        self.files.get_mut(owner).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Writes what is held of an owner.
+    fn write(&mut self, now_ns: u64, owner: &Owner) -> io::Result<()> {
+        let Some(open) = self.series.held().open.get(owner).cloned() else { return Ok(()) };
+        if open.rows.is_empty() {
+            return Ok(());
+        }
+        let series = self.series.clone();
+        let file = self.file(now_ns, owner)?;
+        *file.columns() = open.columns;
+        let before = file.length();
+        // Outside the lock: whoever asks does not wait for a disk.
+        file.append(&series.0.folder, now_ns, &open.rows)?;
+        let (length, folds) = (file.length(), file.folds());
+        self.succeeded(owner);
+        let mut held = series.held();
+        held.n_written += length - before;
+        if let Some(open) = held.open.get_mut(owner) {
+            (open.rows, open.length) = (Rows::new(folds), length);
+        }
+        drop(held);
+        self.say_left_out(owner);
+        Ok(())
+    }
+
+    fn fold_if_large(&mut self, now_ns: u64, owner: &Owner) -> io::Result<()> {
+        let most = self.limits.file_bytes;
+        let series = self.series.clone();
+        let Some(file) = self.files.get_mut(owner).filter(|file| file.length() > most) else { return Ok(()) };
+        file.rewrite(&series.0.folder, now_ns, true)?;
+        if let Some(open) = series.held().open.get_mut(owner) {
+            open.length = file.length();
+            open.rows = std::mem::take(&mut open.rows).folded_to(file.folds());
+            if open.rows.is_empty() {
+                open.rows = Rows::new(file.folds());
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the rest of an owner's, all in large blocks, and forgets it.
+    fn end(&mut self, now_ns: u64, owner: &Owner) -> io::Result<()> {
+        self.write(now_ns, owner)?;
+        if let Some(file) = self.files.get_mut(owner).filter(|file| file.is_in_small_blocks()) {
+            // What is there can be read as it is, too.
+            let _ = file.rewrite(&self.series.0.folder, now_ns, false);
+        }
+        self.files.remove(owner);
+        self.series.held().open.remove(owner);
+        Ok(())
+    }
+
+    fn failed(&mut self, now_ns: u64, owner: &Owner, error: &io::Error) {
+        self.failing.insert(owner.clone());
+        self.retry_ns = now_ns + RETRY_NS;
+        self.series.held().fault = Some(format!("{LOSS}metrics over time are not stored: {error}"));
+    }
+
+    /// Nothing is wrong any more once all that failed has been written or is gone.
+    fn succeeded(&mut self, owner: &Owner) {
+        if self.failing.remove(owner) && self.failing.is_empty() {
+            self.series.held().fault = None;
+        }
+    }
+
+    fn lose(&self, owner: &Owner, what: String) {
+        let mut held = self.series.held();
+        if held.losses.len() < MOST_LOSSES {
+            match owner {
+                Owner::Job(key) => held.losses.push((Some(key.clone()), what)),
+                Owner::Node { .. } => held.losses.push((None, what)),
+            }
+        }
+    }
+
+    fn say_left_out(&mut self, owner: &Owner) {
+        if let Some(n) = self.left_out.remove(owner).filter(|n| *n > 0) {
+            self.lose(owner, format!("{LOSS}{n} seconds were not stored: there was no room"));
+        }
+    }
+
+    fn sweep(&mut self, now_s: u64) {
+        let open: HashSet<String> = self.series.held().open.keys().map(|owner| owner.names().0).collect();
+        if let Ok(swept) =
+            series::sweep(&self.series.0.folder, now_s, &self.limits, |name| open.contains(name))
+        {
+            let mut held = self.series.held();
+            (held.n_files, held.n_bytes) = (swept.n_files, swept.n_bytes);
+        }
+    }
+}
+
+/// What is sampled of a job.
+fn samples_of_job(counters: &Counters, n_running: u32) -> Vec<(Cow<'static, str>, Sample)> {
+    let mut samples: Vec<(Cow<'static, str>, Sample)> = Vec::new();
+    let mut by_op: std::collections::BTreeMap<&str, iotide_ledger::Cell> = std::collections::BTreeMap::new();
+    for (metric, cell) in counters.iter() {
+        match metric {
+            // The same bytes again.
+            Metric::Io { layer, .. } if layer.as_str() == PageLayer::Beneath.name() => {}
+            Metric::Io { op, .. } => by_op.entry(op.as_str()).or_default().add(*cell),
+            Metric::Own { name, .. } => {
+                samples.push((format!("own.{name}").into(), Sample::Counter(cell.calls)));
+            }
+            Metric::Mpi { .. }
+            | Metric::Threads
+            | Metric::OtherThreads
+            | Metric::Killed { .. }
+            | Metric::Lost => {}
+        }
+    }
+    // Both are drawn of every job.
+    by_op.entry("read").or_default();
+    by_op.entry("write").or_default();
+    let mut cell = |names: [Cow<'static, str>; 3], cell: iotide_ledger::Cell, moves: bool| {
+        let [calls, bytes, ns] = names;
+        samples.push((calls, Sample::Counter(cell.calls)));
+        if moves {
+            samples.push((bytes, Sample::Counter(cell.bytes)));
+        }
+        samples.push((ns, Sample::Counter(cell.ns)));
+    };
+    for (op, sum) in by_op {
+        let names = match op {
+            "read" => ["read_calls", "read_bytes", "read_ns"].map(Cow::Borrowed),
+            "write" => ["write_calls", "write_bytes", "write_ns"].map(Cow::Borrowed),
+            "open" => ["open_calls", "", "open_ns"].map(Cow::Borrowed),
+            "close" => ["close_calls", "", "close_ns"].map(Cow::Borrowed),
+            op => ["calls", "bytes", "ns"].map(|what| format!("{op}_{what}").into()),
+        };
+        cell(names, sum, ["read", "write"].contains(&op));
+    }
+    let mpi = counters.mpi();
+    if !mpi.is_zero() {
+        cell(["mpi_calls", "mpi_bytes", "mpi_ns"].map(Cow::Borrowed), mpi, true);
+    }
+    samples.push(("threads_ns".into(), Sample::Counter(counters.threads().ns)));
+    samples.push(("processes".into(), Sample::Gauge(n_running.into())));
+    samples
+}
+
+/// What is sampled of the machine.
+fn samples_of_node(node: &NodeReading) -> Vec<(Cow<'static, str>, Sample)> {
+    let mut samples: Vec<(Cow<'static, str>, Sample)> = Vec::new();
+    let mut put = |name: String, sample: Sample| samples.push((name.into(), sample));
+    for (mode, ns) in &node.cpu_ns {
+        put(format!("cpu_{mode}_ns"), Sample::Counter(*ns));
+    }
+    for (name, load) in ["load1", "load5", "load15"].into_iter().zip(node.load.into_iter().flatten()) {
+        put(name.to_owned(), Sample::Gauge(load));
+    }
+    if let Some(hertz) = node.frequency_hz {
+        put("cpu_frequency_hz".to_owned(), Sample::Gauge(hertz));
+    }
+    if let Some((_, available)) = node.memory {
+        put("memory_available_bytes".to_owned(), Sample::Gauge(available as f64));
+    }
+    for (disk, read, written) in &node.disks {
+        put(format!("disk_read_bytes.{disk}"), Sample::Counter(*read));
+        put(format!("disk_written_bytes.{disk}"), Sample::Counter(*written));
+    }
+    for (interface, received, sent) in &node.network {
+        put(format!("network_receive_bytes.{interface}"), Sample::Counter(*received));
+        put(format!("network_transmit_bytes.{interface}"), Sample::Counter(*sent));
+    }
+    for (kind, mounts) in [("lustre", &node.lustre), ("nfs", &node.nfs)] {
+        for (mount, read, written) in mounts {
+            put(format!("{kind}_read_bytes.{mount}"), Sample::Counter(*read));
+            put(format!("{kind}_written_bytes.{mount}"), Sample::Counter(*written));
+        }
+    }
+    for (sensor, degrees) in &node.temperatures {
+        put(format!("temperature_celsius.{sensor}"), Sample::Gauge(*degrees));
+    }
+    for (mount, _, free) in &node.space {
+        put(format!("free_bytes.{mount}"), Sample::Gauge(*free as f64));
+    }
+    samples
+}
+
+#[cfg(test)]
+#[path = "series_tests.rs"]
+mod tests;

@@ -1,0 +1,137 @@
+use super::*;
+use crate::leaf::JobView;
+use iotide_ledger::series::points;
+use iotide_ledger::{About, Cell, JobId, Name, Parameters, Trust};
+use iotide_testkit::FreshDir;
+use std::fs;
+
+fn key(id: &str) -> JobKey {
+    JobKey { cluster: Name::default(), uid: 1000, id: JobId::new(id).unwrap(), start_ns: 5 }
+}
+
+fn view(bytes: Option<u64>) -> Arc<View> {
+    let name = |text: &str| Name::cut(text.as_bytes());
+    let job = |bytes| {
+        let metric = Metric::Io { op: name("write"), layer: name("posix"), fs: name("/") };
+        let counters: Counters =
+            [(metric, Cell { calls: bytes / 100, bytes, ns: bytes * 3 })].into_iter().collect();
+        let about = About {
+            user: name("ada"),
+            app: name("app"),
+            name: name("app"),
+            command: String::new(),
+            run_dir: String::new(),
+            partition: Name::default(),
+            size: 1,
+            trust: Trust::Claimed,
+            build: Name::default(),
+            parameters: Parameters::default(),
+        };
+        JobView {
+            key: key("a"),
+            about,
+            counters: Arc::new(counters),
+            n_running: 2,
+            read_bps: 0.0,
+            write_bps: 0.0,
+        }
+    };
+    Arc::new(View { node: name("n1"), jobs: bytes.map(job).into_iter().collect(), ..View::default() })
+}
+
+fn keeper(dir: &FreshDir, limits: SeriesLimits) -> Keeper {
+    let folder = series::open_directory(dir.path()).unwrap();
+    Keeper::new(Series(Arc::new(Shared { folder, held: Mutex::default() })), limits)
+}
+
+fn tell(keeper: &mut Keeper, second: u64, bytes: Option<u64>) {
+    let node = NodeReading { load: Some([second as f64 / 100.0, 0.5, 0.25]), ..NodeReading::default() };
+    keeper.hear(&Tick { now_ns: second * SECOND_NS + 7, view: view(bytes), node: Arc::new(node) });
+}
+
+/// Period, number of points, and the last value of a metric of the job.
+fn shown(series: &Series, metric: &str) -> (u64, usize, Sample) {
+    let found = series.find(&Owner::Job(key("a")), |name| name == metric).unwrap();
+    assert!(found.losses.is_empty(), "{:?}", found.losses);
+    let (id, _) = found.columns.find(metric).unwrap();
+    let points = points(found.pieces.iter(), id, (0, u64::MAX), usize::MAX).unwrap();
+    (points.period_s(), points.values.iter().flatten().count(), points.values.last().unwrap().unwrap().0)
+}
+
+#[test]
+fn every_second_of_a_job_is_there_while_it_runs_when_it_has_ended_and_after_a_restart() {
+    let dir = FreshDir::new("sampled");
+    let mut one = keeper(&dir, SeriesLimits::default());
+    for second in 0..200 {
+        tell(&mut one, 1000 + second, Some(second * 50));
+        if second % 10 == 0 {
+            assert_eq!(
+                shown(&one.series, "write_bytes"),
+                (1, second as usize + 1, Sample::Counter(second * 50))
+            );
+        }
+    }
+    let series = one.series.clone();
+    // It ends: the rest is written, and nothing is held any more.
+    tell(&mut one, 1200, None);
+    assert_eq!(series.held().open.len(), 1, "the machine's");
+    assert_eq!(shown(&series, "write_ns"), (1, 200, Sample::Counter(199 * 150)));
+    assert_eq!(shown(&series, "processes").2, Sample::Gauge(2.0));
+    // It goes on with a daemon that was started again.
+    let mut two = keeper(&dir, SeriesLimits::default());
+    tell(&mut two, 1300, Some(20_000));
+    assert_eq!(shown(&two.series, "write_bytes"), (1, 201, Sample::Counter(20_000)));
+    assert_eq!(two.series.take_losses(), []);
+    let days = one.series.find_node("n1", (1000, 1300), |name| name == "load1").unwrap();
+    assert_eq!((days.len(), days[0].columns.find("load1").is_some()), (1, true));
+}
+
+#[test]
+fn a_job_that_is_over_its_budget_is_folded_again_and_again_and_keeps_its_totals() {
+    let dir = FreshDir::new("sampled-budget");
+    let limits = SeriesLimits { file_bytes: 8192, ..SeriesLimits::default() };
+    let mut keeper = keeper(&dir, limits);
+    let mut bytes = 0;
+    for second in 0..20_000u64 {
+        // Hardly any order in it, so that it takes room.
+        bytes += second.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 44;
+        tell(&mut keeper, 1_000_000 + second, Some(bytes));
+    }
+    let (period, n, last) = shown(&keeper.series, "write_bytes");
+    assert!(period >= 4 && period.is_power_of_two(), "{period}");
+    assert!((20_000 / period as usize..=20_000 / period as usize + 2).contains(&n), "{n}");
+    assert_eq!(last, Sample::Counter(bytes));
+    tell(&mut keeper, 1_020_000, None);
+    let job = names_of(&key("a")).0;
+    let length = fs::metadata(dir.join("series").join(job)).unwrap().len();
+    assert!(length < 2 * 8192, "{length}");
+    assert_eq!(keeper.series.take_losses(), []);
+}
+
+#[test]
+fn what_cannot_be_written_is_held_in_bounds_tried_again_and_named() {
+    let dir = FreshDir::new("sampled-refused");
+    let mut keeper = keeper(&dir, SeriesLimits::default());
+    // A directory in the place of the file cannot be written to, whoever we are.
+    let in_the_way = dir.join("series").join(names_of(&key("a")).0);
+    tell(&mut keeper, 1000, Some(1));
+    fs::create_dir(&in_the_way).unwrap();
+    for second in 1..2000 {
+        tell(&mut keeper, 1000 + second, Some(second));
+    }
+    let fault = keeper.series.fault().unwrap();
+    assert!(fault.starts_with("series: metrics over time are not stored"), "{fault}");
+    let n_held = keeper.series.held().open[&Owner::Job(key("a"))].rows.ticks().len();
+    assert!((MAX_TICKS / 2..=MAX_TICKS).contains(&n_held), "{n_held}");
+    fs::remove_dir(&in_the_way).unwrap();
+    for second in 2000..2010 {
+        tell(&mut keeper, 1000 + second, Some(second));
+    }
+    assert_eq!(keeper.series.fault(), None);
+    let losses = keeper.series.take_losses();
+    assert!(
+        matches!(&losses[..], [(Some(job), what)] if *job == key("a") && what.contains("seconds were not stored")),
+        "{losses:?}"
+    );
+    assert_eq!(shown(&keeper.series, "write_bytes").2, Sample::Counter(2009));
+}
