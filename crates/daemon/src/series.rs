@@ -539,5 +539,4 @@ fn samples_of_node(node: &NodeReading) -> Vec<(Cow<'static, str>, Sample)> {
 }
 
 #[cfg(test)]
-#[path = "series_tests.rs"]
 mod tests;

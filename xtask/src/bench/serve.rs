@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 
 use super::{Bed, Goal, Line, live_counters};
 
+type Part = fn(&Bed) -> Result<Vec<Line>, String>;
+
 /// All figures of the daemon. Each part measures by itself, and fails if it has measured nothing.
 pub(super) fn figures(bed: &Bed) -> Result<Vec<Line>, String> {
-    let parts: [fn(&Bed) -> Result<Vec<Line>, String>; 6] = [
+    let parts: [Part; 6] = [
         live_counters::nanoseconds,
         idle,
         exposition,
