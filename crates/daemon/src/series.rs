@@ -541,5 +541,4 @@ fn samples_of_node(node: &NodeReading) -> Vec<(Cow<'static, str>, Sample)> {
 }
 
 #[cfg(test)]
-#[path = "series_tests.rs"]
 mod tests;

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use super::{Bed, Goal, Line, live_counters, scaling};
 
+type Part = fn(&Bed) -> Result<Vec<Line>, String>;
+
 /// All figures of the daemon. Each part measures by itself, and fails if it has measured nothing.
 pub(super) fn figures(bed: &Bed) -> Result<Vec<Line>, String> {
-    type Part = fn(&Bed) -> Result<Vec<Line>, String>;
     let parts: [Part; 7] = [
         live_counters::nanoseconds,
         idle,

@@ -479,5 +479,4 @@ pub(crate) fn sweep(
 }
 
 #[cfg(test)]
-#[path = "series_tests.rs"]
 mod tests;
