@@ -11,7 +11,16 @@ use crate::repository;
 pub(crate) fn build() -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "--locked", "--package", "iotide"])
+        .args([
+            "build",
+            "--quiet",
+            "--release",
+            "--locked",
+            "--package",
+            "iotide",
+            "--package",
+            "iotide-preload",
+        ])
         .current_dir(repository())
         .status()
         .map_err(|error| format!("cannot start cargo: {error}"))?;
