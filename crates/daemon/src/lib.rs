@@ -8,6 +8,7 @@
 //! - [`store`]: jobs and their profiles in SQLite.
 //! - [`models`]: how what runs of an application measure grows with their size.
 //! - `series`: metrics of jobs and the machine over time.
+//! - `events`: what happens, for those who listen.
 //! - `predict`: when each job's next phase begins.
 //! - `run`: the one edge with threads, sockets and signals.
 //! - [`client`]: asking a daemon.
@@ -16,6 +17,7 @@ pub use crate::run::{Config, ServeError, Served, serve};
 
 pub mod client;
 mod collect;
+mod events;
 mod gauges;
 pub mod leaf;
 pub mod models;

@@ -21,6 +21,7 @@ use iotide_report::profile;
 use iotide_scaling::{FitConfig, ModelSet, collect};
 use tokio::sync::oneshot;
 
+use crate::events::Events;
 use crate::store::{Figure, Reader, RunQuery, StoreError, StoredJob};
 
 /// Values that the models of an application rest on: those of its latest runs.
@@ -187,16 +188,17 @@ trait Source: Send {
 
 impl Models {
     /// Starts the thread. It ends when this is dropped.
-    pub(crate) fn start(store: PathBuf) -> io::Result<Self> {
-        Self::start_with(Box::new(FromStore { directory: store, reader: None }))
+    pub(crate) fn start(store: PathBuf, events: Events) -> io::Result<Self> {
+        Self::start_with(Box::new(FromStore { directory: store, reader: None }), events)
     }
 
-    fn start_with(source: Box<dyn Source>) -> io::Result<Self> {
+    fn start_with(source: Box<dyn Source>, events: Events) -> io::Result<Self> {
         let (work, todo) = channel();
         let kept = Arc::<RwLock<Arc<Kept>>>::default();
         let waiting = Arc::<Mutex<HashMap<u32, usize>>>::default();
         let fitting = Fitting {
             source,
+            events,
             kept: Arc::clone(&kept),
             waiting: Arc::clone(&waiting),
             due: HashMap::new(),
@@ -237,6 +239,7 @@ impl Models {
 /// The thread.
 struct Fitting {
     source: Box<dyn Source>,
+    events: Events,
     kept: Arc<RwLock<Arc<Kept>>>,
     waiting: Arc<Mutex<HashMap<u32, usize>>>,
     /// Applications with runs that are not in their models, and when these are to be fitted.
@@ -315,8 +318,10 @@ impl Fitting {
             Instant::now() + REST * begun.elapsed().max(Duration::from_millis(1)),
         );
         if let Ok(fitted) = fitted {
+            let n_runs = fitted.n_runs;
             // Other choices of its runs are no longer what they say.
             self.keep(wanted.clone(), fitted, |other| other.is_of(uid, &app) && *other != wanted);
+            self.events.fitted(uid, &app, n_runs);
         }
     }
 
@@ -510,7 +515,8 @@ mod tests {
     #[test]
     fn who_asks_while_models_are_fitted_anew_gets_the_old_ones_at_once() {
         let ((enters, entered), (go_on, may_go_on)) = (channel(), channel());
-        let models = Models::start_with(Box::new(Slow { enters, may_go_on, n_asked: 0 })).unwrap();
+        let models =
+            Models::start_with(Box::new(Slow { enters, may_go_on, n_asked: 0 }), Events::default()).unwrap();
         let wanted = Wanted::all(7, app("a"));
         assert!(models.now(&wanted).is_none());
         models.ended(&key("a"));
@@ -552,7 +558,8 @@ mod tests {
     #[test]
     fn one_user_cannot_fill_the_line() {
         let ((enters, entered), (go_on, may_go_on)) = (channel(), channel());
-        let models = Models::start_with(Box::new(Slow { enters, may_go_on, n_asked: 0 })).unwrap();
+        let models =
+            Models::start_with(Box::new(Slow { enters, may_go_on, n_asked: 0 }), Events::default()).unwrap();
         let wanted = |last| Wanted { last: Some(last), ..Wanted::all(7, app("a")) };
         let first = models.ask(wanted(0), 7).unwrap();
         entered.recv().unwrap();
@@ -584,8 +591,14 @@ mod tests {
             }
         }
         let (due, rests) = (HashMap::new(), HashMap::new());
-        let fitting =
-            Fitting { source: Box::new(None_), kept: Arc::clone(&kept), waiting: Arc::default(), due, rests };
+        let fitting = Fitting {
+            source: Box::new(None_),
+            events: Events::default(),
+            kept: Arc::clone(&kept),
+            waiting: Arc::default(),
+            due,
+            rests,
+        };
         let small = Arc::new(fit(&runs(&[1, 2, 4], 1.0), Vec::new()));
         for i in 0..2 * MOST_KEPT {
             let fitted = Fitted {

@@ -13,6 +13,7 @@ use iotide_analysis::online::{Predictor, PredictorConfig};
 use iotide_ledger::JobKey;
 use iotide_trace::{Span, Timestamp};
 
+use crate::events::Events;
 use crate::store::Figure;
 
 /// Jobs that are predicted at once: those that came first among the busy. One takes less than half a mebibyte.
@@ -36,6 +37,19 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
+    /// Whether whoever knew the one before wants to know: another period, or another phase that comes next.
+    fn is_news_after(&self, before: Option<&Self>) -> bool {
+        let Some(period_s) = self.period_s else { return before.is_some_and(|it| it.period_s.is_some()) };
+        let differs = |a: Option<f64>, b: Option<f64>, by_s: f64| match (a, b) {
+            (Some(a), Some(b)) => (a - b).abs() > by_s,
+            (a, b) => a.is_some() != b.is_some(),
+        };
+        before.is_none_or(|before| {
+            differs(before.period_s, self.period_s, 0.01 * period_s)
+                || differs(before.next_phase_unix_s, self.next_phase_unix_s, 0.1 * period_s)
+        })
+    }
+
     /// What of it is a measurement of the run.
     pub(crate) fn figures(&self) -> Vec<Figure> {
         let figure =
@@ -67,9 +81,9 @@ pub(crate) struct Predicting {
 }
 
 impl Predicting {
-    pub(crate) fn start(expectations: Expectations) -> io::Result<Self> {
+    pub(crate) fn start(expectations: Expectations, events: Events) -> io::Result<Self> {
         let (readings, told) = sync_channel(4);
-        let work = move || Predictors { jobs: HashMap::new(), expectations }.run(&told);
+        let work = move || Predictors { jobs: HashMap::new(), expectations, events }.run(&told);
         let thread = thread::Builder::new().name("iotide-predict".to_owned()).spawn(work)?;
         Ok(Self { readings: Some(readings), thread: Some(thread) })
     }
@@ -92,6 +106,7 @@ impl Drop for Predicting {
 struct Predictors {
     jobs: HashMap<JobKey, Job>,
     expectations: Expectations,
+    events: Events,
 }
 
 struct Job {
@@ -132,7 +147,11 @@ impl Predictors {
                         bytes_per_phase: prediction.rhythms.first().map(|rhythm| rhythm.bytes_per_phase),
                     };
                     let mut all = self.expectations.0.write().unwrap_or_else(PoisonError::into_inner);
-                    all.insert(key.clone(), expected);
+                    let before = all.insert(key.clone(), expected);
+                    drop(all);
+                    if expected.is_news_after(before.as_ref()) {
+                        self.events.expected(&key, &expected);
+                    }
                 }
                 (job.until_ns, job.bytes) = (now_ns, bytes);
             }
@@ -165,7 +184,11 @@ mod tests {
     #[test]
     fn a_job_that_writes_every_ten_seconds_is_expected_to_go_on() {
         let expectations = Expectations::default();
-        let mut predictors = Predictors { jobs: HashMap::new(), expectations: expectations.clone() };
+        let mut predictors = Predictors {
+            jobs: HashMap::new(),
+            expectations: expectations.clone(),
+            events: Events::default(),
+        };
         let start_s = 1_700_000_000;
         let mut bytes = 0;
         for tenth in 0..1250u64 {

@@ -23,6 +23,7 @@ pub use crate::{
     archive_page::{ListedRun, archive_page, rests},
     demand::{AsyncPhase, Demand, Need},
     document::Document,
+    events::{JobEvent, MissedEvents, ModelEvent, PredictionEvent},
     history::{Comparison, History, LabelShare},
     html::RunPage,
     info::{
@@ -65,6 +66,7 @@ mod archive;
 mod archive_page;
 mod demand;
 mod document;
+mod events;
 mod harmonics;
 mod history;
 mod html;

@@ -510,3 +510,32 @@ fn settings_are_checked_with_the_place_of_a_mistake() {
         assert!(status == 2 && said.contains(complaint), "{said}");
     }
 }
+
+/// Reads events as they come, until one is there that is wanted.
+fn events_until(lines: &mut impl BufRead, is_wanted: impl Fn(&str) -> bool) -> String {
+    let mut heard = String::new();
+    while !is_wanted(&heard) {
+        assert!(lines.read_line(&mut heard).unwrap() > 0, "events end: {heard}");
+    }
+    heard
+}
+
+#[test]
+fn whoever_listens_learns_that_a_job_begins_and_ends_and_that_its_models_are_fitted() {
+    let dir = FreshDir::new("serve-events");
+    let daemon = Daemon::start(&dir);
+    let mut stream = UnixStream::connect(dir.join("socket")).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(b"GET /api/1/events HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut lines = BufReader::new(stream);
+    let head = events_until(&mut lines, |heard| heard.contains("retry: 1000"));
+    assert!(head.contains("text/event-stream"), "{head}");
+    let write = ["dd", "if=/dev/zero", "of=out", "bs=1000", "count=3", "status=none"];
+    assert!(record(&dir, "4711").args(write).status().unwrap().success());
+    let heard = events_until(&mut lines, |heard| heard.contains("event: model"));
+    let (begun, rest) = heard.split_once("\"begun\"").unwrap();
+    assert!(begun.contains("event: job") && begun.contains("4711"), "{heard}");
+    assert!(rest.contains("event: job") && rest.contains("\"ended\""), "{heard}");
+    // Without a name nobody is told.
+    assert_eq!(daemon.get_tcp("/api/1/events", "").0, 401);
+}

@@ -11,6 +11,7 @@ use iotide_report::{
 };
 
 use super::{Shared, metrics};
+use crate::events::Of;
 use crate::leaf::{JobView, View};
 use crate::store::{Query, Reader, StoreError, StoredJob};
 
@@ -30,6 +31,15 @@ impl Viewer {
         match self {
             Self::User(uid) => Some(uid),
             _ => None,
+        }
+    }
+
+    /// Whose events it is told.
+    pub(super) fn hears(self) -> Option<Of> {
+        match self {
+            Self::All => Some(Of::Everyone),
+            Self::User(uid) => Some(Of::User(uid)),
+            Self::Sums => None,
         }
     }
 
@@ -113,7 +123,7 @@ impl Answers {
                 status: 200,
                 content_type: "text/plain; charset=utf-8",
                 body: Bytes::from_static(
-                    b"iotide: /metrics, /api/1/jobs, /api/1/jobs/ID, /api/1/models, /api/1/evaluate, /api/1/points, /api/1/nodes, /api/1/losses\n",
+                    b"iotide: /metrics, /api/1/jobs, /api/1/jobs/ID, /api/1/models, /api/1/evaluate, /api/1/points, /api/1/events, /api/1/nodes, /api/1/losses\n",
                 ),
             }),
             _ if viewer == Viewer::Sums => Err(Answer::refused(

@@ -2,12 +2,15 @@
 
 use std::convert::Infallible;
 use std::net::{IpAddr, TcpListener};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{
     ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
@@ -26,8 +29,10 @@ use super::answer::{Answer, Answers, Viewer};
 const MOST_CONNECTIONS: usize = 1024;
 /// The head of a question is there after this.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
-/// A connection lasts this long at most, whether its peer reads or not.
+/// A connection lasts this long at most, whether its peer reads or not; unless events are told on it.
 const LIFE: Duration = Duration::from_secs(60);
+/// Where events are told.
+const EVENTS: &str = "/api/1/events";
 /// The head of a question has at most so many bytes.
 const MOST_HEAD: usize = 16 << 10;
 /// When there are no descriptors left, others have this long to close some.
@@ -103,9 +108,15 @@ async fn attend<S>(stream: TokioIo<S>, viewer: Viewer, answers: Arc<Answers>)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + 'static,
 {
+    let tells_events = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&tells_events);
     let service = service_fn(move |request| {
-        let answers = Arc::clone(&answers);
-        async move { Ok::<_, Infallible>(respond(&answers, viewer, &request).await) }
+        let (answers, told) = (Arc::clone(&answers), Arc::clone(&told));
+        async move {
+            let response = respond(&answers, viewer, &request).await;
+            told.store(matches!(response.body(), Piecewise::Events(_)), Ordering::Relaxed);
+            Ok::<_, Infallible>(response)
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -114,22 +125,74 @@ where
         .max_headers(64)
         .serve_connection(stream, service);
     // Whatever is wrong with a connection ends it, and nothing else.
-    let _ = tokio::time::timeout(LIFE, connection).await;
+    let mut connection = pin!(connection);
+    while tokio::time::timeout(LIFE, connection.as_mut()).await.is_err() {
+        if !tells_events.load(Ordering::Relaxed) {
+            return;
+        }
+    }
 }
 
-async fn respond(answers: &Answers, viewer: Viewer, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+/// What is answered: at once, or one event after the other.
+enum Piecewise {
+    Whole(Full<Bytes>),
+    Events(tokio::sync::mpsc::Receiver<Bytes>),
+}
+
+impl Body for Piecewise {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            Self::Whole(body) => Pin::new(body).poll_frame(context),
+            Self::Events(events) => {
+                events.poll_recv(context).map(|event| event.map(|it| Ok(Frame::data(it))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(body) => body.is_end_stream(),
+            Self::Events(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(body) => body.size_hint(),
+            Self::Events(_) => SizeHint::default(),
+        }
+    }
+}
+
+async fn respond(answers: &Answers, viewer: Viewer, request: &Request<Incoming>) -> Response<Piecewise> {
     let token = request.headers().get(AUTHORIZATION).map(|value| value.as_bytes());
     let viewer = match token.and_then(|value| value.strip_prefix(b"Bearer ")) {
         Some(token) if answers.is_token(token) => Viewer::All,
         _ => viewer,
     };
+    if *request.method() == Method::GET
+        && request.uri().path() == EVENTS
+        && let Some(of) = viewer.hears()
+    {
+        let mut response = Response::new(Piecewise::Events(answers.shared.events.listen(of)));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        return response;
+    }
     let answer = match *request.method() {
         Method::GET | Method::HEAD => {
             answers.reply(viewer, request.uri().path(), request.uri().query().unwrap_or("")).wait().await
         }
         _ => Answer::refused(405, "only GET and HEAD are answered"),
     };
-    let mut response = Response::new(Full::from(answer.body));
+    let mut response = Response::new(Piecewise::Whole(Full::from(answer.body)));
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(answer.content_type));

@@ -18,6 +18,7 @@ use iotide_private::{OpenDir, OwnSocket};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::collect::{Collector, NodeFiles, NodeReading, Proc};
+use crate::events::Events;
 use crate::gauges::Gauges;
 use crate::leaf::{Act, Earlier, Leaf, PageId, View};
 use crate::models::Models;
@@ -112,6 +113,7 @@ pub(crate) struct Shared {
     token: String,
     store_fault: RwLock<Option<String>>,
     expectations: Expectations,
+    events: Events,
     models: Models,
     series: Series,
     node: RwLock<Arc<NodeReading>>,
@@ -202,6 +204,7 @@ impl Daemon {
         store.forget_pages(&removed)?;
         let (sampling, series) =
             Sampling::start(&config.store, SeriesLimits::default()).map_err(in_directory(&config.store))?;
+        let events = Events::default();
         let shared = Arc::new(Shared {
             view: RwLock::new(Arc::new(leaf.view(now))),
             beat_ns: AtomicU64::new(now),
@@ -209,12 +212,13 @@ impl Daemon {
             token,
             store_fault: RwLock::default(),
             expectations: Expectations::default(),
-            models: Models::start(config.store.clone())?,
+            models: Models::start(config.store.clone(), events.clone())?,
+            events,
             series,
             node: RwLock::default(),
             config,
         });
-        let predicting = Predicting::start(shared.expectations.clone())?;
+        let predicting = Predicting::start(shared.expectations.clone(), shared.events.clone())?;
 
         let (running, until_stopped) = channel();
         let mut work = Collecting {
@@ -424,6 +428,7 @@ impl Collecting {
                 Err(error) => self.store_failed(now, &error),
             }
         }
+        self.shared.events.tick();
         // Once in each second of the clock: none is without a sample.
         let is_old = now / 1_000_000_000 != self.shared.view().at_ns / 1_000_000_000;
         if has_changed || is_old {
@@ -451,6 +456,7 @@ impl Collecting {
         }
         self.store.store(now, acts)?;
         self.leaf.stored(acts);
+        self.shared.events.acted(acts);
         for act in acts {
             if let Act::Finish { page, .. } = act
                 && self.collector.remove(page)

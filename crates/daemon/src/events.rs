@@ -1,0 +1,234 @@
+//! What happens, for those who want to be told: jobs that begin and end, what is expected of them, models that were fitted anew.
+//!
+//! Who does not read in time misses events and nothing else: nobody waits for a listener. How many were missed is the first thing it reads then.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use iotide_ledger::{About, JobKey, Name};
+use iotide_report::{JobEvent, MissedEvents, ModelEvent, PredictionEvent, answer_json};
+use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
+
+use crate::leaf::Act;
+use crate::predict::Expected;
+
+/// Events that wait for a listener.
+const MOST_WAITING: usize = 64;
+/// In silence a listener is sent something after this time, so that one that is gone is noticed.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// Whose events someone is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    Everyone,
+    User(u32),
+}
+
+/// Where events are told, and heard of.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Events(Arc<Mutex<Listeners>>);
+
+#[derive(Debug, Default)]
+struct Listeners {
+    listeners: Vec<Listener>,
+    /// Jobs that have begun and not ended.
+    running: HashMap<JobKey, About>,
+    said: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Listener {
+    of: Of,
+    queue: Sender<Bytes>,
+    n_missed: u64,
+}
+
+impl Events {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Listeners> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Listens from now on, until what is returned is dropped. The first piece is there at once.
+    pub(crate) fn listen(&self, of: Of) -> Receiver<Bytes> {
+        let (queue, events) = channel(MOST_WAITING);
+        // A browser that is cut off comes back after a second.
+        let _ = queue.try_send(Bytes::from_static(b"retry: 1000\n\n"));
+        self.lock().listeners.push(Listener { of, queue, n_missed: 0 });
+        events
+    }
+
+    /// What the machine has decided, and the store has.
+    pub(crate) fn acted(&self, acts: &[Act]) {
+        let mut listeners = self.lock();
+        for act in acts {
+            match act {
+                // Something new is known of a job that is known.
+                Act::Job { key, about } => {
+                    let known = listeners.running.insert(key.clone(), about.clone());
+                    if known.is_none() {
+                        listeners.job(key, about, "begun", key.start_ns);
+                    }
+                }
+                Act::End { key, end_ns } => {
+                    if let Some(about) = listeners.running.remove(key) {
+                        listeners.job(key, &about, "ended", *end_ns);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Something else than before is expected of a job.
+    pub(crate) fn expected(&self, key: &JobKey, expected: &Expected) {
+        let event = PredictionEvent {
+            job: key.id.as_str().into(),
+            period_s: expected.period_s,
+            confidence: expected.confidence,
+            next_phase_unix_s: expected.next_phase_unix_s,
+            bytes_per_phase: expected.bytes_per_phase,
+        };
+        self.lock().tell(key.uid, "prediction", &answer_json(&event));
+    }
+
+    /// Models of an application were fitted anew.
+    pub(crate) fn fitted(&self, uid: u32, app: &Name, n_runs: usize) {
+        let event = ModelEvent { app: app.as_str().into(), runs: n_runs };
+        self.lock().tell(uid, "model", &answer_json(&event));
+    }
+
+    /// Gives a sign of life if nothing happens, and forgets those who are gone.
+    pub(crate) fn tick(&self) {
+        let mut listeners = self.lock();
+        if listeners.said.is_none_or(|said| said.elapsed() >= SILENCE) {
+            listeners.said = Some(Instant::now());
+            listeners.send(|_| true, &Bytes::from_static(b":\n\n"));
+        }
+    }
+}
+
+impl Listeners {
+    fn job(&mut self, key: &JobKey, about: &About, event: &'static str, at_ns: u64) {
+        let event = JobEvent {
+            job: key.id.as_str().into(),
+            user: about.user.as_str().into(),
+            app: about.app.as_str().into(),
+            name: about.name.as_str().into(),
+            event,
+            unix_s: at_ns as f64 / 1e9,
+        };
+        self.tell(key.uid, "job", &answer_json(&event));
+    }
+
+    fn tell(&mut self, uid: u32, kind: &str, json: &str) {
+        if !self.listeners.is_empty() {
+            self.send(|of| of == Of::Everyone || of == Of::User(uid), &piece(kind, json));
+        }
+    }
+
+    fn send(&mut self, is_for: impl Fn(Of) -> bool, event: &Bytes) {
+        self.listeners.retain_mut(|listener| {
+            if !is_for(listener.of) {
+                return true;
+            }
+            if listener.n_missed > 0 {
+                let missed = answer_json(&MissedEvents { events: listener.n_missed });
+                match listener.queue.try_send(piece("missed", &missed)) {
+                    Ok(()) => listener.n_missed = 0,
+                    Err(TrySendError::Full(_)) => {}
+                    Err(TrySendError::Closed(_)) => return false,
+                }
+            }
+            match listener.queue.try_send(event.clone()) {
+                Ok(()) => true,
+                Err(TrySendError::Full(_)) => {
+                    listener.n_missed += 1;
+                    true
+                }
+                Err(TrySendError::Closed(_)) => false,
+            }
+        });
+    }
+}
+
+/// As `text/event-stream` has it. JSON in here has no line breaks but those between its parts.
+fn piece(kind: &str, json: &str) -> Bytes {
+    let data: String = json.lines().map(|line| format!("data: {line}\n")).collect();
+    format!("event: {kind}\n{data}\n").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iotide_ledger::{JobId, Parameters, Trust};
+
+    fn key(uid: u32) -> JobKey {
+        JobKey { cluster: Name::default(), uid, id: JobId::new("a").unwrap(), start_ns: 5_000_000_000 }
+    }
+
+    fn begun(uid: u32) -> Act {
+        let name = |text: &str| Name::cut(text.as_bytes());
+        let about = About {
+            user: name("ada"),
+            app: name("app"),
+            name: name("lmp\nevent: evil"),
+            command: String::new(),
+            run_dir: String::new(),
+            partition: Name::default(),
+            size: 1,
+            trust: Trust::Claimed,
+            build: Name::default(),
+            parameters: Parameters::default(),
+        };
+        Act::Job { key: key(uid), about }
+    }
+
+    fn heard(events: &mut Receiver<Bytes>) -> Vec<String> {
+        std::iter::from_fn(|| events.try_recv().ok())
+            .map(|piece| String::from_utf8(piece.to_vec()).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn a_job_begins_once_and_ends_once_and_is_nobody_elses_business() {
+        let events = Events::default();
+        let (mut all, mut own, mut other) =
+            (events.listen(Of::Everyone), events.listen(Of::User(1)), events.listen(Of::User(2)));
+        events.acted(&[begun(1)]);
+        events.acted(&[begun(1), Act::End { key: key(1), end_ns: 7_500_000_000 }]);
+        let told = heard(&mut own);
+        assert_eq!(told.len(), 3, "{told:?}");
+        assert_eq!(told[0], "retry: 1000\n\n");
+        assert!(told[1].contains("\"begun\"") && told[2].contains("\"ended\""), "{told:?}");
+        assert!(told[2].contains("7.5"), "{told:?}");
+        // Whatever a program is called, it makes no event.
+        let n_events = |piece: &String| piece.lines().filter(|line| line.starts_with("event:")).count();
+        assert!(told[1..].iter().all(|piece| n_events(piece) == 1), "{told:?}");
+        assert_eq!(heard(&mut all), told);
+        assert_eq!(heard(&mut other).len(), 1);
+    }
+
+    #[test]
+    fn who_does_not_read_misses_events_and_learns_how_many() {
+        let events = Events::default();
+        let mut slow = events.listen(Of::Everyone);
+        for _ in 0..MOST_WAITING + 10 {
+            events.fitted(1, &Name::default(), 3);
+        }
+        assert_eq!(heard(&mut slow).len(), MOST_WAITING);
+        events.fitted(1, &Name::default(), 4);
+        let told = heard(&mut slow);
+        assert!(told[0].starts_with("event: missed\n") && told[0].contains("11"), "{told:?}");
+        assert!(told[1].starts_with("event: model\n"), "{told:?}");
+    }
+
+    #[test]
+    fn who_is_gone_is_forgotten() {
+        let events = Events::default();
+        drop(events.listen(Of::Everyone));
+        events.tick();
+        assert!(events.lock().listeners.is_empty());
+    }
+}

@@ -1,0 +1,52 @@
+//! What a daemon tells those who listen.
+
+use iotide_page::Untrusted;
+use serde::Serialize;
+
+/// A job has begun or ended.
+#[derive(Clone, Debug, Serialize)]
+pub struct JobEvent {
+    /// Its id.
+    pub job: Untrusted,
+    /// Whose it is.
+    pub user: Untrusted,
+    /// Its application.
+    pub app: Untrusted,
+    /// The name of its program.
+    pub name: Untrusted,
+    /// `begun` or `ended`.
+    pub event: &'static str,
+    /// When, in seconds since 1970.
+    pub unix_s: f64,
+}
+
+/// What is expected of a job.
+#[derive(Clone, Debug, Serialize)]
+pub struct PredictionEvent {
+    /// Its id.
+    pub job: Untrusted,
+    /// How far apart its phases are.
+    pub period_s: Option<f64>,
+    /// With which confidence.
+    pub confidence: f64,
+    /// When the next one begins, in seconds since 1970.
+    pub next_phase_unix_s: Option<f64>,
+    /// What one phase moves.
+    pub bytes_per_phase: Option<f64>,
+}
+
+/// Models of an application were fitted anew.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModelEvent {
+    /// Which.
+    pub app: Untrusted,
+    /// How many runs they rest on.
+    pub runs: usize,
+}
+
+/// A listener has not read in time.
+#[derive(Clone, Debug, Serialize)]
+pub struct MissedEvents {
+    /// How many events it has missed.
+    pub events: u64,
+}
