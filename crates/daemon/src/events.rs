@@ -19,13 +19,6 @@ const MOST_WAITING: usize = 64;
 /// In silence a listener is sent something after this time, so that one that is gone is noticed.
 const SILENCE: Duration = Duration::from_secs(15);
 
-/// Whose events someone is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Of {
-    Everyone,
-    User(u32),
-}
-
 /// Where events are told, and heard of.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Events(Arc<Mutex<Listeners>>);
@@ -40,7 +33,8 @@ struct Listeners {
 
 #[derive(Debug)]
 struct Listener {
-    of: Of,
+    /// Whose events it is told; everyone's, if nobody is named.
+    only_uid: Option<u32>,
     queue: Sender<Bytes>,
     n_missed: u64,
 }
@@ -50,12 +44,12 @@ impl Events {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Listens from now on, until what is returned is dropped. The first piece is there at once.
-    pub(crate) fn listen(&self, of: Of) -> Receiver<Bytes> {
+    /// Listens to what happens to all, or to one user, from now on, until what is returned is dropped. The first piece is there at once.
+    pub(crate) fn listen(&self, only_uid: Option<u32>) -> Receiver<Bytes> {
         let (queue, events) = channel(MOST_WAITING);
         // A browser that is cut off comes back after a second.
         let _ = queue.try_send(Bytes::from_static(b"retry: 1000\n\n"));
-        self.lock().listeners.push(Listener { of, queue, n_missed: 0 });
+        self.lock().listeners.push(Listener { only_uid, queue, n_missed: 0 });
         events
     }
 
@@ -104,7 +98,7 @@ impl Events {
         let mut listeners = self.lock();
         if listeners.said.is_none_or(|said| said.elapsed() >= SILENCE) {
             listeners.said = Some(Instant::now());
-            listeners.send(|_| true, &Bytes::from_static(b":\n\n"));
+            listeners.send(None, &Bytes::from_static(b":\n\n"));
         }
     }
 }
@@ -124,13 +118,14 @@ impl Listeners {
 
     fn tell(&mut self, uid: u32, kind: &str, json: &str) {
         if !self.listeners.is_empty() {
-            self.send(|of| of == Of::Everyone || of == Of::User(uid), &piece(kind, json));
+            self.send(Some(uid), &piece(kind, json));
         }
     }
 
-    fn send(&mut self, is_for: impl Fn(Of) -> bool, event: &Bytes) {
+    /// Sends an event about a user to those who may know; one about nobody, to all.
+    fn send(&mut self, uid: Option<u32>, event: &Bytes) {
         self.listeners.retain_mut(|listener| {
-            if !is_for(listener.of) {
+            if uid.is_some() && listener.only_uid.is_some() && listener.only_uid != uid {
                 return true;
             }
             if listener.n_missed > 0 {
@@ -153,16 +148,15 @@ impl Listeners {
     }
 }
 
-/// As `text/event-stream` has it. JSON in here has no line breaks but those between its parts.
-fn piece(kind: &str, json: &str) -> Bytes {
-    let data: String = json.lines().map(|line| format!("data: {line}\n")).collect();
-    format!("event: {kind}\n{data}\n").into()
+/// As `text/event-stream` has it. An answer is one line, with its end.
+fn piece(kind: &str, answer: &str) -> Bytes {
+    format!("event: {kind}\ndata: {answer}\n").into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iotide_ledger::{JobId, Parameters, Trust};
+    use iotide_ledger::JobId;
 
     fn key(uid: u32) -> JobKey {
         JobKey { cluster: Name::default(), uid, id: JobId::new("a").unwrap(), start_ns: 5_000_000_000 }
@@ -174,13 +168,8 @@ mod tests {
             user: name("ada"),
             app: name("app"),
             name: name("lmp\nevent: evil"),
-            command: String::new(),
-            run_dir: String::new(),
-            partition: Name::default(),
             size: 1,
-            trust: Trust::Claimed,
-            build: Name::default(),
-            parameters: Parameters::default(),
+            ..About::default()
         };
         Act::Job { key: key(uid), about }
     }
@@ -195,7 +184,7 @@ mod tests {
     fn a_job_begins_once_and_ends_once_and_is_nobody_elses_business() {
         let events = Events::default();
         let (mut all, mut own, mut other) =
-            (events.listen(Of::Everyone), events.listen(Of::User(1)), events.listen(Of::User(2)));
+            (events.listen(None), events.listen(Some(1)), events.listen(Some(2)));
         events.acted(&[begun(1)]);
         events.acted(&[begun(1), Act::End { key: key(1), end_ns: 7_500_000_000 }]);
         let told = heard(&mut own);
@@ -213,7 +202,7 @@ mod tests {
     #[test]
     fn who_does_not_read_misses_events_and_learns_how_many() {
         let events = Events::default();
-        let mut slow = events.listen(Of::Everyone);
+        let mut slow = events.listen(None);
         for _ in 0..MOST_WAITING + 10 {
             events.fitted(1, &Name::default(), 3);
         }
@@ -227,7 +216,7 @@ mod tests {
     #[test]
     fn who_is_gone_is_forgotten() {
         let events = Events::default();
-        drop(events.listen(Of::Everyone));
+        drop(events.listen(None));
         events.tick();
         assert!(events.lock().listeners.is_empty());
     }

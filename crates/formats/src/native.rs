@@ -19,6 +19,7 @@ use iotide_trace::{
     AccessFacts, Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, TimeKind, TimeSpent,
     Timestamp, TraceInfo,
 };
+use iotide_wire::{unzigzag, zigzag};
 
 use crate::{
     Place,
@@ -604,12 +605,8 @@ fn decode_loss(payload: &[u8]) -> Result<Loss, Damaged> {
     decode().ok_or(Damaged)
 }
 
-fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
+fn put_varint(out: &mut Vec<u8>, value: u64) {
+    iotide_wire::put_varint(value, |byte| out.push(byte));
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {
@@ -623,15 +620,6 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
 fn put_text_bytes(out: &mut Vec<u8>, text: &[u8]) {
     put_varint(out, text.len() as u64);
     out.extend_from_slice(text);
-}
-
-/// Small numbers of either sign become small numbers.
-fn zigzag(value: i64) -> u64 {
-    (value << 1 ^ value >> 63) as u64
-}
-
-fn unzigzag(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
 /// Bytes taken from the front, as long as there are any.

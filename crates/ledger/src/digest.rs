@@ -20,8 +20,12 @@ pub fn app_id<'a>(argv: impl IntoIterator<Item = &'a [u8]>, ignored: &[&[u8]]) -
         text.extend_from_slice(argument);
         text.push(0);
     }
-    let digits: String = sha256(&text).iter().map(|byte| format!("{byte:02x}")).collect();
-    digits[..APP_DIGITS].to_owned()
+    hex(&sha256(&text)[..APP_DIGITS / 2])
+}
+
+/// Bytes as digits, two each.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -102,9 +102,10 @@ pub struct JobKey {
 }
 
 /// Who says that a process belongs to a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trust {
     /// The process itself. Nobody else can say so of another user's process.
+    #[default]
     Claimed,
     /// The system, by a cgroup that only it can make.
     Cgroup,

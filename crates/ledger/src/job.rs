@@ -11,7 +11,7 @@ use crate::parameters::Parameters;
 const SILENT_NS: u64 = 60_000_000_000;
 
 /// What is known of a job beside its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// The name of its user, or their number.
     pub user: Name,
@@ -164,18 +164,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn about() -> About {
-        About {
-            user: Name::default(),
-            app: Name::default(),
-            name: Name::default(),
-            command: String::new(),
-            run_dir: String::new(),
-            partition: Name::default(),
-            size: 1,
-            trust: Trust::Claimed,
-            build: Name::default(),
-            parameters: Parameters::default(),
-        }
+        About { size: 1, ..About::default() }
     }
 
     fn node(index: u8) -> Name {

@@ -181,26 +181,14 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::{JobId, Trust};
-    use crate::parameters::Parameters;
+    use crate::identity::JobId;
 
     fn key(id: &str) -> JobKey {
         JobKey { cluster: Name::default(), uid: 1000, id: JobId::new(id).unwrap(), start_ns: 5 }
     }
 
     fn about() -> About {
-        About {
-            user: Name::cut(b"ada"),
-            app: Name::default(),
-            name: Name::default(),
-            command: String::new(),
-            run_dir: String::new(),
-            partition: Name::default(),
-            size: 1,
-            trust: Trust::Claimed,
-            build: Name::default(),
-            parameters: Parameters::default(),
-        }
+        About { user: Name::cut(b"ada"), size: 1, ..About::default() }
     }
 
     #[test]

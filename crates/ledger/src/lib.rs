@@ -16,7 +16,7 @@
 
 pub use crate::{
     counters::{Cell, Counters, IoSums, Metric, is_rank, op_name},
-    digest::app_id,
+    digest::{app_id, hex},
     exposition::{Exposition, Kind},
     identity::{IdError, JobId, JobKey, Name, Trust},
     job::{About, Job, Life, Row},

@@ -118,16 +118,7 @@ impl Plot {
                 at + 4.0
             );
         }
-        for Tick { value, label } in x {
-            let at = self.x.at(*value, LEFT, RIGHT);
-            let _ = writeln!(
-                svg,
-                "<line class=\"tick\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{BOTTOM}\" y2=\"{}\"/>\
-                 <text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{label}</text>",
-                BOTTOM + 5.0,
-                BOTTOM + 18.0
-            );
-        }
+        draw_x_ticks(svg, &self.x, x, BOTTOM);
         let _ = writeln!(
             svg,
             "<line class=\"base\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{BOTTOM}\" y2=\"{BOTTOM}\"/>\n\
@@ -197,6 +188,20 @@ impl Plot {
             at -= 16.0;
         }
         svg.push_str("</g>\n");
+    }
+}
+
+/// Draws the ticks of an axis that lies at `bottom`, from left to right.
+pub fn draw_x_ticks(svg: &mut String, axis: &Axis, ticks: &[Tick], bottom: f64) {
+    for Tick { value, label } in ticks {
+        let at = axis.at(*value, LEFT, RIGHT);
+        let _ = writeln!(
+            svg,
+            "<line class=\"tick\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{bottom}\" y2=\"{}\"/>\
+             <text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{label}</text>",
+            bottom + 5.0,
+            bottom + 18.0
+        );
     }
 }
 

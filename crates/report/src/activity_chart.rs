@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use iotide_page::chart::{Axis, LEFT, RIGHT, TOP, Tick, WIDTH};
+use iotide_page::chart::{Axis, LEFT, RIGHT, TOP, Tick, WIDTH, draw_x_ticks};
 use iotide_page::html::escape;
 use iotide_page::palette::{LEVELS, style_element};
 use iotide_page::text;
@@ -405,16 +405,7 @@ fn open_svg(height: f64, title: &str, style: &str) -> String {
 }
 
 fn draw_time_axis(svg: &mut String, x: &Axis, bottom: f64) {
-    for Tick { value, label } in x.ticks(8) {
-        let at = x.at(value, LEFT, RIGHT);
-        let _ = writeln!(
-            svg,
-            "<line class=\"tick\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{bottom}\" y2=\"{}\"/>\
-             <text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{label}</text>",
-            bottom + 5.0,
-            bottom + 18.0
-        );
-    }
+    draw_x_ticks(svg, x, &x.ticks(8), bottom);
     let _ = writeln!(
         svg,
         "<line class=\"base\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{bottom}\" y2=\"{bottom}\"/>\n\

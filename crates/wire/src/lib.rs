@@ -35,6 +35,7 @@ pub use crate::{
     record::{Flags, Layer, NO_FILE, NO_POSITION, Op, Record},
     sha256::sha256,
     totals::{Note, NoteKind, Total, Totals},
+    varint::{put_varint, take_varint, unzigzag, zigzag},
 };
 
 pub mod page;
@@ -49,3 +50,4 @@ mod gate;
 mod record;
 mod sha256;
 mod totals;
+mod varint;

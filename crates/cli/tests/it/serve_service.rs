@@ -1,13 +1,12 @@
 //! The daemon as a service: what systemd is told, and what it asks for.
 
-use std::io::{Read, Write};
-use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use iotide_testkit::FreshDir;
 
-const IOTIDE: &str = env!("CARGO_BIN_EXE_iotide");
+use crate::serve::{IOTIDE, unix_get};
 
 /// The next message that is no sign of life.
 fn told(service_manager: &UnixDatagram) -> String {
@@ -45,16 +44,9 @@ fn settings_are_read_again_without_an_end_and_a_mistyped_one_changes_nothing() {
         let status = Command::new("kill").args([name, &daemon.id().to_string()]).status().unwrap();
         assert!(status.success());
     };
-    let metrics = || {
-        let mut stream = UnixStream::connect(dir.join("socket")).unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    };
     // What the machine does is read beside everything else: it may not be there at once.
     let wait_for_node = |name: &str| {
-        while !metrics().contains(&format!("node=\"{name}\"")) {
+        while !unix_get(&dir, "/metrics").1.contains(&format!("node=\"{name}\"")) {
             std::thread::sleep(Duration::from_millis(20));
         }
     };

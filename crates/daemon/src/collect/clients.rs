@@ -2,10 +2,8 @@
 //!
 //! These files are answered from memory; no server is asked. They are read on a thread that nobody waits for all the same.
 
-use std::path::Path;
-
 use super::NodeFiles;
-use super::proc::read_up_to;
+use super::proc::text_of;
 
 /// Mounts of one kind beyond this are left out.
 const MOST_MOUNTS: usize = 256;
@@ -20,7 +18,7 @@ pub(super) fn lustre(files: &NodeFiles) -> Mounts {
     let mut mounts: Mounts = Vec::new();
     for entry in places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten().flatten() {
         let Ok(name) = entry.file_name().into_string() else { continue };
-        let stats = text(&entry.path().join("stats"));
+        let stats = text_of(&entry.path().join("stats"), MOST_BYTES);
         // `scratch-ffff8803f2a1c000`: the name of the file system, and where the kernel has this mount of it.
         let name = name.rsplit_once('-').map_or(name.as_str(), |(name, _)| name).to_owned();
         let Some((read, written)) = llite(&stats) else { continue };
@@ -36,11 +34,7 @@ pub(super) fn lustre(files: &NodeFiles) -> Mounts {
 
 /// Mounts of NFS, by where they are.
 pub(super) fn nfs(files: &NodeFiles) -> Mounts {
-    mountstats(&text(&files.proc.join("self/mountstats")))
-}
-
-fn text(path: &Path) -> String {
-    String::from_utf8_lossy(&read_up_to(path, MOST_BYTES)).into_owned()
+    mountstats(&text_of(&files.proc.join("self/mountstats"), MOST_BYTES))
 }
 
 /// Sums of `read_bytes` and `write_bytes`: `read_bytes 5 samples [bytes] 4096 1048576 5242880`, in later versions with the sum of squares behind.

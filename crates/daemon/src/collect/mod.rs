@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use iotide_ledger::{
-    About, Cell, Counters, JobId, Metric, Name, Parameters, Refusal, Trust, app_id, is_rank,
+    About, Cell, Counters, JobId, Metric, Name, Parameters, Refusal, Trust, app_id, hex, is_rank,
 };
 use iotide_private::OpenDir;
 use iotide_wire::page::{
@@ -361,7 +361,7 @@ impl Collector {
                 partition: Name::cut(text(PageText::Partition)),
                 size: header.n_ranks.unwrap_or(1).min(MOST_RANKS),
                 trust: if matches!(claim, Claim::Cgroup(_)) { Trust::Cgroup } else { Trust::Claimed },
-                build: Name::cut(digits(text(PageText::BuildId)).as_bytes()),
+                build: Name::cut(hex(text(PageText::BuildId)).as_bytes()),
                 parameters: Parameters::read(text(PageText::Params)),
             },
             claim,
@@ -433,10 +433,6 @@ impl Collector {
             (digest ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
         }))
     }
-}
-
-fn digits(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn read_up_to(file: &File, buffer: &mut [u8]) -> Option<usize> {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::clients;
-use super::proc::read_up_to;
+use super::proc::{read_up_to, text_of};
 
 /// Devices, interfaces or mounts of one kind beyond this are left out.
 const MOST_OF_A_KIND: usize = 256;
@@ -66,7 +66,7 @@ impl NodeReading {
 impl NodeFiles {
     /// Reads everything but what is of file systems.
     pub(crate) fn read(&self) -> NodeReading {
-        let text = |path: &Path| String::from_utf8_lossy(&read_up_to(path, MOST_BYTES)).into_owned();
+        let text = |path: &Path| text_of(path, MOST_BYTES);
         NodeReading {
             cpu_ns: cpu(&text(&self.proc.join("stat"))),
             load: load(&text(&self.proc.join("loadavg"))),
@@ -93,8 +93,7 @@ impl NodeFiles {
 
     /// The room on file systems of local devices.
     fn space(&self) -> Vec<(String, u64, u64)> {
-        let mounts =
-            String::from_utf8_lossy(&read_up_to(&self.proc.join("self/mounts"), MOST_BYTES)).into_owned();
+        let mounts = text_of(&self.proc.join("self/mounts"), MOST_BYTES);
         let ask = |mount: String| {
             let stat = rustix::fs::statvfs(mount.as_str()).ok()?;
             Some((mount, stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize))

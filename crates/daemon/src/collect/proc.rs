@@ -96,6 +96,11 @@ fn read_file(path: &Path) -> Vec<u8> {
     read_up_to(path, MOST_BYTES)
 }
 
+/// A small file as text, whatever is in it.
+pub(super) fn text_of(path: &Path, most: u64) -> String {
+    String::from_utf8_lossy(&read_up_to(path, most)).into_owned()
+}
+
 pub(super) fn read_up_to(path: &Path, most: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Ok(file) = File::open(path) {

@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use iotide_ledger::{Exposition, IdError, JobId, JobKey};
+use iotide_ledger::{About, Exposition, IdError, JobId, JobKey};
 use iotide_report::{
     EarlierRun, JobDocument, JobIo, JobList, JobMpi, JobTime, NodeEntry, ProxyJob, Refused, Untrusted,
     WatchedJob, answer_json,
 };
 
 use super::{Shared, metrics};
-use crate::events::Of;
 use crate::leaf::{JobView, View};
 use crate::store::{Query, Reader, StoreError, StoredJob};
 
@@ -31,15 +30,6 @@ impl Viewer {
         match self {
             Self::User(uid) => Some(uid),
             _ => None,
-        }
-    }
-
-    /// Whose events it is told.
-    pub(super) fn hears(self) -> Option<Of> {
-        match self {
-            Self::All => Some(Of::Everyone),
-            Self::User(uid) => Some(Of::User(uid)),
-            Self::Sums => None,
         }
     }
 
@@ -89,6 +79,27 @@ pub(super) const MOST_JOBS: usize = 1000;
 const USUAL_JOBS: usize = 100;
 /// Earlier runs that are told of a job.
 const MOST_EARLIER: usize = 5;
+
+/// A job that someone asks about.
+pub(super) enum Known<'v> {
+    /// It runs. The store may have it, too, or an earlier one of the same id.
+    Live(&'v JobView, Option<StoredJob>),
+    /// It does not run.
+    Stored(StoredJob),
+}
+
+impl Known<'_> {
+    /// Which it is, and what is known of it.
+    pub(super) fn job(&self) -> (&JobKey, &About) {
+        match self {
+            Self::Stored(stored) => (&stored.key, &stored.about),
+            Self::Live(live, Some(stored)) if stored.key.start_ns > live.key.start_ns => {
+                (&stored.key, &stored.about)
+            }
+            Self::Live(live, _) => (&live.key, &live.about),
+        }
+    }
+}
 
 /// What answers.
 #[derive(Debug)]
@@ -253,21 +264,9 @@ impl Answers {
     }
 
     fn job_document(&self, viewer: Viewer, id: &str) -> Result<JobDocument> {
-        let id = JobId::new(id)?;
         let view = self.shared.view();
-        let stored = self.ask(|reader| reader.job(&id, viewer.only_uid()))?;
-        let latest = stored.into_iter().next();
-        let live = view
-            .jobs
-            .iter()
-            .filter(|job| job.key.id == id && viewer.sees(&job.key))
-            .max_by_key(|job| job.key.start_ns)
-            // One that the store knows to have ended is no longer live.
-            .filter(|live| {
-                latest.as_ref().is_none_or(|stored| stored.key != live.key || stored.state == "running")
-            });
-        let document = match (live, latest) {
-            (Some(live), stored) => {
+        let document = match self.find_job(viewer, id, &view)? {
+            Known::Live(live, stored) => {
                 let losses = match stored.filter(|stored| stored.key == live.key) {
                     Some(stored) => self.ask(|reader| reader.losses(Some(stored.number)))?,
                     None => Vec::new(),
@@ -281,7 +280,7 @@ impl Answers {
                 document.rates = self.rates(&live.key);
                 document
             }
-            (None, Some(stored)) => {
+            Known::Stored(stored) => {
                 let counters = self.ask(|reader| reader.counters(stored.number))?;
                 let losses = self.ask(|reader| reader.losses(Some(stored.number)))?;
                 let mut document =
@@ -291,9 +290,26 @@ impl Answers {
                 document.rates = self.rates(&stored.key);
                 document
             }
-            (None, None) => return Err(Answer::refused(404, format!("no job {id} is known to you"))),
         };
         Ok(document)
+    }
+
+    /// The latest job of an id that someone may see.
+    pub(super) fn find_job<'v>(&self, viewer: Viewer, id: &str, view: &'v View) -> Result<Known<'v>> {
+        let id = JobId::new(id)?;
+        let stored = self.ask(|reader| reader.job(&id, viewer.only_uid()))?.into_iter().next();
+        let live = (view.jobs.iter())
+            .filter(|job| job.key.id == id && viewer.sees(&job.key))
+            .max_by_key(|job| job.key.start_ns)
+            // One that the store knows to have ended is no longer live.
+            .filter(|live| {
+                stored.as_ref().is_none_or(|stored| stored.key != live.key || stored.state == "running")
+            });
+        match (live, stored) {
+            (Some(live), stored) => Ok(Known::Live(live, stored)),
+            (None, Some(stored)) => Ok(Known::Stored(stored)),
+            (None, None) => Err(Answer::refused(404, format!("no job {id} is known to you"))),
+        }
     }
 
     fn earlier(&self, viewer: Viewer, key: &JobKey, document: &JobDocument) -> Result<Vec<EarlierRun>> {
@@ -334,7 +350,7 @@ impl Answers {
             node.is_none() && viewer.sees(&live.key) && job.as_ref().is_none_or(|job| live.key.id == *job)
         };
         let store_fault = self.shared.store_fault.read().unwrap_or_else(PoisonError::into_inner).is_some();
-        let machine = Arc::clone(&self.shared.node.read().unwrap_or_else(PoisonError::into_inner));
+        let machine = self.shared.node();
         let of = metrics::Of {
             view: &view,
             node: &machine,
@@ -437,7 +453,7 @@ fn is_asked_for(job: &JobView, query: &Query) -> bool {
 }
 
 /// What is said of a job whether it runs or not.
-fn entry(key: &JobKey, about: &iotide_ledger::About, node: &str, state: &str) -> WatchedJob {
+fn entry(key: &JobKey, about: &About, node: &str, state: &str) -> WatchedJob {
     WatchedJob {
         job: key.id.as_str().into(),
         user: about.user.as_str().into(),
@@ -469,7 +485,7 @@ fn stored_entry(job: &StoredJob, io: &iotide_ledger::IoSums, losses: Vec<String>
     }
 }
 
-fn document(entry: WatchedJob, key: &JobKey, about: &iotide_ledger::About) -> JobDocument {
+fn document(entry: WatchedJob, key: &JobKey, about: &About) -> JobDocument {
     JobDocument {
         entry,
         uid: key.uid,
@@ -490,7 +506,7 @@ fn document(entry: WatchedJob, key: &JobKey, about: &iotide_ledger::About) -> Jo
     }
 }
 
-pub(super) fn proxy_job(key: &JobKey, about: &iotide_ledger::About, view: &View, end_ns: u64) -> ProxyJob {
+pub(super) fn proxy_job(key: &JobKey, about: &About, view: &View, end_ns: u64) -> ProxyJob {
     ProxyJob {
         jobid: key.id.as_str().into(),
         command: about.command.as_str().into(),

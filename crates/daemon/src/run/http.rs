@@ -176,29 +176,25 @@ async fn respond(answers: &Answers, viewer: Viewer, request: &Request<Incoming>)
         Some(token) if answers.is_token(token) => Viewer::All,
         _ => viewer,
     };
-    if *request.method() == Method::GET
-        && request.uri().path() == EVENTS
-        && let Some(of) = viewer.hears()
-    {
-        let mut response = Response::new(Piecewise::Events(answers.shared.events.listen(of)));
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        return response;
-    }
-    let answer = match *request.method() {
-        Method::GET | Method::HEAD => {
-            answers.reply(viewer, request.uri().path(), request.uri().query().unwrap_or("")).wait().await
-        }
-        _ => Answer::refused(405, "only GET and HEAD are answered"),
-    };
-    let mut response = Response::new(Piecewise::Whole(Full::from(answer.body)));
-    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let (path, query) = (request.uri().path(), request.uri().query().unwrap_or(""));
+    let (status, content_type, body) =
+        if *request.method() == Method::GET && path == EVENTS && viewer != Viewer::Sums {
+            let events = answers.shared.events.listen(viewer.only_uid());
+            (200, "text/event-stream", Piecewise::Events(events))
+        } else {
+            let answer = match *request.method() {
+                Method::GET | Method::HEAD => answers.reply(viewer, path, query).wait().await,
+                _ => Answer::refused(405, "only GET and HEAD are answered"),
+            };
+            (answer.status, answer.content_type, Piecewise::Whole(Full::from(answer.body)))
+        };
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    match answer.status {
+    match status {
         401 => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
         405 => drop(headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"))),
         _ => {}

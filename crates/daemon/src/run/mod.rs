@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use iotide_ledger::{JobKey, Limits, Name};
+use iotide_ledger::{JobKey, Limits, Name, hex};
 use iotide_private::{OpenDir, OwnSocket};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -122,6 +122,10 @@ pub(crate) struct Shared {
 impl Shared {
     fn view(&self) -> Arc<View> {
         Arc::clone(&self.view.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn node(&self) -> Arc<NodeReading> {
+        Arc::clone(&self.node.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -362,7 +366,7 @@ fn token(store: &Path) -> io::Result<String> {
     }
     let mut random = [0; 32];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
-    let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let token = hex(&random);
     folder.create(TOKEN)?.write_all(format!("{token}\n").as_bytes())?;
     Ok(token)
 }
@@ -411,9 +415,7 @@ impl Collecting {
             self.store_failed(now, &fault);
         }
         let moved = self.leaf.moved();
-        self.gauges.see(now, moved.iter().map(|(key, _)| key), || {
-            Arc::clone(&self.shared.node.read().unwrap_or_else(PoisonError::into_inner))
-        });
+        self.gauges.see(now, moved.iter().map(|(key, _)| key), || self.shared.node());
         self.predicting.tell(now, moved);
         let acts = self.leaf.tick(now);
         // The last sample of a job has all it ever counted.
@@ -443,8 +445,7 @@ impl Collecting {
 
     fn sample(&mut self, now: u64, view: Arc<View>) {
         self.sampled_s = now / 1_000_000_000;
-        let node = Arc::clone(&self.shared.node.read().unwrap_or_else(PoisonError::into_inner));
-        self.sampling.tell(now, view, node);
+        self.sampling.tell(now, view, self.shared.node());
     }
 
     fn store_acts(&mut self, now: u64, acts: &[Act]) -> Result<(), StoreError> {

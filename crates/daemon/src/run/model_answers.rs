@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use iotide_ledger::{JobId, Name, Parameters};
+use iotide_ledger::{Name, Parameters};
 use iotide_report::{
     ApplicationModels, BuildEntry, Evaluated, ModelFailure, ProxyJob, ProxyProfile, ScalingReport, Untrusted,
     answer_json, profile,
@@ -11,7 +11,7 @@ use iotide_report::{
 use iotide_scaling::{Model, Prediction, Series, to_json_lines};
 use tokio::sync::oneshot;
 
-use super::answer::{Answer, Answers, Asked, MOST_JOBS, Result, Viewer, proxy_job, seconds};
+use super::answer::{Answer, Answers, Asked, Known, MOST_JOBS, Result, Viewer, proxy_job, seconds};
 use crate::models::{Fitted, MOST_POINTS, Waited, Wanted};
 use crate::store::Query;
 
@@ -102,20 +102,10 @@ impl Answers {
     fn application(&self, viewer: Viewer, asked: &Asked) -> Result<Application> {
         let (key, about) = match (asked.get("job").or(asked.get("jobid")), asked.get("app")) {
             (Some(id), _) => {
-                let id = JobId::new(id)?;
-                let stored = self.ask(|reader| reader.job(&id, viewer.only_uid()))?.into_iter().next();
                 let view = self.shared.view();
-                let live = (view.jobs.iter())
-                    .filter(|job| job.key.id == id && viewer.sees(&job.key))
-                    .max_by_key(|job| job.key.start_ns);
-                match (stored, live) {
-                    (Some(stored), None) => (stored.key, stored.about),
-                    (Some(stored), Some(live)) if stored.key.start_ns > live.key.start_ns => {
-                        (stored.key, stored.about)
-                    }
-                    (_, Some(live)) => (live.key.clone(), live.about.clone()),
-                    (None, None) => return Err(Answer::refused(404, format!("no job {id} is known to you"))),
-                }
+                let known = self.find_job(viewer, id, &view)?;
+                let (key, about) = known.job();
+                (key.clone(), about.clone())
             }
             (None, Some(app)) => {
                 let user = asked.get("user").filter(|user| !user.is_empty()).map(str::to_owned);
@@ -187,21 +177,19 @@ impl Answers {
     /// What one job counted, name by name.
     fn profile_of(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
         let id = asked.get("jobid").or(asked.get("job"));
-        let id = JobId::new(id.ok_or_else(|| Answer::refused(400, "'jobid' is missing"))?)?;
+        let id = id.ok_or_else(|| Answer::refused(400, "'jobid' is missing"))?;
         let view = self.shared.view();
-        let stored = self.ask(|reader| reader.job(&id, viewer.only_uid()))?.into_iter().next();
-        let live = view.jobs.iter().find(|job| job.key.id == id && viewer.sees(&job.key));
-        let (desc, counters, run_time_s) = match (stored, live) {
-            (Some(stored), _) if stored.end_ns.is_some() => {
+        let (desc, counters, run_time_s) = match self.find_job(viewer, id, &view)? {
+            Known::Live(live, _) => {
+                (proxy_job(&live.key, &live.about, &view, 0), Arc::clone(&live.counters), None)
+            }
+            Known::Stored(stored) => {
                 let counters = self.ask(|reader| reader.counters(stored.number))?;
-                let end_ns = stored.end_ns.unwrap_or(0);
+                let end_ns = (stored.end_ns)
+                    .ok_or_else(|| Answer::refused(404, format!("no job {id} is known to you")))?;
                 let run_time_s = seconds(end_ns.saturating_sub(stored.key.start_ns));
                 (proxy_job(&stored.key, &stored.about, &view, end_ns), Arc::new(counters), Some(run_time_s))
             }
-            (_, Some(live)) => {
-                (proxy_job(&live.key, &live.about, &view, 0), Arc::clone(&live.counters), None)
-            }
-            _ => return Err(Answer::refused(404, format!("no job {id} is known to you"))),
         };
         let counters: BTreeMap<String, f64> = (profile(&counters, run_time_s).into_iter())
             .filter(|value| value.value != 0.0)

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use iotide_ledger::JobKey;
 use iotide_ledger::series::{ColumnKind, Points, Rows, Sample, points};
-use iotide_ledger::{JobId, JobKey};
 use iotide_report::{JobRates, SeriesDocument, SeriesValue, answer_json, rates_of};
 
 use super::answer::{Answer, Answers, Asked, Result, Viewer};
@@ -62,12 +62,7 @@ impl Answers {
         if id == "main" || id.strip_prefix("Node: ").is_some_and(|node| node == view.node.as_str()) {
             return Ok(Asking::Node);
         }
-        let id = JobId::new(id)?;
-        let stored = self.ask(|reader| reader.job(&id, viewer.only_uid()))?;
-        let live = view.jobs.iter().map(|job| &job.key).filter(|key| key.id == id && viewer.sees(key));
-        let latest = stored.iter().map(|job| &job.key).chain(live).max_by_key(|key| key.start_ns);
-        let key = latest.ok_or_else(|| Answer::refused(404, format!("no job {id} is known to you")))?;
-        Ok(Asking::Job(key.clone()))
+        Ok(Asking::Job(self.find_job(viewer, id, &view)?.job().0.clone()))
     }
 
     fn found(&self, of: &Asking, span: (u64, u64), wants: impl Fn(&str) -> bool) -> Result<Vec<Found>> {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::leaf::JobView;
 use iotide_ledger::series::points;
-use iotide_ledger::{About, Cell, JobId, Name, Parameters, Trust};
+use iotide_ledger::{About, Cell, JobId, Name};
 use iotide_testkit::FreshDir;
 use std::fs;
 
@@ -15,18 +15,8 @@ fn view(bytes: Option<u64>) -> Arc<View> {
         let metric = Metric::Io { op: name("write"), layer: name("posix"), fs: name("/") };
         let counters: Counters =
             [(metric, Cell { calls: bytes / 100, bytes, ns: bytes * 3 })].into_iter().collect();
-        let about = About {
-            user: name("ada"),
-            app: name("app"),
-            name: name("app"),
-            command: String::new(),
-            run_dir: String::new(),
-            partition: Name::default(),
-            size: 1,
-            trust: Trust::Claimed,
-            build: Name::default(),
-            parameters: Parameters::default(),
-        };
+        let about =
+            About { user: name("ada"), app: name("app"), name: name("app"), size: 1, ..About::default() };
         JobView {
             key: key("a"),
             about,

@@ -8,8 +8,8 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use iotide_ledger::JobKey;
 use iotide_ledger::series::{Columns, MAX_TICKS, Rows};
+use iotide_ledger::{JobKey, hex};
 use iotide_private::OpenDir;
 use iotide_wire::{BlockHeader, BlockKind, Step, next_block, skip_torn};
 
@@ -46,8 +46,7 @@ impl Default for SeriesLimits {
 pub(crate) fn names_of(key: &JobKey) -> (String, String) {
     let owner = format!("{}\0{}\0{}\0{}", key.cluster, key.uid, key.id, key.start_ns);
     let digest = iotide_wire::sha256(owner.as_bytes());
-    let digest: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    (format!("{}.{}.{}.{digest}{ENDING}", key.id, key.uid, key.start_ns), owner)
+    (format!("{}.{}.{}.{}{ENDING}", key.id, key.uid, key.start_ns, hex(&digest[..4])), owner)
 }
 
 /// The same of the machine, for a day: days since 1970.

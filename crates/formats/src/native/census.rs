@@ -2,7 +2,9 @@
 
 use iotide_trace::{Rank, Timestamp};
 
-use super::{Bytes, FULL_BLOCK, put_text, put_varint, unzigzag, zigzag};
+use iotide_wire::{unzigzag, zigzag};
+
+use super::{Bytes, FULL_BLOCK, put_text, put_varint};
 use crate::census::{Census, RankCensus};
 
 const COUNT: u8 = 1;

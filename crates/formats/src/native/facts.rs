@@ -5,7 +5,9 @@ use iotide_trace::{
     WayFacts,
 };
 
-use super::{Bytes, LAYERS, put_varint, unzigzag, zigzag};
+use iotide_wire::{unzigzag, zigzag};
+
+use super::{Bytes, LAYERS, put_varint};
 
 /// Stands in the place of a tag where the numbers end and the lists begin.
 const LISTS: u8 = 0;

@@ -1,4 +1,4 @@
-//! Numbers of any width in a row of bits, and numbers of any length in bytes.
+//! Numbers of any width in a row of bits.
 
 /// Writes bits, the lowest first.
 #[derive(Debug, Default)]
@@ -73,44 +73,6 @@ impl<'a> BitReader<'a> {
     }
 }
 
-/// Writes a number in as many groups of seven bits as it has.
-pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-/// Reads what [`put_varint`] wrote off the front of `bytes`.
-pub(super) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (&byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        let bits = u64::from(byte & 0x7f);
-        // The tenth byte has room for one bit.
-        if shift == 63 && bits > 1 {
-            return None;
-        }
-        value |= bits << shift;
-        if byte < 0x80 {
-            return Some(value);
-        }
-    }
-    None
-}
-
-/// Small numbers of either sign as small numbers without.
-pub(super) fn zigzag(value: i64) -> u64 {
-    (value.wrapping_shl(1) ^ (value >> 63)) as u64
-}
-
-/// The reverse of [`zigzag`].
-pub(super) fn unzigzag(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,26 +91,5 @@ mod tests {
             }
             prop_assert!(reader.is_at_end());
         }
-
-        #[test]
-        fn numbers_are_read_as_they_were_written(value in any::<u64>(), shift in 0u32..64) {
-            let value = value >> shift;
-            let mut bytes = Vec::new();
-            put_varint(&mut bytes, value);
-            prop_assert!(bytes.len() <= 10);
-            prop_assert_eq!(take_varint(&mut bytes.as_slice()), Some(value));
-            prop_assert_eq!(take_varint(&mut &bytes[..bytes.len() - 1]), None);
-            prop_assert_eq!(unzigzag(zigzag(value as i64)), value as i64);
-        }
-    }
-
-    #[test]
-    fn a_number_that_is_too_long_is_none() {
-        assert_eq!(take_varint(&mut [0xff; 11].as_slice()), None);
-        let mut most = [0xff; 10];
-        most[9] = 1;
-        assert_eq!(take_varint(&mut most.as_slice()), Some(u64::MAX));
-        most[9] = 2;
-        assert_eq!(take_varint(&mut most.as_slice()), None);
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::bits::{put_varint, take_varint};
+use iotide_wire::take_varint;
+
+use super::put_varint;
 use super::rows::{ColumnKind, MAX_COLUMNS, SeriesFault};
 use crate::identity::Name;
 

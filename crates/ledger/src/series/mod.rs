@@ -16,3 +16,7 @@ mod columns;
 mod numbers;
 mod points;
 mod rows;
+
+fn put_varint(out: &mut Vec<u8>, value: u64) {
+    iotide_wire::put_varint(value, |byte| out.push(byte));
+}

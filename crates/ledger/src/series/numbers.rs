@@ -4,7 +4,10 @@
 //! common divisor of all (a program writes whole buffers), less the smallest of all or with a sign. Of these ways the shortest is taken. The rest is packed in
 //! miniblocks of 32, in as many bits as most of them need; the few that need more (a burst) have their upper bits apart.
 
-use super::bits::{BitReader, BitWriter, put_varint, take_varint, unzigzag, zigzag};
+use iotide_wire::{take_varint, unzigzag, zigzag};
+
+use super::bits::{BitReader, BitWriter};
+use super::put_varint;
 
 /// Numbers that are packed at one width.
 const MINIBLOCK: usize = 32;

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::bits::{put_varint, take_varint};
+use iotide_wire::take_varint;
+
 use super::numbers::{put_bits, put_numbers, take_numbers};
+use super::put_varint;
 
 /// Ticks in one piece of rows.
 pub const MAX_TICKS: usize = 1024;
@@ -232,9 +234,15 @@ impl Rows {
 
     /// Adds one tick of other rows, which are later and folded as often. Ticks are merged where they are the same.
     pub fn append_tick(&mut self, later: &Rows, index: usize) {
-        let Some(&tick) = later.ticks.get(index) else { return };
+        if let Some(&tick) = later.ticks.get(index) {
+            self.append_as(tick, later, index);
+        }
+    }
+
+    /// Adds what other rows have at one of their ticks as that of a tick of these.
+    fn append_as(&mut self, tick: u64, other: &Rows, index: usize) {
         self.begin(tick);
-        for (id, column) in &later.columns {
+        for (id, column) in &other.columns {
             if let Some((sample, count)) = column.get(index) {
                 self.add_to_last(*id, sample, count);
             }
@@ -259,12 +267,7 @@ impl Rows {
         }
         let mut folded = Self::new(self.folds + 1);
         for (index, tick) in self.ticks.iter().enumerate() {
-            folded.begin(tick / 2);
-            for (id, column) in &self.columns {
-                if let Some((sample, count)) = column.get(index) {
-                    folded.add_to_last(*id, sample, count);
-                }
-            }
+            folded.append_as(tick / 2, self, index);
         }
         folded
     }

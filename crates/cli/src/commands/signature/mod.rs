@@ -187,7 +187,7 @@ fn of_samples(ui: &mut Ui, args: &SignatureArgs, targets: &[Target]) -> anyhow::
     }
     for target in targets {
         match target.kind {
-            Kind::Page => target.write(ui, &report.to_page().unwrap_or_default())?,
+            Kind::Page => target.write(ui, &report.to_page().context("this answer has no page")?)?,
             Kind::Picture => target.write(ui, report.to_svg())?,
             Kind::Lines => target.write(ui, &(report.entry.to_json_line() + "\n"))?,
             Kind::Table => target.write_table(ui, [&report.entry])?,
