@@ -19,7 +19,7 @@ use super::forecast::{Forecast, SHORT_MEMORY, forecast, volume_within, with_miss
 use super::merge::Merged;
 use super::octaves::Octaves;
 use super::prediction::{ExpectedRhythm, IdleGap, NextPhase, SeenPhase};
-use super::regimes::Regimes;
+use super::regimes::{Fit, Known, Regimes};
 use crate::period::{CutEstimate, CutRhythm, cut_by, detect_cuts, detect_period};
 use crate::rhythm::Rule;
 use crate::{Method, Phase};
@@ -224,7 +224,7 @@ impl Evaluator {
         let mut signal = self.window(octaves, self.window_start_s, at_s, config);
         let mut phases = Vec::new();
         if let Some(known) = self.regimes.current().copied() {
-            phases = own_phases(cut_by(&signal, &known.rule), known.period_s);
+            phases = self.phases_of(&known, &signal, config);
             if !phases.is_empty() && total(&phases) < NEGLIGIBLE * signal.volume_bytes() {
                 // A log that went on alone so far: now the phases have begun. The window holds the first of them.
                 self.regimes.leave(phases.last().map_or(at_s, |phase| phase.start_s));
@@ -238,6 +238,7 @@ impl Evaluator {
                     self.window_start_s = start_s;
                     signal = self.window(octaves, start_s, at_s, config);
                 }
+                Verdict::Unseen => self.regimes.leave(signal.start_s),
                 Verdict::Silent { since_s } => {
                     self.regimes.leave(since_s);
                     self.left_s = phases.last().map(|phase| phase.start_s);
@@ -276,10 +277,32 @@ impl Evaluator {
             }
             if let Some(main) = found.rhythms.first() {
                 self.doubts = Doubts::default();
-                self.regimes.enter(main.phases[0].start_s, main.period_s, bytes_of(&main.phases), main.rule);
+                let fit = Fit { rule: main.rule, bin_s: 1.0 / signal.rate_hz };
+                self.regimes.enter(main.phases[0].start_s, main.period_s, bytes_of(&main.phases), fit);
             }
         }
         self.conclude(&found, &signal, at_s, config)
+    }
+
+    /// The phases in the window of the rhythm that is on.
+    ///
+    /// A rule is made for bins of a certain width. Once the window is so long that they are wider, what is shorter than a bin has less bandwidth
+    /// in it, and a rule that asks for more finds some of the phases, or none. Then the rhythm is looked for anew, and if it is still there its
+    /// phases are those that are more.
+    fn phases_of(&mut self, known: &Known, signal: &SampledSignal, config: &PredictorConfig) -> Vec<Phase> {
+        let phases = own_phases(cut_by(signal, &known.fit.rule), known.period_s);
+        if 1.0 / signal.rate_hz <= known.fit.bin_s * (1.0 + 1e-6) {
+            return phases;
+        }
+        let found = rhythms_in(signal, Some(known.period_s), config);
+        let again = found.rhythms.into_iter().find(|rhythm| is_same(rhythm.period_s, known.period_s));
+        match again {
+            Some(again) if again.phases.len() > phases.len() => {
+                self.regimes.cut_anew(again.rule);
+                own_phases(again.phases, known.period_s)
+            }
+            _ => phases,
+        }
     }
 
     /// Whether a rhythm moves next to nothing beside what the job moved just before the window: then it is a log, or the like,
@@ -310,7 +333,10 @@ impl Evaluator {
         signal: &SampledSignal,
         config: &PredictorConfig,
     ) -> Verdict {
-        let Some(last) = phases.last() else { return Verdict::Silent { since_s: signal.start_s } };
+        let Some(last) = phases.last() else {
+            let is_silent = signal.volume_bytes() <= 0.0;
+            return if is_silent { Verdict::Silent { since_s: signal.start_s } } else { Verdict::Unseen };
+        };
         let resolution_s = 1.0 / signal.rate_hz;
         if at_s - last.start_s > MISSED_PERIODS * period_s {
             // Nothing for so long; or one phase without end, and then the rule no longer fits.
@@ -348,7 +374,6 @@ impl Evaluator {
         let Some(known) = self.regimes.current().copied() else { return };
         let record = forecast(phases, known.period_s, signal.end_s(), 1.0 / signal.rate_hz);
         let period_s = record.as_ref().map_or(known.period_s, |record| record.period_s);
-        let is_same = |a_s: f64, b_s: f64| (a_s / b_s).ln().abs() < SAME_RHYTHM;
         if record.as_ref().is_some_and(|record| record.n_hits == 0) && !is_same(period_s, known.period_s) {
             // A few phases at other distances, and none came when it should: the rule that its phases were found by no longer finds them,
             // for instance because some ranks handed over later what they had done. What is found now is judged as if nothing were known.
@@ -362,8 +387,8 @@ impl Evaluator {
                 // The rule stays what it was while the rhythm was plain to see: one that is found while it breaks up may
                 // smooth over that. Unless it was the smoothing one.
                 let is_smooth = |rule| matches!(rule, Rule::Scale { .. });
-                if !is_smooth(known.rule) || is_smooth(found.rhythms[0].rule) {
-                    found.rhythms[0].rule = known.rule;
+                if !is_smooth(known.fit.rule) || is_smooth(found.rhythms[0].rule) {
+                    found.rhythms[0].rule = known.fit.rule;
                     found.rhythms[0].phases = phases.to_vec();
                 }
                 return;
@@ -398,7 +423,7 @@ impl Evaluator {
         // What neither the analysis nor a record of some length bears out is not told while it is in doubt.
         if !fails || record.n_foretold < ENOUGH_FORETOLD {
             let confidence = succession(record.n_hits, record.n_foretold);
-            let ours = CutRhythm { period_s, confidence, phases: phases.to_vec(), rule: known.rule };
+            let ours = CutRhythm { period_s, confidence, phases: phases.to_vec(), rule: known.fit.rule };
             found.rhythms.push(ours);
         }
     }
@@ -474,7 +499,7 @@ impl Evaluator {
     /// Asks whether the last phases are those of a rhythm the job has had before.
     fn recall(&mut self, found: &mut CutEstimate, signal: &SampledSignal) {
         for known in self.regimes.known() {
-            let phases = cut_by(signal, &known.rule);
+            let phases = cut_by(signal, &known.fit.rule);
             let n = phases.len();
             if !(2..=4).contains(&n) {
                 continue;
@@ -487,7 +512,7 @@ impl Evaluator {
             if distances_fit && volumes_fit {
                 let confidence = succession(n - 1, n - 1);
                 found.rhythms =
-                    vec![CutRhythm { period_s: known.period_s, confidence, phases, rule: known.rule }];
+                    vec![CutRhythm { period_s: known.period_s, confidence, phases, rule: known.fit.rule }];
                 return;
             }
         }
@@ -527,7 +552,7 @@ impl Evaluator {
         self.regimes.stay(
             expected.period_s,
             bytes_of(&main.phases),
-            main.rule,
+            Fit { rule: main.rule, bin_s: resolution_s },
             main.phases.iter().map(|phase| phase.start_s),
             // Phases with silence between them are believed sooner than waves of something that goes on all the time,
             // such as the chunks of one long phase.
@@ -551,12 +576,19 @@ impl Evaluator {
     }
 }
 
+/// Whether two periods are those of one rhythm.
+fn is_same(a_s: f64, b_s: f64) -> bool {
+    (a_s / b_s).ln().abs() < SAME_RHYTHM
+}
+
 enum Verdict {
     GoesOn,
     /// Something else goes on since `start_s`.
     Changed {
         start_s: f64,
     },
+    /// There is I/O, but the rule finds no phases in it any more.
+    Unseen,
     /// Nothing goes on.
     Silent {
         since_s: f64,

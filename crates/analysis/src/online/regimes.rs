@@ -18,10 +18,18 @@ pub(super) struct Regimes {
 pub(super) struct Known {
     /// 0 until it is established.
     id: u32,
-    pub rule: Rule,
+    pub fit: Fit,
     pub period_s: f64,
     /// What one of its phases moves.
     pub bytes: f64,
+}
+
+/// How the phases of a rhythm are found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fit {
+    pub rule: Rule,
+    /// How wide the bins were in which the rule last found them.
+    pub bin_s: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,12 +65,12 @@ impl Regimes {
     }
 
     /// A rhythm has begun at `since_s`: one that was there before, or maybe a new one.
-    pub(super) fn enter(&mut self, since_s: f64, period_s: f64, bytes: f64, rule: Rule) {
+    pub(super) fn enter(&mut self, since_s: f64, period_s: f64, bytes: f64, fit: Fit) {
         let same = |known: &Known| {
             (known.period_s / period_s).ln().abs() < SAME_PERIOD
                 && (known.bytes / bytes).ln().abs() < 2f64.ln()
         };
-        let mut known = Known { id: 0, period_s, bytes, rule };
+        let mut known = Known { id: 0, period_s, bytes, fit };
         if let Some(i) = self.known.iter().rposition(same) {
             known.id = self.known.remove(i).id;
             self.known.push(known);
@@ -81,7 +89,7 @@ impl Regimes {
         &mut self,
         period_s: f64,
         bytes: f64,
-        rule: Rule,
+        fit: Fit,
         starts_s: impl Iterator<Item = f64>,
         established: u32,
     ) {
@@ -93,7 +101,7 @@ impl Regimes {
                 current.counted_s = start_s;
             }
         }
-        current.known = Known { period_s, bytes, rule, ..current.known };
+        current.known = Known { period_s, bytes, fit, ..current.known };
         if current.known.id > 0 {
             self.known.retain(|known| known.id != current.known.id);
             self.known.push(current.known);
@@ -112,6 +120,13 @@ impl Regimes {
             });
         }
         self.current = Some(current);
+    }
+
+    /// The phases of the rhythm that is on are found in another way from now on.
+    pub(super) fn cut_anew(&mut self, rule: Rule) {
+        if let Some(current) = &mut self.current {
+            current.known.fit.rule = rule;
+        }
     }
 
     /// The rhythm has ended at `at_s`.
@@ -144,12 +159,12 @@ impl Regimes {
 mod tests {
     use super::*;
 
-    const RULE: Rule = Rule::Runs { level_bps: 0.0, gap_s: 1.0 };
+    const FIT: Fit = Fit { rule: Rule::Runs { level_bps: 0.0, gap_s: 1.0 }, bin_s: 0.1 };
 
     /// Has a rhythm from `since_s` on, for ten phases.
     fn hold(regimes: &mut Regimes, since_s: f64, period_s: f64, bytes: f64) {
-        regimes.enter(since_s, period_s, bytes, RULE);
-        regimes.stay(period_s, bytes, RULE, (0..10).map(|i| since_s + f64::from(i) * period_s), 6);
+        regimes.enter(since_s, period_s, bytes, FIT);
+        regimes.stay(period_s, bytes, FIT, (0..10).map(|i| since_s + f64::from(i) * period_s), 6);
         regimes.leave(since_s + 10.0 * period_s);
     }
 
@@ -163,7 +178,7 @@ mod tests {
         let mut regimes = Regimes::default();
         hold(&mut regimes, 0.0, 10.0, 1e9);
         hold(&mut regimes, 100.0, 3.0, 1e9);
-        regimes.enter(200.0, 10.3, 1.1e9, RULE);
+        regimes.enter(200.0, 10.3, 1.1e9, FIT);
         assert_eq!(kinds(&mut regimes), [(Entered, 1), (Left, 1), (Entered, 2), (Left, 2), (Returned, 1)]);
         assert!(kinds(&mut regimes).is_empty());
         assert_eq!(regimes.shown().unwrap().id, 1);
@@ -180,8 +195,8 @@ mod tests {
     #[test]
     fn three_phases_are_predicted_from_but_are_no_regime() {
         let mut regimes = Regimes::default();
-        regimes.enter(0.0, 10.0, 1e9, RULE);
-        regimes.stay(10.0, 1e9, RULE, [0.0, 10.0, 20.0].into_iter(), 6);
+        regimes.enter(0.0, 10.0, 1e9, FIT);
+        regimes.stay(10.0, 1e9, FIT, [0.0, 10.0, 20.0].into_iter(), 6);
         assert!(regimes.current().is_some() && regimes.shown().is_none());
         regimes.leave(25.0);
         assert!(kinds(&mut regimes).is_empty());
@@ -190,9 +205,9 @@ mod tests {
     #[test]
     fn phases_seen_in_every_window_are_counted_once() {
         let mut regimes = Regimes::default();
-        regimes.enter(0.0, 10.0, 1e9, RULE);
-        regimes.stay(10.0, 1e9, RULE, (0..6).map(|i| 10.0 * f64::from(i)), 6);
-        regimes.stay(10.0, 1e9, RULE, (0..7).map(|i| 10.0 * f64::from(i) + 0.02), 6);
+        regimes.enter(0.0, 10.0, 1e9, FIT);
+        regimes.stay(10.0, 1e9, FIT, (0..6).map(|i| 10.0 * f64::from(i)), 6);
+        regimes.stay(10.0, 1e9, FIT, (0..7).map(|i| 10.0 * f64::from(i) + 0.02), 6);
         assert_eq!(regimes.shown().unwrap().n_phases, 7);
     }
 

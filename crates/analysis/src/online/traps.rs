@@ -209,3 +209,48 @@ fn ranks_that_hand_over_late_leave_the_beat() {
     }
     assert!(wrong.is_empty(), "{}: {wrong:#?}", wrong.len());
 }
+
+/// Short phases on a machine with much else to do, told turn by turn as a follower does it. Windows that grow have wider bins, in which such
+/// phases have less bandwidth: a rhythm that was found once is never lost by that.
+#[test]
+fn a_beat_that_was_found_stays_found_while_bins_grow() {
+    let mut random = random(5);
+    let mut wrong = Vec::new();
+    for run in 0..600 {
+        // (when it is handed over, what)
+        let mut handed: Vec<(f64, Event)> = Vec::new();
+        let load_s = [0.1, 0.5, 1.5][run % 3];
+        let jitter_s: Vec<f64> = (0..8).map(|_| 0.004 * random()).collect();
+        for _rank in 0..4 {
+            let mut free_s = 0.0_f64;
+            for (phase, jitter_s) in jitter_s.iter().enumerate() {
+                let start_s = 0.087 + phase as f64 + jitter_s + 0.004 * random();
+                free_s = free_s.max(start_s + 0.05 + load_s * random() * random() * random());
+                handed.push((free_s, write(start_s, 0.001, 262_144.0)));
+            }
+        }
+        handed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.end.cmp(&b.1.end)));
+        let mut predictor = Predictor::new(PredictorConfig::default());
+        let mut handed = handed.into_iter().peekable();
+        let (mut n_known, mut delay_s, mut was_found) = (0, 0.0_f64, false);
+        for turn in 0..158 {
+            let turn_s = 0.05 * f64::from(turn);
+            let mut told = Vec::new();
+            while let Some((_, event)) = handed.next_if(|(at_s, _)| *at_s <= turn_s) {
+                delay_s = delay_s.max(turn_s - event.end.as_secs());
+                n_known += 1;
+                told.extend(predictor.push_event(&event));
+            }
+            let certain_s = turn_s - delay_s - 0.2;
+            told.extend(Timestamp::from_secs_since_start(certain_s).and_then(|at| predictor.advance_to(at)));
+            for prediction in told {
+                let is_right = prediction.period_s.is_some_and(|found_s| (found_s - 1.0).abs() < 0.1);
+                if !is_right && (was_found || n_known >= 12) {
+                    wrong.push((run, prediction.at_s, prediction.reason, prediction.period_s));
+                }
+                was_found |= is_right;
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}: {wrong:#?}", wrong.len());
+}

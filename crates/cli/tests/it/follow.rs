@@ -278,17 +278,17 @@ fn four_ranks_have_begun_evenly_and_were_predicted() -> bool {
     let Some(period_s) = whole["runs"][0]["period"]["period_s"].as_f64() else { return false };
     let phases = whole["runs"][0]["phases"].as_array().unwrap();
     let starts_s: Vec<f64> = phases.iter().map(|phase| phase["start_s"].as_f64().unwrap()).collect();
-    let fifth_s = starts_s[4];
     let is_even = |pair: &[f64]| ((pair[1] - pair[0]) / period_s - 1.0).abs() < 0.1;
     if !starts_s[..5].windows(2).all(is_even) {
         return false;
     }
-    let early: Vec<Value> =
-        follower.of_kind("prediction").into_iter().filter(|p| p["at_s"].as_f64() <= Some(fifth_s)).collect();
-    let found = early.last().and_then(|prediction| prediction["period_s"].as_f64());
+    // What is first said about the time after the fourth phase; on a busy machine that may be said late, and then more phases are known.
+    let after_four =
+        follower.of_kind("prediction").into_iter().find(|p| p["at_s"].as_f64() > Some(starts_s[3]));
+    let found = after_four.as_ref().and_then(|prediction| prediction["period_s"].as_f64());
     assert!(
         found.is_some_and(|found| (found - period_s).abs() < 0.15 * period_s),
-        "{found:?} after four phases, {period_s} by all of them: {early:#?}"
+        "{found:?} after four phases, {period_s} by all of them: {after_four:#?}"
     );
     true
 }
