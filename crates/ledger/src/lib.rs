@@ -10,6 +10,7 @@
 //! - [`Parameters`]: what a run was asked to do.
 //! - [`Limits`], [`Losses`]: what is refused, and how often it was.
 //! - [`series`]: metrics over time, in few bytes.
+//! - [`tree`]: rows on their way from daemon to daemon.
 //! - [`Exposition`]: the text that Prometheus scrapes.
 //!
 //! **Constraints:** no file, clock, environment variable or thread. Time comes in as an argument.
@@ -32,3 +33,4 @@ mod job;
 mod ledger;
 mod parameters;
 pub mod series;
+pub mod tree;

@@ -1,0 +1,725 @@
+//! What daemons of a tree send each other, as bytes.
+//!
+//! A frame is a length (`u32`, little endian, at most [`MOST_FRAME`]), a kind (`u8`) and a body of numbers ([`put_varint`]) and texts (length, then
+//! bytes). Frames of an unknown kind are skipped, and so is what a body has beyond what is known: a later version may say more.
+//!
+//! Rows are sent whole the first time on a connection and as differences to the last one after that. They are cumulative all the same: whoever
+//! misses a connection's frames misses nothing, because the next connection begins with whole ones.
+
+use iotide_wire::{put_varint, take_varint, unzigzag, zigzag};
+
+use crate::counters::{Cell, Counters, Metric};
+use crate::identity::{JobId, JobKey, Name, Trust};
+use crate::job::About;
+use crate::parameters::Parameters;
+
+/// The longest body of a frame.
+pub const MOST_FRAME: usize = 64 << 10;
+/// The longest text in a frame.
+const MOST_TEXT: usize = 16 << 10;
+/// Versions of the protocol that are spoken here.
+pub const VERSIONS: (u32, u32) = (1, 1);
+/// How many daemons one above the other there may be.
+pub const MOST_LEVELS: usize = 5;
+/// Rows of one connection at once.
+pub const MOST_ROWS: u32 = 1 << 20;
+/// Metrics of one connection.
+pub const MOST_METRICS: u32 = 1 << 16;
+
+/// What a daemon of a tree says to another.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Frame<'a> {
+    /// The child's first.
+    Hello(Hello),
+    /// The parent's answer.
+    Welcome(Welcome),
+    /// Who is above the parent has changed: the parent first, the root last.
+    Path(Vec<Place>),
+    /// What is known of a node: the child itself, or one below it.
+    Node(NodeNews),
+    /// A number for a metric, on this connection.
+    Metric {
+        /// The number; they are given in order.
+        number: u32,
+        /// The metric.
+        metric: Metric,
+    },
+    /// A number for a row, on this connection; or something new about its job.
+    Open {
+        /// The number.
+        number: u32,
+        /// Which row it is, and of what.
+        row: Box<Opened>,
+    },
+    /// A row has these counts now.
+    Row(RowFrame<'a>),
+    /// The parent has this final row for good.
+    Ack {
+        /// Its number.
+        number: u32,
+        /// Its sequence number.
+        seq: u64,
+    },
+    /// The parent has a later version of this row: the child counts on from there.
+    Behind {
+        /// Its number.
+        number: u32,
+        /// The later sequence number.
+        seq: u64,
+    },
+    /// A number is free again: its row is final and acknowledged.
+    Close {
+        /// The number.
+        number: u32,
+    },
+    /// The child asks what time it is.
+    Ping {
+        /// The child's clock.
+        at_ns: u64,
+    },
+    /// The parent's answer.
+    Pong {
+        /// What the child said.
+        at_ns: u64,
+        /// The parent's clock.
+        now_ns: u64,
+    },
+    /// The connection ends, for this reason.
+    Bye(Name),
+}
+
+/// A daemon of the tree: its name, and what tells it from another one of that name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The name of its machine.
+    pub node: Name,
+    /// Chosen by chance when its store was made.
+    pub instance: u64,
+}
+
+/// A child introduces itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The versions it speaks, from … to.
+    pub versions: (u32, u32),
+    /// Who it is.
+    pub place: Place,
+    /// That it knows the key, or who it is by another's word.
+    pub proof: Vec<u8>,
+}
+
+/// A parent takes a child in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// The version that is spoken.
+    pub version: u32,
+    /// The parent, and who is above it; the root last.
+    pub path: Vec<Place>,
+    /// That it knows the key, too.
+    pub proof: Vec<u8>,
+}
+
+/// What is known of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeNews {
+    /// Its name.
+    pub node: Name,
+    /// Its parent's name.
+    pub parent: Name,
+    /// Its version of iotide.
+    pub version: Name,
+    /// How far its clock is ahead of its parent's, in nanoseconds.
+    pub skew_ns: i64,
+    /// How long a question to its parent and the answer take, in nanoseconds; 0 as long as it is not known.
+    pub round_trip_ns: u64,
+    /// Jobs that run on it.
+    pub jobs: u64,
+    /// Processes that are counted on it.
+    pub processes: u64,
+    /// Bytes read by all jobs since its daemon was started.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// What was refused on it.
+    pub losses: u64,
+    /// How long ago it was last heard of, in nanoseconds.
+    pub silent_ns: u64,
+}
+
+/// A row when its number is given, and what its node knows of the job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The node that counts.
+    pub node: Name,
+    /// The boot of it.
+    pub epoch: u64,
+    /// The job, as that node knows it.
+    pub key: JobKey,
+    /// What is known of it.
+    pub about: About,
+    /// Whether only this node knows this id, so that the same one on another node is another job.
+    pub is_local: bool,
+    /// The lowest rank there, plus one; 0 if there are none.
+    pub rank: u32,
+    /// How many ranks the job has in all, if that is known; else 0.
+    pub n_ranks: u32,
+}
+
+/// A row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowFrame<'a> {
+    /// Its number.
+    pub number: u32,
+    /// Grows with every version of it.
+    pub seq: u64,
+    /// When it was read, on its node's clock.
+    pub at_ns: u64,
+    /// Whether no more will come.
+    pub is_final: bool,
+    /// How many processes count there now.
+    pub n_running: u32,
+    /// What has changed.
+    pub changes: Changes<'a>,
+}
+
+/// Cells of a row that have changed since the last frame of it on this connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Changes<'a>(&'a [u8]);
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Which cell of the row: they are numbered in the order in which they first came.
+    pub slot: u32,
+    /// The metric, of a cell that comes for the first time.
+    pub metric: Option<u32>,
+    /// What is added to the last values, wrapping around.
+    pub added: Cell,
+}
+
+impl Iterator for Changes<'_> {
+    type Item = Result<Change, FrameError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let change = take_change(&mut self.0);
+        if change.is_err() {
+            self.0 = &[];
+        }
+        Some(change)
+    }
+}
+
+/// Why bytes are no frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// The length is beyond all limits.
+    #[error("a frame of {0} bytes is longer than any")]
+    TooLong(u32),
+    /// The body ends too early, or has something that cannot be there.
+    #[error("the body of a frame of kind {0} is damaged")]
+    Damaged(u8),
+}
+
+mod kind {
+    pub const HELLO: u8 = 1;
+    pub const WELCOME: u8 = 2;
+    pub const PATH: u8 = 3;
+    pub const NODE: u8 = 4;
+    pub const METRIC: u8 = 5;
+    pub const OPEN: u8 = 6;
+    pub const ROW: u8 = 7;
+    pub const ACK: u8 = 8;
+    pub const BEHIND: u8 = 9;
+    pub const CLOSE: u8 = 10;
+    pub const PING: u8 = 11;
+    pub const PONG: u8 = 12;
+    pub const BYE: u8 = 13;
+}
+
+/// Splits the first frame off: its kind, its body and how many bytes both took. `None` if it is not whole yet.
+pub fn split(bytes: &[u8]) -> Result<Option<(u8, &[u8], usize)>, FrameError> {
+    let Some((head, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
+    let length = u32::from_le_bytes(*head);
+    if length == 0 || length as usize > MOST_FRAME {
+        return Err(FrameError::TooLong(length));
+    }
+    let Some(frame) = rest.get(..length as usize) else { return Ok(None) };
+    Ok(frame.split_first().map(|(&kind, body)| (kind, body, 4 + frame.len())))
+}
+
+impl<'a> Frame<'a> {
+    /// Reads a body; `None` if its kind is not known.
+    pub fn read(kind: u8, body: &'a [u8]) -> Result<Option<Self>, FrameError> {
+        let mut bytes = Take(body);
+        match bytes.frame(kind) {
+            None => Err(FrameError::Damaged(kind)),
+            Some(frame) => Ok(frame),
+        }
+    }
+
+    /// Appends the frame.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let begin = out.len();
+        out.extend([0; 4]);
+        let mut put = Put(out);
+        match self {
+            Self::Hello(Hello { versions, place, proof }) => {
+                put.byte(kind::HELLO).number(versions.0).number(versions.1).place(place).bytes(proof);
+            }
+            Self::Welcome(Welcome { version, path, proof }) => {
+                put.byte(kind::WELCOME).number(*version).path(path).bytes(proof);
+            }
+            Self::Path(path) => {
+                put.byte(kind::PATH).path(path);
+            }
+            Self::Node(news) => {
+                put.byte(kind::NODE).node(news);
+            }
+            Self::Metric { number, metric } => {
+                put.byte(kind::METRIC).number(*number).metric(metric);
+            }
+            Self::Open { number, row } => {
+                put.byte(kind::OPEN).number(*number).opened(row);
+            }
+            Self::Row(row) => {
+                put.byte(kind::ROW).row_head(row);
+                put.0.extend_from_slice(row.changes.0);
+            }
+            Self::Ack { number, seq } => {
+                put.byte(kind::ACK).number(*number).number(*seq);
+            }
+            Self::Behind { number, seq } => {
+                put.byte(kind::BEHIND).number(*number).number(*seq);
+            }
+            Self::Close { number } => {
+                put.byte(kind::CLOSE).number(*number);
+            }
+            Self::Ping { at_ns } => {
+                put.byte(kind::PING).number(*at_ns);
+            }
+            Self::Pong { at_ns, now_ns } => {
+                put.byte(kind::PONG).number(*at_ns).number(*now_ns);
+            }
+            Self::Bye(why) => {
+                put.byte(kind::BYE).text(why.as_str());
+            }
+        }
+        close(out, begin);
+    }
+}
+
+/// Appends a row with its changes.
+pub fn write_row(out: &mut Vec<u8>, head: &RowFrame<'_>, changes: impl Iterator<Item = Change>) {
+    let begin = out.len();
+    out.extend([0; 4]);
+    Put(out).byte(kind::ROW).row_head(head);
+    for Change { slot, metric, added } in changes {
+        let mut put = Put(out);
+        put.number(u64::from(slot) << 1 | u64::from(metric.is_some()));
+        if let Some(metric) = metric {
+            put.number(metric);
+        }
+        put.signed(added.calls).signed(added.bytes).signed(added.ns);
+    }
+    close(out, begin);
+}
+
+/// Writes the length of a frame that begins there.
+fn close(out: &mut [u8], begin: usize) {
+    let length = out.len() - begin - 4;
+    // Texts are cut, and 1,024 metrics of a job take 38 bytes each at most.
+    debug_assert!(length <= MOST_FRAME);
+    if let Some(head) = out[begin..].first_chunk_mut::<4>() {
+        *head = (length as u32).to_le_bytes();
+    }
+}
+
+fn take_change(bytes: &mut &[u8]) -> Result<Change, FrameError> {
+    let mut take = || take_varint(bytes).ok_or(FrameError::Damaged(kind::ROW));
+    let flag = take()?;
+    let small = |value: u64| u32::try_from(value).map_err(|_| FrameError::Damaged(kind::ROW));
+    let metric = if flag & 1 == 1 { Some(small(take()?)?) } else { None };
+    let mut value = || take().map(|value| unzigzag(value) as u64);
+    let added = Cell { calls: value()?, bytes: value()?, ns: value()? };
+    Ok(Change { slot: small(flag >> 1)?, metric, added })
+}
+
+/// What a row has counted, to be kept.
+pub fn write_counters(counters: &Counters) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut put = Put(&mut bytes);
+    for (metric, cell) in counters.iter() {
+        put.metric(metric).number(cell.calls).number(cell.bytes).number(cell.ns);
+    }
+    bytes
+}
+
+/// The reverse of [`write_counters`]; `None` if the bytes are damaged.
+pub fn read_counters(bytes: &[u8]) -> Option<Counters> {
+    let mut take = Take(bytes);
+    let mut counters = Counters::default();
+    while !take.0.is_empty() {
+        let metric = take.metric()?;
+        counters.add(metric, Cell { calls: take.number()?, bytes: take.number()?, ns: take.number()? });
+    }
+    Some(counters)
+}
+
+struct Put<'a>(&'a mut Vec<u8>);
+
+impl Put<'_> {
+    fn byte(&mut self, byte: u8) -> &mut Self {
+        self.0.push(byte);
+        self
+    }
+
+    fn number(&mut self, value: impl Into<u64>) -> &mut Self {
+        put_varint(value.into(), |byte| self.0.push(byte));
+        self
+    }
+
+    /// A difference that may be of either sign.
+    fn signed(&mut self, value: u64) -> &mut Self {
+        self.number(zigzag(value as i64))
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        let bytes = &bytes[..bytes.len().min(MOST_TEXT)];
+        self.number(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    fn text(&mut self, text: &str) -> &mut Self {
+        let end = (0..=text.len().min(MOST_TEXT)).rev().find(|&end| text.is_char_boundary(end));
+        self.bytes(&text.as_bytes()[..end.unwrap_or(0)])
+    }
+
+    fn place(&mut self, place: &Place) -> &mut Self {
+        self.text(place.node.as_str()).number(place.instance)
+    }
+
+    fn path(&mut self, path: &[Place]) -> &mut Self {
+        self.number(path.len() as u64);
+        for place in path {
+            self.place(place);
+        }
+        self
+    }
+
+    fn node(&mut self, news: &NodeNews) -> &mut Self {
+        self.text(news.node.as_str()).text(news.parent.as_str()).text(news.version.as_str());
+        self.signed(news.skew_ns as u64).number(news.round_trip_ns).number(news.jobs).number(news.processes);
+        self.number(news.bytes_read).number(news.bytes_written).number(news.losses).number(news.silent_ns)
+    }
+
+    fn metric(&mut self, metric: &Metric) -> &mut Self {
+        match metric {
+            Metric::Io { op, layer, fs } => {
+                self.byte(0).text(op.as_str()).text(layer.as_str()).text(fs.as_str())
+            }
+            Metric::Mpi { function } => self.byte(1).text(function.as_str()),
+            Metric::Own { name, unit } => self.byte(2).text(name.as_str()).text(unit.as_str()),
+            Metric::Threads => self.byte(3),
+            Metric::OtherThreads => self.byte(4),
+            Metric::Lost => self.byte(5),
+            Metric::Killed { is_rank } => self.byte(if *is_rank { 7 } else { 6 }),
+        }
+    }
+
+    fn opened(&mut self, row: &Opened) -> &mut Self {
+        let Opened { node, epoch, key, about, is_local, rank, n_ranks } = row;
+        self.text(node.as_str()).number(*epoch);
+        self.text(key.cluster.as_str()).number(key.uid).text(key.id.as_str()).number(key.start_ns);
+        for name in [&about.user, &about.app, &about.name, &about.partition, &about.build] {
+            self.text(name.as_str());
+        }
+        self.text(&about.command).text(&about.run_dir).text(about.parameters.as_str());
+        self.number(about.size).byte(u8::from(about.trust == Trust::Cgroup));
+        self.byte(u8::from(*is_local)).number(*rank).number(*n_ranks)
+    }
+
+    fn row_head(&mut self, row: &RowFrame<'_>) -> &mut Self {
+        self.number(row.number).number(row.seq).number(row.at_ns);
+        self.byte(u8::from(row.is_final)).number(row.n_running)
+    }
+}
+
+struct Take<'a>(&'a [u8]);
+
+impl<'a> Take<'a> {
+    /// `None` if the body is damaged, `Some(None)` if the kind is not known.
+    fn frame(&mut self, kind: u8) -> Option<Option<Frame<'a>>> {
+        Some(Some(match kind {
+            kind::HELLO => {
+                let versions = (self.small()?, self.small()?);
+                Frame::Hello(Hello { versions, place: self.place()?, proof: self.bytes()?.to_vec() })
+            }
+            kind::WELCOME => {
+                let (version, path) = (self.small()?, self.path()?);
+                Frame::Welcome(Welcome { version, path, proof: self.bytes()?.to_vec() })
+            }
+            kind::PATH => Frame::Path(self.path()?),
+            kind::NODE => Frame::Node(self.node()?),
+            kind::METRIC => Frame::Metric { number: self.small()?, metric: self.metric()? },
+            kind::OPEN => Frame::Open { number: self.small()?, row: Box::new(self.opened()?) },
+            kind::ROW => {
+                let (number, seq, at_ns) = (self.small()?, self.number()?, self.number()?);
+                let (is_final, n_running) = (self.byte()? & 1 == 1, self.small()?);
+                Frame::Row(RowFrame { number, seq, at_ns, is_final, n_running, changes: Changes(self.0) })
+            }
+            kind::ACK => Frame::Ack { number: self.small()?, seq: self.number()? },
+            kind::BEHIND => Frame::Behind { number: self.small()?, seq: self.number()? },
+            kind::CLOSE => Frame::Close { number: self.small()? },
+            kind::PING => Frame::Ping { at_ns: self.number()? },
+            kind::PONG => Frame::Pong { at_ns: self.number()?, now_ns: self.number()? },
+            kind::BYE => Frame::Bye(self.name()?),
+            _ => return Some(None),
+        }))
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let (&byte, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(byte)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        take_varint(&mut self.0)
+    }
+
+    fn signed(&mut self) -> Option<i64> {
+        self.number().map(unzigzag)
+    }
+
+    fn small(&mut self) -> Option<u32> {
+        self.number()?.try_into().ok()
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.number()?).ok().filter(|&length| length <= MOST_TEXT)?;
+        let (bytes, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        self.bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    fn name(&mut self) -> Option<Name> {
+        self.bytes().map(Name::cut)
+    }
+
+    fn place(&mut self) -> Option<Place> {
+        Some(Place { node: self.name()?, instance: self.number()? })
+    }
+
+    fn path(&mut self) -> Option<Vec<Place>> {
+        let n = self.number()?;
+        // One more than there may be is told apart from damage.
+        if n > 2 * MOST_LEVELS as u64 {
+            return None;
+        }
+        (0..n).map(|_| self.place()).collect()
+    }
+
+    fn node(&mut self) -> Option<NodeNews> {
+        Some(NodeNews {
+            node: self.name()?,
+            parent: self.name()?,
+            version: self.name()?,
+            skew_ns: self.signed()?,
+            round_trip_ns: self.number()?,
+            jobs: self.number()?,
+            processes: self.number()?,
+            bytes_read: self.number()?,
+            bytes_written: self.number()?,
+            losses: self.number()?,
+            silent_ns: self.number()?,
+        })
+    }
+
+    fn metric(&mut self) -> Option<Metric> {
+        Some(match self.byte()? {
+            0 => Metric::Io { op: self.name()?, layer: self.name()?, fs: self.name()? },
+            1 => Metric::Mpi { function: self.name()? },
+            2 => Metric::Own { name: self.name()?, unit: self.name()? },
+            3 => Metric::Threads,
+            4 => Metric::OtherThreads,
+            5 => Metric::Lost,
+            kind @ (6 | 7) => Metric::Killed { is_rank: kind == 7 },
+            _ => return None,
+        })
+    }
+
+    fn opened(&mut self) -> Option<Opened> {
+        let (node, epoch) = (self.name()?, self.number()?);
+        let (cluster, uid) = (self.name()?, self.small()?);
+        let key = JobKey { cluster, uid, id: JobId::new(self.bytes()?).ok()?, start_ns: self.number()? };
+        let (user, app, name) = (self.name()?, self.name()?, self.name()?);
+        let (partition, build) = (self.name()?, self.name()?);
+        let (command, run_dir) = (self.text()?, self.text()?);
+        let parameters = Parameters::read(self.bytes()?);
+        let size = self.small()?;
+        let trust = if self.byte()? & 1 == 1 { Trust::Cgroup } else { Trust::Claimed };
+        let about = About { user, app, name, command, run_dir, partition, size, trust, build, parameters };
+        let is_local = self.byte()? & 1 == 1;
+        Some(Opened { node, epoch, key, about, is_local, rank: self.small()?, n_ranks: self.small()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn name() -> impl Strategy<Value = Name> {
+        any::<String>().prop_map(|text| Name::cut(text.as_bytes()))
+    }
+
+    fn metric() -> impl Strategy<Value = Metric> {
+        prop_oneof![
+            (name(), name(), name()).prop_map(|(op, layer, fs)| Metric::Io { op, layer, fs }),
+            name().prop_map(|function| Metric::Mpi { function }),
+            (name(), name()).prop_map(|(name, unit)| Metric::Own { name, unit }),
+            Just(Metric::Threads),
+            Just(Metric::OtherThreads),
+            Just(Metric::Lost),
+            any::<bool>().prop_map(|is_rank| Metric::Killed { is_rank }),
+        ]
+    }
+
+    fn place() -> impl Strategy<Value = Place> {
+        (name(), any::<u64>()).prop_map(|(node, instance)| Place { node, instance })
+    }
+
+    fn opened() -> impl Strategy<Value = Opened> {
+        let about = (name(), name(), any::<String>(), any::<u32>(), any::<bool>()).prop_map(
+            |(user, app, command, size, is_cgroup)| About {
+                user,
+                app: app.clone(),
+                name: app,
+                run_dir: command.clone(),
+                command,
+                size,
+                trust: if is_cgroup { Trust::Cgroup } else { Trust::Claimed },
+                parameters: Parameters::read(b"nx=512,steps=10"),
+                ..About::default()
+            },
+        );
+        (name(), any::<(u64, u32, u64, bool, u32, u32)>(), about).prop_map(|(node, numbers, about)| {
+            let (epoch, uid, start_ns, is_local, rank, n_ranks) = numbers;
+            let key = JobKey { cluster: node.clone(), uid, id: JobId::made_of("4711.0"), start_ns };
+            Opened { node, epoch, key, about, is_local, rank, n_ranks }
+        })
+    }
+
+    fn node() -> impl Strategy<Value = NodeNews> {
+        (name(), name(), any::<(i64, u64, u64, u64, u64, u64)>()).prop_map(|(node, parent, numbers)| {
+            let (skew_ns, round_trip_ns, jobs, bytes_read, losses, silent_ns) = numbers;
+            let version = parent.clone();
+            let (processes, bytes_written) = (jobs, bytes_read);
+            NodeNews {
+                node,
+                parent,
+                version,
+                skew_ns,
+                round_trip_ns,
+                jobs,
+                processes,
+                bytes_read,
+                bytes_written,
+                losses,
+                silent_ns,
+            }
+        })
+    }
+
+    fn frame() -> impl Strategy<Value = Frame<'static>> {
+        let path = || prop::collection::vec(place(), 0..MOST_LEVELS);
+        let proof = || prop::collection::vec(any::<u8>(), 0..80);
+        prop_oneof![
+            (any::<(u32, u32)>(), place(), proof())
+                .prop_map(|(versions, place, proof)| Frame::Hello(Hello { versions, place, proof })),
+            (any::<u32>(), path(), proof()).prop_map(|(version, path, proof)| Frame::Welcome(Welcome {
+                version,
+                path,
+                proof
+            })),
+            path().prop_map(Frame::Path),
+            node().prop_map(Frame::Node),
+            (any::<u32>(), metric()).prop_map(|(number, metric)| Frame::Metric { number, metric }),
+            (any::<u32>(), opened()).prop_map(|(number, row)| Frame::Open { number, row: Box::new(row) }),
+            any::<(u32, u64)>().prop_map(|(number, seq)| Frame::Ack { number, seq }),
+            any::<(u32, u64)>().prop_map(|(number, seq)| Frame::Behind { number, seq }),
+            any::<u32>().prop_map(|number| Frame::Close { number }),
+            any::<u64>().prop_map(|at_ns| Frame::Ping { at_ns }),
+            any::<(u64, u64)>().prop_map(|(at_ns, now_ns)| Frame::Pong { at_ns, now_ns }),
+            name().prop_map(Frame::Bye),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn frames_are_read_as_they_were_written_and_wait_until_they_are_whole(frame in frame(), cut in any::<prop::sample::Index>()) {
+            let mut bytes = Vec::new();
+            frame.write(&mut bytes);
+            prop_assert_eq!(split(&bytes[..cut.index(bytes.len())]), Ok(None));
+            let (kind, body, n) = split(&bytes).unwrap().unwrap();
+            prop_assert_eq!(n, bytes.len());
+            prop_assert_eq!(Frame::read(kind, body), Ok(Some(frame)));
+        }
+
+        #[test]
+        fn rows_are_read_as_they_were_written(
+            head in any::<(u32, u64, u64, bool, u32)>(),
+            changes in prop::collection::vec(any::<(u32, Option<u32>, u64, u64, u64)>(), 0..1024),
+        ) {
+            let (number, seq, at_ns, is_final, n_running) = head;
+            let changes: Vec<Change> = changes
+                .into_iter()
+                .map(|(slot, metric, calls, bytes, ns)| {
+                    Change { slot: slot >> 1, metric, added: Cell { calls, bytes, ns } }
+                })
+                .collect();
+            let head = RowFrame { number, seq, at_ns, is_final, n_running, changes: Changes(&[]) };
+            let mut bytes = Vec::new();
+            write_row(&mut bytes, &head, changes.iter().copied());
+            let (kind, body, _) = split(&bytes).unwrap().unwrap();
+            let Ok(Some(Frame::Row(read))) = Frame::read(kind, body) else { panic!("no row") };
+            prop_assert_eq!(read.changes.collect::<Result<Vec<_>, _>>(), Ok(changes));
+            prop_assert_eq!(RowFrame { changes: Changes(&[]), ..read }, head);
+        }
+
+        #[test]
+        fn counters_are_read_as_they_were_kept(cells in prop::collection::vec((metric(), any::<(u64, u64, u64)>()), 0..20)) {
+            let mut counters = Counters::default();
+            for (metric, (calls, bytes, ns)) in cells {
+                counters.add(metric, Cell { calls, bytes, ns });
+            }
+            let bytes = write_counters(&counters);
+            prop_assert_eq!(read_counters(&bytes), Some(counters));
+        }
+
+        #[test]
+        fn any_bytes_are_a_frame_or_none(bytes in prop::collection::vec(any::<u8>(), 0..300), kind in 0u8..16) {
+            let _ = (split(&bytes), read_counters(&bytes));
+            if let Ok(Some(Frame::Row(row))) = Frame::read(kind, &bytes) {
+                row.changes.for_each(drop);
+            }
+        }
+    }
+
+    #[test]
+    fn a_huge_length_is_refused_before_anything_is_kept() {
+        assert_eq!(split(&[0xff, 0xff, 0xff, 0x7f]), Err(FrameError::TooLong(0x7fff_ffff)));
+        assert_eq!(split(&[0, 0, 0, 0]), Err(FrameError::TooLong(0)));
+        // A kind of the future is nothing, not damage.
+        assert_eq!(Frame::read(200, b"whatever"), Ok(None));
+    }
+}

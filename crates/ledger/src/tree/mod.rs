@@ -1,0 +1,21 @@
+//! Many nodes, one picture: daemons that send what they count to another, which sends it on.
+//!
+//! Nothing here knows of sockets, threads or clocks. A [`Hub`] holds rows, an [`Uplink`] and a [`Downlink`] are the ends of a connection, [`Frame`]s
+//! are what they say; the same code runs between machines and between made ones in tests.
+//!
+//! What the tree promises: the sum of a job at the root never falls, never exceeds what was counted, and equals it once all have been heard,
+//! whatever happened to connections and daemons in between. That rests on three things: rows are cumulative and are never added on the way;
+//! of two versions of a row the larger values win; and a final row is sent again until the root's store has it.
+
+pub use frame::{
+    Change, Changes, Frame, FrameError, Hello, MOST_FRAME, MOST_LEVELS, MOST_METRICS, MOST_ROWS, NodeNews,
+    Opened, Place, RowFrame, VERSIONS, Welcome, read_counters, split, write_counters, write_row,
+};
+pub use hub::{Group, GroupNews, Hub, HubFull, HubRow, KeptRow, KnownNode, RowId, RowKey, SILENT_NS};
+pub use links::{Downlink, Inbox, LinkError, Uplink};
+
+mod frame;
+mod hub;
+mod links;
+#[cfg(test)]
+mod trials;
