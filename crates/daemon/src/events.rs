@@ -65,7 +65,7 @@ impl Events {
                         listeners.job(key, about, "begun", key.start_ns);
                     }
                 }
-                Act::End { key, end_ns } => {
+                Act::End { key, end_ns, .. } => {
                     if let Some(about) = listeners.running.remove(key) {
                         listeners.job(key, &about, "ended", *end_ns);
                     }
@@ -186,7 +186,10 @@ mod tests {
         let (mut all, mut own, mut other) =
             (events.listen(None), events.listen(Some(1)), events.listen(Some(2)));
         events.acted(&[begun(1)]);
-        events.acted(&[begun(1), Act::End { key: key(1), end_ns: 7_500_000_000 }]);
+        events.acted(&[
+            begun(1),
+            Act::End { key: key(1), end_ns: 7_500_000_000, silent: Vec::new(), own: None },
+        ]);
         let told = heard(&mut own);
         assert_eq!(told.len(), 3, "{told:?}");
         assert_eq!(told[0], "retry: 1000\n\n");

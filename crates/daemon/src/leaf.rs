@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
+use iotide_ledger::tree::{Group, GroupNews, KeptRow, Opened};
 use iotide_ledger::{About, Counters, JobId, JobKey, Ledger, Limits, Losses, Name, Refusal, Row, Trust};
 
 /// The unique name of a counter page: its file name and its inode.
@@ -99,12 +100,27 @@ pub enum Act {
         /// What is wrong with them.
         loss: Option<Refusal>,
     },
+    /// What other nodes have counted for a job.
+    Rows {
+        /// Which job.
+        key: JobKey,
+        /// Rows of which more is known than is stored.
+        rows: Vec<KeptRow>,
+        /// What all rows of the job add up to.
+        sum: Arc<Counters>,
+        /// All its nodes.
+        nodes: Vec<Name>,
+    },
     /// All processes of a job are gone.
     End {
         /// Which.
         key: JobKey,
         /// When the last one went.
         end_ns: u64,
+        /// Nodes that were not heard of until the end.
+        silent: Vec<Name>,
+        /// What this machine tells the daemon above, if processes of it were part of the job.
+        own: Option<Box<Opened>>,
     },
 }
 
@@ -125,6 +141,8 @@ pub struct Earlier {
     pub job: Option<(JobKey, About)>,
     /// What its processes had counted that are gone.
     pub done: Counters,
+    /// What other nodes had counted.
+    pub elsewhere: Counters,
     /// Pages that were not finished, and what was last kept of them.
     pub pages: Vec<(PageId, Counters)>,
     /// When it ended, if it has.
@@ -144,6 +162,8 @@ pub struct JobView {
     pub counters: Arc<Counters>,
     /// How many processes it has now.
     pub n_running: u32,
+    /// The nodes it runs on.
+    pub nodes: Vec<Name>,
     /// Bytes read per second, over the last ten seconds.
     pub read_bps: f64,
     /// Bytes written per second, over the last ten seconds.
@@ -177,6 +197,9 @@ const REOPEN_RUN_NS: u64 = 60 * 1_000_000_000;
 const KEEP_NS: u64 = 10_000_000_000;
 /// How often rows and rates are made anew.
 const ROW_NS: u64 = 1_000_000_000;
+/// The epoch of rows that go up. There is one only: what a job has counted is in the store and goes on across boots of the machine, and so does its
+/// row. With another epoch for each boot, what was counted before would be in two rows.
+const OWN_EPOCH: u64 = 0;
 /// Rates are over this many rows.
 const RATE_ROWS: usize = 10;
 
@@ -226,6 +249,35 @@ struct Running {
     idle_since_ns: u64,
     /// Row times with bytes read and written until then.
     recent: VecDeque<(u64, u64, u64)>,
+    /// Whether nobody else knows its id.
+    is_local: bool,
+    /// The lowest rank on this machine.
+    least_rank: Option<u32>,
+    /// What other nodes say of it.
+    elsewhere: Option<Elsewhere>,
+}
+
+/// What other nodes say of a job.
+#[derive(Debug)]
+struct Elsewhere {
+    group: Group,
+    sum: Arc<Counters>,
+    bytes: u64,
+    n_running: u32,
+    n_live: usize,
+    nodes: Vec<Name>,
+    silent: Vec<Name>,
+}
+
+/// A job with processes on this machine, as it is told to a daemon above.
+#[derive(Clone, Debug)]
+pub struct OwnRow {
+    /// Which it is.
+    pub opened: Opened,
+    /// What processes of this machine have counted.
+    pub counters: Counters,
+    /// How many there are.
+    pub n_running: u32,
 }
 
 /// Who speaks for a job: the lowest rank, else the process that began first. The smallest wins, so the order in which they are met does not matter.
@@ -320,6 +372,8 @@ impl Leaf {
             let trust = job.about.trust;
             let about = About { size, trust, ..speaker };
             job.n_ranks = process.n_ranks.or(job.n_ranks);
+            job.least_rank = [process.rank, job.least_rank].into_iter().flatten().min();
+            job.is_local = matches!(process.claim, Claim::Siblings { .. });
             job.speaker = standing.min(job.speaker);
             if about != job.about {
                 self.ledger.describe(&key, about.clone());
@@ -344,6 +398,101 @@ impl Leaf {
         let bytes = counters.io().bytes();
         let page_of = Page { key: key.clone(), counters, bytes, is_stored, is_new: false, gone: None };
         self.pages.insert(page, page_of);
+    }
+
+    /// Whether a job that other nodes tell of runs.
+    pub fn knows_elsewhere(&self, group: &Group) -> bool {
+        self.jobs.values().any(|job| job.elsewhere.as_ref().is_some_and(|known| known.group == *group))
+    }
+
+    /// Takes over what other nodes say of a job. `earlier` asks the store for the last job of a cluster, user and id.
+    pub fn elsewhere(
+        &mut self,
+        now_ns: u64,
+        news: GroupNews,
+        earlier: impl FnOnce(&Name, u32, &JobId) -> Earlier,
+    ) -> Result<JobKey, Refusal> {
+        let process = Process {
+            uid: news.group.uid,
+            cluster: news.group.cluster.clone(),
+            claim: Claim::Job(news.group.id.clone()),
+            start_ns: news.start_ns,
+            rank: None,
+            n_ranks: news.n_ranks,
+            about: news.about,
+        };
+        let key = self.job_of(now_ns, &process, earlier)?;
+        let Some(job) = self.jobs.get_mut(&key) else { return Err(Refusal::Jobs) };
+        if !job.is_here() && job.about != process.about {
+            self.ledger.describe(&key, process.about.clone());
+            (job.about, job.is_stored) = (process.about, false);
+        }
+        if news.n_live > 0 || job.elsewhere.as_ref().is_some_and(|known| known.n_live > 0) {
+            job.idle_since_ns = now_ns;
+        }
+        job.elsewhere = Some(Elsewhere {
+            bytes: news.sum.io().bytes(),
+            group: news.group,
+            sum: Arc::new(news.sum),
+            n_running: news.n_running,
+            n_live: news.n_live,
+            nodes: news.nodes,
+            silent: news.silent,
+        });
+        Ok(key)
+    }
+
+    /// What the store is to have of the rows of a job.
+    pub fn rows_act(&self, key: &JobKey, rows: Vec<KeptRow>) -> Option<Act> {
+        let elsewhere = self.jobs.get(key)?.elsewhere.as_ref()?;
+        let (sum, nodes) = (Arc::clone(&elsewhere.sum), elsewhere.nodes.clone());
+        Some(Act::Rows { key: key.clone(), rows, sum, nodes })
+    }
+
+    /// The group of rows that a job is, if other nodes tell of it.
+    pub fn group_of(&self, key: &JobKey) -> Option<&Group> {
+        Some(&self.jobs.get(key)?.elsewhere.as_ref()?.group)
+    }
+
+    /// Jobs that other nodes tell of, and whether all of these are done.
+    pub fn groups(&self) -> Vec<(JobKey, Group, bool)> {
+        let of_job = |(key, job): (&JobKey, &Running)| {
+            let elsewhere = job.elsewhere.as_ref()?;
+            Some((key.clone(), elsewhere.group.clone(), elsewhere.n_live == 0))
+        };
+        self.jobs.iter().filter_map(of_job).collect()
+    }
+
+    /// What processes of this machine have counted, job by job.
+    pub fn own_rows(&self) -> Vec<OwnRow> {
+        let mut rows = Vec::new();
+        for (key, counters) in self.sums_here() {
+            let Some(job) = self.jobs.get(&key).filter(|job| job.is_here()) else { continue };
+            rows.push(OwnRow { opened: self.opened(&key, job), counters, n_running: job.n_running });
+        }
+        rows
+    }
+
+    /// What processes of this machine have counted that are gone.
+    pub fn done(&self, key: &JobKey) -> Option<&Counters> {
+        Some(&self.jobs.get(key)?.done)
+    }
+
+    /// The name of this machine, and the epoch of its rows.
+    pub fn node(&self) -> (&Name, u64) {
+        (&self.node, OWN_EPOCH)
+    }
+
+    fn opened(&self, key: &JobKey, job: &Running) -> Opened {
+        Opened {
+            node: self.node.clone(),
+            epoch: OWN_EPOCH,
+            key: key.clone(),
+            about: About { size: job.n_seen, ..job.about.clone() },
+            is_local: job.is_local,
+            rank: job.least_rank.map_or(0, |rank| rank.saturating_add(1)),
+            n_ranks: job.n_ranks.unwrap_or(0),
+        }
     }
 
     /// The job of a process: one that runs, one that goes on, or a new one.
@@ -390,6 +539,9 @@ impl Leaf {
         }
         let mut job = Running::new(about, now_ns);
         (job.before, job.done_bytes) = (done.clone(), done.io().bytes());
+        if goes_on {
+            job.before.add_all(&earlier.elsewhere);
+        }
         (job.done, job.n_seen, job.n_ranks) = (done, n_seen, process.n_ranks);
         job.speaker = if goes_on { Standing::FIRST } else { Standing::of(process) };
         self.jobs.insert(key.clone(), job);
@@ -446,8 +598,16 @@ impl Leaf {
         }
         for (key, job) in &self.jobs {
             // Jobs whose last pages are not stored yet end next time.
-            if !has_pages.contains(key) && now_ns.saturating_sub(job.idle_since_ns) >= GRACE_NS {
-                acts.push(Act::End { key: key.clone(), end_ns: job.idle_since_ns });
+            let n_live = job.elsewhere.as_ref().map_or(0, |elsewhere| elsewhere.n_live);
+            if n_live == 0 && !has_pages.contains(key) && now_ns.saturating_sub(job.idle_since_ns) >= GRACE_NS
+            {
+                let silent = job.elsewhere.as_ref().map(|elsewhere| elsewhere.silent.clone());
+                acts.push(Act::End {
+                    key: key.clone(),
+                    end_ns: job.idle_since_ns,
+                    silent: silent.unwrap_or_default(),
+                    own: job.is_here().then(|| Box::new(self.opened(key, job))),
+                });
             }
         }
         if now_ns.saturating_sub(self.row_ns) >= ROW_NS {
@@ -491,8 +651,12 @@ impl Leaf {
                         job.done_bytes = job.done.io().bytes();
                     }
                 }
+                Act::Rows { .. } => {}
                 Act::End { key, .. } => {
                     if let Some(mut job) = self.jobs.remove(key) {
+                        if let Some(elsewhere) = &job.elsewhere {
+                            job.done.add_all(&elsewhere.sum);
+                        }
                         job.done.subtract_all(&job.before);
                         self.ended.add_all(&job.done);
                     }
@@ -512,7 +676,7 @@ impl Leaf {
     /// What each job has read and written so far, in bytes.
     pub fn moved(&self) -> Vec<(JobKey, u64)> {
         let mut moved: BTreeMap<&JobKey, u64> =
-            self.jobs.iter().map(|(key, job)| (key, job.done_bytes)).collect();
+            self.jobs.iter().map(|(key, job)| (key, job.bytes_of_gone())).collect();
         for page in self.pages.values() {
             if let Some(bytes) = moved.get_mut(&page.key) {
                 *bytes = bytes.saturating_add(page.bytes);
@@ -523,6 +687,17 @@ impl Leaf {
 
     /// What each job has counted.
     fn sums(&self) -> BTreeMap<JobKey, Counters> {
+        let mut sums = self.sums_here();
+        for (key, sum) in &mut sums {
+            if let Some(elsewhere) = self.jobs.get(key).and_then(|job| job.elsewhere.as_ref()) {
+                sum.add_all(&elsewhere.sum);
+            }
+        }
+        sums
+    }
+
+    /// What each job has counted on this machine.
+    fn sums_here(&self) -> BTreeMap<JobKey, Counters> {
         let mut sums: BTreeMap<JobKey, Counters> =
             self.jobs.iter().map(|(key, job)| (key.clone(), job.done.clone())).collect();
         for page in self.pages.values() {
@@ -562,7 +737,8 @@ impl Leaf {
                 key: key.clone(),
                 about: job.about.clone(),
                 counters: Arc::new(sums.remove(key).unwrap_or_default()),
-                n_running: job.n_running,
+                n_running: job.n_running + job.elsewhere.as_ref().map_or(0, |elsewhere| elsewhere.n_running),
+                nodes: job.nodes(&self.node),
                 read_bps,
                 write_bps,
             }
@@ -592,7 +768,30 @@ impl Running {
             n_seen: 0,
             idle_since_ns: now_ns,
             recent: VecDeque::new(),
+            is_local: false,
+            least_rank: None,
+            elsewhere: None,
         }
+    }
+
+    /// Whether processes of this machine are, or were, part of it.
+    fn is_here(&self) -> bool {
+        self.n_seen > 0
+    }
+
+    fn nodes(&self, own: &Name) -> Vec<Name> {
+        let Some(elsewhere) = &self.elsewhere else { return vec![own.clone()] };
+        let mut nodes = elsewhere.nodes.clone();
+        if self.is_here() && !nodes.contains(own) {
+            nodes.push(own.clone());
+        }
+        nodes
+    }
+
+    /// Bytes read and written by processes that are gone, or on other nodes.
+    fn bytes_of_gone(&self) -> u64 {
+        let elsewhere = self.elsewhere.as_ref().map_or(0, |elsewhere| elsewhere.bytes);
+        self.done_bytes.saturating_add(elsewhere)
     }
 
     fn rates(&self) -> (f64, f64) {

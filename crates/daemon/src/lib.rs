@@ -9,15 +9,17 @@
 //! - [`models`]: how what runs of an application measure grows with their size.
 //! - `series`: metrics of jobs and the machine over time.
 //! - `events`: what happens, for those who listen.
+//! - `gather`: what daemons below have counted becomes part of the jobs, and what is counted here goes up.
 //! - `predict`: when each job's next phase begins.
 //! - `run`: the one edge with threads, sockets and signals.
 //! - [`client`]: asking a daemon.
 
-pub use crate::run::{Config, ServeError, Served, serve};
+pub use crate::run::{Addresses, Config, Key, KeyError, ServeError, Served, TreeConfig, serve, write_key};
 
 pub mod client;
 mod collect;
 mod events;
+mod gather;
 mod gauges;
 pub mod leaf;
 pub mod models;

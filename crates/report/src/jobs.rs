@@ -232,21 +232,6 @@ pub struct ProxyProfile {
     pub counters: std::collections::BTreeMap<String, f64>,
 }
 
-/// A node in a list.
-#[derive(Clone, Debug, Serialize)]
-pub struct NodeEntry {
-    /// Its name.
-    pub node: Untrusted,
-    /// Jobs that run there.
-    pub jobs: u64,
-    /// Their processes.
-    pub processes: u64,
-    /// Bytes read since the daemon was started.
-    pub bytes_read: u64,
-    /// Bytes written since the daemon was started.
-    pub bytes_written: u64,
-}
-
 /// An answer that says what was wrong with the question.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Refused {

@@ -32,11 +32,12 @@ pub use crate::{
     },
     insight::{Insight, NotKnown},
     jobs::{
-        EarlierRun, JobDocument, JobEntry as WatchedJob, JobIo, JobList, JobMpi, JobTime, NodeEntry,
-        ProxyJob, ProxyProfile, Refused, answer_json,
+        EarlierRun, JobDocument, JobEntry as WatchedJob, JobIo, JobList, JobMpi, JobTime, ProxyJob,
+        ProxyProfile, Refused, answer_json,
     },
     labelled::{InsightLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen, about_job},
+    nodes::{NodeEntry, NodeList},
     pictures::pictures,
     plan::{PlanEntry, PlanReport},
     profile::{
@@ -75,6 +76,7 @@ mod insight;
 mod jobs;
 mod labelled;
 mod live;
+mod nodes;
 mod pictures;
 mod plan;
 mod profile;

@@ -1,11 +1,11 @@
-//! `iotide jobs`, `iotide job` and `iotide top`: asking the daemon.
+//! `iotide jobs`, `iotide job`, `iotide top` and `iotide nodes`: asking the daemon.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, anyhow};
 use iotide_daemon::client::{self, in_query};
 use iotide_daemon::places;
-use iotide_report::{JobDocument, JobList, ModelLines};
+use iotide_report::{JobDocument, JobList, ModelLines, NodeList};
 
 use super::ioskel::parse_seconds;
 use super::{Form, OutputArgs};
@@ -115,6 +115,29 @@ Examples:
   iotide top
   iotide top --every 10s
   iotide top --count 1 --format json";
+
+/// Show the machines that the daemon hears of, as a tree
+///
+/// Each with its version, what runs on it, how far its clock is ahead of its parent's, when it was last heard of and what it had to refuse.
+#[derive(clap::Args, Debug)]
+#[command(after_help = NODES_EXAMPLES)]
+pub(crate) struct NodesArgs {
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const NODES_EXAMPLES: &str = "\
+Examples:
+  iotide nodes
+  iotide nodes --format json | jq '.nodes[] | select(.silent_s > 10) .node'";
+
+pub(crate) fn run_nodes(ui: &mut Ui, args: &NodesArgs) -> anyhow::Result<ExitStatus> {
+    let body = ask("/api/1/nodes")?;
+    let list =
+        NodeList::from_json(&body).map_err(|why| anyhow!("the daemon's answer cannot be read: {why}"))?;
+    deliver(ui, &args.output, &list.to_json(), &list.to_text())?;
+    Ok(ExitStatus::Done)
+}
 
 pub(crate) fn run_jobs(ui: &mut Ui, args: &JobsArgs) -> anyhow::Result<ExitStatus> {
     let mut query = Vec::new();

@@ -51,6 +51,7 @@ pub(crate) enum Command {
     Jobs(jobs::JobsArgs),
     Job(jobs::JobArgs),
     Top(jobs::TopArgs),
+    Nodes(jobs::NodesArgs),
     Ioskel(ioskel::IoskelArgs),
     Demo(demo::DemoArgs),
 }
@@ -74,6 +75,7 @@ impl Command {
             Command::Jobs(args) => jobs::run_jobs(ui, args),
             Command::Job(args) => jobs::run_job(ui, args),
             Command::Top(args) => jobs::run_top(ui, args),
+            Command::Nodes(args) => jobs::run_nodes(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
             Command::Demo(args) => demo::run(ui, args),
         }

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use iotide_daemon::{Config, Served, places, serve, store};
+use iotide_daemon::{Addresses, Config, Served, TreeConfig, places, serve, store, write_key};
+use iotide_report::Untrusted;
 
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
@@ -16,7 +17,10 @@ use crate::ui::{Hint, Ui};
 /// or with Prometheus (/metrics).
 ///
 /// Run by root, it serves the machine: everyone sees their own jobs, root sees all. Run by anyone else, it serves that user. A job's counts
-/// survive the end of the program and of the daemon, by `kill -9` too. Settings are read from /etc/iotide/serve.toml (when run by root) or from
+/// survive the end of the program and of the daemon, by `kill -9` too.
+///
+/// Daemons of many machines form a tree: each sends what it counts to one of its --parent, and whoever has --children receives it; both for one in
+/// between. The root shows the jobs of all. Connections are encrypted, and all daemons of a tree have the same --key. Settings are read from /etc/iotide/serve.toml (when run by root) or from
 /// the file of --config; options override them. SIGTERM ends it within 5 s, SIGHUP makes it read its settings again.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
@@ -32,6 +36,13 @@ enum ServeCommand {
     /// Check the settings and the store, and say what would be used
     #[command(after_help = CHECK_EXAMPLES)]
     Check(Options),
+    /// Make a key for a tree of daemons
+    #[command(after_help = KEY_EXAMPLES)]
+    Key {
+        /// File to make; only its owner can read it
+        #[arg(value_name = "FILE", default_value = KEY_FILE)]
+        file: PathBuf,
+    },
 }
 
 #[derive(clap::Args, Clone, Debug)]
@@ -51,10 +62,22 @@ struct Options {
     /// Name of this machine [default: the host name]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
+    /// Send what is counted to one of these daemons
+    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',')]
+    parent: Vec<String>,
+    /// Take in what daemons of other machines count, at this address
+    #[arg(long, value_name = "ADDR")]
+    children: Option<SocketAddr>,
+    /// Key of the tree, the same for all its daemons (see `iotide serve key`) [default: /etc/iotide/tree.key]
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
     /// Read settings from FILE
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
+
+/// Where the key of a tree is unless someone says otherwise.
+const KEY_FILE: &str = "/etc/iotide/tree.key";
 
 #[derive(Clone, Copy, Debug)]
 enum Http {
@@ -69,6 +92,9 @@ Examples:
   iotide job 4711                                  what it has done so far
   iotide serve --http 127.0.0.1:9337 --store /data/iotide
   iotide serve check                               are the settings right?
+  iotide serve key tree.key                        a key for a tree of daemons
+  iotide serve --children 0.0.0.0:1338 --key tree.key      the root
+  iotide serve --parent root:1338 --key tree.key           each node
   curl -s http://127.0.0.1:1337/metrics            what Prometheus sees";
 
 const CHECK_EXAMPLES: &str = "\
@@ -76,12 +102,22 @@ Examples:
   iotide serve check
   iotide serve check --config serve.toml";
 
+const KEY_EXAMPLES: &str = "\
+Examples:
+  iotide serve key                                 /etc/iotide/tree.key; copy it to all machines
+  iotide serve key tree.key";
+
 /// The address that HTTP is answered at unless someone says otherwise: that of the metric proxy.
 const USUAL_HTTP: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1337);
 
 pub(crate) fn run(ui: &mut Ui, args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     match &args.command {
         Some(ServeCommand::Check(options)) => check(ui, options),
+        Some(ServeCommand::Key { file }) => {
+            write_key(file)?;
+            ui.status(format_args!("{}: a new key; give it to all daemons of the tree", file.display()));
+            Ok(ExitStatus::Done)
+        }
         None => serve_until_ended(ui, &args.options),
     }
 }
@@ -89,15 +125,20 @@ pub(crate) fn run(ui: &mut Ui, args: &ServeArgs) -> anyhow::Result<ExitStatus> {
 fn serve_until_ended(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
     let mut config = settings(options)?;
     loop {
-        let ready = |http: Option<SocketAddr>| {
-            let http = http.map_or(String::new(), |http| format!(" and http://{http}"));
-            ui.status(format_args!(
-                "serving at {}{http}; counter pages in {} (IOTIDE_LIVE)",
+        let said = std::cell::RefCell::new(&mut *ui);
+        let ready = |addresses: &Addresses| {
+            let http = addresses.http.map_or(String::new(), |http| format!(" and http://{http}"));
+            let children = addresses
+                .children
+                .map_or(String::new(), |children| format!("; daemons below connect to {children}"));
+            said.borrow_mut().status(format_args!(
+                "serving at {}{http}; counter pages in {} (IOTIDE_LIVE){children}",
                 config.socket.display(),
                 config.pages.display()
             ));
         };
-        let served = serve(config.clone(), ready).hint(
+        let say = |text: &str| said.borrow_mut().status(Untrusted::from(text).for_terminal());
+        let served = serve(config.clone(), ready, say).hint(
             "--http, --socket, --store and --pages choose other places; `iotide serve check` shows them all",
         )?;
         if served == Served::Ended {
@@ -127,6 +168,13 @@ fn check(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
         config.pages.display(),
         config.node
     );
+    if let Some(tree) = &config.tree {
+        iotide_daemon::Key::read(&tree.key)?;
+        let parents =
+            if tree.parents.is_empty() { "none: the root".to_owned() } else { tree.parents.join(", ") };
+        let children = tree.children.map_or("none".to_owned(), |address| address.to_string());
+        text.push_str(&format!("parent  {parents}\nchildren {children}\nkey     {}\n", tree.key.display()));
+    }
     if config.store.join(store::DATABASE).exists() {
         let reader = store::Reader::open(&config.store)?;
         let states = reader.states()?;
@@ -161,17 +209,53 @@ fn settings(options: &Options) -> anyhow::Result<Config> {
     };
     let absolute =
         |path: PathBuf| std::path::absolute(&path).with_context(|| format!("cannot use {}", path.display()));
+    let parents = if options.parent.is_empty() { file.parent } else { options.parent.clone() };
+    let key = options.key.clone().or(file.key);
     Ok(Config {
         http,
         socket: absolute(options.socket.clone().or(file.socket).unwrap_or_else(places::socket))?,
         store: absolute(options.store.clone().or(file.store).unwrap_or_else(places::store))?,
         pages: absolute(options.pages.clone().or(file.pages).unwrap_or_else(places::pages))?,
         node: options.node.clone().or(file.node).unwrap_or_else(places::node),
+        tree: tree_settings(parents, options.children.or(file.children), key, file.most_children)?,
     })
+}
+
+/// Where the daemon stands in a tree, if it is in one.
+fn tree_settings(
+    parents: Vec<String>,
+    children: Option<SocketAddr>,
+    key: Option<PathBuf>,
+    most_children: Option<usize>,
+) -> anyhow::Result<Option<TreeConfig>> {
+    if parents.is_empty() && children.is_none() {
+        return Ok(None);
+    }
+    for parent in &parents {
+        let is_address = parent
+            .rsplit_once(':')
+            .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+        if !is_address {
+            bail!("--parent {parent}: a host and a port, as in root:1338");
+        }
+    }
+    let key = std::path::absolute(key.unwrap_or_else(|| KEY_FILE.into()))?;
+    if !key.exists() {
+        bail!(
+            "{}: there is no key; `iotide serve key` makes one, which all daemons of the tree need",
+            key.display()
+        );
+    }
+    let most_children = most_children.unwrap_or(TreeConfig::MOST_CHILDREN);
+    Ok(Some(TreeConfig { parents, children, key, most_children }))
 }
 
 #[derive(Debug, Default)]
 struct Settings {
+    parent: Vec<String>,
+    children: Option<SocketAddr>,
+    key: Option<PathBuf>,
+    most_children: Option<usize>,
     http: Option<Http>,
     socket: Option<PathBuf>,
     store: Option<PathBuf>,
@@ -198,7 +282,24 @@ fn read_settings(path: &Path) -> anyhow::Result<Settings> {
             "store" => settings.store = Some(value.into()),
             "pages" => settings.pages = Some(value.into()),
             "node" => settings.node = Some(value.to_owned()),
-            _ => bail!("{}: there is no setting '{name}' (http, socket, store, pages, node)", path.display()),
+            "parent" => settings.parent = value.split(',').map(|parent| parent.trim().to_owned()).collect(),
+            "children" => {
+                let Ok(address) = value.parse() else {
+                    bail!("{}: 'children': an address and a port, as in 0.0.0.0:1338", path.display());
+                };
+                settings.children = Some(address);
+            }
+            "key" => settings.key = Some(value.into()),
+            "most_children" => {
+                let Ok(most) = value.parse() else {
+                    bail!("{}: 'most_children': a whole number", path.display());
+                };
+                settings.most_children = Some(most);
+            }
+            _ => bail!(
+                "{}: there is no setting '{name}' (http, socket, store, pages, node, parent, children, key, most_children)",
+                path.display()
+            ),
         }
     }
     Ok(settings)

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use iotide_ledger::tree::KnownNode;
 use iotide_ledger::{About, Exposition, IdError, JobId, JobKey};
 use iotide_report::{
-    EarlierRun, JobDocument, JobIo, JobList, JobMpi, JobTime, NodeEntry, ProxyJob, Refused, Untrusted,
-    WatchedJob, answer_json,
+    EarlierRun, JobDocument, JobIo, JobList, JobMpi, JobTime, NodeEntry, NodeList, ProxyJob, Refused,
+    Untrusted, WatchedJob, answer_json,
 };
 
 use super::{Shared, metrics};
@@ -142,11 +143,11 @@ impl Answers {
                 "over TCP, jobs are shown to who has the token (the file 'token' in the store directory) only; ask at the unix socket",
             )),
             "/api/1/jobs" => self.jobs(viewer, &query),
-            "/api/1/nodes" => self.nodes(),
+            "/api/1/nodes" => Ok(Answer::json(answer_json(&self.nodes()))),
             "/api/1/losses" => self.losses(viewer),
             "/job/list" => self.proxy_jobs(viewer, &query),
             "/job" => self.proxy_job(viewer, &query),
-            "/topo" => Ok(Answer::json(answer_json(&Vec::<[String; 2]>::new()))),
+            "/topo" => Ok(Answer::json(answer_json(&self.nodes().pairs()))),
             _ => match (self.series(viewer, path, &query), path.strip_prefix("/api/1/jobs/")) {
                 (Some(answered), _) => answered,
                 (None, Some(id)) => self.job_document(viewer, id).map(|job| Answer::json(answer_json(&job))),
@@ -217,6 +218,7 @@ impl Answers {
             write_bps: Some(job.write_bps),
             period_s: expected.and_then(|expected| expected.period_s),
             next_phase_unix_s: expected.and_then(|expected| expected.next_phase_unix_s),
+            nodes: job.nodes.iter().map(|node| node.as_str().into()).collect(),
             ..entry(&job.key, &job.about, view.node.as_str(), "running")
         }
     }
@@ -365,17 +367,43 @@ impl Answers {
         Ok(Answer { status: 200, content_type: Exposition::CONTENT_TYPE, body: text.into() })
     }
 
-    fn nodes(&self) -> Result<Answer> {
-        let view = self.shared.view();
-        let io = view.total.io();
-        let node = NodeEntry {
-            node: view.node.as_str().into(),
-            jobs: view.jobs.len() as u64,
-            processes: view.n_pages as u64,
-            bytes_read: io.read.bytes,
-            bytes_written: io.write.bytes,
+    fn nodes(&self) -> NodeList {
+        let Some(tree) = &self.shared.tree else {
+            let view = self.shared.view();
+            let io = view.total.io();
+            return NodeList {
+                nodes: vec![NodeEntry {
+                    node: view.node.as_str().into(),
+                    version: env!("CARGO_PKG_VERSION").into(),
+                    jobs: view.jobs.len() as u64,
+                    processes: view.n_pages as u64,
+                    bytes_read: io.read.bytes,
+                    bytes_written: io.write.bytes,
+                    losses: view.losses.iter().map(|(_, n)| n).sum(),
+                    ..NodeEntry::default()
+                }],
+            };
         };
-        Ok(Answer::json(answer_json(&BTreeMap::from([("nodes", [node])]))))
+        let now = super::now_ns();
+        let hub = tree.hub();
+        let entry = |known: &KnownNode| {
+            let news = &known.news;
+            let is_measured = news.round_trip_ns > 0;
+            NodeEntry {
+                node: news.node.as_str().into(),
+                parent: (!news.parent.is_empty()).then(|| news.parent.as_str().into()),
+                version: news.version.as_str().into(),
+                jobs: news.jobs,
+                processes: news.processes,
+                bytes_read: news.bytes_read,
+                bytes_written: news.bytes_written,
+                skew_s: is_measured.then_some(news.skew_ns as f64 / 1e9),
+                round_trip_s: is_measured.then(|| seconds(news.round_trip_ns)),
+                silent_s: seconds(known.silent_ns(now)),
+                losses: news.losses,
+            }
+        };
+        NodeList { nodes: hub.nodes().map(entry).collect() }
     }
 
     fn losses(&self, viewer: Viewer) -> Result<Answer> {
@@ -481,7 +509,8 @@ fn stored_entry(job: &StoredJob, io: &iotide_ledger::IoSums, losses: Vec<String>
         read_bps: rate(io.read.bytes),
         write_bps: rate(io.write.bytes),
         losses: losses.into_iter().map(Untrusted::from).collect(),
-        ..entry(&job.key, &job.about, job.node.as_str(), &job.state)
+        nodes: job.node.split(',').map(Untrusted::from).collect(),
+        ..entry(&job.key, &job.about, "", &job.state)
     }
 }
 

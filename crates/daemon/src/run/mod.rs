@@ -3,7 +3,7 @@
 //! One thread reads pages and writes the store, one answers HTTP, the first waits for signals. They share the last [`View`] and nothing else: who
 //! asks never waits for the disk that the other writes to.
 
-use std::io;
+use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -13,12 +13,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use iotide_ledger::tree::Place;
 use iotide_ledger::{JobKey, Limits, Name, hex};
 use iotide_private::{OpenDir, OwnSocket};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::collect::{Collector, NodeFiles, NodeReading, Proc};
 use crate::events::Events;
+use crate::gather::{Gathering, Tree};
 use crate::gauges::Gauges;
 use crate::leaf::{Act, Earlier, Leaf, PageId, View};
 use crate::models::Models;
@@ -26,6 +28,7 @@ use crate::predict::{Expectations, Expected, Predicting};
 use crate::series::{Sampling, Series};
 use crate::store::{SeriesLimits, Store, StoreError};
 use notify::Notify;
+pub use tree::{Key, KeyError, TreeConfig, write_key};
 
 mod answer;
 mod http;
@@ -33,6 +36,7 @@ mod metrics;
 mod model_answers;
 mod notify;
 mod series;
+mod tree;
 
 /// What a daemon is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +51,8 @@ pub struct Config {
     pub pages: PathBuf,
     /// The name of this machine.
     pub node: String,
+    /// Where it stands in a tree of daemons; `None`: it is alone.
+    pub tree: Option<TreeConfig>,
 }
 
 /// Why a daemon cannot serve.
@@ -78,6 +84,9 @@ pub enum ServeError {
     /// An address that others reach.
     #[error("{0} can be reached from other machines, and answers are not encrypted: use a loopback address")]
     NotLoopback(SocketAddr),
+    /// The key of the tree cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -117,6 +126,7 @@ pub(crate) struct Shared {
     models: Models,
     series: Series,
     node: RwLock<Arc<NodeReading>>,
+    tree: Option<Arc<Tree>>,
 }
 
 impl Shared {
@@ -136,10 +146,16 @@ pub(crate) fn now_ns() -> u64 {
 }
 
 /// Serves until a signal asks for the end; `ready` is called once questions are answered, with the address of HTTP over TCP.
-pub fn serve(config: Config, ready: impl FnOnce(Option<SocketAddr>)) -> Result<Served, ServeError> {
+///
+/// What an operator should know while it runs is handed to `say`.
+pub fn serve(
+    config: Config,
+    ready: impl FnOnce(&Addresses),
+    mut say: impl FnMut(&str),
+) -> Result<Served, ServeError> {
     let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     let daemon = Daemon::start(config)?;
-    ready(daemon.http);
+    ready(&daemon.addresses);
     let mut notify = Notify::from_environment();
     notify.ready();
     let every = notify.watchdog().unwrap_or(Duration::from_secs(1)).min(Duration::from_secs(1));
@@ -152,6 +168,9 @@ pub fn serve(config: Config, ready: impl FnOnce(Option<SocketAddr>)) -> Result<S
         if daemon.is_alive() {
             notify.alive();
         }
+        for notice in daemon.shared.tree.iter().flat_map(|tree| tree.take_notices()) {
+            say(&notice);
+        }
         thread::sleep(every.min(Duration::from_millis(200)));
     };
     match served {
@@ -162,11 +181,21 @@ pub fn serve(config: Config, ready: impl FnOnce(Option<SocketAddr>)) -> Result<S
     Ok(served)
 }
 
+/// Where a daemon is found.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Addresses {
+    /// HTTP over TCP.
+    pub http: Option<SocketAddr>,
+    /// For daemons below.
+    pub children: Option<SocketAddr>,
+}
+
 /// The threads of a daemon.
 #[derive(Debug)]
 struct Daemon {
     shared: Arc<Shared>,
-    http: Option<SocketAddr>,
+    addresses: Addresses,
+    tree: Option<(tokio::sync::watch::Sender<bool>, JoinHandle<()>)>,
     collector: Option<(Sender<()>, JoinHandle<()>)>,
     answers: Option<(tokio::sync::watch::Sender<bool>, JoinHandle<()>)>,
 }
@@ -194,15 +223,33 @@ impl Daemon {
         let socket = OwnSocket::bind(&config.socket, 0o666, None)
             .map_err(|cause| ServeError::Listen { at: config.socket.display().to_string(), cause })?;
         let tcp = config.http.map(listen).transpose()?;
-        let http = tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
+        let below = config.tree.as_ref().and_then(|tree| tree.children).map(listen).transpose()?;
+        let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|it| it.local_addr().ok());
+        let addresses = Addresses { http: address(&tcp), children: address(&below) };
 
         let proc = Proc("/proc".into());
         let epoch = store.epoch(&proc.boot_id())?;
+        let leaf_node = node.clone();
         let mut leaf = Leaf::new(node, epoch, Limits::default());
         let now = now_ns();
         for earlier in store.running()? {
             leaf.restore(now, earlier);
         }
+        let key = config.tree.as_ref().map(|tree| Key::read(&tree.key)).transpose()?;
+        let tree = match &config.tree {
+            None => None,
+            Some(tree) => {
+                let instance = store.instance(random_number()?)?;
+                Some(Arc::new(Tree::new(Place { node: leaf_node, instance }, !tree.parents.is_empty())))
+            }
+        };
+        if tree.as_ref().is_some_and(|tree| tree.has_parent) {
+            store.has_parent();
+        }
+        let gathering = match &tree {
+            None => None,
+            Some(tree) => Some(Gathering::start(Arc::clone(tree), now, &store, &mut leaf)?),
+        };
         let mut collector = Collector::new(pages, proc);
         let removed = collector.remove_counted(store.done_pages()?);
         store.forget_pages(&removed)?;
@@ -220,6 +267,7 @@ impl Daemon {
             events,
             series,
             node: RwLock::default(),
+            tree: tree.clone(),
             config,
         });
         let predicting = Predicting::start(shared.expectations.clone(), shared.events.clone())?;
@@ -233,6 +281,7 @@ impl Daemon {
             predicting,
             gauges: Gauges::default(),
             sampling,
+            gathering,
             removed: Vec::new(),
             retry_ns: 0,
             sampled_s: 0,
@@ -246,7 +295,21 @@ impl Daemon {
         let thread = thread::Builder::new().name("iotide-http".to_owned());
         let answering = thread.spawn(move || http::run(&of_http, socket, tcp, stopped))?;
         watch_node(&shared)?;
-        Ok(Self { shared, http, collector: Some((running, collecting)), answers: Some((stop, answering)) })
+        let mut of_tree = None;
+        if let (Some(tree), Some(key), Some(config)) = (tree, key, shared.config.tree.clone()) {
+            let (stop, stopped) = tokio::sync::watch::channel(false);
+            let thread = thread::Builder::new().name("iotide-tree".to_owned());
+            let key = Arc::new(key);
+            let climbing = thread.spawn(move || tree::run(&tree, &config, &key, below, stopped))?;
+            of_tree = Some((stop, climbing));
+        }
+        Ok(Self {
+            shared,
+            addresses,
+            tree: of_tree,
+            collector: Some((running, collecting)),
+            answers: Some((stop, answering)),
+        })
     }
 
     /// Whether pages are read and questions answered.
@@ -255,6 +318,7 @@ impl Daemon {
         let threads = [
             self.collector.as_ref().map(|(_, thread)| thread),
             self.answers.as_ref().map(|(_, thread)| thread),
+            self.tree.as_ref().map(|(_, thread)| thread),
         ];
         beat < Duration::from_secs(10) && threads.into_iter().flatten().all(|thread| !thread.is_finished())
     }
@@ -266,7 +330,7 @@ impl Daemon {
             drop(running);
             threads.push(thread);
         }
-        if let Some((stop, thread)) = self.answers.take() {
+        for (stop, thread) in [self.answers.take(), self.tree.take()].into_iter().flatten() {
             let _ = stop.send(true);
             threads.push(thread);
         }
@@ -346,7 +410,7 @@ const TOKEN: &str = "token";
 
 /// Returns the token; makes one if there is none.
 fn token(store: &Path) -> io::Result<String> {
-    use std::io::{Read, Write};
+    use std::io::Write;
     let folder = OpenDir::open(store)?;
     match folder.read(TOKEN) {
         Ok(file) => {
@@ -364,11 +428,19 @@ fn token(store: &Path) -> io::Result<String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    let mut random = [0; 32];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
-    let token = hex(&random);
+    let token = hex(&random::<32>()?);
     folder.create(TOKEN)?.write_all(format!("{token}\n").as_bytes())?;
     Ok(token)
+}
+
+fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut random = [0; N];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
+    Ok(random)
+}
+
+fn random_number() -> io::Result<u64> {
+    random().map(u64::from_le_bytes)
 }
 
 /// The thread that reads pages and writes the store.
@@ -381,6 +453,8 @@ struct Collecting {
     predicting: Predicting,
     gauges: Gauges,
     sampling: Sampling,
+    /// Where this daemon is part of a tree.
+    gathering: Option<Gathering>,
     /// Pages that are removed, and that the store may forget.
     removed: Vec<PageId>,
     retry_ns: u64,
@@ -417,7 +491,11 @@ impl Collecting {
         let moved = self.leaf.moved();
         self.gauges.see(now, moved.iter().map(|(key, _)| key), || self.shared.node());
         self.predicting.tell(now, moved);
-        let acts = self.leaf.tick(now);
+        let rows = self.gather(now);
+        let mut acts = self.leaf.tick(now);
+        // Rows are stored after the job that they are of, and before its end.
+        let ends = acts.iter().position(|act| act.ended().is_some()).unwrap_or(acts.len());
+        acts.splice(ends..ends, rows);
         // The last sample of a job has all it ever counted.
         if acts.iter().any(|act| matches!(act, Act::End { .. })) {
             self.sample(now, Arc::new(self.leaf.view(now)));
@@ -443,6 +521,18 @@ impl Collecting {
         self.shared.beat_ns.store(now, Ordering::Relaxed);
     }
 
+    /// What daemons below have counted becomes part of the jobs; returns what is to be stored of it.
+    fn gather(&mut self, now: u64) -> Vec<Act> {
+        let Some(gathering) = &mut self.gathering else { return Vec::new() };
+        let safe = gathering.take_safe();
+        let gathered =
+            self.store.sent(&safe).and_then(|()| gathering.gather(now, &self.store, &mut self.leaf));
+        gathered.unwrap_or_else(|error| {
+            self.store_failed(now, &error);
+            Vec::new()
+        })
+    }
+
     fn sample(&mut self, now: u64, view: Arc<View>) {
         self.sampled_s = now / 1_000_000_000;
         self.sampling.tell(now, view, self.shared.node());
@@ -456,7 +546,11 @@ impl Collecting {
             self.store.put_figures(key, &figures)?;
         }
         self.store.store(now, acts)?;
+        let afterwards = self.gathering.as_ref().map(|gathering| gathering.before_stored(acts, &self.leaf));
         self.leaf.stored(acts);
+        if let (Some(gathering), Some(afterwards)) = (&self.gathering, afterwards) {
+            gathering.stored(now, acts, afterwards);
+        }
         self.shared.events.acted(acts);
         for act in acts {
             if let Act::Finish { page, .. } = act
@@ -493,8 +587,18 @@ impl Collecting {
                 Ok(store) => self.store = store,
                 Err(_) => return,
             }
+            if let Some(tree) = &self.shared.tree {
+                // It is the same daemon, for those above and below.
+                let _ = self.store.instance(tree.hub().own.instance);
+                if tree.has_parent {
+                    self.store.has_parent();
+                }
+            }
         } else if !error.is_missing_rows() {
             return;
+        }
+        if let Some(gathering) = &self.gathering {
+            gathering.store_was_lost();
         }
         let done = self.leaf.store_was_lost();
         let acts = self.leaf.tick(now);

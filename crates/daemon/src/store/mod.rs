@@ -17,6 +17,7 @@ pub use runs::{Figure, RunQuery};
 pub use series::SeriesLimits;
 
 mod reader;
+mod rows;
 mod runs;
 pub(crate) mod series;
 
@@ -83,6 +84,8 @@ pub struct Store {
     db: Connection,
     directory: PathBuf,
     node: String,
+    /// Whether jobs that end are kept until a daemon above has them.
+    has_parent: bool,
 }
 
 impl Store {
@@ -161,7 +164,7 @@ impl Store {
         if version != VERSION {
             return Err(StoreError::Version { path, found: version });
         }
-        Ok(Self { db, directory: directory.to_owned(), node: node.to_owned() })
+        Ok(Self { db, directory: directory.to_owned(), node: node.to_owned(), has_parent: false })
     }
 
     /// The directory of the store.
@@ -198,11 +201,16 @@ impl Store {
     /// Stores all or nothing; when this returns, it is on disk.
     pub fn store(&mut self, now_ns: u64, acts: &[Act]) -> Result<(), StoreError> {
         let failed = self.failed();
-        let Self { db, node, .. } = self;
+        let Self { db, node, has_parent, .. } = self;
         (|| {
             let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             for act in acts {
                 perform(&transaction, now_ns, node, act)?;
+                if let Act::End { own: Some(own), .. } = act
+                    && *has_parent
+                {
+                    rows::put_unsent(&transaction, own)?;
+                }
             }
             transaction.commit()
         })()
@@ -296,6 +304,7 @@ impl Store {
         Ok(Earlier {
             pages: pages.collect::<rusqlite::Result<_>>()?,
             done: counters_of(&self.db, job.number, Some(""))?,
+            elsewhere: counters_of(&self.db, job.number, Some(rows::PAGE))?,
             end_ns: job.end_ns,
             n_processes: job.n_processes,
             job: Some((job.key, job.about)),
@@ -347,8 +356,10 @@ fn perform(db: &Transaction<'_>, now_ns: u64, node: &str, act: &Act) -> rusqlite
             }
             Ok(())
         }
-        Act::End { key, end_ns } => {
+        Act::Rows { key, rows, sum, nodes } => rows::put(db, known_job(db, key)?, rows, sum, nodes),
+        Act::End { key, end_ns, silent, .. } => {
             let job = known_job(db, key)?;
+            rows::put_silent(db, now_ns, job, silent)?;
             // A page that went away while its process ran may have counted more.
             let counted = "SELECT count(*) FROM losses WHERE job = ? AND what NOT LIKE ? || '%'";
             let n_lost: i64 = db.query_row(counted, params![job, series::LOSS], |row| row.get(0))?;

@@ -103,3 +103,25 @@ CREATE TABLE IF NOT EXISTS losses (
     what  TEXT    NOT NULL
 );
 CREATE INDEX IF NOT EXISTS losses_by_job ON losses (job);
+
+-- What other nodes have counted for a job, row by row; their sum is among the job's counters, under the page '@'.
+CREATE TABLE IF NOT EXISTS rows (
+    job      INTEGER NOT NULL,
+    node     TEXT    NOT NULL,
+    epoch    INTEGER NOT NULL,
+    id       TEXT    NOT NULL,  -- of the job, as that node knows it
+    start_ns INTEGER NOT NULL,
+    seq      INTEGER NOT NULL,
+    final    INTEGER NOT NULL,
+    counters BLOB    NOT NULL,
+    PRIMARY KEY (job, node, epoch, id, start_ns)
+) WITHOUT ROWID;
+
+-- Jobs that have ended here and that the daemon above is not known to have.
+CREATE TABLE IF NOT EXISTS unsent (
+    job     INTEGER PRIMARY KEY,
+    size    INTEGER NOT NULL,  -- processes here
+    local   INTEGER NOT NULL,  -- whether nobody else knows its id
+    rank    INTEGER NOT NULL,  -- the lowest here, plus one; 0: none
+    n_ranks INTEGER NOT NULL   -- in all; 0: not known
+);

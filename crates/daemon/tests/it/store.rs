@@ -29,7 +29,9 @@ fn what_is_stored_twice_counts_once_and_an_ended_job_can_be_asked_for() {
     ];
     store.store(1, &acts).unwrap();
     store.store(2, &acts).unwrap();
-    store.store(3, &[Act::End { key: key.clone(), end_ns: 9_000_000_000 }]).unwrap();
+    store
+        .store(3, &[Act::End { key: key.clone(), end_ns: 9_000_000_000, silent: Vec::new(), own: None }])
+        .unwrap();
     let reader = Reader::open(dir.path()).unwrap();
     let stored = &reader.job(&key.id, None).unwrap()[0];
     assert_eq!((stored.state.as_str(), stored.end_ns, stored.n_processes), ("ended", Some(9_000_000_000), 1));

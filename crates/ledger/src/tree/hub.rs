@@ -555,6 +555,11 @@ impl Hub {
         }
     }
 
+    /// The store was begun anew, and has no row.
+    pub fn store_was_lost(&mut self) {
+        self.rows.values_mut().for_each(|row| row.stored = None);
+    }
+
     /// Takes over rows that the store has of a job of which others have just come.
     pub fn restore(&mut self, now_ns: u64, group: &Group, about: &About, rows: Vec<KeptRow>) {
         for kept in rows {

@@ -1,0 +1,263 @@
+//! What daemons below say, brought together with what is counted here.
+//!
+//! Connections put rows into the hub; the thread that writes the store takes them out of it: rows become part of jobs, final rows are stored, and
+//! what is stored is acknowledged. What is counted here goes the other way, into the hub and up.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use iotide_ledger::tree::{Group, Hub, NodeNews, Place};
+use iotide_ledger::{JobKey, Limits, Name};
+use tokio::sync::Notify;
+
+use crate::leaf::{Act, Earlier, Leaf, OwnRow};
+use crate::store::{Store, StoreError};
+
+/// The part of a daemon that is in a tree.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    hub: Mutex<Hub>,
+    pub(crate) has_parent: bool,
+    /// Told when a job has ended that is to be sent.
+    pub(crate) has_finals: Notify,
+    children: Mutex<HashMap<Name, (u64, Arc<Notify>)>>,
+    skew: Mutex<Option<(u64, i64)>>,
+    notices: Mutex<Notices>,
+}
+
+/// What an operator should know. The same is said once until something else is.
+#[derive(Debug, Default)]
+struct Notices {
+    waiting: VecDeque<String>,
+    said: HashSet<String>,
+}
+
+/// Different notices that are remembered, and wait.
+const MOST_NOTICES: usize = 256;
+
+impl Tree {
+    pub(crate) fn new(own: Place, has_parent: bool) -> Self {
+        Self {
+            hub: Mutex::new(Hub::new(own, !has_parent, Limits::default())),
+            has_parent,
+            has_finals: Notify::new(),
+            children: Mutex::default(),
+            skew: Mutex::default(),
+            notices: Mutex::default(),
+        }
+    }
+
+    /// The hub. It is held for as long as it takes to read or write some rows, and never while anything is waited for.
+    pub(crate) fn hub(&self) -> MutexGuard<'_, Hub> {
+        lock(&self.hub)
+    }
+
+    /// A child has come, which `leave` sends away. The same one again takes the place of its former connection; another one of its name is
+    /// refused.
+    pub(crate) fn joined(&self, child: &Place, leave: &Arc<Notify>) -> Result<(), String> {
+        let mut children = lock(&self.children);
+        if let Some((instance, former)) = children.get(&child.node) {
+            if *instance != child.instance {
+                return Err(child.node.to_string());
+            }
+            former.notify_one();
+        }
+        children.insert(child.node.clone(), (child.instance, Arc::clone(leave)));
+        Ok(())
+    }
+
+    /// A child is lost.
+    pub(crate) fn left(&self, child: &Place, leave: &Arc<Notify>) {
+        let mut children = lock(&self.children);
+        if children.get(&child.node).is_some_and(|(_, known)| Arc::ptr_eq(known, leave)) {
+            children.remove(&child.node);
+        }
+    }
+
+    /// How long a question to the parent and its answer take, and how far our clock is ahead of its.
+    pub(crate) fn set_skew(&self, skew: Option<(u64, i64)>) {
+        *lock(&self.skew) = skew;
+    }
+
+    /// Says something, unless it was said already.
+    pub(crate) fn note(&self, text: String) {
+        let mut notices = lock(&self.notices);
+        if notices.said.len() < MOST_NOTICES && notices.said.insert(text.clone()) {
+            notices.waiting.push_back(text);
+        }
+    }
+
+    /// What was wrong is right again: it is said if it goes wrong once more.
+    pub(crate) fn note_again(&self) {
+        lock(&self.notices).said.clear();
+    }
+
+    /// What is to be said.
+    pub(crate) fn take_notices(&self) -> Vec<String> {
+        lock(&self.notices).waiting.drain(..).collect()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How often rows become part of jobs, unless some are final.
+const GATHER_NS: u64 = 1_000_000_000;
+
+/// Takes rows out of the hub, and puts what is counted here into it.
+#[derive(Debug)]
+pub(crate) struct Gathering {
+    tree: Arc<Tree>,
+    gathered_ns: u64,
+}
+
+/// What is done once acts are stored.
+#[derive(Debug, Default)]
+pub(crate) struct Afterwards {
+    closed: Vec<Group>,
+    finals: Vec<OwnRow>,
+}
+
+impl Gathering {
+    /// Begins with what was under way when the daemon ended.
+    pub(crate) fn start(
+        tree: Arc<Tree>,
+        now_ns: u64,
+        store: &Store,
+        leaf: &mut Leaf,
+    ) -> Result<Self, StoreError> {
+        let mut gathering = Self { tree, gathered_ns: 0 };
+        for (group, about, rows) in store.open_rows()? {
+            gathering.tree.hub().restore(now_ns, &group, &about, rows);
+        }
+        if gathering.tree.has_parent {
+            for own in store.unsent(leaf)? {
+                gathering.tree.hub().put_own(now_ns, &own.opened, &own.counters, 0, true);
+            }
+        }
+        gathering.gather(now_ns, store, leaf)?;
+        Ok(gathering)
+    }
+
+    /// Rows become part of jobs; returns what is to be stored of them.
+    pub(crate) fn gather(
+        &mut self,
+        now_ns: u64,
+        store: &Store,
+        leaf: &mut Leaf,
+    ) -> Result<Vec<Act>, StoreError> {
+        let mut hub = self.tree.hub();
+        let is_due = now_ns.saturating_sub(self.gathered_ns) >= GATHER_NS;
+        if !hub.take_has_finals() && !is_due {
+            return Ok(Vec::new());
+        }
+        self.gathered_ns = now_ns;
+        if self.tree.has_parent {
+            for own in leaf.own_rows() {
+                hub.put_own(now_ns, &own.opened, &own.counters, own.n_running, false);
+            }
+        }
+        let mut acts = Vec::new();
+        for group in hub.changed(now_ns) {
+            let Some(mut news) = hub.news(now_ns, &group) else { continue };
+            if !leaf.knows_elsewhere(&group) {
+                // A job that has ended, perhaps: then what is known of it joins what has come.
+                let (about, rows) = store.rows_of(&group)?;
+                if !rows.is_empty() {
+                    hub.restore(now_ns, &group, &about, rows);
+                    if hub.is_as_stored(&group) {
+                        hub.closed(now_ns, &group);
+                        continue;
+                    }
+                    news = hub.news(now_ns, &group).unwrap_or(news);
+                }
+            }
+            let mut fault = None;
+            let taken = leaf.elsewhere(now_ns, news, |cluster, uid, id| {
+                store.earlier(cluster, uid, id).unwrap_or_else(|error| {
+                    fault = Some(error);
+                    Earlier::default()
+                })
+            });
+            if let Some(fault) = fault {
+                return Err(fault);
+            }
+            if taken.is_err() {
+                // There are too many jobs, and that is counted. It is tried again when something is new of it.
+                continue;
+            }
+        }
+        for (key, group, is_over) in leaf.groups() {
+            let rows = hub.to_store(&group, is_over);
+            if !rows.is_empty() || is_over {
+                acts.extend(leaf.rows_act(&key, rows));
+            }
+        }
+        hub.tick(now_ns);
+        let view = leaf.view(now_ns);
+        let io = view.total.io();
+        let (round_trip_ns, skew_ns) = lock(&self.tree.skew).unwrap_or_default();
+        let news = NodeNews {
+            node: hub.own.node.clone(),
+            parent: hub.path().first().map(|parent| parent.node.clone()).unwrap_or_default(),
+            version: Name::cut(env!("CARGO_PKG_VERSION").as_bytes()),
+            skew_ns,
+            round_trip_ns,
+            jobs: view.jobs.iter().filter(|job| job.nodes.contains(&hub.own.node)).count() as u64,
+            processes: view.n_pages as u64,
+            bytes_read: io.read.bytes,
+            bytes_written: io.write.bytes,
+            losses: view.losses.iter().map(|(_, n)| n).sum::<u64>() + hub.n_refused(),
+            silent_ns: 0,
+        };
+        hub.node_heard(now_ns, news);
+        Ok(acts)
+    }
+
+    /// What is to be done once these are stored: the leaf forgets jobs that have ended.
+    pub(crate) fn before_stored(&self, acts: &[Act], leaf: &Leaf) -> Afterwards {
+        let mut afterwards = Afterwards::default();
+        for act in acts {
+            if let Act::End { key, own, .. } = act {
+                afterwards.closed.extend(leaf.group_of(key).cloned());
+                if let Some(own) = own.as_ref().filter(|_| self.tree.has_parent) {
+                    let counters = leaf.done(key).cloned().unwrap_or_default();
+                    afterwards.finals.push(OwnRow { opened: (**own).clone(), counters, n_running: 0 });
+                }
+            }
+        }
+        afterwards
+    }
+
+    /// These are stored, and on disk.
+    pub(crate) fn stored(&self, now_ns: u64, acts: &[Act], afterwards: Afterwards) {
+        let mut hub = self.tree.hub();
+        let has_finals = !afterwards.finals.is_empty();
+        for act in acts {
+            if let Act::Rows { rows, .. } = act {
+                rows.iter().for_each(|row| hub.stored(&row.key, row.seq, row.is_final));
+            }
+        }
+        for own in afterwards.finals {
+            hub.put_own(now_ns, &own.opened, &own.counters, 0, true);
+        }
+        for group in afterwards.closed {
+            hub.closed(now_ns, &group);
+        }
+        drop(hub);
+        if has_finals {
+            self.tree.has_finals.notify_one();
+        }
+    }
+
+    /// The store was begun anew: it has no row.
+    pub(crate) fn store_was_lost(&self) {
+        self.tree.hub().store_was_lost();
+    }
+
+    /// Jobs that need not be sent again.
+    pub(crate) fn take_safe(&self) -> Vec<JobKey> {
+        if self.tree.has_parent { self.tree.hub().take_safe() } else { Vec::new() }
+    }
+}

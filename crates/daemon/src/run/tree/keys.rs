@@ -1,0 +1,212 @@
+//! Who may be part of a tree: whoever has its key.
+//!
+//! Connections are encrypted (TLS 1.3) between keys made for the occasion, which nobody checks. Who is at the other end is shown inside: each
+//! side proves that it knows the key of the tree by a message that holds for this connection only, because the secret of the connection is part of
+//! it. Whoever sits in the middle has two connections with two secrets, and so no message that holds for either.
+
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use iotide_ledger::hex;
+use iotide_ledger::tree::Place;
+use ring::hmac;
+use ring::rand::{SecureRandom, SystemRandom};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls13_signature_with_raw_key};
+use rustls::pki_types::{
+    CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
+};
+use rustls::server::AlwaysResolvesServerRawPublicKeys;
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
+
+/// The bytes of a key.
+const N_BYTES: usize = 32;
+
+/// What all daemons of a tree know, and nobody else.
+#[derive(Debug)]
+pub struct Key(hmac::Key);
+
+/// Why a key cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The file cannot be read or made.
+    #[error("the key {}: {cause}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// Others can read it.
+    #[error("the key {} can be read by others: chmod 0400", .0.display())]
+    Open(PathBuf),
+    /// It is none.
+    #[error("{} is no key: {} hexadecimal digits, as `iotide serve key` makes them", .0.display(), 2 * N_BYTES)]
+    NoKey(PathBuf),
+}
+
+/// Makes a key.
+pub fn write_key(path: &Path) -> Result<(), KeyError> {
+    let failed = |cause| KeyError::File { path: path.to_owned(), cause };
+    let mut bytes = [0; N_BYTES];
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| failed(io::Error::other("there are no random numbers")))?;
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o400)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
+        .open(path)
+        .map_err(failed)?;
+    file.write_all(format!("{}\n", hex(&bytes)).as_bytes()).and_then(|()| file.sync_all()).map_err(failed)
+}
+
+/// Which end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Child,
+    Parent,
+}
+
+impl Key {
+    /// Reads a key that nobody else can.
+    pub fn read(path: &Path) -> Result<Self, KeyError> {
+        let failed = |cause| KeyError::File { path: path.to_owned(), cause };
+        let file = iotide_private::open_ordinary(path).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        let is_ours = iotide_private::is_our_user(Some(metadata.uid())) || metadata.uid() == 0;
+        if metadata.mode() & 0o077 != 0 || !is_ours {
+            return Err(KeyError::Open(path.to_owned()));
+        }
+        let mut text = String::new();
+        file.take(4 * N_BYTES as u64).read_to_string(&mut text).map_err(failed)?;
+        let digits = text.trim().as_bytes();
+        let value = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let bytes: Option<Vec<u8>> = digits.chunks(2).map(value).collect();
+        match bytes.filter(|bytes| bytes.len() == N_BYTES && digits.len() == 2 * N_BYTES) {
+            Some(bytes) => Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes))),
+            None => Err(KeyError::NoKey(path.to_owned())),
+        }
+    }
+
+    /// That who is at this end of a connection knows the key.
+    pub(super) fn prove(&self, side: Side, session: &Session, place: &Place) -> Vec<u8> {
+        hmac::sign(&self.0, &statement(side, session, place)).as_ref().to_vec()
+    }
+
+    /// Whether that is proved, in a time that does not tell how much of it is right.
+    pub(super) fn is_proof(&self, side: Side, session: &Session, place: &Place, proof: &[u8]) -> bool {
+        hmac::verify(&self.0, &statement(side, session, place), proof).is_ok()
+    }
+}
+
+fn statement(side: Side, session: &Session, place: &Place) -> Vec<u8> {
+    let side: &[u8] = match side {
+        Side::Child => b"iotide tree 1 child",
+        Side::Parent => b"iotide tree 1 parent",
+    };
+    let name = place.node.as_str().as_bytes();
+    let parts: [&[u8]; 4] = [side, session, &place.instance.to_le_bytes(), name];
+    parts.concat()
+}
+
+/// The secret of a connection that both ends know.
+pub(super) type Session = [u8; 32];
+
+pub(super) fn session<Data>(connection: &rustls::ConnectionCommon<Data>) -> io::Result<Session> {
+    connection.export_keying_material([0; 32], b"EXPORTER-iotide-tree", None).map_err(io::Error::other)
+}
+
+/// What connections are encrypted with.
+pub(super) struct Tls {
+    acceptor: TlsAcceptor,
+    connector: TlsConnector,
+}
+
+impl Tls {
+    pub(super) fn new() -> io::Result<Self> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let made = ring::signature::Ed25519KeyPair::generate_pkcs8(&SystemRandom::new())
+            .map_err(|_| io::Error::other("there are no random numbers"))?;
+        let private = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.as_ref().to_vec()));
+        let signing = rustls::crypto::ring::sign::any_supported_type(&private).map_err(io::Error::other)?;
+        let public = signing.public_key().ok_or_else(|| io::Error::other("the key has no public part"))?;
+        let certified = CertifiedKey::new(vec![CertificateDer::from(public.as_ref().to_vec())], signing);
+        let versions = [&rustls::version::TLS13];
+        let mut server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&versions)
+            .map_err(io::Error::other)?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::new(certified))));
+        // A child that comes back shakes hands anew: nothing is kept of ten thousand that do not.
+        server.send_tls13_tickets = 0;
+        let mut client = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&versions)
+            .map_err(io::Error::other)?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyKey(provider)))
+            .with_no_client_auth();
+        client.resumption = rustls::client::Resumption::disabled();
+        Ok(Self { acceptor: Arc::new(server).into(), connector: Arc::new(client).into() })
+    }
+
+    pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<server::TlsStream<TcpStream>> {
+        self.acceptor.accept(stream).await
+    }
+
+    pub(super) async fn connect(&self, stream: TcpStream) -> io::Result<client::TlsStream<TcpStream>> {
+        let name = ServerName::try_from("iotide").map_err(io::Error::other)?;
+        self.connector.connect(name, stream).await
+    }
+}
+
+/// Takes any key: who has it is proved inside the connection.
+#[derive(Debug)]
+struct AnyKey(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyKey {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(rustls::Error::General("only TLS 1.3 is spoken".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        key: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let key = SubjectPublicKeyInfoDer::from(key.as_ref());
+        verify_tls13_signature_with_raw_key(message, &key, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,393 @@
+//! The edge of the tree: sockets, keys, timeouts. What is said is in [`iotide_ledger::tree`].
+//!
+//! One thread for all connections. Each has two tasks, one that reads and one that writes, so that neither waits for the other; and each is its own:
+//! a peer that hangs is waited for by nobody else.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use iotide_gate::Account;
+use iotide_ledger::Name;
+use iotide_ledger::tree::{Downlink, Frame, Hello, Inbox, LinkError, Uplink, Welcome};
+use iotide_wire::Fnv1a;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, timeout};
+
+use super::now_ns;
+use crate::gather::Tree;
+pub use keys::{Key, KeyError, write_key};
+use keys::{Side, Tls};
+
+mod keys;
+
+/// Where a daemon stands in a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeConfig {
+    /// Daemons above, as HOST:PORT; one of them is sent to. None: this is the root.
+    pub parents: Vec<String>,
+    /// Where daemons below connect to.
+    pub children: Option<SocketAddr>,
+    /// The file of the key that all daemons of the tree have.
+    pub key: PathBuf,
+    /// Daemons below at once.
+    pub most_children: usize,
+}
+
+impl TreeConfig {
+    /// Daemons below at once, unless someone says otherwise.
+    pub const MOST_CHILDREN: usize = 1024;
+}
+
+/// A peer has said who it is after this.
+const GREET_WITHIN: Duration = Duration::from_secs(5);
+/// A peer that says nothing for so long is lost: five times what it usually takes.
+const SILENT: Duration = Duration::from_secs(5);
+/// What cannot be sent within this is not waited for.
+const SEND_WITHIN: Duration = Duration::from_secs(5);
+/// How often rows are sent.
+const TICK: Duration = Duration::from_secs(1);
+/// A parent that cannot be reached is tried again after this, and after twice as long each time.
+const RETRY: Duration = Duration::from_millis(200);
+/// … but not after more than this: whoever comes back is to be found soon.
+const MOST_RETRY: Duration = Duration::from_secs(2);
+/// Who is not at its first parent tries that again so often.
+const HOME: Duration = Duration::from_secs(60);
+/// Rows are sent in pieces of about this size.
+const PIECE: usize = 48 << 10;
+/// When there are no descriptors left, others have this long to close some.
+const BREATHER: Duration = Duration::from_millis(50);
+/// Peers that have not said yet who they are.
+const MOST_STRANGERS: usize = 256;
+
+/// Serves until it is told to stop.
+pub(super) fn run(
+    tree: &Arc<Tree>,
+    config: &TreeConfig,
+    key: &Arc<Key>,
+    listener: Option<TcpListener>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    let Ok(tls) = Tls::new() else { return };
+    let tls = Arc::new(tls);
+    runtime.block_on(async {
+        if let Some(listener) = listener {
+            let most = config.most_children;
+            tokio::spawn(accept(listener, most, Arc::clone(tree), Arc::clone(key), Arc::clone(&tls)));
+        }
+        if !config.parents.is_empty() {
+            tokio::spawn(climb(config.parents.clone(), Arc::clone(tree), Arc::clone(key), tls));
+        }
+        let _ = stopped.changed().await;
+        // What is final is under way at once; what is not acknowledged is sent again after the next start.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    });
+    runtime.shutdown_timeout(Duration::from_millis(100));
+}
+
+async fn accept(listener: TcpListener, most: usize, tree: Arc<Tree>, key: Arc<Key>, tls: Arc<Tls>) {
+    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+    let strangers = Account::among_users(MOST_STRANGERS);
+    let children = Arc::new(tokio::sync::Semaphore::new(most));
+    loop {
+        let Ok((stream, peer)) = listener.accept().await else {
+            tokio::time::sleep(BREATHER).await;
+            continue;
+        };
+        let address = match peer.ip() {
+            IpAddr::V4(address) => address.to_bits(),
+            IpAddr::V6(address) => Fnv1a::of(&address.octets()).value() as u32,
+        };
+        let Some(place) = strangers.take(address.max(1)) else { continue };
+        let (tree, key, tls) = (Arc::clone(&tree), Arc::clone(&key), Arc::clone(&tls));
+        let children = Arc::clone(&children);
+        tokio::spawn(async move {
+            let greeted = timeout(GREET_WITHIN, greet_child(stream, &tree, &key, &tls)).await;
+            drop(place);
+            match greeted {
+                Ok(Ok((stream, down))) => {
+                    let Ok(_room) = children.try_acquire() else {
+                        tree.note(format!("a daemon is turned away: {most} are below already"));
+                        return;
+                    };
+                    attend_child(stream, down, &tree).await;
+                }
+                Ok(Err(why)) => tree.note(format!("a peer at {} is refused: {why}", peer.ip())),
+                Err(_) => tree.note(format!("a peer at {} is refused: it says nothing", peer.ip())),
+            }
+        });
+    }
+}
+
+/// Why nothing came of a connection.
+#[derive(Debug, thiserror::Error)]
+enum PeerError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    #[error("it does not know the key")]
+    Key,
+    #[error("another daemon of the name {0} is here")]
+    Taken(String),
+    #[error("it says nothing")]
+    Silent,
+    #[error("the connection ended")]
+    Ended,
+}
+
+type Encrypted = tokio_rustls::TlsStream<TcpStream>;
+
+/// Reads until the first frame is there.
+async fn first_frame<T>(
+    stream: &mut (impl AsyncRead + Unpin),
+    inbox: &mut Inbox,
+    mut wanted: impl FnMut(&Frame<'_>) -> Option<T>,
+) -> Result<T, PeerError> {
+    let mut buffer = [0; 2048];
+    let mut found = None;
+    loop {
+        let n = stream.read(&mut buffer).await?;
+        if n == 0 {
+            return Err(PeerError::Ended);
+        }
+        inbox.take(&buffer[..n], |frame| {
+            if found.is_some() {
+                return Err(LinkError::Protocol("it speaks before it is answered"));
+            }
+            if let Frame::Bye(why) = frame {
+                return Err(LinkError::Bye(why.clone()));
+            }
+            found = Some(wanted(frame).ok_or(LinkError::Protocol("it does not say hello"))?);
+            Ok(())
+        })?;
+        if let Some(found) = found {
+            return Ok(found);
+        }
+    }
+}
+
+async fn send(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> Result<(), PeerError> {
+    match timeout(SEND_WITHIN, async {
+        stream.write_all(bytes).await?;
+        stream.flush().await
+    })
+    .await
+    {
+        Ok(sent) => Ok(sent?),
+        Err(_) => Err(PeerError::Silent),
+    }
+}
+
+/// Takes a child in, if it knows the key and may be below.
+async fn greet_child(
+    stream: TcpStream,
+    tree: &Tree,
+    key: &Key,
+    tls: &Tls,
+) -> Result<(Encrypted, Downlink), PeerError> {
+    stream.set_nodelay(true)?;
+    let stream = tls.accept(stream).await?;
+    let session = keys::session(stream.get_ref().1)?;
+    let mut stream = Encrypted::from(stream);
+    let mut inbox = Inbox::default();
+    let hello: Hello = first_frame(&mut stream, &mut inbox, |frame| match frame {
+        Frame::Hello(hello) => Some(hello.clone()),
+        _ => None,
+    })
+    .await?;
+    if !key.is_proof(Side::Child, &session, &hello.place, &hello.proof) {
+        return Err(PeerError::Key);
+    }
+    let (begun, answer) = {
+        let hub = tree.hub();
+        match Downlink::begin(&hub, &hello) {
+            Ok((down, version)) => {
+                let proof = key.prove(Side::Parent, &session, &hub.own);
+                (Ok(down), Frame::Welcome(Welcome { version, path: Downlink::path(&hub), proof }))
+            }
+            Err(why) => {
+                let text = Name::cut(why.to_string().as_bytes());
+                (Err(why), Frame::Bye(text))
+            }
+        }
+    };
+    let mut bytes = Vec::new();
+    answer.write(&mut bytes);
+    send(&mut stream, &bytes).await?;
+    Ok((stream, begun?))
+}
+
+/// Hears a child until it is lost.
+async fn attend_child(stream: Encrypted, down: Downlink, tree: &Tree) {
+    let child = down.child().clone();
+    let leave = Arc::new(Notify::new());
+    if let Err(why) = tree.joined(&child, &leave) {
+        return tree.note(format!("{} is refused: {}", child.node, PeerError::Taken(why)));
+    }
+    let (mut reading, mut writing) = tokio::io::split(stream);
+    let down = Mutex::new(down);
+    let has_answers = Notify::new();
+    let hear = async {
+        let mut inbox = Inbox::default();
+        let mut buffer = vec![0; 16 << 10];
+        loop {
+            let n = timeout(SILENT, reading.read(&mut buffer)).await.map_err(|_| PeerError::Silent)??;
+            if n == 0 {
+                return Err::<(), PeerError>(PeerError::Ended);
+            }
+            let (mut down, mut hub) = (lock(&down), tree.hub());
+            inbox.take(&buffer[..n], |frame| down.heard(now_ns(), frame, &mut hub))?;
+            if down.has_answers() {
+                has_answers.notify_one();
+            }
+        }
+    };
+    let answer = async {
+        let mut bytes = Vec::new();
+        loop {
+            has_answers.notified().await;
+            lock(&down).fill(&tree.hub(), &mut bytes);
+            send(&mut writing, &bytes).await?;
+            bytes.clear();
+        }
+    };
+    let ended: Result<(), PeerError> = tokio::select! {
+        ended = hear => ended,
+        ended = answer => ended,
+        () = leave.notified() => Ok(()),
+    };
+    tree.left(&child, &leave);
+    if let Err(PeerError::Link(why)) = ended
+        && !matches!(why, LinkError::Bye(_))
+    {
+        tree.note(format!("{} is cut off: {why}", child.node));
+    }
+}
+
+/// Finds a parent, again and again.
+async fn climb(parents: Vec<String>, tree: Arc<Tree>, key: Arc<Key>, tls: Arc<Tls>) {
+    // Each child prefers another one, and always the same: so they spread, and come back to where they were.
+    let own = tree.hub().own.clone();
+    let weight = |parent: &String| {
+        let mut hash = Fnv1a::of(own.node.as_str().as_bytes());
+        hash.write(parent.as_bytes());
+        hash.value()
+    };
+    let mut parents = parents;
+    parents.sort_by_key(|parent| std::cmp::Reverse(weight(parent)));
+    let jitter = |n: u64| Duration::from_millis(Fnv1a::of(&(own.instance ^ n).to_le_bytes()).value() % 100);
+    let (mut wait, mut which) = (RETRY, 0);
+    for n in 0.. {
+        let reached = timeout(GREET_WITHIN, greet_parent(&parents[which], &tree, &key, &tls)).await;
+        let why = match reached {
+            Ok(Ok((stream, up))) => {
+                wait = RETRY;
+                tree.note_again();
+                let until = (which > 0).then(|| Instant::now() + HOME);
+                attend_parent(stream, up, &tree, until).await
+            }
+            Ok(Err(why)) => Some(why),
+            Err(_) => Some(PeerError::Silent),
+        };
+        tree.hub().set_path(Vec::new());
+        match why {
+            None => which = 0,
+            Some(why) => {
+                tree.note(format!("no connection to {}: {why}", parents[which]));
+                which = (which + 1) % parents.len();
+            }
+        }
+        tokio::time::sleep(wait + jitter(n)).await;
+        wait = (wait * 2).min(MOST_RETRY);
+    }
+}
+
+async fn greet_parent(
+    address: &str,
+    tree: &Tree,
+    key: &Key,
+    tls: &Tls,
+) -> Result<(Encrypted, Uplink), PeerError> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let stream = tls.connect(stream).await?;
+    let session = keys::session(stream.get_ref().1)?;
+    let mut stream = Encrypted::from(stream);
+    let mut bytes = Vec::new();
+    {
+        let hub = tree.hub();
+        Uplink::hello(&hub, key.prove(Side::Child, &session, &hub.own)).write(&mut bytes);
+    }
+    send(&mut stream, &bytes).await?;
+    let welcome: Welcome = first_frame(&mut stream, &mut Inbox::default(), |frame| match frame {
+        Frame::Welcome(welcome) => Some(welcome.clone()),
+        _ => None,
+    })
+    .await?;
+    let parent = welcome.path.first().cloned().unwrap_or_default();
+    if !key.is_proof(Side::Parent, &session, &parent, &welcome.proof) {
+        return Err(PeerError::Key);
+    }
+    let up = Uplink::begin(&mut tree.hub(), &welcome)?;
+    Ok((stream, up))
+}
+
+/// Sends rows to a parent until it is lost, or until it is time to go home.
+async fn attend_parent(
+    stream: Encrypted,
+    up: Uplink,
+    tree: &Tree,
+    until: Option<Instant>,
+) -> Option<PeerError> {
+    let (mut reading, mut writing) = tokio::io::split(stream);
+    let up = Mutex::new(up);
+    let hear = async {
+        let mut inbox = Inbox::default();
+        let mut buffer = vec![0; 16 << 10];
+        loop {
+            let n = timeout(SILENT, reading.read(&mut buffer)).await.map_err(|_| PeerError::Silent)??;
+            if n == 0 {
+                return Err::<(), PeerError>(PeerError::Ended);
+            }
+            let (mut up, mut hub) = (lock(&up), tree.hub());
+            inbox.take(&buffer[..n], |frame| up.heard(now_ns(), frame, &mut hub))?;
+            tree.set_skew(up.skew());
+        }
+    };
+    let tell = async {
+        let mut bytes = Vec::new();
+        loop {
+            let begun = Instant::now();
+            let mut is_all = false;
+            while !is_all {
+                bytes.clear();
+                is_all = lock(&up).fill(now_ns(), &tree.hub(), PIECE, &mut bytes)?;
+                send(&mut writing, &bytes).await?;
+            }
+            // A job that has ended is told at once.
+            let _ = timeout(TICK.saturating_sub(begun.elapsed()), tree.has_finals.notified()).await;
+        }
+    };
+    let home = async {
+        match until {
+            Some(until) => tokio::time::sleep_until(until).await,
+            None => std::future::pending().await,
+        }
+    };
+    let ended: Result<(), PeerError> = tokio::select! {
+        ended = hear => ended,
+        ended = tell => ended,
+        () = home => Ok(()),
+    };
+    ended.err()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
