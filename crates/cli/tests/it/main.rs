@@ -72,6 +72,9 @@ mod serve_models;
 /// MPI programs under `iotide serve`: models by function, asynchronous writes, and where their time went.
 mod serve_mpi;
 
+/// Daemons of many machines.
+mod tree;
+
 /// A writer of Darshan logs, the one the reader is tested with.
 #[allow(dead_code)]
 #[path = "../../../formats/tests/it/darshan/writer.rs"]

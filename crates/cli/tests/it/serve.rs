@@ -128,7 +128,7 @@ fn skeleton(command: &mut Command, period: &str, n: &str) {
 }
 
 /// What the skeleton says it moved.
-fn logged(path: &Path, op: &str) -> u64 {
+pub(crate) fn logged(path: &Path, op: &str) -> u64 {
     let text = fs::read_to_string(path).unwrap();
     let rows = text.lines().skip_while(|line| line.starts_with('#')).skip(1);
     let rows = rows.map(|line| line.split(',').collect::<Vec<_>>()).filter(|cells| cells[1] == op);
@@ -150,7 +150,7 @@ pub(crate) fn kill_all(child: &mut Child) {
 }
 
 /// A moment that no two runs have in common.
-fn some_moment(most_ms: u64) -> Duration {
+pub(crate) fn some_moment(most_ms: u64) -> Duration {
     let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     Duration::from_micros(u64::from(clock.subsec_nanos()) / 7 % (most_ms * 1000))
 }
