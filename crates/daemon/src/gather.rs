@@ -102,6 +102,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How often it is told what this machine does as a whole.
+const NODE_NS: u64 = 3_000_000_000;
 /// How often rows become part of jobs, unless some are final.
 const GATHER_NS: u64 = 1_000_000_000;
 
@@ -110,6 +112,8 @@ const GATHER_NS: u64 = 1_000_000_000;
 pub(crate) struct Gathering {
     tree: Arc<Tree>,
     gathered_ns: u64,
+    /// When it was last told what this machine does.
+    told_ns: u64,
 }
 
 /// What is done once acts are stored.
@@ -127,7 +131,7 @@ impl Gathering {
         store: &Store,
         leaf: &mut Leaf,
     ) -> Result<Self, StoreError> {
-        let mut gathering = Self { tree, gathered_ns: 0 };
+        let mut gathering = Self { tree, gathered_ns: 0, told_ns: 0 };
         for (group, about, rows) in store.open_rows()? {
             gathering.tree.hub().restore(now_ns, &group, &about, rows);
         }
@@ -195,6 +199,10 @@ impl Gathering {
             }
         }
         hub.tick(now_ns);
+        if now_ns.saturating_sub(self.told_ns) < NODE_NS {
+            return Ok(acts);
+        }
+        self.told_ns = now_ns;
         let view = leaf.view(now_ns);
         let io = view.total.io();
         let (round_trip_ns, skew_ns) = lock(&self.tree.skew).unwrap_or_default();

@@ -14,7 +14,9 @@
 //! - `run`: the one edge with threads, sockets and signals.
 //! - [`client`]: asking a daemon.
 
-pub use crate::run::{Addresses, Config, Key, KeyError, ServeError, Served, TreeConfig, serve, write_key};
+pub use crate::run::{
+    Addresses, Config, Key, KeyError, Leaves, Load, ServeError, Served, TreeConfig, serve, write_key,
+};
 
 pub mod client;
 mod collect;

@@ -23,6 +23,7 @@ mod signature_one;
 mod simulate;
 mod tmio;
 mod tracer;
+mod tree;
 
 /// A bench: its name, and the function that measures and judges.
 struct Bench {
@@ -87,6 +88,11 @@ const BENCHES: &[Bench] = &[
         name: "serve",
         help: "what the daemon costs: idle, asked, by sample, over 10,000 jobs, searching 10⁶; and all of live-counters",
         run: serve::figures,
+    },
+    Bench {
+        name: "tree",
+        help: "daemons in a tree: idle, 10,000 leaves over TLS, what an update takes; and 10,000 made leaves under faults",
+        run: tree::figures,
     },
     Bench {
         name: "archive",

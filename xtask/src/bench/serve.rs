@@ -39,17 +39,22 @@ fn line(what: &str, unit: &'static str, iotide: f64, peer: Option<f64>, goal: Go
 }
 
 /// A daemon with everything of its own in a folder.
-struct Daemon {
-    folder: PathBuf,
+pub(super) struct Daemon {
+    pub(super) folder: PathBuf,
     child: Child,
 }
 
 impl Daemon {
     fn start(bed: &Bed, name: &str) -> Result<Self, String> {
+        Self::start_with(bed, name, &[])
+    }
+
+    /// Started with more options.
+    pub(super) fn start_with(bed: &Bed, name: &str, options: &[&str]) -> Result<Self, String> {
         let folder = bed.folder.join(name);
         std::fs::create_dir_all(folder.join("files")).map_err(|error| error.to_string())?;
         let mut command = Command::new(&bed.iotide);
-        command.args(["serve", "--http", "none", "--node", "n1"]);
+        command.args(["serve", "--http", "none", "--node", "n1"]).args(options);
         for (option, name) in [("--socket", "socket"), ("--store", "store"), ("--pages", "pages")] {
             command.arg(option).arg(folder.join(name));
         }
@@ -68,7 +73,7 @@ impl Daemon {
         Ok(daemon)
     }
 
-    fn get(&self, path: &str) -> Result<String, String> {
+    pub(super) fn get(&self, path: &str) -> Result<String, String> {
         let ask = || -> std::io::Result<String> {
             let mut stream = UnixStream::connect(self.folder.join("socket"))?;
             write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
@@ -91,7 +96,7 @@ impl Daemon {
     }
 
     /// CPU seconds of its threads until now: of all, or of one by name.
-    fn cpu_s(&self, thread: Option<&str>) -> Result<f64, String> {
+    pub(super) fn cpu_s(&self, thread: Option<&str>) -> Result<f64, String> {
         let tasks = format!("/proc/{}/task", self.child.id());
         let mut ns = 0.0;
         for task in std::fs::read_dir(&tasks).map_err(|error| error.to_string())?.flatten() {
@@ -105,7 +110,7 @@ impl Daemon {
     }
 
     /// Bytes of memory: of a field of its status.
-    fn memory(&self, field: &str) -> Result<f64, String> {
+    pub(super) fn memory(&self, field: &str) -> Result<f64, String> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))
             .map_err(|error| error.to_string())?;
         let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));

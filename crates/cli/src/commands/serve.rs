@@ -35,7 +35,7 @@ pub(crate) struct ServeArgs {
 enum ServeCommand {
     /// Check the settings and the store, and say what would be used
     #[command(after_help = CHECK_EXAMPLES)]
-    Check(Options),
+    Check(Box<Options>),
     /// Make a key for a tree of daemons
     #[command(after_help = KEY_EXAMPLES)]
     Key {

@@ -28,7 +28,7 @@ use crate::predict::{Expectations, Expected, Predicting};
 use crate::series::{Sampling, Series};
 use crate::store::{SeriesLimits, Store, StoreError};
 use notify::Notify;
-pub use tree::{Key, KeyError, TreeConfig, write_key};
+pub use tree::{Key, KeyError, Leaves, Load, TreeConfig, write_key};
 
 mod answer;
 mod http;

@@ -240,15 +240,26 @@ mod kind {
     pub const BYE: u8 = 13;
 }
 
-/// Splits the first frame off: its kind, its body and how many bytes both took. `None` if it is not whole yet.
-pub fn split(bytes: &[u8]) -> Result<Option<(u8, &[u8], usize)>, FrameError> {
+/// A whole frame that nobody has read yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whole<'a> {
+    /// Its kind.
+    pub kind: u8,
+    /// Its body.
+    pub body: &'a [u8],
+    /// How many bytes it took, with its length.
+    pub n_bytes: usize,
+}
+
+/// Splits the first frame off. `None` if it is not whole yet.
+pub fn split(bytes: &[u8]) -> Result<Option<Whole<'_>>, FrameError> {
     let Some((head, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_le_bytes(*head);
     if length == 0 || length as usize > MOST_FRAME {
         return Err(FrameError::TooLong(length));
     }
     let Some(frame) = rest.get(..length as usize) else { return Ok(None) };
-    Ok(frame.split_first().map(|(&kind, body)| (kind, body, 4 + frame.len())))
+    Ok(frame.split_first().map(|(&kind, body)| Whole { kind, body, n_bytes: 4 + frame.len() }))
 }
 
 impl<'a> Frame<'a> {
@@ -670,8 +681,8 @@ mod tests {
             let mut bytes = Vec::new();
             frame.write(&mut bytes);
             prop_assert_eq!(split(&bytes[..cut.index(bytes.len())]), Ok(None));
-            let (kind, body, n) = split(&bytes).unwrap().unwrap();
-            prop_assert_eq!(n, bytes.len());
+            let Whole { kind, body, n_bytes } = split(&bytes).unwrap().unwrap();
+            prop_assert_eq!(n_bytes, bytes.len());
             prop_assert_eq!(Frame::read(kind, body), Ok(Some(frame)));
         }
 
@@ -690,7 +701,7 @@ mod tests {
             let head = RowFrame { number, seq, at_ns, is_final, n_running, changes: Changes(&[]) };
             let mut bytes = Vec::new();
             write_row(&mut bytes, &head, changes.iter().copied());
-            let (kind, body, _) = split(&bytes).unwrap().unwrap();
+            let Whole { kind, body, .. } = split(&bytes).unwrap().unwrap();
             let Ok(Some(Frame::Row(read))) = Frame::read(kind, body) else { panic!("no row") };
             prop_assert_eq!(read.changes.collect::<Result<Vec<_>, _>>(), Ok(changes));
             prop_assert_eq!(RowFrame { changes: Changes(&[]), ..read }, head);

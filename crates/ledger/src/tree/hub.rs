@@ -499,10 +499,10 @@ impl Hub {
             }
         }
         // Who speaks for the job: the lowest rank, else the node that saw it first.
-        let standing = |row: &&&HubRow| {
-            (row.opened.rank.wrapping_sub(1), row.opened.key.start_ns, row.opened.node.clone())
-        };
-        let speaker = rows.iter().min_by_key(standing)?;
+        let standing = |row: &HubRow| (row.opened.rank.wrapping_sub(1), row.opened.key.start_ns);
+        let speaker = rows
+            .iter()
+            .min_by(|a, b| standing(a).cmp(&standing(b)).then_with(|| a.opened.node.cmp(&b.opened.node)))?;
         let n_ranks = rows.iter().map(|row| row.opened.n_ranks).max().filter(|&n| n > 0);
         let n_seen: u32 = rows.iter().map(|row| row.opened.about.size).fold(0, u32::saturating_add);
         let is_cgroup = rows.iter().all(|row| row.opened.about.trust == Trust::Cgroup);

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::frame::{
     Change, Frame, FrameError, Hello, MOST_LEVELS, MOST_METRICS, MOST_ROWS, NodeNews, Opened, Place,
-    RowFrame, VERSIONS, Welcome, split, write_row,
+    RowFrame, VERSIONS, Welcome, Whole, split, write_row,
 };
 use crate::{Cell, Metric, Name};
 
@@ -67,11 +67,11 @@ impl Inbox {
     ) -> Result<(), LinkError> {
         self.0.extend_from_slice(bytes);
         let mut at = 0;
-        while let Some((kind, body, n)) = split(&self.0[at..])? {
+        while let Some(Whole { kind, body, n_bytes }) = split(&self.0[at..])? {
             if let Some(frame) = Frame::read(kind, body)? {
                 heard(&frame)?;
             }
-            at += n;
+            at += n_bytes;
         }
         self.0.drain(..at);
         Ok(())

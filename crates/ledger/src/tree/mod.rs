@@ -9,7 +9,7 @@
 
 pub use frame::{
     Change, Changes, Frame, FrameError, Hello, MOST_FRAME, MOST_LEVELS, MOST_METRICS, MOST_ROWS, NodeNews,
-    Opened, Place, RowFrame, VERSIONS, Welcome, read_counters, split, write_counters, write_row,
+    Opened, Place, RowFrame, VERSIONS, Welcome, Whole, read_counters, split, write_counters, write_row,
 };
 pub use hub::{Group, GroupNews, Hub, HubFull, HubRow, KeptRow, KnownNode, RowId, RowKey, SILENT_NS};
 pub use links::{Downlink, Inbox, LinkError, Uplink};
@@ -17,5 +17,5 @@ pub use links::{Downlink, Inbox, LinkError, Uplink};
 mod frame;
 mod hub;
 mod links;
-#[cfg(test)]
-mod trials;
+#[cfg(any(test, feature = "trials"))]
+pub mod trials;

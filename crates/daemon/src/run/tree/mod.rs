@@ -22,8 +22,10 @@ use super::now_ns;
 use crate::gather::Tree;
 pub use keys::{Key, KeyError, write_key};
 use keys::{Side, Tls};
+pub use load::{Leaves, Load};
 
 mod keys;
+mod load;
 
 /// Where a daemon stands in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
