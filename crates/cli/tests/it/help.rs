@@ -27,6 +27,7 @@ fn help_says_what_there_is() {
       jobs        List the jobs that the daemon has seen
       job         Show what a job has done
       top         Show which jobs load the storage now
+      nodes       Show the machines that the daemon hears of, as a tree
       ioskel      Run a workload with a known rhythm
       demo        Show the whole chain on this machine in under a minute
 

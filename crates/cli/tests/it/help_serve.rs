@@ -2,7 +2,7 @@ use crate::util::Dir;
 
 #[test]
 fn help_on_serve_explains_every_flag() {
-    insta::assert_snapshot!(Dir::new().iotide(["serve", "--help"]).exits_with(0).stdout, @r#"
+    insta::assert_snapshot!(Dir::new().iotide(["serve", "--help"]).exits_with(0).stdout, @r"
     Watch every job of this machine, live
 
     Programs that run under `iotide record --live` count what they read and write in memory; this daemon
@@ -11,14 +11,20 @@ fn help_on_serve_explains_every_flag() {
 
     Run by root, it serves the machine: everyone sees their own jobs, root sees all. Run by anyone else,
     it serves that user. A job's counts survive the end of the program and of the daemon, by `kill -9`
-    too. Settings are read from /etc/iotide/serve.toml (when run by root) or from the file of --config;
-    options override them. SIGTERM ends it within 5 s, SIGHUP makes it read its settings again.
+    too.
+
+    Daemons of many machines form a tree: each sends what it counts to one of its --parent, and whoever
+    has --children receives it; both for one in between. The root shows the jobs of all. Connections are
+    encrypted, and all daemons of a tree have the same --key. Settings are read from
+    /etc/iotide/serve.toml (when run by root) or from the file of --config; options override them.
+    SIGTERM ends it within 5 s, SIGHUP makes it read its settings again.
 
     Usage: iotide serve [OPTIONS]
            iotide serve <COMMAND>
 
     Commands:
       check  Check the settings and the store, and say what would be used
+      key    Make a key for a tree of daemons
 
     Options:
           --http <ADDR>
@@ -39,6 +45,16 @@ fn help_on_serve_explains_every_flag() {
           --node <NAME>
               Name of this machine [default: the host name]
 
+          --parent <HOST:PORT,...>
+              Send what is counted to one of these daemons
+
+          --children <ADDR>
+              Take in what daemons of other machines count, at this address
+
+          --key <FILE>
+              Key of the tree, the same for all its daemons (see `iotide serve key`) [default:
+              /etc/iotide/tree.key]
+
           --config <FILE>
               Read settings from FILE
 
@@ -54,40 +70,47 @@ fn help_on_serve_explains_every_flag() {
       iotide job 4711                                  what it has done so far
       iotide serve --http 127.0.0.1:9337 --store /data/iotide
       iotide serve check                               are the settings right?
+      iotide serve key tree.key                        a key for a tree of daemons
+      iotide serve --children 0.0.0.0:1338 --key tree.key      the root
+      iotide serve --parent root:1338 --key tree.key           each node
       curl -s http://127.0.0.1:1337/metrics            what Prometheus sees
-    "#);
+    ");
 }
 
 #[test]
 fn help_on_serve_check_explains_every_flag() {
-    insta::assert_snapshot!(Dir::new().iotide(["serve", "check", "--help"]).exits_with(0).stdout, @r#"
+    insta::assert_snapshot!(Dir::new().iotide(["serve", "check", "--help"]).exits_with(0).stdout, @r"
     Check the settings and the store, and say what would be used
 
     Usage: iotide serve check [OPTIONS]
 
     Options:
-          --http <ADDR>    Answer HTTP at this loopback address; 'none' for the unix socket only
-                           [default: 127.0.0.1:1337]
-          --socket <PATH>  Answer HTTP at this unix socket [default: /run/iotide/serve.sock, or in
-                           $XDG_RUNTIME_DIR/iotide]
-          --store <DIR>    Keep jobs in this directory [default: /var/lib/iotide, or in
-                           ~/.local/state/iotide]
-          --pages <DIR>    Read counter pages in this directory [default: /run/iotide/pages, or in
-                           $XDG_RUNTIME_DIR/iotide]
-          --node <NAME>    Name of this machine [default: the host name]
-          --config <FILE>  Read settings from FILE
-      -h, --help           Print help
-      -V, --version        Print version
+          --http <ADDR>             Answer HTTP at this loopback address; 'none' for the unix socket
+                                    only [default: 127.0.0.1:1337]
+          --socket <PATH>           Answer HTTP at this unix socket [default: /run/iotide/serve.sock, or
+                                    in $XDG_RUNTIME_DIR/iotide]
+          --store <DIR>             Keep jobs in this directory [default: /var/lib/iotide, or in
+                                    ~/.local/state/iotide]
+          --pages <DIR>             Read counter pages in this directory [default: /run/iotide/pages, or
+                                    in $XDG_RUNTIME_DIR/iotide]
+          --node <NAME>             Name of this machine [default: the host name]
+          --parent <HOST:PORT,...>  Send what is counted to one of these daemons
+          --children <ADDR>         Take in what daemons of other machines count, at this address
+          --key <FILE>              Key of the tree, the same for all its daemons (see `iotide serve
+                                    key`) [default: /etc/iotide/tree.key]
+          --config <FILE>           Read settings from FILE
+      -h, --help                    Print help
+      -V, --version                 Print version
 
     Examples:
       iotide serve check
       iotide serve check --config serve.toml
-    "#);
+    ");
 }
 
 #[test]
 fn help_on_jobs_explains_every_flag() {
-    insta::assert_snapshot!(Dir::new().iotide(["jobs", "--help"]).exits_with(0).stdout, @r#"
+    insta::assert_snapshot!(Dir::new().iotide(["jobs", "--help"]).exits_with(0).stdout, @r"
     List the jobs that the daemon has seen
 
     Shows your own jobs; root and the user of the daemon see all. The daemon is the one at IOTIDE_DAEMON
@@ -150,12 +173,12 @@ fn help_on_jobs_explains_every_flag() {
       iotide jobs
       iotide jobs --state running --sort write
       iotide jobs --app lmp --since 7d --format json
-    "#);
+    ");
 }
 
 #[test]
 fn help_on_job_explains_every_flag() {
-    insta::assert_snapshot!(Dir::new().iotide(["job", "--help"]).exits_with(0).stdout, @r#"
+    insta::assert_snapshot!(Dir::new().iotide(["job", "--help"]).exits_with(0).stdout, @r"
     Show what a job has done
 
     Bytes, calls and time of its I/O by operation, layer and file system; its time in MPI; earlier runs
@@ -188,12 +211,12 @@ fn help_on_job_explains_every_flag() {
     Examples:
       iotide job 4711
       iotide job 4711 --format json | jq .io.bytes_written
-    "#);
+    ");
 }
 
 #[test]
 fn help_on_top_explains_every_flag() {
-    insta::assert_snapshot!(Dir::new().iotide(["top", "--help"]).exits_with(0).stdout, @r#"
+    insta::assert_snapshot!(Dir::new().iotide(["top", "--help"]).exits_with(0).stdout, @r"
     Show which jobs load the storage now
 
     Running jobs, the busiest first, with the period of their I/O and when the next phase begins. On a
@@ -228,5 +251,58 @@ fn help_on_top_explains_every_flag() {
       iotide top
       iotide top --every 10s
       iotide top --count 1 --format json
-    "#);
+    ");
+}
+
+#[test]
+fn help_on_serve_key_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["serve", "key", "--help"]).exits_with(0).stdout, @r"
+    Make a key for a tree of daemons
+
+    Usage: iotide serve key [FILE]
+
+    Arguments:
+      [FILE]  File to make; only its owner can read it [default: /etc/iotide/tree.key]
+
+    Options:
+      -h, --help     Print help
+      -V, --version  Print version
+
+    Examples:
+      iotide serve key                                 /etc/iotide/tree.key; copy it to all machines
+      iotide serve key tree.key
+    ");
+}
+
+#[test]
+fn help_on_nodes_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["nodes", "--help"]).exits_with(0).stdout, @r"
+    Show the machines that the daemon hears of, as a tree
+
+    Each with its version, what runs on it, how far its clock is ahead of its parent's, when it was last
+    heard of and what it had to refuse.
+
+    Usage: iotide nodes [OPTIONS]
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Output:
+          --format <FORM>
+              Form of the answer: for people or for scripts
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout
+
+    Examples:
+      iotide nodes
+      iotide nodes --format json | jq '.nodes[] | select(.silent_s > 10) .node'
+    ");
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use iotide_testkit::FreshDir;
+use iotide_testkit::{FreshDir, Missing, program, skip};
 use serde_json::Value;
 
 use crate::serve::{IOTIDE, kill_all, logged, some_moment};
@@ -21,6 +21,8 @@ struct Node<'a> {
     /// Where daemons below connect to; the port is kept when it is started again.
     children: Option<String>,
     key: PathBuf,
+    /// The network it is in, if not in that of the test.
+    network: Option<String>,
     child: Option<Child>,
     said: Arc<Mutex<String>>,
 }
@@ -48,11 +50,20 @@ impl<'a> Node<'a> {
             assert!(made.status.success());
         }
         let parents = parents.iter().filter_map(|parent| parent.children.clone()).collect();
-        fs::create_dir_all(dir.join(name)).unwrap();
-        let said = Arc::default();
-        let mut node = Self { dir, name, parents, children, key, child: None, said };
+        let mut node = Self::new(dir, name, parents, children, key);
         node.start_again();
         node
+    }
+
+    fn new(
+        dir: &'a FreshDir,
+        name: &'static str,
+        parents: Vec<String>,
+        children: Option<String>,
+        key: PathBuf,
+    ) -> Self {
+        fs::create_dir_all(dir.join(name)).unwrap();
+        Self { dir, name, parents, children, key, network: None, child: None, said: Arc::default() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -60,7 +71,14 @@ impl<'a> Node<'a> {
     }
 
     fn start_again(&mut self) {
-        let mut command = Command::new(IOTIDE);
+        let mut command = match &self.network {
+            None => Command::new(IOTIDE),
+            Some(network) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", network, IOTIDE]);
+                command
+            }
+        };
         command.args(["serve", "--http", "none", "--node", self.name, "--key"]).arg(&self.key);
         for (option, name) in [("--socket", "socket"), ("--store", "store"), ("--pages", "pages")] {
             command.arg(option).arg(self.path(name));
@@ -436,4 +454,102 @@ fn a_key_that_others_can_read_and_a_missing_one_are_refused() {
     fs::write(&key, "xyz").unwrap();
     fs::set_permissions(&key, fs::Permissions::from_mode(0o400)).unwrap();
     assert!(complaint(check()).contains("is no key"));
+}
+
+/// Networks of their own, one for each machine, all on one switch. They go with this.
+struct Networks {
+    switch: String,
+    machines: Vec<String>,
+}
+
+impl Networks {
+    fn ip(args: &str) -> bool {
+        Command::new("ip")
+            .args(args.split(' '))
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    }
+
+    /// `None` if this machine cannot have them.
+    fn new(n: usize) -> Option<Self> {
+        let of = std::process::id();
+        let mut networks = Self { switch: format!("iotide{of}sw"), machines: Vec::new() };
+        let switch = networks.switch.clone();
+        let is_there = Self::ip(&format!("netns add {switch}"))
+            && Self::ip(&format!("-n {switch} link add br0 type bridge"))
+            && Self::ip(&format!("-n {switch} link set br0 up"));
+        let is_there = is_there
+            && (1..=n).all(|index| {
+                let name = format!("iotide{of}m{index}");
+                networks.machines.push(name.clone());
+                Self::ip(&format!("netns add {name}"))
+                    && Self::ip(&format!(
+                        "-n {name} link add eth0 type veth peer name port{index} netns {switch}"
+                    ))
+                    && Self::ip(&format!("-n {name} addr add 10.77.0.{index}/24 dev eth0"))
+                    && Self::ip(&format!("-n {name} link set eth0 up"))
+                    && Self::ip(&format!("-n {name} link set lo up"))
+                    && Self::ip(&format!("-n {switch} link set port{index} master br0"))
+                    && Self::ip(&format!("-n {switch} link set port{index} up"))
+            });
+        is_there.then_some(networks)
+    }
+
+    fn set(&self, machine: usize, state: &str) {
+        assert!(Self::ip(&format!("-n {} link set port{machine} {state}", self.switch)));
+    }
+}
+
+impl Drop for Networks {
+    fn drop(&mut self) {
+        for network in self.machines.iter().chain([&self.switch]) {
+            Self::ip(&format!("netns delete {network}"));
+        }
+    }
+}
+
+/// Four levels on a network whose cables are pulled while programs run.
+#[test]
+fn links_that_are_cut_lose_and_double_nothing() {
+    if program("ip").is_none() {
+        return;
+    }
+    let Some(networks) = Networks::new(5) else {
+        return skip(Missing::Data, "networks of our own: this needs root and network namespaces");
+    };
+    let dir = FreshDir::new("tree-links");
+    let key = dir.join("tree.key");
+    assert!(Command::new(IOTIDE).args(["serve", "key"]).arg(&key).output().unwrap().status.success());
+    let at = |machine: usize| format!("10.77.0.{machine}:1338");
+    let node = |machine: usize, name: &'static str, parents: &[usize], is_above: bool| {
+        let parents = parents.iter().map(|&parent| at(parent)).collect();
+        let mut node = Node::new(&dir, name, parents, is_above.then(|| at(machine)), key.clone());
+        node.network = Some(networks.machines[machine - 1].clone());
+        node.start_again();
+        node
+    };
+    let root = node(1, "root", &[], true);
+    let _first = node(2, "first", &[1], true);
+    let _second = node(3, "second", &[2], true);
+    let leaves = [node(4, "three", &[3], false), node(5, "two", &[2, 1], false)];
+    root.nodes(5);
+    let mut programs = leaves.each_ref().map(|leaf| leaf.skeleton("cables", "50ms", "200"));
+    let mut seen = [0, 0];
+    for machine in [3, 5, 2] {
+        networks.set(machine, "down");
+        // Longer than it takes to be missed.
+        for _ in 0..60 {
+            let now = counted(&root.ask(&["job", "cables", "--format", "json"]));
+            if now[1] != u64::MAX {
+                assert!(now[0] >= seen[0] && now[1] >= seen[1], "{seen:?} became {now:?}");
+                seen = now;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        networks.set(machine, "up");
+    }
+    assert!(programs.iter_mut().all(|program| program.wait().unwrap().success()));
+    let moved = sum(&leaves.each_ref().map(|leaf| leaf.moved("cables")));
+    root.job("cables", |job| job["state"] == "ended" && counted(job) == moved);
 }
