@@ -269,3 +269,139 @@ impl Gathering {
         if self.tree.has_parent { self.tree.hub().take_safe() } else { Vec::new() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iotide_ledger::tree::{Opened, SILENT_NS};
+    use iotide_ledger::{About, Cell, Counters, JobId, Metric};
+    use iotide_testkit::FreshDir;
+
+    use crate::store::Reader;
+
+    const SECOND: u64 = 1_000_000_000;
+    const BEGIN: u64 = 1_700_000_000 * SECOND;
+
+    /// A root whose clock is ours: the machine and the store of a daemon, without its threads.
+    struct Root {
+        dir: FreshDir,
+        now_ns: u64,
+        leaf: Leaf,
+        store: Store,
+        gathering: Gathering,
+    }
+
+    impl Root {
+        fn new(name: &str) -> Self {
+            let dir = FreshDir::new(name);
+            let (leaf, store, gathering) = Self::parts(&dir, BEGIN);
+            Self { dir, now_ns: BEGIN, leaf, store, gathering }
+        }
+
+        fn parts(dir: &FreshDir, now_ns: u64) -> (Leaf, Store, Gathering) {
+            let store = Store::open(dir.path(), "root", now_ns).unwrap();
+            let mut leaf = Leaf::new(Name::cut(b"root"), 1, Limits::default());
+            for earlier in store.running().unwrap() {
+                leaf.restore(now_ns, earlier);
+            }
+            let tree = Arc::new(Tree::new(Place { node: Name::cut(b"root"), instance: 1 }, false));
+            let gathering = Gathering::start(tree, now_ns, &store, &mut leaf).unwrap();
+            (leaf, store, gathering)
+        }
+
+        /// Killed, and started again.
+        fn restart(&mut self) {
+            (self.leaf, self.store, self.gathering) = Self::parts(&self.dir, self.now_ns);
+        }
+
+        fn pass(&mut self, seconds: u64) {
+            for _ in 0..seconds {
+                self.now_ns += SECOND;
+                let rows = self.gathering.gather(self.now_ns, &self.store, &mut self.leaf).unwrap();
+                let mut acts = self.leaf.tick(self.now_ns);
+                let ends = acts.iter().position(|act| act.ended().is_some()).unwrap_or(acts.len());
+                acts.splice(ends..ends, rows);
+                self.store.store(self.now_ns, &acts).unwrap();
+                let afterwards = self.gathering.before_stored(&acts, &self.leaf);
+                self.leaf.stored(&acts);
+                self.gathering.stored(self.now_ns, &acts, afterwards);
+            }
+        }
+
+        fn hear(&self, node: &str, calls: u64, is_final: bool) {
+            let id = JobId::made_of("4711");
+            let opened = Opened {
+                node: Name::cut(node.as_bytes()),
+                epoch: 0,
+                key: JobKey { cluster: Name::default(), uid: 1000, id, start_ns: BEGIN },
+                about: About { size: 2, ..About::default() },
+                is_local: false,
+                rank: 0,
+                n_ranks: 0,
+            };
+            let mut hub = self.gathering.tree.hub();
+            let row = hub.open(self.now_ns, &opened, false).unwrap();
+            let metric = Metric::Mpi { function: Name::cut(b"MPI_Send") };
+            let cell = hub.cell_of(row, &metric).unwrap();
+            hub.raise(row, [(cell, Cell { calls, bytes: 10 * calls, ns: calls })]);
+            hub.heard(self.now_ns, row, self.now_ns, self.now_ns, is_final, 2);
+        }
+
+        /// The state of the job in the store, its calls, and what is missing.
+        fn stored(&self) -> (String, u64, Vec<String>) {
+            let reader = Reader::open(self.dir.path()).unwrap();
+            let job = reader.job(&JobId::made_of("4711"), None).unwrap().remove(0);
+            let counters: Counters = reader.counters(job.number).unwrap();
+            (job.state, counters.mpi().calls, reader.losses(Some(job.number)).unwrap())
+        }
+    }
+
+    #[test]
+    fn a_node_that_falls_silent_makes_the_job_partial_and_a_late_word_of_it_puts_that_right() {
+        let mut root = Root::new("gather-silent");
+        root.hear("one", 10, false);
+        root.hear("two", 5, false);
+        root.pass(2);
+        assert_eq!(root.stored(), ("running".to_owned(), 15, Vec::new()));
+        root.hear("one", 20, true);
+        root.pass(SILENT_NS / SECOND + 3);
+        let (state, calls, losses) = root.stored();
+        assert_eq!((state.as_str(), calls, losses.len()), ("partial", 25, 1));
+        assert!(losses[0].starts_with("node two: not heard of"), "{losses:?}");
+        // The connection comes back, hours later, and everything else is long forgotten.
+        root.pass(60);
+        root.restart();
+        root.now_ns += 5 * 3600 * SECOND;
+        root.hear("two", 40, true);
+        root.pass(3);
+        assert_eq!(root.stored(), ("ended".to_owned(), 60, Vec::new()));
+        // It was acknowledged, but the word was lost: the same row again changes nothing.
+        root.pass(60);
+        root.hear("two", 40, true);
+        root.pass(3);
+        assert_eq!(root.stored(), ("ended".to_owned(), 60, Vec::new()));
+    }
+
+    #[test]
+    fn a_root_that_is_started_again_waits_for_the_nodes_it_knew() {
+        let mut root = Root::new("gather-restart");
+        root.hear("one", 10, true);
+        root.hear("two", 5, false);
+        root.pass(2);
+        root.restart();
+        root.pass(30);
+        assert_eq!(root.stored().0, "running", "two is expected back");
+        root.hear("two", 7, true);
+        root.pass(3);
+        assert_eq!(root.stored(), ("ended".to_owned(), 17, Vec::new()));
+        // What goes on after its end is the same job.
+        root.hear("one", 30, false);
+        root.pass(2);
+        assert_eq!((root.stored().0.as_str(), root.stored().1), ("running", 37));
+        root.hear("one", 31, true);
+        root.pass(3);
+        assert_eq!(root.stored(), ("ended".to_owned(), 38, Vec::new()));
+        let view = root.leaf.view(root.now_ns);
+        assert_eq!(view.total.mpi().calls, 38, "what went on is not in the machine's sum twice");
+    }
+}
