@@ -15,7 +15,8 @@
 //! - [`client`]: asking a daemon.
 
 pub use crate::run::{
-    Addresses, Config, Key, KeyError, Leaves, Load, ServeError, Served, TreeConfig, serve, write_key,
+    Addresses, Auth, Config, Key, KeyError, Leaves, Load, Secret, ServeError, Served, TreeConfig, serve,
+    write_key,
 };
 
 pub mod client;

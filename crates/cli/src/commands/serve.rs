@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use iotide_daemon::{Addresses, Config, Served, TreeConfig, places, serve, store, write_key};
+use iotide_daemon::{Addresses, Auth, Config, Served, TreeConfig, places, serve, store, write_key};
 use iotide_report::Untrusted;
 
 use crate::ExitStatus;
@@ -71,9 +71,24 @@ struct Options {
     /// Key of the tree, the same for all its daemons (see `iotide serve key`) [default: /etc/iotide/tree.key]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    /// How daemons of the tree know each other: by --key, or by munge, as the nodes of a Slurm cluster do [default: key]
+    #[arg(long, value_enum, value_name = "HOW")]
+    auth: Option<How>,
+    /// Socket of munged, if it is not the usual one
+    #[arg(long, value_name = "PATH")]
+    munge_socket: Option<PathBuf>,
     /// Read settings from FILE
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+}
+
+/// How daemons of a tree know each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum How {
+    /// By the same key
+    Key,
+    /// By munge: peers are root, or this user
+    Munge,
 }
 
 /// Where the key of a tree is unless someone says otherwise.
@@ -169,11 +184,15 @@ fn check(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
         config.node
     );
     if let Some(tree) = &config.tree {
-        iotide_daemon::Key::read(&tree.key)?;
+        tree.auth.load()?;
+        let auth = match &tree.auth {
+            Auth::Key(key) => format!("key     {}", key.display()),
+            Auth::Munge { .. } => "auth    munge".to_owned(),
+        };
         let parents =
             if tree.parents.is_empty() { "none: the root".to_owned() } else { tree.parents.join(", ") };
         let children = tree.children.map_or("none".to_owned(), |address| address.to_string());
-        text.push_str(&format!("parent  {parents}\nchildren {children}\nkey     {}\n", tree.key.display()));
+        text.push_str(&format!("parent  {parents}\nchildren {children}\n{auth}\n"));
     }
     if config.store.join(store::DATABASE).exists() {
         let reader = store::Reader::open(&config.store)?;
@@ -211,13 +230,18 @@ fn settings(options: &Options) -> anyhow::Result<Config> {
         |path: PathBuf| std::path::absolute(&path).with_context(|| format!("cannot use {}", path.display()));
     let parents = if options.parent.is_empty() { file.parent } else { options.parent.clone() };
     let key = options.key.clone().or(file.key);
+    let munge_socket = options.munge_socket.clone().or(file.munge_socket);
+    let auth = match options.auth.or(file.auth).unwrap_or(How::Key) {
+        How::Key => Auth::Key(std::path::absolute(key.unwrap_or_else(|| KEY_FILE.into()))?),
+        How::Munge => Auth::Munge { socket: munge_socket },
+    };
     Ok(Config {
         http,
         socket: absolute(options.socket.clone().or(file.socket).unwrap_or_else(places::socket))?,
         store: absolute(options.store.clone().or(file.store).unwrap_or_else(places::store))?,
         pages: absolute(options.pages.clone().or(file.pages).unwrap_or_else(places::pages))?,
         node: options.node.clone().or(file.node).unwrap_or_else(places::node),
-        tree: tree_settings(parents, options.children.or(file.children), key, file.most_children)?,
+        tree: tree_settings(parents, options.children.or(file.children), auth, file.most_children)?,
     })
 }
 
@@ -225,7 +249,7 @@ fn settings(options: &Options) -> anyhow::Result<Config> {
 fn tree_settings(
     parents: Vec<String>,
     children: Option<SocketAddr>,
-    key: Option<PathBuf>,
+    auth: Auth,
     most_children: Option<usize>,
 ) -> anyhow::Result<Option<TreeConfig>> {
     if parents.is_empty() && children.is_none() {
@@ -239,15 +263,16 @@ fn tree_settings(
             bail!("--parent {parent}: a host and a port, as in root:1338");
         }
     }
-    let key = std::path::absolute(key.unwrap_or_else(|| KEY_FILE.into()))?;
-    if !key.exists() {
+    if let Auth::Key(key) = &auth
+        && !key.exists()
+    {
         bail!(
             "{}: there is no key; `iotide serve key` makes one, which all daemons of the tree need",
             key.display()
         );
     }
     let most_children = most_children.unwrap_or(TreeConfig::MOST_CHILDREN);
-    Ok(Some(TreeConfig { parents, children, key, most_children }))
+    Ok(Some(TreeConfig { parents, children, auth, most_children }))
 }
 
 #[derive(Debug, Default)]
@@ -255,6 +280,8 @@ struct Settings {
     parent: Vec<String>,
     children: Option<SocketAddr>,
     key: Option<PathBuf>,
+    auth: Option<How>,
+    munge_socket: Option<PathBuf>,
     most_children: Option<usize>,
     http: Option<Http>,
     socket: Option<PathBuf>,
@@ -290,6 +317,12 @@ fn read_settings(path: &Path) -> anyhow::Result<Settings> {
                 settings.children = Some(address);
             }
             "key" => settings.key = Some(value.into()),
+            "auth" => match value {
+                "key" => settings.auth = Some(How::Key),
+                "munge" => settings.auth = Some(How::Munge),
+                _ => bail!("{}: 'auth': 'key' or 'munge'", path.display()),
+            },
+            "munge_socket" => settings.munge_socket = Some(value.into()),
             "most_children" => {
                 let Ok(most) = value.parse() else {
                     bail!("{}: 'most_children': a whole number", path.display());
@@ -297,7 +330,7 @@ fn read_settings(path: &Path) -> anyhow::Result<Settings> {
                 settings.most_children = Some(most);
             }
             _ => bail!(
-                "{}: there is no setting '{name}' (http, socket, store, pages, node, parent, children, key, most_children)",
+                "{}: there is no setting '{name}' (http, socket, store, pages, node, parent, children, key, auth, munge_socket, most_children)",
                 path.display()
             ),
         }

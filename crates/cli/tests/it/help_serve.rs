@@ -55,6 +55,17 @@ fn help_on_serve_explains_every_flag() {
               Key of the tree, the same for all its daemons (see `iotide serve key`) [default:
               /etc/iotide/tree.key]
 
+          --auth <HOW>
+              How daemons of the tree know each other: by --key, or by munge, as the nodes of a Slurm
+              cluster do [default: key]
+
+              Possible values:
+              - key:   By the same key
+              - munge: By munge: peers are root, or this user
+
+          --munge-socket <PATH>
+              Socket of munged, if it is not the usual one
+
           --config <FILE>
               Read settings from FILE
 
@@ -85,22 +96,53 @@ fn help_on_serve_check_explains_every_flag() {
     Usage: iotide serve check [OPTIONS]
 
     Options:
-          --http <ADDR>             Answer HTTP at this loopback address; 'none' for the unix socket
-                                    only [default: 127.0.0.1:1337]
-          --socket <PATH>           Answer HTTP at this unix socket [default: /run/iotide/serve.sock, or
-                                    in $XDG_RUNTIME_DIR/iotide]
-          --store <DIR>             Keep jobs in this directory [default: /var/lib/iotide, or in
-                                    ~/.local/state/iotide]
-          --pages <DIR>             Read counter pages in this directory [default: /run/iotide/pages, or
-                                    in $XDG_RUNTIME_DIR/iotide]
-          --node <NAME>             Name of this machine [default: the host name]
-          --parent <HOST:PORT,...>  Send what is counted to one of these daemons
-          --children <ADDR>         Take in what daemons of other machines count, at this address
-          --key <FILE>              Key of the tree, the same for all its daemons (see `iotide serve
-                                    key`) [default: /etc/iotide/tree.key]
-          --config <FILE>           Read settings from FILE
-      -h, --help                    Print help
-      -V, --version                 Print version
+          --http <ADDR>
+              Answer HTTP at this loopback address; 'none' for the unix socket only [default:
+              127.0.0.1:1337]
+
+          --socket <PATH>
+              Answer HTTP at this unix socket [default: /run/iotide/serve.sock, or in
+              $XDG_RUNTIME_DIR/iotide]
+
+          --store <DIR>
+              Keep jobs in this directory [default: /var/lib/iotide, or in ~/.local/state/iotide]
+
+          --pages <DIR>
+              Read counter pages in this directory [default: /run/iotide/pages, or in
+              $XDG_RUNTIME_DIR/iotide]
+
+          --node <NAME>
+              Name of this machine [default: the host name]
+
+          --parent <HOST:PORT,...>
+              Send what is counted to one of these daemons
+
+          --children <ADDR>
+              Take in what daemons of other machines count, at this address
+
+          --key <FILE>
+              Key of the tree, the same for all its daemons (see `iotide serve key`) [default:
+              /etc/iotide/tree.key]
+
+          --auth <HOW>
+              How daemons of the tree know each other: by --key, or by munge, as the nodes of a Slurm
+              cluster do [default: key]
+
+              Possible values:
+              - key:   By the same key
+              - munge: By munge: peers are root, or this user
+
+          --munge-socket <PATH>
+              Socket of munged, if it is not the usual one
+
+          --config <FILE>
+              Read settings from FILE
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
 
     Examples:
       iotide serve check

@@ -21,6 +21,8 @@ struct Node<'a> {
     /// Where daemons below connect to; the port is kept when it is started again.
     children: Option<String>,
     key: PathBuf,
+    /// More options.
+    options: Vec<String>,
     /// The network it is in, if not in that of the test.
     network: Option<String>,
     child: Option<Child>,
@@ -63,7 +65,8 @@ impl<'a> Node<'a> {
         key: PathBuf,
     ) -> Self {
         fs::create_dir_all(dir.join(name)).unwrap();
-        Self { dir, name, parents, children, key, network: None, child: None, said: Arc::default() }
+        let (options, network, child, said) = (Vec::new(), None, None, Arc::default());
+        Self { dir, name, parents, children, key, options, network, child, said }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -83,6 +86,7 @@ impl<'a> Node<'a> {
         for (option, name) in [("--socket", "socket"), ("--store", "store"), ("--pages", "pages")] {
             command.arg(option).arg(self.path(name));
         }
+        command.args(&self.options);
         if !self.parents.is_empty() {
             command.args(["--parent", &self.parents.join(",")]);
         }
@@ -552,4 +556,76 @@ fn links_that_are_cut_lose_and_double_nothing() {
     assert!(programs.iter_mut().all(|program| program.wait().unwrap().success()));
     let moved = sum(&leaves.each_ref().map(|leaf| leaf.moved("cables")));
     root.job("cables", |job| job["state"] == "ended" && counted(job) == moved);
+}
+
+/// A munged with a key of its own.
+struct Munged(Child);
+
+impl Munged {
+    fn start(dir: &FreshDir, name: &str) -> Self {
+        use std::os::unix::fs::PermissionsExt;
+        let at = |end: &str| dir.join(format!("{name}.{end}"));
+        fs::write(at("key"), format!("{name} {}", "0123456789abcdef".repeat(8))).unwrap();
+        fs::set_permissions(at("key"), fs::Permissions::from_mode(0o400)).unwrap();
+        let mut command = Command::new("munged");
+        command.args(["--foreground", "--force"]).stdout(Stdio::null()).stderr(Stdio::null());
+        for (option, end) in [
+            ("key-file", "key"),
+            ("socket", "sock"),
+            ("pid-file", "pid"),
+            ("log-file", "log"),
+            ("seed-file", "seed"),
+        ] {
+            command.arg(format!("--{option}={}", at(end).display()));
+        }
+        let child = command.spawn().unwrap();
+        for _ in 0..500 {
+            if at("sock").exists() {
+                return Self(child);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("munged does not start: {:?}", fs::read_to_string(at("log")));
+    }
+}
+
+impl Drop for Munged {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Nodes of a Slurm cluster know each other by munge, without any new secret. Credentials of another cluster are none.
+#[test]
+fn nodes_of_a_cluster_know_each_other_by_munge() {
+    if program("munged").is_none() {
+        return;
+    }
+    let dir = FreshDir::new("tree-munge");
+    let _munged = [Munged::start(&dir, "ours"), Munged::start(&dir, "theirs")];
+    let node = |name: &'static str, parents: Vec<String>, is_above: bool, of: &str| {
+        let children = is_above.then(|| "127.0.0.1:0".to_owned());
+        let mut node = Node::new(&dir, name, parents, children, dir.join("none"));
+        let socket = dir.join(format!("{of}.sock")).display().to_string();
+        node.options = ["--auth", "munge", "--munge-socket", &socket].map(str::to_owned).to_vec();
+        node.start_again();
+        node
+    };
+    let root = node("root", Vec::new(), true, "ours");
+    let parents = vec![root.children.clone().unwrap()];
+    let leaf = node("leaf", parents.clone(), false, "ours");
+    let stranger = node("stranger", parents, false, "theirs");
+    root.nodes(2);
+    assert!(leaf.skeleton("munged", "20ms", "10").wait().unwrap().success());
+    assert_eq!(counted(&root.ended("munged")), leaf.moved("munged"));
+    for _ in 0..500 {
+        if root.said().contains("Invalid credential") {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(root.said().contains("Invalid credential"), "{}{}", root.said(), stranger.said());
+    let names: Vec<Value> = root.nodes(2).iter().map(|node| node["node"].clone()).collect();
+    assert_eq!(names, ["leaf", "root"]);
 }

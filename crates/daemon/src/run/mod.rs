@@ -28,7 +28,7 @@ use crate::predict::{Expectations, Expected, Predicting};
 use crate::series::{Sampling, Series};
 use crate::store::{SeriesLimits, Store, StoreError};
 use notify::Notify;
-pub use tree::{Key, KeyError, Leaves, Load, TreeConfig, write_key};
+pub use tree::{Auth, Key, KeyError, Leaves, Load, Secret, TreeConfig, write_key};
 
 mod answer;
 mod http;
@@ -235,7 +235,7 @@ impl Daemon {
         for earlier in store.running()? {
             leaf.restore(now, earlier);
         }
-        let key = config.tree.as_ref().map(|tree| Key::read(&tree.key)).transpose()?;
+        let key = config.tree.as_ref().map(|tree| tree.auth.load()).transpose()?;
         let tree = match &config.tree {
             None => None,
             Some(tree) => {

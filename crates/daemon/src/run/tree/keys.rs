@@ -1,16 +1,18 @@
-//! Who may be part of a tree: whoever has its key.
+//! Who may be part of a tree: whoever has its key, or whom munge knows.
 //!
 //! Connections are encrypted (TLS 1.3) between keys made for the occasion, which nobody checks. Who is at the other end is shown inside: each
-//! side proves that it knows the key of the tree by a message that holds for this connection only, because the secret of the connection is part of
-//! it. Whoever sits in the middle has two connections with two secrets, and so no message that holds for either.
+//! side proves that it knows the key of the tree, or is root by munge's word, by a message that holds for this connection only, because the secret
+//! of the connection is part of it. Whoever sits in the middle has two connections with two secrets, and so no message that holds for either.
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use iotide_ledger::hex;
 use iotide_ledger::tree::Place;
+use iotide_wire::sha256;
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -26,6 +28,111 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
 /// The bytes of a key.
 const N_BYTES: usize = 32;
+
+/// How daemons of a tree know each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Auth {
+    /// By a key, in this file.
+    Key(PathBuf),
+    /// By munge, as the nodes of a Slurm cluster do: peers are root, or the daemon's own user.
+    Munge {
+        /// The socket of munged, if it is not the usual one.
+        socket: Option<PathBuf>,
+    },
+}
+
+impl Auth {
+    /// Reads what is needed for it.
+    pub fn load(&self) -> Result<Secret, KeyError> {
+        match self {
+            Self::Key(path) => Key::read(path).map(Secret::Key),
+            Self::Munge { socket } => Ok(Secret::Munge { socket: socket.clone() }),
+        }
+    }
+}
+
+/// What proves that a daemon belongs to a tree.
+#[derive(Debug)]
+pub enum Secret {
+    /// The key.
+    Key(Key),
+    /// Credentials of munge.
+    Munge {
+        /// The socket of munged, if it is not the usual one.
+        socket: Option<PathBuf>,
+    },
+}
+
+impl Secret {
+    /// That who is at this end of a connection belongs to the tree.
+    pub(super) async fn prove(&self, side: Side, session: &Session, place: &Place) -> io::Result<Vec<u8>> {
+        let statement = statement(side, session, place);
+        match self {
+            Self::Key(key) => Ok(hmac::sign(&key.0, &statement).as_ref().to_vec()),
+            Self::Munge { socket } => {
+                let mut command = munge("munge", socket.as_deref());
+                command.args(["--ttl", MUNGE_TTL_S, "--string", &hex(&sha256(&statement))]);
+                let credential = output_of(command, Vec::new()).await?;
+                Ok(credential.trim_ascii().to_vec())
+            }
+        }
+    }
+
+    /// Whether that is proved.
+    pub(super) async fn is_proof(
+        &self,
+        side: Side,
+        session: &Session,
+        place: &Place,
+        proof: &[u8],
+    ) -> io::Result<bool> {
+        let statement = statement(side, session, place);
+        match self {
+            // In a time that does not tell how much of it is right.
+            Self::Key(key) => Ok(hmac::verify(&key.0, &statement, proof).is_ok()),
+            Self::Munge { socket } => {
+                let mut command = munge("unmunge", socket.as_deref());
+                command.args(["--numeric", "--keys", "UID"]);
+                // Munge refuses what is expired, was used before or is not its own.
+                let said = output_of(command, proof.to_vec()).await?;
+                let said = String::from_utf8_lossy(&said);
+                let (head, payload) = said.split_once("\n\n").unwrap_or((&said, ""));
+                let uid = head.strip_prefix("UID:").and_then(|uid| uid.trim().parse::<u32>().ok());
+                let is_trusted = uid.is_some_and(|uid| uid == 0 || iotide_private::is_our_user(Some(uid)));
+                Ok(is_trusted && payload.trim() == hex(&sha256(&statement)))
+            }
+        }
+    }
+}
+
+/// A credential of munge holds for so long, in seconds: as long as a greeting may take, and for clocks that differ.
+const MUNGE_TTL_S: &str = "60";
+
+fn munge(program: &str, socket: Option<&Path>) -> Command {
+    let mut command = Command::new(program);
+    if let Some(socket) = socket {
+        command.arg("--socket").arg(socket);
+    }
+    command
+}
+
+/// What a program prints; an error if it fails. Munge answers in milliseconds, but other connections wait for nobody.
+async fn output_of(mut command: Command, input: Vec<u8>) -> io::Result<Vec<u8>> {
+    let run = move || {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // It may end before it has read all.
+            let _ = stdin.write_all(&input);
+        }
+        let output = child.wait_with_output()?;
+        match output.status.success() {
+            true => Ok(output.stdout),
+            false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+        }
+    };
+    tokio::task::spawn_blocking(run).await.map_err(io::Error::other)?
+}
 
 /// What all daemons of a tree know, and nobody else.
 #[derive(Debug)]
@@ -94,16 +201,6 @@ impl Key {
             Some(bytes) => Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes))),
             None => Err(KeyError::NoKey(path.to_owned())),
         }
-    }
-
-    /// That who is at this end of a connection knows the key.
-    pub(super) fn prove(&self, side: Side, session: &Session, place: &Place) -> Vec<u8> {
-        hmac::sign(&self.0, &statement(side, session, place)).as_ref().to_vec()
-    }
-
-    /// Whether that is proved, in a time that does not tell how much of it is right.
-    pub(super) fn is_proof(&self, side: Side, session: &Session, place: &Place, proof: &[u8]) -> bool {
-        hmac::verify(&self.0, &statement(side, session, place), proof).is_ok()
     }
 }
 

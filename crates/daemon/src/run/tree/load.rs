@@ -10,7 +10,7 @@ use std::time::Duration;
 use iotide_ledger::tree::{Opened, Place};
 use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Metric, Name};
 
-use super::{Key, KeyError, Tls, climb, now_ns};
+use super::{Key, KeyError, Secret, Tls, climb, now_ns};
 use crate::gather::Tree;
 
 /// What made leaves are like.
@@ -41,7 +41,7 @@ pub struct Leaves {
 impl Leaves {
     /// Starts them.
     pub fn start(load: Load, key: &Path) -> Result<Self, KeyError> {
-        let key = Arc::new(Key::read(key)?);
+        let key = Arc::new(Secret::Key(Key::read(key)?));
         iotide_gate::raise_open_files();
         let (is_over, n_rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (over, rounds) = (Arc::clone(&is_over), Arc::clone(&n_rounds));
@@ -64,7 +64,7 @@ impl Drop for Leaves {
     }
 }
 
-fn run(load: &Load, key: &Arc<Key>, is_over: &AtomicBool, n_rounds: &AtomicU64) -> io::Result<()> {
+fn run(load: &Load, key: &Arc<Secret>, is_over: &AtomicBool, n_rounds: &AtomicU64) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let tls = Arc::new(Tls::new()?);
     let metric = |index: usize| Metric::Own {

@@ -5,7 +5,6 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use tokio::time::{Instant, timeout};
 
 use super::now_ns;
 use crate::gather::Tree;
-pub use keys::{Key, KeyError, write_key};
+pub use keys::{Auth, Key, KeyError, Secret, write_key};
 use keys::{Side, Tls};
 pub use load::{Leaves, Load};
 
@@ -34,8 +33,8 @@ pub struct TreeConfig {
     pub parents: Vec<String>,
     /// Where daemons below connect to.
     pub children: Option<SocketAddr>,
-    /// The file of the key that all daemons of the tree have.
-    pub key: PathBuf,
+    /// How daemons of the tree know each other.
+    pub auth: Auth,
     /// Daemons below at once.
     pub most_children: usize,
 }
@@ -70,11 +69,13 @@ const MOST_STRANGERS: usize = 256;
 pub(super) fn run(
     tree: &Arc<Tree>,
     config: &TreeConfig,
-    key: &Arc<Key>,
+    key: &Arc<Secret>,
     listener: Option<TcpListener>,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    // Threads for munge, of which few are needed at a time.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(8).build();
+    let Ok(runtime) = runtime else { return };
     let Ok(tls) = Tls::new() else { return };
     let tls = Arc::new(tls);
     runtime.block_on(async {
@@ -92,7 +93,7 @@ pub(super) fn run(
     runtime.shutdown_timeout(Duration::from_millis(100));
 }
 
-async fn accept(listener: TcpListener, most: usize, tree: Arc<Tree>, key: Arc<Key>, tls: Arc<Tls>) {
+async fn accept(listener: TcpListener, most: usize, tree: Arc<Tree>, key: Arc<Secret>, tls: Arc<Tls>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let strangers = Account::among_users(MOST_STRANGERS);
     let children = Arc::new(tokio::sync::Semaphore::new(most));
@@ -190,7 +191,7 @@ async fn send(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> Result<()
 async fn greet_child(
     stream: TcpStream,
     tree: &Tree,
-    key: &Key,
+    key: &Secret,
     tls: &Tls,
 ) -> Result<(Encrypted, Downlink), PeerError> {
     stream.set_nodelay(true)?;
@@ -203,14 +204,15 @@ async fn greet_child(
         _ => None,
     })
     .await?;
-    if !key.is_proof(Side::Child, &session, &hello.place, &hello.proof) {
+    if !key.is_proof(Side::Child, &session, &hello.place, &hello.proof).await? {
         return Err(PeerError::Key);
     }
+    let own = tree.hub().own.clone();
+    let proof = key.prove(Side::Parent, &session, &own).await?;
     let (begun, answer) = {
         let hub = tree.hub();
         match Downlink::begin(&hub, &hello) {
             Ok((down, version)) => {
-                let proof = key.prove(Side::Parent, &session, &hub.own);
                 (Ok(down), Frame::Welcome(Welcome { version, path: Downlink::path(&hub), proof }))
             }
             Err(why) => {
@@ -273,7 +275,7 @@ async fn attend_child(stream: Encrypted, down: Downlink, tree: &Tree) {
 }
 
 /// Finds a parent, again and again.
-async fn climb(parents: Vec<String>, tree: Arc<Tree>, key: Arc<Key>, tls: Arc<Tls>) {
+async fn climb(parents: Vec<String>, tree: Arc<Tree>, key: Arc<Secret>, tls: Arc<Tls>) {
     // Each child prefers another one, and always the same: so they spread, and come back to where they were.
     let own = tree.hub().own.clone();
     let weight = |parent: &String| {
@@ -313,7 +315,7 @@ async fn climb(parents: Vec<String>, tree: Arc<Tree>, key: Arc<Key>, tls: Arc<Tl
 async fn greet_parent(
     address: &str,
     tree: &Tree,
-    key: &Key,
+    key: &Secret,
     tls: &Tls,
 ) -> Result<(Encrypted, Uplink), PeerError> {
     let stream = TcpStream::connect(address).await?;
@@ -322,10 +324,9 @@ async fn greet_parent(
     let session = keys::session(stream.get_ref().1)?;
     let mut stream = Encrypted::from(stream);
     let mut bytes = Vec::new();
-    {
-        let hub = tree.hub();
-        Uplink::hello(&hub, key.prove(Side::Child, &session, &hub.own)).write(&mut bytes);
-    }
+    let own = tree.hub().own.clone();
+    let proof = key.prove(Side::Child, &session, &own).await?;
+    Uplink::hello(&tree.hub(), proof).write(&mut bytes);
     send(&mut stream, &bytes).await?;
     let welcome: Welcome = first_frame(&mut stream, &mut Inbox::default(), |frame| match frame {
         Frame::Welcome(welcome) => Some(welcome.clone()),
@@ -333,7 +334,7 @@ async fn greet_parent(
     })
     .await?;
     let parent = welcome.path.first().cloned().unwrap_or_default();
-    if !key.is_proof(Side::Parent, &session, &parent, &welcome.proof) {
+    if !key.is_proof(Side::Parent, &session, &parent, &welcome.proof).await? {
         return Err(PeerError::Key);
     }
     let up = Uplink::begin(&mut tree.hub(), &welcome)?;
