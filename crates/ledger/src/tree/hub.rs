@@ -188,8 +188,8 @@ pub struct Hub {
     path_version: u64,
     /// Values and rows that were refused.
     n_refused: u64,
-    /// Jobs that this daemon has counted to their end and that are safe above.
-    safe: Vec<JobKey>,
+    /// Rows that this daemon has counted to their end and that are safe above.
+    safe: Vec<RowId>,
     has_finals: bool,
 }
 
@@ -433,7 +433,7 @@ impl Hub {
         }
         row.acked = Some(seq);
         if row.group.is_own && row.is_final {
-            self.safe.push(row.opened.key.clone());
+            self.safe.push(id);
         }
         // Whoever brought it is to know before it goes.
         if let Some(group) = self.groups.get_mut(&row.group)
@@ -445,7 +445,10 @@ impl Hub {
 
     /// Jobs that this daemon has counted to their end and that are safe above, since this was last asked.
     pub fn take_safe(&mut self) -> Vec<JobKey> {
-        std::mem::take(&mut self.safe)
+        let safe = std::mem::take(&mut self.safe);
+        // Some may have gone on since.
+        let rows = safe.iter().filter_map(|id| self.rows.get(id)).filter(|row| row.is_acked());
+        rows.map(|row| row.opened.key.clone()).collect()
     }
 
     /// Whether final rows of others have come since this was last asked.

@@ -212,9 +212,13 @@ impl World {
                     n_ranks: 0,
                 };
                 daemon.hub.put_own(now, &opened, &counters_of(run.calls), 1, run.has_ended);
-                let is_it = |row: &HubRow| row.key().key == opened.key && row.opened.node == opened.node;
-                let row = daemon.hub.rows().find(|(_, row)| is_it(row) && row.opened.epoch == epoch);
-                run.is_safe = run.has_ended && row.is_some_and(|(_, row)| row.is_acked());
+            }
+            for key in daemon.hub.take_safe() {
+                let epoch = daemon.counted.epoch;
+                let mut runs = daemon.counted.jobs.iter_mut();
+                if let Some((_, run)) = runs.find(|((job, of), _)| key_of(*job) == key && *of == epoch) {
+                    run.is_safe = run.has_ended;
+                }
             }
         }
         self.settle(index);
