@@ -71,12 +71,18 @@ struct Options {
     /// Key of the tree, the same for all its daemons (see `iotide serve key`) [default: /etc/iotide/tree.key]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// How daemons of the tree know each other: by --key, or by munge, as the nodes of a Slurm cluster do [default: key]
+    /// How daemons of the tree know each other: by --key, by munge, as the nodes of a Slurm cluster do, or by certificates [default: key]
     #[arg(long, value_enum, value_name = "HOW")]
     auth: Option<How>,
     /// Socket of munged, if it is not the usual one
     #[arg(long, value_name = "PATH")]
     munge_socket: Option<PathBuf>,
+    /// Certificate of who signs those of the tree (--auth certificates; --key is then this daemon's private key)
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Certificate of this daemon, with its --node among the names
+    #[arg(long, value_name = "FILE")]
+    cert: Option<PathBuf>,
     /// Read settings from FILE
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -89,6 +95,8 @@ enum How {
     Key,
     /// By munge: peers are root, or this user
     Munge,
+    /// By certificates of the site: a node speaks for itself only
+    Certificates,
 }
 
 /// Where the key of a tree is unless someone says otherwise.
@@ -188,6 +196,7 @@ fn check(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
         let auth = match &tree.auth {
             Auth::Key(key) => format!("key     {}", key.display()),
             Auth::Munge { .. } => "auth    munge".to_owned(),
+            Auth::Certificates { certificate, .. } => format!("cert    {}", certificate.display()),
         };
         let parents =
             if tree.parents.is_empty() { "none: the root".to_owned() } else { tree.parents.join(", ") };
@@ -232,8 +241,18 @@ fn settings(options: &Options) -> anyhow::Result<Config> {
     let key = options.key.clone().or(file.key);
     let munge_socket = options.munge_socket.clone().or(file.munge_socket);
     let auth = match options.auth.or(file.auth).unwrap_or(How::Key) {
-        How::Key => Auth::Key(std::path::absolute(key.unwrap_or_else(|| KEY_FILE.into()))?),
+        How::Key => Auth::Key(absolute(key.unwrap_or_else(|| KEY_FILE.into()))?),
         How::Munge => Auth::Munge { socket: munge_socket },
+        How::Certificates => {
+            let needed = |name: &str, path: Option<PathBuf>| {
+                path.with_context(|| format!("--auth certificates needs --{name} FILE"))
+            };
+            Auth::Certificates {
+                ca: absolute(needed("ca", options.ca.clone().or(file.ca))?)?,
+                certificate: absolute(needed("cert", options.cert.clone().or(file.cert))?)?,
+                key: absolute(needed("key", key)?)?,
+            }
+        }
     };
     Ok(Config {
         http,
@@ -282,6 +301,8 @@ struct Settings {
     key: Option<PathBuf>,
     auth: Option<How>,
     munge_socket: Option<PathBuf>,
+    ca: Option<PathBuf>,
+    cert: Option<PathBuf>,
     most_children: Option<usize>,
     http: Option<Http>,
     socket: Option<PathBuf>,
@@ -320,8 +341,11 @@ fn read_settings(path: &Path) -> anyhow::Result<Settings> {
             "auth" => match value {
                 "key" => settings.auth = Some(How::Key),
                 "munge" => settings.auth = Some(How::Munge),
-                _ => bail!("{}: 'auth': 'key' or 'munge'", path.display()),
+                "certificates" => settings.auth = Some(How::Certificates),
+                _ => bail!("{}: 'auth': 'key', 'munge' or 'certificates'", path.display()),
             },
+            "ca" => settings.ca = Some(value.into()),
+            "cert" => settings.cert = Some(value.into()),
             "munge_socket" => settings.munge_socket = Some(value.into()),
             "most_children" => {
                 let Ok(most) = value.parse() else {
@@ -330,7 +354,7 @@ fn read_settings(path: &Path) -> anyhow::Result<Settings> {
                 settings.most_children = Some(most);
             }
             _ => bail!(
-                "{}: there is no setting '{name}' (http, socket, store, pages, node, parent, children, key, auth, munge_socket, most_children)",
+                "{}: there is no setting '{name}' (http, socket, store, pages, node, parent, children, key, auth, ca, cert, munge_socket, most_children)",
                 path.display()
             ),
         }

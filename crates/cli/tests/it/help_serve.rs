@@ -56,15 +56,23 @@ fn help_on_serve_explains_every_flag() {
               /etc/iotide/tree.key]
 
           --auth <HOW>
-              How daemons of the tree know each other: by --key, or by munge, as the nodes of a Slurm
-              cluster do [default: key]
+              How daemons of the tree know each other: by --key, by munge, as the nodes of a Slurm
+              cluster do, or by certificates [default: key]
 
               Possible values:
-              - key:   By the same key
-              - munge: By munge: peers are root, or this user
+              - key:          By the same key
+              - munge:        By munge: peers are root, or this user
+              - certificates: By certificates of the site: a node speaks for itself only
 
           --munge-socket <PATH>
               Socket of munged, if it is not the usual one
+
+          --ca <FILE>
+              Certificate of who signs those of the tree (--auth certificates; --key is then this
+              daemon's private key)
+
+          --cert <FILE>
+              Certificate of this daemon, with its --node among the names
 
           --config <FILE>
               Read settings from FILE
@@ -125,15 +133,23 @@ fn help_on_serve_check_explains_every_flag() {
               /etc/iotide/tree.key]
 
           --auth <HOW>
-              How daemons of the tree know each other: by --key, or by munge, as the nodes of a Slurm
-              cluster do [default: key]
+              How daemons of the tree know each other: by --key, by munge, as the nodes of a Slurm
+              cluster do, or by certificates [default: key]
 
               Possible values:
-              - key:   By the same key
-              - munge: By munge: peers are root, or this user
+              - key:          By the same key
+              - munge:        By munge: peers are root, or this user
+              - certificates: By certificates of the site: a node speaks for itself only
 
           --munge-socket <PATH>
               Socket of munged, if it is not the usual one
+
+          --ca <FILE>
+              Certificate of who signs those of the tree (--auth certificates; --key is then this
+              daemon's private key)
+
+          --cert <FILE>
+              Certificate of this daemon, with its --node among the names
 
           --config <FILE>
               Read settings from FILE

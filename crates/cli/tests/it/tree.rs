@@ -394,7 +394,7 @@ fn anonymous_peers_can_neither_join_nor_cost_much() {
     let names: Vec<Value> = root.nodes(2).iter().map(|node| node["node"].clone()).collect();
     assert_eq!(names, ["leaf", "root"]);
     let said = root.said();
-    assert_eq!(said.matches("it does not know the key").count(), 1, "{said}");
+    assert_eq!(said.matches("it does not prove that it belongs here").count(), 1, "{said}");
     assert!(stranger.said().contains("no connection"), "{}", stranger.said());
     let status = fs::read_to_string(format!("/proc/{}/status", root.child.as_ref().unwrap().id())).unwrap();
     let peak = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
@@ -628,4 +628,74 @@ fn nodes_of_a_cluster_know_each_other_by_munge() {
     assert!(root.said().contains("Invalid credential"), "{}{}", root.said(), stranger.said());
     let names: Vec<Value> = root.nodes(2).iter().map(|node| node["node"].clone()).collect();
     assert_eq!(names, ["leaf", "root"]);
+}
+
+/// Certificates of a site: who has one joins under its own name, and speaks for others only if it says so.
+#[test]
+fn certificates_let_a_node_speak_for_itself_only() {
+    use std::os::unix::fs::PermissionsExt;
+    if program("openssl").is_none() {
+        return;
+    }
+    let dir = FreshDir::new("tree-certificates");
+    let openssl = |args: &[&str]| {
+        let output = Command::new("openssl").args(args).current_dir(dir.path()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
+    for ca in ["ca", "other"] {
+        let [key, pem] = ["key", "pem"].map(|end| format!("{ca}.{end}"));
+        let more = ["-subj", "/CN=site", "-keyout", &key, "-out", &pem];
+        openssl(&[&["req", "-x509"][..], &curve, &more].concat());
+    }
+    let issue = |name: &str, names: &str, ca: &str| {
+        let [key, request, pem] = ["key", "csr", "pem"].map(|end| format!("{name}.{end}"));
+        let more = ["-subj", "/CN=node", "-keyout", &key, "-out", &request];
+        openssl(&[&["req"][..], &curve[..5], &more].concat());
+        fs::write(dir.join(format!("{name}.ext")), format!("subjectAltName={names}\n")).unwrap();
+        let [ca_key, ca_pem, ext] = [format!("{ca}.key"), format!("{ca}.pem"), format!("{name}.ext")];
+        let signed = ["-CA", &ca_pem, "-CAkey", &ca_key, "-CAcreateserial", "-extfile", &ext, "-out", &pem];
+        openssl(&[&["x509", "-req", "-days", "2", "-in", &request][..], &signed].concat());
+        fs::set_permissions(dir.join(&key), fs::Permissions::from_mode(0o400)).unwrap();
+    };
+    let here = "IP:127.0.0.1";
+    issue("root", &format!("DNS:root,{here}"), "ca");
+    issue("middle", &format!("DNS:middle,DNS:above.iotide,{here}"), "ca");
+    issue("thief", &format!("DNS:thief,{here}"), "ca");
+    issue("leaf", "DNS:leaf", "ca");
+    issue("stranger", "DNS:stranger", "other");
+    let node = |name: &'static str, parent: Option<&Node<'_>>, is_above: bool, certificate: &str| {
+        let parents = parent.and_then(|parent| parent.children.clone()).into_iter().collect();
+        let children = is_above.then(|| "127.0.0.1:0".to_owned());
+        let mut node = Node::new(&dir, name, parents, children, dir.join(format!("{certificate}.key")));
+        let at = |name: &str| dir.join(name).display().to_string();
+        let pem = at(&format!("{certificate}.pem"));
+        let options = ["--auth", "certificates", "--ca", &at("ca.pem"), "--cert", &pem];
+        node.options = options.map(str::to_owned).to_vec();
+        node.start_again();
+        node
+    };
+    let root = node("root", None, true, "root");
+    let middle = node("middle", Some(&root), true, "middle");
+    let leaf = node("leaf", Some(&middle), false, "leaf");
+    root.nodes(3);
+    assert!(leaf.skeleton("certified", "20ms", "10").wait().unwrap().success());
+    assert_eq!(counted(&root.ended("certified")), leaf.moved("certified"));
+    // Another name than that of the certificate, a certificate of somebody else, and one that speaks for others without being allowed to.
+    let _liar = node("liar", Some(&root), false, "leaf");
+    let _stranger = node("stranger", Some(&root), false, "stranger");
+    let thief = node("thief", Some(&root), true, "thief");
+    drop(leaf);
+    let _below = node("leaf", Some(&thief), false, "leaf");
+    let is_refused = |said: &str| root.said().contains(said);
+    let reasons = ["it does not prove that it belongs here", "does not let it speak for others"];
+    for _ in 0..1000 {
+        if reasons.iter().all(|reason| is_refused(reason)) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(reasons.iter().all(|reason| is_refused(reason)), "{}", root.said());
+    let nodes = root.ask(&["nodes", "--format", "json"])["nodes"].to_string();
+    assert!(!nodes.contains("liar") && !nodes.contains("stranger"), "{nodes}");
 }

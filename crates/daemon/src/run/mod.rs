@@ -111,6 +111,9 @@ const RETRY: Duration = Duration::from_secs(1);
 /// What threads have left to do at the end is done within this.
 const END_WITHIN: Duration = Duration::from_secs(4);
 
+/// Jobs at once of a daemon with others below it.
+const MOST_JOBS_ABOVE: usize = 8192;
+
 /// What the threads share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -230,7 +233,13 @@ impl Daemon {
         let proc = Proc("/proc".into());
         let epoch = store.epoch(&proc.boot_id())?;
         let leaf_node = node.clone();
-        let mut leaf = Leaf::new(node, epoch, Limits::default());
+        // Where the jobs of many machines meet, there are more.
+        let is_above = config.tree.as_ref().is_some_and(|tree| tree.children.is_some());
+        let limits = Limits {
+            jobs: if is_above { MOST_JOBS_ABOVE } else { Limits::default().jobs },
+            ..Limits::default()
+        };
+        let mut leaf = Leaf::new(node, epoch, limits);
         let now = now_ns();
         for earlier in store.running()? {
             leaf.restore(now, earlier);

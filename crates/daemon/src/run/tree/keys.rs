@@ -1,6 +1,6 @@
-//! Who may be part of a tree: whoever has its key, or whom munge knows.
+//! Who may be part of a tree: whoever has its key, whom munge knows, or who has a certificate of the site.
 //!
-//! Connections are encrypted (TLS 1.3) between keys made for the occasion, which nobody checks. Who is at the other end is shown inside: each
+//! With certificates, TLS says who is at the other end. Without: connections are encrypted (TLS 1.3) between keys made for the occasion, which nobody checks. Who is at the other end is shown inside: each
 //! side proves that it knows the key of the tree, or is root by munge's word, by a message that holds for this connection only, because the secret
 //! of the connection is part of it. Whoever sits in the middle has two connections with two secrets, and so no message that holds for either.
 
@@ -10,19 +10,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use iotide_ledger::hex;
 use iotide_ledger::tree::Place;
+use iotide_ledger::{Name, hex};
 use iotide_wire::sha256;
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_name;
 use rustls::crypto::{CryptoProvider, verify_tls13_signature_with_raw_key};
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{
     CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
 };
-use rustls::server::AlwaysResolvesServerRawPublicKeys;
+use rustls::server::{AlwaysResolvesServerRawPublicKeys, ParsedCertificate, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
@@ -39,6 +41,15 @@ pub enum Auth {
         /// The socket of munged, if it is not the usual one.
         socket: Option<PathBuf>,
     },
+    /// By certificates: both sides show one.
+    Certificates {
+        /// Who signs them.
+        ca: PathBuf,
+        /// This daemon's, with those in between.
+        certificate: PathBuf,
+        /// Its private key.
+        key: PathBuf,
+    },
 }
 
 impl Auth {
@@ -47,6 +58,25 @@ impl Auth {
         match self {
             Self::Key(path) => Key::read(path).map(Secret::Key),
             Self::Munge { socket } => Ok(Secret::Munge { socket: socket.clone() }),
+            Self::Certificates { ca, certificate, key } => {
+                owned(key)?;
+                let failed = |path: &Path| {
+                    let path = path.to_owned();
+                    move |cause: pem::Error| KeyError::File {
+                        path: path.clone(),
+                        cause: io::Error::other(cause),
+                    }
+                };
+                let read = |path: &Path| -> Result<Vec<CertificateDer<'static>>, KeyError> {
+                    let found = CertificateDer::pem_file_iter(path).map_err(failed(path))?;
+                    found.collect::<Result<_, _>>().map_err(failed(path))
+                };
+                Ok(Secret::Certificates {
+                    ca: read(ca)?,
+                    chain: read(certificate)?,
+                    key: PrivateKeyDer::from_pem_file(key).map_err(failed(key))?,
+                })
+            }
         }
     }
 }
@@ -60,6 +90,15 @@ pub enum Secret {
     Munge {
         /// The socket of munged, if it is not the usual one.
         socket: Option<PathBuf>,
+    },
+    /// A certificate, which TLS shows.
+    Certificates {
+        /// Who signs them.
+        ca: Vec<CertificateDer<'static>>,
+        /// This daemon's.
+        chain: Vec<CertificateDer<'static>>,
+        /// Its private key.
+        key: PrivateKeyDer<'static>,
     },
 }
 
@@ -75,6 +114,7 @@ impl Secret {
                 let credential = output_of(command, Vec::new()).await?;
                 Ok(credential.trim_ascii().to_vec())
             }
+            Self::Certificates { .. } => Ok(Vec::new()),
         }
     }
 
@@ -101,9 +141,23 @@ impl Secret {
                 let is_trusted = uid.is_some_and(|uid| uid == 0 || iotide_private::is_our_user(Some(uid)));
                 Ok(is_trusted && payload.trim() == hex(&sha256(&statement)))
             }
+            Self::Certificates { .. } => Ok(session.names(place.node.as_str())),
         }
     }
 }
+
+impl Secret {
+    /// Whether who is at the other end may tell of other nodes than itself.
+    pub(super) fn speaks_for(&self, session: &Session, node: &Name) -> bool {
+        match self {
+            Self::Key(_) | Self::Munge { .. } => true,
+            Self::Certificates { .. } => session.names(ABOVE_OTHERS) || session.names(node.as_str()),
+        }
+    }
+}
+
+/// A certificate with this name is that of a daemon that others are below.
+const ABOVE_OTHERS: &str = "above.iotide";
 
 /// A credential of munge holds for so long, in seconds: as long as a greeting may take, and for clocks that differ.
 const MUNGE_TTL_S: &str = "60";
@@ -175,6 +229,18 @@ pub fn write_key(path: &Path) -> Result<(), KeyError> {
     file.write_all(format!("{}\n", hex(&bytes)).as_bytes()).and_then(|()| file.sync_all()).map_err(failed)
 }
 
+/// Opens a file that nobody else can read.
+fn owned(path: &Path) -> Result<std::fs::File, KeyError> {
+    let failed = |cause| KeyError::File { path: path.to_owned(), cause };
+    let file = iotide_private::open_ordinary(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    let is_ours = iotide_private::is_our_user(Some(metadata.uid())) || metadata.uid() == 0;
+    if metadata.mode() & 0o077 != 0 || !is_ours {
+        return Err(KeyError::Open(path.to_owned()));
+    }
+    Ok(file)
+}
+
 /// Which end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
@@ -186,12 +252,7 @@ impl Key {
     /// Reads a key that nobody else can.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let failed = |cause| KeyError::File { path: path.to_owned(), cause };
-        let file = iotide_private::open_ordinary(path).map_err(failed)?;
-        let metadata = file.metadata().map_err(failed)?;
-        let is_ours = iotide_private::is_our_user(Some(metadata.uid())) || metadata.uid() == 0;
-        if metadata.mode() & 0o077 != 0 || !is_ours {
-            return Err(KeyError::Open(path.to_owned()));
-        }
+        let file = owned(path)?;
         let mut text = String::new();
         file.take(4 * N_BYTES as u64).read_to_string(&mut text).map_err(failed)?;
         let digits = text.trim().as_bytes();
@@ -210,25 +271,85 @@ fn statement(side: Side, session: &Session, place: &Place) -> Vec<u8> {
         Side::Parent => b"iotide tree 1 parent",
     };
     let name = place.node.as_str().as_bytes();
-    let parts: [&[u8]; 4] = [side, session, &place.instance.to_le_bytes(), name];
+    let parts: [&[u8]; 4] = [side, &session.secret, &place.instance.to_le_bytes(), name];
     parts.concat()
 }
 
-/// The secret of a connection that both ends know.
-pub(super) type Session = [u8; 32];
+/// What is known of a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Session {
+    /// A secret that both ends know, and nobody else.
+    secret: [u8; 32],
+    /// The certificate that the other end has shown.
+    certificate: Option<CertificateDer<'static>>,
+}
 
-pub(super) fn session<Data>(connection: &rustls::ConnectionCommon<Data>) -> io::Result<Session> {
-    connection.export_keying_material([0; 32], b"EXPORTER-iotide-tree", None).map_err(io::Error::other)
+impl Session {
+    pub(super) fn of<Data>(connection: &rustls::ConnectionCommon<Data>) -> io::Result<Self> {
+        let secret = connection
+            .export_keying_material([0; 32], b"EXPORTER-iotide-tree", None)
+            .map_err(io::Error::other)?;
+        let shown = connection.peer_certificates().and_then(|shown| shown.first());
+        Ok(Self { secret, certificate: shown.map(|certificate| certificate.clone().into_owned()) })
+    }
+
+    /// Whether the certificate at the other end has this name.
+    fn names(&self, name: &str) -> bool {
+        let Some(certificate) = &self.certificate else { return false };
+        let parsed = ParsedCertificate::try_from(certificate);
+        let name = ServerName::try_from(name);
+        parsed.is_ok_and(|parsed| name.is_ok_and(|name| verify_server_name(&parsed, &name).is_ok()))
+    }
 }
 
 /// What connections are encrypted with.
 pub(super) struct Tls {
     acceptor: TlsAcceptor,
     connector: TlsConnector,
+    /// Whether the other end has a name to show.
+    has_names: bool,
 }
 
 impl Tls {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(super) fn new(secret: &Secret) -> io::Result<Self> {
+        match secret {
+            Secret::Key(_) | Secret::Munge { .. } => Self::between_strangers(),
+            Secret::Certificates { ca, chain, key } => Self::by_certificates(ca, chain, key),
+        }
+    }
+
+    fn by_certificates(
+        ca: &[CertificateDer<'static>],
+        chain: &[CertificateDer<'static>],
+        key: &PrivateKeyDer<'static>,
+    ) -> io::Result<Self> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        for certificate in ca {
+            roots.add(certificate.clone()).map_err(io::Error::other)?;
+        }
+        let roots = Arc::new(roots);
+        let versions = [&rustls::version::TLS13];
+        let checks = WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider));
+        let mut server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&versions)
+            .map_err(io::Error::other)?
+            .with_client_cert_verifier(checks.build().map_err(io::Error::other)?)
+            .with_single_cert(chain.to_vec(), key.clone_key())
+            .map_err(io::Error::other)?;
+        server.send_tls13_tickets = 0;
+        let mut client = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&versions)
+            .map_err(io::Error::other)?
+            .with_root_certificates(roots)
+            .with_client_auth_cert(chain.to_vec(), key.clone_key())
+            .map_err(io::Error::other)?;
+        client.resumption = rustls::client::Resumption::disabled();
+        Ok(Self { acceptor: Arc::new(server).into(), connector: Arc::new(client).into(), has_names: true })
+    }
+
+    /// Between keys that are made for the occasion.
+    fn between_strangers() -> io::Result<Self> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let made = ring::signature::Ed25519KeyPair::generate_pkcs8(&SystemRandom::new())
             .map_err(|_| io::Error::other("there are no random numbers"))?;
@@ -251,15 +372,21 @@ impl Tls {
             .with_custom_certificate_verifier(Arc::new(AnyKey(provider)))
             .with_no_client_auth();
         client.resumption = rustls::client::Resumption::disabled();
-        Ok(Self { acceptor: Arc::new(server).into(), connector: Arc::new(client).into() })
+        Ok(Self { acceptor: Arc::new(server).into(), connector: Arc::new(client).into(), has_names: false })
     }
 
     pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<server::TlsStream<TcpStream>> {
         self.acceptor.accept(stream).await
     }
 
-    pub(super) async fn connect(&self, stream: TcpStream) -> io::Result<client::TlsStream<TcpStream>> {
-        let name = ServerName::try_from("iotide").map_err(io::Error::other)?;
+    /// `host` is the name that a certificate at the other end must have.
+    pub(super) async fn connect(
+        &self,
+        stream: TcpStream,
+        host: &str,
+    ) -> io::Result<client::TlsStream<TcpStream>> {
+        let host = if self.has_names { host } else { "iotide" };
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         self.connector.connect(name, stream).await
     }
 }

@@ -66,7 +66,7 @@ impl Drop for Leaves {
 
 fn run(load: &Load, key: &Arc<Secret>, is_over: &AtomicBool, n_rounds: &AtomicU64) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let tls = Arc::new(Tls::new()?);
+    let tls = Arc::new(Tls::new(key)?);
     let metric = |index: usize| Metric::Own {
         name: Name::cut(format!("metric_{index}").as_bytes()),
         unit: Name::cut(b"bytes"),

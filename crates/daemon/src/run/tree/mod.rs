@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout};
 use super::now_ns;
 use crate::gather::Tree;
 pub use keys::{Auth, Key, KeyError, Secret, write_key};
-use keys::{Side, Tls};
+use keys::{Session, Side, Tls};
 pub use load::{Leaves, Load};
 
 mod keys;
@@ -76,8 +76,10 @@ pub(super) fn run(
     // Threads for munge, of which few are needed at a time.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(8).build();
     let Ok(runtime) = runtime else { return };
-    let Ok(tls) = Tls::new() else { return };
-    let tls = Arc::new(tls);
+    let tls = match Tls::new(key) {
+        Ok(tls) => Arc::new(tls),
+        Err(why) => return tree.note(format!("no part of a tree: {why}")),
+    };
     runtime.block_on(async {
         if let Some(listener) = listener {
             let most = config.most_children;
@@ -113,12 +115,13 @@ async fn accept(listener: TcpListener, most: usize, tree: Arc<Tree>, key: Arc<Se
             let greeted = timeout(GREET_WITHIN, greet_child(stream, &tree, &key, &tls)).await;
             drop(place);
             match greeted {
-                Ok(Ok((stream, down))) => {
+                Ok(Ok((stream, down, session))) => {
                     let Ok(_room) = children.try_acquire() else {
                         tree.note(format!("a daemon is turned away: {most} are below already"));
                         return;
                     };
-                    attend_child(stream, down, &tree).await;
+                    let speaks_for = |node: &Name| key.speaks_for(&session, node);
+                    attend_child(stream, down, &tree, &speaks_for).await;
                 }
                 Ok(Err(why)) => tree.note(format!("a peer at {} is refused: {why}", peer.ip())),
                 Err(_) => tree.note(format!("a peer at {} is refused: it says nothing", peer.ip())),
@@ -134,7 +137,7 @@ enum PeerError {
     Io(#[from] io::Error),
     #[error(transparent)]
     Link(#[from] LinkError),
-    #[error("it does not know the key")]
+    #[error("it does not prove that it belongs here")]
     Key,
     #[error("another daemon of the name {0} is here")]
     Taken(String),
@@ -193,10 +196,10 @@ async fn greet_child(
     tree: &Tree,
     key: &Secret,
     tls: &Tls,
-) -> Result<(Encrypted, Downlink), PeerError> {
+) -> Result<(Encrypted, Downlink, Session), PeerError> {
     stream.set_nodelay(true)?;
     let stream = tls.accept(stream).await?;
-    let session = keys::session(stream.get_ref().1)?;
+    let session = Session::of(stream.get_ref().1)?;
     let mut stream = Encrypted::from(stream);
     let mut inbox = Inbox::default();
     let hello: Hello = first_frame(&mut stream, &mut inbox, |frame| match frame {
@@ -224,11 +227,16 @@ async fn greet_child(
     let mut bytes = Vec::new();
     answer.write(&mut bytes);
     send(&mut stream, &bytes).await?;
-    Ok((stream, begun?))
+    Ok((stream, begun?, session))
 }
 
 /// Hears a child until it is lost.
-async fn attend_child(stream: Encrypted, down: Downlink, tree: &Tree) {
+async fn attend_child(
+    stream: Encrypted,
+    down: Downlink,
+    tree: &Tree,
+    speaks_for: &(dyn Fn(&Name) -> bool + Sync),
+) {
     let child = down.child().clone();
     let leave = Arc::new(Notify::new());
     if let Err(why) = tree.joined(&child, &leave) {
@@ -246,7 +254,17 @@ async fn attend_child(stream: Encrypted, down: Downlink, tree: &Tree) {
                 return Err::<(), PeerError>(PeerError::Ended);
             }
             let (mut down, mut hub) = (lock(&down), tree.hub());
-            inbox.take(&buffer[..n], |frame| down.heard(now_ns(), frame, &mut hub))?;
+            inbox.take(&buffer[..n], |frame| {
+                let of = match frame {
+                    Frame::Open { row, .. } => Some(&row.node),
+                    Frame::Node(news) => Some(&news.node),
+                    _ => None,
+                };
+                if of.is_some_and(|node| *node != down.child().node && !speaks_for(node)) {
+                    return Err(LinkError::Protocol("its certificate does not let it speak for others"));
+                }
+                down.heard(now_ns(), frame, &mut hub)
+            })?;
             if down.has_answers() {
                 has_answers.notify_one();
             }
@@ -320,8 +338,9 @@ async fn greet_parent(
 ) -> Result<(Encrypted, Uplink), PeerError> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
-    let stream = tls.connect(stream).await?;
-    let session = keys::session(stream.get_ref().1)?;
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host.trim_matches(['[', ']']));
+    let stream = tls.connect(stream, host).await?;
+    let session = Session::of(stream.get_ref().1)?;
     let mut stream = Encrypted::from(stream);
     let mut bytes = Vec::new();
     let own = tree.hub().own.clone();
