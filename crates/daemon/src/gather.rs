@@ -151,62 +151,71 @@ impl Gathering {
         store: &Store,
         leaf: &mut Leaf,
     ) -> Result<Vec<Act>, StoreError> {
-        let mut hub = self.tree.hub();
         let is_due = now_ns.saturating_sub(self.gathered_ns) >= GATHER_NS;
-        if !hub.take_has_finals() && !is_due {
+        if !self.tree.hub().take_has_finals() && !is_due {
             return Ok(Vec::new());
         }
         self.gathered_ns = now_ns;
         if self.tree.has_parent {
+            let mut hub = self.tree.hub();
             for own in leaf.own_rows() {
                 hub.put_own(now_ns, &own.opened, &own.counters, own.n_running, false);
             }
         }
-        let mut acts = Vec::new();
-        for group in hub.changed(now_ns) {
-            let Some(mut news) = hub.news(now_ns, &group) else { continue };
-            if !leaf.knows_elsewhere(&group) {
-                // A job that has ended, perhaps: then what is known of it joins what has come.
-                let (about, rows) = store.rows_of(&group)?;
-                if !rows.is_empty() {
-                    hub.restore(now_ns, &group, &about, rows);
-                    if hub.is_as_stored(&group) {
-                        hub.closed(now_ns, &group);
-                        continue;
-                    }
-                    news = hub.news(now_ns, &group).unwrap_or(news);
-                }
-            }
-            let mut fault = None;
-            let taken = leaf.elsewhere(now_ns, news, |cluster, uid, id| {
-                store.earlier(cluster, uid, id).unwrap_or_else(|error| {
-                    fault = Some(error);
-                    Earlier::default()
-                })
-            });
-            if let Some(fault) = fault {
-                return Err(fault);
-            }
-            if taken.is_err() {
-                // There are too many jobs, and that is counted. It is tried again when something is new of it.
-                continue;
-            }
+        let changed = self.tree.hub().changed(now_ns);
+        for group in changed {
+            self.take_in(now_ns, &group, store, leaf)?;
         }
+        let mut acts = Vec::new();
         for (key, group, is_over) in leaf.groups() {
-            let rows = hub.to_store(&group, is_over);
+            let rows = self.tree.hub().to_store(&group, is_over);
             if !rows.is_empty() || is_over {
                 acts.extend(leaf.rows_act(&key, rows));
             }
         }
+        let mut hub = self.tree.hub();
         hub.tick(now_ns);
-        if now_ns.saturating_sub(self.told_ns) < NODE_NS {
-            return Ok(acts);
+        if now_ns.saturating_sub(self.told_ns) >= NODE_NS {
+            self.told_ns = now_ns;
+            let news = self.own_news(&hub, leaf, now_ns);
+            hub.node_heard(now_ns, news);
         }
-        self.told_ns = now_ns;
+        Ok(acts)
+    }
+
+    /// What has come of a job becomes part of it.
+    fn take_in(&self, now_ns: u64, group: &Group, store: &Store, leaf: &mut Leaf) -> Result<(), StoreError> {
+        if !leaf.knows_elsewhere(group) {
+            // A job that has ended, perhaps: then what is known of it joins what has come. The store is asked while nobody waits for the hub.
+            let (about, rows) = store.rows_of(group)?;
+            if !rows.is_empty() {
+                let mut hub = self.tree.hub();
+                hub.restore(now_ns, group, &about, rows);
+                if hub.is_as_stored(group) {
+                    hub.closed(now_ns, group);
+                    return Ok(());
+                }
+            }
+        }
+        let Some(news) = self.tree.hub().news(now_ns, group) else { return Ok(()) };
+        let mut fault = None;
+        let taken = leaf.elsewhere(now_ns, news, |cluster, uid, id| {
+            store.earlier(cluster, uid, id).unwrap_or_else(|error| {
+                fault = Some(error);
+                Earlier::default()
+            })
+        });
+        // If there are too many jobs, that is counted; it is tried again when something is new of this one.
+        drop(taken);
+        fault.map_or(Ok(()), Err)
+    }
+
+    /// What this machine does as a whole.
+    fn own_news(&self, hub: &Hub, leaf: &Leaf, now_ns: u64) -> NodeNews {
         let view = leaf.view(now_ns);
         let io = view.total.io();
         let (round_trip_ns, skew_ns) = lock(&self.tree.skew).unwrap_or_default();
-        let news = NodeNews {
+        NodeNews {
             node: hub.own.node.clone(),
             parent: hub.path().first().map(|parent| parent.node.clone()).unwrap_or_default(),
             version: Name::cut(env!("CARGO_PKG_VERSION").as_bytes()),
@@ -218,9 +227,7 @@ impl Gathering {
             bytes_written: io.write.bytes,
             losses: view.losses.iter().map(|(_, n)| n).sum::<u64>() + hub.n_refused(),
             silent_ns: 0,
-        };
-        hub.node_heard(now_ns, news);
-        Ok(acts)
+        }
     }
 
     /// What is to be done once these are stored: the leaf forgets jobs that have ended.

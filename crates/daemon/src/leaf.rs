@@ -109,7 +109,7 @@ pub enum Act {
         /// What all rows of the job add up to.
         sum: Arc<Counters>,
         /// All its nodes.
-        nodes: Vec<Name>,
+        nodes: Arc<[Name]>,
     },
     /// All processes of a job are gone.
     End {
@@ -163,7 +163,7 @@ pub struct JobView {
     /// How many processes it has now.
     pub n_running: u32,
     /// The nodes it runs on.
-    pub nodes: Vec<Name>,
+    pub nodes: Arc<[Name]>,
     /// Bytes read per second, over the last ten seconds.
     pub read_bps: f64,
     /// Bytes written per second, over the last ten seconds.
@@ -265,7 +265,7 @@ struct Elsewhere {
     bytes: u64,
     n_running: u32,
     n_live: usize,
-    nodes: Vec<Name>,
+    nodes: Arc<[Name]>,
     silent: Vec<Name>,
 }
 
@@ -402,7 +402,10 @@ impl Leaf {
 
     /// Whether a job that other nodes tell of runs.
     pub fn knows_elsewhere(&self, group: &Group) -> bool {
-        self.jobs.values().any(|job| job.elsewhere.as_ref().is_some_and(|known| known.group == *group))
+        let Group { cluster, uid, id, .. } = group;
+        let of_id = |start_ns| JobKey { cluster: cluster.clone(), uid: *uid, id: id.clone(), start_ns };
+        let mut jobs = self.jobs.range(of_id(0)..=of_id(u64::MAX));
+        jobs.any(|(_, job)| job.elsewhere.as_ref().is_some_and(|known| known.group == *group))
     }
 
     /// Takes over what other nodes say of a job. `earlier` asks the store for the last job of a cluster, user and id.
@@ -436,7 +439,7 @@ impl Leaf {
             sum: Arc::new(news.sum),
             n_running: news.n_running,
             n_live: news.n_live,
-            nodes: news.nodes,
+            nodes: news.nodes.into(),
             silent: news.silent,
         });
         Ok(key)
@@ -779,13 +782,16 @@ impl Running {
         self.n_seen > 0
     }
 
-    fn nodes(&self, own: &Name) -> Vec<Name> {
-        let Some(elsewhere) = &self.elsewhere else { return vec![own.clone()] };
-        let mut nodes = elsewhere.nodes.clone();
-        if self.is_here() && !nodes.contains(own) {
-            nodes.push(own.clone());
+    fn nodes(&self, own: &Name) -> Arc<[Name]> {
+        match &self.elsewhere {
+            Some(elsewhere) if !self.is_here() || elsewhere.nodes.contains(own) => {
+                Arc::clone(&elsewhere.nodes)
+            }
+            elsewhere => {
+                let others = elsewhere.iter().flat_map(|elsewhere| elsewhere.nodes.iter());
+                others.chain([own]).cloned().collect()
+            }
         }
-        nodes
     }
 
     /// Bytes read and written by processes that are gone, or on other nodes.

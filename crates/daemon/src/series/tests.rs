@@ -21,7 +21,7 @@ fn view(bytes: Option<u64>) -> Arc<View> {
             key: key("a"),
             about,
             counters: Arc::new(counters),
-            nodes: Vec::new(),
+            nodes: Vec::new().into(),
             n_running: 2,
             read_bps: 0.0,
             write_bps: 0.0,
