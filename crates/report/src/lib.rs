@@ -27,8 +27,8 @@ pub use crate::{
     history::{Comparison, History, LabelShare},
     html::RunPage,
     info::{
-        DarshanInfo, Dxt, Heatmap, Info, InfoJob, InfoSource, JobId, LogInfo, Lustre, Map, Module, Number,
-        Operation, RecordLine, SegmentLine,
+        DarshanInfo, Dxt, Function, Heatmap, Info, InfoJob, InfoSource, JobId, LogInfo, Lustre, Map, Module,
+        Number, Operation, RecordLine, SegmentLine,
     },
     insight::{Insight, NotKnown},
     jobs::{
