@@ -88,6 +88,8 @@ mod schedule;
 mod series;
 mod sets;
 mod signature;
+#[cfg(test)]
+mod steering;
 mod stream;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.
