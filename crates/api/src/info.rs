@@ -10,7 +10,7 @@ use iotide_report::{
     DarshanInfo, Dxt, Heatmap, Info, InfoJob, InfoSource, JobId, LogInfo, Lustre, Map, Module, Number,
     Operation, RecordLine, SegmentLine,
 };
-use iotide_trace::{Event, EventSink, JobInfo, Loss, Op, Tally};
+use iotide_trace::{AccessFacts, Event, EventSink, JobInfo, Loss, Op, Tally};
 
 use crate::{Error, Input};
 
@@ -185,6 +185,7 @@ fn number(value: Value) -> Number {
 struct Survey {
     tally: Tally,
     operations: [Operation; Op::ALL.len()],
+    access: Vec<AccessFacts>,
     losses: Vec<Loss>,
 }
 
@@ -210,12 +211,18 @@ impl EventSink for Survey {
 
     fn time_spent(&mut self, _: iotide_trace::TimeSpent) {}
 
-    fn access_facts(&mut self, _: &iotide_trace::AccessFacts) {}
+    fn access_facts(&mut self, facts: &AccessFacts) {
+        match self.access.iter_mut().find(|known| known.layer == facts.layer) {
+            Some(known) => known.join(facts),
+            None => self.access.push(facts.clone()),
+        }
+    }
 }
 
 impl Survey {
     fn add_to(&self, info: &mut Info) {
-        let Self { tally, operations, .. } = self;
+        let Self { tally, operations, access, .. } = self;
+        info.set_functions(access);
         let source = &mut info.source;
         source.n_ranks = Some(tally.n_ranks() as u64).filter(|&n| n > 0).or(source.n_ranks);
         source.n_events = Some(tally.n_events);

@@ -691,7 +691,7 @@ mod tests {
     use super::*;
     use crate::OpenOptions;
     use crate::testing::{check, read};
-    use iotide_trace::{FileStake, Stake, StakeKind, TargetTime, Trace};
+    use iotide_trace::{FileStake, FunctionSums, RankPart, Stake, StakeKind, TargetTime, Trace};
     use proptest::prelude::*;
 
     fn write(trace: &Trace) -> Vec<u8> {
@@ -828,10 +828,20 @@ mod tests {
             seconds,
         });
         let numbers = vec(any::<Option<u32>>(), 24);
-        let facts = (0..LAYERS.len(), numbers, vec(stake, 0..3), vec(target, 0..3)).prop_map(
-            |(layer, numbers, stakes, targets)| AccessFacts {
+        let functions = prop::collection::btree_map("[a-z]{1,8}", amounts(), 0..3).prop_map(|functions| {
+            let sums = |(name, (calls, bytes, seconds))| FunctionSums { name, calls, bytes, seconds };
+            functions.into_iter().map(sums).collect::<Vec<_>>()
+        });
+        let parts = prop::collection::btree_map(rank(), 0.0..1e15f64, 0..3).prop_map(|parts| {
+            parts.into_iter().map(|(rank, bytes)| RankPart { rank, bytes }).collect::<Vec<_>>()
+        });
+        let lists = (vec(stake, 0..3), vec(target, 0..3), functions, parts);
+        let facts = (0..LAYERS.len(), numbers, lists).prop_map(
+            |(layer, numbers, (stakes, targets, functions, rank_parts))| AccessFacts {
                 stakes,
                 targets,
+                functions,
+                rank_parts,
                 ..facts::of_numbers(
                     LAYERS[layer],
                     &numbers.iter().map(|n| n.map(u64::from)).collect::<Vec<_>>(),

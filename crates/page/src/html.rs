@@ -113,6 +113,8 @@ pub fn escape(text: &str) -> String {
             '\'' => safe.push_str("&#39;"),
             // Not allowed in XML at all, and of no use in HTML.
             c if c.is_control() && c != '\n' && c != '\t' => safe.push('\u{fffd}'),
+            // Would make what follows look as if it stood in another order.
+            c if !c.is_control() && crate::text::steers(c) => safe.extend(c.escape_default()),
             c => safe.push(c),
         }
     }

@@ -19,6 +19,8 @@ pub struct Info {
     pub darshan: Option<DarshanInfo>,
     /// Events by operation; `None` where they were not counted.
     pub operations: Option<Map<Operation>>,
+    /// What each function did, those with most time first; `None` if the source has no names of functions.
+    pub functions: Option<Vec<Function>>,
     /// How many files it names.
     pub n_files: u64,
     /// What is known to be missing.
@@ -117,6 +119,31 @@ pub struct Operation {
     /// How many bytes they moved.
     #[serde(serialize_with = "whole_bytes")]
     pub bytes: f64,
+}
+
+/// What the calls of one function add up to. A function that calls another contains what that one did.
+#[derive(Clone, Debug, Serialize)]
+pub struct Function {
+    /// The layer it belongs to.
+    pub layer: &'static str,
+    /// Its name.
+    pub name: Untrusted,
+    /// How often it was called.
+    pub calls: u64,
+    /// How many bytes it moved.
+    #[serde(serialize_with = "whole_bytes")]
+    pub bytes: f64,
+    /// The time in it, summed over the ranks; `None` if the source does not tell.
+    pub time_s: Option<f64>,
+}
+
+impl Function {
+    fn in_words(&self) -> String {
+        let Self { layer, name, calls, bytes, time_s } = self;
+        let bytes = if *bytes > 0.0 { format!(", {}", text::bytes(*bytes)) } else { String::new() };
+        let time = time_s.map(|time_s| format!(", {}", text::seconds(time_s))).unwrap_or_default();
+        format!("{} ({layer}): {}{bytes}{time}", name.for_terminal(), text::counted(*calls, "call"))
+    }
 }
 
 /// What is special to a Darshan log.
@@ -320,6 +347,28 @@ impl Info {
         self.losses = losses.iter().map(Loss::from).collect();
     }
 
+    /// Keeps what each function of each layer did.
+    pub fn set_functions(&mut self, access: &[iotide_trace::AccessFacts]) {
+        let of_layer = |facts: &iotide_trace::AccessFacts| {
+            let layer = facts.layer.name();
+            let function = |sums: &iotide_trace::FunctionSums| Function {
+                layer,
+                name: (&sums.name).into(),
+                calls: sums.calls,
+                bytes: sums.bytes,
+                time_s: (sums.seconds > 0.0).then_some(sums.seconds),
+            };
+            facts.functions.iter().map(function).collect::<Vec<_>>()
+        };
+        let mut functions: Vec<Function> = access.iter().flat_map(of_layer).collect();
+        let time_s = |function: &Function| function.time_s.unwrap_or(0.0);
+        // Those that took no known time by what they did; the sort is stable, so that the rest goes by layer and name.
+        functions.sort_by(|a, b| {
+            (time_s(b).total_cmp(&time_s(a))).then(b.bytes.total_cmp(&a.bytes)).then(b.calls.cmp(&a.calls))
+        });
+        self.functions = (!functions.is_empty()).then_some(functions);
+    }
+
     /// "darshan log 3.41 of ./a.out, job 77".
     fn headline(&self) -> String {
         let InfoJob { jobid, exe, log_version, .. } = &self.job;
@@ -362,6 +411,15 @@ impl Info {
             };
             let bytes = if *bytes > 0.0 { format!(", {}", text::bytes(*bytes)) } else { String::new() };
             rows.row(name, format!("{}{calls}{bytes}", text::counted(*events, "event")));
+        }
+        if let Some(functions) = &self.functions {
+            /// As many as a person reads; JSON has them all.
+            const MOST_TOLD: usize = 15;
+            let mut lines: Vec<String> = functions.iter().take(MOST_TOLD).map(Function::in_words).collect();
+            if functions.len() > MOST_TOLD {
+                lines.push(format!("and {} more", functions.len() - MOST_TOLD));
+            }
+            rows.row("functions", lines.join("\n"));
         }
         if self.n_files > 0 && self.darshan.is_none() {
             rows.row("files", text::count(self.n_files));
@@ -583,6 +641,45 @@ mod tests {
     }
 
     #[test]
+    fn functions_are_told_by_time_and_bytes() {
+        let function = |name: &str, calls, bytes, seconds| iotide_trace::FunctionSums {
+            name: name.into(),
+            calls,
+            bytes,
+            seconds,
+        };
+        let facts = |layer, functions| iotide_trace::AccessFacts {
+            layer,
+            functions,
+            ..iotide_trace::AccessFacts::default()
+        };
+        let mut info = Info::default();
+        info.set_functions(&[facts(iotide_trace::Layer::Stdio, Vec::new())]);
+        assert!(info.functions.is_none(), "no names are not no functions");
+        info.set_functions(&[
+            facts(
+                iotide_trace::Layer::Posix,
+                vec![function("close", 2, 0.0, 0.0), function("pwrite64", 4, 8e6, 2.5)],
+            ),
+            facts(iotide_trace::Layer::MpiIo, vec![function("MPI_\u{1b}[31m<b>", 1, 8e6, 4.0)]),
+        ]);
+        insta::assert_snapshot!(info.facts().render(90, str::to_owned), @r#"
+        functions  MPI_\u{1b}[31m<b> (mpi-io): 1 call, 8 MB, 4 s
+                   pwrite64 (posix): 4 calls, 8 MB, 2.5 s
+                   close (posix): 2 calls
+        losses     none
+        "#);
+        let report = Report { runs: vec![info], ..Report::new("info") };
+        let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        let functions = &json["runs"][0]["functions"];
+        assert_eq!(
+            functions[1],
+            serde_json::json!({"layer": "posix", "name": "pwrite64", "calls": 4, "bytes": 8_000_000, "time_s": 2.5})
+        );
+        assert!(functions[2]["time_s"].is_null());
+    }
+
+    #[test]
     fn json_has_the_promised_names() {
         let report = Report { runs: vec![log()], ..Report::new("info") };
         let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
@@ -597,6 +694,7 @@ mod tests {
         assert_eq!(run["dxt"]["DXT_POSIX"]["write_segments"], 2);
         assert_eq!(run["heatmap"]["POSIX"]["n_bins"], 34);
         assert!(run["source"]["n_events"].is_null() && run["operations"].is_null());
+        assert!(run["functions"].is_null());
         assert_eq!(run["losses"][0]["what"], "POSIX: cut");
     }
 

@@ -27,8 +27,8 @@ pub use crate::{
     history::{Comparison, History, LabelShare},
     html::RunPage,
     info::{
-        DarshanInfo, Dxt, Heatmap, Info, InfoJob, InfoSource, JobId, LogInfo, Lustre, Map, Module, Number,
-        Operation, RecordLine, SegmentLine,
+        DarshanInfo, Dxt, Function, Heatmap, Info, InfoJob, InfoSource, JobId, LogInfo, Lustre, Map, Module,
+        Number, Operation, RecordLine, SegmentLine,
     },
     insight::{Insight, NotKnown},
     jobs::{
@@ -90,6 +90,8 @@ mod schedule;
 mod series;
 mod sets;
 mod signature;
+#[cfg(test)]
+mod steering;
 mod stream;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.

@@ -1,7 +1,7 @@
 //! A running job, as it is told: one line a prediction, or a screen that is drawn anew.
 
 use iotide_analysis::online::{self, Reason, RegimeChangeKind};
-use iotide_page::text;
+use iotide_page::{Untrusted, text};
 use serde::Serialize;
 
 use crate::run::{Loss, Source};
@@ -33,7 +33,7 @@ impl<T: Serialize> LiveLine<T> {
 pub struct Prediction {
     /// The job, as it or `iotide record` calls it; not there if nobody has named it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub job: Option<String>,
+    pub job: Option<Untrusted>,
     /// Counts from 1, for each job.
     pub number: u64,
     /// The moment, on the trace's clock: what happened later is not in here.
@@ -260,7 +260,7 @@ impl Prediction {
         let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
         let next = self.next_phase;
         vec![
-            ("IOTIDE_JOB", self.job.clone().unwrap_or_default()),
+            ("IOTIDE_JOB", self.job.as_ref().map(|job| job.as_said().to_owned()).unwrap_or_default()),
             ("IOTIDE_PREDICTION", self.number.to_string()),
             ("IOTIDE_AT_S", self.at_s.to_string()),
             ("IOTIDE_AT_UNIX_S", number(self.at_unix_s)),
@@ -317,7 +317,7 @@ impl Prediction {
 #[derive(Clone, Debug, Serialize)]
 pub struct Notice {
     /// What.
-    pub text: String,
+    pub text: Untrusted,
 }
 
 impl Notice {
@@ -327,15 +327,15 @@ impl Notice {
     }
 }
 
-fn name_of(job: &str) -> Option<String> {
-    (!job.is_empty()).then(|| job.to_owned())
+fn name_of(job: &str) -> Option<Untrusted> {
+    (!job.is_empty()).then(|| job.into())
 }
 
 /// Which of several jobs a line is about, for people: nothing where there is only one.
-pub fn about_job(job: Option<&str>, n_jobs: usize) -> String {
+pub fn about_job(job: Option<&Untrusted>, n_jobs: usize) -> String {
     match job {
         _ if n_jobs < 2 => String::new(),
-        Some(job) => format!("job {}: ", text::printable(job)),
+        Some(job) => format!("job {}: ", job.for_terminal()),
         None => "a job without a name: ".to_owned(),
     }
 }
@@ -345,7 +345,7 @@ pub fn about_job(job: Option<&str>, n_jobs: usize) -> String {
 pub struct LiveEnd {
     /// The job, as in its predictions.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub job: Option<String>,
+    pub job: Option<Untrusted>,
     /// What was read.
     pub source: Source,
     /// Why following ended: `job_over`, `idle` or `interrupted`.
@@ -399,7 +399,7 @@ impl LiveEnd {
 #[derive(Clone, Debug)]
 pub struct Screen<'a> {
     /// What is followed.
-    pub name: &'a str,
+    pub name: Untrusted,
     /// What was read of it so far.
     pub source: Source,
     /// Now, on the trace's clock.
@@ -413,7 +413,7 @@ pub struct Screen<'a> {
     /// Predictions, the newest last.
     pub predictions: &'a [Prediction],
     /// What happened, the newest last.
-    pub notices: &'a [String],
+    pub notices: &'a [Untrusted],
 }
 
 impl Screen<'_> {
@@ -440,7 +440,7 @@ impl Screen<'_> {
         let shown = self.predictions.iter().rev().take(room.max(1));
         lines.extend(shown.map(|prediction| format!("  {}", prediction.in_words())));
         for notice in self.notices.iter().rev().take(2) {
-            lines.push(format!("  {}", ink.faint(&text::printable(notice))));
+            lines.push(format!("  {}", ink.faint(&notice.for_terminal())));
         }
         lines.truncate(height.saturating_sub(1));
         lines.resize(height.saturating_sub(1), String::new());
@@ -457,7 +457,7 @@ impl Screen<'_> {
             text::bytes(*bytes_read),
             text::bytes(*bytes_written)
         );
-        let name = text::printable(self.name);
+        let name = self.name.for_terminal();
         let gap = width.saturating_sub(2 + name.chars().count() + sums.chars().count() + 2).max(2);
         format!("  {}{}{sums}", ink.bold(&name), " ".repeat(gap))
     }
@@ -594,6 +594,37 @@ mod tests {
     }
 
     #[test]
+    fn names_of_others_steer_no_terminal() {
+        use crate::steering::{assert_plain, hostile};
+        let name = hostile("job");
+        let told = Prediction::new(&name, &prediction(), None);
+        assert_plain(&told.to_json(), "");
+        assert_plain(&about_job(told.job.as_ref(), 2), "");
+        let notice = Notice { text: Untrusted::from(hostile("notice")) };
+        assert_plain(&notice.to_json(), "");
+        let source = Source::new(name.as_str(), "native", &Tally::default(), &JobInfo::default());
+        let end = LiveEnd {
+            losses: vec![Loss::from(&iotide_trace::Loss::of_unknown_size(hostile("loss")))],
+            ..LiveEnd::new(&name, source.clone(), "idle")
+        };
+        assert_plain(&end.to_json(), "");
+        assert_plain(&end.in_words(), "\n");
+        let screen = Screen {
+            name: name.as_str().into(),
+            source,
+            now_s: 42.5,
+            quiet_s: 0.0,
+            rates_bps: &[1.0; 60],
+            span_s: 60.0,
+            predictions: &[told],
+            notices: &[notice.text],
+        };
+        screen.lines(200, 24, Ink::Plain).iter().for_each(|line| assert_plain(line, ""));
+        // A command is told the name as it is.
+        assert_eq!(screen.predictions[0].variables()[0], ("IOTIDE_JOB", name));
+    }
+
+    #[test]
     fn a_phase_that_is_past_is_expected_a_period_later() {
         let told = Prediction::new("", &prediction(), None);
         assert_eq!(told.next_start_after(45.0), Some(50.0));
@@ -606,7 +637,7 @@ mod tests {
         let predictions = [Prediction::new("", &prediction(), None)];
         let rates: Vec<f64> = (0..60).map(|i| if i % 12 < 2 { 1e9 } else { 0.0 }).collect();
         let screen = Screen {
-            name: "run7",
+            name: "run7".into(),
             source: Source::new("run7", "native", &Tally::default(), &JobInfo::default()),
             now_s: 42.5,
             quiet_s: 0.0,

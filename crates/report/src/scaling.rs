@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use iotide_page::Untrusted;
 use iotide_page::html::{FOOT, STYLE, escape, head};
 use iotide_scaling::{Advice, Factor, Function, Measurement, Model, Prediction, Series, usable};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::document::Document;
 use crate::{Ink, SCHEMA, text};
@@ -20,7 +21,7 @@ pub struct ScalingReport {
     /// How models were found: `auto` or `extrap`.
     pub method: &'static str,
     /// Names of the parameters.
-    pub parameters: Vec<String>,
+    pub parameters: Vec<Untrusted>,
     /// One per call path and metric.
     pub models: Vec<ModelEntry>,
     /// Call paths and metrics without a model, and why.
@@ -43,7 +44,7 @@ pub struct ScalingReport {
 #[derive(Clone, Debug, Serialize)]
 pub struct ScalingSource {
     /// The file.
-    pub path: String,
+    pub path: Untrusted,
     /// Its form.
     pub format: String,
 }
@@ -52,15 +53,15 @@ pub struct ScalingSource {
 #[derive(Clone, Debug, Serialize)]
 pub struct ModelEntry {
     /// Where in the program.
-    pub callpath: String,
+    pub callpath: Untrusted,
     /// What was measured.
-    pub metric: String,
-    /// The function for people.
-    pub function: String,
+    pub metric: Untrusted,
+    /// The function for people. It has the parameters' names in it, as have the next two.
+    pub function: Untrusted,
     /// The function as a Python expression.
-    pub python: String,
+    pub python: Untrusted,
     /// The function as LaTeX.
-    pub latex: String,
+    pub latex: Untrusted,
     /// What is there at any scale; `null` for a function in pieces.
     pub constant: Option<f64>,
     /// What changes with the parameters.
@@ -80,7 +81,7 @@ pub struct ModelEntry {
     /// Values at the points asked for.
     pub predictions: Vec<PredictionEntry>,
     /// What to know about it.
-    pub notes: Vec<String>,
+    pub notes: Vec<Untrusted>,
     /// The points it was found from, where they are asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<PointEntry>,
@@ -92,7 +93,7 @@ pub struct ModelEntry {
 #[derive(Clone, Debug, Serialize)]
 pub struct PointEntry {
     /// The point, by parameter.
-    pub at: serde_json::Map<String, serde_json::Value>,
+    pub at: PointAt,
     /// How many values there are.
     pub n: usize,
     /// Their mean.
@@ -125,7 +126,7 @@ pub struct TermEntry {
 #[derive(Clone, Debug, Serialize)]
 pub struct FactorEntry {
     /// Which parameter.
-    pub parameter: String,
+    pub parameter: Untrusted,
     /// Its exponent, `null` for a function in pieces.
     pub exponent: Option<String>,
     /// Exponent of its logarithm to the base 2.
@@ -139,7 +140,7 @@ pub struct FactorEntry {
 #[derive(Clone, Debug, Serialize)]
 pub struct PieceEntry {
     /// The function there.
-    pub function: String,
+    pub function: Untrusted,
     /// From where, if it has a beginning.
     pub from: Option<f64>,
     /// To where, if it has an end.
@@ -150,7 +151,7 @@ pub struct PieceEntry {
 #[derive(Clone, Debug, Serialize)]
 pub struct PredictionEntry {
     /// The point, by parameter.
-    pub at: serde_json::Map<String, serde_json::Value>,
+    pub at: PointAt,
     /// The value.
     pub value: Option<f64>,
     /// Between which values the truth lies.
@@ -159,7 +160,7 @@ pub struct PredictionEntry {
     pub confidence: f64,
     /// Reasons to be careful.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub cautions: Vec<String>,
+    pub cautions: Vec<Untrusted>,
 }
 
 /// A metric without a model.
@@ -177,13 +178,39 @@ pub struct ModelFailure {
 #[derive(Clone, Debug, Serialize)]
 pub struct AdviceEntry {
     /// The point, by parameter.
-    pub at: serde_json::Map<String, serde_json::Value>,
+    pub at: PointAt,
     /// How far the functions still possible disagree there, as a share of the value.
     pub disagreement: f64,
     /// What it would cost, in `cost_unit`.
     pub cost: Option<f64>,
     /// Of what the cost is counted.
-    pub cost_unit: String,
+    pub cost_unit: Untrusted,
+}
+
+/// A point: a value for each parameter, by its name.
+#[derive(Clone, Debug, Default)]
+pub struct PointAt(Vec<(Untrusted, f64)>);
+
+impl PointAt {
+    fn of(names: &[Untrusted], at: &[f64]) -> Self {
+        Self(names.iter().cloned().zip(at.iter().copied()).collect())
+    }
+
+    fn in_words(&self) -> String {
+        let each = self.0.iter().map(|(name, value)| format!("{}={}", name.for_terminal(), number(*value)));
+        each.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Serialize for PointAt {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, number(*value))))
+    }
+}
+
+/// A size is a whole number to its reader.
+fn number(x: f64) -> serde_json::Value {
+    if x.fract() == 0.0 && x.abs() < 9e15 { serde_json::json!(x as i64) } else { serde_json::json!(x) }
 }
 
 impl ScalingReport {
@@ -192,9 +219,9 @@ impl ScalingReport {
         Self {
             schema: SCHEMA,
             command: "model",
-            source: ScalingSource { path: path.to_owned(), format: format.to_owned() },
+            source: ScalingSource { path: path.into(), format: format.to_owned() },
             method,
-            parameters: parameters.to_vec(),
+            parameters: parameters.iter().map(Untrusted::from).collect(),
             models: Vec::new(),
             failures: Vec::new(),
             advice: Vec::new(),
@@ -206,7 +233,9 @@ impl ScalingReport {
 
     /// Adds a model with its predictions; `confidence` is that of the intervals.
     pub fn add(&mut self, series: &Series, model: &Model, predictions: &[Prediction], confidence: f64) {
-        let names = &self.parameters;
+        let parameters = &self.parameters;
+        let names: Vec<String> = parameters.iter().map(|name| name.as_said().to_owned()).collect();
+        let names = names.as_slice();
         let function = &model.function;
         let last: Vec<f64> = model.ranges.iter().map(|range| range.maximum).collect();
         let growth =
@@ -216,11 +245,11 @@ impl ScalingReport {
         let whole =
             function.terms.iter().all(|term| term.factors.iter().all(|f| matches!(f, Factor::Smooth { .. })));
         self.models.push(ModelEntry {
-            callpath: series.callpath.clone(),
-            metric: series.metric.clone(),
-            function: text,
-            python: function.to_python(names),
-            latex: function.to_latex(names),
+            callpath: (&series.callpath).into(),
+            metric: (&series.metric).into(),
+            function: text.into(),
+            python: function.to_python(names).into(),
+            latex: function.to_latex(names).into(),
             constant: whole.then_some(function.constant).and_then(finite),
             terms: function.terms.iter().map(|term| term_entry(term, names)).collect(),
             rss: finite(model.costs.rss),
@@ -232,29 +261,36 @@ impl ScalingReport {
             predictions: predictions
                 .iter()
                 .map(|prediction| PredictionEntry {
-                    at: point(names, &prediction.at),
+                    at: PointAt::of(parameters, &prediction.at),
                     value: finite(prediction.value),
                     interval: prediction
                         .interval
                         .filter(|(low, high)| low.is_finite() && high.is_finite())
                         .map(|(low, high)| [low, high]),
                     confidence,
-                    cautions: prediction.cautions.iter().map(|caution| caution.with_names(names)).collect(),
+                    cautions: prediction
+                        .cautions
+                        .iter()
+                        .map(|caution| caution.with_names(names).into())
+                        .collect(),
                 })
                 .collect(),
-            notes: model.notes.iter().map(|note| note.with_names(names)).collect(),
-            points: if self.keeps_points { points_of(series, function, names) } else { Vec::new() },
-            picture: self.draws.then(|| Picture::of(series, model, predictions, confidence, names)).flatten(),
+            notes: model.notes.iter().map(|note| note.with_names(names).into()).collect(),
+            points: if self.keeps_points { points_of(series, function, parameters) } else { Vec::new() },
+            picture: self
+                .draws
+                .then(|| Picture::of(series, model, predictions, confidence, parameters))
+                .flatten(),
         });
     }
 
     /// Adds a piece of advice.
     pub fn advise(&mut self, advice: &Advice, cost_unit: &str) {
         self.advice.push(AdviceEntry {
-            at: point(&self.parameters, &advice.at),
+            at: PointAt::of(&self.parameters, &advice.at),
             disagreement: advice.disagreement,
             cost: finite(advice.cost),
-            cost_unit: cost_unit.to_owned(),
+            cost_unit: cost_unit.into(),
         });
     }
 
@@ -282,8 +318,8 @@ impl Document for ScalingReport {
     fn to_text(&self, width: usize, _: Ink) -> String {
         let mut out = String::new();
         for entry in &self.models {
-            let _ = writeln!(out, "{}", text::printable(&format!("{} · {}", entry.callpath, entry.metric)));
-            let _ = writeln!(out, "  {}", text::printable(&entry.function));
+            let _ = writeln!(out, "{} · {}", entry.callpath.for_terminal(), entry.metric.for_terminal());
+            let _ = writeln!(out, "  {}", entry.function.for_terminal());
             let mut quality = text::counted(entry.n_points as u64, "point");
             if let Some(smape) = entry.smape {
                 let _ = write!(quality, ", SMAPE {} %", text::digits(smape, 3));
@@ -302,7 +338,7 @@ impl Document for ScalingReport {
                 let _ = writeln!(
                     out,
                     "  measured at {}: mean {}, median {}, {}",
-                    place(&point.at),
+                    point.at.in_words(),
                     text::digits(point.mean, 4),
                     text::digits(point.median, 4),
                     text::counted(point.n as u64, "value")
@@ -314,7 +350,7 @@ impl Document for ScalingReport {
             let cautions = entry.predictions.iter().flat_map(|prediction| &prediction.cautions);
             for note in entry.notes.iter().chain(cautions) {
                 for (i, line) in
-                    text::wrap(&text::printable(note), width.saturating_sub(4).max(20)).iter().enumerate()
+                    text::wrap(&note.for_terminal(), width.saturating_sub(4).max(20)).iter().enumerate()
                 {
                     let _ = writeln!(out, "  {} {line}", if i == 0 { "!" } else { " " });
                 }
@@ -322,7 +358,7 @@ impl Document for ScalingReport {
             out.push('\n');
         }
         for failure in &self.failures {
-            let _ = writeln!(out, "{}", text::printable(&failure_line(failure)));
+            let _ = writeln!(out, "{}", failure_line(failure));
         }
         if !self.advice.is_empty() {
             let _ = writeln!(out, "worth measuring next, the best buy first:");
@@ -332,7 +368,7 @@ impl Document for ScalingReport {
         }
         let (shown, n_more) = self.notes_shown();
         for note in shown {
-            let _ = writeln!(out, "left out: {}", text::printable(note));
+            let _ = writeln!(out, "left out: {}", Untrusted::from(note).for_terminal());
         }
         if n_more > 0 {
             let _ = writeln!(out, "left out: {n_more} more; JSON lists them all");
@@ -349,20 +385,20 @@ impl Document for ScalingReport {
             "\n{STYLE}\n.models {{ display: block; }} .models svg {{ max-width: 100%; height: auto; background: #fff; }}\n\
              code {{ overflow-wrap: anywhere; }}\n"
         );
-        let mut html = head(&format!("{} · iotide model", self.source.path), &style, "");
+        let mut html = head(&format!("{} · iotide model", self.source.path.for_terminal()), &style, "");
         let _ = write!(
             html,
             "<main class=\"models\">\n<header><p class=\"path\">{}</p><h1>{}</h1></header>\n",
-            escape(&self.source.path),
+            self.source.path.for_html(),
             text::counted(self.models.len() as u64, "scaling model"),
         );
         for entry in &self.models {
             let _ = write!(
                 html,
                 "<section><h2>{} · {}</h2><p><code>{}</code></p>",
-                escape(&entry.callpath),
-                escape(&entry.metric),
-                escape(&entry.function)
+                entry.callpath.for_html(),
+                entry.metric.for_html(),
+                entry.function.for_html()
             );
             if let Some(picture) = &entry.picture {
                 html.push_str(&picture.to_svg(entry));
@@ -370,7 +406,7 @@ impl Document for ScalingReport {
             html.push_str("<ul>");
             let predictions = entry.predictions.iter().map(prediction_line);
             let cautions = entry.predictions.iter().flat_map(|prediction| &prediction.cautions);
-            for line in predictions.chain(entry.notes.iter().chain(cautions).cloned()) {
+            for line in predictions.chain(entry.notes.iter().chain(cautions).map(Untrusted::for_terminal)) {
                 let _ = write!(html, "<li>{}</li>", escape(&line));
             }
             html.push_str("</ul></section>\n");
@@ -379,7 +415,8 @@ impl Document for ScalingReport {
         let advice: Vec<String> = self.advice.iter().map(advice_line).collect();
         let (shown, n_more) = self.notes_shown();
         let more = (n_more > 0).then(|| format!("{n_more} more; JSON lists them all"));
-        let left_out: Vec<String> = shown.iter().cloned().chain(more).collect();
+        let shown = shown.iter().map(|note| Untrusted::from(note).for_terminal());
+        let left_out: Vec<String> = shown.chain(more).collect();
         for (title, lines) in
             [("No model", failures), ("Worth measuring next", advice), ("Left out", left_out)]
         {
@@ -409,7 +446,7 @@ fn same_shape(a: &Function, b: &Function) -> bool {
 
 fn term_entry(term: &iotide_scaling::Term, names: &[String]) -> TermEntry {
     let factors = term.factors.iter().map(|factor| {
-        let parameter = names.get(factor.parameter()).cloned().unwrap_or_default();
+        let parameter = names.get(factor.parameter()).map(Untrusted::from).unwrap_or_default();
         match factor {
             Factor::Smooth { shape, .. } => FactorEntry {
                 parameter,
@@ -423,12 +460,12 @@ fn term_entry(term: &iotide_scaling::Term, names: &[String]) -> TermEntry {
                 log_exponent: None,
                 pieces: vec![
                     PieceEntry {
-                        function: pieces.lower.to_text(names),
+                        function: pieces.lower.to_text(names).into(),
                         from: None,
                         to: Some(pieces.lower_end),
                     },
                     PieceEntry {
-                        function: pieces.upper.to_text(names),
+                        function: pieces.upper.to_text(names).into(),
                         from: Some(pieces.upper_start),
                         to: None,
                     },
@@ -439,12 +476,12 @@ fn term_entry(term: &iotide_scaling::Term, names: &[String]) -> TermEntry {
     TermEntry { coefficient: term.coefficient, factors: factors.collect() }
 }
 
-fn points_of(series: &Series, function: &Function, names: &[String]) -> Vec<PointEntry> {
+fn points_of(series: &Series, function: &Function, names: &[Untrusted]) -> Vec<PointEntry> {
     let (points, _) = usable(&series.measurements, names.len());
     let entry = |measurement: &Measurement| {
         let summary = measurement.values.summary();
         PointEntry {
-            at: point(names, &measurement.coordinate),
+            at: PointAt::of(names, &measurement.coordinate),
             n: summary.n,
             mean: summary.mean,
             median: summary.median,
@@ -458,18 +495,7 @@ fn points_of(series: &Series, function: &Function, names: &[String]) -> Vec<Poin
     points.iter().map(entry).collect()
 }
 
-fn point(names: &[String], at: &[f64]) -> serde_json::Map<String, serde_json::Value> {
-    let number = |x: f64| {
-        // A size is a whole number to its reader.
-        if x.fract() == 0.0 && x.abs() < 9e15 { serde_json::json!(x as i64) } else { serde_json::json!(x) }
-    };
-    names.iter().zip(at).map(|(name, x)| (name.clone(), number(*x))).collect()
-}
-
-fn place(at: &serde_json::Map<String, serde_json::Value>) -> String {
-    at.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
-}
-
+/// A line for a terminal; a page escapes it once more.
 fn prediction_line(prediction: &PredictionEntry) -> String {
     let value = prediction.value.map_or("no value".to_owned(), |value| text::digits(value, 4));
     let interval = prediction.interval.map_or(String::new(), |[low, high]| {
@@ -480,19 +506,19 @@ fn prediction_line(prediction: &PredictionEntry) -> String {
             text::digits(high, 4)
         )
     });
-    format!("at {}: {value}{interval}", place(&prediction.at))
+    format!("at {}: {value}{interval}", prediction.at.in_words())
 }
 
-fn failure_line(failure: &ModelFailure) -> String {
-    format!("{} · {}: no model: {}", failure.callpath, failure.metric, failure.error)
+fn failure_line(ModelFailure { callpath, metric, error }: &ModelFailure) -> String {
+    Untrusted::from(format!("{callpath} · {metric}: no model: {error}")).for_terminal()
 }
 
 fn advice_line(advice: &AdviceEntry) -> String {
-    let cost = advice
-        .cost
-        .map_or(String::new(), |cost| format!(", cost {} {}", text::digits(cost, 3), advice.cost_unit));
+    let cost = advice.cost.map_or(String::new(), |cost| {
+        format!(", cost {} {}", text::digits(cost, 3), advice.cost_unit.for_terminal())
+    });
     let share = text::digits(100.0 * advice.disagreement, 2);
-    format!("{}: would settle {share} % of disagreement{cost}", place(&advice.at))
+    format!("{}: would settle {share} % of disagreement{cost}", advice.at.in_words())
 }
 
 fn file_name(index: usize, entry: &ModelEntry) -> String {
@@ -500,16 +526,16 @@ fn file_name(index: usize, entry: &ModelEntry) -> String {
         let mapped = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });
         mapped.take(40).collect::<String>().trim_matches('-').to_owned()
     };
-    format!("{index:03}-{}-{}.svg", plain(&entry.callpath), plain(&entry.metric))
+    format!("{index:03}-{}-{}.svg", plain(entry.callpath.as_said()), plain(entry.metric.as_said()))
 }
 
 /// What is drawn of a model.
 #[derive(Clone, Debug)]
 enum Picture {
     /// One parameter: points, curve, and the band of its interval.
-    Curve { parameter: String, points: Vec<(f64, f64)>, curve: Vec<(f64, f64, f64, f64)> },
+    Curve { parameter: Untrusted, points: Vec<(f64, f64)>, curve: Vec<(f64, f64, f64, f64)> },
     /// Two parameters: the value as colour, points as dots.
-    Map { parameters: [String; 2], x: (f64, f64), y: (f64, f64), cells: Vec<f64>, points: Vec<(f64, f64)> },
+    Map { parameters: [Untrusted; 2], x: (f64, f64), y: (f64, f64), cells: Vec<f64>, points: Vec<(f64, f64)> },
 }
 
 /// Cells along each side of a map.
@@ -527,7 +553,7 @@ impl Picture {
         model: &Model,
         predictions: &[Prediction],
         confidence: f64,
-        names: &[String],
+        names: &[Untrusted],
     ) -> Option<Self> {
         let asked = |p: usize| predictions.iter().map(move |prediction| prediction.at[p]);
         let range = |p: usize| {
@@ -584,9 +610,9 @@ impl Picture {
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
              font-family=\"system-ui, sans-serif\" font-size=\"12\" fill=\"#1d2a33\"><title>{} · {}: {}</title>",
-            escape(&entry.callpath),
-            escape(&entry.metric),
-            escape(&entry.function)
+            entry.callpath.for_html(),
+            entry.metric.for_html(),
+            entry.function.for_html()
         );
         match self {
             Self::Curve { parameter, points, curve } => {
@@ -639,7 +665,7 @@ impl Scale {
     }
 }
 
-fn draw_axes(svg: &mut String, x: &Scale, y: &Scale, x_name: &str, y_name: &str) {
+fn draw_axes(svg: &mut String, x: &Scale, y: &Scale, x_name: &Untrusted, y_name: &Untrusted) {
     let floor = HEIGHT - BOTTOM;
     let _ =
         write!(svg, "<path d=\"M{LEFT} {TOP}V{floor}H{}\" fill=\"none\" stroke=\"#5b6972\"/>", WIDTH - RIGHT);
@@ -666,20 +692,20 @@ fn draw_axes(svg: &mut String, x: &Scale, y: &Scale, x_name: &str, y_name: &str)
         svg,
         "<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\" font-weight=\"600\">{}</text>",
         HEIGHT - 8.0,
-        escape(x_name)
+        x_name.for_html()
     );
     let _ = write!(
         svg,
         "<text transform=\"translate(14 {}) rotate(-90)\" text-anchor=\"middle\" font-weight=\"600\">{}</text>",
         floor / 2.0,
-        escape(y_name)
+        y_name.for_html()
     );
 }
 
 fn draw_curve(
     svg: &mut String,
-    parameter: &str,
-    metric: &str,
+    parameter: &Untrusted,
+    metric: &Untrusted,
     points: &[(f64, f64)],
     curve: &[(f64, f64, f64, f64)],
 ) {
@@ -717,7 +743,7 @@ fn draw_curve(
 
 fn draw_map(
     svg: &mut String,
-    parameters: &[String; 2],
+    parameters: &[Untrusted; 2],
     x: (f64, f64),
     y: (f64, f64),
     cells: &[f64],
@@ -810,6 +836,33 @@ mod tests {
         assert!(
             map.to_page().unwrap().contains("size&lt;b&gt;") && !map.to_page().unwrap().contains("size<b>")
         );
+    }
+
+    #[test]
+    fn names_of_others_steer_neither_terminal_nor_page() {
+        use crate::steering::hostile as name;
+        let names = [name("p")];
+        let mut report = ScalingReport::new(&name("file"), "csv", "auto", &names);
+        (report.draws, report.keeps_points) = (true, true);
+        let measurements =
+            [2.0, 4.0, 8.0, 16.0, 32.0].map(|p| Measurement::new([p], [3.0 + 2.0 * p])).to_vec();
+        let series =
+            Series { callpath: name("main"), metric: name("time"), measurements, ..Series::default() };
+        let model = fit(&series.measurements, &FitConfig::default()).unwrap();
+        report.add(&series, &model, &[model.predict(&[64.0], 0.9)], 0.9);
+        let (callpath, metric) = (name("a"), name("b"));
+        report.failures.push(ModelFailure { callpath, metric, error: name("error") });
+        report.advise(&Advice { at: vec![64.0], disagreement: 0.1, cost: 2.0 }, &name("unit"));
+        report.notes.push(name("note"));
+        crate::steering::assert_steers_nothing(&report);
+        for format in
+            ["all", "functions-latex", "functions-python", "parameters", "{points}", "{measurements}"]
+        {
+            crate::steering::assert_plain(&report.print(format).unwrap(), "\n\t");
+        }
+        let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        assert_eq!(json["models"][0]["callpath"], series.callpath, "JSON means what was said");
+        assert_eq!(json["models"][0]["predictions"][0]["at"][&names[0]], 64);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
+use iotide_page::Untrusted;
+
 use crate::scaling::{ModelEntry, PointEntry, ScalingReport};
 
 /// Why a format cannot be used.
@@ -64,12 +66,12 @@ impl ScalingReport {
     fn fill(&self, parts: &[Part], entry: &ModelEntry) -> Result<String, PrintError> {
         fill(parts, |name, options| {
             Ok(match name {
-                "callpath" => entry.callpath.clone(),
-                "metric" => entry.metric.clone(),
+                "callpath" => entry.callpath.for_terminal(),
+                "metric" => entry.metric.for_terminal(),
                 "model" => match options.trim() {
-                    "" => entry.function.clone(),
-                    "python" => entry.python.clone(),
-                    "latex" => entry.latex.clone(),
+                    "" => entry.function.for_terminal(),
+                    "python" => entry.python.for_terminal(),
+                    "latex" => entry.latex.for_terminal(),
                     _ => return Err(PrintError::Options { options: options.to_owned() }),
                 },
                 "smape" => number(entry.smape, options)?,
@@ -87,10 +89,10 @@ impl ScalingReport {
                     let options = ListOptions::parse(options)?;
                     let each = self.parameters.iter().map(|parameter| match &options.format {
                         Some(parts) => fill(parts, |name, _| match name {
-                            "parameter" => Ok(parameter.clone()),
+                            "parameter" => Ok(parameter.for_terminal()),
                             _ => Err(PrintError::Unknown { name: name.to_owned() }),
                         }),
-                        None => Ok(parameter.clone()),
+                        None => Ok(parameter.for_terminal()),
                     });
                     each.collect::<Result<Vec<_>, _>>()?.join(options.sep.as_deref().unwrap_or(" "))
                 }
@@ -136,13 +138,13 @@ const ALL: &str = "Callpath: {callpath}\n\tMetric: {metric}\n\t\tMeasurement poi
                    {measurements: sep:'\\n\\t\\t'}\n\t\tModel: {model}\n\t\tRSS: {rss:.2E}\n\t\tAdjusted R^2: {ar2:.2E}\n\t\t\
                    SMAPE: {smape:.2E}";
 
-fn place(names: &[String], point: &PointEntry, options: &str) -> Result<String, PrintError> {
+fn place(names: &[Untrusted], point: &PointEntry, options: &str) -> Result<String, PrintError> {
     let options = ListOptions::parse(options)?;
     let each = names.iter().zip(&point.coordinate).map(|(parameter, value)| {
         let value = Some(*value);
         match &options.format {
             Some(parts) => fill(parts, |name, spec| match name {
-                "parameter" => Ok(parameter.clone()),
+                "parameter" => Ok(parameter.for_terminal()),
                 "coordinate" => number(value, spec),
                 _ => Err(PrintError::Unknown { name: name.to_owned() }),
             }),

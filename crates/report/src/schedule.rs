@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use iotide_num::{median, quantile};
+use iotide_page::Untrusted;
 use iotide_page::chart::{Axis, LEFT, RIGHT, Tick, WIDTH};
 use iotide_page::html::{FOOT, capitalised, escape, head, own_style};
 use iotide_page::palette::{LEVELS, style_element};
@@ -35,7 +36,7 @@ pub struct SimulationReport {
 #[derive(Clone, Debug, Serialize)]
 pub struct WorkloadEntry {
     /// Where it is from: a file, or the name of a built-in one.
-    pub source: String,
+    pub source: Untrusted,
     /// How many jobs it has.
     pub n_jobs: usize,
     /// What one job alone gets from the storage.
@@ -194,7 +195,7 @@ impl Published {
 #[derive(Clone, Debug, Serialize)]
 pub struct JobEntry {
     /// Its name.
-    pub name: String,
+    pub name: Untrusted,
     /// Its time over what it would have taken alone.
     pub stretch: Option<f64>,
     /// Its time outside computing over what its I/O would have taken alone.
@@ -220,7 +221,7 @@ impl SimulationReport {
             schema: SCHEMA,
             command: "simulate io",
             workload: WorkloadEntry {
-                source: source.to_owned(),
+                source: source.into(),
                 n_jobs: workload.jobs.len(),
                 bandwidth_bps: workload.bandwidth_bps,
                 frame_s: workload.frame_s,
@@ -315,7 +316,8 @@ impl SimulationReport {
     fn in_words(&self) -> String {
         let WorkloadEntry { source, n_jobs, bandwidth_bps, frame_s, load } = &self.workload;
         format!(
-            "{source}: {} on {}, wanting {} of its time; measured from {} to {}, {} with seed {}",
+            "{}: {} on {}, wanting {} of its time; measured from {} to {}, {} with seed {}",
+            source.for_terminal(),
             text::counted(*n_jobs as u64, "job"),
             text::bandwidth(*bandwidth_bps),
             text::percent(*load),
@@ -484,7 +486,7 @@ impl SimulationReport {
                     "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"10\" text-anchor=\"end\">{}</text>",
                     left - 6.0,
                     top + row_height * (row as f64 + 0.5) + 3.5,
-                    escape(&job.name.chars().take(14).collect::<String>())
+                    job.name.shortened(14).for_html()
                 );
             }
         }
@@ -541,7 +543,7 @@ fn shades(timeline: &iotide_sim::Timeline, full: f64) -> Vec<String> {
 impl Document for SimulationReport {
     fn to_text(&self, width: usize, _: Ink) -> String {
         let mut out = String::new();
-        for line in text::wrap(&text::printable(&self.in_words()), width) {
+        for line in text::wrap(&self.in_words(), width) {
             let _ = writeln!(out, "{line}");
         }
         for scenario in &self.scenarios {
@@ -572,12 +574,13 @@ impl Document for SimulationReport {
     fn to_page(&self) -> Option<String> {
         let style =
             own_style(".schedule { display: block; } .schedule svg { max-width: 100%; height: auto; }\n");
-        let mut html = head(&format!("{} · iotide simulate", self.workload.source), &style, "");
+        let mut html =
+            head(&format!("{} · iotide simulate", self.workload.source.for_terminal()), &style, "");
         let _ = write!(
             html,
             "<main class=\"schedule\">\n<header><p class=\"path\">{}</p><h1>Policies side by side</h1></header>\n\
              <p>{}</p>\n",
-            escape(&self.workload.source),
+            self.workload.source.for_html(),
             escape(&self.in_words()),
         );
         for scenario in &self.scenarios {
@@ -708,7 +711,7 @@ fn opened_svg(title: &str, height: f64, style: &str) -> String {
 
 fn job_entry(job: &iotide_sim::JobOutcome) -> JobEntry {
     JobEntry {
-        name: job.name.clone(),
+        name: (&job.name).into(),
         stretch: job.stretch,
         io_slowdown: job.io_slowdown,
         compute_s: job.compute_s,
@@ -810,6 +813,18 @@ mod tests {
         assert!(html.contains("class=\"w7\""), "somebody has all of the storage at some time");
         let names: Vec<String> = report("a").pictures().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["0-ideal.svg", "0-ideal-none.svg", "0-ideal-set10.svg"]);
+    }
+
+    #[test]
+    fn names_of_others_steer_neither_terminal_nor_page() {
+        let name = crate::steering::hostile("job");
+        let report = report(&name);
+        crate::steering::assert_steers_nothing(&report);
+        let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        assert_eq!(
+            (&json["workload"]["source"], &json["policies"][0]["jobs"][0]["name"]),
+            (&name.clone().into(), &name.into())
+        );
     }
 
     #[test]

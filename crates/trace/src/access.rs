@@ -27,6 +27,18 @@ pub struct AccessFacts {
     pub targets: Vec<TargetTime>,
     /// What each function of the layer did, by its own name, where the source has names; ascending by name.
     pub functions: Vec<FunctionSums>,
+    /// What single ranks moved of files of which only the bytes of all ranks together come as events; ascending by rank. Others
+    /// may have moved more.
+    pub rank_parts: Vec<RankPart>,
+}
+
+/// What one rank moved of files that ranks share, as far as the source tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RankPart {
+    /// The rank.
+    pub rank: Rank,
+    /// Its bytes, read and written.
+    pub bytes: f64,
 }
 
 /// What one function did: `pwrite64`, `MPI_File_write_at_all`.
@@ -250,6 +262,12 @@ impl AccessFacts {
                     known.seconds += function.seconds;
                 }
                 Err(at) => self.functions.insert(at, function.clone()),
+            }
+        }
+        for part in &other.rank_parts {
+            match self.rank_parts.binary_search_by_key(&part.rank, |known| known.rank) {
+                Ok(at) => self.rank_parts[at].bytes += part.bytes,
+                Err(at) => self.rank_parts.insert(at, *part),
             }
         }
         // The longest lag, whatever the order; a tie goes to the longer time and then to the lower rank.

@@ -8,12 +8,14 @@ use crate::{AccessFacts, Event, EventSink, FileId, Grain, Layer, Loss, Op, Rank,
 use by_rank::ByRank;
 use file_ranks::FileRanks;
 use heat::Heat;
+use levels::{Level, Levels, SeenBy};
 
 pub use by_rank::{RankBytes, RankTimes};
 
 mod by_rank;
 mod file_ranks;
 mod heat;
+mod levels;
 #[cfg(test)]
 mod tests;
 
@@ -43,6 +45,8 @@ pub struct Activity {
     file_ranks: FileRanks,
     /// Sums over files with numbers beyond [`Activity::MOST_IDS`].
     other_files: FileSums,
+    /// Who saw bytes of no known file.
+    nameless: SeenBy,
     most_files: MostFiles,
     reads: AccessSizes,
     writes: AccessSizes,
@@ -80,6 +84,7 @@ impl Activity {
             files,
             file_ranks,
             mut other_files,
+            nameless,
             most_files: MostFiles(most_files),
             reads,
             writes,
@@ -92,7 +97,8 @@ impl Activity {
             ..
         } = self;
         let n_ranks = file_ranks.count(files.len());
-        let mut by_path: HashMap<&str, FileSums> = HashMap::new();
+        let mut by_path: HashMap<&str, (FileSums, SeenBy)> = HashMap::new();
+        let mut overlap = nameless.is_several();
         let mut n_other_files = 0;
         for ((id, entry), n_ranks) in files.into_iter().enumerate().zip(n_ranks) {
             if !entry.is_used {
@@ -101,6 +107,7 @@ impl Activity {
             // A rank that was seen is one, however many are taken together.
             let n_ranks = n_ranks.max(u32::from(entry.last_rank.is_some()));
             let Some(path) = info.files.get(id) else {
+                overlap |= entry.seen_by.is_several();
                 other_files.join(&entry.sums);
                 n_other_files += 1;
                 continue;
@@ -110,9 +117,13 @@ impl Activity {
                 more_ranks: n_ranks > 0 && file_ranks.are_more_than_counted(),
                 ..entry.sums
             };
-            by_path.entry(path).or_default().join(&sums);
+            let (known, seen_by) = by_path.entry(path).or_default();
+            known.join(&sums);
+            seen_by.join(entry.seen_by);
         }
-        let mut files: Vec<(&str, FileSums)> = by_path.into_iter().collect();
+        overlap |= by_path.values().any(|(_, seen_by)| seen_by.is_several());
+        let mut files: Vec<(&str, FileSums)> =
+            by_path.into_iter().map(|(path, (sums, _))| (path, sums)).collect();
         files.sort_unstable_by(|(one_path, one), (other_path, other)| {
             (other.bytes().total_cmp(&one.bytes()))
                 .then(other.calls.cmp(&one.calls))
@@ -126,6 +137,11 @@ impl Activity {
             files.into_iter().map(|(path, sums)| FileActivity { path: path.to_owned(), sums }).collect();
         n_other_files += info.files.len().saturating_sub(Self::MOST_IDS);
         access.sort_by_key(|facts| facts.layer);
+        let mut by_level = [0.0; 3];
+        for ((layer, _), sums) in ops.iter().filter(|((_, op), _)| op.moves_data()) {
+            by_level[Level::of(*layer) as usize] += sums.bytes;
+        }
+        let levels = Levels::of(by_level, overlap);
         ActivitySums {
             span,
             n_ranks: ranks.len(),
@@ -137,8 +153,9 @@ impl Activity {
             writes,
             ops: ops.into_iter().map(|((layer, op), sums)| OpActivity { layer, op, sums }).collect(),
             times: layer_times(&stated),
-            rank_times: by_rank.times(&access),
-            rank_bytes: by_rank.bytes(),
+            bytes: levels.sum(by_level),
+            rank_times: by_rank.times(levels, &access),
+            rank_bytes: by_rank.bytes(levels, &access),
             named_files: named_files(&access, info),
             access,
         }
@@ -166,6 +183,9 @@ impl Activity {
                 let is_new_rank = event.rank != Rank::ALL && entry.last_rank != Some(event.rank);
                 if is_new_rank {
                     entry.last_rank = Some(event.rank);
+                }
+                if event.bytes > 0.0 && event.op.moves_data() {
+                    entry.seen_by.add(event.op, event.layer);
                 }
                 (&mut entry.sums, is_new_rank)
             }
@@ -229,6 +249,9 @@ impl EventSink for Activity {
         }
         if event.file != FileId::NONE {
             self.add_to_file(&event, seconds);
+        } else if event.bytes > 0.0 && event.op.moves_data() && event.layer != Layer::Stdio {
+            // C streams move other bytes than the calls of MPI-IO, and logs that name no file have both.
+            self.nameless.add(event.op, event.layer);
         }
         ControlFlow::Continue(())
     }
@@ -269,6 +292,7 @@ struct FileEntry {
     sums: FileSums,
     last_rank: Option<Rank>,
     is_used: bool,
+    seen_by: SeenBy,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -301,6 +325,8 @@ pub struct ActivitySums {
     pub writes: AccessSizes,
     /// Calls and bytes per layer and operation.
     pub ops: Vec<OpActivity>,
+    /// Bytes moved. Where layers saw the same bytes, those of the lowest layer that saw them all.
+    pub bytes: f64,
     /// Time in calls per layer; layers of which no time is known are left out.
     pub times: Vec<LayerTimes>,
     /// How the time in calls differs between ranks, where it is known by rank.

@@ -22,7 +22,9 @@
 //! **Invariant:** no file, clock, environment variable, thread or terminal in here.
 
 pub use crate::{
-    access::{AccessFacts, FileStake, FunctionSums, Stake, StakeKind, Straggler, TargetTime, WayFacts},
+    access::{
+        AccessFacts, FileStake, FunctionSums, RankPart, Stake, StakeKind, Straggler, TargetTime, WayFacts,
+    },
     activity::{
         AccessSizes, Activity, ActivitySums, FileActivity, FileSums, HeatMap, HeatRow, LayerTimes,
         OpActivity, OpSums, RankBytes, RankTimes, SizeBin, TimeKind,

@@ -27,19 +27,13 @@ impl<'a> Run<'a> {
     pub(super) fn of(seen: &'a ActivitySums, job: &JobInfo, thresholds: &'a InsightThresholds) -> Self {
         let named = seen.n_ranks as f64;
         let n_ranks = job.n_procs.map_or(named, |n_procs| n_procs as f64).max(1.0);
-        // Layers above POSIX may be seen beside it; the lowest has each byte once.
-        let of_layer = |layer: Layer| -> f64 {
-            seen.ops.iter().filter(|op| op.layer == layer && op.op.moves_data()).map(|op| op.sums.bytes).sum()
-        };
-        let low: f64 = [Layer::Posix, Layer::Stdio, Layer::Unknown, Layer::Server].map(of_layer).iter().sum();
-        let bytes = if low > 0.0 { low } else { of_layer(Layer::MpiIo).max(of_layer(Layer::Library)) };
         let io_s = seen
             .times
             .iter()
             .map(|time| [time.read_s, time.write_s, time.metadata_s].into_iter().flatten().sum::<f64>())
             .fold(0.0, f64::max);
         let span_s = seen.span.map(|span| span.end.secs_since(span.start));
-        Self { seen, thresholds, n_ranks, bytes, io_s, run_time_s: job.run_time_s.or(span_s) }
+        Self { seen, thresholds, n_ranks, bytes: seen.bytes, io_s, run_time_s: job.run_time_s.or(span_s) }
     }
 
     pub(super) fn apply(&self, rule: Rule) -> Verdict {

@@ -46,3 +46,35 @@ fn offsets_that_end_at_two_gigabytes_make_no_redundant_accesses() {
         assert!(not_known.contains(&rule), "{:?}", seen.found);
     }
 }
+
+/// Each rank has a record of its own for the one file: all of them together read and write it twice.
+#[test]
+fn what_several_ranks_move_of_one_file_is_moved_again() {
+    let both =
+        "darshan/jeanbez_8_benchmark_parallel_id45195555_8-6-50011-11681279140261054765_1628283217.darshan";
+    let writes =
+        "darshan/jlbez_8a_benchmark_write_parallel_id1322696_8-21-14519-8141979180909667175_12.darshan";
+    for (log, rule) in
+        [(both, Rule::RedundantReads), (both, Rule::RedundantWrites), (writes, Rule::RedundantWrites)]
+    {
+        let Some(seen) = findings(log) else { return };
+        let found = seen.found.iter().find(|insight| insight.rule == rule);
+        let share = found.and_then(|insight| insight.evidence.iter().find(|known| known.name == "share"));
+        assert!(share.is_some_and(|share| (0.45..0.55).contains(&share.value)), "{log}: {:?}", seen.found);
+    }
+}
+
+/// Rank 0 moves (nearly) all bytes of a file that all ranks open.
+#[test]
+fn the_bytes_of_the_slowest_rank_of_a_shared_file_show_an_imbalance() {
+    // In the first this takes 264 s of many hours.
+    for (log, severity) in [("skew-app", Severity::Warning), ("imbalanced-io", Severity::High)] {
+        let Some(seen) = findings(&format!("darshan/{log}.darshan")) else { return };
+        let found = seen.found.iter().find(|insight| insight.rule == Rule::RankImbalance);
+        let found = found.unwrap_or_else(|| panic!("{log}: {:?}", seen.found));
+        assert_eq!((found.severity, found.ranks.as_slice()), (severity, &[0][..]), "{found:?}");
+        let evidence =
+            |name| found.evidence.iter().find(|known| known.name == name).map(|known| known.value).unwrap();
+        assert!(evidence("share") > 0.9, "{found:?}");
+    }
+}

@@ -311,11 +311,11 @@ impl Models {
             }
             None => advise(&fitted, &measured, |at| at.iter().product()),
         };
-        let first = report.parameters.first().cloned().unwrap_or_default();
+        let first = self.parameters().first().cloned().unwrap_or_default();
         let unit = if timed.is_some() {
             format!("time × {first}")
         } else {
-            format!("= {}", report.parameters.join(" × "))
+            format!("= {}", self.parameters().join(" × "))
         };
         advice.iter().take(5).for_each(|advice| report.advise(advice, &unit));
     }

@@ -133,8 +133,8 @@ impl Applications {
 
     fn look_at(&self, group: &RunGroup, draws: bool) -> Found {
         let entry = GroupEntry {
-            user: group.user.clone(),
-            name: group.name.clone(),
+            user: (&group.user).into(),
+            name: (&group.name).into(),
             nodes: group.n_nodes,
             runs: group.runs.len(),
         };
@@ -144,7 +144,7 @@ impl Applications {
             Ok(signature) => {
                 let mut found = SignatureEntry::new(Some(entry), &signature);
                 for (i, why) in without {
-                    found.without_sample(self.runs[i].job_id.clone(), why);
+                    found.without_sample(&self.runs[i].job_id, why);
                 }
                 found.samples.not_needed = n_not_needed;
                 let picture = draws.then(|| LogReport::picture(&signature, &samples));

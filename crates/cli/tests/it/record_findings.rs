@@ -95,6 +95,22 @@ fn ones_own_recording_gets_the_findings_of_a_darshan_log() {
     assert!(!files_of("redundant_writes").contains(&"log".to_owned()), "{found:?}");
     assert!(!files_of("random_writes").contains(&"log".to_owned()), "{found:?}");
     files_of("stdio_bulk");
+    // Every function has its calls, bytes and time.
+    let told = String::from_utf8(iotide(&directory, &["info", "trace"])).unwrap();
+    assert!(told.contains("(posix): 1200 calls, 3.6 MB, "), "{told}");
+    let info = iotide(&directory, &["info", "--format", "json", "trace"]);
+    let info: serde_json::Value = serde_json::from_slice(&info).unwrap();
+    let functions = info["runs"][0]["functions"].as_array().unwrap_or_else(|| panic!("{info}"));
+    let sums = |layer: &str, name: &str| {
+        let function = functions.iter().find(|known| {
+            known["layer"] == layer && known["name"].as_str().unwrap().trim_end_matches("64") == name
+        });
+        let function = function.unwrap_or_else(|| panic!("no {name}: {functions:?}"));
+        assert!(function["time_s"].as_f64().is_some_and(|time_s| time_s > 0.0), "{function}");
+        (function["calls"].as_u64().unwrap(), function["bytes"].as_u64().unwrap())
+    };
+    assert_eq!(sums("posix", "pwrite"), (1200, 3_600_000));
+    assert_eq!(sums("stdio", "fwrite"), (200, 20_000_000));
     // What was found is still found in a native trace.
     iotide(&directory, &["convert", "trace", "--to", "native", "-o", "trace.iot"]);
     assert_eq!(findings(&directory, "trace.iot"), found);

@@ -169,10 +169,16 @@ impl Log {
                 facts.add(record, file);
                 let is_other = |others: &HashSet<u64>| !others.contains(&record.id);
                 if is_wanted {
+                    if with_data {
+                        facts.add_rank_parts(record);
+                    }
                     columns.push(record, with_data, file, sink, &mut n_senseless)?;
                     columns.push_times(record, has_calls, file, sink);
                 } else if partly.is_some_and(is_other) {
                     let with_data = partly_with_data.is_some();
+                    if with_data {
+                        facts.add_rank_parts(record);
+                    }
                     columns.push(record, with_data, file, sink, &mut n_senseless)?;
                     columns.push_times(record, !with_data, file, sink);
                 }

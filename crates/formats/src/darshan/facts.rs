@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use iotide_trace::{
-    AccessFacts, FileId, FileStake, Layer, Stake, StakeKind, Straggler, TargetTime, WayFacts,
+    AccessFacts, FileId, FileStake, Layer, RankPart, Stake, StakeKind, Straggler, TargetTime, WayFacts,
 };
 
+use super::extents::{Extents, Moved};
 use super::records::{CounterTable, LustreRecord, Record};
 
 /// Collects the facts of a layer, one record after the other.
@@ -21,11 +22,13 @@ pub(super) struct LayerFacts<'a> {
     misaligned: Counted,
     most_misaligned: i64,
     file_alignment_bytes: Option<u64>,
-    reread_bytes: Option<f64>,
-    rewritten_bytes: Option<f64>,
+    /// How far reads and writes went in each file.
+    extents: [Extents; 2],
     straggler: Option<Straggler>,
     stakes: Vec<Stake>,
     targets: HashMap<i64, TargetTime>,
+    /// What ranks moved of files that all of them use, as far as it is known.
+    rank_parts: HashMap<i64, f64>,
     /// By file: such calls of the one rank that was seen so far, until a second one shows that they share it.
     users: Vec<Option<OneUser>>,
 }
@@ -37,7 +40,8 @@ struct FactColumns {
     opens: Vec<usize>,
     misaligned: Option<usize>,
     alignment: Option<usize>,
-    slowest_rank: Option<usize>,
+    /// The slowest and the fastest.
+    ranks: [Option<usize>; 2],
     ranks_bytes: [Option<usize>; 2],
     ranks_times: [Option<usize>; 2],
 }
@@ -87,8 +91,8 @@ struct WayOfRecord {
     nonblocking: Option<u64>,
     bytes: f64,
     seconds: f64,
-    /// Bytes beyond the extent that was accessed.
-    again: Option<f64>,
+    /// How far into the file, in bytes.
+    up_to: Option<u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -124,11 +128,11 @@ impl<'a> LayerFacts<'a> {
             columns,
             most_misaligned: 0,
             file_alignment_bytes: None,
-            reread_bytes: None,
-            rewritten_bytes: None,
+            extents: Default::default(),
             straggler: None,
             stakes: kinds.iter().copied().map(Stake::of).collect(),
             targets: HashMap::new(),
+            rank_parts: HashMap::new(),
             users: Vec::new(),
         }
     }
@@ -161,22 +165,15 @@ impl<'a> LayerFacts<'a> {
             self.stake(StakeKind::SmallReads, small[0]);
             self.stake(StakeKind::SmallWrites, small[1]);
             self.shared(StakeKind::SmallShared, record.rank, small.into_iter().flatten().reduce(joined));
-            for (kind, way) in [(StakeKind::Rereads, &reads), (StakeKind::Rewrites, &writes)] {
-                let again = way.again.filter(|again| *again > 0.0).map(|again| {
-                    let share = again / way.bytes.max(again);
-                    let calls = (share * way.calls as f64).ceil() as u64;
-                    FileStake { file, rank, calls, bytes: again, seconds: share * way.seconds }
-                });
-                self.stake(kind, again);
-            }
             let misaligned = at(self.columns.misaligned).and_then(|calls| u64::try_from(calls).ok());
             let both =
                 WayOfRecord { calls, bytes: reads.bytes + writes.bytes, seconds, ..WayOfRecord::nothing() };
             self.stake(StakeKind::Misaligned, part(&both, misaligned));
         }
-        add_bytes(&mut self.reread_bytes, reads.again);
-        add_bytes(&mut self.rewritten_bytes, writes.again);
-
+        for (extents, way) in self.extents.iter_mut().zip([&reads, &writes]) {
+            let WayOfRecord { calls, bytes, seconds, up_to, .. } = *way;
+            extents.add(file, rank, Moved { calls, bytes, seconds, up_to });
+        }
         self.misaligned.add(at(self.columns.misaligned).and_then(|calls| u64::try_from(calls).ok()));
         if let (Some(misaligned), Some(alignment @ 1..)) =
             (at(self.columns.misaligned), at(self.columns.alignment))
@@ -267,12 +264,38 @@ impl<'a> LayerFacts<'a> {
         }
         self.straggler = Some(Straggler {
             file,
-            slowest_rank: self.columns.slowest_rank.and_then(|column| record.int(column)).unwrap_or(-1),
+            slowest_rank: self.columns.ranks[0].and_then(|column| record.int(column)).unwrap_or(-1),
             slowest_s,
             fastest_s,
             slowest_bytes: slowest_bytes as f64,
             fastest_bytes: fastest_bytes as f64,
         });
+    }
+
+    /// Takes note of what the slowest and the fastest rank moved of a file whose bytes are summed over all ranks.
+    pub(super) fn add_rank_parts(&mut self, record: Record) {
+        if record.rank >= 0 {
+            return;
+        }
+        let n_procs = i64::try_from(self.n_procs).unwrap_or(i64::MAX);
+        let part = |i: usize| {
+            let rank = record.int(self.columns.ranks[i]?).filter(|rank| (0..n_procs).contains(rank))?;
+            Some((rank, record.int(self.columns.ranks_bytes[i]?).filter(|bytes| *bytes > 0)? as f64))
+        };
+        let [slowest, fastest] = [part(0), part(1)];
+        // One rank may be both, where only one has used the file or all took as long.
+        let fastest = fastest.filter(|(rank, _)| slowest.is_none_or(|(slowest, _)| slowest != *rank));
+        // What ranks move together is moved by few of them on purpose, but not by one.
+        let is_collective = self.collective.contains(&record.id);
+        let ways = [&self.columns.reads, &self.columns.writes];
+        let moved =
+            ways.map(|way| way.bytes.and_then(|column| record.int(column)).unwrap_or(0).max(0) as f64);
+        let all: f64 = moved.iter().sum();
+        for (rank, bytes) in [slowest, fastest].into_iter().flatten() {
+            if !is_collective || bytes > 0.9 * all {
+                *self.rank_parts.entry(rank).or_default() += bytes;
+            }
+        }
     }
 
     fn add_targets(&mut self, record: Record, bytes: f64, seconds: f64) {
@@ -296,13 +319,25 @@ impl<'a> LayerFacts<'a> {
         }
     }
 
-    pub(super) fn finish(self) -> AccessFacts {
-        /// Of a larger file system those that took longest for what they moved.
+    pub(super) fn finish(mut self) -> AccessFacts {
+        /// Of a larger file system those targets that took longest for what they moved, of more ranks those that moved most.
         const MOST_TOLD: usize = 4096;
-        let mut targets: Vec<TargetTime> = self.targets.into_values().collect();
+        let mut targets: Vec<TargetTime> = std::mem::take(&mut self.targets).into_values().collect();
         let slowness = |target: &TargetTime| target.seconds / target.bytes;
         targets.sort_unstable_by(|a, b| slowness(b).total_cmp(&slowness(a)).then(a.target.cmp(&b.target)));
         targets.truncate(MOST_TOLD);
+        let mut rank_parts: Vec<RankPart> = std::mem::take(&mut self.rank_parts)
+            .into_iter()
+            .map(|(rank, bytes)| RankPart { rank: super::events::rank_of(rank), bytes })
+            .collect();
+        rank_parts.sort_unstable_by(|a, b| b.bytes.total_cmp(&a.bytes).then(a.rank.cmp(&b.rank)));
+        rank_parts.truncate(MOST_TOLD);
+        rank_parts.sort_unstable_by_key(|part| part.rank);
+        let [reads_again, writes_again] = std::mem::take(&mut self.extents).map(Extents::finish);
+        if self.layer != Layer::MpiIo {
+            reads_again.1.into_iter().for_each(|part| self.stake(StakeKind::Rereads, Some(part)));
+            writes_again.1.into_iter().for_each(|part| self.stake(StakeKind::Rewrites, Some(part)));
+        }
         let mut stakes = self.stakes;
         stakes.sort_by_key(|stake| stake.kind);
         AccessFacts {
@@ -311,12 +346,13 @@ impl<'a> LayerFacts<'a> {
             writes: self.writes.finish(),
             misaligned_in_file: self.misaligned.0,
             file_alignment_bytes: self.file_alignment_bytes,
-            reread_bytes: self.reread_bytes,
-            rewritten_bytes: self.rewritten_bytes,
+            reread_bytes: reads_again.0,
+            rewritten_bytes: writes_again.0,
             straggler: self.straggler,
             stakes,
             targets,
             functions: Vec::new(),
+            rank_parts,
         }
     }
 }
@@ -327,12 +363,6 @@ fn joined(one: FileStake, other: FileStake) -> FileStake {
         bytes: one.bytes + other.bytes,
         seconds: one.seconds + other.seconds,
         ..one
-    }
-}
-
-fn add_bytes(sum: &mut Option<f64>, part: Option<f64>) {
-    if let Some(part) = part {
-        *sum.get_or_insert(0.0) += part;
     }
 }
 
@@ -381,7 +411,7 @@ impl FactColumns {
             opens: opens.iter().filter_map(|name| int(name)).collect(),
             misaligned: int("FILE_NOT_ALIGNED"),
             alignment: int("FILE_ALIGNMENT"),
-            slowest_rank: int("SLOWEST_RANK"),
+            ranks: [int("SLOWEST_RANK"), int("FASTEST_RANK")],
             ranks_bytes: [int("SLOWEST_RANK_BYTES"), int("FASTEST_RANK_BYTES")],
             ranks_times: [float("SLOWEST_RANK_TIME"), float("FASTEST_RANK_TIME")],
         }
@@ -423,10 +453,8 @@ impl WaySums {
         let bytes = columns.bytes.and_then(|column| record.int(column));
         let furthest = columns.furthest.and_then(|column| record.int(column));
         let furthest = furthest.filter(|furthest| Some(*furthest) != columns.last_offset);
-        let again = match (bytes, furthest) {
-            (Some(bytes @ 0..), Some(furthest @ 0..)) => {
-                Some(bytes.saturating_sub(furthest.saturating_add(1)).max(0) as f64)
-            }
+        let up_to = match (bytes, furthest) {
+            (Some(0..), Some(furthest @ 0..)) => Some(furthest.unsigned_abs() + 1),
             _ => None,
         };
         let seconds = columns.time.and_then(|column| record.float(column)).filter(|seconds| *seconds > 0.0);
@@ -438,7 +466,7 @@ impl WaySums {
             nonblocking,
             bytes: bytes.map_or(0.0, |bytes| bytes.max(0) as f64),
             seconds: seconds.filter(|seconds| seconds.is_finite()).unwrap_or(0.0),
-            again,
+            up_to,
         }
     }
 
@@ -465,7 +493,7 @@ impl WayOfRecord {
             nonblocking: None,
             bytes: 0.0,
             seconds: 0.0,
-            again: None,
+            up_to: None,
         }
     }
 }

@@ -65,6 +65,7 @@ mod bytes;
 mod counters;
 mod dxt;
 mod events;
+mod extents;
 mod facts;
 mod heatmap;
 mod job;

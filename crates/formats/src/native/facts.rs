@@ -1,8 +1,8 @@
 //! What a source counted of its accesses, as a list of numbers, each behind the one it is known by.
 
 use iotide_trace::{
-    AccessFacts, FileId, FileStake, FunctionSums, Layer, Rank, Stake, StakeKind, Straggler, TargetTime,
-    WayFacts,
+    AccessFacts, FileId, FileStake, FunctionSums, Layer, Rank, RankPart, Stake, StakeKind, Straggler,
+    TargetTime, WayFacts,
 };
 
 use iotide_wire::{unzigzag, zigzag};
@@ -22,7 +22,8 @@ pub(super) fn encode(facts: &AccessFacts) -> Vec<u8> {
             out.extend_from_slice(&number.to_le_bytes());
         }
     }
-    if !facts.stakes.is_empty() || !facts.targets.is_empty() || !facts.functions.is_empty() {
+    let AccessFacts { stakes, targets, functions, rank_parts, .. } = facts;
+    if !stakes.is_empty() || !targets.is_empty() || !functions.is_empty() || !rank_parts.is_empty() {
         out.push(LISTS);
         encode_lists(&mut out, facts);
     }
@@ -32,7 +33,8 @@ pub(super) fn encode(facts: &AccessFacts) -> Vec<u8> {
 /// The order of the kinds is a promise: new ones go to the end.
 const KINDS: [StakeKind; 10] = StakeKind::ALL;
 
-fn encode_lists(out: &mut Vec<u8>, AccessFacts { stakes, targets, functions, .. }: &AccessFacts) {
+fn encode_lists(out: &mut Vec<u8>, facts: &AccessFacts) {
+    let AccessFacts { stakes, targets, functions, rank_parts, .. } = facts;
     let amounts = |out: &mut Vec<u8>, calls: u64, bytes: f64, seconds: f64| {
         put_varint(out, calls);
         out.extend_from_slice(&bytes.to_le_bytes());
@@ -54,7 +56,7 @@ fn encode_lists(out: &mut Vec<u8>, AccessFacts { stakes, targets, functions, .. 
         put_varint(out, zigzag(*target));
         amounts(out, *files, *bytes, *seconds);
     }
-    if functions.is_empty() {
+    if functions.is_empty() && rank_parts.is_empty() {
         return;
     }
     put_varint(out, functions.len() as u64);
@@ -63,12 +65,22 @@ fn encode_lists(out: &mut Vec<u8>, AccessFacts { stakes, targets, functions, .. 
         out.extend_from_slice(name.as_bytes());
         amounts(out, *calls, *bytes, *seconds);
     }
+    if rank_parts.is_empty() {
+        return;
+    }
+    put_varint(out, rank_parts.len() as u64);
+    for RankPart { rank, bytes } in rank_parts {
+        put_varint(out, zigzag(i64::from(rank.0)));
+        out.extend_from_slice(&bytes.to_le_bytes());
+    }
 }
 
+#[derive(Default)]
 struct Lists {
     stakes: Vec<Stake>,
     targets: Vec<TargetTime>,
     functions: Vec<FunctionSums>,
+    rank_parts: Vec<RankPart>,
 }
 
 fn decode_lists(bytes: &mut Bytes<'_>) -> Option<Lists> {
@@ -107,14 +119,21 @@ fn decode_lists(bytes: &mut Bytes<'_>) -> Option<Lists> {
         functions.push(FunctionSums { name, calls, bytes, seconds });
     }
     functions.sort_by(|a, b| a.name.cmp(&b.name));
-    Some(Lists { stakes, targets, functions })
+    let mut rank_parts = Vec::new();
+    let n_parts = if bytes.0.is_empty() { 0 } else { bytes.varint()? };
+    for _ in 0..n_parts {
+        let rank = Rank(unzigzag(bytes.varint()?).try_into().ok()?);
+        rank_parts.push(RankPart { rank, bytes: f64::from_le_bytes(bytes.take(8)?.try_into().ok()?) });
+    }
+    rank_parts.sort_by_key(|part| part.rank);
+    Some(Lists { stakes, targets, functions, rank_parts })
 }
 
 pub(super) fn decode(payload: &[u8]) -> Option<AccessFacts> {
     let mut bytes = Bytes(payload);
     let layer = *LAYERS.get(usize::from(bytes.byte()?))?;
     let mut numbers = Vec::new();
-    let mut lists = Lists { stakes: Vec::new(), targets: Vec::new(), functions: Vec::new() };
+    let mut lists = Lists::default();
     while !bytes.0.is_empty() {
         let tag = bytes.byte()?;
         if tag == LISTS {
@@ -128,8 +147,8 @@ pub(super) fn decode(payload: &[u8]) -> Option<AccessFacts> {
         }
         numbers[place] = Some(number);
     }
-    let Lists { stakes, targets, functions } = lists;
-    Some(AccessFacts { stakes, targets, functions, ..of_numbers(layer, &numbers) })
+    let Lists { stakes, targets, functions, rank_parts } = lists;
+    Some(AccessFacts { stakes, targets, functions, rank_parts, ..of_numbers(layer, &numbers) })
 }
 
 /// The facts in an order that is a promise: new ones go to the end. The patterns name every field, so that a new one is
@@ -147,6 +166,7 @@ fn numbers_of(facts: &AccessFacts) -> Vec<Option<u64>> {
         stakes: _,
         targets: _,
         functions: _,
+        rank_parts: _,
     } = facts;
     let mut numbers = Vec::new();
     let mut later = vec![rewritten_bytes.map(f64::to_bits)];
@@ -210,5 +230,6 @@ pub(super) fn of_numbers(layer: Layer, numbers: &[Option<u64>]) -> AccessFacts {
         stakes: Vec::new(),
         targets: Vec::new(),
         functions: Vec::new(),
+        rank_parts: Vec::new(),
     }
 }

@@ -5,6 +5,8 @@ use std::fmt::Write;
 use iotide_analysis::{Interference, PartitionLoad};
 use serde::Serialize;
 
+use iotide_page::Untrusted;
+
 use crate::document::Document;
 use crate::{Ink, SCHEMA, text};
 
@@ -12,7 +14,7 @@ use crate::{Ink, SCHEMA, text};
 #[derive(Clone, Debug, Serialize)]
 pub struct FitReport {
     #[serde(skip)]
-    about: String,
+    about: Untrusted,
     /// How far apart the starts are that were tried.
     pub step_s: f64,
     /// The partitions, the one that disturbs least first.
@@ -25,7 +27,7 @@ pub struct FitReport {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FitPartition {
     /// Its log.
-    pub partition: String,
+    pub partition: Untrusted,
     /// How many starts were tried.
     pub n_starts: usize,
     /// How much longer the application's I/O takes there, on average.
@@ -40,7 +42,7 @@ pub struct FitPartition {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FitStart {
     /// The partition's log.
-    pub partition: String,
+    pub partition: Untrusted,
     /// When the application would start, on the clock of the log.
     pub start_s: f64,
     /// How much longer its I/O takes.
@@ -73,7 +75,7 @@ impl FitReport {
                 let mean =
                     |of: fn(&Interference) -> f64| (n > 0).then(|| here().map(of).sum::<f64>() / n as f64);
                 FitPartition {
-                    partition: partition.name.clone(),
+                    partition: (&partition.name).into(),
                     n_starts: n,
                     mean_delay_s: mean(|met| met.delay_s),
                     mean_contention: mean(|met| met.contention),
@@ -88,7 +90,7 @@ impl FitReport {
                 .then(or_last(a.mean_contention).total_cmp(&or_last(b.mean_contention)))
         });
         let start = |(index, met): &(usize, Interference)| FitStart {
-            partition: partitions[*index].name.clone(),
+            partition: (&partitions[*index].name).into(),
             start_s: met.start_s,
             delay_s: met.delay_s,
             contention: met.contention,
@@ -97,7 +99,7 @@ impl FitReport {
             coverage: met.coverage,
         };
         let starts = ranking.iter().take(n_starts).map(start).collect();
-        Self { about: about.to_owned(), step_s, partitions: by_partition, starts }
+        Self { about: about.into(), step_s, partitions: by_partition, starts }
     }
 }
 
@@ -116,11 +118,11 @@ impl Document for FitReport {
     fn to_text(&self, _: usize, _: Ink) -> String {
         let mut out = String::new();
         if !self.about.is_empty() {
-            let _ = writeln!(out, "{}", text::printable(&self.about));
+            let _ = writeln!(out, "{}", self.about.for_terminal());
         }
         out.push_str("partitions, the one that disturbs least first\n");
         for entry in &self.partitions {
-            let name = text::printable(&entry.partition);
+            let name = entry.partition.for_terminal();
             let _ = match (entry.mean_delay_s, entry.mean_contention, entry.mean_met_bps) {
                 (Some(delay_s), Some(contention), Some(met_bps)) => writeln!(
                     out,
@@ -142,7 +144,7 @@ impl Document for FitReport {
             let _ = writeln!(
                 out,
                 "  {at} on {}: {} longer, {} others', {}",
-                text::printable(&start.partition),
+                start.partition.for_terminal(),
                 text::seconds(start.delay_s),
                 text::percent(start.contention),
                 text::bandwidth(start.met_bps)

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use iotide_analysis::{Sample, Signature};
+use iotide_page::Untrusted;
 use iotide_page::html::{FOOT, escape, head, own_style};
 use serde::Serialize;
 
@@ -49,7 +50,7 @@ pub struct LogReport {
 #[derive(Clone, Debug, Serialize)]
 struct GroupFailure {
     group: GroupEntry,
-    error: String,
+    error: Untrusted,
 }
 
 #[derive(Clone, Debug)]
@@ -121,8 +122,8 @@ impl LogReport {
     }
 
     /// Adds a group of which there is no signature.
-    pub fn fail(&mut self, group: GroupEntry, error: String) {
-        self.failures.push(GroupFailure { group, error });
+    pub fn fail(&mut self, group: GroupEntry, error: impl Into<Untrusted>) {
+        self.failures.push(GroupFailure { group, error: error.into() });
     }
 
     /// How many signatures were found.
@@ -283,7 +284,7 @@ impl LogReport {
         }
         rows.row("jobs", jobs);
         for failure in self.failures.iter().take(super::MOST_LINES) {
-            rows.row("none of", format!("{}: {}", failure.group.label(), text::printable(&failure.error)));
+            rows.row("none of", format!("{}: {}", failure.group.label(), failure.error.for_terminal()));
         }
         if self.failures.len() > super::MOST_LINES {
             rows.row(

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use iotide_analysis::{
     Burst, NoSample, PeriodEstimate, RejectedSample, Sample, SampleRejection, Signature, SignatureMethod,
 };
+use iotide_page::Untrusted;
 use iotide_page::html::FOOT;
 use iotide_page::text::{self, Rows};
 use serde::{Serialize, Serializer};
@@ -74,9 +75,9 @@ pub struct SignatureEntry {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct GroupEntry {
     /// Who ran it.
-    pub user: String,
+    pub user: Untrusted,
     /// What the job is called.
-    pub name: String,
+    pub name: Untrusted,
     /// On how many nodes; the fewest, if runs differ in it.
     pub nodes: Option<u64>,
     /// How often it ran.
@@ -84,10 +85,11 @@ pub struct GroupEntry {
 }
 
 impl GroupEntry {
-    /// `ana · climate · 128 nodes`.
+    /// `ana · climate · 128 nodes`, for a terminal.
     pub fn label(&self) -> String {
         let nodes = self.nodes.map_or(String::new(), |nodes| format!(" · {}", text::counted(nodes, "node")));
-        let or_unknown = |name: &str| if name.is_empty() { "?".to_owned() } else { text::printable(name) };
+        let or_unknown =
+            |name: &Untrusted| if name.is_empty() { "?".to_owned() } else { name.for_terminal() };
         format!("{} · {}{nodes}", or_unknown(&self.user), or_unknown(&self.name))
     }
 }
@@ -150,7 +152,7 @@ pub struct SamplesEntry {
     /// How many went into it.
     pub used: usize,
     /// Names of those that were left out.
-    pub rejected: Vec<String>,
+    pub rejected: Vec<Untrusted>,
     /// How much each that was used resembles it, and how much later its end came.
     pub details: Vec<SampleEntry>,
     /// Why others were left out.
@@ -163,7 +165,7 @@ pub struct SamplesEntry {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SampleEntry {
     /// Its name.
-    pub name: String,
+    pub name: Untrusted,
     /// How much it resembles the signature, once aligned.
     pub similarity: f64,
     /// How much later than in the signature its end came.
@@ -174,9 +176,9 @@ pub struct SampleEntry {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReasonEntry {
     /// Its name.
-    pub name: String,
+    pub name: Untrusted,
     /// Why, as a phrase.
-    pub reason: String,
+    pub reason: Untrusted,
 }
 
 impl SignatureEntry {
@@ -209,11 +211,11 @@ impl SignatureEntry {
             background_bps: signature.background_bps,
             samples: SamplesEntry {
                 used: used.len(),
-                rejected: rejected.iter().map(|sample| sample.name.clone()).collect(),
+                rejected: rejected.iter().map(|sample| Untrusted::from(&sample.name)).collect(),
                 details: used
                     .iter()
                     .map(|sample| SampleEntry {
-                        name: sample.name.clone(),
+                        name: (&sample.name).into(),
                         similarity: sample.similarity,
                         delay_s: sample.delay_s,
                     })
@@ -226,14 +228,15 @@ impl SignatureEntry {
     }
 
     /// Adds runs that have no sample, and why.
-    pub fn without_sample(&mut self, name: String, why: NoSample) {
+    pub fn without_sample(&mut self, name: impl Into<Untrusted>, why: NoSample) {
+        let name = name.into();
         let reason = match why {
             NoSample::NotLogged => "the throughput log does not reach it",
             NoSample::TooShort => "too short to tell anything",
             NoSample::Unknown => "the throughput log has a hole there",
         };
         self.samples.rejected.push(name.clone());
-        self.samples.reasons.push(ReasonEntry { name, reason: reason.to_owned() });
+        self.samples.reasons.push(ReasonEntry { name, reason: reason.into() });
     }
 
     /// Returns it as one line of JSON, without a newline.
@@ -275,7 +278,7 @@ impl SignatureEntry {
         let n_used = text::counted(self.samples.used as u64, "sample");
         rows.row("evidence", format!("{n_used}, by method {}", self.method));
         for reason in self.samples.reasons.iter().take(MOST_LINES) {
-            rows.row("left out", text::printable(&format!("{}: {}", reason.name, reason.reason)));
+            rows.row("left out", format!("{}: {}", reason.name.for_terminal(), reason.reason.for_terminal()));
         }
         if self.samples.reasons.len() > MOST_LINES {
             let more = self.samples.reasons.len() - MOST_LINES;
@@ -496,7 +499,7 @@ impl From<&RejectedSample> for ReasonEntry {
             SampleRejection::Empty => "holds no value".to_owned(),
             _ => "left out".to_owned(),
         };
-        Self { name: sample.name.clone(), reason }
+        Self { name: (&sample.name).into(), reason: reason.into() }
     }
 }
 

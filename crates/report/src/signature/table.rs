@@ -147,7 +147,7 @@ impl Columns {
     fn push(&mut self, entry: &SignatureEntry) {
         let group = entry.group.clone().unwrap_or_default();
         for (column, text) in
-            self.texts.iter_mut().zip([group.user.as_str(), group.name.as_str(), entry.method])
+            self.texts.iter_mut().zip([group.user.as_said(), group.name.as_said(), entry.method])
         {
             column.push(ByteArray::from(text));
         }

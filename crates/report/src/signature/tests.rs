@@ -135,7 +135,7 @@ fn of_many_signatures_the_largest_are_drawn_and_all_are_counted() {
         let entry = SignatureEntry::new(Some(group(&format!("<user{i}>"), i)), &signature);
         report.add(&entry, Some(LogReport::picture(&signature, &samples)));
     }
-    report.fail(group("x", 3), "too few".into());
+    report.fail(group("x", 3), "too few");
     let page = report.to_page();
     iotide_page::policy::assert_keeps_its_policy(&page);
     assert_eq!(page.matches("<svg").count(), 48);
@@ -170,4 +170,39 @@ fn two_kinds_of_bursts_are_told_apart() {
     assert_eq!(super::kinds_of(&[64e9, 16e9, 62e9, 17e9, 66e9]), [(3, 64e9), (2, 16.5e9)]);
     assert_eq!(super::kinds_of(&[10e9, 12e9, 11e9]), [(3, 11e9)]);
     assert_eq!(super::kinds_of(&[]), []);
+}
+
+#[test]
+fn names_of_others_steer_neither_terminal_nor_page() {
+    use crate::steering::{assert_plain, assert_plain_page, assert_steers_nothing, hostile};
+    let (mut signature, mut samples) = found();
+    signature.used.iter_mut().for_each(|sample| sample.name = hostile("sample"));
+    signature.rejected[0].name = hostile("sample");
+    samples.iter_mut().for_each(|sample| sample.name = hostile("sample"));
+    let losses = [iotide_trace::Loss::of_records(1, hostile("loss"))];
+    let mut report = SignatureReport::new(&signature, &samples, &losses);
+    let partition = iotide_analysis::PartitionLoad {
+        name: hostile("partition"),
+        start_s: 0.0,
+        interval_s: 1.0,
+        bandwidth_bps: vec![1.0; 10],
+        capacity_bps: None,
+    };
+    report.fit = Some(FitReport::new(&hostile("about"), &[partition], &[], 10.0, 3));
+    assert_steers_nothing(&report);
+    assert_steers_nothing(report.fit.as_ref().unwrap());
+    let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+    assert_eq!(json["samples"]["rejected"][0], hostile("sample"));
+
+    let of = || GroupEntry { user: hostile("user").into(), name: hostile("name").into(), ..group("", 3) };
+    let mut log = LogReport::new(LogSource::default(), &losses);
+    let mut entry = SignatureEntry::new(Some(of()), &signature);
+    entry.without_sample(hostile("job"), NoSample::TooShort);
+    assert_plain(&entry.to_json_line(), "");
+    log.add(&entry, Some(LogReport::picture(&signature, &samples)));
+    log.fail(of(), hostile("error"));
+    assert_plain(&log.to_text(200, Ink::Plain), "\n");
+    assert_plain(&log.json_tail(), "\n");
+    iotide_page::policy::assert_keeps_its_policy(&log.to_page());
+    assert_plain_page(&log.to_page());
 }

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use super::levels::{Level, Levels};
 use crate::{AccessFacts, Layer, Rank};
 
-/// Sums by rank, 24 bytes each.
+/// Sums by rank, 40 bytes each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ByRank {
     sums: HashMap<Rank, Sums>,
@@ -13,7 +14,8 @@ pub(super) struct ByRank {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
-    bytes: f64,
+    /// By [`Level`].
+    bytes: [f64; 3],
     /// Time in calls below MPI-IO.
     low_s: f64,
     /// Time in MPI-IO calls.
@@ -22,7 +24,7 @@ struct Sums {
 
 impl Sums {
     fn join(&mut self, other: Self) {
-        self.bytes += other.bytes;
+        self.bytes.iter_mut().zip(other.bytes).for_each(|(sum, bytes)| *sum += bytes);
         self.low_s += other.low_s;
         self.mpi_io_s += other.mpi_io_s;
     }
@@ -35,7 +37,8 @@ impl ByRank {
             return;
         }
         let (low_s, mpi_io_s) = if layer == Layer::MpiIo { (0.0, seconds) } else { (seconds, 0.0) };
-        let part = Sums { bytes, low_s, mpi_io_s };
+        let mut part = Sums { bytes: [0.0; 3], low_s, mpi_io_s };
+        part.bytes[Level::of(layer) as usize] = bytes;
         // Sources write one rank's events in a row: the table is asked only when the rank changes.
         match &mut self.last {
             Some((last, sums)) if *last == rank => sums.join(part),
@@ -58,23 +61,31 @@ impl ByRank {
         sums
     }
 
-    pub(super) fn bytes(&self) -> Option<RankBytes> {
-        let sums = self.sorted();
-        let moved = || sums.iter().filter(|(_, sums)| sums.bytes > 0.0);
+    /// What each rank moved in the levels that count, and what the source tells of its part in files that all of them use.
+    pub(super) fn bytes(&self, levels: Levels, access: &[AccessFacts]) -> Option<RankBytes> {
+        let own = self.sorted().into_iter().map(|(rank, sums)| (rank, levels.sum(sums.bytes)));
+        let mut moved: HashMap<Rank, f64> = own.filter(|(_, bytes)| *bytes > 0.0).collect();
+        let counted = access.iter().filter(|facts| levels.counts(facts.layer));
+        for part in counted.flat_map(|facts| &facts.rank_parts).filter(|part| part.bytes > 0.0) {
+            *moved.entry(part.rank).or_default() += part.bytes;
+        }
+        let mut moved: Vec<(Rank, f64)> = moved.into_iter().collect();
+        moved.sort_unstable_by_key(|(rank, _)| *rank);
         // The lower rank on a tie.
-        let (busiest, most) = moved().rev().max_by(|a, b| a.1.bytes.total_cmp(&b.1.bytes))?;
+        let (busiest, most_bytes) = *moved.iter().rev().max_by(|a, b| a.1.total_cmp(&b.1))?;
         Some(RankBytes {
-            n_ranks: moved().count(),
-            n_busy: moved().filter(|(_, sums)| 100.0 * sums.bytes >= most.bytes).count(),
-            busiest: *busiest,
-            most_bytes: most.bytes,
-            bytes: moved().map(|(_, sums)| sums.bytes).sum(),
+            n_ranks: moved.len(),
+            n_busy: moved.iter().filter(|(_, bytes)| 100.0 * bytes >= most_bytes).count(),
+            busiest,
+            most_bytes,
+            bytes: moved.iter().map(|(_, bytes)| bytes).sum(),
         })
     }
 
     /// In collective I/O a rank waits for the others: its time in MPI-IO calls says nothing of itself.
-    pub(super) fn times(&self, access: &[AccessFacts]) -> Option<RankTimes> {
+    pub(super) fn times(&self, levels: Levels, access: &[AccessFacts]) -> Option<RankTimes> {
         let sums = self.sorted();
+        let bytes = |sums: &Sums| levels.sum(sums.bytes);
         let is_collective = || {
             let facts = access.iter().find(|facts| facts.layer == Layer::MpiIo);
             facts.is_none_or(|facts| {
@@ -89,7 +100,7 @@ impl ByRank {
         let timed = || sums.iter().filter(|(_, sums)| seconds(sums) > 0.0);
         let (slowest, most) = timed().rev().max_by(|a, b| seconds(&a.1).total_cmp(&seconds(&b.1)))?;
         let mut peers: Vec<f64> = timed()
-            .filter(|(rank, sums)| rank != slowest && 2.0 * sums.bytes >= most.bytes)
+            .filter(|(rank, sums)| rank != slowest && 2.0 * bytes(sums) >= bytes(most))
             .map(|(_, sums)| seconds(sums))
             .collect();
         peers.sort_unstable_by(f64::total_cmp);
@@ -97,7 +108,7 @@ impl ByRank {
             n_ranks: timed().count(),
             slowest: *slowest,
             slowest_s: seconds(most),
-            slowest_bytes: most.bytes,
+            slowest_bytes: bytes(most),
             n_peers: peers.len(),
             peers_s: peers.get(peers.len() / 2).copied().unwrap_or(0.0),
         })
@@ -125,7 +136,7 @@ pub struct RankTimes {
 /// Bytes, rank by rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RankBytes {
-    /// How many ranks moved any.
+    /// How many ranks are known to have moved any.
     pub n_ranks: usize,
     /// How many moved at least a hundredth of what the busiest did: a rank that reads a header moves the data of none.
     pub n_busy: usize,

@@ -124,6 +124,48 @@ fn imbalance_is_seen_however_many_ranks_there_are() {
 }
 
 #[test]
+fn what_one_rank_moves_of_a_shared_file_shows_an_imbalance() {
+    use iotide_trace::RankPart;
+    let shared = || (0..40).map(|i| call(Op::Write, -1, Layer::Posix, f64::from(i), 8e7));
+    let told = |bytes| AccessFacts {
+        layer: Layer::Posix,
+        rank_parts: vec![RankPart { rank: Rank(1), bytes: 1e6 }, RankPart { rank: Rank(3), bytes }],
+        ..AccessFacts::default()
+    };
+    let heavy = judged(shared(), &[told(3.0e9)], &InsightConfig::default());
+    assert_eq!(rules(&heavy), ["rank_imbalance"]);
+    assert_eq!(heavy.found[0].message, "rank 3 moves at least 3.8 times the mean");
+    assert_eq!(heavy.found[0].ranks, [3]);
+    // That those two moved little says nothing of the others.
+    for light in [
+        judged(shared(), &[told(9e8)], &InsightConfig::default()),
+        judged(shared(), &[], &InsightConfig::default()),
+    ] {
+        assert!(light.not_known.iter().any(|(rule, _)| *rule == Rule::RankImbalance), "{:?}", light.found);
+    }
+}
+
+#[test]
+fn bytes_count_once_in_the_layer_that_saw_them() {
+    let mean = |seen: &Insights| {
+        let found = seen.found.iter().find(|insight| insight.rule == Rule::RankImbalance).unwrap();
+        found.evidence.iter().find(|known| known.name == "mean_bytes").unwrap().value
+    };
+    // Rank 0 writes 4 GB by MPI-IO to a file that POSIX did not see, and a log of 200 MB that only POSIX saw.
+    let of = |layer, file, bytes| {
+        (0..100).map(move |i| Event { file: FileId(file), ..call(Op::Write, 0, layer, f64::from(i), bytes) })
+    };
+    let apart = of(Layer::MpiIo, 0, 4e7).chain(of(Layer::Posix, 1, 2e6));
+    assert_eq!(mean(&judged(apart, &[], &InsightConfig::default())), 4.2e9 / 4.0);
+    // The same bytes by MPI-IO and by POSIX, where both are asked for.
+    let twice = of(Layer::MpiIo, 0, 4e7).chain(of(Layer::Posix, 0, 4e7));
+    assert_eq!(mean(&judged(twice, &[], &InsightConfig::default())), 4e9 / 4.0);
+    // POSIX saw a part only.
+    let partly = of(Layer::MpiIo, 0, 4e7).chain(of(Layer::Posix, 0, 1e7));
+    assert_eq!(mean(&judged(partly, &[], &InsightConfig::default())), 4e9 / 4.0);
+}
+
+#[test]
 fn aggregators_are_compared_with_each_other() {
     // Two of four ranks move the bytes of all.
     let events = || (0..400).map(|i| call(Op::Write, i % 2, Layer::Posix, f64::from(i), 8e6));

@@ -11,7 +11,7 @@ use anyhow::Context;
 use iotide_api::{
     Adaptation, Address, End, Error, Follower, Job, Live, LiveError, LiveSettings, RunConfig, engine,
 };
-use iotide_report::{Ink, LiveEnd, Notice, Prediction, Screen, Source, about_job};
+use iotide_report::{Ink, LiveEnd, Notice, Prediction, Screen, Source, Untrusted, about_job};
 
 use self::hook::Hook;
 use super::advice::advised;
@@ -155,7 +155,7 @@ struct Following {
     hook: Option<Hook>,
     /// What is followed.
     name: String,
-    notices: Vec<String>,
+    notices: Vec<Untrusted>,
     drawn: Option<Instant>,
 }
 
@@ -270,7 +270,7 @@ impl Following {
         for (number, job) in self.follower.jobs.list().iter_mut().enumerate() {
             let fresh = self.said[number].take_fresh(job, self.follower.live.job_name(number));
             for prediction in &fresh {
-                let about = about_job(prediction.job.as_deref(), n_jobs);
+                let about = about_job(prediction.job.as_ref(), n_jobs);
                 self.out.say(ui, || prediction.to_json(), || about + &prediction.in_words())?;
             }
             if let Some(newest) = fresh.last() {
@@ -290,14 +290,15 @@ impl Following {
         self.draw()
     }
 
-    fn note(&mut self, ui: &mut Ui, notice: String) -> anyhow::Result<()> {
+    fn note(&mut self, ui: &mut Ui, notice: impl Into<Untrusted>) -> anyhow::Result<()> {
+        let notice = notice.into();
         match &self.out {
             Out::Lines { form: Form::Json, .. } => {
                 let notice = Notice { text: notice };
                 self.out.say(ui, || notice.to_json(), String::new)
             }
             Out::Lines { .. } => {
-                ui.status(iotide_report::text::printable(&notice));
+                ui.status(notice.for_terminal());
                 Ok(())
             }
             Out::Screen(..) => {
@@ -328,7 +329,7 @@ impl Following {
         let n_columns = width.saturating_sub(Screen::MARGIN).max(1);
         let (rates_bps, span_s) = job.watched.recent(n_columns, period_s);
         let lines = Screen {
-            name: &name,
+            name: name.into(),
             source,
             now_s: job.watched.now_s(),
             quiet_s: self.follower.live.quiet_for().as_secs_f64(),
@@ -363,8 +364,8 @@ impl Following {
         if on_screen {
             // Back to the terminal as it was, where the last words stay.
             out = Out::Lines { form: Form::Text, file: None };
-            for notice in notices.iter().chain(&summary.notices) {
-                ui.status(iotide_report::text::printable(notice));
+            for notice in notices.into_iter().chain(summary.notices.iter().map(Untrusted::from)) {
+                ui.status(notice.for_terminal());
             }
         }
         let (n_jobs, mut found_any) = (said.len(), false);
@@ -377,7 +378,7 @@ impl Following {
                 losses: job.watched.losses().iter().map(iotide_report::Loss::from).collect(),
                 ..LiveEnd::new(&names[number], source, reason)
             };
-            let about = about_job(end.job.as_deref(), n_jobs);
+            let about = about_job(end.job.as_ref(), n_jobs);
             out.say(ui, || end.to_json(), || about + &end.in_words())?;
             found_any |= said.last_period_s.is_some();
         }

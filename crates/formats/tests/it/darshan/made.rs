@@ -6,7 +6,7 @@ use iotide_formats::darshan::{
     lustre_totals,
 };
 use iotide_formats::{Format, OpenOptions};
-use iotide_trace::{Activity, Grain, Layer, Op, Rank, Trace};
+use iotide_trace::{AccessFacts, Activity, FileId, Grain, Layer, Op, Rank, StakeKind, Trace};
 
 use super::writer::{EXE, LogWriter, START_S};
 
@@ -609,4 +609,86 @@ fn what_one_process_left_behind_is_not_the_whole_run() {
     // A packed log is that of the run, whether or not it says when that ended.
     writer.compression = Compression::Zlib;
     assert_eq!(n_procs(&writer), (Some(4), Vec::new()));
+}
+
+/// Counters of a POSIX record by their columns: OPENS 0, READS 3, BYTES_READ 14, MAX_BYTE_READ 16, then the ranks.
+fn posix_record(log: &LogWriter, id: u64, rank: i64, ints: &[(&str, i64)]) -> Vec<u8> {
+    let column = |name: &str| match name {
+        "READS" => 3,
+        "BYTES_READ" => 14,
+        "MAX_BYTE_READ" => 16,
+        "FASTEST_RANK" => 65,
+        "FASTEST_RANK_BYTES" => 66,
+        "SLOWEST_RANK" => 67,
+        _ => 68,
+    };
+    let mut words = [0_i64; 69];
+    ints.iter().for_each(|(name, value)| words[column(name)] = *value);
+    let mut floats = [0.0; 17];
+    // Reads 1 to 2, 0.5 s of them.
+    (floats[1], floats[5], floats[8]) = (1.0, 2.0, 0.5);
+    [log.words(&[id as i64, rank]), log.words(&words), log.floats(&floats)].concat()
+}
+
+fn posix_facts(log: &LogWriter) -> AccessFacts {
+    let mut activity = Activity::new();
+    parse(log).events(DarshanOptions::default(), &mut activity);
+    let info = iotide_trace::TraceInfo { files: vec!["/a".into(), "/b".into()], ..Default::default() };
+    let access = activity.finish(&info).access;
+    access.into_iter().find(|facts| facts.layer == Layer::Posix).unwrap()
+}
+
+#[test]
+fn a_file_that_every_rank_reads_whole_is_read_again() {
+    let mut log = LogWriter::new(41, Endian::Little, Compression::Zlib);
+    log.names = vec![(11, "/a"), (12, "/b")];
+    let whole = [("READS", 10), ("BYTES_READ", 1000), ("MAX_BYTE_READ", 999)];
+    let mut records: Vec<_> = (0..4).map(|rank| posix_record(&log, 11, rank, &whole)).collect();
+    // Each rank its quarter of the other one.
+    records.extend((0..4).map(|rank| {
+        let quarter = [("READS", 10), ("BYTES_READ", 1000), ("MAX_BYTE_READ", 1000 * rank + 999)];
+        posix_record(&log, 12, rank, &quarter)
+    }));
+    log.push("POSIX", 4, false, records);
+    let facts = posix_facts(&log);
+    assert_eq!((facts.reread_bytes, facts.rewritten_bytes), (Some(3000.0), Some(0.0)));
+    let stake = facts.stake(StakeKind::Rereads).unwrap();
+    assert_eq!((stake.calls, stake.bytes, stake.seconds), (30, 3000.0, 1.5));
+    let [worst] = stake.worst.as_slice() else { panic!("{stake:?}") };
+    assert_eq!((worst.file, worst.rank), (FileId(0), Rank::ALL));
+    // A record that does not tell how far its calls went leaves the file unknown.
+    let mut cut = log.clone();
+    let unknown = [("READS", 10), ("BYTES_READ", 1000), ("MAX_BYTE_READ", -1)];
+    cut.modules[0].3.push(posix_record(&log, 11, 1, &unknown));
+    assert_eq!(posix_facts(&cut).reread_bytes, Some(0.0));
+}
+
+#[test]
+fn the_slowest_and_the_fastest_rank_of_a_shared_file_have_bytes_of_their_own() {
+    let mut log = LogWriter::new(41, Endian::Little, Compression::Zlib);
+    log.names = vec![(11, "/a"), (12, "/b")];
+    let shared = |slowest: i64, fastest: i64| {
+        let [slowest, fastest] = [(slowest, 900), (fastest, 100)];
+        [
+            ("READS", 10),
+            ("BYTES_READ", 1000),
+            ("SLOWEST_RANK", slowest.0),
+            ("SLOWEST_RANK_BYTES", slowest.1),
+            ("FASTEST_RANK", fastest.0),
+            ("FASTEST_RANK_BYTES", fastest.1),
+        ]
+    };
+    let records = vec![
+        posix_record(&log, 11, -1, &shared(2, 0)),
+        posix_record(&log, 12, -1, &shared(2, 2)),
+        // A rank's own record comes as events, and the run has four ranks.
+        posix_record(&log, 11, 1, &shared(1, 0)),
+        posix_record(&log, 12, -1, &shared(4, -1)),
+    ];
+    log.push("POSIX", 4, false, records);
+    let parts: Vec<_> = posix_facts(&log).rank_parts.iter().map(|part| (part.rank.0, part.bytes)).collect();
+    assert_eq!(parts, [(0, 100.0), (2, 1800.0)]);
+    // Where single calls are told, so are their ranks.
+    let rich = LogWriter::rich(41, Endian::Little, Compression::Zlib);
+    assert_eq!(posix_facts(&rich).rank_parts, []);
 }
