@@ -18,6 +18,7 @@ pub use series::SeriesLimits;
 
 mod reader;
 mod runs;
+mod search;
 pub(crate) mod series;
 
 /// The file of the database in the store's directory.
