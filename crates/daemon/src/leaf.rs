@@ -547,6 +547,11 @@ impl Leaf {
         }
     }
 
+    /// What processes of a job have counted that are gone: all of it, once [`Self::tick`] says that it has ended.
+    pub fn done(&self, key: &JobKey) -> Option<&Counters> {
+        self.jobs.get(key).map(|job| &job.done)
+    }
+
     /// What runs now.
     pub fn view(&self, now_ns: u64) -> View {
         let mut sums = self.sums();

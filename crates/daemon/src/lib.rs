@@ -10,6 +10,7 @@
 //! - `series`: metrics of jobs and the machine over time.
 //! - `events`: what happens, for those who listen.
 //! - `predict`: when each job's next phase begins.
+//! - `memory`: what the allocator keeps.
 //! - `run`: the one edge with threads, sockets and signals.
 //! - [`client`]: asking a daemon.
 
@@ -20,6 +21,7 @@ mod collect;
 mod events;
 mod gauges;
 pub mod leaf;
+mod memory;
 pub mod models;
 pub mod places;
 mod predict;

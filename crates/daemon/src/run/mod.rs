@@ -20,10 +20,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::collect::{Collector, NodeFiles, NodeReading, Proc};
 use crate::events::Events;
 use crate::gauges::Gauges;
+use crate::memory;
 use crate::leaf::{Act, Earlier, Leaf, PageId, View};
 use crate::models::Models;
 use crate::predict::{Expectations, Expected, Predicting};
-use crate::series::{Sampling, Series};
+use crate::series::{Last, Sampling, Series};
 use crate::store::{SeriesLimits, Store, StoreError};
 use notify::Notify;
 
@@ -178,6 +179,7 @@ impl Daemon {
         }
         let node = Name::new(&config.node).ok_or(ServeError::Node)?;
         iotide_gate::raise_open_files();
+        memory::share_one_heap();
         make_pages_directory(&config.pages)?;
         let pages = OpenDir::open(&config.pages).map_err(in_directory(&config.pages))?;
         let mut store = Store::open(&config.store, &config.node, now_ns())?;
@@ -248,6 +250,8 @@ impl Daemon {
         watch_node(&shared)?;
         Ok(Self { shared, http, collector: Some((running, collecting)), answers: Some((stop, answering)) })
     }
+            has_ended: false,
+            given_back_ns: now,
 
     /// Whether pages are read and questions answered.
     fn is_alive(&self) -> bool {
@@ -382,6 +386,9 @@ struct Collecting {
     gauges: Gauges,
     sampling: Sampling,
     /// Pages that are removed, and that the store may forget.
+    /// Whether jobs have ended since memory was last given back, and when that was.
+    has_ended: bool,
+    given_back_ns: u64,
     removed: Vec<PageId>,
     retry_ns: u64,
     /// When the last sample was taken, in seconds since 1970.
@@ -394,6 +401,9 @@ impl Collecting {
             self.round();
             match until_stopped.recv_timeout(ROUND) {
                 Err(RecvTimeoutError::Timeout) => {}
+        // With the last samples of jobs that have just ended.
+        let now = now_ns();
+        self.sample(now, Arc::new(self.leaf.view(now)));
                 _ => break,
             }
         }
@@ -418,10 +428,6 @@ impl Collecting {
         self.gauges.see(now, moved.iter().map(|(key, _)| key), || self.shared.node());
         self.predicting.tell(now, moved);
         let acts = self.leaf.tick(now);
-        // The last sample of a job has all it ever counted.
-        if acts.iter().any(|act| matches!(act, Act::End { .. })) {
-            self.sample(now, Arc::new(self.leaf.view(now)));
-        }
         let mut has_changed = false;
         let has_more = self.removed.len() > 64 || self.shared.series.has_losses();
         if now >= self.retry_ns && (!acts.is_empty() || has_more) {
@@ -436,6 +442,10 @@ impl Collecting {
         if has_changed || is_old {
             let view = Arc::new(self.leaf.view(now));
             *self.shared.view.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&view);
+        if self.has_ended && now.saturating_sub(self.given_back_ns) >= memory::GIVE_BACK_NS {
+            memory::give_back();
+            (self.has_ended, self.given_back_ns) = (false, now);
+        }
             if now / 1_000_000_000 != self.sampled_s {
                 self.sample(now, view);
             }
@@ -446,6 +456,12 @@ impl Collecting {
     fn sample(&mut self, now: u64, view: Arc<View>) {
         self.sampled_s = now / 1_000_000_000;
         self.sampling.tell(now, view, self.shared.node());
+        let last: Vec<Last> = ended
+            .iter()
+            .filter_map(|key| {
+                Some(Last { now_ns: now, key: (*key).clone(), counters: self.leaf.done(key)?.clone() })
+            })
+            .collect();
     }
 
     fn store_acts(&mut self, now: u64, acts: &[Act]) -> Result<(), StoreError> {
@@ -461,6 +477,8 @@ impl Collecting {
         for act in acts {
             if let Act::Finish { page, .. } = act
                 && self.collector.remove(page)
+        self.has_ended |= !last.is_empty();
+        last.into_iter().for_each(|last| self.sampling.tell_last(last));
             {
                 self.removed.push(page.clone());
             }

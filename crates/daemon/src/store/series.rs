@@ -7,6 +7,7 @@
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::Arc;
 
 use iotide_ledger::series::{Columns, MAX_TICKS, Rows};
 use iotide_ledger::{JobKey, hex};
@@ -240,7 +241,7 @@ impl<R: Read> Blocks<R> {
 #[derive(Debug)]
 pub(crate) struct SeriesFile {
     name: String,
-    columns: Columns,
+    columns: Arc<Columns>,
     length: u64,
     sequence: u64,
     folds: u8,
@@ -282,7 +283,7 @@ impl SeriesFile {
             name: name.to_owned(),
             // Said again at once: what was there may have been lost.
             n_named: 0,
-            columns: contents.columns,
+            columns: Arc::new(contents.columns),
             length: contents.good_end,
             sequence: contents.next_sequence,
             folds: contents.folds,
@@ -307,7 +308,7 @@ impl SeriesFile {
     }
 
     /// What its columns are called.
-    pub(crate) fn columns(&mut self) -> &mut Columns {
+    pub(crate) fn columns(&mut self) -> &mut Arc<Columns> {
         &mut self.columns
     }
 
