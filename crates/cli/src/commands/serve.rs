@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use iotide_daemon::{Config, Served, places, serve, store};
 
+use self::keeping::Keeping;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
+
+mod keeping;
 
 /// Watch every job of this machine, live
 ///
@@ -51,6 +54,8 @@ struct Options {
     /// Name of this machine [default: the host name]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
+    #[command(flatten)]
+    keeping: Keeping,
     /// Read settings from FILE
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -98,7 +103,7 @@ fn serve_until_ended(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatu
             ));
         };
         let served = serve(config.clone(), ready).hint(
-            "--http, --socket, --store and --pages choose other places; `iotide serve check` shows them all",
+            "--http, --socket, --store and --pages choose other places; `iotide serve check` shows all settings",
         )?;
         if served == Served::Ended {
             return Ok(ExitStatus::Done);
@@ -119,6 +124,7 @@ fn check(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
             "{http} can be reached from other machines, and answers are not encrypted: use a loopback address"
         );
     }
+    config.series.check()?;
     let mut text = format!(
         "http    {}\nsocket  {}\nstore   {}\npages   {}\nnode    {}\n",
         config.http.map_or("none".to_owned(), |http| http.to_string()),
@@ -127,6 +133,11 @@ fn check(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
         config.pages.display(),
         config.node
     );
+    text.push_str(&format!("series  {}\n", keeping::shown(&config.series)));
+    if let Some(group) = &config.group {
+        text.push_str(&format!("group   {group}\n"));
+        iotide_daemon::group_of_pages(Some(group))?;
+    }
     if config.store.join(store::DATABASE).exists() {
         let reader = store::Reader::open(&config.store)?;
         let states = reader.states()?;
@@ -161,7 +172,10 @@ fn settings(options: &Options) -> anyhow::Result<Config> {
     };
     let absolute =
         |path: PathBuf| std::path::absolute(&path).with_context(|| format!("cannot use {}", path.display()));
+    let (series, group) = options.keeping.or(&file.keeping);
     Ok(Config {
+        series,
+        group,
         http,
         socket: absolute(options.socket.clone().or(file.socket).unwrap_or_else(places::socket))?,
         store: absolute(options.store.clone().or(file.store).unwrap_or_else(places::store))?,
@@ -177,6 +191,7 @@ struct Settings {
     store: Option<PathBuf>,
     pages: Option<PathBuf>,
     node: Option<String>,
+    keeping: Keeping,
 }
 
 fn read_settings(path: &Path) -> anyhow::Result<Settings> {
@@ -198,7 +213,16 @@ fn read_settings(path: &Path) -> anyhow::Result<Settings> {
             "store" => settings.store = Some(value.into()),
             "pages" => settings.pages = Some(value.into()),
             "node" => settings.node = Some(value.to_owned()),
-            _ => bail!("{}: there is no setting '{name}' (http, socket, store, pages, node)", path.display()),
+            _ => {
+                let known = settings.keeping.set(name, value);
+                if !known.map_err(|why| anyhow::anyhow!("{}: '{name}': {why}", path.display()))? {
+                    bail!(
+                        "{}: there is no setting '{name}' (http, socket, store, pages, node, {})",
+                        path.display(),
+                        Keeping::NAMES
+                    );
+                }
+            }
         }
     }
     Ok(settings)

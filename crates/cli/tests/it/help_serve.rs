@@ -39,6 +39,19 @@ fn help_on_serve_explains_every_flag() {
           --node <NAME>
               Name of this machine [default: the host name]
 
+          --series-job <SIZE>
+              Fold the metrics over time of a job into half when they exceed SIZE [default: 8MiB]
+
+          --series-all <SIZE>
+              Remove the oldest metrics over time when all exceed SIZE [default: 1GiB]
+
+          --series-age <TIME>
+              Remove metrics over time after TIME without a new sample [default: 90d]
+
+          --group <NAME>
+              Let this group own the counter pages (root only) [default: iotide, if there is such a
+              group]
+
           --config <FILE>
               Read settings from FILE
 
@@ -66,18 +79,24 @@ fn help_on_serve_check_explains_every_flag() {
     Usage: iotide serve check [OPTIONS]
 
     Options:
-          --http <ADDR>    Answer HTTP at this loopback address; 'none' for the unix socket only
-                           [default: 127.0.0.1:1337]
-          --socket <PATH>  Answer HTTP at this unix socket [default: /run/iotide/serve.sock, or in
-                           $XDG_RUNTIME_DIR/iotide]
-          --store <DIR>    Keep jobs in this directory [default: /var/lib/iotide, or in
-                           ~/.local/state/iotide]
-          --pages <DIR>    Read counter pages in this directory [default: /run/iotide/pages, or in
-                           $XDG_RUNTIME_DIR/iotide]
-          --node <NAME>    Name of this machine [default: the host name]
-          --config <FILE>  Read settings from FILE
-      -h, --help           Print help
-      -V, --version        Print version
+          --http <ADDR>        Answer HTTP at this loopback address; 'none' for the unix socket only
+                               [default: 127.0.0.1:1337]
+          --socket <PATH>      Answer HTTP at this unix socket [default: /run/iotide/serve.sock, or in
+                               $XDG_RUNTIME_DIR/iotide]
+          --store <DIR>        Keep jobs in this directory [default: /var/lib/iotide, or in
+                               ~/.local/state/iotide]
+          --pages <DIR>        Read counter pages in this directory [default: /run/iotide/pages, or in
+                               $XDG_RUNTIME_DIR/iotide]
+          --node <NAME>        Name of this machine [default: the host name]
+          --series-job <SIZE>  Fold the metrics over time of a job into half when they exceed SIZE
+                               [default: 8MiB]
+          --series-all <SIZE>  Remove the oldest metrics over time when all exceed SIZE [default: 1GiB]
+          --series-age <TIME>  Remove metrics over time after TIME without a new sample [default: 90d]
+          --group <NAME>       Let this group own the counter pages (root only) [default: iotide, if
+                               there is such a group]
+          --config <FILE>      Read settings from FILE
+      -h, --help               Print help
+      -V, --version            Print version
 
     Examples:
       iotide serve check

@@ -499,12 +499,20 @@ fn settings_are_checked_with_the_place_of_a_mistake() {
     let store = dir.join("store");
     let (status, said) = check(&format!("http = \"none\"\nstore = {store:?}\nnode = \"n7\"\n"));
     assert!(status == 0 && said.contains("http    none") && said.contains("node    n7"), "{said}");
+    assert!(said.contains("series  8 MiB a job, 1 GiB in all, for 90 d"), "{said}");
     assert!(!store.exists(), "checking makes nothing");
+    let (status, said) = check("series_job = \"1MiB\"\nseries_all = \"20MiB\"\nseries_age = \"36h\"\n");
+    assert!(status == 0 && said.contains("series  1 MiB a job, 20 MiB in all, for 129600 s"), "{said}");
     for (settings, complaint) in [
         ("http = 5\n", "'http' must be a text"),
         ("http = \"10.0.0.1:80\"\n", "can be reached from other machines"),
         ("colour = \"red\"\n", "there is no setting 'colour'"),
         ("http = \n", "serve.toml"),
+        ("series_job = \"1k\"\n", "between 65536 and 33554432 bytes, not 1024"),
+        ("series_job = \"1 parsec\"\n", "'series_job': 'parsec' is no unit of size"),
+        ("series_all = \"1MiB\"\n", "at least as much as those of one, 8388608 bytes, not 1048576"),
+        ("series_age = \"5min\"\n", "at least an hour, not for 300 s"),
+        ("group = \"no-such-group\"\n", "there is no group 'no-such-group'"),
     ] {
         let (status, said) = check(settings);
         assert!(status == 2 && said.contains(complaint), "{said}");

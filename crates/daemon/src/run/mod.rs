@@ -5,7 +5,6 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -20,19 +19,22 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::collect::{Collector, NodeFiles, NodeReading, Proc};
 use crate::events::Events;
 use crate::gauges::Gauges;
-use crate::memory;
 use crate::leaf::{Act, Earlier, Leaf, PageId, View};
+use crate::memory;
 use crate::models::Models;
 use crate::predict::{Expectations, Expected, Predicting};
 use crate::series::{Last, Sampling, Series};
 use crate::store::{SeriesLimits, Store, StoreError};
 use notify::Notify;
+pub use pages::group_of_pages;
+use pages::make_pages_directory;
 
 mod answer;
 mod http;
 mod metrics;
 mod model_answers;
 mod notify;
+mod pages;
 mod series;
 
 /// What a daemon is told.
@@ -48,6 +50,10 @@ pub struct Config {
     pub pages: PathBuf,
     /// The name of this machine.
     pub node: String,
+    /// How much of metrics over time is kept.
+    pub series: SeriesLimits,
+    /// The group that pages belong to when root serves all; `None` for the usual one, if it is there.
+    pub group: Option<String>,
 }
 
 /// Why a daemon cannot serve.
@@ -73,6 +79,12 @@ pub enum ServeError {
         /// Why.
         cause: io::Error,
     },
+    /// Limits that cannot be kept.
+    #[error(transparent)]
+    Series(#[from] crate::store::LimitsError),
+    /// A group that is not there.
+    #[error("there is no group '{0}' on this machine")]
+    Group(String),
     /// The name of the machine is too long.
     #[error("the name of a node has at most {} bytes", Name::MAX_BYTES)]
     Node,
@@ -180,7 +192,8 @@ impl Daemon {
         let node = Name::new(&config.node).ok_or(ServeError::Node)?;
         iotide_gate::raise_open_files();
         memory::share_one_heap();
-        make_pages_directory(&config.pages)?;
+        config.series.check()?;
+        make_pages_directory(&config.pages, config.group.as_deref())?;
         let pages = OpenDir::open(&config.pages).map_err(in_directory(&config.pages))?;
         let mut store = Store::open(&config.store, &config.node, now_ns())?;
         let token = token(&config.store).map_err(in_directory(&config.store))?;
@@ -209,7 +222,7 @@ impl Daemon {
         let removed = collector.remove_counted(store.done_pages()?);
         store.forget_pages(&removed)?;
         let (sampling, series) =
-            Sampling::start(&config.store, SeriesLimits::default()).map_err(in_directory(&config.store))?;
+            Sampling::start(&config.store, config.series).map_err(in_directory(&config.store))?;
         let events = Events::default();
         let shared = Arc::new(Shared {
             view: RwLock::new(Arc::new(leaf.view(now))),
@@ -238,6 +251,8 @@ impl Daemon {
             removed: Vec::new(),
             retry_ns: 0,
             sampled_s: 0,
+            has_ended: false,
+            given_back_ns: now,
         };
         work.round();
         work.collector.settle(now_ns(), &mut work.leaf);
@@ -250,8 +265,6 @@ impl Daemon {
         watch_node(&shared)?;
         Ok(Self { shared, http, collector: Some((running, collecting)), answers: Some((stop, answering)) })
     }
-            has_ended: false,
-            given_back_ns: now,
 
     /// Whether pages are read and questions answered.
     fn is_alive(&self) -> bool {
@@ -301,22 +314,6 @@ fn make_directory(path: &Path) -> Result<(), ServeError> {
     let made =
         if rustix::process::geteuid().is_root() { OpenDir::make(path) } else { OpenDir::make_private(path) };
     made.map(drop).map_err(in_directory(path))
-}
-
-/// Makes the directory of pages if there is none. Where root serves all, everyone may make files in it, and nobody sees or removes another's.
-fn make_pages_directory(path: &Path) -> Result<(), ServeError> {
-    if let Some(parent) = path.parent() {
-        make_directory(parent)?;
-    }
-    let mode = if rustix::process::geteuid().is_root() { 0o1733 } else { 0o700 };
-    match std::fs::DirBuilder::new().mode(0o700).create(path) {
-        // The umask does not count here.
-        Ok(()) => {
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(in_directory(path))
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(in_directory(path)(error)),
-    }
 }
 
 /// Starts the threads that read what the machine does. They end soon after the daemon has, unless a disk does not answer: nobody waits for them.
@@ -386,13 +383,13 @@ struct Collecting {
     gauges: Gauges,
     sampling: Sampling,
     /// Pages that are removed, and that the store may forget.
-    /// Whether jobs have ended since memory was last given back, and when that was.
-    has_ended: bool,
-    given_back_ns: u64,
     removed: Vec<PageId>,
     retry_ns: u64,
     /// When the last sample was taken, in seconds since 1970.
     sampled_s: u64,
+    /// Whether jobs have ended since memory was last given back, and when that was.
+    has_ended: bool,
+    given_back_ns: u64,
 }
 
 impl Collecting {
@@ -401,13 +398,13 @@ impl Collecting {
             self.round();
             match until_stopped.recv_timeout(ROUND) {
                 Err(RecvTimeoutError::Timeout) => {}
-        // With the last samples of jobs that have just ended.
-        let now = now_ns();
-        self.sample(now, Arc::new(self.leaf.view(now)));
                 _ => break,
             }
         }
         self.round();
+        // With the last samples of jobs that have just ended.
+        let now = now_ns();
+        self.sample(now, Arc::new(self.leaf.view(now)));
         self.store.checkpoint();
     }
 
@@ -442,13 +439,13 @@ impl Collecting {
         if has_changed || is_old {
             let view = Arc::new(self.leaf.view(now));
             *self.shared.view.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&view);
-        if self.has_ended && now.saturating_sub(self.given_back_ns) >= memory::GIVE_BACK_NS {
-            memory::give_back();
-            (self.has_ended, self.given_back_ns) = (false, now);
-        }
             if now / 1_000_000_000 != self.sampled_s {
                 self.sample(now, view);
             }
+        }
+        if self.has_ended && now.saturating_sub(self.given_back_ns) >= memory::GIVE_BACK_NS {
+            memory::give_back();
+            (self.has_ended, self.given_back_ns) = (false, now);
         }
         self.shared.beat_ns.store(now, Ordering::Relaxed);
     }
@@ -456,16 +453,16 @@ impl Collecting {
     fn sample(&mut self, now: u64, view: Arc<View>) {
         self.sampled_s = now / 1_000_000_000;
         self.sampling.tell(now, view, self.shared.node());
+    }
+
+    fn store_acts(&mut self, now: u64, acts: &[Act]) -> Result<(), StoreError> {
+        let ended: Vec<&JobKey> = acts.iter().filter_map(Act::ended).collect();
         let last: Vec<Last> = ended
             .iter()
             .filter_map(|key| {
                 Some(Last { now_ns: now, key: (*key).clone(), counters: self.leaf.done(key)?.clone() })
             })
             .collect();
-    }
-
-    fn store_acts(&mut self, now: u64, acts: &[Act]) -> Result<(), StoreError> {
-        let ended: Vec<&JobKey> = acts.iter().filter_map(Act::ended).collect();
         for key in &ended {
             let mut figures = self.gauges.of(key);
             figures.extend(self.shared.expectations.of(key).iter().flat_map(Expected::figures));
@@ -477,12 +474,12 @@ impl Collecting {
         for act in acts {
             if let Act::Finish { page, .. } = act
                 && self.collector.remove(page)
-        self.has_ended |= !last.is_empty();
-        last.into_iter().for_each(|last| self.sampling.tell_last(last));
             {
                 self.removed.push(page.clone());
             }
         }
+        self.has_ended |= !last.is_empty();
+        last.into_iter().for_each(|last| self.sampling.tell_last(last));
         for key in ended {
             self.gauges.forget(key);
             self.shared.models.ended(key);

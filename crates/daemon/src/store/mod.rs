@@ -14,7 +14,7 @@ use crate::leaf::{Act, Earlier, PageId};
 
 pub use reader::{Query, Reader, StoredJob};
 pub use runs::{Figure, RunQuery};
-pub use series::SeriesLimits;
+pub use series::{LimitsError, SeriesLimits};
 
 mod reader;
 mod runs;

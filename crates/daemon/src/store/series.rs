@@ -37,6 +37,50 @@ pub struct SeriesLimits {
     pub age_s: u64,
 }
 
+/// Limits that no store can keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimitsError {
+    /// A file that is too small for two blocks, or larger than any file is read.
+    #[error("metrics over time of a job have between {least} and {most} bytes, not {said}", least = LEAST_BUDGET, most = MOST_BUDGET)]
+    Job {
+        /// What was said.
+        said: u64,
+    },
+    /// All together are less than one.
+    #[error("metrics over time of all jobs have at least as much as those of one, {job} bytes, not {all}")]
+    All {
+        /// Of one.
+        job: u64,
+        /// Of all.
+        all: u64,
+    },
+    /// Nothing would be kept.
+    #[error("metrics over time are kept for at least an hour, not for {0} s")]
+    Age(u64),
+}
+
+/// A block of many columns has some ten KiB; less would be folded all the time.
+const LEAST_BUDGET: u64 = 64 << 10;
+/// A file is folded when it is larger, and has one block more then.
+const MOST_BUDGET: u64 = MOST_BYTES / 2;
+
+impl SeriesLimits {
+    /// Says what is wrong with them.
+    pub fn check(&self) -> Result<(), LimitsError> {
+        if !(LEAST_BUDGET..=MOST_BUDGET).contains(&self.file_bytes) {
+            return Err(LimitsError::Job { said: self.file_bytes });
+        }
+        if self.all_bytes < self.file_bytes {
+            return Err(LimitsError::All { job: self.file_bytes, all: self.all_bytes });
+        }
+        if self.age_s < 3600 {
+            return Err(LimitsError::Age(self.age_s));
+        }
+        Ok(())
+    }
+}
+
 impl Default for SeriesLimits {
     fn default() -> Self {
         Self { file_bytes: 8 << 20, all_bytes: 1 << 30, files: 100_000, age_s: 90 * 86_400 }
