@@ -21,11 +21,23 @@ impl PageId {
         Self(text.into())
     }
 
+    /// Returns what stands for the page of a job's cgroup. No file has such a name.
+    pub fn of_group(job: &str, inode: u64) -> Self {
+        Self(format!("{GROUP}{job}:{inode}").into())
+    }
+
+    /// Whether it stands for a cgroup, rather than a process.
+    pub fn is_group(&self) -> bool {
+        self.0.starts_with(GROUP)
+    }
+
     /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
+
+const GROUP: &str = "/cgroup/job_";
 
 /// What says which job a process belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -312,9 +324,10 @@ impl Leaf {
             self.ledger.losses.add(refusal, 1);
             return Err(refusal);
         }
-        let key = self.job_of(now_ns, &process, earlier)?;
+        let key = self.job_of(now_ns, &page, &process, earlier)?;
         if let Some(job) = self.jobs.get_mut(&key) {
-            let standing = Standing::of(&process);
+            // A cgroup was there before any process, and knows less.
+            let standing = if page.is_group() { Standing::LAST } else { Standing::of(&process) };
             let size = process.n_ranks.or(job.n_ranks).unwrap_or(job.about.size);
             let speaker = if standing < job.speaker { process.about } else { job.about.clone() };
             let trust = job.about.trust;
@@ -332,8 +345,8 @@ impl Leaf {
 
     fn add_page(&mut self, page: PageId, key: &JobKey, counters: Arc<Counters>, is_stored: bool) {
         let Some(job) = self.jobs.get_mut(key) else { return };
-        job.n_running += 1;
-        if !is_stored {
+        job.n_running += u32::from(!page.is_group());
+        if !is_stored && !page.is_group() {
             job.n_seen += 1;
             if job.n_ranks.is_none() && job.n_seen > job.about.size {
                 job.about.size = job.n_seen;
@@ -350,6 +363,7 @@ impl Leaf {
     fn job_of(
         &mut self,
         now_ns: u64,
+        page: &PageId,
         process: &Process,
         earlier: impl FnOnce(&Name, u32, &JobId) -> Earlier,
     ) -> Result<JobKey, Refusal> {
@@ -364,6 +378,14 @@ impl Leaf {
         };
         let of_id = |start_ns| JobKey { cluster: cluster.clone(), uid: *uid, id: id.clone(), start_ns };
         let running = self.jobs.range(of_id(0)..=of_id(u64::MAX)).next_back().map(|(key, _)| key.clone());
+        // What the system names is one job on this node, whether or not the cluster was known when it was first seen.
+        let running = running.or_else(|| {
+            let is_systems = matches!(claim, Claim::Cgroup(_));
+            let is_it = |key: &&JobKey| {
+                is_systems && key.uid == *uid && key.id == id && self.jobs[*key].about.trust == Trust::Cgroup
+            };
+            self.jobs.keys().find(is_it).cloned()
+        });
         if let Some(key) = running {
             if process.about.trust == Trust::Cgroup
                 && let Some(job) = self.jobs.get_mut(&key)
@@ -391,7 +413,11 @@ impl Leaf {
         let mut job = Running::new(about, now_ns);
         (job.before, job.done_bytes) = (done.clone(), done.io().bytes());
         (job.done, job.n_seen, job.n_ranks) = (done, n_seen, process.n_ranks);
-        job.speaker = if goes_on { Standing::FIRST } else { Standing::of(process) };
+        job.speaker = match goes_on {
+            true => Standing::FIRST,
+            false if page.is_group() => Standing::LAST,
+            false => Standing::of(process),
+        };
         self.jobs.insert(key.clone(), job);
         Ok(key)
     }
@@ -408,13 +434,14 @@ impl Leaf {
 
     /// A process is gone, after it was last counted. `loss` says if its page had gone before.
     pub fn gone(&mut self, now_ns: u64, page: &PageId, loss: Option<Refusal>) {
+        let is_group = page.is_group();
         let Some(page) = self.pages.get_mut(page).filter(|page| page.gone.is_none()) else { return };
         page.gone = Some(loss);
         if let Some(loss) = loss {
             self.ledger.losses.add(loss, 1);
         }
         if let Some(job) = self.jobs.get_mut(&page.key) {
-            job.n_running = job.n_running.saturating_sub(1);
+            job.n_running = job.n_running.saturating_sub(u32::from(!is_group));
             job.idle_since_ns = now_ns;
         }
     }

@@ -4,7 +4,7 @@
 //! as many heaps as there are threads. The GNU allocator returns only the end of a heap to the system by itself, so over 10,000 short jobs it
 //! kept 40 MB that nobody used. With other C libraries nothing is done here.
 
-/// How often memory is given back, if jobs have ended since.
+/// How often memory is given back, if jobs have ended or questions were answered since.
 pub(crate) const GIVE_BACK_NS: u64 = 5_000_000_000;
 
 /// One heap for all threads: what one frees another can use. They allocate little at a time when they work, and wait for each other no longer than that takes.

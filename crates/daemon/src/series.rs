@@ -16,7 +16,7 @@ use iotide_ledger::{Counters, JobKey, Metric};
 use iotide_private::OpenDir;
 use iotide_wire::page::PageLayer;
 
-use crate::collect::NodeReading;
+use crate::collect::{GroupJob, NodeReading};
 use crate::leaf::View;
 use crate::store::SeriesLimits;
 use crate::store::series::{self, LOSS, SeriesFile, TICKS_A_BLOCK, names_of, names_of_node};
@@ -175,6 +175,7 @@ struct Tick {
     now_ns: u64,
     view: Arc<View>,
     node: Arc<NodeReading>,
+    groups: Arc<Vec<GroupJob>>,
     /// Of jobs that have ended since the one before.
     last: Vec<Last>,
 }
@@ -219,10 +220,16 @@ impl Sampling {
     }
 
     /// Takes a sample; nobody waits. What is not in time is left out: counters are cumulative, so the next one has it.
-    pub(crate) fn tell(&mut self, now_ns: u64, view: Arc<View>, node: Arc<NodeReading>) {
+    pub(crate) fn tell(
+        &mut self,
+        now_ns: u64,
+        view: Arc<View>,
+        node: Arc<NodeReading>,
+        groups: Arc<Vec<GroupJob>>,
+    ) {
         if let Some(ticks) = &self.ticks {
             let last = std::mem::take(&mut self.last);
-            if let Err(TrySendError::Full(tick)) = ticks.try_send(Tick { now_ns, view, node, last }) {
+            if let Err(TrySendError::Full(tick)) = ticks.try_send(Tick { now_ns, view, node, groups, last }) {
                 self.last = tick.last;
             }
         }
@@ -290,7 +297,11 @@ impl Keeper {
         }
         for job in &tick.view.jobs {
             let owner = Owner::Job(job.key.clone());
-            self.add(now_ns, &owner, &samples_of_job(&job.counters, job.n_running));
+            let mut samples = samples_of_job(&job.counters, job.n_running);
+            let memory =
+                tick.groups.iter().find(|group| group.is(&job.key)).and_then(|it| it.reading.memory_bytes);
+            samples.extend(memory.map(|bytes| ("memory_bytes".into(), Sample::Gauge(bytes as f64))));
+            self.add(now_ns, &owner, &samples);
             there.insert(owner);
         }
         let ended: Vec<Owner> =
@@ -497,6 +508,13 @@ fn samples_of_job(counters: &Counters, n_running: u32) -> Vec<(Cow<'static, str>
             Metric::Io { op, .. } => by_op.entry(op.as_str()).or_default().add(*cell),
             Metric::Own { name, .. } => {
                 samples.push((format!("own.{name}").into(), Sample::Counter(cell.calls)));
+            }
+            Metric::Cgroup { what } if what.as_str().starts_with("cpu") => {
+                samples.push((format!("{what}_ns").into(), Sample::Counter(cell.ns)));
+            }
+            Metric::Cgroup { what } => {
+                samples.push((format!("{what}_bytes").into(), Sample::Counter(cell.bytes)));
+                samples.push((format!("{what}_requests").into(), Sample::Counter(cell.calls)));
             }
             Metric::Mpi { .. }
             | Metric::Threads

@@ -36,6 +36,11 @@ pub enum Metric {
     Threads,
     /// Time that threads of other processes lived: launchers and shells, which wait for the ranks. Where there are no ranks, it is the program's.
     OtherThreads,
+    /// What the system counted of all processes in the job's cgroup, with or without a page.
+    Cgroup {
+        /// `cpu_user`, `cpu_system` (time), `device_read`, `device_write` (requests and bytes).
+        what: Name,
+    },
     /// Calls that could not be counted.
     Lost,
     /// Processes that were killed or aborted, of ranks or of others: what they would have counted is not known.

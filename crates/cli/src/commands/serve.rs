@@ -176,6 +176,7 @@ fn settings(options: &Options) -> anyhow::Result<Config> {
     Ok(Config {
         series,
         group,
+        cgroups: file.keeping.cgroups(),
         http,
         socket: absolute(options.socket.clone().or(file.socket).unwrap_or_else(places::socket))?,
         store: absolute(options.store.clone().or(file.store).unwrap_or_else(places::store))?,

@@ -11,6 +11,8 @@ use std::time::Duration;
 use iotide_testkit::{FreshDir, program};
 use serde_json::Value;
 
+/// Jobs that the system knows by a cgroup.
+mod cgroups;
 /// Metrics over time, full disks, damaged files.
 mod series;
 
@@ -30,8 +32,13 @@ impl<'a> Daemon<'a> {
     }
 
     /// Started by a command that begins with something else.
-    fn start_by(dir: &'a FreshDir, mut command: Command) -> Self {
-        command.args(["serve", "--http", "127.0.0.1:0", "--node", "n1"]);
+    fn start_by(dir: &'a FreshDir, command: Command) -> Self {
+        Self::start_with(dir, command, &[])
+    }
+
+    /// With options of its own.
+    fn start_with(dir: &'a FreshDir, mut command: Command, options: &[&str]) -> Self {
+        command.args(["serve", "--http", "127.0.0.1:0", "--node", "n1"]).args(options);
         for (option, name) in [("--socket", "socket"), ("--store", "store"), ("--pages", "pages")] {
             command.arg(option).arg(dir.join(name));
         }

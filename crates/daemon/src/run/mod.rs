@@ -6,17 +6,17 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use iotide_ledger::{JobKey, Limits, Name, hex};
+use iotide_ledger::{JobId, JobKey, Limits, Name, hex};
 use iotide_private::{OpenDir, OwnSocket};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::collect::{Collector, NodeFiles, NodeReading, Proc};
+use crate::collect::{Collector, GroupJob, NodeFiles, NodeReading, Proc, ToldGroups};
 use crate::events::Events;
 use crate::gauges::Gauges;
 use crate::leaf::{Act, Earlier, Leaf, PageId, View};
@@ -30,6 +30,7 @@ pub use pages::group_of_pages;
 use pages::make_pages_directory;
 
 mod answer;
+mod groups;
 mod http;
 mod metrics;
 mod model_answers;
@@ -54,6 +55,8 @@ pub struct Config {
     pub series: SeriesLimits,
     /// The group that pages belong to when root serves all; `None` for the usual one, if it is there.
     pub group: Option<String>,
+    /// Where the cgroups of jobs are looked for: `/sys/fs/cgroup`; `None` for nowhere.
+    pub cgroups: Option<PathBuf>,
 }
 
 /// Why a daemon cannot serve.
@@ -130,9 +133,18 @@ pub(crate) struct Shared {
     models: Models,
     series: Series,
     node: RwLock<Arc<NodeReading>>,
+    /// Jobs that have cgroups, and how often they were read.
+    groups: RwLock<Arc<Vec<GroupJob>>>,
+    n_group_readings: AtomicU64,
+    /// Whether something was answered since memory was last given back.
+    has_answered: AtomicBool,
 }
 
 impl Shared {
+    fn groups(&self) -> Arc<Vec<GroupJob>> {
+        Arc::clone(&self.groups.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn view(&self) -> Arc<View> {
         Arc::clone(&self.view.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -235,6 +247,9 @@ impl Daemon {
             events,
             series,
             node: RwLock::default(),
+            groups: RwLock::default(),
+            n_group_readings: AtomicU64::new(0),
+            has_answered: AtomicBool::new(false),
             config,
         });
         let predicting = Predicting::start(shared.expectations.clone(), shared.events.clone())?;
@@ -253,6 +268,8 @@ impl Daemon {
             sampled_s: 0,
             has_ended: false,
             given_back_ns: now,
+            told_groups: ToldGroups::default(),
+            n_groups_told: 0,
         };
         work.round();
         work.collector.settle(now_ns(), &mut work.leaf);
@@ -263,6 +280,7 @@ impl Daemon {
         let thread = thread::Builder::new().name("iotide-http".to_owned());
         let answering = thread.spawn(move || http::run(&of_http, socket, tcp, stopped))?;
         watch_node(&shared)?;
+        groups::watch(&shared)?;
         Ok(Self { shared, http, collector: Some((running, collecting)), answers: Some((stop, answering)) })
     }
 
@@ -390,6 +408,9 @@ struct Collecting {
     /// Whether jobs have ended since memory was last given back, and when that was.
     has_ended: bool,
     given_back_ns: u64,
+    told_groups: ToldGroups,
+    /// Readings of cgroups that were told.
+    n_groups_told: u64,
 }
 
 impl Collecting {
@@ -412,12 +433,26 @@ impl Collecting {
         let now = now_ns();
         let store = &self.store;
         let mut fault = None;
-        self.collector.round(now, &mut self.leaf, &mut |cluster, uid, id| {
+        let mut earlier = |cluster: &Name, uid: u32, id: &JobId| {
             store.earlier(cluster, uid, id).unwrap_or_else(|error| {
                 fault = Some(error);
                 Earlier::default()
             })
-        });
+        };
+        self.collector.round(now, &mut self.leaf, &mut earlier);
+        let n_readings = self.shared.n_group_readings.load(Ordering::Acquire);
+        if n_readings != self.n_groups_told {
+            self.n_groups_told = n_readings;
+            let groups = self.shared.groups();
+            self.told_groups.tell(now, &groups, &mut self.leaf, &mut earlier);
+            for (key, _) in self.leaf.moved() {
+                let reading = groups.iter().find(|group| group.is(&key)).map(|group| &group.reading);
+                if let Some((reading, bytes)) = reading.and_then(|it| Some((it, it.memory_bytes?))) {
+                    let most = reading.memory_peak_bytes.map(|bytes| bytes as f64);
+                    self.gauges.see_of(&key, groups::MEMORY, bytes as f64, most);
+                }
+            }
+        }
         if let Some(fault) = fault {
             self.store_failed(now, &fault);
         }
@@ -443,7 +478,9 @@ impl Collecting {
                 self.sample(now, view);
             }
         }
-        if self.has_ended && now.saturating_sub(self.given_back_ns) >= memory::GIVE_BACK_NS {
+        if now.saturating_sub(self.given_back_ns) >= memory::GIVE_BACK_NS
+            && (self.shared.has_answered.swap(false, Ordering::Relaxed) || self.has_ended)
+        {
             memory::give_back();
             (self.has_ended, self.given_back_ns) = (false, now);
         }
@@ -452,7 +489,7 @@ impl Collecting {
 
     fn sample(&mut self, now: u64, view: Arc<View>) {
         self.sampled_s = now / 1_000_000_000;
-        self.sampling.tell(now, view, self.shared.node());
+        self.sampling.tell(now, view, self.shared.node(), self.shared.groups());
     }
 
     fn store_acts(&mut self, now: u64, acts: &[Act]) -> Result<(), StoreError> {

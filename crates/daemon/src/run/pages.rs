@@ -46,7 +46,8 @@ pub(super) fn make_pages_directory(path: &Path, group: Option<&str>) -> Result<(
         metadata.is_dir() && metadata.uid() == 0 && [SHARED, GROUPED].contains(&of_now)
     };
     (|| {
-        if !is_new && !(is_root && was_made_here(&path.symlink_metadata()?)) {
+        let is_ours = is_new || is_root && was_made_here(&path.symlink_metadata()?);
+        if !is_ours {
             return Ok(());
         }
         // The group first: without it, the bit would give files of users to root's group.

@@ -40,6 +40,7 @@ fn tell(keeper: &mut Keeper, second: u64, bytes: Option<u64>) {
         now_ns: second * SECOND_NS + 7,
         view: view(bytes),
         node: Arc::new(node),
+        groups: Arc::default(),
         last: Vec::new(),
     });
 }
@@ -140,7 +141,13 @@ fn jobs_that_end_between_two_samples_have_all_they_counted_however_many_end_at_o
         Last { now_ns: 1000 * SECOND_NS + n, key: key(&format!("short-{n}")), counters }
     });
     let last: Vec<Last> = last.collect();
-    let tick = Tick { now_ns: 1001 * SECOND_NS, view: view(None), node: Arc::default(), last: last.clone() };
+    let tick = Tick {
+        now_ns: 1001 * SECOND_NS,
+        view: view(None),
+        node: Arc::default(),
+        groups: Arc::default(),
+        last: last.clone(),
+    };
     keeper.hear(&tick);
     assert_eq!(keeper.series.held().open.len(), 1, "the machine's");
     assert!(keeper.files.len() <= 1 && keeper.series.take_losses().is_empty());

@@ -1,5 +1,7 @@
 //! How much is kept of metrics over time, and whose pages are.
 
+use std::path::PathBuf;
+
 use iotide_daemon::store::SeriesLimits;
 
 use super::super::ioskel::quantity::parse_size;
@@ -20,11 +22,14 @@ pub(super) struct Keeping {
     /// Let this group own the counter pages (root only) [default: iotide, if there is such a group]
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
+    /// Where cgroups are mounted; not an option, for few have them elsewhere.
+    #[arg(skip)]
+    cgroups: Option<String>,
 }
 
 impl Keeping {
     /// The names of the settings.
-    pub(super) const NAMES: &str = "series_job, series_all, series_age, group";
+    pub(super) const NAMES: &str = "series_job, series_all, series_age, group, cgroups";
 
     /// Takes a setting; says whether it is one of these.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
@@ -33,9 +38,18 @@ impl Keeping {
             "series_all" => self.series_all = Some(parse_size(value)?),
             "series_age" => self.series_age = Some(parse_ago(value)?),
             "group" => self.group = Some(value.to_owned()),
+            "cgroups" => self.cgroups = Some(value.to_owned()),
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Where cgroups are looked for; `None` for nowhere.
+    pub(super) fn cgroups(&self) -> Option<PathBuf> {
+        match self.cgroups.as_deref() {
+            Some("none") => None,
+            said => Some(said.unwrap_or("/sys/fs/cgroup").into()),
+        }
     }
 
     /// These, else the others, else what is usual.
