@@ -574,6 +574,11 @@ impl Leaf {
         }
     }
 
+    /// The jobs that run.
+    pub fn keys(&self) -> impl Iterator<Item = &JobKey> {
+        self.jobs.keys()
+    }
+
     /// What processes of a job have counted that are gone: all of it, once [`Self::tick`] says that it has ended.
     pub fn done(&self, key: &JobKey) -> Option<&Counters> {
         self.jobs.get(key).map(|job| &job.done)

@@ -23,7 +23,7 @@ use crate::leaf::{Claim, Earlier, Leaf, PageId, Process};
 pub(crate) use cgroups::{Cgroups, GroupJob, ToldGroups};
 pub(crate) use node::{NodeFiles, NodeReading};
 pub(crate) use proc::Proc;
-use proc::user_name;
+pub(crate) use proc::user_name;
 
 mod cgroups;
 mod clients;

@@ -3,6 +3,7 @@
 //! One thread reads pages and writes the store, one answers HTTP, the first waits for signals. They share the last [`View`] and nothing else: who
 //! asks never waits for the disk that the other writes to.
 
+use std::collections::HashSet;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -24,6 +25,7 @@ use crate::memory;
 use crate::models::Models;
 use crate::predict::{Expectations, Expected, Predicting};
 use crate::series::{Last, Sampling, Series};
+use crate::store::rebuild::Rebuild;
 use crate::store::{SeriesLimits, Store, StoreError};
 use notify::Notify;
 pub use pages::group_of_pages;
@@ -259,7 +261,6 @@ impl Daemon {
             shared: Arc::clone(&shared),
             leaf,
             collector,
-            store,
             predicting,
             gauges: Gauges::default(),
             sampling,
@@ -268,6 +269,8 @@ impl Daemon {
             sampled_s: 0,
             has_ended: false,
             given_back_ns: now,
+            rebuild: Rebuild::begin(&store),
+            store,
             told_groups: ToldGroups::default(),
             n_groups_told: 0,
         };
@@ -408,6 +411,8 @@ struct Collecting {
     /// Whether jobs have ended since memory was last given back, and when that was.
     has_ended: bool,
     given_back_ns: u64,
+    /// What is left of rebuilding a database that was damaged.
+    rebuild: Option<Rebuild>,
     told_groups: ToldGroups,
     /// Readings of cgroups that were told.
     n_groups_told: u64,
@@ -468,6 +473,7 @@ impl Collecting {
                 Err(error) => self.store_failed(now, &error),
             }
         }
+        self.go_on_rebuilding(now);
         self.shared.events.tick();
         // Once in each second of the clock: none is without a sample.
         let is_old = now / 1_000_000_000 != self.shared.view().at_ns / 1_000_000_000;
@@ -485,6 +491,21 @@ impl Collecting {
             (self.has_ended, self.given_back_ns) = (false, now);
         }
         self.shared.beat_ns.store(now, Ordering::Relaxed);
+    }
+
+    /// Rebuilds a little of a database that was damaged. Pages have been read before: what runs is known.
+    fn go_on_rebuilding(&mut self, now: u64) {
+        let knows_groups = self.n_groups_told > 0 || self.shared.config.cgroups.is_none();
+        let is_time = now >= self.retry_ns && knows_groups;
+        let Some(rebuild) = self.rebuild.as_mut().filter(|_| is_time) else { return };
+        let running: HashSet<(&Name, u32, &JobId)> =
+            self.leaf.keys().map(|key| (&key.cluster, key.uid, &key.id)).collect();
+        let runs = |key: &JobKey| running.contains(&(&key.cluster, key.uid, &key.id));
+        match rebuild.step(now, &mut self.store, runs) {
+            Ok(false) => {}
+            Ok(true) => self.rebuild = None,
+            Err(error) => self.store_failed(now, &error),
+        }
     }
 
     fn sample(&mut self, now: u64, view: Arc<View>) {
@@ -542,7 +563,10 @@ impl Collecting {
         if error.is_damage() {
             let Config { store, node, .. } = &self.shared.config;
             match Store::begin_anew(store, node, now, error) {
-                Ok(store) => self.store = store,
+                Ok(store) => {
+                    self.store = store;
+                    self.rebuild = Rebuild::begin(&self.store);
+                }
                 Err(_) => return,
             }
         } else if !error.is_missing_rows() {

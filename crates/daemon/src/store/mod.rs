@@ -17,6 +17,7 @@ pub use runs::{Figure, RunQuery};
 pub use series::{LimitsError, SeriesLimits};
 
 mod reader;
+pub(crate) mod rebuild;
 mod runs;
 mod search;
 pub(crate) mod series;
@@ -120,6 +121,7 @@ impl Store {
             None,
             &format!("{why}; it was set aside as {aside}, and what it held is missing here"),
         )?;
+        store.begin_rebuild()?;
         Ok(store)
     }
 
@@ -294,10 +296,12 @@ impl Store {
             let counters = counters_of(&self.db, job.number, Some(&page))?;
             Ok((PageId::new(page), counters))
         });
+        // What processes counted that still ran when it was rebuilt is in their pages, too: it does not go on.
+        let is_rebuilt = job.state == "partial" && rebuild::is_rebuilt(&self.db, job.number)?;
         Ok(Earlier {
             pages: pages.collect::<rusqlite::Result<_>>()?,
             done: counters_of(&self.db, job.number, Some(""))?,
-            end_ns: job.end_ns,
+            end_ns: job.end_ns.filter(|_| !is_rebuilt),
             n_processes: job.n_processes,
             job: Some((job.key, job.about)),
         })

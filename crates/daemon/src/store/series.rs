@@ -22,7 +22,7 @@ const NAMES_EVERY: u32 = 64;
 const MOST_BYTES: u64 = 64 << 20;
 /// The directory of the files, in the store's.
 pub(crate) const DIRECTORY: &str = "series";
-const ENDING: &str = ".series";
+pub(super) const ENDING: &str = ".series";
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
