@@ -14,7 +14,7 @@
 //! - `run`: the one edge with threads, sockets and signals.
 //! - [`client`]: asking a daemon.
 
-pub use crate::run::{Config, ServeError, Served, group_of_pages, serve};
+pub use crate::run::{Config, RemoteWrite, ServeError, Served, group_of_pages, serve};
 
 pub mod client;
 mod collect;

@@ -173,10 +173,13 @@ fn settings(options: &Options) -> anyhow::Result<Config> {
     let absolute =
         |path: PathBuf| std::path::absolute(&path).with_context(|| format!("cannot use {}", path.display()));
     let (series, group) = options.keeping.or(&file.keeping);
+    let (remote_write, remote_write_every) = file.keeping.remote_write();
     Ok(Config {
         series,
         group,
         cgroups: file.keeping.cgroups(),
+        remote_write,
+        remote_write_every,
         http,
         socket: absolute(options.socket.clone().or(file.socket).unwrap_or_else(places::socket))?,
         store: absolute(options.store.clone().or(file.store).unwrap_or_else(places::store))?,
@@ -201,6 +204,10 @@ fn read_settings(path: &Path) -> anyhow::Result<Settings> {
     let table: toml::Table = text.parse().with_context(cannot)?;
     let mut settings = Settings::default();
     for (name, value) in &table {
+        let wrong = |why| anyhow::anyhow!("{}: '{name}': {why}", path.display());
+        if settings.keeping.set_list(name, value).map_err(wrong)? {
+            continue;
+        }
         let Some(value) = value.as_str() else {
             bail!("{}: '{name}' must be a text in quotes", path.display());
         };

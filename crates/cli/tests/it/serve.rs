@@ -13,6 +13,8 @@ use serde_json::Value;
 
 /// Jobs that the system knows by a cgroup.
 mod cgroups;
+/// Samples that are sent elsewhere.
+mod remote_write;
 /// Metrics over time, full disks, damaged files.
 mod series;
 
@@ -519,6 +521,12 @@ fn settings_are_checked_with_the_place_of_a_mistake() {
         ("series_job = \"1 parsec\"\n", "'series_job': 'parsec' is no unit of size"),
         ("series_all = \"1MiB\"\n", "at least as much as those of one, 8388608 bytes, not 1048576"),
         ("series_age = \"5min\"\n", "at least an hour, not for 300 s"),
+        (
+            "remote_write = [\"https://x/\"]\n",
+            "'remote_write': samples cannot be sent to https://x/: HTTPS is not supported",
+        ),
+        ("remote_write = 5\n", "'remote_write': a list of addresses in quotes"),
+        ("remote_write_every = \"1us\"\n", "between 100ms and 1h"),
         ("group = \"no-such-group\"\n", "there is no group 'no-such-group'"),
     ] {
         let (status, said) = check(settings);

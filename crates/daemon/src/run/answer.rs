@@ -367,6 +367,7 @@ impl Answers {
             view: &view,
             node: &machine,
             groups: &self.shared.groups(),
+            written: &self.shared.written,
             expectations: &self.shared.expectations,
             started_ns: self.shared.started_ns,
             store_fault,

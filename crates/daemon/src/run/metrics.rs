@@ -1,10 +1,12 @@
 //! What Prometheus scrapes.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use iotide_ledger::{Cell, Counters, Exposition, Kind, Metric};
 use iotide_wire::page::PageLayer;
 
+use super::remote_write::{self, Written};
 use crate::collect::{GroupJob, NodeReading};
 use crate::leaf::{JobView, View};
 use crate::predict::Expectations;
@@ -21,6 +23,7 @@ pub(crate) struct Of<'a> {
     pub(crate) series: &'a Series,
     pub(crate) node: &'a NodeReading,
     pub(crate) groups: &'a [GroupJob],
+    pub(super) written: &'a [Arc<Written>],
     pub(crate) expectations: &'a Expectations,
     /// Whether a job is shown.
     pub(crate) shows: &'a dyn Fn(&JobView) -> bool,
@@ -34,6 +37,7 @@ pub(crate) fn exposition(of: &Of<'_>) -> String {
     if of.with_sums {
         sums(&mut text, of);
         machine(&mut text, of.view.node.as_str(), of.node);
+        remote_write::exposition(&mut text, of.written);
     }
     jobs(&mut text, of);
     text.finish()

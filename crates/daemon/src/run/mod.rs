@@ -30,6 +30,7 @@ use crate::store::{SeriesLimits, Store, StoreError};
 use notify::Notify;
 pub use pages::group_of_pages;
 use pages::make_pages_directory;
+pub use remote_write::RemoteWrite;
 
 mod answer;
 mod groups;
@@ -38,6 +39,7 @@ mod metrics;
 mod model_answers;
 mod notify;
 mod pages;
+mod remote_write;
 mod series;
 
 /// What a daemon is told.
@@ -59,6 +61,10 @@ pub struct Config {
     pub group: Option<String>,
     /// Where the cgroups of jobs are looked for: `/sys/fs/cgroup`; `None` for nowhere.
     pub cgroups: Option<PathBuf>,
+    /// Where samples are sent by Prometheus' remote-write protocol, and how often.
+    pub remote_write: Vec<RemoteWrite>,
+    /// How far apart samples are that are sent.
+    pub remote_write_every: Duration,
 }
 
 /// Why a daemon cannot serve.
@@ -87,6 +93,14 @@ pub enum ServeError {
     /// Limits that cannot be kept.
     #[error(transparent)]
     Series(#[from] crate::store::LimitsError),
+    /// An address that samples cannot be sent to.
+    #[error("samples cannot be sent to {url}: {why}")]
+    RemoteWrite {
+        /// Where.
+        url: String,
+        /// Why.
+        why: String,
+    },
     /// A group that is not there.
     #[error("there is no group '{0}' on this machine")]
     Group(String),
@@ -140,6 +154,8 @@ pub(crate) struct Shared {
     n_group_readings: AtomicU64,
     /// Whether something was answered since memory was last given back.
     has_answered: AtomicBool,
+    /// What became of samples that were sent elsewhere.
+    written: Vec<Arc<remote_write::Written>>,
 }
 
 impl Shared {
@@ -252,6 +268,7 @@ impl Daemon {
             groups: RwLock::default(),
             n_group_readings: AtomicU64::new(0),
             has_answered: AtomicBool::new(false),
+            written: remote_write::written(&config.remote_write),
             config,
         });
         let predicting = Predicting::start(shared.expectations.clone(), shared.events.clone())?;
@@ -267,7 +284,7 @@ impl Daemon {
             removed: Vec::new(),
             retry_ns: 0,
             sampled_s: 0,
-            has_ended: false,
+            n_to_give_back: 0,
             given_back_ns: now,
             rebuild: Rebuild::begin(&store),
             store,
@@ -284,6 +301,7 @@ impl Daemon {
         let answering = thread.spawn(move || http::run(&of_http, socket, tcp, stopped))?;
         watch_node(&shared)?;
         groups::watch(&shared)?;
+        remote_write::start(&shared)?;
         Ok(Self { shared, http, collector: Some((running, collecting)), answers: Some((stop, answering)) })
     }
 
@@ -408,8 +426,8 @@ struct Collecting {
     retry_ns: u64,
     /// When the last sample was taken, in seconds since 1970.
     sampled_s: u64,
-    /// Whether jobs have ended since memory was last given back, and when that was.
-    has_ended: bool,
+    /// How often memory is to be given back since jobs have ended, and when that was done last.
+    n_to_give_back: u32,
     given_back_ns: u64,
     /// What is left of rebuilding a database that was damaged.
     rebuild: Option<Rebuild>,
@@ -485,10 +503,10 @@ impl Collecting {
             }
         }
         if now.saturating_sub(self.given_back_ns) >= memory::GIVE_BACK_NS
-            && (self.shared.has_answered.swap(false, Ordering::Relaxed) || self.has_ended)
+            && (self.shared.has_answered.swap(false, Ordering::Relaxed) || self.n_to_give_back > 0)
         {
             memory::give_back();
-            (self.has_ended, self.given_back_ns) = (false, now);
+            (self.n_to_give_back, self.given_back_ns) = (self.n_to_give_back.saturating_sub(1), now);
         }
         self.shared.beat_ns.store(now, Ordering::Relaxed);
     }
@@ -536,7 +554,9 @@ impl Collecting {
                 self.removed.push(page.clone());
             }
         }
-        self.has_ended |= !last.is_empty();
+        if !last.is_empty() {
+            self.n_to_give_back = memory::TIMES;
+        }
         last.into_iter().for_each(|last| self.sampling.tell_last(last));
         for key in ended {
             self.gauges.forget(key);
