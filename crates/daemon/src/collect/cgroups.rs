@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Metric, Name, Refusal, Trust, app_id};
 
@@ -25,8 +26,10 @@ const MOST_ASKED: usize = 64;
 const MOST_ENVIRONMENT: u64 = 256 << 10;
 /// A job in which nobody but root is seen so often is root's.
 const ROOTS_AFTER: u32 = 3;
-/// Between two searches for folders that hold jobs; those that are known are looked at each time.
+/// Readings between two searches for folders that hold jobs; those that are known are looked at each time.
 const SEARCH_EVERY: u64 = 5;
+/// Folders that hold jobs, or did.
+const MOST_PARENTS: usize = 1024;
 
 /// What the cgroups of one job have come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,6 +93,8 @@ pub(crate) struct Cgroups {
     /// How often nobody but root was seen in one: the batch system itself is there before the job is.
     roots: BTreeMap<PathBuf, u32>,
     n_rounds: u64,
+    /// The reading at which folders are searched again.
+    next_search: u64,
 }
 
 impl Cgroups {
@@ -102,15 +107,21 @@ impl Cgroups {
             owners: BTreeMap::new(),
             roots: BTreeMap::new(),
             n_rounds: 0,
+            next_search: 0,
         }
     }
 
     /// Reads all jobs there are now. A job whose processes cannot be asked whose they are is left out until they can.
     pub(crate) fn read(&mut self) -> Vec<GroupJob> {
-        if self.n_rounds.is_multiple_of(SEARCH_EVERY) {
-            self.parents.clear();
+        if self.n_rounds >= self.next_search {
+            let began = Instant::now();
+            // One without jobs may have some again.
+            self.parents.retain(|parent| parent.is_dir());
             let mut n_left = MOST_FOLDERS;
             search(&self.root, MOST_DEPTH, &mut n_left, &mut self.parents);
+            // One that takes long is made less often: a reading, which is a second, for each of its milliseconds.
+            let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            self.next_search = self.n_rounds + SEARCH_EVERY.max(took_ms.min(600));
         }
         self.n_rounds += 1;
         // The folders of a job: one in each tree.
@@ -158,8 +169,9 @@ impl Cgroups {
     /// Whose a job is: that of the first process that is not root's. If there is none for some time, `uid_N` in the path, which the batch system made, or root's.
     fn owner(&mut self, path: &Path) -> Option<GroupOwner> {
         let mut folders = vec![path.to_owned()];
-        let (mut n_asked, mut is_roots) = (0, false);
-        while let Some(folder) = folders.pop().filter(|_| n_asked < MOST_ASKED) {
+        let (mut n_asked, mut n_folders, mut is_roots) = (0, 0, false);
+        while let Some(folder) = folders.pop().filter(|_| n_asked.max(n_folders) < MOST_ASKED) {
+            n_folders += 1;
             for pid in text_of(&folder.join("cgroup.procs"), MOST_BYTES).lines().take(MOST_ASKED) {
                 let Ok(pid) = pid.parse::<u32>() else { continue };
                 let process = self.proc.join(pid.to_string());
@@ -300,7 +312,9 @@ fn search(folder: &Path, depth: usize, n_left: &mut usize, parents: &mut BTreeSe
     *n_left -= 1;
     for (name, path) in folders_in(folder) {
         if is_job(&name) {
-            parents.insert(folder.to_owned());
+            if parents.len() < MOST_PARENTS {
+                parents.insert(folder.to_owned());
+            }
         } else {
             search(&path, depth - 1, n_left, parents);
         }
