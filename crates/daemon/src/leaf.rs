@@ -610,7 +610,7 @@ impl Leaf {
             jobs: jobs.collect(),
             total,
             losses: self.ledger.losses.clone(),
-            n_pages: self.pages.len(),
+            n_pages: self.pages.keys().filter(|page| !page.is_group()).count(),
         }
     }
 }

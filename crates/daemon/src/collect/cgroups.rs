@@ -553,7 +553,7 @@ mod tests {
         leaf.adopt(300, PageId::new("1.page:1"), process, |_, _, _| Earlier::default()).unwrap();
         groups.tell(400, &[job(9)], &mut leaf, &mut earlier);
         let view = leaf.view(500);
-        assert_eq!(view.jobs.len(), 1);
+        assert_eq!((view.jobs.len(), view.n_pages), (1, 1));
         let shown = &view.jobs[0];
         assert_eq!((shown.about.name.as_str(), shown.n_running), ("sim", 1));
         assert_eq!(shown.counters.get(&Metric::Cgroup { what: name("cpu_user") }).ns, 9);
