@@ -48,6 +48,18 @@ impl Gauges {
         }
     }
 
+    /// Sees a gauge of one job, and the most it ever was, where that is known.
+    pub(crate) fn see_of(&mut self, key: &JobKey, name: &'static str, value: f64, most: Option<f64>) {
+        let seen = self.jobs.entry(key.clone()).or_default().entry(name).or_default();
+        seen.add(value);
+        seen.maximum = most.map_or(seen.maximum, |most| seen.maximum.max(most));
+    }
+
+    /// The most that a gauge of a job was.
+    pub(crate) fn most(figures: &[Figure], name: &str) -> Option<f64> {
+        figures.iter().find(|it| it.callpath == name && it.metric == "maximum").map(|it| it.value)
+    }
+
     fn values(&mut self, machine: &NodeReading) -> Vec<(&'static str, f64)> {
         let mut values = Vec::new();
         values.extend(machine.load.map(|[load, ..]| ("node->load", load)));

@@ -22,11 +22,23 @@ impl PageId {
         Self(text.into())
     }
 
+    /// Returns what stands for the page of a job's cgroup. No file has such a name.
+    pub fn of_group(job: &str, inode: u64) -> Self {
+        Self(format!("{GROUP}{job}:{inode}").into())
+    }
+
+    /// Whether it stands for a cgroup, rather than a process.
+    pub fn is_group(&self) -> bool {
+        self.0.starts_with(GROUP)
+    }
+
     /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
+
+const GROUP: &str = "/cgroup/job_";
 
 /// What says which job a process belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -249,6 +261,8 @@ struct Running {
     idle_since_ns: u64,
     /// Row times with bytes read and written until then.
     recent: VecDeque<(u64, u64, u64)>,
+    /// Whether processes or a cgroup of this machine are, or were, part of it.
+    is_here: bool,
     /// Whether nobody else knows its id.
     is_local: bool,
     /// The lowest rank on this machine.
@@ -319,6 +333,7 @@ impl Leaf {
         let mut job = Running::new(about, now_ns);
         (job.is_stored, job.speaker) = (true, Standing::FIRST);
         job.done_bytes = earlier.done.io().bytes();
+        job.is_here = earlier.n_processes > 0 || !earlier.done.is_empty();
         (job.done, job.n_seen) = (earlier.done, earlier.n_processes);
         self.jobs.insert(key.clone(), job);
         for (page, counters) in earlier.pages {
@@ -364,9 +379,10 @@ impl Leaf {
             self.ledger.losses.add(refusal, 1);
             return Err(refusal);
         }
-        let key = self.job_of(now_ns, &process, earlier)?;
+        let key = self.job_of(now_ns, &page, &process, earlier)?;
         if let Some(job) = self.jobs.get_mut(&key) {
-            let standing = Standing::of(&process);
+            // A cgroup was there before any process, and knows less.
+            let standing = if page.is_group() { Standing::LAST } else { Standing::of(&process) };
             let size = process.n_ranks.or(job.n_ranks).unwrap_or(job.about.size);
             let speaker = if standing < job.speaker { process.about } else { job.about.clone() };
             let trust = job.about.trust;
@@ -386,8 +402,9 @@ impl Leaf {
 
     fn add_page(&mut self, page: PageId, key: &JobKey, counters: Arc<Counters>, is_stored: bool) {
         let Some(job) = self.jobs.get_mut(key) else { return };
-        job.n_running += 1;
-        if !is_stored {
+        job.n_running += u32::from(!page.is_group());
+        job.is_here = true;
+        if !is_stored && !page.is_group() {
             job.n_seen += 1;
             if job.n_ranks.is_none() && job.n_seen > job.about.size {
                 job.about.size = job.n_seen;
@@ -424,9 +441,9 @@ impl Leaf {
             n_ranks: news.n_ranks,
             about: news.about,
         };
-        let key = self.job_of(now_ns, &process, earlier)?;
+        let key = self.job_of(now_ns, &PageId::new("@"), &process, earlier)?;
         let Some(job) = self.jobs.get_mut(&key) else { return Err(Refusal::Jobs) };
-        if !job.is_here() && job.about != process.about {
+        if !job.is_here && job.about != process.about {
             self.ledger.describe(&key, process.about.clone());
             (job.about, job.is_stored) = (process.about, false);
         }
@@ -470,7 +487,7 @@ impl Leaf {
     pub fn own_rows(&self) -> Vec<OwnRow> {
         let mut rows = Vec::new();
         for (key, counters) in self.sums_here() {
-            let Some(job) = self.jobs.get(&key).filter(|job| job.is_here()) else { continue };
+            let Some(job) = self.jobs.get(&key).filter(|job| job.is_here) else { continue };
             rows.push(OwnRow { opened: self.opened(&key, job), counters, n_running: job.n_running });
         }
         rows
@@ -502,6 +519,7 @@ impl Leaf {
     fn job_of(
         &mut self,
         now_ns: u64,
+        page: &PageId,
         process: &Process,
         earlier: impl FnOnce(&Name, u32, &JobId) -> Earlier,
     ) -> Result<JobKey, Refusal> {
@@ -516,6 +534,14 @@ impl Leaf {
         };
         let of_id = |start_ns| JobKey { cluster: cluster.clone(), uid: *uid, id: id.clone(), start_ns };
         let running = self.jobs.range(of_id(0)..=of_id(u64::MAX)).next_back().map(|(key, _)| key.clone());
+        // What the system names is one job on this node, whether or not the cluster was known when it was first seen.
+        let running = running.or_else(|| {
+            let is_systems = matches!(claim, Claim::Cgroup(_));
+            let is_it = |key: &&JobKey| {
+                is_systems && key.uid == *uid && key.id == id && self.jobs[*key].about.trust == Trust::Cgroup
+            };
+            self.jobs.keys().find(is_it).cloned()
+        });
         if let Some(key) = running {
             if process.about.trust == Trust::Cgroup
                 && let Some(job) = self.jobs.get_mut(&key)
@@ -545,8 +571,13 @@ impl Leaf {
         if goes_on {
             job.before.add_all(&earlier.elsewhere);
         }
+        job.is_here = n_seen > 0 || !done.is_empty();
         (job.done, job.n_seen, job.n_ranks) = (done, n_seen, process.n_ranks);
-        job.speaker = if goes_on { Standing::FIRST } else { Standing::of(process) };
+        job.speaker = match goes_on {
+            true => Standing::FIRST,
+            false if page.is_group() => Standing::LAST,
+            false => Standing::of(process),
+        };
         self.jobs.insert(key.clone(), job);
         Ok(key)
     }
@@ -563,13 +594,14 @@ impl Leaf {
 
     /// A process is gone, after it was last counted. `loss` says if its page had gone before.
     pub fn gone(&mut self, now_ns: u64, page: &PageId, loss: Option<Refusal>) {
+        let is_group = page.is_group();
         let Some(page) = self.pages.get_mut(page).filter(|page| page.gone.is_none()) else { return };
         page.gone = Some(loss);
         if let Some(loss) = loss {
             self.ledger.losses.add(loss, 1);
         }
         if let Some(job) = self.jobs.get_mut(&page.key) {
-            job.n_running = job.n_running.saturating_sub(1);
+            job.n_running = job.n_running.saturating_sub(u32::from(!is_group));
             job.idle_since_ns = now_ns;
         }
     }
@@ -609,7 +641,7 @@ impl Leaf {
                     key: key.clone(),
                     end_ns: job.idle_since_ns,
                     silent: silent.unwrap_or_default(),
-                    own: job.is_here().then(|| Box::new(self.opened(key, job))),
+                    own: job.is_here.then(|| Box::new(self.opened(key, job))),
                 });
             }
         }
@@ -725,6 +757,21 @@ impl Leaf {
         }
     }
 
+    /// The jobs that run.
+    pub fn keys(&self) -> impl Iterator<Item = &JobKey> {
+        self.jobs.keys()
+    }
+
+    /// What a job has counted whose processes are gone, here and on other nodes.
+    pub fn ended_sum(&self, key: &JobKey) -> Option<Counters> {
+        let job = self.jobs.get(key)?;
+        let mut sum = job.done.clone();
+        if let Some(elsewhere) = &job.elsewhere {
+            sum.add_all(&elsewhere.sum);
+        }
+        Some(sum)
+    }
+
     /// What runs now.
     pub fn view(&self, now_ns: u64) -> View {
         let mut sums = self.sums();
@@ -752,7 +799,7 @@ impl Leaf {
             jobs: jobs.collect(),
             total,
             losses: self.ledger.losses.clone(),
-            n_pages: self.pages.len(),
+            n_pages: self.pages.keys().filter(|page| !page.is_group()).count(),
         }
     }
 }
@@ -771,22 +818,16 @@ impl Running {
             n_seen: 0,
             idle_since_ns: now_ns,
             recent: VecDeque::new(),
+            is_here: false,
             is_local: false,
             least_rank: None,
             elsewhere: None,
         }
     }
 
-    /// Whether processes of this machine are, or were, part of it.
-    fn is_here(&self) -> bool {
-        self.n_seen > 0
-    }
-
     fn nodes(&self, own: &Name) -> Arc<[Name]> {
         match &self.elsewhere {
-            Some(elsewhere) if !self.is_here() || elsewhere.nodes.contains(own) => {
-                Arc::clone(&elsewhere.nodes)
-            }
+            Some(elsewhere) if !self.is_here || elsewhere.nodes.contains(own) => Arc::clone(&elsewhere.nodes),
             elsewhere => {
                 let others = elsewhere.iter().flat_map(|elsewhere| elsewhere.nodes.iter());
                 others.chain([own]).cloned().collect()

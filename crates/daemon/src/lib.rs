@@ -11,12 +11,13 @@
 //! - `events`: what happens, for those who listen.
 //! - `gather`: what daemons below have counted becomes part of the jobs, and what is counted here goes up.
 //! - `predict`: when each job's next phase begins.
+//! - `memory`: what the allocator keeps.
 //! - `run`: the one edge with threads, sockets and signals.
 //! - [`client`]: asking a daemon.
 
 pub use crate::run::{
-    Addresses, Auth, Config, Key, KeyError, Leaves, Load, Secret, ServeError, Served, TreeConfig, serve,
-    write_key,
+    Addresses, Auth, Config, Key, KeyError, Leaves, Load, RemoteWrite, Secret, ServeError, Served,
+    TreeConfig, group_of_pages, serve, write_key,
 };
 
 pub mod client;
@@ -25,6 +26,7 @@ mod events;
 mod gather;
 mod gauges;
 pub mod leaf;
+mod memory;
 pub mod models;
 pub mod places;
 mod predict;

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -16,7 +16,7 @@ use iotide_ledger::{Counters, JobKey, Metric};
 use iotide_private::OpenDir;
 use iotide_wire::page::PageLayer;
 
-use crate::collect::NodeReading;
+use crate::collect::{GroupJob, NodeReading};
 use crate::leaf::View;
 use crate::store::SeriesLimits;
 use crate::store::series::{self, LOSS, SeriesFile, TICKS_A_BLOCK, names_of, names_of_node};
@@ -78,7 +78,8 @@ struct Held {
 
 #[derive(Clone, Debug, Default)]
 struct Open {
-    columns: Columns,
+    /// The same as its file has, until there is a new one.
+    columns: Arc<Columns>,
     rows: Rows,
     /// How long the file is that these follow.
     length: u64,
@@ -174,13 +175,29 @@ struct Tick {
     now_ns: u64,
     view: Arc<View>,
     node: Arc<NodeReading>,
+    groups: Arc<Vec<GroupJob>>,
+    /// Of jobs that have ended since the one before.
+    last: Vec<Last>,
 }
+
+/// The last sample of a job: it has all that the job ever counted.
+#[derive(Clone, Debug)]
+pub(crate) struct Last {
+    pub(crate) now_ns: u64,
+    pub(crate) key: JobKey,
+    pub(crate) counters: Counters,
+}
+
+/// Last samples that were not in time and are held for the next one; beyond it they are left out.
+const MOST_LAST: usize = 4096;
 
 /// The thread. It writes what it holds when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Sampling {
     ticks: Option<SyncSender<Tick>>,
     thread: Option<JoinHandle<()>>,
+    /// For the next sample.
+    last: Vec<Last>,
 }
 
 impl Sampling {
@@ -192,13 +209,29 @@ impl Sampling {
         let keeper = Keeper::new(series.clone(), limits);
         let work = move || keeper.run(&told);
         let thread = thread::Builder::new().name("iotide-series".to_owned()).spawn(work)?;
-        Ok((Self { ticks: Some(ticks), thread: Some(thread) }, series))
+        Ok((Self { ticks: Some(ticks), thread: Some(thread), last: Vec::new() }, series))
+    }
+
+    /// Takes the last sample of a job along with the next one of all.
+    pub(crate) fn tell_last(&mut self, last: Last) {
+        if self.last.len() < MOST_LAST {
+            self.last.push(last);
+        }
     }
 
     /// Takes a sample; nobody waits. What is not in time is left out: counters are cumulative, so the next one has it.
-    pub(crate) fn tell(&self, now_ns: u64, view: Arc<View>, node: Arc<NodeReading>) {
+    pub(crate) fn tell(
+        &mut self,
+        now_ns: u64,
+        view: Arc<View>,
+        node: Arc<NodeReading>,
+        groups: Arc<Vec<GroupJob>>,
+    ) {
         if let Some(ticks) = &self.ticks {
-            let _ = ticks.try_send(Tick { now_ns, view, node });
+            let last = std::mem::take(&mut self.last);
+            if let Err(TrySendError::Full(tick)) = ticks.try_send(Tick { now_ns, view, node, groups, last }) {
+                self.last = tick.last;
+            }
         }
     }
 }
@@ -259,9 +292,16 @@ impl Keeper {
         let n_pages = u32::try_from(tick.view.n_pages).unwrap_or(u32::MAX);
         samples.extend(samples_of_job(&tick.view.total, n_pages));
         self.add(now_ns, &node, &samples);
+        for last in &tick.last {
+            self.add(last.now_ns, &Owner::Job(last.key.clone()), &samples_of_job(&last.counters, 0));
+        }
         for job in &tick.view.jobs {
             let owner = Owner::Job(job.key.clone());
-            self.add(now_ns, &owner, &samples_of_job(&job.counters, job.n_running));
+            let mut samples = samples_of_job(&job.counters, job.n_running);
+            let memory =
+                tick.groups.iter().find(|group| group.is(&job.key)).and_then(|it| it.reading.memory_bytes);
+            samples.extend(memory.map(|bytes| ("memory_bytes".into(), Sample::Gauge(bytes as f64))));
+            self.add(now_ns, &owner, &samples);
             there.insert(owner);
         }
         let ended: Vec<Owner> =
@@ -273,14 +313,6 @@ impl Keeper {
                 self.ended.push(owner);
             }
         }
-        while self.ended.len() > MOST_WAITING {
-            let owner = self.ended.remove(0);
-            let n = self.series.held().open.remove(&owner).map_or(0, |open| open.rows.ticks().len() as u64);
-            self.files.remove(&owner);
-            self.succeeded(&owner);
-            *self.left_out.entry(owner.clone()).or_default() += n;
-            self.say_left_out(&owner);
-        }
         if now_ns >= self.retry_ns {
             for owner in std::mem::take(&mut self.ended) {
                 if let Err(error) = self.end(now_ns, &owner) {
@@ -288,6 +320,14 @@ impl Keeper {
                     self.ended.push(owner);
                 }
             }
+        }
+        while self.ended.len() > MOST_WAITING {
+            let owner = self.ended.remove(0);
+            let n = self.series.held().open.remove(&owner).map_or(0, |open| open.rows.ticks().len() as u64);
+            self.files.remove(&owner);
+            self.succeeded(&owner);
+            *self.left_out.entry(owner.clone()).or_default() += n;
+            self.say_left_out(&owner);
         }
         if !self.failing.is_empty() {
             // One that could not even be opened goes with its job.
@@ -311,7 +351,7 @@ impl Keeper {
             // As far as its file goes, if it can be read; else when it can be written.
             let open = match self.file(now_ns, owner) {
                 Ok(file) => Open {
-                    columns: file.columns().clone(),
+                    columns: Arc::clone(file.columns()),
                     rows: Rows::new(file.folds()),
                     length: file.length(),
                 },
@@ -342,8 +382,13 @@ impl Keeper {
             *self.left_out.entry(owner.clone()).or_default() += ((n - n / 2) as u64) << open.rows.folds();
         }
         let Open { columns, rows, .. } = open;
-        let of_columns =
-            samples.iter().filter_map(|(name, sample)| Some((columns.id_of(name, sample.kind())?, *sample)));
+        let of_columns = samples.iter().filter_map(|(name, sample)| {
+            let id = match columns.find(name) {
+                Some((id, kind)) => (kind == sample.kind()).then_some(id),
+                None => Arc::make_mut(columns).id_of(name, sample.kind()),
+            };
+            Some((id?, *sample))
+        });
         rows.add(second, of_columns);
         held.n_samples += samples.len() as u64;
     }
@@ -463,6 +508,13 @@ fn samples_of_job(counters: &Counters, n_running: u32) -> Vec<(Cow<'static, str>
             Metric::Io { op, .. } => by_op.entry(op.as_str()).or_default().add(*cell),
             Metric::Own { name, .. } => {
                 samples.push((format!("own.{name}").into(), Sample::Counter(cell.calls)));
+            }
+            Metric::Cgroup { what } if what.as_str().starts_with("cpu") => {
+                samples.push((format!("{what}_ns").into(), Sample::Counter(cell.ns)));
+            }
+            Metric::Cgroup { what } => {
+                samples.push((format!("{what}_bytes").into(), Sample::Counter(cell.bytes)));
+                samples.push((format!("{what}_requests").into(), Sample::Counter(cell.calls)));
             }
             Metric::Mpi { .. }
             | Metric::Threads

@@ -36,6 +36,11 @@ pub enum Metric {
     Threads,
     /// Time that threads of other processes lived: launchers and shells, which wait for the ranks. Where there are no ranks, it is the program's.
     OtherThreads,
+    /// What the system counted of all processes in the job's cgroup, with or without a page.
+    Cgroup {
+        /// `cpu_user`, `cpu_system` (time), `device_read`, `device_write` (requests and bytes).
+        what: Name,
+    },
     /// Calls that could not be counted.
     Lost,
     /// Processes that were killed or aborted, of ranks or of others: what they would have counted is not known.
@@ -244,18 +249,18 @@ impl Counters {
 
     /// Returns what a process has counted. `now_ns` is on the monotonic clock, for the time of its threads.
     pub fn of_page(header: &PageHeader<'_>, page: &iotide_wire::page::Counters, now_ns: u64) -> Self {
-        let mut file_systems = vec![Name::cut(b"other")];
+        let mut file_systems = vec![Name::ours("other")];
         file_systems.extend(header.file_systems().map(|fs| Name::cut(fs.mount)));
         let mut counters = Self::default();
         for (layer, op, place, sum) in page.io_entries() {
             // A place whose name is not there yet is one of the others until it is.
             let fs = file_systems.get(place).unwrap_or(&file_systems[0]).clone();
-            let (op, layer) = (Name::cut(op_name(op).as_bytes()), Name::cut(layer.name().as_bytes()));
+            let (op, layer) = (Name::ours(op_name(op)), Name::ours(layer.name()));
             counters
                 .add(Metric::Io { op, layer, fs }, Cell { calls: sum.calls, bytes: sum.bytes, ns: sum.ns });
         }
         for (function, sum) in page.mpi_entries() {
-            let function = Name::cut(function.name().as_bytes());
+            let function = Name::ours(function.name());
             counters.add(Metric::Mpi { function }, Cell { calls: sum.calls, bytes: sum.bytes, ns: sum.ns });
         }
         for own in header.user_counters() {

@@ -1,12 +1,16 @@
 //! Which job it is, and who says so.
 
+use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 /// The id of a job as a scheduler or a user names it: `[A-Za-z0-9_+-][A-Za-z0-9._+-]{0,63}`.
 ///
 /// So it is a file name that leads nowhere, a label, and a part of a URL without escapes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobId(Box<str>);
+pub struct JobId(Arc<str>);
 
 /// Why a text is no job id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -127,8 +131,17 @@ impl Trust {
 }
 
 /// A name or the value of a label: at most 128 bytes of any text.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name(Box<str>);
+///
+/// A copy takes no memory: a job has dozens of names, and is copied for all who look at it.
+#[derive(Clone)]
+pub struct Name(Text);
+
+#[derive(Clone)]
+enum Text {
+    /// Part of the program.
+    Ours(&'static str),
+    Shared(Arc<str>),
+}
 
 impl Name {
     /// The longest name.
@@ -136,7 +149,7 @@ impl Name {
 
     /// Returns the name; `None` if it is too long.
     pub fn new(text: &str) -> Option<Self> {
-        (text.len() <= Self::MAX_BYTES).then(|| Self(text.into()))
+        (text.len() <= Self::MAX_BYTES).then(|| Self::whole(text))
     }
 
     /// Returns the name, cut where it is too long. Bytes that are no text become `U+FFFD`.
@@ -144,23 +157,81 @@ impl Name {
         let text = String::from_utf8_lossy(&bytes[..bytes.len().min(Self::MAX_BYTES)]);
         // What was replaced takes three bytes where there was one.
         let end = (0..=Self::MAX_BYTES.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
-        Self(text[..end.unwrap_or(0)].into())
+        Self::whole(&text[..end.unwrap_or(0)])
+    }
+
+    /// Returns a name of the program's own, which has at most 128 bytes.
+    pub const fn ours(text: &'static str) -> Self {
+        assert!(text.len() <= Self::MAX_BYTES);
+        Self(Text::Ours(text))
+    }
+
+    fn whole(text: &str) -> Self {
+        if text.is_empty() { Self::default() } else { Self(Text::Shared(text.into())) }
     }
 
     /// The name as text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        match &self.0 {
+            Text::Ours(text) => text,
+            Text::Shared(text) => text,
+        }
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.as_str().is_empty()
+    }
+}
+
+impl Default for Name {
+    fn default() -> Self {
+        Self::ours("")
+    }
+}
+
+/// So that a map of names can be asked for a text.
+impl Borrow<str> for Name {
+    fn borrow(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Name {}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Name {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Name").field(&self.as_str()).finish()
     }
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 

@@ -11,7 +11,7 @@
 //! - [`Limits`], [`Losses`]: what is refused, and how often it was.
 //! - [`series`]: metrics over time, in few bytes.
 //! - [`tree`]: rows on their way from daemon to daemon.
-//! - [`Exposition`]: the text that Prometheus scrapes.
+//! - [`Exposition`]: the text that Prometheus scrapes; [`write_requests`]: the same for receivers of its remote-write protocol.
 //!
 //! **Constraints:** no file, clock, environment variable or thread. Time comes in as an argument.
 
@@ -23,6 +23,7 @@ pub use crate::{
     job::{About, Job, Life, Row},
     ledger::{Ledger, Limits, Losses, Refusal},
     parameters::Parameters,
+    remote_write::{STALE, WriteRequest, write_requests},
 };
 
 mod counters;
@@ -32,5 +33,6 @@ mod identity;
 mod job;
 mod ledger;
 mod parameters;
+mod remote_write;
 pub mod series;
 pub mod tree;

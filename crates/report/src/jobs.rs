@@ -89,6 +89,9 @@ pub struct JobDocument {
     /// Its own parameters beside its size.
     #[serde(default)]
     pub parameters: Untrusted,
+    /// What the system counted of all its processes, if they have a cgroup of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<JobCgroup>,
     /// Earlier runs of the same application, the latest first.
     pub earlier: Vec<EarlierRun>,
     /// How fast it read and wrote over the run, as far as that was sampled.
@@ -167,6 +170,27 @@ pub struct JobTime {
     pub mpi_s: f64,
     /// The rest.
     pub compute_s: f64,
+}
+
+/// What the system counted of all processes of a job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobCgroup {
+    /// Processor time of its programs.
+    pub cpu_user_s: f64,
+    /// Processor time of the system on their behalf.
+    pub cpu_system_s: f64,
+    /// Memory it has now.
+    pub memory_bytes: Option<u64>,
+    /// The most memory it had.
+    pub memory_peak_bytes: Option<u64>,
+    /// Bytes read from devices: what came from caches is not in it.
+    pub device_bytes_read: u64,
+    /// Bytes written to devices.
+    pub device_bytes_written: u64,
+    /// Requests that read from devices.
+    pub device_reads: u64,
+    /// Requests that wrote to devices.
+    pub device_writes: u64,
 }
 
 /// A counter of the program's own.
@@ -328,6 +352,28 @@ impl JobEntry {
     }
 }
 
+impl JobCgroup {
+    fn rows(&self) -> Rows {
+        let mut rows = Rows::default();
+        let (user, system) = (text::seconds(self.cpu_user_s), text::seconds(self.cpu_system_s));
+        rows.row("processors", format!("{user} in programs, {system} in the system"));
+        let bytes = |bytes: u64| text::bytes(bytes as f64);
+        let memory = [("now", self.memory_bytes), ("at most", self.memory_peak_bytes)];
+        let memory: Vec<String> =
+            memory.iter().filter_map(|(when, n)| Some(format!("{when} {}", bytes((*n)?)))).collect();
+        if !memory.is_empty() {
+            rows.row("memory", memory.join(", "));
+        }
+        let of = |n_bytes: u64, n: u64| format!("{} in {}", bytes(n_bytes), text::counted(n, "request"));
+        let read = of(self.device_bytes_read, self.device_reads);
+        rows.row(
+            "devices",
+            format!("read {read}; written {}", of(self.device_bytes_written, self.device_writes)),
+        );
+        rows
+    }
+}
+
 impl JobDocument {
     /// Fills in what a job has counted.
     pub fn count(&mut self, counters: &Counters) {
@@ -345,6 +391,7 @@ impl JobDocument {
         };
         self.mpi = JobMpi { seconds: seconds(&counters.mpi()), by_function: Vec::new() };
         self.own.clear();
+        self.cgroup = None;
         for (metric, cell) in counters.iter() {
             let (calls, bytes, seconds) = (cell.calls, cell.bytes, seconds(cell));
             let said = |name: &iotide_ledger::Name| Untrusted::from(name.as_str());
@@ -359,6 +406,18 @@ impl JobDocument {
                 }
                 Metric::Own { name, unit } => {
                     self.own.push(OwnCounter { name: said(name), unit: said(unit), value: calls });
+                }
+                Metric::Cgroup { what } => {
+                    let cgroup = self.cgroup.get_or_insert_default();
+                    match what.as_str() {
+                        "cpu_user" => cgroup.cpu_user_s = seconds,
+                        "cpu_system" => cgroup.cpu_system_s = seconds,
+                        "device_read" => (cgroup.device_reads, cgroup.device_bytes_read) = (calls, bytes),
+                        "device_write" => {
+                            (cgroup.device_writes, cgroup.device_bytes_written) = (calls, bytes)
+                        }
+                        _ => {}
+                    }
                 }
                 Metric::Threads | Metric::OtherThreads | Metric::Killed { .. } => {}
                 Metric::Lost => {
@@ -493,6 +552,11 @@ impl JobDocument {
             out.push('\n');
             let head = ["operation", "layer", "file system", "calls", "bytes", "time"];
             out.push_str(&table(&head, &cells.collect::<Vec<_>>()));
+        }
+
+        if let Some(cgroup) = &self.cgroup {
+            out.push_str("\nAll processes, as the system counted them\n");
+            out.push_str(&cgroup.rows().render(width, str::to_owned));
         }
 
         if time.threads_s > 0.0 {
@@ -643,6 +707,7 @@ mod tests {
             own: Vec::new(),
             build: "0123456789abcdef".into(),
             parameters: "nx=512".into(),
+            cgroup: None,
             earlier: Vec::new(),
             rates: None,
         }

@@ -30,6 +30,7 @@ pub fn profile(counters: &Counters, run_time_s: Option<f64>) -> Vec<ProfileValue
             Metric::Io { layer, .. } if layer.as_str() == "beneath" => continue,
             Metric::Io { op, layer, .. } => format!("{layer}->{op}"),
             Metric::Mpi { function } => format!("mpi->{function}"),
+            Metric::Cgroup { what } => format!("cgroup->{what}"),
             Metric::Own { name, .. } => {
                 let callpath = format!("own->{name}");
                 values.push(ProfileValue { callpath, metric: "value", value: cell.calls as f64 });

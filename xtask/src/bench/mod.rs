@@ -95,6 +95,16 @@ const BENCHES: &[Bench] = &[
         run: tree::figures,
     },
     Bench {
+        name: "many-jobs",
+        help: "memory of the daemon over 10,000 jobs (a part of serve)",
+        run: serve::memory_over_many_jobs,
+    },
+    Bench {
+        name: "job-search",
+        help: "CPU time of questions about 10⁶ jobs (a part of serve)",
+        run: serve::search_of_a_million_jobs,
+    },
+    Bench {
         name: "archive",
         help: "CPU and memory of `categorize` on 20,000 logs",
         run: archive::cost_of_an_archive,

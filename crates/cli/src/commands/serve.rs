@@ -7,8 +7,11 @@ use anyhow::{Context, bail};
 use iotide_daemon::{Addresses, Auth, Config, Served, TreeConfig, places, serve, store, write_key};
 use iotide_report::Untrusted;
 
+use self::keeping::Keeping;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
+
+mod keeping;
 
 /// Watch every job of this machine, live
 ///
@@ -83,6 +86,8 @@ struct Options {
     /// Certificate of this daemon, with its --node among the names
     #[arg(long, value_name = "FILE")]
     cert: Option<PathBuf>,
+    #[command(flatten)]
+    keeping: Keeping,
     /// Read settings from FILE
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -162,7 +167,7 @@ fn serve_until_ended(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatu
         };
         let say = |text: &str| said.borrow_mut().status(Untrusted::from(text).for_terminal());
         let served = serve(config.clone(), ready, say).hint(
-            "--http, --socket, --store and --pages choose other places; `iotide serve check` shows them all",
+            "--http, --socket, --store and --pages choose other places; `iotide serve check` shows all settings",
         )?;
         if served == Served::Ended {
             return Ok(ExitStatus::Done);
@@ -183,6 +188,7 @@ fn check(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
             "{http} can be reached from other machines, and answers are not encrypted: use a loopback address"
         );
     }
+    config.series.check()?;
     let mut text = format!(
         "http    {}\nsocket  {}\nstore   {}\npages   {}\nnode    {}\n",
         config.http.map_or("none".to_owned(), |http| http.to_string()),
@@ -202,6 +208,11 @@ fn check(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
             if tree.parents.is_empty() { "none: the root".to_owned() } else { tree.parents.join(", ") };
         let children = tree.children.map_or("none".to_owned(), |address| address.to_string());
         text.push_str(&format!("parent  {parents}\nchildren {children}\n{auth}\n"));
+    }
+    text.push_str(&format!("series  {}\n", keeping::shown(&config.series)));
+    if let Some(group) = &config.group {
+        text.push_str(&format!("group   {group}\n"));
+        iotide_daemon::group_of_pages(Some(group))?;
     }
     if config.store.join(store::DATABASE).exists() {
         let reader = store::Reader::open(&config.store)?;
@@ -254,7 +265,14 @@ fn settings(options: &Options) -> anyhow::Result<Config> {
             }
         }
     };
+    let (series, group) = options.keeping.or(&file.keeping);
+    let (remote_write, remote_write_every) = file.keeping.remote_write();
     Ok(Config {
+        series,
+        group,
+        cgroups: file.keeping.cgroups(),
+        remote_write,
+        remote_write_every,
         http,
         socket: absolute(options.socket.clone().or(file.socket).unwrap_or_else(places::socket))?,
         store: absolute(options.store.clone().or(file.store).unwrap_or_else(places::store))?,
@@ -309,6 +327,7 @@ struct Settings {
     store: Option<PathBuf>,
     pages: Option<PathBuf>,
     node: Option<String>,
+    keeping: Keeping,
 }
 
 fn read_settings(path: &Path) -> anyhow::Result<Settings> {
@@ -317,6 +336,10 @@ fn read_settings(path: &Path) -> anyhow::Result<Settings> {
     let table: toml::Table = text.parse().with_context(cannot)?;
     let mut settings = Settings::default();
     for (name, value) in &table {
+        let wrong = |why| anyhow::anyhow!("{}: '{name}': {why}", path.display());
+        if settings.keeping.set_list(name, value).map_err(wrong)? {
+            continue;
+        }
         let Some(value) = value.as_str() else {
             bail!("{}: '{name}' must be a text in quotes", path.display());
         };
@@ -353,10 +376,16 @@ fn read_settings(path: &Path) -> anyhow::Result<Settings> {
                 };
                 settings.most_children = Some(most);
             }
-            _ => bail!(
-                "{}: there is no setting '{name}' (http, socket, store, pages, node, parent, children, key, auth, ca, cert, munge_socket, most_children)",
-                path.display()
-            ),
+            _ => {
+                let known = settings.keeping.set(name, value);
+                if !known.map_err(|why| anyhow::anyhow!("{}: '{name}': {why}", path.display()))? {
+                    bail!(
+                        "{}: there is no setting '{name}' (http, socket, store, pages, node, parent, children, key, auth, ca, cert, munge_socket, most_children, {})",
+                        path.display(),
+                        Keeping::NAMES
+                    );
+                }
+            }
         }
     }
     Ok(settings)

@@ -74,6 +74,19 @@ fn help_on_serve_explains_every_flag() {
           --cert <FILE>
               Certificate of this daemon, with its --node among the names
 
+          --series-job <SIZE>
+              Fold the metrics over time of a job into half when they exceed SIZE [default: 8MiB]
+
+          --series-all <SIZE>
+              Remove the oldest metrics over time when all exceed SIZE [default: 1GiB]
+
+          --series-age <TIME>
+              Remove metrics over time after TIME without a new sample [default: 90d]
+
+          --group <NAME>
+              Let this group own the counter pages (root only) [default: iotide, if there is such a
+              group]
+
           --config <FILE>
               Read settings from FILE
 
@@ -150,6 +163,19 @@ fn help_on_serve_check_explains_every_flag() {
 
           --cert <FILE>
               Certificate of this daemon, with its --node among the names
+
+          --series-job <SIZE>
+              Fold the metrics over time of a job into half when they exceed SIZE [default: 8MiB]
+
+          --series-all <SIZE>
+              Remove the oldest metrics over time when all exceed SIZE [default: 1GiB]
+
+          --series-age <TIME>
+              Remove metrics over time after TIME without a new sample [default: 90d]
+
+          --group <NAME>
+              Let this group own the counter pages (root only) [default: iotide, if there is such a
+              group]
 
           --config <FILE>
               Read settings from FILE

@@ -11,6 +11,10 @@ use std::time::Duration;
 use iotide_testkit::{FreshDir, program};
 use serde_json::Value;
 
+/// Jobs that the system knows by a cgroup.
+mod cgroups;
+/// Samples that are sent elsewhere.
+mod remote_write;
 /// Metrics over time, full disks, damaged files.
 mod series;
 
@@ -30,8 +34,13 @@ impl<'a> Daemon<'a> {
     }
 
     /// Started by a command that begins with something else.
-    fn start_by(dir: &'a FreshDir, mut command: Command) -> Self {
-        command.args(["serve", "--http", "127.0.0.1:0", "--node", "n1"]);
+    fn start_by(dir: &'a FreshDir, command: Command) -> Self {
+        Self::start_with(dir, command, &[])
+    }
+
+    /// With options of its own.
+    fn start_with(dir: &'a FreshDir, mut command: Command, options: &[&str]) -> Self {
+        command.args(["serve", "--http", "127.0.0.1:0", "--node", "n1"]).args(options);
         for (option, name) in [("--socket", "socket"), ("--store", "store"), ("--pages", "pages")] {
             command.arg(option).arg(dir.join(name));
         }
@@ -499,12 +508,26 @@ fn settings_are_checked_with_the_place_of_a_mistake() {
     let store = dir.join("store");
     let (status, said) = check(&format!("http = \"none\"\nstore = {store:?}\nnode = \"n7\"\n"));
     assert!(status == 0 && said.contains("http    none") && said.contains("node    n7"), "{said}");
+    assert!(said.contains("series  8 MiB a job, 1 GiB in all, for 90 d"), "{said}");
     assert!(!store.exists(), "checking makes nothing");
+    let (status, said) = check("series_job = \"1MiB\"\nseries_all = \"20MiB\"\nseries_age = \"36h\"\n");
+    assert!(status == 0 && said.contains("series  1 MiB a job, 20 MiB in all, for 129600 s"), "{said}");
     for (settings, complaint) in [
         ("http = 5\n", "'http' must be a text"),
         ("http = \"10.0.0.1:80\"\n", "can be reached from other machines"),
         ("colour = \"red\"\n", "there is no setting 'colour'"),
         ("http = \n", "serve.toml"),
+        ("series_job = \"1k\"\n", "between 65536 and 33554432 bytes, not 1024"),
+        ("series_job = \"1 parsec\"\n", "'series_job': 'parsec' is no unit of size"),
+        ("series_all = \"1MiB\"\n", "at least as much as those of one, 8388608 bytes, not 1048576"),
+        ("series_age = \"5min\"\n", "at least an hour, not for 300 s"),
+        (
+            "remote_write = [\"https://x/\"]\n",
+            "'remote_write': samples cannot be sent to https://x/: HTTPS is not supported",
+        ),
+        ("remote_write = 5\n", "'remote_write': a list of addresses in quotes"),
+        ("remote_write_every = \"1us\"\n", "between 100ms and 1h"),
+        ("group = \"no-such-group\"\n", "there is no group 'no-such-group'"),
     ] {
         let (status, said) = check(settings);
         assert!(status == 2 && said.contains(complaint), "{said}");

@@ -243,3 +243,46 @@ fn computing_and_mpi_and_io_add_up_to_the_time_that_the_ranks_ran() {
         assert!(text.contains("MPI_Allreduce"), "{text}");
     }
 }
+
+/// Input of ScaLAPACK's own test of its LU factorization, as Debian packages it for MPICH: a few seconds on two ranks.
+const LU: &str = "'SCALAPACK, LU factorization input file'
+'MPI Machine'
+'LU.out'  output file name (if any)
+7         device out
+2         number of problems sizes
+500 480   values of M
+500 480   values of N
+3         number of NB's
+8 16 32   values of NB
+2         number of NRHS's
+1 9       values of NRHS
+2         Number of NBRHS's
+1 5       values of NBRHS
+2         number of process grids (ordered pairs of P & Q)
+1 2       values of P
+2 1       values of Q
+1.0       threshold
+F         (T or F) Test Cond. Est. and Iter. Ref. Routines
+";
+
+#[test]
+fn the_time_of_a_packaged_code_under_mpich_adds_up() {
+    let Some(lu) = program("/usr/lib/x86_64-linux-gnu/scalapack/mpich-tests/xdlu") else { return };
+    let dir = FreshDir::new("serve-scalapack");
+    let daemon = Daemon::start(&dir);
+    dir.write("LU.dat", LU);
+    // How long each rank ran, a clock beside it says.
+    let script = format!("a=$(date +%s%N); {}; b=$(date +%s%N); echo $((b - a)) >> ran", lu.display());
+    launch(&dir, "mpich", "lu", 2, &[], Path::new("/bin/sh"), &["-c", &script, "lu"]);
+    let job = daemon.job("lu", "ended");
+    let out = std::fs::read_to_string(dir.join("LU.out")).unwrap();
+    assert!(out.contains("48 tests completed and passed"), "{out}");
+    let ran = std::fs::read_to_string(dir.join("ran")).unwrap();
+    let ran_s: f64 = ran.lines().map(|ns| ns.parse::<f64>().unwrap() / 1e9).sum();
+    let time = |part: &str| job["time"][part].as_f64().unwrap();
+    let all_s = time("compute_s") + time("mpi_s") + time("io_s");
+    assert!((all_s - ran_s).abs() <= 0.02 * ran_s, "{all_s} of {ran_s} s\n{job:#}");
+    assert!(time("compute_s") > 0.0 && time("mpi_s") > 0.0 && time("io_s") > 0.0, "{job:#}");
+    // Its results, and what the clock wrote.
+    assert_eq!(job["io"]["bytes_written"], (out.len() + ran.len()) as u64, "{job:#}");
+}

@@ -578,10 +578,10 @@ impl Munged {
         ] {
             command.arg(format!("--{option}={}", at(end).display()));
         }
-        let child = command.spawn().unwrap();
+        let munged = Self(command.spawn().unwrap());
         for _ in 0..500 {
             if at("sock").exists() {
-                return Self(child);
+                return munged;
             }
             std::thread::sleep(Duration::from_millis(20));
         }

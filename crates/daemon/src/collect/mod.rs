@@ -20,10 +20,12 @@ use iotide_wire::page::{
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::leaf::{Claim, Earlier, Leaf, PageId, Process};
+pub(crate) use cgroups::{Cgroups, GroupJob, ToldGroups};
 pub(crate) use node::{NodeFiles, NodeReading};
 pub(crate) use proc::Proc;
-use proc::user_name;
+pub(crate) use proc::user_name;
 
+mod cgroups;
 mod clients;
 mod node;
 mod proc;
@@ -131,7 +133,8 @@ impl Collector {
     /// After a restart: pages that the store knows and that are no longer there are gone with what was last kept of them.
     pub(crate) fn settle(&mut self, now_ns: u64, leaf: &mut Leaf) {
         let here: HashSet<&PageId> = self.pages.values().map(|page| &page.id).collect();
-        let missing: Vec<PageId> = leaf.pages().filter(|page| !here.contains(page)).cloned().collect();
+        let is_missing = |page: &&PageId| !page.is_group() && !here.contains(page);
+        let missing: Vec<PageId> = leaf.pages().filter(is_missing).cloned().collect();
         for page in missing {
             leaf.gone(now_ns, &page, Some(Refusal::PageGone));
         }
@@ -146,6 +149,9 @@ impl Collector {
 
     /// Removes the file of a page that is stored. Returns whether it is no longer there.
     pub(crate) fn remove(&mut self, id: &PageId) -> bool {
+        if id.is_group() {
+            return true; // it was never a file
+        }
         let Some((name, inode)) = file_of(id) else { return true };
         // Whoever has taken the name since keeps it.
         let is_it = self

@@ -11,7 +11,9 @@ use iotide_report::{
     Untrusted, WatchedJob, answer_json,
 };
 
+use super::groups::MEMORY;
 use super::{Shared, metrics};
+use crate::gauges::Gauges;
 use crate::leaf::{JobView, View};
 use crate::store::{Query, Reader, StoreError, StoredJob};
 
@@ -125,6 +127,7 @@ impl Answers {
 
     /// Answers a question.
     pub(crate) fn answer(&self, viewer: Viewer, path: &str, query: &str) -> Answer {
+        self.shared.has_answered.store(true, std::sync::atomic::Ordering::Relaxed);
         let query = match Asked::parse(query) {
             Ok(query) => query,
             Err(refused) => return refused,
@@ -278,6 +281,11 @@ impl Answers {
                 let mut document = document(entry, &live.key, &live.about);
                 document.n_running = live.n_running;
                 document.count(&live.counters);
+                let memory = self.shared.groups().iter().find(|group| group.is(&live.key)).cloned();
+                if let (Some(cgroup), Some(group)) = (&mut document.cgroup, memory) {
+                    cgroup.memory_bytes = group.reading.memory_bytes;
+                    cgroup.memory_peak_bytes = group.reading.memory_peak_bytes;
+                }
                 document.earlier = self.earlier(viewer, &live.key, &document)?;
                 document.rates = self.rates(&live.key);
                 document
@@ -288,6 +296,10 @@ impl Answers {
                 let mut document =
                     document(stored_entry(&stored, &counters.io(), losses), &stored.key, &stored.about);
                 document.count(&counters);
+                if let Some(cgroup) = &mut document.cgroup {
+                    let figures = self.ask(|reader| reader.figures(stored.number))?;
+                    cgroup.memory_peak_bytes = Gauges::most(&figures, MEMORY).map(|bytes| bytes as u64);
+                }
                 document.earlier = self.earlier(viewer, &stored.key, &document)?;
                 document.rates = self.rates(&stored.key);
                 document
@@ -356,6 +368,8 @@ impl Answers {
         let of = metrics::Of {
             view: &view,
             node: &machine,
+            groups: &self.shared.groups(),
+            written: &self.shared.written,
             expectations: &self.shared.expectations,
             started_ns: self.shared.started_ns,
             store_fault,
@@ -530,6 +544,7 @@ fn document(entry: WatchedJob, key: &JobKey, about: &About) -> JobDocument {
         own: Vec::new(),
         build: about.build.as_str().into(),
         parameters: about.parameters.as_str().into(),
+        cgroup: None,
         earlier: Vec::new(),
         rates: None,
     }

@@ -1,11 +1,13 @@
 //! What Prometheus scrapes.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use iotide_ledger::{Cell, Counters, Exposition, Kind, Metric};
 use iotide_wire::page::PageLayer;
 
-use crate::collect::NodeReading;
+use super::remote_write::{self, Written};
+use crate::collect::{GroupJob, NodeReading};
 use crate::leaf::{JobView, View};
 use crate::predict::Expectations;
 use crate::series::Series;
@@ -20,6 +22,8 @@ pub(crate) struct Of<'a> {
     pub(crate) store_fault: bool,
     pub(crate) series: &'a Series,
     pub(crate) node: &'a NodeReading,
+    pub(crate) groups: &'a [GroupJob],
+    pub(super) written: &'a [Arc<Written>],
     pub(crate) expectations: &'a Expectations,
     /// Whether a job is shown.
     pub(crate) shows: &'a dyn Fn(&JobView) -> bool,
@@ -33,6 +37,7 @@ pub(crate) fn exposition(of: &Of<'_>) -> String {
     if of.with_sums {
         sums(&mut text, of);
         machine(&mut text, of.view.node.as_str(), of.node);
+        remote_write::exposition(&mut text, of.written);
     }
     jobs(&mut text, of);
     text.finish()
@@ -251,6 +256,47 @@ fn jobs(text: &mut Exposition, of: &Of<'_>) {
     for (name, job, _) in &shown {
         family.sample(&[("job", name)], job.n_running.into());
     }
+    let mut family = text.family(
+        "iotide_job_cpu_seconds_total",
+        Kind::Counter,
+        "Processor time of all processes of a job, as its cgroup says.",
+    );
+    for (name, job, _) in &shown {
+        for (mode, cell) in of_cgroup(&job.counters, "cpu_") {
+            family.sample_ns(&[("job", name), ("mode", mode)], cell.ns);
+        }
+    }
+    let mut family = text.family(
+        "iotide_job_device_bytes_total",
+        Kind::Counter,
+        "Bytes that all processes of a job moved from and to devices, as its cgroup says.",
+    );
+    for (name, job, _) in &shown {
+        for (op, cell) in of_cgroup(&job.counters, "device_") {
+            family.sample(&[("job", name), ("op", op)], cell.bytes);
+        }
+    }
+    let mut family = text.family(
+        "iotide_job_device_requests_total",
+        Kind::Counter,
+        "Requests of all processes of a job to devices, as its cgroup says.",
+    );
+    for (name, job, _) in &shown {
+        for (op, cell) in of_cgroup(&job.counters, "device_") {
+            family.sample(&[("job", name), ("op", op)], cell.calls);
+        }
+    }
+    let mut family = text.family(
+        "iotide_job_memory_bytes",
+        Kind::Gauge,
+        "Memory of all processes of a job, as its cgroup says.",
+    );
+    for (name, job, _) in &shown {
+        let group = of.groups.iter().find(|group| group.is(&job.key));
+        if let Some(bytes) = group.and_then(|group| group.reading.memory_bytes) {
+            family.sample(&[("job", name)], bytes);
+        }
+    }
     let expected: Vec<_> =
         shown.iter().filter_map(|(name, job, _)| Some((name, of.expectations.of(&job.key)?))).collect();
     let mut family =
@@ -274,6 +320,14 @@ fn jobs(text: &mut Exposition, of: &Of<'_>) {
         )
         .sample(&[], n_left_out);
     }
+}
+
+/// What the cgroup of a job counted, of one kind.
+fn of_cgroup<'a>(counters: &'a Counters, kind: &'a str) -> impl Iterator<Item = (&'a str, Cell)> {
+    counters.iter().filter_map(move |(metric, cell)| match metric {
+        Metric::Cgroup { what } => Some((what.as_str().strip_prefix(kind)?, *cell)),
+        _ => None,
+    })
 }
 
 /// I/O by operation, over layers and file systems.

@@ -3,38 +3,46 @@
 //! One thread reads pages and writes the store, one answers HTTP, the first waits for signals. They share the last [`View`] and nothing else: who
 //! asks never waits for the disk that the other writes to.
 
+use std::collections::HashSet;
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use iotide_ledger::tree::Place;
-use iotide_ledger::{JobKey, Limits, Name, hex};
+use iotide_ledger::{JobId, JobKey, Limits, Name, hex};
 use iotide_private::{OpenDir, OwnSocket};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::collect::{Collector, NodeFiles, NodeReading, Proc};
+use crate::collect::{Collector, GroupJob, NodeFiles, NodeReading, Proc, ToldGroups};
 use crate::events::Events;
 use crate::gather::{Gathering, Tree};
 use crate::gauges::Gauges;
 use crate::leaf::{Act, Earlier, Leaf, PageId, View};
+use crate::memory;
 use crate::models::Models;
 use crate::predict::{Expectations, Expected, Predicting};
-use crate::series::{Sampling, Series};
+use crate::series::{Last, Sampling, Series};
+use crate::store::rebuild::Rebuild;
 use crate::store::{SeriesLimits, Store, StoreError};
 use notify::Notify;
+pub use pages::group_of_pages;
+use pages::make_pages_directory;
+pub use remote_write::RemoteWrite;
 pub use tree::{Auth, Key, KeyError, Leaves, Load, Secret, TreeConfig, write_key};
 
 mod answer;
+mod groups;
 mod http;
 mod metrics;
 mod model_answers;
 mod notify;
+mod pages;
+mod remote_write;
 mod series;
 mod tree;
 
@@ -53,6 +61,16 @@ pub struct Config {
     pub node: String,
     /// Where it stands in a tree of daemons; `None`: it is alone.
     pub tree: Option<TreeConfig>,
+    /// How much of metrics over time is kept.
+    pub series: SeriesLimits,
+    /// The group that pages belong to when root serves all; `None` for the usual one, if it is there.
+    pub group: Option<String>,
+    /// Where the cgroups of jobs are looked for: `/sys/fs/cgroup`; `None` for nowhere.
+    pub cgroups: Option<PathBuf>,
+    /// Where samples are sent by Prometheus' remote-write protocol, and how often.
+    pub remote_write: Vec<RemoteWrite>,
+    /// How far apart samples are that are sent.
+    pub remote_write_every: Duration,
 }
 
 /// Why a daemon cannot serve.
@@ -78,6 +96,20 @@ pub enum ServeError {
         /// Why.
         cause: io::Error,
     },
+    /// Limits that cannot be kept.
+    #[error(transparent)]
+    Series(#[from] crate::store::LimitsError),
+    /// An address that samples cannot be sent to.
+    #[error("samples cannot be sent to {url}: {why}")]
+    RemoteWrite {
+        /// Where.
+        url: String,
+        /// Why.
+        why: String,
+    },
+    /// A group that is not there.
+    #[error("there is no group '{0}' on this machine")]
+    Group(String),
     /// The name of the machine is too long.
     #[error("the name of a node has at most {} bytes", Name::MAX_BYTES)]
     Node,
@@ -130,9 +162,20 @@ pub(crate) struct Shared {
     series: Series,
     node: RwLock<Arc<NodeReading>>,
     tree: Option<Arc<Tree>>,
+    /// Jobs that have cgroups, and how often they were read.
+    groups: RwLock<Arc<Vec<GroupJob>>>,
+    n_group_readings: AtomicU64,
+    /// Whether something was answered since memory was last given back.
+    has_answered: AtomicBool,
+    /// What became of samples that were sent elsewhere.
+    written: Vec<Arc<remote_write::Written>>,
 }
 
 impl Shared {
+    fn groups(&self) -> Arc<Vec<GroupJob>> {
+        Arc::clone(&self.groups.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn view(&self) -> Arc<View> {
         Arc::clone(&self.view.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -210,7 +253,9 @@ impl Daemon {
         }
         let node = Name::new(&config.node).ok_or(ServeError::Node)?;
         iotide_gate::raise_open_files();
-        make_pages_directory(&config.pages)?;
+        memory::share_one_heap();
+        config.series.check()?;
+        make_pages_directory(&config.pages, config.group.as_deref())?;
         let pages = OpenDir::open(&config.pages).map_err(in_directory(&config.pages))?;
         let mut store = Store::open(&config.store, &config.node, now_ns())?;
         let token = token(&config.store).map_err(in_directory(&config.store))?;
@@ -263,7 +308,7 @@ impl Daemon {
         let removed = collector.remove_counted(store.done_pages()?);
         store.forget_pages(&removed)?;
         let (sampling, series) =
-            Sampling::start(&config.store, SeriesLimits::default()).map_err(in_directory(&config.store))?;
+            Sampling::start(&config.store, config.series).map_err(in_directory(&config.store))?;
         let events = Events::default();
         let shared = Arc::new(Shared {
             view: RwLock::new(Arc::new(leaf.view(now))),
@@ -277,6 +322,10 @@ impl Daemon {
             series,
             node: RwLock::default(),
             tree: tree.clone(),
+            groups: RwLock::default(),
+            n_group_readings: AtomicU64::new(0),
+            has_answered: AtomicBool::new(false),
+            written: remote_write::written(&config.remote_write),
             config,
         });
         let predicting = Predicting::start(shared.expectations.clone(), shared.events.clone())?;
@@ -286,7 +335,6 @@ impl Daemon {
             shared: Arc::clone(&shared),
             leaf,
             collector,
-            store,
             predicting,
             gauges: Gauges::default(),
             sampling,
@@ -294,6 +342,12 @@ impl Daemon {
             removed: Vec::new(),
             retry_ns: 0,
             sampled_s: 0,
+            n_to_give_back: 0,
+            given_back_ns: now,
+            rebuild: Rebuild::begin(&store),
+            store,
+            told_groups: ToldGroups::default(),
+            n_groups_told: 0,
         };
         work.round();
         work.collector.settle(now_ns(), &mut work.leaf);
@@ -304,6 +358,8 @@ impl Daemon {
         let thread = thread::Builder::new().name("iotide-http".to_owned());
         let answering = thread.spawn(move || http::run(&of_http, socket, tcp, stopped))?;
         watch_node(&shared)?;
+        groups::watch(&shared)?;
+        remote_write::start(&shared)?;
         let mut of_tree = None;
         if let (Some(tree), Some(key), Some(config)) = (tree, key, shared.config.tree.clone()) {
             let (stop, stopped) = tokio::sync::watch::channel(false);
@@ -370,22 +426,6 @@ fn make_directory(path: &Path) -> Result<(), ServeError> {
     let made =
         if rustix::process::geteuid().is_root() { OpenDir::make(path) } else { OpenDir::make_private(path) };
     made.map(drop).map_err(in_directory(path))
-}
-
-/// Makes the directory of pages if there is none. Where root serves all, everyone may make files in it, and nobody sees or removes another's.
-fn make_pages_directory(path: &Path) -> Result<(), ServeError> {
-    if let Some(parent) = path.parent() {
-        make_directory(parent)?;
-    }
-    let mode = if rustix::process::geteuid().is_root() { 0o1733 } else { 0o700 };
-    match std::fs::DirBuilder::new().mode(0o700).create(path) {
-        // The umask does not count here.
-        Ok(()) => {
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(in_directory(path))
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(in_directory(path)(error)),
-    }
 }
 
 /// Starts the threads that read what the machine does. They end soon after the daemon has, unless a disk does not answer: nobody waits for them.
@@ -469,6 +509,14 @@ struct Collecting {
     retry_ns: u64,
     /// When the last sample was taken, in seconds since 1970.
     sampled_s: u64,
+    /// How often memory is to be given back since jobs have ended, and when that was done last.
+    n_to_give_back: u32,
+    given_back_ns: u64,
+    /// What is left of rebuilding a database that was damaged.
+    rebuild: Option<Rebuild>,
+    told_groups: ToldGroups,
+    /// Readings of cgroups that were told.
+    n_groups_told: u64,
 }
 
 impl Collecting {
@@ -481,6 +529,9 @@ impl Collecting {
             }
         }
         self.round();
+        // With the last samples of jobs that have just ended.
+        let now = now_ns();
+        self.sample(now, Arc::new(self.leaf.view(now)));
         self.store.checkpoint();
     }
 
@@ -488,12 +539,26 @@ impl Collecting {
         let now = now_ns();
         let store = &self.store;
         let mut fault = None;
-        self.collector.round(now, &mut self.leaf, &mut |cluster, uid, id| {
+        let mut earlier = |cluster: &Name, uid: u32, id: &JobId| {
             store.earlier(cluster, uid, id).unwrap_or_else(|error| {
                 fault = Some(error);
                 Earlier::default()
             })
-        });
+        };
+        self.collector.round(now, &mut self.leaf, &mut earlier);
+        let n_readings = self.shared.n_group_readings.load(Ordering::Acquire);
+        if n_readings != self.n_groups_told {
+            self.n_groups_told = n_readings;
+            let groups = self.shared.groups();
+            self.told_groups.tell(now, &groups, &mut self.leaf, &mut earlier);
+            for (key, _) in self.leaf.moved() {
+                let reading = groups.iter().find(|group| group.is(&key)).map(|group| &group.reading);
+                if let Some((reading, bytes)) = reading.and_then(|it| Some((it, it.memory_bytes?))) {
+                    let most = reading.memory_peak_bytes.map(|bytes| bytes as f64);
+                    self.gauges.see_of(&key, groups::MEMORY, bytes as f64, most);
+                }
+            }
+        }
         if let Some(fault) = fault {
             self.store_failed(now, &fault);
         }
@@ -505,10 +570,6 @@ impl Collecting {
         // Rows are stored after the job that they are of, and before its end.
         let ends = acts.iter().position(|act| act.ended().is_some()).unwrap_or(acts.len());
         acts.splice(ends..ends, rows);
-        // The last sample of a job has all it ever counted.
-        if acts.iter().any(|act| matches!(act, Act::End { .. })) {
-            self.sample(now, Arc::new(self.leaf.view(now)));
-        }
         let mut has_changed = false;
         let has_more = self.removed.len() > 64 || self.shared.series.has_losses();
         if now >= self.retry_ns && (!acts.is_empty() || has_more) {
@@ -517,6 +578,7 @@ impl Collecting {
                 Err(error) => self.store_failed(now, &error),
             }
         }
+        self.go_on_rebuilding(now);
         self.shared.events.tick();
         // Once in each second of the clock: none is without a sample.
         let is_old = now / 1_000_000_000 != self.shared.view().at_ns / 1_000_000_000;
@@ -527,6 +589,12 @@ impl Collecting {
                 self.sample(now, view);
             }
         }
+        if now.saturating_sub(self.given_back_ns) >= memory::GIVE_BACK_NS
+            && (self.shared.has_answered.swap(false, Ordering::Relaxed) || self.n_to_give_back > 0)
+        {
+            memory::give_back();
+            (self.n_to_give_back, self.given_back_ns) = (self.n_to_give_back.saturating_sub(1), now);
+        }
         self.shared.beat_ns.store(now, Ordering::Relaxed);
     }
 
@@ -534,21 +602,42 @@ impl Collecting {
     fn gather(&mut self, now: u64) -> Vec<Act> {
         let Some(gathering) = &mut self.gathering else { return Vec::new() };
         let safe = gathering.take_safe();
-        let gathered =
-            self.store.sent(&safe).and_then(|()| gathering.gather(now, &self.store, &mut self.leaf));
+        let sent = if safe.is_empty() { Ok(()) } else { self.store.sent(&safe) };
+        let gathered = sent.and_then(|()| gathering.gather(now, &self.store, &mut self.leaf));
         gathered.unwrap_or_else(|error| {
             self.store_failed(now, &error);
             Vec::new()
         })
     }
 
+    /// Rebuilds a little of a database that was damaged. Pages have been read before: what runs is known.
+    fn go_on_rebuilding(&mut self, now: u64) {
+        let knows_groups = self.n_groups_told > 0 || self.shared.config.cgroups.is_none();
+        let is_time = now >= self.retry_ns && knows_groups;
+        let Some(rebuild) = self.rebuild.as_mut().filter(|_| is_time) else { return };
+        let running: HashSet<(&Name, u32, &JobId)> =
+            self.leaf.keys().map(|key| (&key.cluster, key.uid, &key.id)).collect();
+        let runs = |key: &JobKey| running.contains(&(&key.cluster, key.uid, &key.id));
+        match rebuild.step(now, &mut self.store, runs) {
+            Ok(false) => {}
+            Ok(true) => self.rebuild = None,
+            Err(error) => self.store_failed(now, &error),
+        }
+    }
+
     fn sample(&mut self, now: u64, view: Arc<View>) {
         self.sampled_s = now / 1_000_000_000;
-        self.sampling.tell(now, view, self.shared.node());
+        self.sampling.tell(now, view, self.shared.node(), self.shared.groups());
     }
 
     fn store_acts(&mut self, now: u64, acts: &[Act]) -> Result<(), StoreError> {
         let ended: Vec<&JobKey> = acts.iter().filter_map(Act::ended).collect();
+        let last: Vec<Last> = ended
+            .iter()
+            .filter_map(|key| {
+                Some(Last { now_ns: now, key: (*key).clone(), counters: self.leaf.ended_sum(key)? })
+            })
+            .collect();
         for key in &ended {
             let mut figures = self.gauges.of(key);
             figures.extend(self.shared.expectations.of(key).iter().flat_map(Expected::figures));
@@ -568,6 +657,10 @@ impl Collecting {
                 self.removed.push(page.clone());
             }
         }
+        if !last.is_empty() {
+            self.n_to_give_back = memory::TIMES;
+        }
+        last.into_iter().for_each(|last| self.sampling.tell_last(last));
         for key in ended {
             self.gauges.forget(key);
             self.shared.models.ended(key);
@@ -593,7 +686,10 @@ impl Collecting {
         if error.is_damage() {
             let Config { store, node, .. } = &self.shared.config;
             match Store::begin_anew(store, node, now, error) {
-                Ok(store) => self.store = store,
+                Ok(store) => {
+                    self.store = store;
+                    self.rebuild = Rebuild::begin(&self.store);
+                }
                 Err(_) => return,
             }
             if let Some(tree) = &self.shared.tree {

@@ -37,7 +37,13 @@ fn keeper(dir: &FreshDir, limits: SeriesLimits) -> Keeper {
 
 fn tell(keeper: &mut Keeper, second: u64, bytes: Option<u64>) {
     let node = NodeReading { load: Some([second as f64 / 100.0, 0.5, 0.25]), ..NodeReading::default() };
-    keeper.hear(&Tick { now_ns: second * SECOND_NS + 7, view: view(bytes), node: Arc::new(node) });
+    keeper.hear(&Tick {
+        now_ns: second * SECOND_NS + 7,
+        view: view(bytes),
+        node: Arc::new(node),
+        groups: Arc::default(),
+        last: Vec::new(),
+    });
 }
 
 /// Period, number of points, and the last value of a metric of the job.
@@ -125,4 +131,31 @@ fn what_cannot_be_written_is_held_in_bounds_tried_again_and_named() {
         "{losses:?}"
     );
     assert_eq!(shown(&keeper.series, "write_bytes").2, Sample::Counter(2009));
+}
+
+#[test]
+fn jobs_that_end_between_two_samples_have_all_they_counted_however_many_end_at_once() {
+    let dir = FreshDir::new("ended");
+    let mut keeper = keeper(&dir, SeriesLimits::default());
+    let last = (0..MOST_WAITING as u64 + 50).map(|n| {
+        let counters = view(Some(n * 100)).jobs[0].counters.as_ref().clone();
+        Last { now_ns: 1000 * SECOND_NS + n, key: key(&format!("short-{n}")), counters }
+    });
+    let last: Vec<Last> = last.collect();
+    let tick = Tick {
+        now_ns: 1001 * SECOND_NS,
+        view: view(None),
+        node: Arc::default(),
+        groups: Arc::default(),
+        last: last.clone(),
+    };
+    keeper.hear(&tick);
+    assert_eq!(keeper.series.held().open.len(), 1, "the machine's");
+    assert!(keeper.files.len() <= 1 && keeper.series.take_losses().is_empty());
+    for (n, Last { key, .. }) in last.into_iter().enumerate() {
+        let found = keeper.series.find(&Owner::Job(key), |name| name == "write_bytes").unwrap();
+        let (id, _) = found.columns.find("write_bytes").unwrap();
+        let values: Vec<_> = found.pieces.iter().flat_map(|rows| rows.column(id)).collect();
+        assert_eq!(values, [(1000, Sample::Counter(n as u64 * 100), 1)]);
+    }
 }

@@ -14,11 +14,13 @@ use crate::leaf::{Act, Earlier, PageId};
 
 pub use reader::{Query, Reader, StoredJob};
 pub use runs::{Figure, RunQuery};
-pub use series::SeriesLimits;
+pub use series::{LimitsError, SeriesLimits};
 
 mod reader;
+pub(crate) mod rebuild;
 mod rows;
 mod runs;
+mod search;
 pub(crate) mod series;
 
 /// The file of the database in the store's directory.
@@ -122,6 +124,7 @@ impl Store {
             None,
             &format!("{why}; it was set aside as {aside}, and what it held is missing here"),
         )?;
+        store.begin_rebuild()?;
         Ok(store)
     }
 
@@ -301,11 +304,13 @@ impl Store {
             let counters = counters_of(&self.db, job.number, Some(&page))?;
             Ok((PageId::new(page), counters))
         });
+        // What processes counted that still ran when it was rebuilt is in their pages, too: it does not go on.
+        let is_rebuilt = job.state == "partial" && rebuild::is_rebuilt(&self.db, job.number)?;
         Ok(Earlier {
             pages: pages.collect::<rusqlite::Result<_>>()?,
             done: counters_of(&self.db, job.number, Some(""))?,
             elsewhere: counters_of(&self.db, job.number, Some(rows::PAGE))?,
-            end_ns: job.end_ns,
+            end_ns: job.end_ns.filter(|_| !is_rebuilt),
             n_processes: job.n_processes,
             job: Some((job.key, job.about)),
         })
@@ -435,6 +440,7 @@ fn columns_of(metric: &Metric) -> [&str; 4] {
         Metric::Io { op, layer, fs } => ["io", op.as_str(), layer.as_str(), fs.as_str()],
         Metric::Mpi { function } => ["mpi", function.as_str(), "", ""],
         Metric::Own { name, unit } => ["own", name.as_str(), unit.as_str(), ""],
+        Metric::Cgroup { what } => ["cgroup", what.as_str(), "", ""],
         Metric::Threads => ["threads", "", "", ""],
         Metric::OtherThreads => ["threads", "other", "", ""],
         Metric::Lost => ["lost", "", "", ""],
@@ -449,6 +455,7 @@ fn metric_of([kind, name, layer, fs]: [&str; 4]) -> Option<Metric> {
         "io" => Metric::Io { op: name, layer, fs },
         "mpi" => Metric::Mpi { function: name },
         "own" => Metric::Own { name, unit: layer },
+        "cgroup" => Metric::Cgroup { what: name },
         "threads" if name.is_empty() => Metric::Threads,
         "threads" => Metric::OtherThreads,
         "lost" => Metric::Lost,

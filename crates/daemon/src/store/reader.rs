@@ -7,26 +7,12 @@ use std::time::Duration;
 use iotide_ledger::{About, Cell, Counters, IoSums, JobId, JobKey};
 use iotide_wire::page::PageLayer;
 use rusqlite::types::Value;
-use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
+use rusqlite::{Connection, OpenFlags, params_from_iter};
 
-use super::{COLUMNS, DATABASE, StoreError, counters_of, job_of_row};
+use super::{COLUMNS, DATABASE, StoreError, counters_of, job_of_row, search};
 
-/// Jobs that are looked at for a text before it is looked up: some milliseconds.
-const MOST_SEEN: usize = 10_000;
 /// Losses that are told of a job.
 const MOST_LOSSES: usize = 100;
-
-/// What asks the table of letters for a text: each three of them that follow each other. `None` if there are not three.
-fn letters_of(text: &str) -> Option<String> {
-    const MOST: usize = 16;
-    let letters: Vec<char> = text.chars().collect();
-    let threes = letters.windows(3).filter(|three| !three.contains(&'\0'));
-    let quoted: Vec<String> = threes
-        .take(MOST)
-        .map(|three| format!("\"{}\"", String::from_iter(three).replace('"', "\"\"")))
-        .collect();
-    (!quoted.is_empty()).then(|| quoted.join(" AND "))
-}
 
 fn repeated(what: String, n: u64) -> String {
     if n > 1 { format!("{what} ({n} times)") } else { what }
@@ -72,6 +58,59 @@ pub struct Query {
     pub limit: usize,
 }
 
+impl Query {
+    /// Asks for columns of at most so many jobs, the latest first, whatever their texts are; only of such as have these letters, if there are any.
+    pub(super) fn sql(&self, columns: &str, letters: Option<String>, most: usize) -> (String, Vec<Value>) {
+        let mut wheres = vec!["1".to_owned()];
+        let mut values: Vec<Value> = Vec::new();
+        // By the letters, and then in order: in order by the index, all jobs would be looked at.
+        let start = if letters.is_some() { "+start_ns" } else { "start_ns" };
+        if let Some(letters) = letters {
+            values.push(letters.into());
+            wheres.push("job IN (SELECT rowid FROM jobs_text WHERE jobs_text MATCH ?1)".to_owned());
+        }
+        let mut also = |condition: &str, value: Value| {
+            values.push(value);
+            wheres.push(condition.replace('?', &format!("?{}", values.len())));
+        };
+        if let Some(uid) = self.only_uid {
+            also("uid = ?", i64::from(uid).into());
+        }
+        if let Some(user) = &self.user {
+            also("user = ?", user.clone().into());
+        }
+        if let Some(state) = &self.state {
+            also("state = ?", state.clone().into());
+        }
+        if let Some(since) = self.since_ns {
+            also("start_ns >= ?", i64::try_from(since).unwrap_or(i64::MAX).into());
+        }
+        if let Some((start, number)) = self.before {
+            values.push(i64::try_from(start).unwrap_or(i64::MAX).into());
+            values.push(number.into());
+            wheres.push(format!("(start_ns, job) < (?{}, ?{})", values.len() - 1, values.len()));
+        }
+        let wheres = wheres.join(" AND ");
+        let order =
+            |start| format!("ORDER BY {start} DESC, job DESC LIMIT {}", i64::try_from(most).unwrap_or(-1));
+        let sql = match &self.app {
+            None => format!("SELECT {columns} FROM jobs WHERE {wheres} {}", order(start)),
+            Some(app) => {
+                values.push(app.clone().into());
+                // One question by each index: asked for either, the database looks at all jobs.
+                let by = |column: &str| {
+                    let (n, order) = (values.len(), order(start));
+                    format!(
+                        "SELECT * FROM (SELECT {columns} FROM jobs WHERE {wheres} AND {column} = ?{n} {order})"
+                    )
+                };
+                format!("{} UNION {} {}", by("app"), by("name"), order("start_ns"))
+            }
+        };
+        (sql, values)
+    }
+}
+
 /// The database, to ask. Readers do not wait for the writer.
 #[derive(Debug)]
 pub struct Reader {
@@ -97,93 +136,22 @@ impl Reader {
 
     /// Jobs, the latest first.
     pub fn jobs(&self, query: &Query) -> Result<Vec<StoredJob>, StoreError> {
-        let Some(text) = &query.text else {
-            return self.ask(query, None, query.limit, |_| Ok(true)).map(|(jobs, _)| jobs);
-        };
-        let has_text = |row: &Row<'_>| -> rusqlite::Result<bool> {
-            // Id, name and command.
-            for column in [3, 9, 10] {
-                if row.get_ref(column)?.as_str()?.contains(text.as_str()) {
-                    return Ok(true);
-                }
-            }
-            Ok(false)
-        };
-        // A text that many have is soon found in the latest jobs; one that few have, by its letters.
-        let (jobs, n_seen) = self.ask(query, None, MOST_SEEN, has_text)?;
-        if jobs.len() >= query.limit || n_seen < MOST_SEEN {
-            return Ok(jobs);
-        }
-        // Jobs that have all its letters are more than those that have it; without any, all are looked at.
-        let letters = letters_of(text);
-        self.ask(query, letters.as_deref(), usize::MAX, has_text).map(|(jobs, _)| jobs)
-    }
-
-    /// Jobs that are asked for, but for the text, or of these only such as have its letters: at most so many are looked at, and how many were.
-    fn ask(
-        &self,
-        query: &Query,
-        letters: Option<&str>,
-        most_seen: usize,
-        is_wanted: impl Fn(&Row<'_>) -> rusqlite::Result<bool>,
-    ) -> Result<(Vec<StoredJob>, usize), StoreError> {
-        let mut wheres = vec!["1".to_owned()];
-        let mut values: Vec<Value> = Vec::new();
-        if let Some(letters) = letters {
-            values.push(letters.to_owned().into());
-            wheres.push("job IN (SELECT rowid FROM jobs_text WHERE jobs_text MATCH ?1)".to_owned());
-        }
-        let mut also = |condition: &str, value: Value| {
-            values.push(value);
-            wheres.push(condition.replace('?', &format!("?{}", values.len())));
-        };
-        if let Some(uid) = query.only_uid {
-            also("uid = ?", i64::from(uid).into());
-        }
-        if let Some(user) = &query.user {
-            also("user = ?", user.clone().into());
-        }
-        if let Some(state) = &query.state {
-            also("state = ?", state.clone().into());
-        }
-        if let Some(since) = query.since_ns {
-            also("start_ns >= ?", i64::try_from(since).unwrap_or(i64::MAX).into());
-        }
-        if let Some((start, number)) = query.before {
-            values.push(i64::try_from(start).unwrap_or(i64::MAX).into());
-            values.push(number.into());
-            wheres.push(format!("(start_ns, job) < (?{}, ?{})", values.len() - 1, values.len()));
-        }
-        let wheres = wheres.join(" AND ");
-        let order =
-            format!("ORDER BY start_ns DESC, job DESC LIMIT {}", i64::try_from(most_seen).unwrap_or(-1));
-        let sql = match &query.app {
-            None => format!("SELECT {COLUMNS} FROM jobs WHERE {wheres} {order}"),
-            Some(app) => {
-                values.push(app.clone().into());
-                // One question by each index: asked for either, the database looks at all jobs.
-                let by = |column: &str| {
-                    let n = values.len();
-                    format!(
-                        "SELECT * FROM (SELECT {COLUMNS} FROM jobs WHERE {wheres} AND {column} = ?{n} {order})"
-                    )
-                };
-                format!("{} UNION {} {order}", by("app"), by("name"))
-            }
-        };
         (|| {
-            let mut statement = self.db.prepare(&sql)?;
-            let mut rows = statement.query(params_from_iter(values))?;
-            let (mut jobs, mut n_seen) = (Vec::new(), 0);
-            while jobs.len() < query.limit
-                && let Some(row) = rows.next()?
-            {
-                n_seen += 1;
-                if is_wanted(row)? {
+            let mut jobs = Vec::new();
+            let Some(text) = &query.text else {
+                let (sql, values) = query.sql(COLUMNS, None, query.limit);
+                let mut statement = self.db.prepare(&sql)?;
+                let mut rows = statement.query(params_from_iter(values))?;
+                while let Some(row) = rows.next()? {
                     jobs.push(job_of_row(row)?);
                 }
+                return Ok(jobs);
+            };
+            for number in search::numbers(&self.db, query, text)? {
+                let sql = format!("SELECT {COLUMNS} FROM jobs WHERE job = ?");
+                jobs.push(self.db.prepare_cached(&sql)?.query_row([number], job_of_row)?);
             }
-            Ok((jobs, n_seen))
+            Ok(jobs)
         })()
         .map_err(self.failed())
     }

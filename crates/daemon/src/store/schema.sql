@@ -78,7 +78,7 @@ CREATE TABLE IF NOT EXISTS applications (
 CREATE TABLE IF NOT EXISTS counters (
     job   INTEGER NOT NULL,
     page  TEXT    NOT NULL,
-    kind  TEXT    NOT NULL,  -- io, mpi, own, threads, lost, killed
+    kind  TEXT    NOT NULL,  -- io, mpi, own, cgroup, threads, lost, killed
     name  TEXT    NOT NULL,  -- operation, function, name of the program's own counter; of threads, killed: other than ranks
     layer TEXT    NOT NULL,  -- of io: layer; of own: unit
     fs    TEXT    NOT NULL,

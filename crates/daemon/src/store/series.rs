@@ -7,6 +7,7 @@
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::Arc;
 
 use iotide_ledger::series::{Columns, MAX_TICKS, Rows};
 use iotide_ledger::{JobKey, hex};
@@ -21,7 +22,7 @@ const NAMES_EVERY: u32 = 64;
 const MOST_BYTES: u64 = 64 << 20;
 /// The directory of the files, in the store's.
 pub(crate) const DIRECTORY: &str = "series";
-const ENDING: &str = ".series";
+pub(super) const ENDING: &str = ".series";
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,50 @@ pub struct SeriesLimits {
     pub files: usize,
     /// How long they are kept.
     pub age_s: u64,
+}
+
+/// Limits that no store can keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimitsError {
+    /// A file that is too small for two blocks, or larger than any file is read.
+    #[error("metrics over time of a job have between {least} and {most} bytes, not {said}", least = LEAST_BUDGET, most = MOST_BUDGET)]
+    Job {
+        /// What was said.
+        said: u64,
+    },
+    /// All together are less than one.
+    #[error("metrics over time of all jobs have at least as much as those of one, {job} bytes, not {all}")]
+    All {
+        /// Of one.
+        job: u64,
+        /// Of all.
+        all: u64,
+    },
+    /// Nothing would be kept.
+    #[error("metrics over time are kept for at least an hour, not for {0} s")]
+    Age(u64),
+}
+
+/// A block of many columns has some ten KiB; less would be folded all the time.
+const LEAST_BUDGET: u64 = 64 << 10;
+/// A file is folded when it is larger, and has one block more then.
+const MOST_BUDGET: u64 = MOST_BYTES / 2;
+
+impl SeriesLimits {
+    /// Says what is wrong with them.
+    pub fn check(&self) -> Result<(), LimitsError> {
+        if !(LEAST_BUDGET..=MOST_BUDGET).contains(&self.file_bytes) {
+            return Err(LimitsError::Job { said: self.file_bytes });
+        }
+        if self.all_bytes < self.file_bytes {
+            return Err(LimitsError::All { job: self.file_bytes, all: self.all_bytes });
+        }
+        if self.age_s < 3600 {
+            return Err(LimitsError::Age(self.age_s));
+        }
+        Ok(())
+    }
 }
 
 impl Default for SeriesLimits {
@@ -240,7 +285,7 @@ impl<R: Read> Blocks<R> {
 #[derive(Debug)]
 pub(crate) struct SeriesFile {
     name: String,
-    columns: Columns,
+    columns: Arc<Columns>,
     length: u64,
     sequence: u64,
     folds: u8,
@@ -282,7 +327,7 @@ impl SeriesFile {
             name: name.to_owned(),
             // Said again at once: what was there may have been lost.
             n_named: 0,
-            columns: contents.columns,
+            columns: Arc::new(contents.columns),
             length: contents.good_end,
             sequence: contents.next_sequence,
             folds: contents.folds,
@@ -307,7 +352,7 @@ impl SeriesFile {
     }
 
     /// What its columns are called.
-    pub(crate) fn columns(&mut self) -> &mut Columns {
+    pub(crate) fn columns(&mut self) -> &mut Arc<Columns> {
         &mut self.columns
     }
 

@@ -73,6 +73,38 @@ fn a_text_is_found_among_many_jobs_however_old_they_are() {
     assert_eq!(find("%%%"), [""; 0]);
     assert_eq!(find("a\0b"), [""; 0]);
     assert_eq!(find(" 7.in"), ["job-7"]);
+    // The same as by looking at all, a part at a time, whether many jobs have it or few, by user and by application too.
+    for text in ["7.in", "77.in", "777", "input 99", "old", "x.in", "7"] {
+        let expected: Vec<String> = (0..12_000u64)
+            .rev()
+            .filter(|n| {
+                format!("job-{n} program --input {n}.in").contains(text) && *n != 5
+                    || *n == 5 && text == "old"
+            })
+            .map(|n| format!("job-{n}"))
+            .collect();
+        for query in [
+            Query::default(),
+            Query {
+                only_uid: Some(1000),
+                app: Some("sim".into()),
+                user: Some("ada".into()),
+                ..Query::default()
+            },
+        ] {
+            let (mut found, mut before) = (Vec::new(), None);
+            loop {
+                let query = Query { text: Some(text.to_owned()), limit: 700, before, ..query.clone() };
+                let jobs = reader.jobs(&query).unwrap();
+                found.extend(jobs.iter().map(|job| job.key.id.to_string()));
+                before = jobs.last().map(|job| (job.key.start_ns, job.number));
+                if jobs.len() < 700 {
+                    break;
+                }
+            }
+            assert_eq!(found, expected, "{text}");
+        }
+    }
     // What is known of a job changes, and so does what it is found by.
     let mut about = process(1).about;
     about.command = "changed".to_owned();

@@ -49,7 +49,7 @@ impl Columns {
 
     /// The column of a name.
     pub fn find(&self, name: &str) -> Option<(u32, ColumnKind)> {
-        let id = self.ids.get(&Name::new(name)?)?;
+        let id = self.ids.get(name)?;
         self.columns.get(id).map(|(_, kind)| (*id, *kind))
     }
 

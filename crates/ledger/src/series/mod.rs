@@ -17,6 +17,6 @@ mod numbers;
 mod points;
 mod rows;
 
-fn put_varint(out: &mut Vec<u8>, value: u64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, value: u64) {
     iotide_wire::put_varint(value, |byte| out.push(byte));
 }

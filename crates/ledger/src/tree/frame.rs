@@ -439,6 +439,7 @@ impl Put<'_> {
             Metric::OtherThreads => self.byte(4),
             Metric::Lost => self.byte(5),
             Metric::Killed { is_rank } => self.byte(if *is_rank { 7 } else { 6 }),
+            Metric::Cgroup { what } => self.byte(8).text(what.as_str()),
         }
     }
 
@@ -564,6 +565,7 @@ impl<'a> Take<'a> {
             4 => Metric::OtherThreads,
             5 => Metric::Lost,
             kind @ (6 | 7) => Metric::Killed { is_rank: kind == 7 },
+            8 => Metric::Cgroup { what: self.name()? },
             _ => return None,
         })
     }
@@ -602,6 +604,7 @@ mod tests {
             Just(Metric::OtherThreads),
             Just(Metric::Lost),
             any::<bool>().prop_map(|is_rank| Metric::Killed { is_rank }),
+            name().prop_map(|what| Metric::Cgroup { what }),
         ]
     }
 

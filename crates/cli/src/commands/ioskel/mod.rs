@@ -20,7 +20,7 @@ pub(crate) use self::quantity::parse_seconds;
 pub(crate) use self::skeleton::{Performed, Skeleton, perform};
 
 mod protocol;
-mod quantity;
+pub(in crate::commands) mod quantity;
 mod skeleton;
 mod worker;
 

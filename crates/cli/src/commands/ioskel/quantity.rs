@@ -55,7 +55,7 @@ pub(super) fn parse_probability(text: &str) -> Result<f64, String> {
 }
 
 /// Returns a size in the largest unit that keeps it at 1 or above, in powers of 1024: `64 MiB`, `1.5 GiB`.
-pub(super) fn human_bytes(bytes: u64) -> String {
+pub(in crate::commands) fn human_bytes(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "KiB", "MiB", "GiB"] {
         if value < 1024.0 {

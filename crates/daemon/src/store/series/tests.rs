@@ -12,7 +12,7 @@ fn folder(dir: &FreshDir) -> OpenDir {
 
 /// Rows of one counter and one gauge, whose values tell their tick.
 fn rows(file: &mut SeriesFile, seconds: std::ops::Range<u64>) -> Rows {
-    let columns = file.columns();
+    let columns = std::sync::Arc::make_mut(file.columns());
     let bytes = columns.id_of("write_bytes", ColumnKind::Counter).unwrap();
     let load = columns.id_of("load", ColumnKind::Gauge).unwrap();
     let mut rows = Rows::new(file.folds());

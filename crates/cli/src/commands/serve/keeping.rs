@@ -1,0 +1,111 @@
+//! How much is kept of metrics over time, and whose pages are.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use iotide_daemon::RemoteWrite;
+use iotide_daemon::store::SeriesLimits;
+
+use super::super::ioskel::quantity::{parse_seconds, parse_size};
+use super::super::jobs::parse_ago;
+
+/// Options and settings of the same names. What is `None` is as usual.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(super) struct Keeping {
+    /// Fold the metrics over time of a job into half when they exceed SIZE [default: 8MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    series_job: Option<u64>,
+    /// Remove the oldest metrics over time when all exceed SIZE [default: 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    series_all: Option<u64>,
+    /// Remove metrics over time after TIME without a new sample [default: 90d]
+    #[arg(long, value_name = "TIME", value_parser = parse_ago)]
+    series_age: Option<f64>,
+    /// Let this group own the counter pages (root only) [default: iotide, if there is such a group]
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
+    /// Where cgroups are mounted; not an option, for few have them elsewhere.
+    #[arg(skip)]
+    cgroups: Option<String>,
+    /// Where samples are sent, and how often.
+    #[arg(skip)]
+    remote_write: Vec<RemoteWrite>,
+    #[arg(skip)]
+    remote_write_every: Option<f64>,
+}
+
+impl Keeping {
+    /// The names of the settings.
+    pub(super) const NAMES: &str =
+        "series_job, series_all, series_age, group, cgroups, remote_write, remote_write_every";
+
+    /// Takes a setting; says whether it is one of these.
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        match name {
+            "series_job" => self.series_job = Some(parse_size(value)?),
+            "series_all" => self.series_all = Some(parse_size(value)?),
+            "series_age" => self.series_age = Some(parse_ago(value)?),
+            "group" => self.group = Some(value.to_owned()),
+            "remote_write_every" => match parse_seconds(value)? {
+                seconds if (0.1..=3600.0).contains(&seconds) => self.remote_write_every = Some(seconds),
+                _ => return Err("between 100ms and 1h".to_owned()),
+            },
+            "cgroups" => self.cgroups = Some(value.to_owned()),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Takes a setting that is a list; says whether it is one.
+    pub(super) fn set_list(&mut self, name: &str, value: &toml::Value) -> Result<bool, String> {
+        const MOST: usize = 16;
+        if name != "remote_write" {
+            return Ok(false);
+        }
+        let of_text = |value: &toml::Value| match value.as_str() {
+            Some(url) => RemoteWrite::parse(url).map_err(|error| error.to_string()),
+            None => Err("a list of addresses in quotes".to_owned()),
+        };
+        self.remote_write = match value.as_array() {
+            Some(list) if list.len() <= MOST => list.iter().map(of_text).collect::<Result<_, _>>()?,
+            Some(_) => return Err(format!("at most {MOST} addresses")),
+            None => vec![of_text(value)?],
+        };
+        Ok(true)
+    }
+
+    /// Where samples are sent, and how often.
+    pub(super) fn remote_write(&self) -> (Vec<RemoteWrite>, Duration) {
+        (self.remote_write.clone(), Duration::from_secs_f64(self.remote_write_every.unwrap_or(15.0)))
+    }
+
+    /// Where cgroups are looked for; `None` for nowhere.
+    pub(super) fn cgroups(&self) -> Option<PathBuf> {
+        match self.cgroups.as_deref() {
+            Some("none") => None,
+            said => Some(said.unwrap_or("/sys/fs/cgroup").into()),
+        }
+    }
+
+    /// These, else the others, else what is usual.
+    pub(super) fn or(&self, other: &Self) -> (SeriesLimits, Option<String>) {
+        let usual = SeriesLimits::default();
+        let limits = SeriesLimits {
+            file_bytes: self.series_job.or(other.series_job).unwrap_or(usual.file_bytes),
+            all_bytes: self.series_all.or(other.series_all).unwrap_or(usual.all_bytes),
+            age_s: self.series_age.or(other.series_age).map_or(usual.age_s, |seconds| seconds as u64),
+            ..usual
+        };
+        (limits, self.group.clone().or(other.group.clone()))
+    }
+}
+
+/// As `serve check` shows it.
+pub(super) fn shown(limits: &SeriesLimits) -> String {
+    use super::super::ioskel::quantity::human_bytes;
+    let age = match limits.age_s {
+        seconds if seconds % 86_400 == 0 => format!("{} d", seconds / 86_400),
+        seconds => format!("{seconds} s"),
+    };
+    format!("{} a job, {} in all, for {age}", human_bytes(limits.file_bytes), human_bytes(limits.all_bytes))
+}
