@@ -12,6 +12,7 @@ pub use points::{Points, points};
 pub use rows::{ColumnKind, MAX_COLUMNS, MAX_FOLDS, MAX_TICKS, Rows, Sample, SeriesFault};
 
 mod bits;
+mod column;
 mod columns;
 mod numbers;
 mod points;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use iotide_wire::take_varint;
 
-use super::numbers::{put_bits, put_numbers, take_numbers};
+use super::column::Column;
+use super::numbers::{put_numbers, take_numbers};
 use super::put_varint;
 
 /// Ticks in one piece of rows.
@@ -46,14 +47,14 @@ impl Sample {
         }
     }
 
-    fn bits(self) -> u64 {
+    pub(super) fn bits(self) -> u64 {
         match self {
             Self::Counter(value) => value,
             Self::Gauge(value) => value.to_bits(),
         }
     }
 
-    fn of_bits(kind: ColumnKind, bits: u64) -> Self {
+    pub(super) fn of_bits(kind: ColumnKind, bits: u64) -> Self {
         match kind {
             ColumnKind::Counter => Self::Counter(bits),
             ColumnKind::Gauge => Self::Gauge(f64::from_bits(bits)),
@@ -120,36 +121,6 @@ pub struct Rows {
     columns: BTreeMap<u32, Column>,
 }
 
-/// What one column has. It may be shorter than the ticks: then there is nothing in the last of them.
-#[derive(Clone, Debug, PartialEq)]
-struct Column {
-    kind: ColumnKind,
-    values: Vec<u64>,
-    /// How many samples each value stands for; 0 where there is none.
-    counts: Vec<u32>,
-}
-
-impl Column {
-    fn new(kind: ColumnKind) -> Self {
-        Self { kind, values: Vec::new(), counts: Vec::new() }
-    }
-
-    fn get(&self, index: usize) -> Option<(Sample, u32)> {
-        let count = self.counts.get(index).copied().filter(|count| *count > 0)?;
-        Some((Sample::of_bits(self.kind, self.values[index]), count))
-    }
-
-    /// Merges a sample into the last of `n` ticks.
-    fn add(&mut self, n: usize, sample: Sample, count: u32) {
-        self.values.resize(n, 0);
-        self.counts.resize(n, 0);
-        if let (Some(value), Some(own)) = (self.values.last_mut(), self.counts.last_mut()) {
-            *value = Sample::of_bits(self.kind, *value).merged(*own, sample, count).bits();
-            *own = own.saturating_add(count);
-        }
-    }
-}
-
 impl Rows {
     /// Returns rows without any ticks, which were folded so often.
     pub fn new(folds: u8) -> Self {
@@ -187,7 +158,7 @@ impl Rows {
 
     /// How many samples there are.
     pub fn n_samples(&self) -> usize {
-        self.columns.values().map(|column| column.counts.iter().filter(|count| **count > 0).count()).sum()
+        self.columns.values().map(Column::n_samples).sum()
     }
 
     /// How many ticks rows of so many columns can have and still be encoded in one piece.
@@ -286,12 +257,8 @@ impl Rows {
     pub fn keep_last(&mut self, n: usize) {
         let n_gone = self.ticks.len().saturating_sub(n);
         self.ticks.drain(..n_gone);
-        for column in self.columns.values_mut() {
-            let n_gone = n_gone.min(column.values.len());
-            column.values.drain(..n_gone);
-            column.counts.drain(..n_gone);
-        }
-        self.columns.retain(|_, column| !column.values.is_empty());
+        self.columns.values_mut().for_each(|column| column.forget_first(n_gone));
+        self.columns.retain(|_, column| column.len() > 0);
     }
 
     /// Returns the rows as bytes. They are at most a mebibyte if there was [room](Self::has_room) for each tick.
@@ -364,94 +331,13 @@ impl Rows {
 
 const VERSION: u8 = 1;
 
-/// A gauge whose values are all whole multiples of one of these fractions is written as whole numbers: what a thermometer or `/proc` says has few
-/// digits, and the mean of two has half of the last one.
-const FRACTIONS: [f64; 14] = [1.0, 10.0, 100.0, 1e3, 1e4, 1e6, 1e9, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 1024.0];
-/// Written in place of a fraction if there is none.
-const NO_FRACTION: u8 = u8::MAX;
-
-impl Column {
-    fn encode(&self, n_ticks: usize, out: &mut Vec<u8>) {
-        let count = |index: usize| self.counts.get(index).copied().unwrap_or(0);
-        let first = count(0);
-        if first > 0 && (1..n_ticks).all(|index| count(index) == first) {
-            put_varint(out, first.into());
-        } else {
-            put_varint(out, 0);
-            let counts: Vec<u64> = (0..n_ticks).map(|index| count(index).into()).collect();
-            let mut part = Vec::new();
-            put_numbers(&mut part, &counts);
-            put_part(out, &mut part);
-        }
-        let there = self.values.iter().zip(&self.counts).filter(|(_, count)| **count > 0);
-        let values: Vec<u64> = there.map(|(value, _)| *value).collect();
-        match self.kind {
-            ColumnKind::Counter => put_numbers(out, &values),
-            ColumnKind::Gauge => match whole_multiples(&values) {
-                Some((fraction, multiples)) => {
-                    out.push(fraction);
-                    put_numbers(out, &multiples);
-                }
-                None => {
-                    out.push(NO_FRACTION);
-                    put_bits(out, &values);
-                }
-            },
-        }
-    }
-
-    fn decode(kind: ColumnKind, n_ticks: usize, mut bytes: &[u8]) -> Option<Self> {
-        let bytes = &mut bytes;
-        let counts: Vec<u32> = match take_varint(bytes)? {
-            0 => {
-                let counts = take_numbers(take_part(bytes).ok()?, n_ticks)?;
-                counts.into_iter().map(|count| u32::try_from(count).ok()).collect::<Option<_>>()?
-            }
-            count => vec![u32::try_from(count).ok()?; n_ticks],
-        };
-        let n_values = counts.iter().filter(|count| **count > 0).count();
-        let there = match kind {
-            ColumnKind::Counter => take_numbers(bytes, n_values)?,
-            ColumnKind::Gauge => {
-                let (&fraction, rest) = bytes.split_first()?;
-                let mut numbers = take_numbers(rest, n_values)?;
-                if fraction != NO_FRACTION {
-                    let fraction = FRACTIONS.get(usize::from(fraction))?;
-                    let value = |number: u64| (number as i64 as f64 / fraction).to_bits();
-                    numbers.iter_mut().for_each(|number| *number = value(*number));
-                }
-                numbers
-            }
-        };
-        let mut there = there.into_iter();
-        let values = counts.iter().map(|count| if *count > 0 { there.next() } else { Some(0) });
-        Some(Self { kind, values: values.collect::<Option<_>>()?, counts })
-    }
-}
-
-/// The values as whole numbers of a fraction, which give exactly the same values again; `None` if there is no such fraction.
-fn whole_multiples(values: &[u64]) -> Option<(u8, Vec<u64>)> {
-    /// Beyond it not every whole number is a float.
-    const MOST: f64 = (1u64 << 53) as f64;
-    FRACTIONS.iter().enumerate().find_map(|(index, fraction)| {
-        let multiple = |bits: &u64| {
-            let whole = (f64::from_bits(*bits) * fraction).round();
-            // As a whole number, so that the zero with a sign is none.
-            let number = whole as i64;
-            let is_same = whole.abs() < MOST && (number as f64 / fraction).to_bits() == *bits;
-            is_same.then_some(number as u64)
-        };
-        Some((index as u8, values.iter().map(multiple).collect::<Option<Vec<u64>>>()?))
-    })
-}
-
 /// Writes a part with its length, and empties it.
-fn put_part(out: &mut Vec<u8>, part: &mut Vec<u8>) {
+pub(super) fn put_part(out: &mut Vec<u8>, part: &mut Vec<u8>) {
     put_varint(out, part.len() as u64);
     out.append(part);
 }
 
-fn take_part<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], SeriesFault> {
+pub(super) fn take_part<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], SeriesFault> {
     let length = take_varint(bytes).and_then(|length| usize::try_from(length).ok());
     let (part, rest) = length.and_then(|length| bytes.split_at_checked(length)).ok_or(SeriesFault::Length)?;
     *bytes = rest;
