@@ -18,10 +18,11 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let at = vec![vec![("p".to_owned(), 4096.0)]];
     let report = models.report(&ModelQuestions { at, ..ModelQuestions::default() })?;
     for model in &report.models {
-        println!("{} of {}: {}", model.metric, model.callpath, model.function);
+        let [metric, callpath] = [&model.metric, &model.callpath].map(|name| name.for_terminal());
+        println!("{metric} of {callpath}: {}", model.function.for_terminal());
     }
     let time = report.models.iter().find(|model| model.metric == "time").unwrap();
-    assert!(time.function.ends_with("* p^(1)"), "{}", time.function);
+    assert!(time.function.as_said().ends_with("* p^(1)"), "{:?}", time.function);
     let there = time.predictions[0].value.unwrap();
     assert!((there - 8194.0).abs() < 80.0, "{there}");
     let bytes = report.models.iter().find(|model| model.metric == "bytes").unwrap();
