@@ -427,11 +427,10 @@ impl EventsRead {
         sink: &mut dyn EventSink,
     ) -> Result<ControlFlow<()>, Damaged> {
         let mut bytes = Bytes(payload);
-        let mut last = before_first();
+        let mut event = before_first();
         while !bytes.0.is_empty() {
-            let event = decode_event(&mut bytes, &last).ok_or(Damaged)?;
+            decode_event(&mut bytes, &mut event).ok_or(Damaged)?;
             let waited = if is_async { Some(unzigzag(bytes.varint().ok_or(Damaged)?)) } else { None };
-            last = event;
             self.n_events += 1;
             if event.file != FileId::NONE {
                 self.n_files = self.n_files.max(event.file.0 as usize + 1);
@@ -483,31 +482,38 @@ fn take_times(payload: &[u8], sink: &mut dyn EventSink) -> Result<(), Damaged> {
     }
 }
 
-fn decode_event(bytes: &mut Bytes<'_>, last: &Event) -> Option<Event> {
+/// Turns an event into the one that follows it.
+#[inline]
+fn decode_event(bytes: &mut Bytes<'_>, event: &mut Event) -> Option<()> {
     let kind = usize::from(bytes.byte()?);
     let flags = bytes.byte()?;
     let has = |bit: u8| flags & bit != 0;
-    let op = Op::ALL[kind & 7];
-    let layer = *LAYERS.get(kind >> 3 & 7)?;
-    let grain = *GRAINS.get(kind >> 6)?;
-    let rank = if has(SAME_RANK) { last.rank } else { Rank(unzigzag(bytes.varint()?).try_into().ok()?) };
-    let file = if has(SAME_FILE) { last.file } else { FileId(bytes.varint()?.try_into().ok()?) };
-    if file != FileId::NONE && file.0 as usize >= Files::MOST {
-        return None;
+    event.op = Op::ALL[kind & 7];
+    event.layer = *LAYERS.get(kind >> 3 & 7)?;
+    event.grain = *GRAINS.get(kind >> 6)?;
+    if !has(SAME_RANK) {
+        event.rank = Rank(unzigzag(bytes.varint()?).try_into().ok()?);
     }
-    let start = last.start.as_nanos().wrapping_add(unzigzag(bytes.varint()?));
+    if !has(SAME_FILE) {
+        event.file = FileId(bytes.varint()?.try_into().ok()?);
+        if event.file != FileId::NONE && event.file.0 as usize >= Files::MOST {
+            return None;
+        }
+    }
+    let start = event.start.as_nanos().wrapping_add(unzigzag(bytes.varint()?));
     let end = start.wrapping_add(unzigzag(bytes.varint()?));
     if end < start {
         return None;
     }
-    let moved = match (has(SAME_BYTES), has(WHOLE_BYTES)) {
-        (true, _) => last.bytes,
-        (false, true) => bytes.varint()? as f64,
-        (false, false) => f64::from_le_bytes(bytes.take(8)?.try_into().ok()?),
-    };
-    let calls = if has(ONE_CALL) { 1 } else { bytes.varint()?.try_into().ok()? };
-    let at = Timestamp::from_nanos_since_start;
-    Some(Event { op, layer, grain, rank, file, start: at(start), end: at(end), bytes: moved, calls })
+    match (has(SAME_BYTES), has(WHOLE_BYTES)) {
+        (true, _) => {}
+        (false, true) => event.bytes = bytes.varint()? as f64,
+        (false, false) => event.bytes = f64::from_le_bytes(bytes.take(8)?.try_into().ok()?),
+    }
+    event.calls = if has(ONE_CALL) { 1 } else { bytes.varint()?.try_into().ok()? };
+    (event.start, event.end) =
+        (Timestamp::from_nanos_since_start(start), Timestamp::from_nanos_since_start(end));
+    Some(())
 }
 
 fn take_files(

@@ -170,6 +170,7 @@ pub struct ReadWrite {
 }
 
 impl EventSink for ReadWrite {
+    #[inline]
     fn event(&mut self, event: Event) -> ControlFlow<()> {
         self.tally.add(&event);
         match event.op {

@@ -189,6 +189,8 @@ const MOST_MISSED: f64 = 12.0;
 const ALONE: f64 = 4.5;
 /// Foreign bursts between two of a rhythm's phases.
 const MOST_FOREIGN: usize = 3;
+/// More than sums of logarithms are rounded by.
+const ROUNDING: f64 = 1e-6;
 
 struct Starts<'a> {
     bursts: &'a [Burst],
@@ -237,7 +239,8 @@ impl<'a> Starts<'a> {
     fn distances_in_order(&self) -> Vec<f64> {
         let mut distances: Vec<f64> =
             self.bursts.windows(2).map(|pair| pair[1].start_s - pair[0].start_s).collect();
-        distances.sort_unstable_by(f64::total_cmp);
+        // They are positive, so in the order of their bits.
+        distances.sort_unstable_by_key(|distance| distance.to_bits());
         distances
     }
 
@@ -376,6 +379,9 @@ impl<'a> Starts<'a> {
         });
         let ln_most = (one_beat.most() + out_of_step).ln().max(ln_pause - E_FOLDINGS.ln()) - ln_beat;
         let is_loose = spread > LOOSE;
+        // A pause is longer than this, and so its distance is no likelier.
+        let shortest_pause = if is_loose { LATEST } else { 1.5 };
+        let ln_likeliest_pause = ln_pause - (shortest_pause * E_FOLDINGS).ln() - ln_beat + ROUNDING;
         let mut steps: Vec<Step> = Vec::with_capacity(n);
         let mut end = 0;
         for i in 0..n {
@@ -415,7 +421,7 @@ impl<'a> Starts<'a> {
                         best = Step { score, from: j, beats };
                     }
                 }
-                if distance > if is_loose { LATEST } else { 1.5 } && fixed + ln_pause - ln_beat > best.score {
+                if distance > shortest_pause && fixed + ln_likeliest_pause > best.score {
                     let score = fixed + ln_pause - (distance * E_FOLDINGS).ln() - ln_beat;
                     if score > best.score {
                         best = Step { score, from: j, beats: -beats };

@@ -119,7 +119,8 @@ impl Steps {
             .map(|i| (self.rates_bps[i], self.bytes_of(i)))
             .filter(|&(rate_bps, bytes)| rate_bps > 0.0 && bytes > 0.0)
             .collect();
-        by_rate.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        // Positive numbers are in the order of their bits.
+        by_rate.sort_unstable_by_key(|(rate_bps, _)| rate_bps.to_bits());
         let total: f64 = by_rate.iter().map(|(_, bytes)| bytes).sum();
         let mut levels = vec![0.0];
         let Some(&(lowest, _)) = by_rate.first() else { return levels };
@@ -244,6 +245,36 @@ pub(crate) fn natural_gaps(bursts: &[Burst], most: usize) -> Vec<Break> {
 /// one tick or two make no difference.
 const TICK: f64 = 1.0 / (1 << 18) as f64;
 
+/// Numbers in a class of [`ends_of_classes`] differ by less than this factor: five binary digits are theirs.
+const CLASS_WIDTH: f64 = 1.0 + 1.0 / 32.0;
+
+/// Values in order; of very many, the least and the greatest of each class of values that are nearly equal. No jump by more than
+/// [`CLASS_WIDTH`] is lost, and nothing has to be sorted.
+fn ends_of_classes(mut values: Vec<f64>) -> Vec<f64> {
+    const FEW: usize = 1 << 10;
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let greatest = values.iter().copied().fold(0.0, f64::max);
+    let is_normal = least >= f64::MIN_POSITIVE && greatest.is_finite();
+    if values.len() <= FEW || !is_normal {
+        values.sort_unstable_by(f64::total_cmp);
+        return values;
+    }
+    let class = |value: f64| (value.to_bits() >> 47) as usize;
+    let first = class(least);
+    let mut ends = vec![(f64::INFINITY, 0.0_f64); class(greatest) - first + 1];
+    for value in values {
+        let (low, high) = &mut ends[class(value) - first];
+        // Hardly ever: most of the time nothing is written.
+        if value < *low {
+            *low = value;
+        }
+        if value > *high {
+            *high = value;
+        }
+    }
+    ends.into_iter().filter(|(_, high)| *high > 0.0).flat_map(|(low, high)| [low, high]).collect()
+}
+
 /// The volumes at which bursts fall into two classes most clearly, widest first.
 pub(crate) fn natural_volumes(bursts: &[Burst], most: usize) -> Vec<Break> {
     let volumes = bursts.iter().map(|burst| burst.bytes).filter(|&bytes| bytes > 0.0).collect();
@@ -251,8 +282,9 @@ pub(crate) fn natural_volumes(bursts: &[Burst], most: usize) -> Vec<Break> {
 }
 
 /// Where sorted values jump the most, as a ratio and by `least_ratio` or more, and by more than `least`.
-fn widest_breaks(mut values: Vec<f64>, least_ratio: f64, least: f64, most: usize) -> Vec<Break> {
-    values.sort_unstable_by(f64::total_cmp);
+fn widest_breaks(values: Vec<f64>, least_ratio: f64, least: f64, most: usize) -> Vec<Break> {
+    debug_assert!(least_ratio > CLASS_WIDTH);
+    let values = ends_of_classes(values);
     let mut breaks: Vec<Break> = values
         .windows(2)
         .filter(|pair| pair[1] > pair[0] * least_ratio && pair[1] - pair[0] > least)
@@ -263,4 +295,33 @@ fn widest_breaks(mut values: Vec<f64>, least_ratio: f64, least: f64, most: usize
     breaks.sort_by(|a, b| rounded(b.ratio).total_cmp(&rounded(a.ratio)).then(a.at.total_cmp(&b.at)));
     breaks.truncate(most);
     breaks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_jump_is_lost_among_very_many_values(
+            steps in prop::collection::vec((1.0..3.0f64, 1..900usize), 1..8),
+            least in prop_oneof![Just(1e-300), 1e-9..1e9f64],
+        ) {
+            // Heaps of values, each within some percents, at growing distances.
+            let mut values = Vec::new();
+            let mut at = least;
+            for (ratio, n) in steps {
+                at *= ratio;
+                values.extend((0..n).map(|i| at * (1.0 + 0.07 * ((i * 7919) % 1000) as f64 / 1000.0)));
+            }
+            let mut sorted = values.clone();
+            sorted.sort_unstable_by(f64::total_cmp);
+            let jumps = |values: &[f64]| -> Vec<(f64, f64)> {
+                let pairs = values.windows(2).map(|pair| (pair[0], pair[1]));
+                pairs.filter(|(low, high)| *high > low * CLASS_WIDTH).collect()
+            };
+            prop_assert_eq!(jumps(&ends_of_classes(values)), jumps(&sorted));
+        }
+    }
 }

@@ -23,6 +23,8 @@ pub(super) struct Grid {
     per_width: f64,
     /// Bytes by number of the cell modulo `most`.
     volumes: Vec<f64>,
+    /// Where anything was ever put, chunk by chunk of cells. Most of a run is silence, which need not be looked at.
+    touched: Touched,
     /// Whole cells within long requests; there are none in a trace of short calls.
     ramps: Option<Ramps>,
     /// When the first request begins and the last one ends.
@@ -38,13 +40,57 @@ struct Ramps {
     opened: Vec<i32>,
 }
 
+/// Which chunks of cells were used.
+#[derive(Clone, Debug)]
+struct Touched {
+    /// A chunk has 2 to this power cells.
+    bits: u32,
+    /// By chunk of slots.
+    chunks: Vec<bool>,
+}
+
+impl Touched {
+    /// A page of volumes: what is not touched is not even there.
+    const MOST_BITS: u32 = 9;
+
+    fn new(n_slots: usize) -> Self {
+        let bits = n_slots.ilog2().saturating_sub(4).clamp(1, Self::MOST_BITS);
+        Self { bits, chunks: vec![false; (n_slots >> bits).max(1)] }
+    }
+
+    /// Takes note that cells from `first` to `last` are used.
+    #[inline]
+    fn mark(&mut self, first: i64, last: i64) {
+        let wrap = self.chunks.len() - 1;
+        for chunk in (first >> self.bits)..=(last >> self.bits) {
+            self.chunks[chunk as usize & wrap] = true;
+        }
+    }
+
+    /// How many cells from this one on are untouched: those of its chunk if it is the first of one.
+    #[inline]
+    fn silent_from(&self, slot: usize) -> i64 {
+        let n = 1 << self.bits;
+        let is_first = slot & (n - 1) == 0;
+        if is_first && !self.chunks[slot >> self.bits] { n as i64 } else { 0 }
+    }
+}
+
 impl Grid {
     /// Requests over more cells than this go through `ramps`, so that one request costs O(1) whatever its length.
     const LONG: i64 = 8;
 
     pub(super) fn new(most: usize) -> Self {
         let most = most.next_power_of_two();
-        Self { most, shift: 0, per_width: 1.0, volumes: vec![0.0; most], ramps: None, reach: None }
+        Self {
+            most,
+            shift: 0,
+            per_width: 1.0,
+            volumes: vec![0.0; most],
+            touched: Touched::new(most),
+            ramps: None,
+            reach: None,
+        }
     }
 
     pub(super) fn width_s(&self) -> f64 {
@@ -55,6 +101,7 @@ impl Grid {
         self.make_room(start, end);
         let (left, right) = (start >> self.shift, (end - 1) >> self.shift);
         if left == right {
+            self.touched.mark(left - 1, left + 1);
             return self.divide(left, start, end, bytes);
         }
         let per_nano = bytes / (end - start) as f64;
@@ -64,6 +111,8 @@ impl Grid {
         self.divide(right, from, end, per_nano * (end - from) as f64);
         let whole = per_nano * (1i64 << self.shift) as f64;
         if right - left > Self::LONG {
+            self.touched.mark(left - 1, left + 1);
+            self.touched.mark(right - 1, right + 1);
             let (begin, end) = (self.slot(left + 1), self.slot(right));
             let most = self.most;
             let ramps =
@@ -73,6 +122,7 @@ impl Grid {
                 ramps.opened[slot] += n;
             }
         } else {
+            self.touched.mark(left - 1, right + 1);
             for cell in left + 1..right {
                 self.divide_whole(cell, whole);
             }
@@ -80,7 +130,7 @@ impl Grid {
     }
 
     /// Divides what was moved from `start` to `end`, both in one cell.
-    #[inline]
+    #[inline(always)]
     fn divide(&mut self, cell: i64, start: i64, end: i64, bytes: f64) {
         let zero = cell << self.shift;
         // A power of two: to multiply by its inverse is as exact as to divide by it, and divisions are most of what a request costs.
@@ -97,8 +147,18 @@ impl Grid {
         self.put(cell, [bytes / 6.0, bytes * (4.0 / 6.0), bytes / 6.0]);
     }
 
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, cell: i64, bytes: [f64; 3]) {
+        let first = self.slot(cell - 1);
+        if let Some([one, two, three]) =
+            self.volumes.get_mut(first..).and_then(|slots| slots.first_chunk_mut())
+        {
+            *one += bytes[0];
+            *two += bytes[1];
+            *three += bytes[2];
+            return;
+        }
+        // Around the end.
         for (cell, bytes) in (cell - 1..=cell + 1).zip(bytes) {
             let slot = self.slot(cell);
             self.volumes[slot] += bytes;
@@ -119,9 +179,13 @@ impl Grid {
     /// Makes the cells reach from `start` to `end`.
     #[inline]
     pub(super) fn make_room(&mut self, start: i64, end: i64) {
-        if self.reach.is_some_and(|(first, last)| first <= start && end <= last) {
-            return;
+        if !self.reach.is_some_and(|(first, last)| first <= start && end <= last) {
+            self.extend(start, end);
         }
+    }
+
+    #[cold]
+    fn extend(&mut self, start: i64, end: i64) {
         let wanted = self.reach.map_or((start, end), |(first, last)| (first.min(start), last.max(end)));
         loop {
             let (first, last) = self.ends(wanted);
@@ -140,13 +204,22 @@ impl Grid {
         }
         self.flatten();
         let fine = std::mem::replace(&mut self.volumes, vec![0.0; self.most]);
+        let touched = std::mem::replace(&mut self.touched, Touched::new(self.most));
         let used = self.reach.map(|reach| self.ends(reach));
         self.widen();
         let Some((first, last)) = used else { return };
-        for cell in first..=last {
+        let mut next = first;
+        while next <= last {
+            let cell = next;
+            let n_silent = touched.silent_from(self.slot(cell));
+            next += n_silent.max(1);
+            if n_silent > 0 {
+                continue;
+            }
             let volume = fine[self.slot(cell)];
             // Three quarters go to the cell it lies in, one quarter to the nearer neighbour.
             let (within, beside) = (cell >> 1, (cell >> 1) + if cell & 1 == 0 { -1 } else { 1 });
+            self.touched.mark(within.min(beside), within.max(beside));
             let (within, beside) = (self.slot(within), self.slot(beside));
             self.volumes[within] += 0.75 * volume;
             self.volumes[beside] += 0.25 * volume;
@@ -163,13 +236,21 @@ impl Grid {
         let (Some(ramps), Some(reach)) = (self.ramps.take(), self.reach) else { return };
         let (first, last) = self.ends(reach);
         let (mut whole, mut n_open) = (CompensatedSum::default(), 0);
-        for cell in first..=last {
+        let mut next = first;
+        while next <= last {
+            let cell = next;
             let slot = self.slot(cell);
+            let n_silent = if n_open == 0 { self.touched.silent_from(slot) } else { 0 };
+            next += n_silent.max(1);
+            if n_silent > 0 {
+                continue;
+            }
             whole.add(ramps.bytes[slot]);
             n_open += ramps.opened[slot];
             if n_open == 0 {
                 whole = CompensatedSum::default();
             } else {
+                self.touched.mark(cell - 1, cell + 1);
                 self.divide_whole(cell, whole.value().max(0.0));
             }
         }
@@ -194,7 +275,23 @@ impl Grid {
         // left of one, it is joined with its neighbour: so each waits for the next.
         let mut waiting: Option<(i64, f64)> = None;
         let (mut from, mut carried) = (reach.0, 0.0);
-        for cell in first..=last {
+        let mut next = first;
+        while next <= last {
+            let cell = next;
+            let n_silent = self.touched.silent_from(self.slot(cell));
+            // Nothing waits to be joined, and the last cell, which may be cut, is not among them.
+            let is_between = waiting.is_some() && carried == 0.0 && from == cell << self.shift;
+            if n_silent > 1 && is_between && cell + n_silent <= last {
+                next = cell + n_silent;
+                let last_start = (next - 1) << self.shift;
+                if let Some((start, bytes)) = waiting.replace((last_start, 0.0)) {
+                    step(start, from, bytes);
+                }
+                step(from, last_start, 0.0);
+                from = next << self.shift;
+                continue;
+            }
+            next += 1;
             let until = ((cell + 1) << self.shift).min(reach.1);
             carried += self.volumes[self.slot(cell)];
             if until - from >= half {

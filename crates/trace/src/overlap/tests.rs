@@ -240,6 +240,23 @@ proptest! {
     }
 }
 
+/// Long silence is passed over on the grid: what stands around it is where it was.
+#[test]
+fn bursts_in_long_silence_stand_on_the_grid_as_in_its_slow_twin() {
+    let burst =
+        |at: i64| (0..20).map(move |i| (at + 700 * i, at + 700 * i + 1 + 450 * (i % 7), 1e6 + i as f64));
+    let long = (40_000_000, 47_300_001, 5e8);
+    for ends in [(0, 99_999_999), (3, 64 << 20), (12_345, 100_000_007)] {
+        let mut requests: Requested = vec![(ends.0, ends.0 + 5, 7.0), (ends.1, ends.1 + 9, 3.0), long];
+        requests.extend([5_000_000, 5_100_000, 33_554_000, 90_000_001].into_iter().flat_map(burst));
+        let limits = Limits { requests: 3, cells: 1 << 12 };
+        let (_, cells) = grid_twin(limits.cells as i64, &requests);
+        has_shape(&added(limits, &requests).finish(), &cells, 1e-9).unwrap();
+        requests.reverse();
+        has_shape(&added(limits, &requests).finish(), &cells, 1e-9).unwrap();
+    }
+}
+
 #[test]
 fn a_hundred_thousand_requests_of_a_thousand_ranks_are_the_same_in_any_order() {
     let mut state = 7u64;

@@ -24,7 +24,9 @@ impl Run<'_> {
             return Verdict::NotKnown("which rank moved how much");
         }
         let share = 1.0 - mean / most;
-        match self.weigh(share, self.thresholds.imbalance_share) {
+        // A log file of one rank is no load.
+        let is_much = most - mean >= self.thresholds.least_bytes;
+        match self.weigh(share, self.thresholds.imbalance_share).filter(|_| is_much) {
             Some(severity) => {
                 // Bytes of all ranks together are some of them its own.
                 let is_all = ranks.bytes >= 0.99 * self.bytes;

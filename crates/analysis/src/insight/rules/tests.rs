@@ -136,6 +136,10 @@ fn what_one_rank_moves_of_a_shared_file_shows_an_imbalance() {
     assert_eq!(rules(&heavy), ["rank_imbalance"]);
     assert_eq!(heavy.found[0].message, "rank 3 moves at least 3.8 times the mean");
     assert_eq!(heavy.found[0].ranks, [3]);
+    // Nearly four times the mean, and little all the same.
+    let log = (0..40).map(|i| call(Op::Write, -1, Layer::Posix, f64::from(i), 2.6e6));
+    let little = judged(log, &[told(9.5e7)], &InsightConfig::default());
+    assert!(little.clear.contains(&Rule::RankImbalance), "{:?}", little.found);
     // That those two moved little says nothing of the others.
     for light in [
         judged(shared(), &[told(9e8)], &InsightConfig::default()),
