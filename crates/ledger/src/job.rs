@@ -25,6 +25,10 @@ pub struct About {
     pub run_dir: String,
     /// The partition of the scheduler; empty if there is none.
     pub partition: Name,
+    /// The account that the scheduler charges; empty if there is none.
+    pub account: Name,
+    /// What the scheduler calls the job beside its id: `4711_3`, the third of an array; empty if there is nothing.
+    pub alias: Name,
     /// How many processes it has: what the launcher says, or how many were seen.
     pub size: u32,
     /// Who says that it is this job.

@@ -141,6 +141,8 @@ pub struct Config {
     pub job_id: Bytes<256>,
     /// The variable that says so.
     pub job_source: Bytes<33>,
+    /// What the scheduler calls the job beside its name.
+    pub alias: Bytes<64>,
     /// What `iotide record` calls the run.
     pub run: Bytes<64>,
     /// Whether calls on MPI's own files are recorded below the MPI-IO calls they serve.
@@ -169,6 +171,7 @@ static CONFIG: Global = Global(UnsafeCell::new(Config {
     gate_patience_ns: 60_000_000_000,
     job_id: Bytes::new(),
     job_source: Bytes::new(),
+    alias: Bytes::new(),
     run: Bytes::new(),
     nested: false,
     keep: false,
@@ -235,6 +238,11 @@ pub fn read() -> bool {
         config.job_id.push(job_id);
         config.job_source.push(source.to_bytes());
     }
+    if let (Some(array), Some(task)) = (variable(c"SLURM_ARRAY_JOB_ID"), variable(c"SLURM_ARRAY_TASK_ID")) {
+        config.alias.push(array);
+        config.alias.push(b"_");
+        config.alias.push(task);
+    }
     config.run.push(variable(c"IOTIDE_RUN").unwrap_or(b""));
     // What the user names comes first: a variable, or two with a colon between them, the second for the number of ranks.
     if let Some(names) = variable(c"IOTIDE_RANK_FROM") {
@@ -259,7 +267,12 @@ pub fn read() -> bool {
         (c"RANK", c"WORLD_SIZE"),
         (c"HOROVOD_RANK", c"HOROVOD_SIZE"),
     ];
+    // A batch script and what it starts are no ranks; only a step that srun started has a number of its own.
+    let is_step = variable(c"SLURM_STEP_ID").and_then(number).is_some();
     for (rank, n_ranks) in ranks {
+        if rank == c"SLURM_PROCID" && !is_step {
+            continue;
+        }
         if rank == c"RANK" && variable(n_ranks).and_then(number).is_none() {
             continue;
         }
@@ -282,6 +295,7 @@ pub fn page_texts() -> impl Iterator<Item = (PageText, &'static [u8])> {
         (PageText::Step, variable(c"SLURM_STEP_ID")),
         (PageText::Job, None),
         (PageText::JobSource, None),
+        (PageText::Alias, Some(get().alias.get()).filter(|alias| !alias.is_empty())),
     ];
     // Where no scheduler has a name for the job, its launcher may.
     if get().job_id.get().is_empty() {

@@ -68,6 +68,12 @@ pub struct JobDocument {
     pub run_dir: Untrusted,
     /// The scheduler's partition.
     pub partition: Untrusted,
+    /// The account that the scheduler charges.
+    #[serde(default)]
+    pub account: Untrusted,
+    /// What the scheduler calls it beside its id: `4711_3`, the third of an array.
+    #[serde(default)]
+    pub alias: Untrusted,
     /// The scheduler's name for the machine.
     pub cluster: Untrusted,
     /// Processes that run now.
@@ -494,6 +500,13 @@ impl JobDocument {
         }
         let nodes: Vec<String> = entry.nodes.iter().map(Untrusted::for_terminal).collect();
         rows.row("nodes", nodes.join(", "));
+        for (name, value) in
+            [("partition", &self.partition), ("account", &self.account), ("also called", &self.alias)]
+        {
+            if !value.as_said().is_empty() {
+                rows.row(name, value.for_terminal());
+            }
+        }
         rows.row("started", text::date(entry.start_unix_s));
         if let Some(end) = entry.end_unix_s {
             let run_time = text::seconds(end - entry.start_unix_s);
@@ -698,6 +711,8 @@ mod tests {
             command: "lmp -in evil\u{1b}[31m\nname".into(),
             run_dir: "/home/ada".into(),
             partition: "".into(),
+            account: "".into(),
+            alias: "".into(),
             cluster: "".into(),
             n_running: 4,
             n_killed: 0,

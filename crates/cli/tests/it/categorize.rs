@@ -1,8 +1,8 @@
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use crate::page_script::played_on;
+use crate::slurm_site::{Slurm, wait_until};
 use crate::util::Dir;
 
 /// A run that writes a checkpoint every minute and reads once at the start, of program `exe`.
@@ -417,7 +417,7 @@ fn a_click_on_a_cell_lists_its_runs_and_nothing_is_fetched() {
 
 #[test]
 fn a_job_array_of_slurm_does_it_in_shards() {
-    let Some(slurm) = Slurm::start() else { return };
+    let Some(slurm) = Slurm::start(1, "") else { return };
     let dir = Dir::new();
     archive(&dir, 60);
     dir.iotide(["categorize", "logs", "--out", "whole"]).exits_with(0);
@@ -446,149 +446,9 @@ fn a_job_array_of_slurm_does_it_in_shards() {
     same_results(&dir, "whole", "merged-steps");
 }
 
-/// A Slurm of one node, gone when the test is over, however it ends.
-struct Slurm {
-    dir: Dir,
-    /// In the order they must go.
-    daemons: Vec<Child>,
-}
-
-impl Slurm {
-    /// `None`, said loudly, where it is not installed or may not be started.
-    fn start() -> Option<Self> {
-        let [munged, controller, node] = ["munged", "slurmctld", "slurmd"]
-            .map(|name| find(name).or_else(|| iotide_testkit::program(name)));
-        let (munged, controller, node) = (munged?, controller?, node?);
-        iotide_testkit::program("sbatch")?;
-        let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
-        if !is_root {
-            iotide_testkit::skip(iotide_testkit::Missing::Program, "slurmd as root");
-            return None;
-        }
-        let dir = Dir::new();
-        let path = dir.path().to_owned();
-        for folder in ["run", "spool", "state"] {
-            std::fs::create_dir(path.join(folder)).unwrap();
-        }
-        let key: Vec<u8> = (0..1024_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-        dir.write("munge.key", key);
-        set_mode(&path.join("munge.key"), 0o400);
-        let host = Command::new("hostname").arg("-s").output().unwrap();
-        let host = String::from_utf8(host.stdout).unwrap().trim().to_owned();
-        let [controller_port, node_port] = free_ports();
-        let here = path.display();
-        dir.write(
-            "slurm.conf",
-            format!(
-                "ClusterName=iotide\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={controller_port}\n\
-                 AuthType=auth/munge\nCredType=cred/munge\nAuthInfo=socket={here}/run/munge.sock\n\
-                 SlurmUser=root\nSlurmdUser=root\nStateSaveLocation={here}/state\nSlurmdSpoolDir={here}/spool\n\
-                 SlurmctldPidFile={here}/run/slurmctld.pid\nSlurmdPidFile={here}/run/slurmd.pid\n\
-                 SlurmctldLogFile={here}/slurmctld.log\nSlurmdLogFile={here}/slurmd.log\n\
-                 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny\nProctrackType=proctrack/linuxproc\n\
-                 TaskPlugin=task/none\nSlurmdParameters=config_overrides\nSelectType=select/cons_tres\n\
-                 SelectTypeParameters=CR_CPU\nReturnToService=2\nMpiDefault=none\nMessageTimeout=60\n\
-                 AccountingStorageType=accounting_storage/none\nJobAcctGatherType=jobacct_gather/none\n\
-                 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={node_port} CPUs=2 RealMemory=500\n\
-                 PartitionName=main Nodes=n1 Default=YES State=UP MaxTime=10\n"
-            ),
-        );
-        let mut slurm = Self { dir, daemons: Vec::new() };
-        let conf = path.join("slurm.conf");
-        let at = |name: &str| format!("={}/{name}", path.display());
-        let mut munge = Command::new(munged);
-        munge.arg("--foreground").arg(format!("--key-file{}", at("munge.key")));
-        munge
-            .arg(format!("--socket{}", at("run/munge.sock")))
-            .arg(format!("--pid-file{}", at("run/munged.pid")));
-        munge.arg(format!("--log-file{}", at("munged.log"))).arg(format!("--seed-file{}", at("munged.seed")));
-        slurm.spawn(munge);
-        wait_until(|| path.join("run/munge.sock").exists());
-        for (program, more) in [(controller, None), (node, Some("n1"))] {
-            let mut daemon = Command::new(program);
-            daemon.arg("-D").arg("-f").arg(&conf);
-            if let Some(name) = more {
-                daemon.args(["-N", name]);
-            }
-            slurm.spawn(daemon);
-        }
-        wait_until(|| {
-            let state = slurm.command("sinfo", &["-h", "-o", "%T"]).output().unwrap();
-            state.stdout.starts_with(b"idle")
-        });
-        Some(slurm)
-    }
-
-    fn spawn(&mut self, mut daemon: Command) {
-        daemon.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        self.daemons.insert(0, daemon.spawn().unwrap());
-    }
-
-    fn command(&self, program: &str, args: &[&str]) -> Command {
-        let mut command = Command::new(program);
-        command.args(args).env("SLURM_CONF", self.dir.path().join("slurm.conf"));
-        command
-    }
-
-    #[track_caller]
-    fn sbatch(&self, dir: &Dir, args: &[&str]) {
-        let output = self.command("sbatch", args).current_dir(dir.path()).output().unwrap();
-        assert!(
-            output.status.success(),
-            "{output:?}\n{}\n{}",
-            self.dir.read("slurmctld.log"),
-            self.dir.read("slurmd.log")
-        );
-    }
-}
-
-impl Drop for Slurm {
-    fn drop(&mut self) {
-        // Asked first, so that the node ends its jobs' processes, too.
-        for daemon in &mut self.daemons {
-            let _ = Command::new("sh").arg("-c").arg(format!("kill -TERM {}", daemon.id())).status();
-            let until = Instant::now() + Duration::from_secs(10);
-            while Instant::now() < until && matches!(daemon.try_wait(), Ok(None)) {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            let _ = daemon.kill();
-            let _ = daemon.wait();
-        }
-    }
-}
-
-/// Daemons lie where only root looks.
-fn find(name: &str) -> Option<PathBuf> {
-    ["/usr/sbin", "/usr/local/sbin"]
-        .map(|folder| Path::new(folder).join(name))
-        .into_iter()
-        .find(|path| path.exists())
-}
-
-/// Ports that nobody listens on just now.
-fn free_ports() -> [u16; 2] {
-    let sockets = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
-    sockets.map(|socket| socket.local_addr().unwrap().port())
-}
-
-fn set_mode(path: &Path, mode: u32) {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-}
-
 fn lines_in(path: &Path) -> usize {
     // Other lines say which logs are being read.
     let text = std::fs::read(path).unwrap_or_default();
     let whole = text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
     whole.filter(|line| line.starts_with(b"{")).count()
-}
-
-/// Waits for another process to come that far.
-#[track_caller]
-fn wait_until(mut there: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(120);
-    while !there() {
-        assert!(Instant::now() < until, "it does not come that far");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }

@@ -75,6 +75,10 @@ mod serve_mpi;
 /// Daemons of many machines.
 mod tree;
 
+/// Jobs of a real Slurm with several nodes, counted without a wrapper.
+mod slurm;
+mod slurm_site;
+
 /// A writer of Darshan logs, the one the reader is tested with.
 #[allow(dead_code)]
 #[path = "../../../formats/tests/it/darshan/writer.rs"]

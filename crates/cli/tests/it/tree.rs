@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::serve::{IOTIDE, kill_all, logged, some_moment};
 
 /// A machine: a directory with everything of its own.
-struct Node<'a> {
+pub(crate) struct Node<'a> {
     dir: &'a FreshDir,
     name: &'static str,
     parents: Vec<String>,
@@ -31,12 +31,12 @@ struct Node<'a> {
 
 impl<'a> Node<'a> {
     /// A daemon that others may connect to, below some parents.
-    fn above(dir: &'a FreshDir, name: &'static str, parents: &[&Node<'_>]) -> Self {
+    pub(crate) fn above(dir: &'a FreshDir, name: &'static str, parents: &[&Node<'_>]) -> Self {
         Self::start(dir, name, parents, Some("127.0.0.1:0".to_owned()), dir.join("tree.key"))
     }
 
     /// A daemon that sends to one of some parents.
-    fn leaf(dir: &'a FreshDir, name: &'static str, parents: &[&Node<'_>]) -> Self {
+    pub(crate) fn leaf(dir: &'a FreshDir, name: &'static str, parents: &[&Node<'_>]) -> Self {
         Self::start(dir, name, parents, None, dir.join("tree.key"))
     }
 
@@ -57,7 +57,7 @@ impl<'a> Node<'a> {
         node
     }
 
-    fn new(
+    pub(crate) fn new(
         dir: &'a FreshDir,
         name: &'static str,
         parents: Vec<String>,
@@ -69,11 +69,11 @@ impl<'a> Node<'a> {
         Self { dir, name, parents, children, key, options, network, child, said }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(self.name).join(name)
     }
 
-    fn start_again(&mut self) {
+    pub(crate) fn start_again(&mut self) {
         let mut command = match &self.network {
             None => Command::new(IOTIDE),
             Some(network) => {
@@ -115,7 +115,7 @@ impl<'a> Node<'a> {
         self.child = Some(child);
     }
 
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
             child.wait().unwrap();
@@ -127,18 +127,18 @@ impl<'a> Node<'a> {
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
 
-    fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         self.said.lock().unwrap().clone()
     }
 
-    fn ask(&self, args: &[&str]) -> Value {
+    pub(crate) fn ask(&self, args: &[&str]) -> Value {
         let output =
             Command::new(IOTIDE).args(args).env("IOTIDE_DAEMON", self.path("socket")).output().unwrap();
         serde_json::from_slice(&output.stdout).unwrap_or_default()
     }
 
     /// A job, once it is as it should be.
-    fn job(&self, id: &str, is_right: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn job(&self, id: &str, is_right: impl Fn(&Value) -> bool) -> Value {
         let mut job = Value::Null;
         for _ in 0..3000 {
             job = self.ask(&["job", id, "--format", "json"]);
@@ -150,12 +150,12 @@ impl<'a> Node<'a> {
         panic!("{} says {job:#}\n{}", self.name, self.said())
     }
 
-    fn ended(&self, id: &str) -> Value {
+    pub(crate) fn ended(&self, id: &str) -> Value {
         self.job(id, |job| job["state"] == "ended")
     }
 
     /// The names of all nodes that are known and heard of, once they are so many.
-    fn nodes(&self, n: usize) -> Vec<Value> {
+    pub(crate) fn nodes(&self, n: usize) -> Vec<Value> {
         for _ in 0..1500 {
             let nodes =
                 self.ask(&["nodes", "--format", "json"])["nodes"].as_array().cloned().unwrap_or_default();
@@ -210,11 +210,11 @@ impl Drop for Node<'_> {
     }
 }
 
-fn counted(job: &Value) -> [u64; 2] {
+pub(crate) fn counted(job: &Value) -> [u64; 2] {
     ["bytes_read", "bytes_written"].map(|name| job["io"][name].as_u64().unwrap_or(u64::MAX))
 }
 
-fn sum(of: &[[u64; 2]]) -> [u64; 2] {
+pub(crate) fn sum(of: &[[u64; 2]]) -> [u64; 2] {
     of.iter().fold([0, 0], |sum, one| [sum[0] + one[0], sum[1] + one[1]])
 }
 

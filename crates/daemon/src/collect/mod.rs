@@ -29,6 +29,7 @@ mod cgroups;
 mod clients;
 mod node;
 mod proc;
+mod scheduled;
 
 /// A file that is not a whole page yet is looked at again for this many scans; then it is none.
 const TRIES: u32 = 100;
@@ -332,12 +333,15 @@ impl Collector {
             }
             id.ok()
         };
-        let claim = pid
+        let mut claim = pid
             .and_then(|pid| self.proc.job_in_cgroup(pid))
             .map(Claim::Cgroup)
             .or_else(|| id_of(PageText::Job).map(Claim::Job))
             .or_else(|| id_of(PageText::Run).map(Claim::Run))
             .unwrap_or(Claim::Siblings { parent_pid: header.about.parent_pid });
+        let scheduled =
+            scheduled::look_up(&self.folder, &mut claim, text(PageText::JobSource), uid).unwrap_or_default();
+        let or = |known: Name, claimed: &[u8]| if known.is_empty() { Name::cut(claimed) } else { known };
         let argv: Vec<&[u8]> = header.arguments().collect();
         let base = |path: &[u8]| Name::cut(path.rsplit(|&byte| byte == b'/').next().unwrap_or(path));
         let name = base(argv.first().copied().unwrap_or(text(PageText::Exe)));
@@ -359,12 +363,14 @@ impl Collector {
             rank: header.rank,
             n_ranks: header.n_ranks.map(|n| n.min(MOST_RANKS)),
             about: About {
-                user: Name::cut(user_name(uid).as_bytes()),
+                user: or(scheduled.user, user_name(uid).as_bytes()),
                 app,
                 name,
                 command: words.join(" "),
                 run_dir: String::from_utf8_lossy(text(PageText::Directory)).into_owned(),
-                partition: Name::cut(text(PageText::Partition)),
+                partition: or(scheduled.partition, text(PageText::Partition)),
+                account: scheduled.account,
+                alias: or(scheduled.alias, text(PageText::Alias)),
                 size: header.n_ranks.unwrap_or(1).min(MOST_RANKS),
                 trust: if matches!(claim, Claim::Cgroup(_)) { Trust::Cgroup } else { Trust::Claimed },
                 build: Name::cut(hex(text(PageText::BuildId)).as_bytes()),

@@ -311,7 +311,11 @@ impl Answers {
     /// The latest job of an id that someone may see.
     pub(super) fn find_job<'v>(&self, viewer: Viewer, id: &str, view: &'v View) -> Result<Known<'v>> {
         let id = JobId::new(id)?;
-        let stored = self.ask(|reader| reader.job(&id, viewer.only_uid()))?.into_iter().next();
+        let stored = self.ask(|reader| {
+            let of_id = reader.job(&id, viewer.only_uid())?.into_iter().next();
+            of_id.map_or_else(|| reader.job_of_alias(id.as_str(), viewer.only_uid()), |job| Ok(Some(job)))
+        })?;
+        let id = stored.as_ref().map_or(id, |stored| stored.key.id.clone());
         let live = (view.jobs.iter())
             .filter(|job| job.key.id == id && viewer.sees(&job.key))
             .max_by_key(|job| job.key.start_ns)
@@ -535,6 +539,8 @@ fn document(entry: WatchedJob, key: &JobKey, about: &About) -> JobDocument {
         command: about.command.as_str().into(),
         run_dir: about.run_dir.as_str().into(),
         partition: about.partition.as_str().into(),
+        account: about.account.as_str().into(),
+        alias: about.alias.as_str().into(),
         cluster: key.cluster.as_str().into(),
         n_running: 0,
         n_killed: 0,

@@ -20,6 +20,7 @@ mod reader;
 pub(crate) mod rebuild;
 mod rows;
 mod runs;
+mod scheduled;
 mod search;
 pub(crate) mod series;
 
@@ -408,6 +409,7 @@ fn put_job(
         node,
     ])?;
     runs::put(db, key, about)?;
+    scheduled::put(db, key, about)?;
     db.prepare_cached(
         "INSERT INTO applications VALUES (?1, ?2, ?3, ?4, ?4)
          ON CONFLICT (app) DO UPDATE SET last_ns = max(last_ns, excluded.last_ns)",
@@ -512,7 +514,9 @@ fn counters_of(db: &Connection, job: i64, page: Option<&str>) -> rusqlite::Resul
 
 const COLUMNS: &str = "job, cluster, uid, id, start_ns, end_ns, state, user, app, name, command, run_dir, partition, size, \
                        n_processes, trust, node, coalesce((SELECT build FROM runs WHERE runs.job = jobs.job), ''), \
-                       coalesce((SELECT parameters FROM runs WHERE runs.job = jobs.job), '')";
+                       coalesce((SELECT parameters FROM runs WHERE runs.job = jobs.job), ''), \
+                       coalesce((SELECT account FROM scheduled WHERE scheduled.job = jobs.job), ''), \
+                       coalesce((SELECT alias FROM scheduled WHERE scheduled.job = jobs.job), '')";
 
 fn job_of_row(row: &Row<'_>) -> rusqlite::Result<StoredJob> {
     let name = |index: usize| Ok::<_, rusqlite::Error>(Name::cut(row.get_ref(index)?.as_bytes()?));
@@ -536,6 +540,8 @@ fn job_of_row(row: &Row<'_>) -> rusqlite::Result<StoredJob> {
             command: row.get(10)?,
             run_dir: row.get(11)?,
             partition: name(12)?,
+            account: name(19)?,
+            alias: name(20)?,
             size: row.get(13)?,
             trust: Trust::of(row.get_ref(15)?.as_str()?),
             build: name(17)?,

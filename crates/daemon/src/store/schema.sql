@@ -41,6 +41,14 @@ CREATE TABLE IF NOT EXISTS runs (
     parameters TEXT NOT NULL   -- IOTIDE_PARAMS
 );
 
+-- What the scheduler says of a job; of jobs without there is no row.
+CREATE TABLE IF NOT EXISTS scheduled (
+    job     INTEGER PRIMARY KEY,
+    account TEXT NOT NULL,
+    alias   TEXT NOT NULL  -- 4711_3: the third of an array
+);
+CREATE INDEX IF NOT EXISTS scheduled_by_alias ON scheduled (alias) WHERE alias <> '';
+
 -- What a run measured beside its counters: its period, gauges while it ran.
 CREATE TABLE IF NOT EXISTS figures (
     job      INTEGER NOT NULL,

@@ -22,6 +22,8 @@ pub(crate) fn process(job: u8) -> Process {
             command: "sim -x".to_owned(),
             run_dir: "/home/ada".to_owned(),
             partition: Name::default(),
+            account: Name::cut(b"chem"),
+            alias: Name::cut(b"4711_3"),
             size: 4,
             trust: Trust::Claimed,
             build: Name::cut(b"0123abcd"),

@@ -450,6 +450,7 @@ impl Put<'_> {
         for name in [&about.user, &about.app, &about.name, &about.partition, &about.build] {
             self.text(name.as_str());
         }
+        self.text(about.account.as_str()).text(about.alias.as_str());
         self.text(&about.command).text(&about.run_dir).text(about.parameters.as_str());
         self.number(about.size).byte(u8::from(about.trust == Trust::Cgroup));
         self.byte(u8::from(*is_local)).number(*rank).number(*n_ranks)
@@ -576,11 +577,25 @@ impl<'a> Take<'a> {
         let key = JobKey { cluster, uid, id: JobId::new(self.bytes()?).ok()?, start_ns: self.number()? };
         let (user, app, name) = (self.name()?, self.name()?, self.name()?);
         let (partition, build) = (self.name()?, self.name()?);
+        let (account, alias) = (self.name()?, self.name()?);
         let (command, run_dir) = (self.text()?, self.text()?);
         let parameters = Parameters::read(self.bytes()?);
         let size = self.small()?;
         let trust = if self.byte()? & 1 == 1 { Trust::Cgroup } else { Trust::Claimed };
-        let about = About { user, app, name, command, run_dir, partition, size, trust, build, parameters };
+        let about = About {
+            user,
+            app,
+            name,
+            command,
+            run_dir,
+            partition,
+            account,
+            alias,
+            size,
+            trust,
+            build,
+            parameters,
+        };
         let is_local = self.byte()? & 1 == 1;
         Some(Opened { node, epoch, key, about, is_local, rank: self.small()?, n_ranks: self.small()? })
     }
@@ -617,6 +632,8 @@ mod tests {
             |(user, app, command, size, is_cgroup)| About {
                 user,
                 app: app.clone(),
+                account: app.clone(),
+                alias: app.clone(),
                 name: app,
                 run_dir: command.clone(),
                 command,

@@ -128,6 +128,9 @@ fn a_page_says_whose_it_is() {
         ("SLURM_CLUSTER_NAME", "elephant"),
         ("SLURM_PROCID", "3"),
         ("SLURM_NTASKS", "8"),
+        ("SLURM_STEP_ID", "0"),
+        ("SLURM_ARRAY_JOB_ID", "4700"),
+        ("SLURM_ARRAY_TASK_ID", "11"),
         ("IOTIDE_APP", "waves"),
         ("IOTIDE_PARAMS", "nx=512"),
         ("IOTIDE_RUN", "waves-1"),
@@ -143,6 +146,7 @@ fn a_page_says_whose_it_is() {
     assert_eq!((text(PageText::Partition), text(PageText::Cluster)), ("long".into(), "elephant".into()));
     assert_eq!((text(PageText::App), text(PageText::Params)), ("waves".into(), "nx=512".into()));
     assert_eq!(text(PageText::Run), "waves-1");
+    assert_eq!((text(PageText::Step), text(PageText::Alias)), ("0".into(), "4700_11".into()));
     assert_eq!(text(PageText::Exe), program.to_str().unwrap());
     assert_eq!(text(PageText::Directory), directory.to_str().unwrap());
     assert_eq!(
@@ -175,6 +179,18 @@ fn a_page_says_whose_it_is() {
 }
 
 /// The build id that the linker says it has put in.
+/// Slurm gives it a number among the tasks, too: always the first.
+#[test]
+fn what_a_batch_script_starts_is_no_rank() {
+    let Some(program) = compile_c("page.c") else { return };
+    let directory = directory("live_batch");
+    let mut command = live(&directory, &program, &["turns", "2"]);
+    command.env("SLURM_JOB_ID", "4711").env("SLURM_PROCID", "0").env("SLURM_NTASKS", "8");
+    ended_well(command.output().unwrap());
+    let [page] = &pages(&directory)[..] else { panic!("one process") };
+    assert_eq!((page.header().rank, page.header().n_ranks), (None, None));
+}
+
 fn build_id(program: &Path) -> Vec<u8> {
     let output = Command::new("readelf").arg("-n").arg(program).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

@@ -102,11 +102,13 @@ pub enum PageText {
     Run = 12,
     /// The part of the job that this is (`SLURM_STEP_ID`).
     Step = 13,
+    /// What the scheduler calls the job beside its id: `4711_3`, the third of an array.
+    Alias = 14,
 }
 
 impl PageText {
     /// All texts, in the order of their tags.
-    pub const ALL: [PageText; 13] = [
+    pub const ALL: [PageText; 14] = [
         Self::Host,
         Self::Job,
         Self::JobSource,
@@ -120,6 +122,7 @@ impl PageText {
         Self::Params,
         Self::Run,
         Self::Step,
+        Self::Alias,
     ];
 
     /// The most bytes of it; more is cut.

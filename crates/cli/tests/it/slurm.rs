@@ -1,0 +1,221 @@
+//! A machine with Slurm: daemons on several nodes and one above, and the scripts that are shipped for it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use iotide_testkit::{FreshDir, program};
+use serde_json::Value;
+
+use crate::serve::{IOTIDE, logged};
+use crate::slurm_site::{Slurm, wait_until};
+use crate::tree::{Node, counted, sum};
+
+/// Somebody else.
+const NOBODY: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+
+/// A program whose data is counted, and nothing beside it: shells and Slurm's own commands read and write, too.
+struct Machine<'a> {
+    dir: &'a FreshDir,
+    slurm: Slurm,
+}
+
+impl<'a> Machine<'a> {
+    fn start(dir: &'a FreshDir) -> Option<Self> {
+        let here = dir.path().display();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        for folder in ["data", "logs"] {
+            fs::create_dir(dir.join(folder)).unwrap();
+            fs::set_permissions(dir.join(folder), fs::Permissions::from_mode(0o1777)).unwrap();
+        }
+        // Where other users can reach it.
+        fs::copy(IOTIDE, dir.join("iotide")).unwrap();
+        fs::copy(Path::new(IOTIDE).with_file_name("deps/libiotide.so"), dir.join("libiotide.so")).unwrap();
+        let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/slurm");
+        for name in ["prolog.sh", "epilog.sh", "task-prolog.sh"] {
+            fs::copy(shipped.join(name), dir.join(name)).unwrap();
+            // Here each node has places of its own.
+            let node = format!("{here}/$SLURMD_NODENAME");
+            let script = format!(
+                "#!/bin/sh\nexport IOTIDE_LIBRARY={here}/libiotide.so IOTIDE_LIVE={node}/pages IOTIDE_JOBS={node}/jobs\n\
+                 exec {here}/{name}\n"
+            );
+            executable(dir, &format!("site-{name}"), &script);
+        }
+        let name = "$SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}.$SLURM_PROCID";
+        let task = format!(
+            "#!/bin/sh\nmkdir -p {here}/data/{name} && cd {here}/data/{name} || exit 1\n\
+             [ \"${{SLURM_RESTART_COUNT:-0}}\" = 0 ] || set -- 10\n\
+             exec {here}/iotide ioskel -p 50ms -n $1 -s 300000 -j 2 --transfer-size 32k --turn-probability 0.5 \
+             --log {here}/logs/{name}.csv\n"
+        );
+        executable(dir, "task.sh", &task);
+        executable(dir, "step.sh", &format!("#!/bin/sh\nsrun {here}/task.sh 10\n"));
+        executable(dir, "both.sh", &format!("#!/bin/sh\nsrun --het-group=0,1 {here}/task.sh 10\n"));
+        let settings = format!(
+            "SchedulerParameters=bf_interval=1,sched_min_interval=100000\nKillWait=2\n\
+             Prolog={here}/site-prolog.sh\nEpilog={here}/site-epilog.sh\nTaskProlog={here}/site-task-prolog.sh\n"
+        );
+        Some(Self { dir, slurm: Slurm::start(4, &settings)? })
+    }
+
+    /// Submits a job; returns its id.
+    #[track_caller]
+    fn submit(&self, args: &[&str]) -> String {
+        self.submit_by(self.slurm.command("sbatch", &["--parsable", "-o", "/dev/null"]), args)
+    }
+
+    #[track_caller]
+    fn submit_by(&self, mut command: Command, args: &[&str]) -> String {
+        command.args(args).current_dir(self.dir.path());
+        command.env("IOTIDE_EXCLUDE", "/").env("IOTIDE_INCLUDE", self.dir.join("data"));
+        self.slurm.run(command).trim().to_owned()
+    }
+
+    fn control(&self, args: &[&str]) {
+        self.slurm.run(self.slurm.command("scontrol", args));
+    }
+
+    /// What the programs of an attempt say they have moved, each in a table of its own.
+    fn moved(&self, attempt: &str, n_tasks: usize) -> [u64; 2] {
+        let tables: Vec<[u64; 2]> = (0..n_tasks)
+            .map(|task| self.dir.join(format!("logs/{attempt}.{task}.csv")))
+            .map(|table| ["read", "write"].map(|op| logged(&table, op)))
+            .collect();
+        sum(&tables)
+    }
+}
+
+fn executable(dir: &FreshDir, name: &str, text: &str) {
+    fs::set_permissions(dir.write(name, text), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Kills what runs of a job on a node.
+fn kill_processes(dir: &FreshDir, node: &str, job: &str) {
+    let marks =
+        [format!("IOTIDE_LIVE={}", dir.join(node).join("pages").display()), format!("SLURM_JOB_ID={job}")];
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+        let has = |mark: &String| environment.split(|&byte| byte == 0).any(|value| value == mark.as_bytes());
+        if marks.iter().all(has) {
+            let _ = Command::new("kill").arg("-9").arg(entry.file_name()).status();
+        }
+    }
+}
+
+fn ids(output: &Output) -> Vec<String> {
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let jobs = list["jobs"].as_array().cloned().unwrap_or_default();
+    let mut ids: Vec<String> = jobs.iter().filter_map(|job| Some(job["job"].as_str()?.to_owned())).collect();
+    ids.sort();
+    ids
+}
+
+#[test]
+fn every_job_of_slurm_is_closed_and_counted_whatever_happens_to_it() {
+    let Some(setpriv) = program("setpriv") else { return };
+    let dir = FreshDir::new("slurm");
+    let Some(mut machine) = Machine::start(&dir) else { return };
+    let root = Node::above(&dir, "head", &[]);
+    let mut nodes = ["n1", "n2", "n3", "n4"].map(|name| Node::leaf(&dir, name, &[&root]));
+    root.nodes(5);
+    let has_written = |job: &Value| job["io"]["bytes_written"].as_u64() > Some(0);
+    let task = dir.join("task.sh").display().to_string();
+
+    // A node dies, with all that runs there; on another one only its slurmd does.
+    let lost = machine.submit(&["-w", "n4", "--requeue", &task, "10000"]);
+    let orphan = machine.submit(&["-w", "n3", &task, "60"]);
+    root.job(&lost, has_written);
+    root.job(&orphan, has_written);
+    machine.slurm.kill_node("n3");
+    machine.slurm.kill_node("n4");
+    nodes[3].kill();
+    machine.control(&["update", "nodename=n4", "state=down", "reason=killed"]);
+    kill_processes(&dir, "n4", &lost);
+
+    // An array. Its tasks are found by the names that Slurm gives them.
+    let array = machine.submit(&["-A", "chem", "-w", "n1", "--array=1-3", &task, "10"]);
+    for i in 1..=3 {
+        let name = format!("{array}_{i}");
+        let job = root.job(&name, |job| job["state"] == "ended");
+        assert_eq!(
+            counted(&job),
+            machine.moved(&format!("{}.0", job["job"].as_str().unwrap()), 1),
+            "{job:#}"
+        );
+        let said = ["alias", "account", "partition", "cluster", "user"].map(|name| job[name].clone());
+        assert_eq!(said, [name.as_str(), "chem", "main", "iotide", "root"].map(Value::from), "{job:#}");
+    }
+
+    // A step over two nodes, and a heterogeneous job, whose components are one.
+    for (id, of) in [
+        (machine.submit(&["-w", "n1,n2", "-N2", "-n2", "step.sh"]), "two nodes"),
+        (machine.submit(&["-w", "n1", "-n1", ":", "-w", "n2", "-n1", "both.sh"]), "two components"),
+    ] {
+        let job = root.ended(&id);
+        assert_eq!(job["nodes"], serde_json::json!(["n1", "n2"]), "{of}: {job:#}");
+        assert_eq!(counted(&job), machine.moved(&format!("{id}.0"), 2), "{of}: {job:#}");
+    }
+
+    // One that is cancelled has an end, too.
+    let cancelled = machine.submit(&["-w", "n2", &task, "10000"]);
+    root.job(&cancelled, has_written);
+    machine.slurm.run(machine.slurm.command("scancel", &[&cancelled]));
+    let job = root.ended(&cancelled);
+    assert!(job["n_killed"].as_u64() > Some(0) && has_written(&job), "{job:#}");
+
+    // Another user's, who sees that one and no other.
+    let mut command = machine.slurm.command(setpriv.to_str().unwrap(), &NOBODY);
+    command.args(["sbatch", "--parsable", "-o", "/dev/null"]);
+    let theirs = machine.submit_by(command, &["-w", "n1", &task, "10"]);
+    let job = root.ended(&theirs);
+    assert_eq!(
+        (counted(&job), &job["uid"]),
+        (machine.moved(&format!("{theirs}.0"), 1), &65534.into()),
+        "{job:#}"
+    );
+    let ask = |args: &[&str]| {
+        let mut command = Command::new(&setpriv);
+        command.args(NOBODY).arg(dir.join("iotide")).args(args);
+        command.env("IOTIDE_DAEMON", root.path("socket")).output().unwrap()
+    };
+    assert_eq!(ids(&ask(&["jobs", "--format", "json"])), [theirs]);
+    for hidden in [&cancelled, &format!("{array}_1")] {
+        let output = ask(&["job", hidden]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains("is known to you"), "{said}");
+    }
+
+    // The node that died was given up by Slurm, and its job was begun anew: that is another run.
+    let job = format!("jobid={lost}");
+    let update = ["update", &job, "ReqNodeList=n1", "StartTime=now"];
+    wait_until(|| machine.slurm.command("scontrol", &update).output().unwrap().status.success());
+    let again = root.ended(&format!("{lost}.r1"));
+    assert_eq!(counted(&again), machine.moved(&format!("{lost}.1"), 1), "{again:#}");
+    assert_ne!(again["nodes"], serde_json::json!(["n4"]));
+
+    // Whose slurmd was killed ran on to its end.
+    let job = root.ended(&orphan);
+    assert_eq!(counted(&job), machine.moved(&format!("{orphan}.0"), 1), "{job:#}");
+
+    // Nobody has heard of the dead node for a minute.
+    let job = root.job(&lost, |job| job["state"] != "running");
+    let losses = job["losses"].to_string();
+    assert!(job["state"] == "partial" && losses.contains("node n4: not heard of"), "{job:#}");
+    assert!(has_written(&job), "{job:#}");
+    let list = root.ask(&["jobs", "--format", "json"]);
+    let is_closed = |job: &Value| {
+        job["state"] == "ended" || job["state"] == "partial" && job["job"] == lost.as_str()
+    };
+    assert!(
+        list["jobs"].as_array().is_some_and(|jobs| jobs.len() == 10 && jobs.iter().all(is_closed)),
+        "{list:#}"
+    );
+
+    // It comes back: its pages have outlived it, and what was missing is there.
+    let before = counted(&job);
+    nodes[3].start_again();
+    let job = root.ended(&lost);
+    assert!(counted(&job)[1] >= before[1] && job["losses"] == Value::Array(Vec::new()), "{job:#}");
+}
