@@ -205,9 +205,8 @@ fn every_job_of_slurm_is_closed_and_counted_whatever_happens_to_it() {
     assert!(job["state"] == "partial" && losses.contains("node n4: not heard of"), "{job:#}");
     assert!(has_written(&job), "{job:#}");
     let list = root.ask(&["jobs", "--format", "json"]);
-    let is_closed = |job: &Value| {
-        job["state"] == "ended" || job["state"] == "partial" && job["job"] == Value::from(lost.as_str())
-    };
+    let is_closed =
+        |job: &Value| job["state"] == "ended" || job["state"] == "partial" && job["job"] == lost.as_str();
     assert!(
         list["jobs"].as_array().is_some_and(|jobs| jobs.len() == 10 && jobs.iter().all(is_closed)),
         "{list:#}"
