@@ -148,10 +148,10 @@ mod tests {
         ];
         let list = NodeList { nodes };
         let text = list.to_text();
-        let names: Vec<&str> = text.lines().skip(1).map(|line| &line[..line.len().min(9)]).collect();
-        assert!(names[0].starts_with("root "), "{text}");
-        assert!(names[1].starts_with("  a "), "{text}");
-        assert!(names[2].starts_with("    n1 ") && text.contains("ago !"), "{text}");
+        let lines: Vec<&str> = text.lines().skip(1).collect();
+        let begins = ["  root ", "    a ", "      n1 ", "  x", "    y "];
+        assert!(lines.iter().zip(begins).all(|(line, begin)| line.starts_with(begin)), "{text}");
+        assert!(text.contains("75 s ago !") && text.contains("-2 s !"), "{text}");
         assert_eq!(text.lines().count(), 6, "{text}");
         assert!(!text.contains('\u{1b}'));
         assert_eq!(list.pairs().len(), 4);
