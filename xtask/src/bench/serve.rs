@@ -54,7 +54,10 @@ impl Daemon {
         let folder = bed.folder.join(name);
         std::fs::create_dir_all(folder.join("files")).map_err(|error| error.to_string())?;
         let mut command = Command::new(&bed.iotide);
-        command.args(["serve", "--http", "none", "--node", "n1"]).args(options);
+        command.args(["serve", "--http", "none"]).args(options);
+        if !options.contains(&"--node") {
+            command.args(["--node", "n1"]);
+        }
         for (option, name) in [("--socket", "socket"), ("--store", "store"), ("--pages", "pages")] {
             command.arg(option).arg(folder.join(name));
         }
