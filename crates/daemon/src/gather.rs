@@ -136,6 +136,7 @@ impl Gathering {
             gathering.tree.hub().restore(now_ns, &group, &about, rows);
         }
         if gathering.tree.has_parent {
+            leaf.send_up();
             for own in store.unsent(leaf)? {
                 gathering.tree.hub().put_own(now_ns, &own.opened, &own.counters, 0, true);
             }
@@ -236,7 +237,7 @@ impl Gathering {
         for act in acts {
             if let Act::End { key, own, .. } = act {
                 afterwards.closed.extend(leaf.group_of(key).cloned());
-                if let Some(own) = own.as_ref().filter(|_| self.tree.has_parent) {
+                if let Some(own) = own {
                     let counters = leaf.done(key).cloned().unwrap_or_default();
                     afterwards.finals.push(OwnRow { opened: (**own).clone(), counters, n_running: 0 });
                 }
@@ -284,6 +285,7 @@ mod tests {
     use iotide_ledger::{About, Cell, Counters, JobId, Metric};
     use iotide_testkit::FreshDir;
 
+    use crate::leaf::with_rows;
     use crate::store::Reader;
 
     const SECOND: u64 = 1_000_000_000;
@@ -307,7 +309,7 @@ mod tests {
 
         fn parts(dir: &FreshDir, now_ns: u64) -> (Leaf, Store, Gathering) {
             let store = Store::open(dir.path(), "root", now_ns).unwrap();
-            let mut leaf = Leaf::new(Name::cut(b"root"), 1, Limits::default());
+            let mut leaf = Leaf::new(Name::cut(b"root"), Limits::default());
             for earlier in store.running().unwrap() {
                 leaf.restore(now_ns, earlier);
             }
@@ -325,9 +327,7 @@ mod tests {
             for _ in 0..seconds {
                 self.now_ns += SECOND;
                 let rows = self.gathering.gather(self.now_ns, &self.store, &mut self.leaf).unwrap();
-                let mut acts = self.leaf.tick(self.now_ns);
-                let ends = acts.iter().position(|act| act.ended().is_some()).unwrap_or(acts.len());
-                acts.splice(ends..ends, rows);
+                let acts = with_rows(self.leaf.tick(self.now_ns), rows);
                 self.store.store(self.now_ns, &acts).unwrap();
                 let afterwards = self.gathering.before_stored(&acts, &self.leaf);
                 self.leaf.stored(&acts);

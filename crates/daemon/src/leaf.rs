@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use iotide_ledger::tree::{Group, GroupNews, KeptRow, Opened};
-use iotide_ledger::{About, Counters, JobId, JobKey, Ledger, Limits, Losses, Name, Refusal, Row, Trust};
+use iotide_ledger::{About, Counters, JobId, JobKey, Limits, Losses, Name, Refusal, Trust};
 
 /// The unique name of a counter page: its file name and its inode.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -131,7 +131,7 @@ pub enum Act {
         end_ns: u64,
         /// Nodes that were not heard of until the end.
         silent: Vec<Name>,
-        /// What this machine tells the daemon above, if processes of it were part of the job.
+        /// What the daemon above is to have of it, if there is one and processes of this machine were part of the job.
         own: Option<Box<Opened>>,
     },
 }
@@ -144,6 +144,13 @@ impl Act {
             _ => None,
         }
     }
+}
+
+/// Puts rows where they can be stored: after the job that they are of, and before its end.
+pub(crate) fn with_rows(mut acts: Vec<Act>, rows: Vec<Act>) -> Vec<Act> {
+    let ends = acts.iter().position(|act| act.ended().is_some()).unwrap_or(acts.len());
+    acts.splice(ends..ends, rows);
+    acts
 }
 
 /// A job that ran before, as the store has it.
@@ -207,26 +214,28 @@ const REOPEN_NS: u64 = 24 * 3600 * 1_000_000_000;
 const REOPEN_RUN_NS: u64 = 60 * 1_000_000_000;
 /// How often what running processes have counted is stored.
 const KEEP_NS: u64 = 10_000_000_000;
-/// How often rows and rates are made anew.
-const ROW_NS: u64 = 1_000_000_000;
+/// How often what was read and written is noted, for rates.
+const NOTE_NS: u64 = 1_000_000_000;
 /// The epoch of rows that go up. There is one only: what a job has counted is in the store and goes on across boots of the machine, and so does its
 /// row. With another epoch for each boot, what was counted before would be in two rows.
 const OWN_EPOCH: u64 = 0;
-/// Rates are over this many rows.
-const RATE_ROWS: usize = 10;
+/// Rates are over this many notes.
+const RATE_NOTES: usize = 10;
 
 /// The machine.
 #[derive(Debug)]
 pub struct Leaf {
     node: Name,
-    epoch: u64,
-    ledger: Ledger,
+    limits: Limits,
+    losses: Losses,
+    /// Whether a daemon above is to have the jobs that end here.
+    sends_up: bool,
     pages: BTreeMap<PageId, Page>,
     pages_of_user: HashMap<u32, usize>,
     jobs: BTreeMap<JobKey, Running>,
     ended: Counters,
     kept_ns: u64,
-    row_ns: u64,
+    noted_ns: u64,
 }
 
 #[derive(Debug)]
@@ -259,7 +268,7 @@ struct Running {
     n_seen: u32,
     /// When the last process went, if there is none.
     idle_since_ns: u64,
-    /// Row times with bytes read and written until then.
+    /// Times with bytes read and written until then.
     recent: VecDeque<(u64, u64, u64)>,
     /// Whether processes or a cgroup of this machine are, or were, part of it.
     is_here: bool,
@@ -311,25 +320,30 @@ impl Standing {
 }
 
 impl Leaf {
-    /// Returns a machine that knows no job. `epoch` grows with each boot of the node.
-    pub fn new(node: Name, epoch: u64, limits: Limits) -> Self {
+    /// Returns a machine that knows no job.
+    pub fn new(node: Name, limits: Limits) -> Self {
         Self {
             node,
-            epoch,
-            ledger: Ledger::new(limits),
+            limits,
+            losses: Losses::default(),
+            sends_up: false,
             pages: BTreeMap::new(),
             pages_of_user: HashMap::new(),
             jobs: BTreeMap::new(),
             ended: Counters::default(),
             kept_ns: 0,
-            row_ns: 0,
+            noted_ns: 0,
         }
+    }
+
+    /// From now on, jobs that end here are kept until a daemon above has them.
+    pub fn send_up(&mut self) {
+        self.sends_up = true;
     }
 
     /// Goes on with a job that ran when the daemon ended.
     pub fn restore(&mut self, now_ns: u64, earlier: Earlier) {
         let Some((key, about)) = earlier.job else { return };
-        self.ledger.describe(&key, about.clone());
         let mut job = Running::new(about, now_ns);
         (job.is_stored, job.speaker) = (true, Standing::FIRST);
         job.done_bytes = earlier.done.io().bytes();
@@ -353,7 +367,7 @@ impl Leaf {
 
     /// Counts something that was refused.
     pub fn refuse(&mut self, what: Refusal, n: u64) {
-        self.ledger.losses.add(what, n);
+        self.losses.add(what, n);
     }
 
     /// Takes a process in. `earlier` asks the store for the last job of a cluster, user and id.
@@ -367,7 +381,7 @@ impl Leaf {
         if self.knows(&page) {
             return Ok(());
         }
-        let limits = *self.ledger.limits();
+        let limits = &self.limits;
         let refusal = if self.pages.len() >= limits.pages {
             Some(Refusal::Pages)
         } else if self.pages_of_user.get(&process.uid).copied().unwrap_or(0) >= limits.pages_of_user {
@@ -376,13 +390,13 @@ impl Leaf {
             None
         };
         if let Some(refusal) = refusal {
-            self.ledger.losses.add(refusal, 1);
+            self.losses.add(refusal, 1);
             return Err(refusal);
         }
-        let key = self.job_of(now_ns, &page, &process, earlier)?;
+        // A cgroup was there before any process, and knows less.
+        let standing = if page.is_group() { Standing::LAST } else { Standing::of(&process) };
+        let key = self.job_of(now_ns, standing, &process, earlier)?;
         if let Some(job) = self.jobs.get_mut(&key) {
-            // A cgroup was there before any process, and knows less.
-            let standing = if page.is_group() { Standing::LAST } else { Standing::of(&process) };
             let size = process.n_ranks.or(job.n_ranks).unwrap_or(job.about.size);
             let speaker = if standing < job.speaker { process.about } else { job.about.clone() };
             let trust = job.about.trust;
@@ -392,7 +406,6 @@ impl Leaf {
             job.is_local = matches!(process.claim, Claim::Siblings { .. });
             job.speaker = standing.min(job.speaker);
             if about != job.about {
-                self.ledger.describe(&key, about.clone());
                 (job.about, job.is_stored) = (about, false);
             }
         }
@@ -420,9 +433,8 @@ impl Leaf {
     /// Whether a job that other nodes tell of runs.
     pub fn knows_elsewhere(&self, group: &Group) -> bool {
         let Group { cluster, uid, id, .. } = group;
-        let of_id = |start_ns| JobKey { cluster: cluster.clone(), uid: *uid, id: id.clone(), start_ns };
-        let mut jobs = self.jobs.range(of_id(0)..=of_id(u64::MAX));
-        jobs.any(|(_, job)| job.elsewhere.as_ref().is_some_and(|known| known.group == *group))
+        self.runs_of(cluster, *uid, id)
+            .any(|(_, job)| job.elsewhere.as_ref().is_some_and(|known| known.group == *group))
     }
 
     /// Takes over what other nodes say of a job. `earlier` asks the store for the last job of a cluster, user and id.
@@ -441,10 +453,9 @@ impl Leaf {
             n_ranks: news.n_ranks,
             about: news.about,
         };
-        let key = self.job_of(now_ns, &PageId::new("@"), &process, earlier)?;
+        let key = self.job_of(now_ns, Standing::of(&process), &process, earlier)?;
         let Some(job) = self.jobs.get_mut(&key) else { return Err(Refusal::Jobs) };
         if !job.is_here && job.about != process.about {
-            self.ledger.describe(&key, process.about.clone());
             (job.about, job.is_stored) = (process.about, false);
         }
         if news.n_live > 0 || job.elsewhere.as_ref().is_some_and(|known| known.n_live > 0) {
@@ -515,11 +526,22 @@ impl Leaf {
         }
     }
 
+    /// The runs of one id, the last one last.
+    fn runs_of(
+        &self,
+        cluster: &Name,
+        uid: u32,
+        id: &JobId,
+    ) -> impl DoubleEndedIterator<Item = (&JobKey, &Running)> {
+        let key = |start_ns| JobKey { cluster: cluster.clone(), uid, id: id.clone(), start_ns };
+        self.jobs.range(key(0)..=key(u64::MAX))
+    }
+
     /// The job of a process: one that runs, one that goes on, or a new one.
     fn job_of(
         &mut self,
         now_ns: u64,
-        page: &PageId,
+        standing: Standing,
         process: &Process,
         earlier: impl FnOnce(&Name, u32, &JobId) -> Earlier,
     ) -> Result<JobKey, Refusal> {
@@ -532,8 +554,7 @@ impl Leaf {
                 (JobId::made_of(&format!("{name}.{parent_pid}")), 0)
             }
         };
-        let of_id = |start_ns| JobKey { cluster: cluster.clone(), uid: *uid, id: id.clone(), start_ns };
-        let running = self.jobs.range(of_id(0)..=of_id(u64::MAX)).next_back().map(|(key, _)| key.clone());
+        let running = self.runs_of(cluster, *uid, &id).next_back().map(|(key, _)| key.clone());
         // What the system names is one job on this node, whether or not the cluster was known when it was first seen.
         let running = running.or_else(|| {
             let is_systems = matches!(claim, Claim::Cgroup(_));
@@ -548,7 +569,6 @@ impl Leaf {
                 && job.about.trust == Trust::Claimed
             {
                 (job.about.trust, job.is_stored) = (Trust::Cgroup, false);
-                self.ledger.describe(&key, job.about.clone());
             }
             return Ok(key);
         }
@@ -560,10 +580,12 @@ impl Leaf {
             before => {
                 let start_ns =
                     before.map_or(0, |(key, _)| key.start_ns.saturating_add(1)).max(process.start_ns);
-                (of_id(start_ns), process.about.clone(), Counters::default(), 0)
+                let key = JobKey { cluster: cluster.clone(), uid: *uid, id, start_ns };
+                (key, process.about.clone(), Counters::default(), 0)
             }
         };
-        if !self.ledger.describe(&key, about.clone()) {
+        if self.jobs.len() >= self.limits.jobs {
+            self.losses.add(Refusal::Jobs, 1);
             return Err(Refusal::Jobs);
         }
         let mut job = Running::new(about, now_ns);
@@ -573,21 +595,16 @@ impl Leaf {
         }
         job.is_here = n_seen > 0 || !done.is_empty();
         (job.done, job.n_seen, job.n_ranks) = (done, n_seen, process.n_ranks);
-        job.speaker = match goes_on {
-            true => Standing::FIRST,
-            false if page.is_group() => Standing::LAST,
-            false => Standing::of(process),
-        };
+        job.speaker = if goes_on { Standing::FIRST } else { standing };
         self.jobs.insert(key.clone(), job);
         Ok(key)
     }
 
     /// Takes over what a running process has counted so far.
     pub fn count(&mut self, page: &PageId, counters: &Counters) {
-        let limits = *self.ledger.limits();
         let Some(page) = self.pages.get_mut(page).filter(|page| page.gone.is_none()) else { return };
-        let n_refused = Arc::make_mut(&mut page.counters).raise_all(counters, &limits);
-        self.ledger.losses.add(Refusal::Metrics, n_refused);
+        let n_refused = Arc::make_mut(&mut page.counters).raise_all(counters, &self.limits);
+        self.losses.add(Refusal::Metrics, n_refused);
         page.bytes = page.counters.io().bytes();
         page.is_new = true;
     }
@@ -598,7 +615,7 @@ impl Leaf {
         let Some(page) = self.pages.get_mut(page).filter(|page| page.gone.is_none()) else { return };
         page.gone = Some(loss);
         if let Some(loss) = loss {
-            self.ledger.losses.add(loss, 1);
+            self.losses.add(loss, 1);
         }
         if let Some(job) = self.jobs.get_mut(&page.key) {
             job.n_running = job.n_running.saturating_sub(u32::from(!is_group));
@@ -641,13 +658,13 @@ impl Leaf {
                     key: key.clone(),
                     end_ns: job.idle_since_ns,
                     silent: silent.unwrap_or_default(),
-                    own: job.is_here.then(|| Box::new(self.opened(key, job))),
+                    own: (self.sends_up && job.is_here).then(|| Box::new(self.opened(key, job))),
                 });
             }
         }
-        if now_ns.saturating_sub(self.row_ns) >= ROW_NS {
-            self.row_ns = now_ns;
-            self.make_rows(now_ns);
+        if now_ns.saturating_sub(self.noted_ns) >= NOTE_NS {
+            self.noted_ns = now_ns;
+            self.note_rates(now_ns);
         }
         acts
     }
@@ -688,14 +705,11 @@ impl Leaf {
                 }
                 Act::Rows { .. } => {}
                 Act::End { key, .. } => {
-                    if let Some(mut job) = self.jobs.remove(key) {
-                        if let Some(elsewhere) = &job.elsewhere {
-                            job.done.add_all(&elsewhere.sum);
-                        }
-                        job.done.subtract_all(&job.before);
-                        self.ended.add_all(&job.done);
+                    if let Some(job) = self.jobs.remove(key) {
+                        let mut new = job.sum_of_gone();
+                        new.subtract_all(&job.before);
+                        self.ended.add_all(&new);
                     }
-                    self.ledger.forget(key);
                 }
             }
         }
@@ -743,17 +757,15 @@ impl Leaf {
         sums
     }
 
-    fn make_rows(&mut self, now_ns: u64) {
+    fn note_rates(&mut self, now_ns: u64) {
         for (key, counters) in self.sums() {
             let io = counters.io();
             if let Some(job) = self.jobs.get_mut(&key) {
                 job.recent.push_back((now_ns, io.read.bytes, io.write.bytes));
-                if job.recent.len() > RATE_ROWS + 1 {
+                if job.recent.len() > RATE_NOTES + 1 {
                     job.recent.pop_front();
                 }
             }
-            let row = Row { seq: now_ns, at_ns: now_ns, counters, is_final: false };
-            self.ledger.merge(&key, &self.node, self.epoch, &row);
         }
     }
 
@@ -764,12 +776,7 @@ impl Leaf {
 
     /// What a job has counted whose processes are gone, here and on other nodes.
     pub fn ended_sum(&self, key: &JobKey) -> Option<Counters> {
-        let job = self.jobs.get(key)?;
-        let mut sum = job.done.clone();
-        if let Some(elsewhere) = &job.elsewhere {
-            sum.add_all(&elsewhere.sum);
-        }
-        Some(sum)
+        Some(self.jobs.get(key)?.sum_of_gone())
     }
 
     /// What runs now.
@@ -798,7 +805,7 @@ impl Leaf {
             node: self.node.clone(),
             jobs: jobs.collect(),
             total,
-            losses: self.ledger.losses.clone(),
+            losses: self.losses.clone(),
             n_pages: self.pages.keys().filter(|page| !page.is_group()).count(),
         }
     }
@@ -835,7 +842,16 @@ impl Running {
         }
     }
 
-    /// Bytes read and written by processes that are gone, or on other nodes.
+    /// What processes have counted that are gone, or on other nodes.
+    fn sum_of_gone(&self) -> Counters {
+        let mut sum = self.done.clone();
+        if let Some(elsewhere) = &self.elsewhere {
+            sum.add_all(&elsewhere.sum);
+        }
+        sum
+    }
+
+    /// Of that, bytes read and written.
     fn bytes_of_gone(&self) -> u64 {
         let elsewhere = self.elsewhere.as_ref().map_or(0, |elsewhere| elsewhere.bytes);
         self.done_bytes.saturating_add(elsewhere)

@@ -6,7 +6,7 @@ use iotide_wire::Op;
 use iotide_wire::page::{MpiClass, MpiFunction, PageHeader, PageLayer};
 
 use crate::identity::Name;
-use crate::ledger::Limits;
+use crate::limits::Limits;
 
 /// What a cell counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

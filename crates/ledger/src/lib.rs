@@ -2,12 +2,11 @@
 //!
 //! A row says what one node counted for one job in one epoch (one boot of the node): (node, epoch, job) → cumulative [`Counters`]. Rows are
 //! carried as they are and summed where they are read, so a row that arrives twice, late or by another way changes no sum: see
-//! [`Job::merge`]. All counters are `u64` in base units (calls, bytes, nanoseconds), so sums are exact in any order.
+//! [`tree::Hub`]. All counters are `u64` in base units (calls, bytes, nanoseconds), so sums are exact in any order.
 //!
 //! - [`JobId`], [`JobKey`], [`Trust`]: which job it is, and who says so.
 //! - [`Metric`], [`Cell`], [`Counters`]: what is counted.
-//! - [`Ledger`], [`Job`], [`Row`], [`Life`]: rows of jobs, their sums, and when a job has ended.
-//! - [`Parameters`]: what a run was asked to do.
+//! - [`About`]: what is known of a job; [`Parameters`]: what a run was asked to do.
 //! - [`Limits`], [`Losses`]: what is refused, and how often it was.
 //! - [`series`]: metrics over time, in few bytes.
 //! - [`tree`]: rows on their way from daemon to daemon.
@@ -16,22 +15,22 @@
 //! **Constraints:** no file, clock, environment variable or thread. Time comes in as an argument.
 
 pub use crate::{
+    about::About,
     counters::{Cell, Counters, IoSums, Metric, is_rank, op_name},
     digest::{app_id, hex},
     exposition::{Exposition, Kind},
     identity::{IdError, JobId, JobKey, Name, Trust},
-    job::{About, Job, Life, Row},
-    ledger::{Ledger, Limits, Losses, Refusal},
+    limits::{Limits, Losses, Refusal},
     parameters::Parameters,
     remote_write::{STALE, WriteRequest, write_requests},
 };
 
+mod about;
 mod counters;
 mod digest;
 mod exposition;
 mod identity;
-mod job;
-mod ledger;
+mod limits;
 mod parameters;
 mod remote_write;
 pub mod series;

@@ -537,7 +537,7 @@ mod tests {
             inode: 5,
             reading: reading(ns),
         };
-        let mut leaf = Leaf::new(name("n1"), 1, iotide_ledger::Limits::default());
+        let mut leaf = Leaf::new(name("n1"), iotide_ledger::Limits::default());
         let mut groups = ToldGroups::default();
         let mut earlier = |_: &Name, _: u32, _: &JobId| Earlier::default();
         groups.tell(200, &[job(7)], &mut leaf, &mut earlier);
@@ -577,7 +577,7 @@ mod tests {
     fn a_cgroup_that_went_while_no_daemon_ran_is_a_loss() {
         let key = JobKey { cluster: Name::default(), uid: 1000, id: JobId::new("42").unwrap(), start_ns: 5 };
         let page = PageId::of_group("42", 5);
-        let mut leaf = Leaf::new(Name::default(), 1, iotide_ledger::Limits::default());
+        let mut leaf = Leaf::new(Name::default(), iotide_ledger::Limits::default());
         let known = Earlier {
             job: Some((key, About::default())),
             pages: vec![(page.clone(), Counters::default())],

@@ -69,12 +69,6 @@ impl Proc {
         link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
     }
 
-    /// What tells one boot of the machine from the next.
-    pub(crate) fn boot_id(&self) -> String {
-        let id = read_file(&self.0.join("sys/kernel/random/boot_id"));
-        String::from_utf8_lossy(&id).trim().to_owned()
-    }
-
     fn read(&self, pid: u32, name: &str) -> Vec<u8> {
         read_file(&self.0.join(pid.to_string()).join(name))
     }

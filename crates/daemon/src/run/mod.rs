@@ -22,7 +22,7 @@ use crate::collect::{Collector, GroupJob, NodeFiles, NodeReading, Proc, ToldGrou
 use crate::events::Events;
 use crate::gather::{Gathering, Tree};
 use crate::gauges::Gauges;
-use crate::leaf::{Act, Earlier, Leaf, PageId, View};
+use crate::leaf::{Act, Earlier, Leaf, PageId, View, with_rows};
 use crate::memory;
 use crate::models::Models;
 use crate::predict::{Expectations, Expected, Predicting};
@@ -276,7 +276,6 @@ impl Daemon {
         let addresses = Addresses { http: address(&tcp), children: address(&below) };
 
         let proc = Proc("/proc".into());
-        let epoch = store.epoch(&proc.boot_id())?;
         let leaf_node = node.clone();
         // Where the jobs of many machines meet, there are more.
         let is_above = config.tree.as_ref().is_some_and(|tree| tree.children.is_some());
@@ -284,7 +283,7 @@ impl Daemon {
             jobs: if is_above { MOST_JOBS_ABOVE } else { Limits::default().jobs },
             ..Limits::default()
         };
-        let mut leaf = Leaf::new(node, epoch, limits);
+        let mut leaf = Leaf::new(node, limits);
         let now = now_ns();
         for earlier in store.running()? {
             leaf.restore(now, earlier);
@@ -297,9 +296,6 @@ impl Daemon {
                 Some(Arc::new(Tree::new(Place { node: leaf_node, instance }, !tree.parents.is_empty())))
             }
         };
-        if tree.as_ref().is_some_and(|tree| tree.has_parent) {
-            store.has_parent();
-        }
         let gathering = match &tree {
             None => None,
             Some(tree) => Some(Gathering::start(Arc::clone(tree), now, &store, &mut leaf)?),
@@ -566,10 +562,7 @@ impl Collecting {
         self.gauges.see(now, moved.iter().map(|(key, _)| key), || self.shared.node());
         self.predicting.tell(now, moved);
         let rows = self.gather(now);
-        let mut acts = self.leaf.tick(now);
-        // Rows are stored after the job that they are of, and before its end.
-        let ends = acts.iter().position(|act| act.ended().is_some()).unwrap_or(acts.len());
-        acts.splice(ends..ends, rows);
+        let acts = with_rows(self.leaf.tick(now), rows);
         let mut has_changed = false;
         let has_more = self.removed.len() > 64 || self.shared.series.has_losses();
         if now >= self.retry_ns && (!acts.is_empty() || has_more) {
@@ -695,9 +688,6 @@ impl Collecting {
             if let Some(tree) = &self.shared.tree {
                 // It is the same daemon, for those above and below.
                 let _ = self.store.instance(tree.hub().own.instance);
-                if tree.has_parent {
-                    self.store.has_parent();
-                }
             }
         } else if !error.is_missing_rows() {
             return;
@@ -706,7 +696,8 @@ impl Collecting {
             gathering.store_was_lost();
         }
         let done = self.leaf.store_was_lost();
-        let acts = self.leaf.tick(now);
+        // What ends now is known to more than the store, and waits for the next time.
+        let acts: Vec<Act> = self.leaf.tick(now).into_iter().filter(|act| act.ended().is_none()).collect();
         if self.store.store(now, &acts).is_ok() {
             self.leaf.stored(&acts);
             for (key, counters) in done {

@@ -87,8 +87,6 @@ pub struct Store {
     db: Connection,
     directory: PathBuf,
     node: String,
-    /// Whether jobs that end are kept until a daemon above has them.
-    has_parent: bool,
 }
 
 impl Store {
@@ -168,7 +166,7 @@ impl Store {
         if version != VERSION {
             return Err(StoreError::Version { path, found: version });
         }
-        Ok(Self { db, directory: directory.to_owned(), node: node.to_owned(), has_parent: false })
+        Ok(Self { db, directory: directory.to_owned(), node: node.to_owned() })
     }
 
     /// The directory of the store.
@@ -181,38 +179,15 @@ impl Store {
         move |cause| StoreError::Database { path: path.clone(), cause }
     }
 
-    /// Returns the number of this boot of the machine: as before, or one more if the machine has been started again since.
-    pub fn epoch(&mut self, boot_id: &str) -> Result<u64, StoreError> {
-        let failed = self.failed();
-        let value = |name: &str| {
-            self.db
-                .query_row("SELECT value FROM meta WHERE name = ?", [name], |row| row.get::<_, String>(0))
-                .optional()
-        };
-        (|| {
-            let known: u64 = value("epoch")?.and_then(|text| text.parse().ok()).unwrap_or(0);
-            if value("boot_id")?.as_deref() == Some(boot_id) {
-                return Ok(known);
-            }
-            let put = "INSERT OR REPLACE INTO meta VALUES (?, ?)";
-            self.db.execute(put, params!["boot_id", boot_id])?;
-            self.db.execute(put, params!["epoch", (known + 1).to_string()])?;
-            Ok(known + 1)
-        })()
-        .map_err(failed)
-    }
-
     /// Stores all or nothing; when this returns, it is on disk.
     pub fn store(&mut self, now_ns: u64, acts: &[Act]) -> Result<(), StoreError> {
         let failed = self.failed();
-        let Self { db, node, has_parent, .. } = self;
+        let Self { db, node, .. } = self;
         (|| {
             let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             for act in acts {
                 perform(&transaction, now_ns, node, act)?;
-                if let Act::End { own: Some(own), .. } = act
-                    && *has_parent
-                {
+                if let Act::End { own: Some(own), .. } = act {
                     rows::put_unsent(&transaction, own)?;
                 }
             }

@@ -104,11 +104,6 @@ fn group_of(key: &JobKey) -> Group {
 }
 
 impl Store {
-    /// From now on, jobs that end here are kept until a daemon above has them.
-    pub fn has_parent(&mut self) {
-        self.has_parent = true;
-    }
-
     /// What sets this store apart from every other: made by chance when it is first asked for.
     pub fn instance(&mut self, chosen: u64) -> Result<u64, StoreError> {
         (|| {

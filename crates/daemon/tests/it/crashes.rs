@@ -3,7 +3,7 @@ use std::path::Path;
 
 use iotide_daemon::leaf::{Act, Claim, Earlier, Leaf, PageId, Process};
 use iotide_daemon::store::{Query, Reader, Store};
-use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Limits, Metric, Name, Parameters, Trust};
+use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Limits, Metric, Name, Parameters, Refusal, Trust};
 use iotide_testkit::FreshDir;
 use proptest::prelude::*;
 
@@ -56,7 +56,7 @@ struct Daemon {
 impl World<'_> {
     fn start(&mut self) -> Daemon {
         let mut store = Store::open(self.store, "n1", self.now_ns).unwrap();
-        let mut leaf = Leaf::new(Name::cut(b"n1"), store.epoch("boot").unwrap(), Limits::default());
+        let mut leaf = Leaf::new(Name::cut(b"n1"), Limits::default());
         for earlier in store.running().unwrap() {
             leaf.restore(self.now_ns, earlier);
         }
@@ -208,7 +208,7 @@ fn a_page_that_vanishes_while_the_daemon_is_away_counts_as_it_was_last_kept() {
     let (page, second) = (PageId::new("1.page:1"), 1_000_000_000);
     let mut now = 100 * second;
     let mut store = Store::open(dir.path(), "n1", now).unwrap();
-    let mut leaf = Leaf::new(Name::cut(b"n1"), 1, Limits::default());
+    let mut leaf = Leaf::new(Name::cut(b"n1"), Limits::default());
     leaf.adopt(now, page.clone(), process(1), none).unwrap();
     leaf.count(&page, &written(500));
     let acts = leaf.tick(now);
@@ -217,7 +217,7 @@ fn a_page_that_vanishes_while_the_daemon_is_away_counts_as_it_was_last_kept() {
 
     now += 60 * second;
     let mut store = Store::open(dir.path(), "n1", now).unwrap();
-    let mut leaf = Leaf::new(Name::cut(b"n1"), 2, Limits::default());
+    let mut leaf = Leaf::new(Name::cut(b"n1"), Limits::default());
     for earlier in store.running().unwrap() {
         leaf.restore(now, earlier);
     }
@@ -238,7 +238,7 @@ fn a_page_that_vanishes_while_the_daemon_is_away_counts_as_it_was_last_kept() {
 #[test]
 fn too_many_pages_of_one_user_do_not_keep_out_another() {
     let limits = Limits { pages: 8, pages_of_user: 3, ..Limits::default() };
-    let mut leaf = Leaf::new(Name::cut(b"n1"), 1, limits);
+    let mut leaf = Leaf::new(Name::cut(b"n1"), limits);
     let mut adopt = |index: u32, uid: u32| {
         let page = PageId::new(format!("{index}.page:{index}"));
         leaf.adopt(1, page, Process { uid, ..process(1) }, |_, _, _| Earlier::default()).is_ok()
@@ -250,8 +250,29 @@ fn too_many_pages_of_one_user_do_not_keep_out_another() {
 }
 
 #[test]
+fn jobs_beyond_the_limit_are_refused_until_others_have_ended() {
+    let second = 1_000_000_000;
+    let mut leaf = Leaf::new(Name::cut(b"n1"), Limits { jobs: 2, ..Limits::default() });
+    let page = |job: u32, index: u32| PageId::new(format!("{job}.{index}.page:{index}"));
+    let adopt = |leaf: &mut Leaf, job: u32, index: u32| {
+        let claim = Claim::Job(JobId::new(job.to_string()).unwrap());
+        leaf.adopt(second, page(job, index), Process { claim, ..process(1) }, |_, _, _| Earlier::default())
+    };
+    assert_eq!((adopt(&mut leaf, 1, 0), adopt(&mut leaf, 2, 0)), (Ok(()), Ok(())));
+    assert_eq!(adopt(&mut leaf, 3, 0), Err(Refusal::Jobs));
+    assert_eq!(adopt(&mut leaf, 1, 1), Ok(()), "one that is known may have more processes");
+    assert_eq!(leaf.view(second).losses.iter().collect::<Vec<_>>(), [(Refusal::Jobs, 1)]);
+    leaf.gone(second, &page(2, 0), None);
+    for at in [second, 3 * second] {
+        let acts = leaf.tick(at);
+        leaf.stored(&acts);
+    }
+    assert_eq!(adopt(&mut leaf, 3, 0), Ok(()));
+}
+
+#[test]
 fn siblings_without_an_id_are_one_job_and_the_next_run_is_another() {
-    let mut leaf = Leaf::new(Name::cut(b"n1"), 1, Limits::default());
+    let mut leaf = Leaf::new(Name::cut(b"n1"), Limits::default());
     let none = |_: &Name, _, _: &JobId| Earlier::default();
     let sibling = |start_ns| Process { claim: Claim::Siblings { parent_pid: 77 }, start_ns, ..process(1) };
     let page = |index: u32| PageId::new(format!("{index}.page:{index}"));
@@ -281,7 +302,7 @@ fn the_lowest_rank_speaks_for_a_job_in_whatever_order_processes_are_met() {
     };
     let all = [of(None, "mpirun", 1), of(Some(1), "b", 3), of(Some(0), "a", 4), of(None, "sh", 2)];
     for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]] {
-        let mut leaf = Leaf::new(Name::cut(b"n1"), 1, Limits::default());
+        let mut leaf = Leaf::new(Name::cut(b"n1"), Limits::default());
         for index in order {
             leaf.adopt(9, PageId::new(format!("{index}.page:{index}")), all[index].clone(), none).unwrap();
         }

@@ -196,10 +196,3 @@ fn a_database_that_is_cut_anywhere_is_read_or_set_aside() {
         assert!(is_told || n_jobs == 51 || end == 0, "cut at {end}: what is missing is told; {n_jobs} jobs");
     }
 }
-
-#[test]
-fn the_number_of_a_boot_grows_when_the_machine_was_started_again() {
-    let dir = FreshDir::new("store-epoch");
-    let mut store = Store::open(dir.path(), "n1", 1).unwrap();
-    assert_eq!((store.epoch("a").unwrap(), store.epoch("a").unwrap(), store.epoch("b").unwrap()), (1, 1, 2));
-}

@@ -8,9 +8,9 @@
 
 use iotide_wire::{put_varint, take_varint, unzigzag, zigzag};
 
+use crate::about::About;
 use crate::counters::{Cell, Counters, Metric};
 use crate::identity::{JobId, JobKey, Name, Trust};
-use crate::job::About;
 use crate::parameters::Parameters;
 
 /// The longest body of a frame.

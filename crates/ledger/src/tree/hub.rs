@@ -31,6 +31,12 @@ pub struct RowKey {
     pub key: JobKey,
 }
 
+impl RowKey {
+    fn of(opened: &Opened) -> Self {
+        Self { node: opened.node.clone(), epoch: opened.epoch, key: opened.key.clone() }
+    }
+}
+
 /// Which job, as all nodes know it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Group {
@@ -90,7 +96,7 @@ pub struct HubRow {
 impl HubRow {
     /// Which it is.
     pub fn key(&self) -> RowKey {
-        RowKey { node: self.opened.node.clone(), epoch: self.opened.epoch, key: self.opened.key.clone() }
+        RowKey::of(&self.opened)
     }
 
     /// Its cells, in the order in which they first came.
@@ -263,7 +269,7 @@ impl Hub {
 
     /// Returns the row, which may be a new one.
     pub fn open(&mut self, now_ns: u64, opened: &Opened, is_own: bool) -> Result<RowId, HubFull> {
-        let key = RowKey { node: opened.node.clone(), epoch: opened.epoch, key: opened.key.clone() };
+        let key = RowKey::of(opened);
         let version = self.next_version();
         if let Some(id) = self.by_key.get(&key).copied()
             && let Some(row) = self.rows.get_mut(&id)
@@ -360,6 +366,17 @@ impl Hub {
         has_changed
     }
 
+    /// The same, for metrics that may be new to the row.
+    fn raise_all(&mut self, id: RowId, counters: &Counters) -> bool {
+        let mut has_changed = false;
+        for (metric, cell) in counters.iter() {
+            if let Some(at) = self.cell_of(id, metric) {
+                has_changed |= self.raise(id, [(at, *cell)]);
+            }
+        }
+        has_changed
+    }
+
     /// A version of a row has come. Returns a later one that is known already, if there is one.
     pub fn heard(
         &mut self,
@@ -395,12 +412,7 @@ impl Hub {
         is_final: bool,
     ) {
         let Ok(id) = self.open(now_ns, opened, true) else { return };
-        let mut has_changed = false;
-        for (metric, cell) in counters.iter() {
-            if let Some(at) = self.cell_of(id, metric) {
-                has_changed |= self.raise(id, [(at, *cell)]);
-            }
-        }
+        let has_changed = self.raise_all(id, counters);
         let before = self.rows.get(&id).map_or((0, false), |row| (row.seq, row.is_final));
         if before.1 && is_final && !has_changed {
             return;
@@ -580,11 +592,7 @@ impl Hub {
             let known =
                 self.by_key.get(&kept.key).and_then(|id| self.rows.get(id)).map(|row| row.opened.clone());
             let Ok(id) = self.open(now_ns, known.as_ref().unwrap_or(&opened), false) else { continue };
-            for (metric, cell) in kept.counters.iter() {
-                if let Some(at) = self.cell_of(id, metric) {
-                    self.raise(id, [(at, *cell)]);
-                }
-            }
+            self.raise_all(id, &kept.counters);
             if let Some(row) = self.rows.get_mut(&id) {
                 row.stored = Some((kept.seq, kept.is_final));
                 if !is_known || kept.seq > row.seq {
@@ -657,5 +665,125 @@ impl Hub {
     /// All nodes that are known, this one too if it was told of.
     pub fn nodes(&self) -> impl Iterator<Item = &KnownNode> {
         self.nodes.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn hub(limits: Limits) -> Hub {
+        Hub::new(Place { node: Name::cut(b"root"), instance: 1 }, true, limits)
+    }
+
+    fn opened(node: &str, epoch: u64) -> Opened {
+        Opened {
+            node: Name::cut(node.as_bytes()),
+            epoch,
+            key: JobKey { cluster: Name::default(), uid: 1000, id: JobId::made_of("4711"), start_ns: 5 },
+            about: About::default(),
+            is_local: false,
+            rank: 0,
+            n_ranks: 0,
+        }
+    }
+
+    fn group() -> Group {
+        Group::of(&opened("any", 0), false)
+    }
+
+    fn counted(calls: u64) -> Counters {
+        let metric = Metric::Mpi { function: Name::cut(b"MPI_Send") };
+        [(metric, Cell { calls, bytes: 10 * calls, ns: calls / 2 })].into_iter().collect()
+    }
+
+    /// A version of a row comes, at a time in seconds.
+    fn hear(hub: &mut Hub, at_s: u64, opened: &Opened, seq: u64, counters: &Counters, is_final: bool) {
+        let row = hub.open(at_s * SECOND, opened, false).unwrap();
+        hub.raise_all(row, counters);
+        hub.heard(at_s * SECOND, row, seq, at_s * SECOND, is_final, 1);
+    }
+
+    /// Nodes that count, nodes that have fallen silent, and the calls of all.
+    fn state(hub: &mut Hub, at_s: u64) -> (usize, Vec<String>, u64) {
+        let news = hub.news(at_s * SECOND, &group()).unwrap();
+        (news.n_live, news.silent.iter().map(Name::to_string).collect(), news.sum.mpi().calls)
+    }
+
+    #[test]
+    fn a_job_ends_when_all_nodes_say_so_and_is_partial_when_one_falls_silent() {
+        let mut hub = hub(Limits::default());
+        hear(&mut hub, 10, &opened("one", 7), 1, &counted(5), false);
+        hear(&mut hub, 10, &opened("two", 3), 1, &counted(5), false);
+        hear(&mut hub, 11, &opened("one", 7), 2, &counted(6), true);
+        assert_eq!(state(&mut hub, 20), (1, vec![], 11));
+        assert_eq!(state(&mut hub, 80), (0, vec!["two".to_owned()], 11));
+        hear(&mut hub, 80, &opened("two", 3), 2, &counted(9), true);
+        assert_eq!(state(&mut hub, 80), (0, vec![], 15));
+        // A node that was restarted does not wait for its former self.
+        hear(&mut hub, 90, &opened("two", 4), 1, &counted(1), false);
+        assert_eq!(state(&mut hub, 91), (1, vec![], 16));
+    }
+
+    #[test]
+    fn a_job_that_goes_on_after_its_end_runs_again() {
+        let mut hub = hub(Limits::default());
+        hear(&mut hub, 10, &opened("one", 7), 1, &counted(5), true);
+        assert_eq!(state(&mut hub, 11), (0, vec![], 5));
+        hear(&mut hub, 12, &opened("one", 7), 2, &counted(5), false);
+        assert_eq!(state(&mut hub, 13), (1, vec![], 5));
+    }
+
+    #[test]
+    fn metrics_beyond_the_limit_are_refused_and_counted() {
+        let metric =
+            |i: u32| Metric::Own { name: Name::cut(i.to_string().as_bytes()), unit: Name::default() };
+        let many: Counters = (0..10).map(|i| (metric(i), Cell { calls: 1, bytes: 0, ns: 0 })).collect();
+        for (limits, n_kept) in [
+            (Limits { metrics: 4, ..Limits::default() }, 4),
+            (Limits { own_metrics: 3, ..Limits::default() }, 3),
+        ] {
+            let mut hub = hub(limits);
+            hear(&mut hub, 1, &opened("one", 0), 1, &many, false);
+            let sum = hub.news(SECOND, &group()).unwrap().sum;
+            assert_eq!((sum.len() as u64, hub.n_refused()), (n_kept, 10 - n_kept));
+        }
+    }
+
+    proptest! {
+        /// Each node counts upwards; its rows arrive in any order, several times, some never. The sum is that of the last rows that
+        /// arrived, whatever came between, and never falls.
+        #[test]
+        fn no_order_and_no_repetition_changes_a_sum(
+            steps in prop::collection::vec((0u8..4, 0u64..3, 0u64..1000), 1..60),
+            order in prop::collection::vec((any::<prop::sample::Index>(), 1usize..3), 1..120),
+        ) {
+            let mut totals: BTreeMap<(u8, u64), (u64, u64)> = BTreeMap::new();
+            let mut versions = Vec::new();
+            for (node, epoch, calls) in steps {
+                let (seq, total) = totals.entry((node, epoch)).or_default();
+                (*seq, *total) = (*seq + 1, *total + calls);
+                versions.push((node, epoch, *seq, *total));
+            }
+            let mut hub = hub(Limits::default());
+            let mut arrived: BTreeMap<(u8, u64), u64> = BTreeMap::new();
+            let mut before = 0;
+            for (index, times) in order {
+                let &(node, epoch, seq, total) = index.get(&versions);
+                for _ in 0..times {
+                    hear(&mut hub, seq, &opened(&format!("n{node}"), epoch), seq, &counted(total), false);
+                }
+                let newest = arrived.entry((node, epoch)).or_default();
+                *newest = total.max(*newest);
+                let sum = hub.news(0, &group()).unwrap().sum.mpi();
+                prop_assert!(sum.calls >= before);
+                prop_assert_eq!(sum.calls, arrived.values().sum::<u64>());
+                prop_assert_eq!(sum.bytes, 10 * sum.calls);
+                before = sum.calls;
+            }
+        }
     }
 }

@@ -1,0 +1,106 @@
+//! How much is taken in, and what was refused.
+
+use std::collections::BTreeMap;
+
+/// How much is taken in. Beyond it, things are refused and counted as [`Losses`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Jobs at once.
+    pub jobs: usize,
+    /// Counter pages at once.
+    pub pages: usize,
+    /// Of these, pages of one user.
+    pub pages_of_user: usize,
+    /// Metrics of a job.
+    pub metrics: usize,
+    /// Of these, metrics that the program defined itself.
+    pub own_metrics: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { jobs: 1024, pages: 8192, pages_of_user: 1024, metrics: 1024, own_metrics: 64 }
+    }
+}
+
+/// What was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Too many jobs at once.
+    Jobs,
+    /// Too many counter pages at once.
+    Pages,
+    /// Too many counter pages of one user.
+    PagesOfUser,
+    /// Too many metrics in a job.
+    Metrics,
+    /// A file in the directory of counter pages that is none.
+    NoPage,
+    /// An id that is none.
+    JobId,
+    /// A page that went away, or was cut, while its process ran.
+    PageGone,
+}
+
+impl Refusal {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Jobs,
+        Self::Pages,
+        Self::PagesOfUser,
+        Self::Metrics,
+        Self::NoPage,
+        Self::JobId,
+        Self::PageGone,
+    ];
+
+    /// As a label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Jobs => "too_many_jobs",
+            Self::Pages => "too_many_pages",
+            Self::PagesOfUser => "too_many_pages_of_user",
+            Self::Metrics => "too_many_metrics",
+            Self::NoPage => "not_a_page",
+            Self::JobId => "bad_job_id",
+            Self::PageGone => "page_removed",
+        }
+    }
+
+    /// In words that follow a number.
+    pub fn what(self) -> &'static str {
+        match self {
+            Self::Jobs => "processes not counted because there were too many jobs",
+            Self::Pages => "processes not counted because there were too many",
+            Self::PagesOfUser => "processes not counted because their user had too many",
+            Self::Metrics => "values not counted because their job had too many metrics",
+            Self::NoPage => "files in the page directory that are no counter pages",
+            Self::JobId => "processes that named an invalid job id",
+            Self::PageGone => "counter pages removed or cut while their process ran",
+        }
+    }
+}
+
+/// How often something was refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Losses(BTreeMap<Refusal, u64>);
+
+impl Losses {
+    /// Counts refusals.
+    pub fn add(&mut self, what: Refusal, n: u64) {
+        if n > 0 {
+            *self.0.entry(what).or_default() += n;
+        }
+    }
+
+    /// How often.
+    pub fn get(&self, what: Refusal) -> u64 {
+        self.0.get(&what).copied().unwrap_or(0)
+    }
+
+    /// All that were refused.
+    pub fn iter(&self) -> impl Iterator<Item = (Refusal, u64)> + '_ {
+        self.0.iter().map(|(&what, &n)| (what, n))
+    }
+}
