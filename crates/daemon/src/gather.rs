@@ -98,7 +98,8 @@ impl Tree {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// What is behind a lock, even if someone who held it has panicked.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -106,6 +107,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 const NODE_NS: u64 = 3_000_000_000;
 /// How often rows become part of jobs, unless some are final.
 const GATHER_NS: u64 = 1_000_000_000;
+
+/// Rows that are stored at a time, unless their jobs have ended: those of a job more or less.
+const MOST_ROWS: usize = 512;
 
 /// Takes rows out of the hub, and puts what is counted here into it.
 #[derive(Debug)]
@@ -167,9 +171,14 @@ impl Gathering {
         for group in changed {
             self.take_in(now_ns, &group, store, leaf)?;
         }
-        let mut acts = Vec::new();
+        let (mut acts, mut n_rows) = (Vec::new(), 0);
         for (key, group, is_over) in leaf.groups() {
+            // When thousands come at once, what is not urgent waits for its turn.
+            if n_rows >= MOST_ROWS && !is_over {
+                continue;
+            }
             let rows = self.tree.hub().to_store(&group, is_over);
+            n_rows += rows.len();
             if !rows.is_empty() || is_over {
                 acts.extend(leaf.rows_act(&key, rows));
             }

@@ -298,8 +298,7 @@ impl Keeper {
         for job in &tick.view.jobs {
             let owner = Owner::Job(job.key.clone());
             let mut samples = samples_of_job(&job.counters, job.n_running);
-            let memory =
-                tick.groups.iter().find(|group| group.is(&job.key)).and_then(|it| it.reading.memory_bytes);
+            let memory = GroupJob::of(&tick.groups, &job.key).and_then(|it| it.reading.memory_bytes);
             samples.extend(memory.map(|bytes| ("memory_bytes".into(), Sample::Gauge(bytes as f64))));
             self.add(now_ns, &owner, &samples);
             there.insert(owner);

@@ -100,7 +100,7 @@ pub fn peer_user(socket: impl AsFd) -> Option<u32> {
     rustix::net::sockopt::socket_peercred(socket).ok().map(|peer| peer.uid.as_raw())
 }
 
-/// Whether someone at the other end of a connection is this user, or root.
+/// Whether someone at the other end of a connection, or the owner of a file, is this user or root.
 pub fn is_our_user(user: Option<u32>) -> bool {
     user.is_some_and(|user| user == 0 || user == rustix::process::geteuid().as_raw())
 }

@@ -133,8 +133,7 @@ Examples:
 
 pub(crate) fn run_nodes(ui: &mut Ui, args: &NodesArgs) -> anyhow::Result<ExitStatus> {
     let body = ask("/api/1/nodes")?;
-    let list =
-        NodeList::from_json(&body).map_err(|why| anyhow!("the daemon's answer cannot be read: {why}"))?;
+    let list = NodeList::from_json(&body).map_err(unreadable)?;
     deliver(ui, &args.output, &list.to_json(), &list.to_text())?;
     Ok(ExitStatus::Done)
 }
@@ -171,8 +170,7 @@ pub(crate) fn run_jobs(ui: &mut Ui, args: &JobsArgs) -> anyhow::Result<ExitStatu
 
 pub(crate) fn run_job(ui: &mut Ui, args: &JobArgs) -> anyhow::Result<ExitStatus> {
     let body = ask(&format!("/api/1/jobs/{}", in_query(&args.id)))?;
-    let job =
-        JobDocument::from_json(&body).map_err(|why| anyhow!("the daemon's answer cannot be read: {why}"))?;
+    let job = JobDocument::from_json(&body).map_err(unreadable)?;
     // What it would cost at other sizes, if earlier runs tell.
     let models = match args.output.form() {
         Form::Json => None,
@@ -208,8 +206,7 @@ fn list(query: &[String], limit: usize) -> anyhow::Result<JobList> {
         query.push(format!("limit={}", n_left.min(1000)));
         query.extend(all.next.take().map(|next| format!("cursor={}", in_query(&next))));
         let body = ask(&format!("/api/1/jobs?{}", query.join("&")))?;
-        let part =
-            JobList::from_json(&body).map_err(|why| anyhow!("the daemon's answer cannot be read: {why}"))?;
+        let part = JobList::from_json(&body).map_err(unreadable)?;
         let has_any = !part.jobs.is_empty();
         all.jobs.extend(part.jobs);
         all.next = part.next;
@@ -221,6 +218,10 @@ fn list(query: &[String], limit: usize) -> anyhow::Result<JobList> {
 }
 
 /// Asks the daemon. Its refusals are errors, in its own words.
+fn unreadable(why: String) -> anyhow::Error {
+    anyhow!("the daemon's answer cannot be read: {why}")
+}
+
 pub(super) fn ask(path: &str) -> anyhow::Result<Vec<u8>> {
     let socket = places::socket_to_ask();
     let answer = client::get(&socket, path)

@@ -147,7 +147,7 @@ impl Cgroups {
         for path in paths {
             let Ok(metadata) = path.symlink_metadata() else { continue };
             // Users make folders where a part of the tree was given to them.
-            if metadata.uid() != 0 && metadata.uid() != rustix::process::geteuid().as_raw() {
+            if !iotide_private::is_our_user(Some(metadata.uid())) {
                 continue;
             }
             let made_ns = nanoseconds(metadata.ctime(), metadata.ctime_nsec());
@@ -256,9 +256,9 @@ impl GroupJob {
         }
     }
 
-    /// Whether it is a job that is known by a key.
-    pub(crate) fn is(&self, key: &JobKey) -> bool {
-        self.id == key.id && self.owner.uid == key.uid
+    /// The one of these that is known by a key.
+    pub(crate) fn of<'a>(groups: &'a [Self], key: &JobKey) -> Option<&'a Self> {
+        groups.iter().find(|group| group.id == key.id && group.owner.uid == key.uid)
     }
 }
 
@@ -341,7 +341,8 @@ fn is_job(name: &str) -> bool {
 fn read_folder(folder: &Path) -> GroupReading {
     let text = |name: &str| text_of(&folder.join(name), MOST_BYTES);
     let number = |name: &str| text(name).trim().parse::<u64>().ok();
-    let usec = |name: &str| field(&text("cpu.stat"), name)?.checked_mul(1000);
+    let cpu = text("cpu.stat");
+    let usec = |name: &str| field(&cpu, name)?.checked_mul(1000);
     let io = io_stat(&text("io.stat"))
         .or_else(|| blkio(&text("blkio.throttle.io_service_bytes"), &text("blkio.throttle.io_serviced")));
     GroupReading {
@@ -399,8 +400,7 @@ fn blkio(bytes: &str, requests: &str) -> Option<[(u64, u64); 2]> {
 
 /// The first number after `Uid:`.
 fn real_uid(status: &str) -> Option<u32> {
-    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    uids.split_ascii_whitespace().next()?.parse().ok()
+    super::proc::uids(status).next()
 }
 
 fn nanoseconds(seconds: i64, nanoseconds: i64) -> u64 {

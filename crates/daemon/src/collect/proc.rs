@@ -37,8 +37,7 @@ impl Proc {
     pub(crate) fn belongs_to(&self, pid: u32, uid: u32) -> bool {
         let status = self.read(pid, "status");
         let status = String::from_utf8_lossy(&status);
-        let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-        uids.is_some_and(|uids| uids.split_ascii_whitespace().any(|text| text.parse() == Ok(uid)))
+        uids(&status).any(|known| known == uid)
     }
 
     /// The process with this number in another name space of processes: told by its user and when it began.
@@ -72,6 +71,12 @@ impl Proc {
     fn read(&self, pid: u32, name: &str) -> Vec<u8> {
         read_file(&self.0.join(pid.to_string()).join(name))
     }
+}
+
+/// The user ids of a process as its `status` has them, the real one first.
+pub(super) fn uids(status: &str) -> impl Iterator<Item = u32> {
+    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+    uids.split_ascii_whitespace().map_while(|text| text.parse().ok())
 }
 
 /// The name of a user, as this machine's own list has it. Directories of users elsewhere are not asked: they may not answer.

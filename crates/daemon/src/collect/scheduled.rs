@@ -55,7 +55,7 @@ fn read(pages: &OpenDir, id: &JobId, uid: u32) -> Option<Scheduled> {
     }
     let file: File = folder.read(id.as_str()).ok()?;
     let owner = file.metadata().ok()?.uid();
-    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+    if !iotide_private::is_our_user(Some(owner)) {
         return None;
     }
     let mut text = Vec::new();

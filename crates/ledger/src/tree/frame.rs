@@ -6,6 +6,8 @@
 //! Rows are sent whole the first time on a connection and as differences to the last one after that. They are cumulative all the same: whoever
 //! misses a connection's frames misses nothing, because the next connection begins with whole ones.
 
+use std::sync::Arc;
+
 use iotide_wire::{put_varint, take_varint, unzigzag, zigzag};
 
 use crate::about::About;
@@ -49,7 +51,7 @@ pub enum Frame<'a> {
         /// The number.
         number: u32,
         /// Which row it is, and of what.
-        row: Box<Opened>,
+        row: Arc<Opened>,
     },
     /// A row has these counts now.
     Row(RowFrame<'a>),
@@ -479,7 +481,7 @@ impl<'a> Take<'a> {
             kind::PATH => Frame::Path(self.path()?),
             kind::NODE => Frame::Node(self.node()?),
             kind::METRIC => Frame::Metric { number: self.small()?, metric: self.metric()? },
-            kind::OPEN => Frame::Open { number: self.small()?, row: Box::new(self.opened()?) },
+            kind::OPEN => Frame::Open { number: self.small()?, row: Arc::new(self.opened()?) },
             kind::ROW => {
                 let (number, seq, at_ns) = (self.small()?, self.number()?, self.number()?);
                 let (is_final, n_running) = (self.byte()? & 1 == 1, self.small()?);
@@ -685,7 +687,7 @@ mod tests {
             path().prop_map(Frame::Path),
             node().prop_map(Frame::Node),
             (any::<u32>(), metric()).prop_map(|(number, metric)| Frame::Metric { number, metric }),
-            (any::<u32>(), opened()).prop_map(|(number, row)| Frame::Open { number, row: Box::new(row) }),
+            (any::<u32>(), opened()).prop_map(|(number, row)| Frame::Open { number, row: Arc::new(row) }),
             any::<(u32, u64)>().prop_map(|(number, seq)| Frame::Ack { number, seq }),
             any::<(u32, u64)>().prop_map(|(number, seq)| Frame::Behind { number, seq }),
             any::<u32>().prop_map(|number| Frame::Close { number }),

@@ -4,7 +4,8 @@
 //! however often a row comes, the larger of two values of a cell is the later one. The sum of a job is that of its rows, so it never falls, never
 //! holds anything twice, and is whole once the last version of each row has come.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use super::frame::{NodeNews, Opened, Place};
 use crate::{About, Cell, Counters, JobId, JobKey, Limits, Metric, Name, Trust};
@@ -66,12 +67,18 @@ impl Group {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowId(u64);
 
+/// A number of a job that no other job ever gets: rows find theirs by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct GroupId(u64);
+
 /// A row.
 #[derive(Clone, Debug)]
 pub struct HubRow {
     /// What its node knows of it.
-    pub opened: Opened,
-    group: Group,
+    pub opened: Arc<Opened>,
+    group: GroupId,
+    /// Whether this daemon counts it itself.
+    is_own: bool,
     /// Its version.
     pub seq: u64,
     /// When it was read, on its node's clock.
@@ -121,8 +128,8 @@ impl HubRow {
 
 #[derive(Clone, Debug, Default)]
 struct HubGroup {
-    metrics: Vec<Metric>,
-    index: HashMap<Metric, u32>,
+    metrics: Vec<Arc<Metric>>,
+    index: HashMap<Arc<Metric>, u32>,
     n_own: usize,
     sum: Vec<Cell>,
     rows: BTreeSet<RowId>,
@@ -184,9 +191,15 @@ pub struct Hub {
     limits: Limits,
     rows: HashMap<RowId, HubRow>,
     by_key: HashMap<RowKey, RowId>,
-    groups: BTreeMap<Group, HubGroup>,
+    groups: HashMap<GroupId, HubGroup>,
+    by_group: BTreeMap<Group, GroupId>,
     nodes: BTreeMap<Name, KnownNode>,
+    /// Metrics of jobs and of connections. Thousands of nodes have the same ones.
+    metrics: HashSet<Arc<Metric>>,
+    /// How many of these there were when those that nobody has were last removed.
+    n_metrics: usize,
     n_rows_ever: u64,
+    n_groups_ever: u64,
     version: u64,
     /// Whether a final row is safe once the store has it, because nobody is above.
     is_root: bool,
@@ -223,9 +236,13 @@ impl Hub {
             limits,
             rows: HashMap::new(),
             by_key: HashMap::new(),
-            groups: BTreeMap::new(),
+            groups: HashMap::new(),
+            by_group: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            metrics: HashSet::new(),
+            n_metrics: 0,
             n_rows_ever: 0,
+            n_groups_ever: 0,
             version: 0,
             is_root,
             path: Vec::new(),
@@ -274,8 +291,8 @@ impl Hub {
         if let Some(id) = self.by_key.get(&key).copied()
             && let Some(row) = self.rows.get_mut(&id)
         {
-            if row.opened != *opened {
-                row.opened = opened.clone();
+            if *row.opened != *opened {
+                row.opened = Arc::new(opened.clone());
                 (row.version, row.opened_version) = (version, version);
                 self.touch_group(id);
             }
@@ -287,14 +304,18 @@ impl Hub {
         }
         self.n_rows_ever += 1;
         let id = RowId(self.n_rows_ever);
-        let group = Group::of(opened, is_own);
         self.by_key.insert(key, id);
-        let of_group = self.groups.entry(group.clone()).or_default();
+        let group = *self.by_group.entry(Group::of(opened, is_own)).or_insert_with(|| {
+            self.n_groups_ever += 1;
+            GroupId(self.n_groups_ever)
+        });
+        let of_group = self.groups.entry(group).or_default();
         of_group.rows.insert(id);
         (of_group.is_changed, of_group.closed_ns) = (true, None);
         let row = HubRow {
-            opened: opened.clone(),
+            opened: Arc::new(opened.clone()),
             group,
+            is_own,
             seq: 0,
             at_ns: 0,
             is_final: false,
@@ -309,6 +330,15 @@ impl Hub {
         };
         self.rows.insert(id, row);
         Ok(id)
+    }
+
+    /// The one copy of a metric that all share.
+    pub(super) fn shared(&mut self, metric: &Metric) -> Arc<Metric> {
+        share(&mut self.metrics, metric)
+    }
+
+    fn group(&self, group: &Group) -> Option<&HubGroup> {
+        self.groups.get(self.by_group.get(group)?)
     }
 
     fn touch_group(&mut self, id: RowId) {
@@ -334,9 +364,10 @@ impl Hub {
                 }
                 let at = group.metrics.len() as u32;
                 group.n_own += usize::from(is_own);
-                group.metrics.push(metric.clone());
+                let shared = share(&mut self.metrics, metric);
+                group.metrics.push(Arc::clone(&shared));
                 group.sum.push(Cell::default());
-                group.index.insert(metric.clone(), at);
+                group.index.insert(shared, at);
                 at
             }
         };
@@ -345,6 +376,13 @@ impl Hub {
         }
         row.cells.push((at, Cell::default()));
         Some(row.cells.len() as u32 - 1)
+    }
+
+    /// Gives back the room that cells of a row do not need.
+    pub(super) fn shrink(&mut self, id: RowId) {
+        if let Some(row) = self.rows.get_mut(&id) {
+            row.cells.shrink_to_fit();
+        }
     }
 
     /// A row has these values now. What is less than before came late, and changes nothing. Returns whether anything changed.
@@ -394,7 +432,7 @@ impl Hub {
         }
         // Of two with one number, the final one is the later.
         row.is_final = is_final || seq == row.seq && row.is_final;
-        self.has_finals |= row.is_final && !row.group.is_own;
+        self.has_finals |= row.is_final && !row.is_own;
         row.n_running = if row.is_final { 0 } else { n_running };
         (row.seq, row.at_ns) = (seq, row.at_ns.max(at_ns));
         (row.heard_ns, row.version) = (now_ns, version);
@@ -425,7 +463,7 @@ impl Hub {
     pub fn behind(&mut self, id: RowId, seq: u64) {
         let version = self.next_version();
         let Some(row) = self.rows.get_mut(&id).filter(|row| row.seq <= seq) else { return };
-        if row.group.is_own {
+        if row.is_own {
             (row.seq, row.version) = (seq.saturating_add(1), version);
         } else {
             row.behind = Some(seq);
@@ -444,12 +482,12 @@ impl Hub {
             return;
         }
         row.acked = Some(seq);
-        if row.group.is_own && row.is_final {
+        if row.is_own && row.is_final {
             self.safe.push(id);
         }
         // Whoever brought it is to know before it goes.
         if let Some(group) = self.groups.get_mut(&row.group)
-            && (group.closed_ns.is_some() || row.group.is_own && row.is_final)
+            && (group.closed_ns.is_some() || row.is_own && row.is_final)
         {
             group.closed_ns = Some(now_ns);
         }
@@ -479,29 +517,29 @@ impl Hub {
     }
 
     pub(super) fn metric(&self, row: &HubRow, at: u32) -> Option<&Metric> {
-        self.groups.get(&row.group)?.metrics.get(at as usize)
+        self.groups.get(&row.group)?.metrics.get(at as usize).map(Arc::as_ref)
     }
 
     fn counters(&self, row: &HubRow) -> Counters {
         let Some(group) = self.groups.get(&row.group) else { return Counters::default() };
-        row.cells.iter().map(|(at, cell)| (group.metrics[*at as usize].clone(), *cell)).collect()
+        row.cells.iter().map(|(at, cell)| (Metric::clone(&group.metrics[*at as usize]), *cell)).collect()
     }
 
     /// Jobs of other nodes of which something is new, or whose nodes have fallen silent.
     pub fn changed(&self, now_ns: u64) -> Vec<Group> {
         let is_silent =
             |id: &RowId| self.rows.get(id).is_some_and(|row| !row.is_final && !row.is_live(now_ns));
-        let has_changed = |(group, of_group): &(&Group, &HubGroup)| {
-            !group.is_own
-                && of_group.closed_ns.is_none()
-                && (of_group.is_changed || of_group.rows.iter().any(is_silent))
+        let has_changed = |of_group: &HubGroup| {
+            of_group.closed_ns.is_none() && (of_group.is_changed || of_group.rows.iter().any(is_silent))
         };
-        self.groups.iter().filter(has_changed).map(|(group, _)| group.clone()).collect()
+        let others = self.by_group.iter().filter(|(group, _)| !group.is_own);
+        let changed = others.filter(|(_, id)| self.groups.get(id).is_some_and(has_changed));
+        changed.map(|(group, _)| group.clone()).collect()
     }
 
     /// What is known of a job of other nodes; after this, it is not new.
     pub fn news(&mut self, now_ns: u64, group: &Group) -> Option<GroupNews> {
-        let of_group = self.groups.get_mut(group)?;
+        let of_group = self.groups.get_mut(self.by_group.get(group)?)?;
         of_group.is_changed = false;
         let rows: Vec<&HubRow> = of_group.rows.iter().filter_map(|id| self.rows.get(id)).collect();
         // An epoch ends with its node: a row of an earlier one waits for nothing if there is a later one.
@@ -532,7 +570,12 @@ impl Hub {
                 ..speaker.opened.about.clone()
             },
             n_ranks,
-            sum: of_group.metrics.iter().cloned().zip(of_group.sum.iter().copied()).collect(),
+            sum: of_group
+                .metrics
+                .iter()
+                .map(|metric| Metric::clone(metric))
+                .zip(of_group.sum.iter().copied())
+                .collect(),
             n_running: live.map(|row| row.n_running).fold(0, u32::saturating_add),
             n_live: last.values().filter(|row| row.is_live(now_ns)).count(),
             nodes: last.keys().map(|node| (*node).clone()).collect(),
@@ -542,7 +585,7 @@ impl Hub {
 
     /// Rows of a job of which the store is to have more than it has: new ones, final ones and, if `all`, all that have changed.
     pub fn to_store(&self, group: &Group, all: bool) -> Vec<KeptRow> {
-        let Some(of_group) = self.groups.get(group) else { return Vec::new() };
+        let Some(of_group) = self.group(group) else { return Vec::new() };
         let rows = of_group.rows.iter().filter_map(|id| self.rows.get(id));
         let is_new = |row: &&HubRow| match row.stored {
             None => true,
@@ -589,9 +632,9 @@ impl Hub {
                 n_ranks: 0,
             };
             let is_known = self.by_key.contains_key(&kept.key);
-            let known =
-                self.by_key.get(&kept.key).and_then(|id| self.rows.get(id)).map(|row| row.opened.clone());
-            let Ok(id) = self.open(now_ns, known.as_ref().unwrap_or(&opened), false) else { continue };
+            let known = self.by_key.get(&kept.key).and_then(|id| self.rows.get(id));
+            let opened = known.map_or_else(|| Arc::new(opened), |row| Arc::clone(&row.opened));
+            let Ok(id) = self.open(now_ns, &opened, false) else { continue };
             self.raise_all(id, &kept.counters);
             if let Some(row) = self.rows.get_mut(&id) {
                 row.stored = Some((kept.seq, kept.is_final));
@@ -608,7 +651,7 @@ impl Hub {
 
     /// Whether all that is known of a job is in the store, and nobody counts: nothing is new since its end.
     pub fn is_as_stored(&self, group: &Group) -> bool {
-        self.groups.get(group).is_some_and(|of_group| {
+        self.group(group).is_some_and(|of_group| {
             of_group
                 .rows
                 .iter()
@@ -619,7 +662,7 @@ impl Hub {
 
     /// The end of a job is stored: its rows go once those who brought them know.
     pub fn closed(&mut self, now_ns: u64, group: &Group) {
-        if let Some(of_group) = self.groups.get_mut(group) {
+        if let Some(of_group) = self.by_group.get(group).and_then(|id| self.groups.get_mut(id)) {
             of_group.closed_ns = Some(now_ns);
         }
     }
@@ -631,14 +674,15 @@ impl Hub {
             of_group.closed_ns.is_some_and(|closed_ns| now_ns.saturating_sub(closed_ns) > LINGER_NS)
                 && !of_group.rows.iter().filter_map(|id| self.rows.get(id)).any(waits)
         };
-        let done: Vec<Group> = self
-            .groups
+        let done: Vec<(Group, GroupId)> = self
+            .by_group
             .iter()
-            .filter(|(_, of_group)| is_done(of_group))
-            .map(|(group, _)| group.clone())
+            .filter(|(_, id)| self.groups.get(id).is_some_and(is_done))
+            .map(|(group, id)| (group.clone(), *id))
             .collect();
-        for group in done {
-            let Some(of_group) = self.groups.remove(&group) else { continue };
+        for (group, id) in done {
+            self.by_group.remove(&group);
+            let Some(of_group) = self.groups.remove(&id) else { continue };
             for id in of_group.rows {
                 if let Some(row) = self.rows.remove(&id) {
                     self.by_key.remove(&row.key());
@@ -646,6 +690,10 @@ impl Hub {
             }
         }
         self.nodes.retain(|_, node| node.silent_ns(now_ns) < FORGET_NODE_NS);
+        if self.metrics.len() > 2 * self.n_metrics + 64 {
+            self.metrics.retain(|metric| Arc::strong_count(metric) > 1);
+            self.n_metrics = self.metrics.len();
+        }
     }
 
     /// Takes note of a node.
@@ -666,6 +714,15 @@ impl Hub {
     pub fn nodes(&self) -> impl Iterator<Item = &KnownNode> {
         self.nodes.values()
     }
+}
+
+fn share(metrics: &mut HashSet<Arc<Metric>>, metric: &Metric) -> Arc<Metric> {
+    if let Some(known) = metrics.get(metric) {
+        return Arc::clone(known);
+    }
+    let shared = Arc::new(metric.clone());
+    metrics.insert(Arc::clone(&shared));
+    shared
 }
 
 #[cfg(test)]

@@ -4,8 +4,10 @@
 //! [`Downlink::fill`]); a new connection has new ends. What waits to be sent is not kept here but in the [`Hub`], where the later version of a row
 //! replaces the earlier one: whoever is slow misses versions, and costs no memory.
 
+use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use super::frame::{
     Change, Frame, FrameError, Hello, MOST_LEVELS, MOST_METRICS, MOST_ROWS, NodeNews, Opened, Place,
@@ -15,12 +17,14 @@ use crate::{Cell, Metric, Name};
 
 use super::hub::{Hub, HubFull, RowId};
 
-/// How often a child asks what time it is.
-const PING_NS: u64 = 1_000_000_000;
+/// How often a child asks what time it is. The answer also says that the parent is there, and takes acknowledgements along.
+const PING_NS: u64 = 2_000_000_000;
 /// How often a node is told of though nothing is new.
 const NODE_NS: u64 = 5_000_000_000;
 /// How soon a final row is sent again if nobody acknowledges it.
 const RESEND_NS: u64 = 10_000_000_000;
+/// Bytes of answers that wait for a child to listen.
+const MOST_ANSWERS: usize = 64 << 10;
 /// A skew is that of the quickest answer of so many.
 const PINGS: usize = 8;
 
@@ -65,15 +69,17 @@ impl Inbox {
         bytes: &[u8],
         mut heard: impl FnMut(&Frame<'_>) -> Result<(), LinkError>,
     ) -> Result<(), LinkError> {
-        self.0.extend_from_slice(bytes);
+        let kept = std::mem::take(&mut self.0);
+        let joined = if kept.is_empty() { Cow::Borrowed(bytes) } else { Cow::Owned([&kept, bytes].concat()) };
         let mut at = 0;
-        while let Some(Whole { kind, body, n_bytes }) = split(&self.0[at..])? {
+        while let Some(Whole { kind, body, n_bytes }) = split(&joined[at..])? {
             if let Some(frame) = Frame::read(kind, body)? {
                 heard(&frame)?;
             }
             at += n_bytes;
         }
-        self.0.drain(..at);
+        // Mostly nothing: then nothing is allocated for as long as nothing comes.
+        self.0 = joined[at..].to_vec();
         Ok(())
     }
 }
@@ -192,7 +198,7 @@ impl Uplink {
                 None => self.number(id)?,
             };
             if !is_open {
-                Frame::Open { number, row: Box::new(row.opened.clone()) }.write(out);
+                Frame::Open { number, row: Arc::clone(&row.opened) }.write(out);
             }
             let sent = self.rows.entry(id).or_insert_with(|| Sent {
                 number,
@@ -312,15 +318,16 @@ fn take_path(hub: &mut Hub, path: &[Place]) -> Result<(), LinkError> {
 pub struct Downlink {
     child: Place,
     rows: HashMap<u32, Came>,
-    metrics: Vec<Metric>,
+    metrics: Vec<Arc<Metric>>,
     path_version: u64,
-    answers: Vec<Frame<'static>>,
+    /// Frames that wait to be sent.
+    answers: Vec<u8>,
 }
 
 #[derive(Clone, Debug)]
 struct Came {
     id: RowId,
-    opened: Box<Opened>,
+    opened: Arc<Opened>,
     slots: Vec<Slot>,
     /// The version that the child knows to be safe.
     acked: Option<u64>,
@@ -374,14 +381,14 @@ impl Downlink {
                 if *number as usize != self.metrics.len() || *number >= MOST_METRICS {
                     return Err(LinkError::Protocol("metrics are numbered in order"));
                 }
-                self.metrics.push(metric.clone());
+                self.metrics.push(hub.shared(metric));
             }
             Frame::Open { number, row } => {
                 if *number >= MOST_ROWS {
                     return Err(LinkError::Protocol("a row's number is too large"));
                 }
                 let id = hub.open(now_ns, row, false)?;
-                let opened = row.clone();
+                let opened = hub.row(id).map_or_else(|| Arc::clone(row), |row| Arc::clone(&row.opened));
                 match self.rows.entry(*number) {
                     Entry::Vacant(free) => {
                         free.insert(Came { id, opened, slots: Vec::new(), acked: None, behind: None });
@@ -397,7 +404,7 @@ impl Downlink {
             }
             Frame::Row(row) => self.row(now_ns, row, hub)?,
             Frame::Close { number } => drop(self.rows.remove(number)),
-            Frame::Ping { at_ns } => self.answers.push(Frame::Pong { at_ns: *at_ns, now_ns }),
+            Frame::Ping { at_ns } => self.answer(&Frame::Pong { at_ns: *at_ns, now_ns })?,
             Frame::Node(news) => {
                 let parent = if news.node == self.child.node { &hub.own.node } else { &news.parent };
                 hub.node_heard(now_ns, NodeNews { parent: parent.clone(), ..news.clone() });
@@ -419,6 +426,7 @@ impl Downlink {
                 raised.extend(slot.cell.map(|cell| (cell, slot.last)));
             }
         }
+        let n_slots = came.slots.len();
         for change in row.changes {
             let Change { slot, metric, added } = change?;
             let slot = slot as usize;
@@ -436,17 +444,31 @@ impl Downlink {
             last.ns = last.ns.wrapping_add(added.ns);
             raised.extend(cell.map(|cell| (cell, *last)));
         }
+        if came.slots.len() > n_slots {
+            // Cells come all at once, and then no more: room for others would never be used.
+            came.slots.shrink_to_fit();
+            self.metrics.shrink_to_fit();
+            hub.shrink(came.id);
+        }
         hub.raise(came.id, raised);
         let RowFrame { number, seq, at_ns, is_final, n_running, .. } = *row;
         if let Some(seq) = hub.heard(now_ns, came.id, seq, at_ns, is_final, n_running) {
-            self.answers.push(Frame::Behind { number, seq });
+            self.answer(&Frame::Behind { number, seq })?;
         }
+        Ok(())
+    }
+
+    fn answer(&mut self, frame: &Frame<'_>) -> Result<(), LinkError> {
+        if self.answers.len() > MOST_ANSWERS {
+            return Err(LinkError::Protocol("it asks, and does not listen"));
+        }
+        frame.write(&mut self.answers);
         Ok(())
     }
 
     /// Appends what is to be sent now.
     pub fn fill(&mut self, hub: &Hub, out: &mut Vec<u8>) {
-        self.answers.drain(..).for_each(|frame| frame.write(out));
+        out.append(&mut self.answers);
         if self.path_version != hub.path_version() {
             self.path_version = hub.path_version();
             Frame::Path(Self::path(hub)).write(out);

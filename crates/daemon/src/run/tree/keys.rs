@@ -138,7 +138,7 @@ impl Secret {
                 let said = String::from_utf8_lossy(&said);
                 let (head, payload) = said.split_once("\n\n").unwrap_or((&said, ""));
                 let uid = head.strip_prefix("UID:").and_then(|uid| uid.trim().parse::<u32>().ok());
-                let is_trusted = uid.is_some_and(|uid| uid == 0 || iotide_private::is_our_user(Some(uid)));
+                let is_trusted = iotide_private::is_our_user(uid);
                 Ok(is_trusted && payload.trim() == hex(&sha256(&statement)))
             }
             Self::Certificates { .. } => Ok(session.names(place.node.as_str())),
@@ -234,7 +234,7 @@ fn owned(path: &Path) -> Result<std::fs::File, KeyError> {
     let failed = |cause| KeyError::File { path: path.to_owned(), cause };
     let file = iotide_private::open_ordinary(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
-    let is_ours = iotide_private::is_our_user(Some(metadata.uid())) || metadata.uid() == 0;
+    let is_ours = iotide_private::is_our_user(Some(metadata.uid()));
     if metadata.mode() & 0o077 != 0 || !is_ours {
         return Err(KeyError::Open(path.to_owned()));
     }

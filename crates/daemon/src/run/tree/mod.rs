@@ -3,22 +3,26 @@
 //! One thread for all connections. Each has two tasks, one that reads and one that writes, so that neither waits for the other; and each is its own:
 //! a peer that hangs is waited for by nobody else.
 
+use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::net::{SocketAddr, TcpListener};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use iotide_gate::Account;
 use iotide_ledger::Name;
 use iotide_ledger::tree::{Downlink, Frame, Hello, Inbox, LinkError, Uplink, Welcome};
 use iotide_wire::Fnv1a;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
+use super::http::address_number;
 use super::now_ns;
-use crate::gather::Tree;
+use crate::gather::{Tree, lock};
 pub use keys::{Auth, Key, KeyError, Secret, write_key};
 use keys::{Session, Side, Tls};
 pub use load::{Leaves, Load};
@@ -46,7 +50,7 @@ impl TreeConfig {
 
 /// A peer has said who it is after this.
 const GREET_WITHIN: Duration = Duration::from_secs(5);
-/// A peer that says nothing for so long is lost: five times what it usually takes.
+/// A peer that says nothing for so long is lost: a child asks every two seconds, and is answered.
 const SILENT: Duration = Duration::from_secs(5);
 /// What cannot be sent within this is not waited for.
 const SEND_WITHIN: Duration = Duration::from_secs(5);
@@ -60,6 +64,8 @@ const MOST_RETRY: Duration = Duration::from_secs(2);
 const HOME: Duration = Duration::from_secs(60);
 /// Rows are sent in pieces of about this size.
 const PIECE: usize = 48 << 10;
+/// What peers say is taken in in pieces of this size: more than one usually says at a time.
+const PIECE_IN: usize = 4 << 10;
 /// When there are no descriptors left, others have this long to close some.
 const BREATHER: Duration = Duration::from_millis(50);
 /// Peers that have not said yet who they are.
@@ -104,15 +110,12 @@ async fn accept(listener: TcpListener, most: usize, tree: Arc<Tree>, key: Arc<Se
             tokio::time::sleep(BREATHER).await;
             continue;
         };
-        let address = match peer.ip() {
-            IpAddr::V4(address) => address.to_bits(),
-            IpAddr::V6(address) => Fnv1a::of(&address.octets()).value() as u32,
-        };
-        let Some(place) = strangers.take(address.max(1)) else { continue };
+        let Some(place) = strangers.take(address_number(&peer)) else { continue };
         let (tree, key, tls) = (Arc::clone(&tree), Arc::clone(&key), Arc::clone(&tls));
         let children = Arc::clone(&children);
         tokio::spawn(async move {
-            let greeted = timeout(GREET_WITHIN, greet_child(stream, &tree, &key, &tls)).await;
+            // In a place of its own, which is given back: thousands are here for long after they were greeted.
+            let greeted = Box::pin(timeout(GREET_WITHIN, greet_child(stream, &tree, &key, &tls))).await;
             drop(place);
             match greeted {
                 Ok(Ok((stream, down, session))) => {
@@ -147,7 +150,8 @@ enum PeerError {
     Ended,
 }
 
-type Encrypted = tokio_rustls::TlsStream<TcpStream>;
+/// In one place, however often it is handed on: it is large.
+type Encrypted = Box<tokio_rustls::TlsStream<TcpStream>>;
 
 /// Reads until the first frame is there.
 async fn first_frame<T>(
@@ -178,6 +182,26 @@ async fn first_frame<T>(
     }
 }
 
+/// Hands on what a peer says, until it says nothing for too long.
+async fn hear(
+    stream: &mut (impl AsyncRead + Unpin),
+    mut take: impl FnMut(&[u8]) -> Result<(), LinkError>,
+) -> Result<(), PeerError> {
+    loop {
+        // Only whoever is read has a buffer: thousands wait.
+        let next = poll_fn(|context| {
+            let mut space = [0; PIECE_IN];
+            let mut buffer = ReadBuf::new(&mut space);
+            ready!(Pin::new(&mut *stream).poll_read(context, &mut buffer))?;
+            Poll::Ready(match buffer.filled() {
+                [] => Err(PeerError::Ended),
+                bytes => take(bytes).map_err(PeerError::from),
+            })
+        });
+        timeout(SILENT, next).await.map_err(|_| PeerError::Silent)??;
+    }
+}
+
 async fn send(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> Result<(), PeerError> {
     match timeout(SEND_WITHIN, async {
         stream.write_all(bytes).await?;
@@ -200,7 +224,7 @@ async fn greet_child(
     stream.set_nodelay(true)?;
     let stream = tls.accept(stream).await?;
     let session = Session::of(stream.get_ref().1)?;
-    let mut stream = Encrypted::from(stream);
+    let mut stream: Encrypted = Box::new(stream.into());
     let mut inbox = Inbox::default();
     let hello: Hello = first_frame(&mut stream, &mut inbox, |frame| match frame {
         Frame::Hello(hello) => Some(hello.clone()),
@@ -245,31 +269,25 @@ async fn attend_child(
     let (mut reading, mut writing) = tokio::io::split(stream);
     let down = Mutex::new(down);
     let has_answers = Notify::new();
-    let hear = async {
-        let mut inbox = Inbox::default();
-        let mut buffer = vec![0; 16 << 10];
-        loop {
-            let n = timeout(SILENT, reading.read(&mut buffer)).await.map_err(|_| PeerError::Silent)??;
-            if n == 0 {
-                return Err::<(), PeerError>(PeerError::Ended);
+    let mut inbox = Inbox::default();
+    let hear = hear(&mut reading, |bytes| {
+        let (mut down, mut hub) = (lock(&down), tree.hub());
+        inbox.take(bytes, |frame| {
+            let of = match frame {
+                Frame::Open { row, .. } => Some(&row.node),
+                Frame::Node(news) => Some(&news.node),
+                _ => None,
+            };
+            if of.is_some_and(|node| *node != down.child().node && !speaks_for(node)) {
+                return Err(LinkError::Protocol("its certificate does not let it speak for others"));
             }
-            let (mut down, mut hub) = (lock(&down), tree.hub());
-            inbox.take(&buffer[..n], |frame| {
-                let of = match frame {
-                    Frame::Open { row, .. } => Some(&row.node),
-                    Frame::Node(news) => Some(&news.node),
-                    _ => None,
-                };
-                if of.is_some_and(|node| *node != down.child().node && !speaks_for(node)) {
-                    return Err(LinkError::Protocol("its certificate does not let it speak for others"));
-                }
-                down.heard(now_ns(), frame, &mut hub)
-            })?;
-            if down.has_answers() {
-                has_answers.notify_one();
-            }
+            down.heard(now_ns(), frame, &mut hub)
+        })?;
+        if down.has_answers() {
+            has_answers.notify_one();
         }
-    };
+        Ok(())
+    });
     let answer = async {
         let mut bytes = Vec::new();
         loop {
@@ -341,7 +359,7 @@ async fn greet_parent(
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host.trim_matches(['[', ']']));
     let stream = tls.connect(stream, host).await?;
     let session = Session::of(stream.get_ref().1)?;
-    let mut stream = Encrypted::from(stream);
+    let mut stream: Encrypted = Box::new(stream.into());
     let mut bytes = Vec::new();
     let own = tree.hub().own.clone();
     let proof = key.prove(Side::Child, &session, &own).await?;
@@ -369,19 +387,13 @@ async fn attend_parent(
 ) -> Option<PeerError> {
     let (mut reading, mut writing) = tokio::io::split(stream);
     let up = Mutex::new(up);
-    let hear = async {
-        let mut inbox = Inbox::default();
-        let mut buffer = vec![0; 16 << 10];
-        loop {
-            let n = timeout(SILENT, reading.read(&mut buffer)).await.map_err(|_| PeerError::Silent)??;
-            if n == 0 {
-                return Err::<(), PeerError>(PeerError::Ended);
-            }
-            let (mut up, mut hub) = (lock(&up), tree.hub());
-            inbox.take(&buffer[..n], |frame| up.heard(now_ns(), frame, &mut hub))?;
-            tree.set_skew(up.skew());
-        }
-    };
+    let mut inbox = Inbox::default();
+    let hear = hear(&mut reading, |bytes| {
+        let (mut up, mut hub) = (lock(&up), tree.hub());
+        inbox.take(bytes, |frame| up.heard(now_ns(), frame, &mut hub))?;
+        tree.set_skew(up.skew());
+        Ok(())
+    });
     let tell = async {
         let mut bytes = Vec::new();
         loop {
@@ -408,8 +420,4 @@ async fn attend_parent(
         () = home => Ok(()),
     };
     ended.err()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
