@@ -55,6 +55,16 @@ const CHORES: &[Chore] = &[
         run: hostile::run,
     },
     Chore {
+        name: "soak",
+        help: "real daemons in a tree for an hour, jobs below them and kills among them: nothing grows, nothing is missing",
+        run: bench::soak::run,
+    },
+    Chore {
+        name: "leaves",
+        help: "made leaves below a daemon that runs: `leaves HOST:PORT KEY-FILE NUMBER`",
+        run: bench::tree::leaves,
+    },
+    Chore {
         name: "accuracy",
         help: "how right the answers are, on traces whose truth is known",
         run: accuracy,

@@ -21,9 +21,10 @@ mod serve;
 mod signature;
 mod signature_one;
 mod simulate;
+pub(crate) mod soak;
 mod tmio;
 mod tracer;
-mod tree;
+pub(crate) mod tree;
 
 /// A bench: its name, and the function that measures and judges.
 struct Bench {

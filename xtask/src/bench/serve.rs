@@ -121,6 +121,12 @@ impl Daemon {
         kib.map(|kib| kib * 1024.0).ok_or_else(|| format!("no {field}"))
     }
 
+    /// How many files it has open.
+    pub(super) fn n_files(&self) -> Result<usize, String> {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()));
+        files.map(Iterator::count).map_err(|error| error.to_string())
+    }
+
     /// A program that is counted as a job.
     fn job(&self, bed: &Bed, program: &PathBuf, id: &str, how: &str) -> Result<Child, String> {
         let library = bed.iotide.with_file_name("deps").join("libiotide.so");

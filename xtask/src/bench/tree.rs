@@ -27,7 +27,7 @@ fn line(what: &str, unit: &'static str, iotide: f64, peer: Option<f64>, goal: Go
     Line { what: format!("tree: {what}"), unit, iotide, peer, goal }
 }
 
-fn key(bed: &Bed) -> Result<PathBuf, String> {
+pub(super) fn key(bed: &Bed) -> Result<PathBuf, String> {
     let key = bed.folder.join("tree.key");
     if !key.exists() {
         iotide_daemon::write_key(&key).map_err(|error| error.to_string())?;
@@ -36,7 +36,7 @@ fn key(bed: &Bed) -> Result<PathBuf, String> {
 }
 
 /// A port that nobody has now.
-fn free_address() -> Result<String, String> {
+pub(super) fn free_address() -> Result<String, String> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
     listener.local_addr().map(|address| address.to_string()).map_err(|error| error.to_string())
 }
@@ -142,7 +142,7 @@ fn idle(bed: &Bed) -> Result<Vec<Line>, String> {
     Ok(vec![line("idle root with two children, CPU", "% of a core", share, Some(36.0), Goal::AtMost(1.0))])
 }
 
-fn wait_for_nodes(root: &Daemon, n: usize) -> Result<Duration, String> {
+pub(super) fn wait_for_nodes(root: &Daemon, n: usize) -> Result<Duration, String> {
     let began = Instant::now();
     loop {
         let n_nodes = root.get("/api/1/nodes")?.matches("\"node\":").count();
@@ -156,6 +156,30 @@ fn wait_for_nodes(root: &Daemon, n: usize) -> Result<Duration, String> {
     }
 }
 
+/// Many leaves below a daemon that was started by hand, until this is interrupted: to look at the daemon with other tools.
+pub(crate) fn leaves(args: &[String]) -> Result<crate::Outcome, String> {
+    let [parent, key, n_leaves] = args else {
+        return Err("usage: cargo xtask leaves HOST:PORT KEY-FILE NUMBER".to_owned());
+    };
+    let n_leaves = n_leaves.parse().map_err(|_| format!("{n_leaves} is no number"))?;
+    let leaves = Leaves::start(load(parent, n_leaves), key.as_ref()).map_err(|error| error.to_string())?;
+    loop {
+        std::thread::sleep(Duration::from_secs(10));
+        println!("{n_leaves} leaves have counted {} times", leaves.n_rounds());
+    }
+}
+
+fn load(parent: &str, n_leaves: usize) -> Load {
+    Load {
+        parent: parent.to_owned(),
+        n_leaves,
+        n_jobs: 100,
+        n_metrics: 50,
+        n_changing: 40,
+        every: Duration::from_secs(1),
+    }
+}
+
 /// 10,000 leaves that count each second, each over its own encrypted connection.
 fn many_leaves(bed: &Bed) -> Result<Vec<Line>, String> {
     let (key, address) = (key(bed)?, free_address()?);
@@ -164,15 +188,7 @@ fn many_leaves(bed: &Bed) -> Result<Vec<Line>, String> {
     let texts = [&key, &settings].map(|path| path.to_str().unwrap_or_default().to_owned());
     let options = ["--key", &texts[0], "--config", &texts[1], "--children", &address];
     let root = Daemon::start_with(bed, "tree-many", &options)?;
-    let load = Load {
-        parent: address.clone(),
-        n_leaves: N_LEAVES,
-        n_jobs: 100,
-        n_metrics: 50,
-        n_changing: 40,
-        every: Duration::from_secs(1),
-    };
-    let leaves = Leaves::start(load, &key).map_err(|error| error.to_string())?;
+    let leaves = Leaves::start(load(&address, N_LEAVES), &key).map_err(|error| error.to_string())?;
     // The root has heard of all once all jobs together have as many processes.
     let began = Instant::now();
     let n_here = || -> Result<usize, String> {
