@@ -16,8 +16,8 @@
 //! - [`client`]: asking a daemon.
 
 pub use crate::run::{
-    Addresses, Auth, Config, Key, KeyError, Leaves, Load, RemoteWrite, Secret, ServeError, Served,
-    TreeConfig, group_of_pages, serve, write_key,
+    AddressError, Addresses, Auth, Config, HttpAddress, Key, KeyError, Leaves, Load, Secret, ServeError,
+    Served, TreeConfig, group_of_pages, serve, write_key,
 };
 
 pub mod client;

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::exported::Exported;
+
 /// Families of samples, each in one piece, in the order in which they were begun.
 ///
 /// ```
@@ -48,6 +50,11 @@ impl Exposition {
         Family { text: &mut self.text, name, head: Some((kind, help)) }
     }
 
+    /// Appends what exporters show: see [`Exported::write`]. Their names are not ours.
+    pub fn exported(&mut self, all: &[(Vec<(&str, &str)>, &Exported)]) -> u64 {
+        Exported::write(all, &mut self.text)
+    }
+
     /// Returns the text.
     pub fn finish(self) -> String {
         self.text
@@ -65,12 +72,7 @@ impl Family<'_> {
     /// Adds a number.
     pub fn sample_f64(&mut self, labels: &[(&str, &str)], value: f64) -> &mut Self {
         self.begin(labels);
-        let _ = match value {
-            _ if value.is_nan() => writeln!(self.text, " NaN"),
-            f64::INFINITY => writeln!(self.text, " +Inf"),
-            f64::NEG_INFINITY => writeln!(self.text, " -Inf"),
-            _ => writeln!(self.text, " {value}"),
-        };
+        put_number(self.text, value);
         self
     }
 
@@ -95,24 +97,40 @@ impl Family<'_> {
             let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
         }
         self.text.push_str(name);
-        for (index, (label, value)) in labels.iter().enumerate() {
-            self.text.push(if index == 0 { '{' } else { ',' });
-            self.text.push_str(label);
-            self.text.push_str("=\"");
-            for letter in value.chars() {
-                match letter {
-                    '\\' => self.text.push_str("\\\\"),
-                    '"' => self.text.push_str("\\\""),
-                    '\n' => self.text.push_str("\\n"),
-                    other => self.text.push(other),
-                }
-            }
-            self.text.push('"');
+        let mut is_first = true;
+        for (label, value) in labels {
+            put_label(self.text, &mut is_first, label, value);
         }
-        if !labels.is_empty() {
+        if !is_first {
             self.text.push('}');
         }
     }
+}
+
+/// Appends a number to the name of a sample, and ends the line.
+pub(crate) fn put_number(text: &mut String, value: f64) {
+    let _ = match value {
+        _ if value.is_nan() => writeln!(text, " NaN"),
+        f64::INFINITY => writeln!(text, " +Inf"),
+        f64::NEG_INFINITY => writeln!(text, " -Inf"),
+        _ => writeln!(text, " {value}"),
+    };
+}
+
+/// Appends a label; whatever its value says stays within its quotes.
+pub(crate) fn put_label(text: &mut String, is_first: &mut bool, label: &str, value: &str) {
+    text.push(if std::mem::replace(is_first, false) { '{' } else { ',' });
+    text.push_str(label);
+    text.push_str("=\"");
+    for letter in value.chars() {
+        match letter {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            other => text.push(other),
+        }
+    }
+    text.push('"');
 }
 
 fn is_metric_name(name: &str) -> bool {

@@ -10,7 +10,7 @@
 //! - [`Limits`], [`Losses`]: what is refused, and how often it was.
 //! - [`series`]: metrics over time, in few bytes.
 //! - [`tree`]: rows on their way from daemon to daemon.
-//! - [`Exposition`]: the text that Prometheus scrapes; [`write_requests`]: the same for receivers of its remote-write protocol.
+//! - [`Exposition`]: the text that Prometheus scrapes; [`Exported`]: that text of others; [`write_requests`]: the same for receivers of its remote-write protocol.
 //!
 //! **Constraints:** no file, clock, environment variable or thread. Time comes in as an argument.
 
@@ -18,6 +18,7 @@ pub use crate::{
     about::About,
     counters::{Cell, Counters, IoSums, Metric, is_rank, op_name},
     digest::{app_id, hex},
+    exported::Exported,
     exposition::{Exposition, Kind},
     identity::{IdError, JobId, JobKey, Name, Trust},
     limits::{Limits, Losses, Refusal},
@@ -28,6 +29,7 @@ pub use crate::{
 mod about;
 mod counters;
 mod digest;
+mod exported;
 mod exposition;
 mod identity;
 mod limits;

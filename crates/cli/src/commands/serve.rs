@@ -267,12 +267,15 @@ fn settings(options: &Options) -> anyhow::Result<Config> {
     };
     let (series, group) = options.keeping.or(&file.keeping);
     let (remote_write, remote_write_every) = file.keeping.remote_write();
+    let (scrape, scrape_every) = options.keeping.scrape(&file.keeping);
     Ok(Config {
         series,
         group,
         cgroups: file.keeping.cgroups(),
         remote_write,
         remote_write_every,
+        scrape,
+        scrape_every,
         http,
         socket: absolute(options.socket.clone().or(file.socket).unwrap_or_else(places::socket))?,
         store: absolute(options.store.clone().or(file.store).unwrap_or_else(places::store))?,

@@ -87,6 +87,13 @@ fn help_on_serve_explains_every_flag() {
               Let this group own the counter pages (root only) [default: iotide, if there is such a
               group]
 
+          --scrape <URL>
+              Ask this exporter of Prometheus metrics now and then, and show what it says at /metrics;
+              may be given more than once
+
+          --scrape-every <TIME>
+              Ask exporters this often [default: 15s]
+
           --config <FILE>
               Read settings from FILE
 
@@ -176,6 +183,13 @@ fn help_on_serve_check_explains_every_flag() {
           --group <NAME>
               Let this group own the counter pages (root only) [default: iotide, if there is such a
               group]
+
+          --scrape <URL>
+              Ask this exporter of Prometheus metrics now and then, and show what it says at /metrics;
+              may be given more than once
+
+          --scrape-every <TIME>
+              Ask exporters this often [default: 15s]
 
           --config <FILE>
               Read settings from FILE

@@ -13,6 +13,7 @@ use iotide_report::{
 
 use super::groups::MEMORY;
 use super::{Shared, metrics};
+use crate::collect::{GroupJob, user_name};
 use crate::gauges::Gauges;
 use crate::leaf::{JobView, View};
 use crate::store::{Query, Reader, StoreError, StoredJob};
@@ -138,7 +139,7 @@ impl Answers {
                 status: 200,
                 content_type: "text/plain; charset=utf-8",
                 body: Bytes::from_static(
-                    b"iotide: /metrics, /api/1/jobs, /api/1/jobs/ID, /api/1/models, /api/1/evaluate, /api/1/points, /api/1/events, /api/1/nodes, /api/1/losses\n",
+                    b"iotide: /metrics, /api/1/jobs, /api/1/jobs/ID, /api/1/models, /api/1/evaluate, /api/1/points, /api/1/events, /api/1/nodes, /api/1/losses, /api/1/push\n",
                 ),
             }),
             _ if viewer == Viewer::Sums => Err(Answer::refused(
@@ -158,6 +159,19 @@ impl Answers {
             },
         };
         answered.unwrap_or_else(|refused| refused)
+    }
+
+    /// Takes in metrics of a program.
+    pub(super) fn push(&self, viewer: Viewer, query: &str, text: &[u8]) -> Answer {
+        let uid = viewer.only_uid().unwrap_or_else(|| rustix::process::geteuid().as_raw());
+        let pushed = Asked::parse(query).and_then(|asked| {
+            let source = asked.get("source").unwrap_or_default();
+            self.shared.exporters.push(uid, user_name(uid), source, text)
+        });
+        match pushed {
+            Ok(said) => Answer { status: 200, content_type: "text/plain; charset=utf-8", body: said.into() },
+            Err(refused) => refused,
+        }
     }
 
     /// Asks the store. One that cannot be asked is opened anew the next time.
@@ -281,7 +295,7 @@ impl Answers {
                 let mut document = document(entry, &live.key, &live.about);
                 document.n_running = live.n_running;
                 document.count(&live.counters);
-                let memory = self.shared.groups().iter().find(|group| group.is(&live.key)).cloned();
+                let memory = GroupJob::of(&self.shared.groups(), &live.key).cloned();
                 if let (Some(cgroup), Some(group)) = (&mut document.cgroup, memory) {
                     cgroup.memory_bytes = group.reading.memory_bytes;
                     cgroup.memory_peak_bytes = group.reading.memory_peak_bytes;
@@ -374,6 +388,8 @@ impl Answers {
             node: &machine,
             groups: &self.shared.groups(),
             written: &self.shared.written,
+            exporters: &self.shared.exporters,
+            viewer,
             expectations: &self.shared.expectations,
             started_ns: self.shared.started_ns,
             store_fault,
@@ -436,7 +452,8 @@ impl Answers {
         losses.extend(view.losses.iter().map(|(what, n)| format!("{n} {}", what.what())));
         losses.extend(self.shared.store_fault.read().unwrap_or_else(PoisonError::into_inner).clone());
         losses.extend(self.shared.series.fault());
-        let losses: Vec<Untrusted> = losses.into_iter().map(Untrusted::from).collect();
+        let faults = if viewer == Viewer::All { self.shared.exporters.faults() } else { Vec::new() };
+        let losses: Vec<Untrusted> = losses.into_iter().chain(faults).map(Untrusted::from).collect();
         Ok(Answer::json(answer_json(&BTreeMap::from([("losses", losses)]))))
     }
 

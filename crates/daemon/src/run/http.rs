@@ -1,7 +1,7 @@
 //! HTTP: connections, who is at their other end, and limits. One thread for all.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{
     ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
@@ -20,10 +20,12 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use iotide_gate::Account;
 use iotide_private::OwnSocket;
+use iotide_wire::Fnv1a;
 use tokio::sync::watch::Receiver;
 
 use super::Shared;
 use super::answer::{Answer, Answers, Viewer};
+use super::exporters::MOST_PUSHED;
 
 /// Connections at once, of all peers; one has a quarter: 256.
 const MOST_CONNECTIONS: usize = 1024;
@@ -33,6 +35,8 @@ const HEAD_WITHIN: Duration = Duration::from_secs(5);
 const LIFE: Duration = Duration::from_secs(60);
 /// Where events are told.
 const EVENTS: &str = "/api/1/events";
+/// Where metrics are pushed to.
+const PUSH: &str = "/api/1/push";
 /// The head of a question has at most so many bytes.
 const MOST_HEAD: usize = 16 << 10;
 /// When there are no descriptors left, others have this long to close some.
@@ -90,11 +94,7 @@ async fn accept_tcp(listener: TcpListener, answers: Arc<Answers>) {
             tokio::time::sleep(BREATHER).await;
             continue;
         };
-        let address = match peer.ip() {
-            IpAddr::V4(address) => address.to_bits(),
-            IpAddr::V6(address) => address.to_bits() as u32,
-        };
-        let Some(place) = account.take(address.max(1)) else { continue };
+        let Some(place) = account.take(address_number(&peer)) else { continue };
         let _ = stream.set_nodelay(true);
         let answers = Arc::clone(&answers);
         tokio::spawn(async move {
@@ -102,6 +102,17 @@ async fn accept_tcp(listener: TcpListener, answers: Arc<Answers>) {
             drop(place);
         });
     }
+}
+
+/// What stands for whoever is at an address where users are counted. Of a long address that is its network: a host has as many addresses in there
+/// as it likes.
+pub(super) fn address_number(peer: &SocketAddr) -> u32 {
+    let number = match peer.ip() {
+        IpAddr::V4(address) => address.to_bits(),
+        IpAddr::V6(address) => Fnv1a::of(&address.octets()[..8]).value() as u32,
+    };
+    // 0 is root.
+    number.max(1)
 }
 
 async fn attend<S>(stream: TokioIo<S>, viewer: Viewer, answers: Arc<Answers>)
@@ -113,7 +124,7 @@ where
     let service = service_fn(move |request| {
         let (answers, told) = (Arc::clone(&answers), Arc::clone(&told));
         async move {
-            let response = respond(&answers, viewer, &request).await;
+            let response = respond(&answers, viewer, request).await;
             told.store(matches!(response.body(), Piecewise::Events(_)), Ordering::Relaxed);
             Ok::<_, Infallible>(response)
         }
@@ -170,24 +181,44 @@ impl Body for Piecewise {
     }
 }
 
-async fn respond(answers: &Answers, viewer: Viewer, request: &Request<Incoming>) -> Response<Piecewise> {
+/// A program says how it is.
+async fn push(answers: &Answers, viewer: Viewer, query: &str, body: Incoming) -> Answer {
+    if viewer == Viewer::Sums {
+        return Answer::refused(
+            401,
+            "over TCP, only who has the token pushes metrics; push at the unix socket",
+        );
+    }
+    let body = Limited::new(body, MOST_PUSHED).collect();
+    match tokio::time::timeout(HEAD_WITHIN, body).await {
+        Ok(Ok(body)) => answers.push(viewer, query, &body.to_bytes()),
+        Ok(Err(_)) => Answer::refused(413, "at most 256 KiB are taken at once"),
+        Err(_) => Answer::refused(408, "what is pushed takes too long to come"),
+    }
+}
+
+async fn respond(answers: &Answers, viewer: Viewer, request: Request<Incoming>) -> Response<Piecewise> {
     let token = request.headers().get(AUTHORIZATION).map(|value| value.as_bytes());
     let viewer = match token.and_then(|value| value.strip_prefix(b"Bearer ")) {
         Some(token) if answers.is_token(token) => Viewer::All,
         _ => viewer,
     };
-    let (path, query) = (request.uri().path(), request.uri().query().unwrap_or(""));
-    let (status, content_type, body) =
-        if *request.method() == Method::GET && path == EVENTS && viewer != Viewer::Sums {
-            let events = answers.shared.events.listen(viewer.only_uid());
-            (200, "text/event-stream", Piecewise::Events(events))
-        } else {
-            let answer = match *request.method() {
-                Method::GET | Method::HEAD => answers.reply(viewer, path, query).wait().await,
-                _ => Answer::refused(405, "only GET and HEAD are answered"),
-            };
-            (answer.status, answer.content_type, Piecewise::Whole(Full::from(answer.body)))
+    let (head, body) = request.into_parts();
+    let (path, query) = (head.uri.path(), head.uri.query().unwrap_or(""));
+    let (status, content_type, body) = if head.method == Method::GET
+        && path == EVENTS
+        && viewer != Viewer::Sums
+    {
+        let events = answers.shared.events.listen(viewer.only_uid());
+        (200, "text/event-stream", Piecewise::Events(events))
+    } else {
+        let answer = match head.method {
+            Method::GET | Method::HEAD => answers.reply(viewer, path, query).wait().await,
+            Method::POST if path == PUSH => push(answers, viewer, query, body).await,
+            _ => Answer::refused(405, "only GET and HEAD are answered, and POST of metrics to /api/1/push"),
         };
+        (answer.status, answer.content_type, Piecewise::Whole(Full::from(answer.body)))
+    };
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
@@ -196,7 +227,7 @@ async fn respond(answers: &Answers, viewer: Viewer, request: &Request<Incoming>)
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     match status {
         401 => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
-        405 => drop(headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"))),
+        405 => drop(headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD, POST"))),
         _ => {}
     }
     response

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use iotide_ledger::{Cell, Counters, Exposition, Kind, Metric};
 use iotide_wire::page::PageLayer;
 
+use super::answer::Viewer;
+use super::exporters::Exporters;
 use super::remote_write::{self, Written};
 use crate::collect::{GroupJob, NodeReading};
 use crate::leaf::{JobView, View};
@@ -24,6 +26,9 @@ pub(crate) struct Of<'a> {
     pub(crate) node: &'a NodeReading,
     pub(crate) groups: &'a [GroupJob],
     pub(super) written: &'a [Arc<Written>],
+    pub(super) exporters: &'a Exporters,
+    /// Who asks.
+    pub(super) viewer: Viewer,
     pub(crate) expectations: &'a Expectations,
     /// Whether a job is shown.
     pub(crate) shows: &'a dyn Fn(&JobView) -> bool,
@@ -40,6 +45,9 @@ pub(crate) fn exposition(of: &Of<'_>) -> String {
         remote_write::exposition(&mut text, of.written);
     }
     jobs(&mut text, of);
+    if of.with_sums {
+        of.exporters.exposition(&mut text, of.view.node.as_str(), of.viewer);
+    }
     text.finish()
 }
 
@@ -292,7 +300,7 @@ fn jobs(text: &mut Exposition, of: &Of<'_>) {
         "Memory of all processes of a job, as its cgroup says.",
     );
     for (name, job, _) in &shown {
-        let group = of.groups.iter().find(|group| group.is(&job.key));
+        let group = GroupJob::of(of.groups, &job.key);
         if let Some(bytes) = group.and_then(|group| group.reading.memory_bytes) {
             family.sample(&[("job", name)], bytes);
         }

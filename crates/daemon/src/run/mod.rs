@@ -29,13 +29,16 @@ use crate::predict::{Expectations, Expected, Predicting};
 use crate::series::{Last, Sampling, Series};
 use crate::store::rebuild::Rebuild;
 use crate::store::{SeriesLimits, Store, StoreError};
+pub use address::{AddressError, HttpAddress};
+use exporters::Exporters;
 use notify::Notify;
 pub use pages::group_of_pages;
 use pages::make_pages_directory;
-pub use remote_write::RemoteWrite;
 pub use tree::{Auth, Key, KeyError, Leaves, Load, Secret, TreeConfig, write_key};
 
+mod address;
 mod answer;
+mod exporters;
 mod groups;
 mod http;
 mod metrics;
@@ -68,9 +71,13 @@ pub struct Config {
     /// Where the cgroups of jobs are looked for: `/sys/fs/cgroup`; `None` for nowhere.
     pub cgroups: Option<PathBuf>,
     /// Where samples are sent by Prometheus' remote-write protocol, and how often.
-    pub remote_write: Vec<RemoteWrite>,
+    pub remote_write: Vec<HttpAddress>,
     /// How far apart samples are that are sent.
     pub remote_write_every: Duration,
+    /// Exporters of others that are asked for their metrics.
+    pub scrape: Vec<HttpAddress>,
+    /// How often they are.
+    pub scrape_every: Duration,
 }
 
 /// Why a daemon cannot serve.
@@ -99,14 +106,6 @@ pub enum ServeError {
     /// Limits that cannot be kept.
     #[error(transparent)]
     Series(#[from] crate::store::LimitsError),
-    /// An address that samples cannot be sent to.
-    #[error("samples cannot be sent to {url}: {why}")]
-    RemoteWrite {
-        /// Where.
-        url: String,
-        /// Why.
-        why: String,
-    },
     /// A group that is not there.
     #[error("there is no group '{0}' on this machine")]
     Group(String),
@@ -169,6 +168,8 @@ pub(crate) struct Shared {
     has_answered: AtomicBool,
     /// What became of samples that were sent elsewhere.
     written: Vec<Arc<remote_write::Written>>,
+    /// Metrics of others.
+    exporters: Exporters,
 }
 
 impl Shared {
@@ -322,6 +323,7 @@ impl Daemon {
             n_group_readings: AtomicU64::new(0),
             has_answered: AtomicBool::new(false),
             written: remote_write::written(&config.remote_write),
+            exporters: Exporters::new(&config.scrape),
             config,
         });
         let predicting = Predicting::start(shared.expectations.clone(), shared.events.clone())?;
@@ -356,6 +358,7 @@ impl Daemon {
         watch_node(&shared)?;
         groups::watch(&shared)?;
         remote_write::start(&shared)?;
+        Exporters::start(&shared)?;
         let mut of_tree = None;
         if let (Some(tree), Some(key), Some(config)) = (tree, key, shared.config.tree.clone()) {
             let (stop, stopped) = tokio::sync::watch::channel(false);
@@ -547,11 +550,11 @@ impl Collecting {
             self.n_groups_told = n_readings;
             let groups = self.shared.groups();
             self.told_groups.tell(now, &groups, &mut self.leaf, &mut earlier);
-            for (key, _) in self.leaf.moved() {
-                let reading = groups.iter().find(|group| group.is(&key)).map(|group| &group.reading);
+            for key in self.leaf.keys() {
+                let reading = GroupJob::of(&groups, key).map(|group| &group.reading);
                 if let Some((reading, bytes)) = reading.and_then(|it| Some((it, it.memory_bytes?))) {
                     let most = reading.memory_peak_bytes.map(|bytes| bytes as f64);
-                    self.gauges.see_of(&key, groups::MEMORY, bytes as f64, most);
+                    self.gauges.see_of(key, groups::MEMORY, bytes as f64, most);
                 }
             }
         }

@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -13,8 +12,9 @@ use std::time::{Duration, Instant};
 
 use iotide_ledger::{Exposition, Kind, WriteRequest, write_requests};
 
+use super::address::{HttpAddress, names, status_of};
 use super::answer::{Answers, Viewer};
-use super::{ServeError, Shared, now_ns};
+use super::{Shared, now_ns};
 
 /// Samples in one request, as Prometheus' own senders have it.
 const MOST_SAMPLES: usize = 2000;
@@ -30,82 +30,28 @@ const NAP: Duration = Duration::from_millis(200);
 /// Of what a receiver answers, no more is read.
 const MOST_ANSWER: u64 = 4096;
 
-/// Where samples are sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RemoteWrite {
-    host: String,
-    port: u16,
-    path: String,
-}
-
-impl RemoteWrite {
-    /// Reads an address: `http://HOST[:PORT]/PATH`.
-    pub fn parse(url: &str) -> Result<Self, ServeError> {
-        let wrong = |why: &str| ServeError::RemoteWrite { url: url.to_owned(), why: why.to_owned() };
-        let fits = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
-        if !fits(url) || url.len() > 1024 {
-            return Err(wrong("it is no address"));
-        }
-        if url.starts_with("https://") {
-            return Err(wrong("HTTPS is not supported; a proxy on this machine can add it"));
-        }
-        let rest = url.strip_prefix("http://").ok_or_else(|| wrong("it does not begin with http://"))?;
-        let (place, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        if place.contains('@') {
-            return Err(wrong("user names and passwords are not supported"));
-        }
-        // An address of version 6 stands in brackets, for its own colons.
-        let (host, port) = match place.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) {
-            Some((host, port)) => (host, port.parse().map_err(|_| wrong("the port is no number"))?),
-            None => (place, 80),
-        };
-        if host.is_empty() {
-            return Err(wrong("there is no host"));
-        }
-        let path = if path.is_empty() { "/" } else { path };
-        Ok(Self { host: host.to_owned(), port, path: path.to_owned() })
-    }
-
-    fn shown(&self) -> String {
-        format!("{}:{}", self.host, self.port)
-    }
-
-    /// Sends a request; `Ok(false)` if it will never be taken.
-    fn send(&self, body: &[u8]) -> io::Result<bool> {
-        let host = self.host.trim_start_matches('[').trim_end_matches(']');
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-        let connected = (host, self.port).to_socket_addrs()?.find_map(|address| {
-            TcpStream::connect_timeout(&address, TIMEOUT).map_err(|error| last = error).ok()
-        });
-        let mut stream = connected.ok_or(last)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
-        let head = format!(
-            "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\nContent-Type: application/x-protobuf\r\n\
+/// Sends a request; `Ok(false)` if it will never be taken.
+fn send(target: &HttpAddress, body: &[u8]) -> io::Result<bool> {
+    let mut stream = target.connect(TIMEOUT)?;
+    let head = format!(
+        "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\nContent-Type: application/x-protobuf\r\n\
              Content-Encoding: snappy\r\nX-Prometheus-Remote-Write-Version: 0.1.0\r\nUser-Agent: iotide/{}\r\nConnection: close\r\n\r\n",
-            self.path,
-            self.shown(),
-            body.len(),
-            env!("CARGO_PKG_VERSION")
-        );
-        stream.write_all(head.as_bytes())?;
-        stream.write_all(body)?;
-        let mut answer = Vec::new();
-        let read = stream.take(MOST_ANSWER).read_to_end(&mut answer);
-        match status_of(&answer) {
-            Some(200..=299) => Ok(true),
-            // It is asked to wait, or something is wrong over there.
-            Some(429 | 500..) => Err(io::Error::other("the receiver cannot take it now")),
-            Some(_) => Ok(false),
-            None => Err(read.err().unwrap_or_else(|| io::Error::other("the answer is not HTTP"))),
-        }
+        target.path,
+        target.shown(),
+        body.len(),
+        env!("CARGO_PKG_VERSION")
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body)?;
+    let mut answer = Vec::new();
+    let read = stream.take(MOST_ANSWER).read_to_end(&mut answer);
+    match status_of(&answer) {
+        Some(200..=299) => Ok(true),
+        // It is asked to wait, or something is wrong over there.
+        Some(429 | 500..) => Err(io::Error::other("the receiver cannot take it now")),
+        Some(_) => Ok(false),
+        None => Err(read.err().unwrap_or_else(|| io::Error::other("the answer is not HTTP"))),
     }
-}
-
-fn status_of(answer: &[u8]) -> Option<u16> {
-    let line = answer.split(|&byte| byte == b'\n').next()?;
-    let words = std::str::from_utf8(line).ok()?.strip_prefix("HTTP/1.")?;
-    words.split(' ').nth(1)?.trim().parse().ok()
 }
 
 /// What became of the samples for one receiver.
@@ -153,16 +99,9 @@ pub(super) fn exposition(text: &mut Exposition, all: &[Arc<Written>]) {
 }
 
 /// What is known of receivers before anything was sent; no two have one name.
-pub(super) fn written(targets: &[RemoteWrite]) -> Vec<Arc<Written>> {
-    let mut all: Vec<Arc<Written>> = Vec::new();
-    for target in targets {
-        let mut name = target.shown();
-        while all.iter().any(|known| known.target == name) {
-            name.push('+');
-        }
-        all.push(Arc::new(Written { target: name, ..Written::default() }));
-    }
-    all
+pub(super) fn written(targets: &[HttpAddress]) -> Vec<Arc<Written>> {
+    let name = |target| Arc::new(Written { target, ..Written::default() });
+    names(targets).into_iter().map(name).collect()
 }
 
 /// Starts the threads. They end soon after the daemon has, unless a receiver does not answer: nobody waits for them.
@@ -183,7 +122,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> io::Result<()> {
 }
 
 struct Sender {
-    target: RemoteWrite,
+    target: HttpAddress,
     written: Arc<Written>,
     waiting: Queue,
     /// The exposition that was sampled last.
@@ -229,7 +168,7 @@ impl Sender {
             && let Some((body, n_samples)) = self.waiting.requests.front()
         {
             let n_samples = *n_samples as u64;
-            let sent = self.target.send(body);
+            let sent = send(&self.target, body);
             self.written.is_failing.store(!matches!(sent, Ok(true)), Ordering::Relaxed);
             match sent {
                 Ok(is_taken) => {
@@ -289,28 +228,6 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn addresses_are_read_and_others_refused_with_a_reason() {
-        let target = RemoteWrite::parse("http://prom.example/api/v1/write").unwrap();
-        assert_eq!(
-            (target.host.as_str(), target.port, target.path.as_str()),
-            ("prom.example", 80, "/api/v1/write")
-        );
-        let target = RemoteWrite::parse("http://[::1]:9090").unwrap();
-        assert_eq!((target.shown().as_str(), target.path.as_str()), ("[::1]:9090", "/"));
-        for (url, why) in [
-            ("https://x/", "HTTPS is not supported"),
-            ("ftp://x/", "does not begin with http://"),
-            ("http://x:y/", "the port is no number"),
-            ("http:///write", "there is no host"),
-            ("http://a:b@x/", "not supported"),
-            ("http://x/\r\nHost: y", "it is no address"),
-        ] {
-            let said = RemoteWrite::parse(url).unwrap_err().to_string();
-            assert!(said.contains(why), "{said}");
-        }
-    }
-
-    #[test]
     fn what_waits_is_bounded_and_the_oldest_goes_first() {
         let mut queue = Queue::default();
         let mut state = 1u64;
@@ -350,10 +267,10 @@ mod tests {
                 write!(stream, "{version}{answer}\r\n\r\n").unwrap();
             }
         });
-        let target = RemoteWrite::parse(&url).unwrap();
-        let said: Vec<_> = answers.iter().map(|_| target.send(b"body").ok()).collect();
+        let target = url.parse::<HttpAddress>().unwrap();
+        let said: Vec<_> = answers.iter().map(|_| send(&target, b"body").ok()).collect();
         assert_eq!(said, [Some(true), Some(false), None, None, None]);
         server.join().unwrap();
-        assert!(target.send(b"body").is_err(), "nobody is there");
+        assert!(send(&target, b"body").is_err(), "nobody is there");
     }
 }

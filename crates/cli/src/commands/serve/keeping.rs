@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use iotide_daemon::RemoteWrite;
+use iotide_daemon::HttpAddress;
 use iotide_daemon::store::SeriesLimits;
 
 use super::super::ioskel::quantity::{parse_seconds, parse_size};
@@ -29,15 +29,27 @@ pub(super) struct Keeping {
     cgroups: Option<String>,
     /// Where samples are sent, and how often.
     #[arg(skip)]
-    remote_write: Vec<RemoteWrite>,
+    remote_write: Vec<HttpAddress>,
     #[arg(skip)]
     remote_write_every: Option<f64>,
+    /// Ask this exporter of Prometheus metrics now and then, and show what it says at /metrics; may be given more than once
+    #[arg(long, value_name = "URL")]
+    scrape: Vec<HttpAddress>,
+    /// Ask exporters this often [default: 15s]
+    #[arg(long, value_name = "TIME", value_parser = parse_every)]
+    scrape_every: Option<f64>,
+}
+
+fn parse_every(text: &str) -> Result<f64, String> {
+    match parse_seconds(text)? {
+        seconds if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("between 100ms and 1h".to_owned()),
+    }
 }
 
 impl Keeping {
     /// The names of the settings.
-    pub(super) const NAMES: &str =
-        "series_job, series_all, series_age, group, cgroups, remote_write, remote_write_every";
+    pub(super) const NAMES: &str = "series_job, series_all, series_age, group, cgroups, remote_write, remote_write_every, scrape, scrape_every";
 
     /// Takes a setting; says whether it is one of these.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
@@ -46,10 +58,8 @@ impl Keeping {
             "series_all" => self.series_all = Some(parse_size(value)?),
             "series_age" => self.series_age = Some(parse_ago(value)?),
             "group" => self.group = Some(value.to_owned()),
-            "remote_write_every" => match parse_seconds(value)? {
-                seconds if (0.1..=3600.0).contains(&seconds) => self.remote_write_every = Some(seconds),
-                _ => return Err("between 100ms and 1h".to_owned()),
-            },
+            "remote_write_every" => self.remote_write_every = Some(parse_every(value)?),
+            "scrape_every" => self.scrape_every = Some(parse_every(value)?),
             "cgroups" => self.cgroups = Some(value.to_owned()),
             _ => return Ok(false),
         }
@@ -59,14 +69,16 @@ impl Keeping {
     /// Takes a setting that is a list; says whether it is one.
     pub(super) fn set_list(&mut self, name: &str, value: &toml::Value) -> Result<bool, String> {
         const MOST: usize = 16;
-        if name != "remote_write" {
-            return Ok(false);
-        }
+        let list = match name {
+            "remote_write" => &mut self.remote_write,
+            "scrape" => &mut self.scrape,
+            _ => return Ok(false),
+        };
         let of_text = |value: &toml::Value| match value.as_str() {
-            Some(url) => RemoteWrite::parse(url).map_err(|error| error.to_string()),
+            Some(url) => url.parse::<HttpAddress>().map_err(|why| format!("{url}: {why}")),
             None => Err("a list of addresses in quotes".to_owned()),
         };
-        self.remote_write = match value.as_array() {
+        *list = match value.as_array() {
             Some(list) if list.len() <= MOST => list.iter().map(of_text).collect::<Result<_, _>>()?,
             Some(_) => return Err(format!("at most {MOST} addresses")),
             None => vec![of_text(value)?],
@@ -74,8 +86,15 @@ impl Keeping {
         Ok(true)
     }
 
+    /// Exporters that are asked, and how often: these, else the others.
+    pub(super) fn scrape(&self, other: &Self) -> (Vec<HttpAddress>, Duration) {
+        let addresses = if self.scrape.is_empty() { &other.scrape } else { &self.scrape };
+        let every = self.scrape_every.or(other.scrape_every).unwrap_or(15.0);
+        (addresses.clone(), Duration::from_secs_f64(every))
+    }
+
     /// Where samples are sent, and how often.
-    pub(super) fn remote_write(&self) -> (Vec<RemoteWrite>, Duration) {
+    pub(super) fn remote_write(&self) -> (Vec<HttpAddress>, Duration) {
         (self.remote_write.clone(), Duration::from_secs_f64(self.remote_write_every.unwrap_or(15.0)))
     }
 

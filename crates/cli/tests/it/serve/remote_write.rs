@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use super::*;
 
 /// Something that runs until this is dropped.
-struct Running(Child);
+pub(super) struct Running(pub(super) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -16,7 +16,7 @@ impl Drop for Running {
 }
 
 /// Series and their values, as Prometheus answers a question; nothing while it does not answer.
-fn asked(curl: &Path, port: u16, query: &str) -> BTreeMap<String, f64> {
+pub(super) fn asked(curl: &Path, port: u16, query: &str) -> BTreeMap<String, f64> {
     let output = Command::new(curl)
         .args(["-s", "-m", "10", "-G", "--data-urlencode", &format!("query={query}")])
         .arg(format!("http://127.0.0.1:{port}/api/v1/query"))

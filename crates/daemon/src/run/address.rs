@@ -1,0 +1,115 @@
+//! Who is asked, or sent to, over HTTP.
+
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+/// An address: `http://HOST[:PORT]/PATH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpAddress {
+    host: String,
+    port: u16,
+    pub(super) path: String,
+}
+
+/// Why something is no address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct AddressError(&'static str);
+
+impl std::str::FromStr for HttpAddress {
+    type Err = AddressError;
+
+    fn from_str(url: &str) -> Result<Self, AddressError> {
+        let fits = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+        if !fits(url) || url.len() > 1024 {
+            return Err(AddressError("it is no address"));
+        }
+        if url.starts_with("https://") {
+            return Err(AddressError("HTTPS is not supported; a proxy on this machine can add it"));
+        }
+        let rest = url.strip_prefix("http://").ok_or(AddressError("it does not begin with http://"))?;
+        let (place, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        if place.contains('@') {
+            return Err(AddressError("user names and passwords are not supported"));
+        }
+        // An address of version 6 stands in brackets, for its own colons.
+        let (host, port) = match place.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) {
+            Some((host, port)) => (host, port.parse().map_err(|_| AddressError("the port is no number"))?),
+            None => (place, 80),
+        };
+        if host.is_empty() {
+            return Err(AddressError("there is no host"));
+        }
+        let path = if path.is_empty() { "/" } else { path };
+        Ok(Self { host: host.to_owned(), port, path: path.to_owned() })
+    }
+}
+
+impl HttpAddress {
+    /// Its host and port, as they are shown and sent.
+    pub(super) fn shown(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
+    /// Connects; neither that nor anything on the connection is waited for longer than this.
+    pub(super) fn connect(&self, within: Duration) -> io::Result<TcpStream> {
+        let host = self.host.trim_start_matches('[').trim_end_matches(']');
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+        let connected = (host, self.port).to_socket_addrs()?.find_map(|address| {
+            TcpStream::connect_timeout(&address, within).map_err(|error| last = error).ok()
+        });
+        let stream = connected.ok_or(last)?;
+        stream.set_read_timeout(Some(within))?;
+        stream.set_write_timeout(Some(within))?;
+        Ok(stream)
+    }
+}
+
+/// The status of an answer.
+pub(super) fn status_of(answer: &[u8]) -> Option<u16> {
+    let line = answer.split(|&byte| byte == b'\n').next()?;
+    let words = std::str::from_utf8(line).ok()?.strip_prefix("HTTP/1.")?;
+    words.split(' ').nth(1)?.trim().parse().ok()
+}
+
+/// Names for addresses, of which no two are the same.
+pub(super) fn names<'a>(addresses: impl IntoIterator<Item = &'a HttpAddress>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for address in addresses {
+        let mut name = address.shown();
+        while names.contains(&name) {
+            name.push('+');
+        }
+        names.push(name);
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_others_refused_with_a_reason() {
+        let target: HttpAddress = "http://prom.example/api/v1/write".parse().unwrap();
+        assert_eq!(
+            (target.host.as_str(), target.port, target.path.as_str()),
+            ("prom.example", 80, "/api/v1/write")
+        );
+        let target: HttpAddress = "http://[::1]:9090".parse().unwrap();
+        assert_eq!((target.shown().as_str(), target.path.as_str()), ("[::1]:9090", "/"));
+        assert_eq!(names([&target, &target]), ["[::1]:9090", "[::1]:9090+"]);
+        for (url, why) in [
+            ("https://x/", "HTTPS is not supported"),
+            ("ftp://x/", "does not begin with http://"),
+            ("http://x:y/", "the port is no number"),
+            ("http:///write", "there is no host"),
+            ("http://a:b@x/", "not supported"),
+            ("http://x/\r\nHost: y", "it is no address"),
+        ] {
+            let said = url.parse::<HttpAddress>().unwrap_err().to_string();
+            assert!(said.contains(why), "{said}");
+        }
+    }
+}
