@@ -198,12 +198,21 @@ pub struct View {
     pub node: Name,
     /// The jobs that run.
     pub jobs: Vec<JobView>,
-    /// What all jobs have counted since this daemon was started, those that have ended among them.
+    /// What all jobs have counted on this machine since this daemon was started, those that have ended among them.
     pub total: Counters,
+    /// The same on machines below.
+    pub elsewhere: Counters,
     /// What was refused.
     pub losses: Losses,
     /// How many pages are read.
     pub n_pages: usize,
+}
+
+impl View {
+    /// Jobs that run on this machine; others run on machines below only.
+    pub fn n_jobs_here(&self) -> usize {
+        self.jobs.iter().filter(|job| job.nodes.contains(&self.node)).count()
+    }
 }
 
 /// A job has ended when for so long none of its processes was there: the next step of a script begins within it.
@@ -233,7 +242,10 @@ pub struct Leaf {
     pages: BTreeMap<PageId, Page>,
     pages_of_user: HashMap<u32, usize>,
     jobs: BTreeMap<JobKey, Running>,
+    /// What jobs that have ended had counted on this machine since the daemon was started.
     ended: Counters,
+    /// The same on others.
+    ended_elsewhere: Counters,
     kept_ns: u64,
     noted_ns: u64,
 }
@@ -264,6 +276,8 @@ struct Running {
     done_bytes: u64,
     /// Of that, what the sum of all that has ended holds already: the job ended before, and goes on.
     before: Counters,
+    /// The same of what other nodes have counted.
+    before_elsewhere: Counters,
     n_running: u32,
     n_seen: u32,
     /// When the last process went, if there is none.
@@ -331,6 +345,7 @@ impl Leaf {
             pages_of_user: HashMap::new(),
             jobs: BTreeMap::new(),
             ended: Counters::default(),
+            ended_elsewhere: Counters::default(),
             kept_ns: 0,
             noted_ns: 0,
         }
@@ -591,7 +606,7 @@ impl Leaf {
         let mut job = Running::new(about, now_ns);
         (job.before, job.done_bytes) = (done.clone(), done.io().bytes());
         if goes_on {
-            job.before.add_all(&earlier.elsewhere);
+            job.before_elsewhere = earlier.elsewhere;
         }
         job.is_here = n_seen > 0 || !done.is_empty();
         (job.done, job.n_seen, job.n_ranks) = (done, n_seen, process.n_ranks);
@@ -706,9 +721,10 @@ impl Leaf {
                 Act::Rows { .. } => {}
                 Act::End { key, .. } => {
                     if let Some(job) = self.jobs.remove(key) {
-                        let mut new = job.sum_of_gone();
+                        let mut new = job.done.clone();
                         new.subtract_all(&job.before);
                         self.ended.add_all(&new);
+                        self.ended_elsewhere.add_all(&job.new_elsewhere());
                     }
                 }
             }
@@ -781,12 +797,17 @@ impl Leaf {
 
     /// What runs now.
     pub fn view(&self, now_ns: u64) -> View {
-        let mut sums = self.sums();
-        let mut total = self.ended.clone();
-        for (key, sum) in &sums {
+        let (mut total, mut elsewhere) = (self.ended.clone(), self.ended_elsewhere.clone());
+        let mut sums = self.sums_here();
+        for (key, sum) in &mut sums {
+            let job = &self.jobs[key];
             let mut new = sum.clone();
-            new.subtract_all(&self.jobs[key].before);
+            new.subtract_all(&job.before);
             total.add_all(&new);
+            if let Some(known) = &job.elsewhere {
+                elsewhere.add_all(&job.new_elsewhere());
+                sum.add_all(&known.sum);
+            }
         }
         let jobs = self.jobs.iter().map(|(key, job)| {
             let (read_bps, write_bps) = job.rates();
@@ -805,6 +826,7 @@ impl Leaf {
             node: self.node.clone(),
             jobs: jobs.collect(),
             total,
+            elsewhere,
             losses: self.losses.clone(),
             n_pages: self.pages.keys().filter(|page| !page.is_group()).count(),
         }
@@ -821,6 +843,7 @@ impl Running {
             done: Counters::default(),
             done_bytes: 0,
             before: Counters::default(),
+            before_elsewhere: Counters::default(),
             n_running: 0,
             n_seen: 0,
             idle_since_ns: now_ns,
@@ -849,6 +872,13 @@ impl Running {
             sum.add_all(&elsewhere.sum);
         }
         sum
+    }
+
+    /// What other nodes have counted since the job went on.
+    fn new_elsewhere(&self) -> Counters {
+        let mut new = self.elsewhere.as_ref().map(|known| Counters::clone(&known.sum)).unwrap_or_default();
+        new.subtract_all(&self.before_elsewhere);
+        new
     }
 
     /// Of that, bytes read and written.

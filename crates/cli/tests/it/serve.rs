@@ -306,7 +306,12 @@ fn ids_that_lead_elsewhere_are_refused_and_counted() {
 }
 
 pub(crate) fn unix_get(dir: &FreshDir, path: &str) -> (u16, String) {
-    let mut stream = UnixStream::connect(dir.join("socket")).unwrap();
+    get_at(&dir.join("socket"), path)
+}
+
+/// Asks at a socket.
+pub(crate) fn get_at(socket: &Path, path: &str) -> (u16, String) {
+    let mut stream = UnixStream::connect(socket).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -513,10 +518,9 @@ fn settings_are_checked_with_the_place_of_a_mistake() {
         ("series_job = \"1 parsec\"\n", "'series_job': 'parsec' is no unit of size"),
         ("series_all = \"1MiB\"\n", "at least as much as those of one, 8388608 bytes, not 1048576"),
         ("series_age = \"5min\"\n", "at least an hour, not for 300 s"),
-        (
-            "remote_write = [\"https://x/\"]\n",
-            "'remote_write': samples cannot be sent to https://x/: HTTPS is not supported",
-        ),
+        ("remote_write = [\"https://x/\"]\n", "'remote_write': https://x/: HTTPS is not supported"),
+        ("scrape = [\"http://x:y/\"]\n", "'scrape': http://x:y/: the port is no number"),
+        ("scrape_every = \"2h\"\n", "between 100ms and 1h"),
         ("remote_write = 5\n", "'remote_write': a list of addresses in quotes"),
         ("remote_write_every = \"1us\"\n", "between 100ms and 1h"),
         ("group = \"no-such-group\"\n", "there is no group 'no-such-group'"),

@@ -249,6 +249,34 @@ fn tree_depth_changes_no_sum() {
     let pairs =
         [("first", "root"), ("one", "root"), ("second", "first"), ("three", "second"), ("two", "first")];
     assert_eq!(parents, pairs.map(|(node, parent)| (node.to_owned(), parent.to_owned())));
+    // What a node has moved is what was moved on it, and not what came through it.
+    let own = |name: &str| {
+        let node = nodes.iter().find(|node| node.name == name);
+        node.map_or([0; 2], |node| node.moved("deep"))
+    };
+    let names = ["first", "one", "root", "second", "three", "two"];
+    let expected: Vec<[u64; 2]> = names.map(own).to_vec();
+    let mut seen = Vec::new();
+    for _ in 0..1500 {
+        seen = root.nodes(6).iter().map(|node| counted(&serde_json::json!({ "io": node }))).collect();
+        if seen == expected {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(seen, expected);
+    let metrics = crate::serve::get_at(&root.path("socket"), "/metrics").1;
+    for (name, [_, written]) in names.iter().zip(&expected) {
+        let line = format!("iotide_node_io_bytes_total{{node=\"{name}\",op=\"write\"}} {written}");
+        let is_there = metrics.lines().any(|known| known == line);
+        assert!(is_there || *written == 0 && *name == "root", "{line}\n{metrics}");
+    }
+    let all: u64 = metrics
+        .lines()
+        .filter(|line| line.starts_with("iotide_fs_bytes_total{") && line.contains("op=\"write\""))
+        .map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(all, moved[1]);
 }
 
 /// Daemons of every role are killed and started again while programs run: nothing is lost and nothing is doubled.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use iotide_ledger::tree::KnownNode;
+use iotide_ledger::tree::{KnownNode, NodeNews};
 use iotide_ledger::{About, Exposition, IdError, JobId, JobKey};
 use iotide_report::{
     EarlierRun, JobDocument, JobIo, JobList, JobMpi, JobTime, NodeEntry, NodeList, ProxyJob, Refused,
@@ -383,10 +383,15 @@ impl Answers {
         };
         let store_fault = self.shared.store_fault.read().unwrap_or_else(PoisonError::into_inner).is_some();
         let machine = self.shared.node();
+        let now = super::now_ns();
+        let news = |known: &KnownNode| NodeNews { silent_ns: known.silent_ns(now), ..known.news.clone() };
+        let nodes: Vec<NodeNews> =
+            self.shared.tree.as_ref().map_or_else(Vec::new, |tree| tree.hub().nodes().map(news).collect());
         let of = metrics::Of {
             view: &view,
             node: &machine,
             groups: &self.shared.groups(),
+            nodes: &nodes,
             written: &self.shared.written,
             exporters: &self.shared.exporters,
             viewer,
@@ -409,7 +414,7 @@ impl Answers {
                 nodes: vec![NodeEntry {
                     node: view.node.as_str().into(),
                     version: env!("CARGO_PKG_VERSION").into(),
-                    jobs: view.jobs.len() as u64,
+                    jobs: view.n_jobs_here() as u64,
                     processes: view.n_pages as u64,
                     bytes_read: io.read.bytes,
                     bytes_written: io.write.bytes,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use iotide_ledger::tree::NodeNews;
 use iotide_ledger::{Cell, Counters, Exposition, Kind, Metric};
 use iotide_wire::page::PageLayer;
 
@@ -25,6 +26,8 @@ pub(crate) struct Of<'a> {
     pub(crate) series: &'a Series,
     pub(crate) node: &'a NodeReading,
     pub(crate) groups: &'a [GroupJob],
+    /// The nodes of the tree, as far as they are known.
+    pub(crate) nodes: &'a [NodeNews],
     pub(super) written: &'a [Arc<Written>],
     pub(super) exporters: &'a Exporters,
     /// Who asks.
@@ -59,6 +62,12 @@ fn sums(text: &mut Exposition, of: &Of<'_>) {
     for (op, cell) in by_op.iter() {
         family.sample(&[("node", node), ("op", op)], cell.bytes);
     }
+    let others = || of.nodes.iter().filter(|other| other.node.as_str() != node);
+    for other in others() {
+        let name = other.node.as_str();
+        family.sample(&[("node", name), ("op", "read")], other.bytes_read);
+        family.sample(&[("node", name), ("op", "write")], other.bytes_written);
+    }
     let mut family =
         text.family("iotide_node_io_calls_total", Kind::Counter, "I/O calls of all jobs of a node.");
     for (op, cell) in by_op.iter() {
@@ -73,7 +82,7 @@ fn sums(text: &mut Exposition, of: &Of<'_>) {
         family.sample_ns(&[("node", node), ("op", op)], cell.ns);
     }
     let mut by_fs: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    for (metric, cell) in view.total.iter() {
+    for (metric, cell) in view.total.iter().chain(view.elsewhere.iter()) {
         if let Metric::Io { op, layer, fs } = metric
             && layer.as_str() != PageLayer::Beneath.name()
             && cell.bytes > 0
@@ -92,8 +101,27 @@ fn sums(text: &mut Exposition, of: &Of<'_>) {
         "Time in MPI of all jobs of a node, over all threads.",
     )
     .sample_ns(&[("node", node)], view.total.mpi().ns);
-    text.family("iotide_node_jobs", Kind::Gauge, "Jobs that run on a node.")
-        .sample(&[("node", node)], view.jobs.len() as u64);
+    let mut family = text.family("iotide_node_jobs", Kind::Gauge, "Jobs that run on a node.");
+    family.sample(&[("node", node)], view.n_jobs_here() as u64);
+    for other in others() {
+        family.sample(&[("node", other.node.as_str())], other.jobs);
+    }
+    let mut family = text.family(
+        "iotide_node_silent_seconds",
+        Kind::Gauge,
+        "How long ago a daemon below was last heard of.",
+    );
+    for other in others() {
+        family.sample_ns(&[("node", other.node.as_str())], other.silent_ns);
+    }
+    let mut family = text.family(
+        "iotide_node_clock_skew_seconds",
+        Kind::Gauge,
+        "How far the clock of a node below is ahead of that of the daemon above it.",
+    );
+    for other in others().filter(|other| other.round_trip_ns > 0) {
+        family.sample_f64(&[("node", other.node.as_str())], other.skew_ns as f64 / 1e9);
+    }
     text.family("iotide_daemon_info", Kind::Gauge, "The version of the daemon.")
         .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     text.family("iotide_daemon_start_time_seconds", Kind::Gauge, "When the daemon was started, since 1970.")
