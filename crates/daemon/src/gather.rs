@@ -5,9 +5,11 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use iotide_ledger::tree::{Group, Hub, NodeNews, Place};
 use iotide_ledger::{JobKey, Limits, Name};
+use iotide_wire::Fnv1a;
 use tokio::sync::Notify;
 
 use crate::leaf::{Act, Earlier, Leaf, OwnRow};
@@ -18,8 +20,8 @@ use crate::store::{Store, StoreError};
 pub(crate) struct Tree {
     hub: Mutex<Hub>,
     pub(crate) has_parent: bool,
-    /// Told when a job has ended that is to be sent.
-    pub(crate) has_finals: Notify,
+    /// Told when there is something to send to the daemon above.
+    pub(crate) has_rows: Notify,
     children: Mutex<HashMap<Name, (u64, Arc<Notify>)>>,
     skew: Mutex<Option<(u64, i64)>>,
     notices: Mutex<Notices>,
@@ -40,7 +42,7 @@ impl Tree {
         Self {
             hub: Mutex::new(Hub::new(own, !has_parent, Limits::default())),
             has_parent,
-            has_finals: Notify::new(),
+            has_rows: Notify::new(),
             children: Mutex::default(),
             skew: Mutex::default(),
             notices: Mutex::default(),
@@ -105,8 +107,12 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// How often it is told what this machine does as a whole.
 const NODE_NS: u64 = 3_000_000_000;
-/// How often rows become part of jobs, unless some are final.
+/// How often what is counted here goes up.
+const OWN_NS: u64 = 1_000_000_000;
+/// How often rows become part of jobs at least. They do sooner if they are final, or if that takes little.
 const GATHER_NS: u64 = 1_000_000_000;
+/// How much longer it takes until rows become part of jobs again than that took.
+const PAUSE: u32 = 100;
 
 /// Rows that are stored at a time, unless their jobs have ended: those of a job more or less.
 const MOST_ROWS: usize = 512;
@@ -116,8 +122,15 @@ const MOST_ROWS: usize = 512;
 pub(crate) struct Gathering {
     tree: Arc<Tree>,
     gathered_ns: u64,
-    /// When it was last told what this machine does.
+    /// When rows become part of jobs again, if some have come.
+    pause_ns: u64,
+    /// When what is counted here went up.
+    sent_ns: u64,
+    /// Where in a second it does: nodes with one clock do not all send at once.
+    phase_ns: u64,
+    /// When it was last told what this machine does, and who was above then.
     told_ns: u64,
+    told_parent: Option<Place>,
 }
 
 /// What is done once acts are stored.
@@ -135,7 +148,9 @@ impl Gathering {
         store: &Store,
         leaf: &mut Leaf,
     ) -> Result<Self, StoreError> {
-        let mut gathering = Self { tree, gathered_ns: 0, told_ns: 0 };
+        let phase_ns = Fnv1a::of(tree.hub().own.node.as_str().as_bytes()).value() % OWN_NS;
+        let mut gathering =
+            Self { tree, gathered_ns: 0, pause_ns: 0, sent_ns: 0, phase_ns, told_ns: 0, told_parent: None };
         for (group, about, rows) in store.open_rows()? {
             gathering.tree.hub().restore(now_ns, &group, &about, rows);
         }
@@ -156,17 +171,19 @@ impl Gathering {
         store: &Store,
         leaf: &mut Leaf,
     ) -> Result<Vec<Act>, StoreError> {
-        let is_due = now_ns.saturating_sub(self.gathered_ns) >= GATHER_NS;
-        if !self.tree.hub().take_has_finals() && !is_due {
+        self.tell_node(now_ns, leaf);
+        self.send_own(now_ns, leaf);
+        let waited_ns = now_ns.saturating_sub(self.gathered_ns);
+        let is_due = {
+            let mut hub = self.tree.hub();
+            let has_finals = hub.take_has_finals();
+            waited_ns >= GATHER_NS || has_finals || waited_ns >= self.pause_ns && hub.take_has_news()
+        };
+        if !is_due {
             return Ok(Vec::new());
         }
         self.gathered_ns = now_ns;
-        if self.tree.has_parent {
-            let mut hub = self.tree.hub();
-            for own in leaf.own_rows() {
-                hub.put_own(now_ns, &own.opened, &own.counters, own.n_running, false);
-            }
-        }
+        let begun = Instant::now();
         let changed = self.tree.hub().changed(now_ns);
         for group in changed {
             self.take_in(now_ns, &group, store, leaf)?;
@@ -183,14 +200,41 @@ impl Gathering {
                 acts.extend(leaf.rows_act(&key, rows));
             }
         }
+        self.tree.hub().tick(now_ns);
+        self.pause_ns = (PAUSE * begun.elapsed()).as_nanos() as u64;
+        Ok(acts)
+    }
+
+    /// Says how this machine is: now and then, and when another daemon is above it.
+    fn tell_node(&mut self, now_ns: u64, leaf: &Leaf) {
         let mut hub = self.tree.hub();
-        hub.tick(now_ns);
-        if now_ns.saturating_sub(self.told_ns) >= NODE_NS {
-            self.told_ns = now_ns;
+        let is_moved = hub.path().first() != self.told_parent.as_ref();
+        if is_moved || now_ns.saturating_sub(self.told_ns) >= NODE_NS {
+            (self.told_ns, self.told_parent) = (now_ns, hub.path().first().cloned());
             let news = self.own_news(&hub, leaf, now_ns);
             hub.node_heard(now_ns, news);
+            self.tree.has_rows.notify_one();
         }
-        Ok(acts)
+    }
+
+    /// What is counted here is sent up.
+    fn send_own(&mut self, now_ns: u64, leaf: &Leaf) {
+        let second = |at_ns: u64| (at_ns + self.phase_ns) / OWN_NS;
+        if !self.tree.has_parent || second(now_ns) == second(self.sent_ns) {
+            return;
+        }
+        self.sent_ns = now_ns;
+        let mut hub = self.tree.hub();
+        for own in leaf.own_rows() {
+            hub.put_own(now_ns, &own.opened, &own.counters, own.n_running, false);
+        }
+        drop(hub);
+        self.tree.has_rows.notify_one();
+    }
+
+    /// When rows last became part of jobs.
+    pub(crate) fn gathered_ns(&self) -> u64 {
+        self.gathered_ns
     }
 
     /// What has come of a job becomes part of it.
@@ -272,7 +316,7 @@ impl Gathering {
         }
         drop(hub);
         if has_finals {
-            self.tree.has_finals.notify_one();
+            self.tree.has_rows.notify_one();
         }
     }
 

@@ -128,7 +128,7 @@ impl Daemon {
     }
 
     /// A program that is counted as a job.
-    fn job(&self, bed: &Bed, program: &PathBuf, id: &str, how: &str) -> Result<Child, String> {
+    pub(super) fn job(&self, bed: &Bed, program: &PathBuf, id: &str, how: &str) -> Result<Child, String> {
         let library = bed.iotide.with_file_name("deps").join("libiotide.so");
         if !library.is_file() {
             return Err(format!("there is no {}", library.display()));
@@ -137,6 +137,7 @@ impl Daemon {
         command.arg(self.folder.join("files")).arg(how);
         command.env("LD_PRELOAD", library).env("IOTIDE_LIVE", self.folder.join("pages"));
         command.env("IOTIDE_JOB_ID", id).env("IOTIDE_INCLUDE", self.folder.join("files"));
+        command.stdin(if how == "again" { Stdio::piped() } else { Stdio::null() });
         command.spawn().map_err(|error| error.to_string())
     }
 
@@ -169,7 +170,7 @@ impl Drop for Jobs {
     }
 }
 
-fn compile(bed: &Bed) -> Result<PathBuf, String> {
+pub(super) fn compile(bed: &Bed) -> Result<PathBuf, String> {
     let source = crate::repository().join("xtask/src/bench/serve_job.c");
     let program = bed.folder.join("serve-job");
     let output = Command::new("gcc").args(["-O1", "-o"]).arg(&program).arg(source).output();

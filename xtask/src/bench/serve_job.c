@@ -1,4 +1,5 @@
-/* A job for `cargo xtask bench serve`: does one of every operation in a folder, then waits for a signal, or ends. */
+/* A job for `cargo xtask bench serve`: does one of every operation in a folder, then waits for a signal, writes
+   once more for each byte that it is given, or ends. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -42,5 +43,12 @@ int main(int argc, char **argv) {
     rmdir(path);
     unlink(other);
     if (!strcmp(argv[2], "wait")) pause();
+    if (!strcmp(argv[2], "again")) {
+        int more = open(other, O_CREAT | O_WRONLY, 0600);
+        char word;
+        while (read(0, &word, 1) == 1) {
+            if (write(more, buffer, sizeof buffer) != sizeof buffer) return 7;
+        }
+    }
     return 0;
 }

@@ -9,7 +9,7 @@ use iotide_daemon::{Leaves, Load};
 use iotide_ledger::tree::{Downlink, Hello, Hub, Inbox, Opened, Place, Uplink, VERSIONS, Welcome, trials};
 use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Limits, Metric, Name};
 
-use super::serve::Daemon;
+use super::serve::{Daemon, compile};
 use super::{Bed, Goal, Line};
 
 const N_LEAVES: usize = 10_000;
@@ -19,6 +19,7 @@ pub(super) fn figures(bed: &Bed) -> Result<Vec<Line>, String> {
     let mut lines = made_leaves()?;
     lines.extend(update()?);
     lines.extend(idle(bed)?);
+    lines.extend(visible(bed)?);
     lines.extend(many_leaves(bed)?);
     Ok(lines)
 }
@@ -140,6 +141,79 @@ fn idle(bed: &Bed) -> Result<Vec<Line>, String> {
         return Err("an idle root still hears its children".to_owned());
     }
     Ok(vec![line("idle root with two children, CPU", "% of a core", share, Some(36.0), Goal::AtMost(1.0))])
+}
+
+/// How long it takes until the root shows what a program has written, one and three hops above it; and until daemons are back at a root that was
+/// killed and started again.
+fn visible(bed: &Bed) -> Result<Vec<Line>, String> {
+    const N_UPDATES: u64 = 20;
+    let program = compile(bed)?;
+    let key = key(bed)?;
+    let key = key.to_str().ok_or("a path that is no text")?;
+    let mut lines = Vec::new();
+    for n_hops in [1, 3] {
+        let addresses = (0..n_hops).map(|_| free_address()).collect::<Result<Vec<_>, _>>()?;
+        let daemon = |level: usize| {
+            let name = format!("hop{n_hops}-{level}");
+            let mut options = vec!["--key", key, "--node", &name];
+            if level > 0 {
+                options.extend(["--parent", &addresses[level - 1]]);
+            }
+            if level < n_hops {
+                options.extend(["--children", &addresses[level]]);
+            }
+            Daemon::start_with(bed, &name, &options)
+        };
+        let mut daemons = (0..=n_hops).map(daemon).collect::<Result<Vec<_>, _>>()?;
+        wait_for_nodes(&daemons[0], n_hops + 1)?;
+        let mut job = daemons[n_hops].job(bed, &program, "seen", "again")?;
+        let mut more = job.stdin.take().ok_or("no stdin")?;
+        let mut shown = wait_for_bytes(&daemons[0], "seen", 1)?;
+        let mut sum = Duration::ZERO;
+        for n in 0..N_UPDATES {
+            std::thread::sleep(Duration::from_millis(300 + 137 * n % 1000));
+            let began = Instant::now();
+            std::io::Write::write_all(&mut more, b"x").map_err(|error| error.to_string())?;
+            shown = wait_for_bytes(&daemons[0], "seen", shown + 1)?;
+            sum += began.elapsed();
+        }
+        drop(more);
+        job.wait().map_err(|error| error.to_string())?;
+        let mean_s = sum.as_secs_f64() / N_UPDATES as f64;
+        let what = format!("until the root shows what was written, {n_hops} hops");
+        lines.push(line(&what, "s", mean_s, Some(1.3 * n_hops as f64), Goal::AtMost(1.2 * n_hops as f64)));
+        if n_hops == 1 {
+            // Its address is kept: whoever was below comes back.
+            drop(daemons.remove(0));
+            let began = Instant::now();
+            let root = daemon(0)?;
+            wait_for_nodes(&root, n_hops + 1)?;
+            lines.push(line(
+                "until a child is back at a root that was killed",
+                "s",
+                began.elapsed().as_secs_f64(),
+                None,
+                Goal::AtMost(3.0),
+            ));
+        }
+    }
+    Ok(lines)
+}
+
+/// What a job has written as a daemon shows it, once that is at least so much.
+fn wait_for_bytes(root: &Daemon, job: &str, least: u64) -> Result<u64, String> {
+    let began = Instant::now();
+    loop {
+        let answer = root.get(&format!("/api/1/jobs/{job}")).unwrap_or_default();
+        let answer: serde_json::Value = serde_json::from_str(&answer).unwrap_or_default();
+        match answer["io"]["bytes_written"].as_u64() {
+            Some(bytes) if bytes >= least => return Ok(bytes),
+            shown if began.elapsed() > Duration::from_secs(30) => {
+                return Err(format!("{shown:?} bytes of {least}"));
+            }
+            _ => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
 }
 
 pub(super) fn wait_for_nodes(root: &Daemon, n: usize) -> Result<Duration, String> {

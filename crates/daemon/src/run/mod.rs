@@ -566,7 +566,8 @@ impl Collecting {
         self.predicting.tell(now, moved);
         let rows = self.gather(now);
         let acts = with_rows(self.leaf.tick(now), rows);
-        let mut has_changed = false;
+        // What has come from below is shown at once.
+        let mut has_changed = self.gathering.as_ref().is_some_and(|it| it.gathered_ns() == now);
         let has_more = self.removed.len() > 64 || self.shared.series.has_losses();
         if now >= self.retry_ns && (!acts.is_empty() || has_more) {
             match self.store_acts(now, &acts) {

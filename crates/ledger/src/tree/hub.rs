@@ -210,6 +210,7 @@ pub struct Hub {
     /// Rows that this daemon has counted to their end and that are safe above.
     safe: Vec<RowId>,
     has_finals: bool,
+    has_news: bool,
 }
 
 /// A node that is known.
@@ -250,6 +251,7 @@ impl Hub {
             n_refused: 0,
             safe: Vec::new(),
             has_finals: false,
+            has_news: false,
         }
     }
 
@@ -433,6 +435,7 @@ impl Hub {
         // Of two with one number, the final one is the later.
         row.is_final = is_final || seq == row.seq && row.is_final;
         self.has_finals |= row.is_final && !row.is_own;
+        self.has_news |= !row.is_own;
         row.n_running = if row.is_final { 0 } else { n_running };
         (row.seq, row.at_ns) = (seq, row.at_ns.max(at_ns));
         (row.heard_ns, row.version) = (now_ns, version);
@@ -499,6 +502,11 @@ impl Hub {
         // Some may have gone on since.
         let rows = safe.iter().filter_map(|id| self.rows.get(id)).filter(|row| row.is_acked());
         rows.map(|row| row.opened.key.clone()).collect()
+    }
+
+    /// Whether anything of others has come since this was last asked.
+    pub fn take_has_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news)
     }
 
     /// Whether final rows of others have come since this was last asked.

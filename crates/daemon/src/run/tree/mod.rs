@@ -56,6 +56,8 @@ const SILENT: Duration = Duration::from_secs(5);
 const SEND_WITHIN: Duration = Duration::from_secs(5);
 /// How often rows are sent.
 const TICK: Duration = Duration::from_secs(1);
+/// … and how far apart at least, however much comes from below.
+const SPACING: Duration = Duration::from_millis(100);
 /// A parent that cannot be reached is tried again after this, and after twice as long each time.
 const RETRY: Duration = Duration::from_millis(200);
 /// … but not after more than this: whoever comes back is to be found soon.
@@ -286,6 +288,7 @@ async fn attend_child(
         if down.has_answers() {
             has_answers.notify_one();
         }
+        tree.has_rows.notify_one();
         Ok(())
     });
     let answer = async {
@@ -404,8 +407,9 @@ async fn attend_parent(
                 is_all = lock(&up).fill(now_ns(), &tree.hub(), PIECE, &mut bytes)?;
                 send(&mut writing, &bytes).await?;
             }
-            // A job that has ended is told at once.
-            let _ = timeout(TICK.saturating_sub(begun.elapsed()), tree.has_finals.notified()).await;
+            // What has come meanwhile is sent soon; what has not changed is not sent.
+            tokio::time::sleep(SPACING).await;
+            let _ = timeout(TICK.saturating_sub(begun.elapsed()), tree.has_rows.notified()).await;
         }
     };
     let home = async {
