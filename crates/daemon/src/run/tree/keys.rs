@@ -132,12 +132,14 @@ impl Secret {
             Self::Key(key) => Ok(hmac::verify(&key.0, &statement, proof).is_ok()),
             Self::Munge { socket } => {
                 let mut command = munge("unmunge", socket.as_deref());
-                command.args(["--numeric", "--keys", "UID"]);
+                command.args(["--keys", "STATUS,UID"]);
                 // Munge refuses what is expired, was used before or is not its own.
                 let said = output_of(command, proof.to_vec()).await?;
                 let said = String::from_utf8_lossy(&said);
                 let (head, payload) = said.split_once("\n\n").unwrap_or((&said, ""));
-                let uid = head.strip_prefix("UID:").and_then(|uid| uid.trim().parse::<u32>().ok());
+                // As in `UID: ada (1000)`.
+                let number = |line: &str| line.rsplit_once('(')?.1.strip_suffix(')')?.parse::<u32>().ok();
+                let uid = head.lines().find(|line| line.starts_with("UID:")).and_then(number);
                 let is_trusted = iotide_private::is_our_user(uid);
                 Ok(is_trusted && payload.trim() == hex(&sha256(&statement)))
             }
@@ -182,7 +184,12 @@ async fn output_of(mut command: Command, input: Vec<u8>) -> io::Result<Vec<u8>> 
         let output = child.wait_with_output()?;
         match output.status.success() {
             true => Ok(output.stdout),
-            false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+            // Of a credential that is whole and yet no good, munge speaks in what it prints.
+            false => {
+                let said = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
+                let said = String::from_utf8_lossy(said);
+                Err(io::Error::other(said.lines().next().unwrap_or("it does not say why").trim().to_owned()))
+            }
         }
     };
     tokio::task::spawn_blocking(run).await.map_err(io::Error::other)?
@@ -432,5 +439,89 @@ impl ServerCertVerifier for AnyKey {
 
     fn requires_raw_public_keys(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iotide_testkit::{FreshDir, program};
+
+    fn session(secret: u8) -> Session {
+        Session { secret: [secret; 32], certificate: None }
+    }
+
+    fn place(node: &str) -> Place {
+        Place { node: iotide_ledger::Name::cut(node.as_bytes()), instance: 7 }
+    }
+
+    fn now<T>(wait: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(wait)
+    }
+
+    /// Whoever has heard a proof cannot use it: it holds on its own connection only, for who made it, and for that end.
+    #[test]
+    fn a_proof_that_is_replayed_proves_nothing() {
+        let key = |byte: u8| Secret::Key(Key(hmac::Key::new(hmac::HMAC_SHA256, &[byte; N_BYTES])));
+        let secret = key(1);
+        let proof = now(secret.prove(Side::Child, &session(1), &place("n"))).unwrap();
+        let holds = |secret: &Secret, side, of: u8, node: &str, proof: &[u8]| {
+            now(secret.is_proof(side, &session(of), &place(node), proof)).unwrap()
+        };
+        assert!(holds(&secret, Side::Child, 1, "n", &proof));
+        assert!(!holds(&secret, Side::Child, 2, "n", &proof), "another connection");
+        assert!(!holds(&secret, Side::Parent, 1, "n", &proof), "the other end");
+        assert!(!holds(&secret, Side::Child, 1, "m", &proof), "another node");
+        assert!(!holds(&key(2), Side::Child, 1, "n", &proof), "another key");
+        assert!(
+            !holds(&secret, Side::Child, 1, "n", &proof[1..]) && !holds(&secret, Side::Child, 1, "n", b"")
+        );
+    }
+
+    struct Munged(std::process::Child);
+
+    impl Drop for Munged {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn credentials_of_munge_that_are_replayed_or_expired_are_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let Some(munged) = program("munged") else { return };
+        let dir = FreshDir::new("keys-munge");
+        let key = dir.write("key", "0123456789abcdef".repeat(8));
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o400)).unwrap();
+        let socket = dir.join("sock");
+        let mut command = Command::new(munged);
+        command.args(["--foreground", "--force"]).stdout(Stdio::null()).stderr(Stdio::null());
+        command.arg(format!("--key-file={}", key.display())).arg(format!("--socket={}", socket.display()));
+        for (option, name) in [("pid-file", "pid"), ("log-file", "log"), ("seed-file", "seed")] {
+            command.arg(format!("--{option}={}", dir.join(name).display()));
+        }
+        let _munged = Munged(command.spawn().unwrap());
+        let is_there = || std::os::unix::net::UnixStream::connect(&socket).is_ok();
+        while !is_there() {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let secret = Secret::Munge { socket: Some(socket.clone()) };
+        let judged = |of: u8, proof: &[u8]| {
+            now(secret.is_proof(Side::Child, &session(of), &place("n"), proof)).map_err(|it| it.to_string())
+        };
+        let made = |of: u8| now(secret.prove(Side::Child, &session(of), &place("n"))).unwrap();
+        let first = made(1);
+        assert_eq!(judged(1, &first), Ok(true));
+        let said = judged(1, &first).unwrap_err();
+        assert!(said.contains("Replayed credential"), "{said}");
+        assert_eq!(judged(2, &made(1)), Ok(false), "it was made for another connection");
+        // One that holds for a second.
+        let mut command = munge("munge", Some(&socket));
+        let text = hex(&sha256(&statement(Side::Child, &session(1), &place("n"))));
+        let brief = command.args(["--ttl", "1", "--string", &text]).output().unwrap().stdout;
+        std::thread::sleep(std::time::Duration::from_millis(2500));
+        let said = judged(1, brief.trim_ascii()).unwrap_err();
+        assert!(said.contains("Expired credential"), "{said}");
     }
 }
