@@ -21,6 +21,10 @@ pub use crate::{
         ApplicationCount, ArchiveStatistics, CategorizeDocument, InsightCount, Population, RejectionCount,
     },
     archive_page::{ListedRun, archive_page, rests},
+    compare::{
+        Change as SideChange, CompareDocument, CompareSettings, FileRhythm, FileRow, FileValues, FindingRow,
+        LabelRow, MeasuredRun, Presence, Quantity, QuantityRow, Side, SideRun, SizesRow, Values, Verdict,
+    },
     demand::{AsyncPhase, Demand, Need},
     document::Document,
     events::{JobEvent, MissedEvents, ModelEvent, PredictionEvent},
@@ -65,6 +69,7 @@ mod activity;
 mod activity_chart;
 mod archive;
 mod archive_page;
+mod compare;
 mod demand;
 mod document;
 mod events;

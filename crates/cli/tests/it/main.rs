@@ -56,6 +56,9 @@ mod sets_apply;
 /// `iotide info`: what a trace holds, also against what an independent reader found in real logs.
 mod info;
 
+/// `iotide compare`: what differs, what is noise, and the status for CI.
+mod compare;
+
 /// `iotide convert`: forms, losses, and what is left behind when it fails.
 mod convert;
 
