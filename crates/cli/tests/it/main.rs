@@ -42,6 +42,7 @@ mod record_ends;
 
 /// `iotide model`: functions, predictions, rankings, and measurements with faults.
 mod model;
+mod model_page;
 
 /// `iotide signature`: samples, long logs with jobs, a real Prometheus server, and where to run.
 mod signature;
