@@ -9,6 +9,7 @@ use iotide_page::{Untrusted, text};
 use serde::Serialize;
 
 use crate::archive::{ArchiveStatistics, InsightCount, ShareCell, ShareTable, Which, population_in_words};
+use crate::archive_load;
 
 /// A run that the page can list.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -61,13 +62,13 @@ pub fn rests(labels: &[&'static str]) -> Vec<u64> {
     rests.collect()
 }
 
-const SCRIPT: &str = concat!("\n", include_str!("archive_page.js"));
+const SCRIPT: &str = concat!("\n", include_str!("archive_page.js"), include_str!("tables.js"));
 
 /// Returns the page of an archive; `runs` are those it can list, heaviest first.
 pub fn archive_page(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> String {
     let mut html = head(
         &format!("{} · iotide", statistics.headline()),
-        &own_style(include_str!("archive_page.css")),
+        &own_style(concat!(include_str!("tables.css"), include_str!("archive_page.css"))),
         SCRIPT,
     );
     let _ = writeln!(
@@ -76,6 +77,15 @@ pub fn archive_page(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> Strin
         escape(&statistics.headline()),
         tiles(statistics)
     );
+    if !statistics.timeline.is_empty() {
+        section(&mut html, "timeline", "Over time", &archive_load::timeline(statistics));
+    }
+    if !statistics.users.is_empty() {
+        section(&mut html, "users", "Users", &archive_load::users(statistics));
+    }
+    if !statistics.heaviest_applications.is_empty() {
+        section(&mut html, "loads", "Applications", &archive_load::applications(statistics));
+    }
     let tables = statistics.tables();
     let (metadata, rest) = tables.split_last().expect("the metadata come last");
     let mut shares = String::new();
@@ -87,15 +97,25 @@ pub fn archive_page(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> Strin
         "shares",
         "Periodicity and temporality",
         &format!(
-            "{shares}<p class=\"note\">Tables II and III of the MOSAIC paper. An application is a program of a user; it bears the \
+            "{shares}<p class=\"note\">Tables II and III of the MOSAIC paper. An application is a program of a user; it has the \
          labels of its run that moves most bytes. Click a share to see its runs.</p>\n"
         ),
     );
     section(&mut html, "metadata", "Metadata", &bars(metadata));
+    if !statistics.coverage.is_empty() {
+        section(&mut html, "coverage", "How much the labels describe", &archive_load::coverage(statistics));
+    }
     section(&mut html, "jaccard", "Labels that come together", &heat_maps(statistics));
+    section(
+        &mut html,
+        "conditional",
+        "How often one label implies another",
+        &archive_load::conditional(statistics),
+    );
+    section(&mut html, "glossary", "What the labels mean", &archive_load::glossary(statistics));
     html.push_str(
-        "<section id=\"runs\" aria-live=\"polite\">\n<h2>Runs</h2>\n<p class=\"note\">Click a number above to see the runs \
-         behind it. All of them are in <code>runs.jsonl</code> and <code>runs.parquet</code> beside this page.</p>\n</section>\n",
+        "<section id=\"runs\">\n<h2>Runs</h2>\n<div class=\"filters\"></div><div class=\"list\" aria-live=\"polite\"><p class=\"note\">Click a number above to see the runs \
+         behind it, or filter. All runs are in <code>runs.jsonl</code> and <code>runs.parquet</code> beside this page.</p></div>\n</section>\n",
     );
     if !statistics.most_run.is_empty() {
         section(&mut html, "applications", "What runs most often", &most_run(statistics));

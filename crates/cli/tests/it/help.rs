@@ -750,6 +750,15 @@ fn help_on_categorize_explains_every_flag() {
               
               [default: 4096]
 
+          --sample <N>
+              Draw N runs of the results by chance, for a person to confirm or correct their labels:
+              sample.html in DIR tells the accuracy
+
+          --seed <SEED>
+              With --sample: where chance begins; the same results and the same SEED give the same runs
+              
+              [default: 1]
+
     Input:
           --one-run
               The traces are parts of one run: one file per rank, or the Darshan logs of one job
@@ -790,6 +799,7 @@ fn help_on_categorize_explains_every_flag() {
       find /logs -name '*.darshan' | iotide categorize --files - --out results
       sbatch --array=0-63 --wrap 'iotide categorize /logs --out results'
       iotide categorize --merge results --out results/all           after all tasks have ended
+      iotide categorize /logs/2019 --out 2019-results --sample 512  how right are the labels?
       iotide categorize --print-settings > mine.toml                every threshold, to be changed
     "#);
 }

@@ -25,6 +25,7 @@ mod follow;
 /// `iotide report`: the page and the pictures beside it.
 mod report;
 
+mod archive_page;
 /// The page in a browser, where there is one: what its script does.
 mod page_script;
 
