@@ -257,7 +257,7 @@ fn heat_maps(statistics: &ArchiveStatistics) -> String {
 
 fn most_run(statistics: &ArchiveStatistics) -> String {
     let mut html = String::from(
-        "<table>\n<thead><tr><th>application</th><th>user</th><th>runs</th><th>heaviest run moves</th><th>labels</th></tr>\
+        "<div class=\"wide\"><table>\n<thead><tr><th>application</th><th>user</th><th>runs</th><th>heaviest run moves</th><th>labels</th></tr>\
          </thead>\n<tbody>\n",
     );
     for application in &statistics.most_run {
@@ -271,7 +271,7 @@ fn most_run(statistics: &ArchiveStatistics) -> String {
             application.categories.join(", ")
         );
     }
-    html + "</tbody>\n</table>\n"
+    html + "</tbody>\n</table></div>\n"
 }
 
 fn insights(found: &[InsightCount]) -> String {
@@ -279,7 +279,7 @@ fn insights(found: &[InsightCount]) -> String {
         return "<p class=\"note\">No rule found anything.</p>\n".to_owned();
     }
     let mut html = String::from(
-        "<table class=\"reasons\">\n<thead><tr><th>rule</th><th>runs</th><th>of these high</th><th>the heaviest of them</th></tr>\
+        "<div class=\"wide\"><table class=\"reasons\">\n<thead><tr><th>rule</th><th>runs</th><th>of these high</th><th>the heaviest of them</th></tr>\
          </thead>\n<tbody>\n",
     );
     for InsightCount { rule, n_runs, n_high, example } in found {
@@ -292,13 +292,13 @@ fn insights(found: &[InsightCount]) -> String {
             example.for_html()
         );
     }
-    html + "</tbody>\n</table>\n<p class=\"note\">Each run with its findings, the numbers behind them and what to do is in \
+    html + "</tbody>\n</table></div>\n<p class=\"note\">Each run with its findings, the numbers behind them and what to do is in \
             <code>runs.jsonl</code>.</p>\n"
 }
 
 fn rejections(statistics: &ArchiveStatistics) -> String {
     let mut html = String::from(
-        "<table class=\"reasons\">\n<thead><tr><th>reason</th><th>logs</th><th>for example</th></tr></thead>\n<tbody>\n",
+        "<div class=\"wide\"><table class=\"reasons\">\n<thead><tr><th>reason</th><th>logs</th><th>for example</th></tr></thead>\n<tbody>\n",
     );
     for why in &statistics.rejections {
         let _ = writeln!(
@@ -309,7 +309,7 @@ fn rejections(statistics: &ArchiveStatistics) -> String {
             why.example.for_html()
         );
     }
-    html + "</tbody>\n</table>\n<p class=\"note\">Each log with its own reason is in <code>rejected.jsonl</code>. A number in a \
+    html + "</tbody>\n</table></div>\n<p class=\"note\">Each log with its own reason is in <code>rejected.jsonl</code>. A number in a \
             reason is shown as #.</p>\n"
 }
 

@@ -607,6 +607,15 @@ mod tests {
     }
 
     #[test]
+    fn a_page_stays_below_a_megabyte_and_says_what_it_leaves_out() {
+        let mut many = report(1);
+        many.models = vec![many.models[0].clone(); 3000];
+        let page = many.to_page().unwrap();
+        assert!(page.len() < 1_000_000 && page.contains("more do not fit on this page"), "{}", page.len());
+        iotide_page::policy::assert_keeps_its_policy(&page);
+    }
+
+    #[test]
     fn people_are_told_the_function_and_the_prediction() {
         let text = report(1).to_text(80, Ink::Plain);
         assert!(text.starts_with("main->io · time\n  "), "{text}");

@@ -83,7 +83,8 @@ pub(crate) fn run(ui: &mut Ui, args: &CompareArgs) -> anyhow::Result<ExitStatus>
         insights: settings.insights,
         settings: how,
     };
-    let n_runs = args.input.runs().len() + args.with.len();
+    let with = if args.with.is_empty() { Vec::new() } else { args.input.runs_of(&args.with) };
+    let n_runs = args.input.runs().len() + with.len();
     let mut measured = |runs: Vec<iotide_api::Input>, first: usize| -> anyhow::Result<Vec<MeasuredRun>> {
         let mut side = Vec::new();
         for (i, input) in runs.iter().enumerate() {
@@ -99,7 +100,7 @@ pub(crate) fn run(ui: &mut Ui, args: &CompareArgs) -> anyhow::Result<ExitStatus>
         (By::Run, true) => named.into_iter().map(|run| vec![run]).collect(),
         (By::Run, false) => {
             let first = named.len();
-            vec![named, measured(args.with.iter().map(iotide_api::Input::file).collect(), first)?]
+            vec![named, measured(with, first)?]
         }
     };
     let document = compare_measured(sides, &options).map_err(advised)?;

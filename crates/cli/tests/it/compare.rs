@@ -261,3 +261,16 @@ fn the_page_sorts_and_filters_its_files_and_fits_a_phone() {
     let expected = ["log.2", "dump.lammpstrj in.melt log.0 log.1 log.2 log.3", "fits", "all quantities"];
     assert_eq!(notes, expected);
 }
+
+#[test]
+fn a_page_of_many_files_with_long_names_stays_below_a_megabyte() {
+    let dir = Dir::new();
+    let mut table = String::from("rank,op,start,end,bytes,file\n");
+    for i in 0..400 {
+        table += &format!("0,write,{i},{i}.5,1000,/s/{}/{i}\n", "long".repeat(800));
+    }
+    dir.write("a.csv", &table);
+    dir.write("b.csv", &table);
+    dir.iotide(["compare", "a.csv", "b.csv", "-o", "page.html"]).exits_with(0);
+    assert!(dir.read("page.html").len() < 1_000_000, "{}", dir.read("page.html").len());
+}

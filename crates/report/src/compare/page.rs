@@ -270,7 +270,7 @@ impl CompareDocument {
             self.heads("file", Some("bytes"))
         );
         for row in &self.files {
-            let _ = write!(html, "<tr><td class=\"path\">{}</td>", row.path.for_html());
+            let _ = write!(html, "<tr><td class=\"path\">{}</td>", row.path.shortened(MOST_PATH).for_html());
             for values in &row.sides {
                 let bytes = values.as_ref().map_or(-1.0, FileValues::bytes);
                 let shown = values.as_ref().map_or("–".to_owned(), FileValues::in_words);
@@ -318,6 +318,9 @@ const N_COLOURS: usize = 4;
 const STRIP_WIDTH: usize = 720;
 const STRIP_HEIGHT: usize = 80;
 const MIDDLE: f64 = STRIP_HEIGHT as f64 / 2.0;
+
+/// A path of which a page shows both ends.
+const MOST_PATH: usize = 300;
 
 /// What a page carries for those who want the numbers; more than this is left to `--format json`.
 const MOST_DATA: usize = 400_000;
