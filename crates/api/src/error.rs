@@ -27,6 +27,9 @@ pub enum Error {
         /// What does not fit.
         why: RunError,
     },
+    /// There is nothing to compare with.
+    #[error("a comparison takes two sides at least, each with a run")]
+    OneSide,
     /// A method was to look for what it does not know.
     #[error("the method of the FTIO paper has no change points")]
     NoChangePoints,

@@ -57,6 +57,11 @@ impl Input {
         }
     }
 
+    /// Whether it is standard input, which can be read once.
+    pub(crate) fn is_stdin(&self) -> bool {
+        self.paths().iter().any(|path| path.as_os_str() == "-")
+    }
+
     /// Whether it is made of several files.
     pub fn is_several(&self) -> bool {
         matches!(&self.0, Place::Files(paths) if paths.len() != 1)

@@ -34,8 +34,9 @@ pub use iotide_live::{
     Settings as LiveSettings, Summary, Watched,
 };
 pub use iotide_report::{
-    Document, Failure, FitReport, Info, Ink, LabelledRun, PlanReport, Plot, Report, Run, RunPage,
-    ScalingReport, SignatureEntry, SignatureReport, SimulationReport, Source, Untrusted,
+    CompareDocument, CompareSettings, Document, Failure, FitReport, Info, Ink, LabelledRun, MeasuredRun,
+    PlanReport, Plot, Quantity, Report, Run, RunPage, ScalingReport, SignatureEntry, SignatureReport,
+    SimulationReport, Source, Untrusted,
 };
 pub use iotide_scaling::{InputFormat, Measure, Scaling, Search};
 pub use iotide_sched::{Action, Controller, Credit, IoProfile, Order, UnknownJobs};
@@ -43,6 +44,7 @@ pub use iotide_sim::{IoSettings, JobSpec, Mix, Workload};
 pub use iotide_trace::{Direction, Loss, ThroughputLog};
 
 pub use crate::{
+    compare::{CompareOptions, by_application, compare, compare_measured, measure},
     detect::{DetectOptions, detect},
     error::Error,
     file::{read_bytes, read_text},
@@ -65,6 +67,7 @@ pub use crate::{
     simulate::{IoWorkload, PolicyName, QueueRules, SimulateOptions, StorageModels, simulate_io},
 };
 
+mod compare;
 mod detect;
 mod error;
 mod file;

@@ -30,6 +30,7 @@ pub use crate::{
     folder::{Folder, Outputs, for_each_run, merge},
     history::compare,
     label::Limits,
+    sample::sample,
     shard::{Shard, ShardError},
     statistics::statistics_of,
     walk::Logs,
@@ -42,8 +43,10 @@ use crate::walk::{Found, Walk};
 mod folder;
 mod history;
 mod label;
+mod load;
 mod parquet;
 mod pool;
+mod sample;
 mod shard;
 mod sort;
 mod statistics;

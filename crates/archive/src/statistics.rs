@@ -4,6 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::rc::Rc;
 
+use crate::load::{ApplicationSums, Load};
 use iotide_analysis::{Category, Severity};
 use iotide_report::{
     ApplicationCount, ArchiveStatistics, InsightCount, LabelledRun, ListedRun, Population, RejectedLog,
@@ -34,7 +35,7 @@ pub(crate) struct Sums {
     positions: HashMap<&'static str, usize>,
     statistics: ArchiveStatistics,
     /// By user and program.
-    applications: HashMap<(Option<Box<str>>, Box<str>), Application>,
+    applications: HashMap<Named, Application>,
     /// Runs whose source names no program.
     alone: Population,
     /// Reason with its numbers taken out → how many, and the first log.
@@ -42,7 +43,11 @@ pub(crate) struct Sums {
     /// Rule → in how many runs it found something, in how many something grave, and the heaviest of them.
     insights: Option<BTreeMap<String, Found>>,
     examples: Examples,
+    load: Load,
 }
+
+/// A user, if known, and a program.
+pub(crate) type Named = (Option<Box<str>>, Box<str>);
 
 #[derive(Default)]
 struct Found {
@@ -51,9 +56,10 @@ struct Found {
     heaviest: (f64, String),
 }
 
-struct Application {
-    n_runs: u64,
+pub(crate) struct Application {
+    pub(crate) n_runs: u64,
     heaviest: ListedRun,
+    pub(crate) load: ApplicationSums,
 }
 
 impl Sums {
@@ -73,6 +79,7 @@ impl Sums {
             rejections: BTreeMap::new(),
             insights: None,
             examples: Examples::new(&labels),
+            load: Load::default(),
             labels,
         }
     }
@@ -93,10 +100,12 @@ impl Sums {
         self.statistics.bytes_written += line.source.bytes_written;
         self.statistics.all.add(labels, 1);
         self.add_insights(line);
+        self.load.add(line, labels);
         let run = || listed(line, labels);
         self.examples.consider(line.bytes_moved(), labels, run);
         let Some(application) = &line.application else {
             self.alone.add(labels, 1);
+            self.load.add_heaviest(labels, 1);
             self.examples.consider_unique(line.bytes_moved(), labels, || ListedRun { n_runs: 1, ..run() });
             self.statistics.n_without_application += 1;
             return Ok(());
@@ -104,11 +113,16 @@ impl Sums {
         let user = line.source.job.user.as_deref().map(Box::from);
         match self.applications.entry((user, Box::from(&**application))) {
             std::collections::hash_map::Entry::Vacant(new) => {
-                new.insert(Application { n_runs: 1, heaviest: run() });
+                new.insert(Application {
+                    n_runs: 1,
+                    heaviest: run(),
+                    load: ApplicationSums::of(line, labels),
+                });
             }
             std::collections::hash_map::Entry::Occupied(mut known) => {
                 let known = known.get_mut();
                 known.n_runs += 1;
+                known.load.add(line, labels);
                 // Of runs that move the same, the first by its path stays.
                 if line.bytes_moved() > known.heaviest.bytes_moved() {
                     known.heaviest = run();
@@ -152,7 +166,9 @@ impl Sums {
         applications
             .sort_by(|(a, one), (b, other)| (Reverse(one.n_runs), a).cmp(&(Reverse(other.n_runs), b)));
         let mut most_run = Vec::new();
-        for ((user, name), Application { n_runs, heaviest }) in applications {
+        let heaviest_applications = self.load.applications(&applications, &self.labels);
+        for ((user, name), Application { n_runs, heaviest, .. }) in applications {
+            self.load.add_heaviest(heaviest.labels, n_runs);
             unique.add(heaviest.labels, 1);
             weighted.add(heaviest.labels, n_runs);
             if most_run.len() < Self::MOST_RUN {
@@ -189,12 +205,18 @@ impl Sums {
             insights
         });
         let statistics = ArchiveStatistics {
-            labels: self.labels,
             unique,
             weighted,
             rejections,
             most_run,
             insights,
+            heaviest_applications,
+            coverage: self.load.coverage(&self.labels),
+            n_without_start: self.load.n_without_start,
+            n_more_users: self.load.n_more_users(),
+            users: self.load.users(),
+            timeline: self.load.timeline(),
+            labels: self.labels,
             ..self.statistics
         };
         (statistics, self.examples.finish())

@@ -58,6 +58,7 @@ Examples:
   iotide detect run.csv                    what is the period of this run's I/O?
   iotide detect --follow iotide-trace      the same while it runs, and when the next phase begins
   iotide report run.csv -o run.html        everything about it as a page with pictures
+  iotide compare before.csv after.csv      what differs between runs, and by how much?
   iotide info job.darshan                  what does this log hold, and what did it lose?
   iotide categorize /logs --out results    what did all the jobs of the year do?
   iotide model --from-traces *.darshan     how does it scale?
@@ -73,6 +74,8 @@ pub(crate) enum ExitStatus {
     Done,
     /// The question was answered with "there is none".
     NothingFound,
+    /// The question was answered with "it got worse".
+    Worse,
     /// Something could not be done, as told on stderr.
     Failed,
     /// Stopped by the user, to be gone on with later.
@@ -85,7 +88,7 @@ impl From<ExitStatus> for ExitCode {
     fn from(status: ExitStatus) -> Self {
         ExitCode::from(match status {
             ExitStatus::Done => 0,
-            ExitStatus::NothingFound => 1,
+            ExitStatus::NothingFound | ExitStatus::Worse => 1,
             ExitStatus::Failed => 2,
             ExitStatus::Interrupted => 130,
             ExitStatus::Program(code) => code,

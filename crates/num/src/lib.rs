@@ -21,6 +21,7 @@ pub use crate::{
     },
     peaks::{Peak, PeakConditions, find_peaks, peak_prominences},
     random::SplitMix64,
+    rank_sum::rank_sum_p,
     resample::{mean_of_steps, rebin, resample_linear},
     stats::{
         coefficient_of_variation, mean, median, median_absolute_deviation, population_std, quantile,
@@ -40,6 +41,7 @@ mod least_squares;
 mod outliers;
 mod peaks;
 mod random;
+mod rank_sum;
 mod resample;
 mod stats;
 mod wavelet;

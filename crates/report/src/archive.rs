@@ -3,6 +3,7 @@
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
+use crate::archive_load::{ApplicationLoad, Coverage, TimeBucket, UserCount};
 use crate::document::Document;
 use crate::{Failure, Ink, SCHEMA};
 use iotide_page::Untrusted;
@@ -39,6 +40,18 @@ pub struct ArchiveStatistics {
     pub most_run: Vec<ApplicationCount>,
     /// What storage does not like, the commonest first; `None` if nobody looked.
     pub insights: Option<Vec<InsightCount>>,
+    /// What ran when.
+    pub timeline: Vec<TimeBucket>,
+    /// Runs of which nobody knows when they began.
+    pub n_without_start: u64,
+    /// The users that moved most bytes.
+    pub users: Vec<UserCount>,
+    /// How many more there are.
+    pub n_more_users: u64,
+    /// The applications whose runs moved most bytes together, and those that ran most often.
+    pub heaviest_applications: Vec<ApplicationLoad>,
+    /// How many have no label, and how many six labels describe, for each population.
+    pub coverage: Vec<Coverage>,
 }
 
 /// Runs or applications, and how many bear which labels.
@@ -130,6 +143,12 @@ impl Population {
         self.of_pair[a * self.of_label.len() + b]
     }
 
+    /// The share of those that bear `given` that bear `label`, too; 0 if nobody bears it.
+    pub fn conditional(&self, label: usize, given: usize) -> f64 {
+        let n_given = self.of_label[given];
+        if n_given == 0 { 0.0 } else { self.both(label, given) as f64 / n_given as f64 }
+    }
+
     /// The Jaccard index of two labels: those that bear both over those that bear either; 0 if none does.
     pub fn jaccard(&self, a: usize, b: usize) -> f64 {
         let both = self.both(a, b);
@@ -169,6 +188,16 @@ impl ArchiveStatistics {
             });
             Value::Object(rows.collect())
         };
+        let conditional = |population: &Population| -> Value {
+            let rows = (0..self.labels.len()).filter(|&a| population.of_label[a] > 0).map(|a| {
+                let row: Map<String, Value> = (0..self.labels.len())
+                    .filter(|&b| b != a && population.both(a, b) > 0)
+                    .map(|b| (self.labels[b].to_owned(), json!(population.conditional(b, a))))
+                    .collect();
+                (self.labels[a].to_owned(), Value::Object(row))
+            });
+            Value::Object(rows.collect())
+        };
         let mut value = json!({
             "logs": self.n_logs,
             "rejected": self.n_rejected,
@@ -183,6 +212,17 @@ impl ArchiveStatistics {
                 "weighted": jaccard(&self.weighted),
                 "all": jaccard(&self.all),
             },
+            "conditional": {
+                "unique": conditional(&self.unique),
+                "weighted": conditional(&self.weighted),
+                "all": conditional(&self.all),
+            },
+            "coverage": self.coverage,
+            "timeline": self.timeline,
+            "runs_without_start": self.n_without_start,
+            "users": self.users,
+            "more_users": self.n_more_users,
+            "heaviest_applications": self.heaviest_applications,
             "rejections": self.rejections,
             "most_run": self.most_run,
         });
@@ -305,6 +345,16 @@ impl Document for ArchiveStatistics {
                 .collect();
             rows.row("together", told.join("\n"));
         }
+        if let Some(all) = self.coverage.iter().find(|coverage| coverage.population == "all") {
+            rows.row(
+                "described",
+                format!(
+                    "{} of the runs have no label; six labels of time describe {}",
+                    text::percent(all.unlabelled_share),
+                    text::percent(all.by_six_share)
+                ),
+            );
+        }
         if let Some(insights) = self.insights.as_ref().filter(|insights| !insights.is_empty()) {
             let told: Vec<_> = insights.iter().map(InsightCount::in_words).collect();
             rows.row("insights", told.join("\n"));
@@ -354,9 +404,9 @@ pub(crate) enum Which {
 /// What a population is called.
 pub(crate) fn population_in_words(name: &str) -> &'static str {
     match name {
-        "unique" => "each application once",
-        "weighted" => "… as often as it ran",
-        _ => "each run by its own labels",
+        "unique" => "application (heaviest run)",
+        "weighted" => "… weighted by its runs",
+        _ => "each run",
     }
 }
 
@@ -456,29 +506,29 @@ mod tests {
         12 logs: 11 runs of 3 applications, 1 rejected
 
           Periodic writes             periodic  seconds  minutes   hours    days  not periodic
-          each application once           33 %      0 %     33 %     0 %     0 %          67 %
-          … as often as it ran            73 %      0 %     73 %     0 %     0 %          27 %
-          each run by its own labels      73 %      0 %     73 %     0 %     0 %          27 %
+          application (heaviest run)      33 %      0 %     33 %     0 %     0 %          67 %
+          … weighted by its runs          73 %      0 %     73 %     0 %     0 %          27 %
+          each run                        73 %      0 %     73 %     0 %     0 %          27 %
 
           Periodic reads              periodic  seconds  minutes   hours    days  not periodic
-          each application once            0 %      0 %      0 %     0 %     0 %         100 %
-          … as often as it ran             0 %      0 %      0 %     0 %     0 %         100 %
-          each run by its own labels       0 %      0 %      0 %     0 %     0 %         100 %
+          application (heaviest run)       0 %      0 %      0 %     0 %     0 %         100 %
+          … weighted by its runs           0 %      0 %      0 %     0 %     0 %         100 %
+          each run                         0 %      0 %      0 %     0 %     0 %         100 %
 
           When reads come             insignificant  on start  steady  others
-          each application once                67 %      33 %     0 %     0 %
-          … as often as it ran                 27 %      73 %     0 %     0 %
-          each run by its own labels           27 %      73 %     0 %     0 %
+          application (heaviest run)           67 %      33 %     0 %     0 %
+          … weighted by its runs               27 %      73 %     0 %     0 %
+          each run                             27 %      73 %     0 %     0 %
 
           When writes come            insignificant  on end  steady  others
-          each application once                67 %     0 %    33 %     0 %
-          … as often as it ran                 27 %     0 %    73 %     0 %
-          each run by its own labels           27 %     0 %    73 %     0 %
+          application (heaviest run)           67 %     0 %    33 %     0 %
+          … weighted by its runs               27 %     0 %    73 %     0 %
+          each run                             27 %     0 %    73 %     0 %
 
           Metadata                    high spike  multiple spikes  high density  insignificant
-          each application once              0 %             33 %           0 %           67 %
-          … as often as it ran               0 %             73 %           0 %           27 %
-          each run by its own labels         0 %             73 %           0 %           27 %
+          application (heaviest run)         0 %             33 %           0 %           67 %
+          … weighted by its runs             0 %             73 %           0 %           27 %
+          each run                           0 %             73 %           0 %           27 %
 
           together  read_on_start and write_steady (100 %)
                     read_on_start and write_periodic (100 %)

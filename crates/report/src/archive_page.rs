@@ -9,6 +9,7 @@ use iotide_page::{Untrusted, text};
 use serde::Serialize;
 
 use crate::archive::{ArchiveStatistics, InsightCount, ShareCell, ShareTable, Which, population_in_words};
+use crate::archive_load;
 
 /// A run that the page can list.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -61,13 +62,13 @@ pub fn rests(labels: &[&'static str]) -> Vec<u64> {
     rests.collect()
 }
 
-const SCRIPT: &str = concat!("\n", include_str!("archive_page.js"));
+const SCRIPT: &str = concat!("\n", include_str!("archive_page.js"), include_str!("tables.js"));
 
 /// Returns the page of an archive; `runs` are those it can list, heaviest first.
 pub fn archive_page(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> String {
     let mut html = head(
         &format!("{} · iotide", statistics.headline()),
-        &own_style(include_str!("archive_page.css")),
+        &own_style(concat!(include_str!("tables.css"), include_str!("archive_page.css"))),
         SCRIPT,
     );
     let _ = writeln!(
@@ -76,6 +77,15 @@ pub fn archive_page(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> Strin
         escape(&statistics.headline()),
         tiles(statistics)
     );
+    if !statistics.timeline.is_empty() {
+        section(&mut html, "timeline", "Over time", &archive_load::timeline(statistics));
+    }
+    if !statistics.users.is_empty() {
+        section(&mut html, "users", "Users", &archive_load::users(statistics));
+    }
+    if !statistics.heaviest_applications.is_empty() {
+        section(&mut html, "loads", "Applications", &archive_load::applications(statistics));
+    }
     let tables = statistics.tables();
     let (metadata, rest) = tables.split_last().expect("the metadata come last");
     let mut shares = String::new();
@@ -87,15 +97,25 @@ pub fn archive_page(statistics: &ArchiveStatistics, runs: &[ListedRun]) -> Strin
         "shares",
         "Periodicity and temporality",
         &format!(
-            "{shares}<p class=\"note\">Tables II and III of the MOSAIC paper. An application is a program of a user; it bears the \
+            "{shares}<p class=\"note\">Tables II and III of the MOSAIC paper. An application is a program of a user; it has the \
          labels of its run that moves most bytes. Click a share to see its runs.</p>\n"
         ),
     );
     section(&mut html, "metadata", "Metadata", &bars(metadata));
+    if !statistics.coverage.is_empty() {
+        section(&mut html, "coverage", "How much the labels describe", &archive_load::coverage(statistics));
+    }
     section(&mut html, "jaccard", "Labels that come together", &heat_maps(statistics));
+    section(
+        &mut html,
+        "conditional",
+        "How often one label implies another",
+        &archive_load::conditional(statistics),
+    );
+    section(&mut html, "glossary", "What the labels mean", &archive_load::glossary(statistics));
     html.push_str(
-        "<section id=\"runs\" aria-live=\"polite\">\n<h2>Runs</h2>\n<p class=\"note\">Click a number above to see the runs \
-         behind it. All of them are in <code>runs.jsonl</code> and <code>runs.parquet</code> beside this page.</p>\n</section>\n",
+        "<section id=\"runs\">\n<h2>Runs</h2>\n<div class=\"filters\"></div><div class=\"list\" aria-live=\"polite\"><p class=\"note\">Click a number above to see the runs \
+         behind it, or filter. All runs are in <code>runs.jsonl</code> and <code>runs.parquet</code> beside this page.</p></div>\n</section>\n",
     );
     if !statistics.most_run.is_empty() {
         section(&mut html, "applications", "What runs most often", &most_run(statistics));
@@ -237,7 +257,7 @@ fn heat_maps(statistics: &ArchiveStatistics) -> String {
 
 fn most_run(statistics: &ArchiveStatistics) -> String {
     let mut html = String::from(
-        "<table>\n<thead><tr><th>application</th><th>user</th><th>runs</th><th>heaviest run moves</th><th>labels</th></tr>\
+        "<div class=\"wide\"><table>\n<thead><tr><th>application</th><th>user</th><th>runs</th><th>heaviest run moves</th><th>labels</th></tr>\
          </thead>\n<tbody>\n",
     );
     for application in &statistics.most_run {
@@ -251,7 +271,7 @@ fn most_run(statistics: &ArchiveStatistics) -> String {
             application.categories.join(", ")
         );
     }
-    html + "</tbody>\n</table>\n"
+    html + "</tbody>\n</table></div>\n"
 }
 
 fn insights(found: &[InsightCount]) -> String {
@@ -259,7 +279,7 @@ fn insights(found: &[InsightCount]) -> String {
         return "<p class=\"note\">No rule found anything.</p>\n".to_owned();
     }
     let mut html = String::from(
-        "<table class=\"reasons\">\n<thead><tr><th>rule</th><th>runs</th><th>of these high</th><th>the heaviest of them</th></tr>\
+        "<div class=\"wide\"><table class=\"reasons\">\n<thead><tr><th>rule</th><th>runs</th><th>of these high</th><th>the heaviest of them</th></tr>\
          </thead>\n<tbody>\n",
     );
     for InsightCount { rule, n_runs, n_high, example } in found {
@@ -272,13 +292,13 @@ fn insights(found: &[InsightCount]) -> String {
             example.for_html()
         );
     }
-    html + "</tbody>\n</table>\n<p class=\"note\">Each run with its findings, the numbers behind them and what to do is in \
+    html + "</tbody>\n</table></div>\n<p class=\"note\">Each run with its findings, the numbers behind them and what to do is in \
             <code>runs.jsonl</code>.</p>\n"
 }
 
 fn rejections(statistics: &ArchiveStatistics) -> String {
     let mut html = String::from(
-        "<table class=\"reasons\">\n<thead><tr><th>reason</th><th>logs</th><th>for example</th></tr></thead>\n<tbody>\n",
+        "<div class=\"wide\"><table class=\"reasons\">\n<thead><tr><th>reason</th><th>logs</th><th>for example</th></tr></thead>\n<tbody>\n",
     );
     for why in &statistics.rejections {
         let _ = writeln!(
@@ -289,7 +309,7 @@ fn rejections(statistics: &ArchiveStatistics) -> String {
             why.example.for_html()
         );
     }
-    html + "</tbody>\n</table>\n<p class=\"note\">Each log with its own reason is in <code>rejected.jsonl</code>. A number in a \
+    html + "</tbody>\n</table></div>\n<p class=\"note\">Each log with its own reason is in <code>rejected.jsonl</code>. A number in a \
             reason is shown as #.</p>\n"
 }
 

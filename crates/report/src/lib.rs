@@ -20,7 +20,12 @@ pub use crate::{
     archive::{
         ApplicationCount, ArchiveStatistics, CategorizeDocument, InsightCount, Population, RejectionCount,
     },
+    archive_load::{ApplicationLoad, Coverage, TimeBucket, UserCount, folded},
     archive_page::{ListedRun, archive_page, rests},
+    compare::{
+        Change as SideChange, CompareDocument, CompareSettings, FileRhythm, FileRow, FileValues, FindingRow,
+        LabelRow, MeasuredRun, Presence, Quantity, QuantityRow, Side, SideRun, SizesRow, Values, Verdict,
+    },
     demand::{AsyncPhase, Demand, Need},
     document::Document,
     events::{JobEvent, MissedEvents, ModelEvent, PredictionEvent},
@@ -35,6 +40,7 @@ pub use crate::{
         EarlierRun, JobDocument, JobEntry as WatchedJob, JobIo, JobList, JobMpi, JobTime, ProxyJob,
         ProxyProfile, Refused, answer_json,
     },
+    label_glossary::label_meaning,
     labelled::{InsightLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen, about_job},
     nodes::{NodeEntry, NodeList},
@@ -45,6 +51,7 @@ pub use crate::{
     },
     rhythm::{Pause, Rhythm},
     run::{Loss, Run, Source},
+    sample_page::{SampledRun, sample_page},
     scaling::{
         AdviceEntry, FactorEntry, ModelEntry, ModelFailure, PieceEntry, PointEntry, PredictionEntry,
         ScalingReport, ScalingSource, TermEntry,
@@ -64,7 +71,9 @@ pub use crate::{
 mod activity;
 mod activity_chart;
 mod archive;
+mod archive_load;
 mod archive_page;
+mod compare;
 mod demand;
 mod document;
 mod events;
@@ -74,6 +83,7 @@ mod html;
 mod info;
 mod insight;
 mod jobs;
+mod label_glossary;
 mod labelled;
 mod live;
 mod nodes;
@@ -82,6 +92,7 @@ mod plan;
 mod profile;
 mod rhythm;
 mod run;
+mod sample_page;
 #[cfg(test)]
 mod samples;
 mod scaling;

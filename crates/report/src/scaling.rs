@@ -3,12 +3,18 @@
 use std::fmt::Write;
 
 use iotide_page::Untrusted;
-use iotide_page::html::{FOOT, STYLE, escape, head};
 use iotide_scaling::{Advice, Factor, Function, Measurement, Model, Prediction, Series, usable};
 use serde::{Serialize, Serializer};
 
 use crate::document::Document;
 use crate::{Ink, SCHEMA, text};
+
+use chart::ChartData;
+use picture::Picture;
+
+mod chart;
+mod page;
+mod picture;
 
 /// The answer of `iotide model`.
 #[derive(Clone, Debug, Serialize)]
@@ -56,8 +62,10 @@ pub struct ModelEntry {
     pub callpath: Untrusted,
     /// What was measured.
     pub metric: Untrusted,
-    /// The function for people. It has the parameters' names in it, as have the next two.
+    /// The function in all its digits. It has the parameters' names in it, as have the next three.
     pub function: Untrusted,
+    /// The function to be read, in four digits.
+    pub readable: Untrusted,
     /// The function as a Python expression.
     pub python: Untrusted,
     /// The function as LaTeX.
@@ -76,6 +84,8 @@ pub struct ModelEntry {
     pub n_points: usize,
     /// How probable this function is among those tried.
     pub probability: Option<f64>,
+    /// How it grows where the parameters are large: its leading term without the coefficient.
+    pub growth_class: Untrusted,
     /// Value at the point asked for over the value at the largest point measured.
     pub growth: Option<f64>,
     /// Values at the points asked for.
@@ -87,6 +97,8 @@ pub struct ModelEntry {
     pub points: Vec<PointEntry>,
     #[serde(skip)]
     picture: Option<Picture>,
+    #[serde(skip)]
+    chart: Option<ChartData>,
 }
 
 /// What was measured at one point.
@@ -248,6 +260,7 @@ impl ScalingReport {
             callpath: (&series.callpath).into(),
             metric: (&series.metric).into(),
             function: text.into(),
+            readable: function.to_readable(names).into(),
             python: function.to_python(names).into(),
             latex: function.to_latex(names).into(),
             constant: whole.then_some(function.constant).and_then(finite),
@@ -257,6 +270,7 @@ impl ScalingReport {
             smape: finite(model.costs.smape),
             n_points: model.n_points,
             probability: own.map(|alternative| alternative.probability),
+            growth_class: function.growth_class(names).into(),
             growth,
             predictions: predictions
                 .iter()
@@ -277,6 +291,7 @@ impl ScalingReport {
                 .collect(),
             notes: model.notes.iter().map(|note| note.with_names(names).into()).collect(),
             points: if self.keeps_points { points_of(series, function, parameters) } else { Vec::new() },
+            chart: self.draws.then(|| ChartData::of(series, model, predictions, confidence)),
             picture: self
                 .draws
                 .then(|| Picture::of(series, model, predictions, confidence, parameters))
@@ -319,16 +334,16 @@ impl Document for ScalingReport {
         let mut out = String::new();
         for entry in &self.models {
             let _ = writeln!(out, "{} · {}", entry.callpath.for_terminal(), entry.metric.for_terminal());
-            let _ = writeln!(out, "  {}", entry.function.for_terminal());
+            let _ = writeln!(out, "  {}", entry.readable.for_terminal());
             let mut quality = text::counted(entry.n_points as u64, "point");
             if let Some(smape) = entry.smape {
-                let _ = write!(quality, ", SMAPE {} %", text::digits(smape, 3));
+                let _ = write!(quality, ", SMAPE {}", per_cent(smape));
             }
             if let Some(r2) = entry.adjusted_r2 {
                 let _ = write!(quality, ", adjusted R² {}", text::digits(r2, 4));
             }
             if let Some(rss) = entry.rss {
-                let _ = write!(quality, ", RSS {}", text::digits(rss, 3));
+                let _ = write!(quality, ", RSS {}", figure(rss));
             }
             if let Some(probability) = entry.probability {
                 let _ = write!(quality, ", probability {:.0} %", 100.0 * probability);
@@ -339,8 +354,8 @@ impl Document for ScalingReport {
                     out,
                     "  measured at {}: mean {}, median {}, {}",
                     point.at.in_words(),
-                    text::digits(point.mean, 4),
-                    text::digits(point.median, 4),
+                    figure(point.mean),
+                    figure(point.median),
                     text::counted(point.n as u64, "value")
                 );
             }
@@ -381,58 +396,31 @@ impl Document for ScalingReport {
     }
 
     fn to_page(&self) -> Option<String> {
-        let style = format!(
-            "\n{STYLE}\n.models {{ display: block; }} .models svg {{ max-width: 100%; height: auto; background: #fff; }}\n\
-             code {{ overflow-wrap: anywhere; }}\n"
-        );
-        let mut html = head(&format!("{} · iotide model", self.source.path.for_terminal()), &style, "");
-        let _ = write!(
-            html,
-            "<main class=\"models\">\n<header><p class=\"path\">{}</p><h1>{}</h1></header>\n",
-            self.source.path.for_html(),
-            text::counted(self.models.len() as u64, "scaling model"),
-        );
-        for entry in &self.models {
-            let _ = write!(
-                html,
-                "<section><h2>{} · {}</h2><p><code>{}</code></p>",
-                entry.callpath.for_html(),
-                entry.metric.for_html(),
-                entry.function.for_html()
-            );
-            if let Some(picture) = &entry.picture {
-                html.push_str(&picture.to_svg(entry));
-            }
-            html.push_str("<ul>");
-            let predictions = entry.predictions.iter().map(prediction_line);
-            let cautions = entry.predictions.iter().flat_map(|prediction| &prediction.cautions);
-            for line in predictions.chain(entry.notes.iter().chain(cautions).map(Untrusted::for_terminal)) {
-                let _ = write!(html, "<li>{}</li>", escape(&line));
-            }
-            html.push_str("</ul></section>\n");
-        }
-        let failures: Vec<String> = self.failures.iter().map(failure_line).collect();
-        let advice: Vec<String> = self.advice.iter().map(advice_line).collect();
-        let (shown, n_more) = self.notes_shown();
-        let more = (n_more > 0).then(|| format!("{n_more} more; JSON lists them all"));
-        let shown = shown.iter().map(|note| Untrusted::from(note).for_terminal());
-        let left_out: Vec<String> = shown.chain(more).collect();
-        for (title, lines) in
-            [("No model", failures), ("Worth measuring next", advice), ("Left out", left_out)]
-        {
-            if lines.is_empty() {
-                continue;
-            }
-            let items: String = lines.iter().map(|line| format!("<li>{}</li>", escape(line))).collect();
-            let _ = writeln!(html, "<section><h2>{title}</h2><ul>{items}</ul></section>");
-        }
-        html.push_str(FOOT);
-        Some(html)
+        Some(self.page())
     }
 
     fn pictures(&self) -> Vec<(String, String)> {
         let drawn = self.models.iter().filter_map(|entry| Some((entry, entry.picture.as_ref()?)));
         drawn.enumerate().map(|(i, (entry, picture))| (file_name(i, entry), picture.to_svg(entry))).collect()
+    }
+}
+
+/// Four digits, as a power of ten where it would be long: 21084858 is `2.108e7`.
+fn figure(x: f64) -> String {
+    if x == 0.0 || (1e-3..1e6).contains(&x.abs()) || !x.is_finite() {
+        return text::digits(x, 4);
+    }
+    let rounded = format!("{x:.3e}");
+    let (digits, exponent) = rounded.split_once('e').unwrap_or((&rounded, "0"));
+    format!("{}e{exponent}", digits.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A distance in per cent; what is left of rounding is none.
+fn per_cent(x: f64) -> String {
+    match x {
+        x if x < 1e-9 => "0 %".to_owned(),
+        x if x < 1e-3 => "< 0.001 %".to_owned(),
+        x => format!("{} %", text::digits(x, 3)),
     }
 }
 
@@ -497,14 +485,9 @@ fn points_of(series: &Series, function: &Function, names: &[Untrusted]) -> Vec<P
 
 /// A line for a terminal; a page escapes it once more.
 fn prediction_line(prediction: &PredictionEntry) -> String {
-    let value = prediction.value.map_or("no value".to_owned(), |value| text::digits(value, 4));
+    let value = prediction.value.map_or("no value".to_owned(), figure);
     let interval = prediction.interval.map_or(String::new(), |[low, high]| {
-        format!(
-            ", {:.0} % between {} and {}",
-            100.0 * prediction.confidence,
-            text::digits(low, 4),
-            text::digits(high, 4)
-        )
+        format!(", {:.0} % between {} and {}", 100.0 * prediction.confidence, figure(low), figure(high))
     });
     format!("at {}: {value}{interval}", prediction.at.in_words())
 }
@@ -514,9 +497,9 @@ fn failure_line(ModelFailure { callpath, metric, error }: &ModelFailure) -> Stri
 }
 
 fn advice_line(advice: &AdviceEntry) -> String {
-    let cost = advice.cost.map_or(String::new(), |cost| {
-        format!(", cost {} {}", text::digits(cost, 3), advice.cost_unit.for_terminal())
-    });
+    let cost = advice
+        .cost
+        .map_or(String::new(), |cost| format!(", cost {} {}", figure(cost), advice.cost_unit.for_terminal()));
     let share = text::digits(100.0 * advice.disagreement, 2);
     format!("{}: would settle {share} % of disagreement{cost}", advice.at.in_words())
 }
@@ -529,260 +512,9 @@ fn file_name(index: usize, entry: &ModelEntry) -> String {
     format!("{index:03}-{}-{}.svg", plain(entry.callpath.as_said()), plain(entry.metric.as_said()))
 }
 
-/// What is drawn of a model.
-#[derive(Clone, Debug)]
-enum Picture {
-    /// One parameter: points, curve, and the band of its interval.
-    Curve { parameter: Untrusted, points: Vec<(f64, f64)>, curve: Vec<(f64, f64, f64, f64)> },
-    /// Two parameters: the value as colour, points as dots.
-    Map { parameters: [Untrusted; 2], x: (f64, f64), y: (f64, f64), cells: Vec<f64>, points: Vec<(f64, f64)> },
-}
-
-/// Cells along each side of a map.
-const CELLS: usize = 24;
-const WIDTH: f64 = 640.0;
-const HEIGHT: f64 = 360.0;
-const LEFT: f64 = 76.0;
-const BOTTOM: f64 = 44.0;
-const TOP: f64 = 14.0;
-const RIGHT: f64 = 16.0;
-
-impl Picture {
-    fn of(
-        series: &Series,
-        model: &Model,
-        predictions: &[Prediction],
-        confidence: f64,
-        names: &[Untrusted],
-    ) -> Option<Self> {
-        let asked = |p: usize| predictions.iter().map(move |prediction| prediction.at[p]);
-        let range = |p: usize| {
-            let high = asked(p).fold(model.ranges[p].maximum * 2.0, f64::max);
-            let low = asked(p).fold(model.ranges[p].minimum, f64::min);
-            (low, high)
-        };
-        let spaced = |(low, high): (f64, f64), share: f64| {
-            if low > 0.0 { low * (high / low).powf(share) } else { low + share * (high - low) }
-        };
-        match model.ranges.len() {
-            1 => {
-                let values = |m: &iotide_scaling::Measurement| match &m.values {
-                    iotide_scaling::Values::Each(values) => values.clone(),
-                    iotide_scaling::Values::Summary(summary) => vec![summary.mean],
-                };
-                let points: Vec<(f64, f64)> = series
-                    .measurements
-                    .iter()
-                    .flat_map(|m| values(m).into_iter().map(|y| (m.coordinate[0], y)))
-                    .filter(|(x, y)| x.is_finite() && y.is_finite())
-                    .collect();
-                let curve = (0..=60)
-                    .map(|i| {
-                        let x = spaced(range(0), f64::from(i) / 60.0);
-                        let there = model.predict(&[x], confidence);
-                        let (low, high) = there.interval.unwrap_or((there.value, there.value));
-                        (x, there.value, low, high)
-                    })
-                    .filter(|(_, y, low, high)| y.is_finite() && low.is_finite() && high.is_finite())
-                    .collect();
-                Some(Self::Curve { parameter: names.first()?.clone(), points, curve })
-            }
-            2 => {
-                let (x, y) = (range(0), range(1));
-                let share = |i: usize| (i as f64 + 0.5) / CELLS as f64;
-                let cells = (0..CELLS * CELLS)
-                    .map(|i| model.function.at(&[spaced(x, share(i % CELLS)), spaced(y, share(i / CELLS))]))
-                    .collect();
-                let points = series.measurements.iter().map(|m| (m.coordinate[0], m.coordinate[1])).collect();
-                Some(Self::Map {
-                    parameters: [names.first()?.clone(), names.get(1)?.clone()],
-                    x,
-                    y,
-                    cells,
-                    points,
-                })
-            }
-            _ => None,
-        }
-    }
-
-    fn to_svg(&self, entry: &ModelEntry) -> String {
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
-             font-family=\"system-ui, sans-serif\" font-size=\"12\" fill=\"#1d2a33\"><title>{} · {}: {}</title>",
-            entry.callpath.for_html(),
-            entry.metric.for_html(),
-            entry.function.for_html()
-        );
-        match self {
-            Self::Curve { parameter, points, curve } => {
-                draw_curve(&mut svg, parameter, &entry.metric, points, curve)
-            }
-            Self::Map { parameters, x, y, cells, points } => {
-                draw_map(&mut svg, parameters, *x, *y, cells, points)
-            }
-        }
-        svg.push_str("</svg>\n");
-        svg
-    }
-}
-
-/// A number line: logarithmic where values allow, since sizes double.
-struct Scale {
-    low: f64,
-    high: f64,
-    from: f64,
-    to: f64,
-    logarithmic: bool,
-}
-
-impl Scale {
-    fn new(low: f64, high: f64, from: f64, to: f64, logarithmic: bool) -> Self {
-        let high = if high > low { high } else { low + low.abs().max(1.0) };
-        Self { low, high, from, to, logarithmic: logarithmic && low > 0.0 }
-    }
-
-    fn at(&self, value: f64) -> f64 {
-        let share = if self.logarithmic {
-            (value / self.low).ln() / (self.high / self.low).ln()
-        } else {
-            (value - self.low) / (self.high - self.low)
-        };
-        self.from + share.clamp(-0.05, 1.05) * (self.to - self.from)
-    }
-
-    fn ticks(&self) -> Vec<f64> {
-        (0..=4)
-            .map(|i| {
-                let share = f64::from(i) / 4.0;
-                if self.logarithmic {
-                    self.low * (self.high / self.low).powf(share)
-                } else {
-                    self.low + share * (self.high - self.low)
-                }
-            })
-            .collect()
-    }
-}
-
-fn draw_axes(svg: &mut String, x: &Scale, y: &Scale, x_name: &Untrusted, y_name: &Untrusted) {
-    let floor = HEIGHT - BOTTOM;
-    let _ =
-        write!(svg, "<path d=\"M{LEFT} {TOP}V{floor}H{}\" fill=\"none\" stroke=\"#5b6972\"/>", WIDTH - RIGHT);
-    for tick in x.ticks() {
-        let _ = write!(
-            svg,
-            "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            x.at(tick),
-            floor + 16.0,
-            text::digits(tick, 3)
-        );
-    }
-    for tick in y.ticks() {
-        let _ = write!(
-            svg,
-            "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            LEFT - 6.0,
-            y.at(tick) + 4.0,
-            text::digits(tick, 3)
-        );
-    }
-    let middle = (LEFT + WIDTH - RIGHT) / 2.0;
-    let _ = write!(
-        svg,
-        "<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\" font-weight=\"600\">{}</text>",
-        HEIGHT - 8.0,
-        x_name.for_html()
-    );
-    let _ = write!(
-        svg,
-        "<text transform=\"translate(14 {}) rotate(-90)\" text-anchor=\"middle\" font-weight=\"600\">{}</text>",
-        floor / 2.0,
-        y_name.for_html()
-    );
-}
-
-fn draw_curve(
-    svg: &mut String,
-    parameter: &Untrusted,
-    metric: &Untrusted,
-    points: &[(f64, f64)],
-    curve: &[(f64, f64, f64, f64)],
-) {
-    let xs = || curve.iter().map(|c| c.0).chain(points.iter().map(|p| p.0));
-    // The band may be endless far out; the picture is as high as twice what the curve and the points need.
-    let top = curve.iter().map(|c| c.1).chain(points.iter().map(|p| p.1)).fold(f64::NEG_INFINITY, f64::max);
-    let bottom = curve.iter().map(|c| c.1).chain(points.iter().map(|p| p.1)).fold(f64::INFINITY, f64::min);
-    let band_top =
-        curve.iter().map(|c| c.3).fold(top, f64::max).min(top + (top - bottom).abs().max(top.abs() * 0.2));
-    let x = Scale::new(
-        xs().fold(f64::INFINITY, f64::min),
-        xs().fold(f64::NEG_INFINITY, f64::max),
-        LEFT,
-        WIDTH - RIGHT,
-        true,
-    );
-    let y = Scale::new(bottom.min(0.0), band_top, HEIGHT - BOTTOM, TOP, false);
-    let path = |points: &mut dyn Iterator<Item = (f64, f64)>| -> String {
-        points.map(|(px, py)| format!("{:.1} {:.1}", x.at(px), y.at(py))).collect::<Vec<_>>().join("L")
-    };
-    let band = path(&mut curve.iter().map(|c| (c.0, c.3)).chain(curve.iter().rev().map(|c| (c.0, c.2))));
-    let _ = write!(svg, "<path d=\"M{band}Z\" fill=\"#1f5c85\" fill-opacity=\".16\"/>");
-    let line = path(&mut curve.iter().map(|c| (c.0, c.1)));
-    let _ = write!(svg, "<path d=\"M{line}\" fill=\"none\" stroke=\"#1f5c85\" stroke-width=\"2\"/>");
-    for (px, py) in points.iter().take(2000) {
-        let _ = write!(
-            svg,
-            "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"#b2452b\" fill-opacity=\".7\"/>",
-            x.at(*px),
-            y.at(*py)
-        );
-    }
-    draw_axes(svg, &x, &y, parameter, metric);
-}
-
-fn draw_map(
-    svg: &mut String,
-    parameters: &[Untrusted; 2],
-    x: (f64, f64),
-    y: (f64, f64),
-    cells: &[f64],
-    points: &[(f64, f64)],
-) {
-    let known = || cells.iter().copied().filter(|value| value.is_finite());
-    let (low, high) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::NEG_INFINITY, f64::max));
-    let colour = Scale::new(low, high, 0.0, 1.0, true);
-    let (x_axis, y_axis) =
-        (Scale::new(x.0, x.1, LEFT, WIDTH - RIGHT, true), Scale::new(y.0, y.1, HEIGHT - BOTTOM, TOP, true));
-    let (cell_width, cell_height) =
-        ((WIDTH - RIGHT - LEFT) / CELLS as f64, (HEIGHT - BOTTOM - TOP) / CELLS as f64);
-    for (i, value) in cells.iter().enumerate().filter(|(_, value)| value.is_finite()) {
-        let (column, row) = ((i % CELLS) as f64, (i / CELLS) as f64);
-        // From pale to deep blue, in one hue so that it reads in grey, too.
-        let light = 94.0 - 64.0 * colour.at(*value).clamp(0.0, 1.0);
-        let _ = write!(
-            svg,
-            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"hsl(205 60% {light:.0}%)\"><title>{}</title></rect>",
-            LEFT + column * cell_width,
-            HEIGHT - BOTTOM - (row + 1.0) * cell_height,
-            cell_width + 0.5,
-            cell_height + 0.5,
-            text::digits(*value, 4)
-        );
-    }
-    for (px, py) in points.iter().take(2000) {
-        let _ = write!(
-            svg,
-            "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"#b2452b\" stroke=\"#fff\"/>",
-            x_axis.at(*px),
-            y_axis.at(*py)
-        );
-    }
-    draw_axes(svg, &x_axis, &y_axis, &parameters[0], &parameters[1]);
-}
-
 #[cfg(test)]
 mod tests {
+    use super::picture::CELLS;
     use super::*;
     use iotide_scaling::{FitConfig, Measurement, fit};
 
@@ -866,9 +598,27 @@ mod tests {
     }
 
     #[test]
+    fn figures_are_short_whatever_their_size() {
+        assert_eq!(
+            [0.0, 1234.56, 21_084_858.0, 1e300, -2.5e-7].map(figure),
+            ["0", "1235", "2.108e7", "1e300", "-2.5e-7"]
+        );
+        assert_eq!([1e-15, 1e-5, 2.71].map(per_cent), ["0 %", "< 0.001 %", "2.71 %"]);
+    }
+
+    #[test]
+    fn a_page_stays_below_a_megabyte_and_says_what_it_leaves_out() {
+        let mut many = report(1);
+        many.models = vec![many.models[0].clone(); 3000];
+        let page = many.to_page().unwrap();
+        assert!(page.len() < 1_000_000 && page.contains("more do not fit on this page"), "{}", page.len());
+        iotide_page::policy::assert_keeps_its_policy(&page);
+    }
+
+    #[test]
     fn people_are_told_the_function_and_the_prediction() {
         let text = report(1).to_text(80, Ink::Plain);
         assert!(text.starts_with("main->io · time\n  "), "{text}");
-        assert!(text.contains("* p^(1)") && text.contains("at p=64: 131, 90 % between"), "{text}");
+        assert!(text.contains("3 + 2 · p\n") && text.contains("at p=64: 131, 90 % between"), "{text}");
     }
 }

@@ -251,6 +251,50 @@ impl Function {
         self.write(&LATEX, parameters)
     }
 
+    /// Writes the function to be read: four digits, and no exponent of 1.
+    pub fn to_readable(&self, parameters: &[impl AsRef<str>]) -> String {
+        self.write(&READABLE, parameters)
+    }
+
+    /// Returns how it grows where every parameter is large: the term that is largest there, without its coefficient.
+    ///
+    /// ```
+    /// use iotide_scaling::{Function, Shape};
+    ///
+    /// let of = |shape| Function::of_one(1.5, 0.2, shape).growth_class(&["p"]);
+    /// assert_eq!(of(Shape::new(1, 1, 1)), "p · log2(p)");
+    /// assert_eq!(of(Shape::new(-1, 1, 0)), "falls to a constant");
+    /// ```
+    pub fn growth_class(&self, parameters: &[impl AsRef<str>]) -> String {
+        // The logarithm to the base 2 of a term's shape where every parameter is 2¹⁰⁰: beyond any crossing.
+        const FAR: f64 = 100.0;
+        let steepness = |term: &Term| -> f64 {
+            let of = |factor: &Factor| match factor {
+                Factor::Smooth { shape, .. } => shape.power.value() * FAR + shape.log.value() * FAR.log2(),
+                Factor::Piecewise(_) => 0.0,
+            };
+            term.factors.iter().map(of).sum()
+        };
+        for term in &self.terms {
+            if let [Factor::Piecewise(pieces)] = term.factors.as_slice() {
+                return pieces.upper.growth_class(parameters);
+            }
+        }
+        let grows = |term: &&Term| term.coefficient != 0.0 && steepness(term) > 0.0;
+        let leading = self.terms.iter().filter(grows).max_by(|a, b| steepness(a).total_cmp(&steepness(b)));
+        let Some(leading) = leading else {
+            let falls = |term: &Term| steepness(term) < 0.0;
+            return match self.terms.iter().find(|term| falls(term)) {
+                Some(term) if term.coefficient > 0.0 => "falls to a constant".to_owned(),
+                Some(term) if term.coefficient < 0.0 => "rises to a constant".to_owned(),
+                _ => "constant".to_owned(),
+            };
+        };
+        let shape = Function { constant: 0.0, terms: vec![Term { coefficient: 1.0, ..leading.clone() }] };
+        let falls = if leading.coefficient < 0.0 { "falls as " } else { "" };
+        format!("{falls}{}", shape.to_readable(parameters))
+    }
+
     fn write(&self, form: &Form, parameters: &[impl AsRef<str>]) -> String {
         let mut parts = Vec::with_capacity(1 + self.terms.len());
         // A constant of exactly 0 and a coefficient of exactly 1 say nothing.
@@ -311,6 +355,32 @@ const TEXT: Form = Form {
         )
     },
     signed_terms: true,
+};
+
+const READABLE: Form = Form {
+    number: |x| {
+        // As the shortest digits print, of the number to four digits.
+        let rounded: f64 = format!("{x:.3e}").parse().unwrap_or(x);
+        shortest(rounded).trim_end_matches(".0").to_owned()
+    },
+    times: " · ",
+    shape: |factors, name, shape| {
+        let raised = |base: String, exponent: Exponent| match exponent.denominator() {
+            1 if exponent.numerator() == 1 => base,
+            1 if exponent.numerator() > 0 => format!("{base}^{exponent}"),
+            ..=4 => format!("{base}^({exponent})"),
+            // 53/50 says less than 1.06.
+            _ => format!("{base}^{}", shortest((exponent.value() * 1000.0).round() / 1000.0)),
+        };
+        if !shape.power.is_zero() {
+            factors.push(raised(name.to_owned(), shape.power));
+        }
+        if !shape.log.is_zero() {
+            factors.push(raised(format!("log2({name})"), shape.log));
+        }
+    },
+    pieces: TEXT.pieces,
+    signed_terms: false,
 };
 
 const PYTHON: Form = Form {
@@ -393,8 +463,16 @@ fn latex_number(x: f64) -> String {
 fn python_name(name: &str) -> String {
     let words = name.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
     let joined = words.collect::<Vec<_>>().join("_");
-    if joined.starts_with(|c: char| c.is_alphabetic() || c == '_') { joined } else { format!("_{joined}") }
+    let is_name = joined.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    if is_name && !PYTHON_WORDS.contains(&joined.as_str()) { joined } else { format!("_{joined}") }
 }
+
+/// Words of the language, which no variable can have, and the function that the expressions call.
+const PYTHON_WORDS: [&str; 36] = [
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def",
+    "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is",
+    "lambda", "log2", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
+];
 
 fn latex_name(name: &str) -> String {
     if name.chars().count() == 1 {
@@ -443,10 +521,33 @@ mod tests {
     }
 
     #[test]
+    fn a_function_is_readable_in_four_digits() {
+        let readable = |constant: f64, coefficient: f64, shape| {
+            Function::of_one(constant, coefficient, shape).to_readable(&["p"])
+        };
+        assert_eq!(readable(1.0 / 3.0, -123456.789, Shape::new(1, 1, 0)), "0.3333 - 123500 · p");
+        assert_eq!(readable(0.0, 1e-7 / 3.0, Shape::new(53, 50, 2)), "3.333e-08 · p^1.06 · log2(p)^2");
+        assert_eq!(readable(2e300, 30.0, Shape::new(-5, 4, 0)), "2e+300 + 30 · p^(-5/4)");
+        assert_eq!(
+            two_terms().to_readable(&["p", "size"]),
+            "1.5 - 2e-07 · p^(5/4) · log2(p) + p · log2(size)^2"
+        );
+    }
+
+    #[test]
+    fn growth_is_that_of_the_term_that_wins_far_out() {
+        assert_eq!(two_terms().growth_class(&["p", "size"]), "falls as p^(5/4) · log2(p)");
+        assert_eq!(Function::constant(7.0).growth_class(&["p"]), "constant");
+        let slow = Function::of_one(0.0, 5.0, Shape::new(0, 1, 1));
+        assert_eq!(slow.growth_class(&["p"]), "log2(p)");
+    }
+
+    #[test]
     fn names_that_are_no_names_to_python_become_some() {
         let function = Function::of_one(0.0, 2.0, Shape::new(1, 1, 1));
         assert_eq!(function.to_python(&["size (MB)"]), "2.0 * size_MB**(1) * log2(size_MB)**(1)");
         assert_eq!(function.to_python(&["2d"]), "2.0 * _2d**(1) * log2(_2d)**(1)");
+        assert_eq!(function.to_python(&["lambda"]), "2.0 * _lambda**(1) * log2(_lambda)**(1)");
     }
 
     #[test]

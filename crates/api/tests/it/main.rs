@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+#[path = "../../examples/compare.rs"]
+mod compare;
 #[path = "../../examples/convert.rs"]
 mod convert;
 #[path = "../../examples/detect.rs"]
@@ -38,7 +40,19 @@ macro_rules! run_as_tests {
     };
 }
 
-run_as_tests!(detect, follow, report, info, convert, label, model, signature, simulate_io, sets_plan);
+run_as_tests!(
+    detect,
+    follow,
+    report,
+    compare,
+    info,
+    convert,
+    label,
+    model,
+    signature,
+    simulate_io,
+    sets_plan
+);
 
 #[test]
 fn every_example_is_run_and_shown() {

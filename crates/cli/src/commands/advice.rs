@@ -16,6 +16,7 @@ pub(crate) fn advised(error: impl Into<Error>) -> anyhow::Error {
             "`--freq auto` chooses a rate that fits; `--window` makes the run shorter".to_owned()
         }
         Error::Analysis { .. } => "`iotide detect --help` lists what can be changed".to_owned(),
+        Error::OneSide => "name a second run, or the runs of the other side behind --with".to_owned(),
         Error::NotOneDarshanLog { .. } => {
             "`iotide convert --to csv` lists the events of any trace".to_owned()
         }

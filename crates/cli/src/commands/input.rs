@@ -76,6 +76,11 @@ impl InputArgs {
         self.reading.runs(&self.traces)
     }
 
+    /// The runs of other traces, read in the same way.
+    pub(crate) fn runs_of(&self, traces: &[PathBuf]) -> Vec<Input> {
+        self.reading.runs(traces)
+    }
+
     /// What the flags mean; nothing below this line knows clap.
     pub(crate) fn options(&self) -> anyhow::Result<OpenOptions> {
         self.reading.options()

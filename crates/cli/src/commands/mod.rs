@@ -13,6 +13,7 @@ mod advice;
 mod analysis;
 mod arbiter;
 mod categorize;
+mod compare;
 mod convert;
 mod demo;
 mod detect;
@@ -39,6 +40,7 @@ pub(crate) enum Command {
     Categorize(categorize::CategorizeArgs),
     Record(record::RecordArgs),
     Report(report::ReportArgs),
+    Compare(compare::CompareArgs),
     Info(info::InfoArgs),
     Convert(convert::ConvertArgs),
     Model(model::ModelArgs),
@@ -63,6 +65,7 @@ impl Command {
             Command::Categorize(args) => categorize::run(ui, args),
             Command::Record(args) => record::run(ui, args),
             Command::Report(args) => report::run(ui, args),
+            Command::Compare(args) => compare::run(ui, args),
             Command::Info(args) => info::run(ui, args),
             Command::Convert(args) => convert::run(ui, args),
             Command::Model(args) => model::run(ui, args),

@@ -128,38 +128,39 @@ fn an_archive_is_told_in_tables_and_every_rejected_log_with_its_reason() {
     41 logs: 36 runs of 10 applications, 5 rejected
 
       Periodic writes             periodic  seconds  minutes   hours    days  not periodic
-      each application once           50 %      0 %     50 %     0 %     0 %          50 %
-      … as often as it ran            78 %      0 %     78 %     0 %     0 %          22 %
-      each run by its own labels      78 %      0 %     78 %     0 %     0 %          22 %
+      application (heaviest run)      50 %      0 %     50 %     0 %     0 %          50 %
+      … weighted by its runs          78 %      0 %     78 %     0 %     0 %          22 %
+      each run                        78 %      0 %     78 %     0 %     0 %          22 %
 
       Periodic reads              periodic  seconds  minutes   hours    days  not periodic
-      each application once            0 %      0 %      0 %     0 %     0 %         100 %
-      … as often as it ran             0 %      0 %      0 %     0 %     0 %         100 %
-      each run by its own labels       0 %      0 %      0 %     0 %     0 %         100 %
+      application (heaviest run)       0 %      0 %      0 %     0 %     0 %         100 %
+      … weighted by its runs           0 %      0 %      0 %     0 %     0 %         100 %
+      each run                         0 %      0 %      0 %     0 %     0 %         100 %
 
       When reads come             insignificant  on start  steady  others
-      each application once                50 %      50 %     0 %     0 %
-      … as often as it ran                 22 %      78 %     0 %     0 %
-      each run by its own labels           22 %      78 %     0 %     0 %
+      application (heaviest run)           50 %      50 %     0 %     0 %
+      … weighted by its runs               22 %      78 %     0 %     0 %
+      each run                             22 %      78 %     0 %     0 %
 
       When writes come            insignificant  on end  steady  others
-      each application once                50 %     0 %    50 %     0 %
-      … as often as it ran                 22 %     0 %    78 %     0 %
-      each run by its own labels           22 %     0 %    78 %     0 %
+      application (heaviest run)           50 %     0 %    50 %     0 %
+      … weighted by its runs               22 %     0 %    78 %     0 %
+      each run                             22 %     0 %    78 %     0 %
 
       Metadata                    high spike  multiple spikes  high density  insignificant
-      each application once              0 %              0 %           0 %          100 %
-      … as often as it ran               0 %              0 %           0 %          100 %
-      each run by its own labels         0 %              0 %           0 %          100 %
+      application (heaviest run)         0 %              0 %           0 %          100 %
+      … weighted by its runs             0 %              0 %           0 %          100 %
+      each run                           0 %              0 %           0 %          100 %
 
-      together  read_on_start and write_steady (100 %)
-                read_on_start and write_periodic (100 %)
-                read_insignificant and write_insignificant (100 %)
-                write_steady and write_periodic (100 %)
-                read_on_start and metadata_insignificant_load (50 %)
-                read_insignificant and metadata_insignificant_load (50 %)
-      rejected  4 × is not a trace in any known format (it starts with "no log #")
-                1 × is empty
+      together   read_on_start and write_steady (100 %)
+                 read_on_start and write_periodic (100 %)
+                 read_insignificant and write_insignificant (100 %)
+                 write_steady and write_periodic (100 %)
+                 read_on_start and metadata_insignificant_load (50 %)
+                 read_insignificant and metadata_insignificant_load (50 %)
+      described  0 % of the runs have no label; six labels of time describe 100 %
+      rejected   4 × is not a trace in any known format (it starts with "no log #")
+                 1 × is empty
     "#);
     assert_eq!(outcome.stderr, "open results/index.html in a browser\n");
     let rejected = dir.read("results/rejected.jsonl");
@@ -383,7 +384,7 @@ fn a_click_on_a_cell_lists_its_runs_and_nothing_is_fetched() {
         r##"
         const section = document.getElementById("runs");
         const at = (selector) => document.querySelector(selector);
-        const click = (link) => { link.click(); return section.querySelector("h2").textContent; };
+        const click = (link) => { link.click(); return section.querySelector("h3").textContent; };
         const rows = () => [...section.querySelectorAll("tbody tr")];
         const label = (name) => JSON.parse(at("#data").textContent).labels.indexOf(name);
         const of = (population, has) => at(`#jaccard a[data-of=${population}][data-has="${has}"]`);

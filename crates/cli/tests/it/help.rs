@@ -15,6 +15,7 @@ fn help_says_what_there_is() {
       categorize  Label the I/O of a run, or of every run of an archive
       record      Run a program and trace its I/O
       report      Show everything about a run as one HTML page
+      compare     Compare runs: what differs, and by how much
       info        Show what a trace holds, and what it lost
       convert     Write a trace in another form
       model       Find how each metric scales with the parameters, and predict it elsewhere
@@ -43,6 +44,7 @@ fn help_says_what_there_is() {
       iotide detect run.csv                    what is the period of this run's I/O?
       iotide detect --follow iotide-trace      the same while it runs, and when the next phase begins
       iotide report run.csv -o run.html        everything about it as a page with pictures
+      iotide compare before.csv after.csv      what differs between runs, and by how much?
       iotide info job.darshan                  what does this log hold, and what did it lose?
       iotide categorize /logs --out results    what did all the jobs of the year do?
       iotide model --from-traces *.darshan     how does it scale?
@@ -748,6 +750,15 @@ fn help_on_categorize_explains_every_flag() {
               
               [default: 4096]
 
+          --sample <N>
+              Draw N runs of the results by chance, for a person to confirm or correct their labels:
+              sample.html in DIR tells the accuracy
+
+          --seed <SEED>
+              With --sample: where chance begins; the same results and the same SEED give the same runs
+              
+              [default: 1]
+
     Input:
           --one-run
               The traces are parts of one run: one file per rank, or the Darshan logs of one job
@@ -788,6 +799,7 @@ fn help_on_categorize_explains_every_flag() {
       find /logs -name '*.darshan' | iotide categorize --files - --out results
       sbatch --array=0-63 --wrap 'iotide categorize /logs --out results'
       iotide categorize --merge results --out results/all           after all tasks have ended
+      iotide categorize /logs/2019 --out 2019-results --sample 512  how right are the labels?
       iotide categorize --print-settings > mine.toml                every threshold, to be changed
     "#);
 }

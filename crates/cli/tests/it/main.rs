@@ -25,6 +25,7 @@ mod follow;
 /// `iotide report`: the page and the pictures beside it.
 mod report;
 
+mod archive_page;
 /// The page in a browser, where there is one: what its script does.
 mod page_script;
 
@@ -42,6 +43,7 @@ mod record_ends;
 
 /// `iotide model`: functions, predictions, rankings, and measurements with faults.
 mod model;
+mod model_page;
 
 /// `iotide signature`: samples, long logs with jobs, a real Prometheus server, and where to run.
 mod signature;
@@ -55,6 +57,9 @@ mod sets_apply;
 
 /// `iotide info`: what a trace holds, also against what an independent reader found in real logs.
 mod info;
+
+/// `iotide compare`: what differs, what is noise, and the status for CI.
+mod compare;
 
 /// `iotide convert`: forms, losses, and what is left behind when it fails.
 mod convert;

@@ -95,7 +95,7 @@ impl Chart {
             let (from, to) = (x.at(start_s, left, right), x.at(end_s, left, right));
             let _ = writeln!(
                 svg,
-                "<rect class=\"phase\" x=\"{from:.1}\" y=\"{top}\" width=\"{:.1}\" height=\"{}\"/>",
+                "<rect class=\"p0\" x=\"{from:.1}\" y=\"{top}\" width=\"{:.1}\" height=\"{}\"/>",
                 (to - from).clamp(0.7, width),
                 bottom - top
             );

@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 use iotide_analysis::{Sample, Signature};
 use iotide_page::Untrusted;
-use iotide_page::html::{FOOT, escape, head, own_style};
+use iotide_page::html::escape;
 use serde::Serialize;
 
 use super::chart::Chart;
+use super::page::{LEGEND, page_foot, page_head};
 use super::{GroupEntry, SignatureEntry};
 use crate::run::Loss;
 use crate::{Ink, SCHEMA, text};
@@ -192,7 +193,9 @@ impl LogReport {
     /// Returns the page: small pictures of the largest, a table of more.
     pub fn to_page(&self) -> String {
         let mut html = page_head("signatures", &self.headline(), "a throughput log");
-        html.push_str("<section><div class=\"tiles-of-signatures\">\n");
+        html.push_str("<section id=\"pictures\"><h2>The largest</h2>\n");
+        html.push_str(LEGEND);
+        html.push_str("<div class=\"tiles-of-signatures\">\n");
         for Tile { label, headline, svg, .. } in &self.tiles {
             let _ = writeln!(
                 html,
@@ -201,28 +204,38 @@ impl LogReport {
                 escape(headline)
             );
         }
-        html.push_str("</div></section>\n<section><table><thead><tr><th>application</th><th>runs</th><th>samples</th>\
-                       <th>bursts</th><th>a run moves</th><th>in</th><th>period</th><th>confidence</th></tr></thead><tbody>\n");
+        html.push_str(
+            "</div></section>\n<section id=\"groups\"><h2>Users and their configurations</h2>\n<div class=\"wide\"><table class=\"sortable\" data-filter=\"users\">\
+             <thead><tr><th scope=\"col\">user</th><th scope=\"col\">job</th><th scope=\"col\">nodes</th><th scope=\"col\">runs</th><th scope=\"col\">samples</th>\
+             <th scope=\"col\">bursts</th><th scope=\"col\">a run moves</th><th scope=\"col\">in</th><th scope=\"col\">period</th><th scope=\"col\">confidence</th></tr></thead><tbody>\n",
+        );
+        let cell = |value: f64, shown: String| format!("<td data-v=\"{value:e}\">{}</td>", escape(&shown));
         for row in self.ranked().iter().take(MOST_ROWS) {
+            let nodes = row.group.nodes;
             let _ = writeln!(
                 html,
-                "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-                escape(&row.group.label()),
-                row.group.runs,
-                row.n_used,
-                row.n_bursts,
-                text::bytes(row.bytes),
-                text::seconds(row.duration_s),
-                row.period_s.map_or_else(|| "–".to_owned(), text::seconds),
-                text::percent(row.confidence)
+                "<tr><td>{}</td><td>{}</td>{}{}{}{}{}{}{}{}</tr>",
+                row.group.user.for_html(),
+                row.group.name.for_html(),
+                cell(nodes.map_or(-1.0, |n| n as f64), nodes.map_or_else(|| "–".to_owned(), text::count)),
+                cell(row.group.runs as f64, text::count(row.group.runs as u64)),
+                cell(row.n_used as f64, text::count(row.n_used as u64)),
+                cell(row.n_bursts as f64, text::count(row.n_bursts as u64)),
+                cell(row.bytes, text::bytes(row.bytes)),
+                cell(row.duration_s, text::seconds(row.duration_s)),
+                cell(
+                    row.period_s.unwrap_or(-1.0),
+                    row.period_s.map_or_else(|| "–".to_owned(), text::seconds)
+                ),
+                cell(row.confidence, text::percent(row.confidence)),
             );
         }
-        html.push_str("</tbody></table></section>\n<section><dl class=\"facts\">");
+        html.push_str("</tbody></table></div></section>\n<section><dl class=\"facts\">");
         for (name, value) in self.facts().pairs() {
             let _ = write!(html, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(value));
         }
         html.push_str("</dl></section>\n");
-        html.push_str(FOOT);
+        html.push_str(&page_foot());
         html
     }
 
@@ -303,17 +316,4 @@ impl LogReport {
 
 fn json(value: &impl Serialize) -> String {
     iotide_page::text::json(value)
-}
-
-/// The beginning of a page of signatures, up to its first section.
-pub(super) fn page_head(title: &str, headline: &str, path: &str) -> String {
-    let style = own_style(
-        ".tiles-of-signatures { display: grid; grid-template-columns: repeat(auto-fill, minmax(300px, 1fr)); gap: 18px 24px; }\n",
-    );
-    head(&format!("{title} · iotide signature"), &style, "")
-        + &format!(
-            "<main>\n<header><p class=\"path\">{}</p><h1>{}</h1></header>\n",
-            escape(path),
-            escape(headline)
-        )
 }

@@ -6,7 +6,6 @@ use iotide_analysis::{
     Burst, NoSample, PeriodEstimate, RejectedSample, Sample, SampleRejection, Signature, SignatureMethod,
 };
 use iotide_page::Untrusted;
-use iotide_page::html::FOOT;
 use iotide_page::text::{self, Rows};
 use serde::{Serialize, Serializer};
 
@@ -23,6 +22,7 @@ use crate::{Ink, SCHEMA};
 mod chart;
 mod fit;
 mod log;
+mod page;
 mod table;
 
 /// The answer of `iotide signature` about samples that were given one by one.
@@ -389,17 +389,20 @@ impl Document for SignatureReport {
     }
 
     fn to_page(&self) -> Option<String> {
-        let mut html = log::page_head(
+        let mut html = page::page_head(
             "a signature",
             &self.entry.headline(),
             &text::counted(self.entry.samples.used as u64, "sample"),
         );
         let _ = write!(
             html,
-            "<section><figure>{}</figure></section>\n<section><dl class=\"facts\">",
-            self.picture_inline
+            "<section><figure class=\"large\">{}</figure>{}</section>\n<section id=\"bursts\"><h2>Bursts</h2>\n{}</section>\n<section><dl class=\"facts\">",
+            self.picture_inline,
+            page::LEGEND,
+            page::burst_table(&self.entry.bursts)
         );
-        for (name, value) in self.entry.facts(&self.losses).pairs() {
+        // Bursts stand in their table.
+        for (name, value) in self.entry.facts(&self.losses).pairs().filter(|(name, _)| *name != "burst") {
             let _ = write!(
                 html,
                 "<dt>{}</dt><dd>{}</dd>",
@@ -408,7 +411,7 @@ impl Document for SignatureReport {
             );
         }
         html.push_str("</dl></section>\n");
-        html.push_str(FOOT);
+        html.push_str(&page::page_foot());
         Some(html)
     }
 

@@ -122,7 +122,15 @@ fn a_picture_has_faint_samples_and_one_bold_signature() {
     let svg = report.to_svg();
     assert_eq!(svg.matches("<path class=\"sample\"").count(), 2);
     assert_eq!(svg.matches("<path class=\"signature\"").count(), 1);
-    assert_eq!(svg.matches("<rect class=\"phase\"").count(), 2);
+    assert_eq!(svg.matches("<rect class=\"p0\"").count(), 2);
+    assert!(svg.contains(".plot .p0{fill:"), "without a style a burst would be black");
+    let page = report.to_page().unwrap();
+    assert!(
+        page.contains("<ul class=\"legend\">")
+            && page.contains("<td data-v=\"3e1\">30 s</td><td data-v=\"4e1\">40 s</td>"),
+        "{page}"
+    );
+    iotide_page::policy::assert_keeps_its_policy(&page);
     assert!(svg.contains("<style>") && !report.to_page().unwrap().contains("<style>.plot text{{"));
     assert!(report.to_page().unwrap().contains("class=\"signature\""));
 }

@@ -69,6 +69,12 @@ pub(crate) struct CategorizeArgs {
     /// Do not open logs larger than MIB mebibytes
     #[arg(long, value_name = "MIB", default_value_t = 4096, help_heading = "Archives")]
     size_limit: u64,
+    /// Draw N runs of the results by chance, for a person to confirm or correct their labels: sample.html in DIR tells the accuracy
+    #[arg(long, value_name = "N", help_heading = "Archives", requires = "out")]
+    sample: Option<std::num::NonZeroUsize>,
+    /// With --sample: where chance begins; the same results and the same SEED give the same runs
+    #[arg(long, value_name = "SEED", default_value_t = 1, help_heading = "Archives", requires = "sample")]
+    seed: u64,
     #[command(flatten)]
     reading: ReadingArgs,
     #[command(flatten)]
@@ -84,6 +90,7 @@ Examples:
   find /logs -name '*.darshan' | iotide categorize --files - --out results
   sbatch --array=0-63 --wrap 'iotide categorize /logs --out results'
   iotide categorize --merge results --out results/all           after all tasks have ended
+  iotide categorize /logs/2019 --out 2019-results --sample 512  how right are the labels?
   iotide categorize --print-settings > mine.toml                every threshold, to be changed";
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -253,6 +260,15 @@ fn tell(
             let text = statistics.to_text(ui.width(), ink);
             put(ui, args, &text)?;
         }
+    }
+    if let Some(n) = args.sample {
+        let page = iotide_archive::sample(folder, n.get(), args.seed)?;
+        let dir = iotide_private::OpenDir::make(folder).with_context(|| folder.display().to_string())?;
+        ui.out_file_in(&dir, "sample.html", &page)?;
+        ui.status(format_args!(
+            "open {} in a browser to review the labels",
+            folder.join("sample.html").display()
+        ));
     }
     if args.out.is_some() {
         ui.status(format_args!("open {} in a browser", folder.join("index.html").display()));

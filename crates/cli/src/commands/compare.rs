@@ -1,0 +1,133 @@
+//! `iotide compare`: what differs between runs, and by how much.
+
+use std::path::PathBuf;
+
+use iotide_api::{
+    CompareOptions, CompareSettings, MeasuredRun, Quantity, by_application, compare_measured, measure,
+};
+
+use super::advice::advised;
+use super::analysis::AnalysisArgs;
+use super::document::DocumentArgs;
+use super::input::InputArgs;
+use super::settings::SettingsArgs;
+use crate::ExitStatus;
+use crate::ui::Ui;
+
+/// Compare runs: what differs, and by how much
+///
+/// The first run, A, is what the others are compared with: their bytes, times, operations, request sizes, periods, findings, labels and
+/// files. With --with, the runs before it are one side and the runs after it the other; a side is then its median, and a difference counts
+/// only if it is larger than the noise of the runs.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CompareArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Runs of the other side: all runs named before are one side, these are the other
+    #[arg(long, value_name = "TRACE", num_args = 1.., help_heading = "Sides")]
+    with: Vec<PathBuf>,
+    /// What makes a side: each run, or all runs of an application
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHAT",
+        default_value = "run",
+        conflicts_with = "with",
+        help_heading = "Sides"
+    )]
+    by: By,
+    /// Exit with status 1 if something got worse by more than PERCENT
+    #[arg(long, value_name = "PERCENT", value_parser = percent, help_heading = "Checking")]
+    worse_than: Option<f64>,
+    /// What --worse-than looks at, for example run_time_s,bytes_written [default: everything that has a good and a bad direction]
+    #[arg(long, value_name = "QUANTITY", value_delimiter = ',', value_parser = quantity, requires = "worse_than", help_heading = "Checking")]
+    watch: Vec<Quantity>,
+    #[command(flatten)]
+    analysis: AnalysisArgs,
+    #[command(flatten)]
+    settings: SettingsArgs,
+    #[command(flatten)]
+    output: DocumentArgs,
+}
+
+/// What makes a side.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Run,
+    Application,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  iotide compare before.darshan after.darshan
+  iotide compare before.darshan after.darshan -o compare.html        as a page
+  iotide compare base/*.darshan --with new/*.darshan --worse-than 10 in CI: status 1 if it got worse by more than 10 %
+  iotide compare --by application logs/*.darshan                     each application beside the others
+
+Exit status: 0 compared, 1 worse than allowed (with --worse-than), 2 a run could not be read.";
+
+pub(crate) fn run(ui: &mut Ui, args: &CompareArgs) -> anyhow::Result<ExitStatus> {
+    let settings = args.settings.read()?;
+    if let Some(unused) = args.analysis.unused() {
+        ui.status(unused);
+    }
+    let mut how = CompareSettings { watched: args.watch.clone(), ..CompareSettings::default() };
+    if let Some(threshold) = args.worse_than {
+        how.threshold = threshold;
+    }
+    let options = CompareOptions {
+        open: args.input.options()?,
+        run: args.analysis.config(),
+        categories: settings.categories,
+        insights: settings.insights,
+        settings: how,
+    };
+    let with = if args.with.is_empty() { Vec::new() } else { args.input.runs_of(&args.with) };
+    let n_runs = args.input.runs().len() + with.len();
+    let mut measured = |runs: Vec<iotide_api::Input>, first: usize| -> anyhow::Result<Vec<MeasuredRun>> {
+        let mut side = Vec::new();
+        for (i, input) in runs.iter().enumerate() {
+            ui.progress(format_args!("reading {} ({} of {n_runs})", input.name(), first + i + 1));
+            // A comparison without one of its runs would be another one: the first that fails ends it.
+            side.push(measure(input, &options).map_err(advised)?);
+        }
+        Ok(side)
+    };
+    let named = measured(args.input.runs(), 0)?;
+    let sides = match (args.by, args.with.is_empty()) {
+        (By::Application, _) => by_application(named),
+        (By::Run, true) => named.into_iter().map(|run| vec![run]).collect(),
+        (By::Run, false) => {
+            let first = named.len();
+            vec![named, measured(with, first)?]
+        }
+    };
+    let document = compare_measured(sides, &options).map_err(advised)?;
+    args.output.deliver(ui, &document)?;
+    if args.worse_than.is_some() && document.is_worse() {
+        for what in &document.worse {
+            ui.status(format_args!("worse: {what}"));
+        }
+        return Ok(ExitStatus::Worse);
+    }
+    Ok(ExitStatus::Done)
+}
+
+/// A change in per cent, as a ratio.
+fn percent(text: &str) -> Result<f64, String> {
+    let number: f64 =
+        text.trim_end_matches('%').trim().parse().map_err(|_| "it must be a number".to_owned())?;
+    if number.is_finite() && number >= 0.0 {
+        Ok(number / 100.0)
+    } else {
+        Err("it must not be below 0".to_owned())
+    }
+}
+
+fn quantity(key: &str) -> Result<Quantity, String> {
+    Quantity::from_key(key).ok_or_else(|| {
+        let keys: Vec<&str> = Quantity::ALL.iter().map(|quantity| quantity.key()).collect();
+        format!("known quantities are {}", keys.join(", "))
+    })
+}

@@ -1,0 +1,203 @@
+//! A run in the numbers by which it is compared.
+
+use std::collections::BTreeMap;
+
+use iotide_page::Untrusted;
+use iotide_trace::{AccessSizes, ActivitySums, Layer, Op, StepSignal};
+
+use super::Quantity;
+use crate::{LabelledRun, Run};
+
+/// A run in the numbers by which it is compared.
+#[derive(Clone, Debug)]
+pub struct MeasuredRun {
+    pub(super) run: Run,
+    pub(super) application: Option<Untrusted>,
+    pub(super) quantities: BTreeMap<Quantity, f64>,
+    pub(super) files: Vec<MeasuredFile>,
+    pub(super) n_more_files: usize,
+    /// Requests by powers of two.
+    pub(super) sizes: Vec<u64>,
+    pub(super) outline: Outline,
+    /// Whether nobody could look at the files one by one.
+    pub(super) rhythms_unknown: bool,
+}
+
+/// What was done to one file of a run.
+#[derive(Clone, Debug)]
+pub(super) struct MeasuredFile {
+    pub(super) path: Untrusted,
+    pub(super) bytes_read: f64,
+    pub(super) bytes_written: f64,
+    pub(super) time_s: Option<f64>,
+    pub(super) rhythm: Option<FileRhythm>,
+}
+
+/// How often a file is used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileRhythm {
+    /// Which file.
+    pub path: Untrusted,
+    /// The period.
+    pub period_s: f64,
+    /// Of which of its bytes: `read` or `write`.
+    pub direction: &'static str,
+    /// How many phases it has.
+    pub n_phases: u64,
+}
+
+/// Bandwidth over time in a few columns, from the beginning of the run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outline {
+    pub(super) length_s: f64,
+    pub(super) read_bps: Vec<f64>,
+    pub(super) write_bps: Vec<f64>,
+}
+
+/// As many columns as a strip of the page shows.
+const COLUMNS: usize = 360;
+
+/// How many files of a run are compared one by one.
+const MOST_FILES: usize = 2000;
+
+impl MeasuredRun {
+    /// Returns the numbers of a run; `rhythms` is `None` if its files could not be looked at one by one.
+    pub fn new(
+        run: Run,
+        labels: &LabelledRun,
+        sums: &ActivitySums,
+        rhythms: Option<Vec<FileRhythm>>,
+        (reads, writes): (&StepSignal, &StepSignal),
+    ) -> Self {
+        let by_path: BTreeMap<&str, &FileRhythm> =
+            rhythms.iter().flatten().map(|rhythm| (rhythm.path.as_said(), rhythm)).collect();
+        let files = (sums.files.iter().take(MOST_FILES))
+            .map(|file| MeasuredFile {
+                path: Untrusted::from(&file.path),
+                bytes_read: file.sums.bytes_read,
+                bytes_written: file.sums.bytes_written,
+                time_s: file.sums.time_s,
+                rhythm: by_path.get(file.path.as_str()).map(|rhythm| (*rhythm).clone()),
+            })
+            .collect();
+        Self {
+            application: labels.application.clone(),
+            quantities: quantities(&run, labels, sums),
+            files,
+            n_more_files: sums.files.len().saturating_sub(MOST_FILES) + sums.n_other_files,
+            sizes: sizes(sums),
+            outline: Outline::of(reads, writes),
+            rhythms_unknown: rhythms.is_none(),
+            run,
+        }
+    }
+
+    /// The program, by which runs are put together.
+    pub fn application(&self) -> Option<&Untrusted> {
+        self.application.as_ref()
+    }
+}
+
+fn quantities(run: &Run, labels: &LabelledRun, sums: &ActivitySums) -> BTreeMap<Quantity, f64> {
+    let source = &run.source;
+    let n_ranks = source.job.nprocs.or(source.n_ranks).unwrap_or(0).max(sums.n_ranks as u64) as f64;
+    let run_time_s = labels.run_time_s;
+    let io_time_s = io_time_s(sums);
+    let per_rank_s = io_time_s.map(|time_s| time_s / n_ranks.max(1.0));
+    let bytes = source.bytes_read + source.bytes_written;
+    let [reads, writes, others] = calls(sums);
+    let mean = |sizes: &AccessSizes| {
+        let bins = || sizes.exact.iter().chain(&sizes.averaged);
+        let calls: u64 = bins().map(|bin| bin.calls).sum();
+        (calls > 0).then(|| bins().map(|bin| bin.bytes).sum::<f64>() / calls as f64)
+    };
+    // A rank of which only a part is known by itself spends less than the mean.
+    let slowest = (sums.rank_times)
+        .filter(|times| times.n_ranks >= 2 && per_rank_s.is_some_and(|mean| times.slowest_s >= mean));
+    let n_phases = (run.is_periodic() && !run.phases.is_empty()).then_some(run.phases.len() as f64);
+    let n_files = (sums.files.len() + sums.n_other_files) as f64;
+    let told = [
+        (Quantity::RunTime, (run_time_s > 0.0).then_some(run_time_s)),
+        (Quantity::IoTimePerRank, per_rank_s),
+        (Quantity::SlowestRank, slowest.map(|times| times.slowest_s)),
+        (Quantity::IoShare, per_rank_s.filter(|_| run_time_s > 0.0).map(|s| s / run_time_s)),
+        (Quantity::Bandwidth, per_rank_s.filter(|s| *s > 0.0 && bytes > 0.0).map(|s| bytes / s)),
+        (Quantity::BytesRead, Some(source.bytes_read)),
+        (Quantity::BytesWritten, Some(source.bytes_written)),
+        (Quantity::ReadCalls, reads),
+        (Quantity::WriteCalls, writes),
+        (Quantity::MetadataCalls, others),
+        (Quantity::ReadRequestBytes, mean(&sums.reads)),
+        (Quantity::WriteRequestBytes, mean(&sums.writes)),
+        (Quantity::Period, run.period.period_s),
+        (Quantity::Phases, n_phases),
+        (Quantity::BytesPerPhase, run.period.bytes_per_phase.filter(|_| run.is_periodic())),
+        (Quantity::Ranks, (n_ranks > 0.0).then_some(n_ranks)),
+        (Quantity::Files, (n_files > 0.0).then_some(n_files)),
+    ];
+    told.into_iter().filter_map(|(quantity, value)| Some((quantity, value?))).collect()
+}
+
+/// Which layers are called by the program's libraries and which by the program: calls of one contain those of the other.
+fn is_low(layer: Layer) -> bool {
+    !matches!(layer, Layer::MpiIo | Layer::Library)
+}
+
+/// Time in calls, summed over ranks. Calls of an upper layer contain those below it, so the longest is what the program saw.
+fn io_time_s(sums: &ActivitySums) -> Option<f64> {
+    let of = |wanted: fn(Layer) -> bool| {
+        let times = sums.times.iter().filter(|times| wanted(times.layer));
+        times.flat_map(|times| [times.read_s, times.write_s, times.metadata_s]).flatten().sum::<f64>()
+    };
+    let longest = [of(is_low), of(|layer| layer == Layer::MpiIo), of(|layer| layer == Layer::Library)];
+    Some(longest.into_iter().fold(0.0, f64::max)).filter(|time_s| *time_s > 0.0)
+}
+
+/// Reads, writes and all other calls, of the lowest layers that were seen; `None` where a part was not counted.
+fn calls(sums: &ActivitySums) -> [Option<f64>; 3] {
+    let has_low = sums.ops.iter().any(|op| is_low(op.layer));
+    let mut calls = [Some(0.0); 3];
+    for op in sums.ops.iter().filter(|op| is_low(op.layer) == has_low) {
+        let kind = match op.op {
+            Op::Read => 0,
+            Op::Write => 1,
+            _ => 2,
+        };
+        calls[kind] = calls[kind].filter(|_| op.sums.n_bins == 0).map(|sum| sum + op.sums.calls as f64);
+    }
+    calls
+}
+
+fn sizes(sums: &ActivitySums) -> Vec<u64> {
+    let of = |sizes: &AccessSizes, bin: usize| sizes.exact[bin].calls + sizes.averaged[bin].calls;
+    (0..AccessSizes::BINS).map(|bin| of(&sums.reads, bin) + of(&sums.writes, bin)).collect()
+}
+
+impl Outline {
+    fn of(reads: &StepSignal, writes: &StepSignal) -> Self {
+        let spans: Vec<_> = [reads, writes].into_iter().filter_map(StepSignal::span).collect();
+        let Some(start) = spans.iter().map(|span| span.start).min() else { return Self::default() };
+        let end = spans.iter().map(|span| span.end).max().unwrap_or(start);
+        let length_s = end.secs_since(start);
+        let columns = |signal: &StepSignal| {
+            let mut bytes = vec![0.0; COLUMNS];
+            let per_column_s = length_s / COLUMNS as f64;
+            for (from, to, rate) in signal.pieces().filter(|(_, _, rate)| *rate > 0.0) {
+                let (from_s, to_s) = (from.secs_since(start), to.secs_since(start));
+                let first = ((from_s / per_column_s) as usize).min(COLUMNS - 1);
+                let last = ((to_s / per_column_s) as usize).min(COLUMNS - 1);
+                for (i, column) in bytes.iter_mut().enumerate().take(last + 1).skip(first) {
+                    let (begin, end) = (i as f64 * per_column_s, (i + 1) as f64 * per_column_s);
+                    *column += rate * (to_s.min(end) - from_s.max(begin)).max(0.0);
+                }
+            }
+            bytes.into_iter().map(|bytes| bytes / per_column_s).collect()
+        };
+        Self { length_s, read_bps: columns(reads), write_bps: columns(writes) }
+    }
+
+    /// The highest bandwidth of either direction.
+    pub(super) fn highest(&self) -> f64 {
+        self.read_bps.iter().chain(&self.write_bps).copied().fold(0.0, f64::max)
+    }
+}
