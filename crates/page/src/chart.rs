@@ -101,7 +101,10 @@ impl Plot {
         }
         svg.push_str("</g>\n");
         self.draw_marks(&mut svg);
-        self.draw_legend(&mut svg);
+        // On a page the legend stands beside the picture, as words that wrap.
+        if style.is_some() {
+            self.draw_legend(&mut svg);
+        }
         svg.push_str("</svg>\n");
         svg
     }
@@ -224,7 +227,7 @@ const LANE: f64 = 10.0;
 const COLUMNS: usize = (RIGHT - LEFT) as usize;
 
 /// The most values of a series that go into a page: beyond that, columns of lowest, mean and highest.
-pub const EMBEDDED: usize = 8192;
+pub const EMBEDDED: usize = 3072;
 
 /// What a side of a picture measures.
 #[derive(Clone, Debug, Serialize)]
@@ -287,6 +290,29 @@ impl Axis {
     /// The same from `lo` on, which is above zero, with equal distances for equal factors.
     pub fn logarithmic(self, lo: f64) -> Self {
         Self { log: true, lo, ..self }
+    }
+
+    /// What a value is divided by before it is shown, and the unit it has then.
+    pub(crate) fn shown_as(&self) -> (f64, &'static str) {
+        (self.factor, self.unit)
+    }
+
+    /// What it measures, with the unit of values as they are.
+    pub(crate) fn plain_name(&self) -> String {
+        let name = self.label.rsplit_once(" (").map_or(self.label.as_str(), |(name, _)| name);
+        let unit = match self.unit {
+            "" => return name.to_owned(),
+            unit if unit.ends_with("B/s") => "B/s",
+            "Hz" => "Hz",
+            unit if self.factor == 1.0 => unit,
+            _ => "s",
+        };
+        format!("{name} ({unit})")
+    }
+
+    /// Whether equal distances are equal factors.
+    pub(crate) fn is_logarithmic(&self) -> bool {
+        self.log
     }
 
     /// Where a value lies if the axis reaches from `from` to `to`.
@@ -458,7 +484,7 @@ pub struct Series {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Look {
-    /// Filled down to the axis: strong up to the mean, faint up to the highest.
+    /// Filled down to the axis in its colour: strong up to the lowest of a column, faint up to its highest.
     Area,
     /// A line, as thick as its range.
     Line,
@@ -529,9 +555,9 @@ impl Series {
         }
     }
 
-    fn class(&self) -> String {
+    pub(crate) fn class(&self) -> String {
         match self.look {
-            Look::Area => "area".to_owned(),
+            Look::Area => format!("area a{}", self.colour),
             Look::Line => "line".to_owned(),
             Look::Ribbon => "ribbon".to_owned(),
             Look::Points => format!("points c{}", self.colour),
@@ -593,13 +619,13 @@ impl Series {
             Look::Area => {
                 let ground = y_axis.at(0.0f64.max(y_axis.lo), BOTTOM, TOP);
                 let close = format!("L{end:.1} {ground:.1}L{:.1} {ground:.1}Z", columns[0].x);
-                if columns.iter().any(|column| column.hi > column.mid) {
-                    let _ =
-                        writeln!(svg, "<path class=\"faint\" d=\"{}{close}\"/>", path(&|column| column.hi));
+                // A mean of bursts that share a column would show a beat between bursts and columns that is not there.
+                let (lowest, highest) = (path(&|column| column.lo), path(&|column| column.hi));
+                if lowest != highest {
+                    let _ = writeln!(svg, "<path class=\"faint f{}\" d=\"{highest}{close}\"/>", self.colour);
                 }
-                let means = path(&|column| column.mid);
-                let _ = writeln!(svg, "<path class=\"area\" d=\"{means}{close}\"/>");
-                let _ = writeln!(svg, "<path class=\"edge\" d=\"{means}\"/>");
+                let _ = writeln!(svg, "<path class=\"{}\" d=\"{lowest}{close}\"/>", self.class());
+                let _ = writeln!(svg, "<path class=\"edge e{}\" d=\"{highest}\"/>", self.colour);
             }
             Look::Points => {
                 let mut path = String::new();

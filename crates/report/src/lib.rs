@@ -21,6 +21,7 @@ pub use crate::{
         ApplicationCount, ArchiveStatistics, CategorizeDocument, InsightCount, Population, RejectionCount,
     },
     archive_page::{ListedRun, archive_page, rests},
+    card::{Bandwidth, JobCard, SlowRank},
     demand::{AsyncPhase, Demand, Need},
     document::Document,
     events::{JobEvent, MissedEvents, ModelEvent, PredictionEvent},
@@ -38,7 +39,8 @@ pub use crate::{
     labelled::{InsightLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen, about_job},
     nodes::{NodeEntry, NodeList},
-    pictures::pictures,
+    patterns::Patterns,
+    pictures::{pictures, pictures_of_both},
     plan::{PlanEntry, PlanReport},
     profile::{
         ApplicationModels, BuildEntry, Evaluated, ModelLine, ModelLines, ProfileValue, WatchedRuns, profile,
@@ -59,15 +61,19 @@ pub use crate::{
         FitReport, FitStart, GroupEntry, LogReport, LogSource, SignatureEntry, SignatureReport,
         SignatureTable, method_name, signature_of_json,
     },
+    timeline::Timeline,
 };
 
 mod activity;
 mod activity_chart;
+mod activity_page;
 mod archive;
 mod archive_page;
+mod card;
 mod demand;
 mod document;
 mod events;
+mod finding_page;
 mod harmonics;
 mod history;
 mod html;
@@ -77,6 +83,7 @@ mod jobs;
 mod labelled;
 mod live;
 mod nodes;
+mod patterns;
 mod pictures;
 mod plan;
 mod profile;
@@ -93,6 +100,7 @@ mod signature;
 #[cfg(test)]
 mod steering;
 mod stream;
+mod timeline;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.
 pub const SCHEMA: &str = "iotide/1";
