@@ -1,8 +1,8 @@
 //! Everything about a run.
 
-use iotide_analysis::{CategoryConfig, InsightConfig, RunConfig, insights};
+use iotide_analysis::{CategoryConfig, InsightConfig, Method, RunConfig, insights};
 use iotide_formats::OpenOptions;
-use iotide_report::{LabelledRun, Plot, Run, pictures_of_both};
+use iotide_report::{LabelledRun, Plot, Run, pictures_of_both, pictures_of_dft};
 use iotide_trace::{Activity, ActivitySums, Timeline};
 
 use crate::detect::analyse;
@@ -44,9 +44,13 @@ pub fn report(input: &Input, options: &ReportOptions) -> Result<RunReport, Error
     let job = &observed.info.job;
     let labels = label_observed(seen, observed.source, job, &observed.losses, &options.categories);
     let found = insights(&activity, job, &options.insights);
-    let plots = (analysis.as_ref())
-        .map(|analysis| pictures_of_both(analysis, &observed.reads, &observed.writes))
-        .unwrap_or_default();
+    let plots = analysis.as_ref().map_or(Vec::new(), |analysis| {
+        let mut plots = pictures_of_both(analysis, &observed.reads, &observed.writes);
+        if options.run.period.method == Method::Dft {
+            plots.extend(pictures_of_dft(analysis, options.run.period.dft.tolerance));
+        }
+        plots
+    });
     let run = run
         .with_activity(&activity)
         .with_patterns(&activity, job)

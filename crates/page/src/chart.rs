@@ -287,6 +287,11 @@ impl Axis {
         Self::linear(label, 0.0, highest * 1.06, factor, unit)
     }
 
+    /// The same from `lo` on, if that is lower.
+    pub fn down_to(self, lo: f64) -> Self {
+        Self { lo: self.lo.min(lo), ..self }
+    }
+
     /// The same from `lo` on, which is above zero, with equal distances for equal factors.
     pub fn logarithmic(self, lo: f64) -> Self {
         Self { log: true, lo, ..self }
@@ -561,6 +566,8 @@ impl Series {
             Look::Line => "line".to_owned(),
             Look::Ribbon => "ribbon".to_owned(),
             Look::Points => format!("points c{}", self.colour),
+            // A line of two points is a level; one of more is drawn to be followed.
+            Look::Beat if self.mid.len() > 2 => format!("beat c{} wave", self.colour),
             Look::Beat => format!("beat c{}", self.colour),
         }
     }
@@ -589,9 +596,12 @@ impl Series {
     }
 
     fn draw(&self, svg: &mut String, x_axis: &Axis, y_axis: &Axis) {
-        let columns = self.columns(x_axis);
+        let mut columns = self.columns(x_axis);
         if columns.is_empty() {
             return;
+        }
+        if self.look == Look::Area {
+            smear(&mut columns);
         }
         // Steps are drawn as such only where there is room for them.
         let stepped = self.step && columns.len() < COLUMNS / 2;
@@ -665,6 +675,23 @@ impl Series {
     }
 }
 
+/// Where bursts are less than three columns apart, a column has the lowest and the highest of its neighbours, too: whether a burst falls
+/// into a column is chance then, and would show as a pattern.
+fn smear(columns: &mut [Column]) {
+    let peaks =
+        columns.windows(3).filter(|three| three[1].hi > three[0].hi && three[1].hi >= three[2].hi).count();
+    if 3 * peaks < columns.len() {
+        return;
+    }
+    let before = columns.to_vec();
+    for (i, column) in columns.iter_mut().enumerate() {
+        for neighbour in &before[i.saturating_sub(1)..(i + 2).min(before.len())] {
+            column.lo = column.lo.min(neighbour.lo);
+            column.hi = column.hi.max(neighbour.hi);
+        }
+    }
+}
+
 /// The highest of these and zero.
 pub fn highest(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
@@ -685,6 +712,21 @@ fn short_numbers<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bursts_that_are_closer_than_columns_show_no_pattern_of_their_own() {
+        let column = |i: usize, hi: f64| Column { x: i as f64, lo: 0.0, mid: hi / 2.0, hi };
+        // Bursts 1.8 columns apart: some columns have none.
+        let mut dense: Vec<Column> =
+            (0..900).map(|i| column(i, if (i * 5 % 9) < 5 { 1.0 } else { 0.0 })).collect();
+        smear(&mut dense);
+        assert!(dense.iter().all(|column| column.hi == 1.0 && column.lo == 0.0));
+        // Those 10 columns apart are told apart.
+        let mut sparse: Vec<Column> =
+            (0..900).map(|i| column(i, if i % 10 == 0 { 1.0 } else { 0.0 })).collect();
+        smear(&mut sparse);
+        assert_eq!(sparse.iter().filter(|column| column.hi == 1.0).count(), 90);
+    }
 
     #[test]
     fn ticks_are_round() {

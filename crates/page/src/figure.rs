@@ -28,7 +28,7 @@ impl Numbers {
     /// As a table that is folded away.
     pub fn to_html(&self) -> String {
         let mut html = String::from(
-            "<details class=\"numbers\"><summary>Numbers</summary>\n<div class=\"wide\">\n<table>\n<thead><tr>",
+            "<details class=\"numbers\"><summary>Numbers</summary>\n<div class=\"wide\" tabindex=\"0\">\n<table>\n<thead><tr>",
         );
         for (column, (factor, unit)) in self.columns.iter().zip(&self.shown) {
             // A unit that is not the plain one stands in its place.
@@ -59,7 +59,9 @@ impl Plot {
     ///
     /// Many values become the mean, the lowest and the highest of a stretch; of a spectrum, the strongest are kept.
     pub fn numbers(&self) -> Numbers {
-        let series: Vec<&Series> = self.series.iter().filter(|series| series.look != Look::Beat).collect();
+        // A line of two points is a level, not numbers.
+        let is_level = |series: &Series| series.look == Look::Beat && series.mid.len() <= 2;
+        let series: Vec<&Series> = self.series.iter().filter(|series| !is_level(series)).collect();
         let Some(first) = series.first() else {
             return Numbers { columns: Vec::new(), rows: Vec::new(), shown: Vec::new() };
         };

@@ -91,9 +91,23 @@
     return { columns, end: series.step ? position(axis, xAt(series, last + 1), size.left, size.right) : NaN };
   };
 
+  // As `smear` in chart.rs: where bursts are less than three columns apart, whether one falls into a column is chance.
+  const smear = (columns) => {
+    const peaks = columns.filter(({ hi }, i) => i && i + 1 < columns.length && hi > columns[i - 1].hi && hi >= columns[i + 1].hi).length;
+    if (3 * peaks < columns.length) return;
+    const before = columns.map(({ lo, hi }) => ({ lo, hi }));
+    columns.forEach((column, i) => {
+      for (const { lo, hi } of before.slice(Math.max(0, i - 1), i + 2)) {
+        column.lo = Math.min(column.lo, lo);
+        column.hi = Math.max(column.hi, hi);
+      }
+    });
+  };
+
   const drawSeries = (group, series, x, y, size) => {
     const { columns, end } = columnsOf(series, x, size);
     if (!columns.length) return;
+    if (series.look === "area") smear(columns);
     const up = (value) => position(y, value, size.bottom, size.top).toFixed(1);
     const stepped = series.step && columns.length < (size.right - size.left) / 2;
     const stop = series.step ? end : columns[columns.length - 1].x;
@@ -121,7 +135,7 @@
       add(`points c${series.colour}`, columns.map(({ x: at, lo, hi }) => `M${at.toFixed(1)} ${up(lo)}h0`
         + (up(lo) - up(hi) >= 1 ? `M${at.toFixed(1)} ${up(hi)}h0` : "")).join(""));
     } else if (series.look === "beat") {
-      add(`beat c${series.colour}`, path((column) => column.mid));
+      add(`beat c${series.colour}${series.mid.length > 2 ? " wave" : ""}`, path((column) => column.mid));
     } else {
       let d = "", last = NaN;
       for (const { x: at, lo, hi } of columns) {
@@ -324,7 +338,7 @@
     const positives = () => plot.series.flatMap((series) => (series.lo.length ? series.lo.concat(series.mid) : series.mid)).filter((value) => value > 0);
     const more = [];
     if (!y.log && y.lo === 0 && /B\/s$/.test(y.unit)) {
-      const log = button("log scale", "logarithmic scale", () => {
+      const log = button("log scale", "log scale", () => {
         const on = !(log.getAttribute("aria-pressed") === "true");
         log.setAttribute("aria-pressed", String(on));
         y.log = on;
@@ -345,7 +359,7 @@
       const value = valueAt(x, share), shown = (v) => `${digits(v / y.factor, 3)} ${y.unit}`.trim();
       const told = [];
       let here = value;
-      for (const series of plot.series.filter((series) => series.look !== "beat" && (series.label || series === plot.series[plot.series.length - 1]))) {
+      for (const series of plot.series.filter((series) => (series.look !== "beat" || series.mid.length > 2) && (series.label || series === plot.series[plot.series.length - 1]))) {
         const i = valueOf(series, value);
         if (i < 0) continue;
         if (x.log || series.look === "points") here = xAt(series, i);

@@ -159,7 +159,7 @@ impl<'a> Field<'a> {
     /// What each row moved, as a table that is folded away.
     pub(crate) fn numbers_html(&self) -> String {
         let mut html = String::from(
-            "<details class=\"numbers\"><summary>Numbers</summary>\n<div class=\"wide\">\n<table>\n<thead><tr><th>ranks</th>\
+            "<details class=\"numbers\"><summary>Numbers</summary>\n<div class=\"wide\" tabindex=\"0\">\n<table>\n<thead><tr><th>ranks</th>\
              <th>bytes (B)</th><th>most at once (B)</th><th>of so many steps, busy</th></tr></thead>\n<tbody>\n",
         );
         for row in &self.heat.rows {

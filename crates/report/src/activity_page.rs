@@ -49,7 +49,8 @@ fn bar(class: &str, value: f64, whole: f64, told: &str) -> String {
 
 /// A table of rows of cells, each cell as HTML, that scrolls within itself where it is too wide.
 fn bars(class: &str, head: &[&str], rows: impl IntoIterator<Item = (String, Vec<String>)>) -> String {
-    let mut html = format!("<div class=\"wide\">\n<table class=\"bars {class}\">\n<thead><tr>");
+    let mut html =
+        format!("<div class=\"wide\" tabindex=\"0\">\n<table class=\"bars {class}\">\n<thead><tr>");
     for name in head {
         let _ = write!(html, "<th scope=\"col\">{}</th>", escape(name));
     }
@@ -383,7 +384,7 @@ fn files(activity: &Activity) -> Option<Section> {
     let (most_read, most_written) = (most(|file| file.bytes_read), most(|file| file.bytes_written));
     let most_time = most(|file| file.time_s.unwrap_or(0.0));
     let mut body = String::from(
-        "<div class=\"files\">\n<table>\n<thead><tr><th>file</th><th>read</th><th>written</th><th>time</th><th>calls</th>\
+        "<div class=\"files\" tabindex=\"0\">\n<table>\n<thead><tr><th>file</th><th>read</th><th>written</th><th>time</th><th>calls</th>\
          <th>opens</th><th>ranks</th></tr></thead>\n<tbody>\n",
     );
     let (mut n_shown, mut n_bytes) = (0, 0);

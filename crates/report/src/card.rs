@@ -166,7 +166,7 @@ impl JobCard {
         let _ = writeln!(
             html,
             "<li><span class=\"badge\">{verdict}</span> {}.</li>",
-            escape(&capitalised(&self.rhythm))
+            escape(&capitalised(self.rhythm.strip_prefix("unclear: ").unwrap_or(&self.rhythm)))
         );
         if let (Some(finding), Some(severity)) = (&self.top_finding, severity) {
             let _ = writeln!(

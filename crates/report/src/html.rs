@@ -154,7 +154,7 @@ fn history(run: &Run) -> Option<Section> {
     }
     if !history.quantities.is_empty() {
         body += &wide(&table(
-            ["", "this run", "usually", "times the usual"],
+            ["quantity", "this run", "usually", "times the usual"],
             history.quantities.iter().map(|quantity| quantity.cells()),
         ));
     }
@@ -163,12 +163,12 @@ fn history(run: &Run) -> Option<Section> {
 
 /// A table that scrolls within itself where it is too wide for the page.
 fn wide(table: &str) -> String {
-    format!("<div class=\"wide\">\n{table}</div>\n")
+    format!("<div class=\"wide\" tabindex=\"0\">\n{table}</div>\n")
 }
 
 /// The same for one whose cells are words.
 fn words(table: &str) -> String {
-    format!("<div class=\"wide words\">\n{table}</div>\n")
+    format!("<div class=\"wide words\" tabindex=\"0\">\n{table}</div>\n")
 }
 
 fn scores(run: &Run) -> Option<Section> {
@@ -230,7 +230,7 @@ fn candidates(run: &Run) -> Option<Section> {
     if let (Some(confidence), Some(period_s)) = (period.refined_confidence, period.period_s) {
         rows.push(["all together".into(), text::seconds(period_s), text::percent(confidence)]);
     }
-    let mut body = table(["", "period", "confidence"], rows);
+    let mut body = table(["evidence", "period", "confidence"], rows);
     if let Some(words) = harmonics::in_words(&period.harmonics, period.bursts == Some(true)) {
         let _ = writeln!(body, "<p>Harmonics: {}.</p>", escape(&words));
     }
@@ -254,7 +254,7 @@ fn phases(run: &Run) -> Option<Section> {
             rate,
         ]
     });
-    let mut body = wide(&table(["", "begins at", "lasts", "moves", "at"], rows));
+    let mut body = wide(&table(["phase", "begins at", "lasts", "moves", "at"], rows));
     if run.phases.len() > SHOWN {
         let _ = writeln!(body, "<p>The first {SHOWN} of {}.</p>", text::count(run.phases.len() as u64));
     }
@@ -457,6 +457,7 @@ mod tests {
         1 KiB – 10 KiB | 0 | 0
         10 KiB – 100 KiB | 0 | 0
         100 KiB – 1 MiB | 0 | 64
+        Not shown: 10 calls of which only sums are known.
 
         Files (5)
         file | read | written | time | calls | opens | ranks

@@ -40,7 +40,7 @@ pub use crate::{
     live::{LiveEnd, Notice, Prediction, Screen, about_job},
     nodes::{NodeEntry, NodeList},
     patterns::Patterns,
-    pictures::{pictures, pictures_of_both},
+    pictures::{pictures, pictures_of_both, pictures_of_dft},
     plan::{PlanEntry, PlanReport},
     profile::{
         ApplicationModels, BuildEntry, Evaluated, ModelLine, ModelLines, ProfileValue, WatchedRuns, profile,

@@ -10,7 +10,10 @@ use iotide_page::palette::N_COLOURS;
 use iotide_page::{Plot, text};
 use iotide_trace::{Direction, SampledSignal, StepSignal};
 
+pub use dft::pictures_of_dft;
+
 mod beat;
+mod dft;
 mod flows;
 
 /// Returns the pictures of one run, in the order they are read; its bandwidth is that of the bytes that were analysed.

@@ -137,7 +137,7 @@ impl Timeline {
 
     fn numbers_html(&self) -> String {
         let mut html = String::from(
-            "<details class=\"numbers\"><summary>Numbers</summary>\n<div class=\"wide\">\n<table>\n<thead><tr><th>ranks</th><th>reads</th>\
+            "<details class=\"numbers\"><summary>Numbers</summary>\n<div class=\"wide\" tabindex=\"0\">\n<table>\n<thead><tr><th>ranks</th><th>reads</th>\
              <th>bytes read (B)</th><th>busy reading (s)</th><th>writes</th><th>bytes written (B)</th><th>busy writing (s)</th></tr></thead>\n<tbody>\n",
         );
         for row in &self.rows {
