@@ -547,4 +547,6 @@
     figure.addEventListener("pointerenter", () => wake(figure), { once: true });
     figure.addEventListener("focusin", () => wake(figure), { once: true });
   }
+  // On paper there is no window to come near to.
+  addEventListener("beforeprint", () => { for (const figure of document.querySelectorAll("figure.chart, figure.heat, figure.timeline")) wake(figure); });
 })();

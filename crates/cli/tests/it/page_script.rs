@@ -225,6 +225,20 @@ fn the_numbers_behind_every_picture_are_those_of_the_json_form() {
 }
 
 #[test]
+fn all_pictures_are_on_paper() {
+    let notes = played(
+        r#"
+        dispatchEvent(new Event("beforeprint"));
+        const drawn = [...document.querySelectorAll("figure")].filter((figure) => figure.querySelectorAll("svg[role=img] path").length);
+        note(drawn.length === document.querySelectorAll("figure").length ? "all are drawn" : `drawn: ${drawn.map((figure) => figure.dataset.name)}`);
+        note(document.querySelectorAll("figure.timeline svg[role=img] path").length ? "and the timeline" : "no timeline");
+        "#,
+    );
+    let Some(notes) = notes else { return };
+    assert_eq!(notes, ["all are drawn", "and the timeline"]);
+}
+
+#[test]
 fn a_page_fits_a_phone_and_a_wall() {
     let dir = Dir::new();
     page(&dir);
