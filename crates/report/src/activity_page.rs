@@ -9,7 +9,9 @@ use iotide_page::text;
 
 use crate::activity::{Activity, File, LayerTime, Operation};
 use crate::activity_chart::{Field, Way};
-use crate::patterns::{AccessOrder, FileCounts, FileGroup, OrderCounts, Patterns, RequestSizes};
+use crate::patterns::{
+    AccessOrder, FileCounts, FileGroup, MpiIoCalls, MpiIoWay, OrderCounts, Patterns, RequestSizes,
+};
 use crate::timeline::Timeline;
 
 /// All parts, in the order they are read.
@@ -26,6 +28,7 @@ pub(crate) fn sections(
     if let Some(patterns) = patterns {
         sections.extend(sizes(patterns, activity));
         sections.extend(order(patterns));
+        sections.extend(mpi_io(patterns));
     }
     sections.extend(operations(activity));
     sections.extend(metadata(activity));
@@ -316,6 +319,27 @@ fn order(patterns: &Patterns) -> Option<Section> {
         let _ = writeln!(body, "<p class=\"note\">{}</p>", escape(&note));
     }
     (!body.is_empty()).then(|| Section { id: "order", title: "Access pattern".into(), body, narrow: true })
+}
+
+/// How ranks called MPI-IO.
+fn mpi_io(patterns: &Patterns) -> Option<Section> {
+    let MpiIoCalls { reads, writes } = patterns.mpi_io.as_ref()?;
+    let most = reads.calls.max(writes.calls) as f64;
+    let counted = |class: &str, calls: Option<u64>| match calls {
+        Some(calls) => bar(class, calls as f64, most, &text::count(calls)),
+        None => bar(class, 0.0, 0.0, "–"),
+    };
+    let row = |name: &str, of: fn(&MpiIoWay) -> Option<u64>| {
+        (name.to_owned(), vec![counted("r", of(reads)), counted("w", of(writes))])
+    };
+    let rows = [
+        row("all", |way| Some(way.calls)),
+        row("collective", |way| way.collective),
+        row("independent", |way| way.independent),
+        row("nonblocking", |way| way.nonblocking),
+    ];
+    let body = bars("", &["calls", "reads", "writes"], rows);
+    Some(Section { id: "mpi-io", title: "MPI-IO calls".into(), body, narrow: true })
 }
 
 /// What was moved on each file system.

@@ -116,6 +116,9 @@ impl JobCard {
         facts.extend(self.user.as_ref().map(|user| ("user", user.for_terminal())));
         facts.extend(self.job.as_ref().map(|job| ("job", job.for_terminal())));
         facts.extend(self.started_unix_s.map(|start| ("started", text::date(start))));
+        // Where nobody says when it began, there is no end either.
+        let ended = self.started_unix_s.zip(self.run_time_s).map(|(start, seconds)| start + seconds);
+        facts.extend(ended.map(|end| ("ended", text::date(end))));
         facts.extend(self.ranks.map(|n| ("ranks", text::count(n))));
         facts.extend(self.nodes.map(|n| ("nodes", text::count(n))));
         facts.extend(self.run_time_s.map(|seconds| ("run time", text::seconds(seconds))));

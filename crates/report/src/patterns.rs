@@ -14,6 +14,8 @@ pub struct Patterns {
     pub request_sizes: Vec<RequestSizes>,
     /// In which order calls went through their files, by layer.
     pub access_order: Vec<AccessOrder>,
+    /// How ranks called MPI-IO, where the source counts that.
+    pub mpi_io: Option<MpiIoCalls>,
     /// What was moved on each file system, that with most bytes first.
     pub mounts: Vec<MountSums>,
     /// How many files were only read, only written, or both.
@@ -79,6 +81,28 @@ pub struct OrderCounts {
     pub random: Option<u64>,
 }
 
+/// How ranks called MPI-IO.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct MpiIoCalls {
+    /// Reads.
+    pub reads: MpiIoWay,
+    /// Writes.
+    pub writes: MpiIoWay,
+}
+
+/// MPI-IO calls of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct MpiIoWay {
+    /// All calls.
+    pub calls: u64,
+    /// Those that all ranks make together.
+    pub collective: Option<u64>,
+    /// Those that a rank makes on its own.
+    pub independent: Option<u64>,
+    /// Those that return before their bytes are moved.
+    pub nonblocking: Option<u64>,
+}
+
 /// What was moved on one file system.
 #[derive(Clone, Debug, Serialize)]
 pub struct MountSums {
@@ -140,6 +164,7 @@ impl Patterns {
         Self {
             request_sizes: request_sizes(sums),
             access_order: sums.access.iter().filter_map(access_order).collect(),
+            mpi_io: sums.access.iter().find_map(mpi_io),
             mounts: mounts(sums, job),
             file_counts: file_counts(sums),
         }
@@ -201,6 +226,18 @@ fn access_order(facts: &AccessFacts) -> Option<AccessOrder> {
     };
     let is_known = order.reads.sequential.or(order.writes.sequential).is_some();
     (is_known && (order.reads.calls > 0 || order.writes.calls > 0)).then_some(order)
+}
+
+fn mpi_io(facts: &AccessFacts) -> Option<MpiIoCalls> {
+    let way = |way: iotide_trace::WayFacts| MpiIoWay {
+        calls: way.calls,
+        collective: way.collective,
+        independent: way.independent,
+        nonblocking: way.nonblocking,
+    };
+    let calls = MpiIoCalls { reads: way(facts.reads), writes: way(facts.writes) };
+    let is_used = calls.reads.calls > 0 || calls.writes.calls > 0;
+    (facts.layer == Layer::MpiIo && is_used).then_some(calls)
 }
 
 /// Files by the longest mount point that their path begins with; without mounts, by their first directory.
