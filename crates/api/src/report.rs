@@ -1,9 +1,9 @@
 //! Everything about a run.
 
-use iotide_analysis::{CategoryConfig, InsightConfig, RunConfig, insights};
+use iotide_analysis::{CategoryConfig, InsightConfig, Method, RunConfig, insights};
 use iotide_formats::OpenOptions;
-use iotide_report::{LabelledRun, Plot, Run, pictures};
-use iotide_trace::{Activity, ActivitySums};
+use iotide_report::{LabelledRun, Plot, Run, pictures_of_both, pictures_of_dft};
+use iotide_trace::{Activity, ActivitySums, Timeline};
 
 use crate::detect::analyse;
 use crate::label::label_observed;
@@ -37,13 +37,27 @@ pub struct RunReport {
 ///
 /// [`RunPage`](crate::RunPage) is one page of several answers.
 pub fn report(input: &Input, options: &ReportOptions) -> Result<RunReport, Error> {
-    let mut observed = observe::<(Activity, iotide_analysis::Observed)>(input, &options.open)?;
-    let (activity, seen) = std::mem::take(&mut observed.beside);
+    let mut observed = observe::<((Activity, Timeline), iotide_analysis::Observed)>(input, &options.open)?;
+    let ((activity, timeline), seen) = std::mem::take(&mut observed.beside);
     let (run, analysis) = analyse(&observed, &options.run)?;
     let activity: ActivitySums = Activity::finish(activity, &observed.info);
     let job = &observed.info.job;
     let labels = label_observed(seen, observed.source, job, &observed.losses, &options.categories);
     let found = insights(&activity, job, &options.insights);
-    let run = run.with_activity(&activity).with_insights(&found).with_labels(labels.clone());
-    Ok(RunReport { run, labels, plots: analysis.as_ref().map(pictures).unwrap_or_default() })
+    let plots = analysis.as_ref().map_or(Vec::new(), |analysis| {
+        let mut plots = pictures_of_both(analysis, &observed.reads, &observed.writes);
+        if options.run.period.method == Method::Dft {
+            plots.extend(pictures_of_dft(analysis, options.run.period.dft.tolerance));
+        }
+        plots
+    });
+    let run = run
+        .with_activity(&activity)
+        .with_patterns(&activity, job)
+        .with_timeline(timeline.finish().map(iotide_report::Timeline::from))
+        .with_insights(&found)
+        .with_labels(labels.clone())
+        .with_charts(&plots)
+        .with_card(&activity);
+    Ok(RunReport { run, labels, plots })
 }

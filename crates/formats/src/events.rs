@@ -240,6 +240,12 @@ fn write_job(out: &mut impl Write, job: &JobInfo) -> io::Result<()> {
     if let Some(start_time) = job.start_time_unix_s {
         writeln!(out, "# start_time={start_time}")?;
     }
+    if let Some(n_nodes) = job.n_nodes {
+        writeln!(out, "# nodes={n_nodes}")?;
+    }
+    if let Some(mounts) = crate::rows::mounts_of(job) {
+        writeln!(out, "# mounts={}", one_line(&mounts))?;
+    }
     Ok(())
 }
 

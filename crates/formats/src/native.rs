@@ -34,6 +34,7 @@ use crate::{
 
 mod census;
 mod facts;
+mod shape;
 
 /// How a native trace begins; then comes the version.
 pub(crate) const MAGIC: &[u8; 7] = b"IOTIDE\0";
@@ -543,6 +544,7 @@ fn encode_job(job: &JobInfo) -> Vec<u8> {
         (1, job.run_time_s.map(f64::to_bits)),
         (2, job.n_procs),
         (6, job.start_time_unix_s.map(f64::to_bits)),
+        (7, job.n_nodes),
     ];
     for (tag, number) in numbers {
         if let Some(number) = number {
@@ -555,6 +557,10 @@ fn encode_job(job: &JobInfo) -> Vec<u8> {
             out.push(tag);
             put_text(&mut out, text);
         }
+    }
+    for iotide_trace::Mount { kind, path } in &job.mounts {
+        out.push(8);
+        put_text(&mut out, &format!("{kind}\t{path}"));
     }
     out
 }
@@ -574,6 +580,13 @@ fn decode_job(payload: &[u8]) -> Result<JobInfo, Damaged> {
             4 => job.exe = text(),
             5 => job.job_id = text(),
             6 => job.start_time_unix_s = Some(f64::from_bits(number()?)),
+            7 => job.n_nodes = Some(number()?),
+            8 => {
+                let text = String::from_utf8_lossy(value);
+                if let Some((kind, path)) = text.split_once('\t') {
+                    job.mounts.push(iotide_trace::Mount { kind: kind.to_owned(), path: path.to_owned() });
+                }
+            }
             _ => {}
         }
     }

@@ -67,6 +67,8 @@ impl OneRun {
             exe: first.exe.or(job.exe),
             job_id: first.job_id.or(job.job_id),
             start_time_unix_s: first.start_time_unix_s.or(job.start_time_unix_s),
+            n_nodes: first.n_nodes.or(job.n_nodes),
+            mounts: if first.mounts.is_empty() { job.mounts } else { first.mounts },
         };
     }
 

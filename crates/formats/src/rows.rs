@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use iotide_table::{Cell, Cells, Dialect, OpenQuote, end_of_quoted_row, push_unescaped};
-use iotide_trace::{EventSink, JobInfo, Loss, Timestamp};
+use iotide_trace::{EventSink, JobInfo, Loss, Mount, Timestamp};
 
 use crate::{
     Place,
@@ -55,7 +55,7 @@ pub(crate) struct Rows {
 const LONGEST_ROW: usize = 1 << 20;
 
 /// The names under which tables state facts about their job.
-const JOB_FACTS: [&str; 6] = ["runtime_s", "nprocs", "user", "exe", "jobid", "start_time"];
+const JOB_FACTS: [&str; 8] = ["runtime_s", "nprocs", "user", "exe", "jobid", "start_time", "nodes", "mounts"];
 
 /// The names under which a line of JSON states a loss.
 const LOSS_FACTS: [&str; 3] = ["loss", "records", "since"];
@@ -365,6 +365,15 @@ pub(crate) fn quoted(text: &[u8]) -> String {
     format!("\"{}{more}\"", String::from_utf8_lossy(shown).escape_debug())
 }
 
+/// The mounted file systems as one fact: `lustre /scratch; ext4 /`. A name that would be read as two is left out.
+pub(crate) fn mounts_of(job: &JobInfo) -> Option<String> {
+    let told: Vec<String> = (job.mounts.iter())
+        .filter(|Mount { kind, path }| !kind.contains(' ') && !kind.contains(';') && !path.contains("; "))
+        .map(|Mount { kind, path }| format!("{kind} {path}"))
+        .collect();
+    (!told.is_empty()).then(|| told.join("; "))
+}
+
 fn set_job_fact(job: &mut JobInfo, key: &[u8], value: &[u8]) -> Result<(), Nonsense> {
     let text = || Some(String::from_utf8_lossy(value).into_owned());
     let number = |what: &str| {
@@ -379,6 +388,13 @@ fn set_job_fact(job: &mut JobInfo, key: &[u8], value: &[u8]) -> Result<(), Nonse
         b"exe" => job.exe = text(),
         b"jobid" => job.job_id = text(),
         b"start_time" => job.start_time_unix_s = Some(number("start_time")?),
+        b"nodes" => job.n_nodes = Some(number("nodes")? as u64),
+        b"mounts" => {
+            let text = String::from_utf8_lossy(value);
+            let mounts = text.split("; ").filter_map(|mount| mount.split_once(' '));
+            job.mounts =
+                mounts.map(|(kind, path)| Mount { kind: kind.to_owned(), path: path.to_owned() }).collect();
+        }
         _ => {}
     }
     Ok(())

@@ -563,6 +563,8 @@ pub(crate) fn job_of<'a>(
     let is_parallel = processes.any(|process| process.stated_rank.is_some());
     let ranks = || all.clone().filter(move |process| !is_parallel || process.stated_rank.is_some());
     let text = |of: fn(&Process) -> &String| ranks().map(of).find(|text| !text.is_empty()).cloned();
+    let hosts: std::collections::HashSet<&str> =
+        ranks().map(|process| process.host.as_str()).filter(|host| !host.is_empty()).collect();
     JobInfo {
         run_time_s: Some(end_ns.saturating_sub(origin_ns) as f64 * 1e-9),
         n_procs: match ranks().find_map(|process| process.n_ranks) {
@@ -573,6 +575,8 @@ pub(crate) fn job_of<'a>(
         exe: text(|process| &process.exe),
         job_id: text(|process| &process.job_id),
         start_time_unix_s: Some(origin_ns as f64 * 1e-9),
+        n_nodes: Some(hosts.len() as u64).filter(|&n| n > 0),
+        mounts: Vec::new(),
     }
 }
 

@@ -101,7 +101,10 @@ impl Plot {
         }
         svg.push_str("</g>\n");
         self.draw_marks(&mut svg);
-        self.draw_legend(&mut svg);
+        // On a page the legend stands beside the picture, as words that wrap.
+        if style.is_some() {
+            self.draw_legend(&mut svg);
+        }
         svg.push_str("</svg>\n");
         svg
     }
@@ -224,7 +227,7 @@ const LANE: f64 = 10.0;
 const COLUMNS: usize = (RIGHT - LEFT) as usize;
 
 /// The most values of a series that go into a page: beyond that, columns of lowest, mean and highest.
-pub const EMBEDDED: usize = 8192;
+pub const EMBEDDED: usize = 3072;
 
 /// What a side of a picture measures.
 #[derive(Clone, Debug, Serialize)]
@@ -284,9 +287,37 @@ impl Axis {
         Self::linear(label, 0.0, highest * 1.06, factor, unit)
     }
 
+    /// The same from `lo` on, if that is lower.
+    pub fn down_to(self, lo: f64) -> Self {
+        Self { lo: self.lo.min(lo), ..self }
+    }
+
     /// The same from `lo` on, which is above zero, with equal distances for equal factors.
     pub fn logarithmic(self, lo: f64) -> Self {
         Self { log: true, lo, ..self }
+    }
+
+    /// What a value is divided by before it is shown, and the unit it has then.
+    pub(crate) fn shown_as(&self) -> (f64, &'static str) {
+        (self.factor, self.unit)
+    }
+
+    /// What it measures, with the unit of values as they are.
+    pub(crate) fn plain_name(&self) -> String {
+        let name = self.label.rsplit_once(" (").map_or(self.label.as_str(), |(name, _)| name);
+        let unit = match self.unit {
+            "" => return name.to_owned(),
+            unit if unit.ends_with("B/s") => "B/s",
+            "Hz" => "Hz",
+            unit if self.factor == 1.0 => unit,
+            _ => "s",
+        };
+        format!("{name} ({unit})")
+    }
+
+    /// Whether equal distances are equal factors.
+    pub(crate) fn is_logarithmic(&self) -> bool {
+        self.log
     }
 
     /// Where a value lies if the axis reaches from `from` to `to`.
@@ -458,7 +489,7 @@ pub struct Series {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Look {
-    /// Filled down to the axis: strong up to the mean, faint up to the highest.
+    /// Filled down to the axis in its colour: strong up to the lowest of a column, faint up to its highest.
     Area,
     /// A line, as thick as its range.
     Line,
@@ -529,12 +560,14 @@ impl Series {
         }
     }
 
-    fn class(&self) -> String {
+    pub(crate) fn class(&self) -> String {
         match self.look {
-            Look::Area => "area".to_owned(),
+            Look::Area => format!("area a{}", self.colour),
             Look::Line => "line".to_owned(),
             Look::Ribbon => "ribbon".to_owned(),
             Look::Points => format!("points c{}", self.colour),
+            // A line of two points is a level; one of more is drawn to be followed.
+            Look::Beat if self.mid.len() > 2 => format!("beat c{} wave", self.colour),
             Look::Beat => format!("beat c{}", self.colour),
         }
     }
@@ -563,9 +596,12 @@ impl Series {
     }
 
     fn draw(&self, svg: &mut String, x_axis: &Axis, y_axis: &Axis) {
-        let columns = self.columns(x_axis);
+        let mut columns = self.columns(x_axis);
         if columns.is_empty() {
             return;
+        }
+        if self.look == Look::Area {
+            smear(&mut columns);
         }
         // Steps are drawn as such only where there is room for them.
         let stepped = self.step && columns.len() < COLUMNS / 2;
@@ -593,13 +629,13 @@ impl Series {
             Look::Area => {
                 let ground = y_axis.at(0.0f64.max(y_axis.lo), BOTTOM, TOP);
                 let close = format!("L{end:.1} {ground:.1}L{:.1} {ground:.1}Z", columns[0].x);
-                if columns.iter().any(|column| column.hi > column.mid) {
-                    let _ =
-                        writeln!(svg, "<path class=\"faint\" d=\"{}{close}\"/>", path(&|column| column.hi));
+                // A mean of bursts that share a column would show a beat between bursts and columns that is not there.
+                let (lowest, highest) = (path(&|column| column.lo), path(&|column| column.hi));
+                if lowest != highest {
+                    let _ = writeln!(svg, "<path class=\"faint f{}\" d=\"{highest}{close}\"/>", self.colour);
                 }
-                let means = path(&|column| column.mid);
-                let _ = writeln!(svg, "<path class=\"area\" d=\"{means}{close}\"/>");
-                let _ = writeln!(svg, "<path class=\"edge\" d=\"{means}\"/>");
+                let _ = writeln!(svg, "<path class=\"{}\" d=\"{lowest}{close}\"/>", self.class());
+                let _ = writeln!(svg, "<path class=\"edge e{}\" d=\"{highest}\"/>", self.colour);
             }
             Look::Points => {
                 let mut path = String::new();
@@ -639,6 +675,23 @@ impl Series {
     }
 }
 
+/// Where bursts are less than three columns apart, a column has the lowest and the highest of its neighbours, too: whether a burst falls
+/// into a column is chance then, and would show as a pattern.
+fn smear(columns: &mut [Column]) {
+    let peaks =
+        columns.windows(3).filter(|three| three[1].hi > three[0].hi && three[1].hi >= three[2].hi).count();
+    if 3 * peaks < columns.len() {
+        return;
+    }
+    let before = columns.to_vec();
+    for (i, column) in columns.iter_mut().enumerate() {
+        for neighbour in &before[i.saturating_sub(1)..(i + 2).min(before.len())] {
+            column.lo = column.lo.min(neighbour.lo);
+            column.hi = column.hi.max(neighbour.hi);
+        }
+    }
+}
+
 /// The highest of these and zero.
 pub fn highest(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
@@ -659,6 +712,21 @@ fn short_numbers<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bursts_that_are_closer_than_columns_show_no_pattern_of_their_own() {
+        let column = |i: usize, hi: f64| Column { x: i as f64, lo: 0.0, mid: hi / 2.0, hi };
+        // Bursts 1.8 columns apart: some columns have none.
+        let mut dense: Vec<Column> =
+            (0..900).map(|i| column(i, if (i * 5 % 9) < 5 { 1.0 } else { 0.0 })).collect();
+        smear(&mut dense);
+        assert!(dense.iter().all(|column| column.hi == 1.0 && column.lo == 0.0));
+        // Those 10 columns apart are told apart.
+        let mut sparse: Vec<Column> =
+            (0..900).map(|i| column(i, if i % 10 == 0 { 1.0 } else { 0.0 })).collect();
+        smear(&mut sparse);
+        assert_eq!(sparse.iter().filter(|column| column.hi == 1.0).count(), 90);
+    }
 
     #[test]
     fn ticks_are_round() {

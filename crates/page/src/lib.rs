@@ -14,9 +14,10 @@
 //!
 //! **Invariant:** knows nothing of jobs, traces or storage; no file, clock or thread.
 
-pub use crate::{chart::Plot, untrusted::Untrusted};
+pub use crate::{chart::Plot, figure::Numbers, untrusted::Untrusted};
 
 pub mod chart;
+pub mod figure;
 pub mod html;
 pub mod palette;
 pub mod policy;

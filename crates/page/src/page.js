@@ -1,10 +1,16 @@
-// Makes the pictures of the page zoomable and the table of files searchable. Each figure carries its plot as JSON and, already drawn, as SVG; nothing here
-// runs until a reader points at a picture, and without this script the page is complete.
-// Sizes, classes and the rule "one column per pixel, lowest and highest kept" are those of chart.rs.
+// Draws the pictures of the page at the width they have, makes them zoomable, and tables of files searchable. Each figure carries its plot as JSON and,
+// already drawn, as SVG: without this script the page is complete. A picture is drawn again when it comes near the window.
+// Classes and the rule "one column per pixel, lowest and highest kept" are those of chart.rs.
 "use strict";
 (() => {
-  const LEFT = 56, RIGHT = 948, TOP = 28, BOTTOM = 250, WIDTH = 960, HEIGHT = 300, LANE = 10;
+  const LANE = 10, TOP = 28, BELOW = 44;
   const SVG = "http://www.w3.org/2000/svg";
+
+  // How large a picture is in the page: a unit is a pixel, so that text has the size it says.
+  const sizeOf = (figure) => {
+    const width = Math.max(260, Math.round(figure.getBoundingClientRect().width)), height = width < 560 ? 250 : 300;
+    return { width, height, left: 56, right: width - 14, top: TOP, bottom: height - BELOW };
+  };
 
   const element = (name, attributes, text) => {
     const node = document.createElementNS(SVG, name);
@@ -66,12 +72,12 @@
     return from;
   };
 
-  const columnsOf = (series, axis) => {
+  const columnsOf = (series, axis, size) => {
     const columns = [];
     const first = Math.max(0, indexOf(series, axis.lo) - 2);
     const last = Math.min(series.mid.length - 1, indexOf(series, axis.hi) + 1);
     for (let i = first; i <= last; i++) {
-      const x = position(axis, xAt(series, i), LEFT, RIGHT), pixel = Math.floor(x);
+      const x = position(axis, xAt(series, i), size.left, size.right), pixel = Math.floor(x);
       const mid = series.mid[i], lo = series.lo.length ? series.lo[i] : mid, hi = series.hi.length ? series.hi[i] : mid;
       const column = columns[columns.length - 1];
       if (column && column.pixel === pixel) {
@@ -82,14 +88,28 @@
       } else columns.push({ x, pixel, lo, hi, sum: mid, n: 1 });
     }
     for (const column of columns) column.mid = column.sum / column.n;
-    return { columns, end: series.step ? position(axis, xAt(series, last + 1), LEFT, RIGHT) : NaN };
+    return { columns, end: series.step ? position(axis, xAt(series, last + 1), size.left, size.right) : NaN };
   };
 
-  const drawSeries = (group, series, x, y) => {
-    const { columns, end } = columnsOf(series, x);
+  // As `smear` in chart.rs: where bursts are less than three columns apart, whether one falls into a column is chance.
+  const smear = (columns) => {
+    const peaks = columns.filter(({ hi }, i) => i && i + 1 < columns.length && hi > columns[i - 1].hi && hi >= columns[i + 1].hi).length;
+    if (3 * peaks < columns.length) return;
+    const before = columns.map(({ lo, hi }) => ({ lo, hi }));
+    columns.forEach((column, i) => {
+      for (const { lo, hi } of before.slice(Math.max(0, i - 1), i + 2)) {
+        column.lo = Math.min(column.lo, lo);
+        column.hi = Math.max(column.hi, hi);
+      }
+    });
+  };
+
+  const drawSeries = (group, series, x, y, size) => {
+    const { columns, end } = columnsOf(series, x, size);
     if (!columns.length) return;
-    const up = (value) => position(y, value, BOTTOM, TOP).toFixed(1);
-    const stepped = series.step && columns.length < (RIGHT - LEFT) / 2;
+    if (series.look === "area") smear(columns);
+    const up = (value) => position(y, value, size.bottom, size.top).toFixed(1);
+    const stepped = series.step && columns.length < (size.right - size.left) / 2;
     const stop = series.step ? end : columns[columns.length - 1].x;
     const path = (value) => {
       let d = "", last = null;
@@ -104,10 +124,10 @@
     const add = (name, d) => group.append(element("path", { class: name, d }));
     if (series.look === "area") {
       const ground = up(Math.max(0, y.lo)), close = `L${stop.toFixed(1)} ${ground}L${columns[0].x.toFixed(1)} ${ground}Z`;
-      if (columns.some((column) => column.hi > column.mid)) add("faint", path((column) => column.hi) + close);
-      const means = path((column) => column.mid);
-      add("area", means + close);
-      add("edge", means);
+      const lowest = path((column) => column.lo), highest = path((column) => column.hi);
+      if (lowest !== highest) add(`faint f${series.colour}`, highest + close);
+      add(`area a${series.colour}`, lowest + close);
+      add(`edge e${series.colour}`, highest);
     } else if (series.look === "ribbon") {
       add("ribbon", path((column) => column.hi)
         + columns.slice().reverse().map((column) => `L${column.x.toFixed(1)} ${up(column.lo)}`).join("") + "Z");
@@ -115,7 +135,7 @@
       add(`points c${series.colour}`, columns.map(({ x: at, lo, hi }) => `M${at.toFixed(1)} ${up(lo)}h0`
         + (up(lo) - up(hi) >= 1 ? `M${at.toFixed(1)} ${up(hi)}h0` : "")).join(""));
     } else if (series.look === "beat") {
-      add(`beat c${series.colour}`, path((column) => column.mid));
+      add(`beat c${series.colour}${series.mid.length > 2 ? " wave" : ""}`, path((column) => column.mid));
     } else {
       let d = "", last = NaN;
       for (const { x: at, lo, hi } of columns) {
@@ -128,148 +148,238 @@
     }
   };
 
+  const drawTimeTicks = (axes, x, size) => {
+    for (const [value, label] of ticks(x, Math.max(2, Math.floor((size.right - size.left) / 90)))) {
+      const at = position(x, value, size.left, size.right);
+      axes.append(element("line", { class: "tick", x1: at, x2: at, y1: size.bottom, y2: size.bottom + 5 }),
+        element("text", { x: at, y: size.bottom + 18, "text-anchor": "middle" }, label));
+    }
+    axes.append(element("line", { class: "base", x1: size.left, x2: size.right, y1: size.bottom, y2: size.bottom }),
+      element("text", { class: "name", x: (size.left + size.right) / 2, y: size.bottom + 37, "text-anchor": "middle" }, x.label));
+  };
+
+  const button = (text, label, act) => {
+    const node = document.createElement("button");
+    node.type = "button";
+    node.textContent = text;
+    node.setAttribute("aria-label", label);
+    node.title = label;
+    node.addEventListener("click", act);
+    return node;
+  };
+
+  // What all pictures over time have: a stretch of x that Ctrl+wheel, a drag, keys and buttons change. `draw` draws it, `tell` says what is under
+  // a share of its width (and of its height) or null.
+  const zoomable = (figure, svg, x, size, draw, tell, more) => {
+    const whole = { lo: x.lo, hi: x.hi };
+    const readout = document.createElement("div"), tools = document.createElement("div");
+    readout.className = "readout";
+    readout.hidden = true;
+    tools.className = "tools";
+    const middle = (factor) => show(0.5 - factor / 2, 0.5 + factor / 2);
+    const reset = button("show all", "show all", () => all());
+    reset.hidden = true;
+    tools.append(...more, button("−", "zoom out", () => middle(2)), button("+", "zoom in", () => middle(0.5)), reset);
+    figure.querySelector(".bar").append(tools);
+    figure.append(readout);
+    figure.classList.add("live");
+    svg.setAttribute("tabindex", "0");
+    const hair = element("line", { class: "hair", visibility: "hidden" }), chosen = element("rect", { class: "chosen", visibility: "hidden" });
+
+    const redraw = () => {
+      draw();
+      svg.append(chosen, hair);
+      reset.hidden = x.lo === whole.lo && x.hi === whole.hi;
+    };
+    // Shows the stretch between two shares of what is seen now, held to the whole and to a millionth of it.
+    const show = (from, to) => {
+      let lo = valueAt(x, from), hi = valueAt(x, to);
+      if (!(hi - lo > (whole.hi - whole.lo) * 1e-6)) return;
+      if (lo < whole.lo) { if (!x.log) hi = Math.min(whole.hi, hi + whole.lo - lo); lo = whole.lo; }
+      if (hi > whole.hi) { if (!x.log) lo = Math.max(whole.lo, lo + whole.hi - hi); hi = whole.hi; }
+      x.lo = lo;
+      x.hi = hi;
+      redraw();
+    };
+    const all = () => { x.lo = whole.lo; x.hi = whole.hi; redraw(); };
+    // Moves by a share of what is seen, as far as there is something.
+    const move = (share) => {
+      const room = (edge, here) => x.log ? Math.log(edge / here) / Math.log(x.hi / x.lo) : (edge - here) / (x.hi - x.lo);
+      const free = Math.max(room(whole.lo, x.lo), Math.min(room(whole.hi, x.hi), share));
+      if (Math.abs(free) > 1e-9) show(free, 1 + free);
+    };
+
+    const shares = (event) => {
+      const box = svg.getBoundingClientRect();
+      return [((event.clientX - box.left) - size.left) / (size.right - size.left), ((event.clientY - box.top) - size.top) / (size.bottom - size.top)];
+    };
+    let drag = null;
+    svg.addEventListener("wheel", (event) => {
+      // The wheel alone scrolls the page.
+      const [at] = shares(event);
+      if (!(event.ctrlKey || event.metaKey) || at < 0 || at > 1) return;
+      event.preventDefault();
+      const factor = Math.exp(Math.max(-1, Math.min(1, event.deltaY / 240)));
+      show(at - at * factor, at + (1 - at) * factor);
+    }, { passive: false });
+    svg.addEventListener("pointerdown", (event) => {
+      const [at] = shares(event);
+      if (event.button !== 0 || at < 0 || at > 1) return;
+      drag = { at, moves: event.shiftKey };
+      try { svg.setPointerCapture(event.pointerId); } catch { /* a pointer that is gone already */ }
+    });
+    const mark = (from, to) => {
+      const width = size.right - size.left;
+      for (const [name, value] of [["x", size.left + from * width], ["width", (to - from) * width], ["y", size.top],
+        ["height", size.bottom - size.top], ["visibility", "visible"]]) chosen.setAttribute(name, value);
+    };
+    svg.addEventListener("pointermove", (event) => {
+      const [at, down] = shares(event), held = Math.max(0, Math.min(1, at));
+      if (drag && drag.moves) { move(drag.at - at); drag.at = at; }
+      else if (drag) mark(Math.min(drag.at, held), Math.max(drag.at, held));
+      hover(at, down);
+    });
+    const drop = (event) => {
+      if (drag && !drag.moves && event.type === "pointerup") {
+        const [at] = shares(event), held = Math.max(0, Math.min(1, at)), from = Math.min(drag.at, held), to = Math.max(drag.at, held);
+        if ((to - from) * (size.right - size.left) >= 6) show(from, to);
+      }
+      drag = null;
+      chosen.setAttribute("visibility", "hidden");
+    };
+    svg.addEventListener("pointerup", drop);
+    svg.addEventListener("pointercancel", drop);
+    const leave = () => { readout.hidden = true; hair.setAttribute("visibility", "hidden"); };
+    svg.addEventListener("pointerleave", leave);
+    svg.addEventListener("dblclick", all);
+    svg.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      const acts = { ArrowLeft: () => move(-0.2), ArrowRight: () => move(0.2), "+": () => middle(0.5), "=": () => middle(0.5),
+        "-": () => middle(2), "0": all, Escape: all };
+      if (!acts[event.key]) return;
+      event.preventDefault();
+      acts[event.key]();
+    });
+    const hover = (share, down) => {
+      const told = share < 0 || share > 1 ? null : tell(share, down);
+      if (!told) { leave(); return; }
+      readout.textContent = told.text;
+      readout.hidden = false;
+      for (const [name, value] of [["x1", told.x], ["x2", told.x], ["y1", size.top], ["y2", size.bottom], ["visibility", "visible"]])
+        hair.setAttribute(name, value);
+      const half = readout.offsetWidth / 2, top = svg.getBoundingClientRect().top - figure.getBoundingClientRect().top;
+      readout.style.left = `${Math.max(half, Math.min(size.width - half, told.x))}px`;
+      readout.style.top = `${top + size.top - 4}px`;
+    };
+    // The picture has the width of its figure, whatever the window does.
+    new ResizeObserver(() => {
+      const now = sizeOf(figure);
+      if (now.width !== size.width) { Object.assign(size, now); redraw(); }
+    }).observe(figure);
+    redraw();
+  };
+
+  const fit = (svg, size) => {
+    svg.setAttribute("viewBox", `0 0 ${size.width} ${size.height}`);
+    svg.setAttribute("width", size.width);
+    svg.setAttribute("height", size.height);
+  };
+
+  const live = (figure) => {
+    const svg = figure.querySelector("svg[role=img]"), plot = JSON.parse(figure.querySelector("script").textContent);
+    const x = plot.x, y = plot.y, linear = { log: y.log, lo: y.lo };
+    const size = sizeOf(figure), marks = svg.querySelector("g.marks");
+    const axes = svg.querySelector("g.axes"), inside = svg.querySelector("g[clip-path]"), clip = svg.querySelector("clipPath rect");
+    const hatch = svg.querySelector("pattern").id;
+
+    const draw = () => {
+      fit(svg, size);
+      for (const [name, value] of [["x", size.left], ["y", size.top], ["width", size.right - size.left], ["height", size.bottom - size.top]])
+        clip.setAttribute(name, value);
+      axes.replaceChildren();
+      for (const [value, label] of ticks(y, 5)) {
+        const at = position(y, value, size.bottom, size.top);
+        if (at < size.top - 1) continue;
+        axes.append(element("line", { class: "grid", x1: size.left, x2: size.right, y1: at, y2: at }),
+          element("text", { x: size.left - 8, y: at + 4, "text-anchor": "end" }, label));
+      }
+      drawTimeTicks(axes, x, size);
+      axes.append(element("text", { class: "name", x: 4, y: 15, "text-anchor": "start" }, y.label + (y.log && !linear.log ? ", logarithmic" : "")));
+      inside.replaceChildren();
+      for (const band of plot.bands) {
+        if (band.to < x.lo || band.from > x.hi) continue;
+        const from = position(x, band.from, size.left, size.right), to = position(x, band.to, size.left, size.right);
+        const name = band.kind === "phase" ? `phase p${band.colour}` : band.kind;
+        const [top, height] = band.lane ? [size.top + (band.lane - 1) * LANE, LANE - 2] : [size.top, size.bottom - size.top];
+        const rect = element("rect", { class: name, x: from, y: top, width: Math.max(to - from, 1), height });
+        if (band.kind === "expected") rect.setAttribute("fill", `url(#${hatch})`);
+        inside.append(rect);
+      }
+      for (const series of plot.series) drawSeries(inside, series, x, y, size);
+      for (const [at, value] of plot.dots)
+        inside.append(element("circle", { class: "dot", r: 3, cx: position(x, at, size.left, size.right), cy: position(y, value, size.bottom, size.top) }));
+      marks.replaceChildren();
+      const seen = plot.marks.map((mark) => [position(x, mark.at, size.left, size.right), mark.strong ? "mark" : "mark weak", mark.label])
+        .filter(([at]) => at >= size.left && at <= size.right);
+      for (const [at, name] of seen) marks.append(element("line", { class: name, x1: at, x2: at, y1: size.top, y2: size.bottom }));
+      const rows = [-Infinity, -Infinity, -Infinity];
+      for (const [at, name, label] of seen) {
+        const width = label.length * 6.6 + 10, left = at + width > size.right;
+        const row = rows.findIndex((end) => end <= (left ? at - width : at));
+        if (row < 0) continue;
+        rows[row] = left ? at : at + width;
+        marks.append(element("text", { class: name, x: at + (left ? -5 : 5), y: size.top + 12 + row * 15,
+          "text-anchor": left ? "end" : "start" }, label));
+      }
+      svg.append(marks);
+    };
+
+    // What a stretch of nothing has no place for: from the least value that is shown, or a millionth of the highest.
+    const positives = () => plot.series.flatMap((series) => (series.lo.length ? series.lo.concat(series.mid) : series.mid)).filter((value) => value > 0);
+    const more = [];
+    if (!y.log && y.lo === 0 && /B\/s$/.test(y.unit)) {
+      const log = button("log scale", "log scale", () => {
+        const on = !(log.getAttribute("aria-pressed") === "true");
+        log.setAttribute("aria-pressed", String(on));
+        y.log = on;
+        y.lo = on ? Math.max(y.hi / 1e6, positives().reduce((least, value) => Math.min(least, value), y.hi / 10)) : linear.lo;
+        figure.dispatchEvent(new Event("redraw"));
+      });
+      log.setAttribute("aria-pressed", "false");
+      more.push(log);
+    }
+
+    const valueOf = (series, value) => {
+      let i = indexOf(series, value);
+      if (series.step) i = Math.max(0, xAt(series, i) > value ? i - 1 : i);
+      else if (i > 0 && (i >= series.mid.length || value - xAt(series, i - 1) < xAt(series, i) - value)) i -= 1;
+      return i < series.mid.length ? i : -1;
+    };
+    const tell = (share) => {
+      const value = valueAt(x, share), shown = (v) => `${digits(v / y.factor, 3)} ${y.unit}`.trim();
+      const told = [];
+      let here = value;
+      for (const series of plot.series.filter((series) => (series.look !== "beat" || series.mid.length > 2) && (series.label || series === plot.series[plot.series.length - 1]))) {
+        const i = valueOf(series, value);
+        if (i < 0) continue;
+        if (x.log || series.look === "points") here = xAt(series, i);
+        const range = series.hi.length && series.hi[i] !== series.lo[i] ? `${shown(series.lo[i])} to ${shown(series.hi[i])}` : shown(series.mid[i]);
+        told.push(series.label ? `${series.label} ${range}` : range);
+      }
+      if (!told.length) return null;
+      const where = x.unit === "Hz" ? `${digits(here, 3)} Hz = every ${seconds(1 / here)}` : seconds(here - x.origin);
+      return { text: `${where}: ${told.join(", ")}`, x: position(x, here, size.left, size.right) };
+    };
+    figure.addEventListener("redraw", () => { draw(); svg.append(...svg.querySelectorAll(".chosen, .hair")); });
+    zoomable(figure, svg, x, size, draw, tell, more);
+  };
+
   const seconds = (s) => {
     const size = Math.abs(s);
     if (size === 0) return "0 s";
     if (size < 1e-3) return `${digits(s * 1e6, 3)} µs`;
     if (size < 1) return `${digits(s * 1e3, 3)} ms`;
     return `${digits(s, size < 100 ? 4 : 6)} s`;
-  };
-
-  const live = (figure) => {
-    const svg = figure.querySelector("svg"), plot = JSON.parse(figure.querySelector("script").textContent);
-    const whole = { lo: plot.x.lo, hi: plot.x.hi }, x = plot.x, y = plot.y;
-    const [marks, legend] = ["marks", "legend"].map((name) => svg.querySelector(`g.${name}`));
-    const axes = svg.querySelector("g.axes"), inside = svg.querySelector("g[clip-path]");
-    const hatch = svg.querySelector("pattern").id;
-    const readout = document.createElement("div"), reset = document.createElement("button");
-    readout.className = "readout";
-    readout.hidden = true;
-    reset.textContent = "show all";
-    reset.hidden = true;
-    figure.append(readout, reset);
-    figure.classList.add("live");
-    const hair = element("line", { class: "hair", y1: TOP, y2: BOTTOM, visibility: "hidden" });
-    svg.append(hair);
-
-    const draw = () => {
-      const names = [...axes.querySelectorAll("text.name")];
-      axes.replaceChildren();
-      for (const [value, label] of ticks(y, 5)) {
-        const at = position(y, value, BOTTOM, TOP);
-        axes.append(element("line", { class: "grid", x1: LEFT, x2: RIGHT, y1: at, y2: at }),
-          element("text", { x: LEFT - 8, y: at + 4, "text-anchor": "end" }, label));
-      }
-      for (const [value, label] of ticks(x, 8)) {
-        const at = position(x, value, LEFT, RIGHT);
-        axes.append(element("line", { class: "tick", x1: at, x2: at, y1: BOTTOM, y2: BOTTOM + 5 }),
-          element("text", { x: at, y: BOTTOM + 18, "text-anchor": "middle" }, label));
-      }
-      axes.append(element("line", { class: "base", x1: LEFT, x2: RIGHT, y1: BOTTOM, y2: BOTTOM }), ...names);
-      inside.replaceChildren();
-      for (const band of plot.bands) {
-        if (band.to < x.lo || band.from > x.hi) continue;
-        const from = position(x, band.from, LEFT, RIGHT), to = position(x, band.to, LEFT, RIGHT);
-        const name = band.kind === "phase" ? `phase p${band.colour}` : band.kind;
-        const [top, height] = band.lane ? [TOP + (band.lane - 1) * LANE, LANE - 2] : [TOP, BOTTOM - TOP];
-        const rect = element("rect", { class: name, x: from, y: top, width: Math.max(to - from, 0.7), height });
-        if (band.kind === "expected") rect.setAttribute("fill", `url(#${hatch})`);
-        inside.append(rect);
-      }
-      for (const series of plot.series) drawSeries(inside, series, x, y);
-      for (const [at, value] of plot.dots)
-        inside.append(element("circle", { class: "dot", r: 3, cx: position(x, at, LEFT, RIGHT), cy: position(y, value, BOTTOM, TOP) }));
-      marks.replaceChildren();
-      const seen = plot.marks.map((mark) => [position(x, mark.at, LEFT, RIGHT), mark.strong ? "mark" : "mark weak", mark.label])
-        .filter(([at]) => at >= LEFT && at <= RIGHT);
-      for (const [at, name] of seen) marks.append(element("line", { class: name, x1: at, x2: at, y1: TOP, y2: BOTTOM }));
-      const rows = [-Infinity, -Infinity, -Infinity];
-      for (const [at, name, label] of seen) {
-        const width = label.length * 6.6 + 10, row = rows.findIndex((end) => end <= at), left = at + width > RIGHT;
-        if (row < 0) continue;
-        rows[row] = at + width;
-        marks.append(element("text", { class: name, x: at + (left ? -5 : 5), y: TOP + 12 + row * 15,
-          "text-anchor": left ? "end" : "start" }, label));
-      }
-      svg.append(marks, legend, hair);
-      reset.hidden = x.lo === whole.lo && x.hi === whole.hi;
-    };
-
-    const shareOf = (event) => {
-      const box = svg.getBoundingClientRect(), at = (event.clientX - box.left) / box.width * WIDTH;
-      return (at - LEFT) / (RIGHT - LEFT);
-    };
-
-    // Shows the stretch between two shares of what is seen now, held to the whole and to a millionth of it.
-    const show = (from, to) => {
-      let lo = valueAt(x, from), hi = valueAt(x, to);
-      const least = (whole.hi - whole.lo) * 1e-6;
-      if (!(hi - lo > least)) return;
-      if (lo < whole.lo) { if (!x.log) hi = Math.min(whole.hi, hi + whole.lo - lo); lo = whole.lo; }
-      if (hi > whole.hi) { if (!x.log) lo = Math.max(whole.lo, lo + whole.hi - hi); hi = whole.hi; }
-      x.lo = lo;
-      x.hi = hi;
-      draw();
-    };
-
-    const all = () => { x.lo = whole.lo; x.hi = whole.hi; draw(); };
-
-    let drag = null;
-    svg.addEventListener("wheel", (event) => {
-      // Scrolling past a picture must stay possible: what cannot be zoomed out any further lets the page move.
-      const at = shareOf(event);
-      if (at < 0 || at > 1 || (event.deltaY > 0 && x.lo === whole.lo && x.hi === whole.hi)) return;
-      event.preventDefault();
-      const factor = Math.exp(Math.max(-1, Math.min(1, event.deltaY / 240)));
-      show(at - at * factor, at + (1 - at) * factor);
-    }, { passive: false });
-    svg.addEventListener("pointerdown", (event) => {
-      if (event.button !== 0) return;
-      drag = { at: shareOf(event), lo: x.lo, hi: x.hi };
-      svg.setPointerCapture(event.pointerId);
-      svg.classList.add("dragging");
-    });
-    svg.addEventListener("pointermove", (event) => {
-      const at = shareOf(event);
-      if (drag) {
-        x.lo = drag.lo;
-        x.hi = drag.hi;
-        const shift = drag.at - at;
-        const free = Math.max(x.log ? Math.log(whole.lo / x.lo) / Math.log(x.hi / x.lo) : (whole.lo - x.lo) / (x.hi - x.lo),
-          Math.min(x.log ? Math.log(whole.hi / x.hi) / Math.log(x.hi / x.lo) : (whole.hi - x.hi) / (x.hi - x.lo), shift));
-        if (free) show(free, 1 + free); else draw();
-      }
-      hover(at);
-    });
-    const drop = () => { drag = null; svg.classList.remove("dragging"); };
-    svg.addEventListener("pointerup", drop);
-    svg.addEventListener("pointercancel", drop);
-    svg.addEventListener("pointerleave", () => { readout.hidden = true; hair.setAttribute("visibility", "hidden"); });
-    svg.addEventListener("dblclick", all);
-    reset.addEventListener("click", all);
-
-    const hover = (share) => {
-      const series = plot.series[plot.series.length - 1];
-      if (share < 0 || share > 1 || !series.mid.length) { readout.hidden = true; return; }
-      const value = valueAt(x, share);
-      let i = indexOf(series, value);
-      if (series.step) i = Math.max(0, xAt(series, i) > value ? i - 1 : i);
-      else if (i > 0 && value - xAt(series, i - 1) < xAt(series, i) - value) i -= 1;
-      if (i >= series.mid.length) { readout.hidden = true; hair.setAttribute("visibility", "hidden"); return; }
-      const here = x.log ? xAt(series, i) : value, shown = (v) => `${digits(v / y.factor, 3)} ${y.unit}`.trim();
-      const what = series.hi.length && series.hi[i] !== series.lo[i]
-        ? `${shown(series.lo[i])} to ${shown(series.hi[i])}` : shown(series.mid[i]);
-      const where = x.unit === "Hz" ? `${digits(here, 3)} Hz = every ${seconds(1 / here)}` : seconds(here - x.origin);
-      readout.textContent = `${where}: ${what}`;
-      readout.hidden = false;
-      const box = svg.getBoundingClientRect(), at = position(x, here, LEFT, RIGHT);
-      hair.setAttribute("x1", at);
-      hair.setAttribute("x2", at);
-      hair.setAttribute("visibility", "visible");
-      const half = readout.offsetWidth / 2;
-      readout.style.left = `${Math.max(half, Math.min(box.width - half, at / WIDTH * box.width))}px`;
-      readout.style.top = `${TOP / HEIGHT * box.height - 4}px`;
-    };
   };
 
   const scaled = (value, units) => {
@@ -279,42 +389,107 @@
   };
   const bytes = (n) => scaled(n, ["B", "kB", "MB", "GB", "TB", "PB", "EB"]);
 
-  // Tells what is under the pointer in a heat map. Cells are coded as activity_chart.rs says.
+  // A heat map of ranks over time: drawn at the width it has, and says what is under the pointer. Cells are coded as activity_chart.rs says.
   const heat = (figure) => {
-    const svg = figure.querySelector("svg"), map = JSON.parse(figure.querySelector("script").textContent);
+    const svg = figure.querySelector("svg[role=img]"), map = JSON.parse(figure.querySelector("script").textContent);
     const CODES = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
     const cell = (row, column) => {
       const text = map.rows[row].slice(2 * column, 2 * column + 2);
       const code = text ? CODES.indexOf(text[0]) * 64 + CODES.indexOf(text[1]) : 0;
       return code ? map.hi * Math.exp(-(4095 - code) / map.per_e) : 0;
     };
-    const readout = document.createElement("div");
-    readout.className = "readout";
-    readout.hidden = true;
-    figure.append(readout);
-    figure.classList.add("live");
-    const width = (RIGHT - LEFT) / map.columns, height = map.height / map.rows.length;
-    const here = element("rect", { class: "here", width, height, visibility: "hidden" });
-    svg.append(here);
-    const leave = () => { readout.hidden = true; here.setAttribute("visibility", "hidden"); };
-    svg.addEventListener("pointerleave", leave);
-    svg.addEventListener("pointermove", (event) => {
-      const box = svg.getBoundingClientRect(), scale = WIDTH / box.width;
-      const column = Math.floor(((event.clientX - box.left) * scale - LEFT) / width);
-      const row = Math.floor(((event.clientY - box.top) * scale - map.top) / height);
-      if (column < 0 || column >= map.columns || row < 0 || row >= map.rows.length) { leave(); return; }
+    const size = sizeOf(figure), axes = svg.querySelector("g.axes"), cells = svg.querySelector("g.cells"), field = svg.querySelector("rect.field");
+    const x = map.x, whole = { lo: x.lo, hi: x.hi };
+    const labels = [...axes.querySelectorAll("text.row, line.row")], name = axes.querySelector("text.name.left");
+    const draw = () => {
+      size.height = map.top + map.height + BELOW;
+      size.top = map.top;
+      size.bottom = map.top + map.height;
+      fit(svg, size);
+      const width = size.right - size.left, zoom = (whole.hi - whole.lo) / (x.hi - x.lo);
+      field.setAttribute("width", width);
+      const from = (x.lo - whole.lo) / (whole.hi - whole.lo) * map.columns;
+      cells.setAttribute("transform", `translate(${size.left} ${map.top}) scale(${width / map.columns * zoom} ${map.height / map.rows.length}) translate(${-from} .5)`);
+      axes.replaceChildren(...labels, name);
+      drawTimeTicks(axes, x, size);
+      for (const node of svg.querySelectorAll("clipPath rect")) node.setAttribute("width", width);
+    };
+    const tell = (share, down) => {
+      const column = Math.floor((valueAt(x, share) - map.start) / map.bin), row = Math.floor(down * map.rows.length);
+      if (column < 0 || column >= map.columns || row < 0 || row >= map.rows.length) return null;
       const [first, last] = map.ranks[row], moved = cell(row, column), from = column * map.bin;
       const who = first < 0 ? "all ranks" : first === last ? `rank ${first}` : `ranks ${first} to ${last}`;
       const when = `${seconds(Math.abs(map.start) > 1e5 ? from : map.start + from)}`;
-      readout.textContent = `${who} at ${when}: ` + (moved ? `${bytes(moved)} (${bytes(moved / map.bin)}/s)` : "nothing");
-      readout.hidden = false;
-      here.setAttribute("x", LEFT + column * width);
-      here.setAttribute("y", map.top + row * height);
-      here.setAttribute("visibility", "visible");
-      const half = readout.offsetWidth / 2, at = (LEFT + (column + 0.5) * width) / scale;
-      readout.style.left = `${Math.max(half, Math.min(box.width - half, at))}px`;
-      readout.style.top = `${(map.top + row * height) / scale - 4}px`;
-    });
+      return { text: `${who} at ${when}: ` + (moved ? `${bytes(moved)} (${bytes(moved / map.bin)}/s)` : "nothing"),
+        x: position(x, map.start + (column + 0.5) * map.bin, size.left, size.right) };
+    };
+    zoomable(figure, svg, x, size, draw, tell, []);
+  };
+
+  // Calls of each rank over time: reads in the upper half of a row, writes in the lower. Stretches are gaps and lengths in base 36.
+  const timeline = (figure) => {
+    const svg = figure.querySelector("svg[role=img]"), data = JSON.parse(figure.querySelector("script").textContent);
+    const x = data.x, size = sizeOf(figure), n = data.ranks.length;
+    const decoded = (text) => {
+      const numbers = text ? text.split(" ").map((number) => parseInt(number, 36)) : [], stretches = new Float64Array(numbers.length);
+      let at = 0;
+      for (let i = 0; i < numbers.length; i += 2) {
+        stretches[i] = at + numbers[i];
+        at = stretches[i + 1] = stretches[i] + numbers[i + 1];
+      }
+      return stretches;
+    };
+    const start = x.lo, ways = [["read", data.reads.map(decoded)], ["write", data.writes.map(decoded)]];
+    const tall = Math.max(8, Math.min(22, Math.floor(260 / n))), height = tall * n;
+    const field = element("rect", { class: "field" }), inside = element("g", {}), axes = element("g", { class: "axes" });
+    svg.append(field, inside, axes);
+    const draw = () => {
+      size.top = TOP;
+      size.bottom = TOP + height;
+      size.height = size.bottom + BELOW;
+      fit(svg, size);
+      const width = size.right - size.left;
+      for (const [name, value] of [["x", size.left], ["y", size.top], ["width", width], ["height", height]]) field.setAttribute(name, value);
+      inside.replaceChildren();
+      const scale = width / (x.hi - x.lo) * data.step_s, shift = (start - x.lo) * width / (x.hi - x.lo);
+      for (const [half, [name, rows]] of ways.entries()) {
+        let d = "";
+        rows.forEach((stretches, row) => {
+          const y = size.top + row * tall + half * tall / 2;
+          let last = -Infinity;
+          for (let i = 0; i < stretches.length; i += 2) {
+            const from = Math.max(0, stretches[i] * scale + shift), to = Math.min(width, stretches[i + 1] * scale + shift);
+            if (to < 0 || from > width || to <= last) continue;
+            // No call is thinner than a pixel, and no pixel is drawn twice.
+            const begin = Math.max(from, last), end = Math.min(width, Math.max(to, begin + 1));
+            d += `M${(size.left + begin).toFixed(1)} ${y}h${(end - begin).toFixed(1)}v${tall / 2 - 1}h${(begin - end).toFixed(1)}z`;
+            last = end;
+          }
+        });
+        inside.append(element("path", { class: name, d }));
+      }
+      axes.replaceChildren();
+      const step = Math.max(1, Math.ceil(14 / tall));
+      data.ranks.forEach(([first], row) => {
+        if (row % step) return;
+        axes.append(element("text", { x: size.left - 8, y: size.top + (row + 0.5) * tall + 4, "text-anchor": "end" }, String(first)));
+      });
+      drawTimeTicks(axes, x, size);
+      axes.append(element("text", { class: "name", x: 4, y: 15 }, data.ranks[0][0] === data.ranks[0][1] ? "rank" : "first rank of a row"));
+    };
+    const tell = (share, down) => {
+      const row = Math.floor(down * n);
+      if (row < 0 || row >= n) return null;
+      const value = valueAt(x, share), at = (value - start) / data.step_s, slack = (x.hi - x.lo) / (size.right - size.left) / data.step_s;
+      const [first, last] = data.ranks[row], who = first === last ? `rank ${first}` : `ranks ${first} to ${last}`;
+      const doing = ways.filter(([, rows]) => {
+        const stretches = rows[row];
+        for (let i = 0; i < stretches.length; i += 2) if (stretches[i] - slack <= at && at <= stretches[i + 1] + slack) return true;
+        return false;
+      }).map(([name]) => name === "read" ? "reading" : "writing");
+      return { text: `${who} at ${seconds(value - x.origin)}: ${doing.join(" and ") || "nothing"}`, x: position(x, value, size.left, size.right) };
+    };
+    zoomable(figure, svg, x, size, draw, tell, []);
   };
 
   // A search field above a table of files, and heads that sort it.
@@ -358,9 +533,20 @@
   };
   for (const box of document.querySelectorAll("div.files")) searchable(box);
 
-  // Reading the data of a picture waits until a reader points at it: the page is there at once, however many runs.
-  for (const figure of document.querySelectorAll("figure:not(.still)")) {
-    const wake = figure.classList.contains("heat") ? heat : live;
+  // Reading the data of a picture waits until it comes near the window: the page is there at once, however many runs.
+  const wake = (figure) => {
+    if (figure.dataset.awake) return;
+    figure.dataset.awake = "1";
+    (figure.classList.contains("heat") ? heat : figure.classList.contains("timeline") ? timeline : live)(figure);
+  };
+  const near = new IntersectionObserver((seen) => {
+    for (const { isIntersecting, target } of seen) if (isIntersecting) { near.unobserve(target); wake(target); }
+  }, { rootMargin: "400px" });
+  for (const figure of document.querySelectorAll("figure.chart, figure.heat, figure.timeline")) {
+    near.observe(figure);
     figure.addEventListener("pointerenter", () => wake(figure), { once: true });
+    figure.addEventListener("focusin", () => wake(figure), { once: true });
   }
+  // On paper there is no window to come near to.
+  addEventListener("beforeprint", () => { for (const figure of document.querySelectorAll("figure.chart, figure.heat, figure.timeline")) wake(figure); });
 })();

@@ -41,7 +41,7 @@ pub const LIGHT: Palette = Palette {
     rhythms: ["#8a6414", "#2c7a45", "#7b3f92", "#b2452b"],
     mark: "#b2452b",
     metadata: "#98a3ab",
-    read: "#d5a749",
+    read: "#b17d19",
     reads: ["#f6ead0", "#eed7a4", "#e3c075", "#d5a749", "#bf8c2b", "#a0701d", "#7e5516", "#593b10"],
     writes: ["#dbe8f1", "#bdd5e5", "#9cc0d8", "#78a9ca", "#568fb7", "#38759f", "#1f5c85", "#0e3f61"],
 };
@@ -92,8 +92,9 @@ pub fn style(palette: &Palette) -> String {
          .plot .hatch{{stroke:{mark};stroke-width:1.4;stroke-opacity:.55}}\
          .plot .faint,.plot .ribbon{{fill:{faint}}}.plot .area{{fill:{series};fill-opacity:.85}}\
          .plot .edge{{fill:none;stroke:{series};stroke-width:1;stroke-linejoin:round}}\
+         .plot .a1{{fill:{read};fill-opacity:.8}}.plot .f0{{fill-opacity:.7}}.plot .f1{{fill:{read};fill-opacity:.45}}.plot .e1{{stroke:{read}}}\
          .plot .line{{fill:none;stroke:{series};stroke-width:1.4;stroke-linejoin:round}}\
-         .plot .legend .line{{fill:{series};stroke:none}}\
+         .plot .legend .line,.plot.swatch .line{{fill:{series};stroke:none}}\
          .plot line.mark{{stroke:{mark};stroke-width:1.3;stroke-dasharray:5 4}}\
          .plot line.weak{{stroke:{quiet};stroke-dasharray:2 4}}\
          .plot text.mark{{fill:{mark};font-weight:600;stroke:{paper};stroke-width:3;paint-order:stroke}}.plot text.weak{{fill:{quiet};font-weight:400}}\
@@ -111,7 +112,7 @@ pub fn style(palette: &Palette) -> String {
         );
     }
     style.push_str(
-        ".plot path.points{stroke-width:4;stroke-linecap:round}.plot path.beat{stroke-width:1.2;stroke-opacity:.7}",
+        ".plot path.points{stroke-width:4;stroke-linecap:round}.plot path.beat{stroke-width:1.2;stroke-opacity:.7}.plot path.wave{stroke-width:2;stroke-opacity:1;stroke-linejoin:round}",
     );
     for (name, shades) in [("r", reads), ("w", writes)] {
         for (i, shade) in shades.iter().enumerate() {

@@ -286,7 +286,8 @@ pub fn named_number(name: &str, value: f64) -> String {
         name if name.ends_with("share") || name.ends_with("distance") || name.ends_with("quarter") => {
             percent(value)
         }
-        name if name.contains("bytes") => bytes(value),
+        // Those are ranks, whatever they have.
+        name if name.contains("bytes") && !name.contains("_with_") => bytes(value),
         _ if is_seconds => seconds(value),
         _ if value.fract() == 0.0 && (0.0..9e15).contains(&value) => count(value as u64),
         _ => format!("{value:.1}"),
@@ -312,6 +313,13 @@ mod tests {
         let shown = shown_json(json);
         assert_eq!(shown, "\"x\\u202e\\u009b\\n\"");
         assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), "x\u{202e}\u{9b}\n");
+    }
+
+    #[test]
+    fn a_number_has_the_unit_of_its_name() {
+        assert_eq!(named_number("bytes_read", 2e9), "bytes read: 2 GB");
+        assert_eq!(named_number("ranks_with_bytes", 512.0), "ranks with bytes: 512");
+        assert_eq!(named_number("busy_share", 0.25), "busy share: 25 %");
     }
 
     #[test]

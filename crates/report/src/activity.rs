@@ -1,7 +1,7 @@
 //! Who did what, to which file, in calls of which size: as it is told.
 
 use iotide_page::Untrusted;
-use iotide_trace::{AccessSizes, ActivitySums, FileSums, Layer, Rank, SizeBin};
+use iotide_trace::{AccessSizes, ActivitySums, FileSums, Layer, LayerTimes, Op, OpActivity, Rank, SizeBin};
 use serde::Serialize;
 
 use crate::Source;
@@ -134,6 +134,19 @@ pub struct LayerTime {
 }
 
 impl Activity {
+    /// Time in I/O calls as a share of ranks × run time. What passes through several layers counts once, with the layer that took longest;
+    /// C streams go beside the others.
+    pub(crate) fn io_time_share(&self) -> Option<f64> {
+        let of = |time: &LayerTime| {
+            let shares = [time.read_share, time.write_share, time.metadata_share];
+            shares.into_iter().flatten().reduce(|a, b| a + b)
+        };
+        let is_stdio = |time: &&LayerTime| time.layer == Some("STDIO");
+        let longest = self.time.iter().filter(|time| !is_stdio(time)).filter_map(of).reduce(f64::max);
+        let streams = self.time.iter().filter(is_stdio).filter_map(of).reduce(f64::max);
+        longest.map(|share| share + streams.unwrap_or(0.0)).or(streams)
+    }
+
     /// The most files that are named; a page is read by a person.
     pub const MOST_FILES: usize = 500;
 
@@ -161,11 +174,11 @@ impl Activity {
                 .map(|op| Operation {
                     layer: layer_name(op.layer),
                     op: op.op.name(),
-                    calls: (op.sums.n_bins == 0).then_some(op.sums.calls),
+                    calls: if op.sums.n_bins == 0 { Some(op.sums.calls) } else { counted_calls(sums, op) },
                     bytes: op.sums.bytes,
                 })
                 .collect(),
-            time: (sums.times.iter())
+            time: (layer_times(sums).iter())
                 .map(|times| LayerTime {
                     layer: layer_name(times.layer),
                     read_s: times.read_s,
@@ -177,6 +190,63 @@ impl Activity {
                 })
                 .collect(),
         }
+    }
+}
+
+impl HeatMap {
+    /// The most cells with anything in them on a page: it stays small for any run.
+    const MOST_CELLS: usize = 16_000;
+
+    /// The same with as many cells as a page can bear: neighbours in time, then neighbouring ranks, are put together.
+    pub(crate) fn for_page(&self) -> Self {
+        let mut map = self.clone();
+        let n_used = |map: &Self| {
+            let used = |cells: &[f64]| cells.iter().filter(|&&bytes| bytes > 0.0).count();
+            map.rows.iter().map(|row| used(&row.bytes_read) + used(&row.bytes_written)).sum::<usize>()
+        };
+        let mut by_time = true;
+        while n_used(&map) > Self::MOST_CELLS {
+            if by_time {
+                map.halve_bins();
+            } else {
+                map.halve_rows();
+            }
+            by_time = !by_time;
+        }
+        map
+    }
+
+    fn halve_bins(&mut self) {
+        let halved = |cells: &mut Vec<f64>| *cells = cells.chunks(2).map(|pair| pair.iter().sum()).collect();
+        for row in &mut self.rows {
+            halved(&mut row.bytes_read);
+            halved(&mut row.bytes_written);
+        }
+        self.n_bins = self.n_bins.div_ceil(2);
+        self.bin_s *= 2.0;
+    }
+
+    fn halve_rows(&mut self) {
+        let mut rows: Vec<HeatRow> = Vec::new();
+        let per_row = 2 * self.ranks_per_row as i32;
+        for row in std::mem::take(&mut self.rows) {
+            match rows.last_mut() {
+                Some(last)
+                    if last.first_rank >= 0 && row.first_rank / per_row == last.first_rank / per_row =>
+                {
+                    last.last_rank = row.last_rank;
+                    for (sums, cells) in
+                        [(&mut last.bytes_read, row.bytes_read), (&mut last.bytes_written, row.bytes_written)]
+                    {
+                        sums.resize(sums.len().max(cells.len()), 0.0);
+                        sums.iter_mut().zip(cells).for_each(|(sum, bytes)| *sum += bytes);
+                    }
+                }
+                _ => rows.push(row),
+            }
+        }
+        self.rows = rows;
+        self.ranks_per_row *= 2;
     }
 }
 
@@ -193,6 +263,34 @@ impl File {
             more_ranks: sums.more_ranks,
         }
     }
+}
+
+/// How many calls the source counted where its events are sums over time.
+fn counted_calls(sums: &ActivitySums, op: &OpActivity) -> Option<u64> {
+    let facts = sums.access.iter().find(|facts| facts.layer == op.layer)?;
+    let way = match op.op {
+        Op::Read => facts.reads,
+        Op::Write => facts.writes,
+        _ => return None,
+    };
+    (way.calls > 0).then_some(way.calls)
+}
+
+/// Time in calls of every layer: of those whose calls were read, and of others as the source counted it.
+fn layer_times(sums: &ActivitySums) -> Vec<LayerTimes> {
+    let mut times = sums.times.clone();
+    for facts in &sums.access {
+        let is_known = times.iter().any(|known| known.layer == facts.layer);
+        if let (false, Some([read_s, write_s, metadata_s])) = (is_known, facts.shape.times_s)
+            && read_s + write_s + metadata_s > 0.0
+        {
+            let some = |seconds: f64| (seconds > 0.0).then_some(seconds);
+            let (read_s, write_s, metadata_s) = (some(read_s), some(write_s), some(metadata_s));
+            times.push(LayerTimes { layer: facts.layer, read_s, write_s, metadata_s });
+        }
+    }
+    times.sort_by_key(|times| times.layer);
+    times
 }
 
 /// The rows that moved data, and between them those that did not, as long as that is no fence of blanks.
@@ -263,7 +361,7 @@ impl SizeRow {
     }
 }
 
-fn layer_name(layer: Layer) -> Option<&'static str> {
+pub(crate) fn layer_name(layer: Layer) -> Option<&'static str> {
     match layer {
         Layer::Unknown => None,
         Layer::Posix => Some("POSIX"),

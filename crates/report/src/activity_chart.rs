@@ -11,7 +11,7 @@ use iotide_page::palette::{LEVELS, style_element};
 use iotide_page::text;
 use serde::Serialize;
 
-use crate::activity::{Activity, HeatMap, HeatRow, LayerTime, SizeRow};
+use crate::activity::{Activity, HeatMap, HeatRow, SizeRow};
 
 /// A picture as an SVG document with a word for file names.
 #[derive(Clone, Debug)]
@@ -94,6 +94,11 @@ impl<'a> Field<'a> {
         (hi > 0.0).then(|| Self { heat, rows, way, lo: least.max(hi / Self::RANGE), hi, least })
     }
 
+    /// All that went that way.
+    pub(crate) fn bytes(&self) -> f64 {
+        self.heat.rows.iter().flat_map(|row| self.way.of(row)).sum()
+    }
+
     fn level(&self, bytes: f64) -> Option<usize> {
         if bytes <= 0.0 {
             return None;
@@ -110,15 +115,86 @@ impl<'a> Field<'a> {
         n_rows * (240.0 / n_rows).floor().clamp(1.0, if n_rows < 3.0 { 28.0 } else { 18.0 })
     }
 
-    /// The picture; `style` is for one that stands alone.
+    /// The picture, standing alone.
     pub(crate) fn to_svg(&self, style: &str) -> String {
-        let (HeatMap { start_s, bin_s, n_bins, .. }, rows) = (self.heat, &self.rows);
+        self.draw(style, "cells", true)
+    }
+
+    /// The picture in a page, whose legend stands beside it; `suffix` tells its ids from those of its like.
+    pub(crate) fn to_inline_svg(&self, suffix: &str) -> String {
+        self.draw("", &format!("cells-{suffix}"), false)
+    }
+
+    /// What the shades mean.
+    pub(crate) fn legend_html(&self) -> String {
+        let rate = |bytes: f64| text::bandwidth(bytes / self.heat.bin_s);
+        let below = if self.least < self.lo { "≤ " } else { "" };
+        if self.lo == self.hi {
+            return format!(
+                "<p class=\"shades\"><svg class=\"plot swatch one\" viewBox=\"0 0 14 10\" aria-hidden=\"true\"><rect class=\"{}{}\" \
+                 width=\"14\" height=\"10\"/></svg> {}</p>",
+                self.way.class(),
+                LEVELS - 1,
+                rate(self.hi)
+            );
+        }
+        let mut html = format!("<p class=\"shades\">{below}{} ", rate(self.lo));
+        let _ = write!(
+            html,
+            "<svg class=\"plot swatch\" viewBox=\"0 0 {} 10\" aria-hidden=\"true\">",
+            14 * LEVELS
+        );
+        for level in 0..LEVELS {
+            let _ = write!(
+                html,
+                "<rect class=\"{}{level}\" x=\"{}\" width=\"14\" height=\"10\"/>",
+                self.way.class(),
+                14 * level
+            );
+        }
+        let _ = write!(html, "</svg> {}</p>", rate(self.hi));
+        html
+    }
+
+    /// What each row moved, as a table that is folded away.
+    pub(crate) fn numbers_html(&self) -> String {
+        let mut html = String::from(
+            "<details class=\"numbers\"><summary>Numbers</summary>\n<div class=\"wide\" tabindex=\"0\">\n<table>\n<thead><tr><th>ranks</th>\
+             <th>bytes (B)</th><th>most at once (B)</th><th>of so many steps, busy</th></tr></thead>\n<tbody>\n",
+        );
+        for row in &self.heat.rows {
+            let cells = self.way.of(row);
+            let ranks = match (row.first_rank, row.last_rank) {
+                (..0, _) => "all".to_owned(),
+                (first, last) if first == last => first.to_string(),
+                (first, last) => format!("{first} to {last}"),
+            };
+            let (sum, most) = (cells.iter().sum::<f64>(), cells.iter().copied().fold(0.0, f64::max));
+            let n_busy = cells.iter().filter(|&&bytes| bytes > 0.0).count();
+            let _ = writeln!(
+                html,
+                "<tr><td>{ranks}</td><td data-v=\"{sum}\">{}</td><td data-v=\"{most}\">{}</td><td data-v=\"{n_busy}\">{n_busy}</td></tr>",
+                text::digits(sum, 6),
+                text::digits(most, 6)
+            );
+        }
+        html + "</tbody>\n</table>\n</div>\n</details>\n"
+    }
+
+    fn x(&self) -> Axis {
+        let HeatMap { start_s, bin_s, n_bins, .. } = *self.heat;
+        Axis::time("time", start_s, start_s + bin_s * n_bins as f64)
+    }
+
+    fn draw(&self, style: &str, id: &str, with_legend: bool) -> String {
+        let (HeatMap { n_bins, .. }, rows) = (self.heat, &self.rows);
         let (height, bottom) = (self.height(), TOP + self.height());
         let mut svg = open_svg(bottom + 50.0, "Bytes per rank over time", style);
         let _ = writeln!(
             svg,
-            "<rect class=\"field\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{}\" height=\"{height}\"/>\n\
-             <g transform=\"translate({LEFT} {TOP}) scale({:.6} {:.6}) translate(0 .5)\" shape-rendering=\"crispEdges\">",
+            "<defs><clipPath id=\"{id}\"><rect x=\"{LEFT}\" y=\"{TOP}\" width=\"{0}\" height=\"{height}\"/></clipPath></defs>\n\
+             <rect class=\"field\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{0}\" height=\"{height}\"/>\n\
+             <g clip-path=\"url(#{id})\"><g class=\"cells\" transform=\"translate({LEFT} {TOP}) scale({1:.6} {2:.6}) translate(0 .5)\" shape-rendering=\"crispEdges\">",
             RIGHT - LEFT,
             (RIGHT - LEFT) / *n_bins as f64,
             height / rows.len() as f64
@@ -126,16 +202,15 @@ impl<'a> Field<'a> {
         for (level, path) in self.paths().iter().enumerate().filter(|(_, path)| !path.is_empty()) {
             let _ = writeln!(svg, "<path class=\"{}{level}\" d=\"{path}\"/>", self.way.class());
         }
-        svg.push_str("</g>\n<g class=\"axes\">\n");
-        let x = Axis::time("time", *start_s, start_s + bin_s * *n_bins as f64);
-        draw_time_axis(&mut svg, &x, bottom);
+        svg.push_str("</g></g>\n<g class=\"axes\">\n");
+        draw_time_axis(&mut svg, &self.x(), bottom);
         for (i, row) in self.labelled_rows() {
             let at = TOP + (i as f64 + 0.5) * height / rows.len() as f64;
             let label = if row.first_rank < 0 { "all".to_owned() } else { row.first_rank.to_string() };
             let _ = writeln!(
                 svg,
-                "<line class=\"tick\" x1=\"{}\" x2=\"{LEFT}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
-                 <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
+                "<line class=\"tick row\" x1=\"{}\" x2=\"{LEFT}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+                 <text class=\"row\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
                 LEFT - 4.0,
                 LEFT - 8.0,
                 at + 4.0
@@ -147,9 +222,11 @@ impl<'a> Field<'a> {
         };
         let _ = writeln!(
             svg,
-            "<text class=\"name\" x=\"{LEFT}\" y=\"15\" text-anchor=\"start\">{what}</text>\n</g>"
+            "<text class=\"name left\" x=\"4\" y=\"15\" text-anchor=\"start\">{what}</text>\n</g>"
         );
-        self.draw_legend(&mut svg);
+        if with_legend {
+            self.draw_legend(&mut svg);
+        }
         svg + "</svg>\n"
     }
 
@@ -215,12 +292,12 @@ impl<'a> Field<'a> {
     pub(crate) fn to_json(&self) -> String {
         #[derive(Serialize)]
         struct Cells<'a> {
+            x: Axis,
             start: f64,
             bin: f64,
             columns: usize,
             top: f64,
             height: f64,
-            svg_height: f64,
             hi: f64,
             /// How many codes make a factor of e.
             per_e: f64,
@@ -232,14 +309,13 @@ impl<'a> Field<'a> {
             (self.rows.iter()).map(|row| coded(self.way.of(row), self.hi, per_e)).collect();
         let HeatMap { start_s, bin_s, n_bins, .. } = *self.heat;
         let ranks = self.rows.iter().map(|row| [row.first_rank, row.last_rank]).collect();
-        let svg_height = TOP + self.height() + 50.0;
         let cells = Cells {
+            x: self.x(),
             start: start_s,
             bin: bin_s,
             columns: n_bins,
             top: TOP,
             height: self.height(),
-            svg_height,
             hi: self.hi,
             per_e,
             ranks,
@@ -353,29 +429,6 @@ fn size_words(row: &SizeRow, class: &str, exact: u64, averaged: u64) -> String {
         let _ = write!(words, ", {} of them on average", text::count(averaged));
     }
     words
-}
-
-/// Time in reads, writes and other calls of each layer, as a bar; `whole` is the share that fills the width.
-pub(crate) fn time_bar(time: &LayerTime, whole: f64) -> String {
-    let mut svg = format!(
-        "<svg class=\"plot bar\" viewBox=\"0 0 {WIDTH} 14\" preserveAspectRatio=\"none\" role=\"img\">"
-    );
-    let mut x = 0.0;
-    let _ = write!(svg, "<rect class=\"field\" width=\"{WIDTH}\" height=\"14\"/>");
-    let parts = [("read", time.read_share), ("write", time.write_share), ("metadata", time.metadata_share)];
-    for (class, share) in parts {
-        let width = share.unwrap_or(0.0) / whole * WIDTH;
-        if width > 0.0 {
-            let width = width.max(1.0);
-            let _ = write!(
-                svg,
-                "<rect class=\"{class}\" x=\"{x:.1}\" width=\"{width:.1}\" height=\"14\"><title>{class} {}</title></rect>",
-                text::percent(share.unwrap_or(0.0))
-            );
-            x += width;
-        }
-    }
-    svg + "</svg>"
 }
 
 /// Returns a power of two as people say it: `4 KiB`.

@@ -101,10 +101,12 @@ impl Insight {
         (!place.is_empty()).then(|| place.join("; "))
     }
 
-    /// The numbers it rests on, each with its unit.
+    /// The numbers behind it, each with its unit, but for those that say what it costs.
     pub(crate) fn evidence_in_words(&self) -> String {
-        let told: Vec<String> =
-            self.evidence.iter().map(|(name, &value)| text::named_number(name, value)).collect();
+        let told: Vec<String> = (self.evidence.iter())
+            .filter(|(name, _)| !name.ends_with("_at_stake"))
+            .map(|(name, &value)| text::named_number(name, value))
+            .collect();
         told.join(", ")
     }
 }

@@ -22,6 +22,7 @@ pub use crate::{
     },
     archive_load::{ApplicationLoad, Coverage, TimeBucket, UserCount, folded},
     archive_page::{ListedRun, archive_page, rests},
+    card::{Bandwidth, JobCard, SlowRank},
     compare::{
         Change as SideChange, CompareDocument, CompareSettings, FileRhythm, FileRow, FileValues, FindingRow,
         LabelRow, MeasuredRun, Presence, Quantity, QuantityRow, Side, SideRun, SizesRow, Values, Verdict,
@@ -44,7 +45,8 @@ pub use crate::{
     labelled::{InsightLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen, about_job},
     nodes::{NodeEntry, NodeList},
-    pictures::pictures,
+    patterns::Patterns,
+    pictures::{pictures, pictures_of_both, pictures_of_dft},
     plan::{PlanEntry, PlanReport},
     profile::{
         ApplicationModels, BuildEntry, Evaluated, ModelLine, ModelLines, ProfileValue, WatchedRuns, profile,
@@ -66,17 +68,21 @@ pub use crate::{
         FitReport, FitStart, GroupEntry, LogReport, LogSource, SignatureEntry, SignatureReport,
         SignatureTable, method_name, signature_of_json,
     },
+    timeline::Timeline,
 };
 
 mod activity;
 mod activity_chart;
+mod activity_page;
 mod archive;
 mod archive_load;
 mod archive_page;
+mod card;
 mod compare;
 mod demand;
 mod document;
 mod events;
+mod finding_page;
 mod harmonics;
 mod history;
 mod html;
@@ -87,6 +93,7 @@ mod label_glossary;
 mod labelled;
 mod live;
 mod nodes;
+mod patterns;
 mod pictures;
 mod plan;
 mod profile;
@@ -104,6 +111,7 @@ mod signature;
 #[cfg(test)]
 mod steering;
 mod stream;
+mod timeline;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.
 pub const SCHEMA: &str = "iotide/1";

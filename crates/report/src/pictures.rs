@@ -8,13 +8,26 @@ use iotide_page::chart::{Axis, Band, BandKind, EMBEDDED, Look, Mark, Series, Xs,
 use iotide_page::html::capitalised;
 use iotide_page::palette::N_COLOURS;
 use iotide_page::{Plot, text};
-use iotide_trace::{Direction, SampledSignal};
+use iotide_trace::{Direction, SampledSignal, StepSignal};
+
+pub use dft::pictures_of_dft;
 
 mod beat;
+mod dft;
+mod flows;
 
-/// Returns the pictures of one run, in the order they are read.
+/// Returns the pictures of one run, in the order they are read; its bandwidth is that of the bytes that were analysed.
 pub fn pictures(run: &RunAnalysis) -> Vec<Plot> {
-    let mut plots = vec![bandwidth_plot(run)];
+    pictures_of(run, None)
+}
+
+/// The same with reads and writes together.
+pub fn pictures_of_both(run: &RunAnalysis, reads: &StepSignal, writes: &StepSignal) -> Vec<Plot> {
+    pictures_of(run, Some((reads, writes)))
+}
+
+fn pictures_of(run: &RunAnalysis, both: Option<(&StepSignal, &StepSignal)>) -> Vec<Plot> {
+    let mut plots = vec![bandwidth_plot(run, both)];
     plots.extend(beat::plot(run));
     plots.extend(fold_plot(run));
     plots.extend(spectrum_plot(run));
@@ -22,7 +35,7 @@ pub fn pictures(run: &RunAnalysis) -> Vec<Plot> {
     plots
 }
 
-fn bandwidth_plot(run: &RunAnalysis) -> Plot {
+fn bandwidth_plot(run: &RunAnalysis, both: Option<(&StepSignal, &StepSignal)>) -> Plot {
     let SampledSignal { start_s, rate_hz, ref values, .. } = run.signal;
     let (estimate, end_s) = (&run.estimate, run.signal.end_s());
     let (mut bands, keys, marks) = rhythm_bands(run);
@@ -50,16 +63,32 @@ fn bandwidth_plot(run: &RunAnalysis) -> Plot {
             let _ = write!(caption, " Hatched: the next one is expected at {}.", text::moment(next_s));
         }
     }
-    let mut series = Series::even("", Look::Area, start_s, 1.0 / rate_hz, values);
-    series.step = true;
+    let mut series: Vec<Series> =
+        both.map_or(Vec::new(), |(reads, writes)| flows::series(reads, writes, start_s, end_s));
+    if series.is_empty() {
+        let mut analysed = Series::even("", Look::Area, start_s, 1.0 / rate_hz, values);
+        analysed.step = true;
+        series.push(analysed);
+    } else {
+        caption = caption.replacen(
+            &format!("{} over time, as it was analysed.", capitalised(moved(run.direction))),
+            &format!(
+                "Bytes read and written over time; the rhythm is that of the {}. Where many bursts share a pixel, the pale part \
+                 reaches up to the highest and the strong part to the lowest.",
+                moved(run.direction)
+            ),
+            1,
+        );
+    }
+    let top = series.iter().map(|series| highest(&series.mid).max(highest(&series.hi))).fold(0.0, f64::max);
     Plot {
         name: "bandwidth",
         title: "Bandwidth over time",
         caption,
         x: Axis::time("time", start_s, until_s),
-        y: Axis::bandwidth("bandwidth", highest(values)),
+        y: Axis::bandwidth("bandwidth", top),
         bands,
-        series: vec![series],
+        series,
         marks,
         dots: Vec::new(),
         keys,
@@ -130,7 +159,7 @@ fn fold_plot(run: &RunAnalysis) -> Option<Plot> {
     let (lo, hi) = (of_bins(0.1), of_bins(0.9));
     let top = highest(&hi).max(highest(&means));
     let ribbon =
-        Series { lo, hi, ..Series::even("eight of ten periods", Look::Ribbon, step / 2.0, step, &means) };
+        Series { lo, hi, ..Series::even("80 % of the periods", Look::Ribbon, step / 2.0, step, &means) };
     Some(Plot {
         name: "period",
         title: "One period",

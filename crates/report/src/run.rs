@@ -1,19 +1,24 @@
 //! The rhythm of one run, as it is told.
 
+use std::collections::BTreeMap;
+
 use iotide_analysis::{Harmonics, Method, OutlierDetector, PeriodEstimate, RunAnalysis, RunConfig, RunError};
-use iotide_page::Untrusted;
 use iotide_page::text::{self, Rows};
+use iotide_page::{Numbers, Plot, Untrusted};
 use iotide_trace::{ActivitySums, Direction, JobInfo, SamplingKind, Tally};
 use serde::{Serialize, Serializer};
 
 use crate::activity::Activity;
+use crate::card::JobCard;
 use crate::demand::Demand;
 use crate::harmonics::{self, Harmonic};
 use crate::history::History;
 use crate::insight::{self, Insight, NotKnown};
 use crate::labelled::{LabelEvidence, LabelledRun};
+use crate::patterns::Patterns;
 use crate::rhythm::{Named, Rhythm};
 use crate::stream::Stream;
+use crate::timeline::Timeline;
 use crate::{Ink, Tell};
 
 /// What is known of one run.
@@ -39,9 +44,21 @@ pub struct Run {
     pub not_analysed: Option<String>,
     /// What is known to be missing.
     pub losses: Vec<Loss>,
+    /// What one asks first, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub card: Option<JobCard>,
     /// Who did what to which file, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activity: Option<Activity>,
+    /// How calls went about their files, and which files there were, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patterns: Option<Patterns>,
+    /// When each rank read and wrote, where calls have times of their own and that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Timeline>,
+    /// The numbers of its pictures, by name, where there are any.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub charts: BTreeMap<&'static str, Numbers>,
     /// What the run does that its storage does not like, gravest first, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insights: Option<Vec<Insight>>,
@@ -92,7 +109,11 @@ impl Run {
             demand: None,
             not_analysed: None,
             losses: losses.iter().map(Loss::from).collect(),
+            card: None,
             activity: None,
+            patterns: None,
+            timeline: None,
+            charts: BTreeMap::new(),
             insights: None,
             insights_not_known: None,
             categories: None,
@@ -120,7 +141,11 @@ impl Run {
             demand: None,
             not_analysed: Some(why.to_string()),
             losses: losses.iter().map(Loss::from).collect(),
+            card: None,
             activity: None,
+            patterns: None,
+            timeline: None,
+            charts: BTreeMap::new(),
             insights: None,
             insights_not_known: None,
             categories: None,
@@ -136,6 +161,24 @@ impl Run {
         self
     }
 
+    /// Returns the same with how calls went about their files.
+    pub fn with_patterns(mut self, sums: &ActivitySums, job: &JobInfo) -> Self {
+        self.patterns = Some(Patterns::new(sums, job));
+        self
+    }
+
+    /// Returns the same with when each rank read and wrote.
+    pub fn with_timeline(mut self, timeline: Option<Timeline>) -> Self {
+        self.timeline = timeline;
+        self
+    }
+
+    /// Returns the same with the numbers of its pictures.
+    pub fn with_charts(mut self, plots: &[Plot]) -> Self {
+        self.charts = plots.iter().map(|plot| (plot.name, plot.numbers())).collect();
+        self
+    }
+
     /// Returns the same with what its storage does not like.
     pub fn with_insights(mut self, insights: &iotide_analysis::Insights) -> Self {
         let (found, not_known) = insight::told(insights);
@@ -147,6 +190,12 @@ impl Run {
     pub fn with_labels(mut self, labelled: LabelledRun) -> Self {
         let LabelledRun { categories, evidence, history, .. } = labelled;
         (self.categories, self.evidence, self.history) = (Some(categories), Some(evidence), history);
+        self
+    }
+
+    /// Returns the same with the facts that are asked for first. Whatever else is known of the run is there by now.
+    pub fn with_card(mut self, sums: &ActivitySums) -> Self {
+        self.card = Some(JobCard::new(&self, sums));
         self
     }
 
@@ -244,6 +293,9 @@ impl Run {
                 text::bytes(self.source.bytes_written)
             ),
         );
+        for (name, sentence) in self.card.iter().flat_map(JobCard::in_words) {
+            rows.row(name, sentence);
+        }
         if let Some(demand) = &self.demand {
             for (name, sentence) in demand.in_words() {
                 rows.row(name, sentence);
@@ -432,6 +484,9 @@ pub struct Job {
     pub run_time_s: Option<f64>,
     /// When it began, in seconds since the Unix epoch.
     pub start_time: Option<f64>,
+    /// The number of nodes it was seen on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u64>,
 }
 
 impl Source {
@@ -454,6 +509,7 @@ impl Source {
                 nprocs: job.n_procs,
                 run_time_s: job.run_time_s,
                 start_time: job.start_time_unix_s,
+                nodes: job.n_nodes,
             },
         }
     }

@@ -5,8 +5,8 @@ use iotide_analysis::{
     Scores, Verdict, Wave,
 };
 use iotide_trace::{
-    Activity, Direction, Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank, SampledSignal,
-    Span, Tally, Timestamp, TraceInfo,
+    Activity, ActivitySums, Direction, Event, EventSink, FileId, Grain, JobInfo, Layer, Loss, Op, Rank,
+    SampledSignal, Span, Tally, Timeline, Timestamp, TraceInfo,
 };
 
 use crate::{Run, Source};
@@ -72,7 +72,7 @@ pub(crate) fn long() -> RunAnalysis {
 }
 
 /// Four ranks that open a file each, write it in calls of 1 MiB, and read one they share.
-pub(crate) fn busy() -> Run {
+pub(crate) fn busy_sums() -> ActivitySums {
     let mut activity = Activity::new();
     let mut push = |op: Op, layer: Layer, file: u32, rank: i32, start_s: f64, length_s: f64, bytes: f64| {
         let Span { start, end } = span(start_s, start_s + length_s);
@@ -99,16 +99,23 @@ pub(crate) fn busy() -> Run {
     });
     let mut files = vec!["/scratch/input.nc".to_owned()];
     files.extend((0..4).map(|rank| format!("/scratch/out.{rank}")));
-    let sums = activity.finish(&TraceInfo { files, ..TraceInfo::default() });
+    activity.finish(&TraceInfo { files, ..TraceInfo::default() })
+}
+
+/// A run that did that.
+pub(crate) fn busy() -> Run {
+    let sums = busy_sums();
     let job = JobInfo { n_procs: Some(8), run_time_s: Some(10.0), ..JobInfo::default() };
     let source = Source::new("busy.csv", "csv", &Tally::default(), &job);
     let why = RunError::NothingMoved { direction: Direction::Both };
-    Run::not_analysed(source, &[], &RunConfig::default(), &why).with_activity(&sums)
+    Run::not_analysed(source, &[], &RunConfig::default(), &why)
+        .with_activity(&sums)
+        .with_patterns(&sums, &job)
 }
 
 /// A run of so many events by so many ranks on so many files, in an order and of sizes that repeat nowhere.
 pub(crate) fn crowded(n_events: u32, n_ranks: u32, n_files: u32) -> Run {
-    let mut activity = Activity::new();
+    let mut seen = (Activity::new(), Timeline::default());
     for i in 0..n_events {
         let dice = u64::from(i).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let start = Timestamp::from_nanos_since_start((dice % 3_600_000_000_000) as i64);
@@ -116,14 +123,18 @@ pub(crate) fn crowded(n_events: u32, n_ranks: u32, n_files: u32) -> Run {
         let rank = Rank((dice >> 16) as i32 & i32::MAX).0 % n_ranks as i32;
         let bytes = 2f64.powi((dice >> 45) as i32 % 31) * 1.5;
         let event = Event::data(op, Rank(rank), start, start.plus_nanos(1_000_000), bytes);
-        let _ = activity.event(Event { file: FileId(i % n_files), ..event });
+        let _ = seen.event(Event { file: FileId(i % n_files), ..event });
     }
+    let (activity, timeline) = seen;
     let files =
         (0..n_files).map(|i| format!("/scratch/project/run/\"output\"/step-{i:06}/data.bin")).collect();
     let sums = activity.finish(&TraceInfo { files, ..TraceInfo::default() });
     let source = Source::new("crowd.csv", "csv", &Tally::default(), &JobInfo::default());
     let why = RunError::NothingMoved { direction: Direction::Both };
-    Run::not_analysed(source, &[], &RunConfig::default(), &why).with_activity(&sums)
+    Run::not_analysed(source, &[], &RunConfig::default(), &why)
+        .with_activity(&sums)
+        .with_patterns(&sums, &JobInfo::default())
+        .with_timeline(timeline.finish().map(crate::Timeline::from))
 }
 
 /// A rhythm of `n` phases, each a fifth of the beat long.

@@ -30,6 +30,21 @@ pub struct AccessFacts {
     /// What single ranks moved of files of which only the bytes of all ranks together come as events; ascending by rank. Others
     /// may have moved more.
     pub rank_parts: Vec<RankPart>,
+    /// What was moved of each file, where the bytes come as events that name none; ascending by file.
+    pub file_bytes: Vec<FileBytes>,
+    /// Sizes and order of calls, as Darshan counts them.
+    pub shape: crate::CallShape,
+}
+
+/// What was moved of one file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FileBytes {
+    /// The file.
+    pub file: FileId,
+    /// Bytes read.
+    pub read: f64,
+    /// Bytes written.
+    pub written: f64,
 }
 
 /// What one rank moved of files that ranks share, as far as the source tells.
@@ -270,6 +285,16 @@ impl AccessFacts {
                 Err(at) => self.rank_parts.insert(at, *part),
             }
         }
+        for part in &other.file_bytes {
+            match self.file_bytes.binary_search_by_key(&part.file, |known| known.file) {
+                Ok(at) => {
+                    self.file_bytes[at].read += part.read;
+                    self.file_bytes[at].written += part.written;
+                }
+                Err(at) => self.file_bytes.insert(at, *part),
+            }
+        }
+        self.shape.join(&other.shape);
         // The longest lag, whatever the order; a tie goes to the longer time and then to the lower rank.
         let key =
             |s: &Straggler| (s.slowest_s - s.fastest_s, s.slowest_s, -s.slowest_rank as f64, s.slowest_bytes);
@@ -293,6 +318,7 @@ impl AccessFacts {
         };
         self.stakes.iter_mut().flat_map(|stake| &mut stake.worst).for_each(|part| renumber(&mut part.file));
         self.straggler.iter_mut().for_each(|straggler| renumber(&mut straggler.file));
+        self.file_bytes.iter_mut().for_each(|part| renumber(&mut part.file));
     }
 }
 

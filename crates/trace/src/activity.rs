@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 
-use crate::{AccessFacts, Event, EventSink, FileId, Grain, Layer, Loss, Op, Rank, Span, TimeSpent};
+use crate::{
+    AccessFacts, Event, EventSink, FileBytes, FileId, Grain, Layer, Loss, Op, Rank, Span, TimeSpent,
+};
 
 use by_rank::ByRank;
 use file_ranks::FileRanks;
 use heat::Heat;
 use levels::{Level, Levels, SeenBy};
 
-pub use by_rank::{RankBytes, RankTimes};
+pub use by_rank::{LayerSpeed, RankBytes, RankTimes};
 
 mod by_rank;
 mod file_ranks;
@@ -78,7 +80,17 @@ impl Activity {
     }
 
     /// Returns the sums, with the files' names out of `info`.
-    pub fn finish(self, info: &crate::TraceInfo) -> ActivitySums {
+    pub fn finish(mut self, info: &crate::TraceInfo) -> ActivitySums {
+        let counted: Vec<FileBytes> =
+            self.access.iter().flat_map(|facts| &facts.file_bytes).copied().collect();
+        for FileBytes { file, read, written } in counted {
+            let sums = match self.file(file) {
+                Some(entry) => &mut entry.sums,
+                None => &mut self.other_files,
+            };
+            sums.bytes_read += read;
+            sums.bytes_written += written;
+        }
         let Self {
             heat,
             files,
@@ -141,6 +153,10 @@ impl Activity {
         for ((layer, _), sums) in ops.iter().filter(|((_, op), _)| op.moves_data()) {
             by_level[Level::of(*layer) as usize] += sums.bytes;
         }
+        let mut layer_bytes: BTreeMap<Layer, f64> = BTreeMap::new();
+        for ((layer, _), sums) in ops.iter().filter(|((_, op), _)| op.moves_data()) {
+            *layer_bytes.entry(*layer).or_default() += sums.bytes;
+        }
         let levels = Levels::of(by_level, overlap);
         ActivitySums {
             span,
@@ -152,6 +168,7 @@ impl Activity {
             reads,
             writes,
             ops: ops.into_iter().map(|((layer, op), sums)| OpActivity { layer, op, sums }).collect(),
+            speeds: by_rank.speeds(&layer_bytes, &access),
             times: layer_times(&stated),
             bytes: levels.sum(by_level),
             rank_times: by_rank.times(levels, &access),
@@ -329,6 +346,8 @@ pub struct ActivitySums {
     pub bytes: f64,
     /// Time in calls per layer; layers of which no time is known are left out.
     pub times: Vec<LayerTimes>,
+    /// How fast each layer moved its bytes by its slowest rank, where times are known by rank.
+    pub speeds: Vec<LayerSpeed>,
     /// How the time in calls differs between ranks, where it is known by rank.
     pub rank_times: Option<RankTimes>,
     /// How the bytes differ between ranks, as far as they are known by rank.
@@ -438,6 +457,8 @@ pub struct AccessSizes {
     pub n_uncounted: u64,
     /// Bytes in these.
     pub bytes_uncounted: f64,
+    /// Calls that were seen one by one, in each of [`crate::SIZE_RANGES`].
+    pub ranges: [u64; crate::SIZE_RANGES.len()],
 }
 
 impl AccessSizes {
@@ -451,7 +472,10 @@ impl AccessSizes {
                 self.bytes_uncounted += event.bytes;
                 return;
             }
-            (Grain::Call, 1) => &mut self.exact,
+            (Grain::Call, 1) => {
+                self.ranges[crate::size_range(event.bytes)] += 1;
+                &mut self.exact
+            }
             (Grain::Call | Grain::Record, _) => &mut self.averaged,
         };
         let size = event.bytes / f64::from(event.calls);
@@ -469,7 +493,8 @@ impl AccessSizes {
 impl Default for AccessSizes {
     fn default() -> Self {
         let none = [SizeBin::default(); Self::BINS];
-        Self { exact: none, averaged: none, empty: 0, n_uncounted: 0, bytes_uncounted: 0.0 }
+        let ranges = [0; crate::SIZE_RANGES.len()];
+        Self { exact: none, averaged: none, empty: 0, n_uncounted: 0, bytes_uncounted: 0.0, ranges }
     }
 }
 

@@ -23,11 +23,12 @@
 
 pub use crate::{
     access::{
-        AccessFacts, FileStake, FunctionSums, RankPart, Stake, StakeKind, Straggler, TargetTime, WayFacts,
+        AccessFacts, FileBytes, FileStake, FunctionSums, RankPart, Stake, StakeKind, Straggler, TargetTime,
+        WayFacts,
     },
     activity::{
-        AccessSizes, Activity, ActivitySums, FileActivity, FileSums, HeatMap, HeatRow, LayerTimes,
-        OpActivity, OpSums, RankBytes, RankTimes, SizeBin, TimeKind,
+        AccessSizes, Activity, ActivitySums, FileActivity, FileSums, HeatMap, HeatRow, LayerSpeed,
+        LayerTimes, OpActivity, OpSums, RankBytes, RankTimes, SizeBin, TimeKind,
     },
     async_phases::{AsyncPhase, AsyncPhases},
     event::{Event, FileId, Grain, Layer, Op, Rank},
@@ -38,9 +39,11 @@ pub use crate::{
         Sampling, SamplingError, SamplingKind, abstraction_error, automatic_rate_hz, sample, shortest_step_s,
         signal_error,
     },
+    shape::{CallShape, CommonSize, SIZE_RANGES, SlowestRank, WayShape, size_range},
     signal::{SampledSignal, Span, StepSignal},
     throughput::{Silence, ThroughputConfig, ThroughputLog, ThroughputSink},
-    trace::{EventSink, JobInfo, Tally, TimeSpent, Trace, TraceInfo},
+    timeline::{Stretch, Timeline, TimelineRow, TimelineRows},
+    trace::{EventSink, JobInfo, Mount, Tally, TimeSpent, Trace, TraceInfo},
     units::Timestamp,
 };
 
@@ -53,7 +56,9 @@ mod job;
 mod loss;
 mod overlap;
 mod sampling;
+mod shape;
 mod signal;
 mod throughput;
+mod timeline;
 mod trace;
 mod units;

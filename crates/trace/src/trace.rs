@@ -126,6 +126,19 @@ pub struct JobInfo {
     pub job_id: Option<String>,
     /// When the job began, in seconds since the Unix epoch.
     pub start_time_unix_s: Option<f64>,
+    /// How many nodes it was seen on.
+    pub n_nodes: Option<u64>,
+    /// The file systems that were mounted.
+    pub mounts: Vec<Mount>,
+}
+
+/// A mounted file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// The kind of file system.
+    pub kind: String,
+    /// Where it is mounted.
+    pub path: String,
 }
 
 /// A whole trace in memory: for when the events themselves are wanted.

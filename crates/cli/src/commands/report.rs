@@ -16,8 +16,8 @@ use crate::ui::Ui;
 
 /// Show everything about a run as one HTML page
 ///
-/// The page needs nothing else: no network and no files beside it. Its pictures can be zoomed (wheel), moved (drag) and
-/// reset (double-click).
+/// The page needs nothing else: no network and no files beside it. It begins with the job, the answer and the findings. Pictures can be zoomed
+/// (drag, or Ctrl + wheel), moved (Shift + drag, arrow keys) and reset (double-click, Escape), and have their numbers behind them.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReportArgs {

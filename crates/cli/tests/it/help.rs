@@ -549,8 +549,9 @@ fn help_on_report_explains_every_flag() {
     insta::assert_snapshot!(Dir::new().iotide(["report", "--help"]).exits_with(0).stdout, @r#"
     Show everything about a run as one HTML page
 
-    The page needs nothing else: no network and no files beside it. Its pictures can be zoomed (wheel),
-    moved (drag) and reset (double-click).
+    The page needs nothing else: no network and no files beside it. It begins with the job, the answer
+    and the findings. Pictures can be zoomed (drag, or Ctrl + wheel), moved (Shift + drag, arrow keys)
+    and reset (double-click, Escape), and have their numbers behind them.
 
     Usage: iotide report [OPTIONS] <TRACE>...
 

@@ -103,13 +103,14 @@ impl Log {
     ///
     /// Times count from the start of the job.
     pub fn events(&self, options: DarshanOptions, sink: &mut dyn EventSink) -> TraceInfo {
-        let mut files = Files { log: self, ids: HashMap::new(), names: Vec::new() };
+        let mut files = Files { log: self, ids: HashMap::new(), names: Vec::new(), hosts: HashSet::new() };
         for loss in &self.losses {
             sink.loss(loss.clone());
         }
         // A sink that has enough is no reason to leave out what the log says of itself.
         let _ = self.push_events(options, sink, &mut files);
-        TraceInfo { job: self.job_info(), files: files.names }
+        let n_nodes = Some(files.hosts.len() as u64).filter(|&n| n > 0);
+        TraceInfo { job: JobInfo { n_nodes, ..self.job_info() }, files: files.names }
     }
 
     /// Whether it is what one of several processes left behind: Darshan packs a log when the run ends and puts those of all processes together.
@@ -128,6 +129,8 @@ impl Log {
             exe: (!job.exe.is_empty()).then(|| job.exe.clone()),
             job_id: Some(job.job_id.to_string()),
             start_time_unix_s: Some(job.start_time_unix_s()),
+            n_nodes: None,
+            mounts: job.mounts.clone(),
         }
     }
 
@@ -161,6 +164,7 @@ impl Log {
             let columns = Columns::of(layer, table, self);
             let mut facts = LayerFacts::new(layer, table, n_procs, &collective, &layouts);
             let with_data = matches!(source, Some(Source::Counters(_)));
+            let without_files = matches!(source, Some(Source::Heatmap(_)));
             let has_calls = matches!(source, Some(Source::Dxt(_)));
             let partly_with_data = partly.filter(|_| self.dxt(layer).is_none());
             let mut n_senseless = 0;
@@ -169,6 +173,9 @@ impl Log {
                 facts.add(record, file);
                 let is_other = |others: &HashSet<u64>| !others.contains(&record.id);
                 if is_wanted {
+                    if without_files {
+                        facts.add_file_bytes(record, file);
+                    }
                     if with_data {
                         facts.add_rank_parts(record);
                     }
@@ -369,6 +376,7 @@ impl Log {
             let Some(segment) = segment else {
                 rank = rank_of(record.rank);
                 file = files.id(record.id);
+                files.note_host(&record.host);
                 return ControlFlow::Continue(());
             };
             let times = (
@@ -488,9 +496,19 @@ struct Files<'a> {
     log: &'a Log,
     ids: HashMap<u64, FileId>,
     names: Vec<String>,
+    /// The nodes that DXT names.
+    hosts: HashSet<String>,
 }
 
 impl Files<'_> {
+    fn note_host(&mut self, host: &str) {
+        /// More nodes than any machine has.
+        const MOST_HOSTS: usize = 1 << 20;
+        if !host.is_empty() && self.hosts.len() < MOST_HOSTS && !self.hosts.contains(host) {
+            self.hosts.insert(host.to_owned());
+        }
+    }
+
     fn id(&mut self, record: u64) -> FileId {
         if let Some(id) = self.ids.get(&record) {
             return *id;

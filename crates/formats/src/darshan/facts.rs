@@ -3,9 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use iotide_trace::{
-    AccessFacts, FileId, FileStake, Layer, RankPart, Stake, StakeKind, Straggler, TargetTime, WayFacts,
+    AccessFacts, FileBytes, FileId, FileStake, Layer, RankPart, Stake, StakeKind, Straggler, TargetTime,
+    WayFacts,
 };
 
+use super::call_shape::ShapeSums;
 use super::extents::{Extents, Moved};
 use super::records::{CounterTable, LustreRecord, Record};
 
@@ -29,8 +31,11 @@ pub(super) struct LayerFacts<'a> {
     targets: HashMap<i64, TargetTime>,
     /// What ranks moved of files that all of them use, as far as it is known.
     rank_parts: HashMap<i64, f64>,
+    /// What was moved of each file, where events do not tell.
+    file_bytes: HashMap<FileId, (f64, f64)>,
     /// By file: such calls of the one rank that was seen so far, until a second one shows that they share it.
     users: Vec<Option<OneUser>>,
+    shape: ShapeSums,
 }
 
 /// Where a table has the counters that facts are made of.
@@ -133,7 +138,9 @@ impl<'a> LayerFacts<'a> {
             stakes: kinds.iter().copied().map(Stake::of).collect(),
             targets: HashMap::new(),
             rank_parts: HashMap::new(),
+            file_bytes: HashMap::new(),
             users: Vec::new(),
+            shape: ShapeSums::of(layer, table),
         }
     }
 
@@ -182,6 +189,7 @@ impl<'a> LayerFacts<'a> {
             (self.most_misaligned, self.file_alignment_bytes) = (misaligned, u64::try_from(alignment).ok());
         }
         self.add_straggler(record, file);
+        self.shape.add(record);
         if self.layer == Layer::Posix {
             self.add_targets(record, reads.bytes + writes.bytes, seconds);
         }
@@ -298,6 +306,20 @@ impl<'a> LayerFacts<'a> {
         }
     }
 
+    /// Takes note of what was moved of a file whose bytes come as events without its name.
+    pub(super) fn add_file_bytes(&mut self, record: Record, file: FileId) {
+        /// More files than a person asks for.
+        const MOST_FILES: usize = 1 << 18;
+        let bytes =
+            |way: &WayColumns| way.bytes.and_then(|column| record.int(column)).unwrap_or(0).max(0) as f64;
+        let (read, written) = (bytes(&self.columns.reads), bytes(&self.columns.writes));
+        let has_room = self.file_bytes.len() < MOST_FILES || self.file_bytes.contains_key(&file);
+        if file != FileId::NONE && read + written > 0.0 && has_room {
+            let sums = self.file_bytes.entry(file).or_default();
+            *sums = (sums.0 + read, sums.1 + written);
+        }
+    }
+
     fn add_targets(&mut self, record: Record, bytes: f64, seconds: f64) {
         /// More storage targets than any file system has.
         const MOST_TARGETS: usize = 1 << 16;
@@ -333,6 +355,10 @@ impl<'a> LayerFacts<'a> {
         rank_parts.sort_unstable_by(|a, b| b.bytes.total_cmp(&a.bytes).then(a.rank.cmp(&b.rank)));
         rank_parts.truncate(MOST_TOLD);
         rank_parts.sort_unstable_by_key(|part| part.rank);
+        let mut file_bytes: Vec<FileBytes> = (std::mem::take(&mut self.file_bytes).into_iter())
+            .map(|(file, (read, written))| FileBytes { file, read, written })
+            .collect();
+        file_bytes.sort_unstable_by_key(|part| part.file);
         let [reads_again, writes_again] = std::mem::take(&mut self.extents).map(Extents::finish);
         if self.layer != Layer::MpiIo {
             reads_again.1.into_iter().for_each(|part| self.stake(StakeKind::Rereads, Some(part)));
@@ -353,6 +379,8 @@ impl<'a> LayerFacts<'a> {
             targets,
             functions: Vec::new(),
             rank_parts,
+            file_bytes,
+            shape: self.shape.finish(),
         }
     }
 }

@@ -32,14 +32,7 @@ pub struct Job {
     pub(super) whole_seconds: bool,
 }
 
-/// A mounted file system.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mount {
-    /// The kind of file system.
-    pub kind: String,
-    /// Where it is mounted.
-    pub path: String,
-}
+pub use iotide_trace::Mount;
 
 impl Job {
     /// How long the job ran, or `None` if nobody noted its end.

@@ -62,6 +62,7 @@ use crate::error::Fault;
 use crate::{Place, ReadError};
 
 mod bytes;
+mod call_shape;
 mod counters;
 mod dxt;
 mod events;

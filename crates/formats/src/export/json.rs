@@ -56,6 +56,8 @@ pub(super) fn job_members(job: &JobInfo) -> Vec<String> {
         text("exe", &job.exe),
         text("jobid", &job.job_id),
         number("start_time", job.start_time_unix_s),
+        job.n_nodes.map(|n_nodes| format!("\"nodes\":{n_nodes}")),
+        text("mounts", &crate::rows::mounts_of(job)),
     ]
     .into_iter()
     .flatten()

@@ -1,8 +1,8 @@
 //! What a source counted of its accesses, as a list of numbers, each behind the one it is known by.
 
 use iotide_trace::{
-    AccessFacts, FileId, FileStake, FunctionSums, Layer, Rank, RankPart, Stake, StakeKind, Straggler,
-    TargetTime, WayFacts,
+    AccessFacts, FileBytes, FileId, FileStake, FunctionSums, Layer, Rank, RankPart, Stake, StakeKind,
+    Straggler, TargetTime, WayFacts,
 };
 
 use iotide_wire::{unzigzag, zigzag};
@@ -22,8 +22,10 @@ pub(super) fn encode(facts: &AccessFacts) -> Vec<u8> {
             out.extend_from_slice(&number.to_le_bytes());
         }
     }
-    let AccessFacts { stakes, targets, functions, rank_parts, .. } = facts;
-    if !stakes.is_empty() || !targets.is_empty() || !functions.is_empty() || !rank_parts.is_empty() {
+    let AccessFacts { stakes, targets, functions, rank_parts, file_bytes, .. } = facts;
+    let has_lists =
+        !stakes.is_empty() || !targets.is_empty() || !functions.is_empty() || !rank_parts.is_empty();
+    if has_lists || !file_bytes.is_empty() {
         out.push(LISTS);
         encode_lists(&mut out, facts);
     }
@@ -34,7 +36,7 @@ pub(super) fn encode(facts: &AccessFacts) -> Vec<u8> {
 const KINDS: [StakeKind; 10] = StakeKind::ALL;
 
 fn encode_lists(out: &mut Vec<u8>, facts: &AccessFacts) {
-    let AccessFacts { stakes, targets, functions, rank_parts, .. } = facts;
+    let AccessFacts { stakes, targets, functions, rank_parts, file_bytes, .. } = facts;
     let amounts = |out: &mut Vec<u8>, calls: u64, bytes: f64, seconds: f64| {
         put_varint(out, calls);
         out.extend_from_slice(&bytes.to_le_bytes());
@@ -56,7 +58,7 @@ fn encode_lists(out: &mut Vec<u8>, facts: &AccessFacts) {
         put_varint(out, zigzag(*target));
         amounts(out, *files, *bytes, *seconds);
     }
-    if functions.is_empty() && rank_parts.is_empty() {
+    if functions.is_empty() && rank_parts.is_empty() && file_bytes.is_empty() {
         return;
     }
     put_varint(out, functions.len() as u64);
@@ -65,13 +67,22 @@ fn encode_lists(out: &mut Vec<u8>, facts: &AccessFacts) {
         out.extend_from_slice(name.as_bytes());
         amounts(out, *calls, *bytes, *seconds);
     }
-    if rank_parts.is_empty() {
+    if rank_parts.is_empty() && file_bytes.is_empty() {
         return;
     }
     put_varint(out, rank_parts.len() as u64);
     for RankPart { rank, bytes } in rank_parts {
         put_varint(out, zigzag(i64::from(rank.0)));
         out.extend_from_slice(&bytes.to_le_bytes());
+    }
+    if file_bytes.is_empty() {
+        return;
+    }
+    put_varint(out, file_bytes.len() as u64);
+    for FileBytes { file, read, written } in file_bytes {
+        put_varint(out, u64::from(file.0));
+        out.extend_from_slice(&read.to_le_bytes());
+        out.extend_from_slice(&written.to_le_bytes());
     }
 }
 
@@ -81,6 +92,7 @@ struct Lists {
     targets: Vec<TargetTime>,
     functions: Vec<FunctionSums>,
     rank_parts: Vec<RankPart>,
+    file_bytes: Vec<FileBytes>,
 }
 
 fn decode_lists(bytes: &mut Bytes<'_>) -> Option<Lists> {
@@ -126,7 +138,15 @@ fn decode_lists(bytes: &mut Bytes<'_>) -> Option<Lists> {
         rank_parts.push(RankPart { rank, bytes: f64::from_le_bytes(bytes.take(8)?.try_into().ok()?) });
     }
     rank_parts.sort_by_key(|part| part.rank);
-    Some(Lists { stakes, targets, functions, rank_parts })
+    let mut file_bytes = Vec::new();
+    let n_files = if bytes.0.is_empty() { 0 } else { bytes.varint()? };
+    for _ in 0..n_files {
+        let file = FileId(bytes.varint()?.try_into().ok()?);
+        let mut float = || Some(f64::from_le_bytes(bytes.take(8)?.try_into().ok()?));
+        file_bytes.push(FileBytes { file, read: float()?, written: float()? });
+    }
+    file_bytes.sort_by_key(|part| part.file);
+    Some(Lists { stakes, targets, functions, rank_parts, file_bytes })
 }
 
 pub(super) fn decode(payload: &[u8]) -> Option<AccessFacts> {
@@ -147,8 +167,8 @@ pub(super) fn decode(payload: &[u8]) -> Option<AccessFacts> {
         }
         numbers[place] = Some(number);
     }
-    let Lists { stakes, targets, functions, rank_parts } = lists;
-    Some(AccessFacts { stakes, targets, functions, rank_parts, ..of_numbers(layer, &numbers) })
+    let Lists { stakes, targets, functions, rank_parts, file_bytes } = lists;
+    Some(AccessFacts { stakes, targets, functions, rank_parts, file_bytes, ..of_numbers(layer, &numbers) })
 }
 
 /// The facts in an order that is a promise: new ones go to the end. The patterns name every field, so that a new one is
@@ -167,6 +187,8 @@ fn numbers_of(facts: &AccessFacts) -> Vec<Option<u64>> {
         targets: _,
         functions: _,
         rank_parts: _,
+        file_bytes: _,
+        shape,
     } = facts;
     let mut numbers = Vec::new();
     let mut later = vec![rewritten_bytes.map(f64::to_bits)];
@@ -193,6 +215,7 @@ fn numbers_of(facts: &AccessFacts) -> Vec<Option<u64>> {
         None => numbers.extend([None; 5]),
     }
     numbers.extend(later);
+    numbers.extend(super::shape::numbers_of(shape));
     numbers
 }
 
@@ -231,5 +254,7 @@ pub(super) fn of_numbers(layer: Layer, numbers: &[Option<u64>]) -> AccessFacts {
         targets: Vec::new(),
         functions: Vec::new(),
         rank_parts: Vec::new(),
+        file_bytes: Vec::new(),
+        shape: super::shape::of_numbers(numbers.get(24..).unwrap_or_default()),
     }
 }

@@ -60,6 +60,7 @@ fn awkward() -> Vec<u8> {
                 exe: Some("./a.out \"x\" \\".into()),
                 job_id: Some("77.batch".into()),
                 start_time_unix_s: Some(1.6e9 + 0.25),
+                ..JobInfo::default()
             },
             files,
         },

@@ -1,11 +1,11 @@
 //! What each rank moved and how long it took.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::levels::{Level, Levels};
-use crate::{AccessFacts, Layer, Rank};
+use crate::{AccessFacts, Layer, Rank, SlowestRank};
 
-/// Sums by rank, 40 bytes each.
+/// Sums by rank, 56 bytes each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ByRank {
     sums: HashMap<Rank, Sums>,
@@ -16,17 +16,32 @@ pub(super) struct ByRank {
 struct Sums {
     /// By [`Level`].
     bytes: [f64; 3],
-    /// Time in calls below MPI-IO.
-    low_s: f64,
-    /// Time in MPI-IO calls.
-    mpi_io_s: f64,
+    /// Time in calls: of C streams, of MPI-IO, of libraries, of all others.
+    seconds: [f64; 4],
+}
+
+/// Where a layer's time stands.
+fn slot(layer: Layer) -> usize {
+    match layer {
+        Layer::Stdio => 0,
+        Layer::MpiIo => 1,
+        Layer::Library => 2,
+        Layer::Unknown | Layer::Posix | Layer::Server => 3,
+    }
 }
 
 impl Sums {
     fn join(&mut self, other: Self) {
         self.bytes.iter_mut().zip(other.bytes).for_each(|(sum, bytes)| *sum += bytes);
-        self.low_s += other.low_s;
-        self.mpi_io_s += other.mpi_io_s;
+        self.seconds.iter_mut().zip(other.seconds).for_each(|(sum, seconds)| *sum += seconds);
+    }
+
+    fn mpi_io_s(&self) -> f64 {
+        self.seconds[slot(Layer::MpiIo)]
+    }
+
+    fn low_s(&self) -> f64 {
+        self.seconds.iter().sum::<f64>() - self.mpi_io_s()
     }
 }
 
@@ -36,8 +51,8 @@ impl ByRank {
         if rank == Rank::ALL {
             return;
         }
-        let (low_s, mpi_io_s) = if layer == Layer::MpiIo { (0.0, seconds) } else { (seconds, 0.0) };
-        let mut part = Sums { bytes: [0.0; 3], low_s, mpi_io_s };
+        let mut part = Sums::default();
+        part.seconds[slot(layer)] = seconds;
         part.bytes[Level::of(layer) as usize] = bytes;
         // Sources write one rank's events in a row: the table is asked only when the rank changes.
         match &mut self.last {
@@ -92,9 +107,9 @@ impl ByRank {
                 [facts.reads, facts.writes].iter().any(|way| way.collective.is_none_or(|calls| calls > 0))
             })
         };
-        let below = sums.iter().any(|(_, sums)| sums.low_s > 0.0);
-        let seconds = |sums: &Sums| if below { sums.low_s } else { sums.mpi_io_s };
-        if !below && (is_collective() || !sums.iter().any(|(_, sums)| sums.mpi_io_s > 0.0)) {
+        let below = sums.iter().any(|(_, sums)| sums.low_s() > 0.0);
+        let seconds = |sums: &Sums| if below { sums.low_s() } else { sums.mpi_io_s() };
+        if !below && (is_collective() || !sums.iter().any(|(_, sums)| sums.mpi_io_s() > 0.0)) {
             return None;
         }
         let timed = || sums.iter().filter(|(_, sums)| seconds(sums) > 0.0);
@@ -113,6 +128,35 @@ impl ByRank {
             peers_s: peers.get(peers.len() / 2).copied().unwrap_or(0.0),
         })
     }
+}
+
+impl ByRank {
+    /// Bytes and the time of the slowest rank, layer by layer: as the source counted them, else from its calls.
+    pub(super) fn speeds(&self, bytes: &BTreeMap<Layer, f64>, access: &[AccessFacts]) -> Vec<LayerSpeed> {
+        let sums = self.sorted();
+        let counted = access.iter().filter_map(|facts| Some((facts.layer, facts.shape.slowest?)));
+        let mut speeds: BTreeMap<Layer, SlowestRank> = counted.collect();
+        for (&layer, &bytes) in bytes {
+            let own = sums.iter().map(|(rank, sums)| (*rank, sums.seconds[slot(layer)]));
+            // The lower rank on a tie.
+            let slowest = own.rev().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, seconds)| *seconds > 0.0);
+            if let Some((rank, own_s)) = slowest {
+                let rank = Some(rank);
+                speeds.entry(layer).or_insert(SlowestRank { bytes, own_s, rank, shared_s: 0.0 });
+            }
+        }
+        let known = speeds.into_iter().filter(|(_, slowest)| slowest.bps().is_some());
+        known.map(|(layer, slowest)| LayerSpeed { layer, slowest }).collect()
+    }
+}
+
+/// How fast a layer moved its bytes by its slowest rank.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LayerSpeed {
+    /// The layer.
+    pub layer: Layer,
+    /// Its bytes and its slowest rank.
+    pub slowest: SlowestRank,
 }
 
 /// Time in calls, rank by rank.

@@ -1,0 +1,335 @@
+//! The job card: what one asks of a run first, as facts and as the head of its page.
+
+use std::fmt::Write;
+
+use iotide_page::html::{self, capitalised, escape};
+use iotide_page::{Untrusted, text};
+use iotide_trace::{ActivitySums, Layer, LayerSpeed, Rank};
+use serde::Serialize;
+
+use crate::Run;
+use crate::activity::layer_name;
+use crate::run::{Verdict, whole_bytes};
+
+/// What one asks of a run first. What the source does not tell is absent.
+#[derive(Clone, Debug, Serialize)]
+pub struct JobCard {
+    /// The program, without its directory and its arguments.
+    pub program: Option<Untrusted>,
+    /// The command as the source has it.
+    pub command: Option<Untrusted>,
+    /// Who ran it.
+    pub user: Option<Untrusted>,
+    /// The scheduler's name for the job.
+    pub job: Option<Untrusted>,
+    /// When it began, in seconds since the Unix epoch.
+    pub started_unix_s: Option<f64>,
+    /// The number of processes.
+    pub ranks: Option<u64>,
+    /// The number of nodes it was seen on.
+    pub nodes: Option<u64>,
+    /// How long it ran: as the source states, else from the first event to the last.
+    pub run_time_s: Option<f64>,
+    /// Time in I/O calls as a share of ranks × run time.
+    pub io_time_share: Option<f64>,
+    /// All bytes read.
+    #[serde(serialize_with = "whole_bytes")]
+    pub bytes_read: f64,
+    /// All bytes written.
+    #[serde(serialize_with = "whole_bytes")]
+    pub bytes_written: f64,
+    /// The bandwidth by the slowest rank of each layer, that with most bytes first.
+    pub bandwidths: Vec<Bandwidth>,
+    /// Who took longest.
+    pub slowest_rank: Option<SlowRank>,
+    /// The gravest finding.
+    pub top_finding: Option<Untrusted>,
+    /// Its labels.
+    pub labels: Vec<&'static str>,
+    /// Whether there is a rhythm; absent if nothing was analysed.
+    pub verdict: Option<Verdict>,
+    /// The period, if there is one.
+    pub period_s: Option<f64>,
+    /// The answer in one sentence.
+    pub rhythm: String,
+}
+
+/// Bytes of a layer over the time of its slowest rank, as PyDarshan estimates the performance of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Bandwidth {
+    /// The software layer, `None` if the source does not say.
+    pub layer: Option<&'static str>,
+    /// Bytes per second.
+    pub bps: f64,
+    /// Bytes read and written.
+    #[serde(serialize_with = "whole_bytes")]
+    pub bytes: f64,
+    /// The time of the slowest rank: with files of its own, and with each file that ranks share that of its slowest.
+    pub slowest_s: f64,
+}
+
+/// The rank that took longest.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SlowRank {
+    /// The rank.
+    pub rank: i64,
+    /// Its time in I/O calls.
+    pub seconds: f64,
+    /// The median of the others, or the time of the fastest on the file they share.
+    pub others_s: Option<f64>,
+}
+
+impl JobCard {
+    /// How the bandwidth was made.
+    pub const HOW: &'static str = "Bytes read and written, divided by the time that the slowest rank spent in I/O calls (reads, writes and metadata); \
+                                   for a file that several ranks use, the time of its slowest rank. PyDarshan estimates performance the same way.";
+
+    pub(crate) fn new(run: &Run, sums: &ActivitySums) -> Self {
+        let source = &run.source;
+        let job = &source.job;
+        let seen_s = || Some(source.end_s? - source.start_s?).filter(|seconds| *seconds > 0.0);
+        Self {
+            program: job.exe.as_ref().and_then(program_of),
+            command: job.exe.clone(),
+            user: job.user.clone(),
+            job: job.jobid.clone(),
+            started_unix_s: job.start_time.filter(|&start| start > 0.0),
+            ranks: job.nprocs.or(source.n_ranks),
+            nodes: job.nodes,
+            run_time_s: job.run_time_s.or_else(seen_s),
+            io_time_share: run.activity.as_ref().and_then(|activity| activity.io_time_share()),
+            bytes_read: source.bytes_read,
+            bytes_written: source.bytes_written,
+            bandwidths: bandwidths(&sums.speeds),
+            slowest_rank: slowest(sums),
+            top_finding: (run.insights.iter().flatten().next()).map(|insight| insight.message.clone()),
+            labels: run.categories.clone().unwrap_or_default(),
+            verdict: run.period.verdict,
+            period_s: run.period.period_s,
+            rhythm: run.headline(),
+        }
+    }
+
+    /// Where, when and how large it was, as short facts.
+    fn circumstances(&self) -> Vec<(&'static str, String)> {
+        let mut facts = Vec::new();
+        facts.extend(self.user.as_ref().map(|user| ("user", user.for_terminal())));
+        facts.extend(self.job.as_ref().map(|job| ("job", job.for_terminal())));
+        facts.extend(self.started_unix_s.map(|start| ("started", text::date(start))));
+        // Where nobody says when it began, there is no end either.
+        let ended = self.started_unix_s.zip(self.run_time_s).map(|(start, seconds)| start + seconds);
+        facts.extend(ended.map(|end| ("ended", text::date(end))));
+        facts.extend(self.ranks.map(|n| ("ranks", text::count(n))));
+        facts.extend(self.nodes.map(|n| ("nodes", text::count(n))));
+        facts.extend(self.run_time_s.map(|seconds| ("run time", text::seconds(seconds))));
+        facts
+    }
+
+    /// Names and sentences for the terminal: what the rest of the report does not say.
+    pub(crate) fn in_words(&self) -> Vec<(&'static str, String)> {
+        let mut rows = Vec::new();
+        if let Some(seconds) = self.run_time_s {
+            let nodes = self.nodes.map_or(String::new(), |n| format!(" on {}", text::counted(n, "node")));
+            let ranks = self.ranks.map_or(String::new(), |n| format!(", {}", text::counted(n, "rank")));
+            let share = self
+                .io_time_share
+                .map_or(String::new(), |share| format!(", {} of the rank time in I/O", text::percent(share)));
+            rows.push(("run", format!("{}{ranks}{nodes}{share}", text::seconds(seconds))));
+        }
+        if !self.bandwidths.is_empty() {
+            let each: Vec<String> = (self.bandwidths.iter())
+                .map(|Bandwidth { layer, bps, .. }| {
+                    let layer = layer.map_or(String::new(), |layer| format!(" ({layer})"));
+                    format!("{}{layer}", text::bandwidth(*bps))
+                })
+                .collect();
+            rows.push(("bandwidth", format!("{} by the slowest rank", each.join(", "))));
+        }
+        rows.extend(self.slowest_rank.map(|slowest| ("slowest rank", slowest.in_words())));
+        rows
+    }
+
+    /// The head of the run's page.
+    pub(crate) fn to_html(&self, path: &Untrusted, severity: Option<&str>) -> String {
+        let name = self.program.as_ref().map_or_else(|| path.file_name(), Clone::clone);
+        let mut html = format!("<p class=\"path\">{}</p>\n<h1>{}</h1>\n", path.for_html(), name.for_html());
+        html += "<dl class=\"job\">\n";
+        for (name, value) in self.circumstances() {
+            let _ = writeln!(html, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(&value));
+        }
+        html += "</dl>\n";
+        html += &self.command_html();
+        let _ = writeln!(html, "<ul class=\"answers\">");
+        let verdict = match self.verdict {
+            Some(Verdict::Periodic) => "periodic",
+            Some(Verdict::NotPeriodic) => "not periodic",
+            Some(Verdict::Unclear) => "unclear",
+            None => "not analysed",
+        };
+        let _ = writeln!(
+            html,
+            "<li><span class=\"badge\">{verdict}</span> {}.</li>",
+            escape(&capitalised(self.rhythm.strip_prefix("unclear: ").unwrap_or(&self.rhythm)))
+        );
+        if let (Some(finding), Some(severity)) = (&self.top_finding, severity) {
+            let _ = writeln!(
+                html,
+                "<li><span class=\"badge {severity}\">{severity}</span> {}.</li>",
+                escape(&capitalised(&finding.for_terminal()))
+            );
+        }
+        html += "</ul>\n";
+        html += &html::tiles(self.tiles());
+        if let Some(how) = self.how_in_words() {
+            let _ = writeln!(html, "<p class=\"note\">{}</p>", escape(&how));
+        }
+        if !self.labels.is_empty() {
+            let chips: String =
+                self.labels.iter().map(|label| format!("<li>{}</li>", escape(label))).collect();
+            let _ = writeln!(html, "<ul class=\"chips\" aria-label=\"labels\">{chips}</ul>");
+        }
+        html
+    }
+
+    /// The command, folded if it is long.
+    fn command_html(&self) -> String {
+        const SHORT: usize = 90;
+        let Some(command) = &self.command else { return String::new() };
+        let shown = command.for_html();
+        if command.for_terminal().chars().count() <= SHORT {
+            return format!("<p class=\"command\"><code>{shown}</code></p>\n");
+        }
+        format!(
+            "<details class=\"command\"><summary>Command: <code>{}</code></summary><code>{shown}</code></details>\n",
+            command.shortened(SHORT).for_html()
+        )
+    }
+
+    fn tiles(&self) -> Vec<(&'static str, String)> {
+        let mut tiles = Vec::new();
+        let share = self.io_time_share.map_or_else(|| "not known".to_owned(), text::percent);
+        let is_more = self.io_time_share.is_some_and(|share| share > 1.0);
+        tiles.push((
+            if is_more { "of rank time in I/O (threads together)" } else { "of rank time in I/O" },
+            share,
+        ));
+        tiles.push(("read", text::bytes(self.bytes_read)));
+        tiles.push(("written", text::bytes(self.bytes_written)));
+        let bandwidth = self.bandwidths.first().map(|bandwidth| text::bandwidth(bandwidth.bps));
+        tiles.push(("bandwidth (estimate)", bandwidth.unwrap_or_else(|| "not known".to_owned())));
+        tiles.extend(self.slowest_rank.map(|slowest| ("slowest rank", slowest.rank.to_string())));
+        let period = match (self.period_s, self.verdict) {
+            (Some(period_s), _) => text::seconds(period_s),
+            (None, Some(Verdict::Unclear)) => "unclear".to_owned(),
+            (None, Some(_)) => "none".to_owned(),
+            (None, None) => "not analysed".to_owned(),
+        };
+        tiles.push(("period", period));
+        tiles
+    }
+
+    fn how_in_words(&self) -> Option<String> {
+        let mut sentences = Vec::new();
+        if self.bandwidths.is_empty() {
+            sentences.push("Bandwidth: this source has no time in calls by rank.".to_owned());
+        } else {
+            let each: Vec<String> = (self.bandwidths.iter())
+                .map(|Bandwidth { layer, bps, bytes, slowest_s }| {
+                    format!(
+                        "{} {} ({} in {})",
+                        layer.unwrap_or("calls"),
+                        text::bandwidth(*bps),
+                        text::bytes(*bytes),
+                        text::seconds(*slowest_s)
+                    )
+                })
+                .collect();
+            sentences.push(format!("Bandwidth: {}. {}", each.join(", "), Self::HOW));
+        }
+        sentences.extend(self.slowest_rank.map(|slowest| format!("Slowest rank: {}.", slowest.in_words())));
+        Some(sentences.join(" "))
+    }
+}
+
+impl SlowRank {
+    fn in_words(&self) -> String {
+        let others = match self.others_s {
+            Some(others_s) if others_s > 0.0 => {
+                format!(", {} for the others in the middle", text::seconds(others_s))
+            }
+            _ => String::new(),
+        };
+        format!("{} with {} in I/O calls{others}", self.rank, text::seconds(self.seconds))
+    }
+}
+
+/// The name of the program in a command line.
+fn program_of(command: &Untrusted) -> Option<Untrusted> {
+    let first = command.as_said().split_whitespace().next()?;
+    let name = first.rsplit('/').next().filter(|name| !name.is_empty())?;
+    Some(Untrusted::from(name))
+}
+
+fn bandwidths(speeds: &[LayerSpeed]) -> Vec<Bandwidth> {
+    let mut bandwidths: Vec<Bandwidth> = (speeds.iter())
+        .filter_map(|LayerSpeed { layer, slowest }| {
+            Some(Bandwidth {
+                layer: layer_name(*layer),
+                bps: slowest.bps()?,
+                bytes: slowest.bytes,
+                slowest_s: slowest.own_s + slowest.shared_s,
+            })
+        })
+        .collect();
+    bandwidths.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
+    bandwidths
+}
+
+/// The rank that took longest in calls of its own; else the slowest on a file that ranks share.
+fn slowest(sums: &ActivitySums) -> Option<SlowRank> {
+    let own = sums.rank_times.filter(|times| times.n_ranks > 1 && times.slowest != Rank::ALL).map(|times| {
+        let others_s = (times.n_peers > 0).then_some(times.peers_s);
+        SlowRank { rank: times.slowest.0.into(), seconds: times.slowest_s, others_s }
+    });
+    let shared = (sums.access.iter()).filter(|facts| facts.layer != Layer::MpiIo).find_map(|facts| {
+        let straggler = facts.straggler.filter(|straggler| straggler.slowest_rank >= 0)?;
+        let others_s = Some(straggler.fastest_s);
+        Some(SlowRank { rank: straggler.slowest_rank, seconds: straggler.slowest_s, others_s })
+    });
+    match (own, shared) {
+        (Some(own), Some(shared)) if shared.seconds > own.seconds => Some(shared),
+        (own, shared) => own.or(shared),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::busy;
+
+    #[test]
+    fn a_card_says_who_how_long_and_how_fast() {
+        let mut run = busy();
+        run.source.job.exe = Some("/opt/bin/solver -i in.nc".into());
+        let (run, sums) = (run, crate::samples::busy_sums());
+        let card = JobCard::new(&run, &sums);
+        assert_eq!(card.program.as_ref().map(Untrusted::as_said), Some("solver"));
+        // 64 MiB by POSIX; each rank was in its calls for 4.25 s.
+        let posix = &card.bandwidths[0];
+        assert_eq!((posix.layer, posix.bytes, posix.slowest_s), (Some("POSIX"), 67_108_864.0, 4.25));
+        assert_eq!(posix.bps, 67_108_864.0 / 4.25);
+        assert!((card.io_time_share.unwrap() - 19.0 / 80.0).abs() < 1e-12);
+        assert_eq!(card.slowest_rank.map(|slowest| slowest.rank), Some(0));
+    }
+
+    #[test]
+    fn a_long_command_is_folded() {
+        let mut run = busy();
+        let sums = crate::samples::busy_sums();
+        for (length, is_folded) in [(10, false), (400, true)] {
+            run.source.job.exe = Some("x".repeat(length).into());
+            let html = JobCard::new(&run, &sums).to_html(&run.source.path, None);
+            assert_eq!(html.contains("<details class=\"command\">"), is_folded, "{length}");
+        }
+    }
+}
