@@ -297,9 +297,9 @@ impl Axis {
         Self { log: true, lo, ..self }
     }
 
-    /// What a value is divided by before it is shown, and the unit it has then.
+    /// What is subtracted from a value before it is shown, and the unit it has then.
     pub(crate) fn shown_as(&self) -> (f64, &'static str) {
-        (self.factor, self.unit)
+        (self.origin, self.unit)
     }
 
     /// What it measures, with the unit of values as they are.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde::{Serialize, Serializer};
 
-use crate::chart::{BandKind, Look, Plot, Series, Xs};
+use crate::chart::{Axis, BandKind, Look, Plot, Series, Xs};
 use crate::html::escape;
 use crate::text;
 
@@ -16,9 +16,45 @@ pub struct Numbers {
     /// The rows, each as long as `columns`.
     #[serde(serialize_with = "rows_of_numbers")]
     pub rows: Vec<Vec<f64>>,
-    /// What a number is divided by before it is shown, and the unit it has then; of each column.
+    /// How the numbers of each column look to people.
     #[serde(skip)]
-    shown: Vec<(f64, &'static str)>,
+    shown: Vec<Shown>,
+}
+
+/// How a number looks to people.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Shown {
+    /// Bytes per second.
+    Rate,
+    /// So many seconds after a moment.
+    Seconds(f64),
+    /// Cycles per second.
+    Frequency,
+    /// As it is.
+    Plain,
+}
+
+impl Shown {
+    fn on(axis: &Axis) -> Self {
+        let (origin, unit) = axis.shown_as();
+        match unit {
+            "" => Self::Plain,
+            "Hz" => Self::Frequency,
+            unit if unit.ends_with("B/s") => Self::Rate,
+            _ if axis.plain_name().ends_with("(s)") => Self::Seconds(origin),
+            _ => Self::Plain,
+        }
+    }
+
+    fn of(self, value: f64) -> String {
+        match self {
+            Self::Rate => text::bandwidth(value),
+            // Beside each other, moments have to be told apart.
+            Self::Seconds(origin) => format!("{} s", text::digits(value - origin, 6)),
+            Self::Frequency => text::frequency(value),
+            Self::Plain => text::digits(value, 5),
+        }
+    }
 }
 
 impl Numbers {
@@ -30,19 +66,19 @@ impl Numbers {
         let mut html = String::from(
             "<details class=\"numbers\"><summary>Numbers</summary>\n<div class=\"wide\" tabindex=\"0\">\n<table>\n<thead><tr>",
         );
-        for (column, (factor, unit)) in self.columns.iter().zip(&self.shown) {
-            // A unit that is not the plain one stands in its place.
-            let name = column.rsplit_once(" (").map_or(column.as_str(), |(name, _)| name);
-            let _ = match (*factor == 1.0, unit.is_empty()) {
-                (true, _) => write!(html, "<th>{}</th>", escape(column)),
-                (false, _) => write!(html, "<th>{} ({unit})</th>", escape(name)),
+        for (column, shown) in self.columns.iter().zip(&self.shown) {
+            // Where each cell says its unit, the head need not.
+            let name = match shown {
+                Shown::Plain => column.as_str(),
+                _ => column.rsplit_once(" (").map_or(column.as_str(), |(name, _)| name),
             };
+            let _ = write!(html, "<th>{}</th>", escape(name));
         }
         html += "</tr></thead>\n<tbody>\n";
         for row in &self.rows {
             html += "<tr>";
-            for (value, (factor, _)) in row.iter().zip(&self.shown) {
-                let _ = write!(html, "<td data-v=\"{value}\">{}</td>", text::digits(value / factor, 5));
+            for (&value, shown) in row.iter().zip(&self.shown) {
+                let _ = write!(html, "<td data-v=\"{value}\">{}</td>", shown.of(value));
             }
             html += "</tr>\n";
         }
@@ -65,7 +101,7 @@ impl Plot {
         let Some(first) = series.first() else {
             return Numbers { columns: Vec::new(), rows: Vec::new(), shown: Vec::new() };
         };
-        let (x, y) = (self.x.shown_as(), self.y.shown_as());
+        let (x, y) = (Shown::on(&self.x), Shown::on(&self.y));
         let mut numbers = Numbers { columns: vec![self.x.plain_name()], rows: Vec::new(), shown: vec![x] };
         let mut name = |what: &str| {
             numbers.columns.push(what.to_owned());
@@ -82,20 +118,18 @@ impl Plot {
         let per_row = if is_log { 1 } else { n.div_ceil(Numbers::MOST_ROWS).max(1) };
         for series in &same {
             let has_range = per_row > 1 || !series.lo.is_empty();
-            let label = if series.label.is_empty() {
-                self.y.plain_name()
-            } else {
-                format!("{}, {}", series.label, self.y.plain_name())
+            let plain = self.y.plain_name();
+            let (name_of, unit) = match plain.rsplit_once(" (") {
+                Some((name, unit)) => (name, format!(" ({unit}")),
+                None => (plain.as_str(), String::new()),
             };
+            let name_of = if series.label.is_empty() { name_of } else { series.label };
             if has_range {
-                let (name_of, unit) = label
-                    .rsplit_once(" (")
-                    .map_or((label.as_str(), String::new()), |(name, unit)| (name, format!(" ({unit}")));
                 for what in ["mean", "lowest", "highest"] {
                     name(&format!("{name_of}: {what}{unit}"));
                 }
             } else {
-                name(&label);
+                name(&format!("{name_of}{unit}"));
             }
         }
         let row = |from: usize, to: usize| {

@@ -356,7 +356,8 @@
       return i < series.mid.length ? i : -1;
     };
     const tell = (share) => {
-      const value = valueAt(x, share), shown = (v) => `${digits(v / y.factor, 3)} ${y.unit}`.trim();
+      const value = valueAt(x, share);
+      const shown = (v) => /B\/s$/.test(y.unit) ? `${bytes(Math.max(0, v))}/s` : `${digits(v / y.factor, 3)} ${y.unit}`.trim();
       const told = [];
       let here = value;
       for (const series of plot.series.filter((series) => (series.look !== "beat" || series.mid.length > 2) && (series.label || series === plot.series[plot.series.length - 1]))) {

@@ -88,7 +88,7 @@ pub fn style(palette: &Palette) -> String {
     let mut style = format!(
         ".plot text{{fill:{quiet}}}.plot .name,.plot .legend text{{fill:{ink}}}\
          .plot .grid{{stroke:{grid};stroke-width:1}}.plot .tick,.plot .base{{stroke:{quiet};stroke-width:1}}\
-         .plot .pause{{fill:{grid}}}.plot .expected{{stroke:{mark};stroke-width:1;stroke-dasharray:4 3}}\
+         .plot .phase{{fill:{}}}.plot .pause{{fill:{grid}}}.plot .expected{{stroke:{mark};stroke-width:1;stroke-dasharray:4 3}}\
          .plot .hatch{{stroke:{mark};stroke-width:1.4;stroke-opacity:.55}}\
          .plot .faint,.plot .ribbon{{fill:{faint}}}.plot .area{{fill:{series};fill-opacity:.85}}\
          .plot .edge{{fill:none;stroke:{series};stroke-width:1;stroke-linejoin:round}}\
@@ -103,7 +103,8 @@ pub fn style(palette: &Palette) -> String {
          .plot .averaged{{fill-opacity:.45}}.plot .field{{fill:{grid};fill-opacity:.35}}\
          .plot .sample{{fill:none;stroke:{faint};stroke-width:.8;stroke-opacity:.55;stroke-linejoin:round}}\
          .plot .signature{{fill:none;stroke:{series};stroke-width:2.4;stroke-linejoin:round}}\
-         .plot .here{{fill:none;stroke:{mark};stroke-width:1.5}}"
+         .plot .here{{fill:none;stroke:{mark};stroke-width:1.5}}",
+        phases[0]
     );
     for (i, (phase, rhythm)) in phases.iter().zip(rhythms).enumerate() {
         let _ = write!(
