@@ -45,7 +45,12 @@ pub fn report(input: &Input, options: &ReportOptions) -> Result<RunReport, Error
     let labels = label_observed(seen, observed.source, job, &observed.losses, &options.categories);
     let found = insights(&activity, job, &options.insights);
     let plots = analysis.as_ref().map_or(Vec::new(), |analysis| {
-        let mut plots = pictures_of_both(analysis, &observed.reads, &observed.writes);
+        let mut plots = pictures_of_both(
+            analysis,
+            &observed.reads,
+            &observed.writes,
+            (options.run.from_s, options.run.until_s),
+        );
         if options.run.period.method == Method::Dft {
             plots.extend(pictures_of_dft(analysis, options.run.period.dft.tolerance));
         }

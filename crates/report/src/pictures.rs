@@ -21,12 +21,30 @@ pub fn pictures(run: &RunAnalysis) -> Vec<Plot> {
     pictures_of(run, None)
 }
 
-/// The same with reads and writes together.
-pub fn pictures_of_both(run: &RunAnalysis, reads: &StepSignal, writes: &StepSignal) -> Vec<Plot> {
-    pictures_of(run, Some((reads, writes)))
+/// The same with reads and writes together, all of them between these moments: what was analysed may be a part, or one direction only.
+pub fn pictures_of_both(
+    run: &RunAnalysis,
+    reads: &StepSignal,
+    writes: &StepSignal,
+    between_s: (Option<f64>, Option<f64>),
+) -> Vec<Plot> {
+    let spans = || [reads, writes].into_iter().filter_map(StepSignal::span);
+    let (first_s, last_s) = (run.signal.start_s, run.signal.end_s());
+    let from_s = between_s.0.unwrap_or_else(|| spans().map(|it| it.start.as_secs()).fold(first_s, f64::min));
+    let until_s = between_s.1.unwrap_or_else(|| spans().map(|it| it.end.as_secs()).fold(last_s, f64::max));
+    pictures_of(run, Some(Both { reads, writes, from_s: from_s.min(first_s), until_s: until_s.max(last_s) }))
 }
 
-fn pictures_of(run: &RunAnalysis, both: Option<(&StepSignal, &StepSignal)>) -> Vec<Plot> {
+/// Reads and writes, and the part of them that is shown.
+#[derive(Clone, Copy)]
+struct Both<'a> {
+    reads: &'a StepSignal,
+    writes: &'a StepSignal,
+    from_s: f64,
+    until_s: f64,
+}
+
+fn pictures_of(run: &RunAnalysis, both: Option<Both<'_>>) -> Vec<Plot> {
     let mut plots = vec![bandwidth_plot(run, both)];
     plots.extend(beat::plot(run));
     plots.extend(fold_plot(run));
@@ -35,11 +53,12 @@ fn pictures_of(run: &RunAnalysis, both: Option<(&StepSignal, &StepSignal)>) -> V
     plots
 }
 
-fn bandwidth_plot(run: &RunAnalysis, both: Option<(&StepSignal, &StepSignal)>) -> Plot {
+fn bandwidth_plot(run: &RunAnalysis, both: Option<Both<'_>>) -> Plot {
     let SampledSignal { start_s, rate_hz, ref values, .. } = run.signal;
     let (estimate, end_s) = (&run.estimate, run.signal.end_s());
     let (mut bands, keys, marks) = rhythm_bands(run);
-    let mut until_s = end_s;
+    let from_s = both.map_or(start_s, |both| both.from_s);
+    let mut until_s = both.map_or(end_s, |both| both.until_s);
     let mut caption = format!("{} over time, as it was analysed.", capitalised(moved(run.direction)));
     if !bands.is_empty() {
         caption += match estimate.rhythms.len() {
@@ -59,12 +78,12 @@ fn bandwidth_plot(run: &RunAnalysis, both: Option<(&StepSignal, &StepSignal)>) -
                 colour: 0,
                 lane: 0,
             });
-            until_s = next_s + length_s * 1.3;
+            until_s = until_s.max(next_s + length_s * 1.3);
             let _ = write!(caption, " Hatched: the next one is expected at {}.", text::moment(next_s));
         }
     }
     let mut series: Vec<Series> =
-        both.map_or(Vec::new(), |(reads, writes)| flows::series(reads, writes, start_s, end_s));
+        both.map_or(Vec::new(), |it| flows::series(it.reads, it.writes, it.from_s, it.until_s));
     if series.is_empty() {
         let mut analysed = Series::even("", Look::Area, start_s, 1.0 / rate_hz, values);
         analysed.step = true;
@@ -85,7 +104,7 @@ fn bandwidth_plot(run: &RunAnalysis, both: Option<(&StepSignal, &StepSignal)>) -
         name: "bandwidth",
         title: "Bandwidth over time",
         caption,
-        x: Axis::time("time", start_s, until_s),
+        x: Axis::time("time", from_s, until_s),
         y: Axis::bandwidth("bandwidth", top),
         bands,
         series,
