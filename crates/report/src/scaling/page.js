@@ -145,7 +145,7 @@
     const metrics = [...new Set(chosen.map((model) => model.metric))];
     axes(svg, x, y, left, right, top, bottom, parameters[state.along] || "", metrics.length === 1 ? metrics[0] : "value");
     const clip = draw("clipPath", { id: "inside" });
-    clip.append(draw("rect", { x: left - 6, y: top, width: right - left + 12, height: bottom - top + 6 }));
+    clip.append(draw("rect", { x: left - 6, y: top - 6, width: right - left + 12, height: bottom - top + 12 }));
     const inside = draw("g", { "clip-path": "url(#inside)" });
     svg.append(clip, inside);
     const place = ([px, py]) => `${x.at(px).toFixed(1)} ${(y.isLog && py <= 0 ? bottom + 50 : y.at(py)).toFixed(1)}`;
