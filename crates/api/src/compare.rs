@@ -123,9 +123,11 @@ fn file_rhythms(
         let config = RunConfig { direction: Some(direction), ..options.run.clone() };
         let (reads, writes) = if op == Op::Read { (&signal, &silence) } else { (&silence, &signal) };
         let analysis = analyse_run(reads, writes, &config).ok()?;
+        // A beat of which a thousand fit into the use of the file is that of requests.
+        let shortest_s = analysis.window.duration_s() / 1000.0;
         Some(FileRhythm {
             path: Untrusted::from(&file.path),
-            period_s: analysis.estimate.period_s?,
+            period_s: analysis.estimate.period_s.filter(|period_s| *period_s >= shortest_s)?,
             direction: op.name(),
             n_phases: analysis.estimate.phases.len() as u64,
         })

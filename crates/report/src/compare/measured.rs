@@ -153,19 +153,22 @@ fn io_time_s(sums: &ActivitySums) -> Option<f64> {
     Some(longest.into_iter().fold(0.0, f64::max)).filter(|time_s| *time_s > 0.0)
 }
 
-/// Reads, writes and all other calls, of the lowest layers that were seen; `None` where a part was not counted.
+/// Reads, writes and all other calls, each of the lowest layers that saw any; `None` where a part was not counted.
 fn calls(sums: &ActivitySums) -> [Option<f64>; 3] {
-    let has_low = sums.ops.iter().any(|op| is_low(op.layer));
-    let mut calls = [Some(0.0); 3];
-    for op in sums.ops.iter().filter(|op| is_low(op.layer) == has_low) {
-        let kind = match op.op {
-            Op::Read => 0,
-            Op::Write => 1,
-            _ => 2,
+    let kind = |op: Op| match op {
+        Op::Read => 0,
+        Op::Write => 1,
+        _ => 2,
+    };
+    [0, 1, 2].map(|wanted| {
+        let of_kind = || {
+            sums.ops.iter().filter(|op| kind(op.op) == wanted && (op.sums.calls > 0 || op.sums.n_bins > 0))
         };
-        calls[kind] = calls[kind].filter(|_| op.sums.n_bins == 0).map(|sum| sum + op.sums.calls as f64);
-    }
-    calls
+        let has_low = of_kind().any(|op| is_low(op.layer));
+        of_kind()
+            .filter(|op| is_low(op.layer) == has_low)
+            .try_fold(0.0, |sum, op| (op.sums.n_bins == 0).then_some(sum + op.sums.calls as f64))
+    })
 }
 
 fn sizes(sums: &ActivitySums) -> Vec<u64> {

@@ -115,13 +115,8 @@ impl CompareDocument {
             "<div class=\"wide\"><table class=\"quantities\">\n{}<tbody>\n",
             self.heads("", Some("against A"))
         );
-        let steepest = (self.quantities.iter().flat_map(|row| &row.changes))
-            .filter_map(|change| change.ratio)
-            .filter(|ratio| *ratio > 0.0)
-            .map(|ratio| ratio.ln().abs())
-            .fold(0.0, f64::max)
-            // A bar that is full stands for a factor of at least 1.5.
-            .max(1.5_f64.ln());
+        // A bar that is full stands for a factor of ten or more: one that is larger must not make all others vanish.
+        let steepest = 10_f64.ln();
         for row in &self.quantities {
             let _ = write!(html, "<tr><th scope=\"row\">{}</th>", escape(row.quantity.name()));
             for values in &row.sides {
@@ -131,7 +126,7 @@ impl CompareDocument {
                 let width = change
                     .ratio
                     .filter(|ratio| *ratio > 0.0)
-                    .map_or(0.0, |ratio| ratio.ln() / steepest * 50.0);
+                    .map_or(0.0, |ratio| (ratio.ln() / steepest).clamp(-1.0, 1.0) * 50.0);
                 let _ = write!(
                     html,
                     "<td class=\"change {}\"><span class=\"bar\"><i class=\"{}\" style=\"width:{:.1}%\"></i></span><span><b>{}</b> {}</span></td>",
@@ -148,8 +143,7 @@ impl CompareDocument {
         let _ = writeln!(
             html,
             "<p class=\"note\">Values are medians of the runs of a side, with lowest and highest where they differ. Bars show the ratio on a \
-             logarithmic scale, full at a factor of {}. {}</p>",
-            text::digits(steepest.exp(), 2),
+             logarithmic scale, full at a factor of 10 or more. {}</p>",
             QuantityRow::legend(self.threshold)
         );
         html

@@ -77,3 +77,15 @@ fn quantities_are_known_by_the_names_of_the_json() {
         assert_eq!(Quantity::from_key(quantity.key()), Some(quantity));
     }
 }
+
+#[test]
+fn changes_are_said_as_people_say_them() {
+    let said = |before: f64, after: f64| change(&[before], &[after], None, 0.05).in_words();
+    assert_eq!(said(100.0, 100.0), "=");
+    assert_eq!(said(100.0, 125.0), "+25 %");
+    assert_eq!(said(100.0, 98.0), "−2.0 %");
+    assert_eq!(said(1.0, 12_049.0), "12\u{202f}049 times");
+    assert_eq!(said(45_400.0, 1.0), "to 1/45\u{202f}400");
+    assert_eq!(said(0.0, 5.0), "from none");
+    assert_eq!(said(5.0, 0.0), "to none");
+}

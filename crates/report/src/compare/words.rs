@@ -215,7 +215,9 @@ impl Change {
             (Some(0.0), _) => "=".to_owned(),
             (Some(_), None) => "from none".to_owned(),
             (Some(_), Some(ratio)) if ratio <= 0.0 => "to none".to_owned(),
-            (Some(_), Some(ratio)) if ratio >= 3.0 => format!("{} times", text::digits(ratio, 3)),
+            (Some(_), Some(ratio)) if ratio >= 3.0 => format!("{} times", factor(ratio)),
+            // −100 % would be nothing.
+            (Some(_), Some(ratio)) if ratio < 0.01 => format!("to 1/{}", factor(1.0 / ratio)),
             (Some(_), Some(ratio)) => {
                 let percent = (ratio - 1.0) * 100.0;
                 let sign = if percent < 0.0 { "−" } else { "+" };
@@ -276,6 +278,11 @@ impl FileRow {
         let (before, after) = (bytes(0)?, bytes(side)?);
         (before > 0.0).then(|| after / before)
     }
+}
+
+/// A factor in three digits, or in groups of them.
+fn factor(ratio: f64) -> String {
+    if ratio < 1000.0 { text::digits(ratio, 3) } else { text::count(ratio.round() as u64) }
 }
 
 /// Columns that stand below each other, the first to the left and the others to the right.

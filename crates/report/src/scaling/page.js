@@ -42,7 +42,13 @@
 
   // Values that each parameter was measured at.
   const measured = parameters.map((_, i) => [...new Set(models.flatMap((model) => (model.points || []).map((point) => point[i])))].sort((a, b) => a - b));
-  const state = { chosen: [], along: 0, down: 1, fixed: measured.map((values) => values[values.length - 1]), logX: true, logY: false, limits: ["", "", "", ""] };
+  // The value of a parameter at which most points lie, of equals the largest: a cut there shows most of them.
+  const commonest = (values, i) => {
+    const counts = new Map(values.map((value) => [value, 0]));
+    for (const model of models.slice(0, 50)) for (const point of model.points || []) counts.set(point[i], (counts.get(point[i]) || 0) + 1);
+    return values.reduce((best, value) => best === undefined || counts.get(value) >= counts.get(best) ? value : best, undefined);
+  };
+  const state = { chosen: [], along: 0, down: 1, fixed: measured.map(commonest), logX: true, logY: false, limits: ["", "", "", ""] };
   if (measured.some((values) => values[0] <= 0)) state.logX = false;
 
   // A number line with round ticks.
@@ -139,7 +145,7 @@
     const metrics = [...new Set(chosen.map((model) => model.metric))];
     axes(svg, x, y, left, right, top, bottom, parameters[state.along] || "", metrics.length === 1 ? metrics[0] : "value");
     const clip = draw("clipPath", { id: "inside" });
-    clip.append(draw("rect", { x: left - 6, y: top, width: right - left + 12, height: bottom - top + 6 }));
+    clip.append(draw("rect", { x: left - 6, y: top - 6, width: right - left + 12, height: bottom - top + 12 }));
     const inside = draw("g", { "clip-path": "url(#inside)" });
     svg.append(clip, inside);
     const place = ([px, py]) => `${x.at(px).toFixed(1)} ${(y.isLog && py <= 0 ? bottom + 50 : y.at(py)).toFixed(1)}`;
@@ -191,8 +197,11 @@
   const map = () => {
     const model = models[state.chosen[0]];
     if (!model.function || parameters.length < 2) return;
-    const at = figure(`Map of ${name(model)}`), { svg, left, right, top } = at, bottom = at.bottom - 44;
     const range = (i) => [measured[i][0], 2 * measured[i][measured[i].length - 1]];
+    const corners = range(state.along).flatMap((x) => range(state.down).map((y) => valueAt(model, state.fixed.map((fixed, i) => i === state.along ? x : i === state.down ? y : fixed))));
+    // What is the same everywhere is no map.
+    if (!model.function[1].length || corners.every((value) => value === corners[0])) return;
+    const at = figure(`Map of ${name(model)}`), { svg, left, right, top } = at, bottom = at.bottom - 44;
     const x = scale(...range(state.along), left, right, state.logX, measured[state.along]), y = scale(...range(state.down), bottom, top, state.logX, measured[state.down]);
     const COLUMNS = 40, ROWS = 26, LEVELS = 8, cells = [];
     const value = (column, row) => valueAt(model, state.fixed.map((fixed, i) =>
