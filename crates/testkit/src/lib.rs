@@ -16,6 +16,22 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// A port of this machine that nobody has, and that the system gives to nobody who does not ask for it: another program can be told to listen there
+/// later.
+///
+/// # Panics
+/// If all are taken.
+pub fn port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Below those of outgoing connections; tests run in processes of their own, side by side.
+    const RANGE: std::ops::Range<u32> = 12_000..32_000;
+    let n = RANGE.end - RANGE.start;
+    let first = std::process::id().wrapping_mul(37).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+    let mut ports = (0..n).map(|i| (RANGE.start + first.wrapping_add(i) % n) as u16);
+    let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports.find(is_free).expect("a port is free")
+}
+
 /// Returns where `name` is on `PATH`; if nowhere, says that this test is skipped.
 ///
 /// In CI no test may be skipped for this reason: add the program and its package to `programs` in `./test`.

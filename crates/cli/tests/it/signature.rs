@@ -660,7 +660,7 @@ impl Prometheus {
             .unwrap();
         assert!(filled.status.success(), "{}", String::from_utf8_lossy(&filled.stderr));
         std::fs::write(dir.join("prometheus.yml"), "global: {}\n").unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = iotide_testkit::port();
         let address = format!("127.0.0.1:{port}");
         let child = Command::new(prometheus)
             .args([

@@ -93,7 +93,7 @@ fn scraped_exporter_has_counters_gauges_and_histograms_that_are_right() {
     assert!(!daemon.get_tcp("/metrics", "").1.contains("parcels"));
 
     // Debian's Prometheus reads the same, and asks as it is used to.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = iotide_testkit::port();
     let config = format!(
         "scrape_configs:\n- job_name: iotide\n  scrape_interval: 200ms\n  authorization: {{credentials: {}}}\n  static_configs:\n  \
          - targets: ['{}']\n    labels: {{instance: n1}}\n",
@@ -147,7 +147,7 @@ fn scraped_exporter_has_counters_gauges_and_histograms_that_are_right() {
 fn all_that_a_real_exporter_shows_is_shown_by_its_kind() {
     let Some(prometheus) = program("prometheus") else { return };
     let dir = FreshDir::new("serve-scrape-real");
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = iotide_testkit::port();
     let config = dir.write("prometheus.yml", "scrape_configs: []\n");
     let _prometheus = Running(
         Command::new(prometheus)

@@ -1,7 +1,6 @@
 //! What a real Prometheus holds that was written to it.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 
 use super::*;
 
@@ -61,7 +60,7 @@ fn shown(dir: &FreshDir) -> BTreeMap<String, f64> {
 fn a_prometheus_that_is_written_to_holds_what_metrics_shows() {
     let (Some(prometheus), Some(curl)) = (program("prometheus"), program("curl")) else { return };
     let dir = FreshDir::new("serve-remote-write");
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = iotide_testkit::port();
     let settings = format!(
         "remote_write = [\"http://127.0.0.1:{port}/api/v1/write\"]\nremote_write_every = \"500ms\"\ncgroups = \"none\"\n"
     );
