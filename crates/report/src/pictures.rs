@@ -39,7 +39,11 @@ fn bandwidth_plot(run: &RunAnalysis, both: Option<(&StepSignal, &StepSignal)>) -
     let SampledSignal { start_s, rate_hz, ref values, .. } = run.signal;
     let (estimate, end_s) = (&run.estimate, run.signal.end_s());
     let (mut bands, keys, marks) = rhythm_bands(run);
-    let mut until_s = end_s;
+    // The direction that was not analysed may begin earlier and end later.
+    let spans = || both.into_iter().flat_map(|(reads, writes)| [reads.span(), writes.span()]).flatten();
+    let from_s = spans().map(|span| span.start.as_secs()).fold(start_s, f64::min);
+    let last_s = spans().map(|span| span.end.as_secs()).fold(end_s, f64::max);
+    let mut until_s = last_s;
     let mut caption = format!("{} over time, as it was analysed.", capitalised(moved(run.direction)));
     if !bands.is_empty() {
         caption += match estimate.rhythms.len() {
@@ -59,12 +63,12 @@ fn bandwidth_plot(run: &RunAnalysis, both: Option<(&StepSignal, &StepSignal)>) -
                 colour: 0,
                 lane: 0,
             });
-            until_s = next_s + length_s * 1.3;
+            until_s = last_s.max(next_s + length_s * 1.3);
             let _ = write!(caption, " Hatched: the next one is expected at {}.", text::moment(next_s));
         }
     }
     let mut series: Vec<Series> =
-        both.map_or(Vec::new(), |(reads, writes)| flows::series(reads, writes, start_s, end_s));
+        both.map_or(Vec::new(), |(reads, writes)| flows::series(reads, writes, from_s, last_s));
     if series.is_empty() {
         let mut analysed = Series::even("", Look::Area, start_s, 1.0 / rate_hz, values);
         analysed.step = true;
@@ -85,7 +89,7 @@ fn bandwidth_plot(run: &RunAnalysis, both: Option<(&StepSignal, &StepSignal)>) -
         name: "bandwidth",
         title: "Bandwidth over time",
         caption,
-        x: Axis::time("time", start_s, until_s),
+        x: Axis::time("time", from_s, until_s),
         y: Axis::bandwidth("bandwidth", top),
         bands,
         series,
@@ -334,6 +338,17 @@ mod tests {
             }
             assert!(plot.to_json().len() < 400_000, "{}: {} bytes", plot.name, plot.to_json().len());
         }
+    }
+
+    #[test]
+    fn what_was_not_analysed_is_drawn_to_its_end() {
+        let at = |s: i64| iotide_trace::Timestamp::from_nanos_since_start(s * 1_000_000_000);
+        // The writes end before 50 s.
+        let reads = StepSignal::new(vec![at(60), at(70)], vec![1e9, 0.0]);
+        let plots = pictures_of_both(&periodic().0, &reads, &StepSignal::default());
+        let read = &named(&plots, "bandwidth").series[0];
+        assert_eq!(read.label, "read");
+        assert!((read.x.at(read.mid.len()) - 70.0).abs() < 1e-6, "{}", read.x.at(read.mid.len()));
     }
 
     #[test]
