@@ -6,6 +6,7 @@ use iotide_page::Untrusted;
 use iotide_trace::{AccessSizes, ActivitySums, Layer, Op, StepSignal};
 
 use super::Quantity;
+use crate::activity::Activity;
 use crate::{LabelledRun, Run};
 
 /// A run in the numbers by which it is compared.
@@ -102,8 +103,10 @@ fn quantities(run: &Run, labels: &LabelledRun, sums: &ActivitySums) -> BTreeMap<
     let source = &run.source;
     let n_ranks = source.job.nprocs.or(source.n_ranks).unwrap_or(0).max(sums.n_ranks as u64) as f64;
     let run_time_s = labels.run_time_s;
-    let io_time_s = io_time_s(sums);
-    let per_rank_s = io_time_s.map(|time_s| time_s / n_ranks.max(1.0));
+    // As a run's own page has it.
+    let activity = Activity::new(sums, source);
+    let io_share = activity.io_time_share().filter(|share| *share > 0.0);
+    let per_rank_s = io_share.map(|share| share * activity.run_time_s);
     let bytes = source.bytes_read + source.bytes_written;
     let [reads, writes, others] = calls(sums);
     let mean = |sizes: &AccessSizes| {
@@ -120,7 +123,7 @@ fn quantities(run: &Run, labels: &LabelledRun, sums: &ActivitySums) -> BTreeMap<
         (Quantity::RunTime, (run_time_s > 0.0).then_some(run_time_s)),
         (Quantity::IoTimePerRank, per_rank_s),
         (Quantity::SlowestRank, slowest.map(|times| times.slowest_s)),
-        (Quantity::IoShare, per_rank_s.filter(|_| run_time_s > 0.0).map(|s| s / run_time_s)),
+        (Quantity::IoShare, io_share),
         (Quantity::Bandwidth, per_rank_s.filter(|s| *s > 0.0 && bytes > 0.0).map(|s| bytes / s)),
         (Quantity::BytesRead, Some(source.bytes_read)),
         (Quantity::BytesWritten, Some(source.bytes_written)),
@@ -141,16 +144,6 @@ fn quantities(run: &Run, labels: &LabelledRun, sums: &ActivitySums) -> BTreeMap<
 /// Which layers are called by the program's libraries and which by the program: calls of one contain those of the other.
 fn is_low(layer: Layer) -> bool {
     !matches!(layer, Layer::MpiIo | Layer::Library)
-}
-
-/// Time in calls, summed over ranks. Calls of an upper layer contain those below it, so the longest is what the program saw.
-fn io_time_s(sums: &ActivitySums) -> Option<f64> {
-    let of = |wanted: fn(Layer) -> bool| {
-        let times = sums.times.iter().filter(|times| wanted(times.layer));
-        times.flat_map(|times| [times.read_s, times.write_s, times.metadata_s]).flatten().sum::<f64>()
-    };
-    let longest = [of(is_low), of(|layer| layer == Layer::MpiIo), of(|layer| layer == Layer::Library)];
-    Some(longest.into_iter().fold(0.0, f64::max)).filter(|time_s| *time_s > 0.0)
 }
 
 /// Reads, writes and all other calls, each of the lowest layers that saw any; `None` where a part was not counted.
