@@ -181,7 +181,13 @@ fn visible(bed: &Bed) -> Result<Vec<Line>, String> {
         job.wait().map_err(|error| error.to_string())?;
         let mean_s = sum.as_secs_f64() / N_UPDATES as f64;
         let what = format!("until the root shows what was written, {n_hops} hops");
-        lines.push(line(&what, "s", mean_s, Some(1.3 * n_hops as f64), Goal::AtMost(1.2 * n_hops as f64)));
+        lines.push(line(
+            &what,
+            "s",
+            mean_s,
+            Some((13 * n_hops) as f64 / 10.0),
+            Goal::AtMost((12 * n_hops) as f64 / 10.0),
+        ));
         if n_hops == 1 {
             // Its address is kept: whoever was below comes back.
             drop(daemons.remove(0));
