@@ -161,10 +161,9 @@ impl Exported {
         }
         let mut n_left_out = 0;
         for (name, kind) in names {
-            let of_name = |exported: &'_ Self| exported.families.get(name).cloned();
             let mut has_head = false;
             for (added, exported) in all {
-                let Some(family) = of_name(exported) else { continue };
+                let Some(family) = exported.families.get(name) else { continue };
                 if family.kind != kind {
                     n_left_out += family.samples.len() as u64;
                     continue;
@@ -281,7 +280,7 @@ fn read_comment<'a>(comment: &'a str, families: &mut HashMap<&'a str, (Kind, Str
 }
 
 /// Reads what stands between quotes, and returns it with what follows.
-fn quoted(text: &str) -> Option<(String, &str)> {
+pub(crate) fn quoted(text: &str) -> Option<(String, &str)> {
     let inside = text.strip_prefix('"')?;
     let mut is_escaped = false;
     for (at, letter) in inside.char_indices() {
@@ -299,14 +298,14 @@ fn unescaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut letters = text.chars();
     while let Some(letter) = letters.next() {
-        match (letter, letter == '\\') {
-            (_, true) => match letters.next() {
-                Some('n') => plain.push('\n'),
-                Some(other) => plain.push(other),
-                None => plain.push('\\'),
+        plain.push(match letter {
+            '\\' => match letters.next() {
+                Some('n') => '\n',
+                Some(other) => other,
+                None => '\\',
             },
-            (letter, false) => plain.push(letter),
-        }
+            other => other,
+        });
     }
     plain
 }

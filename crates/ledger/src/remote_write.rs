@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use crate::exported::quoted;
 use crate::series::put_varint;
 
 /// The value that says that a series has ended: a special number that is none.
@@ -66,24 +67,13 @@ fn labels_of(series: &str, instance: &str) -> Option<Vec<(String, String)>> {
     let mut labels =
         vec![("__name__".to_owned(), name.to_owned()), ("instance".to_owned(), instance.to_owned())];
     while !rest.is_empty() {
-        let (label, after) = rest.split_once("=\"")?;
-        let mut value = String::new();
-        let mut letters = after.char_indices();
-        let end = loop {
-            match letters.next()? {
-                (at, '"') => break at,
-                (_, '\\') => value.push(match letters.next()?.1 {
-                    'n' => '\n',
-                    other => other,
-                }),
-                (_, other) => value.push(other),
-            }
-        };
+        let (label, after) = rest.split_once('=')?;
+        let (value, after) = quoted(after)?;
         // A label without a value is none.
         if !value.is_empty() {
             labels.push((label.to_owned(), value));
         }
-        rest = after[end + 1..].trim_start_matches(',');
+        rest = after.trim_start_matches(',');
     }
     labels.sort();
     Some(labels)

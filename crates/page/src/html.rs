@@ -64,6 +64,11 @@ impl Section {
     }
 }
 
+/// A cell of a table that is sorted by a number, which is shown in words.
+pub fn sorted_cell(value: f64, shown: &str) -> String {
+    format!("<td data-v=\"{value:e}\">{}</td>", escape(shown))
+}
+
 /// Names and their values in a row of tiles, as text: the numbers one looks for first.
 pub fn tiles<'a>(tiles: impl IntoIterator<Item = (&'a str, String)>) -> String {
     let mut html = String::from("<dl class=\"tiles\">\n");

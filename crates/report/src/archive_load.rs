@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use iotide_page::html::escape;
+use iotide_page::html::{escape, sorted_cell};
 use iotide_page::{Untrusted, text};
 use serde::Serialize;
 
@@ -161,10 +161,6 @@ pub(crate) fn timeline(statistics: &ArchiveStatistics) -> String {
     html
 }
 
-fn number(value: f64, shown: &str) -> String {
-    format!("<td data-v=\"{value:e}\">{}</td>", escape(shown))
-}
-
 pub(crate) fn users(statistics: &ArchiveStatistics) -> String {
     let mut html = String::from(
         "<div class=\"wide\"><table class=\"sortable\" data-filter=\"users\">\n<thead><tr><th scope=\"col\">user</th><th scope=\"col\">runs</th>\
@@ -175,11 +171,11 @@ pub(crate) fn users(statistics: &ArchiveStatistics) -> String {
             html,
             "<tr><td>{}</td>{}{}{}{}{}</tr>",
             user.user.as_ref().map_or("not known".to_owned(), Untrusted::for_html),
-            number(user.n_runs as f64, &text::count(user.n_runs)),
-            number(user.n_applications as f64, &text::count(user.n_applications)),
-            number(user.bytes_read, &text::bytes(user.bytes_read)),
-            number(user.bytes_written, &text::bytes(user.bytes_written)),
-            number(user.process_hours, &hours(user.process_hours)),
+            sorted_cell(user.n_runs as f64, &text::count(user.n_runs)),
+            sorted_cell(user.n_applications as f64, &text::count(user.n_applications)),
+            sorted_cell(user.bytes_read, &text::bytes(user.bytes_read)),
+            sorted_cell(user.bytes_written, &text::bytes(user.bytes_written)),
+            sorted_cell(user.process_hours, &hours(user.process_hours)),
         );
     }
     html += "</tbody>\n</table></div>\n";
@@ -205,11 +201,11 @@ pub(crate) fn applications(statistics: &ArchiveStatistics) -> String {
             "<tr><td>{}</td><td>{}</td>{}{}{}{}{}<td class=\"labels\">{}</td></tr>",
             application.application.for_html(),
             application.user.as_ref().map_or("–".to_owned(), Untrusted::for_html),
-            number(application.n_runs as f64, &text::count(application.n_runs)),
-            number(application.bytes_read, &text::bytes(application.bytes_read)),
-            number(application.bytes_written, &text::bytes(application.bytes_written)),
-            number(application.process_hours, &hours(application.process_hours)),
-            number(application.labelled_alike, &text::percent(application.labelled_alike)),
+            sorted_cell(application.n_runs as f64, &text::count(application.n_runs)),
+            sorted_cell(application.bytes_read, &text::bytes(application.bytes_read)),
+            sorted_cell(application.bytes_written, &text::bytes(application.bytes_written)),
+            sorted_cell(application.process_hours, &hours(application.process_hours)),
+            sorted_cell(application.labelled_alike, &text::percent(application.labelled_alike)),
             if application.categories.is_empty() {
                 "none".to_owned()
             } else {

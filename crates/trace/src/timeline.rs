@@ -114,6 +114,15 @@ impl Timeline {
     }
 }
 
+impl Stretch {
+    /// Makes one of this and a later one.
+    fn take_in(&mut self, later: Self) {
+        self.end_ns = self.end_ns.max(later.end_ns);
+        self.bytes += later.bytes;
+        self.calls += later.calls;
+    }
+}
+
 /// Sorts stretches, and makes one of those that are close together.
 fn join(stretches: &mut Vec<Stretch>, gap_ns: i64) {
     stretches.sort_unstable_by_key(|stretch| stretch.start_ns);
@@ -121,9 +130,7 @@ fn join(stretches: &mut Vec<Stretch>, gap_ns: i64) {
     for stretch in stretches.drain(..) {
         match joined.last_mut() {
             Some(last) if stretch.start_ns.saturating_sub(last.end_ns) <= gap_ns => {
-                last.end_ns = last.end_ns.max(stretch.end_ns);
-                last.bytes += stretch.bytes;
-                last.calls += stretch.calls;
+                last.take_in(stretch);
             }
             _ => joined.push(stretch),
         }
@@ -146,9 +153,7 @@ impl EventSink for Timeline {
             Some(last)
                 if start_ns >= last.start_ns && start_ns.saturating_sub(last.end_ns) <= self.gap_ns =>
             {
-                last.end_ns = last.end_ns.max(end_ns);
-                last.bytes += stretch.bytes;
-                last.calls += stretch.calls;
+                last.take_in(stretch);
             }
             _ => {
                 row.push(stretch);

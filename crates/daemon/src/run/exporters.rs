@@ -124,11 +124,11 @@ impl Exporters {
             return;
         }
         let now_ns = now_ns();
-        let pushed: Vec<(u32, String, String, Arc<Exported>)> = lock(&self.pushed)
+        let pushed: Vec<(String, String, Arc<Exported>)> = lock(&self.pushed)
             .iter()
             .filter(|(_, it)| now_ns.saturating_sub(it.at_ns) < PUSHED_FOR_NS)
             .filter(|((uid, _), _)| viewer.only_uid().is_none_or(|only| only == *uid))
-            .map(|((uid, source), it)| (*uid, it.user.clone(), source.clone(), Arc::clone(&it.exported)))
+            .map(|((_, source), it)| (it.user.clone(), source.clone(), Arc::clone(&it.exported)))
             .collect();
         let shown: Vec<&Exporter> =
             if viewer == Viewer::All { self.all.iter().map(Arc::as_ref).collect() } else { Vec::new() };
@@ -173,7 +173,7 @@ impl Exporters {
                 all.push((vec![("node", node), ("exporter", &exporter.name)], answer));
             }
         }
-        for (_, user, source, exported) in &pushed {
+        for (user, source, exported) in &pushed {
             all.push((vec![("node", node), ("user", user), ("source", source)], exported));
         }
         let n_left_out = text.exported(&all);

@@ -104,9 +104,9 @@ fn quantities(run: &Run, labels: &LabelledRun, sums: &ActivitySums) -> BTreeMap<
     let n_ranks = source.job.nprocs.or(source.n_ranks).unwrap_or(0).max(sums.n_ranks as u64) as f64;
     let run_time_s = labels.run_time_s;
     // As a run's own page has it.
-    let activity = Activity::new(sums, source);
-    let io_share = activity.io_time_share().filter(|share| *share > 0.0);
-    let per_rank_s = io_share.map(|share| share * activity.run_time_s);
+    let activity = run.activity.as_ref();
+    let io_share = activity.and_then(Activity::io_time_share).filter(|share| *share > 0.0);
+    let per_rank_s = activity.zip(io_share).map(|(activity, share)| share * activity.run_time_s);
     let bytes = source.bytes_read + source.bytes_written;
     let [reads, writes, others] = calls(sums);
     let mean = |sizes: &AccessSizes| {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use iotide_page::html::{escape, head, own_style};
+use iotide_page::html::{escape, head, own_style, sorted_cell};
 use iotide_page::{Untrusted, text};
 use serde::Serialize;
 
@@ -171,7 +171,7 @@ impl ScalingReport {
 
 fn number(value: Option<f64>, shown: impl Fn(f64) -> String) -> String {
     match value {
-        Some(value) => format!("<td data-v=\"{value:e}\">{}</td>", shown(value)),
+        Some(value) => sorted_cell(value, &shown(value)),
         None => "<td data-v=\"-1e308\">–</td>".to_owned(),
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use iotide_analysis::{Sample, Signature};
 use iotide_page::Untrusted;
-use iotide_page::html::escape;
+use iotide_page::html::{escape, sorted_cell};
 use serde::Serialize;
 
 use super::chart::Chart;
@@ -209,7 +209,7 @@ impl LogReport {
              <thead><tr><th scope=\"col\">user</th><th scope=\"col\">job</th><th scope=\"col\">nodes</th><th scope=\"col\">runs</th><th scope=\"col\">samples</th>\
              <th scope=\"col\">bursts</th><th scope=\"col\">a run moves</th><th scope=\"col\">in</th><th scope=\"col\">period</th><th scope=\"col\">confidence</th></tr></thead><tbody>\n",
         );
-        let cell = |value: f64, shown: String| format!("<td data-v=\"{value:e}\">{}</td>", escape(&shown));
+        let cell = |value: f64, shown: String| sorted_cell(value, &shown);
         for row in self.ranked().iter().take(MOST_ROWS) {
             let nodes = row.group.nodes;
             let _ = writeln!(

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use iotide_page::html::{escape, head, own_style};
+use iotide_page::html::{escape, head, own_style, sorted_cell};
 use iotide_page::text;
 
 use super::BurstEntry;
@@ -44,7 +44,7 @@ pub(super) fn burst_table(bursts: &[BurstEntry]) -> String {
     for (i, BurstEntry { start_s, end_s, peak_bps, bytes, support }) in
         bursts.iter().enumerate().take(MOST_BURSTS)
     {
-        let cell = |value: f64, shown: String| format!("<td data-v=\"{value:e}\">{}</td>", escape(&shown));
+        let cell = |value: f64, shown: String| sorted_cell(value, &shown);
         let _ = writeln!(
             html,
             "<tr>{}{}{}{}{}{}{}</tr>",

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::remote_write::{Running, asked};
+use super::remote_write::{asked, start_prometheus};
 use super::*;
 
 /// An exporter with a counter that stands still, a gauge that does not, and a histogram.
@@ -100,18 +100,7 @@ fn scraped_exporter_has_counters_gauges_and_histograms_that_are_right() {
         token.trim(),
         daemon.http
     );
-    let config = dir.write("prometheus.yml", config);
-    let _prometheus = Running(
-        Command::new(prometheus)
-            .arg(format!("--config.file={}", config.display()))
-            .arg(format!("--storage.tsdb.path={}", dir.join("tsdb").display()))
-            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-            .arg("--log.level=error")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap(),
-    );
+    let _prometheus = start_prometheus(&prometheus, &dir, &config, port, &[]);
     let value = |query: &str| asked(&curl, port, query).into_values().next();
     for (query, expected) in [
         ("sum by (instance, __name__) (parcels_total)", 100.0),
@@ -148,18 +137,7 @@ fn all_that_a_real_exporter_shows_is_shown_by_its_kind() {
     let Some(prometheus) = program("prometheus") else { return };
     let dir = FreshDir::new("serve-scrape-real");
     let port = iotide_testkit::port();
-    let config = dir.write("prometheus.yml", "scrape_configs: []\n");
-    let _prometheus = Running(
-        Command::new(prometheus)
-            .arg(format!("--config.file={}", config.display()))
-            .arg(format!("--storage.tsdb.path={}", dir.join("tsdb").display()))
-            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-            .arg("--log.level=error")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap(),
-    );
+    let _prometheus = start_prometheus(&prometheus, &dir, "scrape_configs: []\n", port, &[]);
     let url = format!("http://127.0.0.1:{port}/metrics");
     let _daemon =
         Daemon::start_with(&dir, Command::new(IOTIDE), &["--scrape", &url, "--scrape-every", "200ms"]);

@@ -14,6 +14,25 @@ impl Drop for Running {
     }
 }
 
+/// Debian's Prometheus with these settings, at a port.
+pub(super) fn start_prometheus(
+    program: &Path,
+    dir: &FreshDir,
+    settings: &str,
+    port: u16,
+    more: &[&str],
+) -> Running {
+    let config = dir.write("prometheus.yml", settings);
+    let mut command = Command::new(program);
+    command
+        .arg(format!("--config.file={}", config.display()))
+        .arg(format!("--storage.tsdb.path={}", dir.join("tsdb").display()))
+        .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+        .arg("--log.level=error")
+        .args(more);
+    Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+}
+
 /// Series and their values, as Prometheus answers a question; nothing while it does not answer.
 pub(super) fn asked(curl: &Path, port: u16, query: &str) -> BTreeMap<String, f64> {
     let output = Command::new(curl)
@@ -79,17 +98,12 @@ fn a_prometheus_that_is_written_to_holds_what_metrics_shows() {
     while figure("failing") == 0.0 || figure("waiting_samples") == 0.0 {
         std::thread::sleep(Duration::from_millis(50));
     }
-    let config = dir.write("prometheus.yml", "scrape_configs: []\n");
-    let _prometheus = Running(
-        Command::new(prometheus)
-            .arg(format!("--config.file={}", config.display()))
-            .arg(format!("--storage.tsdb.path={}", dir.join("tsdb").display()))
-            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-            .args(["--web.enable-remote-write-receiver", "--log.level=error"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap(),
+    let _prometheus = start_prometheus(
+        &prometheus,
+        &dir,
+        "scrape_configs: []\n",
+        port,
+        &["--web.enable-remote-write-receiver"],
     );
     let script = "dd if=/dev/zero of=out bs=1000 count=10 status=none; exec sleep 1000";
     let job = Running(record(&dir, "4711").args(["sh", "-c", script]).spawn().unwrap());
