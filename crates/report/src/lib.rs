@@ -68,6 +68,13 @@ pub use crate::{
         FitReport, FitStart, GroupEntry, LogReport, LogSource, SignatureEntry, SignatureReport,
         SignatureTable, method_name, signature_of_json,
     },
+    system::{
+        Estimate, Frame, SaturationEntry, State, Stretch, SystemAnswer, SystemBrief, SystemJob, SystemReport,
+        SystemRuns, WhatIf,
+    },
+    templates::{
+        FoundTemplate, RunOfTemplate, StorageEntry, TargetEntry, TargetErrorsEntry, TemplatesReport,
+    },
     timeline::Timeline,
 };
 
@@ -111,6 +118,8 @@ mod signature;
 #[cfg(test)]
 mod steering;
 mod stream;
+mod system;
+mod templates;
 mod timeline;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.

@@ -33,6 +33,7 @@ mod sets;
 mod settings;
 mod signature;
 mod simulate;
+mod templates;
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
@@ -46,6 +47,7 @@ pub(crate) enum Command {
     Model(model::ModelArgs),
     Signature(signature::SignatureArgs),
     Simulate(simulate::SimulateArgs),
+    Templates(templates::TemplatesArgs),
     Sets(sets::SetsArgs),
     Mount(mount::MountArgs),
     Arbiter(arbiter::ArbiterArgs),
@@ -71,6 +73,7 @@ impl Command {
             Command::Model(args) => model::run(ui, args),
             Command::Signature(args) => signature::run(ui, args),
             Command::Simulate(args) => simulate::run(ui, args),
+            Command::Templates(args) => templates::run(ui, args),
             Command::Sets(args) => sets::run(ui, args),
             Command::Mount(args) => mount::run(ui, args),
             Command::Arbiter(args) => arbiter::run(ui, args),

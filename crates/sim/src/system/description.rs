@@ -200,7 +200,11 @@ impl System {
             ],
         )?;
         let storage = fields.get("storage").ok_or_else(|| fields.missing("storage"))?;
-        let storage = Fields::of("storage", storage, &["targets"])?;
+        let storage = Fields::of(
+            "storage",
+            storage,
+            &["targets", "iops", "servers", "bandwidth_bps", "stream_bps", "errors", "at_least", "spread"],
+        )?;
         let targets: Vec<Target> = (storage.list("targets", MOST_TARGETS)?.iter().enumerate())
             .map(|(i, value)| read_target(&format!("storage.targets[{i}]"), value))
             .collect::<Result<_, _>>()?;
@@ -297,7 +301,13 @@ impl System {
 
     /// Something else changes, too.
     pub fn with_change(mut self, change: Change) -> Result<Self, WorkloadError> {
-        self.changes.push(change);
+        match change {
+            // Who is there from the beginning is no change.
+            Change { at_s: 0.0, what: WhatChanges::Add { template, count } } => {
+                self.jobs.push(Jobs { template, count, start_s: 0.0, next_phase_s: None });
+            }
+            change => self.changes.push(change),
+        }
         self.in_order();
         self.check()?;
         Ok(self)
@@ -365,9 +375,6 @@ impl System {
         }
         if self.templates.is_empty() {
             return Err(fault("templates", "is empty"));
-        }
-        if self.jobs.is_empty() && self.arrivals.is_empty() && self.changes.is_empty() {
-            return Err(fault("jobs", "is empty, and nobody arrives: nothing would happen"));
         }
         let n_jobs: u64 = self.jobs.iter().map(|jobs| jobs.count).fold(0, u64::saturating_add);
         if n_jobs > MOST_JOBS {

@@ -13,6 +13,7 @@ pub use self::description::{
 };
 pub use self::mean_field::mean_field;
 pub use self::mva::{Alone, LongRun, Saturation, alone, long_run, saturation};
+pub use self::runs::{BinnedRun, BinnedRuns};
 
 use iotide_num::SplitMix64;
 
@@ -26,6 +27,7 @@ mod description;
 mod mean_field;
 mod mva;
 mod net;
+mod runs;
 mod tally;
 
 /// More tokens than this at once are refused: a coarser grain says the same.
@@ -68,6 +70,9 @@ pub enum SystemError {
         /// How many.
         tokens: f64,
     },
+    /// Nobody is there.
+    #[error("jobs: nobody is there, and nobody comes: nothing would happen")]
+    Idle,
     /// A grain of no request.
     #[error("grain 0: a token stands for at least one request")]
     Grain,
@@ -119,11 +124,28 @@ pub struct Run {
     pub n_events: u64,
 }
 
+impl Run {
+    /// Of a method that has means alone.
+    pub fn of_means(frame: Means) -> Self {
+        Self {
+            frame,
+            distribution_at_op: Vec::new(),
+            state: Vec::new(),
+            stretches: Vec::new(),
+            entries: Vec::new(),
+            n_events: 0,
+        }
+    }
+}
+
 /// How many requests a token stands for.
 pub fn grain(system: &System, settings: &Settings) -> Result<u64, SystemError> {
     let grain = settings.grain.unwrap_or_else(|| usual_grain(system));
     if grain == 0 {
         return Err(SystemError::Grain);
+    }
+    if system.jobs.is_empty() && system.arrivals.is_empty() && system.changes.is_empty() {
+        return Err(SystemError::Idle);
     }
     let tokens = n_tokens(system);
     if tokens > MOST_TOKENS { Err(SystemError::TooMany { tokens }) } else { Ok(grain) }

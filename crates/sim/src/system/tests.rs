@@ -239,10 +239,6 @@ fn what_is_wrong_is_said_with_its_place() {
     assert_eq!(whole(r#"[{"iops": 1}]"#, "[]", ""), "templates is empty");
     assert_eq!(whole(r#"[{"iops": 1}]"#, r#"[{"name": "a"}]"#, ""), "templates[0].requests is missing");
     assert_eq!(
-        whole(r#"[{"iops": 1}]"#, kind, ""),
-        "jobs is empty, and nobody arrives: nothing would happen"
-    );
-    assert_eq!(
         whole(r#"[{"iops": 1}]"#, kind, r#", "jobs": [{"template": "b"}]"#),
         r#"jobs[0].template is "b": there is no template of this name"#
     );
