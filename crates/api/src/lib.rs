@@ -34,13 +34,13 @@ pub use iotide_live::{
     Settings as LiveSettings, Summary, Watched,
 };
 pub use iotide_report::{
-    CompareDocument, CompareSettings, Document, Failure, FitReport, Info, Ink, LabelledRun, MeasuredRun,
-    PlanReport, Plot, Quantity, Report, Run, RunPage, ScalingReport, SignatureEntry, SignatureReport,
-    SimulationReport, Source, SystemReport, TemplatesReport, Untrusted,
+    CompareDocument, CompareSettings, Document, Failure, FitReport, Info, Ink, LabelledRun, LadderReport,
+    MeasuredRun, PlanReport, Plot, Quantity, Report, Run, RunPage, ScalingReport, SignatureEntry,
+    SignatureReport, SimulationReport, Source, SystemReport, TemplatesReport, Untrusted,
 };
 pub use iotide_scaling::{InputFormat, Measure, Scaling, Search};
 pub use iotide_sched::{Action, Controller, Credit, IoProfile, Order, UnknownJobs};
-pub use iotide_sim::system::{Change, Target as StorageTarget, WhatChanges};
+pub use iotide_sim::system::{Cell, Change, Ladder, Target as StorageTarget, WhatChanges, fit_storage};
 pub use iotide_sim::{IoSettings, JobSpec, Mix, Workload};
 pub use iotide_trace::{Direction, Loss, ThroughputLog};
 

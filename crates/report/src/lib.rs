@@ -73,7 +73,8 @@ pub use crate::{
         SystemRuns, WhatIf,
     },
     templates::{
-        FoundTemplate, RunOfTemplate, StorageEntry, TargetEntry, TargetErrorsEntry, TemplatesReport,
+        CellEntry, FoundTemplate, LadderReport, RunOfTemplate, StorageEntry, TargetEntry, TargetErrorsEntry,
+        TemplatesReport,
     },
     timeline::Timeline,
 };

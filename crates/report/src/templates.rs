@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use iotide_page::{Ink, Untrusted, text};
-use iotide_sim::system::{BinnedRun, Fitted};
+use iotide_sim::system::{BinnedRun, Cell, Fitted, Ladder};
 use serde::{Serialize, Serializer};
 
 use crate::SCHEMA;
@@ -273,6 +273,90 @@ impl Document for TemplatesReport {
         }
         for loss in &self.losses {
             say(&mut out, &format!("left out: {}", loss.for_terminal()));
+        }
+        out
+    }
+
+    fn to_json(&self) -> String {
+        text::json_document(self)
+    }
+}
+
+/// The answer of `iotide ladder`, which `iotide templates` takes.
+#[derive(Clone, Debug, Serialize)]
+pub struct LadderReport {
+    schema: &'static str,
+    /// The command that was asked.
+    pub command: &'static str,
+    /// What was measured.
+    pub directory: Untrusted,
+    /// `direct`: requests went past the page cache; `synced`: each was synced.
+    pub how: &'static str,
+    /// The rungs.
+    pub cells: Vec<CellEntry>,
+    /// What follows from them; `null` if they say too little.
+    pub storage: Option<StorageEntry>,
+    /// What was left out.
+    pub losses: Vec<Untrusted>,
+}
+
+/// A rung.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct CellEntry {
+    /// Requests in flight.
+    pub n: u64,
+    /// Bytes of each.
+    pub request_bytes: f64,
+    /// For how long.
+    pub seconds: f64,
+    /// How many were done.
+    pub completions: f64,
+}
+
+impl LadderReport {
+    /// Of what was measured.
+    pub fn new(directory: &str, ladder: &Ladder, fitted: Option<&Fitted>, is_direct: bool) -> Self {
+        let entry = |cell: &Cell| CellEntry {
+            n: cell.n,
+            request_bytes: cell.request_bytes,
+            seconds: cell.seconds,
+            completions: cell.completions,
+        };
+        Self {
+            schema: SCHEMA,
+            command: "ladder",
+            directory: directory.into(),
+            how: if is_direct { "direct" } else { "synced" },
+            cells: ladder.cells.iter().map(entry).collect(),
+            storage: fitted.map(StorageEntry::new),
+            losses: Vec::new(),
+        }
+    }
+}
+
+impl Document for LadderReport {
+    fn to_text(&self, width: usize, _: Ink) -> String {
+        let mut out = String::new();
+        let how = match self.how {
+            "direct" => "requests went past the page cache",
+            _ => "the file system has no way past its cache: each request was synced",
+        };
+        let storage =
+            self.storage.as_ref().map_or("too little is known of it".to_owned(), StorageEntry::in_words);
+        for line in text::wrap(&format!("{}: {storage}; {how}", self.directory.for_terminal()), width) {
+            let _ = writeln!(out, "{line}");
+        }
+        let _ = writeln!(out, "  {:>9} {:>12} {:>12} {:>12}", "in flight", "of", "requests/s", "bandwidth");
+        for cell in &self.cells {
+            let per_s = cell.completions / cell.seconds;
+            let _ = writeln!(
+                out,
+                "  {:>9} {:>12} {:>12} {:>12}",
+                cell.n,
+                text::bytes(cell.request_bytes),
+                text::digits(per_s, 4),
+                text::bandwidth(per_s * cell.request_bytes)
+            );
         }
         out
     }

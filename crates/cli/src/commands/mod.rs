@@ -23,6 +23,7 @@ mod info;
 mod input;
 mod ioskel;
 mod jobs;
+mod ladder;
 mod model;
 mod mount;
 mod record;
@@ -47,6 +48,7 @@ pub(crate) enum Command {
     Model(model::ModelArgs),
     Signature(signature::SignatureArgs),
     Simulate(simulate::SimulateArgs),
+    Ladder(ladder::LadderArgs),
     Templates(templates::TemplatesArgs),
     Sets(sets::SetsArgs),
     Mount(mount::MountArgs),
@@ -73,6 +75,7 @@ impl Command {
             Command::Model(args) => model::run(ui, args),
             Command::Signature(args) => signature::run(ui, args),
             Command::Simulate(args) => simulate::run(ui, args),
+            Command::Ladder(args) => ladder::run(ui, args),
             Command::Templates(args) => templates::run(ui, args),
             Command::Sets(args) => sets::run(ui, args),
             Command::Mount(args) => mount::run(ui, args),

@@ -139,20 +139,16 @@ impl SystemReport {
         of: &dyn Fn(&State) -> Estimate,
     ) -> Plot {
         let state = &self.system.state;
-        // A step is drawn from where it begins.
+        // A mean over a step stands in its middle.
         let begins = |step: usize| if step == 0 { 0.0 } else { state[step - 1].time_s };
-        let mut xs: Vec<f64> = (0..state.len()).map(begins).collect();
-        let mut estimates: Vec<Estimate> = state.iter().map(of).collect();
-        if let (Some(last), Some(estimate)) = (state.last(), estimates.last().copied()) {
-            xs.push(last.time_s);
-            estimates.push(estimate);
-        }
-        let end_s = xs.last().copied().unwrap_or(1.0);
+        let xs: Vec<f64> = (0..state.len()).map(|step| 0.5 * (begins(step) + state[step].time_s)).collect();
+        let estimates: Vec<Estimate> = state.iter().map(of).collect();
+        let end_s = state.last().map_or(1.0, |last| last.time_s);
         let line = |label: &'static str, look: Look, values: Vec<f64>| Series {
             label,
             look,
             colour: 0,
-            step: true,
+            step: false,
             x: Xs::At(xs.clone()),
             mid: values,
             lo: Vec::new(),

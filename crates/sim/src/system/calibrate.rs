@@ -58,7 +58,7 @@ impl Ladder {
         let value: Value =
             serde_json::from_str(text).map_err(|error| fault("", format!("is not JSON: {error}")))?;
         let fields =
-            Fields::of("", &value, &["schema", "command", "directory", "cells", "losses", "storage"])?;
+            Fields::of("", &value, &["schema", "command", "directory", "how", "cells", "losses", "storage"])?;
         let mut cells = Vec::new();
         for (i, value) in fields.list("cells", MOST_CELLS)?.iter().enumerate() {
             let place = format!("cells[{i}]");

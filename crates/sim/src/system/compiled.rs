@@ -156,7 +156,13 @@ impl Compiled {
 
 /// How many requests a token stands for, if nobody says: as many as leave bursts their length.
 pub(super) fn usual_grain(system: &System) -> u64 {
-    let smallest = system.templates.iter().map(|template| template.requests.unwrap_or(1)).min().unwrap_or(1);
+    let added = system.changes.iter().filter_map(|change| match change.what {
+        WhatChanges::Add { template, .. } => Some(template),
+        _ => None,
+    });
+    let arriving = system.arrivals.iter().map(|arrivals| arrivals.template);
+    let used = system.jobs.iter().map(|jobs| jobs.template).chain(arriving).chain(added);
+    let smallest = used.map(|template| system.templates[template].requests.unwrap_or(1)).min().unwrap_or(1);
     (smallest / TOKENS_A_BURST).max(1)
 }
 

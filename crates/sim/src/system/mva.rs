@@ -1,8 +1,8 @@
 //! The long run in closed form: mean value analysis of the net as a network of queues.
 //!
 //! Closed systems of endless requests are product-form (Baskett, Chandy, Muntz & Palacios, 1975), and so are single requests that arrive by
-//! chance: both are exact here. Bursts of several requests at once are not; then each of a job's processes is taken for a customer of its own,
-//! which goes round through computing and its share of the burst.
+//! chance: both are exact here. Bursts of several requests at once are not; then a job is the customer, whose burst is one piece of work at the part of
+//! the storage that takes it longest, and what it takes beyond that when it is alone is a delay.
 
 use super::description::{System, Target, Template};
 use super::{Means, SystemError};
@@ -103,18 +103,17 @@ fn own_stream_s(system: &System, template: &Template) -> f64 {
     system.targets.iter().map(own).sum::<f64>() / system.targets.len() as f64
 }
 
-fn class(system: &System, template: usize, n_jobs: f64, with_compute: bool) -> Class {
+fn class(system: &System, template: usize, n_jobs: f64) -> Class {
     let figures = &system.templates[template];
     let in_flight = figures.in_flight() as f64;
     let visits = figures.requests.map_or(1.0, |requests| requests as f64 / in_flight);
     // Each request but the first of a process is thought about.
     let thoughts = figures.requests.map_or(1.0, |_| visits - 1.0);
-    let between_s = if with_compute && figures.requests.is_some() { figures.between_s() } else { 0.0 };
     Class {
         template,
         population: n_jobs * in_flight,
         visits,
-        delay_s: between_s + thoughts * figures.think_s + visits * own_stream_s(system, figures),
+        delay_s: thoughts * figures.think_s + visits * own_stream_s(system, figures),
     }
 }
 
@@ -290,15 +289,27 @@ fn note_busy(system: &System, means: &mut Means, line: &Line, busy: f64) {
     }
 }
 
-fn closed(system: &System) -> LongRun {
-    let lines = lines(system);
+/// How many jobs of each template are there.
+fn jobs_by_template(system: &System) -> Vec<f64> {
     let mut n_jobs = vec![0.0; system.templates.len()];
     for jobs in &system.jobs {
         n_jobs[jobs.template] += jobs.count as f64;
     }
+    n_jobs
+}
+
+fn closed(system: &System) -> LongRun {
+    let n_jobs = jobs_by_template(system);
+    let bursts = |template: usize| n_jobs[template] > 0.0 && system.templates[template].requests.is_some();
+    if (0..n_jobs.len()).any(bursts) { of_bursts(system, &n_jobs) } else { of_requests(system, &n_jobs) }
+}
+
+/// Jobs whose requests come one by one, without end.
+fn of_requests(system: &System, n_jobs: &[f64]) -> LongRun {
+    let lines = lines(system);
     let classes: Vec<Class> = (n_jobs.iter().enumerate())
         .filter(|(_, n)| **n > 0.0)
-        .map(|(template, n)| class(system, template, *n, true))
+        .map(|(template, n)| class(system, template, *n))
         .collect();
     let solved = solve(&lines, &classes);
     let mut means = empty_means(system);
@@ -308,10 +319,6 @@ fn closed(system: &System) -> LongRun {
         means.bandwidth_bps[template] = means.iops[template] * system.templates[template].request_bytes;
         let own_s = own_stream_s(system, &system.templates[template]);
         means.moving[template] += solved.rounds[r] * class.visits * own_s;
-        let between_s = system.templates[template].between_s();
-        if system.templates[template].requests.is_some() {
-            means.burst_s[template] = class.population / solved.rounds[r] - between_s;
-        }
     }
     for (line, held) in lines.iter().zip(&solved.held) {
         let mut busy = 0.0;
@@ -326,8 +333,75 @@ fn closed(system: &System) -> LongRun {
         }
         note_busy(system, &mut means, line, busy);
     }
-    let is_product_form = classes.iter().all(|class| system.templates[class.template].requests.is_none());
-    LongRun { means, is_exact: solved.is_exact && is_product_form }
+    LongRun { means, is_exact: solved.is_exact }
+}
+
+/// Jobs some of which have bursts: a customer is a job, or a process of one that has no bursts.
+fn of_bursts(system: &System, n_jobs: &[f64]) -> LongRun {
+    let lines = lines(system);
+    let n_templates = system.templates.len();
+    // What one round wants of each line: all targets work on a burst at once.
+    let wanted_s = |line: &Line, template: usize| {
+        let figures = &system.templates[template];
+        figures.requests.map_or(line.copies, |requests| requests as f64) * line.request_s[template]
+    };
+    let mut wanted: Vec<Line> = lines.clone();
+    for line in &mut wanted {
+        (line.copies, line.ramp, line.request_s) = (1.0, Vec::new(), vec![0.0; n_templates]);
+    }
+    let mut classes = Vec::new();
+    for template in (0..n_templates).filter(|template| n_jobs[*template] > 0.0) {
+        let figures = &system.templates[template];
+        let alone_s = alone(system, template).burst_s;
+        let longest = (0..lines.len())
+            .max_by(|a, b| wanted_s(&lines[*a], template).total_cmp(&wanted_s(&lines[*b], template)));
+        let mut in_line_s = 0.0;
+        for (i, line) in lines.iter().enumerate() {
+            if figures.requests.is_none() || longest == Some(i) {
+                wanted[i].request_s[template] = wanted_s(line, template);
+                in_line_s += wanted_s(line, template);
+            }
+        }
+        let (population, between_s) = match figures.requests {
+            Some(_) => (n_jobs[template], figures.between_s()),
+            None => (n_jobs[template] * figures.processes as f64, 0.0),
+        };
+        classes.push(Class {
+            template,
+            population,
+            visits: 1.0,
+            delay_s: between_s + (alone_s - in_line_s).max(0.0),
+        });
+    }
+    let solved = solve(&wanted, &classes);
+    let mut means = empty_means(system);
+    for (r, class) in classes.iter().enumerate() {
+        let figures = &system.templates[class.template];
+        let requests = figures.requests.map_or(1.0, |requests| requests as f64);
+        means.iops[class.template] = solved.rounds[r] * requests;
+        means.bandwidth_bps[class.template] = means.iops[class.template] * figures.request_bytes;
+        let out = match figures.requests {
+            None => class.population,
+            Some(_) => {
+                let burst_s = class.population / solved.rounds[r] - figures.between_s();
+                means.burst_s[class.template] = burst_s;
+                solved.rounds[r] * burst_s * figures.in_flight() as f64
+            }
+        };
+        // Where a burst is held up is where its requests are.
+        let held = |is_op: bool| -> f64 {
+            let those = lines.iter().zip(&solved.held).filter(|(line, _)| line.is_op == is_op);
+            those.map(|(_, held)| held[r]).sum()
+        };
+        let at_op = held(true) / (held(true) + held(false)).max(1e-300);
+        means.at_op[class.template] = out * at_op;
+        means.moving[class.template] = out * (1.0 - at_op);
+    }
+    for line in &lines {
+        let busy = means.iops.iter().zip(&line.request_s).map(|(per_s, own_s)| per_s * own_s).sum();
+        note_busy(system, &mut means, line, busy);
+    }
+    LongRun { means, is_exact: false }
 }
 
 fn open(system: &System) -> LongRun {
@@ -436,7 +510,7 @@ pub struct Alone {
 
 /// What a job of a template has when it is alone.
 pub fn alone(system: &System, template: usize) -> Alone {
-    let class = class(system, template, 1.0, false);
+    let class = class(system, template, 1.0);
     let lines = lines(system);
     let (population, visits) = (class.population, class.visits);
     let solved = solve(&lines, &[class]);
@@ -465,10 +539,7 @@ pub struct Saturation {
 /// Where a system of jobs that stay clogs first; `None` where nobody stays, or no queue is.
 pub fn saturation(system: &System) -> Option<Saturation> {
     let lines = lines(system);
-    let mut n_jobs = vec![0.0; system.templates.len()];
-    for jobs in &system.jobs {
-        n_jobs[jobs.template] += jobs.count as f64;
-    }
+    let n_jobs = jobs_by_template(system);
     let sum_jobs: f64 = n_jobs.iter().sum();
     if sum_jobs == 0.0 || lines.is_empty() {
         return None;
