@@ -11,6 +11,8 @@ use std::time::Duration;
 use iotide_testkit::{FreshDir, program};
 use serde_json::Value;
 
+/// Alarms, and who is told of them.
+mod alarms;
 /// Jobs that the system knows by a cgroup.
 mod cgroups;
 /// Metrics of others.

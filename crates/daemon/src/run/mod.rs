@@ -18,6 +18,7 @@ use iotide_ledger::{JobId, JobKey, Limits, Name, hex};
 use iotide_private::{OpenDir, OwnSocket};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::alarms::{Alarms, Needs, Route, Second};
 use crate::collect::{Collector, GroupJob, NodeFiles, NodeReading, Proc, ToldGroups};
 use crate::events::Events;
 use crate::gather::{Gathering, Tree};
@@ -29,6 +30,7 @@ use crate::predict::{Expectations, Expected, Predicting};
 use crate::series::{Last, Sampling, Series};
 use crate::store::rebuild::Rebuild;
 use crate::store::{SeriesLimits, Store, StoreError};
+pub(crate) use address::status_of;
 pub use address::{AddressError, HttpAddress};
 use exporters::Exporters;
 use notify::Notify;
@@ -37,6 +39,7 @@ use pages::make_pages_directory;
 pub use tree::{Auth, Key, KeyError, Leaves, Load, Secret, TreeConfig, write_key};
 
 mod address;
+mod alarm_answers;
 mod answer;
 mod exporters;
 mod groups;
@@ -78,6 +81,10 @@ pub struct Config {
     pub scrape: Vec<HttpAddress>,
     /// How often they are.
     pub scrape_every: Duration,
+    /// Alertmanagers that are told of alarms.
+    pub alertmanagers: Vec<HttpAddress>,
+    /// Others that are.
+    pub webhooks: Vec<HttpAddress>,
 }
 
 /// Why a daemon cannot serve.
@@ -170,6 +177,7 @@ pub(crate) struct Shared {
     written: Vec<Arc<remote_write::Written>>,
     /// Metrics of others.
     exporters: Exporters,
+    alarms: Alarms,
 }
 
 impl Shared {
@@ -307,13 +315,16 @@ impl Daemon {
         let (sampling, series) =
             Sampling::start(&config.store, config.series).map_err(in_directory(&config.store))?;
         let events = Events::default();
+        let expectations = Expectations::default();
+        let alarms = start_alarms(&config, &events, &expectations, &series, &mut store)?;
         let shared = Arc::new(Shared {
             view: RwLock::new(Arc::new(leaf.view(now))),
             beat_ns: AtomicU64::new(now),
             started_ns: now,
             token,
             store_fault: RwLock::default(),
-            expectations: Expectations::default(),
+            expectations,
+            alarms,
             models: Models::start(config.store.clone(), events.clone())?,
             events,
             series,
@@ -407,6 +418,30 @@ impl Daemon {
             let _ = thread.join();
         }
     }
+}
+
+/// Starts what watches for alarms. What a damaged database of rules held is a loss.
+fn start_alarms(
+    config: &Config,
+    events: &Events,
+    expectations: &Expectations,
+    series: &Series,
+    store: &mut Store,
+) -> Result<Alarms, ServeError> {
+    let alertmanagers = config.alertmanagers.iter().cloned().map(Route::Alertmanager);
+    let needs = Needs {
+        store: config.store.clone(),
+        node: config.node.clone(),
+        events: events.clone(),
+        expectations: expectations.clone(),
+        series: series.clone(),
+        routes: alertmanagers.chain(config.webhooks.iter().cloned().map(Route::Webhook)).collect(),
+    };
+    let (alarms, loss) = Alarms::start(needs, now_ns())?;
+    if let Some(loss) = loss {
+        store.lose(now_ns(), None, &loss)?;
+    }
+    Ok(alarms)
 }
 
 fn in_directory(path: &Path) -> impl Fn(io::Error) -> ServeError + use<> {
@@ -624,6 +659,9 @@ impl Collecting {
 
     fn sample(&mut self, now: u64, view: Arc<View>) {
         self.sampled_s = now / 1_000_000_000;
+        let second =
+            Second { view: Arc::clone(&view), node: self.shared.node(), groups: self.shared.groups() };
+        self.shared.alarms.tell(second);
         self.sampling.tell(now, view, self.shared.node(), self.shared.groups());
     }
 
