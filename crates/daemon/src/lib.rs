@@ -18,7 +18,7 @@
 
 pub use crate::run::{
     AddressError, Addresses, Auth, Config, HttpAddress, Key, KeyError, Leaves, Load, Secret, ServeError,
-    Served, TreeConfig, group_of_pages, serve, write_key,
+    Served, TreeConfig, group_of_pages, rpc_socket, serve, write_key,
 };
 
 mod alarms;

@@ -9,9 +9,9 @@ use super::{Form, OutputArgs};
 use crate::ExitStatus;
 use crate::ui::Ui;
 
-/// Be told when a job, or the machine, does what it should not
+/// Show and change alarms on what jobs and the machine do
 ///
-/// Shows what fires now, the rules, and what has been. The daemon evaluates rules each second; it tells the receivers of `iotide serve --alertmanager` and
+/// Shows what fires now, the rules, and what has been. The daemon evaluates rules each second; it notifies the receivers of `iotide serve --alertmanager` and
 /// `--webhook` once when an alarm begins, and once when it is over. Your rules are about your own jobs; those of root and of the daemon's user are about all.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]

@@ -95,7 +95,7 @@ fn help_on_serve_explains_every_flag() {
               Ask exporters this often [default: 15s]
 
           --alertmanager <URL>
-              Tell this Alertmanager of alarms (see `iotide alarms`); may be given more than once
+              Notify this Alertmanager of alarms (see `iotide alarms`); may be given more than once
 
           --webhook <URL>
               Post alarms as JSON to this address; may be given more than once
@@ -198,7 +198,7 @@ fn help_on_serve_check_explains_every_flag() {
               Ask exporters this often [default: 15s]
 
           --alertmanager <URL>
-              Tell this Alertmanager of alarms (see `iotide alarms`); may be given more than once
+              Notify this Alertmanager of alarms (see `iotide alarms`); may be given more than once
 
           --webhook <URL>
               Post alarms as JSON to this address; may be given more than once
@@ -420,12 +420,12 @@ fn help_on_nodes_explains_every_flag() {
 #[test]
 fn help_on_alarms_explains_every_flag() {
     insta::assert_snapshot!(Dir::new().iotide(["alarms", "--help"]).exits_with(0).stdout, @r"
-    Be told when a job, or the machine, does what it should not
+    Show and change alarms on what jobs and the machine do
 
-    Shows what fires now, the rules, and what has been. The daemon evaluates rules each second; it tells
-    the receivers of `iotide serve --alertmanager` and `--webhook` once when an alarm begins, and once
-    when it is over. Your rules are about your own jobs; those of root and of the daemon's user are
-    about all.
+    Shows what fires now, the rules, and what has been. The daemon evaluates rules each second; it
+    notifies the receivers of `iotide serve --alertmanager` and `--webhook` once when an alarm begins,
+    and once when it is over. Your rules are about your own jobs; those of root and of the daemon's user
+    are about all.
 
     Usage: iotide alarms [OPTIONS]
            iotide alarms <COMMAND>

@@ -19,6 +19,8 @@ mod cgroups;
 mod exporters;
 /// Samples that are sent elsewhere.
 mod remote_write;
+/// Questions in frames.
+mod rpc;
 /// Metrics over time, full disks, damaged files.
 mod series;
 

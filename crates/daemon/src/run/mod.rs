@@ -49,6 +49,7 @@ mod model_answers;
 mod notify;
 mod pages;
 mod remote_write;
+mod rpc;
 mod series;
 mod tree;
 
@@ -253,6 +254,7 @@ struct Daemon {
     tree: Option<(tokio::sync::watch::Sender<bool>, JoinHandle<()>)>,
     collector: Option<(Sender<()>, JoinHandle<()>)>,
     answers: Option<(tokio::sync::watch::Sender<bool>, JoinHandle<()>)>,
+    rpc: Option<(tokio::sync::watch::Sender<bool>, JoinHandle<()>)>,
 }
 
 impl Daemon {
@@ -279,6 +281,9 @@ impl Daemon {
         // Everyone may ask; what they see depends on who they are.
         let socket = OwnSocket::bind(&config.socket, 0o666, None)
             .map_err(|cause| ServeError::Listen { at: config.socket.display().to_string(), cause })?;
+        let rpc_socket = rpc_socket(&config.socket);
+        let rpc_socket = OwnSocket::bind(&rpc_socket, 0o666, None)
+            .map_err(|cause| ServeError::Listen { at: rpc_socket.display().to_string(), cause })?;
         let tcp = config.http.map(listen).transpose()?;
         let below = config.tree.as_ref().and_then(|tree| tree.children).map(listen).transpose()?;
         let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|it| it.local_addr().ok());
@@ -366,6 +371,10 @@ impl Daemon {
         let of_http = Arc::clone(&shared);
         let thread = thread::Builder::new().name("iotide-http".to_owned());
         let answering = thread.spawn(move || http::run(&of_http, socket, tcp, stopped))?;
+        let (stop_rpc, stopped) = tokio::sync::watch::channel(false);
+        let of_rpc = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("iotide-rpc".to_owned());
+        let calling = thread.spawn(move || rpc::run(&of_rpc, rpc_socket, stopped))?;
         watch_node(&shared)?;
         groups::watch(&shared)?;
         remote_write::start(&shared)?;
@@ -384,6 +393,7 @@ impl Daemon {
             tree: of_tree,
             collector: Some((running, collecting)),
             answers: Some((stop, answering)),
+            rpc: Some((stop_rpc, calling)),
         })
     }
 
@@ -393,6 +403,7 @@ impl Daemon {
         let threads = [
             self.collector.as_ref().map(|(_, thread)| thread),
             self.answers.as_ref().map(|(_, thread)| thread),
+            self.rpc.as_ref().map(|(_, thread)| thread),
             self.tree.as_ref().map(|(_, thread)| thread),
         ];
         beat < Duration::from_secs(10) && threads.into_iter().flatten().all(|thread| !thread.is_finished())
@@ -405,7 +416,7 @@ impl Daemon {
             drop(running);
             threads.push(thread);
         }
-        for (stop, thread) in [self.answers.take(), self.tree.take()].into_iter().flatten() {
+        for (stop, thread) in [self.answers.take(), self.rpc.take(), self.tree.take()].into_iter().flatten() {
             let _ = stop.send(true);
             threads.push(thread);
         }
@@ -418,6 +429,14 @@ impl Daemon {
             let _ = thread.join();
         }
     }
+}
+
+/// Where controllers ask: beside the socket of HTTP.
+pub fn rpc_socket(http: &Path) -> PathBuf {
+    let mut name = http.as_os_str().to_owned();
+    name.push(".");
+    name.push(rpc::SUFFIX);
+    name.into()
 }
 
 /// Starts what watches for alarms. What a damaged database of rules held is a loss.

@@ -38,7 +38,7 @@ pub(super) struct Keeping {
     /// Ask exporters this often [default: 15s]
     #[arg(long, value_name = "TIME", value_parser = parse_every)]
     scrape_every: Option<f64>,
-    /// Tell this Alertmanager of alarms (see `iotide alarms`); may be given more than once
+    /// Notify this Alertmanager of alarms (see `iotide alarms`); may be given more than once
     #[arg(long, value_name = "URL")]
     alertmanager: Vec<HttpAddress>,
     /// Post alarms as JSON to this address; may be given more than once
