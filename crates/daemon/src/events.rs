@@ -1,4 +1,4 @@
-//! What happens, for those who want to be told: jobs that begin and end, what is expected of them, models that were fitted anew.
+//! What happens, for those who want to be told: jobs that begin and end, what is expected of them, models that were fitted anew, alarms.
 //!
 //! Who does not read in time misses events and nothing else: nobody waits for a listener. How many were missed is the first thing it reads then.
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use iotide_ledger::{About, JobKey, Name};
-use iotide_report::{JobEvent, MissedEvents, ModelEvent, PredictionEvent, answer_json};
+use iotide_report::{AlarmState, JobEvent, MissedEvents, ModelEvent, PredictionEvent, answer_json};
 use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
 
 use crate::leaf::Act;
@@ -91,6 +91,12 @@ impl Events {
     pub(crate) fn fitted(&self, uid: u32, app: &Name, n_runs: usize) {
         let event = ModelEvent { app: app.as_str().into(), runs: n_runs };
         self.lock().tell(uid, "model", &answer_json(&event));
+    }
+
+    /// An alarm begins or is over: its owner and those who see all are told.
+    pub(crate) fn alarm(&self, state: &AlarmState) {
+        // A number that no user has: listeners to everyone's events hear it.
+        self.lock().tell(state.owner.unwrap_or(u32::MAX), "alarm", &answer_json(state));
     }
 
     /// Gives a sign of life if nothing happens, and forgets those who are gone.

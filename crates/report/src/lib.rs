@@ -17,6 +17,10 @@ pub use iotide_page::{Ink, Plot, Untrusted, text};
 
 pub use crate::{
     activity::Activity,
+    alarms::{
+        AlarmList, AlarmRule, AlarmState, NewAlarm, ProxyAlarm, ProxyDone, ProxyNewAlarm, alarm_level,
+        alertmanager_json, webhook_json,
+    },
     archive::{
         ApplicationCount, ArchiveStatistics, CategorizeDocument, InsightCount, Population, RejectionCount,
     },
@@ -82,6 +86,7 @@ pub use crate::{
 mod activity;
 mod activity_chart;
 mod activity_page;
+mod alarms;
 mod archive;
 mod archive_load;
 mod archive_page;

@@ -10,6 +10,7 @@ use crate::ui::Ui;
 pub(crate) use self::ioskel::expand_name;
 
 mod advice;
+mod alarms;
 mod analysis;
 mod arbiter;
 mod categorize;
@@ -58,6 +59,7 @@ pub(crate) enum Command {
     Job(jobs::JobArgs),
     Top(jobs::TopArgs),
     Nodes(jobs::NodesArgs),
+    Alarms(alarms::AlarmsArgs),
     Ioskel(ioskel::IoskelArgs),
     Demo(demo::DemoArgs),
 }
@@ -85,6 +87,7 @@ impl Command {
             Command::Job(args) => jobs::run_job(ui, args),
             Command::Top(args) => jobs::run_top(ui, args),
             Command::Nodes(args) => jobs::run_nodes(ui, args),
+            Command::Alarms(args) => alarms::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
             Command::Demo(args) => demo::run(ui, args),
         }

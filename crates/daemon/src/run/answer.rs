@@ -139,7 +139,7 @@ impl Answers {
                 status: 200,
                 content_type: "text/plain; charset=utf-8",
                 body: Bytes::from_static(
-                    b"iotide: /metrics, /api/1/jobs, /api/1/jobs/ID, /api/1/models, /api/1/evaluate, /api/1/points, /api/1/events, /api/1/nodes, /api/1/losses, /api/1/push\n",
+                    b"iotide: /metrics, /api/1/jobs, /api/1/jobs/ID, /api/1/models, /api/1/evaluate, /api/1/points, /api/1/events, /api/1/nodes, /api/1/losses, /api/1/alarms, /api/1/push\n",
                 ),
             }),
             _ if viewer == Viewer::Sums => Err(Answer::refused(
@@ -152,7 +152,10 @@ impl Answers {
             "/job/list" => self.proxy_jobs(viewer, &query),
             "/job" => self.proxy_job(viewer, &query),
             "/topo" => Ok(Answer::json(answer_json(&self.nodes().pairs()))),
-            _ => match (self.series(viewer, path, &query), path.strip_prefix("/api/1/jobs/")) {
+            _ => match (
+                self.alarms(viewer, path).or_else(|| self.series(viewer, path, &query)),
+                path.strip_prefix("/api/1/jobs/"),
+            ) {
                 (Some(answered), _) => answered,
                 (None, Some(id)) => self.job_document(viewer, id).map(|job| Answer::json(answer_json(&job))),
                 (None, None) => Err(Answer::refused(404, "there is nothing of this name")),
@@ -399,6 +402,7 @@ impl Answers {
             started_ns: self.shared.started_ns,
             store_fault,
             series: &self.shared.series,
+            alarms: &self.shared.alarms,
             shows: &shows,
             with_sums: job.is_none(),
         };
@@ -457,6 +461,7 @@ impl Answers {
         losses.extend(view.losses.iter().map(|(what, n)| format!("{n} {}", what.what())));
         losses.extend(self.shared.store_fault.read().unwrap_or_else(PoisonError::into_inner).clone());
         losses.extend(self.shared.series.fault());
+        losses.extend(self.shared.alarms.fault());
         let faults = if viewer == Viewer::All { self.shared.exporters.faults() } else { Vec::new() };
         let losses: Vec<Untrusted> = losses.into_iter().chain(faults).map(Untrusted::from).collect();
         Ok(Answer::json(answer_json(&BTreeMap::from([("losses", losses)]))))

@@ -24,6 +24,7 @@ use iotide_wire::Fnv1a;
 use tokio::sync::watch::Receiver;
 
 use super::Shared;
+use super::alarm_answers;
 use super::answer::{Answer, Answers, Viewer};
 use super::exporters::MOST_PUSHED;
 
@@ -213,9 +214,15 @@ async fn respond(answers: &Answers, viewer: Viewer, request: Request<Incoming>) 
         (200, "text/event-stream", Piecewise::Events(events))
     } else {
         let answer = match head.method {
+            ref method if alarm_answers::is_change(method, path) => {
+                alarm_answers::change(answers, viewer, (method, path, query), body).await
+            }
             Method::GET | Method::HEAD => answers.reply(viewer, path, query).wait().await,
             Method::POST if path == PUSH => push(answers, viewer, query, body).await,
-            _ => Answer::refused(405, "only GET and HEAD are answered, and POST of metrics to /api/1/push"),
+            _ => Answer::refused(
+                405,
+                "only GET and HEAD are answered, POST to /api/1/push and /api/1/alarms, and DELETE of alarms",
+            ),
         };
         (answer.status, answer.content_type, Piecewise::Whole(Full::from(answer.body)))
     };
@@ -227,7 +234,7 @@ async fn respond(answers: &Answers, viewer: Viewer, request: Request<Incoming>) 
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     match status {
         401 => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
-        405 => drop(headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD, POST"))),
+        405 => drop(headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD, POST, DELETE"))),
         _ => {}
     }
     response
