@@ -17,6 +17,8 @@ pub use crate::{
     workload::{JobSpec, Mix, Workload, WorkloadError},
 };
 
+pub mod jobs;
+
 mod engine;
 mod io;
 mod metrics;

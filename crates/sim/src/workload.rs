@@ -152,7 +152,7 @@ pub struct WorkloadError {
     pub fault: String,
 }
 
-fn fault(place: &str, fault: impl Into<String>) -> WorkloadError {
+pub(crate) fn fault(place: &str, fault: impl Into<String>) -> WorkloadError {
     WorkloadError { place: place.to_owned(), fault: fault.into() }
 }
 
@@ -208,19 +208,19 @@ fn read_frame(value: &Value) -> Result<[f64; 2], WorkloadError> {
 }
 
 /// The fields of one object of a description.
-struct Fields<'a> {
-    place: &'a str,
-    map: &'a Map<String, Value>,
+pub(crate) struct Fields<'a> {
+    pub(crate) place: &'a str,
+    pub(crate) map: &'a Map<String, Value>,
 }
 
 #[derive(Clone, Copy)]
-enum Bound {
+pub(crate) enum Bound {
     Positive,
     NotNegative,
 }
 
 impl<'a> Fields<'a> {
-    fn of(place: &'a str, value: &'a Value, known: &[&str]) -> Result<Self, WorkloadError> {
+    pub(crate) fn of(place: &'a str, value: &'a Value, known: &[&str]) -> Result<Self, WorkloadError> {
         let Value::Object(map) = value else { return Err(fault(place, "is not an object")) };
         // A misspelt setting that is silently ignored would be a wrong answer.
         if let Some(unknown) = map.keys().find(|key| !known.contains(&key.as_str())) {
@@ -232,15 +232,15 @@ impl<'a> Fields<'a> {
         Ok(Self { place, map })
     }
 
-    fn at(&self, name: &str) -> String {
+    pub(crate) fn at(&self, name: &str) -> String {
         if self.place.is_empty() { name.to_owned() } else { format!("{}.{name}", self.place) }
     }
 
-    fn missing(&self, name: &str) -> WorkloadError {
+    pub(crate) fn missing(&self, name: &str) -> WorkloadError {
         fault(&self.at(name), "is missing")
     }
 
-    fn number(&self, name: &str, bound: Bound) -> Result<Option<f64>, WorkloadError> {
+    pub(crate) fn number(&self, name: &str, bound: Bound) -> Result<Option<f64>, WorkloadError> {
         let value = match self.map.get(name) {
             None | Some(Value::Null) => return Ok(None),
             Some(value) => value.as_f64().ok_or_else(|| fault(&self.at(name), "is not a number"))?,
@@ -256,7 +256,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn count(&self, name: &str) -> Result<Option<u64>, WorkloadError> {
+    pub(crate) fn count(&self, name: &str) -> Result<Option<u64>, WorkloadError> {
         match self.map.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => match value.as_u64() {
