@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::job::{BatchJob, JobKind, ResizeCost, whole_ms};
+use super::tide;
 use super::waiting::{Gap, Waiting};
 
 /// What a scheduler decides.
@@ -155,6 +156,7 @@ pub struct Cluster<'a> {
     /// Ranks of the malleable ones that run.
     pub(super) malleable: BTreeSet<u32>,
     pub(super) fills_malleable_only: bool,
+    pub(super) fills_at_least_size: bool,
     pub(super) now_ms: i64,
     pub(super) pass: u64,
     pub(super) decisions: Vec<Decision>,
@@ -192,6 +194,7 @@ impl<'a> Cluster<'a> {
             by_limit: Vec::new(),
             malleable: BTreeSet::new(),
             fills_malleable_only: false,
+            fills_at_least_size: false,
             now_ms: 0,
             pass: 0,
             decisions: Vec::new(),
@@ -232,7 +235,8 @@ impl<'a> Cluster<'a> {
     pub fn submit(&mut self, job: usize) {
         let at = &self.jobs[job];
         let is_filled_in = !self.fills_malleable_only || at.kind == JobKind::Malleable;
-        let size = is_filled_in.then(|| (at.nodes, at.limit_ms(at.nodes)));
+        let nodes = if self.fills_at_least_size { tide::least_size(at) } else { at.nodes };
+        let size = is_filled_in.then(|| (nodes, at.limit_ms(nodes)));
         self.waiting.insert(self.rank_of[job], size);
     }
 

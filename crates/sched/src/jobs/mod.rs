@@ -15,4 +15,5 @@ mod mebf;
 mod plan;
 mod policy;
 mod pool;
+mod tide;
 mod waiting;

@@ -4,6 +4,7 @@ use super::cluster::Cluster;
 use super::job::JobKind;
 
 /// Sizes that are being thought about. Applied in one go, so that nobody is resized twice in a pass.
+#[derive(Clone, Debug)]
 pub(super) struct Plan {
     /// Running malleable jobs and jobs that are about to start.
     pub(super) jobs: Vec<Planned>,

@@ -1,7 +1,7 @@
 //! The policies by name, and the plain ones: first come first served and EASY.
 
 use super::cluster::{Cluster, Decision};
-use super::{balance, conservative, mebf, pool};
+use super::{balance, conservative, mebf, pool, tide};
 
 /// How jobs are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,6 +22,8 @@ pub enum JobPolicy {
     Average,
     /// What runs asks the storage for as much as the workload does on average.
     IoBalance,
+    /// EASY where malleable jobs count as holding their least size; what they have above it is lent to who waits.
+    Tide,
 }
 
 /// How much is given and taken at once.
@@ -67,7 +69,7 @@ impl Default for PolicyKnobs {
 
 impl JobPolicy {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 14] = {
+    pub const ALL: [Self; 15] = {
         use MebfForm::{Corrected, Literal, Shrinkable};
         use MebfWay::{Aggressive, HandOff, KeepSpare};
         [
@@ -85,6 +87,7 @@ impl JobPolicy {
             Self::CommonPool,
             Self::Average,
             Self::IoBalance,
+            Self::Tide,
         ]
     };
 
@@ -106,6 +109,7 @@ impl JobPolicy {
             Self::CommonPool => "common-pool",
             Self::Average => "average",
             Self::IoBalance => "io-balance",
+            Self::Tide => "tide",
         }
     }
 
@@ -124,6 +128,15 @@ impl Cluster<'_> {
     /// Says under which policy jobs will wait. Before the first job is submitted.
     pub fn prepare(&mut self, policy: JobPolicy) {
         self.fills_malleable_only = policy.fills_malleable_only();
+        self.fills_at_least_size = policy == JobPolicy::Tide;
+    }
+
+    /// When the head of the queue starts at the latest under a policy; `None` if nobody waits, or that cannot be foreseen.
+    pub fn promise_ms(&self, policy: JobPolicy) -> Option<i64> {
+        match policy {
+            JobPolicy::Tide => tide::promise_ms(self),
+            _ => self.reservation(self.jobs[self.head()?].nodes).at_ms,
+        }
     }
 }
 
@@ -146,6 +159,7 @@ pub fn schedule(
         JobPolicy::CommonPool => pool::common_pool(cluster),
         JobPolicy::Average => pool::average(cluster),
         JobPolicy::IoBalance => balance::pass(cluster, knobs),
+        JobPolicy::Tide => tide::pass(cluster),
     }
     std::mem::take(&mut cluster.decisions)
 }

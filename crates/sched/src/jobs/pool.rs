@@ -2,8 +2,11 @@
 //!
 //! `common-pool` and `average` are those of Posner et al. (2023), by their description; `easy-moldable` chooses sizes at the start alone.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::cluster::Cluster;
-use super::plan::Plan;
+use super::plan::{Plan, Planned};
 
 /// EASY where the scheduler chooses the size of a job at its start: the preferred one while others wait, else all it can use.
 pub(super) fn easy_moldable(cluster: &mut Cluster<'_>) {
@@ -71,7 +74,7 @@ pub(super) fn common_pool(cluster: &mut Cluster<'_>) {
 
 /// Makes so many nodes free, from those most above their preferred size; all or nothing.
 fn take_most_above(plan: &mut Plan, want: u32, keeps_preferred: bool) -> bool {
-    let keeps = |planned: &super::plan::Planned| match keeps_preferred {
+    let keeps = |planned: &Planned| match keeps_preferred {
         true => planned.preferred.max(planned.min),
         false => planned.min,
     };
@@ -82,9 +85,7 @@ fn take_most_above(plan: &mut Plan, want: u32, keeps_preferred: bool) -> bool {
         return false;
     }
     let mut order: Vec<usize> = (0..plan.jobs.len()).collect();
-    order.sort_by_key(|&i| {
-        (std::cmp::Reverse(plan.jobs[i].above_preferred()), std::cmp::Reverse(plan.jobs[i].rank))
-    });
+    order.sort_by_key(|&i| (Reverse(plan.jobs[i].above_preferred()), Reverse(plan.jobs[i].rank)));
     for i in order {
         let planned = &mut plan.jobs[i];
         let given = planned.nodes.saturating_sub(keeps(planned)).min(need);
@@ -99,7 +100,7 @@ fn take_most_above(plan: &mut Plan, want: u32, keeps_preferred: bool) -> bool {
 }
 
 /// Gives what is free to all, by key, up to a size of each.
-fn fill(plan: &mut Plan, up_to: impl Fn(&super::plan::Planned) -> u32) {
+fn fill(plan: &mut Plan, up_to: impl Fn(&Planned) -> u32) {
     plan.jobs.sort_by_key(|planned| planned.rank);
     for planned in &mut plan.jobs {
         let given = up_to(planned).min(planned.max).saturating_sub(planned.nodes).min(plan.free);
@@ -126,35 +127,36 @@ pub(super) fn average(cluster: &mut Cluster<'_>) {
 }
 
 /// Takes nodes, one at a time, from whose ratio is highest; of equals from the last by key.
-pub(super) fn lower_the_highest(plan: &mut Plan, need: u32) {
+fn lower_the_highest(plan: &mut Plan, need: u32) {
+    let entry = |i: usize, planned: &Planned| {
+        (planned.nodes > planned.min).then(|| (by_ratio(planned), planned.rank, i))
+    };
+    let mut heap: BinaryHeap<_> =
+        plan.jobs.iter().enumerate().filter_map(|(i, planned)| entry(i, planned)).collect();
     for _ in 0..need {
-        let highest =
-            (0..plan.jobs.len()).filter(|&i| plan.jobs[i].nodes > plan.jobs[i].min).max_by(|&a, &b| {
-                order_of(plan, a)
-                    .total_cmp(&order_of(plan, b))
-                    .then(plan.jobs[a].rank.cmp(&plan.jobs[b].rank))
-            });
-        let Some(highest) = highest else { return };
-        plan.jobs[highest].nodes -= 1;
+        let Some((_, _, i)) = heap.pop() else { return };
+        plan.jobs[i].nodes -= 1;
         plan.free += 1;
+        heap.extend(entry(i, &plan.jobs[i]));
     }
 }
 
 /// Gives all that is free, one node at a time, to whose ratio is lowest; of equals to the first by key.
-pub(super) fn raise_the_lowest(plan: &mut Plan) {
+fn raise_the_lowest(plan: &mut Plan) {
+    let entry = |i: usize, planned: &Planned| {
+        (planned.nodes < planned.max).then(|| Reverse((by_ratio(planned), planned.rank, i)))
+    };
+    let mut heap: BinaryHeap<_> =
+        plan.jobs.iter().enumerate().filter_map(|(i, planned)| entry(i, planned)).collect();
     while plan.free > 0 {
-        let lowest =
-            (0..plan.jobs.len()).filter(|&i| plan.jobs[i].nodes < plan.jobs[i].max).min_by(|&a, &b| {
-                order_of(plan, a)
-                    .total_cmp(&order_of(plan, b))
-                    .then(plan.jobs[a].rank.cmp(&plan.jobs[b].rank))
-            });
-        let Some(lowest) = lowest else { return };
-        plan.jobs[lowest].nodes += 1;
+        let Some(Reverse((_, _, i))) = heap.pop() else { return };
+        plan.jobs[i].nodes += 1;
         plan.free -= 1;
+        heap.extend(entry(i, &plan.jobs[i]));
     }
 }
 
-fn order_of(plan: &Plan, i: usize) -> f64 {
-    plan.jobs[i].ratio().unwrap_or(0.0)
+/// Ratios are not negative, so their bits are in their order.
+fn by_ratio(planned: &Planned) -> u64 {
+    planned.ratio().unwrap_or(0.0).to_bits()
 }

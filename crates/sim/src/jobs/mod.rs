@@ -5,6 +5,7 @@
 
 pub use nodes::NodeRange;
 pub use outcome::{Held, History, JobFate, JobState, JobsMetrics, Load, Resized, Schedule};
+pub use variants::{JobsMix, Malleability};
 pub use workload::{JobLabel, JobsWorkload, MOST_JOBS, MOST_NODES, NodeFailure, SharedStorage, SubmittedJob};
 
 use std::cmp::Reverse;
@@ -22,6 +23,7 @@ mod outcome;
 #[cfg(test)]
 mod properties;
 mod transfers;
+mod variants;
 mod workload;
 
 /// Runs a workload under a policy. `keeps_history`: whether who held what, and the load, are wanted, too.
@@ -160,7 +162,7 @@ impl<'a> Simulation<'a> {
     fn note_promise(&mut self) {
         let head = self.cluster.waiting().next();
         if let (Some(promises), Some(head)) = (&mut self.promises, head) {
-            let at_ms = self.cluster.reservation(self.jobs[head].nodes).at_ms;
+            let at_ms = self.cluster.promise_ms(self.policy);
             promises.push((head, at_ms.unwrap_or(i64::MAX)));
         }
     }
