@@ -18,6 +18,8 @@ pub use crate::{
     workload::{JobSpec, Mix, Workload},
 };
 
+pub mod jobs;
+
 mod engine;
 mod fields;
 mod io;
