@@ -43,6 +43,15 @@ pub enum AskError {
 
 /// Asks for a path, with its query.
 pub fn get(socket: &Path, path: &str) -> Result<Answer, AskError> {
+    ask(socket, "GET", path)
+}
+
+/// Asks for something to be done.
+pub fn post(socket: &Path, path: &str) -> Result<Answer, AskError> {
+    ask(socket, "POST", path)
+}
+
+fn ask(socket: &Path, method: &str, path: &str) -> Result<Answer, AskError> {
     let failed = |cause| AskError::Unreached { socket: socket.to_owned(), cause };
     let mut stream = UnixStream::connect(socket).map_err(failed)?;
     // In a place of one's own only oneself and root can answer; anyone else has put that place there.
@@ -55,7 +64,9 @@ pub fn get(socket: &Path, path: &str) -> Result<Answer, AskError> {
     }
     stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
     stream.set_write_timeout(Some(TIMEOUT)).map_err(failed)?;
-    let question = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let question = format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    );
     stream.write_all(question.as_bytes()).map_err(failed)?;
     let mut answer = Vec::new();
     stream.take(MOST_BYTES).read_to_end(&mut answer).map_err(failed)?;

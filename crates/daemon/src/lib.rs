@@ -16,8 +16,9 @@
 //! - [`client`]: asking a daemon.
 
 pub use crate::run::{
-    AddressError, Addresses, Auth, Config, HttpAddress, Key, KeyError, Leaves, Load, Secret, ServeError,
-    Served, TreeConfig, group_of_pages, serve, write_key,
+    AddressError, Addresses, Auth, Config, HttpAddress, Key, KeyError, Leaves, Load, ProxyConfig, ProxyFrom,
+    Secret, ServeError, Served, TokenRole, TreeConfig, WebConfig, group_of_pages, make_token, serve,
+    write_key,
 };
 
 pub mod client;

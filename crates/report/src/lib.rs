@@ -29,7 +29,7 @@ pub use crate::{
     },
     demand::{AsyncPhase, Demand, Need},
     document::Document,
-    events::{JobEvent, MissedEvents, ModelEvent, PredictionEvent},
+    events::{JobEvent, LoginLink, MissedEvents, ModelEvent, PredictionEvent, RatesEvent},
     history::{Comparison, History, LabelShare},
     html::RunPage,
     info::{
@@ -112,6 +112,7 @@ mod signature;
 mod steering;
 mod stream;
 mod timeline;
+pub mod web;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.
 pub const SCHEMA: &str = "iotide/1";

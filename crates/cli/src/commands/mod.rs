@@ -33,6 +33,7 @@ mod sets;
 mod settings;
 mod signature;
 mod simulate;
+mod web;
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
@@ -54,6 +55,7 @@ pub(crate) enum Command {
     Job(jobs::JobArgs),
     Top(jobs::TopArgs),
     Nodes(jobs::NodesArgs),
+    Web(web::WebArgs),
     Ioskel(ioskel::IoskelArgs),
     Demo(demo::DemoArgs),
 }
@@ -79,6 +81,7 @@ impl Command {
             Command::Job(args) => jobs::run_job(ui, args),
             Command::Top(args) => jobs::run_top(ui, args),
             Command::Nodes(args) => jobs::run_nodes(ui, args),
+            Command::Web(args) => web::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
             Command::Demo(args) => demo::run(ui, args),
         }
