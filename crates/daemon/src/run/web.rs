@@ -29,8 +29,10 @@ const MOST_RUNS: usize = 1000;
 /// Runs of which the profile of an application is the mean.
 const MOST_MEAN: usize = 20;
 /// The load is shown in steps of so many seconds, so many before now.
-const STEP_S: u64 = 10;
-const N_PAST: usize = 60;
+const STEP_S: u64 = 2;
+const N_PAST: usize = 300;
+/// Pictures in the list have one of so many.
+const STEPS_A_BAR: usize = 5;
 /// Points of a chart.
 const MOST_POINTS: usize = 600;
 /// What is shown of an answer on the page of the API.
@@ -230,7 +232,8 @@ impl Answers {
                     .jobs
                     .iter()
                     .find(|live| live.key.id.as_str() == job.job.as_said() && viewer.sees(&live.key));
-                live.filter(|_| i < MOST_PICTURES).map(|live| self.recent(&live.key, now_s))
+                live.filter(|_| i < MOST_PICTURES)
+                    .map(|live| coarse(self.recent(&live.key, now_s), live.key.start_ns / 1_000_000_000))
             })
             .collect();
         Ok(jobs_page(
@@ -598,6 +601,15 @@ impl Answers {
     }
 }
 
+/// Rates from the begin of a job on, in fewer steps.
+fn coarse(rates: JobRates, begun_s: u64) -> JobRates {
+    let before = begun_s.saturating_sub(rates.t0_unix_s as u64) / STEP_S;
+    let n_before = (before as usize).min(N_PAST) / STEPS_A_BAR * STEPS_A_BAR;
+    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+    let of = |bps: &[f64]| bps[n_before.min(bps.len())..].chunks(STEPS_A_BAR).map(mean).collect();
+    JobRates { read_bps: of(&rates.read_bps), write_bps: of(&rates.write_bps), ..rates }
+}
+
 /// What a counter grew per second, in steps from a moment on; before the begin of the job it was 0.
 fn steps_of(points: &Points, begun_s: u64, from_s: u64) -> Vec<f64> {
     let mut steps = vec![0.0; N_PAST];
@@ -660,10 +672,14 @@ mod tests {
         let values: Vec<Option<u64>> = (1..=20).map(|second| Some(second * 100)).collect();
         // A job that began with the first point: its first bytes count.
         let steps = steps_of(&counter(1000, &values), 1000, 1000);
-        assert_eq!(steps[..3], [100.0, 100.0, 0.0]);
+        assert_eq!((steps[..10].to_vec(), steps[10]), (vec![100.0; 10], 0.0));
         // Of one that began long before, what it had moved by then does not.
         let steps = steps_of(&counter(1000, &values), 5, 1000);
-        assert_eq!(steps[..3], [90.0, 100.0, 0.0]);
+        assert_eq!(steps[..3], [50.0, 100.0, 100.0]);
+        // As a picture: a bar for ten seconds, none before the job.
+        let rates = JobRates { period_s: 2.0, t0_unix_s: 1000.0, read_bps: steps.clone(), write_bps: steps };
+        let bars = coarse(rates, 1590).read_bps;
+        assert_eq!(bars, [0.0]);
     }
 
     #[test]

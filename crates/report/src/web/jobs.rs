@@ -27,6 +27,7 @@ pub struct JobsPage<'a> {
 /// The page.
 pub fn jobs_page(frame: &Frame<'_>, of: &JobsPage<'_>) -> String {
     let mut page = Page::new("Jobs", "Jobs");
+    let _ = writeln!(page.html, "<section class=\"slide\">{}</section>", search_form(of));
     let running: Vec<&JobEntry> = of.list.jobs.iter().filter(|job| job.state == "running").collect();
     let sum = |rate: fn(&JobEntry) -> Option<f64>| running.iter().filter_map(|job| rate(job)).sum::<f64>();
     let soon = running.iter().filter(|job| {
@@ -62,7 +63,7 @@ pub fn jobs_page(frame: &Frame<'_>, of: &JobsPage<'_>) -> String {
     }
     page.live("running", "Running", &body);
 
-    let mut body = search_form(of);
+    let mut body = String::new();
     let ended: Vec<String> =
         of.list.jobs.iter().filter(|job| job.state != "running").map(ended_row).collect();
     if ended.is_empty() {

@@ -46,6 +46,8 @@ pub struct LoadPage {
     pub jobs: Vec<JobLoad>,
 }
 
+/// So many steps are shown at least: four minutes, of two seconds each.
+const MINUTES_STEPS: usize = 120;
 /// Jobs with a colour of their own; the others are one.
 const COLOURS: usize = 8;
 
@@ -82,6 +84,20 @@ impl JobLoad {
     }
 }
 
+impl LoadPage {
+    /// Leaves out steps before the first in which anything was moved, but for the last few.
+    fn trim(&mut self) {
+        let least = self.n_past.min(MINUTES_STEPS);
+        let begins = |job: &JobLoad| job.past_bps.iter().position(|bps| *bps > 0.0);
+        let first = self.jobs.iter().filter_map(begins).min().unwrap_or(self.n_past);
+        let n_left_out = first.saturating_sub(2).min(self.n_past - least);
+        self.n_past -= n_left_out;
+        for job in &mut self.jobs {
+            job.past_bps.drain(..n_left_out.min(job.past_bps.len()));
+        }
+    }
+}
+
 /// The page.
 pub fn load_page(frame: &Frame<'_>, mut of: LoadPage) -> String {
     let mut page = Page::new("Load", "Who loads the storage");
@@ -89,15 +105,14 @@ pub fn load_page(frame: &Frame<'_>, mut of: LoadPage) -> String {
         let moved = |job: &JobLoad| job.past_bps.iter().sum::<f64>() * of.step_s + job.now_bps();
         moved(b).total_cmp(&moved(a))
     });
+    of.trim();
     let n_future = of.n_past / 2;
     let expected: Vec<Vec<f64>> =
         of.jobs.iter().map(|job| job.expected_bps(frame.now_unix_s, of.step_s, n_future)).collect();
     let now: f64 = of.jobs.iter().map(JobLoad::now_bps).sum();
     let sum_at = |i: usize| expected.iter().map(|bps| bps[i]).sum::<f64>();
-    let peak = (0..n_future)
-        .map(|i| (i, sum_at(i)))
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-        .filter(|(_, bps)| *bps > 0.0);
+    let higher = |best: (usize, f64), i: usize| if sum_at(i) > best.1 { (i, sum_at(i)) } else { best };
+    let peak = Some((0..n_future).fold((0, 0.0), higher)).filter(|(_, bps)| *bps > 0.0);
     let mut body = tiles([
         ("running jobs", text::count(of.jobs.len() as u64)),
         ("now", text::bandwidth(now)),

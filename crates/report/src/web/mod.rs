@@ -104,14 +104,13 @@ pub struct Frame<'a> {
 }
 
 /// The pages in the navigation, and who sees them.
-const PAGES: [(&str, &str, bool); 9] = [
+const PAGES: [(&str, &str, bool); 8] = [
     ("/jobs", "Jobs", false),
     ("/load", "Load", false),
     ("/nodes", "Nodes", false),
     ("/models", "Models", true),
     ("/traces", "Traces", false),
     ("/profiles", "Profiles", false),
-    ("/alarms", "Alarms", false),
     ("/search", "Search", false),
     ("/api", "API", true),
 ];
@@ -141,15 +140,15 @@ impl Frame<'_> {
                 let _ = write!(html, "<li><a href=\"{path}\"{current}>{name}</a></li>");
             }
             html += "</ul></nav>\n";
-            let role = match self.role {
-                Role::Operator => "operator",
-                Role::User => "user",
-                _ => "controller",
+            let (who, sees) = match self.role {
+                Role::Operator => ("Operator".into(), "all jobs"),
+                Role::User => (self.who.shortened(32), "own jobs"),
+                _ => ("Controller".into(), "models"),
             };
-            let _ = write!(
+            let _ = writeln!(
                 html,
-                "<p class=\"who\"><span class=\"signal\" id=\"signal\" role=\"status\"></span> {} <span>{role} · {}</span></p>\n",
-                self.who.shortened(32).for_html(),
+                "<p class=\"who\"><span class=\"signal\" id=\"signal\" role=\"status\"></span> {} <span>{sees} · on {}</span></p>",
+                who.for_html(),
                 self.node.shortened(40).for_html()
             );
             if self.has_session {
@@ -313,8 +312,12 @@ fn sortable(what: &str, heads: &[&str], rows: &[String]) -> String {
         "<div class=\"files list\" data-what=\"{}\" tabindex=\"0\"><table>\n<thead><tr>",
         escape(what)
     );
-    for head in heads {
-        let _ = write!(html, "<th scope=\"col\">{head}</th>");
+    // A head stands over its cells: numbers to the right.
+    let first: Vec<&str> = rows.first().map_or_else(Vec::new, |row| row.split("<td").skip(1).collect());
+    for (i, head) in heads.iter().enumerate() {
+        let is_number = first.get(i).is_some_and(|cell| i > 0 && !cell.starts_with(" class="));
+        let class = if is_number { " class=\"number\"" } else { "" };
+        let _ = write!(html, "<th scope=\"col\"{class}>{head}</th>");
     }
     html += "</tr></thead>\n<tbody>\n";
     for row in rows {
@@ -371,8 +374,8 @@ fn sparkline(read_bps: &[f64], write_bps: &[f64]) -> String {
 /// How long until a moment; empty if it is past.
 fn until(now_unix_s: f64, moment: Option<f64>) -> String {
     match moment {
-        Some(moment) if moment >= now_unix_s - 1.0 => {
-            format!("in {}", text::seconds((moment - now_unix_s).max(0.0).round()))
+        Some(moment) if moment >= now_unix_s + 0.5 => {
+            format!("in {}", text::seconds((moment - now_unix_s).round()))
         }
         Some(_) => "now".to_owned(),
         None => "–".to_owned(),

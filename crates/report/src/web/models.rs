@@ -153,8 +153,8 @@ pub fn model_page(frame: &Frame<'_>, of: &ModelPage<'_>) -> String {
     all.sort_by(|a, b| b.growth.total_cmp(&a.growth));
     let is_chosen =
         |it: &&There<'_>| of.chosen == Some((it.series.callpath.as_str(), it.series.metric.as_str()));
-    // Time is what most ask for.
-    let usual = |it: &&There<'_>| it.series.metric == "time";
+    // How long a run takes is what most ask for.
+    let usual = |it: &&There<'_>| it.series.metric == "time" && it.series.callpath == "run";
     let Some(chosen) = all.iter().find(is_chosen).or_else(|| all.iter().find(usual)).or(all.first()) else {
         page.section("none", "No models", &notes(of));
         return page.finish(frame);

@@ -140,7 +140,10 @@ fn windows(of: &TracePage<'_>) -> String {
 fn chart(of: &TracePage<'_>) -> Plot {
     let values: Vec<f64> = of.values.iter().map(|value| value.unwrap_or(0.0)).collect();
     let name = of.metric.as_said();
-    let most = highest(&values).max(f64::MIN_POSITIVE);
+    let most = match highest(&values) {
+        most if most > 0.0 => most,
+        _ => 1.0,
+    };
     let is_bytes = name.contains("bytes");
     let scale = |units: &[(f64, &'static str)]| {
         *units.iter().rfind(|(factor, _)| *factor <= most).unwrap_or(&units[0])

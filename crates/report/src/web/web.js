@@ -22,7 +22,7 @@
   const countDown = () => {
     for (const node of document.querySelectorAll("[data-until]")) {
       const left = Number(node.dataset.until) - now();
-      node.textContent = left < 0 ? "now" : `in ${charts.seconds(Math.round(left))}`;
+      node.textContent = left < 0.5 ? "now" : `in ${charts.seconds(Math.round(left))}`;
     }
   };
 
