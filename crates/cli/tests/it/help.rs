@@ -29,6 +29,7 @@ fn help_says_what_there_is() {
       job         Show what a job has done
       top         Show which jobs load the storage now
       nodes       Show the machines that the daemon hears of, as a tree
+      web         Print a link to the pages of the daemon, which logs you in
       ioskel      Run a workload with a known rhythm
       demo        Show the whole chain on this machine in under a minute
 

@@ -19,6 +19,8 @@ mod exporters;
 mod remote_write;
 /// Metrics over time, full disks, damaged files.
 mod series;
+/// Pages: roles, logins, harmful names, and a browser.
+mod web;
 
 pub(crate) const IOTIDE: &str = env!("CARGO_BIN_EXE_iotide");
 
