@@ -15,6 +15,7 @@
 //!
 //! **Invariant:** no file, clock, thread or terminal in here. A test needs a `Vec<f64>` and nothing else.
 
+pub use crate::bursts::{Bursts, Described, Known, describe_bursts};
 pub use crate::category::{
     Access, BusyTime, Categories, Category, CategoryConfig, CategoryMethod, CategoryThresholds,
     DirectionFindings, Evidence, FoundPeriod, Label, Magnitude, MetadataFindings, MetadataLoad, Observed,
@@ -42,6 +43,7 @@ pub use crate::signature::{
 
 pub mod online;
 
+mod bursts;
 mod category;
 mod demand;
 mod figures;

@@ -217,6 +217,9 @@ mod tests {
             start_s,
             end_s: Some(end_s),
             outcome: JobOutcome::Completed,
+            submit_s: None,
+            limit_s: None,
+            priority: None,
         }
     }
 

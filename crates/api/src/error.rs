@@ -8,6 +8,7 @@ use iotide_formats::ReadError;
 use iotide_report::Untrusted;
 use iotide_scaling::{ParametersDiffer, StoreError};
 use iotide_sched::PeriodsError;
+use iotide_sim::system::{CellError, SystemError};
 use iotide_sim::{SimulationError, WorkloadError};
 
 use crate::PrometheusError;
@@ -226,6 +227,22 @@ pub enum Error {
     /// A workload cannot be simulated.
     #[error(transparent)]
     Simulation(SimulationError),
+    /// A system cannot be simulated.
+    #[error("{name}: {why}")]
+    System {
+        /// Which.
+        name: String,
+        /// What is wrong with it.
+        why: SystemError,
+    },
+    /// A ladder says too little.
+    #[error("{name}: {why}")]
+    Ladder {
+        /// Which.
+        name: String,
+        /// What is missing.
+        why: CellError,
+    },
     /// A trace has no period.
     #[error("no period")]
     NoPeriod,

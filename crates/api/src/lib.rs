@@ -34,12 +34,13 @@ pub use iotide_live::{
     Settings as LiveSettings, Summary, Watched,
 };
 pub use iotide_report::{
-    CompareDocument, CompareSettings, Document, Failure, FitReport, Info, Ink, LabelledRun, MeasuredRun,
-    PlanReport, Plot, Quantity, Report, Run, RunPage, ScalingReport, SignatureEntry, SignatureReport,
-    SimulationReport, Source, Untrusted,
+    CompareDocument, CompareSettings, Document, Failure, FitReport, Info, Ink, LabelledRun, LadderReport,
+    MeasuredRun, PlanReport, Plot, Quantity, Report, Run, RunPage, ScalingReport, SignatureEntry,
+    SignatureReport, SimulationReport, Source, SystemReport, TemplatesReport, Untrusted,
 };
 pub use iotide_scaling::{InputFormat, Measure, Scaling, Search};
 pub use iotide_sched::{Action, Controller, Credit, IoProfile, Order, UnknownJobs};
+pub use iotide_sim::system::{Cell, Change, Ladder, Target as StorageTarget, WhatChanges, fit_storage};
 pub use iotide_sim::{IoSettings, JobSpec, Mix, Workload};
 pub use iotide_trace::{Direction, Loss, ThroughputLog};
 
@@ -65,6 +66,8 @@ pub use crate::{
         Url, applications, job_log, prometheus_log, rank_partitions, signature, throughput_log,
     },
     simulate::{IoWorkload, PolicyName, QueueRules, SimulateOptions, StorageModels, simulate_io},
+    system::{NamedSystem, SystemMethod, SystemOptions, simulate_system},
+    templates::{TemplateOptions, storage_of_ladder, templates},
 };
 
 mod compare;
@@ -82,3 +85,5 @@ mod report;
 mod settings;
 mod signature;
 mod simulate;
+mod system;
+mod templates;

@@ -63,6 +63,7 @@ Examples:
   iotide categorize /logs --out results    what did all the jobs of the year do?
   iotide model --from-traces *.darshan     how does it scale?
   iotide simulate io report                what would scheduling by rhythm do?
+  iotide simulate system system.json       which state will the storage be in?
   iotide serve                             watch every job of this machine, live
   iotide demo                              see it all at work on this machine
   iotide COMMAND --help                    more on a command";

@@ -43,15 +43,11 @@ pub enum AskError {
 
 /// Asks for a path, with its query.
 pub fn get(socket: &Path, path: &str) -> Result<Answer, AskError> {
-    ask(socket, "GET", path)
+    send(socket, "GET", path, b"")
 }
 
-/// Asks for something to be done.
-pub fn post(socket: &Path, path: &str) -> Result<Answer, AskError> {
-    ask(socket, "POST", path)
-}
-
-fn ask(socket: &Path, method: &str, path: &str) -> Result<Answer, AskError> {
+/// Asks by another method, with a body.
+pub fn send(socket: &Path, method: &str, path: &str, body: &[u8]) -> Result<Answer, AskError> {
     let failed = |cause| AskError::Unreached { socket: socket.to_owned(), cause };
     let mut stream = UnixStream::connect(socket).map_err(failed)?;
     // In a place of one's own only oneself and root can answer; anyone else has put that place there.
@@ -64,10 +60,10 @@ fn ask(socket: &Path, method: &str, path: &str) -> Result<Answer, AskError> {
     }
     stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
     stream.set_write_timeout(Some(TIMEOUT)).map_err(failed)?;
-    let question = format!(
-        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    );
-    stream.write_all(question.as_bytes()).map_err(failed)?;
+    let length = if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{length}Connection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).map_err(failed)?;
+    stream.write_all(body).map_err(failed)?;
     let mut answer = Vec::new();
     stream.take(MOST_BYTES).read_to_end(&mut answer).map_err(failed)?;
     parse(&answer).ok_or_else(|| AskError::NotHttp { socket: socket.to_owned() })

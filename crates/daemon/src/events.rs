@@ -1,4 +1,4 @@
-//! What happens, for those who want to be told: jobs that begin and end, what is expected of them, models that were fitted anew.
+//! What happens, for those who want to be told: jobs that begin and end, what is expected of them, models that were fitted anew, alarms.
 //!
 //! Who does not read in time misses events and nothing else: nobody waits for a listener. How many were missed is the first thing it reads then.
 
@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use iotide_ledger::{About, JobKey, Name};
-use iotide_report::{JobEvent, MissedEvents, ModelEvent, PredictionEvent, RatesEvent, answer_json};
+use iotide_report::{
+    AlarmState, JobEvent, MissedEvents, ModelEvent, PredictionEvent, RatesEvent, answer_json,
+};
 use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
 
 use crate::leaf::{Act, JobView, View};
@@ -130,6 +132,12 @@ impl Events {
             let event = told.entry(listener.hears).or_insert_with(|| rates_of(view, listener.hears));
             listener.offer(event)
         });
+    }
+
+    /// An alarm begins or is over: its owner and those who see all are told.
+    pub(crate) fn alarm(&self, state: &AlarmState) {
+        // A number that no user has: listeners to everyone's events hear it.
+        self.lock().tell(state.owner.unwrap_or(u32::MAX), "alarm", &answer_json(state));
     }
 
     /// Gives a sign of life if nothing happens, and forgets those who are gone.

@@ -8,6 +8,7 @@
 //! - [`store`]: jobs and their profiles in SQLite.
 //! - [`models`]: how what runs of an application measure grows with their size.
 //! - `series`: metrics of jobs and the machine over time.
+//! - `alarms`: what people want to be told of, looked at each second.
 //! - `events`: what happens, for those who listen.
 //! - `gather`: what daemons below have counted becomes part of the jobs, and what is counted here goes up.
 //! - `predict`: when each job's next phase begins.
@@ -17,10 +18,11 @@
 
 pub use crate::run::{
     AddressError, Addresses, Auth, Config, HttpAddress, Key, KeyError, Leaves, Load, ProxyConfig, ProxyFrom,
-    Secret, ServeError, Served, TokenRole, TreeConfig, WebConfig, group_of_pages, make_token, serve,
-    write_key,
+    Secret, ServeError, Served, TokenRole, TreeConfig, WebConfig, group_of_pages, make_token, rpc_socket,
+    serve, write_key,
 };
 
+mod alarms;
 pub mod client;
 mod collect;
 mod events;

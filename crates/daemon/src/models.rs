@@ -78,6 +78,8 @@ pub struct Fitted {
     pub builds: Vec<BuildRuns>,
     /// What was left out.
     pub notes: Vec<String>,
+    /// No other models have this number; later ones have a higher one.
+    pub generation: u64,
     n_bytes: usize,
     used: AtomicU64,
 }
@@ -132,7 +134,9 @@ pub fn fit(runs: &[MeasuredRun], notes: Vec<String>) -> Fitted {
     builds.sort_by_key(|known| std::cmp::Reverse(known.last_ns));
     // In memory numbers stand apart, where they are packed in the bytes of a store.
     let n_bytes = 2 * set.to_bytes().len();
-    Fitted { set, n_runs: runs.len(), builds, notes, n_bytes, used: AtomicU64::new(0) }
+    static GENERATION: AtomicU64 = AtomicU64::new(1);
+    let generation = GENERATION.fetch_add(1, Ordering::Relaxed);
+    Fitted { set, n_runs: runs.len(), builds, notes, generation, n_bytes, used: AtomicU64::new(0) }
 }
 
 /// Which runs of which application are asked for.

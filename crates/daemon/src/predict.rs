@@ -14,6 +14,7 @@ use iotide_ledger::JobKey;
 use iotide_trace::{Span, Timestamp};
 
 use crate::events::Events;
+use crate::leaf::JobView;
 use crate::store::Figure;
 
 /// Jobs that are predicted at once: those that came first among the busy. One takes less than half a mebibyte.
@@ -22,6 +23,9 @@ const MOST_JOBS: usize = 256;
 const LEAST_BYTES: u64 = 1 << 20;
 /// Evaluations of a job are so far apart.
 const APART_S: f64 = 2.0;
+
+/// What the load that is expected is a mean over.
+const LOAD_SPAN_S: f64 = 60.0;
 
 /// What is expected of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,6 +54,19 @@ impl Expected {
         })
     }
 
+    /// Bytes per second in the minute from now on; `None` without a period.
+    pub(crate) fn load_bps(&self, now_unix_s: f64) -> Option<f64> {
+        let (period_s, next_s, bytes) = (self.period_s?, self.next_phase_unix_s?, self.bytes_per_phase?);
+        if !(period_s > 0.0 && bytes.is_finite() && next_s.is_finite()) {
+            return None;
+        }
+        // A phase that should have begun is late by less than a period, or there are others behind it.
+        let missed = ((now_unix_s - next_s) / period_s).ceil().max(0.0);
+        let first_s = next_s + missed * period_s;
+        let n_phases = ((now_unix_s + LOAD_SPAN_S - first_s) / period_s).ceil().max(0.0);
+        Some(bytes * n_phases / LOAD_SPAN_S)
+    }
+
     /// What of it is a measurement of the run.
     pub(crate) fn figures(&self) -> Vec<Figure> {
         let figure =
@@ -67,6 +84,12 @@ pub(crate) struct Expectations(Arc<RwLock<HashMap<JobKey, Expected>>>);
 impl Expectations {
     pub(crate) fn of(&self, key: &JobKey) -> Option<Expected> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(key).copied()
+    }
+
+    /// Bytes per second that a job is expected to move in the next minute: in the phases that begin in it, or as fast as now if it has no period.
+    pub(crate) fn load_bps(&self, job: &JobView, now_ns: u64) -> f64 {
+        let load = self.of(&job.key).and_then(|expected| expected.load_bps(now_ns as f64 / 1e9));
+        load.unwrap_or(job.read_bps + job.write_bps)
     }
 }
 
@@ -179,6 +202,23 @@ mod tests {
 
     fn key(id: &str) -> JobKey {
         JobKey { cluster: Name::default(), uid: 1000, id: JobId::new(id).unwrap(), start_ns: 5 }
+    }
+
+    #[test]
+    fn the_load_of_the_next_minute_is_that_of_its_phases() {
+        let expected = |period_s: f64, next_phase_unix_s: f64| Expected {
+            period_s: Some(period_s),
+            next_phase_unix_s: Some(next_phase_unix_s),
+            confidence: 0.9,
+            bytes_per_phase: Some(600.0),
+        };
+        let load = |period_s, next| expected(period_s, next).load_bps(1000.0).unwrap();
+        assert_eq!(load(10.0, 1005.0), 60.0, "six phases");
+        assert_eq!(load(10.0, 1000.0), 60.0);
+        assert_eq!(load(10.0, 985.0), 60.0, "one that is late");
+        assert_eq!(load(600.0, 1030.0), 10.0);
+        assert_eq!(load(600.0, 1061.0), 0.0);
+        assert_eq!(Expected { period_s: None, ..expected(1.0, 1.0) }.load_bps(1000.0), None);
     }
 
     #[test]

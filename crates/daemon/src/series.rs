@@ -497,7 +497,7 @@ impl Keeper {
 }
 
 /// What is sampled of a job.
-fn samples_of_job(counters: &Counters, n_running: u32) -> Vec<(Cow<'static, str>, Sample)> {
+pub(crate) fn samples_of_job(counters: &Counters, n_running: u32) -> Vec<(Cow<'static, str>, Sample)> {
     let mut samples: Vec<(Cow<'static, str>, Sample)> = Vec::new();
     let mut by_op: std::collections::BTreeMap<&str, iotide_ledger::Cell> = std::collections::BTreeMap::new();
     for (metric, cell) in counters.iter() {
@@ -553,7 +553,7 @@ fn samples_of_job(counters: &Counters, n_running: u32) -> Vec<(Cow<'static, str>
 }
 
 /// What is sampled of the machine.
-fn samples_of_node(node: &NodeReading) -> Vec<(Cow<'static, str>, Sample)> {
+pub(crate) fn samples_of_node(node: &NodeReading) -> Vec<(Cow<'static, str>, Sample)> {
     let mut samples: Vec<(Cow<'static, str>, Sample)> = Vec::new();
     let mut put = |name: String, sample: Sample| samples.push((name.into(), sample));
     for (mode, ns) in &node.cpu_ns {

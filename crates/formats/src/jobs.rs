@@ -9,7 +9,7 @@
 //! ```
 //!
 //! or a table, as CSV or JSON Lines: `user,name,nodes,start,end` and optionally `jobid,state`. Times are seconds on the
-//! clock of the throughput log, or dates. A job's steps are folded into it.
+//! clock of the throughput log, or dates. A job's steps are folded into it. `Submit`, `Timelimit` and `Priority` are kept if they are there.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -69,7 +69,7 @@ impl JobLogOptions {
         self.read(detect::unzipped_text(Input::from_read(name.as_ref(), Box::new(read))?)?)
     }
 
-    fn read(&self, input: Input) -> Result<JobLog, ReadError> {
+    pub(crate) fn read(&self, input: Input) -> Result<JobLog, ReadError> {
         let path = input.name().to_path_buf();
         let trouble = input.trouble();
         let syntax = syntax_of(input.head());
@@ -114,6 +114,9 @@ const COLUMNS: &[&str] = &[
     "elapsedraw",
     "elapsed",
     "state",
+    "submit",
+    "timelimit",
+    "priority",
 ];
 const ID: [usize; 2] = [0, 1];
 const USER: [usize; 2] = [2, 3];
@@ -123,6 +126,9 @@ const START: [usize; 1] = [9];
 const END: [usize; 1] = [10];
 const ELAPSED: [usize; 2] = [11, 12];
 const STATE: [usize; 1] = [13];
+const SUBMIT: [usize; 1] = [14];
+const LIMIT: [usize; 1] = [15];
+const PRIORITY: [usize; 1] = [16];
 
 /// Jobs beyond this many are a loss: three months of the busiest machines are a hundredth of it.
 const MOST_RUNS: usize = 8 << 20;
@@ -228,7 +234,22 @@ impl Collector {
         }
         let text = |columns: &[usize]| kept(first_of(columns).unwrap_or_default());
         let (user, name) = (text(&USER), text(&NAME));
-        self.log.runs.push(JobRun { job_id: id, user, name, n_nodes, start_s, end_s, outcome });
+        let submit_s = first_of(&SUBMIT).map(|submit| moment("submit", submit, options)).transpose()?;
+        // `UNLIMITED` and `Partition_Limit` are no durations, and no fault.
+        let limit_s = first_of(&LIMIT).and_then(|limit| duration(limit).ok());
+        let priority = first_of(&PRIORITY).and_then(parse_f64).map(|priority| priority as i64);
+        self.log.runs.push(JobRun {
+            job_id: id,
+            user,
+            name,
+            n_nodes,
+            start_s,
+            end_s,
+            outcome,
+            submit_s,
+            limit_s,
+            priority,
+        });
         Ok(())
     }
 

@@ -47,6 +47,7 @@ pub use crate::{
     messages::Messages,
     native::NativeWriter,
     prometheus::RangeAnswer,
+    swf::{SubmissionLog, SwfJob, SwfLog},
     text::{PatternError, PatternSpec},
     tmio::write::{TmioForm, TmioWriter},
     tracer::Life,
@@ -103,6 +104,7 @@ mod rows;
 mod scanner;
 mod series;
 mod strace;
+mod swf;
 mod tau;
 #[cfg(test)]
 mod testing;

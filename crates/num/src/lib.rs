@@ -16,6 +16,7 @@ pub use crate::{
     distribution::{incomplete_beta, ln_gamma, student_t_cdf, student_t_quantile},
     dtw::{dtw_barycentre, dtw_path},
     least_squares::{LeastSquares, least_squares},
+    linkage::{Merge, average_linkage, clusters_below},
     outliers::{
         isolation_scores, local_outlier_factors, local_outlier_factors_on_line, modified_z_scores, z_scores,
     },
@@ -38,6 +39,7 @@ mod dft;
 mod distribution;
 mod dtw;
 mod least_squares;
+mod linkage;
 mod outliers;
 mod peaks;
 mod random;

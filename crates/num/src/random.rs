@@ -38,6 +38,28 @@ impl SplitMix64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
+
+    /// Returns a number from the exponential distribution with mean 1.
+    #[inline]
+    pub fn exponential(&mut self) -> f64 {
+        // 1 − u lies in (0, 1]: its logarithm exists.
+        -(1.0 - self.unit()).ln()
+    }
+
+    /// Returns a number from the gamma distribution of a shape of at least 1 and scale 1, whose mean is its shape
+    /// (Marsaglia & Tsang, 2000).
+    pub fn gamma(&mut self, shape: f64) -> f64 {
+        debug_assert!(shape >= 1.0, "smaller shapes need another method");
+        let d = shape - 1.0 / 3.0;
+        let c = 1.0 / (9.0 * d).sqrt();
+        loop {
+            let x = self.normal();
+            let v = (1.0 + c * x).powi(3);
+            if v > 0.0 && (1.0 - self.unit()).ln() < 0.5 * x * x + d - d * v + d * v.ln() {
+                return d * v;
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -70,5 +92,20 @@ mod tests {
         assert!(mean.abs() < 0.03 && (deviation - 1.0).abs() < 0.03, "{mean} ± {deviation}");
         let beyond = numbers.iter().filter(|number| number.abs() > 1.959_964).count();
         assert!((800..1200).contains(&beyond), "{beyond} of 20000 beyond 95 %");
+    }
+
+    #[test]
+    fn exponential_and_gamma_numbers_have_their_means_and_deviations() {
+        let mut random = SplitMix64::new(5);
+        let moments = |numbers: &[f64]| (crate::mean(numbers), crate::population_std(numbers));
+        let exponential: Vec<f64> = (0..40_000).map(|_| random.exponential()).collect();
+        let (mean, deviation) = moments(&exponential);
+        assert!((mean - 1.0).abs() < 0.02 && (deviation - 1.0).abs() < 0.03, "{mean} ± {deviation}");
+        for shape in [1.0, 2.5, 100.0, 10_000.0] {
+            let numbers: Vec<f64> = (0..20_000).map(|_| random.gamma(shape)).collect();
+            let (mean, deviation) = moments(&numbers);
+            assert!((mean / shape - 1.0).abs() < 0.03, "shape {shape}: {mean}");
+            assert!((deviation / shape.sqrt() - 1.0).abs() < 0.03, "shape {shape}: {deviation}");
+        }
     }
 }

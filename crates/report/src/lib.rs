@@ -17,6 +17,10 @@ pub use iotide_page::{Ink, Plot, Untrusted, text};
 
 pub use crate::{
     activity::Activity,
+    alarms::{
+        AlarmList, AlarmRule, AlarmState, NewAlarm, ProxyAlarm, ProxyDone, ProxyNewAlarm, alarm_level,
+        alertmanager_json, webhook_json,
+    },
     archive::{
         ApplicationCount, ArchiveStatistics, CategorizeDocument, InsightCount, Population, RejectionCount,
     },
@@ -68,12 +72,21 @@ pub use crate::{
         FitReport, FitStart, GroupEntry, LogReport, LogSource, SignatureEntry, SignatureReport,
         SignatureTable, method_name, signature_of_json,
     },
+    system::{
+        Estimate, Frame, SaturationEntry, State, Stretch, SystemAnswer, SystemBrief, SystemJob, SystemReport,
+        SystemRuns, WhatIf,
+    },
+    templates::{
+        CellEntry, FoundTemplate, LadderReport, RunOfTemplate, StorageEntry, TargetEntry, TargetErrorsEntry,
+        TemplatesReport,
+    },
     timeline::Timeline,
 };
 
 mod activity;
 mod activity_chart;
 mod activity_page;
+mod alarms;
 mod archive;
 mod archive_load;
 mod archive_page;
@@ -111,6 +124,8 @@ mod signature;
 #[cfg(test)]
 mod steering;
 mod stream;
+mod system;
+mod templates;
 mod timeline;
 pub mod web;
 

@@ -27,6 +27,8 @@
 //!
 //! **Invariant:** no file, clock, environment variable, thread or terminal in here; time comes in as an argument.
 
+pub mod jobs;
+
 pub use crate::{
     actuate::{
         Action, ConfigFs, ControlledJob, Controller, LustreTbf, TbfSettings, divide, former_policies,

@@ -12,13 +12,18 @@
 //! **Invariant:** no file, clock, environment variable, thread or terminal in here. A run is its inputs and its seed.
 
 pub use crate::{
+    fields::WorkloadError,
     io::{Contender, IoSettings, Knowledge, Model, SimulationError, compare, simulate},
     metrics::{JobOutcome, Outcome, Timeline},
-    workload::{JobSpec, Mix, Workload, WorkloadError},
+    workload::{JobSpec, Mix, Workload},
 };
 
+pub mod jobs;
+
 mod engine;
+mod fields;
 mod io;
 mod metrics;
 mod storage;
+pub mod system;
 mod workload;

@@ -102,6 +102,34 @@ impl Fluid {
         self.next.insert((set.next, at));
     }
 
+    /// From now on so much is divided.
+    pub(crate) fn set_capacity(&mut self, now_s: f64, capacity_bps: f64) {
+        self.advance(now_s);
+        self.capacity_bps = capacity_bps;
+    }
+
+    /// A phase is broken off.
+    pub(crate) fn abort(&mut self, now_s: f64, set: SetId, key: u64) {
+        self.advance(now_s);
+        let Some(&at) = self.set_of.get(&set) else { return };
+        self.next.remove(&(self.sets[at].next, at));
+        self.serve(at);
+        let leak = self.leak;
+        let set = &mut self.sets[at];
+        if set.head.is_some_and(|(head, _)| head.key == key) {
+            let next = set.others.keys().next().copied();
+            set.head = next.and_then(|key| set.remove(key));
+        } else {
+            set.remove(key);
+        }
+        if set.head.is_none() && set.others.is_empty() {
+            self.close(at);
+        } else {
+            set.foresee(self.virtual_now, leak);
+            self.next.insert((set.next, at));
+        }
+    }
+
     /// When the next phase ends if none begins before.
     pub(crate) fn next_end_s(&self) -> Option<f64> {
         let &(next, _) = self.next.first()?;

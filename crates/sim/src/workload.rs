@@ -1,7 +1,9 @@
 //! Jobs to simulate: described as JSON, RR-9537's own, or generated.
 
 use iotide_num::SplitMix64;
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+use crate::fields::{Bound, Fields, WorkloadError, fault, read_frame};
 
 /// Periodic jobs on one storage, and the stretch of time they are judged by.
 #[derive(Clone, Debug, PartialEq)]
@@ -142,20 +144,6 @@ fn default_frame_s(longest_s: f64) -> [f64; 2] {
     [longest_s, 9.0 * longest_s]
 }
 
-/// What is wrong with a description of a workload.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{fault}", if place.is_empty() { String::new() } else { format!("{place} ") })]
-pub struct WorkloadError {
-    /// Where, as `jobs[3].compute_s`; empty is the whole.
-    pub place: String,
-    /// What.
-    pub fault: String,
-}
-
-fn fault(place: &str, fault: impl Into<String>) -> WorkloadError {
-    WorkloadError { place: place.to_owned(), fault: fault.into() }
-}
-
 /// More than this is a mistake rather than a machine.
 const MAX_JOBS: usize = 10_000_000;
 
@@ -191,80 +179,6 @@ fn read_jobs(place: &str, value: &Value, jobs: &mut Vec<JobSpec>) -> Result<(), 
         jobs.push(JobSpec { name, ..job.clone() });
     }
     Ok(())
-}
-
-fn read_frame(value: &Value) -> Result<[f64; 2], WorkloadError> {
-    let ends: Option<Vec<f64>> = value.as_array().map(|ends| ends.iter().filter_map(Value::as_f64).collect());
-    match ends.as_deref() {
-        Some(&[from_s, to_s]) if value.as_array().is_some_and(|ends| ends.len() == 2) => {
-            if 0.0 <= from_s && from_s < to_s && to_s.is_finite() {
-                Ok([from_s, to_s])
-            } else {
-                Err(fault("frame_s", format!("[{from_s}, {to_s}] does not begin before it ends")))
-            }
-        }
-        _ => Err(fault("frame_s", "is not a list of two times")),
-    }
-}
-
-/// The fields of one object of a description.
-struct Fields<'a> {
-    place: &'a str,
-    map: &'a Map<String, Value>,
-}
-
-#[derive(Clone, Copy)]
-enum Bound {
-    Positive,
-    NotNegative,
-}
-
-impl<'a> Fields<'a> {
-    fn of(place: &'a str, value: &'a Value, known: &[&str]) -> Result<Self, WorkloadError> {
-        let Value::Object(map) = value else { return Err(fault(place, "is not an object")) };
-        // A misspelt setting that is silently ignored would be a wrong answer.
-        if let Some(unknown) = map.keys().find(|key| !known.contains(&key.as_str())) {
-            return Err(fault(
-                place,
-                format!("has an unknown field {unknown:?}; there are {}", known.join(", ")),
-            ));
-        }
-        Ok(Self { place, map })
-    }
-
-    fn at(&self, name: &str) -> String {
-        if self.place.is_empty() { name.to_owned() } else { format!("{}.{name}", self.place) }
-    }
-
-    fn missing(&self, name: &str) -> WorkloadError {
-        fault(&self.at(name), "is missing")
-    }
-
-    fn number(&self, name: &str, bound: Bound) -> Result<Option<f64>, WorkloadError> {
-        let value = match self.map.get(name) {
-            None | Some(Value::Null) => return Ok(None),
-            Some(value) => value.as_f64().ok_or_else(|| fault(&self.at(name), "is not a number"))?,
-        };
-        let (is_within, what) = match bound {
-            Bound::Positive => (value > 0.0, "positive"),
-            Bound::NotNegative => (value >= 0.0, "0 or more"),
-        };
-        if is_within && value.is_finite() {
-            Ok(Some(value))
-        } else {
-            Err(fault(&self.at(name), format!("is {value}, but must be {what}")))
-        }
-    }
-
-    fn count(&self, name: &str) -> Result<Option<u64>, WorkloadError> {
-        match self.map.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => match value.as_u64() {
-                Some(count) if count > 0 => Ok(Some(count)),
-                _ => Err(fault(&self.at(name), "is not a whole number above 0")),
-            },
-        }
-    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,12 @@ pub struct JobRun {
     pub end_s: Option<f64>,
     /// How it ended.
     pub outcome: JobOutcome,
+    /// When it was submitted, on the same clock.
+    pub submit_s: Option<f64>,
+    /// How long it was allowed to run.
+    pub limit_s: Option<f64>,
+    /// Its priority: higher goes first.
+    pub priority: Option<i64>,
 }
 
 /// How a job ended.

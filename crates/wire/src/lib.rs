@@ -16,7 +16,8 @@
 //!
 //! What a process counts while it runs stands in a file of another kind, which changes in place: [`page`].
 //!
-//! What a program and the arbiter of its storage say to each other is another, smaller matter: [`GateMessage`].
+//! What a program and the arbiter of its storage say to each other is another, smaller matter: [`GateMessage`]. So is what controllers ask a daemon:
+//! [`RpcQuestion`].
 //!
 //! **Constraints:** `no_std`, no dependency, no allocation, no `unsafe`: the encoder runs inside other people's programs.
 //! The decoder checks every length before it uses it and never panics, whatever the bytes.
@@ -33,6 +34,7 @@ pub use crate::{
     fnv::Fnv1a,
     gate::{GATE_WAIT_EVERY_MS, GateHello, GateMessage},
     record::{Flags, Layer, NO_FILE, NO_POSITION, Op, Record},
+    rpc::{RPC_MAGIC, RpcFields, RpcHeader, RpcKind, RpcQuestion, put_rpc_text},
     sha256::sha256,
     totals::{Note, NoteKind, Total, Totals},
     varint::{put_varint, take_varint, unzigzag, zigzag},
@@ -48,6 +50,7 @@ mod facts;
 mod fnv;
 mod gate;
 mod record;
+mod rpc;
 mod sha256;
 mod totals;
 mod varint;

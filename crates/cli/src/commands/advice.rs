@@ -33,6 +33,8 @@ pub(crate) fn advised(error: impl Into<Error>) -> anyhow::Error {
         }
         Error::ProcessesUnknown => "`--parameters FILE` tells the parameters of each trace".to_owned(),
         Error::Workload { .. } => "docs/scheduling.md says how a workload is written".to_owned(),
+        Error::System { .. } => "`iotide simulate system --help` lists what can be changed; docs/system.md says how a system is written".to_owned(),
+        Error::Ladder { .. } => "`iotide ladder DIR` measures one".to_owned(),
         Error::Simulation(_) => "`iotide simulate io --help` lists what can be changed".to_owned(),
         Error::Signature(_) => {
             "a signature is what several runs of one application have in common".to_owned()

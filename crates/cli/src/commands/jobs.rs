@@ -217,14 +217,19 @@ fn list(query: &[String], limit: usize) -> anyhow::Result<JobList> {
     }
 }
 
-/// Asks the daemon. Its refusals are errors, in its own words.
-fn unreadable(why: String) -> anyhow::Error {
+pub(super) fn unreadable(why: String) -> anyhow::Error {
     anyhow!("the daemon's answer cannot be read: {why}")
 }
 
+/// Asks the daemon. Its refusals are errors, in its own words.
 pub(super) fn ask(path: &str) -> anyhow::Result<Vec<u8>> {
+    send("GET", path, b"")
+}
+
+/// Asks the daemon to do something.
+pub(super) fn send(method: &str, path: &str, body: &[u8]) -> anyhow::Result<Vec<u8>> {
     let socket = places::socket_to_ask();
-    let answer = client::get(&socket, path)
+    let answer = client::send(&socket, method, path, body)
         .hint("`iotide serve` starts a daemon; IOTIDE_DAEMON names the socket of one that runs elsewhere")?;
     if answer.status == 200 {
         return Ok(answer.body);
@@ -240,7 +245,7 @@ pub(super) fn ask(path: &str) -> anyhow::Result<Vec<u8>> {
     .context("the daemon cannot answer")
 }
 
-fn deliver(ui: &mut Ui, output: &OutputArgs, json: &str, text: &str) -> anyhow::Result<()> {
+pub(super) fn deliver(ui: &mut Ui, output: &OutputArgs, json: &str, text: &str) -> anyhow::Result<()> {
     let said = if output.form() == Form::Json { json } else { text };
     match output.file() {
         Some(path) => ui.out_file(path, said),

@@ -10,6 +10,7 @@ use crate::ui::Ui;
 pub(crate) use self::ioskel::expand_name;
 
 mod advice;
+mod alarms;
 mod analysis;
 mod arbiter;
 mod categorize;
@@ -23,6 +24,7 @@ mod info;
 mod input;
 mod ioskel;
 mod jobs;
+mod ladder;
 mod model;
 mod mount;
 mod record;
@@ -33,6 +35,7 @@ mod sets;
 mod settings;
 mod signature;
 mod simulate;
+mod templates;
 mod web;
 
 #[derive(clap::Subcommand, Debug)]
@@ -47,6 +50,8 @@ pub(crate) enum Command {
     Model(model::ModelArgs),
     Signature(signature::SignatureArgs),
     Simulate(simulate::SimulateArgs),
+    Ladder(ladder::LadderArgs),
+    Templates(templates::TemplatesArgs),
     Sets(sets::SetsArgs),
     Mount(mount::MountArgs),
     Arbiter(arbiter::ArbiterArgs),
@@ -55,6 +60,7 @@ pub(crate) enum Command {
     Job(jobs::JobArgs),
     Top(jobs::TopArgs),
     Nodes(jobs::NodesArgs),
+    Alarms(alarms::AlarmsArgs),
     Web(web::WebArgs),
     Ioskel(ioskel::IoskelArgs),
     Demo(demo::DemoArgs),
@@ -73,6 +79,8 @@ impl Command {
             Command::Model(args) => model::run(ui, args),
             Command::Signature(args) => signature::run(ui, args),
             Command::Simulate(args) => simulate::run(ui, args),
+            Command::Ladder(args) => ladder::run(ui, args),
+            Command::Templates(args) => templates::run(ui, args),
             Command::Sets(args) => sets::run(ui, args),
             Command::Mount(args) => mount::run(ui, args),
             Command::Arbiter(args) => arbiter::run(ui, args),
@@ -81,6 +89,7 @@ impl Command {
             Command::Job(args) => jobs::run_job(ui, args),
             Command::Top(args) => jobs::run_top(ui, args),
             Command::Nodes(args) => jobs::run_nodes(ui, args),
+            Command::Alarms(args) => alarms::run(ui, args),
             Command::Web(args) => web::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
             Command::Demo(args) => demo::run(ui, args),

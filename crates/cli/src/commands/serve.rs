@@ -300,6 +300,7 @@ fn settings(options: &Options) -> anyhow::Result<Config> {
     let (series, group) = options.keeping.or(&file.keeping);
     let (remote_write, remote_write_every) = file.keeping.remote_write();
     let (scrape, scrape_every) = options.keeping.scrape(&file.keeping);
+    let [alertmanagers, webhooks] = options.keeping.receivers(&file.keeping);
     Ok(Config {
         web: options.web.or(&file.web)?,
         series,
@@ -309,6 +310,8 @@ fn settings(options: &Options) -> anyhow::Result<Config> {
         remote_write_every,
         scrape,
         scrape_every,
+        alertmanagers,
+        webhooks,
         http,
         socket: absolute(options.socket.clone().or(file.socket).unwrap_or_else(places::socket))?,
         store: absolute(options.store.clone().or(file.store).unwrap_or_else(places::store))?,

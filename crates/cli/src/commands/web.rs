@@ -29,7 +29,7 @@ Examples:
 
 pub(crate) fn run(ui: &mut Ui, args: &WebArgs) -> anyhow::Result<ExitStatus> {
     let socket = places::socket_to_ask();
-    let answer = client::post(&socket, "/api/1/login")
+    let answer = client::send(&socket, "POST", "/api/1/login", b"")
         .hint("`iotide serve` starts a daemon; IOTIDE_DAEMON names the socket of one that runs elsewhere")?;
     if answer.status != 200 {
         let said = Refused::from_json(&answer.body).map(|said| said.error.for_terminal());

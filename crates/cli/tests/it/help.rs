@@ -21,6 +21,8 @@ fn help_says_what_there_is() {
       model       Find how each metric scales with the parameters, and predict it elsewhere
       signature   Find an application's I/O signature in the noisy logs of storage servers
       simulate    Try decisions out: policies side by side on one workload
+      ladder      Measure what the storage behind a directory can do
+      templates   Sum up runs of many programs as a few kinds of applications
       sets        Divide jobs into sets by their rhythm, tell a file system, and see what became of it
       mount       Show a directory so that jobs do not get in each other's way
       arbiter     Let programs take turns at the storage, without a mount and without root
@@ -29,6 +31,7 @@ fn help_says_what_there_is() {
       job         Show what a job has done
       top         Show which jobs load the storage now
       nodes       Show the machines that the daemon hears of, as a tree
+      alarms      Show and change alarms on what jobs and the machine do
       web         Print a link to the pages of the daemon, which logs you in
       ioskel      Run a workload with a known rhythm
       demo        Show the whole chain on this machine in under a minute
@@ -50,6 +53,7 @@ fn help_says_what_there_is() {
       iotide categorize /logs --out results    what did all the jobs of the year do?
       iotide model --from-traces *.darshan     how does it scale?
       iotide simulate io report                what would scheduling by rhythm do?
+      iotide simulate system system.json       which state will the storage be in?
       iotide serve                             watch every job of this machine, live
       iotide demo                              see it all at work on this machine
       iotide COMMAND --help                    more on a command

@@ -108,6 +108,12 @@ fn help_on_serve_explains_every_flag() {
           --scrape-every <TIME>
               Ask exporters this often [default: 15s]
 
+          --alertmanager <URL>
+              Notify this Alertmanager of alarms (see `iotide alarms`); may be given more than once
+
+          --webhook <URL>
+              Post alarms as JSON to this address; may be given more than once
+
           --config <FILE>
               Read settings from FILE
 
@@ -219,6 +225,12 @@ fn help_on_serve_check_explains_every_flag() {
 
           --scrape-every <TIME>
               Ask exporters this often [default: 15s]
+
+          --alertmanager <URL>
+              Notify this Alertmanager of alarms (see `iotide alarms`); may be given more than once
+
+          --webhook <URL>
+              Post alarms as JSON to this address; may be given more than once
 
           --config <FILE>
               Read settings from FILE
@@ -431,6 +443,150 @@ fn help_on_nodes_explains_every_flag() {
     Examples:
       iotide nodes
       iotide nodes --format json | jq '.nodes[] | select(.silent_s > 10) .node'
+    ");
+}
+
+#[test]
+fn help_on_alarms_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["alarms", "--help"]).exits_with(0).stdout, @r"
+    Show and change alarms on what jobs and the machine do
+
+    Shows what fires now, the rules, and what has been. The daemon evaluates rules each second; it
+    notifies the receivers of `iotide serve --alertmanager` and `--webhook` once when an alarm begins,
+    and once when it is over. Your rules are about your own jobs; those of root and of the daemon's user
+    are about all.
+
+    Usage: iotide alarms [OPTIONS]
+           iotide alarms <COMMAND>
+
+    Commands:
+      list    Show rules, what fires and what has been
+      add     Add a rule
+      delete  Delete a rule
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Output:
+          --format <FORM>
+              Form of the answer: for people or for scripts
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout
+
+    Examples:
+      iotide alarms
+      iotide alarms add busy 'rate(write_bytes) > 2GB' --for 30s --clear 1GB
+      iotide alarms delete busy
+    ");
+    insta::assert_snapshot!(Dir::new().iotide(["alarms", "add", "--help"]).exits_with(0).stdout, @r"
+    Add a rule
+
+    The condition compares (>, <, =) a metric of a job as `/api/1/jobs/ID/metrics` lists it
+    (write_bytes), its growth per second over the last ten (rate(write_bytes)), the bytes per second
+    expected in the next minute (predicted_load), or says what a job has: label(write_periodic), as
+    `iotide categorize` names labels, finding(small_writes), as `iotide report` names findings.
+
+    Usage: iotide alarms add [OPTIONS] <NAME> <CONDITION>
+
+    Arguments:
+      <NAME>
+              Name of the rule
+
+      <CONDITION>
+              The condition, as in 'rate(write_bytes) > 2GB'
+
+    Options:
+          --for <TIME>
+              Fire once the condition has held for TIME [default: at once]
+
+          --clear <LEVEL>
+              End the alarm when the value reaches LEVEL [default: when the condition does not hold]
+
+          --on <WHAT>
+              Of what the value is taken
+
+              Possible values:
+              - job:  Of each job by itself
+              - sum:  Of all jobs together
+              - node: Of the machine
+              
+              [default: job]
+
+          --user <USER>
+              Watch jobs of this user only
+
+          --app <APP>
+              Watch runs of this application only, by id or by program name
+
+          --job <ID>
+              Watch the job of this id only
+
+          --severity <WORD>
+              How grave it is, for those who route alarms
+              
+              [default: warning]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Examples:
+      iotide alarms add busy 'rate(write_bytes) > 2GB' --for 30s --clear 1GB
+      iotide alarms add soon 'predicted_load > 5GB' --on sum
+      iotide alarms add full 'free_bytes./scratch < 1TB' --on node --severity critical
+      iotide alarms add small 'finding(small_writes)' --app lmp
+    ");
+    insta::assert_snapshot!(Dir::new().iotide(["alarms", "list", "--help"]).exits_with(0).stdout, @r"
+    Show rules, what fires and what has been
+
+    Usage: iotide alarms list [OPTIONS]
+
+    Options:
+      -h, --help     Print help
+      -V, --version  Print version
+
+    Output:
+          --format <FORM>  Form of the answer: for people or for scripts [default: text] [possible
+                           values: text, json]
+      -o, --output <FILE>  Write the answer to FILE rather than to stdout
+
+    Examples:
+      iotide alarms list
+      iotide alarms list --format json | jq '.firing[] | {name, job}'
+    ");
+    insta::assert_snapshot!(Dir::new().iotide(["alarms", "delete", "--help"]).exits_with(0).stdout, @r"
+    Delete a rule
+
+    What fires by it is over.
+
+    Usage: iotide alarms delete [OPTIONS] <NAME>
+
+    Arguments:
+      <NAME>
+              Name of the rule
+
+    Options:
+          --owner <UID>
+              Delete the rule of this user (root and the daemon's user only)
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Examples:
+      iotide alarms delete busy
     ");
 }
 

@@ -6,6 +6,7 @@ mod util;
 /// `--help`, word by word.
 mod help;
 mod help_serve;
+mod help_system;
 
 /// `--version`, and what is said of a command line that makes no sense.
 mod usage;
@@ -50,6 +51,7 @@ mod signature;
 
 /// `iotide simulate`: policies side by side, workloads of every kind, and what is wrong with one.
 mod simulate;
+mod system;
 
 /// `iotide sets`: who belongs where, and what file systems are told.
 mod sets;

@@ -11,12 +11,16 @@ use std::time::Duration;
 use iotide_testkit::{FreshDir, program};
 use serde_json::Value;
 
+/// Alarms, and who is told of them.
+mod alarms;
 /// Jobs that the system knows by a cgroup.
 mod cgroups;
 /// Metrics of others.
 mod exporters;
 /// Samples that are sent elsewhere.
 mod remote_write;
+/// Questions in frames.
+mod rpc;
 /// Metrics over time, full disks, damaged files.
 mod series;
 /// Pages: roles, logins, harmful names, and a browser.

@@ -48,12 +48,17 @@ impl std::str::FromStr for HttpAddress {
 
 impl HttpAddress {
     /// Its host and port, as they are shown and sent.
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
 
+    /// What is asked for there.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Connects; neither that nor anything on the connection is waited for longer than this.
-    pub(super) fn connect(&self, within: Duration) -> io::Result<TcpStream> {
+    pub(crate) fn connect(&self, within: Duration) -> io::Result<TcpStream> {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         let connected = (host, self.port).to_socket_addrs()?.find_map(|address| {
@@ -67,7 +72,7 @@ impl HttpAddress {
 }
 
 /// The status of an answer.
-pub(super) fn status_of(answer: &[u8]) -> Option<u16> {
+pub(crate) fn status_of(answer: &[u8]) -> Option<u16> {
     let line = answer.split(|&byte| byte == b'\n').next()?;
     let words = std::str::from_utf8(line).ok()?.strip_prefix("HTTP/1.")?;
     words.split(' ').nth(1)?.trim().parse().ok()

@@ -16,6 +16,7 @@ use super::groups::MEMORY;
 use super::routes::ENDPOINTS;
 use super::{Shared, metrics};
 use crate::collect::{GroupJob, user_name};
+use crate::events::Hears;
 use crate::gauges::Gauges;
 use crate::leaf::{JobView, View};
 use crate::store::{Query, Reader, StoreError, StoredJob};
@@ -49,6 +50,15 @@ impl Viewer {
     /// The same where models are asked for: a controller sees those of all.
     pub(super) fn for_models(self) -> Self {
         if self == Self::Controller { Self::All } else { self }
+    }
+
+    /// Which events they are told.
+    pub(super) fn hears(self) -> Hears {
+        match self {
+            Self::All => Hears::All,
+            Self::User(uid) => Hears::User(uid),
+            Self::Controller | Self::Sums => Hears::Models,
+        }
     }
 
     pub(super) fn sees(self, key: &JobKey) -> bool {
@@ -155,7 +165,10 @@ impl Answers {
             "/job/list" => self.proxy_jobs(viewer, &query),
             "/job" => self.proxy_job(viewer, &query),
             "/topo" => Ok(Answer::json(answer_json(&self.nodes().pairs()))),
-            _ => match (self.series(viewer, path, &query), path.strip_prefix("/api/1/jobs/")) {
+            _ => match (
+                self.alarms(viewer, path).or_else(|| self.series(viewer, path, &query)),
+                path.strip_prefix("/api/1/jobs/"),
+            ) {
                 (Some(answered), _) => answered,
                 (None, Some(id)) => self.job_document(viewer, id).map(|job| Answer::json(answer_json(&job))),
                 (None, None) => Err(Answer::refused(404, "there is nothing of this name")),
@@ -407,6 +420,7 @@ impl Answers {
             started_ns: self.shared.started_ns,
             store_fault,
             series: &self.shared.series,
+            alarms: &self.shared.alarms,
             shows: &shows,
             with_sums: job.is_none(),
         };
@@ -465,6 +479,7 @@ impl Answers {
         losses.extend(view.losses.iter().map(|(what, n)| format!("{n} {}", what.what())));
         losses.extend(self.shared.store_fault.read().unwrap_or_else(PoisonError::into_inner).clone());
         losses.extend(self.shared.series.fault());
+        losses.extend(self.shared.alarms.fault());
         let faults = if viewer == Viewer::All { self.shared.exporters.faults() } else { Vec::new() };
         let losses: Vec<Untrusted> = losses.into_iter().chain(faults).map(Untrusted::from).collect();
         Ok(Answer::json(answer_json(&BTreeMap::from([("losses", losses)]))))

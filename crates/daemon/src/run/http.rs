@@ -26,11 +26,11 @@ use iotide_wire::Fnv1a;
 use tokio::sync::watch::Receiver;
 use tokio_rustls::TlsAcceptor;
 
+use super::alarm_answers;
 use super::answer::{Answer, Answers, Viewer};
 use super::doors::{Peer, SESSION};
 use super::exporters::MOST_PUSHED;
 use super::{Shared, routes};
-use crate::events::Hears;
 
 /// Connections at once, of all peers; one has a quarter: 256.
 const MOST_CONNECTIONS: usize = 1024;
@@ -227,15 +227,13 @@ async fn respond(answers: &Answers, peer: &Peer, request: Request<Incoming>) -> 
     let answer = match found {
         Err(refused) if is_person => answers.refused_page(&asker, path, refused),
         Err(refused) => refused,
+        Ok(_) if alarm_answers::is_change(&head.method, path) => {
+            alarm_answers::change(answers, asker.viewer, (&head.method, path, query), body).await
+        }
         Ok(_) => match (head.method, path) {
             (Method::GET, EVENTS) => {
                 let wants_rates = query.split('&').any(|pair| pair == "rates=1");
-                let hears = match asker.viewer {
-                    Viewer::All => Hears::All,
-                    Viewer::User(uid) => Hears::User(uid),
-                    Viewer::Controller | Viewer::Sums => Hears::Models,
-                };
-                let events = answers.shared.events.listen(hears, wants_rates);
+                let events = answers.shared.events.listen(asker.viewer.hears(), wants_rates);
                 return headed(200, "text/event-stream", Piecewise::Events(events));
             }
             (Method::POST, PUSH) => push(answers, asker.viewer, query, body).await,
@@ -289,7 +287,7 @@ fn headed(status: u16, content_type: &'static str, body: Piecewise) -> Response<
     headers.insert(CACHE_CONTROL, HeaderValue::from_static(kept));
     match status {
         401 => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
-        405 => drop(headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD, POST"))),
+        405 => drop(headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD, POST, DELETE"))),
         429 => drop(headers.insert(RETRY_AFTER, HeaderValue::from_static("1"))),
         _ => {}
     }

@@ -10,6 +10,7 @@ use iotide_wire::page::PageLayer;
 use super::answer::Viewer;
 use super::exporters::Exporters;
 use super::remote_write::{self, Written};
+use crate::alarms::{Alarms, RouteFigures};
 use crate::collect::{GroupJob, NodeReading};
 use crate::leaf::{JobView, View};
 use crate::predict::Expectations;
@@ -24,6 +25,7 @@ pub(crate) struct Of<'a> {
     pub(crate) started_ns: u64,
     pub(crate) store_fault: bool,
     pub(crate) series: &'a Series,
+    pub(crate) alarms: &'a Alarms,
     pub(crate) node: &'a NodeReading,
     pub(crate) groups: &'a [GroupJob],
     /// The nodes of the tree, as far as they are known.
@@ -46,6 +48,7 @@ pub(crate) fn exposition(of: &Of<'_>) -> String {
         sums(&mut text, of);
         machine(&mut text, of.view.node.as_str(), of.node);
         remote_write::exposition(&mut text, of.written);
+        alarms(&mut text, of.alarms);
     }
     jobs(&mut text, of);
     if of.with_sums {
@@ -154,6 +157,33 @@ fn sums(text: &mut Exposition, of: &Of<'_>) {
     for (what, n) in view.losses.iter() {
         family.sample(&[("reason", what.as_str())], n);
     }
+}
+
+/// Alarms, and who is told of them.
+fn alarms(text: &mut Exposition, of: &Alarms) {
+    let (n_rules, n_firing) = of.counts();
+    text.family("iotide_daemon_alarm_rules", Kind::Gauge, "Alarms that are set up.")
+        .sample(&[], n_rules as u64);
+    text.family("iotide_daemon_alarms_firing", Kind::Gauge, "Alarms that fire.").sample(&[], n_firing as u64);
+    text.family("iotide_daemon_alarms_failing", Kind::Gauge, "Whether alarms cannot be stored.")
+        .sample(&[], of.fault().is_some().into());
+    let routes = of.routes();
+    let mut family = |name: &'static str, kind: Kind, help: &'static str, of: fn(&RouteFigures) -> u64| {
+        let mut family = text.family(name, kind, help);
+        for route in &routes {
+            family.sample(&[("target", &route.target)], of(route));
+        }
+    };
+    let sent = "iotide_daemon_alarm_notifications_total";
+    family(sent, Kind::Counter, "Begins and ends of alarms that a receiver took.", |it| it.n_sent);
+    let lost = "iotide_daemon_alarm_notifications_lost_total";
+    let help = "Begins and ends of alarms that a receiver refused, or that waited too long for it.";
+    family(lost, Kind::Counter, help, |it| it.n_lost);
+    let waiting = "iotide_daemon_alarm_notifications_waiting";
+    family(waiting, Kind::Gauge, "Begins and ends of alarms that wait for a receiver.", |it| it.n_waiting);
+    let failing = "iotide_daemon_alarm_notifications_failing";
+    let help = "Whether a receiver of alarms did not take what it was last sent.";
+    family(failing, Kind::Gauge, help, |it| it.is_failing.into());
 }
 
 /// What the machine itself does.

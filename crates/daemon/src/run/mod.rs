@@ -18,6 +18,7 @@ use iotide_ledger::{JobId, JobKey, Limits, Name, hex};
 use iotide_private::{OpenDir, OwnSocket};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::alarms::{Alarms, Needs, Route, Second};
 use crate::collect::{Collector, GroupJob, NodeFiles, NodeReading, Proc, ToldGroups};
 use crate::events::Events;
 use crate::gather::{Gathering, Tree};
@@ -29,6 +30,7 @@ use crate::predict::{Expectations, Expected, Predicting};
 use crate::series::{Last, Sampling, Series};
 use crate::store::rebuild::Rebuild;
 use crate::store::{SeriesLimits, Store, StoreError};
+pub(crate) use address::status_of;
 pub use address::{AddressError, HttpAddress};
 use doors::Doors;
 pub use doors::{ProxyConfig, ProxyFrom, TokenRole, WebConfig, make_token};
@@ -39,6 +41,7 @@ use pages::make_pages_directory;
 pub use tree::{Auth, Key, KeyError, Leaves, Load, Secret, TreeConfig, write_key};
 
 mod address;
+mod alarm_answers;
 mod answer;
 mod doors;
 mod exporters;
@@ -50,6 +53,7 @@ mod notify;
 mod pages;
 mod remote_write;
 mod routes;
+mod rpc;
 mod series;
 mod tls;
 mod tree;
@@ -86,6 +90,10 @@ pub struct Config {
     pub scrape_every: Duration,
     /// How pages and answers over HTTP are reached.
     pub web: WebConfig,
+    /// Alertmanagers that are told of alarms.
+    pub alertmanagers: Vec<HttpAddress>,
+    /// Others that are.
+    pub webhooks: Vec<HttpAddress>,
 }
 
 impl Config {
@@ -197,6 +205,7 @@ pub(crate) struct Shared {
     written: Vec<Arc<remote_write::Written>>,
     /// Metrics of others.
     exporters: Exporters,
+    alarms: Alarms,
 }
 
 impl Shared {
@@ -272,6 +281,7 @@ struct Daemon {
     tree: Option<(tokio::sync::watch::Sender<bool>, JoinHandle<()>)>,
     collector: Option<(Sender<()>, JoinHandle<()>)>,
     answers: Option<(tokio::sync::watch::Sender<bool>, JoinHandle<()>)>,
+    rpc: Option<(tokio::sync::watch::Sender<bool>, JoinHandle<()>)>,
 }
 
 impl Daemon {
@@ -297,6 +307,9 @@ impl Daemon {
         // Everyone may ask; what they see depends on who they are.
         let socket = OwnSocket::bind(&config.socket, 0o666, None)
             .map_err(|cause| ServeError::Listen { at: config.socket.display().to_string(), cause })?;
+        let rpc_socket = rpc_socket(&config.socket);
+        let rpc_socket = OwnSocket::bind(&rpc_socket, 0o666, None)
+            .map_err(|cause| ServeError::Listen { at: rpc_socket.display().to_string(), cause })?;
         let tcp = config.http.map(listen).transpose()?;
         let http = tcp.as_ref().and_then(|it| it.local_addr().ok());
         let doors = Doors::open(&config.store, token, &config.web, http.map(|http| http.port()))
@@ -336,6 +349,8 @@ impl Daemon {
         let (sampling, series) =
             Sampling::start(&config.store, config.series).map_err(in_directory(&config.store))?;
         let events = Events::default();
+        let expectations = Expectations::default();
+        let alarms = start_alarms(&config, &events, &expectations, &series, &mut store)?;
         let shared = Arc::new(Shared {
             view: RwLock::new(Arc::new(leaf.view(now))),
             beat_ns: AtomicU64::new(now),
@@ -343,7 +358,8 @@ impl Daemon {
             doors,
             http,
             store_fault: RwLock::default(),
-            expectations: Expectations::default(),
+            expectations,
+            alarms,
             models: Models::start(config.store.clone(), events.clone())?,
             events,
             series,
@@ -386,6 +402,10 @@ impl Daemon {
         let thread = thread::Builder::new().name("iotide-http".to_owned());
         let answering =
             thread.spawn(move || http::run(&of_http, socket, tcp.map(|tcp| (tcp, tls)), stopped))?;
+        let (stop_rpc, stopped) = tokio::sync::watch::channel(false);
+        let of_rpc = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("iotide-rpc".to_owned());
+        let calling = thread.spawn(move || rpc::run(&of_rpc, rpc_socket, stopped))?;
         watch_node(&shared)?;
         groups::watch(&shared)?;
         remote_write::start(&shared)?;
@@ -404,6 +424,7 @@ impl Daemon {
             tree: of_tree,
             collector: Some((running, collecting)),
             answers: Some((stop, answering)),
+            rpc: Some((stop_rpc, calling)),
         })
     }
 
@@ -413,6 +434,7 @@ impl Daemon {
         let threads = [
             self.collector.as_ref().map(|(_, thread)| thread),
             self.answers.as_ref().map(|(_, thread)| thread),
+            self.rpc.as_ref().map(|(_, thread)| thread),
             self.tree.as_ref().map(|(_, thread)| thread),
         ];
         beat < Duration::from_secs(10) && threads.into_iter().flatten().all(|thread| !thread.is_finished())
@@ -425,7 +447,7 @@ impl Daemon {
             drop(running);
             threads.push(thread);
         }
-        for (stop, thread) in [self.answers.take(), self.tree.take()].into_iter().flatten() {
+        for (stop, thread) in [self.answers.take(), self.rpc.take(), self.tree.take()].into_iter().flatten() {
             let _ = stop.send(true);
             threads.push(thread);
         }
@@ -438,6 +460,38 @@ impl Daemon {
             let _ = thread.join();
         }
     }
+}
+
+/// Where controllers ask: beside the socket of HTTP.
+pub fn rpc_socket(http: &Path) -> PathBuf {
+    let mut name = http.as_os_str().to_owned();
+    name.push(".");
+    name.push(rpc::SUFFIX);
+    name.into()
+}
+
+/// Starts what watches for alarms. What a damaged database of rules held is a loss.
+fn start_alarms(
+    config: &Config,
+    events: &Events,
+    expectations: &Expectations,
+    series: &Series,
+    store: &mut Store,
+) -> Result<Alarms, ServeError> {
+    let alertmanagers = config.alertmanagers.iter().cloned().map(Route::Alertmanager);
+    let needs = Needs {
+        store: config.store.clone(),
+        node: config.node.clone(),
+        events: events.clone(),
+        expectations: expectations.clone(),
+        series: series.clone(),
+        routes: alertmanagers.chain(config.webhooks.iter().cloned().map(Route::Webhook)).collect(),
+    };
+    let (alarms, loss) = Alarms::start(needs, now_ns())?;
+    if let Some(loss) = loss {
+        store.lose(now_ns(), None, &loss)?;
+    }
+    Ok(alarms)
 }
 
 fn in_directory(path: &Path) -> impl Fn(io::Error) -> ServeError + use<> {
@@ -656,6 +710,9 @@ impl Collecting {
 
     fn sample(&mut self, now: u64, view: Arc<View>) {
         self.sampled_s = now / 1_000_000_000;
+        let second =
+            Second { view: Arc::clone(&view), node: self.shared.node(), groups: self.shared.groups() };
+        self.shared.alarms.tell(second);
         self.sampling.tell(now, view, self.shared.node(), self.shared.groups());
     }
 

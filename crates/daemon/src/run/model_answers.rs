@@ -103,6 +103,11 @@ impl Answers {
         Ok(Reply::Later(models, Box::new(move |fitted| tell(&application, &asked, fitted))))
     }
 
+    /// The models that are asked for.
+    pub(super) fn wanted(&self, viewer: Viewer, asked: &Asked) -> Result<Wanted> {
+        self.application(viewer, asked).map(|application| application.wanted)
+    }
+
     /// The application of a job (`job`, `jobid`), or by its id or name (`app`): of several, that of the latest run.
     pub(super) fn application(&self, viewer: Viewer, asked: &Asked) -> Result<Application> {
         let viewer = viewer.for_models();

@@ -148,6 +148,28 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         method: "POST",
         ..get("/api/1/login", Who::Socket, Kind::Api, "a link that logs in once, within a minute", "")
     },
+    get(
+        "/api/1/alarms",
+        Who::Jobs,
+        Kind::Api,
+        "rules of alarms, what fires and what has been",
+        "/api/1/alarms",
+    ),
+    Endpoint {
+        method: "POST",
+        ..get(
+            "/api/1/alarms",
+            Who::Jobs,
+            Kind::Api,
+            "adds a rule: {\"name\", \"expr\", \"for_s\", \"clear\", \"on\", \"user\", \"app\", \"job\", \"severity\"}",
+            "",
+        )
+    },
+    Endpoint {
+        method: "DELETE",
+        query: &[("owner", "whose rule, as a number; for operators")],
+        ..get("/api/1/alarms/{name}", Who::Jobs, Kind::Api, "deletes a rule", "")
+    },
     get("/api/1/openapi.json", Who::Anyone, Kind::Api, "this list, for programs", "/api/1/openapi.json"),
     Endpoint {
         query: &[("job", "of this job only"), ("node", "of this machine only")],
@@ -175,6 +197,13 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         )
     },
     get("/topo", Who::Jobs, Kind::Alias, "pairs of parent and child", "/topo"),
+    get("/alarms/list", Who::Jobs, Kind::Alias, "rules of alarms, by job", "/alarms/list"),
+    Endpoint { method: "POST", ..get("/alarms/add", Who::Jobs, Kind::Alias, "adds a rule", "") },
+    Endpoint { method: "POST", ..get("/alarms/del", Who::Jobs, Kind::Alias, "deletes a rule", "") },
+    Endpoint {
+        query: &[("name*", "which"), ("targetjob", "of which job")],
+        ..get("/alarms/del", Who::Jobs, Kind::Alias, "deletes a rule", "")
+    },
     get("/trace/list", Who::Jobs, Kind::Alias, "jobs that have traces", "/trace/list"),
     Endpoint {
         query: &[("job*", "which; `main` for the machine")],
@@ -322,6 +351,12 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         Who::Jobs,
         "past runs by application, and two side by side; to programs, jobs that have ended",
         &[("a", "a job, or `app:` and an application"), ("b", "the other")],
+    ),
+    page(
+        "/alarms",
+        Who::Jobs,
+        "rules of alarms, what fires and what has been; to programs, what fires by job",
+        &[],
     ),
     page("/search", Who::Jobs, "jobs, applications and nodes that have a text", &[("q", "the text")]),
     page("/api", Who::Models, "this list, with examples", &[]),

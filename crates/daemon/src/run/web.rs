@@ -8,8 +8,8 @@ use iotide_ledger::tree::Group;
 use iotide_ledger::{Counters, JobKey, Name};
 use iotide_report::web::{
     ApiExample, Application, ComparedRun, Frame, ICON, JobLoad, JobPage, JobsPage, Kind, LoadPage, ModelPage,
-    ModelsPage, NodeShare, Profile, ProfilesPage, Role, SearchPage, TracePage, api_page, assets, example_of,
-    job_page, jobs_page, load_page, login_page, model_page, models_page, nodes_page, plain_page,
+    ModelsPage, NodeShare, Profile, ProfilesPage, Role, SearchPage, TracePage, alarms_page, api_page, assets,
+    example_of, job_page, jobs_page, load_page, login_page, model_page, models_page, nodes_page, plain_page,
     profiles_page, search_page, traces_page, welcome_page,
 };
 use iotide_report::{JobRates, LoginLink, NodeEntry, Refused, Untrusted, answer_json, profile};
@@ -145,7 +145,7 @@ impl Answers {
 
     /// Answers with a page; `None` if it is for programs.
     pub(super) fn page(&self, asker: &Asker, path: &str, query: &str, is_person: bool) -> Option<Reply> {
-        let is_list = matches!(path, "/" | "/profiles") && !is_person;
+        let is_list = matches!(path, "/" | "/profiles" | "/alarms") && !is_person;
         let endpoint =
             ENDPOINTS.iter().find(|endpoint| endpoint.kind == Kind::Page && endpoint.is_at(path))?;
         if is_list {
@@ -207,6 +207,7 @@ impl Answers {
             },
             "/traces" => self.traces_page(viewer, &asked, &seat)?,
             "/profiles" => self.profiles_page(viewer, &asked, &seat)?,
+            "/alarms" => alarms_page(&seat.frame(), &self.shared.alarms.list(viewer.only_uid())),
             "/search" => self.search_page(viewer, &asked, &seat)?,
             "/api" => self.api_page(viewer, &seat),
             _ => return Err(Answer::refused(404, "there is nothing of this name; / lists what there is")),

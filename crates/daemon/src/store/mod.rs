@@ -16,6 +16,7 @@ pub use reader::{Query, Reader, StoredJob};
 pub use runs::{Figure, RunQuery};
 pub use series::{LimitsError, SeriesLimits};
 
+pub(crate) mod alarms;
 mod reader;
 pub(crate) mod rebuild;
 mod rows;

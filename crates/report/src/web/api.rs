@@ -49,7 +49,7 @@ pub enum Kind {
 /// Something that can be asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Endpoint {
-    /// `GET` or `POST`.
+    /// `GET`, `POST` or `DELETE`.
     pub method: &'static str,
     /// The path; `{job}` stands for anything without a slash.
     pub path: &'static str,
@@ -91,7 +91,7 @@ impl Endpoint {
 pub fn endpoint_list(endpoints: &[Endpoint]) -> String {
     let mut out = format!("iotide {}\n", env!("CARGO_PKG_VERSION"));
     for endpoint in endpoints.iter().filter(|endpoint| endpoint.kind == Kind::Api) {
-        let _ = writeln!(out, "{:4} {:32} {}", endpoint.method, endpoint.path, endpoint.what);
+        let _ = writeln!(out, "{:6} {:32} {}", endpoint.method, endpoint.path, endpoint.what);
     }
     out + "A browser shows pages here; /api lists everything with examples, /api/1/openapi.json for programs.\n"
 }

@@ -9,6 +9,7 @@ use iotide_page::html::{CHARTS, escape, own_style};
 use iotide_page::policy::fingerprint;
 use iotide_page::{Untrusted, text};
 
+pub use self::alarms::alarms_page;
 pub use self::api::{ApiExample, Endpoint, Kind, Who, api_page, endpoint_list, example_of, openapi_json};
 pub use self::findings::findings;
 pub use self::job::{JobPage, NodeShare, job_page};
@@ -21,6 +22,7 @@ pub use self::rhythm::{Phase, phases_of};
 pub use self::search::{SearchPage, search_page};
 pub use self::traces::{TracePage, traces_page};
 
+mod alarms;
 mod api;
 mod findings;
 mod job;
@@ -104,13 +106,14 @@ pub struct Frame<'a> {
 }
 
 /// The pages in the navigation, and who sees them.
-const PAGES: [(&str, &str, bool); 8] = [
+const PAGES: [(&str, &str, bool); 9] = [
     ("/jobs", "Jobs", false),
     ("/load", "Load", false),
     ("/nodes", "Nodes", false),
     ("/models", "Models", true),
     ("/traces", "Traces", false),
     ("/profiles", "Profiles", false),
+    ("/alarms", "Alarms", false),
     ("/search", "Search", false),
     ("/api", "API", true),
 ];

@@ -38,6 +38,12 @@ pub(super) struct Keeping {
     /// Ask exporters this often [default: 15s]
     #[arg(long, value_name = "TIME", value_parser = parse_every)]
     scrape_every: Option<f64>,
+    /// Notify this Alertmanager of alarms (see `iotide alarms`); may be given more than once
+    #[arg(long, value_name = "URL")]
+    alertmanager: Vec<HttpAddress>,
+    /// Post alarms as JSON to this address; may be given more than once
+    #[arg(long, value_name = "URL")]
+    webhook: Vec<HttpAddress>,
 }
 
 fn parse_every(text: &str) -> Result<f64, String> {
@@ -49,7 +55,7 @@ fn parse_every(text: &str) -> Result<f64, String> {
 
 impl Keeping {
     /// The names of the settings.
-    pub(super) const NAMES: &str = "series_job, series_all, series_age, group, cgroups, remote_write, remote_write_every, scrape, scrape_every";
+    pub(super) const NAMES: &str = "series_job, series_all, series_age, group, cgroups, remote_write, remote_write_every, scrape, scrape_every, alertmanager, webhook";
 
     /// Takes a setting; says whether it is one of these.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
@@ -72,6 +78,8 @@ impl Keeping {
         let list = match name {
             "remote_write" => &mut self.remote_write,
             "scrape" => &mut self.scrape,
+            "alertmanager" => &mut self.alertmanager,
+            "webhook" => &mut self.webhook,
             _ => return Ok(false),
         };
         let of_text = |value: &toml::Value| match value.as_str() {
@@ -91,6 +99,14 @@ impl Keeping {
         let addresses = if self.scrape.is_empty() { &other.scrape } else { &self.scrape };
         let every = self.scrape_every.or(other.scrape_every).unwrap_or(15.0);
         (addresses.clone(), Duration::from_secs_f64(every))
+    }
+
+    /// Alertmanagers and webhooks: these, else the others.
+    pub(super) fn receivers(&self, other: &Self) -> [Vec<HttpAddress>; 2] {
+        let of = |own: &Vec<HttpAddress>, other: &Vec<HttpAddress>| {
+            if own.is_empty() { other.clone() } else { own.clone() }
+        };
+        [of(&self.alertmanager, &other.alertmanager), of(&self.webhook, &other.webhook)]
     }
 
     /// Where samples are sent, and how often.

@@ -4,6 +4,7 @@ use crate::ExitStatus;
 use crate::ui::Ui;
 
 mod io;
+mod system;
 
 /// Try decisions out: policies side by side on one workload
 #[derive(clap::Args, Debug)]
@@ -18,10 +19,12 @@ pub(crate) struct SimulateArgs {
 #[derive(clap::Subcommand, Debug)]
 enum What {
     Io(io::IoArgs),
+    System(system::SystemArgs),
 }
 
 pub(crate) fn run(ui: &mut Ui, args: &SimulateArgs) -> anyhow::Result<ExitStatus> {
     match &args.what {
         What::Io(args) => io::run(ui, args),
+        What::System(args) => system::run(ui, args),
     }
 }

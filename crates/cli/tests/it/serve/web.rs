@@ -79,7 +79,7 @@ fn what_is_listed_is_answered_and_nothing_else_is() {
 }
 
 /// Every door behind which jobs are.
-const DOORS: [&str; 25] = [
+const DOORS: [&str; 27] = [
     "/",
     "/jobs",
     "/jobs?q=zebra",
@@ -96,6 +96,8 @@ const DOORS: [&str; 25] = [
     "/profiles?a=app:zebra-app&b=app:zebra-app",
     "/search?q=ebra",
     "/api",
+    "/alarms",
+    "/api/1/alarms",
     "/metrics",
     "/metrics?job=zebra-77",
     "/api/1/jobs",
@@ -134,8 +136,12 @@ fn a_user_sees_nothing_of_anothers_job_through_any_door() {
     let owner = format!("Authorization: Bearer {}\r\n", owner.trim());
     let (mut of_owner, mut of_other, mut of_controller) =
         (listen(&owner), listen(&other), listen(&controller));
+    assert!(ask(&dir, &["alarms", "add", "busy", "rate(write_bytes) > 1"]).status.success());
     let mut child = writer(&dir, "zebra-77");
     until_running(&dir, "zebra-77");
+    while !unix_get(&dir, "/api/1/alarms").1.contains("zebra-77") {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     for door in DOORS {
         let (status, body) = daemon.get_tcp(door, &format!("{PERSON}{owner}"));
         let is_shown = body.contains("zebra-7") || body.contains("zebra-app");
@@ -512,6 +518,7 @@ fn a_browser_tours_every_page_of_a_tree_with_jobs_in_it() {
     while !unix_get(&dir, "/api/1/jobs/live").1.contains("\"one\",\"two\"") {
         std::thread::sleep(Duration::from_millis(20));
     }
+    assert!(ask(&dir, &["alarms", "add", "busy", "rate(write_bytes) > 1"]).status.success());
     let link = String::from_utf8(ask(&dir, &["web"]).stdout).unwrap();
     browser.go(link.trim());
     // It leads on by itself.
@@ -533,6 +540,7 @@ fn a_browser_tours_every_page_of_a_tree_with_jobs_in_it() {
         ("/profiles?a=app:solver&b=hostile", "mean of 3 runs"),
         ("/search?q=img", "hostile"),
         ("/search?q=%3Cimg+src%3Dx+onerror%3Ddocument.title%3D%27pwned%27%3E", "<img src=x"),
+        ("/alarms", "busy"),
         ("/api", "openapi.json"),
     ];
     for scripts in [true, false] {

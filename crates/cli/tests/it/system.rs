@@ -1,0 +1,223 @@
+use crate::util::{Dir, Outcome};
+
+const SYSTEM: &str = r#"{"storage": {"targets": [{"iops": 2000, "servers": 4, "bandwidth_bps": 1e9, "stream_bps": 3e8}, {"iops": 2000, "servers": 4, "bandwidth_bps": 1e9, "stream_bps": 3e8}]},
+  "templates": [{"name": "checkpoint", "compute_s": 60, "compute_cv": 0.1, "processes": 16, "requests": 500, "request_bytes": 4e6},
+                {"name": "<b>log\u001b[31m</b>", "compute_s": 5, "processes": 1, "requests": 20, "request_bytes": 65536}],
+  "jobs": [{"template": "checkpoint", "count": 3}, {"template": "<b>log\u001b[31m</b>", "count": 2}], "frame_s": [0, 600]}"#;
+
+fn asked(dir: &Dir, args: &[&str]) -> Outcome {
+    Outcome::of(dir.command([]).args(args).output().unwrap())
+}
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn the_state_of_a_system_is_told_and_what_a_change_does() {
+    let dir = Dir::new();
+    dir.write("system.json", SYSTEM);
+    let args = [
+        "simulate",
+        "system",
+        "system.json",
+        "--repetitions",
+        "20",
+        "--add",
+        "checkpoint=4@200",
+        "--lose-target",
+        "0@400",
+    ];
+    let told = dir.iotide(args).exits_with(0).stdout;
+    assert!(
+        told.contains("4 jobs of checkpoint more at 200 s") && told.contains("target 0 is lost at 400 s"),
+        "{told}"
+    );
+    assert!(!told.contains('\u{1b}'), "a name steers no terminal");
+    let answer = json(&asked(&dir, &[&args[..], &["--format", "json"]].concat()).exits_with(0).stdout);
+    let system = &answer["system"];
+    assert_eq!(system["state"].as_array().unwrap().len(), 100);
+    let (before, after) = (&system["what_if"][1]["before"], &system["what_if"][1]["after"]);
+    assert!(
+        before["requests"]["mean"].as_f64() < after["requests"]["mean"].as_f64(),
+        "half the storage, longer queues"
+    );
+    let band = &system["frame"]["bandwidth_total_bps"];
+    let (low, mean, high) = (&band["interval"][0], &band["mean"], &band["interval"][1]);
+    assert!(low.as_f64() < mean.as_f64() && mean.as_f64() < high.as_f64(), "{band}");
+    assert!(system["jobs"][0]["slowdown"].as_f64().unwrap() > 1.0);
+    assert!(system["saturation"]["knee_jobs"].as_f64().unwrap() > 3.0);
+    let again = asked(&dir, &[&args[..], &["--format", "json"]].concat()).exits_with(0).stdout;
+    assert_eq!(answer, json(&again), "a run is its inputs");
+    asked(&dir, &[&args[..], &["-o", "page.html"]].concat()).exits_with(0);
+    let page = std::fs::read_to_string(dir.path().join("page.html")).unwrap();
+    assert!(page.contains("&lt;b&gt;log") && !page.contains("<b>log"), "a name is text");
+    assert!(page.contains("Before and after"));
+}
+
+#[test]
+fn three_methods_tell_of_one_system() {
+    let dir = Dir::new();
+    dir.write(
+        "closed.json",
+        r#"{"storage": {"targets": [{"iops": 50, "bandwidth_bps": 1e8}]}, "frame_s": [50, 4000], "jobs": [{"template": "a", "count": 2}],
+            "templates": [{"name": "a", "processes": 20, "requests": null, "request_bytes": 1e6, "think_s": 1}]}"#,
+    );
+    let of = |method: &str| {
+        let args = [
+            "simulate",
+            "system",
+            "closed.json",
+            "--method",
+            method,
+            "--repetitions",
+            "2",
+            "--format",
+            "json",
+        ];
+        json(&dir.iotide(args).exits_with(0).stdout)["system"]["frame"]["iops"][0].as_f64().unwrap()
+    };
+    let (ssa, mva, mean_field) = (of("ssa"), of("mva"), of("mean-field"));
+    assert!((ssa / mva - 1.0).abs() < 0.01, "{ssa} {mva}");
+    assert!((mean_field / mva - 1.0).abs() < 0.25, "{mean_field} {mva}");
+}
+
+#[test]
+fn what_cannot_be_simulated_is_said() {
+    let dir = Dir::new();
+    dir.write("system.json", SYSTEM);
+    let says = |args: &[&str]| {
+        let told = asked(&dir, &[&["simulate", "system"], args].concat()).exits_with(2);
+        assert_eq!(told.stdout, "");
+        told.stderr
+    };
+    assert!(says(&["system.json", "--lose-target", "7@5"]).contains("there is no target 7: they are 0 to 1"));
+    assert!(says(&["system.json", "--add", "nobody=2@5"]).contains("there is no such template"));
+    assert!(says(&["system.json", "--repetitions", "0"]).contains("--repetitions 0"));
+    assert!(says(&["system.json", "--confidence", "1.5"]).contains("--confidence 1.5"));
+    assert!(says(&["system.json", "--interval", "1e-9"]).contains("interval"));
+    dir.write("grows.json", r#"{"storage": {"targets": [{"iops": 10}]}, "templates": [{"name": "a", "requests": 1, "iterations": 1, "start": "io"}], "arrivals": [{"template": "a", "per_s": 12}]}"#);
+    let said = says(&["grows.json"]);
+    assert!(
+        said.contains("grows.json: storage.targets[0].iops: 1.200") && said.contains("grows without bound"),
+        "{said}"
+    );
+    dir.write("broken.json", r#"{"storage": {"targets": [{"iops": -1}]}}"#);
+    assert!(
+        says(&["broken.json"]).contains("broken.json: storage.targets[0].iops is -1, but must be positive")
+    );
+    assert!(says(&["missing.json"]).contains("missing.json"));
+}
+
+/// Three kinds of programs, each at four sizes: one that is weak in scaling, one that is strong, and one of other requests.
+fn runs() -> String {
+    let mut runs = Vec::new();
+    for (program, compute_s, burst_bytes, request_bytes, weak) in
+        [("weak", 60.0, 8e9, 4e6, true), ("strong", 400.0, 8e9, 4e6, false), ("small", 60.0, 8e9, 64e3, true)]
+    {
+        for processes in [16u64, 32, 64, 128] {
+            let factor = processes as f64 / 64.0;
+            let compute_s: f64 = if weak { compute_s } else { compute_s / factor };
+            let bytes = if weak { burst_bytes * factor } else { burst_bytes };
+            let (mut ops, mut moved) = (Vec::new(), Vec::new());
+            for burst in 0..8 {
+                // A little longer or shorter each time.
+                let wait_s = compute_s * (1.0 + 0.03 * f64::from(burst % 3 - 1));
+                let (gap, length) = (wait_s as usize, 4);
+                ops.extend(std::iter::repeat_n(0.0, gap));
+                moved.extend(std::iter::repeat_n(0.0, gap));
+                ops.extend(std::iter::repeat_n(bytes / request_bytes / length as f64, length));
+                moved.extend(std::iter::repeat_n(bytes / length as f64, length));
+            }
+            ops.push(0.0);
+            moved.push(0.0);
+            runs.push(serde_json::json!({"program": program, "processes": processes, "dt_s": 1.0, "ops": ops, "bytes": moved}));
+        }
+    }
+    serde_json::json!({"p_ref": 64, "runs": runs}).to_string()
+}
+
+#[test]
+fn runs_become_templates_and_templates_a_system() {
+    let dir = Dir::new();
+    dir.write("runs.json", runs());
+    let cells: Vec<serde_json::Value> = [(1, 4e6, 60.0), (4, 4e6, 220.0), (16, 4e6, 250.0), (1, 64e3, 900.0), (16, 64e3, 9000.0)]
+        .iter()
+        .map(|(n, bytes, per_s)| serde_json::json!({"n": n, "request_bytes": bytes, "seconds": 10, "completions": per_s * 10.0}))
+        .collect();
+    dir.write("ladder.json", serde_json::json!({"cells": cells}).to_string());
+    let told = dir.iotide(["templates", "runs.json", "--storage", "ladder.json"]).exits_with(0).stdout;
+    assert!(told.starts_with("3 templates of 12 runs, at 64 processes"), "{told}");
+    let args =
+        ["templates", "runs.json", "--storage", "ladder.json", "--format", "json", "-o", "system.json"];
+    dir.iotide(args).exits_with(0);
+    let system = json(&std::fs::read_to_string(dir.path().join("system.json")).unwrap());
+    let labels: Vec<u64> =
+        system["runs"].as_array().unwrap().iter().map(|run| run["template"].as_u64().unwrap()).collect();
+    assert_eq!(labels, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]);
+    for (template, compute_s, request_bytes) in [(0, 60.0, 4e6), (1, 400.0, 4e6), (2, 60.0, 64e3)] {
+        let found = &system["templates"][template];
+        let near = |name: &str, wanted: f64, by: f64| {
+            let value = found[name].as_f64().unwrap();
+            assert!((value / wanted - 1.0).abs() < by, "{name} {value}, but {wanted} is wanted");
+        };
+        near("compute_s", compute_s, 0.03);
+        near("burst_bytes", 8e9, 0.01);
+        near("request_bytes", request_bytes, 1e-6);
+    }
+    let args = [
+        "simulate",
+        "system",
+        "system.json",
+        "--add",
+        "template 0=2",
+        "--repetitions",
+        "3",
+        "--format",
+        "json",
+    ];
+    let answer = json(&dir.iotide(args).exits_with(0).stdout);
+    assert!(answer["system"]["frame"]["bandwidth_bps"][0].as_f64().unwrap() > 0.0);
+    // A trace is a run, too.
+    let mut rows = String::from("# nprocs=4\nrank,op,start,end,bytes\n");
+    for burst in 0..6 {
+        let start = 20.0 * f64::from(burst);
+        rows += &format!("0,write,{start},{},1000000\n", start + 2.0);
+    }
+    dir.write("run.csv", rows);
+    let told = dir.iotide(["templates", "run.csv"]).exits_with(0).stdout;
+    assert!(told.contains("computes 18 s") && told.contains("at least 500 kB/s"), "{told}");
+}
+
+#[test]
+fn a_ladder_is_measured_and_nothing_is_left_behind() {
+    let dir = Dir::new();
+    std::fs::create_dir(dir.path().join("here")).unwrap();
+    let args = [
+        "ladder",
+        "here",
+        "--seconds",
+        "0.02",
+        "--in-flight",
+        "1,2,4",
+        "--sizes",
+        "4K,64K",
+        "--most",
+        "16M",
+        "--room",
+        "1M",
+        "--format",
+        "json",
+        "-o",
+        "ladder.json",
+    ];
+    dir.iotide(args).exits_with(0);
+    assert_eq!(std::fs::read_dir(dir.path().join("here")).unwrap().count(), 0);
+    let ladder = json(&std::fs::read_to_string(dir.path().join("ladder.json")).unwrap());
+    assert_eq!(ladder["cells"].as_array().unwrap().len(), 6);
+    assert!(ladder["cells"][0]["completions"].as_f64().unwrap() > 0.0);
+    dir.write("runs.json", runs());
+    dir.iotide(["templates", "runs.json", "--storage", "ladder.json"]).exits_with(0);
+    assert!(dir.iotide(["ladder", "nowhere"]).exits_with(2).stderr.contains("cannot measure nowhere"));
+    assert!(dir.iotide(["ladder", ".", "--sizes", "100"]).exits_with(2).stderr.contains("a multiple of 512"));
+}

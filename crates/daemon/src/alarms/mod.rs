@@ -1,0 +1,360 @@
+//! Alarms: rules that are looked at each second, by a thread of their own.
+//!
+//! The thread is told what each second has shown, and of rules that come and go; a second that it has no time for is left out. What changes is on disk before anyone
+//! is told of it, unless the disk fails: an alarm about a full disk is told all the same. After a restart, what fired goes on firing, and nobody is told again.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread;
+use std::time::Instant;
+
+use iotide_ledger::alarm::{Rule, RuleName};
+use iotide_report::{AlarmList, AlarmRule, AlarmState};
+use tokio::sync::oneshot;
+
+use crate::collect::{GroupJob, NodeReading};
+use crate::events::Events;
+use crate::leaf::View;
+use crate::predict::Expectations;
+use crate::series::Series;
+use crate::store::StoreError;
+use crate::store::alarms::{AlarmStore, Firing};
+use machine::Machine;
+pub(crate) use routes::{Outbox, Route, RouteFigures};
+use values::Seen;
+
+mod labels;
+mod machine;
+mod routes;
+mod values;
+
+/// Rules in all, and of one user.
+const MOST_RULES: usize = 1024;
+const MOST_RULES_OF_USER: usize = 32;
+/// Begins and ends that are shown.
+const MOST_SHOWN: usize = 1000;
+/// Changes that could not be stored yet.
+const MOST_UNSAVED: usize = 1000;
+/// Questions and seconds that wait for the thread.
+const MOST_WAITING: usize = 64;
+
+/// Why a rule cannot be changed.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// There is one of this name.
+    Exists,
+    /// There is none of this name.
+    Unknown,
+    /// There are too many.
+    TooMany,
+    /// It cannot be stored.
+    Store(String),
+    /// Too much is going on.
+    Busy,
+}
+
+type Reply = oneshot::Sender<Result<(), Refused>>;
+
+enum Work {
+    Second(Second),
+    Add(Box<Rule>, Reply),
+    Delete(Option<u32>, RuleName, Reply),
+    /// A receiver has taken something.
+    Told,
+}
+
+/// What a second has shown.
+pub(crate) struct Second {
+    pub(crate) view: Arc<View>,
+    pub(crate) node: Arc<NodeReading>,
+    pub(crate) groups: Arc<Vec<GroupJob>>,
+}
+
+/// What is shown of alarms.
+#[derive(Debug, Default)]
+struct Shown {
+    rules: Vec<Rule>,
+    firing: Vec<AlarmState>,
+    /// The latest last.
+    history: Vec<AlarmState>,
+}
+
+/// What is asked for alarms, and told of seconds.
+#[derive(Debug)]
+pub(crate) struct Alarms {
+    work: SyncSender<Work>,
+    shown: Arc<RwLock<Arc<Shown>>>,
+    routes: Vec<Arc<Outbox>>,
+    fault: Arc<Mutex<Option<String>>>,
+    /// Threads of routes end when this is gone.
+    alive: Arc<()>,
+}
+
+/// What the thread needs.
+pub(crate) struct Needs {
+    pub(crate) store: PathBuf,
+    pub(crate) node: String,
+    pub(crate) events: Events,
+    pub(crate) expectations: Expectations,
+    pub(crate) series: Series,
+    pub(crate) routes: Vec<Route>,
+}
+
+impl Alarms {
+    /// Opens what is stored and starts the threads. They end when this is dropped. Returns what was lost with a damaged database.
+    pub(crate) fn start(needs: Needs, now_ns: u64) -> Result<(Self, Option<String>), StoreError> {
+        let (mut store, loss) = AlarmStore::open(&needs.store, now_ns)?;
+        let mut outboxes = Vec::new();
+        for route in &needs.routes {
+            let told = store.told(&route.name())?;
+            let unsent = store.changes(told, routes::MOST_WAITING)?;
+            let outbox = Arc::new(Outbox::new(route.clone(), needs.node.clone(), told));
+            unsent.iter().for_each(|change| outbox.push(&change.state));
+            outboxes.push(outbox);
+        }
+        let mut machine = Machine::new(now_ns);
+        for rule in store.rules()? {
+            machine.add(rule);
+        }
+        for firing in store.firing()? {
+            machine.restore(firing);
+        }
+        let history: Vec<AlarmState> = store.changes(0, MOST_SHOWN)?.into_iter().map(|it| it.state).collect();
+        let (work, todo) = sync_channel(MOST_WAITING);
+        let alarms = Self {
+            work,
+            shown: Arc::default(),
+            routes: outboxes.clone(),
+            fault: Arc::default(),
+            alive: Arc::new(()),
+        };
+        let last_id = store.last_id()?;
+        let mut watching = Watching {
+            store,
+            machine,
+            history,
+            last_id,
+            unsaved: Vec::new(),
+            shown: Arc::clone(&alarms.shown),
+            routes: outboxes,
+            fault: Arc::clone(&alarms.fault),
+            begun: (Instant::now(), now_ns),
+            needs,
+        };
+        watching.show();
+        for outbox in &alarms.routes {
+            let (weak, alive) = (Arc::downgrade(outbox), Arc::downgrade(&alarms.alive));
+            let told = alarms.work.clone();
+            // It ends soon after these are dropped: nobody waits for a receiver that does not answer.
+            let _ = thread::Builder::new().name("iotide-route".to_owned()).spawn(move || {
+                let told = || drop(told.try_send(Work::Told));
+                routes::run(&weak, || alive.strong_count() > 0, told);
+            });
+        }
+        let _ = thread::Builder::new().name("iotide-alarms".to_owned()).spawn(move || watching.run(&todo));
+        Ok((alarms, loss))
+    }
+
+    /// Tells what a second has shown; nobody waits.
+    pub(crate) fn tell(&self, second: Second) {
+        let _ = self.work.try_send(Work::Second(second));
+    }
+
+    /// Adds a rule; the answer comes when it is on disk.
+    pub(crate) fn add(&self, rule: Rule) -> oneshot::Receiver<Result<(), Refused>> {
+        self.ask(|reply| Work::Add(Box::new(rule), reply))
+    }
+
+    /// Deletes a rule. What fires by it is over.
+    pub(crate) fn delete(
+        &self,
+        owner: Option<u32>,
+        name: RuleName,
+    ) -> oneshot::Receiver<Result<(), Refused>> {
+        self.ask(|reply| Work::Delete(owner, name, reply))
+    }
+
+    fn ask(&self, work: impl FnOnce(Reply) -> Work) -> oneshot::Receiver<Result<(), Refused>> {
+        let (reply, answer) = oneshot::channel();
+        // What is not taken is dropped, and so is its reply.
+        let _ = self.work.try_send(work(reply));
+        answer
+    }
+
+    /// All that a user may see, or all.
+    pub(crate) fn list(&self, only_uid: Option<u32>) -> AlarmList {
+        let shown = Arc::clone(&self.shown.read().unwrap_or_else(PoisonError::into_inner));
+        let sees = |owner: Option<u32>| only_uid.is_none() || owner == only_uid;
+        let of = |states: &[AlarmState]| -> Vec<AlarmState> {
+            states.iter().rev().filter(|state| sees(state.owner)).cloned().collect()
+        };
+        AlarmList {
+            rules: shown.rules.iter().filter(|rule| sees(rule.owner)).map(AlarmRule::of).collect(),
+            firing: of(&shown.firing),
+            history: of(&shown.history),
+        }
+    }
+
+    /// How many rules there are, and how many alarms fire.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let shown = self.shown.read().unwrap_or_else(PoisonError::into_inner);
+        (shown.rules.len(), shown.firing.len())
+    }
+
+    /// What became of what others were told.
+    pub(crate) fn routes(&self) -> Vec<RouteFigures> {
+        let mut all: Vec<RouteFigures> = Vec::new();
+        for mut figures in self.routes.iter().map(|outbox| outbox.figures()) {
+            while all.iter().any(|other| other.target == figures.target) {
+                figures.target.push('+');
+            }
+            all.push(figures);
+        }
+        all
+    }
+
+    /// Why alarms cannot be stored.
+    pub(crate) fn fault(&self) -> Option<String> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The thread.
+struct Watching {
+    needs: Needs,
+    store: AlarmStore,
+    machine: Machine,
+    history: Vec<AlarmState>,
+    last_id: u64,
+    unsaved: Vec<Firing>,
+    shown: Arc<RwLock<Arc<Shown>>>,
+    routes: Vec<Arc<Outbox>>,
+    fault: Arc<Mutex<Option<String>>>,
+    /// When the thread was begun, by a clock that nobody sets, and by that of the machine.
+    begun: (Instant, u64),
+}
+
+impl Watching {
+    fn run(mut self, todo: &Receiver<Work>) {
+        while let Ok(work) = todo.recv() {
+            match work {
+                Work::Second(second) => {
+                    let at_ns = self.now_ns();
+                    let seen = Seen {
+                        view: &second.view,
+                        node: &second.node,
+                        groups: &second.groups,
+                        expectations: &self.needs.expectations,
+                    };
+                    let changes = self.machine.second(at_ns, &seen, &self.needs.series);
+                    self.changed(changes);
+                    self.save_told();
+                }
+                Work::Told => self.save_told(),
+                Work::Add(rule, reply) => {
+                    let _ = reply.send(self.add(*rule));
+                }
+                Work::Delete(owner, name, reply) => {
+                    let _ = reply.send(self.delete(owner, &name));
+                }
+            }
+        }
+        self.save_told();
+    }
+
+    /// The time, which never goes back.
+    fn now_ns(&self) -> u64 {
+        self.begun.1 + u64::try_from(self.begun.0.elapsed().as_nanos()).unwrap_or(u64::MAX / 2)
+    }
+
+    fn add(&mut self, rule: Rule) -> Result<(), Refused> {
+        let rules = self.machine.rules();
+        if rules.iter().any(|known| (known.owner, &known.name) == (rule.owner, &rule.name)) {
+            return Err(Refused::Exists);
+        }
+        let n_own = rules.iter().filter(|known| known.owner == rule.owner).count();
+        if rules.len() >= MOST_RULES || rule.owner.is_some() && n_own >= MOST_RULES_OF_USER {
+            return Err(Refused::TooMany);
+        }
+        self.store.put(&rule).map_err(|error| Refused::Store(error.to_string()))?;
+        self.machine.add(rule);
+        self.show();
+        Ok(())
+    }
+
+    fn delete(&mut self, owner: Option<u32>, name: &RuleName) -> Result<(), Refused> {
+        let is_known = self.machine.rules().iter().any(|rule| rule.owner == owner && rule.name == *name);
+        if !is_known {
+            return Err(Refused::Unknown);
+        }
+        self.store.delete(owner, name.as_str()).map_err(|error| Refused::Store(error.to_string()))?;
+        let at_ns = self.now_ns();
+        let changes = self.machine.delete(at_ns, owner, name);
+        self.changed(changes);
+        self.show();
+        Ok(())
+    }
+
+    /// What has changed is stored, shown and told.
+    fn changed(&mut self, mut changes: Vec<Firing>) {
+        if changes.is_empty() && self.unsaved.is_empty() {
+            return;
+        }
+        for change in &mut changes {
+            self.last_id += 1;
+            change.state.id = self.last_id;
+            self.machine.number(change);
+        }
+        self.unsaved.extend(changes.iter().cloned());
+        match self.store.change(&self.unsaved) {
+            Ok(()) => self.unsaved.clear(),
+            Err(error) => {
+                let n_over = self.unsaved.len().saturating_sub(MOST_UNSAVED);
+                self.unsaved.drain(..n_over);
+                self.set_fault(Some(error.to_string()));
+            }
+        }
+        if self.unsaved.is_empty() {
+            self.set_fault(None);
+        }
+        for change in &changes {
+            self.routes.iter().for_each(|outbox| outbox.push(&change.state));
+            self.needs.events.alarm(&change.state);
+        }
+        if !changes.is_empty() {
+            self.history.extend(changes.into_iter().map(|change| change.state));
+            let n_over = self.history.len().saturating_sub(MOST_SHOWN);
+            self.history.drain(..n_over);
+            self.show();
+        }
+    }
+
+    fn set_fault(&self, fault: Option<String>) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+    }
+
+    /// Keeps up to where routes have been told.
+    fn save_told(&mut self) {
+        for outbox in &self.routes {
+            if let Some(id) = outbox.take_told()
+                && let Err(error) = self.store.set_told(&outbox.name(), id)
+            {
+                self.set_fault(Some(error.to_string()));
+            }
+        }
+    }
+
+    fn show(&mut self) {
+        let shown = Shown {
+            rules: self.machine.rules().to_vec(),
+            firing: self.machine.firing(),
+            history: self.history.clone(),
+        };
+        *self.shown.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(shown);
+    }
+}
+
+/// Firing alarms by rule and target.
+type ByTarget<T> = HashMap<String, T>;

@@ -1,0 +1,295 @@
+//! Alarms that are kept: rules, what fires, and what has been, in a database of their own.
+//!
+//! It is apart from that of jobs: whoever adds a rule waits for no job that ends, and no job that ends for an alarm.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use iotide_ledger::alarm::Rule;
+use iotide_report::{AlarmState, NewAlarm};
+use rusqlite::{Connection, OpenFlags, params};
+
+use super::{StoreError, damaged};
+
+/// The file in the store's directory.
+pub(crate) const ALARMS: &str = "alarms.db";
+/// Begins and ends that are kept, the latest.
+pub(crate) const MOST_HISTORY: usize = 10_000;
+
+const SCHEMA: &str = "
+CREATE TABLE IF NOT EXISTS rules (
+    owner INTEGER NOT NULL,  -- a user's number; -1: the operator's
+    name  TEXT    NOT NULL,
+    rule  TEXT    NOT NULL,  -- as JSON, as it is sent to /api/1/alarms
+    PRIMARY KEY (owner, name)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS changes (
+    id     INTEGER PRIMARY KEY,
+    owner  INTEGER NOT NULL,
+    name   TEXT    NOT NULL,
+    target TEXT    NOT NULL,  -- which job, or all
+    state  TEXT    NOT NULL,  -- firing, resolved
+    told   TEXT    NOT NULL   -- as JSON
+);
+CREATE TABLE IF NOT EXISTS firing (
+    owner    INTEGER NOT NULL,
+    name     TEXT    NOT NULL,
+    target   TEXT    NOT NULL,
+    change   INTEGER NOT NULL,
+    PRIMARY KEY (owner, name, target)
+) WITHOUT ROWID;
+-- Who has been told what: all changes up to this one.
+CREATE TABLE IF NOT EXISTS told (
+    route TEXT PRIMARY KEY,
+    id    INTEGER NOT NULL
+) WITHOUT ROWID;
+";
+
+/// The database. There is one writer.
+#[derive(Debug)]
+pub(crate) struct AlarmStore {
+    db: Connection,
+    path: PathBuf,
+}
+
+/// An alarm that fires.
+#[derive(Clone, Debug)]
+pub(crate) struct Firing {
+    pub(crate) target: String,
+    pub(crate) state: AlarmState,
+}
+
+impl AlarmStore {
+    /// Opens the database; makes it if it is not there. One that is damaged is set aside: what was lost is returned.
+    pub(crate) fn open(directory: &Path, now_ns: u64) -> Result<(Self, Option<String>), StoreError> {
+        match Self::open_at(directory.join(ALARMS)) {
+            Err(error) if error.is_damage() => {
+                let aside = format!("{ALARMS}.damaged-{}", now_ns / 1_000_000_000);
+                for end in ["", "-wal", "-shm"] {
+                    let from = directory.join(format!("{ALARMS}{end}"));
+                    if let Err(cause) = std::fs::rename(&from, directory.join(format!("{aside}{end}")))
+                        && cause.kind() != std::io::ErrorKind::NotFound
+                    {
+                        return Err(StoreError::Directory { path: from, cause });
+                    }
+                }
+                let loss =
+                    format!("{error}; it was set aside as {aside}, and rules of alarms are missing here");
+                Ok((Self::open_at(directory.join(ALARMS))?, Some(loss)))
+            }
+            opened => Ok((opened?, None)),
+        }
+    }
+
+    fn open_at(path: PathBuf) -> Result<Self, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let opened = (|| {
+            let db = Connection::open_with_flags(&path, flags)?;
+            db.busy_timeout(Duration::from_secs(2))?;
+            db.pragma_update(None, "journal_mode", "WAL")?;
+            db.pragma_update(None, "synchronous", "FULL")?;
+            db.pragma_update(None, "cache_size", -256)?;
+            db.execute_batch(SCHEMA)?;
+            let fault: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+            if fault != "ok" { Err(damaged()) } else { Ok(db) }
+        })();
+        match opened {
+            Ok(db) => Ok(Self { db, path }),
+            Err(cause) => Err(StoreError::Database { path, cause }),
+        }
+    }
+
+    fn failed(&self) -> impl Fn(rusqlite::Error) -> StoreError + use<> {
+        let path = self.path.clone();
+        move |cause| StoreError::Database { path: path.clone(), cause }
+    }
+
+    /// All rules. What cannot be read as one any more is left out.
+    pub(crate) fn rules(&self) -> Result<Vec<Rule>, StoreError> {
+        (|| {
+            let mut statement = self.db.prepare("SELECT owner, rule FROM rules ORDER BY owner, name")?;
+            let rows =
+                statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
+            let rows: Vec<(i64, String)> = rows.collect::<rusqlite::Result<_>>()?;
+            Ok(rows
+                .into_iter()
+                .filter_map(|(owner, json)| {
+                    NewAlarm::from_json(json.as_bytes()).ok()?.rule(u32::try_from(owner).ok()).ok()
+                })
+                .collect())
+        })()
+        .map_err(self.failed())
+    }
+
+    /// Keeps a rule, in the place of one of the same name.
+    pub(crate) fn put(&mut self, rule: &Rule) -> Result<(), StoreError> {
+        self.db
+            .execute(
+                "INSERT OR REPLACE INTO rules VALUES (?, ?, ?)",
+                params![number_of(rule.owner), rule.name.as_str(), NewAlarm::of(rule).to_json()],
+            )
+            .map(drop)
+            .map_err(self.failed())
+    }
+
+    /// Forgets a rule.
+    pub(crate) fn delete(&mut self, owner: Option<u32>, name: &str) -> Result<(), StoreError> {
+        self.db
+            .execute("DELETE FROM rules WHERE owner = ? AND name = ?", params![number_of(owner), name])
+            .map(drop)
+            .map_err(self.failed())
+    }
+
+    /// The highest number that a change has, or had.
+    pub(crate) fn last_id(&self) -> Result<u64, StoreError> {
+        let sql =
+            "SELECT max(coalesce((SELECT max(id) FROM changes), 0), coalesce((SELECT max(id) FROM told), 0))";
+        let last = self.db.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(self.failed())?;
+        Ok(u64::try_from(last).unwrap_or(0))
+    }
+
+    /// Keeps begins and ends, all or none.
+    pub(crate) fn change(&mut self, changes: &[Firing]) -> Result<(), StoreError> {
+        let failed = self.failed();
+        (|| {
+            let transaction = self.db.transaction()?;
+            for Firing { target, state } in changes {
+                let (owner, name) = (number_of(state.owner), state.name.as_said().to_owned());
+                let (id, told) = (state.id as i64, iotide_report::answer_json(state));
+                transaction.execute(
+                    "INSERT OR REPLACE INTO changes VALUES (?, ?, ?, ?, ?, ?)",
+                    params![id, owner, name, target, state.state, told],
+                )?;
+                match state.state.as_str() {
+                    "firing" => transaction.execute(
+                        "INSERT OR REPLACE INTO firing VALUES (?, ?, ?, ?)",
+                        params![owner, name, target, id],
+                    )?,
+                    _ => transaction.execute(
+                        "DELETE FROM firing WHERE owner = ? AND name = ? AND target = ?",
+                        params![owner, name, target],
+                    )?,
+                };
+            }
+            // What fires stays, however old.
+            transaction.execute(
+                "DELETE FROM changes WHERE id <= (SELECT max(id) FROM changes) - ? AND id NOT IN (SELECT change FROM firing)",
+                [MOST_HISTORY as i64],
+            )?;
+            transaction.commit()
+        })()
+        .map_err(failed)
+    }
+
+    /// What fires.
+    pub(crate) fn firing(&self) -> Result<Vec<Firing>, StoreError> {
+        self.changes_by(
+            "SELECT c.target, c.told FROM firing f JOIN changes c ON c.id = f.change ORDER BY c.id",
+            0,
+            0,
+        )
+    }
+
+    /// Begins and ends after one of a number, the earliest first; of more than so many, the latest.
+    pub(crate) fn changes(&self, after: u64, most: usize) -> Result<Vec<Firing>, StoreError> {
+        let sql = "SELECT target, told FROM (SELECT id, target, told FROM changes WHERE id > ?1 ORDER BY id DESC LIMIT ?2) ORDER BY id";
+        self.changes_by(sql, after, most)
+    }
+
+    fn changes_by(&self, sql: &str, after: u64, most: usize) -> Result<Vec<Firing>, StoreError> {
+        (|| {
+            let mut statement = self.db.prepare(sql)?;
+            let of_row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
+            let rows: Vec<(String, String)> = match statement.parameter_count() {
+                0 => statement.query_map([], of_row)?.collect::<rusqlite::Result<_>>()?,
+                _ => statement
+                    .query_map(params![after as i64, most as i64], of_row)?
+                    .collect::<rusqlite::Result<_>>()?,
+            };
+            let of = |(target, told): (String, String)| {
+                Some(Firing { target, state: AlarmState::from_json(told.as_bytes())? })
+            };
+            Ok(rows.into_iter().filter_map(of).collect())
+        })()
+        .map_err(self.failed())
+    }
+
+    /// Up to which change a route has been told; one that is new begins now.
+    pub(crate) fn told(&mut self, route: &str) -> Result<u64, StoreError> {
+        (|| {
+            let sql = "INSERT OR IGNORE INTO told SELECT ?, coalesce((SELECT max(id) FROM changes), 0)";
+            self.db.execute(sql, [route])?;
+            self.db.query_row("SELECT id FROM told WHERE route = ?", [route], |row| row.get::<_, i64>(0))
+        })()
+        .map(|id| u64::try_from(id).unwrap_or(0))
+        .map_err(self.failed())
+    }
+
+    /// A route has been told all up to a change.
+    pub(crate) fn set_told(&mut self, route: &str, id: u64) -> Result<(), StoreError> {
+        self.db
+            .execute("INSERT OR REPLACE INTO told VALUES (?, ?)", params![route, id as i64])
+            .map(drop)
+            .map_err(self.failed())
+    }
+}
+
+fn number_of(owner: Option<u32>) -> i64 {
+    owner.map_or(-1, i64::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iotide_testkit::FreshDir;
+
+    fn change(id: u64, name: &str, state: &str) -> Firing {
+        let json = format!(
+            r#"{{"id":{id},"name":"{name}","owner":null,"state":"{state}","expr":"x > 1","value":2.0,"job":null,"user":null,"app":null,
+            "program":null,"severity":"warning","since_unix_s":5.0,"end_unix_s":null,"why":null}}"#
+        );
+        Firing { target: "all".to_owned(), state: AlarmState::from_json(json.as_bytes()).unwrap() }
+    }
+
+    #[test]
+    fn rules_and_what_fires_are_there_after_a_restart() {
+        let dir = FreshDir::new("alarm-store");
+        let mut rule = Rule::new("a", "rate(x) > 1").unwrap();
+        {
+            let (mut store, loss) = AlarmStore::open(dir.path(), 1).unwrap();
+            assert_eq!(loss, None);
+            assert_eq!(store.told("http://x").unwrap(), 0);
+            store.put(&rule).unwrap();
+            rule.owner = Some(7);
+            store.put(&rule).unwrap();
+            let changes = [change(1, "a", "firing"), change(2, "b", "firing"), change(3, "b", "resolved")];
+            store.change(&changes).unwrap();
+            assert_eq!(store.last_id().unwrap(), 3);
+            store.set_told("http://x", 2).unwrap();
+        }
+        let (mut store, _) = AlarmStore::open(dir.path(), 1).unwrap();
+        let owners: Vec<_> = store.rules().unwrap().into_iter().map(|rule| rule.owner).collect();
+        assert_eq!(owners, [None, Some(7)]);
+        let firing = store.firing().unwrap();
+        assert_eq!(firing.iter().map(|it| it.state.id).collect::<Vec<_>>(), [1]);
+        let after = store.told("http://x").unwrap();
+        assert_eq!(store.changes(after, 10).unwrap().len(), 1);
+        assert_eq!(store.told("http://new").unwrap(), 3, "it is not told what was before");
+        store.delete(Some(7), "a").unwrap();
+        assert_eq!(store.rules().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_damaged_database_is_set_aside() {
+        let dir = FreshDir::new("alarm-store-damaged");
+        std::fs::write(dir.join(ALARMS), "no database, but long enough to be taken for one".repeat(100))
+            .unwrap();
+        let (store, loss) = AlarmStore::open(dir.path(), 5_000_000_000).unwrap();
+        assert!(loss.unwrap().contains("alarms.db.damaged-5"));
+        assert!(store.rules().unwrap().is_empty());
+        assert!(dir.join("alarms.db.damaged-5").exists());
+    }
+}

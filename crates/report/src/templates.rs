@@ -1,0 +1,367 @@
+//! Kinds of applications with their figures, and the storage they were seen on: what `iotide simulate system` runs.
+
+use std::fmt::Write;
+
+use iotide_page::{Ink, Untrusted, text};
+use iotide_sim::system::{BinnedRun, Cell, Fitted, Ladder};
+use serde::{Serialize, Serializer};
+
+use crate::SCHEMA;
+use crate::document::Document;
+
+/// The answer of `iotide templates`.
+#[derive(Clone, Debug, Serialize)]
+pub struct TemplatesReport {
+    schema: &'static str,
+    /// The command that was asked.
+    pub command: &'static str,
+    /// The number of processes at which runs are compared.
+    pub p_ref: u64,
+    /// The runs, in the order given.
+    pub runs: Vec<RunOfTemplate>,
+    /// The kinds.
+    pub templates: Vec<FoundTemplate>,
+    /// The storage; `null` if nothing is known of it.
+    pub storage: Option<StorageEntry>,
+    /// What was left out.
+    pub losses: Vec<Untrusted>,
+    /// What was taken for granted, or found on the way.
+    #[serde(skip)]
+    pub notes: Vec<String>,
+}
+
+/// A run and its kind.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunOfTemplate {
+    /// Where it stands in what was given.
+    #[serde(skip)]
+    pub index: usize,
+    /// Which program.
+    pub program: Untrusted,
+    /// How many processes it had.
+    pub processes: u64,
+    /// Which template.
+    pub template: usize,
+}
+
+impl RunOfTemplate {
+    /// A run of a kind.
+    pub fn new(index: usize, run: &BinnedRun, template: usize) -> Self {
+        Self { index, program: run.program.as_str().into(), processes: run.processes, template }
+    }
+
+    /// A run that is a kind of its own: it is busy all the time.
+    pub fn steady(index: usize, run: &BinnedRun, template: usize) -> Self {
+        Self::new(index, run, template)
+    }
+}
+
+/// A kind of application, as `simulate system` takes it.
+#[derive(Clone, Debug, Serialize)]
+pub struct FoundTemplate {
+    /// What to call it.
+    pub name: String,
+    /// Time between bursts, but for communication.
+    pub compute_s: f64,
+    /// Communication between bursts.
+    pub mpi_s: f64,
+    /// Relative deviation of both.
+    pub compute_cv: f64,
+    /// At so many processes.
+    pub processes: u64,
+    /// Requests of a burst; `null`: it is busy all the time.
+    pub requests: Option<u64>,
+    /// Bytes of a burst.
+    pub burst_bytes: Option<f64>,
+    /// Bytes of a request.
+    pub request_bytes: f64,
+    /// How long a burst took.
+    pub burst_s: Option<f64>,
+    /// How long a process thinks between requests.
+    pub think_s: f64,
+    /// How many runs it rests on.
+    pub runs: usize,
+    /// Of compute_s, burst_bytes and request_bytes: standard deviations of their logarithms.
+    #[serde(serialize_with = "by_name")]
+    pub errors: [f64; 3],
+}
+
+fn by_name<S: Serializer>(errors: &[f64; 3], serializer: S) -> Result<S::Ok, S::Error> {
+    use serde::ser::SerializeMap;
+    let mut map = serializer.serialize_map(Some(3))?;
+    for (name, error) in ["compute_s", "burst_bytes", "request_bytes"].iter().zip(errors) {
+        map.serialize_entry(name, error)?;
+    }
+    map.end()
+}
+
+/// Storage, as `simulate system` takes it, and its one target's figures for who looks for them.
+#[derive(Clone, Debug, Serialize)]
+pub struct StorageEntry {
+    /// The targets.
+    pub targets: Vec<TargetEntry>,
+    /// Operations at once.
+    pub servers: u32,
+    /// Operations a second; `null`: nothing is known of them.
+    pub iops: Option<f64>,
+    /// Bytes a second of one stream.
+    pub stream_bps: Option<f64>,
+    /// Bytes a second of all.
+    pub bandwidth_bps: Option<f64>,
+    /// Figures that are only known to be at least that.
+    pub at_least: Vec<&'static str>,
+    /// How far measurements lie from the fit, beyond chance: 1 is not at all.
+    pub spread: Option<f64>,
+}
+
+/// A target.
+#[derive(Clone, Debug, Serialize)]
+pub struct TargetEntry {
+    /// Operations a second.
+    pub iops: Option<f64>,
+    /// Operations at once.
+    pub servers: u32,
+    /// Bytes a second of one stream.
+    pub stream_bps: Option<f64>,
+    /// Bytes a second of all.
+    pub bandwidth_bps: Option<f64>,
+    /// Standard deviations of their logarithms.
+    pub errors: TargetErrorsEntry,
+}
+
+/// How well figures are known: standard deviations of their logarithms.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[allow(missing_docs)] // named as what they are errors of
+pub struct TargetErrorsEntry {
+    pub iops: f64,
+    pub stream_bps: f64,
+    pub bandwidth_bps: f64,
+}
+
+impl StorageEntry {
+    /// As a ladder shows it.
+    pub fn new(fitted: &Fitted) -> Self {
+        let target = &fitted.target;
+        Self {
+            targets: vec![TargetEntry {
+                iops: target.iops,
+                servers: target.servers,
+                stream_bps: target.stream_bps,
+                bandwidth_bps: target.bandwidth_bps,
+                errors: TargetErrorsEntry {
+                    iops: target.errors.iops,
+                    stream_bps: target.errors.stream_bps,
+                    bandwidth_bps: target.errors.bandwidth_bps,
+                },
+            }],
+            servers: target.servers,
+            iops: target.iops,
+            stream_bps: target.stream_bps,
+            bandwidth_bps: target.bandwidth_bps,
+            at_least: fitted.at_least.clone(),
+            spread: Some(fitted.spread),
+        }
+    }
+
+    /// Of which only a bandwidth is known that it has at least.
+    pub fn at_least(bandwidth_bps: f64) -> Self {
+        let target = TargetEntry {
+            iops: None,
+            servers: 1,
+            stream_bps: None,
+            bandwidth_bps: Some(bandwidth_bps),
+            errors: TargetErrorsEntry::default(),
+        };
+        Self {
+            targets: vec![target],
+            servers: 1,
+            iops: None,
+            stream_bps: None,
+            bandwidth_bps: Some(bandwidth_bps),
+            at_least: vec!["bandwidth_bps"],
+            spread: None,
+        }
+    }
+
+    /// Its figures in words.
+    pub fn in_words(&self) -> String {
+        let least = |name: &str| if self.at_least.contains(&name) { "at least " } else { "" };
+        let mut said = Vec::new();
+        if let Some(bps) = self.bandwidth_bps {
+            said.push(format!("{}{}", least("bandwidth_bps"), text::bandwidth(bps)));
+        }
+        if let Some(bps) = self.stream_bps {
+            said.push(format!("{}{} a stream", least("stream_bps"), text::bandwidth(bps)));
+        }
+        if let Some(iops) = self.iops {
+            let servers = text::counted(u64::from(self.servers), "server");
+            said.push(format!("{}{} operations/s by {servers}", least("iops"), text::digits(iops, 4)));
+        }
+        said.join(", ")
+    }
+}
+
+impl TemplatesReport {
+    /// One that holds nothing yet.
+    #[expect(clippy::new_without_default, reason = "a report of nothing is not what anyone means by default")]
+    pub fn new() -> Self {
+        Self {
+            schema: SCHEMA,
+            command: "templates",
+            p_ref: 1,
+            runs: Vec::new(),
+            templates: Vec::new(),
+            storage: None,
+            losses: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Something was left out.
+    pub fn lose(&mut self, what: &str) {
+        self.losses.push(what.into());
+    }
+}
+
+impl Document for TemplatesReport {
+    fn to_text(&self, width: usize, _: Ink) -> String {
+        let mut out = String::new();
+        let say = |out: &mut String, line: &str| {
+            for line in text::wrap(line, width) {
+                let _ = writeln!(out, "{line}");
+            }
+        };
+        let head = format!(
+            "{} of {}, at {}",
+            text::counted(self.templates.len() as u64, "template"),
+            text::counted(self.runs.len() as u64, "run"),
+            text::counted(self.p_ref, "process"),
+        );
+        say(&mut out, &head);
+        for (index, template) in self.templates.iter().enumerate() {
+            let what = match (template.burst_bytes, template.burst_s) {
+                (Some(bytes), Some(burst_s)) => format!(
+                    "computes {} (± {}), then moves {} in requests of {}, in {}",
+                    text::seconds(template.compute_s + template.mpi_s),
+                    text::percent(template.compute_cv),
+                    text::bytes(bytes),
+                    text::bytes(template.request_bytes),
+                    text::seconds(burst_s)
+                ),
+                _ => format!(
+                    "is busy all the time: requests of {}, {} apart for each process",
+                    text::bytes(template.request_bytes),
+                    text::seconds(template.think_s)
+                ),
+            };
+            say(
+                &mut out,
+                &format!("  {}: {what}; {}", template.name, text::counted(template.runs as u64, "run")),
+            );
+            let mut programs: Vec<String> = (self.runs.iter().filter(|run| run.template == index))
+                .map(|run| run.program.for_terminal())
+                .collect();
+            programs.sort();
+            programs.dedup();
+            say(&mut out, &format!("    {}", programs.join(", ")));
+        }
+        if let Some(storage) = &self.storage {
+            say(&mut out, &format!("storage: {}", storage.in_words()));
+        }
+        for note in &self.notes {
+            say(&mut out, &text::printable(note));
+        }
+        for loss in &self.losses {
+            say(&mut out, &format!("left out: {}", loss.for_terminal()));
+        }
+        out
+    }
+
+    fn to_json(&self) -> String {
+        text::json_document(self)
+    }
+}
+
+/// The answer of `iotide ladder`, which `iotide templates` takes.
+#[derive(Clone, Debug, Serialize)]
+pub struct LadderReport {
+    schema: &'static str,
+    /// The command that was asked.
+    pub command: &'static str,
+    /// What was measured.
+    pub directory: Untrusted,
+    /// `direct`: requests went past the page cache; `synced`: each was synced.
+    pub how: &'static str,
+    /// The rungs.
+    pub cells: Vec<CellEntry>,
+    /// What follows from them; `null` if they say too little.
+    pub storage: Option<StorageEntry>,
+    /// What was left out.
+    pub losses: Vec<Untrusted>,
+}
+
+/// A rung.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct CellEntry {
+    /// Requests in flight.
+    pub n: u64,
+    /// Bytes of each.
+    pub request_bytes: f64,
+    /// For how long.
+    pub seconds: f64,
+    /// How many were done.
+    pub completions: f64,
+}
+
+impl LadderReport {
+    /// Of what was measured.
+    pub fn new(directory: &str, ladder: &Ladder, fitted: Option<&Fitted>, is_direct: bool) -> Self {
+        let entry = |cell: &Cell| CellEntry {
+            n: cell.n,
+            request_bytes: cell.request_bytes,
+            seconds: cell.seconds,
+            completions: cell.completions,
+        };
+        Self {
+            schema: SCHEMA,
+            command: "ladder",
+            directory: directory.into(),
+            how: if is_direct { "direct" } else { "synced" },
+            cells: ladder.cells.iter().map(entry).collect(),
+            storage: fitted.map(StorageEntry::new),
+            losses: Vec::new(),
+        }
+    }
+}
+
+impl Document for LadderReport {
+    fn to_text(&self, width: usize, _: Ink) -> String {
+        let mut out = String::new();
+        let how = match self.how {
+            "direct" => "requests went past the page cache",
+            _ => "the file system has no way past its cache: each request was synced",
+        };
+        let storage =
+            self.storage.as_ref().map_or("too little is known of it".to_owned(), StorageEntry::in_words);
+        for line in text::wrap(&format!("{}: {storage}; {how}", self.directory.for_terminal()), width) {
+            let _ = writeln!(out, "{line}");
+        }
+        let _ = writeln!(out, "  {:>9} {:>12} {:>12} {:>12}", "in flight", "of", "requests/s", "bandwidth");
+        for cell in &self.cells {
+            let per_s = cell.completions / cell.seconds;
+            let _ = writeln!(
+                out,
+                "  {:>9} {:>12} {:>12} {:>12}",
+                cell.n,
+                text::bytes(cell.request_bytes),
+                text::digits(per_s, 4),
+                text::bandwidth(per_s * cell.request_bytes)
+            );
+        }
+        out
+    }
+
+    fn to_json(&self) -> String {
+        text::json_document(self)
+    }
+}

@@ -1,0 +1,19 @@
+//! Which job starts, on how many nodes, and which running job gives or gets some.
+//!
+//! [`schedule`] makes one pass over a [`Cluster`] under a [`JobPolicy`] and returns its [`Decision`]s. The simulator and `iotide resize`,
+//! which talks to a real batch system, run the same passes.
+
+pub use cluster::{Cluster, Decision, JobRun, Reservation};
+pub use job::{BatchJob, JobKind, ResizeCost, Speedup};
+pub use policy::{JobPolicy, MebfForm, MebfWay, PolicyKnobs, schedule};
+
+mod balance;
+mod cluster;
+mod conservative;
+mod job;
+mod mebf;
+mod plan;
+mod policy;
+mod pool;
+mod tide;
+mod waiting;

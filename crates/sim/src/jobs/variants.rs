@@ -1,0 +1,95 @@
+//! The same log with chances: which jobs are malleable, which part of it, and logs that are made up.
+
+use iotide_num::SplitMix64;
+use iotide_sched::jobs::{JobKind, ResizeCost, Speedup};
+
+use super::workload::{JobLabel, JobsWorkload, SubmittedJob};
+
+/// How jobs become malleable.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Malleability {
+    /// Which share of the jobs.
+    pub share: f64,
+    /// Part of their work that gains nothing from more nodes.
+    pub serial_fraction: f64,
+}
+
+impl Malleability {
+    /// Returns the usual jobs: half to four times the nodes, a twentieth of the work serial.
+    pub fn of_share(share: f64) -> Self {
+        Self { share, serial_fraction: 0.05 }
+    }
+}
+
+impl JobsWorkload {
+    /// Makes a share of the jobs malleable, and leaves the others as they are. A job that is malleable at a share is so at any higher one.
+    pub fn with_malleable(&self, malleability: Malleability, seed: u64) -> Self {
+        let mut chances = SplitMix64::new(seed ^ 0x6d61_6c6c_6561_626c);
+        let mut workload = self.clone();
+        for job in &mut workload.jobs {
+            // Drawn for every job, so that shares are nested.
+            if chances.unit() < malleability.share {
+                let batch = &mut job.batch;
+                batch.kind = JobKind::Malleable;
+                batch.nodes_min = (batch.nodes / 2).max(1);
+                batch.nodes_max = batch.nodes.saturating_mul(4);
+                batch.speedup = Speedup::SerialFraction(malleability.serial_fraction);
+            }
+        }
+        workload
+    }
+
+    /// Returns `n` consecutive jobs by submission, from a place that the seed chooses.
+    pub fn window(&self, n: usize, seed: u64) -> Self {
+        let mut order: Vec<usize> = (0..self.jobs.len()).collect();
+        order.sort_by_key(|&i| (self.jobs[i].batch.submit_ms, i));
+        let n_starts = self.jobs.len().saturating_sub(n) + 1;
+        let from = SplitMix64::new(seed ^ 0x7769_6e64_6f77).below(n_starts);
+        let jobs = order[from..].iter().take(n).map(|&i| self.jobs[i].clone()).collect();
+        Self { jobs, ..self.clone() }
+    }
+}
+
+/// Jobs that are made up: sizes of powers of two, times over two orders of magnitude, arrivals at random.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct JobsMix {
+    /// How many nodes the machine has.
+    pub nodes: u32,
+    /// How many jobs.
+    pub n_jobs: usize,
+    /// What share of the machine they would keep busy if nobody ever waited.
+    pub load: f64,
+}
+
+impl JobsMix {
+    /// Makes the jobs, all rigid, with limits that are one to three times their time.
+    pub fn generate(&self, seed: u64) -> JobsWorkload {
+        let mut chances = SplitMix64::new(seed ^ 0x6d69_7865_64);
+        let sizes = f64::from(self.nodes).log2().floor();
+        let drawn: Vec<(u32, f64, f64)> = (0..self.n_jobs)
+            .map(|_| {
+                // Small jobs are many: the exponent is the lesser of two.
+                let exponent = (chances.unit() * (sizes + 1.0)).min(chances.unit() * (sizes + 1.0)).floor();
+                let runtime_s = (60.0 * (240f64.ln() * chances.unit()).exp()).round();
+                (2f64.powf(exponent) as u32, runtime_s, 1.0 + 2.0 * chances.unit())
+            })
+            .collect();
+        let node_s: f64 = drawn.iter().map(|&(nodes, runtime_s, _)| f64::from(nodes) * runtime_s).sum();
+        let mean_gap_s = node_s / f64::from(self.nodes) / self.load / self.n_jobs.max(1) as f64;
+        let mut at_s = 0.0;
+        let jobs = drawn.into_iter().enumerate().map(|(i, (nodes, runtime_s, limit))| {
+            at_s += -mean_gap_s * (1.0 - chances.unit()).ln();
+            let mut job = SubmittedJob::rigid(JobLabel::Number(i as u64 + 1), at_s.round(), nodes, runtime_s);
+            job.batch.walltime_ms = (runtime_s * limit).round() * 1e3;
+            job.has_limit = true;
+            job
+        });
+        JobsWorkload {
+            nodes: self.nodes,
+            cost: ResizeCost::default(),
+            storage: None,
+            failures: Vec::new(),
+            jobs: jobs.collect(),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Any bytes as frames of a controller: refused, or questions within their bounds; and any text as an alarm's condition.
+#![no_main]
+
+use iotide_ledger::alarm::Rule;
+use iotide_wire::{RpcHeader, RpcKind, RpcQuestion};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Some((head, rest)) = bytes.split_first_chunk::<{ RpcHeader::SIZE }>()
+        && let Some(header) = RpcHeader::decode(head, RpcHeader::MAX_QUESTION)
+    {
+        assert!(header.payload <= RpcHeader::MAX_QUESTION);
+        assert_eq!(RpcHeader::decode(&header.encode(), RpcHeader::MAX_QUESTION), Some(header));
+        let _ = RpcQuestion::decode(header.kind, &rest[..header.payload.min(rest.len())]);
+    }
+    for kind in RpcKind::QUESTIONS {
+        match RpcQuestion::decode(kind as u8, bytes) {
+            Some(RpcQuestion::Evaluate { n_points, coordinates, .. }) => {
+                assert!(n_points <= RpcHeader::MAX_POINTS && coordinates.len() % 8 == 0);
+            }
+            Some(RpcQuestion::Resolve { mut parameters, n_parameters, .. }) => {
+                assert!(n_parameters <= RpcHeader::MAX_PARAMETERS);
+                assert!((0..n_parameters).all(|_| parameters.text().is_some()));
+            }
+            _ => {}
+        }
+    }
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && let Ok(rule) = Rule::new("fuzzed", text)
+    {
+        let again = Rule::new("fuzzed", &rule.expr());
+        assert_eq!(again.as_ref(), Ok(&rule), "{text}");
+    }
+});
