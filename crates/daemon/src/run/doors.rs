@@ -346,6 +346,9 @@ impl Doors {
         let mut held = self.held();
         if held.asked.len() >= MOST_PEERS {
             held.asked.retain(|_, (_, last)| now.duration_since(*last).as_secs_f64() * RATE < BURST);
+            if held.asked.len() >= MOST_PEERS {
+                held.asked.clear();
+            }
         }
         let (left, last) = held.asked.entry(number).or_insert((BURST, now));
         *left = (*left + now.duration_since(*last).as_secs_f64() * RATE).min(BURST);

@@ -195,7 +195,8 @@ impl Answers {
             "/" if viewer == Viewer::Controller => self.models_page(viewer, &seat)?,
             "/" | "/jobs" => self.jobs_page(viewer, asked, &seat)?,
             "/jobs/{job}" => {
-                let id = path.strip_prefix("/jobs/").unwrap_or_default();
+                // A plus in a path is one.
+                let id = path.strip_prefix("/jobs/").unwrap_or_default().replace('+', "%2B");
                 let id = Asked::parse(&format!("job={id}"))?;
                 self.job_page(viewer, id.get("job").unwrap_or_default(), &seat)?
             }

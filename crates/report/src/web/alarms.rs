@@ -17,7 +17,7 @@ pub fn alarms_page(frame: &Frame<'_>, list: &AlarmList) -> String {
     if list.firing.is_empty() {
         body += "<p class=\"note\">Nothing fires.</p>\n";
     } else {
-        let rows: Vec<String> = list.firing.iter().map(state_row).collect();
+        let rows: Vec<String> = list.firing.iter().map(|alarm| state_row(alarm, true)).collect();
         body += &sortable("alarms that fire", &STATE_HEADS, &rows);
     }
     page.live("firing", "Firing", &body);
@@ -32,7 +32,11 @@ pub fn alarms_page(frame: &Frame<'_>, list: &AlarmList) -> String {
     let body = if list.history.is_empty() {
         "<p class=\"note\">Nothing has fired yet.</p>\n".to_owned()
     } else {
-        sortable("history", &STATE_HEADS, &list.history.iter().map(state_row).collect::<Vec<_>>())
+        sortable(
+            "history",
+            &STATE_HEADS,
+            &list.history.iter().map(|alarm| state_row(alarm, false)).collect::<Vec<_>>(),
+        )
     };
     page.live("history", "History", &body);
     page.finish(frame)
@@ -40,8 +44,10 @@ pub fn alarms_page(frame: &Frame<'_>, list: &AlarmList) -> String {
 
 const STATE_HEADS: [&str; 8] = ["alarm", "state", "condition", "value", "job", "program", "since", "until"];
 
-fn state_row(alarm: &AlarmState) -> String {
+/// An alarm that fires, or what was told of one: that it began, or is over.
+fn state_row(alarm: &AlarmState, is_now: bool) -> String {
     let badge = match (alarm.state.as_str(), alarm.severity.as_said()) {
+        ("firing", _) if !is_now => "began".to_owned(),
         ("firing", "critical") => "<span class=\"badge high\">firing</span>".to_owned(),
         ("firing", _) => "<span class=\"badge warning\">firing</span>".to_owned(),
         (state, _) => {

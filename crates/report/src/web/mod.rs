@@ -37,6 +37,8 @@ mod traces;
 
 /// What makes pages live: charts that zoom, tables that sort, sections that change.
 const SCRIPT: &str = include_str!("web.js");
+/// What is done first: sections as the daemon said them, before charts and tables are made live.
+const FIRST: &str = "const firstSaid = new Map([...document.querySelectorAll(\"main > [id][data-live]\")].map((part) => [part.id, part.outerHTML]));\n";
 const STYLE: &str = include_str!("web.css");
 /// The sign of the pages: a wave.
 pub const ICON: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 32 32\"><rect width=\"32\" height=\"32\" rx=\"7\" fill=\"#1f5c85\"/>\
@@ -67,7 +69,14 @@ pub fn assets() -> &'static [Asset; 2] {
                 .filter(|line| !line.is_empty() && !line.starts_with("//"));
             kept.flat_map(|line| [line, "\n"]).collect()
         };
-        [named(lines(CHARTS) + &lines(SCRIPT), "js"), named(own_style(STYLE), "css")]
+        [
+            named(
+                lines(CHARTS).replacen("\"use strict\";\n", &format!("\"use strict\";\n{FIRST}"), 1)
+                    + &lines(SCRIPT),
+                "js",
+            ),
+            named(own_style(STYLE), "css"),
+        ]
     })
 }
 

@@ -27,7 +27,7 @@
   };
 
   // Sections as the daemon last said them.
-  const said = new Map();
+  const said = firstSaid;
   const isBusy = (section) => {
     const held = document.activeElement;
     if (held && section.contains(held) && /^(INPUT|SELECT|TEXTAREA)$/.test(held.tagName)) return true;
