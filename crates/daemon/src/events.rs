@@ -8,16 +8,42 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use iotide_ledger::{About, JobKey, Name};
-use iotide_report::{AlarmState, JobEvent, MissedEvents, ModelEvent, PredictionEvent, answer_json};
+use iotide_report::{
+    AlarmState, JobEvent, MissedEvents, ModelEvent, PredictionEvent, RatesEvent, answer_json,
+};
 use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
 
-use crate::leaf::Act;
+use crate::leaf::{Act, JobView, View};
 use crate::predict::Expected;
 
 /// Events that wait for a listener.
 const MOST_WAITING: usize = 64;
 /// In silence a listener is sent something after this time, so that one that is gone is noticed.
 const SILENCE: Duration = Duration::from_secs(15);
+
+/// Jobs whose rates are told at once: the busiest.
+const MOST_RATES: usize = 500;
+
+/// What a listener is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Hears {
+    /// Everything.
+    All,
+    /// What happens to one user.
+    User(u32),
+    /// Which models were fitted anew, of everyone.
+    Models,
+}
+
+impl Hears {
+    fn of(self, uid: u32, kind: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::User(own) => own == uid,
+            Self::Models => kind == "model",
+        }
+    }
+}
 
 /// Where events are told, and heard of.
 #[derive(Clone, Debug, Default)]
@@ -33,8 +59,9 @@ struct Listeners {
 
 #[derive(Debug)]
 struct Listener {
-    /// Whose events it is told; everyone's, if nobody is named.
-    only_uid: Option<u32>,
+    hears: Hears,
+    /// Whether it is told each second what jobs move.
+    wants_rates: bool,
     queue: Sender<Bytes>,
     n_missed: u64,
 }
@@ -44,12 +71,12 @@ impl Events {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Listens to what happens to all, or to one user, from now on, until what is returned is dropped. The first piece is there at once.
-    pub(crate) fn listen(&self, only_uid: Option<u32>) -> Receiver<Bytes> {
+    /// Listens to what happens from now on, until what is returned is dropped. The first piece is there at once.
+    pub(crate) fn listen(&self, hears: Hears, wants_rates: bool) -> Receiver<Bytes> {
         let (queue, events) = channel(MOST_WAITING);
         // A browser that is cut off comes back after a second.
         let _ = queue.try_send(Bytes::from_static(b"retry: 1000\n\n"));
-        self.lock().listeners.push(Listener { only_uid, queue, n_missed: 0 });
+        self.lock().listeners.push(Listener { hears, wants_rates, queue, n_missed: 0 });
         events
     }
 
@@ -93,6 +120,20 @@ impl Events {
         self.lock().tell(uid, "model", &answer_json(&event));
     }
 
+    /// What jobs move now.
+    pub(crate) fn rates(&self, view: &View) {
+        let mut listeners = self.lock();
+        // One text for all who see the same.
+        let mut told: HashMap<Hears, Bytes> = HashMap::new();
+        listeners.listeners.retain_mut(|listener| {
+            if !listener.wants_rates || listener.hears == Hears::Models {
+                return true;
+            }
+            let event = told.entry(listener.hears).or_insert_with(|| rates_of(view, listener.hears));
+            listener.offer(event)
+        });
+    }
+
     /// An alarm begins or is over: its owner and those who see all are told.
     pub(crate) fn alarm(&self, state: &AlarmState) {
         // A number that no user has: listeners to everyone's events hear it.
@@ -104,7 +145,7 @@ impl Events {
         let mut listeners = self.lock();
         if listeners.said.is_none_or(|said| said.elapsed() >= SILENCE) {
             listeners.said = Some(Instant::now());
-            listeners.send(None, &Bytes::from_static(b":\n\n"));
+            listeners.send_all(&Bytes::from_static(b":\n\n"));
         }
     }
 }
@@ -123,35 +164,50 @@ impl Listeners {
     }
 
     fn tell(&mut self, uid: u32, kind: &str, json: &str) {
-        if !self.listeners.is_empty() {
-            self.send(Some(uid), &piece(kind, json));
+        if self.listeners.is_empty() {
+            return;
         }
+        let event = piece(kind, json);
+        self.listeners.retain_mut(|listener| !listener.hears.of(uid, kind) || listener.offer(&event));
     }
 
-    /// Sends an event about a user to those who may know; one about nobody, to all.
-    fn send(&mut self, uid: Option<u32>, event: &Bytes) {
-        self.listeners.retain_mut(|listener| {
-            if uid.is_some() && listener.only_uid.is_some() && listener.only_uid != uid {
-                return true;
-            }
-            if listener.n_missed > 0 {
-                let missed = answer_json(&MissedEvents { events: listener.n_missed });
-                match listener.queue.try_send(piece("missed", &missed)) {
-                    Ok(()) => listener.n_missed = 0,
-                    Err(TrySendError::Full(_)) => {}
-                    Err(TrySendError::Closed(_)) => return false,
-                }
-            }
-            match listener.queue.try_send(event.clone()) {
-                Ok(()) => true,
-                Err(TrySendError::Full(_)) => {
-                    listener.n_missed += 1;
-                    true
-                }
-                Err(TrySendError::Closed(_)) => false,
-            }
-        });
+    /// Sends something about nobody to all.
+    fn send_all(&mut self, event: &Bytes) {
+        self.listeners.retain_mut(|listener| listener.offer(event));
     }
+}
+
+impl Listener {
+    /// Puts an event into the queue; says whether there still is someone who listens.
+    fn offer(&mut self, event: &Bytes) -> bool {
+        if self.n_missed > 0 {
+            let missed = answer_json(&MissedEvents { events: self.n_missed });
+            match self.queue.try_send(piece("missed", &missed)) {
+                Ok(()) => self.n_missed = 0,
+                Err(TrySendError::Full(_)) => {}
+                Err(TrySendError::Closed(_)) => return false,
+            }
+        }
+        match self.queue.try_send(event.clone()) {
+            Ok(()) => true,
+            Err(TrySendError::Full(_)) => {
+                self.n_missed += 1;
+                true
+            }
+            Err(TrySendError::Closed(_)) => false,
+        }
+    }
+}
+
+fn rates_of(view: &View, hears: Hears) -> Bytes {
+    let mut jobs: Vec<&JobView> = view.jobs.iter().filter(|job| hears.of(job.key.uid, "rates")).collect();
+    if jobs.len() > MOST_RATES {
+        jobs.sort_by(|a, b| (b.read_bps + b.write_bps).total_cmp(&(a.read_bps + a.write_bps)));
+        jobs.truncate(MOST_RATES);
+    }
+    let jobs =
+        jobs.into_iter().map(|job| (job.key.id.as_str(), [job.read_bps.round(), job.write_bps.round()]));
+    piece("rates", &answer_json(&RatesEvent { unix_s: view.at_ns as f64 / 1e9, jobs: jobs.collect() }))
 }
 
 /// As `text/event-stream` has it. An answer is one line, with its end.
@@ -189,8 +245,11 @@ mod tests {
     #[test]
     fn a_job_begins_once_and_ends_once_and_is_nobody_elses_business() {
         let events = Events::default();
-        let (mut all, mut own, mut other) =
-            (events.listen(None), events.listen(Some(1)), events.listen(Some(2)));
+        let (mut all, mut own, mut other) = (
+            events.listen(Hears::All, false),
+            events.listen(Hears::User(1), false),
+            events.listen(Hears::User(2), false),
+        );
         events.acted(&[begun(1)]);
         events.acted(&[
             begun(1),
@@ -211,7 +270,7 @@ mod tests {
     #[test]
     fn who_does_not_read_misses_events_and_learns_how_many() {
         let events = Events::default();
-        let mut slow = events.listen(None);
+        let mut slow = events.listen(Hears::All, false);
         for _ in 0..MOST_WAITING + 10 {
             events.fitted(1, &Name::default(), 3);
         }
@@ -223,9 +282,39 @@ mod tests {
     }
 
     #[test]
+    fn rates_are_for_those_who_ask_and_of_jobs_they_may_see() {
+        let events = Events::default();
+        let (mut all, mut own, mut models, mut quiet) = (
+            events.listen(Hears::All, true),
+            events.listen(Hears::User(1), true),
+            events.listen(Hears::Models, true),
+            events.listen(Hears::All, false),
+        );
+        let job = |uid: u32, id: &str| JobView {
+            key: JobKey { id: JobId::new(id).unwrap(), ..key(uid) },
+            about: About::default(),
+            counters: Arc::default(),
+            n_running: 1,
+            nodes: Arc::from([]),
+            read_bps: 1.0,
+            write_bps: 2.0,
+        };
+        events.rates(&View { jobs: vec![job(1, "mine"), job(2, "theirs")], ..View::default() });
+        let (of_all, of_own) = (heard(&mut all), heard(&mut own));
+        assert!(of_all[1].contains("\"mine\":[1.0,2.0]") && of_all[1].contains("theirs"), "{of_all:?}");
+        assert!(of_own[1].contains("mine") && !of_own[1].contains("theirs"), "{of_own:?}");
+        assert_eq!((heard(&mut models).len(), heard(&mut quiet).len()), (1, 1));
+        // A controller hears of models, and of no job.
+        events.acted(&[begun(1)]);
+        events.fitted(1, &Name::default(), 3);
+        let told = heard(&mut models);
+        assert!(told.len() == 1 && told[0].starts_with("event: model\n"), "{told:?}");
+    }
+
+    #[test]
     fn who_is_gone_is_forgotten() {
         let events = Events::default();
-        drop(events.listen(None));
+        drop(events.listen(Hears::All, false));
         events.tick();
         assert!(events.lock().listeners.is_empty());
     }

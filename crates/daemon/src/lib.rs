@@ -17,8 +17,9 @@
 //! - [`client`]: asking a daemon.
 
 pub use crate::run::{
-    AddressError, Addresses, Auth, Config, HttpAddress, Key, KeyError, Leaves, Load, Secret, ServeError,
-    Served, TreeConfig, group_of_pages, rpc_socket, serve, write_key,
+    AddressError, Addresses, Auth, Config, HttpAddress, Key, KeyError, Leaves, Load, ProxyConfig, ProxyFrom,
+    Secret, ServeError, Served, TokenRole, TreeConfig, WebConfig, group_of_pages, make_token, rpc_socket,
+    serve, write_key,
 };
 
 mod alarms;

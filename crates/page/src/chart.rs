@@ -1,11 +1,12 @@
 //! Pictures with two axes, as SVG and as data for the page's script.
 //!
 //! A [`Plot`] says what is to be seen, in the units of the data. It is drawn twice: here, as SVG that stands for itself
-//! in a paper, and by `page.js` whenever a reader zooms. Both use the same sizes and class names.
+//! in a paper, and by `charts.js` whenever a reader zooms. Both use the same sizes and class names.
 //!
 //! However many values, a picture has one column per pixel at the most, and each keeps its lowest and highest value:
 //! a burst of one sample is still seen.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use serde::{Serialize, Serializer};
@@ -177,7 +178,7 @@ impl Plot {
             entries.push((class.clone(), label, String::new()));
         }
         for series in self.series.iter().rev().filter(|series| !series.label.is_empty()) {
-            entries.push((series.class(), series.label, String::new()));
+            entries.push((series.class(), &series.label, String::new()));
         }
         svg.push_str("<g class=\"legend\">\n");
         for (class, label, fill) in entries {
@@ -208,7 +209,7 @@ pub fn draw_x_ticks(svg: &mut String, axis: &Axis, ticks: &[Tick], bottom: f64) 
     }
 }
 
-/// Sizes in SVG units; `page.js` has the same.
+/// Sizes in SVG units; `charts.js` has the same.
 pub const WIDTH: f64 = 960.0;
 /// The height of a picture.
 pub const HEIGHT: f64 = 300.0;
@@ -465,7 +466,7 @@ impl Mark {
 #[derive(Clone, Debug, Serialize)]
 pub struct Series {
     /// In the legend; empty for none.
-    pub label: &'static str,
+    pub label: Cow<'static, str>,
     /// How it is drawn.
     pub look: Look,
     /// Which of the colours it has.
@@ -499,6 +500,8 @@ pub enum Look {
     Points,
     /// A line in its colour.
     Beat,
+    /// The space between lowest and highest in its colour: its value, on top of others.
+    Stack,
 }
 
 /// Where values stand.
@@ -544,12 +547,21 @@ impl Series {
     pub fn even(label: &'static str, look: Look, start: f64, step: f64, values: &[f64]) -> Self {
         if values.len() <= 2 * EMBEDDED {
             let (mid, x) = (values.to_vec(), Xs::Even { start, step });
-            return Self { label, look, colour: 0, step: false, x, mid, lo: Vec::new(), hi: Vec::new() };
+            return Self {
+                label: label.into(),
+                look,
+                colour: 0,
+                step: false,
+                x,
+                mid,
+                lo: Vec::new(),
+                hi: Vec::new(),
+            };
         }
         let per_column = values.len().div_ceil(EMBEDDED);
         let columns = || values.chunks(per_column);
         Self {
-            label,
+            label: label.into(),
             look,
             colour: 0,
             step: false,
@@ -569,6 +581,7 @@ impl Series {
             // A line of two points is a level; one of more is drawn to be followed.
             Look::Beat if self.mid.len() > 2 => format!("beat c{} wave", self.colour),
             Look::Beat => format!("beat c{}", self.colour),
+            Look::Stack => format!("stack s{}", self.colour),
         }
     }
 
@@ -664,12 +677,12 @@ impl Series {
                 }
                 let _ = writeln!(svg, "<path class=\"line\" d=\"{path}\"/>");
             }
-            Look::Ribbon => {
+            Look::Ribbon | Look::Stack => {
                 let mut path = path(&|column| column.hi);
                 for column in columns.iter().rev() {
                     let _ = write!(path, "L{:.1} {:.1}", column.x, y_axis.at(column.lo, BOTTOM, TOP));
                 }
-                let _ = writeln!(svg, "<path class=\"ribbon\" d=\"{path}Z\"/>");
+                let _ = writeln!(svg, "<path class=\"{}\" d=\"{path}Z\"/>", self.class());
             }
         }
     }

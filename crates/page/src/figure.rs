@@ -117,13 +117,13 @@ impl Plot {
         let n = same[0].mid.len();
         let per_row = if is_log { 1 } else { n.div_ceil(Numbers::MOST_ROWS).max(1) };
         for series in &same {
-            let has_range = per_row > 1 || !series.lo.is_empty();
+            let has_range = has_range(series, per_row);
             let plain = self.y.plain_name();
             let (name_of, unit) = match plain.rsplit_once(" (") {
                 Some((name, unit)) => (name, format!(" ({unit}")),
                 None => (plain.as_str(), String::new()),
             };
-            let name_of = if series.label.is_empty() { name_of } else { series.label };
+            let name_of = if series.label.is_empty() { name_of } else { &series.label };
             if has_range {
                 for what in ["mean", "lowest", "highest"] {
                     name(&format!("{name_of}: {what}{unit}"));
@@ -139,7 +139,7 @@ impl Plot {
                 let mids = &series.mid[from.min(to)..to];
                 let mean = mids.iter().sum::<f64>() / mids.len().max(1) as f64;
                 row.push(mean);
-                if per_row > 1 || !series.lo.is_empty() {
+                if has_range(series, per_row) {
                     let lows = if series.lo.is_empty() { mids } else { &series.lo[from.min(to)..to] };
                     let highs = if series.hi.is_empty() { mids } else { &series.hi[from.min(to)..to] };
                     row.push(lows.iter().copied().fold(f64::INFINITY, f64::min).min(mean));
@@ -179,7 +179,7 @@ impl Plot {
     fn legend_html(&self) -> String {
         let mut entries: Vec<(String, &str)> = Vec::new();
         for series in self.series.iter().filter(|series| !series.label.is_empty()) {
-            entries.push((series.class(), series.label));
+            entries.push((series.class(), &series.label));
         }
         entries.extend(self.keys.iter().map(|(class, label)| (class.clone(), label.as_str())));
         if self.bands.iter().any(|band| band.kind == BandKind::Expected) {
@@ -200,6 +200,11 @@ pub fn legend<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>) -> Stri
         );
     }
     html + "</ul>"
+}
+
+/// Whether lowest and highest are told, too. What is on top of others has a place, and no range.
+fn has_range(series: &Series, per_row: usize) -> bool {
+    series.look != Look::Stack && (per_row > 1 || !series.lo.is_empty())
 }
 
 fn is_same_grid(one: &Series, other: &Series) -> bool {

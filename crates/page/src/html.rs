@@ -6,7 +6,10 @@ use crate::palette;
 use crate::policy::content_security_policy;
 
 /// What draws a picture again where a reader zooms, sorts tables and searches in them.
-pub const SCRIPT: &str = concat!("\n", include_str!("page.js"));
+pub const SCRIPT: &str = concat!("\n", include_str!("charts.js"), include_str!("ranks.js"));
+
+/// The part of it that draws plots, sorts and searches: `charts.watch` does so for what is put on a page later.
+pub const CHARTS: &str = include_str!("charts.js");
 
 /// What all pages wear, without colours.
 pub const STYLE: &str = include_str!("page.css");

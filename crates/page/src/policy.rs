@@ -20,6 +20,12 @@ fn source(text: &str) -> String {
     format!("'sha256-{}'", base64(&iotide_wire::sha256(text.as_bytes())))
 }
 
+/// A few letters and digits that stand for a text: another text has others.
+pub fn fingerprint(text: &str) -> String {
+    let hash = base64(&iotide_wire::sha256(text.as_bytes()));
+    hash.chars().filter(char::is_ascii_alphanumeric).take(16).collect()
+}
+
 fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();

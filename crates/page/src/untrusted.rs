@@ -25,6 +25,11 @@ impl Untrusted {
         crate::html::escape(&self.for_terminal())
     }
 
+    /// The same of several lines, which stay apart.
+    pub fn lines_for_html(&self) -> String {
+        crate::html::escape(&text::printable_lines(&self.0))
+    }
+
     /// Whether there is nothing.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

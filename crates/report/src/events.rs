@@ -50,3 +50,30 @@ pub struct MissedEvents {
     /// How many events it has missed.
     pub events: u64,
 }
+
+/// What jobs move now.
+#[derive(Clone, Debug, Serialize)]
+pub struct RatesEvent<'a> {
+    /// When.
+    pub unix_s: f64,
+    /// Bytes read and written per second, by job.
+    pub jobs: std::collections::BTreeMap<&'a str, [f64; 2]>,
+}
+
+/// What logs someone in.
+#[derive(Clone, Debug, Serialize, serde::Deserialize)]
+pub struct LoginLink {
+    /// Where, without the address of the daemon.
+    pub path: String,
+    /// The address of the daemon, if it answers over TCP.
+    pub http: Option<String>,
+    /// How long it is good for.
+    pub seconds: u64,
+}
+
+impl LoginLink {
+    /// Reads what a daemon answered.
+    pub fn from_json(json: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(json).map_err(|error| error.to_string())
+    }
+}

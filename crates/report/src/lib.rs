@@ -33,7 +33,7 @@ pub use crate::{
     },
     demand::{AsyncPhase, Demand, Need},
     document::Document,
-    events::{JobEvent, MissedEvents, ModelEvent, PredictionEvent},
+    events::{JobEvent, LoginLink, MissedEvents, ModelEvent, PredictionEvent, RatesEvent},
     history::{Comparison, History, LabelShare},
     html::RunPage,
     info::{
@@ -127,6 +127,7 @@ mod stream;
 mod system;
 mod templates;
 mod timeline;
+pub mod web;
 
 /// The schema of the JSON form. The number grows only when a name changes its meaning or goes.
 pub const SCHEMA: &str = "iotide/1";

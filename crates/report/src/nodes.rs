@@ -74,6 +74,14 @@ impl NodeList {
         if self.nodes.is_empty() {
             return "no nodes\n".to_owned();
         }
+        let head = ["node", "version", "jobs", "procs", "read", "written", "skew", "heard", "losses"];
+        let rows: Vec<[String; 9]> =
+            self.in_tree_order().into_iter().map(|(depth, node)| node.row(depth)).collect();
+        table(&head, &rows)
+    }
+
+    /// Every node with how far it is below the root, each after the one that it sends to.
+    pub(crate) fn in_tree_order(&self) -> Vec<(usize, &NodeEntry)> {
         let mut below: BTreeMap<&str, Vec<&NodeEntry>> = BTreeMap::new();
         let names: BTreeSet<&str> = self.nodes.iter().map(|node| node.node.as_said()).collect();
         for node in &self.nodes {
@@ -84,26 +92,40 @@ impl NodeList {
         let mut shown = BTreeSet::new();
         let mut waiting: Vec<(usize, &NodeEntry)> =
             below.get("").into_iter().flatten().rev().map(|node| (0, *node)).collect();
-        let head = ["node", "version", "jobs", "procs", "read", "written", "skew", "heard", "losses"];
         loop {
             while let Some((depth, node)) = waiting.pop() {
                 if !shown.insert(node.node.as_said()) {
                     continue;
                 }
-                rows.push(node.row(depth));
+                rows.push((depth, node));
                 let children = below.get(node.node.as_said()).into_iter().flatten().rev();
                 waiting.extend(children.map(|child| (depth + 1, *child)));
             }
             // While nodes move, some may name each other as parents for a moment: they are shown all the same.
             match self.nodes.iter().find(|node| !shown.contains(node.node.as_said())) {
                 Some(node) => waiting.push((0, node)),
-                None => return table(&head, &rows),
+                None => return rows,
             }
         }
     }
 }
 
 impl NodeEntry {
+    /// What is wrong with it, in words.
+    pub(crate) fn faults(&self) -> Vec<&'static str> {
+        let mut faults = Vec::new();
+        if self.silent_s > SILENT_S {
+            faults.push("silent");
+        }
+        if self.skew_s.is_some_and(|skew_s| skew_s.abs() > SKEW_S) {
+            faults.push("clock skew");
+        }
+        if self.losses > 0 {
+            faults.push("losses");
+        }
+        faults
+    }
+
     fn row(&self, depth: usize) -> [String; 9] {
         let skew = match self.skew_s {
             Some(skew_s) if skew_s.abs() > SKEW_S => format!("{} !", text::seconds(skew_s)),

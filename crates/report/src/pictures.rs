@@ -248,7 +248,7 @@ fn spectrum_plot(run: &RunAnalysis) -> Option<Plot> {
         (false, true) => "How strong each frequency is. None stands out as a period.",
     };
     let series = Series {
-        label: "",
+        label: "".into(),
         look: Look::Line,
         colour: 0,
         step: false,

@@ -36,6 +36,7 @@ mod settings;
 mod signature;
 mod simulate;
 mod templates;
+mod web;
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
@@ -60,6 +61,7 @@ pub(crate) enum Command {
     Top(jobs::TopArgs),
     Nodes(jobs::NodesArgs),
     Alarms(alarms::AlarmsArgs),
+    Web(web::WebArgs),
     Ioskel(ioskel::IoskelArgs),
     Demo(demo::DemoArgs),
 }
@@ -88,6 +90,7 @@ impl Command {
             Command::Top(args) => jobs::run_top(ui, args),
             Command::Nodes(args) => jobs::run_nodes(ui, args),
             Command::Alarms(args) => alarms::run(ui, args),
+            Command::Web(args) => web::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
             Command::Demo(args) => demo::run(ui, args),
         }

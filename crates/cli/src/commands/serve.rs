@@ -4,14 +4,18 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use iotide_daemon::{Addresses, Auth, Config, Served, TreeConfig, places, serve, store, write_key};
+use iotide_daemon::{
+    Addresses, Auth, Config, Served, TokenRole, TreeConfig, make_token, places, serve, store, write_key,
+};
 use iotide_report::Untrusted;
 
 use self::keeping::Keeping;
+use self::web::Web;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
 mod keeping;
+mod web;
 
 /// Watch every job of this machine, live
 ///
@@ -46,11 +50,24 @@ enum ServeCommand {
         #[arg(value_name = "FILE", default_value = KEY_FILE)]
         file: PathBuf,
     },
+    /// Make a token, by which programs are known over HTTP
+    ///
+    /// It is printed once; the store keeps its hash. A daemon that runs knows it after SIGHUP. To take a token back, remove its line from the file 'tokens'
+    /// of the store.
+    #[command(after_help = TOKEN_EXAMPLES)]
+    Token {
+        /// What it is for: operator (all jobs), controller (models of all, no jobs) or user:NAME (the jobs of one user)
+        #[arg(long, value_name = "ROLE", value_parser = TokenRole::parse)]
+        role: TokenRole,
+        /// Directory of the store [default: /var/lib/iotide, or in ~/.local/state/iotide]
+        #[arg(long, value_name = "DIR")]
+        store: Option<PathBuf>,
+    },
 }
 
 #[derive(clap::Args, Clone, Debug)]
 struct Options {
-    /// Answer HTTP at this loopback address; 'none' for the unix socket only [default: 127.0.0.1:1337]
+    /// Answer HTTP at this address; 'none' for the unix socket only; beyond loopback with --http-cert only [default: 127.0.0.1:1337]
     #[arg(long, value_name = "ADDR", value_parser = parse_http)]
     http: Option<Http>,
     /// Answer HTTP at this unix socket [default: /run/iotide/serve.sock, or in $XDG_RUNTIME_DIR/iotide]
@@ -87,6 +104,8 @@ struct Options {
     #[arg(long, value_name = "FILE")]
     cert: Option<PathBuf>,
     #[command(flatten)]
+    web: Web,
+    #[command(flatten)]
     keeping: Keeping,
     /// Read settings from FILE
     #[arg(long, value_name = "FILE")]
@@ -120,6 +139,8 @@ Examples:
   iotide job 4711                                  what it has done so far
   iotide serve --http 127.0.0.1:9337 --store /data/iotide
   iotide serve check                               are the settings right?
+  iotide web                                       a link to its pages
+  iotide serve --http 0.0.0.0:8443 --http-cert cert.pem --http-key key.pem
   iotide serve key tree.key                        a key for a tree of daemons
   iotide serve --children 0.0.0.0:1338 --key tree.key      the root
   iotide serve --parent root:1338 --key tree.key           each node
@@ -135,6 +156,12 @@ Examples:
   iotide serve key                                 /etc/iotide/tree.key; copy it to all machines
   iotide serve key tree.key";
 
+const TOKEN_EXAMPLES: &str = "\
+Examples:
+  iotide serve token --role controller > controller.token
+  iotide serve token --role user:ada --store /data/iotide
+  curl -H \"Authorization: Bearer $(cat controller.token)\" 'http://127.0.0.1:1337/api/1/models?app=lmp'";
+
 /// The address that HTTP is answered at unless someone says otherwise: that of the metric proxy.
 const USUAL_HTTP: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1337);
 
@@ -146,6 +173,14 @@ pub(crate) fn run(ui: &mut Ui, args: &ServeArgs) -> anyhow::Result<ExitStatus> {
             ui.status(format_args!("{}: a new key; give it to all daemons of the tree", file.display()));
             Ok(ExitStatus::Done)
         }
+        Some(ServeCommand::Token { role, store }) => {
+            let store = store.clone().unwrap_or_else(places::store);
+            let token = make_token(&store, role)
+                .with_context(|| format!("cannot keep a token in {}", store.display()))
+                .hint("the store is made when the daemon is first started; --store names another one")?;
+            ui.out(&format!("{token}\n"))?;
+            Ok(ExitStatus::Done)
+        }
         None => serve_until_ended(ui, &args.options),
     }
 }
@@ -155,7 +190,8 @@ fn serve_until_ended(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatu
     loop {
         let said = std::cell::RefCell::new(&mut *ui);
         let ready = |addresses: &Addresses| {
-            let http = addresses.http.map_or(String::new(), |http| format!(" and http://{http}"));
+            let scheme = if config.web.tls.is_some() { "https" } else { "http" };
+            let http = addresses.http.map_or(String::new(), |http| format!(" and {scheme}://{http}"));
             let children = addresses
                 .children
                 .map_or(String::new(), |children| format!("; daemons below connect to {children}"));
@@ -183,11 +219,7 @@ fn serve_until_ended(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatu
 
 fn check(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
     let config = settings(options)?;
-    if let Some(http) = config.http.filter(|http| !http.ip().is_loopback()) {
-        bail!(
-            "{http} can be reached from other machines, and answers are not encrypted: use a loopback address"
-        );
-    }
+    config.check_http()?;
     config.series.check()?;
     let mut text = format!(
         "http    {}\nsocket  {}\nstore   {}\npages   {}\nnode    {}\n",
@@ -270,6 +302,7 @@ fn settings(options: &Options) -> anyhow::Result<Config> {
     let (scrape, scrape_every) = options.keeping.scrape(&file.keeping);
     let [alertmanagers, webhooks] = options.keeping.receivers(&file.keeping);
     Ok(Config {
+        web: options.web.or(&file.web)?,
         series,
         group,
         cgroups: file.keeping.cgroups(),
@@ -333,6 +366,7 @@ struct Settings {
     store: Option<PathBuf>,
     pages: Option<PathBuf>,
     node: Option<String>,
+    web: Web,
     keeping: Keeping,
 }
 
@@ -382,12 +416,14 @@ fn read_settings(path: &Path) -> anyhow::Result<Settings> {
                 };
                 settings.most_children = Some(most);
             }
+            _ if settings.web.set(name, value) => {}
             _ => {
                 let known = settings.keeping.set(name, value);
                 if !known.map_err(|why| anyhow::anyhow!("{}: '{name}': {why}", path.display()))? {
                     bail!(
-                        "{}: there is no setting '{name}' (http, socket, store, pages, node, parent, children, key, auth, ca, cert, munge_socket, most_children, {})",
+                        "{}: there is no setting '{name}' (http, socket, store, pages, node, parent, children, key, auth, ca, cert, munge_socket, most_children, {}, {})",
                         path.display(),
+                        Web::NAMES,
                         Keeping::NAMES
                     );
                 }

@@ -32,6 +32,7 @@ fn help_says_what_there_is() {
       top         Show which jobs load the storage now
       nodes       Show the machines that the daemon hears of, as a tree
       alarms      Show and change alarms on what jobs and the machine do
+      web         Print a link to the pages of the daemon, which logs you in
       ioskel      Run a workload with a known rhythm
       demo        Show the whole chain on this machine in under a minute
 

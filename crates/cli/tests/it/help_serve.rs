@@ -25,11 +25,12 @@ fn help_on_serve_explains_every_flag() {
     Commands:
       check  Check the settings and the store, and say what would be used
       key    Make a key for a tree of daemons
+      token  Make a token, by which programs are known over HTTP
 
     Options:
           --http <ADDR>
-              Answer HTTP at this loopback address; 'none' for the unix socket only [default:
-              127.0.0.1:1337]
+              Answer HTTP at this address; 'none' for the unix socket only; beyond loopback with
+              --http-cert only [default: 127.0.0.1:1337]
 
           --socket <PATH>
               Answer HTTP at this unix socket [default: /run/iotide/serve.sock, or in
@@ -73,6 +74,19 @@ fn help_on_serve_explains_every_flag() {
 
           --cert <FILE>
               Certificate of this daemon, with its --node among the names
+
+          --http-cert <FILE>
+              Certificate for HTTPS at --http, in PEM form, with those in between; needed beyond
+              loopback
+
+          --http-key <FILE>
+              Private key of --http-cert
+
+          --proxy-user-header <NAME>
+              Believe this header of a proxy: it holds the name of the user who asks
+
+          --proxy-from <ADDR|USER>
+              Who that proxy is: its address, or the user it runs as if it connects to the unix socket
 
           --series-job <SIZE>
               Fold the metrics over time of a job into half when they exceed SIZE [default: 8MiB]
@@ -115,6 +129,8 @@ fn help_on_serve_explains_every_flag() {
       iotide job 4711                                  what it has done so far
       iotide serve --http 127.0.0.1:9337 --store /data/iotide
       iotide serve check                               are the settings right?
+      iotide web                                       a link to its pages
+      iotide serve --http 0.0.0.0:8443 --http-cert cert.pem --http-key key.pem
       iotide serve key tree.key                        a key for a tree of daemons
       iotide serve --children 0.0.0.0:1338 --key tree.key      the root
       iotide serve --parent root:1338 --key tree.key           each node
@@ -131,8 +147,8 @@ fn help_on_serve_check_explains_every_flag() {
 
     Options:
           --http <ADDR>
-              Answer HTTP at this loopback address; 'none' for the unix socket only [default:
-              127.0.0.1:1337]
+              Answer HTTP at this address; 'none' for the unix socket only; beyond loopback with
+              --http-cert only [default: 127.0.0.1:1337]
 
           --socket <PATH>
               Answer HTTP at this unix socket [default: /run/iotide/serve.sock, or in
@@ -176,6 +192,19 @@ fn help_on_serve_check_explains_every_flag() {
 
           --cert <FILE>
               Certificate of this daemon, with its --node among the names
+
+          --http-cert <FILE>
+              Certificate for HTTPS at --http, in PEM form, with those in between; needed beyond
+              loopback
+
+          --http-key <FILE>
+              Private key of --http-cert
+
+          --proxy-user-header <NAME>
+              Believe this header of a proxy: it holds the name of the user who asks
+
+          --proxy-from <ADDR|USER>
+              Who that proxy is: its address, or the user it runs as if it connects to the unix socket
 
           --series-job <SIZE>
               Fold the metrics over time of a job into half when they exceed SIZE [default: 8MiB]
@@ -559,4 +588,66 @@ fn help_on_alarms_explains_every_flag() {
     Examples:
       iotide alarms delete busy
     ");
+}
+
+#[test]
+fn help_on_serve_token_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["serve", "token", "--help"]).exits_with(0).stdout, @r#"
+    Make a token, by which programs are known over HTTP
+
+    It is printed once; the store keeps its hash. A daemon that runs knows it after SIGHUP. To take a
+    token back, remove its line from the file 'tokens' of the store.
+
+    Usage: iotide serve token [OPTIONS] --role <ROLE>
+
+    Options:
+          --role <ROLE>
+              What it is for: operator (all jobs), controller (models of all, no jobs) or user:NAME (the
+              jobs of one user)
+
+          --store <DIR>
+              Directory of the store [default: /var/lib/iotide, or in ~/.local/state/iotide]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Examples:
+      iotide serve token --role controller > controller.token
+      iotide serve token --role user:ada --store /data/iotide
+      curl -H "Authorization: Bearer $(cat controller.token)"
+      'http://127.0.0.1:1337/api/1/models?app=lmp'
+    "#);
+}
+
+#[test]
+fn help_on_web_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["web", "--help"]).exits_with(0).stdout, @r#"
+    Print a link to the pages of the daemon, which logs you in
+
+    The link works once and for a minute. Your login lasts for 12 hours: you see your own jobs, root and
+    the user of the daemon see all. The daemon is the one at IOTIDE_DAEMON (a unix socket), your own, or
+    the machine's (`iotide serve`). For a daemon on another machine, forward its port with `ssh -L` and
+    name the near end with --url.
+
+    Usage: iotide web [OPTIONS]
+
+    Options:
+          --url <URL>
+              Address under which your browser reaches the daemon [default: as the daemon says]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Examples:
+      iotide web
+      xdg-open "$(iotide web)"
+      ssh -L 1337:127.0.0.1:1337 login1 iotide web     open what it prints, while ssh runs
+      iotide web --url https://iotide.example.org
+    "#);
 }

@@ -23,6 +23,8 @@ mod remote_write;
 mod rpc;
 /// Metrics over time, full disks, damaged files.
 mod series;
+/// Pages: roles, logins, harmful names, and a browser.
+mod web;
 
 pub(crate) const IOTIDE: &str = env!("CARGO_BIN_EXE_iotide");
 

@@ -23,7 +23,7 @@ use crate::leaf::{Claim, Earlier, Leaf, PageId, Process};
 pub(crate) use cgroups::{Cgroups, GroupJob, ToldGroups};
 pub(crate) use node::{NodeFiles, NodeReading};
 pub(crate) use proc::Proc;
-pub(crate) use proc::user_name;
+pub(crate) use proc::{user_name, user_number};
 
 mod cgroups;
 mod clients;

@@ -91,6 +91,17 @@ pub(crate) fn user_name(uid: u32) -> String {
     name.unwrap_or_else(|| uid.to_string())
 }
 
+/// The number of a user, by name as this machine's own list has it, or as digits.
+pub(crate) fn user_number(name: &str) -> Option<u32> {
+    let list = read_up_to(Path::new("/etc/passwd"), 4 << 20);
+    let list = String::from_utf8_lossy(&list);
+    let number = list.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next()? == name && !name.is_empty()).then(|| fields.nth(1)?.parse().ok())?
+    });
+    number.or_else(|| name.parse().ok().filter(|uid| *uid != u32::MAX))
+}
+
 fn read_file(path: &Path) -> Vec<u8> {
     read_up_to(path, MOST_BYTES)
 }

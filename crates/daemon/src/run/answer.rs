@@ -6,14 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use iotide_ledger::tree::{KnownNode, NodeNews};
 use iotide_ledger::{About, Exposition, IdError, JobId, JobKey};
+use iotide_report::web::{endpoint_list, openapi_json};
 use iotide_report::{
     EarlierRun, JobDocument, JobIo, JobList, JobMpi, JobTime, NodeEntry, NodeList, ProxyJob, Refused,
     Untrusted, WatchedJob, answer_json,
 };
 
 use super::groups::MEMORY;
+use super::routes::ENDPOINTS;
 use super::{Shared, metrics};
 use crate::collect::{GroupJob, user_name};
+use crate::events::Hears;
 use crate::gauges::Gauges;
 use crate::leaf::{JobView, View};
 use crate::store::{Query, Reader, StoreError, StoredJob};
@@ -25,15 +28,36 @@ pub(crate) enum Viewer {
     All,
     /// The jobs of one user.
     User(u32),
+    /// Models of all applications, and no jobs.
+    Controller,
     /// Sums of the machine: nobody knows who it is.
     Sums,
 }
 
+/// No user has this number.
+const NO_UID: u32 = u32::MAX;
+
 impl Viewer {
+    /// Whose jobs are shown; `None` for everyone's.
     pub(super) fn only_uid(self) -> Option<u32> {
         match self {
+            Self::All => None,
             Self::User(uid) => Some(uid),
-            _ => None,
+            Self::Controller | Self::Sums => Some(NO_UID),
+        }
+    }
+
+    /// The same where models are asked for: a controller sees those of all.
+    pub(super) fn for_models(self) -> Self {
+        if self == Self::Controller { Self::All } else { self }
+    }
+
+    /// Which events they are told.
+    pub(super) fn hears(self) -> Hears {
+        match self {
+            Self::All => Hears::All,
+            Self::User(uid) => Hears::User(uid),
+            Self::Controller | Self::Sums => Hears::Models,
         }
     }
 
@@ -41,7 +65,7 @@ impl Viewer {
         match self {
             Self::All => true,
             Self::User(uid) => uid == key.uid,
-            Self::Sums => false,
+            Self::Controller | Self::Sums => false,
         }
     }
 }
@@ -120,12 +144,6 @@ impl Answers {
         Self { shared, reader: Mutex::default() }
     }
 
-    /// Whether it is the token, in a time that does not tell how much of it is right.
-    pub(crate) fn is_token(&self, said: &[u8]) -> bool {
-        let token = self.shared.token.as_bytes();
-        said.len() == token.len() && said.iter().zip(token).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
-    }
-
     /// Answers a question.
     pub(crate) fn answer(&self, viewer: Viewer, path: &str, query: &str) -> Answer {
         self.shared.has_answered.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -138,14 +156,9 @@ impl Answers {
             "/" => Ok(Answer {
                 status: 200,
                 content_type: "text/plain; charset=utf-8",
-                body: Bytes::from_static(
-                    b"iotide: /metrics, /api/1/jobs, /api/1/jobs/ID, /api/1/models, /api/1/evaluate, /api/1/points, /api/1/events, /api/1/nodes, /api/1/losses, /api/1/alarms, /api/1/push\n",
-                ),
+                body: endpoint_list(ENDPOINTS).into(),
             }),
-            _ if viewer == Viewer::Sums => Err(Answer::refused(
-                401,
-                "over TCP, jobs are shown to who has the token (the file 'token' in the store directory) only; ask at the unix socket",
-            )),
+            "/api/1/openapi.json" => Ok(Answer::json(openapi_json(ENDPOINTS))),
             "/api/1/jobs" => self.jobs(viewer, &query),
             "/api/1/nodes" => Ok(Answer::json(answer_json(&self.nodes()))),
             "/api/1/losses" => self.losses(viewer),
@@ -193,6 +206,11 @@ impl Answers {
     }
 
     fn jobs(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
+        self.job_list(viewer, asked).map(|list| Answer::json(answer_json(&list)))
+    }
+
+    /// The jobs that are asked for.
+    pub(super) fn job_list(&self, viewer: Viewer, asked: &Asked) -> Result<JobList> {
         let view = self.shared.view();
         let query = self.query(viewer, asked)?;
         let mut stored =
@@ -228,7 +246,7 @@ impl Answers {
                 }
             });
         }
-        Ok(Answer::json(answer_json(&JobList { jobs, next })))
+        Ok(JobList { jobs, next })
     }
 
     fn live_entry(&self, job: &JobView, view: &View) -> WatchedJob {
@@ -285,7 +303,7 @@ impl Answers {
         })
     }
 
-    fn job_document(&self, viewer: Viewer, id: &str) -> Result<JobDocument> {
+    pub(super) fn job_document(&self, viewer: Viewer, id: &str) -> Result<JobDocument> {
         let view = self.shared.view();
         let document = match self.find_job(viewer, id, &view)? {
             Known::Live(live, stored) => {
@@ -374,7 +392,7 @@ impl Answers {
     fn metrics(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
         let view = self.shared.view();
         let job = asked.get("job").map(JobId::new).transpose()?;
-        if job.is_some() && viewer == Viewer::Sums {
+        if job.is_some() && [Viewer::Sums, Viewer::Controller].contains(&viewer) {
             return Err(Answer::refused(401, "over TCP, series of jobs are shown to who has the token only"));
         }
         let node = asked.get("node");
@@ -410,7 +428,7 @@ impl Answers {
         Ok(Answer { status: 200, content_type: Exposition::CONTENT_TYPE, body: text.into() })
     }
 
-    fn nodes(&self) -> NodeList {
+    pub(super) fn nodes(&self) -> NodeList {
         let Some(tree) = &self.shared.tree else {
             let view = self.shared.view();
             let io = view.total.io();
@@ -610,6 +628,12 @@ impl Asked {
             Ok((decode(name)?, decode(value)?))
         });
         pairs.collect::<Result<_>>().map(Self)
+    }
+
+    /// The same without a name.
+    pub(super) fn without(mut self, name: &str) -> Self {
+        self.0.retain(|(known, _)| known != name);
+        self
     }
 
     /// A question that has one part.

@@ -120,7 +120,7 @@ impl Exporters {
 
     /// Adds what a viewer may see: exporters of the machine to those who see all, what was pushed also to who pushed it.
     pub(super) fn exposition(&self, text: &mut Exposition, node: &str, viewer: Viewer) {
-        if viewer == Viewer::Sums {
+        if [Viewer::Sums, Viewer::Controller].contains(&viewer) {
             return;
         }
         let now_ns = now_ns();

@@ -6,13 +6,14 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
+    REFERRER_POLICY, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -20,13 +21,16 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use iotide_gate::Account;
 use iotide_private::OwnSocket;
+use iotide_report::web::POLICY;
 use iotide_wire::Fnv1a;
 use tokio::sync::watch::Receiver;
+use tokio_rustls::TlsAcceptor;
 
-use super::Shared;
 use super::alarm_answers;
 use super::answer::{Answer, Answers, Viewer};
+use super::doors::{Peer, SESSION};
 use super::exporters::MOST_PUSHED;
+use super::{Shared, routes};
 
 /// Connections at once, of all peers; one has a quarter: 256.
 const MOST_CONNECTIONS: usize = 1024;
@@ -47,15 +51,15 @@ const BREATHER: Duration = Duration::from_millis(50);
 pub(super) fn run(
     shared: &Arc<Shared>,
     socket: OwnSocket,
-    tcp: Option<TcpListener>,
+    tcp: Option<(TcpListener, Option<TlsAcceptor>)>,
     mut stopped: Receiver<bool>,
 ) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
     let answers = Arc::new(Answers::new(Arc::clone(shared)));
     runtime.block_on(async {
         tokio::spawn(accept_unix(socket, Arc::clone(&answers)));
-        if let Some(tcp) = tcp {
-            tokio::spawn(accept_tcp(tcp, answers));
+        if let Some((tcp, tls)) = tcp {
+            tokio::spawn(accept_tcp(tcp, tls, answers));
         }
         let _ = stopped.changed().await;
     });
@@ -79,15 +83,16 @@ async fn accept_unix(socket: OwnSocket, answers: Arc<Answers>) {
         // Who has all that is allowed is hung up on.
         let Some(place) = account.take(user) else { continue };
         let viewer = if iotide_private::is_our_user(Some(user)) { Viewer::All } else { Viewer::User(user) };
+        let peer = Peer { viewer, uid: Some(user), address: None, number: 0, is_secure: false };
         let answers = Arc::clone(&answers);
         tokio::spawn(async move {
-            attend(TokioIo::new(stream), viewer, answers).await;
+            attend(TokioIo::new(stream), peer, answers).await;
             drop(place);
         });
     }
 }
 
-async fn accept_tcp(listener: TcpListener, answers: Arc<Answers>) {
+async fn accept_tcp(listener: TcpListener, tls: Option<TlsAcceptor>, answers: Arc<Answers>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let account = Account::among_users(MOST_CONNECTIONS);
     loop {
@@ -95,11 +100,21 @@ async fn accept_tcp(listener: TcpListener, answers: Arc<Answers>) {
             tokio::time::sleep(BREATHER).await;
             continue;
         };
-        let Some(place) = account.take(address_number(&peer)) else { continue };
+        let number = address_number(&peer);
+        let Some(place) = account.take(number) else { continue };
         let _ = stream.set_nodelay(true);
-        let answers = Arc::clone(&answers);
+        let (answers, tls) = (Arc::clone(&answers), tls.clone());
+        let is_secure = tls.is_some();
+        let peer = Peer { viewer: Viewer::Sums, uid: None, address: Some(peer.ip()), number, is_secure };
         tokio::spawn(async move {
-            attend(TokioIo::new(stream), Viewer::Sums, answers).await;
+            match tls {
+                None => attend(TokioIo::new(stream), peer, answers).await,
+                Some(tls) => {
+                    if let Ok(Ok(stream)) = tokio::time::timeout(HEAD_WITHIN, tls.accept(stream)).await {
+                        attend(TokioIo::new(stream), peer, answers).await;
+                    }
+                }
+            }
             drop(place);
         });
     }
@@ -116,7 +131,7 @@ pub(super) fn address_number(peer: &SocketAddr) -> u32 {
     number.max(1)
 }
 
-async fn attend<S>(stream: TokioIo<S>, viewer: Viewer, answers: Arc<Answers>)
+async fn attend<S>(stream: TokioIo<S>, peer: Peer, answers: Arc<Answers>)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + 'static,
 {
@@ -125,7 +140,7 @@ where
     let service = service_fn(move |request| {
         let (answers, told) = (Arc::clone(&answers), Arc::clone(&told));
         async move {
-            let response = respond(&answers, viewer, request).await;
+            let response = respond(&answers, &peer, request).await;
             told.store(matches!(response.body(), Piecewise::Events(_)), Ordering::Relaxed);
             Ok::<_, Infallible>(response)
         }
@@ -184,12 +199,6 @@ impl Body for Piecewise {
 
 /// A program says how it is.
 async fn push(answers: &Answers, viewer: Viewer, query: &str, body: Incoming) -> Answer {
-    if viewer == Viewer::Sums {
-        return Answer::refused(
-            401,
-            "over TCP, only who has the token pushes metrics; push at the unix socket",
-        );
-    }
     let body = Limited::new(body, MOST_PUSHED).collect();
     match tokio::time::timeout(HEAD_WITHIN, body).await {
         Ok(Ok(body)) => answers.push(viewer, query, &body.to_bytes()),
@@ -198,43 +207,88 @@ async fn push(answers: &Answers, viewer: Viewer, query: &str, body: Incoming) ->
     }
 }
 
-async fn respond(answers: &Answers, viewer: Viewer, request: Request<Incoming>) -> Response<Piecewise> {
-    let token = request.headers().get(AUTHORIZATION).map(|value| value.as_bytes());
-    let viewer = match token.and_then(|value| value.strip_prefix(b"Bearer ")) {
-        Some(token) if answers.is_token(token) => Viewer::All,
-        _ => viewer,
-    };
+/// Whether a person looks: a browser says so.
+fn wants_pages(headers: &HeaderMap) -> bool {
+    headers.get(ACCEPT).and_then(|value| value.to_str().ok()).is_some_and(|value| value.contains("text/html"))
+}
+
+async fn respond(answers: &Answers, peer: &Peer, request: Request<Incoming>) -> Response<Piecewise> {
     let (head, body) = request.into_parts();
+    let now = Instant::now();
+    let asker = answers.shared.doors.asker(peer, &head.headers, now);
     let (path, query) = (head.uri.path(), head.uri.query().unwrap_or(""));
-    let (status, content_type, body) = if head.method == Method::GET
-        && path == EVENTS
-        && viewer != Viewer::Sums
-    {
-        let events = answers.shared.events.listen(viewer.only_uid());
-        (200, "text/event-stream", Piecewise::Events(events))
+    let is_person = wants_pages(&head.headers);
+    let mut cookie = None;
+    let found = if answers.shared.doors.may_ask(&asker, now) {
+        routes::find(asker.viewer, peer.uid.is_some(), head.method.as_str(), path)
     } else {
-        let answer = match head.method {
-            ref method if alarm_answers::is_change(method, path) => {
-                alarm_answers::change(answers, viewer, (method, path, query), body).await
-            }
-            Method::GET | Method::HEAD => answers.reply(viewer, path, query).wait().await,
-            Method::POST if path == PUSH => push(answers, viewer, query, body).await,
-            _ => Answer::refused(
-                405,
-                "only GET and HEAD are answered, POST to /api/1/push and /api/1/alarms, and DELETE of alarms",
-            ),
-        };
-        (answer.status, answer.content_type, Piecewise::Whole(Full::from(answer.body)))
+        Err(Answer::refused(429, "too many questions: 20 a second are answered"))
     };
+    let answer = match found {
+        Err(refused) if is_person => answers.refused_page(&asker, path, refused),
+        Err(refused) => refused,
+        Ok(_) if alarm_answers::is_change(&head.method, path) => {
+            alarm_answers::change(answers, asker.viewer, (&head.method, path, query), body).await
+        }
+        Ok(_) => match (head.method, path) {
+            (Method::GET, EVENTS) => {
+                let wants_rates = query.split('&').any(|pair| pair == "rates=1");
+                let events = answers.shared.events.listen(asker.viewer.hears(), wants_rates);
+                return headed(200, "text/event-stream", Piecewise::Events(events));
+            }
+            (Method::POST, PUSH) => push(answers, asker.viewer, query, body).await,
+            (Method::POST, "/api/1/login") => answers.link(asker.viewer),
+            (Method::POST, _) => {
+                if let Some(session) = &asker.session {
+                    answers.shared.doors.log_out(session);
+                }
+                cookie = Some(set_cookie(answers, peer, "", Duration::ZERO));
+                answers.good_bye(&asker)
+            }
+            (_, "/login") => {
+                let (answer, secret) = answers.log_in(query);
+                cookie = secret.map(|secret| set_cookie(answers, peer, &secret, SESSION));
+                answer
+            }
+            _ => match answers.page(&asker, path, query, is_person) {
+                Some(page) => page.wait().await,
+                None => answers.reply(asker.viewer, path, query).wait().await,
+            },
+        },
+    };
+    let mut response = headed(answer.status, answer.content_type, Piecewise::Whole(Full::from(answer.body)));
+    if let Some(cookie) = cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// What makes a browser keep a login. Scripts do not see it, and other sites cannot use it.
+fn set_cookie(answers: &Answers, peer: &Peer, secret: &str, lasts: Duration) -> String {
+    let secure = if peer.is_secure { "; Secure" } else { "" };
+    let name = &answers.shared.doors.cookie;
+    format!("{name}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}{secure}", lasts.as_secs())
+}
+
+/// An answer with the headers that all have.
+fn headed(status: u16, content_type: &'static str, body: Piecewise) -> Response<Piecewise> {
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    // Whatever it is, it runs nothing but what pages of this daemon run.
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    // The names of these change with what is in them.
+    let is_kept =
+        status == 200 && ["text/css", "text/javascript"].iter().any(|kept| content_type.starts_with(kept));
+    let kept = if is_kept { "public, max-age=31536000, immutable" } else { "no-store" };
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(kept));
     match status {
         401 => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
         405 => drop(headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD, POST, DELETE"))),
+        429 => drop(headers.insert(RETRY_AFTER, HeaderValue::from_static("1"))),
         _ => {}
     }
     response

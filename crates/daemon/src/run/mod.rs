@@ -32,6 +32,8 @@ use crate::store::rebuild::Rebuild;
 use crate::store::{SeriesLimits, Store, StoreError};
 pub(crate) use address::status_of;
 pub use address::{AddressError, HttpAddress};
+use doors::Doors;
+pub use doors::{ProxyConfig, ProxyFrom, TokenRole, WebConfig, make_token};
 use exporters::Exporters;
 use notify::Notify;
 pub use pages::group_of_pages;
@@ -41,6 +43,7 @@ pub use tree::{Auth, Key, KeyError, Leaves, Load, Secret, TreeConfig, write_key}
 mod address;
 mod alarm_answers;
 mod answer;
+mod doors;
 mod exporters;
 mod groups;
 mod http;
@@ -49,9 +52,12 @@ mod model_answers;
 mod notify;
 mod pages;
 mod remote_write;
+mod routes;
 mod rpc;
 mod series;
+mod tls;
 mod tree;
+mod web;
 
 /// What a daemon is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,10 +88,23 @@ pub struct Config {
     pub scrape: Vec<HttpAddress>,
     /// How often they are.
     pub scrape_every: Duration,
+    /// How pages and answers over HTTP are reached.
+    pub web: WebConfig,
     /// Alertmanagers that are told of alarms.
     pub alertmanagers: Vec<HttpAddress>,
     /// Others that are.
     pub webhooks: Vec<HttpAddress>,
+}
+
+impl Config {
+    /// Refuses to answer other machines in the open.
+    pub fn check_http(&self) -> Result<(), ServeError> {
+        let is_open = |address: &SocketAddr| !address.ip().is_loopback() && self.web.tls.is_none();
+        match self.http.filter(is_open) {
+            Some(address) => Err(ServeError::NotLoopback(address)),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Why a daemon cannot serve.
@@ -121,8 +140,13 @@ pub enum ServeError {
     #[error("the name of a node has at most {} bytes", Name::MAX_BYTES)]
     Node,
     /// An address that others reach.
-    #[error("{0} can be reached from other machines, and answers are not encrypted: use a loopback address")]
+    #[error(
+        "{0} can be reached from other machines, and answers are not encrypted: use a loopback address, or a certificate (--http-cert, --http-key)"
+    )]
     NotLoopback(SocketAddr),
+    /// The certificate for HTTP cannot be used.
+    #[error("the certificate for HTTP: {0}")]
+    Certificate(String),
     /// The key of the tree cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -161,7 +185,10 @@ pub(crate) struct Shared {
     /// When pages were last read, in nanoseconds since 1970: the sign of life.
     beat_ns: AtomicU64,
     started_ns: u64,
-    token: String,
+    /// Who may ask, over HTTP.
+    doors: Doors,
+    /// Where HTTP is answered over TCP.
+    http: Option<SocketAddr>,
     store_fault: RwLock<Option<String>>,
     expectations: Expectations,
     events: Events,
@@ -259,9 +286,8 @@ struct Daemon {
 
 impl Daemon {
     fn start(config: Config) -> Result<Self, ServeError> {
-        if let Some(address) = config.http.filter(|address| !address.ip().is_loopback()) {
-            return Err(ServeError::NotLoopback(address));
-        }
+        config.check_http()?;
+        let tls = config.web.tls.as_ref().map(|files| tls::acceptor(files)).transpose()?;
         let node = Name::new(&config.node).ok_or(ServeError::Node)?;
         iotide_gate::raise_open_files();
         memory::share_one_heap();
@@ -285,6 +311,9 @@ impl Daemon {
         let rpc_socket = OwnSocket::bind(&rpc_socket, 0o666, None)
             .map_err(|cause| ServeError::Listen { at: rpc_socket.display().to_string(), cause })?;
         let tcp = config.http.map(listen).transpose()?;
+        let http = tcp.as_ref().and_then(|it| it.local_addr().ok());
+        let doors = Doors::open(&config.store, token, &config.web, http.map(|http| http.port()))
+            .map_err(in_directory(&config.store))?;
         let below = config.tree.as_ref().and_then(|tree| tree.children).map(listen).transpose()?;
         let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|it| it.local_addr().ok());
         let addresses = Addresses { http: address(&tcp), children: address(&below) };
@@ -326,7 +355,8 @@ impl Daemon {
             view: RwLock::new(Arc::new(leaf.view(now))),
             beat_ns: AtomicU64::new(now),
             started_ns: now,
-            token,
+            doors,
+            http,
             store_fault: RwLock::default(),
             expectations,
             alarms,
@@ -370,7 +400,8 @@ impl Daemon {
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let of_http = Arc::clone(&shared);
         let thread = thread::Builder::new().name("iotide-http".to_owned());
-        let answering = thread.spawn(move || http::run(&of_http, socket, tcp, stopped))?;
+        let answering =
+            thread.spawn(move || http::run(&of_http, socket, tcp.map(|tcp| (tcp, tls)), stopped))?;
         let (stop_rpc, stopped) = tokio::sync::watch::channel(false);
         let of_rpc = Arc::clone(&shared);
         let thread = thread::Builder::new().name("iotide-rpc".to_owned());
@@ -637,6 +668,7 @@ impl Collecting {
             let view = Arc::new(self.leaf.view(now));
             *self.shared.view.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&view);
             if now / 1_000_000_000 != self.sampled_s {
+                self.shared.events.rates(&view);
                 self.sample(now, view);
             }
         }

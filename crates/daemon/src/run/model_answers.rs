@@ -42,10 +42,10 @@ impl Reply {
 }
 
 /// The application that is asked about.
-struct Application {
-    wanted: Wanted,
-    name: Untrusted,
-    user: Untrusted,
+pub(super) struct Application {
+    pub(super) wanted: Wanted,
+    pub(super) name: Untrusted,
+    pub(super) user: Untrusted,
 }
 
 type Tell = fn(&Application, &Asked, &Fitted) -> Result<Answer>;
@@ -62,7 +62,7 @@ impl Answers {
             "/model/get" => proxy_models,
             "/model/evaluate" => proxy_evaluate,
             "/model/plot" => proxy_plot,
-            "/profiles" | "/profiles/" | "/profiles/percmd" | "/profiles/get" if viewer != Viewer::Sums => {
+            "/profiles" | "/profiles/" | "/profiles/percmd" | "/profiles/get" => {
                 let answer = Asked::parse(query).and_then(|asked| match path {
                     "/profiles/percmd" => self.profiles_by_command(viewer),
                     "/profiles/get" => self.profile_of(viewer, &asked),
@@ -72,10 +72,6 @@ impl Answers {
             }
             _ => return Reply::Now(self.answer(viewer, path, query)),
         };
-        if viewer == Viewer::Sums {
-            // The same refusal as for everything else.
-            return Reply::Now(self.answer(viewer, path, query));
-        }
         match self.reply_by(viewer, query, tell) {
             Ok(reply) => reply,
             Err(refused) => Reply::Now(refused),
@@ -84,18 +80,27 @@ impl Answers {
 
     fn reply_by(&self, viewer: Viewer, query: &str, tell: Tell) -> Result<Reply> {
         let asked = Asked::parse(query)?;
+        self.reply_with(viewer, asked, move |application, asked, fitted| {
+            tell(application, asked, fitted).unwrap_or_else(|refused| refused)
+        })
+    }
+
+    /// Answers by the models of the application that is asked about, once they are there.
+    pub(super) fn reply_with(
+        &self,
+        viewer: Viewer,
+        asked: Asked,
+        tell: impl FnOnce(&Application, &Asked, &Fitted) -> Answer + Send + 'static,
+    ) -> Result<Reply> {
         let application = self.application(viewer, &asked)?;
-        let answer = move |application: &Application, fitted: &Fitted| {
-            tell(application, &asked, fitted).unwrap_or_else(|refused| refused)
-        };
         if let Some(fitted) = self.shared.models.now(&application.wanted) {
-            return Ok(Reply::Now(answer(&application, &fitted)));
+            return Ok(Reply::Now(tell(&application, &asked, &fitted)));
         }
-        let asker = viewer.only_uid().unwrap_or(0);
+        let asker = viewer.for_models().only_uid().unwrap_or(0);
         let models = self.shared.models.ask(application.wanted.clone(), asker).ok_or_else(|| {
             Answer::refused(503, "too many questions about models wait already; ask again later")
         })?;
-        Ok(Reply::Later(models, Box::new(move |fitted| answer(&application, fitted))))
+        Ok(Reply::Later(models, Box::new(move |fitted| tell(&application, &asked, fitted))))
     }
 
     /// The models that are asked for.
@@ -104,7 +109,8 @@ impl Answers {
     }
 
     /// The application of a job (`job`, `jobid`), or by its id or name (`app`): of several, that of the latest run.
-    fn application(&self, viewer: Viewer, asked: &Asked) -> Result<Application> {
+    pub(super) fn application(&self, viewer: Viewer, asked: &Asked) -> Result<Application> {
+        let viewer = viewer.for_models();
         let (key, about) = match (asked.get("job").or(asked.get("jobid")), asked.get("app")) {
             (Some(id), _) => {
                 let view = self.shared.view();

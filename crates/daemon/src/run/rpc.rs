@@ -310,7 +310,7 @@ impl Session {
                 Ok(RpcKind::LoadNow)
             }
             RpcQuestion::Subscribe => {
-                self.events = Some((id, self.answers.shared.events.listen(self.viewer.only_uid())));
+                self.events = Some((id, self.answers.shared.events.listen(self.viewer.hears(), false)));
                 Ok(RpcKind::Subscribed)
             }
             RpcQuestion::Evaluate { .. } => Err((400, "this is no question".to_owned())),

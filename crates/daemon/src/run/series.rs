@@ -21,7 +21,7 @@ const PICTURE: usize = 60;
 const DERIVATIVE: &str = "deriv__";
 
 /// Whose metrics are asked for.
-enum Asking {
+pub(super) enum Asking {
     Job(JobKey),
     Node,
 }
@@ -57,7 +57,7 @@ impl Answers {
     }
 
     /// The job of an id, or the machine under the names that the metric proxy has for it.
-    fn asking(&self, viewer: Viewer, id: &str) -> Result<Asking> {
+    pub(super) fn asking(&self, viewer: Viewer, id: &str) -> Result<Asking> {
         let view = self.shared.view();
         if id == "main" || id.strip_prefix("Node: ").is_some_and(|node| node == view.node.as_str()) {
             return Ok(Asking::Node);
@@ -65,7 +65,12 @@ impl Answers {
         Ok(Asking::Job(self.find_job(viewer, id, &view)?.job().0.clone()))
     }
 
-    fn found(&self, of: &Asking, span: (u64, u64), wants: impl Fn(&str) -> bool) -> Result<Vec<Found>> {
+    pub(super) fn found(
+        &self,
+        of: &Asking,
+        span: (u64, u64),
+        wants: impl Fn(&str) -> bool,
+    ) -> Result<Vec<Found>> {
         let node = self.shared.view().node.to_string();
         let found = match of {
             Asking::Job(key) => self.shared.series.find(&Owner::Job(key.clone()), wants).map(|it| vec![it]),
@@ -120,7 +125,7 @@ impl Answers {
         Ok(Answer::json(answer_json(&BTreeMap::from([("metrics", metrics)]))))
     }
 
-    fn names(&self, of: &Asking) -> Result<BTreeMap<String, ColumnKind>> {
+    pub(super) fn names(&self, of: &Asking) -> Result<BTreeMap<String, ColumnKind>> {
         let day_ago = (super::now_ns() / 1_000_000_000).saturating_sub(86_400);
         let found = self.found(of, (day_ago, u64::MAX), |_| false)?;
         let columns = found.iter().flat_map(|found| found.columns.iter());
@@ -200,10 +205,15 @@ impl Answers {
 
     /// How fast a job read and wrote, for a picture. What cannot be read is left out: the job is told all the same.
     pub(super) fn rates(&self, key: &JobKey) -> Option<JobRates> {
+        self.rates_in(key, PICTURE)
+    }
+
+    /// The same in so many points.
+    pub(super) fn rates_in(&self, key: &JobKey, most: usize) -> Option<JobRates> {
         let names = ["read_bytes", "write_bytes"];
         let found =
             self.found(&Asking::Job(key.clone()), (0, u64::MAX), |name| names.contains(&name)).ok()?;
-        let of = |name: &str| of_metric(&found, name, (0, u64::MAX), PICTURE)?.1;
+        let of = |name: &str| of_metric(&found, name, (0, u64::MAX), most)?.1;
         let (read, written) = (of(names[0])?, of(names[1])?);
         Some(JobRates {
             period_s: read.period_s() as f64,
@@ -215,7 +225,7 @@ impl Answers {
 }
 
 /// A metric of what was found; `None` if there is none of its name, and no points if there are no values.
-fn of_metric(
+pub(super) fn of_metric(
     found: &[Found],
     metric: &str,
     span: (u64, u64),

@@ -591,6 +591,18 @@ impl Hub {
         })
     }
 
+    /// What each node has counted of a job, in the order of their names, and how many processes it has there.
+    pub fn by_node(&self, group: &Group) -> BTreeMap<Name, (u32, Counters)> {
+        let mut nodes: BTreeMap<Name, (u32, Counters)> = BTreeMap::new();
+        let Some(of_group) = self.group(group) else { return nodes };
+        for row in of_group.rows.iter().filter_map(|id| self.rows.get(id)) {
+            let (n_running, counters) = nodes.entry(row.opened.node.clone()).or_default();
+            *n_running = n_running.saturating_add(if row.is_final { 0 } else { row.n_running });
+            counters.add_all(&self.counters(row));
+        }
+        nodes
+    }
+
     /// Rows of a job of which the store is to have more than it has: new ones, final ones and, if `all`, all that have changed.
     pub fn to_store(&self, group: &Group, all: bool) -> Vec<KeptRow> {
         let Some(of_group) = self.group(group) else { return Vec::new() };

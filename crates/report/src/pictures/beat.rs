@@ -90,7 +90,7 @@ fn distances(rhythm: &Rhythm, colour: usize) -> Series {
     let lowest = |part: &[(f64, f64)]| part.iter().map(|step| step.1).fold(f64::INFINITY, f64::min);
     let highest = |part: &[(f64, f64)]| part.iter().map(|step| step.1).fold(0.0, f64::max);
     Series {
-        label: "",
+        label: "".into(),
         look: Look::Points,
         colour,
         step: false,
@@ -103,7 +103,7 @@ fn distances(rhythm: &Rhythm, colour: usize) -> Series {
 
 fn beat_line(rhythm: &Rhythm, colour: usize) -> Series {
     Series {
-        label: "",
+        label: "".into(),
         look: Look::Beat,
         colour,
         step: false,

@@ -90,7 +90,7 @@ fn scores(run: &RunAnalysis, tolerance: f64) -> Option<Plot> {
         .unzip();
     let (lo, hi) = (frequency_hz(0), frequency_hz(z.len() - 1));
     let level = |colour, at: f64| Series {
-        label: "",
+        label: "".into(),
         look: Look::Beat,
         colour,
         step: false,
@@ -100,7 +100,7 @@ fn scores(run: &RunAnalysis, tolerance: f64) -> Option<Plot> {
         hi: Vec::new(),
     };
     let line = Series {
-        label: "",
+        label: "".into(),
         look: Look::Line,
         colour: 0,
         step: false,

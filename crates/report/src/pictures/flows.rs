@@ -15,7 +15,16 @@ pub(super) fn series(reads: &StepSignal, writes: &StepSignal, start_s: f64, end_
             let is_flat = columns.lo == columns.hi;
             let (lo, hi) = if is_flat { (Vec::new(), Vec::new()) } else { (columns.lo, columns.hi) };
             let x = Xs::Even { start: start_s, step: (end_s - start_s) / columns.mean.len() as f64 };
-            Some(Series { label, look: Look::Area, colour, step: true, x, mid: columns.mean, lo, hi })
+            Some(Series {
+                label: label.into(),
+                look: Look::Area,
+                colour,
+                step: true,
+                x,
+                mid: columns.mean,
+                lo,
+                hi,
+            })
         })
         .collect()
 }

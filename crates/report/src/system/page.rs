@@ -145,7 +145,7 @@ impl SystemReport {
         let estimates: Vec<Estimate> = state.iter().map(of).collect();
         let end_s = state.last().map_or(1.0, |last| last.time_s);
         let line = |label: &'static str, look: Look, values: Vec<f64>| Series {
-            label,
+            label: label.into(),
             look,
             colour: 0,
             step: false,

@@ -168,11 +168,11 @@ pub(super) fn measure(directory: &Path, n: u64, size: u64, rung: &Rung) -> io::R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iotide_testkit::TestDir;
+    use iotide_testkit::FreshDir;
 
     #[test]
     fn requests_are_counted_and_nothing_is_left() {
-        let folder = TestDir::new("ladder");
+        let folder = FreshDir::new("ladder");
         for writes in [true, false] {
             let rung = Rung { writes, lasts: Duration::from_millis(30), most_bytes: 1 << 22, room: 1 << 20 };
             let measured = measure(folder.path(), 3, 4096, &rung).unwrap();

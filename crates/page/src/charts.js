@@ -1,8 +1,8 @@
-// Draws the pictures of the page at the width they have, makes them zoomable, and tables of files searchable. Each figure carries its plot as JSON and,
+// Draws the pictures of a page at the width they have, makes them zoomable, and tables of files searchable. Each figure carries its plot as JSON and,
 // already drawn, as SVG: without this script the page is complete. A picture is drawn again when it comes near the window.
 // Classes and the rule "one column per pixel, lowest and highest kept" are those of chart.rs.
 "use strict";
-(() => {
+const charts = (() => {
   const LANE = 10, TOP = 28, BELOW = 44;
   const SVG = "http://www.w3.org/2000/svg";
 
@@ -130,6 +130,9 @@
       add(`edge e${series.colour}`, highest);
     } else if (series.look === "ribbon") {
       add("ribbon", path((column) => column.hi)
+        + columns.slice().reverse().map((column) => `L${column.x.toFixed(1)} ${up(column.lo)}`).join("") + "Z");
+    } else if (series.look === "stack") {
+      add(`stack s${series.colour}`, path((column) => column.hi)
         + columns.slice().reverse().map((column) => `L${column.x.toFixed(1)} ${up(column.lo)}`).join("") + "Z");
     } else if (series.look === "points") {
       add(`points c${series.colour}`, columns.map(({ x: at, lo, hi }) => `M${at.toFixed(1)} ${up(lo)}h0`
@@ -364,11 +367,12 @@
         const i = valueOf(series, value);
         if (i < 0) continue;
         if (x.log || series.look === "points") here = xAt(series, i);
-        const range = series.hi.length && series.hi[i] !== series.lo[i] ? `${shown(series.lo[i])} to ${shown(series.hi[i])}` : shown(series.mid[i]);
+        const range = series.look !== "stack" && series.hi.length && series.hi[i] !== series.lo[i] ? `${shown(series.lo[i])} to ${shown(series.hi[i])}` : shown(series.mid[i]);
         told.push(series.label ? `${series.label} ${range}` : range);
       }
       if (!told.length) return null;
-      const where = x.unit === "Hz" ? `${digits(here, 3)} Hz = every ${seconds(1 / here)}` : seconds(here - x.origin);
+      const isTime = ["µs", "ms", "s", "h", "d"].includes(x.unit);
+      const where = !isTime && x.unit !== "Hz" ? `${x.label} ${digits(here, 4)}` : x.unit === "Hz" ? `${digits(here, 3)} Hz = every ${seconds(1 / here)}` : seconds(here - x.origin);
       return { text: `${where}: ${told.join(", ")}`, x: position(x, here, size.left, size.right) };
     };
     figure.addEventListener("redraw", () => { draw(); svg.append(...svg.querySelectorAll(".chosen, .hair")); });
@@ -390,121 +394,14 @@
   };
   const bytes = (n) => scaled(n, ["B", "kB", "MB", "GB", "TB", "PB", "EB"]);
 
-  // A heat map of ranks over time: drawn at the width it has, and says what is under the pointer. Cells are coded as activity_chart.rs says.
-  const heat = (figure) => {
-    const svg = figure.querySelector("svg[role=img]"), map = JSON.parse(figure.querySelector("script").textContent);
-    const CODES = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
-    const cell = (row, column) => {
-      const text = map.rows[row].slice(2 * column, 2 * column + 2);
-      const code = text ? CODES.indexOf(text[0]) * 64 + CODES.indexOf(text[1]) : 0;
-      return code ? map.hi * Math.exp(-(4095 - code) / map.per_e) : 0;
-    };
-    const size = sizeOf(figure), axes = svg.querySelector("g.axes"), cells = svg.querySelector("g.cells"), field = svg.querySelector("rect.field");
-    const x = map.x, whole = { lo: x.lo, hi: x.hi };
-    const labels = [...axes.querySelectorAll("text.row, line.row")], name = axes.querySelector("text.name.left");
-    const draw = () => {
-      size.height = map.top + map.height + BELOW;
-      size.top = map.top;
-      size.bottom = map.top + map.height;
-      fit(svg, size);
-      const width = size.right - size.left, zoom = (whole.hi - whole.lo) / (x.hi - x.lo);
-      field.setAttribute("width", width);
-      const from = (x.lo - whole.lo) / (whole.hi - whole.lo) * map.columns;
-      cells.setAttribute("transform", `translate(${size.left} ${map.top}) scale(${width / map.columns * zoom} ${map.height / map.rows.length}) translate(${-from} .5)`);
-      axes.replaceChildren(...labels, name);
-      drawTimeTicks(axes, x, size);
-      for (const node of svg.querySelectorAll("clipPath rect")) node.setAttribute("width", width);
-    };
-    const tell = (share, down) => {
-      const column = Math.floor((valueAt(x, share) - map.start) / map.bin), row = Math.floor(down * map.rows.length);
-      if (column < 0 || column >= map.columns || row < 0 || row >= map.rows.length) return null;
-      const [first, last] = map.ranks[row], moved = cell(row, column), from = column * map.bin;
-      const who = first < 0 ? "all ranks" : first === last ? `rank ${first}` : `ranks ${first} to ${last}`;
-      const when = `${seconds(Math.abs(map.start) > 1e5 ? from : map.start + from)}`;
-      return { text: `${who} at ${when}: ` + (moved ? `${bytes(moved)} (${bytes(moved / map.bin)}/s)` : "nothing"),
-        x: position(x, map.start + (column + 0.5) * map.bin, size.left, size.right) };
-    };
-    zoomable(figure, svg, x, size, draw, tell, []);
-  };
-
-  // Calls of each rank over time: reads in the upper half of a row, writes in the lower. Stretches are gaps and lengths in base 36.
-  const timeline = (figure) => {
-    const svg = figure.querySelector("svg[role=img]"), data = JSON.parse(figure.querySelector("script").textContent);
-    const x = data.x, size = sizeOf(figure), n = data.ranks.length;
-    const decoded = (text) => {
-      const numbers = text ? text.split(" ").map((number) => parseInt(number, 36)) : [], stretches = new Float64Array(numbers.length);
-      let at = 0;
-      for (let i = 0; i < numbers.length; i += 2) {
-        stretches[i] = at + numbers[i];
-        at = stretches[i + 1] = stretches[i] + numbers[i + 1];
-      }
-      return stretches;
-    };
-    const start = x.lo, ways = [["read", data.reads.map(decoded)], ["write", data.writes.map(decoded)]];
-    const tall = Math.max(8, Math.min(22, Math.floor(260 / n))), height = tall * n;
-    const field = element("rect", { class: "field" }), inside = element("g", {}), axes = element("g", { class: "axes" });
-    svg.append(field, inside, axes);
-    const draw = () => {
-      size.top = TOP;
-      size.bottom = TOP + height;
-      size.height = size.bottom + BELOW;
-      fit(svg, size);
-      const width = size.right - size.left;
-      for (const [name, value] of [["x", size.left], ["y", size.top], ["width", width], ["height", height]]) field.setAttribute(name, value);
-      inside.replaceChildren();
-      const scale = width / (x.hi - x.lo) * data.step_s, shift = (start - x.lo) * width / (x.hi - x.lo);
-      for (const [half, [name, rows]] of ways.entries()) {
-        let d = "";
-        rows.forEach((stretches, row) => {
-          const y = size.top + row * tall + half * tall / 2;
-          let last = -Infinity;
-          for (let i = 0; i < stretches.length; i += 2) {
-            const from = Math.max(0, stretches[i] * scale + shift), to = Math.min(width, stretches[i + 1] * scale + shift);
-            if (to < 0 || from > width || to <= last) continue;
-            // No call is thinner than a pixel, and no pixel is drawn twice.
-            const begin = Math.max(from, last), end = Math.min(width, Math.max(to, begin + 1));
-            d += `M${(size.left + begin).toFixed(1)} ${y}h${(end - begin).toFixed(1)}v${tall / 2 - 1}h${(begin - end).toFixed(1)}z`;
-            last = end;
-          }
-        });
-        inside.append(element("path", { class: name, d }));
-      }
-      axes.replaceChildren();
-      const step = Math.max(1, Math.ceil(14 / tall));
-      data.ranks.forEach(([first], row) => {
-        if (row % step) return;
-        axes.append(element("text", { x: size.left - 8, y: size.top + (row + 0.5) * tall + 4, "text-anchor": "end" }, String(first)));
-      });
-      drawTimeTicks(axes, x, size);
-      axes.append(element("text", { class: "name", x: 4, y: 15 }, data.ranks[0][0] === data.ranks[0][1] ? "rank" : "first rank of a row"));
-    };
-    const tell = (share, down) => {
-      const row = Math.floor(down * n);
-      if (row < 0 || row >= n) return null;
-      const value = valueAt(x, share), at = (value - start) / data.step_s, slack = (x.hi - x.lo) / (size.right - size.left) / data.step_s;
-      const [first, last] = data.ranks[row], who = first === last ? `rank ${first}` : `ranks ${first} to ${last}`;
-      const doing = ways.filter(([, rows]) => {
-        const stretches = rows[row];
-        for (let i = 0; i < stretches.length; i += 2) if (stretches[i] - slack <= at && at <= stretches[i + 1] + slack) return true;
-        return false;
-      }).map(([name]) => name === "read" ? "reading" : "writing");
-      return { text: `${who} at ${seconds(value - x.origin)}: ${doing.join(" and ") || "nothing"}`, x: position(x, value, size.left, size.right) };
-    };
-    zoomable(figure, svg, x, size, draw, tell, []);
-  };
-
-  // A search field above a table of files, and heads that sort it.
+  // A search field above a table, and heads that sort it. What a reader has chosen is in `box.now`; a box that takes its place gets it as `box.was`.
   const searchable = (box) => {
-    const table = box.querySelector("table"), body = table.tBodies[0], rows = [...body.rows];
+    const table = box.querySelector("table"), body = table.tBodies[0], rows = [...body.rows], isList = box.classList.contains("list");
+    const now = box.now = Object.assign({ text: "", column: -1, up: true }, box.was);
     const find = document.createElement("div"), field = document.createElement("input"), count = document.createElement("span");
-    find.className = "find";
-    field.type = "search";
-    field.placeholder = "part of a name";
-    field.setAttribute("aria-label", "search files");
-    find.append(field, count);
-    box.before(find);
-    const names = rows.map((row) => row.cells[0].textContent.toLowerCase());
-    field.addEventListener("input", () => {
+    const names = rows.map((row) => (isList ? row : row.cells[0]).textContent.toLowerCase());
+    const search = () => {
+      now.text = field.value;
       const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
       let shown = 0;
       rows.forEach((row, i) => {
@@ -512,42 +409,67 @@
         shown += row.hidden ? 0 : 1;
       });
       count.textContent = words.length ? `${shown} of ${rows.length}` : "";
-    });
+    };
+    if (!isList || rows.length > 8) {
+      find.className = "find";
+      field.type = "search";
+      field.placeholder = isList ? "part of a row" : "part of a name";
+      field.setAttribute("aria-label", `search ${box.dataset.what || "files"}`);
+      find.append(field, count);
+      box.before(find);
+      field.addEventListener("input", search);
+      if (now.text) { field.value = now.text; search(); }
+    }
     const heads = [...table.tHead.rows[0].cells];
+    const sort = (i) => {
+      // What has no number is sorted by its words.
+      const key = (row) => row.cells[i].dataset.v === undefined ? row.cells[i].textContent.toLowerCase() : Number(row.cells[i].dataset.v);
+      for (const other of heads) other.removeAttribute("aria-sort");
+      heads[i].setAttribute("aria-sort", now.up ? "ascending" : "descending");
+      const sorted = rows.slice().sort((a, b) => {
+        const one = key(a), two = key(b), order = one < two ? -1 : one > two ? 1 : 0;
+        return now.up ? order : -order;
+      });
+      body.append(...sorted);
+    };
     heads.forEach((head, i) => {
       const button = document.createElement("button");
       button.textContent = head.textContent;
       head.replaceChildren(button);
-      const key = (row) => i ? Number(row.cells[i].dataset.v) : row.cells[0].textContent;
       button.addEventListener("click", () => {
         // Numbers begin with the largest, names with A.
-        const was = head.getAttribute("aria-sort"), up = was ? was === "descending" : i === 0;
-        for (const other of heads) other.removeAttribute("aria-sort");
-        head.setAttribute("aria-sort", up ? "ascending" : "descending");
-        const sorted = rows.slice().sort((a, b) => {
-          const one = key(a), two = key(b), order = one < two ? -1 : one > two ? 1 : 0;
-          return up ? order : -order;
-        });
-        body.append(...sorted);
+        const was = head.getAttribute("aria-sort");
+        now.up = was ? was === "descending" : !rows.length || rows[0].cells[i].dataset.v === undefined;
+        now.column = i;
+        sort(i);
       });
     });
+    if (now.column >= 0) sort(now.column);
   };
-  for (const box of document.querySelectorAll("div.files")) searchable(box);
+
+  // What draws each kind of picture; others add theirs.
+  const kinds = { chart: live };
 
   // Reading the data of a picture waits until it comes near the window: the page is there at once, however many runs.
   const wake = (figure) => {
     if (figure.dataset.awake) return;
     figure.dataset.awake = "1";
-    (figure.classList.contains("heat") ? heat : figure.classList.contains("timeline") ? timeline : live)(figure);
+    const kind = Object.keys(kinds).find((name) => figure.classList.contains(name));
+    kinds[kind](figure);
   };
   const near = new IntersectionObserver((seen) => {
     for (const { isIntersecting, target } of seen) if (isIntersecting) { near.unobserve(target); wake(target); }
   }, { rootMargin: "400px" });
-  for (const figure of document.querySelectorAll("figure.chart, figure.heat, figure.timeline")) {
-    near.observe(figure);
-    figure.addEventListener("pointerenter", () => wake(figure), { once: true });
-    figure.addEventListener("focusin", () => wake(figure), { once: true });
-  }
+  const watch = (root) => {
+    for (const figure of root.querySelectorAll("figure.chart, figure.heat, figure.timeline")) {
+      near.observe(figure);
+      figure.addEventListener("pointerenter", () => wake(figure), { once: true });
+      figure.addEventListener("focusin", () => wake(figure), { once: true });
+    }
+    for (const box of root.querySelectorAll("div.files")) searchable(box);
+  };
+  watch(document);
   // On paper there is no window to come near to.
   addEventListener("beforeprint", () => { for (const figure of document.querySelectorAll("figure.chart, figure.heat, figure.timeline")) wake(figure); });
+  return { kinds, watch, wake, zoomable, element, position, valueAt, sizeOf, fit, drawTimeTicks, seconds, bytes, TOP, BELOW };
 })();

@@ -1,0 +1,107 @@
+//! The page of alarms: what fires, what is watched, what has been.
+
+use iotide_page::html::{escape, tiles};
+use iotide_page::{Untrusted, text};
+
+use super::{Frame, Page, app_link, cell, job_link, sortable, time};
+use crate::alarms::{AlarmList, AlarmRule, AlarmState};
+
+/// The page.
+pub fn alarms_page(frame: &Frame<'_>, list: &AlarmList) -> String {
+    let mut page = Page::new("Alarms", "Alarms");
+    let mut body = tiles([
+        ("firing", text::count(list.firing.len() as u64)),
+        ("rules", text::count(list.rules.len() as u64)),
+        ("in the history", text::count(list.history.len() as u64)),
+    ]);
+    if list.firing.is_empty() {
+        body += "<p class=\"note\">Nothing fires.</p>\n";
+    } else {
+        let rows: Vec<String> = list.firing.iter().map(|alarm| state_row(alarm, true)).collect();
+        body += &sortable("alarms that fire", &STATE_HEADS, &rows);
+    }
+    page.live("firing", "Firing", &body);
+    let body = if list.rules.is_empty() {
+        "<p class=\"note\">There is no rule.</p>\n".to_owned()
+    } else {
+        let heads = ["rule", "condition", "of", "only", "for", "ends at", "severity", "owner"];
+        sortable("rules", &heads, &list.rules.iter().map(rule_row).collect::<Vec<_>>())
+    };
+    let how = "<p class=\"note\"><code>iotide alarms add busy 'rate(write_bytes) &gt; 2GB' --for 30s</code> adds a rule, <code>iotide alarms delete busy</code> deletes it.</p>\n";
+    page.live("rules", "Rules", &(body + how));
+    let body = if list.history.is_empty() {
+        "<p class=\"note\">Nothing has fired yet.</p>\n".to_owned()
+    } else {
+        sortable(
+            "history",
+            &STATE_HEADS,
+            &list.history.iter().map(|alarm| state_row(alarm, false)).collect::<Vec<_>>(),
+        )
+    };
+    page.live("history", "History", &body);
+    page.finish(frame)
+}
+
+const STATE_HEADS: [&str; 8] = ["alarm", "state", "condition", "value", "job", "program", "since", "until"];
+
+/// An alarm that fires, or what was told of one: that it began, or is over.
+fn state_row(alarm: &AlarmState, is_now: bool) -> String {
+    let badge = match (alarm.state.as_str(), alarm.severity.as_said()) {
+        ("firing", _) if !is_now => "began".to_owned(),
+        ("firing", "critical") => "<span class=\"badge high\">firing</span>".to_owned(),
+        ("firing", _) => "<span class=\"badge warning\">firing</span>".to_owned(),
+        (state, _) => {
+            let why = alarm.why.as_ref().map_or(String::new(), |why| format!(" ({why})"));
+            escape(&format!("{state}{why}"))
+        }
+    };
+    let job = alarm.job.as_ref().map_or_else(|| "–".to_owned(), job_link);
+    let program = match (&alarm.app, &alarm.program) {
+        (Some(app), Some(program)) => app_link(app, program),
+        _ => "–".to_owned(),
+    };
+    let end = alarm.end_unix_s;
+    format!(
+        "<td>{}</td><td class=\"word\">{badge}</td><td class=\"word\"><code>{}</code></td>{}<td class=\"word\">{job}</td><td class=\"word\">{program}</td>{}{}",
+        alarm.name.shortened(60).for_html(),
+        alarm.expr.shortened(120).for_html(),
+        cell(
+            alarm.value.unwrap_or(-1.0),
+            &alarm.value.map_or("–".to_owned(), |value| number(&alarm.expr, value))
+        ),
+        cell(alarm.since_unix_s, &time(alarm.since_unix_s)),
+        cell(end.unwrap_or(f64::MAX), &end.map_or("–".to_owned(), time)),
+    )
+}
+
+/// A value of a condition: of bytes, as people say them.
+fn number(expr: &Untrusted, value: f64) -> String {
+    match (expr.mentions("bytes"), expr.mentions("rate(") || expr.mentions("predicted_load")) {
+        (true, true) => text::bandwidth(value),
+        (false, true) if expr.mentions("predicted_load") => text::bandwidth(value),
+        (true, false) => text::bytes(value),
+        _ => text::digits(value, 4),
+    }
+}
+
+fn rule_row(rule: &AlarmRule) -> String {
+    let only: Vec<String> = [("user", &rule.user), ("application", &rule.app), ("job", &rule.job)]
+        .into_iter()
+        .filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?.shortened(40).for_html())))
+        .collect();
+    let on = match rule.on.as_str() {
+        "job" => "each job",
+        "sum" => "all jobs together",
+        _ => "the machine",
+    };
+    format!(
+        "<td>{}</td><td class=\"word\"><code>{}</code></td><td class=\"word\">{on}</td><td class=\"word\">{}</td>{}{}<td class=\"word\">{}</td><td class=\"word\">{}</td>",
+        rule.name.shortened(60).for_html(),
+        rule.expr.shortened(120).for_html(),
+        if only.is_empty() { "–".to_owned() } else { only.join(", ") },
+        cell(rule.for_s, &if rule.for_s > 0.0 { text::seconds(rule.for_s) } else { "at once".to_owned() }),
+        cell(rule.clear, &number(&rule.expr, rule.clear)),
+        rule.severity.shortened(24).for_html(),
+        rule.owner.map_or_else(|| "operator".to_owned(), |uid| uid.to_string()),
+    )
+}

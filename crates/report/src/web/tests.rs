@@ -1,0 +1,242 @@
+use super::*;
+use crate::jobs::{JobDocument, JobEntry, JobIo, JobList, JobMpi, JobTime};
+use crate::nodes::{NodeEntry, NodeList};
+
+/// A name that would be markup, end an attribute, begin a line and turn the direction of writing; and far too long.
+fn hostile() -> Untrusted {
+    format!("<script>alert(1)</script>\"'><img src=x>\n\u{202e}{}", "y".repeat(100_000)).into()
+}
+
+fn entry(state: &str) -> JobEntry {
+    let name = hostile();
+    JobEntry {
+        job: name.clone(),
+        user: name.clone(),
+        app: name.clone(),
+        name: name.clone(),
+        size: 4,
+        nodes: vec![name.clone()],
+        state: state.to_owned(),
+        trust: "claimed".to_owned(),
+        start_unix_s: 1.7e9,
+        end_unix_s: (state != "running").then_some(1.7e9 + 60.0),
+        read_bps: Some(1e6),
+        write_bps: Some(2e6),
+        period_s: Some(10.0),
+        next_phase_unix_s: Some(1.7e9 + 100.0),
+        losses: vec![name],
+    }
+}
+
+fn document() -> JobDocument {
+    let name = hostile();
+    JobDocument {
+        entry: entry("running"),
+        uid: 1000,
+        command: name.clone(),
+        run_dir: name.clone(),
+        partition: name.clone(),
+        account: name.clone(),
+        alias: name.clone(),
+        cluster: name.clone(),
+        n_running: 4,
+        n_killed: 0,
+        io: JobIo::default(),
+        mpi: JobMpi::default(),
+        time: JobTime::default(),
+        own: Vec::new(),
+        build: name.clone(),
+        parameters: name,
+        cgroup: None,
+        earlier: Vec::new(),
+        rates: None,
+    }
+}
+
+fn frame<'a>(name: &'a Untrusted) -> Frame<'a> {
+    Frame {
+        role: Role::User,
+        who: name,
+        node: name,
+        at: "/jobs",
+        has_session: true,
+        now_unix_s: 1.7e9 + 90.0,
+    }
+}
+
+/// Every page, of hostile names.
+fn pages() -> Vec<(&'static str, String)> {
+    let name = hostile();
+    let frame = frame(&name);
+    let list = JobList { jobs: vec![entry("running"), entry("ended")], next: Some("<b>".to_owned()) };
+    let nodes = [
+        NodeShare { node: name.clone(), ..NodeShare::default() },
+        NodeShare { bytes_read: 1 << 30, node: name.clone(), ..NodeShare::default() },
+    ];
+    let load = JobLoad {
+        job: name.clone(),
+        name: name.clone(),
+        app: name.clone(),
+        user: name.clone(),
+        past_bps: vec![1.0; 300],
+        ..JobLoad::default()
+    };
+    let application = Application {
+        app: name.clone(),
+        name: name.clone(),
+        user: name.clone(),
+        n_runs: 2,
+        sizes: (1, 4),
+        last_unix_s: 1.7e9,
+    };
+    let node = NodeEntry { node: name.clone(), version: name.clone(), ..NodeEntry::default() };
+    let said = name.as_said();
+    let profile: Profile = [((said.to_owned(), said.to_owned()), 3.0)].into();
+    let run = || ComparedRun {
+        key: name.clone(),
+        n_runs: 2,
+        name: name.clone(),
+        size: 4.0,
+        profile: profile.clone(),
+    };
+    let compared = [run(), run()];
+    let rates = crate::series::JobRates {
+        period_s: 1.0,
+        t0_unix_s: 1.7e9,
+        read_bps: vec![0.0, 5.0, 0.0],
+        write_bps: vec![1.0, 2.0, 3.0],
+    };
+    vec![
+        (
+            "jobs",
+            jobs_page(
+                &frame,
+                &JobsPage {
+                    list: &list,
+                    rates: &[Some(rates.clone()), None],
+                    text: &name,
+                    state: "",
+                    user: &name,
+                },
+            ),
+        ),
+        (
+            "job",
+            job_page(
+                &frame,
+                &JobPage {
+                    job: &document(),
+                    rates: Some(&rates),
+                    confidence: Some(0.9),
+                    bytes_per_phase: Some(1e6),
+                    nodes: &nodes,
+                },
+            ),
+        ),
+        ("load", load_page(&frame, LoadPage { step_s: 2.0, n_past: 300, jobs: vec![load.clone(); 12] })),
+        ("nodes", nodes_page(&frame, &NodeList { nodes: vec![node.clone()] })),
+        ("models", models_page(&frame, &ModelsPage { applications: std::slice::from_ref(&application) })),
+        (
+            "traces",
+            traces_page(
+                &frame,
+                &TracePage {
+                    of: &name,
+                    others: &[(name.clone(), name.clone())],
+                    metrics: &[(name.clone(), true)],
+                    metric: &name,
+                    is_counter: true,
+                    as_rate: true,
+                    last_s: 600,
+                    ago_s: 60,
+                    t0_unix_s: 1.7e9,
+                    period_s: 1.0,
+                    values: &[Some(1.0), None, Some(3.0)],
+                },
+            ),
+        ),
+        (
+            "profiles",
+            profiles_page(
+                &frame,
+                &ProfilesPage {
+                    runs: &list.jobs[1..],
+                    chosen: [&name, &name],
+                    compared: Some(&compared),
+                    fault: Some(&name),
+                },
+            ),
+        ),
+        (
+            "search",
+            search_page(
+                &frame,
+                &SearchPage { text: &name, jobs: &list, applications: &[application], nodes: &[node] },
+            ),
+        ),
+        ("plain", plain_page(&frame, "Not found", &name, "")),
+        ("login", login_page(&Frame { role: Role::Nobody, ..frame.clone() }, 3, 1.0, 2.0)),
+    ]
+}
+
+#[test]
+fn names_are_text_on_every_page_whatever_is_in_them() {
+    for (page, html) in pages() {
+        assert!(!html.contains("<img src=x") && !html.contains("<script>"), "{page}: {html}");
+        // The data of charts are read as JSON; nothing in them ends their element.
+        for data in html.split("<script type=\"application/json\">").skip(1) {
+            let data = data.split("</script>").next().unwrap();
+            assert!(serde_json::from_str::<serde_json::Value>(data).is_ok(), "{page}: {data}");
+        }
+        assert!(!html.contains('\u{202e}'), "{page}");
+        // Nothing comes from elsewhere, and nothing is styled or run in the page itself.
+        assert!(
+            !html.contains("http://")
+                || page == "load"
+                || html.matches("http://").count() == html.matches("http://www.w3.org/2000/svg").count(),
+            "{page}"
+        );
+        assert!(!html.contains(" style=") && !html.contains(" onclick="), "{page}");
+    }
+}
+
+#[test]
+fn the_script_is_small_and_makes_no_markup_of_text() {
+    let [script, style] = assets();
+    assert!(script.text.len() <= 30_000, "{}", script.text.len());
+    for word in [
+        "innerHTML",
+        "outerHTML =",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "new Function",
+        "http://",
+        "https://",
+    ] {
+        let found = script.text.matches(word).count();
+        assert!(
+            found == 0
+                || word == "http://" && found == script.text.matches("http://www.w3.org/2000/svg").count(),
+            "{word}"
+        );
+    }
+    assert!(script.path.ends_with(".js") && style.path.ends_with(".css") && script.path != style.path);
+    assert!(!style.text.contains("url(") && !style.text.contains("@import"));
+}
+
+#[test]
+fn a_controller_is_led_to_models_only() {
+    let name = Untrusted::from("c");
+    let page = plain_page(&Frame { role: Role::Controller, ..frame(&name) }, "Models", &name, "");
+    assert!(page.contains("href=\"/models\"") && !page.contains("href=\"/jobs\""), "{page}");
+}
+
+#[test]
+fn a_moment_is_marked_for_the_script() {
+    assert_eq!(time(1.7e9), "<time datetime=\"2023-11-14T22:13:20Z\">2023-11-14 22:13:20 UTC</time>");
+    assert_eq!(
+        (until(10.0, Some(12.2)), until(10.0, Some(3.0)), until(10.0, None)),
+        ("in 2 s".to_owned(), "now".to_owned(), "–".to_owned())
+    );
+}
