@@ -17,8 +17,8 @@
 //! - [`client`]: asking a daemon.
 
 pub use crate::run::{
-    AddressError, Addresses, Auth, Config, HttpAddress, Key, KeyError, Leaves, Load, Secret, ServeError,
-    Served, TreeConfig, group_of_pages, rpc_socket, serve, write_key,
+    AddressError, Addresses, Auth, Config, HttpAddress, Key, KeyError, Leaves, Load, RedisAddress,
+    RedisConfig, Secret, ServeError, Served, TreeConfig, group_of_pages, rpc_socket, serve, write_key,
 };
 
 mod alarms;
