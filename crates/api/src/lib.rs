@@ -34,16 +34,19 @@ pub use iotide_live::{
     Settings as LiveSettings, Summary, Watched,
 };
 pub use iotide_report::{
-    CompareDocument, CompareSettings, Document, Failure, FitReport, Info, Ink, LabelledRun, MeasuredRun,
-    PlanReport, Plot, Quantity, Report, Run, RunPage, ScalingReport, SignatureEntry, SignatureReport,
-    SimulationReport, Source, Untrusted,
+    CompareDocument, CompareSettings, Document, Failure, FitReport, Info, Ink, JobsReport, LabelledRun,
+    MeasuredRun, PlanReport, Plot, Quantity, Report, Run, RunPage, ScalingReport, SignatureEntry,
+    SignatureReport, SimulationReport, Source, Untrusted,
 };
 pub use iotide_scaling::{InputFormat, Measure, Scaling, Search};
+pub use iotide_sched::jobs::{JobPolicy, PolicyKnobs};
 pub use iotide_sched::{Action, Controller, Credit, IoProfile, Order, UnknownJobs};
+pub use iotide_sim::jobs::{JobsMix, JobsWorkload};
 pub use iotide_sim::{IoSettings, JobSpec, Mix, Workload};
 pub use iotide_trace::{Direction, Loss, ThroughputLog};
 
 pub use crate::{
+    advise::{AdviseOptions, resize_advise},
     compare::{CompareOptions, by_application, compare, compare_measured, measure},
     detect::{DetectOptions, detect},
     error::Error,
@@ -51,6 +54,7 @@ pub use crate::{
     follow::engine,
     info::{InfoOptions, darshan_log, for_each_record, for_each_segment, info},
     input::{Input, Observed, observe},
+    jobs::{JobsLog, JobsLogOptions, SimulateJobsOptions, simulate_jobs},
     label::{LabelOptions, Labelling, application, label, label_observed, label_while},
     model::{
         Choice, FitMethod, FitOptions, MeasuredIn, Measurements, ModelQuestions, Models, RankBy, Store, fit,
@@ -67,6 +71,7 @@ pub use crate::{
     simulate::{IoWorkload, PolicyName, QueueRules, SimulateOptions, StorageModels, simulate_io},
 };
 
+mod advise;
 mod compare;
 mod detect;
 mod error;
@@ -74,6 +79,7 @@ mod file;
 mod follow;
 mod info;
 mod input;
+mod jobs;
 mod label;
 mod model;
 mod plan;

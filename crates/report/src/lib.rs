@@ -37,6 +37,10 @@ pub use crate::{
         Number, Operation, RecordLine, SegmentLine,
     },
     insight::{Insight, NotKnown},
+    job_schedule::{
+        Figure, FigureSource, JobFateEntry, JobPolicyEntry, JobsReport, JobsRun, MachineEntry, Ratios,
+        ResizeEntry,
+    },
     jobs::{
         EarlierRun, JobDocument, JobEntry as WatchedJob, JobIo, JobList, JobMpi, JobTime, ProxyJob,
         ProxyProfile, Refused, answer_json,
@@ -51,6 +55,7 @@ pub use crate::{
     profile::{
         ApplicationModels, BuildEntry, Evaluated, ModelLine, ModelLines, ProfileValue, WatchedRuns, profile,
     },
+    resize_advice::{ResizeAdvice, SizeAdvice},
     rhythm::{Pause, Rhythm},
     run::{Loss, Run, Source},
     sample_page::{SampledRun, sample_page},
@@ -88,6 +93,7 @@ mod history;
 mod html;
 mod info;
 mod insight;
+mod job_schedule;
 mod jobs;
 mod label_glossary;
 mod labelled;
@@ -97,6 +103,7 @@ mod patterns;
 mod pictures;
 mod plan;
 mod profile;
+mod resize_advice;
 mod rhythm;
 mod run;
 mod sample_page;

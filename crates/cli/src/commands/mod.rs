@@ -27,6 +27,7 @@ mod model;
 mod mount;
 mod record;
 mod report;
+mod resize;
 mod scheduling;
 mod serve;
 mod sets;
@@ -46,6 +47,7 @@ pub(crate) enum Command {
     Model(model::ModelArgs),
     Signature(signature::SignatureArgs),
     Simulate(simulate::SimulateArgs),
+    Resize(resize::ResizeArgs),
     Sets(sets::SetsArgs),
     Mount(mount::MountArgs),
     Arbiter(arbiter::ArbiterArgs),
@@ -71,6 +73,7 @@ impl Command {
             Command::Model(args) => model::run(ui, args),
             Command::Signature(args) => signature::run(ui, args),
             Command::Simulate(args) => simulate::run(ui, args),
+            Command::Resize(args) => resize::run(ui, args),
             Command::Sets(args) => sets::run(ui, args),
             Command::Mount(args) => mount::run(ui, args),
             Command::Arbiter(args) => arbiter::run(ui, args),

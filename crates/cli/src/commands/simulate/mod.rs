@@ -4,11 +4,13 @@ use crate::ExitStatus;
 use crate::ui::Ui;
 
 mod io;
+mod jobs;
 
 /// Try decisions out: policies side by side on one workload
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example:\n  iotide simulate io report -o policies.html    the published experiment, with pictures"
+    after_help = "Examples:\n  iotide simulate io report -o policies.html    the published experiment, with pictures\n  \
+                  iotide simulate jobs log.swf --malleable 0,50 what malleable jobs would give a machine"
 )]
 pub(crate) struct SimulateArgs {
     #[command(subcommand)]
@@ -18,10 +20,12 @@ pub(crate) struct SimulateArgs {
 #[derive(clap::Subcommand, Debug)]
 enum What {
     Io(io::IoArgs),
+    Jobs(jobs::JobsArgs),
 }
 
 pub(crate) fn run(ui: &mut Ui, args: &SimulateArgs) -> anyhow::Result<ExitStatus> {
     match &args.what {
         What::Io(args) => io::run(ui, args),
+        What::Jobs(args) => jobs::run(ui, args),
     }
 }
