@@ -32,7 +32,7 @@
     return found;
   }
 
-  const GANTT = 260, STRIP = 70, GAP = 14, LEFT = 44;
+  const GANTT = 260, STRIP = 70, GAP = 20, LEFT = 44;
 
   function draw(panel) {
     const { canvas, run } = panel, width = canvas.clientWidth, height = GANTT + 2 * (STRIP + GAP) + 22;
@@ -59,7 +59,8 @@
     ink.fillText(run.nodes, LEFT - 5, 10); ink.fillText("0", LEFT - 5, GANTT);
     ink.fillText(run.nodes, LEFT - 5, GANTT + GAP + 10); ink.fillText(Math.max(1, data.longest), LEFT - 5, GANTT + STRIP + 2 * GAP + 10);
     ink.textAlign = "left";
-    ink.fillText("nodes", LEFT + 4, 12); ink.fillText("busy nodes", LEFT + 4, GANTT + GAP + 10); ink.fillText("jobs waiting", LEFT + 4, GANTT + STRIP + 2 * GAP + 10);
+    ink.fillText("busy nodes", LEFT, GANTT + GAP - 5); ink.fillText("jobs waiting", LEFT, GANTT + STRIP + 2 * GAP - 5);
+    if (run.cut !== null && run.cut < view[1]) ink.fillText("not drawn from here on: too many stretches", Math.max(LEFT, x(run.cut)) + 6, GANTT / 2);
     ink.textAlign = "center";
     for (const [at, label] of ticks(...view)) if (x(at) > LEFT + 8 && x(at) < width - 14) ink.fillText(label, x(at), height - 6);
   }
@@ -72,7 +73,8 @@
       const from = load[i], to = i + 3 < load.length ? load[i + 3] : run.end;
       if (to < view[0] || from > view[1]) continue;
       const high = load[i + which] / most * STRIP;
-      ink.fillRect(x(from), top + STRIP - high, Math.max(x(to) - x(from), 0.6), high);
+      const left = Math.floor(x(from));
+      ink.fillRect(left, top + STRIP - high, Math.max(Math.ceil(x(to)) - left, 1), high);
     }
   }
 
@@ -93,12 +95,10 @@
     const select = document.createElement("select");
     runs.forEach((other, k) => select.add(new Option(other.policy, k, k === i, k === i)));
     select.setAttribute("aria-label", "policy");
-    const about = document.createElement("span");
-    title.append(select, about); figure.append(title, canvas); box.append(figure);
+    title.append(select); figure.append(title, canvas); box.append(figure);
     canvas.setAttribute("role", "img"); canvas.tabIndex = 0;
     const it = { canvas, run };
     const name = () => {
-      about.textContent = " " + it.run.about;
       canvas.setAttribute("aria-label", "Gantt chart, busy nodes and queue under " + it.run.policy);
     };
     select.addEventListener("change", () => { it.run = runs[+select.value]; name(); draw(it); });

@@ -14,7 +14,7 @@ use crate::text;
 const SCRIPT: &str = concat!("\n", include_str!("page.js"));
 
 /// Stretches of one schedule that go into a page; what comes later is left out, and said to be.
-const MOST_STRETCHES: usize = 30_000;
+const MOST_STRETCHES: usize = 60_000;
 
 /// Points of busy nodes and of the queue that go into a page.
 const MOST_LOADS: usize = 4_000;
@@ -25,15 +25,7 @@ impl JobsReport {
         let title = format!("{} · iotide simulate jobs", self.workload.source.for_terminal());
         let mut html = head(&title, &style, SCRIPT);
         let verdicts = self.verdicts();
-        let headline = verdicts.first().map_or("one policy, nothing to compare", String::as_str);
-        let headline = headline.split_once(": ").map_or(headline.to_owned(), |(what, who)| {
-            let n = who.matches("(wait").count();
-            if n > 1 {
-                format!("{what}: {}", text::counted(n as u64, "policy")).replace("policys", "policies")
-            } else {
-                headline.to_owned()
-            }
-        });
+        let headline = self.headline();
         let _ = write!(
             html,
             "<main class=\"machine\">\n<header><p class=\"path\">{}</p><h1>{}</h1>\n<p>{}</p>\n<ul class=\"verdicts\">\n",
@@ -312,7 +304,8 @@ struct PageData<'a> {
 #[derive(Serialize)]
 struct RunData {
     policy: &'static str,
-    about: String,
+    /// From when on stretches are left out.
+    cut: Option<i64>,
     nodes: u32,
     end: i64,
     /// Job, start less the start before, length, first node, number of nodes.
@@ -358,15 +351,11 @@ impl Drawn {
             let busy = loads.iter().map(|load| i64::from(load.busy)).sum::<i64>() / loads.len() as i64;
             Some([second(loads.first()?.at_ms), busy, i64::from(loads.iter().map(|load| load.queue).max()?)])
         });
-        let about = match is_cut {
-            true => format!("(the first {} of its stretches)", text::count(MOST_STRETCHES as u64)),
-            false => String::new(),
-        };
         Some(RunData {
             policy: self.policy,
-            about,
             nodes: self.nodes,
             end: second(end) + 1,
+            cut: is_cut.then_some(before),
             held: rows,
             load: load.flatten().collect(),
         })

@@ -28,7 +28,8 @@ impl Figure {
 
     /// Whether it is certainly above 1, below it, or neither.
     pub(super) fn against_one(&self) -> std::cmp::Ordering {
-        let [low, high] = self.interval.unwrap_or([self.mean, self.mean]);
+        // Where chance has no say, half a percent is no difference.
+        let [low, high] = self.interval.unwrap_or([self.mean / 1.005, self.mean * 1.005]);
         match () {
             () if low > 1.0 => std::cmp::Ordering::Greater,
             () if high < 1.0 => std::cmp::Ordering::Less,
@@ -128,6 +129,50 @@ impl JobsReport {
             ]);
         }
         rows
+    }
+
+    /// Who wins and who loses throughout, in one sentence without a full stop.
+    pub fn headline(&self) -> String {
+        use std::cmp::Ordering::{Greater, Less};
+        let shares: Vec<Option<f64>> =
+            self.shares().into_iter().filter(|&share| share != Some(0.0)).collect();
+        let first = shares.iter().flatten().copied().reduce(f64::min);
+        let from =
+            first.map_or(String::new(), |share| format!(" from {} malleable jobs on", text::percent(share)));
+        let mut names: Vec<&'static str> = Vec::new();
+        for entry in self.policies.iter().filter(|entry| entry.ratio.is_some()) {
+            if !names.contains(&entry.policy) {
+                names.push(entry.policy);
+            }
+        }
+        let always = |name: &str, is: &dyn Fn(std::cmp::Ordering, std::cmp::Ordering) -> bool| {
+            shares.iter().all(|&share| {
+                let mut entries = self.entries(share).filter(|entry| entry.policy == name);
+                entries.next().and_then(|entry| entry.ratio).is_some_and(|ratios| {
+                    let (Some(wait), Some(span)) = (ratios.mean_wait, ratios.makespan) else { return false };
+                    is(wait.against_one(), span.against_one())
+                })
+            })
+        };
+        let those = |is: &dyn Fn(std::cmp::Ordering, std::cmp::Ordering) -> bool| -> Vec<&str> {
+            names.iter().copied().filter(|name| !shares.is_empty() && always(name, is)).collect()
+        };
+        let winners = those(&|wait, span| wait == Less && span == Less);
+        let losers = those(&|wait, span| wait == Greater || span == Greater);
+        let is_are = |names: &[&str]| if names.len() == 1 { "is" } else { "are" };
+        let baseline = self.baseline;
+        let mut told = match winners.is_empty() {
+            true => format!("no policy is better than {baseline} in both wait and makespan{from}"),
+            false => format!(
+                "{} {} better than {baseline} in wait and makespan{from}",
+                winners.join(" and "),
+                is_are(&winners)
+            ),
+        };
+        if !losers.is_empty() {
+            told += &format!("; {} {} worse in one of them", losers.join(" and "), is_are(&losers));
+        }
+        told
     }
 
     /// Who gains and who loses against the first policy, in sentences without a full stop.

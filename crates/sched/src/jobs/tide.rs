@@ -220,7 +220,7 @@ mod tests {
                 preferred: min,
                 max: min + above + room,
             };
-            Plan { jobs: jobs.into_iter().enumerate().map(planned).collect(), free }
+            Plan { jobs: jobs.into_iter().enumerate().map(planned).collect(), free, starts: Vec::new() }
         })
     }
 
@@ -231,7 +231,7 @@ mod tests {
     proptest! {
         #[test]
         fn by_levels_is_as_one_by_one(mut plan in plans(), wanted in 0..30u32) {
-            let mut slow = Plan { jobs: plan.jobs.clone(), free: plan.free };
+            let mut slow = plan.clone();
             let need = wanted.min(plan.jobs.iter().map(|planned| planned.nodes - planned.min).sum());
             ebb(&mut plan, need);
             for _ in 0..need {

@@ -178,20 +178,19 @@ fn grow_by(slurm: &Slurm<'_>, id: &str, by: u32, name: &str, patience_s: f64) ->
     let Some(helper) = slurm.ask_for(id, by, name, patience_s.ceil() as u64)? else {
         bail!("not grown: {by} more nodes were not to be had within {patience_s} s");
     };
-    if !slurm.is_running(id)? {
-        bail!("not grown: it ended meanwhile");
-    }
+    let Some(held) = slurm.size_of(id)? else { bail!("not grown: it ended meanwhile") };
     slurm.set_size(&helper, "0")?;
-    // Slurm may be busy with the job for a moment; it has the nodes by now.
-    let mut told = slurm.set_size(id, "ALL");
+    let wanted = held + by;
+    // With the last node of the helper the job has them all; some versions of Slurm must be told so.
     for _ in 0..5 {
-        if told.is_ok() {
-            break;
+        if slurm.size_of(id)?.is_none_or(|nodes| nodes >= wanted) {
+            return Ok(());
         }
-        thread::sleep(Duration::from_secs(1));
-        told = slurm.set_size(id, "ALL");
+        if slurm.set_size(id, "ALL").is_err() {
+            thread::sleep(Duration::from_secs(1));
+        }
     }
-    told
+    bail!("not grown: Slurm did not hand {by} nodes over")
 }
 
 fn cancel_all(slurm: &Slurm<'_>, name: &str) -> anyhow::Result<usize> {

@@ -91,11 +91,12 @@ impl<'a> Slurm<'a> {
         Ok(listing)
     }
 
-    /// Whether a job runs.
-    pub(super) fn is_running(&self, id: &str) -> anyhow::Result<bool> {
-        // A job that is long gone is an error to squeue.
-        let said = self.run(&words(&["squeue", "--noheader", "--states=RUNNING", "--format=%i"]))?;
-        Ok(said.lines().any(|line| line.trim() == id))
+    /// What a job holds; `None` if it does not run.
+    pub(super) fn size_of(&self, id: &str) -> anyhow::Result<Option<u32>> {
+        // Of all: a job that is long gone is an error to squeue.
+        let said = self.run(&words(&["squeue", "--noheader", "--states=RUNNING", "--format=%i %D"]))?;
+        let mut rows = said.lines().filter_map(|line| line.trim().split_once(' '));
+        Ok(rows.find(|(job, _)| *job == id).and_then(|(_, nodes)| nodes.trim().parse().ok()))
     }
 
     /// Ids of jobs of a name.
