@@ -23,6 +23,7 @@ mod signature;
 mod signature_one;
 mod simulate;
 pub(crate) mod soak;
+mod system;
 mod tmio;
 mod tracer;
 pub(crate) mod tree;
@@ -145,6 +146,16 @@ const BENCHES: &[Bench] = &[
         name: "simulate-fluid",
         help: "CPU time of a million jobs of ten phases in the fluid model",
         run: simulate::cpu_of_a_million_jobs,
+    },
+    Bench {
+        name: "system-events",
+        help: "CPU an event of simulated storage, beside rebop",
+        run: system::cost_of_an_event,
+    },
+    Bench {
+        name: "system-answers",
+        help: "how long one waits for the next ten minutes of sixteen jobs, and for templates of a thousand runs",
+        run: system::time_of_an_answer,
     },
     Bench {
         name: "mount",
