@@ -18,7 +18,8 @@
 
 pub use crate::run::{
     AddressError, Addresses, Auth, Config, HttpAddress, Key, KeyError, Leaves, Load, RedisAddress,
-    RedisConfig, Secret, ServeError, Served, TreeConfig, group_of_pages, rpc_socket, serve, write_key,
+    RedisConfig, Secret, ServeError, Served, TreeConfig, bridge, group_of_pages, rpc_socket, serve,
+    write_key,
 };
 
 mod alarms;

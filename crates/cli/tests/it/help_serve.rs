@@ -23,8 +23,9 @@ fn help_on_serve_explains_every_flag() {
            iotide serve <COMMAND>
 
     Commands:
-      check  Check the settings and the store, and say what would be used
-      key    Make a key for a tree of daemons
+      check   Check the settings and the store, and say what would be used
+      bridge  Answer controllers of this machine by the daemon at --parent
+      key     Make a key for a tree of daemons
 
     Options:
           --http <ADDR>
@@ -571,4 +572,11 @@ fn help_on_alarms_explains_every_flag() {
     Examples:
       iotide alarms delete busy
     ");
+}
+
+#[test]
+fn help_on_serve_bridge_is_that_of_serve_with_an_example() {
+    let help = Dir::new().iotide(["serve", "bridge", "--help"]).exits_with(0).stdout;
+    assert!(help.contains("Answer controllers of this machine by the daemon at --parent"), "{help}");
+    assert!(help.contains("iotide serve bridge --parent root:1338 --key tree.key"), "{help}");
 }
