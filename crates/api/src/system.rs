@@ -236,25 +236,21 @@ mod tests {
 
     #[test]
     fn jobs_that_run_are_bursts_where_they_have_a_rhythm_and_streams_where_they_have_none() {
-        let document = |job: &str, more: serde_json::Value| {
-            let mut value = serde_json::json!({
-                "job": job, "user": "ada", "app": "a", "name": "a", "size": 4, "nodes": [], "state": "running", "trust": "claimed",
-                "start_unix_s": 0, "end_unix_s": null, "read_bps": 0, "write_bps": 0, "period_s": null, "next_phase_unix_s": null, "losses": [],
-                "uid": 1, "command": "", "run_dir": "", "partition": "", "cluster": "", "n_running": 4,
-                "io": {"bytes_read": 0, "bytes_written": 80_000_000, "calls_read": 0, "calls_written": 20, "seconds_read": 0, "seconds_written": 1, "seconds_other": 0, "by": []},
-                "mpi": {"seconds": 0, "by_function": []}, "time": {"compute_s": 0, "mpi_s": 0, "io_s": 0}, "own": [], "earlier": []});
-            for (name, field) in more.as_object().into_iter().flatten() {
-                value[name] = field.clone();
-            }
-            JobDocument::from_json(value.to_string().as_bytes()).unwrap_or_else(|why| panic!("{why}"))
+        let document = |job: &str, write_bps: f64, rhythm: &str| {
+            let json = format!(
+                r#"{{"job": "{job}", "user": "ada", "app": "a", "name": "a", "size": 4, "nodes": [], "state": "running", "trust": "claimed",
+                    "start_unix_s": 0, "end_unix_s": null, "read_bps": 0, "write_bps": {write_bps}, {rhythm}, "losses": [],
+                    "uid": 1, "command": "", "run_dir": "", "partition": "", "cluster": "", "n_running": 4,
+                    "io": {{"bytes_read": 0, "bytes_written": 80000000, "calls_read": 0, "calls_written": 20, "seconds_read": 0, "seconds_written": 1,
+                           "seconds_other": 0, "by": []}},
+                    "mpi": {{"seconds": 0, "by_function": []}}, "time": {{"threads_s": 0, "compute_s": 0, "mpi_s": 0, "io_s": 0}}, "own": [], "earlier": []}}"#
+            );
+            JobDocument::from_json(json.as_bytes()).unwrap_or_else(|why| panic!("{why}"))
         };
-        let rhythm =
-            serde_json::json!({"period_s": 60.0, "next_phase_unix_s": 1010.0, "bytes_per_phase": 4e9});
-        let jobs = [
-            document("beats", rhythm),
-            document("streams", serde_json::json!({"write_bps": 8e6})),
-            document("rests", serde_json::json!({})),
-        ];
+        let none = r#""period_s": null, "next_phase_unix_s": null"#;
+        let beat = r#""period_s": 60, "next_phase_unix_s": 1010, "bytes_per_phase": 4e9"#;
+        let jobs =
+            [document("beats", 0.0, beat), document("streams", 8e6, none), document("rests", 0.0, none)];
         let storage = Fitted {
             target: iotide_sim::system::Target {
                 servers: 1,
