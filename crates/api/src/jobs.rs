@@ -417,3 +417,65 @@ fn figure_sources(options: &SimulateJobsOptions) -> Vec<FigureSource> {
         FigureSource { figure: "time against size", source: "user", spread: 0.0 },
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn simulated(log: &JobsLog, options: &SimulateJobsOptions) -> JobsReport {
+        simulate_jobs(log, options, &mut |_| ()).unwrap()
+    }
+
+    fn policies(names: &[&str]) -> Vec<JobPolicy> {
+        names.iter().map(|name| JobPolicy::from_name(name).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_first_thousand_jobs_of_lublin_s_model_have_the_known_figures() {
+        let Some(path) = iotide_testkit::shared_data("jobs/lublin-256.swf") else { return };
+        let log =
+            JobsLog::open(&path, &JobsLogOptions { first: Some(1000), ..JobsLogOptions::default() }).unwrap();
+        let options =
+            SimulateJobsOptions { policies: policies(&["fcfs", "easy"]), ..SimulateJobsOptions::default() };
+        let report = simulated(&log, &options);
+        let figures: Vec<(f64, f64)> =
+            report.policies.iter().map(|entry| (entry.makespan_s.mean, entry.mean_wait_s.mean)).collect();
+        assert_eq!(figures, [(1_519_735.0, 158_270.95), (1_156_731.0, 11_045.205)]);
+        assert!(log.losses.is_empty());
+    }
+
+    #[test]
+    fn our_own_policy_is_better_than_easy_beyond_chance() {
+        let log = JobsLog::mix(&JobsMix { nodes: 64, n_jobs: 1200, load: 0.9 }, 5).unwrap();
+        let options = SimulateJobsOptions {
+            policies: policies(&["easy", "tide", "mebf-aggressive"]),
+            malleable: vec![0.2, 1.0],
+            seeds: 16,
+            window: Some(200),
+            ..SimulateJobsOptions::default()
+        };
+        let report = simulated(&log, &options);
+        for entry in report.policies.iter().filter(|entry| entry.policy == "tide") {
+            let ratio = entry.ratio.unwrap();
+            for figure in [ratio.mean_wait, ratio.makespan] {
+                let [_, high] = figure.unwrap().interval.unwrap();
+                assert!(high < 1.0, "{entry:?}");
+            }
+        }
+        let losers: Vec<String> =
+            report.verdicts().into_iter().filter(|verdict| verdict.starts_with("worse")).collect();
+        assert!(losers.iter().any(|verdict| verdict.contains("mebf-aggressive (")), "{losers:?}");
+    }
+
+    #[test]
+    fn what_users_and_earlier_runs_say_can_be_wrong() {
+        let log = JobsLog::mix(&JobsMix { nodes: 32, n_jobs: 80, load: 0.9 }, 1).unwrap();
+        let exact = SimulateJobsOptions { seeds: 3, malleable: vec![1.0], ..SimulateJobsOptions::default() };
+        let wrong = SimulateJobsOptions { recorded_error: 1.0, limit_error: 0.5, ..exact.clone() };
+        let (exact, wrong) = (simulated(&log, &exact), simulated(&log, &wrong));
+        assert_eq!(exact.policies[0].mean_wait_s.interval, None, "all seeds are the same");
+        assert!(wrong.policies[0].mean_wait_s.interval.is_some());
+        let spreads: Vec<f64> = wrong.figures.iter().map(|figure| figure.spread).collect();
+        assert_eq!(spreads, [0.0, 1.0, 0.5, 0.0]);
+    }
+}

@@ -11,6 +11,7 @@ use crate::{Outcome, product};
 
 mod archive;
 pub(crate) mod darshan;
+mod jobs;
 mod live_counters;
 mod measure;
 mod mount;
@@ -139,6 +140,11 @@ const BENCHES: &[Bench] = &[
         name: "simulate-fluid",
         help: "CPU time of a million jobs of ten phases in the fluid model",
         run: simulate::cpu_of_a_million_jobs,
+    },
+    Bench {
+        name: "jobs",
+        help: "CPU time and memory of job logs under scheduling policies, against AccaSim",
+        run: jobs::cpu_of_job_logs,
     },
     Bench {
         name: "mount",

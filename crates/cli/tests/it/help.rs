@@ -1442,3 +1442,17 @@ fn help_on_arbiter_explains_every_flag() {
       iotide arbiter unix:/run/scratch.gate --socket-group hpc  the programs of a group
     "#);
 }
+
+#[test]
+fn help_on_simulate_jobs_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["simulate", "jobs", "--help"]).exits_with(0).stdout, @"");
+}
+
+#[test]
+fn help_on_resize_explains_every_flag() {
+    let dir = Dir::new();
+    let told: String = ["advise", "plan", "apply"]
+        .map(|command| dir.iotide(["resize", command, "--help"]).exits_with(0).stdout)
+        .join("\n----\n");
+    insta::assert_snapshot!(told, @"");
+}

@@ -51,6 +51,12 @@ mod signature;
 /// `iotide simulate`: policies side by side, workloads of every kind, and what is wrong with one.
 mod simulate;
 
+/// `iotide simulate jobs`: job logs of every kind under scheduling policies.
+mod simulate_jobs;
+
+/// `iotide resize`: which size to run at, and a real Slurm whose jobs shrink and grow.
+mod resize;
+
 /// `iotide sets`: who belongs where, and what file systems are told.
 mod sets;
 mod sets_apply;
