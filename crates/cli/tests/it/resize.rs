@@ -13,7 +13,16 @@ fn the_size_with_the_least_turnaround_is_named() {
     dir.write("log.swf", format!("; MaxNodes: 64\n{}", (0..20).map(busy).collect::<String>()));
     let told =
         dir.iotide(["resize", "advise", "runs.csv", "--log", "log.swf", "--probes", "8"]).exits_with(0);
-    insta::assert_snapshot!(told.stdout, @"");
+    insta::assert_snapshot!(told.stdout, @r#"
+    log.swf: 64 nodes under easy, 8 probes a size; 95 % intervals
+      nodes  time                                    efficiency  node-hours  wait                                 turnaround
+      4      27 min 00 s [27 min 00 s, 27 min 00 s]  100 %       1.8         0 s                                  27 min 00 s [27 min 00 s, 27 min 00 s]
+      8      820 s [820 s, 820 s]                    99 %        1.82        0 s                                  820 s [820 s, 820 s]
+      16     420 s [420 s, 420 s]                    96 %        1.87        0 s                                  420 s [420 s, 420 s]
+      32     220 s [220 s, 220 s]                    92 %        1.96        5 h 15 min [2 h 50 min, 7 h 39 min]  5 h 18 min [2 h 54 min, 7 h 43 min]
+      64     120 s [120 s, 120 s]                    84 %        2.13        5 h 15 min [2 h 50 min, 7 h 39 min]  5 h 17 min [2 h 52 min, 7 h 41 min]
+    16 nodes take 420 s from submission to end
+    "#);
     let refused =
         dir.iotide(["resize", "advise", "runs.csv", "--log", "log.swf", "--sizes", "65"]).exits_with(2);
     assert!(refused.stderr.contains("65 is not between 1 and the machine's 64 nodes"), "{}", refused.stderr);

@@ -17,7 +17,17 @@ fn policies_stand_side_by_side() {
     let told = dir
         .iotide(["simulate", "jobs", "jobs.json", "--policies", "easy,mebf-aggressive,tide"])
         .exits_with(0);
-    insta::assert_snapshot!(told.stdout, @"");
+    insta::assert_snapshot!(told.stdout, @r#"
+    jobs.json: 3 jobs on 4 nodes, resizing is free; one run
+
+      policy           mean wait  against  makespan  against  slowdown  utilisation  resizes
+      easy             30 s       –        150 s     –        1.60      63 %         0
+      mebf-aggressive  23.3 s     0.78     100 s     0.67     1.60      95 %         1
+      tide             13.3 s     0.44     95 s      0.63     1.44      100 %        3
+
+    better than easy in wait and makespan: mebf-aggressive (wait ×0.78, makespan ×0.67), tide (wait
+    ×0.44, makespan ×0.63)
+    "#);
 }
 
 #[test]
@@ -97,7 +107,15 @@ fn logs_of_other_programs_are_read() {
         "; MaxNodes: 8\n1 0 -1 100 8 -1 -1 8 200 -1 1 -1 -1 -1 0 -1 -1 -1\n2 5 -1 -1 1 -1 -1 1 9 -1 1 -1 -1 -1 0 -1 -1 -1\n3 6 -1 10",
     );
     let told = dir.iotide(["simulate", "jobs", "log.swf", "--policies", "easy"]).exits_with(0);
-    insta::assert_snapshot!(told.stdout, @"");
+    insta::assert_snapshot!(told.stdout, @r#"
+    log.swf: 1 job on 8 nodes, resizing is free; one run
+
+      policy  mean wait  against  makespan  against  slowdown  utilisation  resizes
+      easy    0 s        –        100 s     –        1.00      100 %        0
+
+    lost: line 3: job 2 has no run time
+    lost: line 4: 4 fields where a job has 18
+    "#);
     let sacct = "JobID|User|JobName|NNodes|Submit|Start|End|State|Timelimit|Priority\n\
                  7|a|x|2|1970-01-02T00:00:00|1970-01-02T00:01:00|1970-01-02T00:02:00|COMPLETED|00:05:00|3\n\
                  8|a|y|2|1970-01-02T00:00:10|1970-01-02T00:02:00|Unknown|RUNNING|00:05:00|3\n";
@@ -138,7 +156,20 @@ fn what_cannot_be_is_said_with_its_place() {
         job(r#""id": 1, "submit_s": 0, "nodes": 2, "runtime_s": 1}, {"id": 1, "submit_s": 0, "nodes": 2, "runtime_s": 1"#),
     ]
     .join("\n");
-    insta::assert_snapshot!(told, @"");
+    insta::assert_snapshot!(told, @r#"
+    iotide: jobs.json: is not JSON: EOF while parsing a list at line 1 column 10
+    iotide: jobs.json: has an unknown field "node"; there are nodes, alpha_s, alpha_per_node_s, storage, failures, jobs
+    iotide: jobs.json: nodes is 1000000000, but must be at most 16777216 nodes
+    iotide: jobs.json: jobs is not a list of jobs
+    iotide: jobs.json: failures[0].node is not a node: there are 0 to 3
+    iotide: jobs.json: jobs[0].runtime_s is missing
+    iotide: jobs.json: jobs[0].submit_s is -1, but must be 0 or more
+    iotide: jobs.json: jobs[0] has an unknown field "nodes_mx"; there are id, name, kind, submit_s, nodes, nodes_min, nodes_max, runtime_s, walltime_s, recorded_s, priority, serial_fraction, times_s, model, cancel_s, io, requests
+    iotide: jobs.json: jobs[0].nodes is 1000000000, but must be at most 16777216 nodes
+    iotide: jobs.json: jobs[0] prefers 2 nodes, which is not in 3…2
+    iotide: jobs.json: jobs[0] has both serial_fraction and times_s
+    iotide: jobs.json: jobs[1].id 1 is the id of another job, too
+    "#);
     let sacct = "JobID|User|JobName|NNodes|Start|End|State\n1|a|x|1|1|2|COMPLETED\n";
     let refused = dir.iotide_reading(sacct, ["simulate", "jobs", "-"]).exits_with(2);
     insta::assert_snapshot!(refused.stderr, @"");
