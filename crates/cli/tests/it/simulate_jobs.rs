@@ -172,7 +172,10 @@ fn what_cannot_be_is_said_with_its_place() {
     "#);
     let sacct = "JobID|User|JobName|NNodes|Start|End|State\n1|a|x|1|1|2|COMPLETED\n";
     let refused = dir.iotide_reading(sacct, ["simulate", "jobs", "-"]).exits_with(2);
-    insta::assert_snapshot!(refused.stderr, @"");
+    insta::assert_snapshot!(refused.stderr, @r#"
+    iotide: stdin does not say how many nodes the machine has
+    hint: say how many nodes it has with --nodes N
+    "#);
     for (args, what) in [
         (["--malleable", "120"], "--malleable: 120"),
         (["--policies", "best"], "--policies: \"best\" is not known"),
