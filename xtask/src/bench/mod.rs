@@ -11,6 +11,7 @@ use crate::{Outcome, product};
 
 mod archive;
 pub(crate) mod darshan;
+mod jobs;
 mod live_counters;
 mod measure;
 mod mount;
@@ -156,6 +157,11 @@ const BENCHES: &[Bench] = &[
         name: "system-answers",
         help: "how long one waits for the next ten minutes of sixteen jobs, and for templates of a thousand runs",
         run: system::time_of_an_answer,
+    },
+    Bench {
+        name: "jobs",
+        help: "CPU time and memory of job logs under scheduling policies, against AccaSim",
+        run: jobs::cpu_of_job_logs,
     },
     Bench {
         name: "mount",
