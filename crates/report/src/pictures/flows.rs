@@ -93,7 +93,7 @@ mod tests {
         let writes = bursts(10_000);
         let series = series(&StepSignal::default(), &writes, 0.0, 10.0);
         let [written] = series.as_slice() else { panic!("{series:?}") };
-        assert_eq!((written.label, written.mid.len()), ("written", MOST_COLUMNS));
+        assert_eq!((&*written.label, written.mid.len()), ("written", MOST_COLUMNS));
         assert!(written.hi[..4095].iter().all(|&hi| hi == 1e9), "no beat between bursts and columns");
         assert!(written.lo.iter().all(|&lo| lo == 0.0));
         let volume: f64 = written.mid.iter().map(|mean| mean * 10.0 / MOST_COLUMNS as f64).sum();
