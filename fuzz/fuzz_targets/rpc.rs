@@ -1,8 +1,8 @@
-//! Any bytes as frames of a controller: refused, or questions within their bounds; and any text as an alarm's condition.
+//! Any bytes as frames of a controller: refused, or questions within their bounds; as answers of Redis; and any text as an alarm's condition.
 #![no_main]
 
 use iotide_ledger::alarm::Rule;
-use iotide_wire::{RpcHeader, RpcKind, RpcQuestion};
+use iotide_wire::{RespLine, RpcHeader, RpcKind, RpcQuestion};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -12,6 +12,9 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(header.payload <= RpcHeader::MAX_QUESTION);
         assert_eq!(RpcHeader::decode(&header.encode(), RpcHeader::MAX_QUESTION), Some(header));
         let _ = RpcQuestion::decode(header.kind, &rest[..header.payload.min(rest.len())]);
+    }
+    if let Ok(Some((_, n))) = RespLine::decode(bytes) {
+        assert!(n <= bytes.len());
     }
     for kind in RpcKind::QUESTIONS {
         match RpcQuestion::decode(kind as u8, bytes) {

@@ -218,6 +218,15 @@ pub enum Error {
         /// What is wrong with it.
         why: WorkloadError,
     },
+    /// Models have no time that depends on one size.
+    #[error("there is no model of a time with one parameter, the size")]
+    NoTimeModel,
+    /// A job log does not say how large the machine is.
+    #[error("{name} does not say how many nodes the machine has")]
+    MachineUnknown {
+        /// Which.
+        name: String,
+    },
     /// A setting cannot have its value.
     #[error("{fault}")]
     Setting {

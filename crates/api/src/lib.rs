@@ -34,17 +34,20 @@ pub use iotide_live::{
     Settings as LiveSettings, Summary, Watched,
 };
 pub use iotide_report::{
-    CompareDocument, CompareSettings, Document, Failure, FitReport, Info, Ink, LabelledRun, LadderReport,
-    MeasuredRun, PlanReport, Plot, Quantity, Report, Run, RunPage, ScalingReport, SignatureEntry,
-    SignatureReport, SimulationReport, Source, SystemReport, TemplatesReport, Untrusted,
+    CompareDocument, CompareSettings, Document, Failure, FitReport, Info, Ink, JobsReport, LabelledRun,
+    LadderReport, MeasuredRun, PlanReport, Plot, Quantity, Report, Run, RunPage, ScalingReport,
+    SignatureEntry, SignatureReport, SimulationReport, Source, SystemReport, TemplatesReport, Untrusted,
 };
 pub use iotide_scaling::{InputFormat, Measure, Scaling, Search};
+pub use iotide_sched::jobs::{JobPolicy, PolicyKnobs};
 pub use iotide_sched::{Action, Controller, Credit, IoProfile, Order, UnknownJobs};
+pub use iotide_sim::jobs::{JobsMix, JobsWorkload};
 pub use iotide_sim::system::{Cell, Change, Ladder, Target as StorageTarget, WhatChanges, fit_storage};
 pub use iotide_sim::{IoSettings, JobSpec, Mix, Workload};
 pub use iotide_trace::{Direction, Loss, ThroughputLog};
 
 pub use crate::{
+    advise::{AdviseOptions, resize_advise},
     compare::{CompareOptions, by_application, compare, compare_measured, measure},
     detect::{DetectOptions, detect},
     error::Error,
@@ -52,6 +55,7 @@ pub use crate::{
     follow::engine,
     info::{InfoOptions, darshan_log, for_each_record, for_each_segment, info},
     input::{Input, Observed, observe},
+    jobs::{JobsLog, JobsLogOptions, SimulateJobsOptions, simulate_jobs},
     label::{LabelOptions, Labelling, application, label, label_observed, label_while},
     model::{
         Choice, FitMethod, FitOptions, MeasuredIn, Measurements, ModelQuestions, Models, RankBy, Store, fit,
@@ -70,6 +74,7 @@ pub use crate::{
     templates::{TemplateOptions, storage_of_ladder, templates},
 };
 
+mod advise;
 mod compare;
 mod detect;
 mod error;
@@ -77,6 +82,7 @@ mod file;
 mod follow;
 mod info;
 mod input;
+mod jobs;
 mod label;
 mod model;
 mod plan;

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use std::{io, thread};
@@ -177,7 +177,11 @@ pub(crate) struct Models {
     work: Sender<Work>,
     /// How many questions of each user wait.
     waiting: Arc<Mutex<HashMap<u32, usize>>>,
+    watchers: Watchers,
 }
+
+/// Who is told which application was fitted anew.
+type Watchers = Arc<Mutex<Vec<SyncSender<(u32, Name)>>>>;
 
 enum Work {
     Ended(JobKey),
@@ -200,22 +204,38 @@ impl Models {
         let (work, todo) = channel();
         let kept = Arc::<RwLock<Arc<Kept>>>::default();
         let waiting = Arc::<Mutex<HashMap<u32, usize>>>::default();
+        let watchers = Watchers::default();
         let fitting = Fitting {
             source,
             events,
+            watchers: Arc::clone(&watchers),
             kept: Arc::clone(&kept),
             waiting: Arc::clone(&waiting),
             due: HashMap::new(),
             rests: HashMap::new(),
         };
         thread::Builder::new().name("iotide-models".to_owned()).spawn(move || fitting.run(&todo))?;
-        Ok(Self { kept, clock: AtomicU64::new(0), work, waiting })
+        Ok(Self { kept, clock: AtomicU64::new(0), work, waiting, watchers })
     }
 
     /// A run has ended: its application is fitted anew, soon. Nobody waits.
     pub(crate) fn ended(&self, key: &JobKey) {
         // Without the thread there are no models; everything else goes on.
         let _ = self.work.send(Work::Ended(key.clone()));
+    }
+
+    /// Which applications are fitted anew from now on, of whom. Who does not read in time misses some.
+    pub(crate) fn watch(&self) -> Receiver<(u32, Name)> {
+        let (told, changed) = sync_channel(MOST_KEPT);
+        self.watchers.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+        changed
+    }
+
+    /// Applications whose models are there.
+    pub(crate) fn applications(&self) -> Vec<(u32, Name)> {
+        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+        let all = kept.keys().filter(|wanted| **wanted == Wanted::all(wanted.uid, wanted.app.clone()));
+        all.map(|wanted| (wanted.uid, wanted.app.clone())).collect()
     }
 
     /// Models that are there.
@@ -244,6 +264,7 @@ impl Models {
 struct Fitting {
     source: Box<dyn Source>,
     events: Events,
+    watchers: Watchers,
     kept: Arc<RwLock<Arc<Kept>>>,
     waiting: Arc<Mutex<HashMap<u32, usize>>>,
     /// Applications with runs that are not in their models, and when these are to be fitted.
@@ -326,6 +347,9 @@ impl Fitting {
             // Other choices of its runs are no longer what they say.
             self.keep(wanted.clone(), fitted, |other| other.is_of(uid, &app) && *other != wanted);
             self.events.fitted(uid, &app, n_runs);
+            self.watchers.lock().unwrap_or_else(PoisonError::into_inner).retain(|watcher| {
+                !matches!(watcher.try_send((uid, app.clone())), Err(TrySendError::Disconnected(_)))
+            });
         }
     }
 

@@ -41,6 +41,10 @@ pub use crate::{
         Number, Operation, RecordLine, SegmentLine,
     },
     insight::{Insight, NotKnown},
+    job_schedule::{
+        Figure, FigureSource, JobFateEntry, JobPolicyEntry, JobsReport, JobsRun, MachineEntry, Ratios,
+        ResizeEntry,
+    },
     jobs::{
         EarlierRun, JobDocument, JobEntry as WatchedJob, JobIo, JobList, JobMpi, JobTime, ProxyJob,
         ProxyProfile, Refused, answer_json,
@@ -55,6 +59,7 @@ pub use crate::{
     profile::{
         ApplicationModels, BuildEntry, Evaluated, ModelLine, ModelLines, ProfileValue, WatchedRuns, profile,
     },
+    resize_advice::{ResizeAdvice, SizeAdvice},
     rhythm::{Pause, Rhythm},
     run::{Loss, Run, Source},
     sample_page::{SampledRun, sample_page},
@@ -101,6 +106,7 @@ mod history;
 mod html;
 mod info;
 mod insight;
+mod job_schedule;
 mod jobs;
 mod label_glossary;
 mod labelled;
@@ -110,6 +116,7 @@ mod patterns;
 mod pictures;
 mod plan;
 mod profile;
+mod resize_advice;
 mod rhythm;
 mod run;
 mod sample_page;

@@ -94,6 +94,8 @@ pub struct Frame {
     pub moving_total: f64,
     /// Of all templates, with a band over the repetitions.
     pub bandwidth_total_bps: Estimate,
+    /// Requests at the targets, with a band over the repetitions.
+    pub requests_total: Estimate,
     /// How long a burst took, with a band over the repetitions.
     pub burst: Vec<Option<Estimate>>,
     /// Of the frame: how much of it 0, 1, 2 … requests were at operations.
@@ -328,6 +330,9 @@ fn frame(repeated: &Repeated<'_>, system: &System) -> Frame {
         burst_s: burst.iter().map(|burst| burst.map(|burst| burst.mean)).collect(),
         bandwidth_total_bps: repeated
             .estimate(|run| run.frame.bandwidth_bps.iter().sum())
+            .unwrap_or(Estimate { mean: 0.0, interval: None }),
+        requests_total: repeated
+            .estimate(|run| requests(&run.frame))
             .unwrap_or(Estimate { mean: 0.0, interval: None }),
         burst,
         distribution_at_op: (0..n_counted)

@@ -34,6 +34,7 @@ pub use crate::{
     fnv::Fnv1a,
     gate::{GATE_WAIT_EVERY_MS, GateHello, GateMessage},
     record::{Flags, Layer, NO_FILE, NO_POSITION, Op, Record},
+    resp::{RespLine, put_resp_command},
     rpc::{RPC_MAGIC, RpcFields, RpcHeader, RpcKind, RpcQuestion, put_rpc_text},
     sha256::sha256,
     totals::{Note, NoteKind, Total, Totals},
@@ -50,6 +51,7 @@ mod facts;
 mod fnv;
 mod gate;
 mod record;
+mod resp;
 mod rpc;
 mod sha256;
 mod totals;

@@ -10,6 +10,7 @@ pub(crate) mod scaling;
 pub(crate) mod server_log;
 mod signature;
 mod signature_paper;
+mod system;
 pub(crate) mod workload;
 
 /// A question whose answers are judged: its name, what to run, and what that understands.
@@ -21,6 +22,7 @@ const PARTS: &[Part] = &[
     ("categories", categories::run, categories::HELP),
     ("signature", signature::run, signature::HELP),
     ("scaling", scaling::run, scaling::HELP),
+    ("system", system::run, system::HELP),
 ];
 
 /// Runs `cargo xtask accuracy PART …`; the period, if no part is named.

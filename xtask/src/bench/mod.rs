@@ -16,6 +16,7 @@ mod measure;
 mod mount;
 mod online;
 mod period;
+mod rpc;
 mod scaling;
 mod serve;
 mod signature;
@@ -89,6 +90,11 @@ const BENCHES: &[Bench] = &[
         name: "serve",
         help: "what the daemon costs: idle, asked, by sample, over 10,000 jobs, searching 10⁶; and all of live-counters",
         run: serve::figures,
+    },
+    Bench {
+        name: "rpc",
+        help: "what a controller waits for while jobs run and models are fitted anew, in frames and over HTTP",
+        run: rpc::figures,
     },
     Bench {
         name: "tree",

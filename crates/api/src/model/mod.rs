@@ -223,6 +223,41 @@ impl Models {
         iotide_scaling::to_extra_p(self.parameters(), self.chosen().map(|(series, _)| series))
     }
 
+    /// What the wanted time is at a size, with an interval, by the model that grows largest of those called a time; `None` if there is
+    /// none, or the size is not its one parameter.
+    pub fn time_at(&self, size: f64, confidence: f64) -> Option<(f64, Option<[f64; 2]>)> {
+        let model = self.time_model(None)?;
+        let predicted = model.predict(&[size], confidence);
+        let is_time = predicted.value.is_finite() && predicted.value > 0.0;
+        is_time
+            .then(|| (predicted.value, predicted.interval.map(|(low, high)| [low.max(0.0), high.max(0.0)])))
+    }
+
+    /// What the time called so (by call path or metric) is at a size.
+    pub fn named_time_at(&self, name: &str, size: f64) -> Option<f64> {
+        let value = self.time_model(Some(name))?.function.at(&[size]);
+        (value.is_finite() && value > 0.0).then_some(value)
+    }
+
+    /// The sizes that were measured, from the least to the largest.
+    pub fn measured_sizes(&self) -> Option<[f64; 2]> {
+        let range = self.time_model(None)?.ranges.first()?;
+        Some([range.minimum, range.maximum])
+    }
+
+    fn time_model(&self, name: Option<&str>) -> Option<&Model> {
+        let is_meant = |series: &Series| match name {
+            Some(name) => series.callpath == name || series.metric == name,
+            None => series.metric.to_lowercase().contains("time") || self.n_chosen() == 1,
+        };
+        let top = |model: &Model| -> Vec<f64> { model.ranges.iter().map(|range| range.maximum).collect() };
+        self.chosen()
+            .filter(|(series, _)| is_meant(series))
+            .filter_map(|(_, model)| model.as_ref().ok())
+            .filter(|model| model.ranges.len() == 1)
+            .max_by(|a, b| a.function.at(&top(a)).total_cmp(&b.function.at(&top(b))))
+    }
+
     fn chosen(&self) -> impl Iterator<Item = (&Series, &Result<Model, FitError>)> {
         self.set.iter().filter(|(series, _)| self.choice.has(series))
     }

@@ -29,6 +29,7 @@ mod model;
 mod mount;
 mod record;
 mod report;
+mod resize;
 mod scheduling;
 mod serve;
 mod sets;
@@ -52,6 +53,7 @@ pub(crate) enum Command {
     Simulate(simulate::SimulateArgs),
     Ladder(ladder::LadderArgs),
     Templates(templates::TemplatesArgs),
+    Resize(resize::ResizeArgs),
     Sets(sets::SetsArgs),
     Mount(mount::MountArgs),
     Arbiter(arbiter::ArbiterArgs),
@@ -81,6 +83,7 @@ impl Command {
             Command::Simulate(args) => simulate::run(ui, args),
             Command::Ladder(args) => ladder::run(ui, args),
             Command::Templates(args) => templates::run(ui, args),
+            Command::Resize(args) => resize::run(ui, args),
             Command::Sets(args) => sets::run(ui, args),
             Command::Mount(args) => mount::run(ui, args),
             Command::Arbiter(args) => arbiter::run(ui, args),

@@ -312,6 +312,7 @@ fn settings(options: &Options) -> anyhow::Result<Config> {
         scrape_every,
         alertmanagers,
         webhooks,
+        redis: options.keeping.redis(&file.keeping),
         http,
         socket: absolute(options.socket.clone().or(file.socket).unwrap_or_else(places::socket))?,
         store: absolute(options.store.clone().or(file.store).unwrap_or_else(places::store))?,

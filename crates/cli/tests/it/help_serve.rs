@@ -114,6 +114,12 @@ fn help_on_serve_explains_every_flag() {
           --webhook <URL>
               Post alarms as JSON to this address; may be given more than once
 
+          --redis <ADDR>
+              Publish models of applications in this Redis database: HOST:PORT, or the path of a socket
+
+          --redis-password <FILE>
+              File with the password of --redis, readable by its owner only
+
           --config <FILE>
               Read settings from FILE
 
@@ -231,6 +237,12 @@ fn help_on_serve_check_explains_every_flag() {
 
           --webhook <URL>
               Post alarms as JSON to this address; may be given more than once
+
+          --redis <ADDR>
+              Publish models of applications in this Redis database: HOST:PORT, or the path of a socket
+
+          --redis-password <FILE>
+              File with the password of --redis, readable by its owner only
 
           --config <FILE>
               Read settings from FILE

@@ -17,6 +17,8 @@ mod alarms;
 mod cgroups;
 /// Metrics of others.
 mod exporters;
+/// Models in Redis.
+mod redis;
 /// Samples that are sent elsewhere.
 mod remote_write;
 /// Questions in frames.

@@ -421,6 +421,7 @@ impl Answers {
             store_fault,
             series: &self.shared.series,
             alarms: &self.shared.alarms,
+            published: self.shared.config.redis.as_ref().map(|_| &self.shared.published),
             shows: &shows,
             with_sums: job.is_none(),
         };

@@ -9,6 +9,7 @@ use iotide_wire::page::PageLayer;
 
 use super::answer::Viewer;
 use super::exporters::Exporters;
+use super::redis::Published;
 use super::remote_write::{self, Written};
 use crate::alarms::{Alarms, RouteFigures};
 use crate::collect::{GroupJob, NodeReading};
@@ -26,6 +27,8 @@ pub(crate) struct Of<'a> {
     pub(crate) store_fault: bool,
     pub(crate) series: &'a Series,
     pub(crate) alarms: &'a Alarms,
+    /// What became of models for Redis, if there is one.
+    pub(super) published: Option<&'a Published>,
     pub(crate) node: &'a NodeReading,
     pub(crate) groups: &'a [GroupJob],
     /// The nodes of the tree, as far as they are known.
@@ -49,6 +52,9 @@ pub(crate) fn exposition(of: &Of<'_>) -> String {
         machine(&mut text, of.view.node.as_str(), of.node);
         remote_write::exposition(&mut text, of.written);
         alarms(&mut text, of.alarms);
+        if let Some(published) = of.published {
+            published.exposition(&mut text);
+        }
     }
     jobs(&mut text, of);
     if of.with_sums {

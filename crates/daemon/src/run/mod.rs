@@ -38,6 +38,7 @@ use exporters::Exporters;
 use notify::Notify;
 pub use pages::group_of_pages;
 use pages::make_pages_directory;
+pub use redis::{RedisAddress, RedisConfig};
 pub use tree::{Auth, Key, KeyError, Leaves, Load, Secret, TreeConfig, write_key};
 
 mod address;
@@ -51,6 +52,7 @@ mod metrics;
 mod model_answers;
 mod notify;
 mod pages;
+mod redis;
 mod remote_write;
 mod routes;
 mod rpc;
@@ -94,6 +96,8 @@ pub struct Config {
     pub alertmanagers: Vec<HttpAddress>,
     /// Others that are.
     pub webhooks: Vec<HttpAddress>,
+    /// Where models are published.
+    pub redis: Option<RedisConfig>,
 }
 
 impl Config {
@@ -206,6 +210,8 @@ pub(crate) struct Shared {
     /// Metrics of others.
     exporters: Exporters,
     alarms: Alarms,
+    /// What became of models for Redis.
+    published: redis::Published,
 }
 
 impl Shared {
@@ -360,6 +366,7 @@ impl Daemon {
             store_fault: RwLock::default(),
             expectations,
             alarms,
+            published: redis::Published::default(),
             models: Models::start(config.store.clone(), events.clone())?,
             events,
             series,
@@ -410,6 +417,7 @@ impl Daemon {
         groups::watch(&shared)?;
         remote_write::start(&shared)?;
         Exporters::start(&shared)?;
+        redis::start(&shared)?;
         let mut of_tree = None;
         if let (Some(tree), Some(key), Some(config)) = (tree, key, shared.config.tree.clone()) {
             let (stop, stopped) = tokio::sync::watch::channel(false);

@@ -6,6 +6,7 @@
 pub use cluster::{Cluster, Decision, JobRun, Reservation};
 pub use job::{BatchJob, JobKind, ResizeCost, Speedup};
 pub use policy::{JobPolicy, MebfForm, MebfWay, PolicyKnobs, schedule};
+pub use site::{ListedJob, MalleableMark, WantedResize, wanted_resizes};
 
 mod balance;
 mod cluster;
@@ -15,5 +16,6 @@ mod mebf;
 mod plan;
 mod policy;
 mod pool;
+mod site;
 mod tide;
 mod waiting;

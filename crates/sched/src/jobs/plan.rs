@@ -1,5 +1,7 @@
 //! Sizes for everybody at once: who starts, who gives and who gets, before anything is done.
 
+use std::collections::HashMap;
+
 use super::cluster::Cluster;
 use super::job::JobKind;
 
@@ -10,6 +12,8 @@ pub(super) struct Plan {
     pub(super) jobs: Vec<Planned>,
     /// Nodes that nobody has in the plan.
     pub(super) free: u32,
+    /// Who starts, in the order that was decided: it says who gets the lowest nodes.
+    pub(super) starts: Vec<usize>,
 }
 
 /// A job in the plan.
@@ -53,7 +57,7 @@ impl Plan {
             .filter(|&(_, job)| !is_fixed(job))
             .map(|(rank, job)| Planned::of(cluster, job, rank, cluster.nodes_of(job)))
             .collect();
-        Self { jobs, free: cluster.free }
+        Self { jobs, free: cluster.free, starts: Vec::new() }
     }
 
     /// Adds a job that waits, at a size that is free.
@@ -61,6 +65,7 @@ impl Plan {
         self.free -= nodes;
         let planned = Planned::of(cluster, job, cluster.rank(job), nodes);
         self.jobs.push(Planned { had: 0, ..planned });
+        self.starts.push(job);
     }
 
     /// Does what is planned: gives first, then starts, then growth.
@@ -68,8 +73,14 @@ impl Plan {
         for planned in self.jobs.iter().filter(|planned| planned.nodes < planned.had) {
             cluster.resize(planned.job, planned.nodes);
         }
-        for planned in self.jobs.iter().filter(|planned| planned.is_new()) {
-            cluster.start(planned.job, planned.nodes);
+        let sizes: HashMap<usize, u32> = self
+            .jobs
+            .iter()
+            .filter(|planned| planned.is_new())
+            .map(|planned| (planned.job, planned.nodes))
+            .collect();
+        for job in self.starts {
+            cluster.start(job, sizes[&job]);
         }
         for planned in self.jobs.iter().filter(|planned| !planned.is_new() && planned.nodes > planned.had) {
             cluster.resize(planned.job, planned.nodes);

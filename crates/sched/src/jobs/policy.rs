@@ -10,6 +10,8 @@ pub enum JobPolicy {
     Fcfs,
     /// EASY backfilling (Lifka, 1995): the first of the queue has a reservation, others may start before it.
     Easy,
+    /// The same, of those that may start before the head the shortest first.
+    EasyShortest,
     /// Everyone has a reservation.
     Conservative,
     /// Malleable EASY backfilling of the ADMIRE project.
@@ -69,12 +71,13 @@ impl Default for PolicyKnobs {
 
 impl JobPolicy {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 15] = {
+    pub const ALL: [Self; 16] = {
         use MebfForm::{Corrected, Literal, Shrinkable};
         use MebfWay::{Aggressive, HandOff, KeepSpare};
         [
             Self::Fcfs,
             Self::Easy,
+            Self::EasyShortest,
             Self::Conservative,
             Self::Mebf(HandOff, Literal),
             Self::Mebf(Aggressive, Literal),
@@ -97,6 +100,7 @@ impl JobPolicy {
         match self {
             Self::Fcfs => "fcfs",
             Self::Easy => "easy",
+            Self::EasyShortest => "easy-shortest",
             Self::Conservative => "conservative",
             Self::Mebf(MebfWay::HandOff, Literal | Shrinkable) => "mebf-hand-off",
             Self::Mebf(MebfWay::Aggressive, Literal) => "mebf-aggressive",
@@ -153,6 +157,7 @@ pub fn schedule(
     match policy {
         JobPolicy::Fcfs => start_heads(cluster),
         JobPolicy::Easy => easy(cluster),
+        JobPolicy::EasyShortest => easy_shortest(cluster),
         JobPolicy::Conservative => conservative::pass(cluster),
         JobPolicy::Mebf(way, form) => mebf::pass(cluster, way, form, knobs),
         JobPolicy::EasyMoldable => pool::easy_moldable(cluster),
@@ -178,6 +183,16 @@ pub(super) fn start_heads(cluster: &mut Cluster<'_>) {
 fn easy(cluster: &mut Cluster<'_>) {
     start_heads(cluster);
     while backfill(cluster) {}
+}
+
+fn easy_shortest(cluster: &mut Cluster<'_>) {
+    start_heads(cluster);
+    while let Some(head) = cluster.head().filter(|_| cluster.free > 0) {
+        let reserved = cluster.reservation(cluster.jobs[head].nodes);
+        let Some(rank) = cluster.waiting.shortest_in(&cluster.gap(reserved)) else { return };
+        let job = cluster.at_rank(rank);
+        cluster.start(job, cluster.jobs[job].nodes);
+    }
 }
 
 /// Starts the first job that does not delay the head of the queue. Returns whether there was one.

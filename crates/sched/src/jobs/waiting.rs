@@ -87,6 +87,33 @@ impl Waiting {
         self.first_below(1, gap).map(|leaf| (leaf - self.n_leaves) as u32)
     }
 
+    /// Returns the one with the least limit that fits a gap; of equals the first.
+    pub(super) fn shortest_in(&self, gap: &Gap) -> Option<u32> {
+        // Who is shortest of all that are small enough is in time if anybody is.
+        let shortest = |nodes: u32| {
+            let mut best = None;
+            self.shortest_below(1, nodes, &mut best);
+            best
+        };
+        let (limit_ms, leaf) = shortest(gap.free)?;
+        let leaf = if limit_ms <= gap.window_ms { leaf } else { shortest(gap.free.min(gap.extra))?.1 };
+        Some((leaf - self.n_leaves) as u32)
+    }
+
+    fn shortest_below(&self, at: usize, nodes: u32, best: &mut Option<(i64, usize)>) {
+        let least = self.least[at];
+        let is_beaten = best.is_some_and(|(limit_ms, _)| least.limit_ms >= limit_ms);
+        if least.nodes == u32::MAX || least.nodes > nodes || is_beaten {
+            return;
+        }
+        if at >= self.n_leaves {
+            *best = Some((least.limit_ms, at));
+            return;
+        }
+        self.shortest_below(2 * at, nodes, best);
+        self.shortest_below(2 * at + 1, nodes, best);
+    }
+
     /// A part whose least size and least time do not fit together has nobody who does; the reverse is not so, and costs
     /// another look.
     fn first_below(&self, at: usize, gap: &Gap) -> Option<usize> {
@@ -98,5 +125,34 @@ impl Waiting {
             return Some(at);
         }
         self.first_below(2 * at, gap).or_else(|| self.first_below(2 * at + 1, gap))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_tree_finds_whom_a_walk_along_the_queue_finds(
+            jobs in prop::collection::vec((1..9u32, 1..9i64), 0..20),
+            (free, window_ms, extra) in (0..9u32, 0..9i64, 0..9u32),
+        ) {
+            let mut waiting = Waiting::new(jobs.len());
+            for (rank, &size) in jobs.iter().enumerate() {
+                waiting.insert(rank as u32, Some(size));
+            }
+            for rank in (0..jobs.len() as u32).step_by(3) {
+                waiting.remove(rank);
+            }
+            let gap = Gap { free, window_ms, extra };
+            let fits = || waiting.iter().filter(|&rank| {
+                let (nodes, limit_ms) = jobs[rank as usize];
+                gap.fits(nodes, limit_ms)
+            });
+            prop_assert_eq!(waiting.first_in(&gap), fits().next());
+            prop_assert_eq!(waiting.shortest_in(&gap), fits().min_by_key(|&rank| (jobs[rank as usize].1, rank)));
+        }
     }
 }

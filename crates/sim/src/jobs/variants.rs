@@ -39,6 +39,17 @@ impl JobsWorkload {
         workload
     }
 
+    /// Puts what is known of jobs off the truth: recorded times both ways, limits upwards. Given are deviations of the logarithm.
+    pub fn mistake(&mut self, recorded: f64, limit: f64, seed: u64) {
+        let mut chances = SplitMix64::new(seed ^ 0x6d69_7374_616b_65);
+        for job in &mut self.jobs {
+            let (recorded, limit) =
+                ((recorded * chances.normal()).exp(), (limit * chances.normal().abs()).exp());
+            job.batch.recorded_ms *= recorded;
+            job.batch.walltime_ms *= limit;
+        }
+    }
+
     /// Returns `n` consecutive jobs by submission, from a place that the seed chooses.
     pub fn window(&self, n: usize, seed: u64) -> Self {
         let mut order: Vec<usize> = (0..self.jobs.len()).collect();

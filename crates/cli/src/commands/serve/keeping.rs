@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use iotide_daemon::HttpAddress;
 use iotide_daemon::store::SeriesLimits;
+use iotide_daemon::{HttpAddress, RedisAddress, RedisConfig};
 
 use super::super::ioskel::quantity::{parse_seconds, parse_size};
 use super::super::jobs::parse_ago;
@@ -44,6 +44,12 @@ pub(super) struct Keeping {
     /// Post alarms as JSON to this address; may be given more than once
     #[arg(long, value_name = "URL")]
     webhook: Vec<HttpAddress>,
+    /// Publish models of applications in this Redis database: HOST:PORT, or the path of a socket
+    #[arg(long, value_name = "ADDR", value_parser = parse_redis)]
+    redis: Option<RedisAddress>,
+    /// File with the password of --redis, readable by its owner only
+    #[arg(long, value_name = "FILE")]
+    redis_password: Option<PathBuf>,
 }
 
 fn parse_every(text: &str) -> Result<f64, String> {
@@ -53,9 +59,13 @@ fn parse_every(text: &str) -> Result<f64, String> {
     }
 }
 
+fn parse_redis(text: &str) -> Result<RedisAddress, String> {
+    text.parse().map_err(str::to_owned)
+}
+
 impl Keeping {
     /// The names of the settings.
-    pub(super) const NAMES: &str = "series_job, series_all, series_age, group, cgroups, remote_write, remote_write_every, scrape, scrape_every, alertmanager, webhook";
+    pub(super) const NAMES: &str = "series_job, series_all, series_age, group, cgroups, remote_write, remote_write_every, scrape, scrape_every, alertmanager, webhook, redis, redis_password";
 
     /// Takes a setting; says whether it is one of these.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
@@ -67,6 +77,8 @@ impl Keeping {
             "remote_write_every" => self.remote_write_every = Some(parse_every(value)?),
             "scrape_every" => self.scrape_every = Some(parse_every(value)?),
             "cgroups" => self.cgroups = Some(value.to_owned()),
+            "redis" => self.redis = Some(parse_redis(value)?),
+            "redis_password" => self.redis_password = Some(value.into()),
             _ => return Ok(false),
         }
         Ok(true)
@@ -99,6 +111,12 @@ impl Keeping {
         let addresses = if self.scrape.is_empty() { &other.scrape } else { &self.scrape };
         let every = self.scrape_every.or(other.scrape_every).unwrap_or(15.0);
         (addresses.clone(), Duration::from_secs_f64(every))
+    }
+
+    /// Where models are published: here, else there.
+    pub(super) fn redis(&self, other: &Self) -> Option<RedisConfig> {
+        let address = self.redis.clone().or(other.redis.clone())?;
+        Some(RedisConfig { address, password: self.redis_password.clone().or(other.redis_password.clone()) })
     }
 
     /// Alertmanagers and webhooks: these, else the others.

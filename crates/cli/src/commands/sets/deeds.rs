@@ -1,6 +1,7 @@
 //! Doing what a controller says: files written, programs run, none of them waited for longer than told.
 
 use std::io::{self, Read};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -24,7 +25,9 @@ pub(super) fn carry_out(action: &Action, within: Duration, is_over: &dyn Fn() ->
             std::fs::remove_dir(path)
         }
         Action::Run(words) => {
-            return execute(words, Stdio::null(), within, is_over).map(drop).context(action.to_string());
+            return execute(words, None, Stdio::null(), within, is_over)
+                .map(drop)
+                .context(action.to_string());
         }
     };
     done.with_context(|| action.to_string())
@@ -32,17 +35,32 @@ pub(super) fn carry_out(action: &Action, within: Duration, is_over: &dyn Fn() ->
 
 /// Runs a program that must succeed, and returns what it prints.
 pub(super) fn run(words: &[String], within: Duration, is_over: &dyn Fn() -> bool) -> anyhow::Result<String> {
-    execute(words, Stdio::piped(), within, is_over)
+    execute(words, None, Stdio::piped(), within, is_over)
+}
+
+/// The same in a folder.
+pub(in crate::commands) fn run_in(
+    words: &[String],
+    folder: &Path,
+    within: Duration,
+    is_over: &dyn Fn() -> bool,
+) -> anyhow::Result<String> {
+    execute(words, Some(folder), Stdio::piped(), within, is_over)
 }
 
 fn execute(
     words: &[String],
+    folder: Option<&Path>,
     stdout: Stdio,
     within: Duration,
     is_over: &dyn Fn() -> bool,
 ) -> anyhow::Result<String> {
     let (program, args) = words.split_first().context("there is no program to run")?;
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    if let Some(folder) = folder {
+        command.current_dir(folder);
+    }
+    let mut child = command
         .args(args)
         .stdin(Stdio::null())
         .stdout(stdout)

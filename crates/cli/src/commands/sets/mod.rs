@@ -4,7 +4,7 @@ use crate::ExitStatus;
 use crate::ui::Ui;
 
 mod apply;
-mod deeds;
+pub(super) mod deeds;
 mod plan;
 mod show;
 mod system;

@@ -147,7 +147,7 @@ pub(crate) fn run(ui: &mut Ui, args: &IoArgs) -> anyhow::Result<ExitStatus> {
 }
 
 /// A setting that cannot be has the name of its flag.
-fn refused(error: Error) -> anyhow::Error {
+pub(super) fn refused(error: Error) -> anyhow::Error {
     match error {
         Error::Setting { fault } => anyhow::anyhow!("--{fault}"),
         error => advised(error),

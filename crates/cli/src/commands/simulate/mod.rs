@@ -4,12 +4,14 @@ use crate::ExitStatus;
 use crate::ui::Ui;
 
 mod io;
+mod jobs;
 mod system;
 
 /// Try decisions out: policies side by side on one workload
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example:\n  iotide simulate io report -o policies.html    the published experiment, with pictures"
+    after_help = "Examples:\n  iotide simulate io report -o policies.html    the published experiment, with pictures\n  \
+                  iotide simulate jobs log.swf --malleable 0,50 what malleable jobs would give a machine"
 )]
 pub(crate) struct SimulateArgs {
     #[command(subcommand)]
@@ -20,11 +22,13 @@ pub(crate) struct SimulateArgs {
 enum What {
     Io(io::IoArgs),
     System(system::SystemArgs),
+    Jobs(jobs::JobsArgs),
 }
 
 pub(crate) fn run(ui: &mut Ui, args: &SimulateArgs) -> anyhow::Result<ExitStatus> {
     match &args.what {
         What::Io(args) => io::run(ui, args),
         What::System(args) => system::run(ui, args),
+        What::Jobs(args) => jobs::run(ui, args),
     }
 }

@@ -5,7 +5,7 @@ use iotide_wire::{RPC_MAGIC, RpcFields, RpcHeader, RpcKind, put_rpc_text};
 use super::*;
 
 /// Runs of an application that write the more the larger they are, and the models of them.
-fn run_sizes(dir: &FreshDir, daemon: &Daemon<'_>, sizes: &[u32]) {
+pub(super) fn run_sizes(dir: &FreshDir, daemon: &Daemon<'_>, sizes: &[u32]) {
     for n in sizes {
         let id = format!("run-{n}");
         let mut command = record(dir, &id);

@@ -1,0 +1,419 @@
+//! Jobs on a machine, under several scheduling policies.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use iotide_formats::{JobLog, JobLogOptions, SubmissionLog, SwfLog};
+use iotide_report::{FigureSource, JobsReport, JobsRun};
+use iotide_sched::jobs::{JobPolicy, PolicyKnobs};
+use iotide_sim::jobs::{
+    JobLabel, JobsMix, JobsWorkload, MOST_NODES, Malleability, Schedule, SubmittedJob, run_jobs,
+};
+use iotide_trace::{JobOutcome, Loss};
+
+use crate::{Error, Progress};
+
+/// A machine with what is submitted to it, with a name for reports.
+#[derive(Clone, Debug)]
+pub struct JobsLog {
+    /// What to call it.
+    pub name: String,
+    /// The machine and its jobs.
+    pub workload: JobsWorkload,
+    /// What of the log could not be used.
+    pub losses: Vec<Loss>,
+}
+
+/// How a log is meant.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct JobsLogOptions {
+    /// How many nodes the machine has; `None` is as the log says.
+    pub nodes: Option<u32>,
+    /// Only so many jobs, the first of the log.
+    pub first: Option<usize>,
+    /// How far the clock of dates that name no zone is ahead of UTC.
+    pub utc_offset_s: f64,
+}
+
+impl JobsLog {
+    /// Reads a description in JSON, a log in Standard Workload Format, or what `sacct` prints; `-` is standard input.
+    pub fn open(path: &Path, options: &JobsLogOptions) -> Result<Self, Error> {
+        let name = if path == Path::new("-") { "stdin".to_owned() } else { path.display().to_string() };
+        let log = SubmissionLog::open(path, &JobLogOptions { utc_offset_s: options.utc_offset_s })?;
+        Self::of(name, log, options)
+    }
+
+    fn of(name: String, log: SubmissionLog, options: &JobsLogOptions) -> Result<Self, Error> {
+        let mut found = match log {
+            SubmissionLog::Json(text) => {
+                let workload = JobsWorkload::from_json(&text)
+                    .map_err(|why| Error::Workload { name: name.clone(), why })?;
+                Self { name, workload, losses: Vec::new() }
+            }
+            SubmissionLog::Swf(log) => Self::of_swf(name, log, options)?,
+            SubmissionLog::Runs(log) => Self::of_runs(name, log, options)?,
+        };
+        if let Some(nodes) = options.nodes {
+            found.workload.nodes = nodes;
+            if found.workload.failures.iter().any(|failure| failure.node >= nodes) {
+                let fault = format!("nodes {nodes} leaves out a node that fails");
+                return Err(Error::Setting { fault });
+            }
+        }
+        if let Some(first) = options.first {
+            found.workload.jobs.truncate(first);
+        }
+        if found.workload.jobs.is_empty() {
+            return Err(Error::NoJobs { name: found.name });
+        }
+        Ok(found)
+    }
+
+    /// Made-up jobs.
+    pub fn mix(mix: &JobsMix, seed: u64) -> Result<Self, Error> {
+        let fault = if mix.n_jobs == 0 || mix.n_jobs > iotide_sim::jobs::MOST_JOBS {
+            format!("jobs {} is not between 1 and {}", mix.n_jobs, iotide_sim::jobs::MOST_JOBS)
+        } else if !(mix.load.is_finite() && mix.load > 0.0) {
+            format!("load {} is not positive", mix.load)
+        } else if mix.nodes == 0 || u64::from(mix.nodes) > MOST_NODES {
+            format!("nodes {} is not between 1 and {MOST_NODES}", mix.nodes)
+        } else {
+            return Ok(Self { name: "mix".to_owned(), workload: mix.generate(seed), losses: Vec::new() });
+        };
+        Err(Error::Setting { fault })
+    }
+
+    fn of_swf(name: String, log: SwfLog, options: &JobsLogOptions) -> Result<Self, Error> {
+        let nodes = machine(&name, options.nodes.map(u64::from).or(log.n_nodes))?;
+        let mut losses = log.losses;
+        let mut jobs = Vec::with_capacity(log.jobs.len());
+        let mut n_large = 0;
+        for row in &log.jobs {
+            if row.n_nodes > MOST_NODES {
+                n_large += 1;
+                continue;
+            }
+            let id = JobLabel::Number(row.id);
+            let mut job = SubmittedJob::rigid(id, row.submit_s, row.n_nodes as u32, row.runtime_s);
+            if let Some(limit_s) = row.limit_s {
+                job.batch.walltime_ms = limit_s * 1e3;
+                job.has_limit = true;
+            }
+            jobs.push(job);
+        }
+        losses.extend(too_large(n_large));
+        Ok(Self { name, workload: machine_with(nodes, jobs), losses })
+    }
+
+    fn of_runs(name: String, log: JobLog, options: &JobsLogOptions) -> Result<Self, Error> {
+        let nodes = machine(&name, options.nodes.map(u64::from))?;
+        let mut losses = log.losses;
+        let (mut n_running, mut n_sizeless, mut n_large, mut n_unsubmitted) = (0, 0, 0, 0);
+        let mut seen = std::collections::HashMap::new();
+        let mut jobs = Vec::with_capacity(log.runs.len());
+        for (i, run) in log.runs.iter().enumerate() {
+            let Some(end_s) = run.end_s.filter(|_| run.outcome != JobOutcome::Running) else {
+                n_running += 1;
+                continue;
+            };
+            let size = match run.n_nodes {
+                None | Some(0) => {
+                    n_sizeless += 1;
+                    continue;
+                }
+                Some(n) if n > MOST_NODES => {
+                    n_large += 1;
+                    continue;
+                }
+                Some(n) => n as u32,
+            };
+            n_unsubmitted += u64::from(run.submit_s.is_none());
+            let id = if run.job_id.is_empty() { format!("row {}", i + 1) } else { run.job_id.clone() };
+            // A job that was requeued is listed once a run.
+            let n_runs = seen.entry(id.clone()).and_modify(|n| *n += 1).or_insert(1);
+            let id = if *n_runs > 1 { format!("{id} (run {n_runs})") } else { id };
+            let label = id.parse().map_or(JobLabel::Text(id), JobLabel::Number);
+            let submit_s = run.submit_s.unwrap_or(run.start_s).min(run.start_s);
+            let mut job = SubmittedJob::rigid(label, submit_s, size, end_s - run.start_s);
+            if let Some(limit_s) = run.limit_s {
+                job.batch.walltime_ms = limit_s * 1e3;
+                job.has_limit = true;
+            }
+            job.batch.priority = run.priority.unwrap_or(0);
+            job.name = Some(run.name.clone()).filter(|name| !name.is_empty());
+            jobs.push(job);
+        }
+        let counted = |n: u64, what: &str| {
+            (n > 0).then(|| Loss { records: Some(n), ..Loss::of_unknown_size(format!("{n} {what}")) })
+        };
+        losses.extend(counted(n_running, "jobs had not ended: left out"));
+        losses.extend(counted(n_sizeless, "jobs without a number of nodes: left out"));
+        losses.extend(too_large(n_large));
+        losses.extend(counted(
+            n_unsubmitted,
+            "jobs without a submission: taken as submitted when they started",
+        ));
+        Ok(Self { name, workload: machine_with(nodes, jobs), losses })
+    }
+}
+
+fn too_large(n: u64) -> Option<Loss> {
+    let what = format!("{n} jobs of more than {MOST_NODES} nodes: left out");
+    (n > 0).then(|| Loss { records: Some(n), ..Loss::of_unknown_size(what) })
+}
+
+fn machine(name: &str, nodes: Option<u64>) -> Result<u32, Error> {
+    match nodes {
+        None => Err(Error::MachineUnknown { name: name.to_owned() }),
+        Some(nodes) if nodes > MOST_NODES || nodes == 0 => {
+            Err(Error::Setting { fault: format!("nodes {nodes} is not between 1 and {MOST_NODES}") })
+        }
+        Some(nodes) => Ok(nodes as u32),
+    }
+}
+
+fn machine_with(nodes: u32, jobs: Vec<SubmittedJob>) -> JobsWorkload {
+    JobsWorkload { nodes, cost: Default::default(), storage: None, failures: Vec::new(), jobs }
+}
+
+/// What is tried out, and how.
+#[derive(Clone, Debug)]
+pub struct SimulateJobsOptions {
+    /// The others are compared against the first.
+    pub policies: Vec<JobPolicy>,
+    /// Shares of the jobs that are made malleable; none leaves them as the log has them.
+    pub malleable: Vec<f64>,
+    /// Part of the work of these that gains nothing from more nodes.
+    pub serial_fraction: f64,
+    /// How often to repeat, with other chances.
+    pub seeds: usize,
+    /// Where chances begin.
+    pub seed: u64,
+    /// Each seed runs so many consecutive jobs, from a place of its own; `None` is all of them.
+    pub window: Option<usize>,
+    /// Numbers that the paper leaves open.
+    pub knobs: PolicyKnobs,
+    /// What a change of size costs, if not as the log says.
+    pub alpha_s: Option<f64>,
+    /// The same for each node.
+    pub alpha_per_node_s: Option<f64>,
+    /// How far off recorded times are: deviation of their logarithm.
+    pub recorded_error: f64,
+    /// How far above the truth users put their limits: deviation of the logarithm.
+    pub limit_error: f64,
+    /// What a busy and an idle node use.
+    pub node_watts: Option<[f64; 2]>,
+    /// How many threads; 0 is as many as there are cores.
+    pub n_threads: usize,
+    /// Whether pictures are wanted.
+    pub draws: bool,
+}
+
+impl Default for SimulateJobsOptions {
+    fn default() -> Self {
+        Self {
+            policies: ["easy", "mebf-aggressive", "mebf-aggressive+", "common-pool", "tide"]
+                .into_iter()
+                .filter_map(JobPolicy::from_name)
+                .collect(),
+            malleable: Vec::new(),
+            serial_fraction: 0.05,
+            seeds: 1,
+            seed: 0,
+            window: None,
+            knobs: PolicyKnobs::default(),
+            alpha_s: None,
+            alpha_per_node_s: None,
+            recorded_error: 0.0,
+            limit_error: 0.0,
+            node_watts: None,
+            n_threads: 0,
+            draws: false,
+        }
+    }
+}
+
+impl SimulateJobsOptions {
+    fn check(&self) -> Result<(), Error> {
+        let is_share = |share: &f64| (0.0..=1.0).contains(share);
+        let not_negative = |value: f64| value.is_finite() && value >= 0.0;
+        let fault = match () {
+            () if self.policies.is_empty() => "policies names none".to_owned(),
+            () if self.seeds == 0 => "seeds 0 leaves nothing to tell".to_owned(),
+            () if self.seeds > MOST_SEEDS => format!("seeds {} is more than {MOST_SEEDS}", self.seeds),
+            () if self.window == Some(0) => "window 0 leaves nothing to run".to_owned(),
+            () if !self.malleable.iter().all(is_share) => {
+                "malleable is a list of percentages from 0 to 100".to_owned()
+            }
+            () if !is_share(&self.serial_fraction) => {
+                format!("serial-fraction {} is not between 0 and 1", self.serial_fraction)
+            }
+            () if !(self.knobs.gamma.is_finite() && self.knobs.gamma >= 1.0) => {
+                format!("gamma {} is not 1 or more", self.knobs.gamma)
+            }
+            () if !is_share(&self.knobs.sharing_factor) => {
+                format!("sharing-factor {} is not between 0 and 1", self.knobs.sharing_factor)
+            }
+            () if !is_share(&self.knobs.limit) => {
+                format!("limit {} is not between 0 and 1", self.knobs.limit)
+            }
+            () if ![self.alpha_s, self.alpha_per_node_s]
+                .into_iter()
+                .flatten()
+                .all(|s| not_negative(s) && s <= 1e9) =>
+            {
+                "alpha is a time of at most 1e9 s".to_owned()
+            }
+            () if ![self.recorded_error, self.limit_error]
+                .into_iter()
+                .all(|e| not_negative(e) && e <= 10.0) =>
+            {
+                "error is a deviation between 0 and 10".to_owned()
+            }
+            () if !self.node_watts.unwrap_or([0.0; 2]).into_iter().all(not_negative) => {
+                "watts is not negative".to_owned()
+            }
+            () => return Ok(()),
+        };
+        Err(Error::Setting { fault })
+    }
+
+    /// Whether seeds differ at a share.
+    fn has_chances(&self, share: Option<f64>) -> bool {
+        let is_drawn = share.is_some_and(|share| share > 0.0 && share < 1.0);
+        is_drawn || self.window.is_some() || self.recorded_error > 0.0 || self.limit_error > 0.0
+    }
+
+    /// The log as one seed has it at a share.
+    fn variant(&self, workload: &JobsWorkload, share: Option<f64>, seed: u64) -> JobsWorkload {
+        let mut variant = match self.window {
+            Some(window) => workload.window(window, seed),
+            None => workload.clone(),
+        };
+        if let Some(alpha_s) = self.alpha_s {
+            variant.cost.fixed_ms = 1e3 * alpha_s;
+        }
+        if let Some(alpha_s) = self.alpha_per_node_s {
+            variant.cost.per_node_ms = 1e3 * alpha_s;
+        }
+        if let Some(share) = share {
+            let malleability = Malleability { share, serial_fraction: self.serial_fraction };
+            variant = variant.with_malleable(malleability, seed);
+        }
+        if self.recorded_error > 0.0 || self.limit_error > 0.0 {
+            variant.mistake(self.recorded_error, self.limit_error, seed);
+        }
+        variant
+    }
+}
+
+const MOST_SEEDS: usize = 100_000;
+
+/// Runs a log under each policy and says what the schedules come to.
+pub fn simulate_jobs(
+    log: &JobsLog,
+    options: &SimulateJobsOptions,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<JobsReport, Error> {
+    options.check()?;
+    let shares: Vec<Option<f64>> = match options.malleable.is_empty() {
+        true => vec![None],
+        false => options.malleable.iter().copied().map(Some).collect(),
+    };
+    let stated = options.variant(&JobsWorkload { jobs: Vec::new(), ..log.workload.clone() }, None, 0);
+    let shown = JobsWorkload { cost: stated.cost, ..log.workload.clone() };
+    let mut report = JobsReport::new(&log.name, &shown, options.seeds, options.seed, options.window);
+    report.figures = figure_sources(options);
+    report.losses = log.losses.iter().map(Into::into).collect();
+    for &share in &shares {
+        let n_seeds = if options.has_chances(share) { options.seeds } else { 1 };
+        let scenario =
+            share.map_or("as the log has it".to_owned(), |share| format!("{:.0} % malleable", 100.0 * share));
+        progress(Progress::Simulating { scenario: &scenario });
+        let is_drawn = options.draws && log.workload.jobs.len() <= MOST_DRAWN;
+        let (runs, first) = all_runs(log, options, share, n_seeds, is_drawn);
+        let workload = options.variant(&log.workload, share, options.seed);
+        for (i, (&policy, schedule)) in options.policies.iter().zip(first).enumerate() {
+            report.add_policy(policy.name(), share, &runs[i], (i > 0).then(|| &runs[0][..]));
+            if options.seeds == 1 {
+                report.list_jobs(&workload, &schedule);
+            }
+            if is_drawn {
+                report.draw(policy.name(), share, &workload, schedule);
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// More jobs than this are not drawn one by one.
+const MOST_DRAWN: usize = 20_000;
+
+/// What each policy comes to with each seed.
+type Runs = Vec<Vec<JobsRun>>;
+
+/// Every policy with every seed at a share, on all cores, and the schedules of the first seed. Where a run stands in the answer does
+/// not depend on who made it.
+fn all_runs(
+    log: &JobsLog,
+    options: &SimulateJobsOptions,
+    share: Option<f64>,
+    n_seeds: usize,
+    is_drawn: bool,
+) -> (Runs, Vec<Schedule>) {
+    let n_policies = options.policies.len();
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new((vec![vec![None; n_seeds]; n_policies], vec![None; n_policies]));
+    let work = || {
+        loop {
+            let seed_at = next.fetch_add(1, Ordering::Relaxed);
+            if seed_at >= n_seeds {
+                return;
+            }
+            let workload = options.variant(&log.workload, share, options.seed.wrapping_add(seed_at as u64));
+            for (i, &policy) in options.policies.iter().enumerate() {
+                let is_first = seed_at == 0;
+                let (jobs, schedule) = run_jobs(&workload, policy, &options.knobs, is_first && is_drawn);
+                let run = JobsRun {
+                    metrics: schedule.metrics(&jobs, workload.nodes),
+                    io_slowdown: schedule.io_slowdown,
+                    energy_kwh: options.node_watts.map(|watts| energy_kwh(&schedule, watts)),
+                };
+                let mut found = found.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                found.0[i][seed_at] = Some(run);
+                if is_first {
+                    found.1[i] = Some(schedule);
+                }
+            }
+        }
+    };
+    let n_threads = match options.n_threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        n => n,
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..n_threads.min(n_seeds) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let (runs, first) = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let runs = runs.into_iter().map(|runs| runs.into_iter().flatten().collect()).collect();
+    (runs, first.into_iter().flatten().collect())
+}
+
+fn energy_kwh(schedule: &Schedule, [busy_watts, idle_watts]: [f64; 2]) -> f64 {
+    let kwh = |node_ms: u128, watts: f64| node_ms as f64 / 3.6e6 * watts / 1e3;
+    kwh(schedule.busy_node_ms, busy_watts) + kwh(schedule.idle_node_ms, idle_watts)
+}
+
+/// What decisions are based on, by who says so (ADMIRE D5.5, section 3.1, tells classes of reliability apart).
+fn figure_sources(options: &SimulateJobsOptions) -> Vec<FigureSource> {
+    vec![
+        FigureSource { figure: "free nodes, sizes, submissions", source: "resource manager", spread: 0.0 },
+        FigureSource { figure: "recorded time", source: "earlier runs", spread: options.recorded_error },
+        FigureSource { figure: "limit", source: "user", spread: options.limit_error },
+        FigureSource { figure: "time against size", source: "user", spread: 0.0 },
+    ]
+}

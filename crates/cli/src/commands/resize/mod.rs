@@ -1,0 +1,36 @@
+//! `iotide resize`: which size a job should have, and giving it that size.
+
+use crate::ExitStatus;
+use crate::ui::Ui;
+
+mod advise;
+mod apply;
+mod journal;
+mod plan;
+mod slurm;
+
+/// Find the right size for a job, and resize running jobs of Slurm
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  iotide resize advise runs.csv --log log.swf    at which size to run a program\n  \
+                  iotide resize plan                             what would be resized on this Slurm now"
+)]
+pub(crate) struct ResizeArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum What {
+    Advise(advise::AdviseArgs),
+    Plan(plan::PlanArgs),
+    Apply(apply::ApplyArgs),
+}
+
+pub(crate) fn run(ui: &mut Ui, args: &ResizeArgs) -> anyhow::Result<ExitStatus> {
+    match &args.what {
+        What::Advise(args) => advise::run(ui, args),
+        What::Plan(args) => plan::run(ui, args),
+        What::Apply(args) => apply::run(ui, args),
+    }
+}

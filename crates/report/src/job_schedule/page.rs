@@ -1,0 +1,363 @@
+//! The same as a page: who gains and who loses, the gain against the share of malleable jobs, and schedules over time.
+
+use std::cmp::Ordering;
+use std::fmt::Write;
+
+use iotide_page::html::{FOOT, capitalised, escape, head, own_style};
+use iotide_sim::jobs::{Held, Load};
+use serde::Serialize;
+
+use super::words::Figure;
+use super::{Drawn, JobPolicyEntry, JobsReport, Ratios};
+use crate::text;
+
+const SCRIPT: &str = concat!("\n", include_str!("page.js"));
+
+/// Stretches of one schedule that go into a page; what comes later is left out, and said to be.
+const MOST_STRETCHES: usize = 60_000;
+
+/// Points of busy nodes and of the queue that go into a page.
+const MOST_LOADS: usize = 4_000;
+
+impl JobsReport {
+    pub(super) fn page(&self) -> String {
+        let style = own_style(concat!(include_str!("../tables.css"), include_str!("page.css")));
+        let title = format!("{} · iotide simulate jobs", self.workload.source.for_terminal());
+        let mut html = head(&title, &style, SCRIPT);
+        let verdicts = self.verdicts();
+        let headline = self.headline();
+        let _ = write!(
+            html,
+            "<main class=\"machine\">\n<header><p class=\"path\">{}</p><h1>{}</h1>\n<p>{}</p>\n<ul class=\"verdicts\">\n",
+            self.workload.source.for_html(),
+            escape(&capitalised(&headline)),
+            escape(&self.in_words()),
+        );
+        for verdict in &verdicts {
+            let class = if verdict.starts_with("worse") { " class=\"worse\"" } else { "" };
+            let _ = writeln!(html, "<li{class}>{}</li>", escape(&capitalised(verdict)));
+        }
+        let _ = write!(html, "</ul>\n<p class=\"note\">{}</p></header>\n", escape(WORDS));
+        self.curves(&mut html);
+        self.tables(&mut html);
+        self.schedules(&mut html);
+        for loss in &self.losses {
+            let _ = writeln!(html, "<p class=\"note\">Lost: {}</p>", loss.what.for_html());
+        }
+        let _ = write!(html, "<script>{SCRIPT}</script>\n{FOOT}");
+        html
+    }
+
+    /// The gain of each policy against the share of malleable jobs.
+    fn curves(&self, html: &mut String) {
+        let shares: Vec<f64> = self.shares().into_iter().flatten().collect();
+        if shares.len() < 2 {
+            return;
+        }
+        html.push_str("<section><h2>Gain against the share of malleable jobs</h2>\n");
+        let _ = writeln!(
+            html,
+            "<p>Below the line at 1 a policy is better than {}, above it worse. Bands are 95 % intervals over the seeds, pair by pair; \
+             without a band chance has no say.</p>",
+            escape(self.baseline)
+        );
+        for (name, of) in QUANTITIES {
+            let curves = self.curves_of(of);
+            if !curves.is_empty() {
+                let _ = writeln!(
+                    html,
+                    "<h3>{name}</h3>\n<div class=\"wide\">{}</div>",
+                    curve_picture(name, &shares, &curves)
+                );
+            }
+        }
+        html.push_str("</section>\n");
+    }
+
+    fn curves_of(&self, of: fn(&Ratios) -> Option<Figure>) -> Vec<(&'static str, Vec<(f64, Figure)>)> {
+        let mut curves: Vec<(&'static str, Vec<(f64, Figure)>)> = Vec::new();
+        for entry in &self.policies {
+            let (Some(share), Some(figure)) = (entry.malleable, entry.ratio.as_ref().and_then(of)) else {
+                continue;
+            };
+            match curves.iter_mut().find(|(policy, _)| *policy == entry.policy) {
+                Some((_, points)) => points.push((share, figure)),
+                None => curves.push((entry.policy, vec![(share, figure)])),
+            }
+        }
+        for (_, points) in &mut curves {
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        }
+        curves
+    }
+
+    fn tables(&self, html: &mut String) {
+        html.push_str("<section><h2>Policies side by side</h2>\n<div class=\"tabs\">\n");
+        for (i, malleable) in self.shares().into_iter().enumerate() {
+            let name = malleable.map_or("As the log has it".to_owned(), |share| {
+                format!("{} malleable", text::percent(share))
+            });
+            let checked = if i == 0 { " checked" } else { "" };
+            let _ = write!(
+                html,
+                "<input type=\"radio\" name=\"share\" id=\"share-{i}\"{checked}><label for=\"share-{i}\">{name}</label>\n\
+                 <div class=\"panel\"><h3 class=\"printed\">{name}</h3><div class=\"wide\" tabindex=\"0\"><table>\n<thead><tr>"
+            );
+            for column in COLUMNS {
+                let _ = write!(html, "<th>{column}</th>");
+            }
+            html.push_str("</tr></thead>\n<tbody>\n");
+            for entry in self.entries(malleable) {
+                table_row(html, entry);
+            }
+            html.push_str("</tbody></table></div></div>\n");
+        }
+        html.push_str("</div></section>\n");
+    }
+
+    fn schedules(&self, html: &mut String) {
+        let Some(chosen) = self.share_to_draw() else { return };
+        let runs: Vec<&Drawn> = self.drawn.iter().filter(|drawn| drawn.malleable == chosen).collect();
+        let Some(first) = runs.first() else { return };
+        let at = chosen.map_or(String::new(), |share| {
+            format!(" at {} malleable jobs, first seed", text::percent(share))
+        });
+        let _ = write!(
+            html,
+            "<section><h2>Schedules over time{at}</h2>\n<p>Each rectangle is a job on its nodes: blue ones are malleable, grey ones are not. The wheel zooms, dragging \
+             moves, with the keyboard + − 0 and the arrows; all panels show the same stretch.</p>\n<p class=\"zooms\"><button id=\"zoom-in\">Zoom in</button>\
+             <button id=\"zoom-out\">Zoom out</button><button id=\"zoom-all\">Show all</button></p>\n<div id=\"schedules\"></div>\n"
+        );
+        let data = PageData {
+            ids: &first.ids,
+            kinds: first.kinds.iter().map(|&kind| if kind == "malleable" { 'm' } else { 'r' }).collect(),
+            longest: runs
+                .iter()
+                .filter_map(|run| Some(run.history()?.iter().map(|load| load.queue).max()?))
+                .max()
+                .unwrap_or(0),
+            runs: runs.iter().filter_map(|run| run.data()).collect(),
+        };
+        // `<` is the one character that could end the script element from within a string.
+        let json = text::json(&data).replace('<', "\\u003c");
+        let _ = writeln!(
+            html,
+            "<script type=\"application/json\" id=\"schedules-data\">{json}</script></section>"
+        );
+    }
+
+    /// The share nearest to one half of those that were drawn.
+    fn share_to_draw(&self) -> Option<Option<f64>> {
+        let distance = |share: Option<f64>| share.map_or(0.0, |share| (share - 0.5).abs());
+        let shares = self.drawn.iter().map(|drawn| drawn.malleable);
+        shares.min_by(|&a, &b| distance(a).total_cmp(&distance(b)))
+    }
+}
+
+const WORDS: &str = "Wait is the time from submission to the last start; makespan the time from the first submission to the last end; slowdown the mean of a job's time from \
+    submission to end over its time alone (10 s at the least), 1 at the least; utilisation the share of the nodes' time that jobs held.";
+
+type Quantity = (&'static str, fn(&Ratios) -> Option<Figure>);
+
+const QUANTITIES: [Quantity; 3] = [
+    ("Mean wait", |ratios| ratios.mean_wait),
+    ("Makespan", |ratios| ratios.makespan),
+    ("Mean bounded slowdown", |ratios| ratios.mean_bounded_slowdown),
+];
+
+const COLUMNS: [&str; 10] = [
+    "policy",
+    "mean wait",
+    "against",
+    "longest wait",
+    "against",
+    "makespan",
+    "against",
+    "slowdown",
+    "utilisation",
+    "resizes",
+];
+
+fn table_row(html: &mut String, entry: &JobPolicyEntry) {
+    let ratio = |of: fn(&Ratios) -> Option<Figure>| match entry.ratio.as_ref().and_then(of) {
+        None => "<td>–</td>".to_owned(),
+        Some(figure) => {
+            let class = match figure.against_one() {
+                Ordering::Greater => " class=\"worse\"",
+                Ordering::Less => " class=\"better\"",
+                Ordering::Equal => "",
+            };
+            format!("<td{class}>{}</td>", escape(&figure.ratio_in_words()))
+        }
+    };
+    let _ = writeln!(
+        html,
+        "<tr><td>{}</td><td>{}</td>{}<td>{}</td>{}<td>{}</td>{}<td>{:.2}</td><td>{}</td><td>{:.0}</td></tr>",
+        escape(entry.policy),
+        escape(&text::seconds(entry.mean_wait_s.mean)),
+        ratio(|ratios| ratios.mean_wait),
+        escape(&text::seconds(entry.max_wait_s.mean)),
+        ratio(|ratios| ratios.max_wait),
+        escape(&text::seconds(entry.makespan_s.mean)),
+        ratio(|ratios| ratios.makespan),
+        entry.mean_bounded_slowdown.mean,
+        escape(&text::percent(entry.utilization.mean)),
+        entry.n_resizes.mean
+    );
+}
+
+/// Ratios against shares, with bands, on an axis on which twice and half are equally far.
+fn curve_picture(name: &str, shares: &[f64], curves: &[(&'static str, Vec<(f64, Figure)>)]) -> String {
+    const WIDE: f64 = 960.0;
+    const HIGH: f64 = 280.0;
+    let (left, right, top, floor) = (56.0, WIDE - 190.0, 14.0, HIGH - 40.0);
+    let ends = |figure: &Figure| figure.interval.unwrap_or([figure.mean; 2]);
+    let values = curves.iter().flat_map(|(_, points)| points.iter().flat_map(|(_, figure)| ends(figure)));
+    let (mut low, mut high) =
+        values.fold((1.0f64, 1.0f64), |(low, high), value| (low.min(value), high.max(value)));
+    (low, high) = ((low / 1.08).max(1e-3), (high * 1.08).min(1e4));
+    let y = |value: f64| floor - (value.clamp(low, high) / low).ln() / (high / low).ln() * (floor - top);
+    let most = shares.iter().copied().fold(0.01, f64::max);
+    let x = |share: f64| left + share / most * (right - left);
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDE} {HIGH}\" class=\"plot\" role=\"img\" font-size=\"12\"><title>{name} against the share of malleable jobs</title>\n<g class=\"axes\">\n"
+    );
+    for tick in [
+        0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0,
+    ] {
+        let is_crowded = high / low > 4.0 && [0.7, 0.8, 0.9, 1.1, 1.2, 1.5].contains(&tick);
+        if (low..=high).contains(&tick) && !is_crowded {
+            let class = if tick == 1.0 { "base" } else { "grid" };
+            let _ = writeln!(
+                svg,
+                "<line class=\"{class}\" x1=\"{left}\" x2=\"{right}\" y1=\"{0:.1}\" y2=\"{0:.1}\"/><text x=\"{1}\" y=\"{2:.1}\" text-anchor=\"end\">×{tick}</text>",
+                y(tick),
+                left - 6.0,
+                y(tick) + 4.0
+            );
+        }
+    }
+    for &share in shares {
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{:.0} %</text>",
+            x(share),
+            floor + 18.0,
+            100.0 * share
+        );
+    }
+    let _ = writeln!(
+        svg,
+        "<text class=\"name\" x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">malleable jobs</text></g>",
+        (left + right) / 2.0,
+        HIGH - 6.0
+    );
+    // Names stand beside the ends of their curves, apart from each other.
+    let mut names: Vec<(f64, usize)> = Vec::new();
+    for (i, (_, points)) in curves.iter().enumerate() {
+        let line = |value: fn(&Figure) -> f64| {
+            points
+                .iter()
+                .map(move |(share, figure)| format!("{:.1} {:.1}", x(*share), y(value(figure))))
+                .collect::<Vec<_>>()
+        };
+        let (lows, mut highs) = (
+            line(|figure| figure.interval.map_or(figure.mean, |ends| ends[0])),
+            line(|figure| figure.interval.map_or(figure.mean, |ends| ends[1])),
+        );
+        highs.reverse();
+        let _ = writeln!(
+            svg,
+            "<path class=\"reach k{0}\" d=\"M{1}L{2}Z\"/><path class=\"curve k{0}\" d=\"M{3}\"/>",
+            i % 8,
+            lows.join("L"),
+            highs.join("L"),
+            line(|figure| figure.mean).join("L")
+        );
+        names.extend(points.last().map(|(_, figure)| (y(figure.mean), i)));
+    }
+    names.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut at = f64::NEG_INFINITY;
+    for (wanted, i) in names {
+        at = wanted.max(at + 14.0);
+        let _ = writeln!(
+            svg,
+            "<text class=\"curve-name k{}\" x=\"{}\" y=\"{:.1}\">{}</text>",
+            i % 8,
+            right + 8.0,
+            at + 4.0,
+            escape(curves[i].0)
+        );
+    }
+    svg + "</svg>"
+}
+
+#[derive(Serialize)]
+struct PageData<'a> {
+    ids: &'a [String],
+    kinds: String,
+    longest: u32,
+    runs: Vec<RunData>,
+}
+
+/// A schedule for the script, in whole seconds since the first submission.
+#[derive(Serialize)]
+struct RunData {
+    policy: &'static str,
+    /// From when on stretches are left out.
+    cut: Option<i64>,
+    nodes: u32,
+    end: i64,
+    /// Job, start less the start before, length, first node, number of nodes.
+    held: Vec<i64>,
+    /// Time, busy nodes, waiting jobs.
+    load: Vec<i64>,
+}
+
+impl Drawn {
+    fn history(&self) -> Option<&[Load]> {
+        self.schedule.history.as_ref().map(|history| &history.load[..])
+    }
+
+    fn data(&self) -> Option<RunData> {
+        let history = self.schedule.history.as_ref()?;
+        let zero_ms = history.load.first().map_or(0, |load| load.at_ms);
+        let second = |at_ms: i64| (at_ms - zero_ms).div_euclid(1000);
+        let mut held: Vec<&Held> = history.held.iter().collect();
+        held.sort_by_key(|held| (held.from_ms, held.job));
+        let mut rows = Vec::new();
+        let (mut n, mut before, mut is_cut) = (0, 0, false);
+        for held in held {
+            for &(low, high) in &held.nodes {
+                is_cut = n >= MOST_STRETCHES;
+                if !is_cut {
+                    let from = second(held.from_ms);
+                    let length = second(held.to_ms) - from;
+                    rows.extend([
+                        held.job as i64,
+                        from - before,
+                        length,
+                        i64::from(low),
+                        i64::from(high - low),
+                    ]);
+                    before = from;
+                    n += 1;
+                }
+            }
+        }
+        let end = self.schedule.jobs.iter().filter_map(|fate| fate.end_ms).max().unwrap_or(zero_ms);
+        let step = history.load.len().div_ceil(MOST_LOADS).max(1);
+        let load = history.load.chunks(step).filter_map(|loads| {
+            let busy = loads.iter().map(|load| i64::from(load.busy)).sum::<i64>() / loads.len() as i64;
+            Some([second(loads.first()?.at_ms), busy, i64::from(loads.iter().map(|load| load.queue).max()?)])
+        });
+        Some(RunData {
+            policy: self.policy,
+            nodes: self.nodes,
+            end: second(end) + 1,
+            cut: is_cut.then_some(before),
+            held: rows,
+            load: load.flatten().collect(),
+        })
+    }
+}
