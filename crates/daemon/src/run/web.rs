@@ -145,7 +145,8 @@ impl Answers {
         }
     }
 
-    pub(super) fn good_bye(&self, _: &Asker) -> Answer {
+    /// The page after a logout.
+    pub(super) fn good_bye(&self) -> Answer {
         html(self.login_page(&self.seat(&Asker::nobody(), "")))
     }
 
