@@ -622,6 +622,7 @@ mod tests {
         let fitting = Fitting {
             source: Box::new(None_),
             events: Events::default(),
+            watchers: Watchers::default(),
             kept: Arc::clone(&kept),
             waiting: Arc::default(),
             due,
@@ -635,6 +636,7 @@ mod tests {
                 n_runs: 3,
                 builds: Vec::new(),
                 notes: Vec::new(),
+                generation: 0,
                 used: AtomicU64::new(0),
             };
             fitting.keep(Wanted::all(7, app(&i.to_string())), Arc::new(fitted), |_| false);
@@ -648,6 +650,7 @@ mod tests {
             n_runs: 3,
             builds: Vec::new(),
             notes: Vec::new(),
+            generation: 0,
             used: AtomicU64::new(0),
         };
         fitting.keep(Wanted::all(7, app("large")), Arc::new(large), |_| false);
