@@ -456,7 +456,7 @@ mod tests {
         let now = Instant::now();
         let log_in = |viewer, now| doors.log_in(&doors.link(viewer, now).unwrap(), now).unwrap().unwrap().0;
         let cookie = log_in(Viewer::User(1), now);
-        for i in 0..2000 {
+        for i in 0..100 {
             log_in(Viewer::User(2), now + Duration::from_millis(i));
         }
         let said = headers(&[("cookie", &format!("iotide-1337={cookie}"))]);

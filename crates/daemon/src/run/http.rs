@@ -238,12 +238,12 @@ async fn respond(answers: &Answers, peer: &Peer, request: Request<Incoming>) -> 
             }
             (Method::POST, PUSH) => push(answers, asker.viewer, query, body).await,
             (Method::POST, "/api/1/login") => answers.link(asker.viewer),
-            (Method::POST, _) => {
+            (Method::POST, "/logout") => {
                 if let Some(session) = &asker.session {
                     answers.shared.doors.log_out(session);
                 }
                 cookie = Some(set_cookie(answers, peer, "", Duration::ZERO));
-                answers.good_bye(&asker)
+                answers.good_bye()
             }
             (_, "/login") => {
                 let (answer, secret) = answers.log_in(query);

@@ -293,7 +293,7 @@ struct Daemon {
 impl Daemon {
     fn start(config: Config) -> Result<Self, ServeError> {
         config.check_http()?;
-        let tls = config.web.tls.as_ref().map(|files| tls::acceptor(files)).transpose()?;
+        let tls = config.web.tls.as_ref().map(tls::acceptor).transpose()?;
         let node = Name::new(&config.node).ok_or(ServeError::Node)?;
         iotide_gate::raise_open_files();
         memory::share_one_heap();

@@ -1,6 +1,7 @@
 //! Pages: what the daemon knows is gathered here, and told by `report::web`.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use iotide_ledger::series::{ColumnKind, Points, Sample};
@@ -112,7 +113,12 @@ impl Answers {
         match self.shared.doors.link(viewer, Instant::now()) {
             Ok(secret) => {
                 let scheme = if self.shared.config.web.tls.is_some() { "https" } else { "http" };
-                let http = self.shared.http.map(|address| format!("{scheme}://{address}"));
+                // Where it listens everywhere, the name of the machine leads there.
+                let named = |address: SocketAddr| match address.ip().is_unspecified() {
+                    true => format!("{}:{}", self.shared.config.node, address.port()),
+                    false => address.to_string(),
+                };
+                let http = self.shared.http.map(|address| format!("{scheme}://{}", named(address)));
                 Answer::json(answer_json(&LoginLink {
                     path: format!("/login?once={secret}"),
                     http,
@@ -139,7 +145,8 @@ impl Answers {
         }
     }
 
-    pub(super) fn good_bye(&self, _: &Asker) -> Answer {
+    /// The page after a logout.
+    pub(super) fn good_bye(&self) -> Answer {
         html(self.login_page(&self.seat(&Asker::nobody(), "")))
     }
 

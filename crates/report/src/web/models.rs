@@ -225,7 +225,6 @@ fn projection(
 ) -> String {
     let There { series, model, there, growth } = chosen;
     let metric = series.metric.as_str();
-    let (least, most) = range;
     let name = Untrusted::from(format!("{} · {}", series.callpath, series.metric));
     let size = text::count(at.round() as u64);
     let mut html = format!(
@@ -239,6 +238,39 @@ fn projection(
         ("interval (90 %)", interval(metric, there)),
         ("times the largest measured", text::digits(*growth, 3)),
     ]);
+    html += &plot_of(of, chosen, point, range, at).to_figure("model");
+    let cautions: Vec<String> =
+        there.cautions.iter().map(|caution| caution.with_names(of.parameters)).collect();
+    if !cautions.is_empty() {
+        let _ = writeln!(
+            html,
+            "<p class=\"note\"><b>With care:</b> {}.</p>",
+            Untrusted::from(cautions.join("; ")).shortened(600).for_html()
+        );
+    }
+    if of.parameters.len() > 1 {
+        let fixed: Vec<String> = (of.parameters.iter().zip(point(at)).skip(1))
+            .map(|(name, value)| format!("{name} = {}", text::digits(value, 6)))
+            .collect();
+        let _ = writeln!(
+            html,
+            "<p class=\"note\">Other parameters: {}.</p>",
+            Untrusted::from(fixed.join(", ")).shortened(400).for_html()
+        );
+    }
+    html
+}
+
+/// Points, curve and interval, with the size that is asked about.
+fn plot_of(
+    of: &ModelPage<'_>,
+    chosen: &There<'_>,
+    point: &dyn Fn(f64) -> Vec<f64>,
+    (least, most): (f64, f64),
+    at: f64,
+) -> Plot {
+    let There { series, model, there, .. } = chosen;
+    let (metric, size) = (series.metric.as_str(), text::count(at.round() as u64));
     let (from, to) = (least.max(1e-9), at.max(most * 2.0));
     let xs: Vec<f64> = (0..=STEPS).map(|i| from * (to / from).powf(i as f64 / STEPS as f64)).collect();
     let curve: Vec<Prediction> = xs.iter().map(|x| model.predict(&point(*x), CONFIDENCE)).collect();
@@ -267,7 +299,7 @@ fn projection(
     let part = |label: &'static str, look: Look, x: Vec<f64>, mid: Vec<f64>, lo: Vec<f64>, hi: Vec<f64>| {
         Series { label: label.into(), look, colour: 3, step: false, x: Xs::At(x), mid, lo, hi }
     };
-    let plot = Plot {
+    Plot {
         name: "projection",
         title: "Measured points, fitted curve and interval",
         caption: format!(
@@ -296,28 +328,7 @@ fn projection(
         ],
         dots: Vec::new(),
         keys: Vec::new(),
-    };
-    html += &plot.to_figure("model");
-    let cautions: Vec<String> =
-        there.cautions.iter().map(|caution| caution.with_names(of.parameters)).collect();
-    if !cautions.is_empty() {
-        let _ = writeln!(
-            html,
-            "<p class=\"note\"><b>With care:</b> {}.</p>",
-            Untrusted::from(cautions.join("; ")).shortened(600).for_html()
-        );
     }
-    if of.parameters.len() > 1 {
-        let fixed: Vec<String> = (of.parameters.iter().zip(point(at)).skip(1))
-            .map(|(name, value)| format!("{name} = {}", text::digits(value, 6)))
-            .collect();
-        let _ = writeln!(
-            html,
-            "<p class=\"note\">Other parameters: {}.</p>",
-            Untrusted::from(fixed.join(", ")).shortened(400).for_html()
-        );
-    }
-    html
 }
 
 fn ranking(of: &ModelPage<'_>, all: &[There<'_>], chosen: &There<'_>, at: f64) -> String {

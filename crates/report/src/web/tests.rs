@@ -134,7 +134,7 @@ fn pages() -> Vec<(&'static str, String)> {
                 },
             ),
         ),
-        ("load", load_page(&frame, LoadPage { step_s: 2.0, n_past: 300, jobs: vec![load.clone(); 12] })),
+        ("load", load_page(&frame, LoadPage { step_s: 2.0, n_past: 300, jobs: vec![load; 2] })),
         ("nodes", nodes_page(&frame, &NodeList { nodes: vec![node.clone()] })),
         ("models", models_page(&frame, &ModelsPage { applications: std::slice::from_ref(&application) })),
         (

@@ -46,7 +46,13 @@ pub fn traces_page(frame: &Frame<'_>, of: &TracePage<'_>) -> String {
     let mut body = windows(of);
     let n = of.values.iter().flatten().count();
     if of.metrics.is_empty() {
-        body += "<p class=\"note\">Nothing was sampled of it yet.</p>\n";
+        let is_node = of.of.as_said().starts_with("Node: ");
+        body += match is_node {
+            true => {
+                "<p class=\"note\">This daemon has samples of its own machine only: ask the daemon of that node.</p>\n"
+            }
+            false => "<p class=\"note\">Nothing was sampled of it yet.</p>\n",
+        };
     } else if n == 0 {
         body += "<p class=\"note\">Nothing was sampled of this metric in this time.</p>\n";
     } else {
