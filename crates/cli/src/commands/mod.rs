@@ -50,7 +50,7 @@ pub(crate) enum Command {
     Sets(sets::SetsArgs),
     Mount(mount::MountArgs),
     Arbiter(arbiter::ArbiterArgs),
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     Jobs(jobs::JobsArgs),
     Job(jobs::JobArgs),
     Top(jobs::TopArgs),
