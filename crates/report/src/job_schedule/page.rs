@@ -133,7 +133,7 @@ impl JobsReport {
             kinds: first.kinds.iter().map(|&kind| if kind == "malleable" { 'm' } else { 'r' }).collect(),
             longest: runs
                 .iter()
-                .filter_map(|run| Some(run.history()?.iter().map(|load| load.queue).max()?))
+                .filter_map(|run| run.history()?.iter().map(|load| load.queue).max())
                 .max()
                 .unwrap_or(0),
             runs: runs.iter().filter_map(|run| run.data()).collect(),

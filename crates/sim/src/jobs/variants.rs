@@ -41,7 +41,7 @@ impl JobsWorkload {
 
     /// Puts what is known of jobs off the truth: recorded times both ways, limits upwards. Given are deviations of the logarithm.
     pub fn mistake(&mut self, recorded: f64, limit: f64, seed: u64) {
-        let mut chances = SplitMix64::new(seed ^ 0x6d69_7374_616b_65);
+        let mut chances = SplitMix64::new(seed ^ 0x006d_6973_7461_6b65);
         for job in &mut self.jobs {
             let (recorded, limit) =
                 ((recorded * chances.normal()).exp(), (limit * chances.normal().abs()).exp());
@@ -75,7 +75,7 @@ pub struct JobsMix {
 impl JobsMix {
     /// Makes the jobs, all rigid, with limits that are one to three times their time.
     pub fn generate(&self, seed: u64) -> JobsWorkload {
-        let mut chances = SplitMix64::new(seed ^ 0x6d69_7865_64);
+        let mut chances = SplitMix64::new(seed ^ 0x006d_6978_6564);
         let sizes = f64::from(self.nodes).log2().floor();
         let drawn: Vec<(u32, f64, f64)> = (0..self.n_jobs)
             .map(|_| {
