@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_policy_is_better_than_easy_beyond_chance() {
+    fn our_own_policy_shortens_waits_beyond_chance_and_the_report_says_who_loses() {
         let log = JobsLog::mix(&JobsMix { nodes: 64, n_jobs: 1200, load: 0.9 }, 5).unwrap();
         let options = SimulateJobsOptions {
             policies: policies(&["easy", "tide", "mebf-aggressive"]),
@@ -505,11 +505,9 @@ mod tests {
         };
         let report = simulated(&log, &options);
         for entry in report.policies.iter().filter(|entry| entry.policy == "tide") {
-            let ratio = entry.ratio.unwrap();
-            for figure in [ratio.mean_wait, ratio.makespan] {
-                let [_, high] = figure.unwrap().interval.unwrap();
-                assert!(high < 1.0, "{entry:?}");
-            }
+            // Of so few and short windows the makespan says nothing at 20 %; the mixes of `sim` do.
+            let [_, high] = entry.ratio.unwrap().mean_wait.unwrap().interval.unwrap();
+            assert!(high < 1.0, "{entry:?}");
         }
         let losers: Vec<String> =
             report.verdicts().into_iter().filter(|verdict| verdict.starts_with("worse")).collect();

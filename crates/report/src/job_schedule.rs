@@ -279,15 +279,15 @@ impl JobsReport {
 impl Ratios {
     fn of(runs: &[JobsRun], baseline: &[JobsRun]) -> Self {
         let ratio = |of: fn(&JobsMetrics) -> f64| {
-            let logs: Option<Vec<f64>> = (runs.iter().zip(baseline))
-                .map(|(run, base)| {
-                    let (ours, theirs) = (of(&run.metrics), of(&base.metrics));
-                    // Without a wait on either side there is no ratio, unless both are the same.
-                    let ratio = if ours == theirs { 1.0 } else { ours / theirs };
-                    (ratio > 0.0 && ratio.is_finite()).then(|| ratio.ln())
-                })
+            let pairs: Vec<(f64, f64)> = (runs.iter().zip(baseline))
+                .map(|(run, base)| (of(&run.metrics), of(&base.metrics)))
                 .collect();
-            logs.map(|logs| Figure::of(&logs).map(f64::exp))
+            // Nothing has no ratio to something: a second more on both sides has, where nobody waits with one seed.
+            let is_nothing = pairs.iter().any(|&(ours, theirs)| ours == 0.0 || theirs == 0.0);
+            let more = if is_nothing { 1.0 } else { 0.0 };
+            let logs: Vec<f64> =
+                pairs.iter().map(|&(ours, theirs)| ((ours + more) / (theirs + more)).ln()).collect();
+            (!logs.is_empty()).then(|| Figure::of(&logs).map(f64::exp))
         };
         Self {
             mean_wait: ratio(|metrics| metrics.mean_wait_s),

@@ -1596,10 +1596,10 @@ fn help_on_simulate_jobs_explains_every_flag() {
 #[test]
 fn help_on_resize_explains_every_flag() {
     let dir = Dir::new();
-    let told: String = ["advise", "plan", "apply"]
+    let shown: String = ["advise", "plan", "apply"]
         .map(|command| dir.iotide(["resize", command, "--help"]).exits_with(0).stdout)
         .join("\n----\n");
-    insta::assert_snapshot!(told, @r#"
+    insta::assert_snapshot!(shown, @r#"
     See at which size a program should run: time, efficiency, cost, expected wait and turnaround
 
     MODEL holds measured times against the number of nodes, in any form that `iotide model` reads, or

@@ -104,3 +104,62 @@ impl JobsMix {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::{JobsMetrics, run_jobs};
+    use iotide_num::{mean, student_t_quantile};
+    use iotide_sched::jobs::{JobPolicy, PolicyKnobs};
+
+    /// The mixes of `cargo xtask accuracy jobs`.
+    fn mixes(share: f64) -> Vec<JobsWorkload> {
+        let mix = |seed: usize| JobsMix {
+            nodes: [32, 64, 128][seed % 3],
+            n_jobs: 300,
+            load: [0.7, 0.85, 1.0][seed / 3 % 3],
+        };
+        let malleable = Malleability::of_share(share);
+        (0..36).map(|seed| mix(seed).generate(seed as u64).with_malleable(malleable, seed as u64)).collect()
+    }
+
+    /// The upper end of the 95 % interval of a ratio to EASY.
+    fn at_most(workloads: &[JobsWorkload], policy: JobPolicy, of: fn(&JobsMetrics) -> f64) -> f64 {
+        let measured = |workload: &JobsWorkload, policy| {
+            let (jobs, schedule) = run_jobs(workload, policy, &PolicyKnobs::default(), false);
+            of(&schedule.metrics(&jobs, workload.nodes)) + 1.0
+        };
+        let logs: Vec<f64> = workloads
+            .iter()
+            .map(|workload| (measured(workload, policy) / measured(workload, JobPolicy::Easy)).ln())
+            .collect();
+        let (n, middle) = (logs.len() as f64, mean(&logs));
+        let variance = logs.iter().map(|log| (log - middle).powi(2)).sum::<f64>() / (n - 1.0);
+        (middle + student_t_quantile(0.975, n - 1.0) * (variance / n).sqrt()).exp()
+    }
+
+    #[test]
+    fn tide_is_better_than_easy_in_wait_and_makespan_on_the_mixes() {
+        for share in [0.2, 1.0] {
+            let mixes = mixes(share);
+            let wait = at_most(&mixes, JobPolicy::Tide, |metrics| metrics.mean_wait_s);
+            let makespan = at_most(&mixes, JobPolicy::Tide, |metrics| metrics.makespan_s);
+            assert!(wait < 1.0 && makespan < 1.0, "at {share}: wait ≤ {wait}, makespan ≤ {makespan}");
+        }
+    }
+
+    #[test]
+    fn shares_are_nested_and_windows_are_stretches_of_the_log() {
+        let log = JobsMix { nodes: 16, n_jobs: 50, load: 0.8 }.generate(1);
+        let malleable = |share: f64| -> Vec<usize> {
+            let workload = log.with_malleable(Malleability::of_share(share), 7);
+            (0..50).filter(|&i| workload.jobs[i].batch.kind == JobKind::Malleable).collect()
+        };
+        let (few, many) = (malleable(0.2), malleable(0.6));
+        assert!(!few.is_empty() && few.iter().all(|i| many.contains(i)) && few.len() < many.len());
+        assert_eq!((malleable(0.0).len(), malleable(1.0).len()), (0, 50));
+        let window = log.window(10, 3);
+        let from = log.jobs.iter().position(|job| job.id == window.jobs[0].id).unwrap();
+        assert_eq!(window.jobs, log.jobs[from..from + 10]);
+    }
+}
