@@ -218,6 +218,16 @@ pub enum Error {
         /// What is wrong with it.
         why: WorkloadError,
     },
+    /// A job names a model that is not there.
+    #[error("{log}: job {job} names the model {model}, which is not known")]
+    ModelUnknown {
+        /// The log.
+        log: String,
+        /// The job.
+        job: String,
+        /// The model.
+        model: String,
+    },
     /// Models have no time that depends on one size.
     #[error("there is no model of a time with one parameter, the size")]
     NoTimeModel,

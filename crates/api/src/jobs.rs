@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use iotide_formats::{JobLog, JobLogOptions, SubmissionLog, SwfLog};
 use iotide_report::{FigureSource, JobsReport, JobsRun};
-use iotide_sched::jobs::{JobPolicy, PolicyKnobs};
+use iotide_sched::jobs::{JobPolicy, PolicyKnobs, Speedup};
 use iotide_sim::jobs::{
     JobLabel, JobsMix, JobsWorkload, MOST_NODES, Malleability, Schedule, SubmittedJob, run_jobs,
 };
 use iotide_trace::{JobOutcome, Loss};
 
-use crate::{Error, Progress};
+use crate::{Error, Models, Progress};
 
 /// A machine with what is submitted to it, with a name for reports.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub struct JobsLog {
 }
 
 /// How a log is meant.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct JobsLogOptions {
     /// How many nodes the machine has; `None` is as the log says.
     pub nodes: Option<u32>,
@@ -34,6 +34,8 @@ pub struct JobsLogOptions {
     pub first: Option<usize>,
     /// How far the clock of dates that name no zone is ahead of UTC.
     pub utc_offset_s: f64,
+    /// Models of times, for jobs that name one.
+    pub models: Option<Models>,
 }
 
 impl JobsLog {
@@ -64,6 +66,7 @@ impl JobsLog {
         if let Some(first) = options.first {
             found.workload.jobs.truncate(first);
         }
+        attach_models(&mut found, options.models.as_ref())?;
         if found.workload.jobs.is_empty() {
             return Err(Error::NoJobs { name: found.name });
         }
@@ -156,6 +159,30 @@ impl JobsLog {
         ));
         Ok(Self { name, workload: machine_with(nodes, jobs), losses })
     }
+}
+
+/// Gives jobs that name a model its times, at every size they can have.
+fn attach_models(log: &mut JobsLog, models: Option<&Models>) -> Result<(), Error> {
+    let nodes = log.workload.nodes;
+    for job in &mut log.workload.jobs {
+        let Some(name) = &job.model else { continue };
+        let missing =
+            || Error::ModelUnknown { log: log.name.clone(), job: job.id.to_string(), model: name.clone() };
+        let models = models.ok_or_else(missing)?;
+        let batch = &job.batch;
+        let most = batch.nodes_max.min(nodes.max(batch.nodes_min));
+        // Every size, or of many so many that the line between two is the curve.
+        let step = ((most - batch.nodes_min) / 4096).max(1) as usize;
+        let mut sizes: Vec<u32> = (batch.nodes_min..=most).step_by(step).chain([batch.nodes, most]).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let times: Option<Vec<(u32, f64)>> = sizes
+            .into_iter()
+            .map(|size| Some((size, models.named_time_at(name, f64::from(size))?)))
+            .collect();
+        job.batch.speedup = Speedup::Times(times.ok_or_else(missing)?);
+    }
+    Ok(())
 }
 
 fn too_large(n: u64) -> Option<Loss> {
@@ -416,4 +443,88 @@ fn figure_sources(options: &SimulateJobsOptions) -> Vec<FigureSource> {
         FigureSource { figure: "limit", source: "user", spread: options.limit_error },
         FigureSource { figure: "time against size", source: "user", spread: 0.0 },
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn simulated(log: &JobsLog, options: &SimulateJobsOptions) -> JobsReport {
+        simulate_jobs(log, options, &mut |_| ()).unwrap()
+    }
+
+    fn policies(names: &[&str]) -> Vec<JobPolicy> {
+        names.iter().map(|name| JobPolicy::from_name(name).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_first_thousand_jobs_of_lublin_s_model_have_the_known_figures() {
+        let Some(path) = iotide_testkit::shared_data("jobs/lublin-256.swf") else { return };
+        let log =
+            JobsLog::open(&path, &JobsLogOptions { first: Some(1000), ..JobsLogOptions::default() }).unwrap();
+        let options =
+            SimulateJobsOptions { policies: policies(&["fcfs", "easy"]), ..SimulateJobsOptions::default() };
+        let report = simulated(&log, &options);
+        let figures: Vec<(f64, f64)> =
+            report.policies.iter().map(|entry| (entry.makespan_s.mean, entry.mean_wait_s.mean)).collect();
+        assert_eq!(figures, [(1_519_735.0, 158_270.95), (1_156_731.0, 11_045.205)]);
+        assert!(log.losses.is_empty());
+    }
+
+    #[test]
+    fn a_model_of_measured_times_says_how_a_job_scales() {
+        let rows: String =
+            [2, 4, 8, 16, 32].map(|n| format!("{n},{}\n", 10.0 + 320.0 / f64::from(n))).concat();
+        let measured =
+            crate::Measurements::from_bytes("runs.csv", format!("p,time\n{rows}").as_bytes(), None).unwrap();
+        let models = crate::fit(measured, &crate::FitOptions::default()).unwrap();
+        let text = r#"{"nodes": 16, "jobs": [{"kind": "moldable", "submit_s": 0, "nodes": 8, "nodes_min": 4, "nodes_max": 16, "runtime_s": 100, "model": "time"}]}"#;
+        let open = |models| {
+            let options = JobsLogOptions { models, ..JobsLogOptions::default() };
+            JobsLog::of("jobs.json".to_owned(), SubmissionLog::Json(text.to_owned()), &options)
+        };
+        let log = open(Some(models)).unwrap();
+        // 10 + 320/n: 50 at its preferred size, 30 at its largest.
+        let time_ms = log.workload.jobs[0].batch.time_ms(16);
+        assert!((time_ms - 60_000.0).abs() < 1.0, "{time_ms}");
+        assert_eq!(
+            open(None).unwrap_err().to_string(),
+            "jobs.json: job 1 names the model time, which is not known"
+        );
+    }
+
+    #[test]
+    fn our_own_policy_is_better_than_easy_beyond_chance() {
+        let log = JobsLog::mix(&JobsMix { nodes: 64, n_jobs: 1200, load: 0.9 }, 5).unwrap();
+        let options = SimulateJobsOptions {
+            policies: policies(&["easy", "tide", "mebf-aggressive"]),
+            malleable: vec![0.2, 1.0],
+            seeds: 16,
+            window: Some(200),
+            ..SimulateJobsOptions::default()
+        };
+        let report = simulated(&log, &options);
+        for entry in report.policies.iter().filter(|entry| entry.policy == "tide") {
+            let ratio = entry.ratio.unwrap();
+            for figure in [ratio.mean_wait, ratio.makespan] {
+                let [_, high] = figure.unwrap().interval.unwrap();
+                assert!(high < 1.0, "{entry:?}");
+            }
+        }
+        let losers: Vec<String> =
+            report.verdicts().into_iter().filter(|verdict| verdict.starts_with("worse")).collect();
+        assert!(losers.iter().any(|verdict| verdict.contains("mebf-aggressive (")), "{losers:?}");
+    }
+
+    #[test]
+    fn what_users_and_earlier_runs_say_can_be_wrong() {
+        let log = JobsLog::mix(&JobsMix { nodes: 32, n_jobs: 80, load: 0.9 }, 1).unwrap();
+        let exact = SimulateJobsOptions { seeds: 3, malleable: vec![1.0], ..SimulateJobsOptions::default() };
+        let wrong = SimulateJobsOptions { recorded_error: 1.0, limit_error: 0.5, ..exact.clone() };
+        let (exact, wrong) = (simulated(&log, &exact), simulated(&log, &wrong));
+        assert_eq!(exact.policies[0].mean_wait_s.interval, None, "all seeds are the same");
+        assert!(wrong.policies[0].mean_wait_s.interval.is_some());
+        let spreads: Vec<f64> = wrong.figures.iter().map(|figure| figure.spread).collect();
+        assert_eq!(spreads, [0.0, 1.0, 0.5, 0.0]);
+    }
 }

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use iotide_num::SplitMix64;
-use iotide_report::{SystemReport, SystemRuns};
+use iotide_report::{JobDocument, SystemReport, SystemRuns};
 use iotide_sim::system::{
-    Change, Run, Settings, System, SystemError, alone, grain, long_run, mean_field, saturation, simulate,
+    Change, Fitted, Jobs as JobsOfKind, Run, Settings, System, SystemError, Template, TemplateErrors, alone,
+    grain, long_run, mean_field, saturation, simulate,
 };
 
 use crate::Error;
@@ -19,20 +20,93 @@ pub struct NamedSystem {
     pub name: String,
     /// Storage, and who uses it.
     pub system: System,
+    /// What could not be taken into account.
+    pub losses: Vec<String>,
 }
+
+/// Of jobs that run, nobody knows how regular they are to the last digit.
+const CV_OF_RUNNING: f64 = 0.05;
+/// Requests of a job that has not told of any.
+const USUAL_REQUEST: f64 = (1u64 << 20) as f64;
+/// A rate below this is none.
+const LEAST_BPS: f64 = 1.0;
 
 impl NamedSystem {
     /// One that is described in JSON; see docs/system.md.
     pub fn from_json(name: &str, text: &str) -> Result<Self, Error> {
         let system = System::from_json(text).map_err(|why| Error::Workload { name: name.to_owned(), why })?;
-        Ok(Self { name: name.to_owned(), system })
+        Ok(Self { name: name.to_owned(), system, losses: Vec::new() })
+    }
+
+    /// Jobs that run now, as a daemon tells of them, on storage that a ladder shows: the next burst of each begins when it is expected.
+    pub fn of_running(jobs: &[JobDocument], storage: &Fitted, now_unix_s: f64, horizon_s: f64) -> Self {
+        let mut system = System {
+            targets: vec![storage.target.clone()],
+            templates: Vec::new(),
+            jobs: Vec::new(),
+            arrivals: Vec::new(),
+            changes: Vec::new(),
+            frame_s: [0.0, horizon_s],
+        };
+        let mut losses = Vec::new();
+        for document in jobs {
+            let (job, io) = (&document.entry, &document.io);
+            let name = job.job.as_said();
+            let n_calls = io.calls_read + io.calls_written;
+            let bytes = (io.bytes_read + io.bytes_written) as f64;
+            let request_bytes =
+                if n_calls > 0 && bytes > 0.0 { bytes / n_calls as f64 } else { USUAL_REQUEST };
+            let rate_bps = job.read_bps.unwrap_or(0.0) + job.write_bps.unwrap_or(0.0);
+            let mut template = Template {
+                name: name.to_owned(),
+                compute_s: 0.0,
+                mpi_s: 0.0,
+                compute_cv: CV_OF_RUNNING,
+                processes: u64::from(job.size.max(1)),
+                requests: None,
+                request_bytes,
+                think_s: 0.0,
+                iterations: None,
+                starts_with_io: false,
+                errors: TemplateErrors::default(),
+            };
+            let phases = job
+                .period_s
+                .zip(job.bytes_per_phase)
+                .filter(|(period_s, bytes)| *period_s > 0.0 && *bytes > 0.0);
+            let mut next_phase_s = None;
+            if let Some((period_s, bytes)) = phases {
+                template.requests = Some((bytes / request_bytes).round().max(1.0) as u64);
+                template.request_bytes = bytes / template.requests.unwrap_or(1) as f64;
+                template.compute_s = period_s;
+                next_phase_s = job.next_phase_unix_s.map(|at_s| (at_s - now_unix_s).max(0.0));
+            } else if rate_bps > LEAST_BPS {
+                // Without a rhythm it goes on as it does now.
+                template.think_s = template.processes as f64 * request_bytes / rate_bps;
+            } else {
+                losses.push(format!(
+                    "job {name} does no I/O now and has no rhythm: nobody knows what it will do"
+                ));
+                continue;
+            }
+            if system.template(name).is_some() {
+                template.name = format!("{name} {}", system.templates.len());
+            }
+            let index = system.templates.len();
+            system.templates.push(template);
+            if let Some((period_s, _)) = phases {
+                system.templates[index].compute_s = (period_s - alone(&system, index).burst_s).max(0.0);
+            }
+            system.jobs.push(JobsOfKind { template: index, count: 1, start_s: 0.0, next_phase_s });
+        }
+        Self { name: "live".to_owned(), system, losses }
     }
 
     /// The same, in which something changes.
     pub fn with_change(self, change: Change) -> Result<Self, Error> {
-        let Self { name, system } = self;
+        let Self { name, system, losses } = self;
         match system.with_change(change) {
-            Ok(system) => Ok(Self { name, system }),
+            Ok(system) => Ok(Self { name, system, losses }),
             Err(why) => Err(Error::Workload { name, why }),
         }
     }
@@ -118,6 +192,7 @@ pub fn simulate_system(named: &NamedSystem, options: &SystemOptions) -> Result<S
         seed: options.seed,
         confidence: options.confidence,
         saturation: saturation(system),
+        losses: &named.losses,
         alone: (0..system.templates.len()).map(|template| alone(system, template)).collect(),
     }))
 }
@@ -153,4 +228,50 @@ fn repeated(system: &System, settings: &Settings, options: &SystemOptions) -> Re
     });
     let runs = runs.into_inner().unwrap_or_else(PoisonError::into_inner);
     runs.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_that_run_are_bursts_where_they_have_a_rhythm_and_streams_where_they_have_none() {
+        let document = |job: &str, write_bps: f64, rhythm: &str| {
+            let json = format!(
+                r#"{{"job": "{job}", "user": "ada", "app": "a", "name": "a", "size": 4, "nodes": [], "state": "running", "trust": "claimed",
+                    "start_unix_s": 0, "end_unix_s": null, "read_bps": 0, "write_bps": {write_bps}, {rhythm}, "losses": [],
+                    "uid": 1, "command": "", "run_dir": "", "partition": "", "cluster": "", "n_running": 4,
+                    "io": {{"bytes_read": 0, "bytes_written": 80000000, "calls_read": 0, "calls_written": 20, "seconds_read": 0, "seconds_written": 1,
+                           "seconds_other": 0, "by": []}},
+                    "mpi": {{"seconds": 0, "by_function": []}}, "time": {{"threads_s": 0, "compute_s": 0, "mpi_s": 0, "io_s": 0}}, "own": [], "earlier": []}}"#
+            );
+            JobDocument::from_json(json.as_bytes()).unwrap_or_else(|why| panic!("{why}"))
+        };
+        let none = r#""period_s": null, "next_phase_unix_s": null"#;
+        let beat = r#""period_s": 60, "next_phase_unix_s": 1010, "bytes_per_phase": 4e9"#;
+        let jobs =
+            [document("beats", 0.0, beat), document("streams", 8e6, none), document("rests", 0.0, none)];
+        let storage = Fitted {
+            target: iotide_sim::system::Target {
+                servers: 1,
+                bandwidth_bps: Some(1e9),
+                ..iotide_sim::system::Target::default()
+            },
+            at_least: Vec::new(),
+            spread: 1.0,
+        };
+        let named = NamedSystem::of_running(&jobs, &storage, 1000.0, 600.0);
+        let [beats, streams] = named.system.templates.as_slice() else { panic!("{named:?}") };
+        assert_eq!((beats.requests, beats.request_bytes, beats.processes), (Some(1000), 4e6, 4));
+        assert!((beats.compute_s - 56.0).abs() < 0.1, "4 GB take 4 s of the 60: {}", beats.compute_s);
+        assert_eq!(named.system.jobs[0].next_phase_s, Some(10.0));
+        assert_eq!((streams.requests, streams.think_s), (None, 2.0));
+        assert_eq!(named.losses.len(), 1, "{:?}", named.losses);
+        let report = simulate_system(&named, &SystemOptions { repetitions: 3, ..SystemOptions::default() });
+        let report = report.unwrap_or_else(|why| panic!("{why}"));
+        let bps = &report.system.frame.bandwidth_bps;
+        assert!((bps[0] / (4e9 / 60.0) - 1.0).abs() < 0.15, "{bps:?}");
+        assert!((bps[1] / 8e6 - 1.0).abs() < 0.1, "{bps:?}");
+        assert_eq!(report.losses.len(), 1);
+    }
 }

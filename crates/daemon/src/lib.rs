@@ -18,8 +18,8 @@
 
 pub use crate::run::{
     AddressError, Addresses, Auth, Config, HttpAddress, Key, KeyError, Leaves, Load, ProxyConfig, ProxyFrom,
-    RedisAddress, RedisConfig, Secret, ServeError, Served, TokenRole, TreeConfig, WebConfig, group_of_pages,
-    make_token, rpc_socket, serve, write_key,
+    RedisAddress, RedisConfig, Secret, ServeError, Served, TokenRole, TreeConfig, WebConfig, bridge,
+    group_of_pages, make_token, rpc_socket, serve, write_key,
 };
 
 mod alarms;

@@ -50,6 +50,9 @@ pub struct JobEntry {
     pub period_s: Option<f64>,
     /// When the next one begins.
     pub next_phase_unix_s: Option<f64>,
+    /// What one moves.
+    #[serde(default)]
+    pub bytes_per_phase: Option<f64>,
     /// What is missing.
     pub losses: Vec<Untrusted>,
 }
@@ -703,6 +706,7 @@ mod tests {
             write_bps: Some(2e9),
             period_s: None,
             next_phase_unix_s: None,
+            bytes_per_phase: None,
             losses: Vec::new(),
         };
         JobDocument {

@@ -213,6 +213,8 @@ pub struct SystemRuns<'a> {
     pub confidence: f64,
     /// Where it clogs.
     pub saturation: Option<Saturation>,
+    /// What could not be taken into account.
+    pub losses: &'a [String],
     /// By template: what a job has alone.
     pub alone: Vec<Alone>,
 }
@@ -295,7 +297,7 @@ impl SystemReport {
                 exact: parts.is_exact,
                 grain: parts.grain,
             },
-            losses: Vec::new(),
+            losses: parts.losses.iter().map(|loss| loss.as_str().into()).collect(),
         }
     }
 }

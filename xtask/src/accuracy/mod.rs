@@ -1,6 +1,7 @@
 //! How right the answers are, on data made here whose truth is known.
 
 pub(crate) mod categories;
+mod jobs;
 mod measured;
 pub(crate) mod online;
 mod paper_study;
@@ -23,6 +24,7 @@ const PARTS: &[Part] = &[
     ("signature", signature::run, signature::HELP),
     ("scaling", scaling::run, scaling::HELP),
     ("system", system::run, system::HELP),
+    ("jobs", jobs::run, jobs::HELP),
 ];
 
 /// Runs `cargo xtask accuracy PART …`; the period, if no part is named.

@@ -11,6 +11,7 @@ use crate::{Outcome, product};
 
 mod archive;
 pub(crate) mod darshan;
+mod jobs;
 mod live_counters;
 mod measure;
 mod mount;
@@ -23,6 +24,7 @@ mod signature;
 mod signature_one;
 mod simulate;
 pub(crate) mod soak;
+mod system;
 mod tmio;
 mod tracer;
 pub(crate) mod tree;
@@ -145,6 +147,21 @@ const BENCHES: &[Bench] = &[
         name: "simulate-fluid",
         help: "CPU time of a million jobs of ten phases in the fluid model",
         run: simulate::cpu_of_a_million_jobs,
+    },
+    Bench {
+        name: "system-events",
+        help: "CPU an event of simulated storage, beside rebop",
+        run: system::cost_of_an_event,
+    },
+    Bench {
+        name: "system-answers",
+        help: "how long one waits for the next ten minutes of sixteen jobs, and for templates of a thousand runs",
+        run: system::time_of_an_answer,
+    },
+    Bench {
+        name: "jobs",
+        help: "CPU time and memory of job logs under scheduling policies, against AccaSim",
+        run: jobs::cpu_of_job_logs,
     },
     Bench {
         name: "mount",

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use iotide_daemon::{
-    Addresses, Auth, Config, Served, TokenRole, TreeConfig, make_token, places, serve, store, write_key,
+    Addresses, Auth, Config, Served, TokenRole, TreeConfig, bridge, make_token, places, serve, store,
+    write_key,
 };
 use iotide_report::Untrusted;
 
@@ -43,6 +44,12 @@ enum ServeCommand {
     /// Check the settings and the store, and say what would be used
     #[command(after_help = CHECK_EXAMPLES)]
     Check(Box<Options>),
+    /// Answer controllers of this machine by the daemon at --parent
+    ///
+    /// Carries what is asked at the RPC socket (--socket with .rpc) to the daemon that others connect to (--children), encrypted and authenticated as daemons of a tree are. Only you can use the
+    /// socket: who can sees all jobs.
+    #[command(after_help = BRIDGE_EXAMPLES)]
+    Bridge(Box<Options>),
     /// Make a key for a tree of daemons
     #[command(after_help = KEY_EXAMPLES)]
     Key {
@@ -151,6 +158,11 @@ Examples:
   iotide serve check
   iotide serve check --config serve.toml";
 
+const BRIDGE_EXAMPLES: &str = "\
+Examples:
+  iotide serve bridge --parent root:1338 --key tree.key --socket /tmp/root.sock
+  IOTIDE_DAEMON=/tmp/root.sock python3 dist/rpc/iotide_rpc.py app lmp 'posix->write' time 4096";
+
 const KEY_EXAMPLES: &str = "\
 Examples:
   iotide serve key                                 /etc/iotide/tree.key; copy it to all machines
@@ -168,6 +180,7 @@ const USUAL_HTTP: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ip
 pub(crate) fn run(ui: &mut Ui, args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     match &args.command {
         Some(ServeCommand::Check(options)) => check(ui, options),
+        Some(ServeCommand::Bridge(options)) => carry(ui, options),
         Some(ServeCommand::Key { file }) => {
             write_key(file)?;
             ui.status(format_args!("{}: a new key; give it to all daemons of the tree", file.display()));
@@ -183,6 +196,16 @@ pub(crate) fn run(ui: &mut Ui, args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         }
         None => serve_until_ended(ui, &args.options),
     }
+}
+
+fn carry(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
+    let config = settings(options)?;
+    let tree = config.tree.filter(|tree| !tree.parents.is_empty());
+    let Some(tree) = tree else { bail!("--parent HOST:PORT says which daemon answers") };
+    let parents = tree.parents.join(", ");
+    match bridge(&config.socket, &tree, |path| {
+        ui.status(format_args!("controllers are answered at {} by {parents}", path.display()));
+    })? {}
 }
 
 fn serve_until_ended(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {

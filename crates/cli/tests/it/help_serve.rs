@@ -23,9 +23,10 @@ fn help_on_serve_explains_every_flag() {
            iotide serve <COMMAND>
 
     Commands:
-      check  Check the settings and the store, and say what would be used
-      key    Make a key for a tree of daemons
-      token  Make a token, by which programs are known over HTTP
+      check   Check the settings and the store, and say what would be used
+      bridge  Answer controllers of this machine by the daemon at --parent
+      key     Make a key for a tree of daemons
+      token   Make a token, by which programs are known over HTTP
 
     Options:
           --http <ADDR>
@@ -662,4 +663,11 @@ fn help_on_web_explains_every_flag() {
       ssh -L 1337:127.0.0.1:1337 login1 iotide web     open what it prints, while ssh runs
       iotide web --url https://iotide.example.org
     "#);
+}
+
+#[test]
+fn help_on_serve_bridge_is_that_of_serve_with_an_example() {
+    let help = Dir::new().iotide(["serve", "bridge", "--help"]).exits_with(0).stdout;
+    assert!(help.contains("Answer controllers of this machine by the daemon at --parent"), "{help}");
+    assert!(help.contains("iotide serve bridge --parent root:1338 --key tree.key"), "{help}");
 }

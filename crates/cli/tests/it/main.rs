@@ -53,6 +53,12 @@ mod signature;
 mod simulate;
 mod system;
 
+/// `iotide simulate jobs`: job logs of every kind under scheduling policies.
+mod simulate_jobs;
+
+/// `iotide resize`: which size to run at, and a real Slurm whose jobs shrink and grow.
+mod resize;
+
 /// `iotide sets`: who belongs where, and what file systems are told.
 mod sets;
 mod sets_apply;

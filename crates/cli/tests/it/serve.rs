@@ -15,6 +15,8 @@ use serde_json::Value;
 mod alarms;
 /// Jobs that the system knows by a cgroup.
 mod cgroups;
+/// Dashboards and rules that are shipped.
+mod dashboards;
 /// Metrics of others.
 mod exporters;
 /// Models in Redis.

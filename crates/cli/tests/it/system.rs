@@ -221,3 +221,43 @@ fn a_ladder_is_measured_and_nothing_is_left_behind() {
     assert!(dir.iotide(["ladder", "nowhere"]).exits_with(2).stderr.contains("cannot measure nowhere"));
     assert!(dir.iotide(["ladder", ".", "--sizes", "100"]).exits_with(2).stderr.contains("a multiple of 512"));
 }
+
+#[test]
+fn the_jobs_that_a_daemon_sees_are_where_the_next_minutes_begin() {
+    let dir = iotide_testkit::FreshDir::new("simulate-live");
+    let daemon = crate::serve::Daemon::start(&dir);
+    let cells = [(1, 60.0), (4, 220.0), (16, 250.0)]
+        .map(|(n, per_s)| serde_json::json!({"n": n, "request_bytes": 4e6, "seconds": 10, "completions": per_s * 10.0}));
+    let ladder = dir.write("ladder.json", serde_json::json!({"cells": cells}).to_string());
+    let live = [
+        "simulate",
+        "system",
+        "live",
+        "--storage",
+        ladder.to_str().unwrap(),
+        "--repetitions",
+        "2",
+        "--format",
+        "json",
+    ];
+    let idle = crate::serve::ask(&dir, &live);
+    assert_eq!(idle.status.code(), Some(2), "nobody runs");
+    assert!(String::from_utf8_lossy(&idle.stderr).contains("nobody is there"));
+    let mut job = crate::serve::record(&dir, "live-1");
+    job.args([crate::serve::IOTIDE, "ioskel", "-p", "0.5", "-s", "300000", "-n", "1000"]);
+    let mut job = job.spawn().unwrap();
+    daemon.job("live-1", "running");
+    let answer = loop {
+        let output = crate::serve::ask(&dir, &live);
+        if output.status.success() {
+            break json(&String::from_utf8_lossy(&output.stdout));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    };
+    crate::serve::kill_all(&mut job);
+    assert_eq!(answer["system"]["jobs"][0]["template"], "live-1");
+    assert_eq!(answer["workload"]["frame_s"], serde_json::json!([0.0, 600.0]));
+    assert!(answer["system"]["frame"]["bandwidth_bps"][0].as_f64().unwrap() > 0.0, "{answer:#}");
+    let unknown = crate::serve::ask(&dir, &["simulate", "system", "live"]);
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("--storage LADDER"));
+}

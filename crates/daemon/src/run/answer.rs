@@ -256,6 +256,7 @@ impl Answers {
             write_bps: Some(job.write_bps),
             period_s: expected.and_then(|expected| expected.period_s),
             next_phase_unix_s: expected.and_then(|expected| expected.next_phase_unix_s),
+            bytes_per_phase: expected.and_then(|expected| expected.bytes_per_phase),
             nodes: job.nodes.iter().map(|node| node.as_str().into()).collect(),
             ..entry(&job.key, &job.about, view.node.as_str(), "running")
         }
@@ -561,6 +562,7 @@ fn entry(key: &JobKey, about: &About, node: &str, state: &str) -> WatchedJob {
         write_bps: None,
         period_s: None,
         next_phase_unix_s: None,
+        bytes_per_phase: None,
         losses: Vec::new(),
     }
 }

@@ -39,7 +39,7 @@ use notify::Notify;
 pub use pages::group_of_pages;
 use pages::make_pages_directory;
 pub use redis::{RedisAddress, RedisConfig};
-pub use tree::{Auth, Key, KeyError, Leaves, Load, Secret, TreeConfig, write_key};
+pub use tree::{Auth, Key, KeyError, Leaves, Load, Secret, TreeConfig, bridge, write_key};
 
 mod address;
 mod alarm_answers;
@@ -423,7 +423,8 @@ impl Daemon {
             let (stop, stopped) = tokio::sync::watch::channel(false);
             let thread = thread::Builder::new().name("iotide-tree".to_owned());
             let key = Arc::new(key);
-            let climbing = thread.spawn(move || tree::run(&tree, &config, &key, below, stopped))?;
+            let answers = answer::Answers::new(Arc::clone(&shared));
+            let climbing = thread.spawn(move || tree::run(&tree, &config, &key, below, answers, stopped))?;
             of_tree = Some((stop, climbing));
         }
         Ok(Self {

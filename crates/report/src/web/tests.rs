@@ -23,6 +23,7 @@ fn entry(state: &str) -> JobEntry {
         read_bps: Some(1e6),
         write_bps: Some(2e6),
         period_s: Some(10.0),
+        bytes_per_phase: None,
         next_phase_unix_s: Some(1.7e9 + 100.0),
         losses: vec![name],
     }

@@ -60,8 +60,8 @@ pub(crate) fn run(ui: &mut Ui, args: &AdviseArgs) -> anyhow::Result<ExitStatus> 
             JobPolicy::ALL.map(JobPolicy::name).join(", ")
         );
     };
-    let models = models(&args.model)?;
-    let options = JobsLogOptions { nodes: args.nodes, first: args.first, utc_offset_s: 0.0 };
+    let models = read_models(&args.model)?;
+    let options = JobsLogOptions { nodes: args.nodes, first: args.first, utc_offset_s: 0.0, models: None };
     let log = JobsLog::open(&args.log, &options)
         .hint("a log is a file in JSON, in Standard Workload Format or of sacct")?;
     let options = AdviseOptions {
@@ -75,7 +75,8 @@ pub(crate) fn run(ui: &mut Ui, args: &AdviseArgs) -> anyhow::Result<ExitStatus> 
     Ok(ExitStatus::Done)
 }
 
-fn models(path: &Path) -> anyhow::Result<iotide_api::Models> {
+/// Models that were stored, or of measurements.
+pub(in crate::commands) fn read_models(path: &Path) -> anyhow::Result<iotide_api::Models> {
     let name = path.display().to_string();
     let bytes = read_bytes(path).map_err(advised)?;
     match Measurements::from_bytes(&name, &bytes, None) {

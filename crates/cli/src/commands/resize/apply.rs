@@ -44,7 +44,7 @@ pub(crate) struct ApplyArgs {
     grace: f64,
     /// Time that a helper job may wait for its nodes
     #[arg(long, value_name = "TIME", default_value = "20", value_parser = parse_seconds)]
-    patience: f64,
+    wait: f64,
     /// Folder that remembers what is under way [default: iotide/resize in the user's state folder]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
@@ -66,7 +66,8 @@ pub(crate) fn run(ui: &mut Ui, args: &ApplyArgs) -> anyhow::Result<ExitStatus> {
     let mut journal = Journal::open(&folder)?;
     // Slurm leaves scripts where a size is changed.
     let scratch = folder.join("scratch");
-    std::fs::create_dir_all(&scratch).with_context(|| format!("cannot use {}", scratch.display()))?;
+    let _ = std::fs::remove_dir_all(&scratch);
+    std::fs::create_dir(&scratch).with_context(|| format!("cannot use {}", scratch.display()))?;
     let slurm = Slurm::new(&args.slurm, || stop.load(Ordering::Relaxed))?.with_folder(scratch.clone());
     let mut helpers = Helpers { journal: &mut journal, n_asked: 0 };
     if !args.dry_run {
@@ -133,7 +134,7 @@ fn carry_out(
     resize: &WantedResize,
 ) -> anyhow::Result<()> {
     if resize.to > resize.from {
-        return helpers.grow(slurm, &resize.id, resize.to - resize.from, args.patience);
+        return helpers.grow(slurm, &resize.id, resize.to - resize.from, args.wait);
     }
     if args.signal != "none" {
         slurm.signal(&resize.id, &args.signal)?;
@@ -151,11 +152,11 @@ struct Helpers<'a> {
 }
 
 impl Helpers<'_> {
-    fn grow(&mut self, slurm: &Slurm<'_>, id: &str, by: u32, patience_s: f64) -> anyhow::Result<()> {
+    fn grow(&mut self, slurm: &Slurm<'_>, id: &str, by: u32, wait_s: f64) -> anyhow::Result<()> {
         self.n_asked += 1;
         let name = format!("{PREFIX}{id}-{}-{}", std::process::id(), self.n_asked);
         self.journal.add(&name)?;
-        let grown = grow_by(slurm, id, by, &name, patience_s);
+        let grown = grow_by(slurm, id, by, &name, wait_s);
         cancel_all(slurm, &name)?;
         self.journal.remove(&name)?;
         grown
@@ -174,9 +175,9 @@ impl Helpers<'_> {
     }
 }
 
-fn grow_by(slurm: &Slurm<'_>, id: &str, by: u32, name: &str, patience_s: f64) -> anyhow::Result<()> {
-    let Some(helper) = slurm.ask_for(id, by, name, patience_s.ceil() as u64)? else {
-        bail!("not grown: {by} more nodes were not to be had within {patience_s} s");
+fn grow_by(slurm: &Slurm<'_>, id: &str, by: u32, name: &str, wait_s: f64) -> anyhow::Result<()> {
+    let Some(helper) = slurm.ask_for(id, by, name, wait_s.ceil() as u64)? else {
+        bail!("not grown: {by} more nodes were not to be had within {wait_s} s");
     };
     let Some(held) = slurm.size_of(id)? else { bail!("not grown: it ended meanwhile") };
     slurm.set_size(&helper, "0")?;

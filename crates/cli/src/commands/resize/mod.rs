@@ -3,6 +3,8 @@
 use crate::ExitStatus;
 use crate::ui::Ui;
 
+pub(super) use advise::read_models;
+
 mod advise;
 mod apply;
 mod journal;

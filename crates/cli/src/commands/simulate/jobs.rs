@@ -1,6 +1,6 @@
 //! `iotide simulate jobs`: jobs on a machine, under several scheduling policies.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use iotide_api::{
@@ -12,6 +12,7 @@ use super::io::refused;
 use crate::ExitStatus;
 use crate::commands::advice::advised;
 use crate::commands::document::DocumentArgs;
+use crate::commands::resize::read_models;
 use crate::ui::{Hint, Ui};
 
 /// See what scheduling policies, and malleable jobs, would do to a machine
@@ -46,6 +47,9 @@ pub(crate) struct JobsArgs {
     /// The same for each node that comes or goes [default: as the log says, else 0]
     #[arg(long, value_name = "SECONDS", help_heading = "Workload")]
     alpha_per_node: Option<f64>,
+    /// Measurements or stored models of `iotide model`, for jobs that name a model
+    #[arg(long, value_name = "FILE", help_heading = "Workload")]
+    models: Option<PathBuf>,
     /// `mix`: how many jobs
     #[arg(long, value_name = "N", default_value_t = 300, help_heading = "Workload")]
     jobs: usize,
@@ -120,11 +124,14 @@ fn log(args: &JobsArgs) -> anyhow::Result<JobsLog> {
         let mix = JobsMix { nodes: args.nodes.unwrap_or(64), n_jobs: args.jobs, load: args.load };
         return JobsLog::mix(&mix, args.seed).map_err(refused);
     }
-    let options = JobsLogOptions { nodes: args.nodes, first: args.first, utc_offset_s: 0.0 };
+    let models = args.models.as_deref().map(read_models).transpose()?;
+    let options = JobsLogOptions { nodes: args.nodes, first: args.first, utc_offset_s: 0.0, models };
     match JobsLog::open(Path::new(&args.log), &options) {
         Err(error @ Error::MachineUnknown { .. }) => {
             Err(anyhow::Error::new(error)).hint("say how many nodes it has with --nodes N")
         }
+        Err(error @ Error::ModelUnknown { .. }) => Err(anyhow::Error::new(error))
+            .hint("--models FILE has measurements or models; a name is a call path or a metric of it"),
         Err(error @ Error::Setting { .. }) => Err(refused(error)),
         log => log
             .map_err(advised)

@@ -1,16 +1,19 @@
 //! `iotide simulate system`: which state shared storage will be in.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use iotide_api::{
-    Change, Error, NamedSystem, StorageTarget, SystemMethod, SystemOptions, WhatChanges, read_text,
-    simulate_system,
+    Change, Error, NamedSystem, StorageTarget, SystemMethod, SystemOptions, USUAL_HORIZON_S, WhatChanges,
+    read_text, simulate_system, storage_of_ladder,
 };
+use iotide_report::{JobDocument, JobList};
 
 use crate::ExitStatus;
 use crate::commands::advice::advised;
 use crate::commands::document::DocumentArgs;
+use crate::commands::jobs::ask;
 use crate::ui::{Hint, Ui};
 
 /// See which state shared storage will be in
@@ -19,12 +22,16 @@ use crate::ui::{Hint, Ui};
 /// wait, what bandwidth each kind of application gets, how long bursts take beside how long they would take alone, where the storage clogs and how many jobs it
 /// bears, each with a band over the repetitions; and what a change does: jobs that come, a target that is lost.
 ///
-/// WORKLOAD is a JSON file (`-` is stdin): a system as `iotide templates` writes it, or a workload of `iotide simulate io`.
+/// WORKLOAD is a JSON file (`-` is stdin): a system as `iotide templates` writes it, or a workload of `iotide simulate io`. `live` is the jobs that a daemon
+/// (`iotide serve`) sees now, with the phases it expects of them.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SystemArgs {
-    /// What to run: a JSON file
+    /// What to run: a JSON file, or `live`
     workload: String,
+    /// `live`: what the storage can do, as `iotide ladder` measures it
+    #[arg(long, value_name = "LADDER")]
+    storage: Option<PathBuf>,
 
     /// So many jobs of a template come at a time [default: 1, at once]
     #[arg(long, value_name = "TEMPLATE=N@S", value_parser = added, help_heading = "What if")]
@@ -71,6 +78,7 @@ Examples:
                                                             three jobs of a template on storage that `iotide templates` described
   iotide simulate system system.json --add X=2@600 --lose-target 0@900 --horizon 1800
                                                             what if two more came, and then a target were lost?
+  iotide simulate system live --storage ladder.json         the next ten minutes of the jobs that run now
   iotide simulate system jobs.json --method mva             the long run of a workload of `iotide simulate io`";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -100,10 +108,7 @@ struct FigureAt {
 }
 
 pub(crate) fn run(ui: &mut Ui, args: &SystemArgs) -> anyhow::Result<ExitStatus> {
-    let hint = "a workload is a JSON file; docs/system.md says how it is written";
-    let text = read_text(Path::new(&args.workload)).hint(hint)?;
-    let name = if args.workload == "-" { "stdin" } else { &args.workload };
-    let mut named = NamedSystem::from_json(name, &text).map_err(advised)?;
+    let mut named = if args.workload == LIVE { live(args)? } else { described(args)? };
     if let Some(horizon_s) = args.horizon {
         let from_s = if named.system.frame_s[0] < horizon_s { named.system.frame_s[0] } else { 0.0 };
         if !(horizon_s > from_s && horizon_s.is_finite()) {
@@ -136,6 +141,42 @@ pub(crate) fn run(ui: &mut Ui, args: &SystemArgs) -> anyhow::Result<ExitStatus> 
     })?;
     args.output.deliver(ui, &report)?;
     Ok(ExitStatus::Done)
+}
+
+/// The jobs that a daemon sees.
+const LIVE: &str = "live";
+/// So many running jobs are asked for: those that were begun last.
+const MOST_RUNNING: usize = 500;
+
+fn described(args: &SystemArgs) -> anyhow::Result<NamedSystem> {
+    if args.storage.is_some() {
+        bail!("--storage is about `live`: a system says itself what its storage can do");
+    }
+    let hint = "a workload is a JSON file or `live`; docs/system.md says how it is written";
+    let text = read_text(Path::new(&args.workload)).hint(hint)?;
+    let name = if args.workload == "-" { "stdin" } else { &args.workload };
+    NamedSystem::from_json(name, &text).map_err(advised)
+}
+
+fn live(args: &SystemArgs) -> anyhow::Result<NamedSystem> {
+    let Some(ladder) = &args.storage else {
+        bail!(
+            "`live` wants --storage LADDER: what the storage can do, as `iotide ladder DIR --format json` measures it"
+        );
+    };
+    let storage = storage_of_ladder(ladder).map_err(advised)?;
+    let unreadable = |why: String| anyhow!("the daemon's answer cannot be read: {why}");
+    let list = ask(&format!("/api/1/jobs?state=running&limit={MOST_RUNNING}"))?;
+    let list = JobList::from_json(&list).map_err(unreadable)?;
+    let mut jobs = Vec::new();
+    for job in &list.jobs {
+        // One may end while others are asked for.
+        if let Ok(document) = ask(&format!("/api/1/jobs/{}", job.job.as_said())) {
+            jobs.push(JobDocument::from_json(&document).map_err(unreadable)?);
+        }
+    }
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+    Ok(NamedSystem::of_running(&jobs, &storage, now_s, USUAL_HORIZON_S))
 }
 
 impl SystemArgs {

@@ -31,7 +31,11 @@ struct Client(UnixStream, u32);
 
 impl Client {
     fn connect(dir: &FreshDir) -> Self {
-        let mut stream = UnixStream::connect(dir.join("socket.rpc")).unwrap();
+        Self::connect_to(&dir.join("socket.rpc"))
+    }
+
+    fn connect_to(socket: &Path) -> Self {
+        let mut stream = UnixStream::connect(socket).unwrap();
         stream.write_all(&RPC_MAGIC).unwrap();
         Self(stream, 0)
     }
@@ -224,4 +228,62 @@ fn what_is_no_frame_ends_its_connection_and_nothing_else() {
     for n in 0..100 {
         assert_eq!(honest.frame().unwrap().0.id, honest.1 - 99 + n);
     }
+}
+
+/// A bridge to the root of a tree; ended when dropped.
+struct Bridge(Child, PathBuf);
+
+impl Bridge {
+    fn start(dir: &FreshDir, name: &str, root: &str, key: &Path) -> Self {
+        let socket = dir.join(name);
+        let mut command = Command::new(IOTIDE);
+        command.args(["serve", "bridge", "--parent", root, "--key"]).arg(key).arg("--socket").arg(&socket);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
+        assert!(said.contains("controllers are answered at"), "{said}");
+        Self(child, socket.with_extension("rpc"))
+    }
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn at_the_port_of_the_tree_who_has_the_key_is_answered_and_nobody_else() {
+    let dir = FreshDir::new("serve-rpc-tree");
+    let (key, other_key) = (dir.join("tree.key"), dir.join("other.key"));
+    for key in [&key, &other_key] {
+        assert!(Command::new(IOTIDE).args(["serve", "key"]).arg(key).output().unwrap().status.success());
+    }
+    let root = format!("127.0.0.1:{}", iotide_testkit::port());
+    let options = ["--children", &root, "--key", key.to_str().unwrap()];
+    let daemon = Daemon::start_with(&dir, Command::new(IOTIDE), &options);
+    assert!(
+        record(&dir, "4711").args(["sh", "-c", "head -c 300000 /dev/zero > out"]).status().unwrap().success()
+    );
+    daemon.job("4711", "ended");
+    let bridge = Bridge::start(&dir, "bridge", &root, &key);
+    let mode = fs::metadata(&bridge.1).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600, "who may use it sees all jobs");
+    let mut client = Client::connect_to(&bridge.1);
+    assert_eq!(client.ask(RpcKind::Load, &[]).unwrap().len(), 28);
+    let mut query = Vec::new();
+    put_rpc_text(&mut query, "limit=5");
+    let jobs: Value = serde_json::from_slice(&client.ask(RpcKind::Jobs, &query).unwrap()).unwrap();
+    assert_eq!(jobs["jobs"][0]["job"], "4711");
+    // Another key, and what is no daemon at all.
+    let stranger = Bridge::start(&dir, "stranger", &root, &other_key);
+    let mut client = Client::connect_to(&stranger.1);
+    client.send(RpcKind::Load as u8, &[]);
+    assert!(client.frame().is_none(), "it is hung up on");
+    let mut plain = TcpStream::connect(&root).unwrap();
+    plain.write_all(&RPC_MAGIC).unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!answer.windows(4).any(|four| four == b"4711"));
 }

@@ -253,6 +253,8 @@ fn owned(path: &Path) -> Result<std::fs::File, KeyError> {
 pub(super) enum Side {
     Child,
     Parent,
+    /// Who asks, and counts nothing.
+    Controller,
 }
 
 impl Key {
@@ -276,6 +278,7 @@ fn statement(side: Side, session: &Session, place: &Place) -> Vec<u8> {
     let side: &[u8] = match side {
         Side::Child => b"iotide tree 1 child",
         Side::Parent => b"iotide tree 1 parent",
+        Side::Controller => b"iotide tree 1 controller",
     };
     let name = place.node.as_str().as_bytes();
     let parts: [&[u8]; 4] = [side, &session.secret, &place.instance.to_le_bytes(), name];
@@ -345,6 +348,7 @@ impl Tls {
             .with_single_cert(chain.to_vec(), key.clone_key())
             .map_err(io::Error::other)?;
         server.send_tls13_tickets = 0;
+        server.alpn_protocols = vec![super::controllers::PROTOCOL.to_vec()];
         let mut client = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
             .map_err(io::Error::other)?
@@ -372,6 +376,7 @@ impl Tls {
             .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::new(certified))));
         // A child that comes back shakes hands anew: nothing is kept of ten thousand that do not.
         server.send_tls13_tickets = 0;
+        server.alpn_protocols = vec![super::controllers::PROTOCOL.to_vec()];
         let mut client = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions)
             .map_err(io::Error::other)?
@@ -380,6 +385,14 @@ impl Tls {
             .with_no_client_auth();
         client.resumption = rustls::client::Resumption::disabled();
         Ok(Self { acceptor: Arc::new(server).into(), connector: Arc::new(client).into(), has_names: false })
+    }
+
+    /// The same, for who says in its handshake that it is a controller.
+    pub(super) fn for_controllers(mut self) -> Self {
+        let mut client = ClientConfig::clone(self.connector.config());
+        client.alpn_protocols = vec![super::controllers::PROTOCOL.to_vec()];
+        self.connector = Arc::new(client).into();
+        self
     }
 
     pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<server::TlsStream<TcpStream>> {

@@ -20,13 +20,16 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 
+use super::answer::{Answers, Viewer};
 use super::http::address_number;
-use super::now_ns;
+use super::{now_ns, rpc};
 use crate::gather::{Tree, lock};
+pub use controllers::bridge;
 pub use keys::{Auth, Key, KeyError, Secret, write_key};
 use keys::{Session, Side, Tls};
 pub use load::{Leaves, Load};
 
+mod controllers;
 mod keys;
 mod load;
 
@@ -79,6 +82,7 @@ pub(super) fn run(
     config: &TreeConfig,
     key: &Arc<Secret>,
     listener: Option<TcpListener>,
+    answers: Answers,
     mut stopped: watch::Receiver<bool>,
 ) {
     // Threads for munge, of which few are needed at a time.
@@ -91,7 +95,9 @@ pub(super) fn run(
     runtime.block_on(async {
         if let Some(listener) = listener {
             let most = config.most_children;
-            tokio::spawn(accept(listener, most, Arc::clone(tree), Arc::clone(key), Arc::clone(&tls)));
+            let controllers = (Arc::new(answers), Arc::new(tokio::sync::Semaphore::new(controllers::MOST)));
+            let peers = (Arc::clone(tree), Arc::clone(key), Arc::clone(&tls));
+            tokio::spawn(accept(listener, most, peers, controllers));
         }
         if !config.parents.is_empty() {
             tokio::spawn(climb(config.parents.clone(), Arc::clone(tree), Arc::clone(key), tls));
@@ -103,7 +109,14 @@ pub(super) fn run(
     runtime.shutdown_timeout(Duration::from_millis(100));
 }
 
-async fn accept(listener: TcpListener, most: usize, tree: Arc<Tree>, key: Arc<Secret>, tls: Arc<Tls>) {
+type Controllers = (Arc<Answers>, Arc<tokio::sync::Semaphore>);
+
+async fn accept(
+    listener: TcpListener,
+    most: usize,
+    (tree, key, tls): (Arc<Tree>, Arc<Secret>, Arc<Tls>),
+    controllers: Controllers,
+) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let strangers = Account::among_users(MOST_STRANGERS);
     let children = Arc::new(tokio::sync::Semaphore::new(most));
@@ -114,13 +127,20 @@ async fn accept(listener: TcpListener, most: usize, tree: Arc<Tree>, key: Arc<Se
         };
         let Some(place) = strangers.take(address_number(&peer)) else { continue };
         let (tree, key, tls) = (Arc::clone(&tree), Arc::clone(&key), Arc::clone(&tls));
-        let children = Arc::clone(&children);
+        let (children, controllers) = (Arc::clone(&children), controllers.clone());
         tokio::spawn(async move {
             // In a place of its own, which is given back: thousands are here for long after they were greeted.
             let greeted = Box::pin(timeout(GREET_WITHIN, greet_child(stream, &tree, &key, &tls))).await;
             drop(place);
             match greeted {
-                Ok(Ok((stream, down, session))) => {
+                Ok(Ok(Greeted::Controller(stream))) => {
+                    let (answers, room) = controllers;
+                    if let Ok(_room) = room.try_acquire() {
+                        // Who has the key of the tree speaks for all of it.
+                        let _ = rpc::attend(stream, Viewer::All, answers).await;
+                    }
+                }
+                Ok(Ok(Greeted::Child(stream, down, session))) => {
                     let Ok(_room) = children.try_acquire() else {
                         tree.note(format!("a daemon is turned away: {most} are below already"));
                         return;
@@ -216,17 +236,23 @@ async fn send(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> Result<()
     }
 }
 
-/// Takes a child in, if it knows the key and may be below.
-async fn greet_child(
-    stream: TcpStream,
-    tree: &Tree,
-    key: &Secret,
-    tls: &Tls,
-) -> Result<(Encrypted, Downlink, Session), PeerError> {
+/// Who has been greeted.
+enum Greeted {
+    Child(Encrypted, Downlink, Session),
+    Controller(Encrypted),
+}
+
+/// Takes a child in, if it knows the key and may be below; or hears a controller.
+async fn greet_child(stream: TcpStream, tree: &Tree, key: &Secret, tls: &Tls) -> Result<Greeted, PeerError> {
     stream.set_nodelay(true)?;
     let stream = tls.accept(stream).await?;
     let session = Session::of(stream.get_ref().1)?;
+    let is_controller = stream.get_ref().1.alpn_protocol() == Some(controllers::PROTOCOL);
     let mut stream: Encrypted = Box::new(stream.into());
+    if is_controller {
+        controllers::greet(&mut stream, &session, tree, key).await?;
+        return Ok(Greeted::Controller(stream));
+    }
     let mut inbox = Inbox::default();
     let hello: Hello = first_frame(&mut stream, &mut inbox, |frame| match frame {
         Frame::Hello(hello) => Some(hello.clone()),
@@ -253,7 +279,7 @@ async fn greet_child(
     let mut bytes = Vec::new();
     answer.write(&mut bytes);
     send(&mut stream, &bytes).await?;
-    Ok((stream, begun?, session))
+    Ok(Greeted::Child(stream, begun?, session))
 }
 
 /// Hears a child until it is lost.

@@ -1,0 +1,123 @@
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use crate::slurm_site::{Slurm, wait_until};
+use crate::util::Dir;
+
+#[test]
+fn the_size_with_the_least_turnaround_is_named() {
+    let dir = Dir::new();
+    let rows: String = [4, 8, 16, 32, 64].map(|n| format!("{n},{}\n", 20.0 + 6400.0 / f64::from(n))).concat();
+    dir.write("runs.csv", format!("nodes,time\n{rows}"));
+    let busy = |i: u32| format!("{} {} -1 3600 48 -1 -1 48 3600 -1 1 -1 -1 -1 0 -1 -1 -1\n", i + 1, 1800 * i);
+    dir.write("log.swf", format!("; MaxNodes: 64\n{}", (0..20).map(busy).collect::<String>()));
+    let told =
+        dir.iotide(["resize", "advise", "runs.csv", "--log", "log.swf", "--probes", "8"]).exits_with(0);
+    insta::assert_snapshot!(told.stdout, @r#"
+    log.swf: 64 nodes under easy, 8 probes a size; 95 % intervals
+      nodes  time                                    efficiency  node-hours  wait                                 turnaround
+      4      27 min 00 s [27 min 00 s, 27 min 00 s]  100 %       1.8         0 s                                  27 min 00 s [27 min 00 s, 27 min 00 s]
+      8      820 s [820 s, 820 s]                    99 %        1.82        0 s                                  820 s [820 s, 820 s]
+      16     420 s [420 s, 420 s]                    96 %        1.87        0 s                                  420 s [420 s, 420 s]
+      32     220 s [220 s, 220 s]                    92 %        1.96        5 h 15 min [2 h 50 min, 7 h 39 min]  5 h 18 min [2 h 54 min, 7 h 43 min]
+      64     120 s [120 s, 120 s]                    84 %        2.13        5 h 15 min [2 h 50 min, 7 h 39 min]  5 h 17 min [2 h 52 min, 7 h 41 min]
+    16 nodes take 420 s from submission to end
+    "#);
+    let refused =
+        dir.iotide(["resize", "advise", "runs.csv", "--log", "log.swf", "--sizes", "65"]).exits_with(2);
+    assert!(refused.stderr.contains("65 is not between 1 and the machine's 64 nodes"), "{}", refused.stderr);
+}
+
+/// A Slurm with a marked job, and `iotide resize` on it.
+struct Site {
+    dir: Dir,
+    slurm: Slurm,
+}
+
+impl Site {
+    fn iotide(&self, args: &[&str]) -> Command {
+        let mut command = self.slurm.command(env!("CARGO_BIN_EXE_iotide"), &["resize"]);
+        command.args(args).current_dir(self.dir.path());
+        command
+    }
+
+    fn apply(&self) -> Child {
+        self.iotide(&["apply", "--state", "state", "--interval", "200ms", "--grace", "200ms"])
+            .spawn()
+            .unwrap()
+    }
+
+    fn submit(&self, args: &[&str], script: &str) -> String {
+        let mut command =
+            self.slurm.command("sbatch", &["--parsable", "--exclusive", "-t", "5", "-o", "%j.out"]);
+        command.args(args).arg("--wrap").arg(script).current_dir(self.dir.path());
+        self.slurm.run(command).trim().to_owned()
+    }
+
+    /// `id name nodes`, by id.
+    fn running(&self) -> Vec<String> {
+        let squeue = self.slurm.command("squeue", &["-h", "-t", "RUNNING", "-S", "i", "-o", "%i %j %D"]);
+        self.slurm.run(squeue).lines().map(str::to_owned).collect()
+    }
+
+    fn runs(&self, id: &str, nodes: u32) -> bool {
+        self.running()
+            .iter()
+            .any(|line| line.starts_with(&format!("{id} ")) && line.ends_with(&format!(" {nodes}")))
+    }
+}
+
+fn stop(child: &mut Child) {
+    assert!(Command::new("kill").arg("-INT").arg(child.id().to_string()).status().unwrap().success());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_marked_job_of_slurm_shrinks_and_grows_and_nothing_is_left_behind() {
+    let Some(slurm) = Slurm::start(4, "SchedulerParameters=permit_job_expansion,sched_min_interval=100000\n")
+    else {
+        return;
+    };
+    let site = Site { dir: Dir::new(), slurm };
+    let wait = "trap 'echo told' USR1; for i in $(seq 1200); do sleep 0.1; done";
+    let marked = site.submit(&["-N4", "--comment", "iotide:min=1,max=4"], wait);
+    wait_until(|| site.runs(&marked, 4));
+    let other = site.submit(&["-N2"], "sleep 3");
+    wait_until(|| {
+        let plan = site.iotide(&["plan"]).output().unwrap();
+        String::from_utf8(plan.stdout).unwrap()
+            == format!("shrink job {marked} from 4 to 2 nodes, so that {other} can start\n")
+    });
+    assert!(site.runs(&marked, 4), "a plan changes nothing");
+    let mut apply = site.apply();
+    wait_until(|| site.runs(&other, 2));
+    assert!(site.runs(&marked, 2));
+    assert!(site.dir.read(&format!("{marked}.out")).contains("told"), "a signal comes first");
+    wait_until(|| site.runs(&marked, 4));
+    stop(&mut apply);
+    assert_eq!(site.running().len(), 1, "{:?}", site.running());
+
+    // Killed while a helper job asks for nodes: the next start cancels it.
+    site.slurm.run(site.slurm.command("scancel", &[&marked]));
+    wait_until(|| site.running().is_empty());
+    let marked = site.submit(&["-N2", "--comment", "iotide:min=1,max=4"], wait);
+    wait_until(|| site.runs(&marked, 2));
+    let mut apply = site.apply();
+    let journal = site.dir.path().join("state/growing");
+    let until = Instant::now() + Duration::from_secs(30);
+    while !std::fs::metadata(&journal).is_ok_and(|file| file.len() > 0) {
+        assert!(Instant::now() < until, "nothing grows");
+    }
+    apply.kill().unwrap();
+    apply.wait().unwrap();
+    wait_until(|| site.running().iter().any(|line| line.contains("iotide-grow-")));
+    let again = site.iotide(&["apply", "--state", "state", "--rounds", "1"]).output().unwrap();
+    assert!(String::from_utf8(again.stderr).unwrap().contains("is cancelled"));
+    wait_until(|| site.runs(&marked, 4) && site.running().len() == 1);
+    let left: Vec<_> = std::fs::read_dir(site.dir.path().join("state"))
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
+    assert_eq!(left, ["lock"]);
+}

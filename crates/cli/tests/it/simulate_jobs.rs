@@ -1,0 +1,233 @@
+use crate::util::{Dir, Outcome};
+
+/// Four nodes: one job holds all of them, a malleable one and a small one wait.
+const JOBS: &str = r#"{"nodes": 4, "jobs": [
+    {"id": "a", "kind": "malleable", "submit_s": 0, "nodes": 2, "nodes_min": 1, "nodes_max": 4, "runtime_s": 100},
+    {"id": "b", "submit_s": 10, "nodes": 3, "runtime_s": 50},
+    {"id": "c", "submit_s": 20, "nodes": 1, "runtime_s": 30}]}"#;
+
+fn json(outcome: &Outcome) -> serde_json::Value {
+    serde_json::from_str(&outcome.stdout).unwrap()
+}
+
+#[test]
+fn policies_stand_side_by_side() {
+    let dir = Dir::new();
+    dir.write("jobs.json", JOBS);
+    let told = dir
+        .iotide(["simulate", "jobs", "jobs.json", "--policies", "easy,mebf-aggressive,tide"])
+        .exits_with(0);
+    insta::assert_snapshot!(told.stdout, @r#"
+    jobs.json: 3 jobs on 4 nodes, resizing is free; one run
+
+      policy           mean wait  against  makespan  against  slowdown  utilisation  resizes
+      easy             30 s       –        150 s     –        1.60      63 %         0
+      mebf-aggressive  23.3 s     0.78     100 s     0.67     1.60      95 %         1
+      tide             13.3 s     0.44     95 s      0.63     1.44      100 %        3
+
+    better than easy in wait and makespan: mebf-aggressive (wait ×0.78, makespan ×0.67), tide (wait
+    ×0.44, makespan ×0.63)
+    "#);
+}
+
+#[test]
+fn scripts_get_every_start_end_and_resize() {
+    let dir = Dir::new();
+    dir.write("jobs.json", JOBS);
+    let answer = json(
+        &dir.iotide(["simulate", "jobs", "jobs.json", "--policies", "fcfs,tide", "--format", "json"])
+            .exits_with(0),
+    );
+    let a = &answer["policies"][1]["jobs"][0];
+    assert_eq!((&a["id"], &a["state"], &a["start_s"]), (&"a".into(), &"completed".into(), &0.0.into()));
+    // It starts on all four nodes, and gives three of them to the next.
+    assert_eq!(a["nodes"], 4);
+    assert_eq!(a["resizes"][0], serde_json::json!({"at_s": 10.0, "from": 4, "to": 1}));
+    assert_eq!(answer["policies"][1]["jobs"][1]["start_s"], 10.0);
+    assert_eq!(answer["policies"][0]["ratio"], serde_json::Value::Null);
+    assert!(answer["policies"][1]["ratio"]["mean_wait"].as_f64().unwrap() < 1.0);
+}
+
+#[test]
+fn the_answer_does_not_depend_on_the_number_of_threads() {
+    let dir = Dir::new();
+    let run = |threads: &str| {
+        dir.iotide([
+            "simulate",
+            "jobs",
+            "mix",
+            "--jobs",
+            "60",
+            "--malleable",
+            "0,40",
+            "--seeds",
+            "6",
+            "--window",
+            "40",
+            "--format",
+            "json",
+            "--threads",
+            threads,
+        ])
+        .exits_with(0)
+        .stdout
+    };
+    let one = run("1");
+    assert_eq!(one, run("3"));
+    let answer: serde_json::Value = serde_json::from_str(&one).unwrap();
+    let interval = &answer["policies"][7]["ratio"]["mean_wait"]["interval"];
+    assert!(interval[0].as_f64().unwrap() <= interval[1].as_f64().unwrap(), "{interval}");
+}
+
+#[test]
+fn a_page_says_who_loses_and_asks_for_nothing() {
+    let dir = Dir::new();
+    dir.iotide(["simulate", "jobs", "mix", "--malleable", "20,80", "--seeds", "5", "-o", "page.html"])
+        .exits_with(0);
+    let html = dir.read("page.html");
+    for part in [
+        "Gain against the share of malleable jobs",
+        "id=\"schedules-data\"",
+        "class=\"worse\"",
+        "mebf-aggressive",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    let others = html.replace("http://www.w3.org/2000/svg", "");
+    for outside in ["http:", "https:", "src=", "@import", "href="] {
+        assert!(!others.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn logs_of_other_programs_are_read() {
+    let dir = Dir::new();
+    dir.write(
+        "log.swf",
+        "; MaxNodes: 8\n1 0 -1 100 8 -1 -1 8 200 -1 1 -1 -1 -1 0 -1 -1 -1\n2 5 -1 -1 1 -1 -1 1 9 -1 1 -1 -1 -1 0 -1 -1 -1\n3 6 -1 10",
+    );
+    let told = dir.iotide(["simulate", "jobs", "log.swf", "--policies", "easy"]).exits_with(0);
+    insta::assert_snapshot!(told.stdout, @r#"
+    log.swf: 1 job on 8 nodes, resizing is free; one run
+
+      policy  mean wait  against  makespan  against  slowdown  utilisation  resizes
+      easy    0 s        –        100 s     –        1.00      100 %        0
+
+    lost: line 3: job 2 has no run time
+    lost: line 4: 4 fields where a job has 18
+    "#);
+    let sacct = "JobID|User|JobName|NNodes|Submit|Start|End|State|Timelimit|Priority\n\
+                 7|a|x|2|1970-01-02T00:00:00|1970-01-02T00:01:00|1970-01-02T00:02:00|COMPLETED|00:05:00|3\n\
+                 8|a|y|2|1970-01-02T00:00:10|1970-01-02T00:02:00|Unknown|RUNNING|00:05:00|3\n";
+    let answer = json(
+        &dir.iotide_reading(
+            sacct,
+            ["simulate", "jobs", "-", "--nodes", "4", "--policies", "easy", "--format", "json"],
+        )
+        .exits_with(0),
+    );
+    assert_eq!(
+        (&answer["policies"][0]["makespan_s"], &answer["policies"][0]["mean_wait_s"]),
+        (&60.0.into(), &0.0.into())
+    );
+    assert_eq!(answer["losses"][0]["records"], 1);
+}
+
+#[test]
+fn what_cannot_be_is_said_with_its_place() {
+    let dir = Dir::new();
+    let says = |text: &str| {
+        dir.write("jobs.json", text);
+        dir.iotide(["simulate", "jobs", "jobs.json"]).exits_with(2).stderr.lines().next().unwrap().to_owned()
+    };
+    let job = |fields: &str| says(&format!(r#"{{"nodes": 4, "jobs": [{{{fields}}}]}}"#));
+    let told = [
+        says("{\"jobs\": ["),
+        says("{\"jobs\": [], \"node\": 4}"),
+        says("{\"nodes\": 1000000000, \"jobs\": []}"),
+        says("{\"nodes\": 4, \"jobs\": []}"),
+        says(r#"{"nodes": 4, "failures": [{"node": 4, "at_s": 0, "repair_s": 1}], "jobs": []}"#),
+        job(r#""submit_s": 0, "nodes": 1"#),
+        job(r#""submit_s": -1, "nodes": 1, "runtime_s": 1"#),
+        job(r#""submit_s": 0, "nodes": 1, "runtime_s": 1, "nodes_mx": 3"#),
+        job(r#""submit_s": 0, "nodes": 1000000000, "runtime_s": 1"#),
+        job(r#""submit_s": 0, "nodes": 2, "runtime_s": 1, "kind": "malleable", "nodes_min": 3"#),
+        job(r#""submit_s": 0, "nodes": 2, "runtime_s": 1, "serial_fraction": 0.1, "times_s": {"1": 2}"#),
+        job(r#""id": 1, "submit_s": 0, "nodes": 2, "runtime_s": 1}, {"id": 1, "submit_s": 0, "nodes": 2, "runtime_s": 1"#),
+    ]
+    .join("\n");
+    insta::assert_snapshot!(told, @r#"
+    iotide: jobs.json: is not JSON: EOF while parsing a list at line 1 column 10
+    iotide: jobs.json: has an unknown field "node"; there are nodes, alpha_s, alpha_per_node_s, storage, failures, jobs
+    iotide: jobs.json: nodes is 1000000000, but must be at most 16777216 nodes
+    iotide: jobs.json: jobs is not a list of jobs
+    iotide: jobs.json: failures[0].node is not a node: there are 0 to 3
+    iotide: jobs.json: jobs[0].runtime_s is missing
+    iotide: jobs.json: jobs[0].submit_s is -1, but must be 0 or more
+    iotide: jobs.json: jobs[0] has an unknown field "nodes_mx"; there are id, name, kind, submit_s, nodes, nodes_min, nodes_max, runtime_s, walltime_s, recorded_s, priority, serial_fraction, times_s, model, cancel_s, io, requests
+    iotide: jobs.json: jobs[0].nodes is 1000000000, but must be at most 16777216 nodes
+    iotide: jobs.json: jobs[0] prefers 2 nodes, which is not in 3…2
+    iotide: jobs.json: jobs[0] has both serial_fraction and times_s
+    iotide: jobs.json: jobs[1].id 1 is the id of another job, too
+    "#);
+    let sacct = "JobID|User|JobName|NNodes|Start|End|State\n1|a|x|1|1|2|COMPLETED\n";
+    let refused = dir.iotide_reading(sacct, ["simulate", "jobs", "-"]).exits_with(2);
+    insta::assert_snapshot!(refused.stderr, @r#"
+    iotide: stdin does not say how many nodes the machine has
+    hint: say how many nodes it has with --nodes N
+    "#);
+    for (args, what) in [
+        (["--malleable", "120"], "--malleable: 120"),
+        (["--policies", "best"], "--policies: \"best\" is not known"),
+        (["--seeds", "0"], "--seeds 0"),
+        (["--gamma", "0.5"], "--gamma 0.5"),
+    ] {
+        let refused = dir.iotide(["simulate", "jobs", "mix", args[0], args[1]]).exits_with(2);
+        assert!(refused.stderr.contains(what), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn a_job_that_can_never_fit_is_rejected_and_the_others_run() {
+    let dir = Dir::new();
+    dir.write(
+        "jobs.json",
+        r#"{"nodes": 4, "jobs": [{"id": 1, "submit_s": 0, "nodes": 5, "runtime_s": 9}, {"id": 2, "submit_s": 1, "nodes": 4, "runtime_s": 9}]}"#,
+    );
+    let answer = json(
+        &dir.iotide(["simulate", "jobs", "jobs.json", "--policies", "all", "--format", "json"]).exits_with(0),
+    );
+    let policies = answer["policies"].as_array().unwrap();
+    assert_eq!(policies.len(), 16);
+    for policy in policies {
+        assert_eq!(
+            (&policy["jobs"][0]["state"], &policy["jobs"][1]["state"]),
+            (&"rejected".into(), &"completed".into())
+        );
+    }
+}
+
+#[test]
+fn jobs_that_share_a_storage_slow_each_other_down() {
+    let dir = Dir::new();
+    let job = |id: u32| {
+        format!(
+            r#"{{"id": {id}, "submit_s": 0, "nodes": 1, "runtime_s": 100, "io": {{"bytes": 5e9, "phases": 1}}}}"#
+        )
+    };
+    dir.write(
+        "jobs.json",
+        format!(
+            r#"{{"nodes": 2, "storage": {{"bandwidth_bps": 1e8, "node_bps": 1e8}}, "jobs": [{}, {}]}}"#,
+            job(1),
+            job(2)
+        ),
+    );
+    let answer = json(
+        &dir.iotide(["simulate", "jobs", "jobs.json", "--policies", "easy", "--format", "json"])
+            .exits_with(0),
+    );
+    // 50 s of computing, then 50 s of I/O alone, and twice that side by side.
+    let easy = &answer["policies"][0];
+    assert_eq!((&easy["makespan_s"], &easy["io_slowdown"]), (&150.0.into(), &2.0.into()));
+}
