@@ -629,7 +629,11 @@ fn steps_of(points: &Points, begun_s: u64, from_s: u64) -> Vec<f64> {
         let end = (points.start_s() + (i as u64 + 1) * points.period_s()) as f64;
         if let Some((start, before)) = last {
             let bps = value.saturating_sub(before) as f64 / (end - start).max(1.0);
-            for (n, step) in steps.iter_mut().enumerate() {
+            // The steps that it lies in, and no others.
+            let step_of =
+                |at: f64| ((at - from_s as f64) / STEP_S as f64).floor().clamp(0.0, N_PAST as f64) as usize;
+            let (first, last) = (step_of(start), (step_of(end) + 1).min(N_PAST));
+            for (n, step) in steps.iter_mut().enumerate().take(last).skip(first) {
                 let low = (from_s + n as u64 * STEP_S) as f64;
                 let overlap = (end.min(low + STEP_S as f64) - start.max(low)).max(0.0);
                 *step += bps * overlap / STEP_S as f64;
