@@ -12,15 +12,19 @@ fn help_on_simulate_system_explains_every_flag() {
     target that is lost.
 
     WORKLOAD is a JSON file (`-` is stdin): a system as `iotide templates` writes it, or a workload of
-    `iotide simulate io`.
+    `iotide simulate io`. `live` is the jobs that a daemon (`iotide serve`) sees now, with the phases it
+    expects of them.
 
     Usage: iotide simulate system [OPTIONS] <WORKLOAD>
 
     Arguments:
       <WORKLOAD>
-              What to run: a JSON file
+              What to run: a JSON file, or `live`
 
     Options:
+          --storage <LADDER>
+              `live`: what the storage can do, as `iotide ladder` measures it
+
       -h, --help
               Print help (see a summary with '-h')
 
@@ -94,6 +98,8 @@ fn help_on_simulate_system_explains_every_flag() {
       iotide simulate system system.json --add X=2@600 --lose-target 0@900 --horizon 1800
                                                                 what if two more came, and then a target
                                                                 were lost?
+      iotide simulate system live --storage ladder.json         the next ten minutes of the jobs that
+      run now
       iotide simulate system jobs.json --method mva             the long run of a workload of `iotide
       simulate io`
     "#);

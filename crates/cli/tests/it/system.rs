@@ -261,3 +261,102 @@ fn the_jobs_that_a_daemon_sees_are_where_the_next_minutes_begin() {
     let unknown = crate::serve::ask(&dir, &["simulate", "system", "live"]);
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("--storage LADDER"));
 }
+
+/// The adjusted Rand index is 1 if and only if both put the same runs together.
+fn are_alike(a: &[u64], b: &[u64]) -> bool {
+    a.len() == b.len() && (0..a.len()).all(|i| (0..i).all(|j| (a[i] == a[j]) == (b[i] == b[j])))
+}
+
+fn numbers(value: &serde_json::Value) -> Vec<f64> {
+    value.as_array().map_or_else(
+        || value.as_f64().into_iter().collect(),
+        |list| list.iter().filter_map(|v| v.as_f64()).collect(),
+    )
+}
+
+fn near(name: &str, found: &serde_json::Value, wanted: &serde_json::Value, by: f64) {
+    let (found, wanted) = (numbers(found), numbers(wanted));
+    assert_eq!(found.len(), wanted.len(), "{name}");
+    for (found, wanted) in found.iter().zip(&wanted) {
+        assert!((found / wanted - 1.0).abs() <= by, "{name}: {found}, but {wanted} is wanted");
+    }
+}
+
+#[test]
+fn the_shared_goldens_hold() {
+    let Some(folder) = iotide_testkit::shared_data("system") else { return };
+    let dir = Dir::new();
+    let golden = json(&std::fs::read_to_string(folder.join("golden.json")).unwrap());
+    for case in golden["cases"].as_array().unwrap() {
+        let name = case["name"].as_str().unwrap();
+        let by = case["rel_tol"].as_f64().unwrap_or(0.05);
+        let run = |method: &str| {
+            dir.write("workload.json", case["workload"].to_string());
+            let repetitions = case["repetitions"].to_string();
+            let args = [
+                "simulate",
+                "system",
+                "workload.json",
+                "--method",
+                method,
+                "--repetitions",
+                &repetitions,
+                "--format",
+                "json",
+            ];
+            json(&asked(&dir, &args).exits_with(0).stdout)["system"].clone()
+        };
+        let input = || folder.join(case["input"].as_str().unwrap()).display().to_string();
+        match case["kind"].as_str().unwrap() {
+            "law" => {
+                let (ssa, mva) = (run("ssa"), run("mva"));
+                for (key, wanted) in case["expect"].as_object().unwrap() {
+                    if key == "distribution_at_op" {
+                        let found = numbers(&ssa["frame"][key]);
+                        let apart: f64 = numbers(wanted).iter().zip(&found).map(|(a, b)| (a - b).abs()).sum();
+                        assert!(apart / 2.0 <= 0.01, "{name}: {apart}");
+                        continue;
+                    }
+                    near(&format!("{name} {key} ssa"), &ssa["frame"][key], wanted, by);
+                    near(&format!("{name} {key} mva"), &mva["frame"][key], wanted, 1e-6);
+                }
+            }
+            "what_if" => {
+                let found = &run("ssa")["what_if"][0];
+                for key in ["bandwidth_before_bps", "bandwidth_after_bps"] {
+                    near(name, &found[key], &case["expect"][key], by);
+                }
+            }
+            "templates" => {
+                let answer =
+                    json(&asked(&dir, &["templates", &input(), "--format", "json"]).exits_with(0).stdout);
+                let found: Vec<u64> = answer["runs"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|run| run["template"].as_u64().unwrap())
+                    .collect();
+                let labels: Vec<u64> =
+                    case["labels"].as_array().unwrap().iter().filter_map(|label| label.as_u64()).collect();
+                assert!(are_alike(&found, &labels), "{name}: {found:?}");
+                for (label, wanted) in case["templates"].as_array().unwrap().iter().enumerate() {
+                    let first = labels.iter().position(|known| *known == label as u64).unwrap();
+                    let template = &answer["templates"][found[first] as usize];
+                    for (key, by) in case["rel_tol"].as_object().unwrap() {
+                        near(&format!("{name} {key}"), &template[key], &wanted[key], by.as_f64().unwrap());
+                    }
+                }
+            }
+            "storage" => {
+                dir.write("runs.json", runs());
+                let args = ["templates", "runs.json", "--storage", &input(), "--format", "json"];
+                let storage = json(&asked(&dir, &args).exits_with(0).stdout)["storage"].clone();
+                for (key, by) in case["rel_tol"].as_object().unwrap() {
+                    near(&format!("{name} {key}"), &storage[key], &case["truth"][key], by.as_f64().unwrap());
+                }
+            }
+            // What GreatNector's own net would have: no question that is asked here.
+            _ => {}
+        }
+    }
+}
