@@ -67,6 +67,36 @@ impl Site {
     }
 }
 
+impl Site {
+    /// A marked job whose growth was cut off by kill -9, with the helper job still there: the moment is short, and may be missed.
+    fn killed_while_growing(&self, mut earlier: String, script: &str) -> String {
+        for attempt in 1..=10 {
+            self.slurm.run(self.slurm.command("scancel", &[&earlier]));
+            wait_until(|| self.running().is_empty());
+            let marked = self.submit(&["-N2", "--comment", "iotide:min=1,max=4"], script);
+            wait_until(|| self.runs(&marked, 2));
+            let mut apply = self.apply();
+            let journal = self.dir.path().join("state/growing");
+            let until = Instant::now() + Duration::from_secs(60);
+            while !std::fs::metadata(&journal).is_ok_and(|file| file.len() > 0) {
+                assert!(Instant::now() < until, "nothing grows");
+            }
+            std::thread::sleep(Duration::from_millis(15 * (attempt - 1)));
+            apply.kill().unwrap();
+            apply.wait().unwrap();
+            let until = Instant::now() + Duration::from_secs(3);
+            while Instant::now() < until {
+                if self.running().iter().any(|line| line.contains("iotide-grow-")) {
+                    return marked;
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            earlier = marked;
+        }
+        panic!("no helper job was ever seen waiting");
+    }
+}
+
 fn stop(child: &mut Child) {
     assert!(Command::new("kill").arg("-INT").arg(child.id().to_string()).status().unwrap().success());
     assert!(child.wait().unwrap().success());
@@ -98,19 +128,7 @@ fn a_marked_job_of_slurm_shrinks_and_grows_and_nothing_is_left_behind() {
     assert_eq!(site.running().len(), 1, "{:?}", site.running());
 
     // Killed while a helper job asks for nodes: the next start cancels it.
-    site.slurm.run(site.slurm.command("scancel", &[&marked]));
-    wait_until(|| site.running().is_empty());
-    let marked = site.submit(&["-N2", "--comment", "iotide:min=1,max=4"], wait);
-    wait_until(|| site.runs(&marked, 2));
-    let mut apply = site.apply();
-    let journal = site.dir.path().join("state/growing");
-    let until = Instant::now() + Duration::from_secs(30);
-    while !std::fs::metadata(&journal).is_ok_and(|file| file.len() > 0) {
-        assert!(Instant::now() < until, "nothing grows");
-    }
-    apply.kill().unwrap();
-    apply.wait().unwrap();
-    wait_until(|| site.running().iter().any(|line| line.contains("iotide-grow-")));
+    let marked = site.killed_while_growing(marked, wait);
     let again = site.iotide(&["apply", "--state", "state", "--rounds", "1"]).output().unwrap();
     assert!(String::from_utf8(again.stderr).unwrap().contains("is cancelled"));
     wait_until(|| site.runs(&marked, 4) && site.running().len() == 1);

@@ -305,7 +305,7 @@ fn ids_that_lead_elsewhere_are_refused_and_counted() {
     assert!(losses["losses"].to_string().contains("3 processes that named an invalid job id"), "{losses}");
     let mut names = dir.names();
     names.sort();
-    assert_eq!(names, ["out", "pages", "socket", "store"]);
+    assert_eq!(names, ["out", "pages", "socket", "socket.rpc", "store"]);
     // A name of ten megabytes is too long for a question.
     let mut stream = UnixStream::connect(dir.join("socket")).unwrap();
     let _ = stream.write_all(format!("GET /api/1/jobs/{} HTTP/1.1\r\n\r\n", "x".repeat(10 << 20)).as_bytes());

@@ -105,7 +105,9 @@ fn a_prometheus_that_is_written_to_holds_what_metrics_shows() {
         port,
         &["--web.enable-remote-write-receiver"],
     );
-    let script = "dd if=/dev/zero of=out bs=1000 count=10 status=none; exec sleep 1000";
+    // The shell stays: a job whose one process becomes a program that does nothing may count as ended.
+    let script =
+        "dd if=/dev/zero of=out bs=1000 count=10 status=none; sleep 1000 & trap 'kill $!; exit' TERM; wait";
     let job = Running(record(&dir, "4711").args(["sh", "-c", script]).spawn().unwrap());
     let query = "{__name__=~\"iotide_(job_io|node_io|fs)_.*\"}";
     let written = "iotide_job_io_bytes_total{\"job\": \"4711\", \"op\": \"write\"}";
