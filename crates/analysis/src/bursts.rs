@@ -209,7 +209,7 @@ mod tests {
         let mut bytes = made(40.0, 8.6, 8);
         // The run is seen from the middle of a burst to the middle of another, with a trickle and a stall between.
         bytes.drain(..7);
-        bytes.truncate(bytes.len() - 40);
+        bytes.truncate(bytes.len() - 53);
         bytes[60] = 1.0;
         bytes[121] = 0.0;
         let Described::Bursts(found) = describe_bursts(1.0, &bytes, &bytes) else { panic!("it has bursts") };

@@ -281,7 +281,9 @@ fn the_time_of_a_packaged_code_under_mpich_adds_up() {
     let ran_s: f64 = ran.lines().map(|ns| ns.parse::<f64>().unwrap() / 1e9).sum();
     let time = |part: &str| job["time"][part].as_f64().unwrap();
     let all_s = time("compute_s") + time("mpi_s") + time("io_s");
-    assert!((all_s - ran_s).abs() <= 0.02 * ran_s, "{all_s} of {ran_s} s\n{job:#}");
+    // Before its first call a rank is loaded and linked, which the clock sees and a page does not.
+    let apart_s = 0.02 * ran_s + 0.2;
+    assert!((all_s - ran_s).abs() <= apart_s, "{all_s} of {ran_s} s\n{job:#}");
     assert!(time("compute_s") > 0.0 && time("mpi_s") > 0.0 && time("io_s") > 0.0, "{job:#}");
     // Its results, and what the clock wrote.
     assert_eq!(job["io"]["bytes_written"], (out.len() + ran.len()) as u64, "{job:#}");
