@@ -292,7 +292,7 @@ fn directory(folder: &Path) -> Result<(), String> {
     }
     let mut command = Command::new(product::path());
     command.arg("mount").args([&backing, &shown]).args(["--policy", "none", "--bandwidth", "60MiB"]);
-    let (server, _said) = match Server::start(command, Some(shown.clone()), "ready") {
+    let (server, _said) = match Server::start(command, Some(shown.clone()), "is shown at") {
         Ok(started) => started,
         Err(why) => {
             println!("  not measured: {why}");
