@@ -61,7 +61,7 @@ pub fn templates(inputs: &[PathBuf], options: &TemplateOptions) -> Result<Templa
             Described::Bursts(bursts) => points.push(Point::new(index, run, bursts)),
             Described::Steady { requests_per_s: per_s, request_bytes } => {
                 report.templates.push(steady(run, *per_s, *request_bytes, fitted.as_ref(), report.templates.len()));
-                report.runs.push(RunOfTemplate::steady(index, run, report.templates.len() - 1));
+                report.runs.push(RunOfTemplate::new(index, run, report.templates.len() - 1));
             }
             Described::TooFew(n) => report.lose(&format!(
                 "run {index} ({}, {} processes) has {n} whole bursts: three are the least, so it is in no template",

@@ -25,8 +25,8 @@ pub use crate::{
     rank_sum::rank_sum_p,
     resample::{mean_of_steps, rebin, resample_linear},
     stats::{
-        coefficient_of_variation, mean, median, median_absolute_deviation, population_std, quantile,
-        quantile_of_sorted, quantiles_across, weighted_mean, weighted_std,
+        coefficient_of_variation, mean, mean_half_width, median, median_absolute_deviation, population_std,
+        quantile, quantile_of_sorted, quantiles_across, weighted_mean, weighted_std,
     },
     wavelet::{meyer_approximation, meyer_low_pass},
 };

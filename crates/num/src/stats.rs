@@ -1,5 +1,7 @@
 //! Means, spreads, quantiles.
 
+use crate::student_t_quantile;
+
 /// Returns the arithmetic mean, or 0 for no values.
 pub fn mean(x: &[f64]) -> f64 {
     if x.is_empty() { 0.0 } else { x.iter().sum::<f64>() / x.len() as f64 }
@@ -15,6 +17,14 @@ pub fn population_std(x: &[f64]) -> f64 {
 pub fn coefficient_of_variation(x: &[f64]) -> Option<f64> {
     let centre = mean(x);
     (centre > 0.0).then(|| population_std(x) / centre)
+}
+
+/// Returns half the width of the interval that holds the mean with this probability (Student, 1908), or `None` for fewer than two values.
+pub fn mean_half_width(x: &[f64], confidence: f64) -> Option<f64> {
+    let n = x.len() as f64;
+    let centre = mean(x);
+    let variance = x.iter().map(|value| (value - centre).powi(2)).sum::<f64>() / (n - 1.0);
+    (x.len() > 1).then(|| student_t_quantile(0.5 * (1.0 + confidence), n - 1.0) * (variance / n).sqrt())
 }
 
 /// Returns the middle value, or `None` for no values.
@@ -121,6 +131,15 @@ pub fn weighted_std(x: &[f64], weights: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_interval_of_a_mean_is_students() {
+        // Three degrees of freedom: 3.182 standard errors.
+        let half = mean_half_width(&[-1.0, -0.5, 0.5, 1.0], 0.95).unwrap();
+        assert!((half - 3.182_446 * (2.5f64 / 3.0 / 4.0).sqrt()).abs() < 1e-5, "{half}");
+        assert_eq!(mean_half_width(&[5.0], 0.95), None);
+        assert_eq!(mean_half_width(&[2.0, 2.0], 0.95), Some(0.0));
+    }
 
     #[test]
     fn a_quantile_lies_between_its_neighbours() {

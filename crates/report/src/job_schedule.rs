@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use iotide_num::{mean, student_t_quantile};
+use iotide_num::{mean, mean_half_width};
 use iotide_page::Untrusted;
 use iotide_sim::jobs::{JobLabel, JobState, JobsMetrics, JobsWorkload, Schedule};
 use serde::{Serialize, Serializer};
@@ -301,14 +301,11 @@ impl Ratios {
 
 /// The mean and a 95 % interval of it (Student, 1908); none if there is one value, or all are the same.
 fn mean_and_interval(values: &[f64]) -> (f64, Option<[f64; 2]>) {
-    let n = values.len() as f64;
     let mean = mean(values);
     if values.len() < 2 || values.iter().all(|&value| value == values[0]) {
         return (values.first().copied().unwrap_or(0.0), None);
     }
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let half = student_t_quantile(0.975, n - 1.0) * (variance / n).sqrt();
-    (mean, Some([mean - half, mean + half]))
+    (mean, mean_half_width(values, 0.95).map(|half| [mean - half, mean + half]))
 }
 
 fn state_name(state: JobState) -> &'static str {

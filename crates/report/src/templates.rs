@@ -49,11 +49,6 @@ impl RunOfTemplate {
     pub fn new(index: usize, run: &BinnedRun, template: usize) -> Self {
         Self { index, program: run.program.as_str().into(), processes: run.processes, template }
     }
-
-    /// A run that is a kind of its own: it is busy all the time.
-    pub fn steady(index: usize, run: &BinnedRun, template: usize) -> Self {
-        Self::new(index, run, template)
-    }
 }
 
 /// A kind of application, as `simulate system` takes it.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use iotide_num::{mean, student_t_quantile};
+use iotide_num::{mean, mean_half_width};
 use iotide_sched::jobs::{JobPolicy, PolicyKnobs};
 use iotide_sim::jobs::{JobLabel, JobsMetrics, JobsMix, JobsWorkload, Malleability, SubmittedJob, run_jobs};
 
@@ -109,12 +109,8 @@ fn table(what: &str, share: f64, workloads: &[JobsWorkload]) {
 }
 
 fn interval(logs: &[f64]) -> String {
-    let (n, middle) = (logs.len() as f64, mean(logs));
-    if logs.len() < 2 {
-        return format!("{:.3}", middle.exp());
-    }
-    let variance = logs.iter().map(|log| (log - middle).powi(2)).sum::<f64>() / (n - 1.0);
-    let half = student_t_quantile(0.975, n - 1.0) * (variance / n).sqrt();
+    let middle = mean(logs);
+    let Some(half) = mean_half_width(logs, 0.95) else { return format!("{:.3}", middle.exp()) };
     format!("{:.3} [{:.3}, {:.3}]", middle.exp(), (middle - half).exp(), (middle + half).exp())
 }
 

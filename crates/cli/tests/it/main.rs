@@ -5,6 +5,7 @@ mod util;
 
 /// `--help`, word by word.
 mod help;
+mod help_jobs;
 mod help_serve;
 mod help_system;
 

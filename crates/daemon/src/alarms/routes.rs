@@ -4,7 +4,7 @@
 //! it goes on there. What waits is bounded; beyond it the oldest go, and are counted.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
@@ -12,18 +12,14 @@ use std::time::{Duration, Instant};
 
 use iotide_report::{AlarmState, alertmanager_json, webhook_json};
 
-use crate::run::{HttpAddress, status_of};
+use crate::run::HttpAddress;
 
 /// Changes that wait for a receiver.
 pub(super) const MOST_WAITING: usize = 1000;
-/// A receiver that says nothing for so long has not taken it.
-const TIMEOUT: Duration = Duration::from_secs(10);
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How soon something new is sent, and an end is noticed.
 const NAP: Duration = Duration::from_millis(100);
-/// Of what a receiver answers, no more is read.
-const MOST_ANSWER: u64 = 4096;
 
 /// Where alarms are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,24 +61,7 @@ impl Route {
             }
             _ => address.path().to_owned(),
         };
-        let mut stream = address.connect(TIMEOUT)?;
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\nContent-Type: application/json\r\n\
-             User-Agent: iotide/{}\r\nConnection: close\r\n\r\n",
-            address.shown(),
-            body.len(),
-            env!("CARGO_PKG_VERSION")
-        );
-        stream.write_all(head.as_bytes())?;
-        stream.write_all(body.as_bytes())?;
-        let mut answer = Vec::new();
-        let read = stream.take(MOST_ANSWER).read_to_end(&mut answer);
-        match status_of(&answer) {
-            Some(200..=299) => Ok(true),
-            Some(429 | 500..) => Err(io::Error::other("the receiver cannot take it now")),
-            Some(_) => Ok(false),
-            None => Err(read.err().unwrap_or_else(|| io::Error::other("the answer is not HTTP"))),
-        }
+        address.post(&path, "Content-Type: application/json\r\n", body.as_bytes())
     }
 }
 

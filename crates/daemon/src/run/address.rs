@@ -1,8 +1,13 @@
 //! Who is asked, or sent to, over HTTP.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
+
+/// A receiver that says nothing for so long has not taken it.
+const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+/// Of what a receiver answers, no more is read.
+const MOST_ANSWER: u64 = 4096;
 
 /// An address: `http://HOST[:PORT]/PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,10 +74,32 @@ impl HttpAddress {
         stream.set_write_timeout(Some(within))?;
         Ok(stream)
     }
+
+    /// Sends a body to a path there, with headers that each end a line; `Ok(false)` if it will never be taken.
+    pub(crate) fn post(&self, path: &str, headers: &str, body: &[u8]) -> io::Result<bool> {
+        let mut stream = self.connect(TAKEN_WITHIN)?;
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n{headers}User-Agent: iotide/{}\r\nConnection: close\r\n\r\n",
+            self.shown(),
+            body.len(),
+            env!("CARGO_PKG_VERSION")
+        );
+        stream.write_all(head.as_bytes())?;
+        stream.write_all(body)?;
+        let mut answer = Vec::new();
+        let read = stream.take(MOST_ANSWER).read_to_end(&mut answer);
+        match status_of(&answer) {
+            Some(200..=299) => Ok(true),
+            // It is asked to wait, or something is wrong over there.
+            Some(429 | 500..) => Err(io::Error::other("the receiver cannot take it now")),
+            Some(_) => Ok(false),
+            None => Err(read.err().unwrap_or_else(|| io::Error::other("the answer is not HTTP"))),
+        }
+    }
 }
 
 /// The status of an answer.
-pub(crate) fn status_of(answer: &[u8]) -> Option<u16> {
+pub(super) fn status_of(answer: &[u8]) -> Option<u16> {
     let line = answer.split(|&byte| byte == b'\n').next()?;
     let words = std::str::from_utf8(line).ok()?.strip_prefix("HTTP/1.")?;
     words.split(' ').nth(1)?.trim().parse().ok()

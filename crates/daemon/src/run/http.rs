@@ -68,12 +68,27 @@ pub(super) fn run(
 }
 
 async fn accept_unix(socket: OwnSocket, answers: Arc<Answers>) {
+    accept_users(socket, MOST_CONNECTIONS, |stream, user, viewer| {
+        let peer = Peer { viewer, uid: Some(user), address: None, number: 0, is_secure: false };
+        attend(TokioIo::new(stream), peer, Arc::clone(&answers))
+    })
+    .await;
+}
+
+/// Takes connections to a unix socket, so many at once; each is attended to with its user's number and what that user sees.
+pub(super) async fn accept_users<F>(
+    socket: OwnSocket,
+    most: usize,
+    attend: impl Fn(tokio::net::UnixStream, u32, Viewer) -> F,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
     let listener = socket.listener().try_clone().and_then(|listener| {
         listener.set_nonblocking(true)?;
         tokio::net::UnixListener::from_std(listener)
     });
     let Ok(listener) = listener else { return };
-    let account = Account::among_users(MOST_CONNECTIONS);
+    let account = Account::among_users(most);
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(BREATHER).await;
@@ -83,10 +98,9 @@ async fn accept_unix(socket: OwnSocket, answers: Arc<Answers>) {
         // Who has all that is allowed is hung up on.
         let Some(place) = account.take(user) else { continue };
         let viewer = if iotide_private::is_our_user(Some(user)) { Viewer::All } else { Viewer::User(user) };
-        let peer = Peer { viewer, uid: Some(user), address: None, number: 0, is_secure: false };
-        let answers = Arc::clone(&answers);
+        let attended = attend(stream, user, viewer);
         tokio::spawn(async move {
-            attend(TokioIo::new(stream), peer, answers).await;
+            attended.await;
             drop(place);
         });
     }

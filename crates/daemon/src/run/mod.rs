@@ -30,7 +30,6 @@ use crate::predict::{Expectations, Expected, Predicting};
 use crate::series::{Last, Sampling, Series};
 use crate::store::rebuild::Rebuild;
 use crate::store::{SeriesLimits, Store, StoreError};
-pub(crate) use address::status_of;
 pub use address::{AddressError, HttpAddress};
 use doors::Doors;
 pub use doors::{ProxyConfig, ProxyFrom, TokenRole, WebConfig, make_token};

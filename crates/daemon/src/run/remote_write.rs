@@ -4,7 +4,7 @@
 //! beyond the bound the oldest go, and are counted as lost. Nothing else waits for a receiver.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use iotide_ledger::{Exposition, Kind, WriteRequest, write_requests};
 
-use super::address::{HttpAddress, names, status_of};
+use super::address::{HttpAddress, names};
 use super::answer::{Answers, Viewer};
 use super::{Shared, now_ns};
 
@@ -20,38 +20,17 @@ use super::{Shared, now_ns};
 const MOST_SAMPLES: usize = 2000;
 /// Bytes of requests that wait, compressed; beyond it the oldest go.
 const MOST_BYTES: usize = 8 << 20;
-/// A receiver that says nothing for so long has not taken it.
-const TIMEOUT: Duration = Duration::from_secs(10);
 /// After a failure nothing is tried for so long; twice as long after each further one.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How soon a thread notices that the daemon ends.
 const NAP: Duration = Duration::from_millis(200);
-/// Of what a receiver answers, no more is read.
-const MOST_ANSWER: u64 = 4096;
+/// What remote-write wants to be told of a body.
+const HEADERS: &str = "Content-Type: application/x-protobuf\r\nContent-Encoding: snappy\r\nX-Prometheus-Remote-Write-Version: 0.1.0\r\n";
 
 /// Sends a request; `Ok(false)` if it will never be taken.
 fn send(target: &HttpAddress, body: &[u8]) -> io::Result<bool> {
-    let mut stream = target.connect(TIMEOUT)?;
-    let head = format!(
-        "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\nContent-Type: application/x-protobuf\r\n\
-             Content-Encoding: snappy\r\nX-Prometheus-Remote-Write-Version: 0.1.0\r\nUser-Agent: iotide/{}\r\nConnection: close\r\n\r\n",
-        target.path,
-        target.shown(),
-        body.len(),
-        env!("CARGO_PKG_VERSION")
-    );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body)?;
-    let mut answer = Vec::new();
-    let read = stream.take(MOST_ANSWER).read_to_end(&mut answer);
-    match status_of(&answer) {
-        Some(200..=299) => Ok(true),
-        // It is asked to wait, or something is wrong over there.
-        Some(429 | 500..) => Err(io::Error::other("the receiver cannot take it now")),
-        Some(_) => Ok(false),
-        None => Err(read.err().unwrap_or_else(|| io::Error::other("the answer is not HTTP"))),
-    }
+    target.post(target.path(), HEADERS, body)
 }
 
 /// What became of the samples for one receiver.
@@ -225,6 +204,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
     use std::net::TcpListener;
 
     #[test]

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use iotide_gate::Account;
 use iotide_private::OwnSocket;
 use iotide_scaling::Model;
 use iotide_wire::{RPC_MAGIC, RpcFields, RpcHeader, RpcKind, RpcQuestion, put_rpc_text};
@@ -18,6 +17,7 @@ use tokio::time::timeout;
 
 use super::Shared;
 use super::answer::{Answer, Answers, Asked, Viewer};
+use super::http::accept_users;
 use crate::models::{Fitted, Wanted};
 
 /// What is behind the name of the socket of HTTP.
@@ -28,8 +28,6 @@ const MOST_CONNECTIONS: usize = 256;
 const MOST_HANDLES: usize = 4096;
 /// A frame that has begun is there after this, and an answer is taken.
 const WITHIN: Duration = Duration::from_secs(5);
-/// When there are no descriptors left, others have this long to close some.
-const BREATHER: Duration = Duration::from_millis(50);
 /// The share of intervals that hold the truth.
 const CONFIDENCE: f64 = 0.9;
 /// What is read at a time.
@@ -48,27 +46,13 @@ pub(super) fn run(shared: &Arc<Shared>, socket: OwnSocket, mut stopped: watch::R
 }
 
 async fn accept(socket: OwnSocket, answers: Arc<Answers>) {
-    let listener = socket.listener().try_clone().and_then(|listener| {
-        listener.set_nonblocking(true)?;
-        tokio::net::UnixListener::from_std(listener)
-    });
-    let Ok(listener) = listener else { return };
-    let account = Account::among_users(MOST_CONNECTIONS);
-    loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(BREATHER).await;
-            continue;
-        };
-        let Some(user) = iotide_private::peer_user(&stream) else { continue };
-        // Who has all that is allowed is hung up on.
-        let Some(place) = account.take(user) else { continue };
-        let viewer = if iotide_private::is_our_user(Some(user)) { Viewer::All } else { Viewer::User(user) };
+    accept_users(socket, MOST_CONNECTIONS, |stream, _, viewer| {
         let answers = Arc::clone(&answers);
-        tokio::spawn(async move {
+        async move {
             attend(stream, viewer, answers).await;
-            drop(place);
-        });
-    }
+        }
+    })
+    .await;
 }
 
 /// Answers on a connection until something is wrong with it.

@@ -21,7 +21,11 @@ const MOST_LOADS: usize = 4_000;
 
 impl JobsReport {
     pub(super) fn page(&self) -> String {
-        let style = own_style(concat!(include_str!("../tables.css"), include_str!("page.css")));
+        let style = own_style(concat!(
+            include_str!("../tables.css"),
+            include_str!("../tabs.css"),
+            include_str!("page.css")
+        ));
         let title = format!("{} · iotide simulate jobs", self.workload.source.for_terminal());
         let mut html = head(&title, &style, SCRIPT);
         let verdicts = self.verdicts();

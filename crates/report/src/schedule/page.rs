@@ -8,7 +8,11 @@ use super::{PolicyEntry, SimulationReport, signed_percent};
 
 impl SimulationReport {
     pub(super) fn page(&self) -> String {
-        let style = own_style(concat!(include_str!("../tables.css"), include_str!("page.css")));
+        let style = own_style(concat!(
+            include_str!("../tables.css"),
+            include_str!("../tabs.css"),
+            include_str!("page.css")
+        ));
         let mut html =
             head(&format!("{} · iotide simulate", self.workload.source.for_terminal()), &style, "");
         let _ = write!(

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use iotide_page::html::{escape, tiles};
 use iotide_page::{Untrusted, text};
 
-use super::{Frame, Page, app_link, cell, job_link, path_part, sortable, sparkline, time, until};
+use super::{Frame, Page, app_link, cell, job_link, path_part, phase_cells, sortable, sparkline, time};
 use crate::jobs::{JobEntry, JobList};
 use crate::series::JobRates;
 
@@ -117,7 +117,7 @@ fn running_row(job: &JobEntry, rates: Option<&JobRates>, now_unix_s: f64) -> Str
     };
     let picture = rates.map_or(String::new(), |rates| sparkline(&rates.read_bps, &rates.write_bps));
     format!(
-        "<td>{}</td><td class=\"word\">{}</td><td class=\"word\">{}</td>{}{}<td class=\"spark\">{picture}</td>{}{}{}{}{}",
+        "<td>{}</td><td class=\"word\">{}</td><td class=\"word\">{}</td>{}{}<td class=\"spark\">{picture}</td>{}{}{}{}",
         job_link(&job.job),
         app_link(&job.app, &job.name),
         job.user.shortened(24).for_html(),
@@ -125,15 +125,7 @@ fn running_row(job: &JobEntry, rates: Option<&JobRates>, now_unix_s: f64) -> Str
         cell(job.nodes.len() as f64, &nodes),
         live_rate(&job.job, "read", job.read_bps),
         live_rate(&job.job, "write", job.write_bps),
-        cell(job.period_s.unwrap_or(f64::MAX), &job.period_s.map_or("–".to_owned(), text::seconds)),
-        cell(
-            job.next_phase_unix_s.unwrap_or(f64::MAX),
-            &match job.next_phase_unix_s {
-                Some(next) =>
-                    format!("<span data-until=\"{next:.1}\">{}</span>", until(now_unix_s, Some(next))),
-                None => "–".to_owned(),
-            }
-        ),
+        phase_cells(job.period_s, job.next_phase_unix_s, now_unix_s),
         cell(job.start_unix_s, &time(job.start_unix_s)),
     )
 }

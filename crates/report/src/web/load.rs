@@ -8,7 +8,7 @@ use iotide_page::{Plot, Untrusted, text};
 
 use super::jobs::live_rate;
 use super::rhythm::usual_length_s;
-use super::{Frame, Page, app_link, cell, job_link, phases_of, sortable, until};
+use super::{Frame, Page, app_link, cell, job_link, phase_cells, phases_of, sortable};
 
 /// A job that runs.
 #[derive(Clone, Debug, Default)]
@@ -158,7 +158,7 @@ fn row(job: &JobLoad, expected: &[f64], i: usize, all_bps: f64, step_s: f64, now
     let share = if all_bps > 0.0 { job.now_bps() / all_bps } else { 0.0 };
     format!(
         "<td><svg class=\"plot swatch\" viewBox=\"0 0 14 10\" aria-hidden=\"true\"><rect class=\"s{}\" width=\"14\" height=\"10\"/></svg> {}</td>\
-         <td class=\"word\">{}</td><td class=\"word\">{}</td>{}{}{}{}{}{}",
+         <td class=\"word\">{}</td><td class=\"word\">{}</td>{}{}{}{}{}",
         i.min(COLOURS),
         job_link(&job.job),
         app_link(&job.app, &job.name),
@@ -166,15 +166,7 @@ fn row(job: &JobLoad, expected: &[f64], i: usize, all_bps: f64, step_s: f64, now
         live_rate(&job.job, "read", Some(job.read_bps)),
         live_rate(&job.job, "write", Some(job.write_bps)),
         cell(share, &if all_bps > 0.0 { text::percent(share) } else { "–".to_owned() }),
-        cell(job.period_s.unwrap_or(f64::MAX), &job.period_s.map_or("–".to_owned(), text::seconds)),
-        cell(
-            job.next_phase_unix_s.unwrap_or(f64::MAX),
-            &match job.next_phase_unix_s {
-                Some(next) =>
-                    format!("<span data-until=\"{next:.1}\">{}</span>", until(now_unix_s, Some(next))),
-                None => "–".to_owned(),
-            }
-        ),
+        phase_cells(job.period_s, job.next_phase_unix_s, now_unix_s),
         cell(will, &if will > 0.0 { text::bytes(will) } else { "–".to_owned() }),
     )
 }

@@ -318,6 +318,15 @@ fn cell(value: f64, html: &str) -> String {
     format!("<td data-v=\"{value:e}\">{html}</td>")
 }
 
+/// How far apart the phases of a job are, and when the next begins.
+fn phase_cells(period_s: Option<f64>, next_phase_unix_s: Option<f64>, now_unix_s: f64) -> String {
+    let until_next =
+        |next: f64| format!("<span data-until=\"{next:.1}\">{}</span>", until(now_unix_s, Some(next)));
+    let or_dash = |shown: Option<String>| shown.unwrap_or_else(|| "–".to_owned());
+    cell(period_s.unwrap_or(f64::MAX), &or_dash(period_s.map(text::seconds)))
+        + &cell(next_phase_unix_s.unwrap_or(f64::MAX), &or_dash(next_phase_unix_s.map(until_next)))
+}
+
 /// A table that can be sorted and searched. Heads and rows are HTML; `what` is searched.
 fn sortable(what: &str, heads: &[&str], rows: &[String]) -> String {
     let mut html = format!(

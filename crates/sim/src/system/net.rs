@@ -54,6 +54,8 @@ pub(super) struct Net<'c> {
     at_op: Vec<Vec<u32>>,
     moving: Vec<Vec<Vec<u32>>>,
     n_moving: Vec<usize>,
+    /// By target: streams over the bytes that each wants, summed.
+    weights: Vec<f64>,
     /// Requests that no target can take.
     stranded: Vec<u32>,
     live: Vec<u32>,
@@ -89,6 +91,7 @@ impl<'c> Net<'c> {
             at_op: vec![Vec::new(); n_targets],
             moving: vec![vec![Vec::new(); n_kinds]; n_targets],
             n_moving: vec![0; n_targets],
+            weights: vec![0.0; n_targets],
             stranded: Vec::new(),
             live: (0..n_targets as u32).collect(),
             rates: vec![0.0; compiled.arrivals.len() + n_kinds + 2 * n_targets],
@@ -196,9 +199,7 @@ impl<'c> Net<'c> {
     /// A stream at a target has got what it wanted.
     fn moved(&mut self, target: usize, share: f64) {
         let kinds = &self.compiled.kinds;
-        let weight: f64 =
-            self.moving[target].iter().zip(kinds).map(|(jobs, kind)| jobs.len() as f64 * kind.per_byte).sum();
-        let mut pick = share * weight;
+        let mut pick = share * self.weights[target];
         let mut chosen = 0;
         for (index, (jobs, kind)) in self.moving[target].iter().zip(kinds).enumerate() {
             if jobs.is_empty() {
@@ -342,6 +343,7 @@ impl<'c> Net<'c> {
         let kinds = &self.compiled.kinds;
         let weight: f64 =
             self.moving[target].iter().zip(kinds).map(|(jobs, kind)| jobs.len() as f64 * kind.per_byte).sum();
+        self.weights[target] = weight;
         let station = &self.stations[target];
         self.rates[first + target] = if n == 0 { 0.0 } else { station.share_bps(n) * weight };
         self.tally.moving(self.now_s, target, kind as usize, is_more, station.busy(n));

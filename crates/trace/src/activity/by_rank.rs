@@ -16,8 +16,9 @@ pub(super) struct ByRank {
 struct Sums {
     /// By [`Level`].
     bytes: [f64; 3],
-    /// Time in calls: of C streams, of MPI-IO, of libraries, of all others.
-    seconds: [f64; 4],
+    /// Time in calls, in whole nanoseconds: of C streams, of MPI-IO, of libraries, of all others. Sums of whole numbers are
+    /// the same in any order, so that two ranks that took equally long do so to the last bit (up to 104 days each).
+    nanos: [f64; 4],
 }
 
 /// Where a layer's time stands.
@@ -33,15 +34,19 @@ fn slot(layer: Layer) -> usize {
 impl Sums {
     fn join(&mut self, other: Self) {
         self.bytes.iter_mut().zip(other.bytes).for_each(|(sum, bytes)| *sum += bytes);
-        self.seconds.iter_mut().zip(other.seconds).for_each(|(sum, seconds)| *sum += seconds);
+        self.nanos.iter_mut().zip(other.nanos).for_each(|(sum, nanos)| *sum += nanos);
+    }
+
+    fn seconds(&self, layer: Layer) -> f64 {
+        self.nanos[slot(layer)] * 1e-9
     }
 
     fn mpi_io_s(&self) -> f64 {
-        self.seconds[slot(Layer::MpiIo)]
+        self.seconds(Layer::MpiIo)
     }
 
     fn low_s(&self) -> f64 {
-        self.seconds.iter().sum::<f64>() - self.mpi_io_s()
+        (self.nanos.iter().sum::<f64>() - self.nanos[slot(Layer::MpiIo)]) * 1e-9
     }
 }
 
@@ -52,7 +57,7 @@ impl ByRank {
             return;
         }
         let mut part = Sums::default();
-        part.seconds[slot(layer)] = seconds;
+        part.nanos[slot(layer)] = (seconds * 1e9).round();
         part.bytes[Level::of(layer) as usize] = bytes;
         // Sources write one rank's events in a row: the table is asked only when the rank changes.
         match &mut self.last {
@@ -137,7 +142,7 @@ impl ByRank {
         let counted = access.iter().filter_map(|facts| Some((facts.layer, facts.shape.slowest?)));
         let mut speeds: BTreeMap<Layer, SlowestRank> = counted.collect();
         for (&layer, &bytes) in bytes {
-            let own = sums.iter().map(|(rank, sums)| (*rank, sums.seconds[slot(layer)]));
+            let own = sums.iter().map(|(rank, sums)| (*rank, sums.seconds(layer)));
             // The lower rank on a tie.
             let slowest = own.rev().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, seconds)| *seconds > 0.0);
             if let Some((rank, own_s)) = slowest {

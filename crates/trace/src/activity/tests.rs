@@ -159,12 +159,26 @@ fn the_lightest_of_too_many_files_are_added_up() {
     assert_eq!(sums.other_files.bytes_written, 100_000.0);
 }
 
+#[test]
+fn ranks_that_took_equally_long_do_so_in_any_order() {
+    // Six times 1.073741824 s in floating point: 3 + 1 + 2 of them are more than 4 + 1 + 1.
+    let call = |rank: i32| {
+        let start = Timestamp::from_nanos_since_start(0);
+        Event::data(Op::Write, Rank(rank), start, start.plus_nanos(1 << 30), 1.0)
+    };
+    let mut calls = [1, 1, 1, 1, 7, 7, 7, 1, 7, 1, 7, 7].map(call);
+    let one = seen(calls, &[]).rank_times.unwrap();
+    calls.sort_by_key(|event| event.rank);
+    let other = seen(calls, &[]).rank_times.unwrap();
+    assert_eq!((one, one.slowest), (other, Rank(1)));
+}
+
 fn events() -> impl Strategy<Value = Vec<Event>> {
     let edge = prop_oneof![0..50i64, -5_000_000_000..5_000_000_000i64, -(1i64 << 61)..(1i64 << 61)];
     let length = prop_oneof![0..4i64, 0..1_000_000i64, 0..20_000_000_000i64];
     let rank = prop_oneof![-1..4i32, 0..2000i32, 0..=i32::MAX];
     let event =
-        (any::<bool>(), rank, edge, length, 0.0..1e9f64).prop_map(|(is_read, rank, start, length, bytes)| {
+        (any::<bool>(), rank, edge, length, 1.0..1e9f64).prop_map(|(is_read, rank, start, length, bytes)| {
             let op = if is_read { Op::Read } else { Op::Write };
             let start = Timestamp::from_nanos_since_start(start);
             Event::data(op, Rank(rank), start, start.plus_nanos(length), bytes)
@@ -193,9 +207,9 @@ proptest! {
     #[test]
     fn the_heat_map_is_that_of_its_slow_twin(events in events()) {
         let sums = seen(events.iter().copied(), &[]);
-        let (bin_nanos, ranks_per_row, cells) = heat_twin(&events);
+        let HeatTwin { bin_nanos, first, ranks_per_row, cells } = heat_twin(&events);
         prop_assert_eq!((sums.heat.bin_s, sums.heat.ranks_per_row), (bin_nanos as f64 * 1e-9, ranks_per_row));
-        let first = (sums.heat.start_s * 1e9 / bin_nanos as f64).round() as i64;
+        prop_assert_eq!(sums.heat.start_s, Timestamp::from_nanos_since_start(first * bin_nanos).as_secs());
         for row in &sums.heat.rows {
             for (op, volumes) in [(Op::Read, &row.read), (Op::Write, &row.written)] {
                 for (i, &found) in volumes.iter().enumerate() {
@@ -219,12 +233,12 @@ proptest! {
             }
             activity.finish(&info)
         };
-        // Bytes and times are whole numbers here, so that sums are the same to the last bit.
+        // Bytes are whole numbers and all calls equally long, so that sums are the same to the last bit.
         prop_assert_eq!(seen(&one), seen(&other));
     }
 }
 
-/// Events whose sums are exact in any order: few bytes, whole seconds, no request over two bins.
+/// Events whose sums are exact in any order: few bytes, calls of equal length, no request over two bins.
 fn events_on_files() -> impl Strategy<Value = (Vec<Event>, Vec<Event>)> {
     let event = (0..8usize, -1..300i32, 0..400i64, 0..3u32, 0..14u32, 0..50u32);
     let event = event.prop_map(|(op, rank, second, calls, file, bytes)| {
@@ -236,9 +250,17 @@ fn events_on_files() -> impl Strategy<Value = (Vec<Event>, Vec<Event>)> {
     prop::collection::vec(event, 1..300).prop_flat_map(|all| (Just(all.clone()), Just(all).prop_shuffle()))
 }
 
-/// Width of a bin in nanoseconds, ranks in a row, and bytes by first rank of the row, operation and number of the bin,
-/// each request by itself.
-fn heat_twin(events: &[Event]) -> (i64, u32, HashMap<(i32, Op, i64), f64>) {
+/// A heat map, made slowly: each request by itself.
+struct HeatTwin {
+    bin_nanos: i64,
+    /// The number of the first bin.
+    first: i64,
+    ranks_per_row: u32,
+    /// Bytes by first rank of the row, operation and number of the bin.
+    cells: HashMap<(i32, Op, i64), f64>,
+}
+
+fn heat_twin(events: &[Event]) -> HeatTwin {
     let moved: Vec<(i64, i64, &Event)> = (events.iter())
         .filter(|event| event.bytes > 0.0)
         .map(|event| (event.start.as_nanos(), event.end.as_nanos().max(event.start.as_nanos() + 1), event))
@@ -263,5 +285,5 @@ fn heat_twin(events: &[Event]) -> (i64, u32, HashMap<(i32, Op, i64), f64>) {
                 event.bytes * inside as f64 / (end - start) as f64;
         }
     }
-    (width, per_row, cells)
+    HeatTwin { bin_nanos: width, first: first.div_euclid(width), ranks_per_row: per_row, cells }
 }
