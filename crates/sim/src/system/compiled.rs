@@ -20,7 +20,12 @@ pub(super) struct Kind {
     pub(super) has_end: bool,
     /// 1 over the bytes of a token.
     pub(super) per_byte: f64,
+    /// 1 over the time between a request and the next; 0: none.
     pub(super) think_rate: f64,
+    /// Kinds that think equally long are drawn from together: its place in [`Compiled::think_rates`].
+    pub(super) thinks_as: u32,
+    /// So are kinds whose requests are equally large: its place in [`Compiled::per_bytes`].
+    pub(super) moves_as: u32,
     /// `u64::MAX` goes on.
     pub(super) bursts: u64,
     pub(super) starts_with_io: bool,
@@ -43,6 +48,8 @@ impl Kind {
             has_end: tokens.is_some(),
             per_byte: 1.0 / bytes,
             think_rate: if template.think_s > 0.0 { 1.0 / (template.think_s * grain as f64) } else { 0.0 },
+            thinks_as: 0,
+            moves_as: 0,
             bursts: template.iterations.unwrap_or(u64::MAX),
             starts_with_io: template.starts_with_io || template.between_s() == 0.0,
         }
@@ -66,6 +73,8 @@ pub(super) struct Station {
     /// Operations per second of one server; 0: they take no time.
     pub(super) op_rate: f64,
     pub(super) servers: usize,
+    /// 1 over their number.
+    pub(super) per_server: f64,
     pub(super) moves: bool,
     bandwidth_bps: f64,
     stream_bps: f64,
@@ -76,6 +85,7 @@ impl Station {
         Self {
             op_rate: target.iops.map_or(0.0, |iops| iops / f64::from(target.servers) / grain as f64),
             servers: target.servers as usize,
+            per_server: 1.0 / f64::from(target.servers),
             moves: target.moves(),
             bandwidth_bps: target.bandwidth_bps.unwrap_or(f64::INFINITY),
             stream_bps: target.stream_bps.unwrap_or(f64::INFINITY),
@@ -110,6 +120,10 @@ pub(super) struct Entry {
 #[derive(Clone, Debug)]
 pub(super) struct Compiled {
     pub(super) kinds: Vec<Kind>,
+    /// The different rates at which kinds think.
+    pub(super) think_rates: Vec<f64>,
+    /// The different sizes of tokens, each as 1 over its bytes.
+    pub(super) per_bytes: Vec<f64>,
     pub(super) stations: Vec<Station>,
     /// The kind of each group: entries first, then arrivals, then what changes add.
     pub(super) groups: Vec<u32>,
@@ -136,8 +150,17 @@ impl Compiled {
             WhatChanges::Add { template, .. } => template as u32,
             _ => 0,
         }));
+        let mut kinds: Vec<Kind> =
+            system.templates.iter().map(|template| Kind::of(template, grain)).collect();
+        let (mut think_rates, mut per_bytes) = (Vec::new(), Vec::new());
+        for kind in &mut kinds {
+            kind.thinks_as = place_of(kind.think_rate, &mut think_rates);
+            kind.moves_as = place_of(kind.per_byte, &mut per_bytes);
+        }
         Self {
-            kinds: system.templates.iter().map(|template| Kind::of(template, grain)).collect(),
+            kinds,
+            think_rates,
+            per_bytes,
             stations: system.targets.iter().map(|target| Station::of(target, grain)).collect(),
             groups,
             entries: entries.collect(),
@@ -152,6 +175,15 @@ impl Compiled {
     pub(super) fn group_of_change(&self, index: usize) -> u32 {
         (self.entries.len() + self.arrivals.len() + index) as u32
     }
+}
+
+/// Where a value stands among the known ones, which it joins if it is new.
+fn place_of(value: f64, known: &mut Vec<f64>) -> u32 {
+    let place = known.iter().position(|other| *other == value).unwrap_or_else(|| {
+        known.push(value);
+        known.len() - 1
+    });
+    place as u32
 }
 
 /// How many requests a token stands for, if nobody says: as many as leave bursts their length.

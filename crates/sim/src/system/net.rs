@@ -13,6 +13,12 @@ use super::compiled::{Compiled, Kind, Station};
 use super::description::{Target, WhatChanges};
 use super::tally::{Sums, Tally};
 
+/// After so many events the sum of the rates is made anew, so that roundings do not gather.
+const EVENTS_A_SUM: u64 = 256;
+
+/// Where so little is left of a rate that went, roundings would count: the sum is made anew.
+const LEAST_LEFT: f64 = 1e-6;
+
 /// A job that is there.
 #[derive(Clone, Copy, Debug)]
 struct Job {
@@ -50,8 +56,10 @@ pub(super) struct Net<'c> {
     free: Vec<u32>,
     /// Jobs between bursts or not begun, by the time their burst begins; a time of 0 or more is ordered as its bits are.
     waiting: BinaryHeap<Reverse<(u64, u32)>>,
+    /// By [`Kind::thinks_as`].
     thinking: Vec<Vec<u32>>,
     at_op: Vec<Vec<u32>>,
+    /// By target and [`Kind::moves_as`].
     moving: Vec<Vec<Vec<u32>>>,
     n_moving: Vec<usize>,
     /// By target: streams over the bytes that each wants, summed.
@@ -59,8 +67,10 @@ pub(super) struct Net<'c> {
     /// Requests that no target can take.
     stranded: Vec<u32>,
     live: Vec<u32>,
-    /// Arrivals, thinking by kind, operating by target, moving by target.
+    /// Operating by target, moving by target, thinking, arrivals.
     rates: Vec<f64>,
+    /// Their sum.
+    total: f64,
     tally: Tally,
     n_events: u64,
 }
@@ -87,20 +97,20 @@ impl<'c> Net<'c> {
             jobs: Vec::new(),
             free: Vec::new(),
             waiting: BinaryHeap::new(),
-            thinking: vec![Vec::new(); n_kinds],
+            thinking: vec![Vec::new(); compiled.think_rates.len()],
             at_op: vec![Vec::new(); n_targets],
-            moving: vec![vec![Vec::new(); n_kinds]; n_targets],
+            moving: vec![vec![Vec::new(); compiled.per_bytes.len()]; n_targets],
             n_moving: vec![0; n_targets],
             weights: vec![0.0; n_targets],
             stranded: Vec::new(),
             live: (0..n_targets as u32).collect(),
-            rates: vec![0.0; compiled.arrivals.len() + n_kinds + 2 * n_targets],
+            rates: vec![0.0; 2 * n_targets + compiled.think_rates.len()],
+            total: 0.0,
             tally: Tally::new(n_kinds, n_targets, compiled.groups.len()),
             n_events: 0,
         };
-        for (rate, (_, per_s)) in net.rates.iter_mut().zip(&compiled.arrivals) {
-            *rate = *per_s;
-        }
+        net.rates.extend(compiled.arrivals.iter().map(|(_, per_s)| *per_s));
+        net.total = net.rates.iter().sum();
         for (index, entry) in compiled.entries.iter().enumerate() {
             for _ in 0..entry.count {
                 net.admit(index as u32, entry.start_s, entry.next_phase_s);
@@ -143,16 +153,21 @@ impl<'c> Net<'c> {
     fn events_until(&mut self, stop_s: f64) -> bool {
         let n_waiting = self.waiting.len();
         loop {
-            let total: f64 = self.rates.iter().sum();
-            let then_s =
-                if total > 0.0 { self.now_s + self.random.exponential() / total } else { f64::INFINITY };
+            if self.n_events.is_multiple_of(EVENTS_A_SUM) {
+                self.total = self.rates.iter().sum();
+            }
+            let then_s = if self.total > 0.0 {
+                self.now_s + self.random.exponential() / self.total
+            } else {
+                f64::INFINITY
+            };
             if then_s >= stop_s {
                 self.now_s = stop_s;
                 return true;
             }
-            self.now_s = then_s;
+            let pick = self.random.unit() * self.total;
             self.n_events += 1;
-            let pick = self.random.unit() * total;
+            self.now_s = then_s;
             self.event(pick);
             // A job that began to compute may be due before.
             if self.waiting.len() != n_waiting {
@@ -162,60 +177,71 @@ impl<'c> Net<'c> {
     }
 
     fn event(&mut self, mut pick: f64) {
-        let n_arrivals = self.compiled.arrivals.len();
-        let mut chosen = 0;
+        let mut chosen = None;
         for (channel, rate) in self.rates.iter().enumerate() {
             // What rounding leaves over belongs to the last that can happen.
             if *rate > 0.0 {
-                chosen = channel;
+                chosen = Some(channel);
                 if pick < *rate {
                     break;
                 }
                 pick -= rate;
             }
         }
+        let Some(chosen) = chosen else {
+            // The sum was what rounding had left of rates that are all 0 again.
+            self.total = 0.0;
+            self.n_events -= 1;
+            return;
+        };
         let share = (pick / self.rates[chosen]).min(1.0);
-        let (n_kinds, n_targets) = (self.thinking.len(), self.at_op.len());
-        if chosen < n_arrivals {
-            let group = self.compiled.arrivals[chosen].0;
-            self.admit(group, self.now_s, None);
-        } else if chosen < n_arrivals + n_kinds {
-            let kind = chosen - n_arrivals;
-            let job = take(&mut self.thinking[kind], share);
-            self.rates[chosen] = self.compiled.kinds[kind].think_rate * self.thinking[kind].len() as f64;
-            self.issue(job);
-        } else if chosen < n_arrivals + n_kinds + n_targets {
-            let target = chosen - n_arrivals - n_kinds;
-            let job = take(&mut self.at_op[target], share);
-            self.op_changed(target, self.jobs[job as usize].kind, false);
-            if !self.move_to(target, job) {
+        let (n_thinking, n_targets) = (self.thinking.len(), self.at_op.len());
+        if chosen < n_targets {
+            let job = take(&mut self.at_op[chosen], share);
+            self.op_changed(chosen, self.jobs[job as usize].kind, false);
+            if !self.move_to(chosen, job) {
                 self.done(job);
             }
+        } else if chosen < 2 * n_targets {
+            self.moved(chosen - n_targets, share);
+        } else if chosen < 2 * n_targets + n_thinking {
+            let class = chosen - 2 * n_targets;
+            let job = take(&mut self.thinking[class], share);
+            self.think_changed(class);
+            self.issue(job);
         } else {
-            self.moved(chosen - n_arrivals - n_kinds - n_targets, share);
+            let group = self.compiled.arrivals[chosen - 2 * n_targets - n_thinking].0;
+            self.admit(group, self.now_s, None);
+        }
+    }
+
+    /// Sets how often something happens.
+    #[inline]
+    fn set_rate(&mut self, channel: usize, rate: f64) {
+        let before = std::mem::replace(&mut self.rates[channel], rate);
+        self.total += rate - before;
+        if self.total < LEAST_LEFT * before {
+            self.total = self.rates.iter().sum();
         }
     }
 
     /// A stream at a target has got what it wanted.
     fn moved(&mut self, target: usize, share: f64) {
-        let kinds = &self.compiled.kinds;
         let mut pick = share * self.weights[target];
-        let mut chosen = 0;
-        for (index, (jobs, kind)) in self.moving[target].iter().zip(kinds).enumerate() {
+        let (mut chosen, mut of_chosen) = (0, 1.0);
+        for (class, (jobs, per_byte)) in self.moving[target].iter().zip(&self.compiled.per_bytes).enumerate()
+        {
             if jobs.is_empty() {
                 continue;
             }
-            chosen = index;
-            let of_kind = jobs.len() as f64 * kind.per_byte;
-            if pick < of_kind {
+            (chosen, of_chosen) = (class, jobs.len() as f64 * per_byte);
+            if pick < of_chosen {
                 break;
             }
-            pick -= of_kind;
+            pick -= of_chosen;
         }
-        let jobs = &mut self.moving[target][chosen];
-        let share = pick / (jobs.len() as f64 * kinds[chosen].per_byte);
-        let job = take(jobs, share);
-        self.move_changed(target, chosen as u32, false);
+        let job = take(&mut self.moving[target][chosen], pick / of_chosen);
+        self.move_changed(target, self.jobs[job as usize].kind, false);
         self.done(job);
     }
 
@@ -287,7 +313,7 @@ impl<'c> Net<'c> {
         if !self.stations[target].moves || self.compiled.kinds[kind as usize].per_byte == f64::INFINITY {
             return false;
         }
-        self.moving[target][kind as usize].push(job);
+        self.moving[target][self.compiled.kinds[kind as usize].moves_as as usize].push(job);
         self.move_changed(target, kind, true);
         true
     }
@@ -303,9 +329,9 @@ impl<'c> Net<'c> {
                 job.left -= 1;
             }
             if kind.think_rate > 0.0 {
-                let of_kind = job.kind as usize;
-                self.thinking[of_kind].push(number);
-                self.rates[self.compiled.arrivals.len() + of_kind] += kind.think_rate;
+                let class = kind.thinks_as as usize;
+                self.thinking[class].push(number);
+                self.think_changed(class);
             } else {
                 self.issue(number);
             }
@@ -327,26 +353,46 @@ impl<'c> Net<'c> {
         self.wait(number, at_s);
     }
 
+    #[inline]
+    fn think_changed(&mut self, class: usize) {
+        let rate = self.compiled.think_rates[class] * self.thinking[class].len() as f64;
+        self.set_rate(2 * self.at_op.len() + class, rate);
+    }
+
+    #[inline]
     fn op_changed(&mut self, target: usize, kind: u32, is_more: bool) {
         let station = &self.stations[target];
         let n = self.at_op[target].len();
-        self.rates[self.compiled.arrivals.len() + self.thinking.len() + target] =
-            station.op_rate * n.min(station.servers) as f64;
-        self.tally.at_op(self.now_s, target, kind as usize, is_more, n, station.servers);
+        let (by, after) = if is_more { (1.0, n) } else { (-1.0, n + 1) };
+        // Beyond the servers one more waits, and the servers are as they were.
+        if after > station.servers {
+            self.tally.at_op(self.now_s, target, kind as usize, by, None);
+            return;
+        }
+        let busy = n as f64 * station.per_server;
+        let rate = station.op_rate * n as f64;
+        self.tally.at_op(self.now_s, target, kind as usize, by, Some(busy));
+        self.set_rate(target, rate);
     }
 
+    #[inline]
     fn move_changed(&mut self, target: usize, kind: u32, is_more: bool) {
         let n = &mut self.n_moving[target];
         *n = if is_more { *n + 1 } else { *n - 1 };
         let n = *n;
-        let first = self.compiled.arrivals.len() + self.thinking.len() + self.at_op.len();
-        let kinds = &self.compiled.kinds;
-        let weight: f64 =
-            self.moving[target].iter().zip(kinds).map(|(jobs, kind)| jobs.len() as f64 * kind.per_byte).sum();
+        let of_class = |(jobs, per_byte): (&Vec<u32>, &f64)| jobs.len() as f64 * per_byte;
+        let weight: f64 = self.moving[target].iter().zip(&self.compiled.per_bytes).map(of_class).sum();
         self.weights[target] = weight;
         let station = &self.stations[target];
-        self.rates[first + target] = if n == 0 { 0.0 } else { station.share_bps(n) * weight };
-        self.tally.moving(self.now_s, target, kind as usize, is_more, station.busy(n));
+        let rate = if n == 0 { 0.0 } else { station.share_bps(n) * weight };
+        self.tally.moving(
+            self.now_s,
+            target,
+            kind as usize,
+            if is_more { 1.0 } else { -1.0 },
+            station.busy(n),
+        );
+        self.set_rate(self.at_op.len() + target, rate);
     }
 
     fn change(&mut self, index: usize) {
@@ -386,9 +432,9 @@ impl<'c> Net<'c> {
             self.op_changed(target, self.jobs[job as usize].kind, false);
             jobs.push(job);
         }
-        for kind in 0..self.thinking.len() {
-            while let Some(job) = self.moving[target][kind].pop() {
-                self.move_changed(target, kind as u32, false);
+        for class in 0..self.compiled.per_bytes.len() {
+            while let Some(job) = self.moving[target][class].pop() {
+                self.move_changed(target, self.jobs[job as usize].kind, false);
                 jobs.push(job);
             }
         }

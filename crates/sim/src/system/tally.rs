@@ -3,21 +3,33 @@
 /// Beyond this many requests at operations, their distribution is not kept.
 const MOST_COUNTED: usize = 4096;
 
-/// How many are somewhere, and since when.
+/// How many are somewhere, summed over time.
+///
+/// Number times seconds up to a time T is T times the number then, less each change times when it came: a change costs one
+/// product, and nobody has to know when the one before it was.
 #[derive(Clone, Copy, Debug, Default)]
 struct Area {
     now: f64,
-    since_s: f64,
-    /// Number times seconds.
-    area: f64,
+    /// Changes times when they came.
+    moment: f64,
 }
 
 impl Area {
     #[inline]
+    fn change(&mut self, at_s: f64, by: f64) {
+        self.moment += by * at_s;
+        self.now += by;
+    }
+
+    /// Sets a number that is no count, so that sums of changes would gather roundings.
+    #[inline]
     fn set(&mut self, at_s: f64, now: f64) {
-        self.area += self.now * (at_s - self.since_s);
-        self.since_s = at_s;
+        self.moment += (now - self.now) * at_s;
         self.now = now;
+    }
+
+    fn until(&self, at_s: f64) -> f64 {
+        self.now * at_s - self.moment
     }
 }
 
@@ -46,7 +58,7 @@ pub(super) struct Sums {
 pub(super) struct Tally {
     at_op: Vec<Area>,
     moving: Vec<Area>,
-    waiting: Vec<Area>,
+    waiting: Area,
     op_busy: Vec<Area>,
     move_busy: Vec<Area>,
     pub(super) completed: Vec<u64>,
@@ -62,7 +74,7 @@ impl Tally {
         Self {
             at_op: areas(n_kinds),
             moving: areas(n_kinds),
-            waiting: areas(n_targets),
+            waiting: Area::default(),
             op_busy: areas(n_targets),
             move_busy: areas(n_targets),
             completed: vec![0; n_groups],
@@ -73,24 +85,16 @@ impl Tally {
         }
     }
 
-    /// One more or fewer is at the operations of a target, which are `n` now.
+    /// One more (`by` is 1) or fewer (−1) is at the operations of a target; a share of its servers is busy now, or that is as it was.
     #[inline]
-    pub(super) fn at_op(
-        &mut self,
-        at_s: f64,
-        target: usize,
-        kind: usize,
-        is_more: bool,
-        n: usize,
-        servers: usize,
-    ) {
-        let area = &mut self.at_op[kind];
-        area.set(at_s, if is_more { area.now + 1.0 } else { area.now - 1.0 });
-        let busy = n.min(servers);
-        self.op_busy[target].set(at_s, busy as f64 / servers as f64);
-        self.waiting[target].set(at_s, (n - busy) as f64);
+    pub(super) fn at_op(&mut self, at_s: f64, target: usize, kind: usize, by: f64, busy: Option<f64>) {
+        self.at_op[kind].change(at_s, by);
+        match busy {
+            Some(share) => self.op_busy[target].set(at_s, share),
+            None => self.waiting.change(at_s, by),
+        }
         self.distribute(at_s);
-        self.n_at_op = if is_more { self.n_at_op + 1 } else { self.n_at_op - 1 };
+        self.n_at_op = if by > 0.0 { self.n_at_op + 1 } else { self.n_at_op - 1 };
     }
 
     #[inline]
@@ -104,11 +108,10 @@ impl Tally {
         self.at_op_since_s = at_s;
     }
 
-    /// One more or fewer moves bytes at a target, of whose bandwidth a share is used now.
+    /// One more (`by` is 1) or fewer (−1) moves bytes at a target, of whose bandwidth a share is used now.
     #[inline]
-    pub(super) fn moving(&mut self, at_s: f64, target: usize, kind: usize, is_more: bool, busy: f64) {
-        let area = &mut self.moving[kind];
-        area.set(at_s, if is_more { area.now + 1.0 } else { area.now - 1.0 });
+    pub(super) fn moving(&mut self, at_s: f64, target: usize, kind: usize, by: f64, busy: f64) {
+        self.moving[kind].change(at_s, by);
         self.move_busy[target].set(at_s, busy);
     }
 
@@ -124,23 +127,15 @@ impl Tally {
 
     /// All sums at a time.
     pub(super) fn sums(&mut self, at_s: f64) -> Sums {
-        let settled = |areas: &mut [Area]| -> Vec<f64> {
-            areas
-                .iter_mut()
-                .map(|area| {
-                    area.set(at_s, area.now);
-                    area.area
-                })
-                .collect()
-        };
+        let until = |areas: &[Area]| -> Vec<f64> { areas.iter().map(|area| area.until(at_s)).collect() };
         self.distribute(at_s);
         Sums {
             at_s,
-            at_op: settled(&mut self.at_op),
-            moving: settled(&mut self.moving),
-            waiting: settled(&mut self.waiting).iter().sum(),
-            op_busy: settled(&mut self.op_busy),
-            move_busy: settled(&mut self.move_busy),
+            at_op: until(&self.at_op),
+            moving: until(&self.moving),
+            waiting: self.waiting.until(at_s),
+            op_busy: until(&self.op_busy),
+            move_busy: until(&self.move_busy),
             completed: self.completed.clone(),
             bursts: self.bursts.clone(),
         }

@@ -132,8 +132,9 @@ fn fifteen_jobs_in_step_take_fifteen_times_as_long() {
     .unwrap();
     let system = System::of_periodic_jobs(&io).unwrap();
     assert_eq!((system.templates.len(), system.jobs[0].count), (1, 15));
-    let run = ran(&system, 8);
-    near(run.frame.burst_s[0], 349.1, 0.02);
+    // 1 % less: a burst that gets ahead by chance ends before the others. One run deviates by 0.8 %.
+    let took_s: Vec<f64> = (0..8).map(|seed| ran(&system, seed).frame.burst_s[0]).collect();
+    near(iotide_num::mean(&took_s), 0.99 * 349.1, 0.012);
     near(alone(&system, 0).burst_s, 2_684_354_560.0 / 115_343_360.0, 1e-9);
     let field = mean_field(&system, &Settings { grain: None, interval_s: None }).unwrap();
     near(field.frame.bandwidth_bps[0] * 400.0, 15.0 * 2_684_354_560.0, 0.02);
