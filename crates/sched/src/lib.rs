@@ -5,6 +5,7 @@
 //! - Whose request is served next: [`Queue`]
 //! - Periods as people write them: [`parse_periods`]
 //! - How to tell a file system that has a queue of its own: [`Controller`]
+//! - When data may leave a buffer: [`staging::Controller`]
 //!
 //! The model is that of IO-Sets (Boito, Pallez, Teylo, Vidal: *IO-Sets: Simple and Efficient Approaches for I/O
 //! Bandwidth Management*, 2023), with the server of its BeeGFS form (Barthélemy et al., research report Inria 9537, 2024,
@@ -28,6 +29,7 @@
 //! **Invariant:** no file, clock, environment variable, thread or terminal in here; time comes in as an argument.
 
 pub mod jobs;
+pub mod staging;
 
 pub use crate::{
     actuate::{
