@@ -245,6 +245,33 @@ fn a_program_that_is_killed_keeps_what_it_has_counted() {
 }
 
 #[test]
+fn a_job_runs_on_in_a_program_that_counts_nothing() {
+    let dir = FreshDir::new("serve-exec");
+    let daemon = Daemon::start(&dir);
+    // The shell writes, and then it is `sleep`, which makes no call that counts.
+    let mut child =
+        record(&dir, "exec").args(["sh", "-c", "echo written > f; exec sleep 1000"]).spawn().unwrap();
+    let is_asleep = || {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        processes.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok()).any(|stat| {
+            let in_group = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(2));
+            stat.contains("(sleep)") && in_group == Some(&child.id().to_string())
+        })
+    };
+    while !is_asleep() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Until the daemon has looked at its pages a few times after that.
+    for _ in 0..30 {
+        let job = daemon.job("exec", "running");
+        assert_eq!(job["io"]["bytes_written"], 8, "{job:#}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    kill_all(&mut child);
+    assert_eq!(daemon.job("exec", "ended")["io"]["bytes_written"], 8);
+}
+
+#[test]
 fn a_daemon_that_is_killed_again_and_again_loses_and_doubles_nothing() {
     let dir = FreshDir::new("serve-restarted");
     let mut daemon = Daemon::start(&dir);

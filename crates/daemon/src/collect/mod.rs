@@ -54,6 +54,8 @@ pub(crate) struct Collector {
     namespace: Option<u64>,
     pages: HashMap<OsString, Watched>,
     inodes: HashSet<u64>,
+    /// By process: when the last of its programs that has a page began.
+    newest: HashMap<u32, u64>,
     /// Pages that are counted, and could not be removed when the daemon was started.
     counted: HashSet<PageId>,
     /// Files that are no pages, or not yet: inode and tries.
@@ -70,6 +72,8 @@ struct Watched {
     id: PageId,
     inode: u64,
     file: File,
+    /// As it is numbered here.
+    pid: Option<u32>,
     life: Watch,
     n_lanes: usize,
     digest: u64,
@@ -99,6 +103,7 @@ impl Collector {
             proc,
             pages: HashMap::new(),
             inodes: HashSet::new(),
+            newest: HashMap::new(),
             counted: HashSet::new(),
             strangers: HashMap::new(),
             scanned: None,
@@ -202,6 +207,11 @@ impl Collector {
             if let Some(page) = self.pages.remove(&name) {
                 self.inodes.remove(&page.inode);
                 let loss = (!matches!(page.life, Watch::Gone)).then_some(Refusal::PageGone);
+                if loss.is_some()
+                    && let Some(pid) = page.pid
+                {
+                    self.newest.remove(&pid);
+                }
                 leaf.gone(now_ns, &page.id, loss);
             }
         }
@@ -271,7 +281,11 @@ impl Collector {
             leaf.adopt(now_ns, id.clone(), process, |cluster, uid, job| earlier(cluster, uid, job))?;
         }
         let n_lanes = header.lanes_used + 1;
-        Ok(Watched { id, inode, file, life, n_lanes, digest: 0, n_idle: 0, is_gone: false })
+        if let Some(pid) = pid {
+            let newest = self.newest.entry(pid).or_default();
+            *newest = header.about.start_unix_ns.max(*newest);
+        }
+        Ok(Watched { id, inode, file, pid, life, n_lanes, digest: 0, n_idle: 0, is_gone: false })
     }
 
     /// Begins to watch a process: one of the page's owner, and the one that made the page.
@@ -392,8 +406,11 @@ impl Collector {
                     PageState::Running => page.n_idle >= LONG_IDLE,
                     _ => page.n_idle >= IDLE_ROUNDS,
                 };
-                is_replaced =
-                    header.state == PageState::Replaced || matches!(page.life, Watch::Unseen) && is_silent;
+                let is_unseen = matches!(page.life, Watch::Unseen);
+                // The program that came after may not count anything: then this page stands for the process until its end.
+                let has_newer = page.pid.and_then(|pid| self.newest.get(&pid));
+                let is_followed = is_unseen || has_newer > Some(&header.about.start_unix_ns);
+                is_replaced = header.state == PageState::Replaced && is_followed || is_unseen && is_silent;
                 if digest == page.digest && !is_gone && !is_replaced {
                     page.n_idle = page.n_idle.saturating_add(1);
                     return;
@@ -416,6 +433,9 @@ impl Collector {
                 }
                 leaf.count(&page.id, &counters);
             }
+        }
+        if is_gone && let Some(pid) = page.pid {
+            self.newest.remove(&pid);
         }
         if is_gone || is_replaced {
             leaf.gone(now_ns, &page.id, loss);

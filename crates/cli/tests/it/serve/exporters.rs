@@ -187,10 +187,11 @@ fn a_program_pushes_metrics_and_only_who_may_sees_them() {
             body.len()
         )
         .unwrap();
-        // Who pushes too much is hung up on.
+        // Who pushes too much is hung up on, after the answer.
         let _ = stream.write_all(body.as_bytes());
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8(answer).unwrap();
         (answer[9..12].to_owned(), answer.split_once("\r\n\r\n").unwrap().1.to_owned())
     };
     let text = "# TYPE steps_total counter\nsteps_total{phase=\"main\"} 12\nenergy -1.5\nnot a sample\n";
