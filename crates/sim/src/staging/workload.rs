@@ -59,7 +59,7 @@ impl StagingWorkload {
         }
     }
 
-    /// Reads a workload from JSON; see `docs/staging.md`.
+    /// Reads a workload from JSON; see `docs/staging-simulation.md`.
     pub fn from_json(text: &str) -> Result<Self, WorkloadError> {
         let value: Value =
             serde_json::from_str(text).map_err(|error| fault("", format!("is not JSON: {error}")))?;
