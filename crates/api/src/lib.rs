@@ -36,10 +36,12 @@ pub use iotide_live::{
 pub use iotide_report::{
     CompareDocument, CompareSettings, Document, Failure, FitReport, Info, Ink, JobsReport, LabelledRun,
     LadderReport, MeasuredRun, PlanReport, Plot, Quantity, Report, Run, RunPage, ScalingReport,
-    SignatureEntry, SignatureReport, SimulationReport, Source, SystemReport, TemplatesReport, Untrusted,
+    SignatureEntry, SignatureReport, SimulationReport, Source, StagingReport, SystemReport, TemplatesReport,
+    Untrusted,
 };
 pub use iotide_scaling::{InputFormat, Measure, Scaling, Search};
 pub use iotide_sched::jobs::{JobPolicy, PolicyKnobs};
+pub use iotide_sched::staging::Policy as StagingPolicy;
 pub use iotide_sched::{Action, Controller, Credit, IoProfile, Order, UnknownJobs};
 pub use iotide_sim::jobs::{JobsMix, JobsWorkload};
 pub use iotide_sim::system::{
@@ -72,6 +74,7 @@ pub use crate::{
         Url, applications, job_log, prometheus_log, rank_partitions, signature, throughput_log,
     },
     simulate::{IoWorkload, PolicyName, QueueRules, SimulateOptions, StorageModels, simulate_io},
+    staging::{StagingJob, StagingOptions, simulate_staging},
     system::{NamedSystem, SystemMethod, SystemOptions, simulate_system},
     templates::{TemplateOptions, storage_of_ladder, templates},
 };
@@ -93,5 +96,6 @@ mod report;
 mod settings;
 mod signature;
 mod simulate;
+mod staging;
 mod system;
 mod templates;

@@ -19,6 +19,7 @@ pub use crate::{
 };
 
 pub mod jobs;
+pub mod staging;
 
 mod engine;
 mod fields;

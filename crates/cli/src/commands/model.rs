@@ -437,7 +437,7 @@ impl ModelArgs {
 }
 
 /// A point as typed: p=4096,size=10.
-fn point(text: &str) -> anyhow::Result<Vec<(String, f64)>> {
+pub(super) fn point(text: &str) -> anyhow::Result<Vec<(String, f64)>> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     let pair = |part: &str| {
         let (name, value) =

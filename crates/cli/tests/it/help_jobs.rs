@@ -323,3 +323,126 @@ fn help_on_resize_explains_every_flag() {
       iotide resize apply --grace 30
     "#);
 }
+
+#[test]
+fn help_on_simulate_staging_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["simulate", "staging", "--help"]).exits_with(0).stdout, @r#"
+    See when results should leave a buffer, and what that costs the job
+
+    Runs a job that computes and then writes into a buffer, over and over, while its results are staged
+    out to a slower file system by the same controller that `iotide stage` runs: at once, between I/O
+    phases, or when the job is over. Reports by how much the job is slowed down, when its data is safe,
+    how full the buffer becomes, and what a crash would cost.
+
+    WORKLOAD is a JSON file (`-` is stdin) or `example`.
+
+    Usage: iotide simulate staging [OPTIONS] <WORKLOAD>
+
+    Arguments:
+      <WORKLOAD>
+              What to run: a JSON file, or `example`
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Workload:
+          --capacity <SIZE>
+              What the buffer holds [default: as the workload says, else without limit]
+
+          --nodes <N>
+              How many nodes hold the buffer [default: as the workload says, else 1]
+
+          --buffer <BUFFER>
+              Whether the workload describes one buffer for all nodes, or the buffer of one node
+              
+              [default: shared]
+              [possible values: shared, per-node]
+
+          --model <FILE>
+              Measurements or stored models of `iotide model`, for figures of the workload at another
+              scale
+
+          --at <NAME=NUMBER,…>
+              With --model: the scale
+
+          --metric <FIGURE=METRIC>
+              With --model: which metric a figure of the workload is [default: the one of its name; a
+              single metric is phase_bytes]
+
+    What to run:
+          --policies <NAME,…>
+              Which of immediate, end, space, gap and deadline
+              
+              [default: immediate,end,gap,deadline]
+
+          --seeds <N>
+              How often to repeat, with other chances
+              
+              [default: 1]
+
+          --seed <N>
+              Where chances begin
+              
+              [default: 0]
+
+    Settings:
+          --error <SHARE>
+              By how much predicted starts are wrong: standard deviation, in periods
+              
+              [default: 0]
+
+          --jitter <SHARE>
+              Relative deviation of computing times [default: as the workload says, else 0]
+
+          --warm-up <N>
+              Predictions begin after so many phases
+              
+              [default: 3]
+
+          --lost-after <N>
+              Predictions stop after so many phases
+
+          --quiet <SECONDS>
+              Without predictions: seconds of silence before data is moved
+              
+              [default: 0]
+
+          --recent <SECONDS>
+              With predictions: seconds of silence before data is moved
+              
+              [default: 0]
+
+          --bandwidth <SIZE>
+              The highest rate at which data is moved, in bytes per second
+
+    Output:
+          --format <FORM>
+              Form of the answer
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout; a name that ends in .html gets a page with
+              pictures
+
+          --svg <DIR>
+              Write each picture as SVG into DIR, too
+
+    Examples:
+      iotide simulate staging example                           a job whose figures can be checked by
+      hand
+      iotide simulate staging job.json -o staging.html          your own, with pictures;
+      docs/staging-simulation.md says how to write it
+      iotide simulate staging example --capacity 50G --error 0.2 --jitter 0.1 --seeds 20
+                                                                a small buffer, and predictions that are
+                                                                often wrong
+      iotide simulate staging job.json --model runs.jsonl --at p=4096 --nodes 128
+                                                                which buffer the job needs at another
+                                                                scale
+    "#);
+}

@@ -56,6 +56,7 @@ mod system;
 
 /// `iotide simulate jobs`: job logs of every kind under scheduling policies.
 mod simulate_jobs;
+mod simulate_staging;
 
 /// `iotide resize`: which size to run at, and a real Slurm whose jobs shrink and grow.
 mod resize;

@@ -26,6 +26,8 @@ pub struct Controller {
     settings: Settings,
     rhythm: Rhythm,
     rates_bps: VecDeque<f64>,
+    /// What of them is relied on.
+    rate_bps: Option<f64>,
     levels: Levels,
     now_s: f64,
     last: Option<Last>,
@@ -195,6 +197,7 @@ impl Controller {
             settings,
             rhythm: Rhythm::default(),
             rates_bps: VecDeque::with_capacity(N_RATES),
+            rate_bps: None,
             levels: Levels::default(),
             now_s: f64::NEG_INFINITY,
             last: None,
@@ -236,15 +239,17 @@ impl Controller {
             self.rates_bps.pop_front();
         }
         self.rates_bps.push_back(rate_bps);
+        let mut rates_bps: Vec<f64> = self.rates_bps.iter().copied().collect();
+        rates_bps.sort_by(f64::total_cmp);
+        let index = (RATE_QUANTILE * (rates_bps.len() - 1) as f64) as usize;
+        let rate_bps = rates_bps[index];
+        let limit_bps = self.settings.bandwidth_bps;
+        self.rate_bps = Some(limit_bps.map_or(rate_bps, |limit_bps| rate_bps.min(limit_bps)));
     }
 
     /// The rate that data moves at nearly always; `None` before any was moved.
     pub fn rate_bps(&self) -> Option<f64> {
-        let mut rates_bps: Vec<f64> = self.rates_bps.iter().copied().collect();
-        rates_bps.sort_by(f64::total_cmp);
-        let index = (RATE_QUANTILE * rates_bps.len().saturating_sub(1) as f64) as usize;
-        let rate_bps = rates_bps.get(index).copied()?;
-        Some(self.settings.bandwidth_bps.map_or(rate_bps, |limit_bps| rate_bps.min(limit_bps)))
+        self.rate_bps
     }
 
     /// How long data was moved while the job did I/O.

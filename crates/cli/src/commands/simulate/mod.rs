@@ -5,13 +5,15 @@ use crate::ui::Ui;
 
 mod io;
 mod jobs;
+mod staging;
 mod system;
 
 /// Try decisions out: policies side by side on one workload
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  iotide simulate io report -o policies.html    the published experiment, with pictures\n  \
-                  iotide simulate jobs log.swf --malleable 0,50 what malleable jobs would give a machine"
+                  iotide simulate jobs log.swf --malleable 0,50 what malleable jobs would give a machine\n  \
+                  iotide simulate staging example               when to move results out of a buffer"
 )]
 pub(crate) struct SimulateArgs {
     #[command(subcommand)]
@@ -23,6 +25,7 @@ enum What {
     Io(io::IoArgs),
     System(system::SystemArgs),
     Jobs(jobs::JobsArgs),
+    Staging(staging::StagingArgs),
 }
 
 pub(crate) fn run(ui: &mut Ui, args: &SimulateArgs) -> anyhow::Result<ExitStatus> {
@@ -30,5 +33,6 @@ pub(crate) fn run(ui: &mut Ui, args: &SimulateArgs) -> anyhow::Result<ExitStatus
         What::Io(args) => io::run(ui, args),
         What::System(args) => system::run(ui, args),
         What::Jobs(args) => jobs::run(ui, args),
+        What::Staging(args) => staging::run(ui, args),
     }
 }
