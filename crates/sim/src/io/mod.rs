@@ -275,20 +275,27 @@ struct Player {
     starts_s: Vec<f64>,
     /// There once a phase has ended, if predictions are made of few enough jobs.
     predictor: Option<Box<Predictor>>,
+    /// How many phases it was shown, and at how many it is asked next.
+    n_shown: u64,
+    asks_at: u64,
     profile: Option<IoProfile>,
     ended_s: Option<f64>,
     is_settled: bool,
 }
 
 impl Player {
-    /// Shows the phase that has just ended to the job's predictor, and asks for its period.
+    /// Shows the phase that has just ended to the job's predictor, and asks for its period: after each of the first phases, later
+    /// when there are a quarter more of them than the last time. `None` if nothing new is known.
     fn predicted_s(&mut self, now_s: f64, bytes: f64) -> Option<f64> {
         let (start, end) = (at(self.phase_start_s)?, at(now_s)?);
-        let usual =
-            || Box::new(Predictor::new(PredictorConfig { fast_s: 0.0, ..PredictorConfig::default() }));
-        let predictor = self.predictor.get_or_insert_with(usual);
+        let usual = || PredictorConfig { fast_s: 0.0, apart_s: WHEN_ASKED_S, ..PredictorConfig::default() };
+        let predictor = self.predictor.get_or_insert_with(|| Box::new(Predictor::new(usual())));
         let _ = predictor.push_event(&Moved::data(Op::Write, Rank(0), start, end, bytes));
-        let _ = predictor.advance_to(end);
+        self.n_shown += 1;
+        if self.n_shown < self.asks_at {
+            return None;
+        }
+        self.asks_at = self.n_shown + 1 + self.n_shown / 4;
         let prediction = predictor.evaluate()?;
         prediction.period_s.filter(|_| prediction.confidence >= LEAST_CONFIDENCE)
     }
@@ -316,6 +323,9 @@ enum Event {
 /// Of more jobs than this no predictors are kept: each takes up to half a mebibyte.
 pub const MOST_PREDICTORS: usize = 4096;
 
+/// A predictor that evaluates when it is asked alone: an evaluation costs milliseconds, and a simulation is over in as many.
+const WHEN_ASKED_S: f64 = 1e8;
+
 /// As for those who act on predictions: below this they are guesses.
 const LEAST_CONFIDENCE: f64 = 0.5;
 
@@ -334,6 +344,8 @@ impl<'a> Play<'a> {
             phase_start_s: 0.0,
             starts_s: Vec::new(),
             predictor: None,
+            n_shown: 0,
+            asks_at: 0,
             profile: given(job),
             ended_s: None,
             is_settled: false,
