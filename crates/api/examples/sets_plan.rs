@@ -1,12 +1,12 @@
 //! The sets of jobs with known periods.
 #![allow(clippy::print_stdout)]
 
-use iotide_api::{plan, profiles};
+use iotide_api::{Rules, plan, profiles};
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Jobs and the seconds from one I/O phase to the next; nothing is known of the last one.
     let jobs = profiles("jobs.csv", "job,seconds\na,10\nb,12\nc,1000\nd,\n")?;
-    let plan = plan(&jobs, None);
+    let plan = plan(&jobs, Rules::Iotide, None);
 
     for job in &plan.report.jobs {
         println!("{}: set {}, {:.0} % of the storage", job.job.as_said(), job.set, 100.0 * job.share);

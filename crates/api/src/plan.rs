@@ -1,9 +1,7 @@
 //! The sets of jobs with known periods, and what a file system has to be told of them.
 
 use iotide_report::PlanReport;
-use iotide_sched::{
-    Action, ControlledJob, Controller, IoProfile, JobId, Policy, UnknownJobs, is_plain_id, parse_periods,
-};
+use iotide_sched::{Action, ControlledJob, Controller, IoProfile, JobId, Rules, is_plain_id, parse_periods};
 
 use crate::Error;
 
@@ -27,13 +25,14 @@ pub struct Plan {
 }
 
 /// Puts jobs into sets by their periods; with a controller, says what its file system has to be told.
-pub fn plan(profiles: &Profiles, controller: Option<&mut dyn Controller>) -> Plan {
-    let policy = Policy::Set10(UnknownJobs::Together);
+pub fn plan(profiles: &Profiles, rules: Rules, controller: Option<&mut dyn Controller>) -> Plan {
+    let policy = rules.set10();
     let jobs: Vec<ControlledJob> = profiles
         .iter()
-        .map(|(id, profile)| ControlledJob {
+        .zip(0..)
+        .map(|((id, profile), n)| ControlledJob {
             id: id.clone(),
-            placement: policy.place(JobId(0), profile.as_ref()),
+            placement: policy.place(JobId::of_name(id).unwrap_or(JobId::made_up(n)), profile.as_ref()),
             // Nothing is known of what they do now: each is taken to do I/O, and to want what it can get.
             active_since_s: Some(0.0),
             demand_rps: 0.0,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use iotide_analysis::{RunConfig, analyse_run};
 use iotide_formats::OpenOptions;
 use iotide_report::{Published, SimulationReport};
-use iotide_sched::{Ageing, Credit, Exclusivity, IoProfile, Order, Policy, UnknownJobs};
+use iotide_sched::{Ageing, Credit, Exclusivity, IoProfile, Order, Policy, Rules, UnknownJobs};
 use iotide_sim::{Contender, IoSettings, JobSpec, Knowledge, Mix, Workload, compare};
 
 use crate::{Error, Input, Observed, Progress, observe};
@@ -226,7 +226,11 @@ pub struct SimulateOptions {
     pub strict: bool,
     /// Server: how long a job waits before it is served now and then; 0 is for ever.
     pub timeout_s: Option<f64>,
-    /// Server: how many requests are served at once.
+    /// Server: how many storage targets there are; with several, each rule is tried with targets that decide for themselves and with one queue for all.
+    pub n_servers: usize,
+    /// Server: over how many targets each job's data are striped.
+    pub n_stripes: usize,
+    /// Server: how many requests are served at once, at each target.
     pub n_workers: usize,
     /// Server: processes of a job, each with one request at the server.
     pub n_processes: usize,
@@ -236,7 +240,7 @@ pub struct SimulateOptions {
     pub latency_s: f64,
     /// Relative deviation of computing times; `None` is as the workload says, or 0.005 for Inria report 9537.
     pub jitter: Option<f64>,
-    /// Predictions begin after so many phases.
+    /// Predictions are believed after so many phases.
     pub warm_up_phases: u64,
     /// [`PolicyName::Set10Error`]: how much too high or too low each prediction is.
     pub error: f64,
@@ -246,7 +250,7 @@ pub struct SimulateOptions {
 
 impl Default for SimulateOptions {
     fn default() -> Self {
-        let server = IoSettings::server();
+        let server = IoSettings::server(Rules::Iotide);
         Self {
             policies: PolicyName::ALL.to_vec(),
             models: StorageModels::Both,
@@ -260,6 +264,8 @@ impl Default for SimulateOptions {
             credit: None,
             strict: false,
             timeout_s: None,
+            n_servers: 1,
+            n_stripes: 1,
             n_workers: server.n_workers,
             n_processes: server.n_processes,
             request_bytes: 1 << 20,
@@ -287,6 +293,13 @@ pub fn simulate_io(
     if options.repetitions == 0 {
         return Err(Error::Setting { fault: "repetitions 0 leaves nothing to tell".to_owned() });
     }
+    if options.models == StorageModels::Fluid && options.n_servers > 1 {
+        let fault = format!(
+            "servers {} needs the model of requests: an ideal storage has no targets",
+            options.n_servers
+        );
+        return Err(Error::Setting { fault });
+    }
     let IoWorkload { name, workload, is_rr9537 } = workload;
     let mut report = SimulationReport::new(name, workload, options.repetitions, options.seed);
     for Scenario { name, mut settings, unknown } in options.scenarios(*is_rr9537) {
@@ -299,7 +312,7 @@ pub fn simulate_io(
         let outcomes = compare(workload, &contenders, &settings, options.repetitions, options.seed)
             .map_err(Error::Simulation)?;
         for (policy, outcomes) in options.policies.iter().zip(&outcomes) {
-            let published = Published::of(policy.name()).filter(|_| *is_rr9537);
+            let published = Published::of(policy.name()).filter(|_| *is_rr9537 && options.n_servers == 1);
             report.add_policy(policy.name(), outcomes, published);
         }
     }
@@ -316,18 +329,33 @@ struct Scenario {
 impl SimulateOptions {
     fn scenarios(&self, is_rr9537: bool) -> Vec<Scenario> {
         let rules = self.rules.unwrap_or(if is_rr9537 { QueueRules::Both } else { QueueRules::Iotide });
-        let (apart, together) = (UnknownJobs::Apart, UnknownJobs::Together);
         let mut scenarios = Vec::new();
-        if self.models != StorageModels::Requests {
-            scenarios.push(Scenario { name: "ideal", settings: IoSettings::ideal(), unknown: together });
+        // An ideal storage has no targets.
+        if self.models != StorageModels::Requests && self.n_servers == 1 {
+            scenarios.push(Scenario {
+                name: "ideal",
+                settings: IoSettings::ideal(),
+                unknown: UnknownJobs::Together,
+            });
         }
-        if self.models != StorageModels::Fluid && rules != QueueRules::Iotide {
-            let settings = IoSettings::server_of_rr9537();
-            scenarios.push(Scenario { name: "server, the report's rules", settings, unknown: apart });
-        }
-        if self.models != StorageModels::Fluid && rules != QueueRules::Rr9537 {
-            let settings = IoSettings::server();
-            scenarios.push(Scenario { name: "server, iotide's rules", settings, unknown: together });
+        let rules: &[Rules] = match rules {
+            _ if self.models == StorageModels::Fluid => &[],
+            QueueRules::Iotide => &[Rules::Iotide],
+            QueueRules::Rr9537 => &[Rules::Report],
+            QueueRules::Both => &[Rules::Report, Rules::Iotide],
+        };
+        for rules in rules {
+            let coordinations: &[bool] = if self.n_servers > 1 { &[false, true] } else { &[false] };
+            for &coordinated in coordinations {
+                let name = match (rules, coordinated) {
+                    (Rules::Report, false) => "server, the report's rules",
+                    (Rules::Report, true) => "one queue for all servers, the report's rules",
+                    (Rules::Iotide, false) => "server, iotide's rules",
+                    (Rules::Iotide, true) => "one queue for all servers, iotide's rules",
+                };
+                let settings = IoSettings { coordinated, ..IoSettings::server(*rules) };
+                scenarios.push(Scenario { name, settings, unknown: rules.unknown_jobs() });
+            }
         }
         for Scenario { settings, unknown, .. } in &mut scenarios {
             *unknown = self.unknown.unwrap_or(*unknown);
@@ -341,6 +369,8 @@ impl SimulateOptions {
             if self.strict {
                 settings.exclusivity = Exclusivity::Strict;
             }
+            settings.n_servers = self.n_servers;
+            settings.n_stripes = self.n_stripes;
             settings.n_workers = self.n_workers;
             settings.n_processes = self.n_processes;
             settings.request_bytes = self.request_bytes;

@@ -3,7 +3,7 @@
 //! One line asks, one line answers, any number of times:
 //!
 //! ```text
-//! jobs                 {"policy":"set10","jobs":[{"job":"7","period_s":0.96,…}]}
+//! jobs                 {"policy":"set10","rules":"iotide","jobs":[{"job":"7","period_s":0.96,…}]}
 //! period 7 0.96        {"ok":true}            (the period of job 7 is 0.96 s; "period 7 none" takes it back)
 //! anything else        {"error":"…"}
 //! ```
@@ -20,6 +20,7 @@ use iotide_private::{OwnSocket, is_our_user};
 
 use crate::door::{Desk, Door, Entrance, Line};
 use crate::schedule::{JobStatus, PeriodSource, Scheduler};
+use crate::turns::Turns;
 
 /// A socket that is listened to; it is closed and its name goes when this does.
 #[derive(Debug)]
@@ -29,15 +30,16 @@ pub(crate) struct Control {
 
 impl Control {
     /// Listens at `path`; a socket that nobody listens to any more is replaced.
-    pub(crate) fn listen(path: &Path, policy: &'static str, scheduler: Scheduler) -> io::Result<Self> {
+    pub(crate) fn listen(path: &Path, turns: &Turns, scheduler: Scheduler) -> io::Result<Self> {
         let socket = OwnSocket::bind(path, 0o600, None)?;
-        let desk = Arc::new(Questions { policy, scheduler });
+        let desk = Arc::new(Questions { heading: [turns.policy.name(), turns.rules.name()], scheduler });
         Ok(Self { _door: Door::open(Entrance::Unix(socket), desk, "iotide-control")? })
     }
 }
 
 struct Questions {
-    policy: &'static str,
+    /// The names of the policy and of its rules.
+    heading: [&'static str; 2],
     scheduler: Scheduler,
 }
 
@@ -58,7 +60,7 @@ impl Desk for Questions {
     fn hear(self: &Arc<Self>, caller: &mut Arc<Line>, said: &[u8]) -> Option<usize> {
         let Some(end) = said.iter().position(|&byte| byte == b'\n') else { return Some(0) };
         let line = std::str::from_utf8(&said[..end]).ok()?;
-        caller.say(answer(line.trim(), self.policy, &self.scheduler).as_bytes());
+        caller.say(answer(line.trim(), self.heading, &self.scheduler).as_bytes());
         Some(end + 1)
     }
 
@@ -69,10 +71,10 @@ impl Desk for Questions {
     fn leave(self: &Arc<Self>, _: Arc<Line>) {}
 }
 
-fn answer(line: &str, policy: &str, scheduler: &Scheduler) -> String {
+fn answer(line: &str, heading: [&str; 2], scheduler: &Scheduler) -> String {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     match words[..] {
-        ["jobs"] => jobs_line(policy, &scheduler.jobs()),
+        ["jobs"] => jobs_line(heading, &scheduler.jobs()),
         ["period", job, "none"] => told(job, scheduler.set_period_of(job, None, PeriodSource::Given)),
         ["period", job, seconds] => match seconds.parse::<f64>() {
             Ok(seconds) if seconds.is_finite() && seconds > 0.0 => {
@@ -93,8 +95,8 @@ fn refusal(why: &str) -> String {
 }
 
 /// The jobs as one line of JSON, in the words and units of iotide's other answers.
-fn jobs_line(policy: &str, jobs: &[JobStatus]) -> String {
-    let mut line = format!("{{\"policy\":{},\"jobs\":[", quoted(policy));
+fn jobs_line([policy, rules]: [&str; 2], jobs: &[JobStatus]) -> String {
+    let mut line = format!("{{\"policy\":{},\"rules\":{},\"jobs\":[", quoted(policy), quoted(rules));
     for (index, job) in jobs.iter().enumerate() {
         let source = job.source.map(|source| match source {
             PeriodSource::Given => "given",
@@ -157,10 +159,13 @@ mod tests {
             bytes: 5,
         };
         assert_eq!(
-            jobs_line("set10", &[job]),
-            "{\"policy\":\"set10\",\"jobs\":[{\"job\":\"a \\\"name\\\"\\u000a\",\"period_s\":0.96,\"period_source\":\"predicted\",\
+            jobs_line(["set10", "iotide"], &[job]),
+            "{\"policy\":\"set10\",\"rules\":\"iotide\",\"jobs\":[{\"job\":\"a \\\"name\\\"\\u000a\",\"period_s\":0.96,\"period_source\":\"predicted\",\
              \"set\":\"0\",\"share\":null,\"bandwidth_bps\":100000000,\"bytes\":5,\"waiting\":3,\"waits_for\":\"8\",\"phases\":4}]}\n"
         );
-        assert_eq!(jobs_line("none", &[]), "{\"policy\":\"none\",\"jobs\":[]}\n");
+        assert_eq!(
+            jobs_line(["none", "report"], &[]),
+            "{\"policy\":\"none\",\"rules\":\"report\",\"jobs\":[]}\n"
+        );
     }
 }

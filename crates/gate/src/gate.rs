@@ -47,7 +47,7 @@ impl Gate {
         let rhythm = keep_periods(gate.scheduler.clone(), turns);
         gate.rhythm = Some(rhythm.map_err(GateError::Thread)?);
         if let Some(path) = &turns.control {
-            let control = Control::listen(path, turns.policy.name(), gate.scheduler.clone());
+            let control = Control::listen(path, turns, gate.scheduler.clone());
             gate.control = Some(control.map_err(|cause| GateError::Control { path: path.clone(), cause })?);
         }
         Ok(gate)

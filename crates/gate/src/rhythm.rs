@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, SystemTime};
 
 use iotide_analysis::online::{Predictor, PredictorConfig};
-use iotide_sched::{IoProfile, parse_periods};
+use iotide_sched::{IoProfile, Rules, parse_periods};
 use iotide_trace::{Event, Op, Rank, Timestamp};
 
 use crate::job::JobName;
@@ -34,7 +34,7 @@ pub(crate) fn keep_periods(scheduler: Scheduler, turns: &Turns) -> std::io::Resu
         scheduler,
         listeners: turns.predict.then(HashMap::new),
         // The report's server knows no users.
-        takes_shares: !turns.as_in_rr9537,
+        takes_shares: turns.rules != Rules::Report,
         file: turns.periods.clone().map(|path| PeriodFile { path, read: None, periods: Vec::new() }),
     };
     Background::start("iotide-rhythm", move |until_dropped| watch.run(until_dropped))

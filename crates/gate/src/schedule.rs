@@ -673,12 +673,10 @@ impl State {
         if let Some(&id) = self.ids.get(name) {
             return id;
         }
-        // The batch system's own number where there is one, so that an order by id is the order of submission.
-        let number = name.name().parse().ok().filter(|&number: &u64| number < MADE_UP);
-        let id = number.map(JobId).filter(|id| !self.jobs.contains_key(id));
+        let id = JobId::of_name(name.name()).filter(|id| !self.jobs.contains_key(id));
         let id = id.unwrap_or_else(|| {
             self.n_made_up += 1;
-            JobId(MADE_UP + self.n_made_up)
+            JobId::made_up(self.n_made_up)
         });
         self.ids.insert(name.clone(), id);
         *self.n_of_user.entry(name.user()).or_default() += 1;
@@ -751,9 +749,6 @@ const MAX_JOBS_OF_USER: usize = 256;
 /// A predicted period that differs by less than this factor from the last one changes nothing: a job whose period lies between
 /// two orders of magnitude must not go to and fro between their sets.
 const HARDLY_NEW: f64 = 1.25;
-
-/// Numbers of jobs whose name is no number begin here.
-const MADE_UP: u64 = 1 << 63;
 
 #[cfg(test)]
 mod tests;

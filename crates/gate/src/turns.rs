@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use iotide_sched::{Exclusivity, Policy, QueueConfig};
+use iotide_sched::{Exclusivity, Policy, QueueConfig, Rules};
 
 /// Who is served when, and how that is known.
 #[derive(Clone, Debug)]
@@ -17,8 +17,8 @@ pub struct Turns {
     pub lull_s: f64,
     /// A job of which no period is known has its turn for at most so long before the next of its set is served.
     pub turn_s: f64,
-    /// Serve requests by the rules of RR-9537 (the IO-Sets report) rather than by ours.
-    pub as_in_rr9537: bool,
+    /// Whose rules requests are served by; [`Rules::of`] has been asked about the policy.
+    pub rules: Rules,
     /// Periods are multiplied by this before a policy judges them: above 1 in an experiment whose times were divided by it.
     pub time_scale: f64,
     /// Tell the periods of jobs from their own requests.
@@ -38,7 +38,7 @@ impl Turns {
             phase_gap_s: 0.25,
             lull_s: 0.02,
             turn_s: 2.0,
-            as_in_rr9537: false,
+            rules: Rules::Iotide,
             time_scale: 1.0,
             predict: policy.needs_profiles(),
             periods: None,
@@ -49,22 +49,15 @@ impl Turns {
     /// How requests are served where they are real: one job of a set at a time, but nobody waits beside an idle storage for long.
     pub(crate) fn queue(&self) -> QueueConfig {
         let &Self { policy, phase_gap_s, lull_s, turn_s, time_scale, .. } = self;
-        if self.as_in_rr9537 {
-            return QueueConfig { phase_gap_s, time_scale, ..QueueConfig::as_in_rr9537(policy) };
+        let queue = self.rules.queue(policy);
+        if self.rules == Rules::Report {
+            return QueueConfig { phase_gap_s, time_scale, ..queue };
         }
         let exclusivity = match policy {
             // A set of one job, or of all that take no turns, has nobody to wait for.
             Policy::Unscheduled | Policy::FairShare => Exclusivity::Relaxed,
             _ => Exclusivity::Strict,
         };
-        QueueConfig {
-            phase_gap_s,
-            lull_s,
-            turn_s,
-            time_scale,
-            exclusivity,
-            idle_share: 0.5,
-            ..QueueConfig::new(policy)
-        }
+        QueueConfig { phase_gap_s, lull_s, turn_s, time_scale, exclusivity, idle_share: 0.5, ..queue }
     }
 }

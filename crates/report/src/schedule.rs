@@ -77,7 +77,13 @@ pub struct ScenarioEntry {
     pub exclusivity: Option<&'static str>,
     /// `requests`: how long a job goes without being served before it is helped.
     pub patience_s: Option<f64>,
-    /// `requests`: how many requests are served at once.
+    /// `requests`: how many storage targets there are.
+    pub servers: Option<usize>,
+    /// `requests`: over how many of them the data of a job are striped.
+    pub stripes: Option<usize>,
+    /// `requests`: whether one queue decides for all targets.
+    pub coordinated: Option<bool>,
+    /// `requests`: how many requests are served at once, at each target.
     pub workers: Option<usize>,
     /// `requests`: how many requests a job keeps at the server.
     pub processes: Option<usize>,
@@ -257,6 +263,9 @@ impl SimulationReport {
                 Exclusivity::Strict => "strict",
             }),
             patience_s: settings.ageing.filter(|_| !is_fluid).map(|ageing| ageing.patience_s),
+            servers: (!is_fluid).then_some(settings.n_servers),
+            stripes: (!is_fluid).then_some(settings.n_stripes),
+            coordinated: (!is_fluid).then_some(settings.coordinated),
             workers: (!is_fluid).then_some(settings.n_workers),
             processes: (!is_fluid).then_some(settings.n_processes),
             request_bytes: (!is_fluid).then_some(settings.request_bytes),
@@ -650,6 +659,10 @@ impl ScenarioEntry {
                 text::counted(processes as u64, "process"),
                 text::bytes(bytes as f64)
             ));
+        }
+        if let (Some(servers @ 2..), Some(stripes)) = (self.servers, self.stripes) {
+            let targets = text::counted(servers as u64, "target");
+            words.push(format!("{targets}, {} a job", text::counted(stripes as u64, "stripe")));
         }
         words.push(order.to_owned());
         words.extend(self.credit.map(|credit| format!("credits in {credit}")));

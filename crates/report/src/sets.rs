@@ -14,6 +14,8 @@ pub struct StorageJobs {
     pub control: Untrusted,
     /// Who is served when.
     pub policy: String,
+    /// Whose rules that follows: `iotide` or `report`.
+    pub rules: Option<String>,
     /// The jobs, by name.
     pub jobs: Vec<JobAtStorage>,
 }
@@ -48,14 +50,16 @@ pub struct JobAtStorage {
 #[derive(Deserialize)]
 struct Answer {
     policy: String,
+    #[serde(default)]
+    rules: Option<String>,
     jobs: Vec<JobAtStorage>,
 }
 
 impl StorageJobs {
     /// Reads what a control socket answers to `jobs`.
     pub fn from_answer(control: &str, answer: &str) -> Result<Self, serde_json::Error> {
-        let Answer { policy, jobs } = serde_json::from_str(answer)?;
-        Ok(Self { control: control.into(), policy, jobs })
+        let Answer { policy, rules, jobs } = serde_json::from_str(answer)?;
+        Ok(Self { control: control.into(), policy, rules, jobs })
     }
 }
 
@@ -70,7 +74,8 @@ impl Report<StorageJobs> {
 
 impl Tell for StorageJobs {
     fn tell(&self, _: usize, _: Ink) -> String {
-        let mut out = format!("{} · policy {}\n", self.control.for_terminal(), self.policy);
+        let by = if self.rules.as_deref() == Some("report") { " by the report's rules" } else { "" };
+        let mut out = format!("{} · policy {}{by}\n", self.control.for_terminal(), self.policy);
         if self.jobs.is_empty() {
             out.push_str("no job has been seen yet\n");
             return out;

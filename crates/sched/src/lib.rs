@@ -2,7 +2,7 @@
 //!
 //! - What is known of a job's rhythm: [`IoProfile`]
 //! - Which set a job belongs to, and what a set is worth: [`Policy`]
-//! - Whose request is served next: [`Queue`]
+//! - Whose request is served next: [`Queue`], by whose [`Rules`]
 //! - Periods as people write them: [`parse_periods`]
 //! - How to tell a file system that has a queue of its own: [`Controller`]
 //! - When data may leave a buffer: [`staging::Controller`]
@@ -42,6 +42,7 @@ pub use crate::{
     queue::{
         Ageing, Credit, Exclusivity, JobId, JobView, LONGEST_TURN_S, Order, Queue, QueueConfig, Request,
     },
+    rules::Rules,
 };
 
 mod actuate;
@@ -49,3 +50,4 @@ mod periods;
 mod policy;
 mod profile;
 mod queue;
+mod rules;

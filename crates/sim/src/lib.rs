@@ -7,13 +7,13 @@
 //!   and queues, so it shows what a policy could do at best. Very fast.
 //! - [`Model::Requests`]: each job keeps so many requests at a server, whose workers take them from the very
 //!   [`iotide_sched::Queue`] that real schedulers run, and which share a device. It leaves out the network, caches,
-//!   several servers, and how a device slows down under mixed requests.
+//!   and how a device slows down under mixed requests.
 //!
 //! **Invariant:** no file, clock, environment variable, thread or terminal in here. A run is its inputs and its seed.
 
 pub use crate::{
     fields::WorkloadError,
-    io::{Contender, IoSettings, Knowledge, Model, SimulationError, compare, simulate},
+    io::{Contender, IoSettings, Knowledge, MOST_PREDICTORS, Model, SimulationError, compare, simulate},
     metrics::{JobOutcome, Outcome, Timeline},
     workload::{JobSpec, Mix, Workload},
 };

@@ -234,8 +234,7 @@ impl Arm {
         match self {
             Self::None => "none",
             Self::FairShare => "fair-share",
-            Self::Set10Given | Self::Set10Predicted | Self::Set10Error => "set10",
-            Self::Set10Report => "set10-report",
+            Self::Set10Given | Self::Set10Predicted | Self::Set10Error | Self::Set10Report => "set10",
         }
     }
 }
@@ -261,7 +260,8 @@ impl Backend {
     ) -> Result<Vec<Vec<Phase>>, String> {
         let periods = bed.folder.join("periods.csv");
         let mut scheduling = vec!["--policy".to_owned(), arm.policy().to_owned()];
-        scheduling.extend(["--workers".to_owned(), "4".to_owned()]);
+        let rules = if arm == Arm::Set10Report { "report" } else { "iotide" };
+        scheduling.extend(["--rules", rules, "--workers", "4"].map(str::to_owned));
         // When a phase is over is a matter of time, too: 5 s in the report's, of which the storage waits 0.4 s.
         scheduling.extend(["--phase-gap".to_owned(), (5.0 / workload.scale).to_string()]);
         scheduling.extend(["--grace-period".to_owned(), (0.4 / workload.scale).to_string()]);

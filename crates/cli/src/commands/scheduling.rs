@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use iotide_gate::Turns;
-use iotide_sched::{Policy, UnknownJobs};
+use iotide_sched::{Policy, Rules};
 
 use super::ioskel::parse_seconds;
 
@@ -13,6 +13,9 @@ pub(super) struct SchedulingArgs {
     /// Who is served when
     #[arg(long, value_enum, default_value_t = PolicyName::Set10, value_name = "POLICY")]
     policy: PolicyName,
+    /// Whose rules the queue follows
+    #[arg(long, value_enum, default_value_t, value_name = "RULES")]
+    rules: RulesName,
     /// How many data requests may be with the storage at once
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     workers: u16,
@@ -43,14 +46,18 @@ impl SchedulingArgs {
             phase_gap_s: self.phase_gap,
             lull_s: self.grace_period,
             turn_s: self.turn,
-            as_in_rr9537: self.policy == PolicyName::Set10Report,
+            rules: self.rules(),
             time_scale: self.time_scale,
             // Told from what jobs do, unless somebody says them.
             predict: self.periods.is_none(),
             periods: self.periods.clone(),
             control: self.control.clone(),
-            ..Turns::new(self.policy())
+            ..Turns::new(self.rules().of(self.policy()))
         }
+    }
+
+    fn rules(&self) -> Rules {
+        if self.policy == PolicyName::Set10Report { Rules::Report } else { self.rules.into() }
     }
 
     fn policy(&self) -> Policy {
@@ -58,8 +65,7 @@ impl SchedulingArgs {
             PolicyName::None => Policy::Unscheduled,
             PolicyName::FairShare => Policy::FairShare,
             PolicyName::Exclusive => Policy::Exclusive,
-            PolicyName::Set10 => Policy::Set10(UnknownJobs::Together),
-            PolicyName::Set10Report => Policy::Set10(UnknownJobs::Apart),
+            PolicyName::Set10 | PolicyName::Set10Report => Rules::Iotide.set10(),
         }
     }
 }
@@ -75,8 +81,28 @@ enum PolicyName {
     Exclusive,
     /// Jobs with periods of the same order of magnitude take turns; those with short periods have the larger share
     Set10,
-    /// The same by the rules of the IO-Sets report: order by id, shares in requests, unknown jobs in sets of their own
+    /// Former name of set10 with --rules report
+    #[value(hide = true)]
     Set10Report,
+}
+
+/// Rules as people type them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum RulesName {
+    /// Shares in bytes; in a set first come, first served; jobs without a known period share one set
+    #[default]
+    Iotide,
+    /// Those of the IO-Sets report: shares in requests, order by id, each job without a known period in a set of its own
+    Report,
+}
+
+impl From<RulesName> for Rules {
+    fn from(name: RulesName) -> Self {
+        match name {
+            RulesName::Iotide => Self::Iotide,
+            RulesName::Report => Self::Report,
+        }
+    }
 }
 
 fn parse_factor(text: &str) -> Result<f64, String> {

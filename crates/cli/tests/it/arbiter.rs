@@ -107,6 +107,21 @@ fn jobs_of_one_set_take_turns_and_every_byte_is_seen() {
     assert_eq!(bytes, [300, 50], "{json}");
 }
 
+#[test]
+fn an_arbiter_says_that_it_follows_the_reports_rules() {
+    let dir = Dir::new();
+    let _arbiter = Running::start(&dir, &["--rules", "report"]);
+    for job in ["1", "2"] {
+        finishes(writer(&dir, job, 2));
+    }
+    let shown = dir.iotide(["sets", "show", "control"]).exits_with(0).stdout;
+    assert!(shown.starts_with("control · policy set10 by the report's rules\n"), "{shown}");
+    let json = dir.iotide(["sets", "show", "control", "--format", "json"]).exits_with(0).json();
+    assert_eq!(json["runs"][0]["rules"], "report");
+    let jobs = json["runs"][0]["jobs"].as_array().unwrap();
+    assert!(jobs.len() == 2 && jobs.iter().all(|job| job["set"] == "own"), "{json}");
+}
+
 /// Writes a MiB and sleeps 5 ms, until it or another has done so often enough.
 const TRICKLE: &str = "
 import os, sys, time

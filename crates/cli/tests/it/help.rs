@@ -1061,8 +1061,20 @@ fn help_on_simulate_io_explains_every_flag() {
               Server: serve a job now and then that was not served for this many seconds; 0 is never
               [default: 60; never by the report's rules]
 
+          --servers <N>
+              Server: how many storage targets there are, each with a queue of its own; with several,
+              one queue for all is tried, too
+              
+              [default: 1]
+
+          --stripes <M>
+              Server: over how many of them the data of each job are striped; together they move what
+              one job alone gets
+              
+              [default: 1]
+
           --workers <N>
-              Server: how many requests are served at once
+              Server: how many requests are served at once, at each target
               
               [default: 24]
 
@@ -1085,7 +1097,7 @@ fn help_on_simulate_io_explains_every_flag() {
               Relative deviation of computing times [default: as the workload says; 0.005 for `report`]
 
           --warm-up <N>
-              Predictions begin after so many phases
+              Predictions are believed after so many phases
               
               [default: 2]
 
@@ -1113,6 +1125,8 @@ fn help_on_simulate_io_explains_every_flag() {
       figures
       iotide simulate io report -o policies.html                the same as a page with pictures
       iotide simulate io mix --jobs 90 --load 0.9 --model fluid generated jobs around 10, 100 and 1000 s
+      iotide simulate io report --servers 4 --stripes 2         the same jobs on four storage targets,
+      two for each job
       iotide simulate io jobs.json --policies none,set10        your own; docs/scheduling.md says how to
       write it
       iotide simulate io --from-traces a.csv b.darshan --copies 8
@@ -1150,6 +1164,17 @@ fn help_on_sets_plan_explains_every_flag() {
               `configfs`: where the directories of jobs are
               
               [default: /sys/kernel/config/iosets]
+
+          --rules <RULES>
+              Whose rules put jobs into sets and say which of a set goes first
+
+              Possible values:
+              - iotide: Shares in bytes; in a set first come, first served; jobs without a known period
+                share one set
+              - report: Those of the IO-Sets report: shares in requests, order by id, each job without a
+                known period in a set of its own
+              
+              [default: iotide]
 
           --capacity <RPCS>
               `lustre-tbf`: RPCs a second that a server can take from all jobs
@@ -1219,6 +1244,17 @@ fn help_on_sets_apply_explains_every_flag() {
               
               [default: /sys/kernel/config/iosets]
 
+          --rules <RULES>
+              Whose rules put jobs into sets and say which of a set goes first
+
+              Possible values:
+              - iotide: Shares in bytes; in a set first come, first served; jobs without a known period
+                share one set
+              - report: Those of the IO-Sets report: shares in requests, order by id, each job without a
+                known period in a set of its own
+              
+              [default: iotide]
+
           --capacity <RPCS>
               `lustre-tbf`: RPCs a second that a server can take from all jobs
               
@@ -1275,15 +1311,24 @@ fn help_on_mount_explains_every_flag() {
               Who is served when
 
               Possible values:
-              - none:         Requests as they come
-              - fair-share:   Each job has the same share
-              - exclusive:    One job at a time, first come, first served
-              - set10:        Jobs with periods of the same order of magnitude take turns; those with
+              - none:       Requests as they come
+              - fair-share: Each job has the same share
+              - exclusive:  One job at a time, first come, first served
+              - set10:      Jobs with periods of the same order of magnitude take turns; those with
                 short periods have the larger share
-              - set10-report: The same by the rules of the IO-Sets report: order by id, shares in
-                requests, unknown jobs in sets of their own
               
               [default: set10]
+
+          --rules <RULES>
+              Whose rules the queue follows
+
+              Possible values:
+              - iotide: Shares in bytes; in a set first come, first served; jobs without a known period
+                share one set
+              - report: Those of the IO-Sets report: shares in requests, order by id, each job without a
+                known period in a set of its own
+              
+              [default: iotide]
 
           --workers <N>
               How many data requests may be with the storage at once
@@ -1375,15 +1420,24 @@ fn help_on_arbiter_explains_every_flag() {
               Who is served when
 
               Possible values:
-              - none:         Requests as they come
-              - fair-share:   Each job has the same share
-              - exclusive:    One job at a time, first come, first served
-              - set10:        Jobs with periods of the same order of magnitude take turns; those with
+              - none:       Requests as they come
+              - fair-share: Each job has the same share
+              - exclusive:  One job at a time, first come, first served
+              - set10:      Jobs with periods of the same order of magnitude take turns; those with
                 short periods have the larger share
-              - set10-report: The same by the rules of the IO-Sets report: order by id, shares in
-                requests, unknown jobs in sets of their own
               
               [default: set10]
+
+          --rules <RULES>
+              Whose rules the queue follows
+
+              Possible values:
+              - iotide: Shares in bytes; in a set first come, first served; jobs without a known period
+                share one set
+              - report: Those of the IO-Sets report: shares in requests, order by id, each job without a
+                known period in a set of its own
+              
+              [default: iotide]
 
           --workers <N>
               How many data requests may be with the storage at once

@@ -15,6 +15,28 @@ fn jobs_are_shown_with_their_sets() {
 }
 
 #[test]
+fn by_the_reports_rules_each_unknown_job_has_a_set_and_the_lowest_id_goes_first() {
+    let dir = Dir::new();
+    dir.write("jobs.csv", "20,384\n9,380\nx,\ny,\n");
+    let plan = ["sets", "plan", "jobs.csv", "--rules", "report"];
+    insta::assert_snapshot!(dir.iotide(plan).exits_with(0).stdout, @r"
+    job                      period      set   priority    share
+    20                        384 s        3      0.001      2 %
+    9                         380 s        3      0.001      2 %
+    x                             –      own     0.0208     49 %
+    y                             –      own     0.0208     49 %
+    ");
+    let [a, b, c, d, e] = plan;
+    let told = dir.iotide([a, b, c, d, e, "--apply", "lustre-tbf", "--dry-run"]).exits_with(0).stdout;
+    let rate = |job: &str| {
+        let rule = told.split_once(&format!("jobid={{{job}}} rate=")).unwrap().1;
+        rule.split_once('\'').unwrap().0.parse::<u32>().unwrap()
+    };
+    assert_eq!(rate("20"), 10, "{told}");
+    assert!(rate("9") > 10 && rate("x") == rate("y"), "{told}");
+}
+
+#[test]
 fn a_table_needs_no_head() {
     let dir = Dir::new();
     dir.write("with.csv", JOBS);

@@ -87,8 +87,21 @@ fn a_page_and_pictures_come_on_request() {
 
 #[test]
 fn mixes_are_generated() {
-    let args =
-        ["simulate", "io", "mix", "--jobs", "12", "--load", "0.7", "--model", "fluid", "--format", "json"];
+    let args = [
+        "simulate",
+        "io",
+        "mix",
+        "--jobs",
+        "12",
+        "--load",
+        "0.7",
+        "--model",
+        "fluid",
+        "--repetitions",
+        "1",
+        "--format",
+        "json",
+    ];
     let answer = json(&Dir::new().iotide(args).exits_with(0).stdout);
     assert_eq!(answer["workload"]["n_jobs"], 12);
     assert!((answer["workload"]["load"].as_f64().unwrap() - 0.7).abs() < 1e-9);

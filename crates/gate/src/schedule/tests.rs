@@ -68,6 +68,46 @@ fn jobs_of_one_set_are_served_one_after_the_other() {
     scheduler.stop();
 }
 
+/// The order in which requests of jobs, by number and MiB, are served by somebody's rules, one at a time.
+fn order_by(by: iotide_sched::Rules, known: bool, asked: &[(u64, u64)]) -> Vec<u64> {
+    let turns = crate::Turns { rules: by, ..crate::Turns::new(by.set10()) };
+    let rules =
+        Rules { queue: turns.queue(), n_workers: 1, bypass_bytes: 0, bandwidth_bps: None, time_scale: 1.0 };
+    let no_proc = FreshDir::new("no-proc");
+    let scheduler = Scheduler::start(rules, Callers::new(no_proc.path().to_owned()), Crew::new(1)).unwrap();
+    let held = hold(&scheduler);
+    let (served, all_served) = channel();
+    for &(number, mib) in asked {
+        let (served, job) = (served.clone(), JobName::new(&number.to_string(), Some(1)));
+        scheduler.schedule_for(&job, Direction::Write, mib * MIB, move |permit| {
+            served.send(number).unwrap();
+            drop(permit);
+        });
+        if known {
+            assert!(scheduler.set_period(&job, Some(10.0), PeriodSource::Given));
+        }
+    }
+    drop(held);
+    let order = all_served.iter().take(asked.len()).collect();
+    scheduler.stop();
+    order
+}
+
+#[test]
+fn by_the_reports_rules_the_lowest_id_of_a_set_goes_first() {
+    let asked = [(30, 1), (4, 1), (30, 1), (4, 1)];
+    assert_eq!(order_by(iotide_sched::Rules::Iotide, true, &asked), [30, 30, 4, 4]);
+    assert_eq!(order_by(iotide_sched::Rules::Report, true, &asked), [4, 4, 30, 30]);
+}
+
+#[test]
+fn by_the_reports_rules_unknown_jobs_are_served_a_request_each_however_large() {
+    let asked = [(30, 8), (30, 8), (30, 8), (4, 1), (4, 1), (4, 1)];
+    assert_eq!(order_by(iotide_sched::Rules::Iotide, false, &asked), [30, 30, 30, 4, 4, 4]);
+    let order = order_by(iotide_sched::Rules::Report, false, &asked);
+    assert!(order.chunks(2).all(|pair| pair[0] != pair[1]), "{order:?}");
+}
+
 #[test]
 fn a_given_period_puts_a_job_ahead_and_is_not_overruled() {
     let scheduler = scheduler(Policy::Set10(UnknownJobs::Together), 1, None);

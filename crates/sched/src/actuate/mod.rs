@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::{Placement, SetId};
+use crate::{JobId, Order, Placement, SetId};
 
 pub use nrs_policies::former_policies;
 
@@ -181,11 +181,13 @@ pub struct TbfSettings {
     pub least_rps: f64,
     /// How much more than it was seen to send a job may send, as a share of it.
     pub headroom: f64,
+    /// Which job of a set goes first.
+    pub order: Order,
 }
 
 impl Default for TbfSettings {
     fn default() -> Self {
-        Self { capacity_rps: 10_000.0, least_rps: 10.0, headroom: 0.25 }
+        Self { capacity_rps: 10_000.0, least_rps: 10.0, headroom: 0.25, order: Order::FirstCome }
     }
 }
 
@@ -304,7 +306,7 @@ impl Controller for LustreTbf {
 /// A job wants what it was seen to send and some headroom; one that sent nearly all it was `allowed` may want anything.
 /// The sum exceeds the capacity by headroom and least rates only.
 pub fn divide(jobs: &[ControlledJob], allowed: &BTreeMap<&str, f64>, settings: &TbfSettings) -> Vec<f64> {
-    let TbfSettings { capacity_rps, least_rps, headroom } = *settings;
+    let TbfSettings { capacity_rps, least_rps, headroom, order } = *settings;
     let wants: Vec<f64> = jobs
         .iter()
         .map(|job| match (job.active_since_s, allowed.get(job.id.as_str())) {
@@ -315,11 +317,16 @@ pub fn divide(jobs: &[ControlledJob], allowed: &BTreeMap<&str, f64>, settings: &
             _ => f64::INFINITY,
         })
         .collect();
-    // In each set, whoever came first.
+    // In each set, whoever came first, or has the lowest id.
     let mut turns: Vec<usize> = (0..jobs.len()).filter(|&i| jobs[i].active_since_s.is_some()).collect();
     turns.sort_by(|&a, &b| {
-        let since = |i: usize| jobs[i].active_since_s.unwrap_or(f64::INFINITY);
-        since(a).total_cmp(&since(b)).then_with(|| jobs[a].id.cmp(&jobs[b].id))
+        let since = |i: usize| match order {
+            Order::FirstCome => jobs[i].active_since_s.unwrap_or(f64::INFINITY),
+            Order::Id => 0.0,
+        };
+        let number = |i: usize| JobId::of_name(&jobs[i].id).unwrap_or(JobId::made_up(0));
+        let by_id = || number(a).cmp(&number(b)).then_with(|| jobs[a].id.cmp(&jobs[b].id));
+        since(a).total_cmp(&since(b)).then_with(by_id)
     });
     let mut sets: BTreeMap<SetId, Vec<usize>> = BTreeMap::new();
     for i in turns {
@@ -396,8 +403,18 @@ mod tests {
     }
 
     #[test]
+    fn by_id_the_lowest_number_of_a_set_has_the_rate_whoever_came_first() {
+        let jobs = [job("9", 10.0, Some(7.0), 0.0), job("10", 10.0, Some(0.0), 0.0)];
+        for (order, rates) in [(Order::FirstCome, [5.0, 995.0]), (Order::Id, [995.0, 5.0])] {
+            let settings = TbfSettings { capacity_rps: 1000.0, least_rps: 5.0, headroom: 0.25, order };
+            assert_eq!(divide(&jobs, &BTreeMap::new(), &settings), rates, "{order:?}");
+        }
+    }
+
+    #[test]
     fn lustre_has_a_rule_per_job_that_is_started_changed_and_stopped() {
-        let settings = TbfSettings { capacity_rps: 1100.0, least_rps: 5.0, headroom: 0.25 };
+        let settings =
+            TbfSettings { capacity_rps: 1100.0, least_rps: 5.0, headroom: 0.25, order: Order::FirstCome };
         let mut controller = LustreTbf::new(settings);
         let actions =
             controller.update(&[job("dd.0", 10.0, Some(0.0), 0.0), job("7", 100.0, Some(1.0), 0.0)]);
@@ -463,7 +480,8 @@ mod tests {
 
     #[test]
     fn inside_a_set_the_one_that_came_first_has_it_all() {
-        let settings = TbfSettings { capacity_rps: 1000.0, least_rps: 5.0, headroom: 0.25 };
+        let settings =
+            TbfSettings { capacity_rps: 1000.0, least_rps: 5.0, headroom: 0.25, order: Order::FirstCome };
         let jobs = [job("a", 100.0, Some(9.0), 5.0), job("b", 100.0, Some(3.0), 500.0)];
         assert_eq!(divide(&jobs, &BTreeMap::new(), &settings), [5.0, 995.0]);
     }
@@ -490,7 +508,7 @@ mod tests {
         fn rates_use_the_capacity_if_anybody_wants_it_and_no_more(
             periods in prop::collection::vec((1.0..5000.0f64, prop::option::of(0.0..100.0f64), 0.0..2000.0f64), 1..20),
         ) {
-            let settings = TbfSettings { capacity_rps: 5000.0, least_rps: 10.0, headroom: 0.25 };
+            let settings = TbfSettings { capacity_rps: 5000.0, least_rps: 10.0, headroom: 0.25, order: Order::FirstCome };
             let jobs: Vec<ControlledJob> = periods
                 .iter()
                 .enumerate()

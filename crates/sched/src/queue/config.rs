@@ -1,6 +1,6 @@
 //! How requests are served.
 
-use crate::Policy;
+use crate::{Policy, Rules};
 
 /// How requests are served.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,23 +40,7 @@ impl QueueConfig {
     /// Returns what iotide does unless told otherwise: shares in bytes, first come first served inside a set, a
     /// sixteenth of the requests for jobs that have not been served for a minute.
     pub fn new(policy: Policy) -> Self {
-        Self {
-            policy,
-            credit: Credit::Bytes,
-            order: Order::FirstCome,
-            exclusivity: Exclusivity::Relaxed,
-            ageing: Some(Ageing { patience_s: 60.0, every: 16 }),
-            phase_gap_s: 1.0,
-            lull_s: f64::INFINITY,
-            idle_share: f64::INFINITY,
-            turn_s: f64::INFINITY,
-            time_scale: 1.0,
-        }
-    }
-
-    /// Returns what RR-9537's server does.
-    pub fn as_in_rr9537(policy: Policy) -> Self {
-        Self { credit: Credit::Requests, order: Order::Id, ageing: None, ..Self::new(policy) }
+        Rules::Iotide.queue(policy)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Whose request is served when, by example. What holds for every order of calls is in `tests/it/laws.rs`.
 
 use super::*;
-use crate::{Policy, UnknownJobs};
+use crate::{Policy, Rules, UnknownJobs};
 
 const SET10: Policy = Policy::Set10(UnknownJobs::Together);
 
@@ -94,7 +94,7 @@ fn a_short_rhythm_has_short_gaps() {
 
 #[test]
 fn by_id_the_lowest_goes_first_as_in_rr9537() {
-    let mut queue = queue_of(QueueConfig::as_in_rr9537(SET10), &[100.0, 100.0, 100.0]);
+    let mut queue = queue_of(Rules::Report.queue(SET10), &[100.0, 100.0, 100.0]);
     push(&mut queue, 3, 2, 0.0);
     push(&mut queue, 2, 2, 0.1);
     push(&mut queue, 1, 1, 0.2);
@@ -106,7 +106,7 @@ fn by_id_the_lowest_goes_first_as_in_rr9537() {
 #[test]
 fn credits_by_request_are_scaled_so_that_the_least_has_one() {
     // Figure 3 of RR-9537 has two of one for each of the other; powers of ten have ten.
-    let mut queue = queue_of(QueueConfig::as_in_rr9537(SET10), &[100.0, 10.0]);
+    let mut queue = queue_of(Rules::Report.queue(SET10), &[100.0, 10.0]);
     push(&mut queue, 1, 3, 0.0);
     push(&mut queue, 2, 25, 0.0);
     assert_eq!(pop(&mut queue, 40, 0.0), "2222222222122222222221222221");
@@ -153,7 +153,7 @@ fn unknown_jobs_take_turns_or_share_as_told() {
 
 #[test]
 fn a_job_whose_rhythm_becomes_known_moves_to_its_set_with_its_requests() {
-    let mut queue = queue_of(QueueConfig::as_in_rr9537(SET10), &[100.0]);
+    let mut queue = queue_of(Rules::Report.queue(SET10), &[100.0]);
     push(&mut queue, 1, 30, 0.0);
     push(&mut queue, 2, 30, 0.0);
     assert_eq!(pop(&mut queue, 6, 0.0), "221221"); // 1/50 against 1/100

@@ -1,7 +1,10 @@
 //! Periodic applications on one storage under a policy.
 
+use iotide_analysis::online::{Predictor, PredictorConfig};
 use iotide_num::SplitMix64;
-use iotide_sched::{Ageing, Credit, Exclusivity, IoProfile, JobId, Order, Placement, Policy};
+use iotide_sched::{Ageing, Credit, Exclusivity, IoProfile, JobId, Order, Placement, Policy, Rules};
+
+use iotide_trace::{Event as Moved, Op, Rank, Timestamp};
 
 use crate::engine::Agenda;
 use crate::metrics::{Effort, Outcome, Timeline};
@@ -63,7 +66,8 @@ pub struct Contender {
 pub enum Knowledge {
     /// What each would have alone, from the beginning on: "clairvoyant".
     Given,
-    /// What was observed of each: the mean time between the starts of its last phases, after the first few of them.
+    /// What the online predictor ([`Predictor`]) finds from the phases of each as they end, by the clock on the wall. Of more than
+    /// [`MOST_PREDICTORS`] jobs, which would need too much memory, the mean time between the starts of the last phases.
     Predicted {
         /// Each prediction is this share too high or too low, by chance.
         error: f64,
@@ -77,7 +81,7 @@ pub struct IoSettings {
     pub model: Model,
     /// Which job of a set goes first.
     pub order: Order,
-    /// After how many phases a prediction exists.
+    /// After how many phases a prediction is believed.
     pub warm_up_phases: u64,
     /// Inequality of what jobs get where nobody sees to it: the standard deviation of the logarithm of a phase's weight
     /// ([`Model::Fluid`]) or of what each of its requests brings ([`Model::Requests`]). Whoever counts requests does not
@@ -91,7 +95,13 @@ pub struct IoSettings {
     pub exclusivity: Exclusivity,
     /// [`Model::Requests`]: how jobs that wait long are helped.
     pub ageing: Option<Ageing>,
-    /// [`Model::Requests`]: how many requests are served at once.
+    /// [`Model::Requests`]: over how many storage targets the system has, each with a queue and workers of its own.
+    pub n_servers: usize,
+    /// [`Model::Requests`]: over how many of them each job's data are striped; those of a job alone move at the workload's bandwidth together.
+    pub n_stripes: usize,
+    /// [`Model::Requests`]: one queue decides for all targets rather than each for itself.
+    pub coordinated: bool,
+    /// [`Model::Requests`]: how many requests are served at once, at each target.
     pub n_workers: usize,
     /// [`Model::Requests`]: how many requests a job keeps at the server, one per process.
     pub n_processes: usize,
@@ -117,6 +127,9 @@ impl IoSettings {
             credit: Credit::Bytes,
             exclusivity: Exclusivity::Relaxed,
             ageing: None,
+            n_servers: 1,
+            n_stripes: 1,
+            coordinated: false,
             n_workers: 24,
             n_processes: 8,
             request_bytes: 1 << 20,
@@ -126,21 +139,17 @@ impl IoSettings {
         }
     }
 
-    /// Returns a server as there are: 24 workers, jobs of 8 processes that get unequal shares, and the queue as iotide
-    /// runs it.
-    pub fn server() -> Self {
+    /// Returns a server as there are: 24 workers, jobs of 8 processes that get unequal shares, and a queue by these rules.
+    pub fn server(rules: Rules) -> Self {
         Self {
             model: Model::Requests,
+            order: rules.order(),
+            credit: rules.credit(),
+            ageing: rules.ageing(),
             sigma: 0.25,
             latency_s: 1e-3,
-            ageing: Some(Ageing { patience_s: 60.0, every: 16 }),
             ..Self::ideal()
         }
-    }
-
-    /// Returns the same server with the queue as in RR-9537: by id, credits in requests.
-    pub fn server_of_rr9537() -> Self {
-        Self { order: Order::Id, credit: Credit::Requests, ageing: None, ..Self::server() }
     }
 }
 
@@ -207,6 +216,18 @@ fn check(workload: &Workload, settings: &IoSettings) -> Result<(), SimulationErr
     setting("latency", settings.latency_s, amount(settings.latency_s), "0 or more")?;
     setting("jitter", settings.jitter.unwrap_or(0.0), amount(settings.jitter.unwrap_or(0.0)), "0 or more")?;
     setting("the number of workers", settings.n_workers as f64, settings.n_workers > 0, "above 0")?;
+    setting(
+        "the number of servers",
+        settings.n_servers as f64,
+        (1..=4096).contains(&settings.n_servers),
+        "from 1 to 4096",
+    )?;
+    setting(
+        "the number of stripes",
+        settings.n_stripes as f64,
+        (1..=settings.n_servers).contains(&settings.n_stripes),
+        "from 1 to the number of servers",
+    )?;
     setting("the number of processes", settings.n_processes as f64, settings.n_processes > 0, "above 0")?;
     setting("the size of a request", settings.request_bytes as f64, settings.request_bytes > 0, "above 0")?;
 
@@ -223,7 +244,8 @@ fn check(workload: &Workload, settings: &IoSettings) -> Result<(), SimulationErr
         return Err(SimulationError::TooMany { n: n_phases, what: "phases" });
     }
     // The storage cannot serve more than it can.
-    let n_requests = bytes.min(end_s * workload.bandwidth_bps) / settings.request_bytes as f64;
+    let n_at_once = settings.n_servers as f64 / settings.n_stripes as f64;
+    let n_requests = bytes.min(end_s * workload.bandwidth_bps * n_at_once) / settings.request_bytes as f64;
     if settings.model == Model::Requests && n_requests > MOST {
         return Err(SimulationError::TooMany { n: n_requests, what: "requests" });
     }
@@ -251,9 +273,42 @@ struct Player {
     phase_start_s: f64,
     /// The latest starts of phases; kept if predictions are made.
     starts_s: Vec<f64>,
+    /// There once a phase has ended, if predictions are made of few enough jobs.
+    predictor: Option<Box<Predictor>>,
+    /// How many phases it was shown, and at how many it is asked next.
+    n_shown: u64,
+    asks_at: u64,
     profile: Option<IoProfile>,
     ended_s: Option<f64>,
     is_settled: bool,
+}
+
+impl Player {
+    /// Shows the phase that has just ended to the job's predictor, and asks for its period: after each of the first phases, later
+    /// when there are a quarter more of them than the last time. `None` if nothing new is known.
+    fn predicted_s(&mut self, now_s: f64, bytes: f64) -> Option<f64> {
+        let (start, end) = (at(self.phase_start_s)?, at(now_s)?);
+        let usual = || PredictorConfig { fast_s: 0.0, apart_s: WHEN_ASKED_S, ..PredictorConfig::default() };
+        let predictor = self.predictor.get_or_insert_with(|| Box::new(Predictor::new(usual())));
+        let _ = predictor.push_event(&Moved::data(Op::Write, Rank(0), start, end, bytes));
+        self.n_shown += 1;
+        if self.n_shown < self.asks_at {
+            return None;
+        }
+        self.asks_at = self.n_shown + 1 + self.n_shown / 4;
+        let prediction = predictor.evaluate()?;
+        prediction.period_s.filter(|_| prediction.confidence >= LEAST_CONFIDENCE)
+    }
+
+    /// The mean time between the starts of its last phases.
+    fn observed_s(&self) -> Option<f64> {
+        let [first_s, .., last_s] = self.starts_s[..] else { return None };
+        Some((last_s - first_s) / (self.starts_s.len() - 1) as f64)
+    }
+}
+
+fn at(time_s: f64) -> Option<Timestamp> {
+    Timestamp::from_secs_since_start(time_s)
 }
 
 /// What a job plans.
@@ -264,6 +319,15 @@ enum Event {
     /// Somebody who waits may have waited long enough.
     Wake,
 }
+
+/// Of more jobs than this no predictors are kept: each takes up to half a mebibyte.
+pub const MOST_PREDICTORS: usize = 4096;
+
+/// A predictor that evaluates when it is asked alone: an evaluation costs milliseconds, and a simulation is over in as many.
+const WHEN_ASKED_S: f64 = 1e8;
+
+/// As for those who act on predictions: below this they are guesses.
+const LEAST_CONFIDENCE: f64 = 0.5;
 
 /// Over how many distances of starts a prediction is made at most.
 const PREDICTED_FROM: usize = 5;
@@ -279,6 +343,9 @@ impl<'a> Play<'a> {
             n_iterations: 0,
             phase_start_s: 0.0,
             starts_s: Vec::new(),
+            predictor: None,
+            n_shown: 0,
+            asks_at: 0,
             profile: given(job),
             ended_s: None,
             is_settled: false,
@@ -361,7 +428,7 @@ impl<'a> Play<'a> {
         self.n_phases += 1;
         let bytes = self.workload.jobs[job].io_bytes;
         let frame_s = self.workload.frame_s;
-        self.predict(job);
+        self.predict(job, now_s);
         let player = &mut self.players[job];
         player.effort.moves(frame_s, player.phase_start_s, now_s, bytes);
         player.n_iterations += 1;
@@ -371,14 +438,14 @@ impl<'a> Play<'a> {
         self.compute(job, now_s);
     }
 
-    fn predict(&mut self, job: usize) {
+    fn predict(&mut self, job: usize, now_s: f64) {
         let Knowledge::Predicted { error } = self.contender.knowledge else { return };
         let mut chances = self.chances(job);
+        let has_predictors = self.players.len() <= MOST_PREDICTORS;
+        let bytes = self.workload.jobs[job].io_bytes;
         let player = &mut self.players[job];
-        if let [first_s, .., last_s] = player.starts_s[..]
-            && player.effort.n_phases >= self.settings.warm_up_phases
-        {
-            let w_iter_s = (last_s - first_s) / (player.starts_s.len() - 1) as f64;
+        let found_s = if has_predictors { player.predicted_s(now_s, bytes) } else { player.observed_s() };
+        if let Some(w_iter_s) = found_s.filter(|_| player.effort.n_phases >= self.settings.warm_up_phases) {
             chances.normal();
             chances.normal();
             let factor = if chances.unit() < 0.5 { 1.0 - error } else { 1.0 + error };
@@ -469,7 +536,9 @@ mod tests {
         // What xtask/src/bench/simulate.py prints: the same model, written twice.
         let report = [1.3126081754567058, 1.2284678942139415, 4.5506634243379205, 0.7630913380820475];
         let iotide = [1.3149935631494543, 1.2303292946589746, 4.573445430667126, 0.7619994237329613];
-        for (settings, python) in [(IoSettings::server_of_rr9537(), report), (IoSettings::server(), iotide)] {
+        for (settings, python) in
+            [(IoSettings::server(Rules::Report), report), (IoSettings::server(Rules::Iotide), iotide)]
+        {
             let settings = IoSettings { sigma: 0.0, ..settings };
             let outcome = simulate(&Workload::rr9537(), &SET10, &settings, 0).unwrap();
             close(numbers(&outcome), python, 1e-6);
@@ -478,7 +547,8 @@ mod tests {
 
     #[test]
     fn at_a_server_set10_halves_the_slowdown_with_given_and_with_predicted_periods() {
-        let settings = IoSettings { request_bytes: 4 << 20, jitter: Some(0.005), ..IoSettings::server() };
+        let settings =
+            IoSettings { request_bytes: 4 << 20, jitter: Some(0.005), ..IoSettings::server(Rules::Iotide) };
         let given = changes(&settings, NONE, SET10);
         let predicted = changes(&settings, NONE, predicted(UnknownJobs::Together, 0.0));
         for change in [given, predicted] {
@@ -490,10 +560,64 @@ mod tests {
         assert!((given[2] - predicted[2]).abs() < 10.0, "{given:.1?} {predicted:.1?}");
     }
 
+    fn of_targets(n_servers: usize, n_stripes: usize, coordinated: bool) -> IoSettings {
+        IoSettings { n_servers, n_stripes, coordinated, sigma: 0.0, ..IoSettings::server(Rules::Iotide) }
+    }
+
+    #[test]
+    fn jobs_on_targets_of_their_own_do_not_meet_and_stripes_of_all_of_them_do() {
+        let jobs = vec![job("a", 10.0, 1e9), job("b", 10.0, 1e9)];
+        let workload = Workload { bandwidth_bps: 1e8, frame_s: [20.0, 180.0], jobs };
+        let slowdown = |settings: &IoSettings, policy| {
+            let contender = Contender { policy, knowledge: Knowledge::Given };
+            simulate(&workload, &contender, settings, 1).unwrap().io_slowdown.unwrap()
+        };
+        for coordinated in [false, true] {
+            let apart = slowdown(&of_targets(2, 1, coordinated), Policy::FairShare);
+            assert!((apart - 1.0).abs() < 0.02, "{apart}");
+            let striped = slowdown(&of_targets(2, 2, coordinated), Policy::FairShare);
+            assert!(striped > 1.8, "{striped}");
+        }
+    }
+
+    #[test]
+    fn one_target_is_the_same_with_and_without_coordination() {
+        let workload = Workload { frame_s: [400.0, 1200.0], ..Workload::rr9537() };
+        let settings = |coordinated| IoSettings { request_bytes: 8 << 20, ..of_targets(1, 1, coordinated) };
+        let of = |coordinated| numbers(&simulate(&workload, &SET10, &settings(coordinated), 1).unwrap());
+        assert_eq!(of(false), of(true));
+    }
+
+    #[test]
+    fn more_stripes_than_servers_are_refused() {
+        let refused = simulate(&Workload::rr9537(), &SET10, &of_targets(2, 3, false), 1).unwrap_err();
+        assert!(refused.to_string().contains("the number of stripes is 3"), "{refused}");
+    }
+
+    #[test]
+    fn the_predictor_itself_says_what_the_period_is_and_needs_a_few_phases_for_it() {
+        let jobs = vec![job("a", 15.0, 5e8)];
+        let workload = Workload { bandwidth_bps: 1e8, frame_s: [0.0, 1000.0], jobs };
+        let contender = predicted(UnknownJobs::Apart, 0.0);
+        let settings = IoSettings { warm_up_phases: 0, ..IoSettings::ideal() };
+        let mut play = Play::new(&workload, &contender, &settings, 1);
+        let mut known = Vec::new();
+        for n in 1..10 {
+            let start_s = 20.0 * f64::from(n);
+            play.begin_phase(0, start_s);
+            play.end_phase(0, start_s + 5.0);
+            known.push(play.players[0].profile.map(|profile| profile.w_iter_s()));
+        }
+        // Two phases have a distance, which is no rhythm yet.
+        assert_eq!(known[..2], [None, None], "{known:?}");
+        let last_s = known.last().copied().flatten().unwrap();
+        assert!((last_s - 20.0).abs() < 0.5, "{known:?}");
+    }
+
     #[test]
     fn a_count_of_requests_does_not_see_that_some_bring_more_and_a_count_of_bytes_does() {
         let slowdown = |credit| {
-            let settings = IoSettings { request_bytes: 4 << 20, credit, ..IoSettings::server() };
+            let settings = IoSettings { request_bytes: 4 << 20, credit, ..IoSettings::server(Rules::Iotide) };
             simulate(&Workload::rr9537(), &FAIR, &settings, 1).unwrap().io_slowdown.unwrap()
         };
         // Kept in step, the jobs collide each time; out of step, they do not.
@@ -505,7 +629,9 @@ mod tests {
     fn a_job_alone_is_not_stretched_by_anybody() {
         let workload =
             Workload { bandwidth_bps: 1e8, frame_s: [50.0, 500.0], jobs: vec![job("a", 9.0, 1e8)] };
-        for settings in [IoSettings::ideal(), IoSettings::server(), IoSettings::server_of_rr9537()] {
+        for settings in
+            [IoSettings::ideal(), IoSettings::server(Rules::Iotide), IoSettings::server(Rules::Report)]
+        {
             for contender in [NONE, FAIR, SET10, predicted(UnknownJobs::Apart, 0.5)] {
                 let found = numbers(&simulate(&workload, &contender, &settings, 3).unwrap());
                 close(found, [1.0, 1.0, 1.0, 0.9], 0.03);
@@ -517,8 +643,12 @@ mod tests {
     fn a_server_with_many_small_requests_shares_as_the_fluid_does() {
         let jobs = vec![job("a", 5.0, 4e8), job("b", 7.0, 3e8), job("c", 50.0, 9e8)];
         let workload = Workload { bandwidth_bps: 1e8, frame_s: [100.0, 900.0], jobs };
-        let server =
-            IoSettings { latency_s: 0.0, sigma: 0.0, request_bytes: 1 << 18, ..IoSettings::server() };
+        let server = IoSettings {
+            latency_s: 0.0,
+            sigma: 0.0,
+            request_bytes: 1 << 18,
+            ..IoSettings::server(Rules::Iotide)
+        };
         for contender in [NONE, FAIR] {
             let fluid = numbers(&simulate(&workload, &contender, &IoSettings::ideal(), 0).unwrap());
             let requests = numbers(&simulate(&workload, &contender, &server, 0).unwrap());
@@ -553,7 +683,9 @@ mod tests {
     #[test]
     fn a_timeline_shows_all_that_was_moved() {
         let workload = finite();
-        for settings in [IoSettings::ideal(), IoSettings { request_bytes: 1 << 18, ..IoSettings::server() }] {
+        for settings in
+            [IoSettings::ideal(), IoSettings { request_bytes: 1 << 18, ..IoSettings::server(Rules::Iotide) }]
+        {
             let settings = IoSettings { n_timeline_bins: 100, ..settings };
             let outcome = simulate(&workload, &SET10, &settings, 0).unwrap();
             let moved: f64 = outcome.timeline.unwrap().bytes.iter().flatten().sum();
@@ -590,9 +722,9 @@ mod tests {
 
     #[test]
     fn strict_turns_leave_no_leak_to_workers_that_would_be_idle() {
-        let settings = IoSettings { exclusivity: Exclusivity::Strict, ..IoSettings::server() };
+        let settings = IoSettings { exclusivity: Exclusivity::Strict, ..IoSettings::server(Rules::Iotide) };
         let strict = simulate(&finite(), &SET10, &settings, 0).unwrap();
-        let relaxed = simulate(&finite(), &SET10, &IoSettings::server(), 0).unwrap();
+        let relaxed = simulate(&finite(), &SET10, &IoSettings::server(Rules::Iotide), 0).unwrap();
         assert_eq!((strict.n_phases, relaxed.n_phases), (9, 9));
         assert!(strict.io_slowdown < relaxed.io_slowdown, "{strict:?} {relaxed:?}");
     }

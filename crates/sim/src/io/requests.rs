@@ -1,4 +1,4 @@
-//! Requests at a server: workers take them from the queue and share a device.
+//! Requests at servers: workers take them from queues and share devices.
 
 use std::collections::VecDeque;
 
@@ -19,29 +19,33 @@ pub(super) fn run(workload: &Workload, contender: &Contender, settings: &IoSetti
         ..QueueConfig::new(contender.policy)
     };
     let play = Play::new(workload, contender, settings, seed);
-    let mut queue = Queue::new(config);
+    let n_queues = if settings.coordinated { 1 } else { settings.n_servers };
+    let mut queues: Vec<Queue> = (0..n_queues).map(|_| Queue::new(config)).collect();
     if contender.policy.needs_profiles() {
         for (job, player) in play.players.iter().enumerate() {
-            queue.set_profile(Play::id(job), player.profile);
+            queues.iter_mut().for_each(|queue| queue.set_profile(Play::id(job), player.profile));
         }
     }
-    let mut server = Server {
+    // A job alone has the workload's bandwidth, from all the targets it uses together.
+    let device = Device::new(workload.bandwidth_bps / settings.n_stripes as f64);
+    let mut servers = Servers {
         play,
-        queue,
-        device: Device::new(workload.bandwidth_bps),
+        queues,
+        devices: vec![device; settings.n_servers],
         phases: vec![Phase::default(); workload.jobs.len()],
         coming: VecDeque::new(),
         n_requests: 0,
         wakes_s: None,
     };
-    server.run();
-    Outcome { n_requests: server.n_requests, ..server.play.outcome() }
+    servers.run();
+    Outcome { n_requests: servers.n_requests, ..servers.play.outcome() }
 }
 
-struct Server<'a> {
+struct Servers<'a> {
     play: Play<'a>,
-    queue: Queue,
-    device: Device,
+    /// One for each device, or one for all of them.
+    queues: Vec<Queue>,
+    devices: Vec<Device>,
     phases: Vec<Phase>,
     /// Requests on their way: all take equally long, so they come as they were sent.
     coming: VecDeque<(f64, usize)>,
@@ -56,20 +60,21 @@ struct Phase {
     bytes_to_send: u64,
     /// How much each of its requests brings.
     request_bytes: u64,
+    n_sent: usize,
     n_out: usize,
 }
 
-impl Server<'_> {
+impl Servers<'_> {
     fn run(&mut self) {
         let mut now_s = 0.0;
         while !self.play.is_over(now_s) {
-            let end_s = self.device.next_end_s().unwrap_or(f64::INFINITY);
+            let (end_s, device) = self.next_end();
             let come_s = self.coming.front().map_or(f64::INFINITY, |&(come_s, _)| come_s);
             let plan_s = self.play.agenda.next_s().unwrap_or(f64::INFINITY);
             if end_s <= come_s && end_s <= plan_s {
-                let Some((end_s, job)) = self.device.finish() else { return };
+                let Some((end_s, job)) = self.devices[device].finish() else { return };
                 now_s = end_s;
-                self.served(job, now_s);
+                self.served(job, device, now_s);
             } else if come_s <= plan_s {
                 let Some((come_s, job)) = self.coming.pop_front() else { return };
                 now_s = come_s;
@@ -86,6 +91,18 @@ impl Server<'_> {
         }
     }
 
+    /// When the next request is served, and by which device.
+    fn next_end(&self) -> (f64, usize) {
+        let ends = self.devices.iter().enumerate().filter_map(|(n, device)| Some((device.next_end_s()?, n)));
+        ends.min_by(|(a, _), (b, _)| a.total_cmp(b)).unwrap_or((f64::INFINITY, 0))
+    }
+
+    /// The queue that decides for a device.
+    fn queue_of(&mut self, device: usize) -> &mut Queue {
+        let at = if self.queues.len() == 1 { 0 } else { device };
+        &mut self.queues[at]
+    }
+
     fn begin_phase(&mut self, job: usize, now_s: f64) {
         let weight = self.play.begin_phase(job, now_s);
         let bytes = self.play.workload.jobs[job].io_bytes;
@@ -99,6 +116,7 @@ impl Server<'_> {
         self.phases[job] = Phase {
             bytes_to_send: bytes.ceil() as u64,
             request_bytes: request_bytes.round().max(1.0) as u64,
+            n_sent: 0,
             n_out: 0,
         };
         for _ in 0..self.play.settings.n_processes {
@@ -114,12 +132,17 @@ impl Server<'_> {
         let bytes = phase.request_bytes.min(phase.bytes_to_send);
         phase.bytes_to_send -= bytes;
         phase.n_out += 1;
-        self.queue.push(Request { job: Play::id(job), bytes, id: bytes, arrival_s: now_s });
+        // Stripes in turn, the first where the jobs before it have ended.
+        let &IoSettings { n_servers, n_stripes, .. } = self.play.settings;
+        let device = (job * n_stripes + phase.n_sent % n_stripes) % n_servers;
+        phase.n_sent += 1;
+        let request = Request { job: Play::id(job), bytes, id: device as u64, arrival_s: now_s };
+        self.queue_of(device).push(request);
     }
 
-    fn served(&mut self, job: usize, now_s: f64) {
+    fn served(&mut self, job: usize, device: usize, now_s: f64) {
         self.n_requests += 1;
-        self.queue.complete(Play::id(job), now_s);
+        self.queue_of(device).complete(Play::id(job), now_s);
         let phase = &mut self.phases[job];
         phase.n_out -= 1;
         if phase.bytes_to_send > 0 {
@@ -132,24 +155,33 @@ impl Server<'_> {
             self.play.end_phase(job, now_s);
             let knows = self.play.players[job].profile;
             if knows != known && self.play.contender.policy.needs_profiles() {
-                self.queue.set_profile(Play::id(job), knows);
+                self.queues.iter_mut().for_each(|queue| queue.set_profile(Play::id(job), knows));
             }
         }
     }
 
     /// Gives idle workers something to do.
     fn employ(&mut self, now_s: f64) {
-        while self.device.n_in_service() < self.play.settings.n_workers {
-            let Some(request) = self.queue.pop(now_s) else { break };
-            let job = (request.job.0 - 1) as usize;
-            self.device.start(now_s, job, request.bytes as f64);
-            if let Some(timeline) = &mut self.play.timeline {
-                timeline.add(job, now_s, now_s, request.bytes as f64);
+        let n_devices = self.devices.len() / self.queues.len();
+        for (at, queue) in self.queues.iter_mut().enumerate() {
+            let devices = &mut self.devices[at * n_devices..(at + 1) * n_devices];
+            let mut n_in_service: usize = devices.iter().map(Device::n_in_service).sum();
+            while n_in_service < n_devices * self.play.settings.n_workers {
+                let Some(request) = queue.pop(now_s) else { break };
+                let job = (request.job.0 - 1) as usize;
+                devices[request.id as usize - at * n_devices].start(now_s, job, request.bytes as f64);
+                n_in_service += 1;
+                if let Some(timeline) = &mut self.play.timeline {
+                    timeline.add(job, now_s, now_s, request.bytes as f64);
+                }
             }
         }
-        if self.play.settings.exclusivity == Exclusivity::Strict
-            && !self.queue.is_empty()
-            && let Some(wake_s) = self.queue.next_wake_s()
+        if self.play.settings.exclusivity != Exclusivity::Strict {
+            return;
+        }
+        let waiting = self.queues.iter().filter(|queue| !queue.is_empty());
+        let wake_s = waiting.filter_map(Queue::next_wake_s).min_by(f64::total_cmp);
+        if let Some(wake_s) = wake_s
             && self.wakes_s.is_none_or(|planned_s| wake_s < planned_s)
         {
             self.wakes_s = Some(wake_s.max(now_s));

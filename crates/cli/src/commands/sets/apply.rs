@@ -11,9 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use iotide_formats::requests_by_job;
-use iotide_sched::{
-    Action, ControlledJob, IoProfile, JobId, LustreTbf, Policy, UnknownJobs, former_policies, is_plain_id,
-};
+use iotide_sched::{Action, ControlledJob, IoProfile, JobId, LustreTbf, former_policies, is_plain_id};
 
 use super::deeds::{Hung, carry_out, run as run_program};
 use super::plan::read_profiles;
@@ -175,6 +173,9 @@ struct Watch<'a> {
     active_since_s: BTreeMap<String, f64>,
     /// What the server had counted at the last look, and when that was.
     counted: Option<(Instant, BTreeMap<String, u64>)>,
+    /// The numbers of jobs whose ids are none, and how many there have been.
+    made_up: BTreeMap<String, JobId>,
+    n_made_up: u64,
     /// Jobs with ids that could be misunderstood, once they were named.
     odd: BTreeSet<String>,
 }
@@ -194,6 +195,8 @@ impl<'a> Watch<'a> {
             began: Instant::now(),
             active_since_s: BTreeMap::new(),
             counted: None,
+            made_up: BTreeMap::new(),
+            n_made_up: 0,
             odd: BTreeSet::new(),
         }
     }
@@ -203,21 +206,33 @@ impl<'a> Watch<'a> {
         let now_s = self.began.elapsed().as_secs_f64();
         let ids: BTreeSet<&str> = seen.iter().map(|job| job.id.as_str()).collect();
         self.active_since_s.retain(|id, _| ids.contains(id.as_str()));
-        let policy = Policy::Set10(UnknownJobs::Together);
+        self.made_up.retain(|id, _| ids.contains(id.as_str()));
+        let policy = self.args.system.rules().set10();
         let controlled = seen.into_iter().map(|job| {
+            let number = self.number_of(&job.id);
             if job.demand_rps.is_some_and(|demand_rps| demand_rps == 0.0) {
                 self.active_since_s.remove(&job.id);
             } else {
                 self.active_since_s.entry(job.id.clone()).or_insert(now_s);
             }
             ControlledJob {
-                placement: policy.place(JobId(0), job.profile.as_ref()),
+                placement: policy.place(number, job.profile.as_ref()),
                 active_since_s: self.active_since_s.get(&job.id).copied(),
                 demand_rps: job.demand_rps.unwrap_or(f64::INFINITY),
                 id: job.id,
             }
         });
         Ok(controlled.collect())
+    }
+
+    fn number_of(&mut self, id: &str) -> JobId {
+        if let Some(number) = JobId::of_name(id).or_else(|| self.made_up.get(id).copied()) {
+            return number;
+        }
+        self.n_made_up += 1;
+        let number = JobId::made_up(self.n_made_up);
+        self.made_up.insert(id.to_owned(), number);
+        number
     }
 
     fn ask(&self) -> anyhow::Result<Vec<Seen>> {

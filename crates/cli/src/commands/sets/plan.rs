@@ -48,6 +48,7 @@ pub(crate) fn run(ui: &mut Ui, args: &PlanArgs) -> anyhow::Result<ExitStatus> {
     let mut controller = args.apply.map(|system| args.system.controller(system, Vec::new())).transpose()?;
     let Plan { mut report, actions, left_alone } = iotide_api::plan(
         &profiles,
+        args.system.rules(),
         controller.as_deref_mut().map(|controller| controller as &mut dyn Controller),
     );
     for id in left_alone {

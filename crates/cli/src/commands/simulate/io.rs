@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use iotide_api::{
-    Credit, Error, IoSettings, IoWorkload, Mix, Order, PolicyName, Progress, QueueRules, SimulateOptions,
-    StorageModels, UnknownJobs, read_text, simulate_io,
+    Credit, Error, IoSettings, IoWorkload, Mix, Order, PolicyName, Progress, QueueRules, Rules,
+    SimulateOptions, StorageModels, UnknownJobs, read_text, simulate_io,
 };
 
 use crate::ExitStatus;
@@ -94,22 +94,28 @@ pub(crate) struct IoArgs {
     /// the report's rules]
     #[arg(long, alias = "patience", value_name = "SECONDS", help_heading = "Settings")]
     timeout: Option<f64>,
-    /// Server: how many requests are served at once
-    #[arg(long, value_name = "N", default_value_t = IoSettings::server().n_workers, help_heading = "Settings")]
+    /// Server: how many storage targets there are, each with a queue of its own; with several, one queue for all is tried, too
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Settings")]
+    servers: usize,
+    /// Server: over how many of them the data of each job are striped; together they move what one job alone gets
+    #[arg(long, value_name = "M", default_value_t = 1, help_heading = "Settings")]
+    stripes: usize,
+    /// Server: how many requests are served at once, at each target
+    #[arg(long, value_name = "N", default_value_t = IoSettings::server(Rules::Iotide).n_workers, help_heading = "Settings")]
     workers: usize,
     /// Server: processes of a job, each with one request at the server
-    #[arg(long, value_name = "N", default_value_t = IoSettings::server().n_processes, help_heading = "Settings")]
+    #[arg(long, value_name = "N", default_value_t = IoSettings::server(Rules::Iotide).n_processes, help_heading = "Settings")]
     processes: usize,
     /// Server: size of a request
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = parse_size, help_heading = "Settings")]
     request_size: u64,
     /// Server: seconds from the end of a request until the next has come
-    #[arg(long, value_name = "SECONDS", default_value_t = IoSettings::server().latency_s, help_heading = "Settings")]
+    #[arg(long, value_name = "SECONDS", default_value_t = IoSettings::server(Rules::Iotide).latency_s, help_heading = "Settings")]
     latency: f64,
     /// Relative deviation of computing times [default: as the workload says; 0.005 for `report`]
     #[arg(long, value_name = "SHARE", help_heading = "Settings")]
     jitter: Option<f64>,
-    /// Predictions begin after so many phases
+    /// Predictions are believed after so many phases
     #[arg(long, value_name = "N", default_value_t = IoSettings::ideal().warm_up_phases, help_heading = "Settings")]
     warm_up: u64,
     /// `set10-error`: how much too high or too low each prediction is
@@ -125,6 +131,7 @@ Examples:
   iotide simulate io report                                 the published experiment, beside its figures
   iotide simulate io report -o policies.html                the same as a page with pictures
   iotide simulate io mix --jobs 90 --load 0.9 --model fluid generated jobs around 10, 100 and 1000 s
+  iotide simulate io report --servers 4 --stripes 2         the same jobs on four storage targets, two for each job
   iotide simulate io jobs.json --policies none,set10        your own; docs/scheduling.md says how to write it
   iotide simulate io --from-traces a.csv b.darshan --copies 8
                                                             what if eight of each ran at once?";
@@ -228,6 +235,8 @@ impl IoArgs {
             }),
             strict: self.strict,
             timeout_s: self.timeout,
+            n_servers: self.servers,
+            n_stripes: self.stripes,
             n_workers: self.workers,
             n_processes: self.processes,
             request_bytes: self.request_size,
