@@ -77,6 +77,7 @@ pub use crate::{
         FitReport, FitStart, GroupEntry, LogReport, LogSource, SignatureEntry, SignatureReport,
         SignatureTable, method_name, signature_of_json,
     },
+    staging::{LeftFile, StagedCheck, StagedFiles, Staging},
     system::{
         Estimate, Frame, SaturationEntry, State, Stretch, SystemAnswer, SystemBrief, SystemJob, SystemReport,
         SystemRuns, WhatIf,
@@ -128,6 +129,7 @@ mod schedule;
 mod series;
 mod sets;
 mod signature;
+mod staging;
 #[cfg(test)]
 mod steering;
 mod stream;
