@@ -77,6 +77,7 @@ pub use crate::{
         FitReport, FitStart, GroupEntry, LogReport, LogSource, SignatureEntry, SignatureReport,
         SignatureTable, method_name, signature_of_json,
     },
+    staged::{LeftFile, StagedCheck, StagedFiles, Staging},
     staging::{LossEntry, ModelledAt, ModelledFigure, StagingBrief, StagingEntry, StagingReport, StateTimes},
     system::{
         Estimate, Frame, SaturationEntry, State, Stretch, SystemAnswer, SystemBrief, SystemJob, SystemReport,
@@ -129,6 +130,7 @@ mod schedule;
 mod series;
 mod sets;
 mod signature;
+mod staged;
 mod staging;
 #[cfg(test)]
 mod steering;

@@ -20,8 +20,9 @@ pub use crate::{
     numbers::Numbers,
     pace::Pace,
     receipts::{Receipt, ReceiptLine, Receipts, parse_line},
+    run::{Hint, Plan, Progress, run, run_once},
     stager::{Left, Order, Purge, Settings, Stager, Survey, Tally},
-    verify::{Checked, Fault, Verified, verify},
+    verify::{Checked, Fault as VerifyFault, Verified, verify},
     wait::{Waited, is_safe, root_of},
 };
 
@@ -42,10 +43,12 @@ mod pace;
 mod parallel;
 mod purge;
 mod receipts;
+mod run;
 mod sys;
 mod verify;
 mod wait;
 mod walk;
+mod watch;
 
 /// The folder of our own in SRC and DST, and how names of what is not yet whole begin.
 pub const OWN: &str = ".iotide-stage";

@@ -133,7 +133,7 @@ impl Tally {
 #[derive(Debug, Default)]
 pub struct Survey {
     pub(crate) due: VecDeque<Task>,
-    directories: Vec<(Vec<u8>, Attributes)>,
+    pub(crate) directories: Vec<(Vec<u8>, Attributes)>,
     /// Bytes of the files that are due.
     pub due_bytes: u64,
     /// When the first of those that are not yet quiet will be.

@@ -87,7 +87,7 @@ fn a_model_says_which_buffer_is_needed_at_another_scale() {
     let dir = Dir::new();
     let rows = [64u64, 128, 256, 512, 1024]
         .map(|p| format!("{{\"params\":{{\"p\":{p}}},\"metric\":\"Bytes\",\"value\":{}}}\n", 31_250_000 * p));
-    dir.write("runs.jsonl", &rows.concat());
+    dir.write("runs.jsonl", rows.concat());
     let says =
         |more: &str| asked(&dir, &format!("example --model runs.jsonl --nodes 128 --policies gap {more}"));
     insta::assert_snapshot!(says("--at p=2048").exits_with(0).stdout, @r#"
