@@ -175,6 +175,10 @@ fn each_path_has_its_arbiter_and_one_that_dies_costs_the_other_nothing() {
         finishes(dd(&dir, &gate, &[&format!("of={here}/{file}"), "bs=1M", "count=4"]));
     }
     assert_eq!(seen_kib(&dir, &["control-b"]), [9 << 10]);
+    // The target that is away does not hide the other.
+    let shown = dir.iotide(["sets", "show", "control-a", "control-b"]).exits_with(2);
+    assert!(shown.stdout.starts_with("control-b · policy set10\n"), "{}", shown.stdout);
+    assert!(shown.stderr.contains("cannot connect to control-a"), "{}", shown.stderr);
 }
 
 #[test]
