@@ -10,7 +10,7 @@
 //! | `IOTIDE_FLUSH` | seconds after which a buffer is written out though not full | 1 |
 //! | `IOTIDE_STREAM` | `unix:/path` or `tcp:a.b.c.d:port` (`tcp:[v6]:port`): where a listener wants blocks as they fill | to the file |
 //! | `IOTIDE_KEEP` | `1`: what a listener has taken stands in the file, too | only what it has not |
-//! | `IOTIDE_GATE` | `unix:/path` or `tcp:…`: the arbiter that says when data may be moved | nobody is asked |
+//! | `IOTIDE_GATE` | `unix:/path` or `tcp:…`: the arbiter that says when data may be moved; `/path=ADDRESS,ADDRESS@1M;…`: several, by path and offset | nobody is asked |
 //! | `IOTIDE_GATE_BYPASS` | bytes up to which a request is not held | 16384 |
 //! | `IOTIDE_GATE_PATIENCE` | seconds after which a request goes on without the arbiter's leave | 60 |
 //! | `IOTIDE_NESTED` | `1`: also record what MPI does to its files for an MPI-IO call | only the call itself |
@@ -131,8 +131,8 @@ pub struct Config {
     pub stream: Bytes<256>,
     /// Whether the file gets what the listener has taken, too.
     pub keep: bool,
-    /// The arbiter; empty for none.
-    pub gate: Bytes<256>,
+    /// The arbiters; empty for none.
+    pub gate: Bytes<2048>,
     /// The largest request that does not ask the arbiter.
     pub gate_bypass: u64,
     /// How long the arbiter may hold a request.

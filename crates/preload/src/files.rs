@@ -10,7 +10,7 @@ use iotide_wire::{LossKind, NO_FILE, NO_POSITION};
 
 use crate::buffer::Work;
 use crate::config::{self, Bytes};
-use crate::{lifecycle, losses, mounts, page, sys, vfork};
+use crate::{gate, lifecycle, losses, mounts, page, sys, vfork};
 
 /// Descriptors we follow.
 const N_DESCRIPTORS: usize = 1 << 16;
@@ -414,6 +414,7 @@ fn name(work: &Work, path: &[u8]) -> u32 {
                 if page::is_on() {
                     mounts::learn(id, path);
                 }
+                gate::learn(id, path);
                 work.push_name(id, path);
                 return id;
             }

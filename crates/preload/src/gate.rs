@@ -1,6 +1,6 @@
 //! The gate: a call that moves data waits until the arbiter of the storage lets it through.
 //!
-//! Off unless `IOTIDE_GATE` names an arbiter. Asking costs a round trip, so the arbiter gives *leases* where nobody else wants the
+//! Off unless `IOTIDE_GATE` names an arbiter, or several ([`targets`]). Asking costs a round trip, so the arbiter gives *leases* where nobody else wants the
 //! storage: so many bytes, good for so long, to be used without asking. A call under a lease costs three atomic operations and a
 //! look at the clock. Requests of `IOTIDE_GATE_BYPASS` bytes or less do not ask at all: they are over before an answer could come.
 //!
@@ -9,13 +9,17 @@
 //! is there may hold a call for `IOTIDE_GATE_PATIENCE` seconds, not longer. So an arbiter that has stopped costs a call at most a
 //! second, and over time not more than a thirtieth of it.
 
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use iotide_wire::{GateHello, GateMessage, Op, Total};
+use iotide_wire::{GateHello, GateMessage, NO_POSITION, Op, Total};
 
 use crate::connection::Connection;
 use crate::lock::Lock;
-use crate::{clock, config, lifecycle, sys};
+use crate::{clock, config, files, lifecycle, sys};
+
+use self::targets::{MAX_TARGETS, Rule};
+
+mod targets;
 
 /// An arbiter that keeps a program waiting says so five times a second; one that is silent for this long has stopped.
 const SILENCE_NS: u64 = 1_000_000_000;
@@ -26,23 +30,29 @@ const LONGEST_PAUSE_NS: u64 = 30_000_000_000;
 static IS_ON: AtomicBool = AtomicBool::new(false);
 static BYPASS: AtomicU64 = AtomicU64::new(0);
 
-/// What is left of the lease, in bytes. May fall below nought: then there is nothing left.
-static LEFT: AtomicI64 = AtomicI64::new(0);
-/// When the lease ends, on the coarse clock.
-static UNTIL_NS: AtomicU64 = AtomicU64::new(0);
-/// The number of the ask that brought the lease, and what has been moved under it.
-static LEASE: AtomicU64 = AtomicU64::new(0);
-static MOVED: AtomicU64 = AtomicU64::new(0);
+/// An arbiter, and what it has let this program do.
+struct Target {
+    /// What is left of the lease, in bytes. May fall below nought: then there is nothing left.
+    left: AtomicI64,
+    /// When the lease ends, on the coarse clock.
+    until_ns: AtomicU64,
+    /// The number of the ask that brought the lease, and what has been moved under it.
+    lease: AtomicU64,
+    moved: AtomicU64,
+    /// The connection; one thread at a time asks, and waits for the answer.
+    arbiter: Connection,
+    asking: Lock,
+    /// The thread that asks. A signal handler that interrupts it must not wait for itself.
+    asker: AtomicU32,
+    retry_at_ns: AtomicU64,
+    pause_ns: AtomicU64,
+}
 
-/// The connection; one thread at a time asks, and waits for the answer.
-static ARBITER: Connection = Connection::new();
-static ASKING: Lock = Lock::new();
-/// The thread that asks. A signal handler that interrupts it must not wait for itself.
-static ASKER: AtomicU32 = AtomicU32::new(0);
+static TARGETS: [Target; MAX_TARGETS] = [const { Target::new() }; MAX_TARGETS];
 static N_ASKS: AtomicU64 = AtomicU64::new(0);
 
-static RETRY_AT_NS: AtomicU64 = AtomicU64::new(0);
-static PAUSE_NS: AtomicU64 = AtomicU64::new(SHORTEST_PAUSE_NS);
+/// The rule of each name, by its number, counted from 1; 0 is that of all other files.
+static RULES: [AtomicU8; files::N_NAMES + 1] = [const { AtomicU8::new(0) }; files::N_NAMES + 1];
 
 /// Times nobody could be asked: for want of permission, and for other reasons.
 static N_DENIED: AtomicU64 = AtomicU64::new(0);
@@ -51,18 +61,33 @@ static N_UNREACHED: AtomicU64 = AtomicU64::new(0);
 static N_SKIPPED: AtomicU64 = AtomicU64::new(0);
 static WAITED_NS: AtomicU64 = AtomicU64::new(0);
 
-/// The number of an ask after whose call the arbiter wants to hear; nought if it does not.
+/// An ask after whose call arbiters want to hear.
 #[derive(Clone, Copy)]
-pub struct Pass(u64);
+pub struct Pass {
+    id: u64,
+    position: u64,
+    /// The targets of the rule that want to hear, a bit each.
+    targets: u32,
+    rule: u8,
+}
 
 impl Pass {
-    pub const FREE: Pass = Pass(0);
+    pub const FREE: Pass = Pass { id: 0, position: 0, targets: 0, rule: 0 };
 }
 
 /// Looks whether there is an arbiter to ask. Called once, before the first call is observed.
 pub fn start() {
     BYPASS.store(config::get().gate_bypass, Relaxed);
-    IS_ON.store(!config::get().gate.get().is_empty(), Relaxed);
+    IS_ON.store(targets::read(config::get().gate.get()), Relaxed);
+}
+
+/// Finds out whom to ask about a file that has just got its number.
+pub fn learn(file: u32, path: &[u8]) {
+    if IS_ON.load(Relaxed)
+        && let Some(slot) = RULES.get(file as usize)
+    {
+        slot.store(targets::get().rule_of(path), Relaxed);
+    }
 }
 
 /// What became of asking, so far.
@@ -75,189 +100,261 @@ pub fn totals() -> [(Total, u64); 4] {
     ]
 }
 
-/// Says what was moved under the last lease, before the process ends or becomes another program.
+/// Says what was moved under the last leases, before the process ends or becomes another program.
 pub fn finish() {
-    let id = LEASE.swap(0, Relaxed);
-    if id != 0
-        && let Some(fd) = ARBITER.fd()
-    {
-        LEFT.store(0, Relaxed);
-        say(fd, &[GateMessage::Done { id, bytes: MOVED.swap(0, Relaxed) }]);
+    for target in used() {
+        let id = target.lease.swap(0, Relaxed);
+        if id != 0
+            && let Some(fd) = target.arbiter.fd()
+        {
+            target.left.store(0, Relaxed);
+            say(fd, &[GateMessage::Done { id, bytes: target.moved.swap(0, Relaxed) }]);
+        }
     }
 }
 
-/// Waits until up to `size` bytes may be moved.
+/// Waits until up to `size` bytes of a file may be moved, from `position` on.
 #[inline(always)]
-pub fn pass(op: Op, size: impl FnOnce() -> usize) -> Pass {
+pub fn pass(op: Op, file: u32, position: impl FnOnce() -> u64, size: impl FnOnce() -> usize) -> Pass {
     if !IS_ON.load(Relaxed) {
         return Pass::FREE;
     }
     let bytes = size() as u64;
-    if bytes <= BYPASS.load(Relaxed) || take_from_lease(bytes) { Pass::FREE } else { ask(op, bytes) }
+    if bytes <= BYPASS.load(Relaxed) {
+        return Pass::FREE;
+    }
+    let learnt = RULES.get(file as usize).map_or(0, |rule| rule.load(Relaxed));
+    let number = if learnt == 0 { targets::get().of_others } else { learnt };
+    let Some(rule) = targets::get().rule(number) else { return Pass::FREE };
+    if rule.n_targets == 1 && TARGETS[rule.first].take_from_lease(bytes) {
+        return Pass::FREE;
+    }
+    // Of a write to the end of a file nobody knows where that is: it asks where the file begins.
+    let position =
+        if rule.n_targets == 1 { 0 } else { Some(position()).filter(|&at| at != NO_POSITION).unwrap_or(0) };
+    ask(op, number, rule, position, bytes)
 }
 
 /// Says that the call is over.
 #[inline(always)]
 pub fn passed(pass: Pass, moved: isize) {
-    if pass.0 != 0
-        && let Some(fd) = ARBITER.fd()
-        && !say(fd, &[GateMessage::Done { id: pass.0, bytes: moved.max(0) as u64 }])
-    {
-        N_UNREACHED.fetch_add(1, Relaxed);
-        pause();
+    if pass.targets != 0 {
+        done(pass, moved.max(0) as u64);
     }
 }
 
-/// In a forked child: the parent's connection and its lease are the parent's.
+#[cold]
+fn done(pass: Pass, moved: u64) {
+    let Some(rule) = targets::get().rule(pass.rule) else { return };
+    for n in (0..rule.n_targets).filter(|n| pass.targets & (1 << n) != 0) {
+        let target = &TARGETS[rule.first + n];
+        let bytes = rule.share(n, pass.position, moved);
+        if let Some(fd) = target.arbiter.fd()
+            && !say(fd, &[GateMessage::Done { id: pass.id, bytes }])
+        {
+            N_UNREACHED.fetch_add(1, Relaxed);
+            target.pause();
+        }
+    }
+}
+
+/// In a forked child: the parent's connections and its leases are the parent's.
 pub fn forget_parent() {
-    ARBITER.forget();
-    LEFT.store(0, Relaxed);
-    LEASE.store(0, Relaxed);
-    ASKER.store(0, Relaxed);
-    ASKING.reset();
+    for target in used() {
+        target.arbiter.forget();
+        target.left.store(0, Relaxed);
+        target.lease.store(0, Relaxed);
+        target.asker.store(0, Relaxed);
+        target.asking.reset();
+    }
     for count in [&N_DENIED, &N_UNREACHED, &N_SKIPPED, &WAITED_NS] {
         count.store(0, Relaxed);
     }
 }
 
-/// Whether this is the number of our connection.
+/// Whether this is the number of one of our connections.
 pub fn is_our_descriptor(fd: i32) -> bool {
-    ARBITER.owns(fd)
+    used().iter().any(|target| target.arbiter.owns(fd))
 }
 
-fn take_from_lease(bytes: u64) -> bool {
-    let bytes = bytes.min(1 << 62) as i64;
-    if LEFT.load(Relaxed) < bytes || LEFT.fetch_sub(bytes, Relaxed) < bytes {
-        return false;
-    }
-    if clock::coarse_nanos() >= UNTIL_NS.load(Relaxed) {
-        LEFT.store(0, Relaxed);
-        return false;
-    }
-    MOVED.fetch_add(bytes as u64, Relaxed);
-    true
+fn used() -> &'static [Target] {
+    &TARGETS[..if IS_ON.load(Relaxed) { targets::get().n_targets } else { 0 }]
 }
 
+/// Asks every target that the call will touch, one after the other and always in the same order, so that no two programs wait for each
+/// other. One that does not answer costs its own turn and nothing else.
 #[cold]
-fn ask(op: Op, bytes: u64) -> Pass {
+fn ask(op: Op, number: u8, rule: &Rule, position: u64, bytes: u64) -> Pass {
     let thread = sys::thread_id();
-    if lifecycle::is_in_vfork_child() || ASKER.load(Relaxed) == thread {
+    let is_inside = (0..rule.n_targets).any(|n| TARGETS[rule.first + n].asker.load(Relaxed) == thread);
+    if lifecycle::is_in_vfork_child() || is_inside {
         return Pass::FREE;
     }
     let began_ns = clock::monotonic_nanos();
-    let pass = if is_due() { wait(thread, op, bytes, began_ns) } else { None };
-    if pass.is_none() {
-        N_SKIPPED.fetch_add(1, Relaxed);
+    let deadline_ns = began_ns.saturating_add(config::get().gate_patience_ns);
+    let id = N_ASKS.fetch_add(1, Relaxed) + 1;
+    let mut pass = Pass { id, position, targets: 0, rule: number };
+    for n in 0..rule.n_targets {
+        let share = rule.share(n, position, bytes);
+        let at = rule.first + n;
+        let target = &TARGETS[at];
+        if share == 0 || target.take_from_lease(share) {
+            continue;
+        }
+        let leave = if target.is_due() { target.wait(at, thread, op, id, share, deadline_ns) } else { None };
+        match leave {
+            Some(Leave::Once) => pass.targets |= 1 << n,
+            Some(Leave::Lease) => {}
+            None => drop(N_SKIPPED.fetch_add(1, Relaxed)),
+        }
     }
     WAITED_NS.fetch_add(clock::monotonic_nanos().saturating_sub(began_ns), Relaxed);
-    pass.unwrap_or(Pass::FREE)
-}
-
-/// Waits for leave; `None` if there will be none.
-fn wait(thread: u32, op: Op, bytes: u64, began_ns: u64) -> Option<Pass> {
-    let deadline_ns = began_ns.saturating_add(config::get().gate_patience_ns);
-    if !ASKING.lock_until(deadline_ns) {
-        return None;
-    }
-    ASKER.store(thread, Relaxed);
-    // While this one waited, another may have got a lease, or found that nobody answers.
-    let pass = if take_from_lease(bytes) {
-        Some(Pass::FREE)
-    } else if is_due() {
-        converse(op, bytes, deadline_ns)
-    } else {
-        None
-    };
-    ASKER.store(0, Relaxed);
-    ASKING.unlock();
     pass
 }
 
-/// Whether the arbiter is there, or it is time to look for it again.
-fn is_due() -> bool {
-    ARBITER.is_up() || clock::monotonic_nanos() >= RETRY_AT_NS.load(Relaxed)
+/// What an arbiter has allowed.
+enum Leave {
+    /// This request; it wants to hear when that is over.
+    Once,
+    /// This one and some more.
+    Lease,
 }
 
-/// Asks, and waits for the answer; `None` if it does not come.
-fn converse(op: Op, bytes: u64, deadline_ns: u64) -> Option<Pass> {
-    let fd = connected()?;
-    let id = N_ASKS.fetch_add(1, Relaxed) + 1;
-    let ask = GateMessage::Ask { id, bytes, is_write: op == Op::Write };
-    let used = GateMessage::Done { id: LEASE.swap(0, Relaxed), bytes: MOVED.swap(0, Relaxed) };
-    let is_said = match used {
-        GateMessage::Done { id: 0, .. } => say(fd, &[ask]),
-        used => say(fd, &[used, ask]),
-    };
-    if !is_said {
-        return no_answer();
+impl Target {
+    const fn new() -> Self {
+        Self {
+            left: AtomicI64::new(0),
+            until_ns: AtomicU64::new(0),
+            lease: AtomicU64::new(0),
+            moved: AtomicU64::new(0),
+            arbiter: Connection::new(),
+            asking: Lock::new(),
+            asker: AtomicU32::new(0),
+            retry_at_ns: AtomicU64::new(0),
+            pause_ns: AtomicU64::new(SHORTEST_PAUSE_NS),
+        }
     }
-    let mut heard_ns = clock::monotonic_nanos();
-    loop {
-        let now_ns = clock::monotonic_nanos();
-        if now_ns >= deadline_ns {
-            return None; // its grant, should it come yet, is given back at the next ask
+
+    fn take_from_lease(&self, bytes: u64) -> bool {
+        let bytes = bytes.min(1 << 62) as i64;
+        if self.left.load(Relaxed) < bytes || self.left.fetch_sub(bytes, Relaxed) < bytes {
+            return false;
         }
-        let until_ns = deadline_ns.min(heard_ns.saturating_add(SILENCE_NS));
-        if now_ns >= until_ns {
-            return no_answer();
+        if clock::coarse_nanos() >= self.until_ns.load(Relaxed) {
+            self.left.store(0, Relaxed);
+            return false;
         }
-        if !sys::wait_readable(fd, ((until_ns - now_ns) / 1_000_000) as i64 + 1) {
-            continue; // too long, or a signal
+        self.moved.fetch_add(bytes as u64, Relaxed);
+        true
+    }
+
+    /// Waits for leave; `None` if there will be none.
+    fn wait(&self, at: usize, thread: u32, op: Op, id: u64, bytes: u64, deadline_ns: u64) -> Option<Leave> {
+        if !self.asking.lock_until(deadline_ns) {
+            return None;
         }
-        match hear(fd) {
-            Some(GateMessage::Grant { id: granted, bytes: n_granted, lease_ns }) if granted == id => {
-                PAUSE_NS.store(SHORTEST_PAUSE_NS, Relaxed);
-                if lease_ns == 0 {
-                    return Some(Pass(id));
+        self.asker.store(thread, Relaxed);
+        // While this one waited, another may have got a lease, or found that nobody answers.
+        let leave = if self.take_from_lease(bytes) {
+            Some(Leave::Lease)
+        } else if self.is_due() {
+            self.converse(at, op, id, bytes, deadline_ns)
+        } else {
+            None
+        };
+        self.asker.store(0, Relaxed);
+        self.asking.unlock();
+        leave
+    }
+
+    /// Whether the arbiter is there, or it is time to look for it again.
+    fn is_due(&self) -> bool {
+        self.arbiter.is_up() || clock::monotonic_nanos() >= self.retry_at_ns.load(Relaxed)
+    }
+
+    /// Asks, and waits for the answer; `None` if it does not come.
+    fn converse(&self, at: usize, op: Op, id: u64, bytes: u64, deadline_ns: u64) -> Option<Leave> {
+        let fd = self.connected(at)?;
+        let ask = GateMessage::Ask { id, bytes, is_write: op == Op::Write };
+        let used = GateMessage::Done { id: self.lease.swap(0, Relaxed), bytes: self.moved.swap(0, Relaxed) };
+        let is_said = match used {
+            GateMessage::Done { id: 0, .. } => say(fd, &[ask]),
+            used => say(fd, &[used, ask]),
+        };
+        if !is_said {
+            return self.no_answer();
+        }
+        let mut heard_ns = clock::monotonic_nanos();
+        loop {
+            let now_ns = clock::monotonic_nanos();
+            if now_ns >= deadline_ns {
+                return None; // its grant, should it come yet, is given back at the next ask
+            }
+            let until_ns = deadline_ns.min(heard_ns.saturating_add(SILENCE_NS));
+            if now_ns >= until_ns {
+                return self.no_answer();
+            }
+            if !sys::wait_readable(fd, ((until_ns - now_ns) / 1_000_000) as i64 + 1) {
+                continue; // too long, or a signal
+            }
+            match hear(fd) {
+                Some(GateMessage::Grant { id: granted, bytes: n_granted, lease_ns }) if granted == id => {
+                    return Some(self.granted(id, bytes, n_granted, lease_ns));
                 }
-                UNTIL_NS.store(clock::coarse_nanos().saturating_add(lease_ns), Relaxed);
-                MOVED.store(bytes, Relaxed);
-                LEASE.store(id, Relaxed);
-                LEFT.store(n_granted.saturating_sub(bytes).min(1 << 62) as i64, Relaxed);
-                return Some(Pass::FREE);
+                // Of an ask that was given up.
+                Some(GateMessage::Grant { id, .. }) => {
+                    say(fd, &[GateMessage::Done { id, bytes: 0 }]);
+                }
+                Some(_) => {}
+                None => return self.no_answer(),
             }
-            // Of an ask that was given up.
-            Some(GateMessage::Grant { id, .. }) => {
-                say(fd, &[GateMessage::Done { id, bytes: 0 }]);
-            }
-            Some(_) => {}
-            None => return no_answer(),
+            heard_ns = clock::monotonic_nanos();
         }
-        heard_ns = clock::monotonic_nanos();
     }
-}
 
-fn connected() -> Option<i32> {
-    if let Some(fd) = ARBITER.fd() {
-        return Some(fd);
+    fn granted(&self, id: u64, bytes: u64, n_granted: u64, lease_ns: u64) -> Leave {
+        self.pause_ns.store(SHORTEST_PAUSE_NS, Relaxed);
+        if lease_ns == 0 {
+            return Leave::Once;
+        }
+        self.until_ns.store(clock::coarse_nanos().saturating_add(lease_ns), Relaxed);
+        self.moved.store(bytes, Relaxed);
+        self.lease.store(id, Relaxed);
+        self.left.store(n_granted.saturating_sub(bytes).min(1 << 62) as i64, Relaxed);
+        Leave::Lease
     }
-    let config = config::get();
-    let hello = GateHello::new(sys::process_id(), config.job_id.get());
-    let fd = ARBITER.dial(config.gate.get(), |fd| send_all(fd, &hello.encode()));
-    if fd.is_none() {
-        let is_denied = matches!(ARBITER.last_error(), libc::EACCES | libc::EPERM);
-        let count = if is_denied { &N_DENIED } else { &N_UNREACHED };
-        count.fetch_add(1, Relaxed);
-        pause();
+
+    fn connected(&self, at: usize) -> Option<i32> {
+        if let Some(fd) = self.arbiter.fd() {
+            return Some(fd);
+        }
+        let hello = GateHello::new(sys::process_id(), config::get().job_id.get());
+        let fd = self.arbiter.dial(targets::get().address(at), |fd| send_all(fd, &hello.encode()));
+        if fd.is_none() {
+            let is_denied = matches!(self.arbiter.last_error(), libc::EACCES | libc::EPERM);
+            let count = if is_denied { &N_DENIED } else { &N_UNREACHED };
+            count.fetch_add(1, Relaxed);
+            self.pause();
+        }
+        fd
     }
-    fd
-}
 
-/// The arbiter hung up, or says nothing.
-fn no_answer() -> Option<Pass> {
-    N_UNREACHED.fetch_add(1, Relaxed);
-    pause();
-    None
-}
+    /// The arbiter hung up, or says nothing.
+    fn no_answer(&self) -> Option<Leave> {
+        N_UNREACHED.fetch_add(1, Relaxed);
+        self.pause();
+        None
+    }
 
-/// Hangs up, and leaves the arbiter alone for a while.
-fn pause() {
-    ARBITER.hang_up();
-    LEFT.store(0, Relaxed);
-    LEASE.store(0, Relaxed);
-    let pause_ns = PAUSE_NS.load(Relaxed);
-    PAUSE_NS.store((2 * pause_ns).min(LONGEST_PAUSE_NS), Relaxed);
-    RETRY_AT_NS.store(clock::monotonic_nanos().saturating_add(pause_ns), Relaxed);
+    /// Hangs up, and leaves the arbiter alone for a while.
+    fn pause(&self) {
+        self.arbiter.hang_up();
+        self.left.store(0, Relaxed);
+        self.lease.store(0, Relaxed);
+        let pause_ns = self.pause_ns.load(Relaxed);
+        self.pause_ns.store((2 * pause_ns).min(LONGEST_PAUSE_NS), Relaxed);
+        self.retry_at_ns.store(clock::monotonic_nanos().saturating_add(pause_ns), Relaxed);
+    }
 }
 
 fn say(fd: i32, messages: &[GateMessage]) -> bool {

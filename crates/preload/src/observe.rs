@@ -27,7 +27,8 @@ pub fn data(
     };
     let start = clock::now();
     // What waits here, waits within the call as the program sees it, and so it is recorded.
-    let pass = gate::pass(name.op(), size);
+    let at = || if position == ANYWHERE { files::stands_at(fd) } else { position as u64 };
+    let pass = gate::pass(name.op(), file.id, at, size);
     let moved = call();
     gate::passed(pass, moved);
     let end = clock::now();

@@ -298,10 +298,12 @@ fn items(
 ) -> size_t {
     let this = Call::begin(name, stream);
     let start = clock::now();
-    let pass = if this.file.is_some() {
-        gate::pass(name.op(), || size.saturating_mul(wanted))
-    } else {
-        gate::Pass::FREE
+    let pass = match this.file {
+        Some(file) => {
+            let at = || files::stands_at(descriptor(stream));
+            gate::pass(name.op(), file.id, at, || size.saturating_mul(wanted))
+        }
+        None => gate::Pass::FREE,
     };
     let n = call();
     gate::passed(pass, n.wrapping_mul(size) as isize);

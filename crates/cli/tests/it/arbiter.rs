@@ -14,11 +14,19 @@ struct Running {
 
 impl Running {
     fn start(dir: &Dir, options: &[&str]) -> Self {
-        let mut command = dir.command(["arbiter", "unix:gate", "--control", "control"]);
+        Self::start_at(dir, ["gate", "control"], options)
+    }
+
+    fn start_at(dir: &Dir, [gate, control]: [&str; 2], options: &[&str]) -> Self {
+        let address = format!("unix:{gate}");
+        let mut command = dir.command(["arbiter", &address, "--control", control]);
         let mut child = command.args(options).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();
         BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
-        assert!(said.starts_with("listening") && said.ends_with("; IOTIDE_GATE=unix:gate\n"), "{said}");
+        assert!(
+            said.starts_with("listening") && said.ends_with(&format!("; IOTIDE_GATE={address}\n")),
+            "{said}"
+        );
         Self { child }
     }
 
@@ -122,6 +130,83 @@ fn an_arbiter_says_that_it_follows_the_reports_rules() {
     assert!(jobs.len() == 2 && jobs.iter().all(|job| job["set"] == "own"), "{json}");
 }
 
+/// Two arbiters, each with a control socket of its own.
+fn two_targets(dir: &Dir) -> [Running; 2] {
+    [["gate-a", "control-a"], ["gate-b", "control-b"]].map(|sockets| Running::start_at(dir, sockets, &[]))
+}
+
+/// How much each of two arbiters has seen of all jobs, in KiB.
+fn seen_kib(dir: &Dir, controls: &[&str]) -> Vec<u64> {
+    let of = |control: &&str| {
+        let json = dir.iotide(["sets", "show", control, "--format", "json"]).exits_with(0).json();
+        let jobs = json["runs"][0]["jobs"].as_array().unwrap().clone();
+        jobs.iter().map(|job| job["bytes"].as_u64().unwrap() >> 10).sum()
+    };
+    controls.iter().map(of).collect()
+}
+
+/// Runs `dd` under the tracer with a map of arbiters.
+fn dd(dir: &Dir, gate: &str, words: &[&str]) -> Child {
+    let _ = std::fs::remove_dir_all(dir.path().join("trace"));
+    let mut command = dir.command(["record", "-o", "trace", "--", "dd", "if=/dev/zero", "conv=notrunc"]);
+    command.args(words).env("IOTIDE_GATE", gate).env("IOTIDE_JOB_ID", "7").stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+#[test]
+fn each_path_has_its_arbiter_and_one_that_dies_costs_the_other_nothing() {
+    let dir = Dir::new();
+    let [first, _second] = two_targets(&dir);
+    let here = dir.path().canonicalize().unwrap();
+    let here = here.display();
+    std::fs::create_dir(dir.path().join("a")).unwrap();
+    std::fs::create_dir(dir.path().join("b")).unwrap();
+    let gate = format!("{here}/a=unix:{here}/gate-a;{here}/b=unix:{here}/gate-b");
+    for (file, count) in [("a/file", "3"), ("b/file", "5"), ("file", "2")] {
+        finishes(dd(&dir, &gate, &[&format!("of={here}/{file}"), "bs=1M", &format!("count={count}")]));
+    }
+    assert_eq!(
+        seen_kib(&dir, &["control-a", "control-b"]),
+        [3 << 10, 5 << 10],
+        "nobody is asked about others"
+    );
+    first.signal("-KILL");
+    for file in ["a/file", "b/file"] {
+        finishes(dd(&dir, &gate, &[&format!("of={here}/{file}"), "bs=1M", "count=4"]));
+    }
+    assert_eq!(seen_kib(&dir, &["control-b"]), [9 << 10]);
+    // The target that is away does not hide the other.
+    let shown = dir.iotide(["sets", "show", "control-a", "control-b"]).exits_with(2);
+    assert!(shown.stdout.starts_with("control-b · policy set10\n"), "{}", shown.stdout);
+    assert!(shown.stderr.contains("cannot connect to control-a"), "{}", shown.stderr);
+}
+
+#[test]
+fn stripes_of_a_file_ask_the_arbiters_of_their_targets() {
+    let dir = Dir::new();
+    let _arbiters = two_targets(&dir);
+    let here = dir.path().canonicalize().unwrap();
+    let here = here.display();
+    let gate = format!("{here}=unix:{here}/gate-a,unix:{here}/gate-b@1M");
+    let file = format!("of={here}/file");
+    // From 512 KiB on: half a stripe at the first, 4 and 4 in between, half a stripe at the first again.
+    finishes(dd(&dir, &gate, &[&file, "bs=1536K", "seek=524288", "oflag=seek_bytes", "count=6"]));
+    assert_eq!(seen_kib(&dir, &["control-a", "control-b"]), [4608, 4608]);
+    assert_eq!(std::fs::metadata(dir.path().join("file")).unwrap().len(), (512 << 10) + (9 << 20));
+}
+
+#[test]
+fn three_jobs_that_trickle_over_two_targets_get_the_same() {
+    let dir = Dir::new();
+    dir.write("trickle.py", TRICKLE);
+    let _arbiters = two_targets(&dir);
+    let counts = trickle(&dir, "unix:{here}/gate-a,unix:{here}/gate-b@1M");
+    let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+    assert!(10 * least >= 8 * most, "{counts:?}");
+    let seen = seen_kib(&dir, &["control-a", "control-b"]);
+    assert!(seen.iter().all(|kib| *kib > 0), "{seen:?}");
+}
+
 /// Writes a MiB and sleeps 5 ms, until it or another has done so often enough.
 const TRICKLE: &str = "
 import os, sys, time
@@ -131,26 +216,21 @@ open(f'ready-{job}', 'w').close()
 while not os.path.exists('go'):
     time.sleep(0.001)
 while n < 300 and not os.path.exists('stop'):
-    os.pwrite(fd, block, 0)
+    os.pwrite(fd, block, n % 2 << 20)
     n += 1
     time.sleep(0.005)
 open('stop', 'w').close()
 open(f'count-{job}', 'w').write(str(n))
 ";
 
-#[test]
-fn three_jobs_that_trickle_get_the_same() {
-    let dir = Dir::new();
-    dir.write("trickle.py", TRICKLE);
-    let _arbiter = Running::start(&dir, &[]);
+/// How often each of three jobs could write; `{here}` in the gate is where they run.
+fn trickle(dir: &Dir, gate: &str) -> [u32; 3] {
+    let gate = gate.replace("{here}", &dir.path().display().to_string());
     let jobs = ["1", "2", "3"];
     let children = jobs.map(|job| {
         let mut command =
             dir.command(["record", "-o", &format!("trace-{job}"), "--", "python3", "trickle.py", job]);
-        command
-            .env("IOTIDE_GATE", format!("unix:{}/gate", dir.path().display()))
-            .env("IOTIDE_JOB_ID", job)
-            .stderr(Stdio::null());
+        command.env("IOTIDE_GATE", &gate).env("IOTIDE_JOB_ID", job).stderr(Stdio::null());
         command.spawn().unwrap()
     });
     let waited = Instant::now();
@@ -160,7 +240,15 @@ fn three_jobs_that_trickle_get_the_same() {
     }
     dir.write("go", "");
     children.into_iter().for_each(finishes);
-    let counts = jobs.map(|job| dir.read(&format!("count-{job}")).parse::<u32>().unwrap());
+    jobs.map(|job| dir.read(&format!("count-{job}")).parse::<u32>().unwrap())
+}
+
+#[test]
+fn three_jobs_that_trickle_get_the_same() {
+    let dir = Dir::new();
+    dir.write("trickle.py", TRICKLE);
+    let _arbiter = Running::start(&dir, &[]);
+    let counts = trickle(&dir, "unix:{here}/gate");
     let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
     assert!(10 * least >= 8 * most, "{counts:?}");
 }

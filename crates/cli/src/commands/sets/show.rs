@@ -41,7 +41,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ShowArgs) -> anyhow::Result<ExitStatus> {
         bail!("--every {every_s} is no number of seconds");
     }
     loop {
-        let storages = args.sockets.iter().map(|socket| ask(socket)).collect::<anyhow::Result<Vec<_>>>()?;
+        let (storages, is_whole) = ask_all(ui, &args.sockets)?;
         let report = Report::of_storages(storages);
         if is_watched && every_s > 0.0 {
             // From the top, and nothing of the last one left below.
@@ -50,9 +50,30 @@ pub(crate) fn run(ui: &mut Ui, args: &ShowArgs) -> anyhow::Result<ExitStatus> {
             args.output.deliver(ui, &report)?;
         }
         if every_s == 0.0 {
-            return Ok(ExitStatus::Done);
+            return Ok(if is_whole { ExitStatus::Done } else { ExitStatus::Failed });
         }
         std::thread::sleep(Duration::from_secs_f64(every_s));
+    }
+}
+
+/// What each storage says, and whether all have answered: one that is away does not hide the others.
+fn ask_all(ui: &mut Ui, sockets: &[PathBuf]) -> anyhow::Result<(Vec<StorageJobs>, bool)> {
+    let mut storages = Vec::new();
+    let mut first = None;
+    for socket in sockets {
+        match ask(socket) {
+            Ok(storage) => storages.push(storage),
+            Err(error) => {
+                if sockets.len() > 1 {
+                    ui.status(format_args!("{error:#}"));
+                }
+                first = first.or(Some(error));
+            }
+        }
+    }
+    match first {
+        Some(error) if storages.is_empty() => Err(error),
+        trouble => Ok((storages, trouble.is_none())),
     }
 }
 
