@@ -36,6 +36,7 @@ mod sets;
 mod settings;
 mod signature;
 mod simulate;
+mod stage;
 mod templates;
 mod web;
 
@@ -54,6 +55,7 @@ pub(crate) enum Command {
     Ladder(ladder::LadderArgs),
     Templates(templates::TemplatesArgs),
     Resize(resize::ResizeArgs),
+    Stage(Box<stage::StageArgs>),
     Sets(sets::SetsArgs),
     Mount(mount::MountArgs),
     Arbiter(arbiter::ArbiterArgs),
@@ -84,6 +86,7 @@ impl Command {
             Command::Ladder(args) => ladder::run(ui, args),
             Command::Templates(args) => templates::run(ui, args),
             Command::Resize(args) => resize::run(ui, args),
+            Command::Stage(args) => stage::run(ui, args),
             Command::Sets(args) => sets::run(ui, args),
             Command::Mount(args) => mount::run(ui, args),
             Command::Arbiter(args) => arbiter::run(ui, args),

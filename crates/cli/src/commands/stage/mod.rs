@@ -1,0 +1,89 @@
+//! `iotide stage`: results leave a buffer while the job computes, inputs come into it.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use iotide_report::{LeftFile, StagedFiles, Staging, Untrusted};
+use iotide_stage::{Pattern, Tally};
+
+use crate::ExitStatus;
+use crate::ui::Ui;
+
+mod fetch;
+mod out;
+mod status;
+mod verify;
+mod wait;
+
+/// Move files between a buffer and a parallel file system while a job computes
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct StageArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  iotide stage out /buffer /pfs/results &     keep results safe while the job runs; SIGTERM ends it
+  iotide stage out /buffer /pfs/results --once --purge staged
+  iotide stage in /pfs/inputs /buffer --list files.txt
+  iotide stage wait /buffer/checkpoint-7      until it is safe
+  iotide stage verify /pfs/results            is every byte still as it was?";
+
+#[derive(clap::Subcommand, Debug)]
+enum What {
+    Out(out::OutArgs),
+    In(fetch::FetchArgs),
+    Wait(wait::WaitArgs),
+    Status(status::StatusArgs),
+    Verify(verify::VerifyArgs),
+}
+
+pub(crate) fn run(ui: &mut Ui, args: &StageArgs) -> anyhow::Result<ExitStatus> {
+    match &args.what {
+        What::Out(args) => out::run(ui, args),
+        What::In(args) => fetch::run(ui, args),
+        What::Wait(args) => wait::run(ui, args),
+        What::Status(args) => status::run(ui, args),
+        What::Verify(args) => verify::run(ui, args),
+    }
+}
+
+/// Names are bytes; people and JSON get text.
+fn shown(path: &[u8]) -> Untrusted {
+    OsStr::from_bytes(path).to_string_lossy().into()
+}
+
+fn parse_pattern(text: &str) -> Result<Pattern, String> {
+    Pattern::parse(text).map_err(|error| error.to_string())
+}
+
+/// The last word on a tally.
+fn told(tally: &Tally, source: &Path, destination: &Path) -> Staging {
+    let left = tally.left.iter().map(|left| LeftFile { path: shown(&left.path), why: left.why.as_str().into() });
+    let lost = tally.first_plain.iter().map(|lost| {
+        Untrusted::from(format!("{}: {}", String::from_utf8_lossy(&lost.path), lost.why))
+    });
+    Staging {
+        source: source.to_string_lossy().into(),
+        destination: destination.to_string_lossy().into(),
+        state: "done".to_owned(),
+        files: StagedFiles { safe: tally.safe, waiting: tally.waiting, open: tally.open, failed: tally.failed },
+        bytes_safe: tally.bytes_safe,
+        backlog_bytes: tally.backlog_bytes,
+        purged_bytes: tally.purged_bytes,
+        plain_copies: tally.plain_copies,
+        left: left.collect(),
+        special: tally.special.iter().map(|path| shown(path)).collect(),
+        notes: lost.collect(),
+        ..Staging::default()
+    }
+}
+
+/// 0 if all is safe, 1 if something is left.
+fn status_of(staging: &Staging) -> ExitStatus {
+    let StagedFiles { waiting, open, failed, .. } = staging.files;
+    if waiting + open + failed == 0 { ExitStatus::Done } else { ExitStatus::NothingFound }
+}

@@ -1,0 +1,364 @@
+//! `iotide stage out`: files leave the buffer as they are closed.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use iotide_private::OpenDir;
+use iotide_report::{Document, Report, Staging};
+use iotide_sched::staging::{Controller, Policy, Settings as Rules};
+use iotide_stage::{Filter, OWN, Order, Pace, Pattern, Plan, Progress, Purge, Settings, Stager, run as keep, run_once};
+
+use super::{parse_pattern, status_of, told};
+use crate::ExitStatus;
+use crate::commands::OutputArgs;
+use crate::commands::ioskel::{parse_seconds, parse_size};
+use crate::ui::Ui;
+
+/// Copy files from a buffer as they are closed, in the gaps between I/O phases
+///
+/// Files that nobody can write to any more are copied to DST under temporary names, synced, read back, compared, and only then
+/// renamed. A journal in SRC/.iotide-stage makes it safe to kill this at any time and to start it again. Runs until SIGTERM, SIGINT or SIGUSR1,
+/// then copies what is left; --once copies what is closed now, and ends.
+///
+/// Exit status: 0 everything is safe, 1 something is left, with reasons, 2 failed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct OutArgs {
+    /// The buffer
+    #[arg(value_name = "SRC")]
+    src: PathBuf,
+    /// Where files go; must exist
+    #[arg(value_name = "DST")]
+    dst: PathBuf,
+    /// Copy what is closed now, and end
+    #[arg(long)]
+    once: bool,
+    /// When to copy: between I/O phases, at once, when the buffer is above its high-water mark, or when the job is over
+    #[arg(long, value_enum, default_value_t = PolicyName::Gap, value_name = "POLICY")]
+    policy: PolicyName,
+    /// What to remove from SRC once it is safe: nothing, the oldest files when room is needed, or every file
+    #[arg(long, value_enum, default_value_t = PurgeName::Never, value_name = "WHAT")]
+    purge: PurgeName,
+    /// How long a file must not have changed
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = parse_seconds)]
+    quiet: f64,
+    /// How many files to copy at once
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: u16,
+    /// Copy no faster than SIZE per second
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    bandwidth: Option<u64>,
+    /// How long the last copies may take once the job is over; then what is left is reported
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    deadline: Option<f64>,
+    /// What the buffer holds at most [default: its file system]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    capacity: Option<u64>,
+    /// The share of the capacity that should not be exceeded
+    #[arg(long, default_value_t = 0.85, value_name = "SHARE", value_parser = parse_share)]
+    high_water: f64,
+    #[command(flatten)]
+    which: WhichArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Which files, in which order.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Files")]
+struct WhichArgs {
+    /// Only files whose name (or, with a slash, path) matches; may be repeated
+    #[arg(long, value_name = "GLOB", value_parser = parse_pattern)]
+    include: Vec<Pattern>,
+    /// Not these
+    #[arg(long, value_name = "GLOB", value_parser = parse_pattern)]
+    exclude: Vec<Pattern>,
+    /// These before all others
+    #[arg(long, value_name = "GLOB", value_parser = parse_pattern)]
+    first: Vec<Pattern>,
+    /// Which of the others come first
+    #[arg(long, value_enum, default_value_t = OrderName::Oldest, value_name = "ORDER")]
+    order: OrderName,
+    /// A file is complete when a file of this name is beside it; {} is its own name
+    #[arg(long, value_name = "'{}.done'", value_parser = parse_flag)]
+    flag: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum PolicyName {
+    Gap,
+    Immediate,
+    Space,
+    End,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum PurgeName {
+    Never,
+    Space,
+    Staged,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum OrderName {
+    Oldest,
+    Newest,
+    Smallest,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  iotide stage out /dev/shm/run /pfs/run &             as long as the job runs; kill -TERM ends it
+  iotide stage out /nvme/run /pfs/run --once           copy all that is closed, check it, end
+  iotide stage out /nvme/run /pfs/run --purge space --capacity 400G
+  iotide stage out /nvme/run /pfs/run --policy end --once --deadline 10min    in an epilog";
+
+pub(super) fn run(ui: &mut Ui, args: &OutArgs) -> anyhow::Result<ExitStatus> {
+    let mut stager = Stager::open(&args.src, &args.dst, args.settings())?;
+    let mut notes = Vec::new();
+    if !stager.has_leases() {
+        notes.push("the buffer's file system has no leases: open files are found in /proc, and nothing is removed");
+    }
+    let pace = Pace::free();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let shown = Shown { args, began: Instant::now(), last: None, notes };
+    let fault = match args.once {
+        true => once(ui, args, &mut stager, &pace, &is_over)?,
+        false => long(ui, args, &mut stager, &pace, is_over, shown.clone())?,
+    };
+    let mut staging = shown.of(stager.tally());
+    if !args.once {
+        staging.interference_s = fault.1;
+    }
+    if let Some(error) = &fault.0 {
+        staging.state = "stuck".to_owned();
+        staging.reason = Some(error.as_str().into());
+    }
+    keep_status(&stager, args, &staging);
+    let report = Report::of_staging(vec![staging.clone()]);
+    args.output.deliver(ui, &report)?;
+    if let Some(error) = fault.0 {
+        return Err(anyhow::anyhow!(error).context(format!("cannot copy to {}", args.dst.display())));
+    }
+    Ok(status_of(&staging))
+}
+
+/// Why it ended early, and for how long it was in the way.
+type Ended = (Option<String>, f64);
+
+fn once(
+    ui: &mut Ui,
+    args: &OutArgs,
+    stager: &mut Stager,
+    pace: &Pace,
+    is_over: &Arc<AtomicBool>,
+) -> anyhow::Result<Ended> {
+    use std::sync::atomic::Ordering::Relaxed;
+    pace.set_rate(args.bandwidth.map_or(f64::INFINITY, |bytes| bytes as f64));
+    stop_on_signals(is_over)?;
+    let began = Instant::now();
+    let deadline = args.deadline.map(Duration::from_secs_f64);
+    let is_done = AtomicBool::new(false);
+    let fault = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Relaxed) {
+                if is_over.load(Relaxed) || deadline.is_some_and(|deadline| began.elapsed() >= deadline) {
+                    pace.stop();
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let high_water = args.high_water_bytes().map(|bytes| bytes as u64);
+        let fault = run_once(stager, pace, high_water, &mut |tally| {
+            ui.progress(format_args!("{} files safe, {} to go", tally.safe, tally.waiting));
+        });
+        is_done.store(true, Relaxed);
+        fault
+    })?;
+    Ok((fault.map(|error| error.to_string()), 0.0))
+}
+
+fn long(
+    ui: &mut Ui,
+    args: &OutArgs,
+    stager: &mut Stager,
+    pace: &Pace,
+    is_over: Arc<AtomicBool>,
+    mut shown: Shown<'_>,
+) -> anyhow::Result<Ended> {
+    stop_on_signals(&is_over)?;
+    let rules = Rules {
+        capacity_bytes: args.capacity_bytes(),
+        high_water: args.high_water,
+        is_purged: !matches!(args.purge, PurgeName::Never),
+        quiet_s: args.quiet,
+        bandwidth_bps: args.bandwidth.map(|bytes| bytes as f64),
+        ..Rules::new(args.policy.into())
+    };
+    // Whoever knows more of the job than its files tell sends it here; kept open, so that nobody is taken for gone.
+    let (_tell, hints) = mpsc::channel();
+    let plan = Plan {
+        controller: Controller::new(rules),
+        began: shown.began,
+        hints,
+        is_over,
+        deadline: args.deadline.map(Duration::from_secs_f64),
+    };
+    ui.status(format_args!("staging {} to {}; SIGTERM ends it", args.src.display(), args.dst.display()));
+    let own = stager.own_path();
+    let mut interference_s = 0.0;
+    let fault = keep(stager, plan, pace, &mut |progress| {
+        interference_s = progress.interference_s;
+        if let Some(staging) = shown.when_changed(progress) {
+            write_status(&own, "status.json", &staging);
+        }
+    })?;
+    Ok((fault.map(|error| error.to_string()), interference_s))
+}
+
+fn stop_on_signals(is_over: &Arc<AtomicBool>) -> anyhow::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+    for signal in [SIGTERM, SIGINT, SIGUSR1, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(is_over)).context("cannot handle signals")?;
+    }
+    Ok(())
+}
+
+/// What others are shown of a run.
+#[derive(Clone)]
+struct Shown<'a> {
+    args: &'a OutArgs,
+    began: Instant,
+    last: Option<(Instant, Staging)>,
+    notes: Vec<&'static str>,
+}
+
+impl Shown<'_> {
+    fn of(&self, tally: &iotide_stage::Tally) -> Staging {
+        let mut staging = told(tally, &self.args.src, &self.args.dst);
+        staging.notes.extend(self.notes.iter().map(|note| (*note).into()));
+        staging
+    }
+
+    /// What to show, if it is news and the last is a second old.
+    fn when_changed(&mut self, progress: &Progress) -> Option<Staging> {
+        if self.last.as_ref().is_some_and(|(at, _)| at.elapsed() < Duration::from_secs(1)) {
+            return None;
+        }
+        let mut staging = self.of(&progress.tally);
+        staging.interference_s = progress.interference_s;
+        staging.reason = progress.fault.as_deref().map(Into::into);
+        if let Some(decision) = &progress.decision {
+            let now_s = self.began.elapsed().as_secs_f64();
+            staging.state = decision.state.name().to_owned();
+            staging.full_at_s = decision.full_at_s.map(|at_s| (at_s - now_s).max(0.0));
+            staging.reason.get_or_insert_with(|| decision.why.to_string().into());
+        }
+        let is_news = self.last.as_ref().is_none_or(|(_, last)| *last != staging);
+        self.last = Some((Instant::now(), staging.clone()));
+        is_news.then_some(staging)
+    }
+}
+
+/// The last status, in the buffer and in the destination.
+fn keep_status(stager: &Stager, args: &OutArgs, staging: &Staging) {
+    write_status(&stager.own_path(), "status.json", staging);
+    let name = format!("{:016x}.status.json", stager.id());
+    write_status(&args.dst.join(OWN), &name, staging);
+}
+
+/// Nobody relies on it: what cannot be written is not.
+fn write_status(folder: &std::path::Path, name: &str, staging: &Staging) {
+    use std::io::Write;
+    let json = Report::of_staging(vec![staging.clone()]).to_json();
+    let written = OpenDir::open(folder).and_then(|folder| {
+        let mut part = folder.replace(name)?;
+        part.write_all(json.as_bytes())?;
+        part.finish()
+    });
+    let _ = written;
+}
+
+impl OutArgs {
+    fn settings(&self) -> Settings {
+        let which = &self.which;
+        Settings {
+            filter: Filter {
+                include: which.include.clone(),
+                exclude: which.exclude.clone(),
+                first: which.first.clone(),
+            },
+            flag: which.flag.clone(),
+            order: match which.order {
+                OrderName::Oldest => Order::Oldest,
+                OrderName::Newest => Order::Newest,
+                OrderName::Smallest => Order::Smallest,
+            },
+            quiet: Duration::from_secs_f64(self.quiet),
+            purge: match self.purge {
+                PurgeName::Never => Purge::Never,
+                PurgeName::Space => Purge::Space,
+                PurgeName::Staged => Purge::Staged,
+            },
+            n_jobs: self.jobs.into(),
+        }
+    }
+
+    fn capacity_bytes(&self) -> Option<f64> {
+        let of_file_system = || {
+            let about = rustix::fs::statvfs(&self.src).ok()?;
+            Some(about.f_blocks as f64 * about.f_frsize as f64)
+        };
+        self.capacity.map(|bytes| bytes as f64).or_else(of_file_system)
+    }
+
+    fn high_water_bytes(&self) -> Option<f64> {
+        self.capacity_bytes().map(|bytes| bytes * self.high_water)
+    }
+}
+
+impl From<PolicyName> for Policy {
+    fn from(name: PolicyName) -> Self {
+        match name {
+            PolicyName::Gap => Policy::Gap,
+            PolicyName::Immediate => Policy::Immediate,
+            PolicyName::Space => Policy::Space,
+            PolicyName::End => Policy::End,
+        }
+    }
+}
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| *share > 0.0 && *share <= 1.0);
+    share.ok_or_else(|| "a share is above 0 and at most 1".to_owned())
+}
+
+fn parse_flag(text: &str) -> Result<String, String> {
+    if text.matches("{}").count() == 1 && text.len() > 2 && !text.contains('/') {
+        return Ok(text.to_owned());
+    }
+    Err("a flag is a name with {} in it once, such as '{}.done'".to_owned())
+}
+
+/// A file of another run that says how it stands.
+pub(super) fn read_status(path: &std::path::Path) -> Option<Staging> {
+    use std::io::Read;
+    let file = iotide_private::open_ordinary(path).ok()?;
+    let mut json = Vec::new();
+    file.take(16 << 20).read_to_end(&mut json).ok()?;
+    Staging::from_json(&json)
+}
+
+/// The files in a folder of ours whose names end so.
+pub(super) fn files_ending_in(folder: &std::path::Path, end: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| path.to_string_lossy().ends_with(end)).collect();
+    files.sort();
+    files
+}

@@ -1,0 +1,50 @@
+//! `iotide stage status`: how a buffer or a destination stands.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use iotide_report::{Report, Staging};
+use iotide_stage::OWN;
+
+use super::out::{files_ending_in, read_status};
+use super::status_of;
+use crate::ExitStatus;
+use crate::commands::OutputArgs;
+use crate::ui::Ui;
+
+/// See what is safe, what is left and why
+///
+/// Exit status: 0 everything was safe when the stager last looked, 1 something is left.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct StatusArgs {
+    /// The destination or the buffer of `iotide stage out`
+    #[arg(value_name = "DST")]
+    dst: PathBuf,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  iotide stage status /pfs/results
+  iotide stage status /pfs/results --format json | jq '.runs[0].backlog_bytes'";
+
+pub(super) fn run(ui: &mut Ui, args: &StatusArgs) -> anyhow::Result<ExitStatus> {
+    let own = args.dst.join(OWN);
+    let mut buffers: Vec<Staging> = read_status(&own.join("status.json")).into_iter().collect();
+    for file in files_ending_in(&own, ".status.json") {
+        if let Some(last) = read_status(&file) {
+            // The buffer knows better, as long as it is there.
+            let source = last.source.for_terminal();
+            let live = read_status(&Path::new(&source).join(OWN).join("status.json"));
+            buffers.push(live.filter(|live| live.destination == last.destination).unwrap_or(last));
+        }
+    }
+    if buffers.is_empty() {
+        bail!("{} has no status of `iotide stage out`", own.display());
+    }
+    let is_left = buffers.iter().any(|staging| status_of(staging) != ExitStatus::Done);
+    args.output.deliver(ui, &Report::of_staging(buffers))?;
+    Ok(if is_left { ExitStatus::NothingFound } else { ExitStatus::Done })
+}

@@ -1,0 +1,52 @@
+//! `iotide stage verify`: whether what was brought is still what it was.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use iotide_report::{LeftFile, Report, StagedCheck};
+use iotide_stage::verify;
+
+use super::shown;
+use crate::ExitStatus;
+use crate::commands::OutputArgs;
+use crate::ui::Ui;
+
+/// Read every file that was staged to a directory, and compare it with its receipt
+///
+/// Exit status: 0 every file is as it was, 1 at least one is not, 2 failed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct VerifyArgs {
+    /// The destination of `iotide stage out`
+    #[arg(value_name = "DST")]
+    dst: PathBuf,
+    /// How many files to read at once
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: u16,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  iotide stage verify /pfs/results
+  iotide stage verify /pfs/results --format json | jq '.runs[0].faults'";
+
+pub(super) fn run(ui: &mut Ui, args: &VerifyArgs) -> anyhow::Result<ExitStatus> {
+    let n_bytes = AtomicU64::new(0);
+    let count = |n| {
+        n_bytes.fetch_add(n, Ordering::Relaxed);
+    };
+    let verified = verify(&args.dst, args.jobs.into(), &count)?;
+    let faults = verified.faults.iter();
+    let check = StagedCheck {
+        destination: args.dst.to_string_lossy().into(),
+        sources: verified.sources.iter().map(|source| shown(source)).collect(),
+        files_good: verified.n_good,
+        bytes_good: verified.good_bytes,
+        faults: faults.map(|fault| LeftFile { path: shown(&fault.path), why: fault.why.as_str().into() }).collect(),
+    };
+    let is_good = check.faults.is_empty();
+    args.output.deliver(ui, &Report::of_staged_check(check))?;
+    Ok(if is_good { ExitStatus::Done } else { ExitStatus::Worse })
+}

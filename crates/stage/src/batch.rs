@@ -1,0 +1,362 @@
+//! Some files at a time: copied, synced, read back, renamed, noted.
+//!
+//! The order is what makes it safe. A copy gets its final name after its bytes are durable and were read back, and after the source was found
+//! unchanged and closed a second time; it is noted as safe after the directory with that name is durable.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, Mode, OFlags, fstat, linkat, openat, readlinkat, renameat, symlinkat, unlinkat};
+use rustix::io::Errno;
+
+use crate::OWN;
+use crate::checksum::Checksum;
+use crate::closed::{How, Prober};
+use crate::copy::{CopyError, contents, is_sparse, read_back};
+use crate::dirs::{Dirs, name, parent};
+use crate::metadata;
+use crate::numbers::{Attributes, Numbers, kind};
+use crate::pace::Pace;
+use crate::parallel;
+
+/// A file to be copied.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    pub(crate) path: Vec<u8>,
+    pub(crate) numbers: Numbers,
+    pub(crate) attributes: Attributes,
+    pub(crate) what: What,
+    /// Its flag file is there.
+    pub(crate) is_flagged: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    File,
+    SymbolicLink,
+    /// Another name of a file that is safe under this one, with this checksum.
+    HardLink(Vec<u8>, Checksum),
+}
+
+/// Why a file was not copied.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It is gone or another one; whoever looks again will see.
+    Changed,
+    /// Somebody can write to it.
+    Open,
+    /// We were told to stop.
+    Stopped,
+    /// It cannot be copied, and trying again soon will not help.
+    Left(String),
+    /// The destination takes nothing now.
+    Fault(io::Error),
+}
+
+/// A file that is under its final name, and durable.
+#[derive(Debug)]
+pub(crate) struct Landed {
+    pub(crate) checksum: Checksum,
+    pub(crate) how: How,
+    /// What could not be kept of it beside its contents.
+    pub(crate) lost: Option<String>,
+}
+
+/// Where files go from and to, and how.
+pub(crate) struct Course<'a> {
+    pub(crate) src: &'a Dirs,
+    pub(crate) dst: &'a Dirs,
+    pub(crate) prober: &'a Prober,
+    pub(crate) pace: &'a Pace,
+    /// Names of what is not yet whole begin so.
+    pub(crate) id: u64,
+    pub(crate) n_temps: &'a AtomicU64,
+    pub(crate) n_jobs: usize,
+}
+
+/// How many wait for the disk at once: a journalling file system makes them durable together.
+const SYNCING: usize = 16;
+
+impl Course<'_> {
+    /// Copies files whose directories exist. `new` are directories that got an entry otherwise and must be durable, too.
+    pub(crate) fn run(&self, tasks: &[Task], new: &BTreeSet<Vec<u8>>) -> Vec<Result<Landed, Failure>> {
+        let made = parallel::each(self.n_jobs, tasks, |task| self.make(task));
+        let synced = self.each(made, SYNCING, |_, made| match &made.file {
+            Some(file) => file.sync_all().map_err(fault),
+            None => Ok(()),
+        });
+        let checked = self.each(synced, self.n_jobs, |at, made| self.check(&tasks[at], made));
+        let named: Vec<Result<Landed, Failure>> =
+            (tasks.iter().zip(checked)).map(|(task, made)| self.name(task, made?)).collect();
+        let mut dirs = new.clone();
+        dirs.extend(
+            tasks
+                .iter()
+                .zip(&named)
+                .filter(|(_, named)| named.is_ok())
+                .map(|(task, _)| parent(&task.path).to_owned()),
+        );
+        let dirs: Vec<Vec<u8>> = dirs.into_iter().collect();
+        let synced = parallel::each(SYNCING, &dirs, |dir| {
+            let dir = self.dst.dir(dir)?;
+            Ok(rustix::fs::fsync(&*dir)?)
+        });
+        let failed: HashMap<&[u8], &io::Error> = (dirs.iter().zip(&synced))
+            .filter_map(|(dir, synced): (_, &io::Result<()>)| Some((&dir[..], synced.as_ref().err()?)))
+            .collect();
+        let is_durable =
+            |task: &Task, landed: Landed| match ancestors(&task.path).find_map(|dir| failed.get(dir)) {
+                Some(error) => Err(Failure::Fault(again(error))),
+                None => Ok(landed),
+            };
+        tasks.iter().zip(named).map(|(task, named)| is_durable(task, named?)).collect()
+    }
+
+    /// Does something with all that have come so far; those for which it fails are dropped, and what was begun of them with them.
+    fn each(
+        &self,
+        made: Vec<Result<Made, Failure>>,
+        n_threads: usize,
+        act: impl Fn(usize, &Made) -> Result<(), Failure> + Sync,
+    ) -> Vec<Result<Made, Failure>> {
+        let items: Vec<(usize, &Made)> =
+            made.iter().enumerate().filter_map(|(at, made)| Some((at, made.as_ref().ok()?))).collect();
+        let answers = parallel::each(n_threads, &items, |(at, made)| act(*at, made));
+        let mut failures: HashMap<usize, Failure> = (items.iter().map(|(at, _)| *at).zip(answers))
+            .filter_map(|(at, answer)| Some((at, answer.err()?)))
+            .collect();
+        let keep = |(at, made): (usize, Result<Made, Failure>)| match failures.remove(&at) {
+            Some(failure) => Err(failure),
+            None => made,
+        };
+        made.into_iter().enumerate().map(keep).collect()
+    }
+
+    /// Copies a file under a name of our own, beside its final one.
+    fn make(&self, task: &Task) -> Result<Made, Failure> {
+        if self.pace.is_stopped() {
+            return Err(Failure::Stopped);
+        }
+        let dir = self.dst.dir(parent(&task.path)).map_err(fault)?;
+        match &task.what {
+            What::File => self.make_file(task, dir),
+            What::SymbolicLink => self.make_link(task, dir),
+            What::HardLink(first, checksum) => {
+                let (_, how) = self.open_closed(task)?;
+                let temp = self.temp(dir, |dir, name| {
+                    let from = self.dst.dir(parent(first))?;
+                    let old = self.dst.stat(first)?;
+                    let is_it = Numbers::of(&old).size == task.numbers.size
+                        && Attributes::of(&old).mtime_ns == task.attributes.mtime_ns;
+                    if !is_it {
+                        return Err(Errno::STALE.into());
+                    }
+                    Ok(linkat(&*from, crate::dirs::name(first), dir, name, AtFlags::empty())?)
+                });
+                match temp {
+                    Ok((temp, ())) => Ok(Made { temp, file: None, checksum: *checksum, how, lost: None }),
+                    // A file system without links, or too many: then it is one more file.
+                    Err(_) => self.make_file(task, self.dst.dir(parent(&task.path)).map_err(fault)?),
+                }
+            }
+        }
+    }
+
+    fn make_file(&self, task: &Task, dir: Arc<OwnedFd>) -> Result<Made, Failure> {
+        let (src, how) = self.open_closed(task)?;
+        let (temp, file) = self
+            .temp(dir, |dir, name| {
+                let flags =
+                    OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                Ok(File::from(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?))
+            })
+            .map_err(fault)?;
+        let is_sparse = is_sparse(&src).map_err(left)?;
+        let checksum =
+            contents(&src, &file, task.numbers.size, is_sparse, self.pace).map_err(Failure::from)?;
+        let lost = metadata::copy(&src, &file, &task.attributes).map_err(fault)?;
+        Ok(Made { temp, file: Some(file), checksum, how, lost })
+    }
+
+    fn make_link(&self, task: &Task, dir: Arc<OwnedFd>) -> Result<Made, Failure> {
+        let from = self.src.dir(parent(&task.path)).map_err(|_| Failure::Changed)?;
+        let target = readlinkat(&*from, name(&task.path), Vec::new()).map_err(|_| Failure::Changed)?;
+        let (temp, ()) =
+            self.temp(dir, |dir, name| Ok(symlinkat(target.as_c_str(), dir, name)?)).map_err(fault)?;
+        metadata::apply_to_link(&temp.dir, &temp.name, &task.attributes).map_err(fault)?;
+        let checksum = Checksum::of(target.to_bytes());
+        Ok(Made { temp, file: None, checksum, how: How::Lease, lost: None })
+    }
+
+    /// Opens a file of the source to read, if it is closed and the version that was seen.
+    fn open_closed(&self, task: &Task) -> Result<(File, How), Failure> {
+        let dir = self.src.dir(parent(&task.path)).map_err(gone)?;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = match openat(&*dir, name(&task.path), flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            // Somebody has a lease to write.
+            Err(Errno::WOULDBLOCK) => return Err(Failure::Open),
+            Err(error) => return Err(gone(error.into())),
+        };
+        let stat = fstat(&file).map_err(|error| left(error.into()))?;
+        if kind(&stat) != rustix::fs::FileType::RegularFile {
+            return Err(Failure::Changed);
+        }
+        let how = self.prober.probe(&file, task.is_flagged).map_err(left)?.ok_or(Failure::Open)?;
+        let stat = fstat(&file).map_err(|error| left(error.into()))?;
+        if Numbers::of(&stat) != task.numbers {
+            return Err(Failure::Changed);
+        }
+        Ok((file, how))
+    }
+
+    /// Reads the copy back, and sees that the source is closed and as it was.
+    fn check(&self, task: &Task, made: &Made) -> Result<(), Failure> {
+        if task.what == What::File {
+            let read = read_back(&made.temp.dir, &made.temp.name, task.numbers.size, self.pace)?;
+            if read != made.checksum {
+                let what = format!("read back {read} where {} was written", made.checksum);
+                return Err(Failure::Fault(io::Error::new(io::ErrorKind::InvalidData, what)));
+            }
+        }
+        if task.what == What::SymbolicLink {
+            let stat = self.src.stat(&task.path).map_err(gone)?;
+            return if Numbers::of(&stat) == task.numbers { Ok(()) } else { Err(Failure::Changed) };
+        }
+        self.open_closed(task).map(|_| ())
+    }
+
+    fn name(&self, task: &Task, mut made: Made) -> Result<Landed, Failure> {
+        let Temp { dir, name: temp, .. } = &made.temp;
+        match renameat(&**dir, &temp[..], &**dir, name(&task.path)) {
+            Ok(()) => {}
+            Err(error @ (Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST)) => return Err(left(error.into())),
+            Err(error) => return Err(fault(error.into())),
+        }
+        // Two names of one file: the call then does nothing, and ours goes when it is dropped.
+        made.temp.is_named = !matches!(task.what, What::HardLink(..));
+        Ok(Landed { checksum: made.checksum, how: made.how, lost: made.lost })
+    }
+
+    /// Begins something under a name of our own.
+    fn temp<T>(
+        &self,
+        dir: Arc<OwnedFd>,
+        make: impl Fn(&OwnedFd, &[u8]) -> io::Result<T>,
+    ) -> io::Result<(Temp, T)> {
+        loop {
+            let n = self.n_temps.fetch_add(1, Ordering::Relaxed);
+            let name = temp_name(self.id, n).into_bytes();
+            match make(&dir, &name) {
+                Ok(made) => return Ok((Temp { dir, name, is_named: false }, made)),
+                // Left by an earlier run whose names began elsewhere.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// A name of ours: 16 digits, of which the first eight say whose.
+fn temp_name(id: u64, n: u64) -> String {
+    format!("{OWN}-{:08x}{:08x}", id as u32, n as u32)
+}
+
+/// Whether a name is one that `temp_name` made for this pair of directories.
+pub(crate) fn is_temp_of(id: u64, name: &[u8]) -> bool {
+    let begin = format!("{OWN}-{:08x}", id as u32);
+    name.strip_prefix(begin.as_bytes()).is_some_and(|rest| {
+        rest.len() == 8 && rest.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    })
+}
+
+/// A file that was begun. It goes if it does not get its final name.
+#[derive(Debug)]
+struct Temp {
+    dir: Arc<OwnedFd>,
+    name: Vec<u8>,
+    is_named: bool,
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        if !self.is_named {
+            let _ = unlinkat(&*self.dir, &self.name[..], AtFlags::empty());
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Made {
+    temp: Temp,
+    file: Option<File>,
+    checksum: Checksum,
+    how: How,
+    lost: Option<String>,
+}
+
+impl From<CopyError> for Failure {
+    fn from(error: CopyError) -> Self {
+        match error {
+            CopyError::Source(error) => left(error),
+            CopyError::Destination(error) => fault(error),
+            CopyError::Changed => Failure::Changed,
+            CopyError::Stopped => Failure::Stopped,
+        }
+    }
+}
+
+/// What the source says of a file that was there a moment ago.
+fn gone(error: io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Failure::Changed,
+        _ if error.raw_os_error() == Some(libc::ELOOP) => Failure::Changed,
+        _ => left(error),
+    }
+}
+
+fn left(error: io::Error) -> Failure {
+    Failure::Left(error.to_string())
+}
+
+/// What the destination says: of this one name, or of everything.
+fn fault(error: io::Error) -> Failure {
+    match error.raw_os_error() {
+        Some(
+            libc::ENAMETOOLONG | libc::ENOTDIR | libc::EISDIR | libc::ELOOP | libc::EINVAL | libc::EFBIG,
+        ) => Failure::Left(format!("in the destination: {error}")),
+        _ => Failure::Fault(error),
+    }
+}
+
+pub(crate) fn again(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
+/// The directories above `path`, the top included.
+pub(crate) fn ancestors(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::successors(Some(parent(path)), |dir| (!dir.is_empty()).then(|| parent(dir)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_ones_own_are_ones_own() {
+        let name = temp_name(0x1122_3344_5566_7788, 255);
+        assert_eq!(name, ".iotide-stage-55667788000000ff");
+        assert!(is_temp_of(0x5566_7788, name.as_bytes()));
+        assert!(!is_temp_of(0x5566_7789, name.as_bytes()));
+        assert!(!is_temp_of(0x5566_7788, b".iotide-stage-55667788000000fg"));
+        assert!(!is_temp_of(0x5566_7788, b".iotide-stage-55667788000000ff0"));
+        assert_eq!(ancestors(b"a/b/c").collect::<Vec<_>>(), [&b"a/b"[..], b"a", b""]);
+    }
+}

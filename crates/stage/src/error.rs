@@ -1,0 +1,77 @@
+//! Why nothing was begun, or nothing can go on.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why staging fails as a whole.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StageError {
+    /// Something cannot be opened or written.
+    #[error("{what} {path}: {error}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// One tree lies in the other, or they are one.
+    #[error("{src} and {dst} must be two directories, neither inside the other")]
+    Nested {
+        /// From here.
+        src: PathBuf,
+        /// To there.
+        dst: PathBuf,
+    },
+    /// Another stager is at work.
+    #[error("{path} is being staged by another process already")]
+    Taken {
+        /// The tree with the journal.
+        path: PathBuf,
+    },
+    /// The mark that was left in the destination is not there.
+    #[error(
+        "{path} is not the destination it was before: its mark {mark} is missing, so nothing is written or removed"
+    )]
+    NoMark {
+        /// The destination.
+        path: PathBuf,
+        /// The file that is missed.
+        mark: String,
+    },
+    /// A mount point of /etc/fstab that has nothing mounted.
+    #[error(
+        "nothing is mounted at {path}, which /etc/fstab has as a mount point, so nothing is written or removed"
+    )]
+    NotMounted {
+        /// The mount point.
+        path: PathBuf,
+    },
+    /// The journal is of other directories.
+    #[error(
+        "{path} was staged to {former} before; finish that, or remove {path}/.iotide-stage once all is safe"
+    )]
+    OtherDestination {
+        /// The tree with the journal.
+        path: PathBuf,
+        /// Where it went.
+        former: PathBuf,
+    },
+    /// The journal cannot be read.
+    #[error("{path} is no journal of this program: {why}")]
+    Journal {
+        /// The file.
+        path: PathBuf,
+        /// The fault.
+        why: String,
+    },
+}
+
+impl StageError {
+    pub(crate) fn io(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |error| Self::Io { what, path, error }
+    }
+}

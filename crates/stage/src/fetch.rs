@@ -1,0 +1,320 @@
+//! The other way: inputs into the buffer, in the order in which they will be read.
+
+use std::collections::{BTreeSet, HashSet};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+
+use rustix::fs::{FileType, Mode, mkdirat};
+
+use crate::OWN;
+use crate::batch::{Course, Failure, Task, What, ancestors, is_temp_of};
+use crate::closed::Prober;
+use crate::dirs::{Dirs, is_plain, name, parent};
+use crate::error::StageError;
+use crate::journal::{Direction, Entry, Journal, Safe};
+use crate::metadata;
+use crate::numbers::{Attributes, Numbers, kind};
+use crate::pace::Pace;
+use crate::stager::{Fault, Tally, is_nested, more_descriptors, own_folder, real};
+use crate::walk::walk;
+
+/// Which files are wanted, in order, as paths below the source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The paths; a directory stands for all that is in it.
+    pub paths: Vec<Vec<u8>>,
+}
+
+impl Wanted {
+    /// Reads a list: a path on each line, or between zero bytes if there are any; below `src`, or with it before.
+    pub fn parse(list: &[u8], src: &Path) -> Result<Self, String> {
+        let separator = if list.contains(&0) { 0 } else { b'\n' };
+        let top = [src.as_os_str().as_bytes(), b"/"].concat();
+        let mut paths = Vec::new();
+        for (number, line) in (1..).zip(list.split(|byte| *byte == separator)) {
+            let path = line.strip_prefix(&top[..]).unwrap_or(line);
+            let path = path.strip_prefix(b"./").unwrap_or(path);
+            let path = path.strip_suffix(b"/").unwrap_or(path);
+            if line.is_empty() {
+                continue;
+            }
+            if !is_plain(path) {
+                let shown = String::from_utf8_lossy(line);
+                return Err(format!("line {number}: '{shown}' is no path below {}", src.display()));
+            }
+            paths.push(path.to_owned());
+        }
+        Ok(Self { paths })
+    }
+}
+
+/// A source of inputs and a buffer for them.
+#[derive(Debug)]
+pub struct Fetch {
+    src: Dirs,
+    dst: Dirs,
+    journal: Journal,
+    id: u64,
+    n_temps: AtomicU64,
+    n_jobs: usize,
+    max_files: usize,
+}
+
+impl Fetch {
+    /// Takes a source, of which nothing is changed, and a buffer.
+    pub fn open(src: &Path, dst: &Path, n_jobs: usize) -> Result<Self, StageError> {
+        let (src_path, dst_path) = (real(src)?, real(dst)?);
+        if is_nested(&src_path, &dst_path) {
+            return Err(StageError::Nested { src: src_path, dst: dst_path });
+        }
+        let src = Dirs::open(&src_path).map_err(StageError::io("cannot open", &src_path))?;
+        let dst = Dirs::open(&dst_path).map_err(StageError::io("cannot open", &dst_path))?;
+        let used = |error| StageError::io("cannot use", dst_path.join(OWN))(error);
+        let own = own_folder(&dst, Mode::RWXU).map_err(used)?;
+        let journal = Journal::open(&own).map_err(used)?;
+        let mut journal = journal.ok_or_else(|| StageError::Taken { path: dst_path.clone() })?;
+        let other = src_path.as_os_str().as_bytes();
+        let id = match &journal.known.head {
+            Some((id, Direction::In, former)) if former == other => *id,
+            Some((_, _, former)) => {
+                let former = Path::new(std::ffi::OsStr::from_bytes(former)).to_owned();
+                return Err(StageError::OtherDestination { path: dst_path, former });
+            }
+            None => {
+                let mut random = [0; 8];
+                rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
+                    .map_err(|error| used(error.into()))?;
+                let id = u64::from_le_bytes(random);
+                journal.note(Entry::Head { id, direction: Direction::In, other: other.to_owned() });
+                journal.sync().map_err(used)?;
+                id
+            }
+        };
+        let (n_temps, max_files) = (AtomicU64::new(0), more_descriptors());
+        let fetch = Self { src, dst, journal, id, n_temps, n_jobs, max_files };
+        fetch.clear_up();
+        Ok(fetch)
+    }
+
+    /// The source, links on the way resolved.
+    pub fn source(&self) -> &Path {
+        self.src.path()
+    }
+
+    /// Removes what an earlier run began.
+    fn clear_up(&self) {
+        let dirs = self.journal.known.directories.keys().map(Vec::as_slice).chain([&b""[..]]);
+        for dir in dirs.filter_map(|path| self.dst.dir(path).ok()) {
+            let Ok(entries) = rustix::fs::Dir::read_from(&*dir) else { continue };
+            for entry in entries.flatten().filter(|entry| is_temp_of(self.id, entry.file_name().to_bytes())) {
+                let _ = rustix::fs::unlinkat(&*dir, entry.file_name(), rustix::fs::AtFlags::empty());
+            }
+        }
+    }
+
+    /// Brings the files that are wanted (all, without a list) until `max_bytes` are in the buffer.
+    pub fn run(
+        &mut self,
+        wanted: Option<&Wanted>,
+        max_bytes: u64,
+        pace: &Pace,
+    ) -> Result<(Tally, Option<Fault>), StageError> {
+        let mut tally = Tally::default();
+        let tasks = self.tasks(wanted, &mut tally);
+        let mut due = Vec::new();
+        let mut total = 0u64;
+        for task in tasks {
+            if self.is_there(&task) {
+                tally.safe += 1;
+                tally.bytes_safe += task.numbers.size;
+                total = total.saturating_add(task.numbers.size);
+            } else if total.saturating_add(task.numbers.size) > max_bytes {
+                tally.waiting += 1;
+                tally.backlog_bytes += task.numbers.size;
+                tally.leave(&task.path, "there is no room for it");
+            } else {
+                total = total.saturating_add(task.numbers.size);
+                due.push(task);
+            }
+        }
+        for tasks in due.chunks(self.max_files.min(256)) {
+            if let Some(fault) = self.bring(tasks, pace, &mut tally)? {
+                return Ok((tally, Some(fault)));
+            }
+        }
+        self.finish_directories();
+        tally.used_bytes = tally.bytes_safe;
+        Ok((tally, None))
+    }
+
+    fn tasks(&self, wanted: Option<&Wanted>, tally: &mut Tally) -> Vec<Task> {
+        let whole = Wanted { paths: vec![Vec::new()] };
+        let mut tasks = Vec::new();
+        let mut seen = HashSet::new();
+        for path in &wanted.unwrap_or(&whole).paths {
+            let stat = match self.src.stat(path) {
+                Ok(stat) => stat,
+                Err(error) => {
+                    tally.failed += 1;
+                    tally.leave(path, error.to_string());
+                    continue;
+                }
+            };
+            if kind(&stat) != FileType::Directory {
+                self.add(path.clone(), &stat, &mut tasks, &mut seen, tally);
+                continue;
+            }
+            let walked = walk(&self.src);
+            let is_below = |other: &[u8]| {
+                path.is_empty()
+                    || other.strip_prefix(&path[..]).is_some_and(|rest| rest.first() == Some(&b'/'))
+            };
+            for (path, why) in walked.errors.into_iter().filter(|(path, _)| is_below(path)) {
+                tally.failed += 1;
+                tally.leave(&path, why);
+            }
+            let mut found: Vec<_> = walked.found.into_iter().filter(|found| is_below(&found.path)).collect();
+            found.sort_by(|one, other| one.path.cmp(&other.path));
+            for found in found.into_iter().filter(|found| kind(&found.stat) != FileType::Directory) {
+                self.add(found.path, &found.stat, &mut tasks, &mut seen, tally);
+            }
+        }
+        tasks
+    }
+
+    fn add(
+        &self,
+        path: Vec<u8>,
+        stat: &rustix::fs::Stat,
+        tasks: &mut Vec<Task>,
+        seen: &mut HashSet<Vec<u8>>,
+        tally: &mut Tally,
+    ) {
+        let what = match kind(stat) {
+            FileType::RegularFile => What::File,
+            FileType::Symlink => What::SymbolicLink,
+            _ => return tally.special.push(path),
+        };
+        if seen.insert(path.clone()) {
+            let (numbers, attributes) = (Numbers::of(stat), Attributes::of(stat));
+            tasks.push(Task { path, numbers, attributes, what, is_flagged: false });
+        }
+    }
+
+    /// Whether the version of the source is in the buffer, brought by us and unchanged since.
+    fn is_there(&self, task: &Task) -> bool {
+        let Ok(stat) = self.dst.stat(&task.path) else { return false };
+        let now = Numbers::of(&stat);
+        self.journal.known.safe.get(&task.path).is_some_and(|safe| safe.numbers == now)
+            && (now.size, now.mtime_ns) == (task.numbers.size, task.numbers.mtime_ns)
+    }
+
+    fn bring(&mut self, tasks: &[Task], pace: &Pace, tally: &mut Tally) -> Result<Option<Fault>, StageError> {
+        let journal_path = self.dst.path().join(OWN).join(Journal::NAME);
+        let failed = |error| StageError::io("cannot write", &journal_path)(error);
+        let mut new = BTreeSet::new();
+        let dirs: BTreeSet<&[u8]> = tasks.iter().flat_map(|task| ancestors(&task.path)).collect();
+        for dir in dirs.into_iter().filter(|dir| !dir.is_empty()) {
+            if let Err(error) = self.make_directory(dir, &mut new) {
+                return Ok(Some(error));
+            }
+        }
+        if !new.is_empty() {
+            self.journal.sync().map_err(failed)?;
+        }
+        let prober = Prober::trusting();
+        let course = Course {
+            src: &self.src,
+            dst: &self.dst,
+            prober: &prober,
+            pace,
+            id: self.id,
+            n_temps: &self.n_temps,
+            n_jobs: self.n_jobs,
+        };
+        let mut fault = None;
+        for (task, outcome) in tasks.iter().zip(course.run(tasks, &new)) {
+            let size = task.numbers.size;
+            match outcome {
+                Ok(landed) => {
+                    let Ok(stat) = self.dst.stat(&task.path) else { continue };
+                    tally.safe += 1;
+                    tally.bytes_safe += size;
+                    let is_link = task.what == What::SymbolicLink;
+                    let safe = Safe {
+                        numbers: Numbers::of(&stat),
+                        checksum: landed.checksum,
+                        is_sure: false,
+                        is_link,
+                    };
+                    self.journal.note(Entry::Safe { path: task.path.clone(), safe });
+                    continue;
+                }
+                Err(Failure::Fault(error)) => {
+                    tally.failed += 1;
+                    tally.leave(&task.path, error.to_string());
+                    fault.get_or_insert(error);
+                }
+                Err(Failure::Left(why)) => {
+                    tally.failed += 1;
+                    tally.leave(&task.path, why);
+                }
+                Err(Failure::Open | Failure::Changed) => {
+                    tally.waiting += 1;
+                    tally.leave(&task.path, "it changed while it was copied");
+                }
+                Err(Failure::Stopped) => {
+                    tally.waiting += 1;
+                    tally.leave(&task.path, "stopped before its turn");
+                }
+            }
+            tally.backlog_bytes += size;
+        }
+        self.journal.sync().map_err(failed)?;
+        Ok(fault)
+    }
+
+    fn make_directory(&mut self, path: &[u8], new: &mut BTreeSet<Vec<u8>>) -> io::Result<()> {
+        if self.dst.dir(path).is_ok() {
+            return Ok(());
+        }
+        let above = self.dst.dir(parent(path))?;
+        match mkdirat(&*above, name(path), Mode::RWXU) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::EXIST) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        new.insert(parent(path).to_owned());
+        let attributes = self.src.stat(path).map(|stat| Attributes::of(&stat)).unwrap_or_default();
+        self.journal.note(Entry::Directory { path: path.to_owned(), attributes });
+        Ok(())
+    }
+
+    /// Gives directories that we made the modes they have in the source, last.
+    fn finish_directories(&self) {
+        let mut dirs: Vec<_> = self.journal.known.directories.iter().collect();
+        dirs.sort_by(|one, other| other.0.cmp(one.0));
+        for (path, attributes) in dirs {
+            if let Ok(dir) = self.dst.dir(path) {
+                let _ = metadata::apply(&*dir, attributes);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_have_lines_or_zero_bytes_and_lead_nowhere_else() {
+        let src = Path::new("/pfs/run");
+        let parsed = |list: &[u8]| Wanted::parse(list, src).map(|wanted| wanted.paths);
+        assert_eq!(parsed(b"a/b\n./c\n\n/pfs/run/d/\n").unwrap(), [&b"a/b"[..], b"c", b"d"]);
+        assert_eq!(parsed(b"a\nb\0\xffc\0").unwrap(), [&b"a\nb"[..], b"\xffc"]);
+        assert_eq!(parsed(b"a\n../b").unwrap_err(), "line 2: '../b' is no path below /pfs/run");
+        assert!(parsed(b"/etc/passwd").is_err());
+    }
+}

@@ -1,0 +1,483 @@
+//! What is known to be safe, on disk beside the files it is about.
+//!
+//! A file of records, each with its length and checksum, that is only ever added to. What a kill left of the last record is cut off when
+//! it is opened again. Whoever has it open holds a lock, so that there is one stager per buffer.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
+
+use crate::checksum::Checksum;
+use crate::dirs::{MAX_PATH, is_plain};
+use crate::numbers::{Attributes, Numbers};
+
+/// A file that is safe: its version in the buffer, and what was copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Safe {
+    /// The version.
+    pub numbers: Numbers,
+    /// The contents; of a symbolic link, where it leads.
+    pub checksum: Checksum,
+    /// Whether it may be removed: nobody can have written to it unseen.
+    pub is_sure: bool,
+    /// Whether it is a symbolic link.
+    pub is_link: bool,
+}
+
+/// Which way files go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the buffer.
+    Out,
+    /// Into the buffer.
+    In,
+}
+
+/// One record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Whose journal it is: the first record.
+    Head {
+        /// A name for this pair of directories.
+        id: u64,
+        /// Which way files go.
+        direction: Direction,
+        /// The other directory.
+        other: Vec<u8>,
+    },
+    /// A file is safe.
+    Safe {
+        /// Which.
+        path: Vec<u8>,
+        /// What of it.
+        safe: Safe,
+    },
+    /// A directory exists on the other side; files may be begun in it.
+    Directory {
+        /// Which.
+        path: Vec<u8>,
+        /// What it was like here.
+        attributes: Attributes,
+    },
+    /// A file is about to be moved to the trash.
+    Purging {
+        /// Its name there.
+        n: u64,
+        /// Where it was.
+        path: Vec<u8>,
+        /// The version.
+        numbers: Numbers,
+    },
+    /// It has been removed.
+    Purged {
+        /// Its name in the trash.
+        n: u64,
+    },
+    /// It is where it was.
+    Back {
+        /// Its name in the trash.
+        n: u64,
+    },
+}
+
+/// What the records add up to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Whose journal it is.
+    pub head: Option<(u64, Direction, Vec<u8>)>,
+    /// Files that are safe.
+    pub safe: HashMap<Vec<u8>, Safe>,
+    /// Directories that exist on the other side.
+    pub directories: HashMap<Vec<u8>, Attributes>,
+    /// What may be in the trash.
+    pub purging: BTreeMap<u64, (Vec<u8>, Numbers)>,
+    /// Files that are on the other side alone.
+    pub purged: HashSet<Vec<u8>>,
+    /// Bytes that were removed.
+    pub purged_bytes: u64,
+    /// The first number that was never used in the trash.
+    pub next_trash: u64,
+}
+
+impl Known {
+    fn learn(&mut self, entry: Entry) {
+        match entry {
+            Entry::Head { id, direction, other } => self.head = Some((id, direction, other)),
+            Entry::Safe { path, safe } => {
+                self.purged.remove(&path);
+                self.safe.insert(path, safe);
+            }
+            Entry::Directory { path, attributes } => {
+                self.directories.insert(path, attributes);
+            }
+            Entry::Purging { n, path, numbers } => {
+                self.next_trash = self.next_trash.max(n.saturating_add(1));
+                self.purging.insert(n, (path, numbers));
+            }
+            Entry::Purged { n } => {
+                if let Some((path, numbers)) = self.purging.remove(&n) {
+                    self.purged_bytes = self.purged_bytes.saturating_add(numbers.size);
+                    self.purged.insert(path);
+                }
+            }
+            Entry::Back { n } => {
+                self.purging.remove(&n);
+            }
+        }
+    }
+}
+
+const MAGIC: &[u8; 8] = b"IOTSTG1\n";
+const FRAME: usize = 12;
+const MAX_RECORD: usize = MAX_PATH + 1024;
+/// A journal of more is not believed: it would have hundreds of millions of files.
+const MAX_JOURNAL: u64 = 64 << 30;
+
+/// Reads a journal's bytes: what it says, and how many of the bytes are whole records. `None` if it is no journal.
+pub fn replay(bytes: &[u8]) -> Option<(Known, usize)> {
+    let mut known = Known::default();
+    let head = &bytes[..bytes.len().min(MAGIC.len())];
+    if !MAGIC.starts_with(head) {
+        return None;
+    }
+    if head.len() < MAGIC.len() {
+        return Some((known, 0));
+    }
+    let mut at = MAGIC.len();
+    while let Some((entry, n)) = decode(&bytes[at..]) {
+        known.learn(entry);
+        at += n;
+    }
+    Some((known, at))
+}
+
+fn decode(bytes: &[u8]) -> Option<(Entry, usize)> {
+    let n = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
+    let sum = u64::from_le_bytes(bytes.get(4..FRAME)?.try_into().ok()?);
+    if n > MAX_RECORD {
+        return None;
+    }
+    let payload = bytes.get(FRAME..FRAME + n)?;
+    (Checksum::of(payload).0 as u64 == sum).then_some(())?;
+    Some((Entry::decode(payload)?, FRAME + n))
+}
+
+impl Entry {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let begin = out.len();
+        out.extend_from_slice(&[0; FRAME]);
+        match self {
+            Entry::Head { id, direction, other } => {
+                out.push(1);
+                put(out, &[*id, u64::from(*direction == Direction::In)]);
+                out.extend_from_slice(other);
+            }
+            Entry::Safe { path, safe } => {
+                out.push(2);
+                put_numbers(out, &safe.numbers);
+                out.extend_from_slice(&safe.checksum.0.to_le_bytes());
+                put(out, &[u64::from(safe.is_sure), u64::from(safe.is_link)]);
+                out.extend_from_slice(path);
+            }
+            Entry::Directory { path, attributes: a } => {
+                out.push(3);
+                let words = [u64::from(a.mode), u64::from(a.uid), u64::from(a.gid)];
+                put(out, &words);
+                put(out, &[a.mtime_ns as u64, a.atime_ns as u64]);
+                out.extend_from_slice(path);
+            }
+            Entry::Purging { n, path, numbers } => {
+                out.push(4);
+                put(out, &[*n]);
+                put_numbers(out, numbers);
+                out.extend_from_slice(path);
+            }
+            Entry::Purged { n } => {
+                out.push(5);
+                put(out, &[*n]);
+            }
+            Entry::Back { n } => {
+                out.push(6);
+                put(out, &[*n]);
+            }
+        }
+        let n = (out.len() - begin - FRAME) as u32;
+        let sum = Checksum::of(&out[begin + FRAME..]).0 as u64;
+        out[begin..begin + 4].copy_from_slice(&n.to_le_bytes());
+        out[begin + 4..begin + FRAME].copy_from_slice(&sum.to_le_bytes());
+    }
+
+    fn decode(payload: &[u8]) -> Option<Self> {
+        let (&tag, rest) = payload.split_first()?;
+        let mut from = Words(rest);
+        Some(match tag {
+            1 => {
+                let id = from.word()?;
+                let direction = if from.flag()? { Direction::In } else { Direction::Out };
+                Entry::Head { id, direction, other: from.0.to_owned() }
+            }
+            2 => {
+                let numbers = from.numbers()?;
+                let checksum = Checksum(u128::from(from.word()?) | u128::from(from.word()?) << 64);
+                let (is_sure, is_link) = (from.flag()?, from.flag()?);
+                Entry::Safe { safe: Safe { numbers, checksum, is_sure, is_link }, path: from.path()? }
+            }
+            3 => {
+                let [mode, uid, gid] = [from.word()?, from.word()?, from.word()?];
+                let attributes = Attributes {
+                    mode: u32::try_from(mode).ok()?,
+                    uid: u32::try_from(uid).ok()?,
+                    gid: u32::try_from(gid).ok()?,
+                    mtime_ns: from.word()? as i64,
+                    atime_ns: from.word()? as i64,
+                };
+                // The top itself has no name.
+                let path = if from.0.is_empty() { Vec::new() } else { from.path()? };
+                Entry::Directory { path, attributes }
+            }
+            4 => Entry::Purging { n: from.word()?, numbers: from.numbers()?, path: from.path()? },
+            5 => Entry::Purged { n: from.last_word()? },
+            6 => Entry::Back { n: from.last_word()? },
+            _ => return None,
+        })
+    }
+}
+
+fn put(out: &mut Vec<u8>, words: &[u64]) {
+    out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+}
+
+fn put_numbers(out: &mut Vec<u8>, numbers: &Numbers) {
+    put(out, &[numbers.ino, numbers.size, numbers.mtime_ns as u64, numbers.ctime_ns as u64]);
+}
+
+struct Words<'a>(&'a [u8]);
+
+impl Words<'_> {
+    fn word(&mut self) -> Option<u64> {
+        let (word, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*word))
+    }
+
+    fn last_word(&mut self) -> Option<u64> {
+        self.word().filter(|_| self.0.is_empty())
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        match self.word()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    fn numbers(&mut self) -> Option<Numbers> {
+        Some(Numbers {
+            ino: self.word()?,
+            size: self.word()?,
+            mtime_ns: self.word()? as i64,
+            ctime_ns: self.word()? as i64,
+        })
+    }
+
+    fn path(&mut self) -> Option<Vec<u8>> {
+        is_plain(self.0).then(|| self.0.to_owned())
+    }
+}
+
+/// An open journal.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    /// What it says.
+    pub known: Known,
+    pending: Vec<u8>,
+}
+
+impl Journal {
+    /// The name of the file.
+    pub(crate) const NAME: &str = "journal";
+
+    /// Opens the journal in `folder`, made if there is none. `None` if another process has it.
+    pub(crate) fn open(folder: &OwnedFd) -> io::Result<Option<Self>> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file = File::from(openat(folder, Self::NAME, flags, Mode::RUSR | Mode::WUSR)?);
+        // Whoever only looks has a lock for a moment.
+        let mut n_tries = 0;
+        while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            n_tries += 1;
+            match error {
+                rustix::io::Errno::WOULDBLOCK if n_tries < 20 => std::thread::sleep(Duration::from_millis(5)),
+                rustix::io::Errno::WOULDBLOCK => return Ok(None),
+                error => return Err(error.into()),
+            }
+        }
+        let bytes = Self::bytes(&mut file)?;
+        let (known, n_whole) = replay(&bytes).ok_or_else(Self::is_none)?;
+        if n_whole < bytes.len() {
+            file.set_len(n_whole as u64)?;
+            file.sync_data()?;
+        }
+        let mut journal = Self { file, known, pending: Vec::new() };
+        if n_whole == 0 {
+            journal.file.write_all(MAGIC)?;
+            journal.file.sync_all()?;
+            rustix::fs::fsync(folder)?;
+        }
+        Ok(Some(journal))
+    }
+
+    /// Reads what the journal in `folder` says, whoever has it; and whether somebody has.
+    pub(crate) fn look(folder: &OwnedFd) -> io::Result<(Known, bool)> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file = File::from(openat(folder, Self::NAME, flags, Mode::empty())?);
+        let bytes = Self::bytes(&mut file)?;
+        let (known, _) = replay(&bytes).ok_or_else(Self::is_none)?;
+        let is_taken = flock(&file, FlockOperation::NonBlockingLockShared).is_err();
+        Ok((known, is_taken))
+    }
+
+    fn bytes(file: &mut File) -> io::Result<Vec<u8>> {
+        if file.metadata()?.len() > MAX_JOURNAL {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the journal is too long to be one"));
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn is_none() -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidData, "it does not begin as a journal does")
+    }
+
+    /// Adds a record, to be written with others.
+    pub(crate) fn note(&mut self, entry: Entry) {
+        entry.encode(&mut self.pending);
+        self.known.learn(entry);
+    }
+
+    /// Writes what was noted.
+    pub(crate) fn write(&mut self) -> io::Result<()> {
+        if !self.pending.is_empty() {
+            let at = self.file.metadata()?.len();
+            if let Err(error) = self.file.write_all(&self.pending) {
+                // What was half written must not come before what is written later.
+                self.file.set_len(at)?;
+                return Err(error);
+            }
+            self.pending.clear();
+        }
+        Ok(())
+    }
+
+    /// Writes what was noted, and makes it durable.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        self.write()?;
+        self.file.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iotide_testkit::FreshDir;
+    use proptest::prelude::*;
+
+    fn entries() -> impl Strategy<Value = Entry> {
+        let path = || proptest::collection::vec(1u8..=255, 1..40).prop_filter("plain", |path| is_plain(path));
+        let numbers = || {
+            any::<(u64, u64, i64, i64)>().prop_map(|(ino, size, mtime_ns, ctime_ns)| Numbers {
+                ino,
+                size,
+                mtime_ns,
+                ctime_ns,
+            })
+        };
+        let safe = (numbers(), any::<u128>(), any::<bool>(), any::<bool>()).prop_map(
+            |(numbers, checksum, is_sure, is_link)| Safe {
+                numbers,
+                checksum: Checksum(checksum),
+                is_sure,
+                is_link,
+            },
+        );
+        prop_oneof![
+            (any::<u64>(), any::<bool>(), path()).prop_map(|(id, is_in, other)| Entry::Head {
+                id,
+                direction: if is_in { Direction::In } else { Direction::Out },
+                other
+            }),
+            (path(), safe).prop_map(|(path, safe)| Entry::Safe { path, safe }),
+            (path(), any::<(u32, i64)>()).prop_map(|(path, (mode, mtime_ns))| Entry::Directory {
+                path,
+                attributes: Attributes { mode, uid: 1, gid: 2, mtime_ns, atime_ns: -1 }
+            }),
+            (any::<u64>(), path(), numbers()).prop_map(|(n, path, numbers)| Entry::Purging {
+                n,
+                path,
+                numbers
+            }),
+            any::<u64>().prop_map(|n| Entry::Purged { n }),
+            any::<u64>().prop_map(|n| Entry::Back { n }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_journal_cut_anywhere_has_all_whole_records_before_the_cut(
+            entries in proptest::collection::vec(entries(), 0..8),
+            cut in 0.0..=1.0f64,
+        ) {
+            let mut bytes = MAGIC.to_vec();
+            let mut ends = vec![(bytes.len(), Known::default())];
+            let mut known = Known::default();
+            for entry in entries {
+                entry.encode(&mut bytes);
+                known.learn(entry);
+                ends.push((bytes.len(), known.clone()));
+            }
+            let cut = (bytes.len() as f64 * cut) as usize;
+            let (read, n) = replay(&bytes[..cut]).unwrap();
+            match ends.iter().rev().find(|(end, _)| *end <= cut) {
+                Some((end, known)) => prop_assert_eq!((&read, n), (known, *end)),
+                None => prop_assert_eq!(n, 0),
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut journal = MAGIC.to_vec();
+            journal.extend_from_slice(&bytes);
+            let (_, n) = replay(&journal).unwrap();
+            prop_assert!(n <= journal.len());
+        }
+    }
+
+    #[test]
+    fn a_torn_tail_is_cut_and_a_second_owner_refused() {
+        let dir = FreshDir::new("stage-journal");
+        let folder: OwnedFd = File::open(dir.path()).unwrap().into();
+        let mut journal = Journal::open(&folder).unwrap().unwrap();
+        assert!(Journal::open(&folder).unwrap().is_none());
+        journal.note(Entry::Purging { n: 4, path: b"a".to_vec(), numbers: Numbers::default() });
+        journal.sync().unwrap();
+        let known = journal.known.clone();
+        drop(journal);
+        let whole = std::fs::read(dir.join("journal")).unwrap();
+        std::fs::write(dir.join("journal"), [&whole[..], &[9, 0, 0, 0, 1]].concat()).unwrap();
+        let mut journal = Journal::open(&folder).unwrap().unwrap();
+        assert_eq!((&journal.known, journal.known.next_trash), (&known, 5));
+        assert_eq!(std::fs::read(dir.join("journal")).unwrap(), whole);
+        journal.note(Entry::Back { n: 4 });
+        journal.sync().unwrap();
+        drop(journal);
+        assert!(Journal::look(&folder).unwrap().0.purging.is_empty());
+        std::fs::write(dir.join("journal"), "something else").unwrap();
+        assert!(Journal::open(&folder).is_err());
+    }
+}

@@ -1,0 +1,102 @@
+//! Owner, mode, times and extended attributes, access control lists among them.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{
+    AtFlags, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, chownat, fchmod, fchown, fgetxattr,
+    flistxattr, fsetxattr, fstat, futimens, utimensat,
+};
+use rustix::io::Errno;
+
+use crate::numbers::Attributes;
+
+/// What an attribute and the list of their names may take; the kernel allows no more.
+const MAX_XATTR: usize = 64 << 10;
+
+/// Makes `dst` as `src` is. Returns what could not be kept, of which the file system or a missing right is the cause.
+pub(crate) fn copy(src: impl AsFd, dst: impl AsFd, attributes: &Attributes) -> io::Result<Option<String>> {
+    let mut lost = copy_xattrs(src, dst.as_fd())?;
+    if let Some(what) = apply(dst, attributes)? {
+        lost.get_or_insert(what);
+    }
+    Ok(lost)
+}
+
+/// Sets owner, mode and times, in this order: a change of owner takes set-user-id away.
+pub(crate) fn apply(dst: impl AsFd, attributes: &Attributes) -> io::Result<Option<String>> {
+    let now = fstat(dst.as_fd())?;
+    let mut lost = None;
+    let mut mode = attributes.mode;
+    if (now.st_uid, now.st_gid) != (attributes.uid, attributes.gid) {
+        let (uid, gid) = (Uid::from_raw(attributes.uid), Gid::from_raw(attributes.gid));
+        // The group alone may be changed by a member of it.
+        let changed = fchown(dst.as_fd(), Some(uid), Some(gid)).or_else(|error| match error {
+            Errno::PERM | Errno::INVAL => fchown(dst.as_fd(), None, Some(gid)).and(Err(error)),
+            error => Err(error),
+        });
+        match changed {
+            Ok(()) => {}
+            Err(Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => {
+                lost = Some("owner or group".to_owned());
+                // They would be somebody else's.
+                mode &= !0o6000;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    fchmod(dst.as_fd(), Mode::from_raw_mode(mode))?;
+    futimens(dst, &times(attributes))?;
+    Ok(lost)
+}
+
+/// The same for a symbolic link, which has no mode.
+pub(crate) fn apply_to_link(dir: &OwnedFd, name: &[u8], attributes: &Attributes) -> io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(attributes.uid), Gid::from_raw(attributes.gid));
+    match chownat(dir, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(()) | Err(Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => {}
+        Err(error) => return Err(error.into()),
+    }
+    match utimensat(dir, name, &times(attributes), AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::INVAL) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn times(attributes: &Attributes) -> Timestamps {
+    let time = |ns: i64| Timespec {
+        tv_sec: ns.div_euclid(1_000_000_000),
+        tv_nsec: ns.rem_euclid(1_000_000_000) as _,
+    };
+    Timestamps { last_access: time(attributes.atime_ns), last_modification: time(attributes.mtime_ns) }
+}
+
+fn copy_xattrs(src: impl AsFd, dst: impl AsFd) -> io::Result<Option<String>> {
+    // With no room at all the call tells how much it needs; most files have no attributes.
+    let n = match flistxattr(src.as_fd(), &mut [] as &mut [u8]) {
+        Ok(0) | Err(Errno::OPNOTSUPP) => return Ok(None),
+        Ok(n) => n.min(MAX_XATTR),
+        Err(error) => return Err(error.into()),
+    };
+    let mut names = Vec::with_capacity(n);
+    flistxattr(src.as_fd(), rustix::buffer::spare_capacity(&mut names))?;
+    let mut lost = None;
+    for name in names.split_inclusive(|byte| *byte == 0) {
+        let Ok(name) = CStr::from_bytes_with_nul(name) else { continue };
+        let mut value = Vec::with_capacity(MAX_XATTR);
+        let copied = fgetxattr(src.as_fd(), name, rustix::buffer::spare_capacity(&mut value))
+            .and_then(|_| fsetxattr(dst.as_fd(), name, &value, XattrFlags::empty()));
+        match copied {
+            Ok(()) | Err(Errno::NODATA) => {}
+            Err(Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS | Errno::INVAL | Errno::TOOBIG) => {
+                // Labels of a security module are the destination's own affair.
+                if name.to_bytes() != b"security.selinux" {
+                    lost.get_or_insert_with(|| format!("attribute {}", name.to_string_lossy()));
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(lost)
+}

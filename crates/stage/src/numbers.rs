@@ -1,0 +1,62 @@
+//! What tells one version of a file from another.
+
+use rustix::fs::{FileType, Stat};
+
+/// Inode, size and times: as long as none of them changes, the contents are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Numbers {
+    /// Inode.
+    pub ino: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Time of the last change of contents, in nanoseconds since 1970; programs may set it.
+    pub mtime_ns: i64,
+    /// Time of the last change of anything, in nanoseconds since 1970; nobody can set it.
+    pub ctime_ns: i64,
+}
+
+impl Numbers {
+    pub(crate) fn of(stat: &Stat) -> Self {
+        Self {
+            ino: stat.st_ino,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            mtime_ns: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
+            ctime_ns: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
+        }
+    }
+}
+
+/// What is kept of an entry beside its contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Attributes {
+    /// Permissions, with set-user-id and the like.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Time of the last change of contents, in nanoseconds since 1970.
+    pub mtime_ns: i64,
+    /// Time of the last read, likewise.
+    pub atime_ns: i64,
+}
+
+impl Attributes {
+    pub(crate) fn of(stat: &Stat) -> Self {
+        Self {
+            mode: stat.st_mode & 0o7777,
+            uid: stat.st_uid,
+            gid: stat.st_gid,
+            mtime_ns: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
+            atime_ns: nanoseconds(stat.st_atime, stat.st_atime_nsec),
+        }
+    }
+}
+
+pub(crate) fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+fn nanoseconds(seconds: i64, part: impl TryInto<i64>) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(part.try_into().unwrap_or(0))
+}

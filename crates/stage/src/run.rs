@@ -1,0 +1,343 @@
+//! A buffer that is kept staged: once, or for as long as a job runs.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use iotide_sched::staging::{Controller, Decision, Forecast, Seen, State};
+
+use crate::error::StageError;
+use crate::pace::Pace;
+use crate::stager::{Fault, Purge, Stager, Survey, Tally};
+use crate::watch::Watch;
+
+/// What others know of the job.
+#[derive(Clone, Debug)]
+pub enum Hint {
+    /// A prediction, with times in seconds since [`Plan::began`]; `None` if there is no rhythm, or predictions are lost.
+    Forecast(Option<Forecast>),
+    /// The job has just moved so many bytes (0 if unknown).
+    Activity(f64),
+    /// The job is over.
+    JobOver,
+}
+
+/// How a run goes.
+#[derive(Debug)]
+pub struct Plan {
+    /// Decides when data moves.
+    pub controller: Controller,
+    /// Time zero of the controller's clock.
+    pub began: Instant,
+    /// What others know of the job.
+    pub hints: Receiver<Hint>,
+    /// Set when the job is over or everything has to go, for example by a signal.
+    pub is_over: Arc<AtomicBool>,
+    /// How long everything may take to go then.
+    pub deadline: Option<Duration>,
+}
+
+/// How a run stands.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Files and bytes.
+    pub tally: Tally,
+    /// What is being done, and why.
+    pub decision: Option<Decision>,
+    /// For how long data was moved while the job did I/O.
+    pub interference_s: f64,
+    /// Why the destination takes nothing.
+    pub fault: Option<String>,
+}
+
+/// How long a destination is tried again when everything has to go, without a deadline.
+const FLUSH_RETRY: Duration = Duration::from_secs(60);
+const TICK: Duration = Duration::from_millis(100);
+/// The tree is walked so often, whatever was seen of it.
+const WALK: Duration = Duration::from_secs(30);
+
+/// Copies all that is closed, waits for what was written just now, and ends.
+pub fn run_once(
+    stager: &mut Stager,
+    pace: &Pace,
+    high_water_bytes: Option<u64>,
+    progress: &mut dyn FnMut(&Tally),
+) -> Result<Option<Fault>, StageError> {
+    // A file that changes again and again is not waited for without end.
+    let patience = (stager.settings.quiet * 10).max(Duration::from_secs(2));
+    let mut last_news = Instant::now();
+    let mut n_tries: HashMap<Vec<u8>, u32> = HashMap::new();
+    loop {
+        let mut survey = stager.look();
+        survey.due.retain(|task| {
+            let n = n_tries.entry(task.path.clone()).or_insert(0);
+            *n += 1;
+            *n <= 3
+        });
+        let n_safe = stager.tally.safe;
+        while !survey.due.is_empty() && !pace.is_stopped() {
+            let fault = stager.stage(&mut survey, pace)?;
+            make_room(stager, high_water_bytes)?;
+            progress(stager.tally());
+            if fault.is_some() {
+                return Ok(fault);
+            }
+        }
+        if stager.tally.safe > n_safe {
+            last_news = Instant::now();
+        }
+        let is_late = last_news.elapsed() > patience;
+        if survey.n_unquiet == 0 || is_late || pace.is_stopped() {
+            let fault = stager.finish_directories(&mut survey)?;
+            return Ok(fault);
+        }
+        thread::sleep(survey.next_due.unwrap_or(TICK).clamp(Duration::from_millis(1), Duration::from_secs(1)));
+    }
+}
+
+/// Removes what the user lets us.
+fn make_room(stager: &mut Stager, high_water_bytes: Option<u64>) -> Result<(), StageError> {
+    match (stager.settings.purge, high_water_bytes) {
+        (Purge::Staged, _) => stager.purge(u64::MAX).map(|_| ()),
+        (Purge::Space, Some(mark)) if stager.tally.used_bytes > mark => {
+            let goal = (mark as f64 * 0.9) as u64;
+            stager.purge(stager.tally.used_bytes - goal).map(|_| ())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What the two threads of a run share.
+struct Shared {
+    used_bytes: u64,
+    due_bytes: u64,
+    has_fault: bool,
+    decision: Option<Decision>,
+    interference_s: f64,
+    has_news: bool,
+}
+
+/// Keeps a buffer staged until the job is over, then brings the rest away.
+pub fn run(
+    stager: &mut Stager,
+    plan: Plan,
+    pace: &Pace,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Option<Fault>, StageError> {
+    let Plan { controller, began, hints, is_over, deadline } = plan;
+    let high_water_bytes = controller.settings().high_water_bytes().map(|bytes| bytes as u64);
+    let shared = Mutex::new(Shared {
+        used_bytes: 0,
+        due_bytes: 0,
+        has_fault: false,
+        decision: None,
+        interference_s: 0.0,
+        has_news: true,
+    });
+    let watch = Watch::new();
+    let is_done = AtomicBool::new(false);
+    pace.set_rate(0.0);
+    thread::scope(|scope| {
+        let pilot = Pilot { controller, began, hints, is_over: &is_over, deadline, is_done: &is_done };
+        scope.spawn(|| pilot.steer(&shared, &watch, pace));
+        let ended = keep(stager, &shared, &watch, &is_over, high_water_bytes, pace, progress)
+            .and_then(|()| flush(stager, &shared, deadline, high_water_bytes, pace, progress));
+        is_done.store(true, Ordering::Relaxed);
+        ended
+    })
+}
+
+/// Copies what the controller lets through, until the job is over.
+fn keep(
+    stager: &mut Stager,
+    shared: &Mutex<Shared>,
+    watch: &Watch,
+    is_over: &AtomicBool,
+    high_water_bytes: Option<u64>,
+    pace: &Pace,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<(), StageError> {
+    let mut retry = Duration::from_secs(1);
+    let mut fault: Option<String> = None;
+    let is_over = || is_over.load(Ordering::Relaxed);
+    while !is_over() {
+        let walked = Instant::now();
+        lock(shared).has_news = false;
+        let mut survey = stager.look();
+        let took = walked.elapsed();
+        watch.add(&stager.src, &[]);
+        for (path, _) in &survey.directories {
+            watch.add(&stager.src, path);
+        }
+        make_room(stager, high_water_bytes)?;
+        show(stager, &survey, shared, &fault, progress);
+        while !survey.due.is_empty() && !is_over() && walked.elapsed() < WALK {
+            let may_move = lock(shared).decision.is_some_and(|decision| decision.state.is_moving());
+            if !may_move {
+                thread::sleep(TICK / 2);
+                show(stager, &survey, shared, &fault, progress);
+                continue;
+            }
+            let failed = stager.stage(&mut survey, pace)?;
+            make_room(stager, high_water_bytes)?;
+            fault = failed.map(|error| error.to_string());
+            show(stager, &survey, shared, &fault, progress);
+            if fault.is_some() {
+                break;
+            }
+            retry = Duration::from_secs(1);
+        }
+        if fault.is_some() {
+            wait(retry, is_over);
+            retry = (retry * 2).min(Duration::from_secs(60));
+            fault = None;
+            lock(shared).has_fault = false;
+            continue;
+        }
+        if survey.due.is_empty()
+            && let Some(error) = stager.finish_directories(&mut survey)?
+        {
+            fault = Some(error.to_string());
+        }
+        show(stager, &survey, shared, &fault, progress);
+        // A tree that takes long to walk is walked less often.
+        let soon = Duration::from_secs(1).max(took * 20);
+        let due = survey.next_due.unwrap_or(WALK).max(TICK);
+        while !is_over() && walked.elapsed() < WALK {
+            let has_news = lock(shared).has_news && walked.elapsed() >= soon;
+            if has_news || walked.elapsed() >= due {
+                break;
+            }
+            thread::sleep(TICK);
+        }
+    }
+    Ok(())
+}
+
+/// Brings everything away that is closed.
+fn flush(
+    stager: &mut Stager,
+    shared: &Mutex<Shared>,
+    deadline: Option<Duration>,
+    high_water_bytes: Option<u64>,
+    pace: &Pace,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Option<Fault>, StageError> {
+    let began = Instant::now();
+    let limit = deadline.unwrap_or(FLUSH_RETRY);
+    let mut retry = Duration::from_secs(1);
+    loop {
+        let fault = run_once(stager, pace, high_water_bytes, &mut |tally| {
+            progress(&at_present(tally.clone(), shared, &None));
+        })?;
+        progress(&at_present(stager.tally().clone(), shared, &fault.as_ref().map(ToString::to_string)));
+        if fault.is_none() || began.elapsed() + retry > limit {
+            return Ok(fault);
+        }
+        thread::sleep(retry);
+        retry = (retry * 2).min(Duration::from_secs(60));
+    }
+}
+
+fn wait(how_long: Duration, is_over: impl Fn() -> bool) {
+    let began = Instant::now();
+    while began.elapsed() < how_long && !is_over() {
+        thread::sleep(TICK.min(how_long));
+    }
+}
+
+fn show(
+    stager: &Stager,
+    survey: &Survey,
+    shared: &Mutex<Shared>,
+    fault: &Option<String>,
+    progress: &mut dyn FnMut(&Progress),
+) {
+    let mut state = lock(shared);
+    state.used_bytes = stager.tally.used_bytes;
+    // An empty file is something to move, too.
+    state.due_bytes = survey.due_bytes.max(survey.due.len() as u64);
+    state.has_fault = fault.is_some();
+    drop(state);
+    progress(&at_present(stager.tally().clone(), shared, fault));
+}
+
+fn at_present(tally: Tally, shared: &Mutex<Shared>, fault: &Option<String>) -> Progress {
+    let shared = lock(shared);
+    Progress {
+        tally,
+        decision: shared.decision,
+        interference_s: shared.interference_s,
+        fault: fault.clone(),
+    }
+}
+
+/// Tells the controller what happens, and the pace what the controller says.
+struct Pilot<'a> {
+    controller: Controller,
+    began: Instant,
+    hints: Receiver<Hint>,
+    is_over: &'a AtomicBool,
+    deadline: Option<Duration>,
+    is_done: &'a AtomicBool,
+}
+
+impl Pilot<'_> {
+    fn steer(mut self, shared: &Mutex<Shared>, watch: &Watch, pace: &Pace) {
+        let mut moved = (Instant::now(), pace.moved_bytes());
+        let mut over_since: Option<Instant> = None;
+        while !self.is_done.load(Ordering::Relaxed) {
+            let now_s = self.began.elapsed().as_secs_f64();
+            for hint in self.hints.try_iter() {
+                match hint {
+                    Hint::Forecast(forecast) => self.controller.forecast(now_s, forecast),
+                    Hint::Activity(bytes) => self.controller.activity(now_s, bytes),
+                    Hint::JobOver => self.is_over.store(true, Ordering::Relaxed),
+                }
+            }
+            let has_news = watch.has_news();
+            if has_news {
+                self.controller.activity(now_s, 0.0);
+            }
+            let n_bytes = pace.moved_bytes();
+            if n_bytes > moved.1 {
+                self.controller.moved((n_bytes - moved.1) as f64, moved.0.elapsed().as_secs_f64());
+            }
+            moved = (Instant::now(), n_bytes);
+            let is_over = self.is_over.load(Ordering::Relaxed);
+            let mut state = lock(shared);
+            let seen = Seen {
+                now_s,
+                used_bytes: state.used_bytes as f64,
+                eligible_bytes: state.due_bytes as f64,
+                is_over,
+                has_fault: state.has_fault,
+            };
+            let decision = self.controller.decide(&seen);
+            state.decision = Some(decision);
+            state.interference_s = self.controller.interference_s();
+            state.has_news |= has_news;
+            drop(state);
+            // What was begun may go on when there is nothing more to begin; the job decides about that alone.
+            let rate_bps = match decision.state {
+                State::Hold | State::Stuck => 0.0,
+                _ => decision.limit_bps.unwrap_or(f64::INFINITY),
+            };
+            pace.set_rate(rate_bps);
+            if is_over {
+                let since = *over_since.get_or_insert_with(Instant::now);
+                if self.deadline.is_some_and(|deadline| since.elapsed() >= deadline) {
+                    pace.stop();
+                }
+            }
+            thread::sleep(TICK);
+        }
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(|broken| broken.into_inner())
+}
