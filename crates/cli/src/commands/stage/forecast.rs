@@ -83,9 +83,7 @@ impl Watching {
                     return Some(format!("predictions are lost: {error}"));
                 }
             };
-            if self.pass_on().is_none() {
-                return None;
-            }
+            self.pass_on()?;
             if end == Some(End::JobOver) {
                 let _ = self.tell.send(Hint::JobOver);
                 return None;
