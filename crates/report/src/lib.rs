@@ -77,8 +77,10 @@ pub use crate::{
         FitReport, FitStart, GroupEntry, LogReport, LogSource, SignatureEntry, SignatureReport,
         SignatureTable, method_name, signature_of_json,
     },
-    staged::{LeftFile, StagedCheck, StagedFiles, Staging},
-    staging::{LossEntry, ModelledAt, ModelledFigure, StagingBrief, StagingEntry, StagingReport, StateTimes},
+    staging::{LeftFile, StagedCheck, StagedFiles, Staging},
+    staging_simulation::{
+        LossEntry, ModelledAt, ModelledFigure, StagingBrief, StagingEntry, StagingReport, StateTimes,
+    },
     system::{
         Estimate, Frame, SaturationEntry, State, Stretch, SystemAnswer, SystemBrief, SystemJob, SystemReport,
         SystemRuns, WhatIf,
@@ -130,8 +132,8 @@ mod schedule;
 mod series;
 mod sets;
 mod signature;
-mod staged;
 mod staging;
+mod staging_simulation;
 #[cfg(test)]
 mod steering;
 mod stream;

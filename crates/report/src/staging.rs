@@ -1,381 +1,200 @@
-//! Staging policies side by side: what they cost the job, and when its data is safe.
+//! What is safe of a buffer, what is left, and why.
 
 use std::fmt::Write;
 
+use serde::{Deserialize, Serialize};
+
+use crate::{Ink, Report, Tell, text};
 use iotide_page::Untrusted;
-use iotide_sched::staging::State;
-use iotide_sim::staging::{Outcome, Sample, StagingWorkload};
-use serde::Serialize;
 
-use crate::document::Document;
-use crate::job_schedule::Figure;
-use crate::{Ink, SCHEMA, text};
-
-mod page;
-
-/// The answer of `iotide simulate staging`.
-#[derive(Clone, Debug, Serialize)]
-pub struct StagingReport {
-    schema: &'static str,
-    /// The command that was asked.
-    pub command: &'static str,
-    /// What was run.
-    pub workload: StagingBrief,
-    /// Where figures of it come from, if from models.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<ModelledAt>,
-    /// With how many seeds.
-    pub seeds: usize,
-    /// The first of them.
-    pub seed: u64,
-    /// By how much predicted starts are wrong: standard deviation, in periods.
-    pub error: f64,
-    /// How job and data fare, policy by policy.
-    pub policies: Vec<StagingEntry>,
-}
-
-/// A job and its storages in brief.
-#[derive(Clone, Debug, Serialize)]
-pub struct StagingBrief {
-    /// Where it is from: a file, or the name of a built-in one.
+/// How staging from one directory to another stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Staging {
+    /// From here.
     pub source: Untrusted,
-    /// How many phases it has.
-    pub phases: u64,
-    /// What it writes in all.
-    pub bytes: f64,
-    /// What the buffer takes and gives.
-    pub buffer_bps: f64,
-    /// What the file system behind takes.
-    pub pfs_bps: f64,
-    /// What the buffer holds; `null` is without limit.
-    pub capacity_bytes: Option<f64>,
-    /// The share of it that should not be exceeded.
-    pub high_water: f64,
-    /// Whether what was moved is removed.
-    pub purge: bool,
-    /// Nodes that hold the buffer.
-    pub nodes: u64,
-    /// Relative deviation of computing times.
-    pub jitter: f64,
+    /// To there.
+    pub destination: Untrusted,
+    /// `flush`, `stuck`, `idle`, `drain`, `hold` or `run`; `done` when it has ended.
+    pub state: String,
+    /// Why it is in that state.
+    #[serde(default)]
+    pub reason: Option<Untrusted>,
+    /// Files by what became of them.
+    pub files: StagedFiles,
+    /// Bytes that are safe.
+    pub bytes_safe: u64,
+    /// Bytes that are not.
+    pub backlog_bytes: u64,
+    /// Bytes that were removed from the buffer.
+    pub purged_bytes: u64,
+    /// For how long data was moved while the job did I/O.
+    pub interference_s: f64,
+    /// When the buffer will be full, in seconds from now.
+    pub full_at_s: Option<f64>,
+    /// Files whose owner or attributes could not be kept.
+    #[serde(default)]
+    pub plain_copies: u64,
+    /// What is not safe, and why.
+    pub left: Vec<LeftFile>,
+    /// Pipes, sockets and devices, which are not copied.
+    #[serde(default)]
+    pub special: Vec<Untrusted>,
+    /// Notes, such as leases that the file system does not have.
+    #[serde(default)]
+    pub notes: Vec<Untrusted>,
 }
 
-/// Figures of a workload that models gave.
-#[derive(Clone, Debug, Serialize)]
-pub struct ModelledAt {
-    /// The file of the models.
-    pub source: Untrusted,
-    /// The point, as it was asked for.
-    pub at: Untrusted,
-    /// The figures.
-    pub figures: Vec<ModelledFigure>,
+/// Files by what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StagedFiles {
+    /// Checked and durable.
+    pub safe: u64,
+    /// To be copied.
+    pub waiting: u64,
+    /// Open to write.
+    pub open: u64,
+    /// Cannot be copied.
+    pub failed: u64,
 }
 
-/// One figure of a workload.
-#[derive(Clone, Debug, Serialize)]
-pub struct ModelledFigure {
+/// A file that is not safe.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LeftFile {
     /// Which.
-    pub figure: &'static str,
-    /// By which metric.
-    pub metric: Untrusted,
-    /// Its value there.
-    pub value: f64,
-    /// Between which values the truth lies.
-    pub interval: Option<[f64; 2]>,
+    pub path: Untrusted,
+    /// Why.
+    pub why: Untrusted,
 }
 
-/// How a job and its data fare under a policy. A figure is `null` where the job hangs with a full buffer.
-#[derive(Clone, Debug, Serialize)]
-pub struct StagingEntry {
-    /// The policy.
-    pub policy: &'static str,
-    /// How long the job runs.
-    pub run_time_s: Option<Figure>,
-    /// That over the time it runs without staging.
-    pub inflation: Option<Figure>,
-    /// How long after its end everything is safe.
-    pub safe_after_end_s: Option<Figure>,
-    /// The most bytes in the buffer.
-    pub peak_buffer: Figure,
-    /// How long data is moved while the job writes.
-    pub interference_s: Figure,
-    /// Time that the job loses because the buffer is full.
-    pub stalled_s: Figure,
-    /// What a crash costs.
-    pub lost_at_crash: LossEntry,
-    /// How often moving begins in a run.
-    pub flushes: Figure,
-    /// How long data is moved in all.
-    pub moving_s: Figure,
-    /// The highest rate of it.
-    pub peak_rate_bps: Figure,
-    /// The capacity with which the buffer never exceeds its high-water mark.
-    pub capacity_needed_bytes: Figure,
-    /// The same of each node, if each holds its part.
-    pub capacity_needed_per_node_bytes: Figure,
-    /// How long each state lasts, in the first run.
-    pub states_s: StateTimes,
-    #[serde(skip)]
-    drawn: Drawn,
+/// What a check of a destination found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StagedCheck {
+    /// The directory.
+    pub destination: Untrusted,
+    /// Where its files came from.
+    pub sources: Vec<Untrusted>,
+    /// Files that are as they were.
+    pub files_good: u64,
+    /// Their bytes.
+    pub bytes_good: u64,
+    /// Those that are not.
+    pub faults: Vec<LeftFile>,
 }
 
-/// What a crash costs, in bytes that are nowhere but in the buffer.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct LossEntry {
-    /// On average over the time until everything is safe.
-    pub mean_bytes: Figure,
-    /// At the worst moment.
-    pub max_bytes: Figure,
-}
+/// More than a person reads.
+const MAX_LINES: usize = 20;
 
-/// Seconds in each state of the controller.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct StateTimes {
-    /// Everything goes: the job is over.
-    pub flush: f64,
-    /// There is nothing to move.
-    pub idle: f64,
-    /// Data is moved beside the job, because room runs out.
-    pub drain: f64,
-    /// Nothing is moved, because the job writes or is about to.
-    pub hold: f64,
-    /// Data is moved.
-    pub run: f64,
-}
-
-/// What a picture needs of the first run.
-#[derive(Clone, Debug)]
-struct Drawn {
-    samples: Vec<Sample>,
-    phases_s: Vec<(f64, f64)>,
-}
-
-impl StagingReport {
-    /// Returns a report without policies.
-    pub fn new(name: &str, workload: &StagingWorkload, seeds: usize, seed: u64, error: f64) -> Self {
-        Self {
-            schema: SCHEMA,
-            command: "simulate staging",
-            workload: StagingBrief {
-                source: Untrusted::from(name),
-                phases: workload.n_phases(),
-                bytes: workload.bytes(),
-                buffer_bps: workload.buffer_bps,
-                pfs_bps: workload.pfs_bps,
-                capacity_bytes: workload.capacity_bytes,
-                high_water: workload.high_water,
-                purge: workload.is_purged,
-                nodes: workload.nodes,
-                jitter: workload.jitter,
-            },
-            model: None,
-            seeds,
-            seed,
-            error,
-            policies: Vec::new(),
+impl Staging {
+    /// Reads what [`Report::of_staging`] wrote as JSON.
+    pub fn from_json(json: &[u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Document {
+            runs: Vec<Staging>,
         }
+        serde_json::from_slice::<Document>(json).ok()?.runs.into_iter().next()
     }
+}
 
-    /// Adds a policy: its runs, and the same in a buffer without limit. Both have at least one.
-    pub fn add_policy(&mut self, policy: &'static str, runs: Vec<Outcome>, unlimited: &[Outcome]) {
-        let figure = |of: fn(&Outcome) -> f64| Figure::of(&runs.iter().map(of).collect::<Vec<f64>>());
-        // One run that never ends has no time, and neither has the mean.
-        let time = |of: fn(&Outcome) -> Option<f64>| {
-            let times: Option<Vec<f64>> = runs.iter().map(of).collect();
-            times.map(|times| Figure::of(&times))
-        };
-        let needed: Vec<f64> =
-            unlimited.iter().map(|outcome| outcome.peak_buffer_bytes / self.workload.high_water).collect();
-        let per_node: Vec<f64> = needed.iter().map(|bytes| bytes / self.workload.nodes as f64).collect();
-        let Some(first) = runs.first() else { return };
-        let in_state = |state: State| {
-            State::ALL.iter().zip(first.states_s).find(|(one, _)| **one == state).map_or(0.0, |(_, s)| s)
-        };
-        let entry = StagingEntry {
-            policy,
-            run_time_s: time(|outcome| outcome.run_time_s),
-            inflation: time(|outcome| Some(outcome.run_time_s? / outcome.alone_s)),
-            safe_after_end_s: time(|outcome| outcome.safe_after_end_s),
-            peak_buffer: figure(|outcome| outcome.peak_buffer_bytes),
-            interference_s: figure(|outcome| outcome.interference_s),
-            stalled_s: figure(|outcome| outcome.stalled_s),
-            lost_at_crash: LossEntry {
-                mean_bytes: figure(|outcome| outcome.mean_loss_bytes),
-                max_bytes: figure(|outcome| outcome.max_loss_bytes),
-            },
-            flushes: figure(|outcome| outcome.flushes as f64),
-            moving_s: figure(|outcome| outcome.moving_s),
-            peak_rate_bps: figure(|outcome| outcome.peak_rate_bps),
-            capacity_needed_bytes: Figure::of(&needed),
-            capacity_needed_per_node_bytes: Figure::of(&per_node),
-            states_s: StateTimes {
-                flush: in_state(State::Flush),
-                idle: in_state(State::Idle),
-                drain: in_state(State::Drain),
-                hold: in_state(State::Hold),
-                run: in_state(State::Run),
-            },
-            drawn: Drawn { samples: first.samples.clone(), phases_s: first.phases_s.clone() },
-        };
-        self.policies.push(entry);
+impl Report<Staging> {
+    /// How one or several buffers stand.
+    pub fn of_staging(buffers: Vec<Staging>) -> Self {
+        Self { runs: buffers, ..Self::new("stage") }
     }
+}
 
-    /// What was run, in words.
-    fn in_words(&self) -> String {
-        let workload = &self.workload;
-        let room = match workload.capacity_bytes {
-            None => "without limit".to_owned(),
-            Some(bytes) => format!("of {}", text::bytes(bytes)),
-        };
-        let runs = match self.seeds {
-            1 => "one run".to_owned(),
-            n => format!("{n} seeds from {}", self.seed),
-        };
-        format!(
-            "{} of {} into a buffer {room} at {}, from there to a file system at {}; {runs}",
-            text::counted(workload.phases, "phase"),
-            text::bytes(workload.bytes / workload.phases.max(1) as f64),
-            text::bandwidth(workload.buffer_bps),
-            text::bandwidth(workload.pfs_bps),
-        )
+impl Report<StagedCheck> {
+    /// What a check found.
+    pub fn of_staged_check(check: StagedCheck) -> Self {
+        Self { runs: vec![check], ..Self::new("stage verify") }
     }
+}
 
-    /// Where figures come from, if from models.
-    fn model_in_words(&self) -> Option<String> {
-        let model = self.model.as_ref()?;
-        let figures: Vec<String> = (model.figures.iter())
-            .map(|figure| {
-                let value = shown(figure.figure, figure.value);
-                match figure.interval {
-                    None => format!("{} {value}", figure.figure),
-                    Some([low, high]) => format!(
-                        "{} {value} ({} to {})",
-                        figure.figure,
-                        shown(figure.figure, low),
-                        shown(figure.figure, high)
-                    ),
-                }
-            })
-            .collect();
-        Some(format!(
-            "at {} by the models of {}: {}",
-            model.at.for_terminal(),
-            model.source.for_terminal(),
-            figures.join(", ")
-        ))
-    }
-
-    /// The one sentence to remember.
-    fn verdict(&self) -> String {
-        let safest = (self.policies.iter())
-            .filter(|entry| entry.inflation.is_some_and(|inflation| inflation.mean < 1.005))
-            .min_by(|a, b| a.lost_at_crash.mean_bytes.mean.total_cmp(&b.lost_at_crash.mean_bytes.mean));
-        match safest {
-            Some(entry) => format!(
-                "{} costs the job no time and a crash {} on average",
-                entry.policy,
-                text::bytes(entry.lost_at_crash.mean_bytes.mean)
-            ),
-            None => "every policy costs the job time".to_owned(),
+impl Tell for Staging {
+    fn tell(&self, _: usize, _: Ink) -> String {
+        let (files, bytes) = (text::counted(self.files.safe, "file"), text::bytes(self.bytes_safe as f64));
+        let mut out = format!("{} of {bytes} safe in {}", files, self.destination.for_terminal());
+        let why = self.reason.as_ref().map(|why| format!(" ({})", why.for_terminal())).unwrap_or_default();
+        let _ = writeln!(out, "; state {}{why}", self.state);
+        let n_left = self.files.waiting + self.files.open + self.files.failed;
+        if n_left > 0 {
+            let StagedFiles { waiting, open, failed, .. } = self.files;
+            let bytes = text::bytes(self.backlog_bytes as f64);
+            let _ = writeln!(
+                out,
+                "  left      {n_left} ({waiting} waiting, {open} open, {failed} failed), {bytes}"
+            );
         }
-    }
-
-    fn rows(&self) -> Vec<[String; COLUMNS.len()]> {
-        let seconds =
-            |figure: Option<Figure>| figure.map_or("never".to_owned(), |figure| text::seconds(figure.mean));
-        (self.policies.iter())
-            .map(|entry| {
-                [
-                    entry.policy.to_owned(),
-                    seconds(entry.run_time_s),
-                    entry.inflation.map_or("–".to_owned(), |inflation| format!("×{:.3}", inflation.mean)),
-                    seconds(entry.safe_after_end_s),
-                    text::bytes(entry.peak_buffer.mean),
-                    text::bytes(entry.lost_at_crash.mean_bytes.mean),
-                    text::bytes(entry.lost_at_crash.max_bytes.mean),
-                    text::seconds(entry.interference_s.mean),
-                    text::seconds(entry.stalled_s.mean),
-                ]
-            })
-            .collect()
-    }
-
-    fn size_rows(&self) -> Vec<[String; SIZE_COLUMNS.len()]> {
-        (self.policies.iter())
-            .map(|entry| {
-                [
-                    entry.policy.to_owned(),
-                    text::bytes(entry.capacity_needed_bytes.mean),
-                    text::bytes(entry.capacity_needed_per_node_bytes.mean),
-                    text::digits(entry.flushes.mean, 4),
-                    text::bandwidth(entry.peak_rate_bps.mean),
-                ]
-            })
-            .collect()
-    }
-}
-
-const COLUMNS: [&str; 9] = [
-    "policy",
-    "run time",
-    "inflation",
-    "safe after end",
-    "peak",
-    "lost at crash",
-    "at worst",
-    "interference",
-    "stalled",
-];
-
-const SIZE_COLUMNS: [&str; 5] = ["policy", "shared buffer", "on each node", "flushes", "highest rate"];
-
-/// A figure of a workload in its unit.
-fn shown(figure: &str, value: f64) -> String {
-    match figure {
-        name if name.ends_with("_bytes") => text::bytes(value),
-        name if name.ends_with("_bps") => text::bandwidth(value),
-        name if name.ends_with("_s") => text::seconds(value),
-        _ => text::digits(value, 5),
-    }
-}
-
-fn write_table<const N: usize>(out: &mut String, head: [&str; N], rows: Vec<[String; N]>) {
-    let rows: Vec<[String; N]> = std::iter::once(head.map(str::to_owned)).chain(rows).collect();
-    let widths: [usize; N] =
-        std::array::from_fn(|i| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0));
-    for row in rows {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-        let _ = writeln!(out, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end());
-    }
-}
-
-impl Document for StagingReport {
-    fn to_text(&self, width: usize, _: Ink) -> String {
-        let mut out = String::new();
-        let lines = std::iter::once(self.in_words()).chain(self.model_in_words());
-        for line in lines.flat_map(|words| text::wrap(&words, width)) {
-            let _ = writeln!(out, "{line}");
+        if self.purged_bytes > 0 {
+            let _ = writeln!(out, "  removed   {} from the buffer", text::bytes(self.purged_bytes as f64));
         }
-        out.push('\n');
-        write_table(&mut out, COLUMNS, self.rows());
-        let _ = writeln!(
-            out,
-            "\nbuffer that never exceeds {} of itself",
-            text::percent(self.workload.high_water)
-        );
-        write_table(&mut out, SIZE_COLUMNS, self.size_rows());
-        let _ = writeln!(out, "\n{}", self.verdict());
+        if self.interference_s > 0.0 {
+            let _ = writeln!(out, "  beside    the job's own I/O for {}", text::seconds(self.interference_s));
+        }
+        if let Some(full_at_s) = self.full_at_s {
+            let _ = writeln!(out, "  full      in {}", text::seconds(full_at_s));
+        }
+        if self.plain_copies > 0 {
+            let _ =
+                writeln!(out, "  attributes of {} were not kept", text::counted(self.plain_copies, "file"));
+        }
+        list(&mut out, "left", self.left.iter());
+        for special in self.special.iter().take(MAX_LINES) {
+            let _ = writeln!(out, "  not copied: {} (a pipe, a socket or a device)", special.for_terminal());
+        }
+        for note in &self.notes {
+            let _ = writeln!(out, "  {}", note.for_terminal());
+        }
         out
     }
+}
 
-    fn to_json(&self) -> String {
-        iotide_page::text::json_document(self)
+impl Tell for StagedCheck {
+    fn tell(&self, _: usize, _: Ink) -> String {
+        let n_all = self.files_good + self.faults.len() as u64;
+        let mut out = format!(
+            "{}: {} of {} as they were, {}\n",
+            self.destination.for_terminal(),
+            text::count(self.files_good),
+            text::counted(n_all, "file"),
+            text::bytes(self.bytes_good as f64)
+        );
+        list(&mut out, "wrong", self.faults.iter());
+        out
     }
+}
 
-    fn to_page(&self) -> Option<String> {
-        Some(self.page())
+fn list<'a>(out: &mut String, word: &str, files: impl ExactSizeIterator<Item = &'a LeftFile>) {
+    let n = files.len();
+    for file in files.take(MAX_LINES) {
+        let _ = writeln!(out, "  {word}: {}: {}", file.path.for_terminal(), file.why.for_terminal());
     }
+    if n > MAX_LINES {
+        let _ = writeln!(out, "  … and {} more", n - MAX_LINES);
+    }
+}
 
-    fn pictures(&self) -> Vec<(String, String)> {
-        self.plots().iter().map(|plot| (plot.name.to_owned(), plot.to_svg())).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Document;
+
+    #[test]
+    fn what_is_left_is_named_and_json_is_read_as_it_was_written() {
+        let left = LeftFile { path: "a\u{1b}[2J".into(), why: "a process has it open to write".into() };
+        let staging = Staging {
+            destination: "/pfs/run".into(),
+            state: "done".into(),
+            files: StagedFiles { safe: 3, open: 1, ..StagedFiles::default() },
+            bytes_safe: 3_000_000,
+            backlog_bytes: 10,
+            left: vec![left],
+            ..Staging::default()
+        };
+        let report = Report::of_staging(vec![staging.clone()]);
+        assert_eq!(Staging::from_json(report.to_json().as_bytes()), Some(staging));
+        let told = report.to_text(100, Ink::Plain);
+        assert!(told.starts_with("3 files of 3 MB safe in /pfs/run; state done\n"), "{told}");
+        assert!(told.contains("1 (0 waiting, 1 open, 0 failed)"), "{told}");
+        assert!(told.contains("left: a\\u{1b}[2J: a process has it open to write"), "{told}");
     }
 }

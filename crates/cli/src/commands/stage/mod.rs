@@ -11,6 +11,7 @@ use crate::ExitStatus;
 use crate::ui::Ui;
 
 mod fetch;
+mod forecast;
 mod out;
 mod status;
 mod verify;

@@ -2,9 +2,8 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc;
+use std::sync::{Arc, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -15,6 +14,7 @@ use iotide_stage::{
     Filter, OWN, Order, Pace, Pattern, Plan, Progress, Purge, Settings, Stager, run as keep, run_once,
 };
 
+use super::forecast::ForecastArgs;
 use super::{parse_pattern, status_of, told};
 use crate::ExitStatus;
 use crate::commands::OutputArgs;
@@ -64,6 +64,8 @@ pub(super) struct OutArgs {
     /// The share of the capacity that should not be exceeded
     #[arg(long, default_value_t = 0.85, value_name = "SHARE", value_parser = parse_share)]
     high_water: f64,
+    #[command(flatten)]
+    forecast: ForecastArgs,
     #[command(flatten)]
     which: WhichArgs,
     #[command(flatten)]
@@ -116,6 +118,7 @@ enum OrderName {
 const EXAMPLES: &str = "\
 Examples:
   iotide stage out /dev/shm/run /pfs/run &             as long as the job runs; kill -TERM ends it
+  iotide stage out /nvme/run /pfs/run --follow trace   in the gaps that the trace of the job lets expect
   iotide stage out /nvme/run /pfs/run --once           copy all that is closed, check it, end
   iotide stage out /nvme/run /pfs/run --purge space --capacity 400G
   iotide stage out /nvme/run /pfs/run --policy end --once --deadline 10min    in an epilog";
@@ -205,7 +208,8 @@ fn long(
         ..Rules::new(args.policy.into())
     };
     // Whoever knows more of the job than its files tell sends it here; kept open, so that nobody is taken for gone.
-    let (_tell, hints) = mpsc::channel();
+    let (tell, hints) = mpsc::channel();
+    let trouble = args.forecast.start(shown.began, &tell, &is_over)?;
     let plan = Plan {
         controller: Controller::new(rules),
         began: shown.began,
@@ -222,6 +226,9 @@ fn long(
             write_status(&own, "status.json", &staging);
         }
     })?;
+    if let Some(trouble) = trouble.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        ui.status(trouble);
+    }
     Ok((fault.map(|error| error.to_string()), interference_s))
 }
 
