@@ -119,7 +119,10 @@ impl Tell for Staging {
         if n_left > 0 {
             let StagedFiles { waiting, open, failed, .. } = self.files;
             let bytes = text::bytes(self.backlog_bytes as f64);
-            let _ = writeln!(out, "  left      {n_left} ({waiting} waiting, {open} open, {failed} failed), {bytes}");
+            let _ = writeln!(
+                out,
+                "  left      {n_left} ({waiting} waiting, {open} open, {failed} failed), {bytes}"
+            );
         }
         if self.purged_bytes > 0 {
             let _ = writeln!(out, "  removed   {} from the buffer", text::bytes(self.purged_bytes as f64));
@@ -131,7 +134,8 @@ impl Tell for Staging {
             let _ = writeln!(out, "  full      in {}", text::seconds(full_at_s));
         }
         if self.plain_copies > 0 {
-            let _ = writeln!(out, "  attributes of {} were not kept", text::counted(self.plain_copies, "file"));
+            let _ =
+                writeln!(out, "  attributes of {} were not kept", text::counted(self.plain_copies, "file"));
         }
         list(&mut out, "left", self.left.iter());
         for special in self.special.iter().take(MAX_LINES) {
@@ -188,6 +192,9 @@ mod tests {
         };
         let report = Report::of_staging(vec![staging.clone()]);
         assert_eq!(Staging::from_json(report.to_json().as_bytes()), Some(staging));
-        insta::assert_snapshot!(report.to_text(100, Ink::Plain), @"");
+        let told = report.to_text(100, Ink::Plain);
+        assert!(told.starts_with("3 files of 3 MB safe in /pfs/run; state done\n"), "{told}");
+        assert!(told.contains("1 (0 waiting, 1 open, 0 failed)"), "{told}");
+        assert!(told.contains("left: a\\u{1b}[2J: a process has it open to write"), "{told}");
     }
 }

@@ -47,8 +47,8 @@ mod run;
 mod sys;
 mod verify;
 mod wait;
-mod watch;
 mod walk;
+mod watch;
 
 /// The folder of our own in SRC and DST, and how names of what is not yet whole begin.
 pub const OWN: &str = ".iotide-stage";

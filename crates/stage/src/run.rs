@@ -78,6 +78,7 @@ pub fn run_once(
             *n <= 3
         });
         let n_safe = stager.tally.safe;
+        make_room(stager, high_water_bytes)?;
         while !survey.due.is_empty() && !pace.is_stopped() {
             let fault = stager.stage(&mut survey, pace)?;
             make_room(stager, high_water_bytes)?;
@@ -94,7 +95,9 @@ pub fn run_once(
             let fault = stager.finish_directories(&mut survey)?;
             return Ok(fault);
         }
-        thread::sleep(survey.next_due.unwrap_or(TICK).clamp(Duration::from_millis(1), Duration::from_secs(1)));
+        thread::sleep(
+            survey.next_due.unwrap_or(TICK).clamp(Duration::from_millis(1), Duration::from_secs(1)),
+        );
     }
 }
 
@@ -267,12 +270,7 @@ fn show(
 
 fn at_present(tally: Tally, shared: &Mutex<Shared>, fault: &Option<String>) -> Progress {
     let shared = lock(shared);
-    Progress {
-        tally,
-        decision: shared.decision,
-        interference_s: shared.interference_s,
-        fault: fault.clone(),
-    }
+    Progress { tally, decision: shared.decision, interference_s: shared.interference_s, fault: fault.clone() }
 }
 
 /// Tells the controller what happens, and the pace what the controller says.

@@ -62,15 +62,22 @@ fn parse_pattern(text: &str) -> Result<Pattern, String> {
 
 /// The last word on a tally.
 fn told(tally: &Tally, source: &Path, destination: &Path) -> Staging {
-    let left = tally.left.iter().map(|left| LeftFile { path: shown(&left.path), why: left.why.as_str().into() });
-    let lost = tally.first_plain.iter().map(|lost| {
-        Untrusted::from(format!("{}: {}", String::from_utf8_lossy(&lost.path), lost.why))
-    });
+    let left =
+        tally.left.iter().map(|left| LeftFile { path: shown(&left.path), why: left.why.as_str().into() });
+    let lost = tally
+        .first_plain
+        .iter()
+        .map(|lost| Untrusted::from(format!("{}: {}", String::from_utf8_lossy(&lost.path), lost.why)));
     Staging {
         source: source.to_string_lossy().into(),
         destination: destination.to_string_lossy().into(),
         state: "done".to_owned(),
-        files: StagedFiles { safe: tally.safe, waiting: tally.waiting, open: tally.open, failed: tally.failed },
+        files: StagedFiles {
+            safe: tally.safe,
+            waiting: tally.waiting,
+            open: tally.open,
+            failed: tally.failed,
+        },
         bytes_safe: tally.bytes_safe,
         backlog_bytes: tally.backlog_bytes,
         purged_bytes: tally.purged_bytes,

@@ -11,7 +11,9 @@ use anyhow::Context;
 use iotide_private::OpenDir;
 use iotide_report::{Document, Report, Staging};
 use iotide_sched::staging::{Controller, Policy, Settings as Rules};
-use iotide_stage::{Filter, OWN, Order, Pace, Pattern, Plan, Progress, Purge, Settings, Stager, run as keep, run_once};
+use iotide_stage::{
+    Filter, OWN, Order, Pace, Pattern, Plan, Progress, Purge, Settings, Stager, run as keep, run_once,
+};
 
 use super::{parse_pattern, status_of, told};
 use crate::ExitStatus;
@@ -122,7 +124,9 @@ pub(super) fn run(ui: &mut Ui, args: &OutArgs) -> anyhow::Result<ExitStatus> {
     let mut stager = Stager::open(&args.src, &args.dst, args.settings())?;
     let mut notes = Vec::new();
     if !stager.has_leases() {
-        notes.push("the buffer's file system has no leases: open files are found in /proc, and nothing is removed");
+        notes.push(
+            "the buffer's file system has no leases: open files are found in /proc, and nothing is removed",
+        );
     }
     let pace = Pace::free();
     let is_over = Arc::new(AtomicBool::new(false));

@@ -44,7 +44,9 @@ pub(super) fn run(ui: &mut Ui, args: &VerifyArgs) -> anyhow::Result<ExitStatus> 
         sources: verified.sources.iter().map(|source| shown(source)).collect(),
         files_good: verified.n_good,
         bytes_good: verified.good_bytes,
-        faults: faults.map(|fault| LeftFile { path: shown(&fault.path), why: fault.why.as_str().into() }).collect(),
+        faults: faults
+            .map(|fault| LeftFile { path: shown(&fault.path), why: fault.why.as_str().into() })
+            .collect(),
     };
     let is_good = check.faults.is_empty();
     args.output.deliver(ui, &Report::of_staged_check(check))?;
