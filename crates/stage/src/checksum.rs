@@ -40,7 +40,7 @@ impl Summing {
     }
 
     pub(crate) fn add_zeroes(&mut self, mut n: u64) {
-        const ZEROES: [u8; 64 << 10] = [0; 64 << 10];
+        static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
         while n > 0 {
             let now = n.min(ZEROES.len() as u64);
             self.add(&ZEROES[..now as usize]);
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_sum_in_pieces_is_that_of_the_whole_and_is_read_as_it_is_written() {
-        let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * i >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..100_000u32).map(|i| (i.wrapping_mul(i) >> 3) as u8).collect();
         let mut summing = Summing::new();
         for part in bytes.chunks(977) {
             summing.add(part);
