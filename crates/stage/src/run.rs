@@ -78,6 +78,7 @@ pub fn run_once(
             *n <= 3
         });
         let n_safe = stager.tally.safe;
+        make_room(stager, high_water_bytes)?;
         while !survey.due.is_empty() && !pace.is_stopped() {
             let fault = stager.stage(&mut survey, pace)?;
             make_room(stager, high_water_bytes)?;

@@ -24,6 +24,7 @@ fn help_says_what_there_is() {
       ladder      Measure what the storage behind a directory can do
       templates   Sum up runs of many programs as a few kinds of applications
       resize      Find the right size for a job, and resize running jobs of Slurm
+      stage       Move files between a buffer and a parallel file system while a job computes
       sets        Divide jobs into sets by their rhythm, tell a file system, and see what became of it
       mount       Show a directory so that jobs do not get in each other's way
       arbiter     Let programs take turns at the storage, without a mount and without root

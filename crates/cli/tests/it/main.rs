@@ -7,6 +7,7 @@ mod util;
 mod help;
 mod help_jobs;
 mod help_serve;
+mod help_stage;
 mod help_system;
 
 /// `--version`, and what is said of a command line that makes no sense.
@@ -113,6 +114,9 @@ mod strangers;
 
 /// Clients of every server that ask and ask and never read the answers.
 mod unread;
+
+/// `iotide stage`: odd trees, faults, and kills at random moments beside a writer.
+mod stage;
 
 /// `iotide mount`: what POSIX asks, random operations beside a plain file, crashes, and whose requests they are.
 mod mount;

@@ -1,0 +1,143 @@
+use crate::util::Dir;
+
+#[test]
+fn help_on_stage_names_its_commands() {
+    insta::assert_snapshot!(Dir::new().iotide(["stage", "--help"]).exits_with(0).stdout, @r#"
+    Move files between a buffer and a parallel file system while a job computes
+
+    Usage: iotide stage <COMMAND>
+
+    Commands:
+      out     Copy files from a buffer as they are closed, in the gaps between I/O phases
+      in      Bring inputs into a buffer, in the order in which they are needed
+      wait    Wait until files of a buffer are safe, or inputs have come
+      status  See what is safe, what is left and why
+      verify  Read every file that was staged to a directory, and compare it with its receipt
+
+    Options:
+      -h, --help     Print help
+      -V, --version  Print version
+
+    Examples:
+      iotide stage out /buffer /pfs/results &     keep results safe while the job runs; SIGTERM ends it
+      iotide stage out /buffer /pfs/results --once --purge staged
+      iotide stage in /pfs/inputs /buffer --list files.txt
+      iotide stage wait /buffer/checkpoint-7      until it is safe
+      iotide stage verify /pfs/results            is every byte still as it was?
+    "#);
+}
+
+#[test]
+fn help_on_stage_out_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["stage", "out", "--help"]).exits_with(0).stdout, @r#"
+    Copy files from a buffer as they are closed, in the gaps between I/O phases
+
+    Files that nobody can write to any more are copied to DST under temporary names, synced, read back,
+    compared, and only then renamed. A journal in SRC/.iotide-stage makes it safe to kill this at any
+    time and to start it again. Runs until SIGTERM, SIGINT or SIGUSR1, then copies what is left; --once
+    copies what is closed now, and ends.
+
+    Exit status: 0 everything is safe, 1 something is left, with reasons, 2 failed.
+
+    Usage: iotide stage out [OPTIONS] <SRC> <DST>
+
+    Arguments:
+      <SRC>
+              The buffer
+
+      <DST>
+              Where files go; must exist
+
+    Options:
+          --once
+              Copy what is closed now, and end
+
+          --policy <POLICY>
+              When to copy: between I/O phases, at once, when the buffer is above its high-water mark,
+              or when the job is over
+              
+              [default: gap]
+              [possible values: gap, immediate, space, end]
+
+          --purge <WHAT>
+              What to remove from SRC once it is safe: nothing, the oldest files when room is needed, or
+              every file
+              
+              [default: never]
+              [possible values: never, space, staged]
+
+          --quiet <TIME>
+              How long a file must not have changed
+              
+              [default: 1s]
+
+          --jobs <N>
+              How many files to copy at once
+              
+              [default: 2]
+
+          --bandwidth <SIZE>
+              Copy no faster than SIZE per second
+
+          --deadline <TIME>
+              How long the last copies may take once the job is over; then what is left is reported
+
+          --capacity <SIZE>
+              What the buffer holds at most [default: its file system]
+
+          --high-water <SHARE>
+              The share of the capacity that should not be exceeded
+              
+              [default: 0.85]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Files:
+          --include <GLOB>
+              Only files whose name (or, with a slash, path) matches; may be repeated
+
+          --exclude <GLOB>
+              Not these
+
+          --first <GLOB>
+              These before all others
+
+          --order <ORDER>
+              Which of the others come first
+              
+              [default: oldest]
+              [possible values: oldest, newest, smallest]
+
+          --flag <'{}.done'>
+              A file is complete when a file of this name is beside it; {} is its own name
+
+    Output:
+          --format <FORM>
+              Form of the answer: for people or for scripts
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout
+
+    Examples:
+      iotide stage out /dev/shm/run /pfs/run &             as long as the job runs; kill -TERM ends it
+      iotide stage out /nvme/run /pfs/run --once           copy all that is closed, check it, end
+      iotide stage out /nvme/run /pfs/run --purge space --capacity 400G
+      iotide stage out /nvme/run /pfs/run --policy end --once --deadline 10min    in an epilog
+    "#);
+}
+
+#[test]
+fn help_on_the_other_commands_of_stage_has_examples() {
+    for command in ["in", "wait", "status", "verify"] {
+        let told = Dir::new().iotide(["stage", command, "--help"]).exits_with(0).stdout;
+        assert!(told.contains(&format!("Examples:\n  iotide stage {command} ")), "{told}");
+        assert!(told.contains("Exit status: 0 "), "{told}");
+    }
+}
