@@ -77,7 +77,7 @@ pub use crate::{
         FitReport, FitStart, GroupEntry, LogReport, LogSource, SignatureEntry, SignatureReport,
         SignatureTable, method_name, signature_of_json,
     },
-    staging::{LeftFile, StagedCheck, StagedFiles, Staging},
+    staging::{LeftFile, StageAnswer, StagedCheck, StagedFiles, Staging},
     staging_simulation::{
         LossEntry, ModelledAt, ModelledFigure, StagingBrief, StagingEntry, StagingReport, StateTimes,
     },

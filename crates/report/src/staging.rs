@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Ink, Report, Tell, text};
+use crate::document::Document;
+use crate::{Ink, SCHEMA, Tell, text};
 use iotide_page::Untrusted;
 
 /// How staging from one directory to another stands.
@@ -85,7 +86,7 @@ pub struct StagedCheck {
 const MAX_LINES: usize = 20;
 
 impl Staging {
-    /// Reads what [`Report::of_staging`] wrote as JSON.
+    /// Reads what [`StageAnswer`] wrote as JSON.
     pub fn from_json(json: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Document {
@@ -95,17 +96,39 @@ impl Staging {
     }
 }
 
-impl Report<Staging> {
+/// The answer of a command of `iotide stage`: nearly always of one buffer, whose fields stand at the top too.
+#[derive(Clone, Debug, Serialize)]
+pub struct StageAnswer<R> {
+    schema: &'static str,
+    /// The command that was asked.
+    pub command: &'static str,
+    #[serde(flatten)]
+    first: Option<R>,
+    /// How each buffer stands.
+    pub runs: Vec<R>,
+}
+
+impl StageAnswer<Staging> {
     /// How one or several buffers stand.
-    pub fn of_staging(buffers: Vec<Staging>) -> Self {
-        Self { runs: buffers, ..Self::new("stage") }
+    pub fn of_buffers(buffers: Vec<Staging>) -> Self {
+        Self { schema: SCHEMA, command: "stage", first: buffers.first().cloned(), runs: buffers }
     }
 }
 
-impl Report<StagedCheck> {
+impl StageAnswer<StagedCheck> {
     /// What a check found.
-    pub fn of_staged_check(check: StagedCheck) -> Self {
-        Self { runs: vec![check], ..Self::new("stage verify") }
+    pub fn of_check(check: StagedCheck) -> Self {
+        Self { schema: SCHEMA, command: "stage verify", first: Some(check.clone()), runs: vec![check] }
+    }
+}
+
+impl<R: Tell + Serialize> Document for StageAnswer<R> {
+    fn to_text(&self, width: usize, ink: Ink) -> String {
+        self.runs.iter().map(|run| run.tell(width, ink)).collect()
+    }
+
+    fn to_json(&self) -> String {
+        text::json_document(self)
     }
 }
 
@@ -176,7 +199,6 @@ fn list<'a>(out: &mut String, word: &str, files: impl ExactSizeIterator<Item = &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Document;
 
     #[test]
     fn what_is_left_is_named_and_json_is_read_as_it_was_written() {
@@ -190,7 +212,9 @@ mod tests {
             left: vec![left],
             ..Staging::default()
         };
-        let report = Report::of_staging(vec![staging.clone()]);
+        let report = StageAnswer::of_buffers(vec![staging.clone()]);
+        let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        assert_eq!((&json["files"]["open"], &json["runs"][0]["files"]), (&1.into(), &json["files"]));
         assert_eq!(Staging::from_json(report.to_json().as_bytes()), Some(staging));
         let told = report.to_text(100, Ink::Plain);
         assert!(told.starts_with("3 files of 3 MB safe in /pfs/run; state done\n"), "{told}");

@@ -2,7 +2,7 @@ use crate::util::Dir;
 
 #[test]
 fn help_on_stage_names_its_commands() {
-    insta::assert_snapshot!(Dir::new().iotide(["stage", "--help"]).exits_with(0).stdout, @r#"
+    insta::assert_snapshot!(Dir::new().iotide(["stage", "--help"]).exits_with(0).stdout, @r"
     Move files between a buffer and a parallel file system while a job computes
 
     Usage: iotide stage <COMMAND>
@@ -24,12 +24,12 @@ fn help_on_stage_names_its_commands() {
       iotide stage in /pfs/inputs /buffer --list files.txt
       iotide stage wait /buffer/checkpoint-7      until it is safe
       iotide stage verify /pfs/results            is every byte still as it was?
-    "#);
+    ");
 }
 
 #[test]
 fn help_on_stage_out_explains_every_flag() {
-    insta::assert_snapshot!(Dir::new().iotide(["stage", "out", "--help"]).exits_with(0).stdout, @r#"
+    insta::assert_snapshot!(Dir::new().iotide(["stage", "out", "--help"]).exits_with(0).stdout, @r"
     Copy files from a buffer as they are closed, in the gaps between I/O phases
 
     Files that nobody can write to any more are copied to DST under temporary names, synced, read back,
@@ -96,6 +96,15 @@ fn help_on_stage_out_explains_every_flag() {
       -V, --version
               Print version
 
+    Predictions:
+          --follow <TRACE>...
+              Predict I/O phases from a trace of the job that is being written, as `iotide detect
+              --follow` does
+
+          --listen <ADDRESS>
+              Predict them from what is sent: unix:PATH or tcp:HOST:PORT (`iotide record --stream`),
+              zmq:tcp://HOST:PORT (TMIO, GekkoFS)
+
     Files:
           --include <GLOB>
               Only files whose name (or, with a slash, path) matches; may be repeated
@@ -127,10 +136,12 @@ fn help_on_stage_out_explains_every_flag() {
 
     Examples:
       iotide stage out /dev/shm/run /pfs/run &             as long as the job runs; kill -TERM ends it
+      iotide stage out /nvme/run /pfs/run --follow trace   in the gaps that the trace of the job lets
+      expect
       iotide stage out /nvme/run /pfs/run --once           copy all that is closed, check it, end
       iotide stage out /nvme/run /pfs/run --purge space --capacity 400G
       iotide stage out /nvme/run /pfs/run --policy end --once --deadline 10min    in an epilog
-    "#);
+    ");
 }
 
 #[test]

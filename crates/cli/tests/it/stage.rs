@@ -10,6 +10,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use iotide_testkit::{Missing, program, skip};
+
 use crate::util::{Dir, Outcome};
 
 fn stage(dir: &Path, args: &[&str]) -> Outcome {
@@ -273,6 +275,56 @@ fn kill_beside_a_writer(top: &Path, seed: u64, n_kills: u64, purge: &str) {
         .flatten()
         .filter(|entry| entry.file_name().to_string_lossy().starts_with(".iotide-stage-"));
     assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn a_second_stager_is_refused_and_the_first_ends_with_all_safe_when_asked() {
+    let dir = pair();
+    let src = dir.path().join("src");
+    fs::write(src.join("early"), "early").unwrap();
+    let mut first = Command::new(env!("CARGO_BIN_EXE_iotide"))
+        .args(["stage", "out", "src", "dst", "--quiet", "30ms"])
+        .current_dir(dir.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !dir.path().join("dst/early").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let told = stage(dir.path(), &ONCE).exits_with(2);
+    assert!(told.stderr.contains("another process"), "{}", told.stderr);
+    fs::write(src.join("late"), "late").unwrap();
+    assert!(Command::new("kill").arg(first.id().to_string()).status().unwrap().success());
+    assert_eq!(first.wait().unwrap().code(), Some(0));
+    assert_eq!((dir.read("dst/early"), dir.read("dst/late")), ("early".to_owned(), "late".to_owned()));
+}
+
+#[test]
+fn a_destination_that_is_full_or_read_only_costs_nothing_and_is_used_when_it_can_be() {
+    if program("unshare").is_none() {
+        return;
+    }
+    let dir = pair();
+    fs::write(dir.path().join("src/large"), vec![7; 3 << 20]).unwrap();
+    let script = r#"
+        mount -t tmpfs -o size=1m none dst || exit 99
+        try() { "$0" stage out src dst --once --quiet 30ms --purge staged >&2; echo "$1: $?"; }
+        try full; ls -A dst; ls -A src
+        mount -o remount,ro,size=1m dst; try read-only; ls -A src
+        mount -o remount,rw,size=16m dst; try room; ls -A src; "$0" stage verify dst >&2; echo "verify: $?""#;
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_iotide")]).current_dir(dir.path());
+    let output = command.output().unwrap();
+    if output.status.code() == Some(99) {
+        return skip(Missing::Data, "of a tmpfs of its own: no right to mount one");
+    }
+    let (said, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    // No temporary file is left, and the source stays until its copy is safe.
+    let own = ".iotide-stage";
+    let wanted =
+        format!("full: 2\n{own}\n{own}\nlarge\nread-only: 2\n{own}\nlarge\nroom: 0\n{own}\nverify: 0\n");
+    assert_eq!(said, wanted, "{why}");
 }
 
 /// `IOTIDE_STAGE_KILLS=20` on ten seeds is the long form: 20 kills for each seed, each file system and each way to purge.

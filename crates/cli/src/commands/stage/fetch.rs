@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use iotide_report::Report;
+use iotide_report::StageAnswer;
 use iotide_stage::{Fetch, Pace, Wanted};
 
 use super::{status_of, told};
@@ -64,7 +64,7 @@ pub(super) fn run(ui: &mut Ui, args: &FetchArgs) -> anyhow::Result<ExitStatus> {
     pace.set_rate(args.bandwidth.map_or(f64::INFINITY, |bytes| bytes as f64));
     let (tally, fault) = fetch.run(wanted.as_ref(), args.capacity.unwrap_or(u64::MAX), &pace)?;
     let staging = told(&tally, &args.src, &args.dst);
-    args.output.deliver(ui, &Report::of_staging(vec![staging.clone()]))?;
+    args.output.deliver(ui, &StageAnswer::of_buffers(vec![staging.clone()]))?;
     if let Some(error) = fault {
         return Err(anyhow::anyhow!(error).context(format!("cannot copy to {}", args.dst.display())));
     }

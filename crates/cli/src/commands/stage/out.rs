@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use iotide_private::OpenDir;
-use iotide_report::{Document, Report, Staging};
+use iotide_report::{Document, StageAnswer, Staging};
 use iotide_sched::staging::{Controller, Policy, Settings as Rules};
 use iotide_stage::{
     Filter, OWN, Order, Pace, Pattern, Plan, Progress, Purge, Settings, Stager, run as keep, run_once,
@@ -147,7 +147,7 @@ pub(super) fn run(ui: &mut Ui, args: &OutArgs) -> anyhow::Result<ExitStatus> {
         staging.reason = Some(error.as_str().into());
     }
     keep_status(&stager, args, &staging);
-    let report = Report::of_staging(vec![staging.clone()]);
+    let report = StageAnswer::of_buffers(vec![staging.clone()]);
     args.output.deliver(ui, &report)?;
     if let Some(error) = fault.0 {
         return Err(anyhow::anyhow!(error).context(format!("cannot copy to {}", args.dst.display())));
@@ -286,7 +286,7 @@ fn keep_status(stager: &Stager, args: &OutArgs, staging: &Staging) {
 /// Nobody relies on it: what cannot be written is not.
 fn write_status(folder: &std::path::Path, name: &str, staging: &Staging) {
     use std::io::Write;
-    let json = Report::of_staging(vec![staging.clone()]).to_json();
+    let json = StageAnswer::of_buffers(vec![staging.clone()]).to_json();
     let written = OpenDir::open(folder).and_then(|folder| {
         let mut part = folder.replace(name)?;
         part.write_all(json.as_bytes())?;

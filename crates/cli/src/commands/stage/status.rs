@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use iotide_report::{Report, Staging};
+use iotide_report::{StageAnswer, Staging};
 use iotide_stage::OWN;
 
 use super::out::{files_ending_in, read_status};
@@ -45,6 +45,6 @@ pub(super) fn run(ui: &mut Ui, args: &StatusArgs) -> anyhow::Result<ExitStatus> 
         bail!("{} has no status of `iotide stage out`", own.display());
     }
     let is_left = buffers.iter().any(|staging| status_of(staging) != ExitStatus::Done);
-    args.output.deliver(ui, &Report::of_staging(buffers))?;
+    args.output.deliver(ui, &StageAnswer::of_buffers(buffers))?;
     Ok(if is_left { ExitStatus::NothingFound } else { ExitStatus::Done })
 }

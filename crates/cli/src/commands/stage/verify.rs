@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use iotide_report::{LeftFile, Report, StagedCheck};
+use iotide_report::{LeftFile, StageAnswer, StagedCheck};
 use iotide_stage::verify;
 
 use super::shown;
@@ -49,6 +49,6 @@ pub(super) fn run(ui: &mut Ui, args: &VerifyArgs) -> anyhow::Result<ExitStatus> 
             .collect(),
     };
     let is_good = check.faults.is_empty();
-    args.output.deliver(ui, &Report::of_staged_check(check))?;
+    args.output.deliver(ui, &StageAnswer::of_check(check))?;
     Ok(if is_good { ExitStatus::Done } else { ExitStatus::Worse })
 }
