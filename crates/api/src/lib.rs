@@ -67,6 +67,7 @@ pub use crate::{
     },
     plan::{Plan, Profiles, plan, profiles},
     progress::Progress,
+    reads::{FirstRead, first_reads},
     report::{ReportOptions, RunReport, report},
     settings::{Settings, set_signature, signature_toml},
     signature::{
@@ -92,6 +93,7 @@ mod label;
 mod model;
 mod plan;
 mod progress;
+mod reads;
 mod report;
 mod settings;
 mod signature;

@@ -20,6 +20,9 @@ pub struct Staging {
     /// Why it is in that state.
     #[serde(default)]
     pub reason: Option<Untrusted>,
+    /// What decisions rest on while the job runs: `predictions`, or `activity` and why there is no more.
+    #[serde(default)]
+    pub basis: Option<String>,
     /// Files by what became of them.
     pub files: StagedFiles,
     /// Bytes that are safe.

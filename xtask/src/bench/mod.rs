@@ -24,6 +24,7 @@ mod signature;
 mod signature_one;
 mod simulate;
 pub(crate) mod soak;
+mod stage;
 mod system;
 mod tmio;
 mod tracer;
@@ -147,6 +148,11 @@ const BENCHES: &[Bench] = &[
         name: "simulate-fluid",
         help: "CPU time of a million jobs of ten phases in the fluid model",
         run: simulate::cpu_of_a_million_jobs,
+    },
+    Bench {
+        name: "stage",
+        help: "files out of memory onto a disk, checked and synced, beside cp and rsync",
+        run: stage::figures,
     },
     Bench {
         name: "system-events",

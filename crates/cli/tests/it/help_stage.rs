@@ -34,8 +34,9 @@ fn help_on_stage_out_explains_every_flag() {
 
     Files that nobody can write to any more are copied to DST under temporary names, synced, read back,
     compared, and only then renamed. A journal in SRC/.iotide-stage makes it safe to kill this at any
-    time and to start it again. Runs until SIGTERM, SIGINT or SIGUSR1, then copies what is left; --once
-    copies what is closed now, and ends.
+    time and to start it again. Runs until SIGTERM, SIGINT or SIGUSR1, then copies what is left (a
+    second SIGTERM or SIGINT ends at once, and loses nothing either); --once copies what is closed now,
+    and ends.
 
     Exit status: 0 everything is safe, 1 something is left, with reasons, 2 failed.
 

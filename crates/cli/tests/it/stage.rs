@@ -278,6 +278,37 @@ fn kill_beside_a_writer(top: &Path, seed: u64, n_kills: u64, purge: &str) {
 }
 
 #[test]
+fn inputs_come_as_an_earlier_run_read_them() {
+    let dir = pair();
+    let src = dir.path().join("src");
+    for name in ["late", "early", "unread", "result"] {
+        fs::write(src.join(name), name.repeat(1000)).unwrap();
+    }
+    let top = fs::canonicalize(&src).unwrap();
+    let top = top.display();
+    let rows = format!(
+        "rank,op,start,end,bytes,file\n0,read,5,6,4000,{top}/late\n0,read,1,2,5000,src/early\n0,write,3,4,9,{top}/result\n\
+         0,read,4,5,9,{top}/result\n0,read,0,1,9,/etc/hosts\n0,read,0,1,9,{top}/gone\n"
+    );
+    dir.write("run.csv", &rows);
+    let like = ["in", "src", "dst", "--like", "run.csv", "--format", "json"];
+    // There is room for the one that is read first.
+    let told = stage(dir.path(), &[&like[..], &["--capacity", "5000"]].concat()).exits_with(1).json();
+    assert_eq!(told["left"][0]["path"], "late", "{told:#}");
+    assert_eq!(told["notes"][0], "2 files that the trace read are not in src");
+    let told = stage(dir.path(), &like).exits_with(0).json();
+    assert_eq!((&told["files"]["safe"], &told["bytes_safe"]), (&2.into(), &9000.into()), "{told:#}");
+    assert!(!dir.path().join("dst/unread").exists() && !dir.path().join("dst/result").exists());
+    let rows = "rank,op,start,end,bytes,file\n0,read,0,1,9,/etc/hosts\n";
+    dir.write("other.csv", rows);
+    let told = stage(dir.path(), &["in", "src", "dst", "--like", "other.csv"]).exits_with(2).stderr;
+    assert!(
+        told.contains("none of the 1 files that other.csv read is in src (the first is /etc/hosts)"),
+        "{told}"
+    );
+}
+
+#[test]
 fn a_second_stager_is_refused_and_the_first_ends_with_all_safe_when_asked() {
     let dir = pair();
     let src = dir.path().join("src");
@@ -294,6 +325,11 @@ fn a_second_stager_is_refused_and_the_first_ends_with_all_safe_when_asked() {
     }
     let told = stage(dir.path(), &ONCE).exits_with(2);
     assert!(told.stderr.contains("another process"), "{}", told.stderr);
+    // From anywhere, the destination says how its buffer stands.
+    let to = dir.path().join("dst");
+    let status = stage(Path::new("/"), &["status", to.to_str().unwrap(), "--format", "json"]).json();
+    assert_eq!(status["source"], fs::canonicalize(&src).unwrap().to_str().unwrap(), "{status:#}");
+    assert_ne!(status["state"], "done");
     fs::write(src.join("late"), "late").unwrap();
     assert!(Command::new("kill").arg(first.id().to_string()).status().unwrap().success());
     assert_eq!(first.wait().unwrap().code(), Some(0));

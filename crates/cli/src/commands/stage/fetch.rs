@@ -1,11 +1,12 @@
 //! `iotide stage in`: inputs come into the buffer.
 
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
-use iotide_report::StageAnswer;
+use anyhow::{Context, bail};
+use iotide_api::{Input, OpenOptions, first_reads};
+use iotide_report::{StageAnswer, Untrusted};
 use iotide_stage::{Fetch, Pace, Wanted};
 
 use super::{status_of, told};
@@ -32,6 +33,9 @@ pub(super) struct FetchArgs {
     /// The files, one on each line (or between zero bytes), first things first; `-` is stdin [default: all]
     #[arg(long, value_name = "FILE")]
     list: Option<PathBuf>,
+    /// The files that an earlier run read, in the order in which it did: its trace, in any format that names files
+    #[arg(long, value_name = "TRACE", num_args = 1.., conflicts_with = "list")]
+    like: Vec<PathBuf>,
     /// Bring no more than this
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     capacity: Option<u64>,
@@ -49,6 +53,7 @@ const EXAMPLES: &str = "\
 Examples:
   iotide stage in /pfs/inputs /nvme/inputs
   iotide stage in /pfs/inputs /nvme/inputs --list order.txt --capacity 200G &
+  iotide stage in /pfs/inputs /nvme/inputs --like last-run.darshan
   iotide stage wait /nvme/inputs/mesh.h5 && ./simulation";
 
 /// A list of more is none.
@@ -56,14 +61,26 @@ const MAX_LIST: u64 = 1 << 30;
 
 pub(super) fn run(ui: &mut Ui, args: &FetchArgs) -> anyhow::Result<ExitStatus> {
     let mut fetch = Fetch::open(&args.src, &args.dst, args.jobs.into())?;
+    let mut note = None;
     let wanted = match &args.list {
         Some(path) => Some(read_list(path, &fetch)?),
+        None if !args.like.is_empty() => {
+            let (wanted, n_elsewhere) = read_trace(args, &fetch)?;
+            if n_elsewhere > 0 {
+                note = Some(format!(
+                    "{n_elsewhere} files that the trace read are not in {}",
+                    args.src.display()
+                ));
+            }
+            Some(wanted)
+        }
         None => None,
     };
     let pace = Pace::free();
     pace.set_rate(args.bandwidth.map_or(f64::INFINITY, |bytes| bytes as f64));
     let (tally, fault) = fetch.run(wanted.as_ref(), args.capacity.unwrap_or(u64::MAX), &pace)?;
-    let staging = told(&tally, &args.src, &args.dst);
+    let mut staging = told(&tally, &args.src, &args.dst);
+    staging.notes.extend(note.map(Into::into));
     args.output.deliver(ui, &StageAnswer::of_buffers(vec![staging.clone()]))?;
     if let Some(error) = fault {
         return Err(anyhow::anyhow!(error).context(format!("cannot copy to {}", args.dst.display())));
@@ -71,14 +88,48 @@ pub(super) fn run(ui: &mut Ui, args: &FetchArgs) -> anyhow::Result<ExitStatus> {
     Ok(status_of(&staging))
 }
 
-fn read_list(path: &std::path::Path, fetch: &Fetch) -> anyhow::Result<Wanted> {
+fn read_list(path: &Path, fetch: &Fetch) -> anyhow::Result<Wanted> {
     let failed = || format!("cannot read {}", path.display());
     let mut list = Vec::new();
-    if path == std::path::Path::new("-") {
+    if path == Path::new("-") {
         std::io::stdin().take(MAX_LIST).read_to_end(&mut list).with_context(failed)?;
     } else {
         let file = iotide_private::open_to_read(path, Duration::from_secs(60)).with_context(failed)?;
         file.take(MAX_LIST).read_to_end(&mut list).with_context(failed)?;
     }
     Wanted::parse(&list, fetch.source()).map_err(|why| anyhow::anyhow!(why)).with_context(failed)
+}
+
+/// The inputs of an earlier run that are below the source, whether it read them there or in the buffer; and how many others there were.
+fn read_trace(args: &FetchArgs, fetch: &Fetch) -> anyhow::Result<(Wanted, usize)> {
+    let reads = first_reads(&Input::files(&args.like), &OpenOptions::default())?;
+    if reads.is_empty() {
+        bail!("{} names no file that was read", Input::files(&args.like).name());
+    }
+    let tops: Vec<PathBuf> = [&args.src, &args.dst]
+        .into_iter()
+        .flat_map(|top| [Some(top.clone()), std::path::absolute(top).ok(), std::fs::canonicalize(top).ok()])
+        .flatten()
+        .collect();
+    let below =
+        |path: &str| tops.iter().find_map(|top| Path::new(path).strip_prefix(top).ok().map(Path::to_owned));
+    let here: Vec<Vec<u8>> = (reads.iter())
+        .filter_map(|read| below(&read.path))
+        .filter(|path| fetch.source().join(path).symlink_metadata().is_ok())
+        .map(|path| path.into_os_string().into_encoded_bytes())
+        .collect();
+    if here.is_empty() {
+        bail!(
+            "none of the {} files that {} read is in {} (the first is {})",
+            reads.len(),
+            Input::files(&args.like).name(),
+            args.src.display(),
+            Untrusted::from(reads[0].path.as_str()).for_terminal()
+        );
+    }
+    let n_elsewhere = reads.len() - here.len();
+    // Each ends in a zero byte, so that a line feed is a part of its name.
+    let list: Vec<u8> = here.into_iter().flat_map(|path| [path, vec![0]].concat()).collect();
+    let wanted = Wanted::parse(&list, fetch.source()).map_err(|why| anyhow::anyhow!(why))?;
+    Ok((wanted, n_elsewhere))
 }

@@ -61,8 +61,9 @@ fn parse_pattern(text: &str) -> Result<Pattern, String> {
     Pattern::parse(text).map_err(|error| error.to_string())
 }
 
-/// The last word on a tally.
+/// The last word on a tally. Paths are told whole: whoever reads them may be elsewhere.
 fn told(tally: &Tally, source: &Path, destination: &Path) -> Staging {
+    let whole = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let left =
         tally.left.iter().map(|left| LeftFile { path: shown(&left.path), why: left.why.as_str().into() });
     let lost = tally
@@ -70,8 +71,8 @@ fn told(tally: &Tally, source: &Path, destination: &Path) -> Staging {
         .iter()
         .map(|lost| Untrusted::from(format!("{}: {}", String::from_utf8_lossy(&lost.path), lost.why)));
     Staging {
-        source: source.to_string_lossy().into(),
-        destination: destination.to_string_lossy().into(),
+        source: whole(source).to_string_lossy().into(),
+        destination: whole(destination).to_string_lossy().into(),
         state: "done".to_owned(),
         files: StagedFiles {
             safe: tally.safe,

@@ -25,7 +25,7 @@ use crate::ui::Ui;
 ///
 /// Files that nobody can write to any more are copied to DST under temporary names, synced, read back, compared, and only then
 /// renamed. A journal in SRC/.iotide-stage makes it safe to kill this at any time and to start it again. Runs until SIGTERM, SIGINT or SIGUSR1,
-/// then copies what is left; --once copies what is closed now, and ends.
+/// then copies what is left (a second SIGTERM or SIGINT ends at once, and loses nothing either); --once copies what is closed now, and ends.
 ///
 /// Exit status: 0 everything is safe, 1 something is left, with reasons, 2 failed.
 #[derive(clap::Args, Debug)]
@@ -134,6 +134,8 @@ pub(super) fn run(ui: &mut Ui, args: &OutArgs) -> anyhow::Result<ExitStatus> {
     let pace = Pace::free();
     let is_over = Arc::new(AtomicBool::new(false));
     let shown = Shown { args, began: Instant::now(), last: None, notes };
+    // From the beginning the destination says whose it is.
+    keep_status(&stager, args, &Staging { state: "idle".to_owned(), ..shown.of(stager.tally()) });
     let fault = match args.once {
         true => once(ui, args, &mut stager, &pace, &is_over)?,
         false => long(ui, args, &mut stager, &pace, is_over, shown.clone())?,
@@ -234,6 +236,13 @@ fn long(
 
 fn stop_on_signals(is_over: &Arc<AtomicBool>) -> anyhow::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+    // Asked a second time, it ends at once: that is as safe as any other moment. SIGUSR1 announces the end, and does not count.
+    let was_asked = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&was_asked))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&was_asked)))
+            .context("cannot handle signals")?;
+    }
     for signal in [SIGTERM, SIGINT, SIGUSR1, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(is_over)).context("cannot handle signals")?;
     }
@@ -261,12 +270,13 @@ impl Shown<'_> {
         if self.last.as_ref().is_some_and(|(at, _)| at.elapsed() < Duration::from_secs(1)) {
             return None;
         }
-        let mut staging = self.of(&progress.tally);
+        let mut staging = Staging { state: "idle".to_owned(), ..self.of(&progress.tally) };
         staging.interference_s = progress.interference_s;
         staging.reason = progress.fault.as_deref().map(Into::into);
         if let Some(decision) = &progress.decision {
             let now_s = self.began.elapsed().as_secs_f64();
             staging.state = decision.state.name().to_owned();
+            staging.basis = Some(decision.basis.name().to_owned());
             staging.full_at_s = decision.full_at_s.map(|at_s| (at_s - now_s).max(0.0));
             staging.reason.get_or_insert_with(|| decision.why.to_string().into());
         }

@@ -1,0 +1,150 @@
+//! Files out of memory onto a disk, checked and synced, beside `cp -a` with a sync after it and `rsync -aW --fsync`.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{Bed, Goal, Line};
+use crate::peer::on_path;
+
+/// A tree: its name, files of it, bytes of each, files in a folder.
+struct Tree {
+    name: &'static str,
+    n_files: usize,
+    size: usize,
+    in_folder: usize,
+    most_cpu_s_per_gb: f64,
+    /// How many times faster than `rsync --fsync`.
+    times: f64,
+}
+
+const TREES: [Tree; 3] = [
+    Tree { name: "1 × 2 GiB", n_files: 1, size: 2 << 30, in_folder: 1, most_cpu_s_per_gb: 1.2, times: 1.0 },
+    Tree {
+        name: "200 × 8 MiB",
+        n_files: 200,
+        size: 8 << 20,
+        in_folder: 200,
+        most_cpu_s_per_gb: 1.2,
+        times: 1.0,
+    },
+    Tree {
+        name: "20,000 × 16 KiB",
+        n_files: 20_000,
+        size: 16 << 10,
+        in_folder: 100,
+        most_cpu_s_per_gb: 4.0,
+        times: 5.0,
+    },
+];
+
+/// Megabytes per second and CPU of each.
+pub(super) fn figures(bed: &Bed) -> Result<Vec<Line>, String> {
+    let said = |error: std::io::Error| error.to_string();
+    let memory = PathBuf::from("/dev/shm").join(format!("iotide-bench-stage-{}", std::process::id()));
+    let mut lines = Vec::new();
+    for tree in TREES {
+        let src = memory.join("src");
+        fs::create_dir_all(&src).map_err(said)?;
+        let measured = fill(&src, &tree).map_err(said).and_then(|()| of_tree(bed, &tree, &src));
+        fs::remove_dir_all(&memory).map_err(said)?;
+        lines.extend(measured?);
+    }
+    Ok(lines)
+}
+
+fn fill(src: &Path, tree: &Tree) -> std::io::Result<()> {
+    // What does not compress, and differs from file to file.
+    let mut state = 1u64;
+    let mut piece = vec![0; tree.size.min(1 << 20)];
+    for n in 0..tree.n_files {
+        let folder = src.join(format!("d{}", n / tree.in_folder));
+        fs::create_dir_all(&folder)?;
+        let mut file = File::create(folder.join(format!("f{n}")))?;
+        for _ in 0..tree.size / piece.len() {
+            for word in piece.as_chunks_mut::<8>().0 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                *word = state.to_le_bytes();
+            }
+            file.write_all(&piece)?;
+        }
+    }
+    Ok(())
+}
+
+fn of_tree(bed: &Bed, tree: &Tree, src: &Path) -> Result<Vec<Line>, String> {
+    let gb = (tree.n_files * tree.size) as f64 / 1e9;
+    let dst = bed.folder.join("dst");
+    let cost = |command: &dyn Fn() -> Command| {
+        let mut best: Option<(f64, f64)> = None;
+        for _ in 0..2 {
+            fs::create_dir_all(&dst).map_err(|error| error.to_string())?;
+            let cost = bed.measure(command())?;
+            fs::remove_dir_all(&dst).map_err(|error| error.to_string())?;
+            let _ = fs::remove_dir_all(src.join(".iotide-stage"));
+            let _ = Command::new("sync").status();
+            if best.is_none_or(|(wall_s, _)| cost.wall_s < wall_s) {
+                best = Some((cost.wall_s, cost.cpu_s));
+            }
+        }
+        best.ok_or_else(|| "never ran".to_owned())
+    };
+    // Files that were written just now are left for a second.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let (ours, ours_cpu) = cost(&|| {
+        let mut command = Command::new(&bed.iotide);
+        command.args(["stage", "out", "--once"]).arg(src).arg(&dst);
+        command
+    })?;
+    let (cp, cp_cpu) = cost(&|| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "cp -a \"$0/.\" \"$1\" && sync -f \"$1\""]).arg(src).arg(&dst);
+        command
+    })?;
+    let rsync = match on_path("rsync") {
+        Some(rsync) => Some(cost(&|| {
+            let mut command = Command::new(&rsync);
+            command.args(["-aW", "--fsync"]).arg(src.join("")).arg(&dst);
+            command
+        })?),
+        None => {
+            eprintln!("no rsync on PATH: measuring cp alone");
+            None
+        }
+    };
+    let line = |what: &str, unit, iotide, peer, goal| Line {
+        what: format!("{}: {what}", tree.name),
+        unit,
+        iotide,
+        peer,
+        goal,
+    };
+    let mut lines = vec![
+        line(
+            "CPU a GB, beside cp and sync",
+            "s",
+            ours_cpu / gb,
+            Some(cp_cpu / gb),
+            Goal::AtMost(tree.most_cpu_s_per_gb),
+        ),
+        line("wall time, beside cp and sync", "s", ours, Some(cp), Goal::None),
+    ];
+    if let Some((rsync, rsync_cpu)) = rsync {
+        lines.push(line(
+            "CPU a GB, beside rsync --fsync",
+            "s",
+            ours_cpu / gb,
+            Some(rsync_cpu / gb),
+            Goal::None,
+        ));
+        lines.push(line(
+            "wall time, beside rsync --fsync",
+            "s",
+            ours,
+            Some(rsync),
+            Goal::TimesLess(tree.times),
+        ));
+    }
+    Ok(lines)
+}
