@@ -60,6 +60,11 @@ impl Site {
         self.slurm.run(squeue).lines().map(str::to_owned).collect()
     }
 
+    /// The names of all jobs that are there.
+    fn queued(&self) -> String {
+        self.slurm.run(self.slurm.command("squeue", &["-h", "-o", "%j"]))
+    }
+
     fn runs(&self, id: &str, nodes: u32) -> bool {
         self.running()
             .iter()
@@ -70,7 +75,7 @@ impl Site {
 impl Site {
     /// A marked job whose growth was cut off by kill -9, with the helper job still there: the moment is short, and may be missed.
     fn killed_while_growing(&self, mut earlier: String, script: &str) -> String {
-        for attempt in 1..=10 {
+        for attempt in 1..=20 {
             self.slurm.run(self.slurm.command("scancel", &[&earlier]));
             wait_until(|| self.running().is_empty());
             let marked = self.submit(&["-N2", "--comment", "iotide:min=1,max=4"], script);
@@ -81,7 +86,17 @@ impl Site {
             while !std::fs::metadata(&journal).is_ok_and(|file| file.len() > 0) {
                 assert!(Instant::now() < until, "nothing grows");
             }
-            std::thread::sleep(Duration::from_millis(15 * (attempt - 1)));
+            // Half of the attempts wait until the helper job is seen, however long that takes here; the others a fixed time.
+            let has_entry = |file: std::fs::Metadata| file.len() > 0;
+            let until = Instant::now() + Duration::from_secs(5);
+            while attempt % 2 == 1
+                && Instant::now() < until
+                && std::fs::metadata(&journal).is_ok_and(has_entry)
+                && !self.queued().contains("iotide-grow-")
+            {}
+            if attempt % 2 == 0 {
+                std::thread::sleep(Duration::from_millis(15 * attempt));
+            }
             apply.kill().unwrap();
             apply.wait().unwrap();
             let until = Instant::now() + Duration::from_secs(3);
