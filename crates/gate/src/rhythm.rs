@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, SystemTime};
 
 use iotide_analysis::online::{Predictor, PredictorConfig};
-use iotide_sched::{IoProfile, Rules, parse_periods};
+use iotide_sched::{IoProfile, LEAST_CONFIDENCE, Rules, parse_periods};
 use iotide_trace::{Event, Op, Rank, Timestamp};
 
 use crate::job::JobName;
@@ -24,9 +24,6 @@ const APART_S: f64 = 1.0;
 
 /// A job that has done nothing for this long is over.
 const FORGET_AFTER_S: f64 = 24.0 * 3600.0;
-
-/// Below this a prediction is a guess: the job stays where it is.
-const LEAST_CONFIDENCE: f64 = 0.5;
 
 /// Begins to keep the scheduler's periods up to date.
 pub(crate) fn keep_periods(scheduler: Scheduler, turns: &Turns) -> std::io::Result<Background> {

@@ -100,13 +100,10 @@ impl Staging {
 }
 
 /// The answer of a command of `iotide stage`: nearly always of one buffer, whose fields stand at the top too.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct StageAnswer<R> {
-    schema: &'static str,
     /// The command that was asked.
     pub command: &'static str,
-    #[serde(flatten)]
-    first: Option<R>,
     /// How each buffer stands.
     pub runs: Vec<R>,
 }
@@ -114,14 +111,14 @@ pub struct StageAnswer<R> {
 impl StageAnswer<Staging> {
     /// How one or several buffers stand.
     pub fn of_buffers(buffers: Vec<Staging>) -> Self {
-        Self { schema: SCHEMA, command: "stage", first: buffers.first().cloned(), runs: buffers }
+        Self { command: "stage", runs: buffers }
     }
 }
 
 impl StageAnswer<StagedCheck> {
     /// What a check found.
     pub fn of_check(check: StagedCheck) -> Self {
-        Self { schema: SCHEMA, command: "stage verify", first: Some(check.clone()), runs: vec![check] }
+        Self { command: "stage verify", runs: vec![check] }
     }
 }
 
@@ -131,7 +128,16 @@ impl<R: Tell + Serialize> Document for StageAnswer<R> {
     }
 
     fn to_json(&self) -> String {
-        text::json_document(self)
+        #[derive(Serialize)]
+        struct Json<'a, R> {
+            schema: &'static str,
+            command: &'static str,
+            #[serde(flatten)]
+            first: Option<&'a R>,
+            runs: &'a [R],
+        }
+        let Self { command, runs } = self;
+        text::json_document(&Json { schema: SCHEMA, command, first: runs.first(), runs })
     }
 }
 

@@ -45,6 +45,9 @@ pub use crate::{
     rules::Rules,
 };
 
+/// Below this confidence a prediction is a guess, on which nobody acts.
+pub const LEAST_CONFIDENCE: f64 = 0.5;
+
 mod actuate;
 mod periods;
 mod policy;

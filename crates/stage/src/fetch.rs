@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use rustix::fs::{FileType, Mode, mkdirat};
 
 use crate::OWN;
-use crate::batch::{Course, Failure, Task, What, ancestors, is_temp_of};
+use crate::batch::{Course, Failure, Task, What, ancestors};
 use crate::closed::Prober;
 use crate::dirs::{Dirs, is_plain, name, parent};
 use crate::error::StageError;
@@ -17,7 +17,7 @@ use crate::journal::{Direction, Entry, Journal, Safe};
 use crate::metadata;
 use crate::numbers::{Attributes, Numbers, kind};
 use crate::pace::Pace;
-use crate::stager::{Fault, Tally, is_nested, more_descriptors, own_folder, real};
+use crate::stager::{Fault, Tally, is_nested, more_descriptors, new_id, own_folder, real, remove_temps};
 use crate::walk::walk;
 
 /// Which files are wanted, in order, as paths below the source.
@@ -83,35 +83,20 @@ impl Fetch {
                 return Err(StageError::OtherDestination { path: dst_path, former });
             }
             None => {
-                let mut random = [0; 8];
-                rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
-                    .map_err(|error| used(error.into()))?;
-                let id = u64::from_le_bytes(random);
+                let id = new_id().map_err(used)?;
                 journal.note(Entry::Head { id, direction: Direction::In, other: other.to_owned() });
                 journal.sync().map_err(used)?;
                 id
             }
         };
         let (n_temps, max_files) = (AtomicU64::new(0), more_descriptors());
-        let fetch = Self { src, dst, journal, id, n_temps, n_jobs, max_files };
-        fetch.clear_up();
-        Ok(fetch)
+        remove_temps(&dst, &journal, id);
+        Ok(Self { src, dst, journal, id, n_temps, n_jobs, max_files })
     }
 
     /// The source, links on the way resolved.
     pub fn source(&self) -> &Path {
         self.src.path()
-    }
-
-    /// Removes what an earlier run began.
-    fn clear_up(&self) {
-        let dirs = self.journal.known.directories.keys().map(Vec::as_slice).chain([&b""[..]]);
-        for dir in dirs.filter_map(|path| self.dst.dir(path).ok()) {
-            let Ok(entries) = rustix::fs::Dir::read_from(&*dir) else { continue };
-            for entry in entries.flatten().filter(|entry| is_temp_of(self.id, entry.file_name().to_bytes())) {
-                let _ = rustix::fs::unlinkat(&*dir, entry.file_name(), rustix::fs::AtFlags::empty());
-            }
-        }
     }
 
     /// Brings the files that are wanted (all, without a list) until `max_bytes` are in the buffer.

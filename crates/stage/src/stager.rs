@@ -599,15 +599,7 @@ impl Stager {
 
     /// Removes what an earlier run began, and returns what it was about to remove.
     fn clear_up(&mut self) -> Result<(), StageError> {
-        let mut dirs: Vec<Vec<u8>> = self.journal.known.directories.keys().cloned().collect();
-        dirs.push(Vec::new());
-        for path in dirs {
-            let Ok(dir) = self.dst.dir(&path) else { continue };
-            let Ok(entries) = Dir::read_from(&*dir) else { continue };
-            for entry in entries.flatten().filter(|entry| is_temp_of(self.id, entry.file_name().to_bytes())) {
-                let _ = unlinkat(&*dir, entry.file_name(), AtFlags::empty());
-            }
-        }
+        remove_temps(&self.dst, &self.journal, self.id);
         self.return_trash()
     }
 }
@@ -715,16 +707,31 @@ pub(crate) fn meet(
     if let Some(mount_point) = bare_mount_point(path, &fs::read_to_string("/etc/fstab").unwrap_or_default()) {
         return Err(StageError::NotMounted { path: mount_point });
     }
-    let mut random = [0; 8];
-    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
-        .map_err(|error| used(error.into()))?;
-    let id = u64::from_le_bytes(random);
+    let id = new_id().map_err(used)?;
     let mode = Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH;
     let folder = own_folder(dst, mode).map_err(used)?;
     let receipts = Receipts::create(&folder, id, src.as_os_str().as_bytes()).map_err(used)?;
     journal.note(Entry::Head { id, direction, other: path.as_os_str().as_bytes().to_owned() });
     journal.sync().map_err(StageError::io("cannot write", src.join(OWN).join(Journal::NAME)))?;
     Ok((id, receipts))
+}
+
+/// A name for a pair of directories that no other has.
+pub(crate) fn new_id() -> io::Result<u64> {
+    let mut random = [0; 8];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+    Ok(u64::from_le_bytes(random))
+}
+
+/// Removes what an earlier run of this pair began in directories that its journal knows.
+pub(crate) fn remove_temps(dst: &Dirs, journal: &Journal, id: u64) {
+    let dirs = journal.known.directories.keys().map(Vec::as_slice).chain([&b""[..]]);
+    for dir in dirs.filter_map(|path| dst.dir(path).ok()) {
+        let Ok(entries) = Dir::read_from(&*dir) else { continue };
+        for entry in entries.flatten().filter(|entry| is_temp_of(id, entry.file_name().to_bytes())) {
+            let _ = unlinkat(&*dir, entry.file_name(), AtFlags::empty());
+        }
+    }
 }
 
 /// The mount point of fstab at or above `path` at which nothing is mounted.

@@ -5,6 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use iotide_num::SplitMix64;
+
 use super::{Bed, Goal, Line};
 use crate::peer::on_path;
 
@@ -56,7 +58,7 @@ pub(super) fn figures(bed: &Bed) -> Result<Vec<Line>, String> {
 
 fn fill(src: &Path, tree: &Tree) -> std::io::Result<()> {
     // What does not compress, and differs from file to file.
-    let mut state = 1u64;
+    let mut random = SplitMix64::new(1);
     let mut piece = vec![0; tree.size.min(1 << 20)];
     for n in 0..tree.n_files {
         let folder = src.join(format!("d{}", n / tree.in_folder));
@@ -64,8 +66,7 @@ fn fill(src: &Path, tree: &Tree) -> std::io::Result<()> {
         let mut file = File::create(folder.join(format!("f{n}")))?;
         for _ in 0..tree.size / piece.len() {
             for word in piece.as_chunks_mut::<8>().0 {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                *word = state.to_le_bytes();
+                *word = random.next().to_le_bytes();
             }
             file.write_all(&piece)?;
         }

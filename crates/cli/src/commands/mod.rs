@@ -1,7 +1,10 @@
 //! The commands, the arguments they share, and the way to each.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
+use anyhow::Context;
 use iotide_report::{Document, Ink};
 
 use crate::ExitStatus;
@@ -101,6 +104,18 @@ impl Command {
             Command::Demo(args) => demo::run(ui, args),
         }
     }
+}
+
+/// Makes Ctrl-C, and the signal by which batch systems announce the end, set `stop`; a second one ends the program at once.
+pub(crate) fn heed_signals(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    use signal_hook::flag;
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())
+            .and_then(|_| flag::register(signal, stop.clone()))
+            .context("cannot listen to signals")?;
+    }
+    Ok(())
 }
 
 /// How an answer is given.

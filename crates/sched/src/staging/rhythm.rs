@@ -3,9 +3,8 @@
 use super::controller::Basis;
 use super::forecast::Forecast;
 use super::settings::Settings;
+use crate::LEAST_CONFIDENCE;
 
-/// Below this confidence a forecast is not relied on.
-const LEAST_CONFIDENCE: f64 = 0.5;
 /// After so many false alarms in a row nobody waits for phases any more, until one comes as expected.
 const MOST_FALSE_ALARMS: u32 = 2;
 /// After so many periods without a new forecast its source is taken for lost.

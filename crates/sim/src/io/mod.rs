@@ -2,7 +2,9 @@
 
 use iotide_analysis::online::{Predictor, PredictorConfig};
 use iotide_num::SplitMix64;
-use iotide_sched::{Ageing, Credit, Exclusivity, IoProfile, JobId, Order, Placement, Policy, Rules};
+use iotide_sched::{
+    Ageing, Credit, Exclusivity, IoProfile, JobId, LEAST_CONFIDENCE, Order, Placement, Policy, Rules,
+};
 
 use iotide_trace::{Event as Moved, Op, Rank, Timestamp};
 
@@ -325,9 +327,6 @@ pub const MOST_PREDICTORS: usize = 4096;
 
 /// A predictor that evaluates when it is asked alone: an evaluation costs milliseconds, and a simulation is over in as many.
 const WHEN_ASKED_S: f64 = 1e8;
-
-/// As for those who act on predictions: below this they are guesses.
-const LEAST_CONFIDENCE: f64 = 0.5;
 
 /// Over how many distances of starts a prediction is made at most.
 const PREDICTED_FROM: usize = 5;

@@ -198,7 +198,7 @@ fn label_archive(
         ui.status("a line that was cut when an earlier run was killed is left out; its log is read again");
     }
     let stop = Arc::new(AtomicBool::new(false));
-    heed_signals(&stop)?;
+    super::heed_signals(&stop)?;
     let done =
         iotide_archive::run(&job, &mut folder, &stop, |progress| show(ui, progress)).or_else(with_advice)?;
     if done.stopped {
@@ -299,18 +299,6 @@ fn shard(ui: &mut Ui, args: &CategorizeArgs) -> anyhow::Result<Shard> {
         ui.status(format_args!("labelling shard {shard}, as Slurm numbers its tasks"));
     }
     Ok(found.unwrap_or(Shard::WHOLE))
-}
-
-/// Makes Ctrl-C, and the signal by which batch systems announce the end, set `stop`; a second one ends the program at once.
-fn heed_signals(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    use signal_hook::flag;
-    for signal in [SIGINT, SIGTERM] {
-        flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())
-            .and_then(|_| flag::register(signal, stop.clone()))
-            .context("cannot listen to signals")?;
-    }
-    Ok(())
 }
 
 fn show(ui: &mut Ui, progress: &Progress) {

@@ -17,8 +17,8 @@ use iotide_stage::{
 use super::forecast::ForecastArgs;
 use super::{parse_pattern, status_of, told};
 use crate::ExitStatus;
-use crate::commands::OutputArgs;
 use crate::commands::ioskel::{parse_seconds, parse_size};
+use crate::commands::{OutputArgs, heed_signals};
 use crate::ui::Ui;
 
 /// Copy files from a buffer as they are closed, in the gaps between I/O phases
@@ -237,12 +237,7 @@ fn long(
 fn stop_on_signals(is_over: &Arc<AtomicBool>) -> anyhow::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
     // Asked a second time, it ends at once: that is as safe as any other moment. SIGUSR1 announces the end, and does not count.
-    let was_asked = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGINT] {
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&was_asked))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&was_asked)))
-            .context("cannot handle signals")?;
-    }
+    heed_signals(&Arc::default())?;
     for signal in [SIGTERM, SIGINT, SIGUSR1, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(is_over)).context("cannot handle signals")?;
     }
