@@ -28,6 +28,7 @@
 //!
 //! **Invariant:** no file, clock, environment variable, thread or terminal in here; time comes in as an argument.
 
+pub mod act;
 pub mod jobs;
 pub mod staging;
 
