@@ -52,6 +52,7 @@ impl Watch {
                     self.scheduler.set_period_of(job, Some(*period_s), PeriodSource::Given);
                 }
             }
+            self.scheduler.take_back_lent();
             let heard = self.scheduler.take_served();
             if let Some(listeners) = &mut self.listeners {
                 predict(listeners, heard, self.scheduler.lull_s(), |job, period_s| {

@@ -112,6 +112,8 @@ struct Job {
     n_bytes: u64,
     last_seen_s: f64,
     source: Option<PeriodSource>,
+    /// When a period that was given for a time is taken back.
+    given_until_s: Option<f64>,
     served: Vec<Served>,
     /// How much it had moved and how long it had waited when shares were last looked at.
     counted: (u64, f64),
@@ -326,6 +328,30 @@ impl Scheduler {
         called.iter().filter(|job| self.set_period(job, period_s, source)).count() > 0
     }
 
+    /// Notes the period of all jobs of a name for a time: whoever gives it must say it again, or it is as if nobody had.
+    pub(crate) fn lend_period_of(&self, words: &str, period_s: f64, for_s: f64) -> bool {
+        let is_known = self.set_period_of(words, Some(period_s), PeriodSource::Given);
+        let mut state = self.core.lock();
+        let until_s = self.core.now_s() + for_s;
+        for job in state.jobs.values_mut().filter(|job| job.name.is_called(words)) {
+            job.given_until_s = Some(until_s);
+        }
+        is_known
+    }
+
+    /// Takes back what was given for a time that is over.
+    pub(crate) fn take_back_lent(&self) {
+        let late: Vec<JobName> = {
+            let state = self.core.lock();
+            let now_s = self.core.now_s();
+            let is_late = |job: &&Job| job.given_until_s.is_some_and(|until_s| until_s < now_s);
+            state.jobs.values().filter(is_late).map(|job| job.name.clone()).collect()
+        };
+        for job in late {
+            self.set_period(&job, None, PeriodSource::Given);
+        }
+    }
+
     /// The job that the system says a process belongs to.
     pub(crate) fn vouched(&self, process: u32) -> Option<String> {
         self.core.callers.vouched(process)
@@ -342,6 +368,7 @@ impl Scheduler {
         if source == PeriodSource::Predicted && known.source == Some(PeriodSource::Given) {
             return true;
         }
+        known.given_until_s = None;
         let scale = core.rules.time_scale;
         let former = state.queue.job(id).and_then(|view| view.profile);
         let profile = period_s.and_then(|period_s| IoProfile::checked(period_s * scale));
@@ -687,6 +714,7 @@ impl State {
             n_bytes: 0,
             last_seen_s: now_s,
             source: None,
+            given_until_s: None,
             served: Vec::new(),
             counted: (0, 0.0),
         };

@@ -31,6 +31,7 @@ pub use crate::{
         Change as SideChange, CompareDocument, CompareSettings, FileRhythm, FileRow, FileValues, FindingRow,
         LabelRow, MeasuredRun, Presence, Quantity, QuantityRow, Side, SideRun, SizesRow, Values, Verdict,
     },
+    decisions::{DecisionEntry, DecisionList, EffectEntry, Judged, RuleEntry},
     demand::{AsyncPhase, Demand, Need},
     document::Document,
     events::{JobEvent, LoginLink, MissedEvents, ModelEvent, PredictionEvent, RatesEvent},
@@ -101,6 +102,7 @@ mod archive_load;
 mod archive_page;
 mod card;
 mod compare;
+mod decisions;
 mod demand;
 mod document;
 mod events;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use iotide_gate::{Access, Arbiter, ArbiterConfig};
 use iotide_live::Address;
 
-use super::ioskel::parse_seconds;
+use super::ioskel::{parse_seconds, parse_size};
 use super::scheduling::SchedulingArgs;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
@@ -29,6 +29,9 @@ pub(crate) struct ArbiterArgs {
     /// For how long a program that is alone need not ask again; another waits for this long at most before it has a say
     #[arg(long, default_value = "20ms", value_name = "TIME", value_parser = parse_seconds)]
     lease: f64,
+    /// Let SIZE a second through at most, as a storage of that speed would: to try a policy out
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    bandwidth: Option<u64>,
     /// Who may ask at a unix: address, as an octal mode; 0666 is everyone on this machine [default: 0600, or 0660 with a group]
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     socket_mode: Option<u32>,
@@ -55,6 +58,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ArbiterArgs) -> anyhow::Result<ExitStatus>
     let config = ArbiterConfig {
         access: args.access(),
         lease: Duration::from_secs_f64(args.lease),
+        bandwidth_bps: args.bandwidth.map(|bytes| bytes.max(1) as f64),
         ..ArbiterConfig::new(args.listen.clone(), args.scheduling.turns())
     };
     let is_private = matches!(args.listen, Address::Unix(_)) && config.access.mode & 0o022 == 0;

@@ -14,7 +14,7 @@ use iotide_report::{
 
 use super::groups::MEMORY;
 use super::routes::ENDPOINTS;
-use super::{Shared, metrics};
+use super::{Shared, decision_answers, metrics};
 use crate::collect::{GroupJob, user_name};
 use crate::events::Hears;
 use crate::gauges::Gauges;
@@ -162,6 +162,7 @@ impl Answers {
             "/api/1/jobs" => self.jobs(viewer, &query),
             "/api/1/nodes" => Ok(Answer::json(answer_json(&self.nodes()))),
             "/api/1/losses" => self.losses(viewer),
+            decision_answers::DECISIONS => Ok(self.decisions()),
             "/job/list" => self.proxy_jobs(viewer, &query),
             "/job" => self.proxy_job(viewer, &query),
             "/topo" => Ok(Answer::json(answer_json(&self.nodes().pairs()))),

@@ -193,9 +193,15 @@ fn a_target_is_told_what_it_does_not_know_and_nothing_that_another_told_it() {
         let changes = period_changes(&rule(Limits::default()), &jobs, &target, steadiness, held);
         changes.into_iter().map(|new| (new.at, new.former_s, new.period_s)).collect()
     };
-    steadiness.note(&jobs, 0.5);
+    steadiness.note(0.0, &jobs, 0.5);
     assert_eq!(changes(&steadiness, &HashMap::new()), Vec::new(), "seen once only");
-    steadiness.note(&jobs, 0.5);
+    steadiness.note(13.0, &jobs, 0.5);
+    assert_eq!(
+        changes(&steadiness, &HashMap::new()),
+        [("uid:1000/a".into(), None, 5.0)],
+        "longer than its period"
+    );
+    steadiness.note(1000.0, &jobs, 0.5);
     let told = changes(&steadiness, &HashMap::new());
     assert_eq!(told, [("uid:1000/a".into(), None, 5.0), ("d".into(), Some(90.0), 9.0)]);
     let held = HashMap::from([("uid:1000/a".to_owned(), 5.2), ("uid:1000/c".to_owned(), 5.0)]);

@@ -3,6 +3,8 @@
 use crate::ExitStatus;
 use crate::ui::Ui;
 
+pub(super) use self::show::ask_within;
+
 mod apply;
 pub(super) mod deeds;
 mod plan;

@@ -81,11 +81,16 @@ fn ask_all(ui: &mut Ui, sockets: &[PathBuf]) -> anyhow::Result<(Vec<StorageJobs>
 const MAX_ANSWER: u64 = 64 << 20;
 
 pub(super) fn ask(socket: &Path) -> anyhow::Result<StorageJobs> {
+    ask_within(socket, Duration::from_secs(10))
+}
+
+/// Asks a control socket for its jobs.
+pub(in crate::commands) fn ask_within(socket: &Path, within: Duration) -> anyhow::Result<StorageJobs> {
     let shown = socket.display();
     let mut line = UnixStream::connect(socket).with_context(|| format!("cannot connect to {shown}")).hint(
         "it is made by `--control PATH` of `iotide mount` or `iotide arbiter`, which must be running",
     )?;
-    let within = Some(Duration::from_secs(10));
+    let within = Some(within);
     line.set_read_timeout(within).and_then(|()| line.set_write_timeout(within))?;
     line.write_all(b"jobs\n").with_context(|| format!("{shown} does not listen"))?;
     let mut answer = String::new();
