@@ -53,6 +53,7 @@ pub use crate::{
     label_glossary::label_meaning,
     labelled::{InsightLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen, about_job},
+    loop_demo::{LoopDemo, LoopJob, LoopRun, LoopSample},
     nodes::{NodeEntry, NodeList},
     patterns::Patterns,
     pictures::{pictures, pictures_of_both, pictures_of_dft},
@@ -117,6 +118,7 @@ mod jobs;
 mod label_glossary;
 mod labelled;
 mod live;
+mod loop_demo;
 mod nodes;
 mod patterns;
 mod pictures;
