@@ -10,7 +10,7 @@ use rustix::fs::{FileType, Mode, mkdirat};
 
 use crate::OWN;
 use crate::batch::{Course, Failure, Task, What, ancestors};
-use crate::closed::Prober;
+use crate::closed::{How, Prober};
 use crate::dirs::{Dirs, is_plain, name, parent};
 use crate::error::StageError;
 use crate::journal::{Direction, Entry, Journal, Safe};
@@ -231,7 +231,7 @@ impl Fetch {
                     let safe = Safe {
                         numbers: Numbers::of(&stat),
                         checksum: landed.checksum,
-                        is_sure: false,
+                        how: How::Scan,
                         is_link,
                     };
                     self.journal.note(Entry::Safe { path: task.path.clone(), safe });

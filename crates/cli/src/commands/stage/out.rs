@@ -128,7 +128,7 @@ pub(super) fn run(ui: &mut Ui, args: &OutArgs) -> anyhow::Result<ExitStatus> {
     let mut notes = Vec::new();
     if !stager.has_leases() {
         notes.push(
-            "the buffer's file system has no leases: open files are found in /proc, and nothing is removed",
+            "the buffer's file system has no leases: open files are found in /proc, and only files with a flag are removed",
         );
     }
     let pace = Pace::free();
@@ -322,6 +322,7 @@ impl OutArgs {
                 PurgeName::Staged => Purge::Staged,
             },
             n_jobs: self.jobs.into(),
+            ..Settings::default()
         }
     }
 

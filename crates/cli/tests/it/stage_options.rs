@@ -1,0 +1,120 @@
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::stage::{ONCE, pair, stage};
+use crate::util::Dir;
+
+/// A file of so many bytes that was written so many seconds after 1970.
+fn aged(dir: &Dir, name: &str, size: usize, age_s: u64) {
+    dir.write(&format!("src/{name}"), vec![b'x'; size]);
+    let file = File::options().write(true).open(dir.path().join("src").join(name)).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(age_s)).unwrap();
+}
+
+/// The files that arrived, in the order of their receipts.
+fn order(dir: &Dir) -> Vec<String> {
+    let receipts = fs::read_dir(dir.path().join("dst/.iotide-stage")).unwrap().flatten();
+    let receipts =
+        receipts.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|end| end == "jsonl"));
+    let text = fs::read_to_string(receipts.unwrap()).unwrap();
+    let lines = text.lines().skip(1).map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    lines.map(|line| line["path"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn files_go_in_the_order_that_was_asked_for() {
+    for (options, wanted) in [
+        (&[][..], ["old", "small", "new", "middle"]),
+        (&["--order", "newest"], ["middle", "new", "small", "old"]),
+        (&["--order", "smallest"], ["small", "middle", "new", "old"]),
+        (&["--order", "smallest", "--first", "n*"], ["new", "small", "middle", "old"]),
+    ] {
+        let dir = pair();
+        for (name, size, age_s) in
+            [("new", 3000, 30), ("old", 4000, 10), ("small", 1000, 20), ("middle", 2000, 40)]
+        {
+            aged(&dir, name, size, age_s);
+        }
+        stage(dir.path(), &[&ONCE[..], options].concat()).exits_with(0);
+        assert_eq!(order(&dir), wanted, "{options:?}");
+    }
+}
+
+#[test]
+fn only_what_there_is_no_room_for_is_removed_the_oldest_first() {
+    let dir = pair();
+    for (name, age_s) in [("c", 30), ("a", 10), ("d", 40), ("b", 20)] {
+        aged(&dir, name, 100_000, age_s);
+    }
+    let space = ["--purge", "space", "--capacity", "500000", "--high-water", "0.5"];
+    stage(dir.path(), &[&ONCE[..], &space].concat()).exits_with(0);
+    // 400,000 bytes are above the mark of 250,000; two files are within nine tenths of it.
+    let left = |dir: &Dir| ["a", "b", "c", "d"].map(|name| dir.path().join("src").join(name).exists());
+    assert_eq!(left(&dir), [false, false, true, true]);
+    // Below the mark nothing goes; and what went is safe.
+    stage(dir.path(), &[&ONCE[..], &space].concat()).exits_with(0);
+    assert_eq!(left(&dir), [false, false, true, true]);
+    let told = stage(dir.path(), &["status", "dst", "--format", "json"]).exits_with(0).json();
+    assert_eq!((&told["files"]["safe"], &told["purged_bytes"]), (&4.into(), &200_000.into()), "{told:#}");
+    for options in [["--high-water", "0"], ["--high-water", "1.5"], ["--capacity", "much"]] {
+        let told = stage(dir.path(), &[&ONCE[..], &options].concat()).exits_with(2).stderr;
+        assert!(told.contains(options[0]), "{told}");
+    }
+}
+
+#[test]
+fn a_bandwidth_is_kept_and_a_deadline_leaves_the_rest_with_its_reason() {
+    let dir = pair();
+    dir.write("src/first", vec![1; 1 << 20]);
+    dir.write("src/second", vec![2; 1 << 20]);
+    // Written and read back, one after the other: four pieces of a megabyte, and the first of them goes at once.
+    let began = Instant::now();
+    stage(dir.path(), &[&ONCE[..], &["--bandwidth", "16M", "--jobs", "1"]].concat()).exits_with(0);
+    assert!(began.elapsed() >= Duration::from_millis(3 * 1000 / 16));
+    dir.write("src/third", vec![3; 8 << 20]);
+    let late = ["--bandwidth", "1M", "--deadline", "300ms", "--format", "json"];
+    let told = stage(dir.path(), &[&ONCE[..], &late].concat()).exits_with(1).json();
+    assert_eq!((&told["files"]["safe"], &told["files"]["waiting"]), (&2.into(), &1.into()), "{told:#}");
+    assert!(!dir.path().join("dst/third").exists());
+    assert!(no_temporary_files(&dir.path().join("dst")));
+    // In an epilog: the deadline begins when the job is over, which it is at once.
+    let told =
+        stage(dir.path(), &[&ONCE[..], &["--policy", "end", "--deadline", "1min"]].concat()).exits_with(0);
+    assert!(told.stdout.starts_with("3 files"), "{}", told.stdout);
+}
+
+fn no_temporary_files(dst: &Path) -> bool {
+    let names = fs::read_dir(dst).unwrap().flatten().map(|entry| entry.file_name());
+    !names.into_iter().any(|name| name.to_string_lossy().starts_with(".iotide-stage-"))
+}
+
+pub(crate) fn start<const N: usize>(dir: &Dir, args: [&str; N]) -> Child {
+    dir.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+pub(crate) fn wait_for(path: &Path) {
+    while !path.exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_job_that_sends_its_trace_is_staged_and_its_end_is_the_end() {
+    let dir = pair();
+    let stager = start(
+        &dir,
+        ["stage", "out", "src", "dst", "--quiet", "30ms", "--listen", "unix:socket", "--format", "json"],
+    );
+    wait_for(&dir.path().join("socket"));
+    let script = "for i in 1 2 3; do echo $i > src/$i; done";
+    dir.iotide(["record", "--stream", "unix:socket", "--", "sh", "-c", script]).exits_with(0);
+    let ended = crate::util::Outcome::of(stager.wait_with_output().unwrap()).exits_with(0);
+    assert_eq!(ended.json()["files"]["safe"], 3, "{ended:#?}");
+    assert_eq!(["1", "2", "3"].map(|name| dir.read(&format!("dst/{name}"))), ["1\n", "2\n", "3\n"]);
+    for options in [["--listen", "somewhere"], ["--listen", "unix:/nowhere/socket"]] {
+        let told = stage(dir.path(), &["out", "src", "dst", options[0], options[1]]).exits_with(2).stderr;
+        assert!(told.contains(options[1].strip_prefix("unix:").unwrap_or(options[1])), "{told}");
+    }
+}
