@@ -118,3 +118,38 @@ fn a_job_that_sends_its_trace_is_staged_and_its_end_is_the_end() {
         assert!(told.contains(options[1].strip_prefix("unix:").unwrap_or(options[1])), "{told}");
     }
 }
+
+#[test]
+fn staging_is_a_job_of_its_own_and_the_last_at_an_arbiter() {
+    let dir = pair();
+    dir.write("src/file", vec![7; 300_000]);
+    let mut arbiter = start(&dir, ["arbiter", "unix:gate", "--control", "control"]);
+    wait_for(&dir.path().join("control"));
+    let mut command = dir.command(["stage", "out", "src", "dst", "--quiet", "30ms", "--gate", "unix:gate"]);
+    command
+        .args(["--control", "control"])
+        .env("SLURM_JOB_ID", "77")
+        .env("IOTIDE_LIVE", dir.path().join("pages"));
+    // The tracer of the job itself is none of ours: nothing is added to its trace.
+    command.env("IOTIDE_DIR", dir.path().join("trace"));
+    let mut stager = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let jobs = loop {
+        let told = dir.iotide(["sets", "show", "control", "--format", "json"]).exits_with(0).json();
+        let jobs = told["runs"][0]["jobs"].clone();
+        if jobs[0]["period_s"].is_number() {
+            break jobs;
+        }
+        assert!(stager.try_wait().unwrap().is_none(), "{told:#}");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!((&jobs[0]["job"], &jobs[0]["period_s"]), (&"stage-77".into(), &1e6.into()), "{jobs:#}");
+    assert!(jobs[0]["bytes"].as_u64() > Some(0), "{jobs:#}");
+    assert!(std::process::Command::new("kill").arg(stager.id().to_string()).status().unwrap().success());
+    assert_eq!(stager.wait().unwrap().code(), Some(0));
+    assert!(!dir.path().join("trace").exists());
+    arbiter.kill().unwrap();
+    arbiter.wait().unwrap();
+    let told =
+        stage(dir.path(), &["out", "src", "dst", "--once", "--control", "control"]).exits_with(2).stderr;
+    assert!(told.contains("cannot connect to control"), "{told}");
+}

@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use iotide_private::OpenDir;
 use iotide_report::{Document, StageAnswer, Staging};
-use iotide_sched::staging::{Controller, Policy, Settings as Rules};
+use iotide_sched::staging::{Controller, Policy, Settings as Rules, State};
 use iotide_stage::{
     Filter, OWN, Order, Pace, Pattern, Plan, Progress, Purge, Settings, Stager, run as keep, run_once,
 };
 
 use super::forecast::ForecastArgs;
+use super::turns::{Place, TurnArgs};
 use super::{parse_pattern, status_of, told};
 use crate::ExitStatus;
 use crate::commands::ioskel::{parse_seconds, parse_size};
@@ -69,6 +70,8 @@ pub(super) struct OutArgs {
     #[command(flatten)]
     which: WhichArgs,
     #[command(flatten)]
+    turns: TurnArgs,
+    #[command(flatten)]
     output: OutputArgs,
 }
 
@@ -121,9 +124,12 @@ Examples:
   iotide stage out /nvme/run /pfs/run --follow trace   in the gaps that the trace of the job lets expect
   iotide stage out /nvme/run /pfs/run --once           copy all that is closed, check it, end
   iotide stage out /nvme/run /pfs/run --purge space --capacity 400G
-  iotide stage out /nvme/run /pfs/run --policy end --once --deadline 10min    in an epilog";
+  iotide stage out /nvme/run /pfs/run --policy end --once --deadline 10min    in an epilog
+  iotide stage out /nvme/run /pfs/run --gate unix:/run/pfs.gate --control /run/pfs.control";
 
 pub(super) fn run(ui: &mut Ui, args: &OutArgs) -> anyhow::Result<ExitStatus> {
+    args.turns.take_own_name(&args.src, &args.dst)?;
+    let place = args.turns.keep_place()?;
     let mut stager = Stager::open(&args.src, &args.dst, args.settings())?;
     let mut notes = Vec::new();
     if !stager.has_leases() {
@@ -133,7 +139,7 @@ pub(super) fn run(ui: &mut Ui, args: &OutArgs) -> anyhow::Result<ExitStatus> {
     }
     let pace = Pace::free();
     let is_over = Arc::new(AtomicBool::new(false));
-    let shown = Shown { args, began: Instant::now(), last: None, notes };
+    let shown = Shown { args, place: &place, began: Instant::now(), last: None, notes };
     // From the beginning the destination says whose it is.
     keep_status(&stager, args, &Staging { state: "idle".to_owned(), ..shown.of(stager.tally()) });
     let fault = match args.once {
@@ -224,6 +230,8 @@ fn long(
     let mut interference_s = 0.0;
     let fault = keep(stager, plan, pace, &mut |progress| {
         interference_s = progress.interference_s;
+        let state = progress.decision.map(|decision| decision.state);
+        shown.place.set_draining(state == Some(State::Drain));
         if let Some(staging) = shown.when_changed(progress) {
             write_status(&own, "status.json", &staging);
         }
@@ -248,6 +256,7 @@ fn stop_on_signals(is_over: &Arc<AtomicBool>) -> anyhow::Result<()> {
 #[derive(Clone)]
 struct Shown<'a> {
     args: &'a OutArgs,
+    place: &'a Place,
     began: Instant,
     last: Option<(Instant, Staging)>,
     notes: Vec<&'static str>,
