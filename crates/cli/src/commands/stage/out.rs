@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use iotide_private::OpenDir;
-use iotide_report::{Document, StageAnswer, Staging};
+use iotide_report::{Document, JobStaging, StageAnswer, Staging};
 use iotide_sched::staging::{Controller, Policy, Settings as Rules, State};
 use iotide_stage::{
     Filter, OWN, Order, Pace, Pattern, Plan, Progress, Purge, Settings, Stager, run as keep, run_once,
 };
 
 use super::forecast::ForecastArgs;
-use super::turns::{Place, TurnArgs};
+use super::turns::{Place, TurnArgs, job_id};
 use super::{parse_pattern, status_of, told};
 use crate::ExitStatus;
 use crate::commands::ioskel::{parse_seconds, parse_size};
@@ -227,6 +227,7 @@ fn long(
     };
     ui.status(format_args!("staging {} to {}; SIGTERM ends it", args.src.display(), args.dst.display()));
     let own = stager.own_path();
+    let note = Note::new(stager.id());
     let mut interference_s = 0.0;
     let fault = keep(stager, plan, pace, &mut |progress| {
         interference_s = progress.interference_s;
@@ -234,6 +235,7 @@ fn long(
         shown.place.set_draining(state == Some(State::Drain));
         if let Some(staging) = shown.when_changed(progress) {
             write_status(&own, "status.json", &staging);
+            note.write(&staging);
         }
     })?;
     if let Some(trouble) = trouble.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -284,8 +286,12 @@ impl Shown<'_> {
             staging.full_at_s = decision.full_at_s.map(|at_s| (at_s - now_s).max(0.0));
             staging.reason.get_or_insert_with(|| decision.why.to_string().into());
         }
-        let is_news = self.last.as_ref().is_none_or(|(_, last)| *last != staging);
-        self.last = Some((Instant::now(), staging.clone()));
+        // Now and then without news, too: what is old is taken for what a stager left that was killed.
+        let is_old = |at: &Instant| at.elapsed() >= Duration::from_secs(10);
+        let is_news = self.last.as_ref().is_none_or(|(at, last)| *last != staging || is_old(at));
+        if is_news {
+            self.last = Some((Instant::now(), staging.clone()));
+        }
         is_news.then_some(staging)
     }
 }
@@ -307,6 +313,46 @@ fn write_status(folder: &std::path::Path, name: &str, staging: &Staging) {
         part.finish()
     });
     let _ = written;
+}
+
+/// What the daemon of this node is told: a file beside the counter pages, for as long as this runs.
+struct Note {
+    folder: Option<(OpenDir, String)>,
+    name: String,
+}
+
+impl Note {
+    fn new(id: u64) -> Self {
+        let folder = || Some((OpenDir::open(&iotide_private::pages_directory().ok()?).ok()?, job_id()?));
+        Self { folder: folder(), name: format!("stage-{id:016x}.status") }
+    }
+
+    /// Nobody relies on it, either.
+    fn write(&self, staging: &Staging) {
+        use std::io::Write;
+        let Some((folder, job)) = &self.folder else { return };
+        let note = JobStaging {
+            source: staging.source.clone(),
+            destination: staging.destination.clone(),
+            state: staging.state.as_str().into(),
+            bytes_safe: staging.bytes_safe,
+            backlog_bytes: staging.backlog_bytes,
+            full_at_s: staging.full_at_s,
+        };
+        let written = folder.replace(&self.name).and_then(|mut part| {
+            part.write_all(note.to_note(job).as_bytes())?;
+            part.finish()
+        });
+        let _ = written;
+    }
+}
+
+impl Drop for Note {
+    fn drop(&mut self) {
+        if let Some((folder, _)) = &self.folder {
+            let _ = folder.remove(&self.name);
+        }
+    }
 }
 
 impl OutArgs {
