@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use crate::OWN;
 use crate::batch::{Course, Failure, Task, What, is_temp_of};
 use crate::closed::{How, Prober};
+use crate::copy::Clones;
 use crate::dirs::{Dirs, join, name, parent};
 use crate::error::StageError;
 use crate::filter::Filter;
@@ -169,6 +170,7 @@ pub struct Stager {
     pub(crate) settings: Settings,
     id: u64,
     n_temps: AtomicU64,
+    clones: Clones,
     max_files: usize,
     /// How things stood at the last look, and what came of it since.
     pub(crate) tally: Tally,
@@ -225,6 +227,7 @@ impl Stager {
             settings,
             id,
             n_temps: AtomicU64::new(0),
+            clones: Clones::default(),
             max_files: more_descriptors(),
             tally: Tally::default(),
             tried: HashMap::new(),
@@ -423,6 +426,7 @@ impl Stager {
 
     /// Copies the next files of a survey. Returns what keeps the destination from taking anything, if something does.
     pub fn stage(&mut self, survey: &mut Survey, pace: &Pace) -> Result<Option<Fault>, StageError> {
+        let _begun = pace.begin();
         if let Err(error) = self.check_destination() {
             return Ok(Some(error));
         }
@@ -457,6 +461,7 @@ impl Stager {
             pace,
             id: self.id,
             n_temps: &self.n_temps,
+            clones: &self.clones,
             n_jobs: self.settings.n_jobs,
         };
         let outcomes = course.run(&tasks, &new);

@@ -83,6 +83,12 @@ fn help_on_stage_out_explains_every_flag() {
           --deadline <TIME>
               How long the last copies may take once the job is over; then what is left is reported
 
+          --answer-timeout <TIME>
+              How long the destination may take to answer; then it is reported as stuck, and once the
+              job is over this ends
+              
+              [default: 1min]
+
           --capacity <SIZE>
               What the buffer holds at most [default: its file system]
 

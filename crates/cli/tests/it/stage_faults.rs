@@ -430,6 +430,32 @@ fn a_destination_that_goes_away_in_the_middle_of_a_copy_takes_nothing_with_it() 
     assert_eq!(sorted(&String::from_utf8_lossy(&output.stdout)), sorted(&wanted), "{}", said(&output));
 }
 
+#[test]
+fn a_destination_that_does_not_answer_is_reported_and_waited_for_no_longer_than_asked() {
+    if !Path::new("/dev/fuse").exists() {
+        return skip(Missing::Data, "of /dev/fuse");
+    }
+    let dir = pair();
+    fs::create_dir(dir.path().join("back")).unwrap();
+    fs::write(dir.path().join("src/file"), vec![7; 4 << 20]).unwrap();
+    // A file system whose program is stopped, as one whose server is gone.
+    let script = r#"
+        "$0" mount back dst >&2 & mount=$!
+        for i in {1..500}; do grep -q " $PWD/dst fuse" /proc/self/mounts && break; kill -0 $mount || exit 99; sleep 0.01; done
+        "$0" stage out src dst --once --quiet 30ms --bandwidth 8M --answer-timeout 300ms --purge staged 2>log >&2 & stage=$!
+        until compgen -G 'back/.iotide-stage-*' >/dev/null; do sleep 0.01; done
+        kill -STOP $mount
+        until grep -q 'has not answered for 0.3 s' log; do kill -0 $stage || break; sleep 0.01; done
+        kill -CONT $mount; wait $stage; echo "hangs: $?"; ls src
+        "$0" stage out src dst --once --quiet 30ms --purge staged >&2; echo "answers: $?"; ls src
+        "$0" stage verify dst >&2; echo "verify: $?"
+        kill $mount; wait $mount"#;
+    let Some(output) = among_mounts(dir.path(), script) else { return };
+    let told = String::from_utf8_lossy(&output.stdout);
+    let log = fs::read_to_string(dir.path().join("log")).unwrap_or_default();
+    assert_eq!(told, "hangs: 2\nfile\nanswers: 0\nverify: 0\n", "{log}{}", said(&output));
+}
+
 /// An access control list as the kernel stores it: version 2, then tag, permissions and id.
 fn access_list(id: u32) -> Vec<u8> {
     let entries: [(u16, u16, u32); 5] =

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -59,6 +59,9 @@ pub(super) struct OutArgs {
     /// How long the last copies may take once the job is over; then what is left is reported
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     deadline: Option<f64>,
+    /// How long the destination may take to answer; then it is reported as stuck, and once the job is over this ends
+    #[arg(long, default_value = "1min", value_name = "TIME", value_parser = parse_seconds)]
+    answer_timeout: f64,
     /// What the buffer holds at most [default: its file system]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     capacity: Option<u64>,
@@ -185,6 +188,9 @@ fn once(
                 if is_over.load(Relaxed) || deadline.is_some_and(|deadline| began.elapsed() >= deadline) {
                     pace.stop();
                 }
+                if args.is_unanswered(pace) {
+                    args.give_up();
+                }
                 std::thread::sleep(Duration::from_millis(20));
             }
         });
@@ -218,6 +224,7 @@ fn long(
     // Whoever knows more of the job than its files tell sends it here; kept open, so that nobody is taken for gone.
     let (tell, hints) = mpsc::channel();
     let trouble = args.forecast.start(shown.began, &tell, &is_over)?;
+    let is_over_too = Arc::clone(&is_over);
     let plan = Plan {
         controller: Controller::new(rules),
         began: shown.began,
@@ -229,14 +236,22 @@ fn long(
     let own = stager.own_path();
     let note = Note::new(stager.id());
     let mut interference_s = 0.0;
-    let fault = keep(stager, plan, pace, &mut |progress| {
-        interference_s = progress.interference_s;
-        let state = progress.decision.map(|decision| decision.state);
-        shown.place.set_draining(state == Some(State::Drain));
-        if let Some(staging) = shown.when_changed(progress) {
-            write_status(&own, "status.json", &staging);
-            note.write(&staging);
-        }
+    let is_done = AtomicBool::new(false);
+    let last = Mutex::new(shown.of(stager.tally()));
+    let fault = std::thread::scope(|scope| {
+        scope.spawn(|| args.watch(pace, &is_done, &is_over_too, &last, &own));
+        let fault = keep(stager, plan, pace, &mut |progress| {
+            interference_s = progress.interference_s;
+            let state = progress.decision.map(|decision| decision.state);
+            shown.place.set_draining(state == Some(State::Drain));
+            if let Some(staging) = shown.when_changed(progress) {
+                write_status(&own, "status.json", &staging);
+                note.write(&staging);
+                *last.lock().unwrap_or_else(PoisonError::into_inner) = staging;
+            }
+        });
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+        fault
     })?;
     if let Some(trouble) = trouble.lock().unwrap_or_else(PoisonError::into_inner).take() {
         ui.status(trouble);
@@ -356,6 +371,48 @@ impl Drop for Note {
 }
 
 impl OutArgs {
+    fn is_unanswered(&self, pace: &Pace) -> bool {
+        pace.unanswered_for().is_some_and(|since| since.as_secs_f64() > self.answer_timeout)
+    }
+
+    fn unanswered(&self) -> String {
+        format!("{} has not answered for {} s", self.dst.display(), self.answer_timeout)
+    }
+
+    /// Reports a destination that does not answer; whoever waits for it cannot. Once the job is over, nothing is waited for.
+    fn watch(
+        &self,
+        pace: &Pace,
+        is_done: &AtomicBool,
+        is_over: &AtomicBool,
+        last: &Mutex<Staging>,
+        own: &std::path::Path,
+    ) {
+        use std::sync::atomic::Ordering::Relaxed;
+        let mut is_told = false;
+        while !is_done.load(Relaxed) {
+            let is_stuck = self.is_unanswered(pace);
+            if is_stuck && !is_told {
+                let mut staging = last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                staging.state = "stuck".to_owned();
+                staging.reason = Some(self.unanswered().into());
+                write_status(own, "status.json", &staging);
+            }
+            is_told = is_stuck;
+            if is_stuck && is_over.load(Relaxed) {
+                self.give_up();
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Ends, whatever is being waited for: that is as safe as any other moment.
+    #[allow(clippy::print_stderr)] // the one who prints otherwise is waiting
+    fn give_up(&self) -> ! {
+        eprintln!("iotide: cannot copy to {}", self.unanswered());
+        std::process::exit(2)
+    }
+
     fn settings(&self) -> Settings {
         let which = &self.which;
         Settings {
