@@ -47,8 +47,8 @@ pub use crate::{
         ResizeEntry,
     },
     jobs::{
-        EarlierRun, JobDocument, JobEntry as WatchedJob, JobIo, JobList, JobMpi, JobTime, ProxyJob,
-        ProxyProfile, Refused, answer_json,
+        EarlierRun, JobDocument, JobEntry as WatchedJob, JobIo, JobList, JobMpi, JobStaging, JobTime,
+        ProxyJob, ProxyProfile, Refused, answer_json,
     },
     label_glossary::label_meaning,
     labelled::{InsightLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},

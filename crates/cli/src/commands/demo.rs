@@ -144,6 +144,7 @@ fn skeleton(args: &DemoArgs, dir: &Path, environment: Vec<(&'static str, OsStrin
         seed: 1,
         dir: dir.to_owned(),
         keep: false,
+        file_per_burst: false,
         environment,
     }
 }

@@ -115,8 +115,12 @@ mod strangers;
 /// Clients of every server that ask and ask and never read the answers.
 mod unread;
 
-/// `iotide stage`: odd trees, faults, and kills at random moments beside a writer.
+/// `iotide stage`: odd trees, refusals, inputs.
 mod stage;
+/// `iotide stage` under faults: kills, errors of the destination, the order of system calls.
+mod stage_faults;
+/// `iotide stage out`: what its options do, and with the rest of the house.
+mod stage_options;
 
 /// `iotide mount`: what POSIX asks, random operations beside a plain file, crashes, and whose requests they are.
 mod mount;

@@ -59,6 +59,7 @@ mod remote_write;
 mod routes;
 mod rpc;
 mod series;
+mod stagers;
 mod tls;
 mod tree;
 mod web;

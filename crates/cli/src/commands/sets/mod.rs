@@ -11,6 +11,8 @@ mod plan;
 mod show;
 mod system;
 
+pub(super) use show::{ask, set_period};
+
 /// Divide jobs into sets by their rhythm, tell a file system, and see what became of it
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
