@@ -51,13 +51,13 @@ pub struct LoopSample {
 }
 
 impl LoopRun {
-    /// How much longer a job's I/O took than alone, from some time on.
-    fn slowdown(&self, job: usize, from_s: f64, bandwidth_bps: f64) -> Option<f64> {
+    /// Seconds in I/O for each byte of a job, from some time on.
+    fn seconds_a_byte(&self, job: usize, from_s: f64) -> Option<f64> {
         let samples = self.jobs.get(job)?;
         let first = samples.get(self.at_s.iter().position(|at_s| *at_s >= from_s)?)?;
         let last = samples.last()?;
         let bytes = last.bytes.checked_sub(first.bytes).filter(|bytes| *bytes > 0)?;
-        Some((last.io_s - first.io_s) / (bytes as f64 / bandwidth_bps))
+        Some((last.io_s - first.io_s) / bytes as f64).filter(|cost| *cost > 0.0)
     }
 
     fn rates_bps(&self, job: usize) -> (Vec<f64>, Vec<f64>) {
@@ -71,59 +71,64 @@ impl LoopRun {
 }
 
 impl LoopDemo {
-    /// How much longer each job's I/O took than alone, without and with the controller, since it first decided; and all of them in the geometric
-    /// mean.
-    pub fn slowdowns(&self) -> (Vec<[Option<f64>; 2]>, [Option<f64>; 2]) {
+    /// Seconds in I/O for each byte of each job, without and with the controller, since it first decided; and how that has changed in the geometric
+    /// mean over the jobs.
+    pub fn costs(&self) -> (Vec<[Option<f64>; 2]>, Option<f64>) {
         let from_s = self.decided_s.unwrap_or(0.0);
-        let of = |job| [&self.without, &self.with].map(|run| run.slowdown(job, from_s, self.bandwidth_bps));
+        let of = |job| [&self.without, &self.with].map(|run| run.seconds_a_byte(job, from_s));
         let jobs: Vec<[Option<f64>; 2]> = (0..self.jobs.len()).map(of).collect();
-        let mean = |side: usize| {
-            let logs: Option<Vec<f64>> = jobs.iter().map(|job| job[side].map(f64::ln)).collect();
-            logs.filter(|logs| !logs.is_empty())
-                .map(|logs| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
-        };
-        let means = [mean(0), mean(1)];
-        (jobs, means)
+        let logs: Option<Vec<f64>> =
+            jobs.iter().map(|[without, with]| Some((with.as_ref()? / without.as_ref()?).ln())).collect();
+        let mean = logs
+            .filter(|logs| !logs.is_empty())
+            .map(|logs| (logs.iter().sum::<f64>() / logs.len() as f64).exp() - 1.0);
+        (jobs, mean)
     }
 
     /// What came of it, in a sentence.
     pub fn verdict(&self) -> String {
-        match (self.decided_s, self.slowdowns().1) {
-            (None, _) => {
-                "the daemon has decided nothing: the jobs were too short for it to be sure of their periods"
-                    .to_owned()
-            }
-            (Some(decided_s), [Some(without), Some(with)]) => format!(
-                "after {} the daemon put the jobs into sets; from then on their I/O took {with:.2} times as long as alone, instead of {without:.2} times ({})",
-                text::seconds(decided_s.round()),
-                share(with / without - 1.0)
+        let Some(decided_s) = self.decided_s else {
+            return "the daemon has decided nothing: it was not sure of the jobs' periods in time".to_owned();
+        };
+        let decided = text::seconds(decided_s.round());
+        match self.costs().1 {
+            Some(change) => format!(
+                "after {decided} the daemon put the jobs into sets; from then on the time that a byte takes changed by {} in the mean over the jobs",
+                share(change)
             ),
-            (Some(decided_s), _) => {
-                format!(
-                    "after {} the daemon put the jobs into sets, too late to tell what came of it",
-                    text::seconds(decided_s.round())
-                )
+            None => {
+                format!("after {decided} the daemon put the jobs into sets, too late to tell what came of it")
             }
         }
     }
 
-    fn rows(&self) -> Vec<[String; 4]> {
-        let shown = |figure: Option<f64>| figure.map_or("–".to_owned(), |figure| format!("{figure:.2}"));
-        let (jobs, [without, with]) = self.slowdowns();
-        let mut rows: Vec<[String; 4]> = self
-            .jobs
-            .iter()
-            .zip(&jobs)
-            .map(|(job, sides)| [job.name.clone(), job.what.clone(), shown(sides[0]), shown(sides[1])])
-            .collect();
-        rows.push(["all".to_owned(), "geometric mean".to_owned(), shown(without), shown(with)]);
+    fn rows(&self) -> Vec<[String; 5]> {
+        // A second for a megabyte is a microsecond for a byte.
+        let shown = |cost: Option<f64>| cost.map_or("–".to_owned(), |cost| text::seconds(1e6 * cost));
+        let (jobs, mean) = self.costs();
+        let row = |(job, [without, with]): (&LoopJob, &[Option<f64>; 2])| {
+            let change =
+                without.zip(*with).map_or("–".to_owned(), |(without, with)| share(with / without - 1.0));
+            [job.name.clone(), job.what.clone(), shown(*without), shown(*with), change]
+        };
+        let mut rows: Vec<[String; 5]> = self.jobs.iter().zip(&jobs).map(row).collect();
+        let none = || "–".to_owned();
+        rows.push([
+            "all".to_owned(),
+            "geometric mean".to_owned(),
+            none(),
+            none(),
+            mean.map_or_else(none, share),
+        ]);
         rows
     }
 
     /// For a terminal.
     pub fn to_text(&self) -> String {
-        let mut out =
-            crate::jobs::table(&["job", "what it does", "I/O slowdown without", "with"], &self.rows());
+        let mut out = crate::jobs::table(
+            &["job", "what it does", "a MB takes without", "with", "change"],
+            &self.rows(),
+        );
         out.push('\n');
         for decision in self.decisions.decisions.iter().rev() {
             let expected = decision.expected.as_ref().map_or("–".to_owned(), |effect| share(effect.change));
@@ -153,7 +158,7 @@ impl LoopDemo {
         let wide = |table: String| format!("<div class=\"wide\" tabindex=\"0\">{table}</div>");
         let section = |id, title: &str, body| Section { id, title: title.to_owned(), body, narrow: false };
         let rows = self.rows().into_iter().map(|row| row.map(|cell| escape(&cell)));
-        let heads = ["job", "what it does", "I/O slowdown without", "with the loop"];
+        let heads = ["job", "what it does", "a MB takes without", "with the loop", "change"];
         let mut sections = vec![section("jobs", "How the jobs fared", wide(table(heads, rows)))];
         for plot in self.plots() {
             sections.push(section(plot.name, plot.title, plot.to_figure("a")));
@@ -263,10 +268,12 @@ mod tests {
             decisions: DecisionList::default(),
             decided_s: Some(4.5),
         };
-        let (jobs, means) = demo.slowdowns();
-        let near = |figure: Option<f64>, wanted: f64| (figure.unwrap() - wanted).abs() < 1e-9;
-        assert!(near(jobs[0][0], 4.0) && near(jobs[0][1], 2.0) && near(means[1], 2.0), "{jobs:?} {means:?}");
-        assert!(demo.verdict().contains("instead of 4.00 times (-50 %)"), "{}", demo.verdict());
+        let (jobs, mean) = demo.costs();
+        assert!(
+            (jobs[0][0].unwrap() - 4e-3).abs() < 1e-9 && (mean.unwrap() + 0.5).abs() < 1e-9,
+            "{jobs:?} {mean:?}"
+        );
+        assert!(demo.verdict().contains("changed by -50 %"), "{}", demo.verdict());
         let html = demo.html();
         iotide_page::policy::assert_keeps_its_policy(&html);
         assert!(html.contains("&lt;a&gt;") && !html.contains("<a>"));

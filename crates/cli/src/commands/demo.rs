@@ -37,8 +37,8 @@ pub(crate) struct DemoArgs {
     /// How many bursts
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(2..))]
     bursts: u32,
-    /// Show the closed loop instead: three jobs on one storage, without and then with a daemon that acts; each for TIME [default: 60s]
-    #[arg(long = "loop", value_name = "TIME", num_args = 0..=1, default_missing_value = "60s", value_parser = parse_seconds, conflicts_with_all = ["period", "bursts"])]
+    /// Show the closed loop instead: three jobs on one storage, without and then with a daemon that acts; each for TIME [default: 70s]
+    #[arg(long = "loop", value_name = "TIME", num_args = 0..=1, default_missing_value = "70s", value_parser = parse_seconds, conflicts_with_all = ["period", "bursts"])]
     closed_loop: Option<f64>,
 }
 

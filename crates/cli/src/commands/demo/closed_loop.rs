@@ -21,19 +21,20 @@ const BANDWIDTH_BPS: u32 = 100_000_000;
 /// How often jobs are looked at.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// A job of one process: it computes, then writes, and so on.
+/// A job: each of its processes computes, then writes, and so on.
 struct Workload {
     name: &'static str,
     compute_s: f64,
+    n_processes: u32,
+    /// Of each process.
     burst_bytes: u64,
-    transfer_bytes: u64,
 }
 
-/// One that writes a little often, and two that write much now and then, in requests so large that the first waits long between them.
+/// A small one that writes a little often, and two large ones that write much now and then.
 const JOBS: [Workload; 3] = [
-    Workload { name: "short", compute_s: 1.0, burst_bytes: 10_000_000, transfer_bytes: 1_000_000 },
-    Workload { name: "long-1", compute_s: 5.0, burst_bytes: 240_000_000, transfer_bytes: 8_000_000 },
-    Workload { name: "long-2", compute_s: 5.5, burst_bytes: 240_000_000, transfer_bytes: 8_000_000 },
+    Workload { name: "short", compute_s: 1.0, n_processes: 1, burst_bytes: 10_000_000 },
+    Workload { name: "long-1", compute_s: 5.0, n_processes: 8, burst_bytes: 30_000_000 },
+    Workload { name: "long-2", compute_s: 5.5, n_processes: 8, burst_bytes: 30_000_000 },
 ];
 
 pub(super) fn run(ui: &mut Ui, args: &DemoArgs, run_s: f64) -> anyhow::Result<ExitStatus> {
@@ -55,7 +56,7 @@ pub(super) fn run(ui: &mut Ui, args: &DemoArgs, run_s: f64) -> anyhow::Result<Ex
         what: format!(
             "computes {}, then writes {}",
             text::seconds(job.compute_s),
-            text::bytes(job.burst_bytes as f64)
+            text::bytes((u64::from(job.n_processes) * job.burst_bytes) as f64)
         ),
     });
     let demo = LoopDemo {
@@ -181,12 +182,7 @@ fn begin(folder: &Path, daemon: &Daemon, job: &Workload, run_s: f64) -> anyhow::
     let mut command = Command::new(&program);
     command.args(["record", "--live", "-o"]).arg(folder.join(format!("{}.trace", job.name))).arg("--");
     command.arg(&program).args(["ioskel", "--compute", &job.compute_s.to_string()]);
-    command.args([
-        "--size",
-        &job.burst_bytes.to_string(),
-        "--transfer-size",
-        &job.transfer_bytes.to_string(),
-    ]);
+    command.args(["--size", &job.burst_bytes.to_string(), "--processes", &job.n_processes.to_string()]);
     command.args(["--iterations", "100000", "--until", &run_s.to_string(), "--dir"]).arg(&data);
     command.envs(daemon.environment()).env("IOTIDE_JOB_ID", job.name).env("IOTIDE_GATE", gate(folder));
     command.env("IOTIDE_INCLUDE", iotide_private::temporary_files());

@@ -25,7 +25,7 @@ impl Target {
     /// An arbiter that does not answer within this is left alone until the next look.
     const WITHIN: Duration = Duration::from_secs(1);
     /// By so many periods before and after, one can tell what came of a decision.
-    const PERIODS_TO_TELL: f64 = 3.0;
+    const PERIODS_TO_TELL: f64 = 2.0;
     const WINDOW_S: [f64; 2] = [10.0, 1800.0];
 
     pub(super) fn new(socket: PathBuf, bandwidth_bps: Option<f64>) -> Self {
