@@ -39,6 +39,7 @@ mod sets;
 mod settings;
 mod signature;
 mod simulate;
+mod source;
 mod stage;
 mod templates;
 mod web;

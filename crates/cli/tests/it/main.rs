@@ -115,6 +115,9 @@ mod strangers;
 /// Clients of every server that ask and ask and never read the answers.
 mod unread;
 
+/// Actors that a daemon or a detector tells of jobs.
+mod sources;
+
 /// `iotide stage`: odd trees, faults, and kills at random moments beside a writer.
 mod stage;
 
