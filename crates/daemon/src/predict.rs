@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::{io, mem};
 
-use iotide_analysis::online::{Predictor, PredictorConfig};
+use iotide_analysis::online::{NextPhase, Prediction, Predictor, PredictorConfig};
 use iotide_ledger::JobKey;
 use iotide_trace::{Span, Timestamp};
 
@@ -38,9 +38,29 @@ pub(crate) struct Expected {
     pub(crate) confidence: f64,
     /// What one phase moves.
     pub(crate) bytes_per_phase: Option<f64>,
+    /// When that was found.
+    pub(crate) at_unix_s: f64,
+    /// More of the next phase.
+    pub(crate) next_phase: Option<NextPhase>,
+    /// How probable it is that a gap between two phases is idle.
+    pub(crate) idle_probability: f64,
 }
 
 impl Expected {
+    /// From a prediction on a clock that began in 1970.
+    fn of(prediction: &Prediction) -> Self {
+        let gap = prediction.idle_gaps.first();
+        Self {
+            period_s: prediction.period_s,
+            next_phase_unix_s: prediction.next_phase.map(|next| next.start_s),
+            confidence: prediction.confidence,
+            bytes_per_phase: prediction.rhythms.first().map(|rhythm| rhythm.bytes_per_phase),
+            at_unix_s: prediction.at_s,
+            next_phase: prediction.next_phase,
+            idle_probability: gap.map_or(prediction.confidence, |gap| gap.probability),
+        }
+    }
+
     /// Whether whoever knew the one before wants to know: another period, or another phase that comes next.
     fn is_news_after(&self, before: Option<&Self>) -> bool {
         let Some(period_s) = self.period_s else { return before.is_some_and(|it| it.period_s.is_some()) };
@@ -163,12 +183,7 @@ impl Predictors {
                 let rate_bps = bytes.saturating_sub(job.bytes) as f64 / seconds;
                 if let Some(prediction) = job.predictor.as_mut().and_then(|it| it.push_sample(span, rate_bps))
                 {
-                    let expected = Expected {
-                        period_s: prediction.period_s,
-                        next_phase_unix_s: prediction.next_phase.map(|next| next.start_s),
-                        confidence: prediction.confidence,
-                        bytes_per_phase: prediction.rhythms.first().map(|rhythm| rhythm.bytes_per_phase),
-                    };
+                    let expected = Expected::of(&prediction);
                     let mut all = self.expectations.0.write().unwrap_or_else(PoisonError::into_inner);
                     let before = all.insert(key.clone(), expected);
                     drop(all);
@@ -211,6 +226,9 @@ mod tests {
             next_phase_unix_s: Some(next_phase_unix_s),
             confidence: 0.9,
             bytes_per_phase: Some(600.0),
+            at_unix_s: 900.0,
+            next_phase: None,
+            idle_probability: 0.9,
         };
         let load = |period_s, next| expected(period_s, next).load_bps(1000.0).unwrap();
         assert_eq!(load(10.0, 1005.0), 60.0, "six phases");

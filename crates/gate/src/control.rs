@@ -109,6 +109,7 @@ fn jobs_line([policy, rules]: [&str; 2], jobs: &[JobStatus]) -> String {
     for (index, job) in jobs.iter().enumerate() {
         let source = job.source.map(|source| match source {
             PeriodSource::Given => "given",
+            PeriodSource::Reported => "reported",
             PeriodSource::Predicted => "predicted",
         });
         let _ = write!(

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use iotide_sched::{IoProfile, JobId, LONGEST_TURN_S, Queue, QueueConfig, Request, SetId};
+use iotide_sched::{HARDLY_NEW, IoProfile, JobId, LONGEST_TURN_S, Queue, QueueConfig, Request, SetId};
 
 use crate::allowance::Allowances;
 use crate::caller::Callers;
@@ -365,7 +365,7 @@ impl Scheduler {
         let Some(&id) = state.ids.get(job) else { return false };
         let Some(known) = state.jobs.get_mut(&id) else { return false };
         // What a person said is not overruled by what was seen.
-        if source == PeriodSource::Predicted && known.source == Some(PeriodSource::Given) {
+        if source != PeriodSource::Given && known.source == Some(PeriodSource::Given) {
             return true;
         }
         known.given_until_s = None;
@@ -379,7 +379,7 @@ impl Scheduler {
                 (new.w_iter_s() / former.w_iter_s()).ln().abs() < HARDLY_NEW.ln()
             })
         };
-        if is_known || source == PeriodSource::Predicted && is_hardly_new() {
+        if is_known || source != PeriodSource::Given && is_hardly_new() {
             return true;
         }
         state.queue.set_profile(id, profile);
@@ -524,6 +524,8 @@ pub struct JobStatus {
 pub enum PeriodSource {
     /// From a file or the control socket.
     Given,
+    /// From somebody else who sees the job, such as a daemon.
+    Reported,
     /// From the job's own requests.
     Predicted,
 }
@@ -773,10 +775,6 @@ impl State {
 /// So many jobs are known at once, and of one user. A machine runs fewer; a name costs nothing to claim.
 const MAX_JOBS: usize = 4096;
 const MAX_JOBS_OF_USER: usize = 256;
-
-/// A predicted period that differs by less than this factor from the last one changes nothing: a job whose period lies between
-/// two orders of magnitude must not go to and fro between their sets.
-const HARDLY_NEW: f64 = 1.25;
 
 #[cfg(test)]
 mod tests;

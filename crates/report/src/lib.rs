@@ -50,6 +50,7 @@ pub use crate::{
         EarlierRun, JobDocument, JobEntry as WatchedJob, JobIo, JobList, JobMpi, JobStaging, JobTime,
         ProxyJob, ProxyProfile, Refused, answer_json,
     },
+    known::known_jobs,
     label_glossary::label_meaning,
     labelled::{InsightLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen, about_job},
@@ -115,6 +116,7 @@ mod info;
 mod insight;
 mod job_schedule;
 mod jobs;
+mod known;
 mod label_glossary;
 mod labelled;
 mod live;

@@ -40,6 +40,7 @@ mod sets;
 mod settings;
 mod signature;
 mod simulate;
+mod source;
 mod stage;
 mod templates;
 mod web;

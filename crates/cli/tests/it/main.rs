@@ -115,6 +115,9 @@ mod strangers;
 /// Clients of every server that ask and ask and never read the answers.
 mod unread;
 
+/// Actors that a daemon or a detector tells of jobs.
+mod sources;
+
 /// `iotide stage`: odd trees, refusals, inputs.
 mod stage;
 /// `iotide stage` under faults: kills, errors of the destination, the order of system calls.
