@@ -5,6 +5,7 @@ use crate::ui::Ui;
 
 mod apply;
 pub(super) mod deeds;
+mod key;
 mod plan;
 mod show;
 mod system;
@@ -28,6 +29,7 @@ enum What {
     Plan(plan::PlanArgs),
     Apply(apply::ApplyArgs),
     Show(show::ShowArgs),
+    Key(key::KeyArgs),
 }
 
 pub(crate) fn run(ui: &mut Ui, args: &SetsArgs) -> anyhow::Result<ExitStatus> {
@@ -35,5 +37,6 @@ pub(crate) fn run(ui: &mut Ui, args: &SetsArgs) -> anyhow::Result<ExitStatus> {
         What::Plan(args) => plan::run(ui, args),
         What::Apply(args) => apply::run(ui, args),
         What::Show(args) => show::run(ui, args),
+        What::Key(args) => key::run(ui, args),
     }
 }
