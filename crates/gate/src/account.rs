@@ -61,6 +61,13 @@ impl Account {
     }
 }
 
+impl Place {
+    /// Whether it is this user's.
+    pub fn is_of(&self, user: u32) -> bool {
+        self.user == user
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let mut books = self.shared.held.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,8 +9,8 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::TcpListener;
-use std::path::Path;
+use std::net::{TcpListener, ToSocketAddrs};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use iotide_live::Address;
 use iotide_private::OwnSocket;
 use iotide_sched::Policy;
-use iotide_wire::{GATE_WAIT_EVERY_MS, GateHello, GateMessage};
+use iotide_wire::{GATE_WAIT_EVERY_MS, GateChallenge, GateClaim, GateHello, GateKey, GateMessage, GateSide};
 
 use crate::GateError;
 use crate::account::{Account, Place};
@@ -27,6 +27,7 @@ use crate::crew::Crew;
 use crate::door::{Desk, Door, Entrance, Line, NOBODY, Peer};
 use crate::gate::{Gate, Storage};
 use crate::job::JobName;
+use crate::keys::{random, site_key};
 use crate::process::{Background, Signals, raise_open_files};
 use crate::schedule::{Direction, JobStatus, Permit, Scheduler, Served};
 use crate::turns::Turns;
@@ -38,6 +39,8 @@ pub struct ArbiterConfig {
     pub listen: Address,
     /// Who may ask there.
     pub access: Access,
+    /// The file with the key by which callers from other machines prove who they are; needed at an address that they can reach.
+    pub key: Option<PathBuf>,
     /// Who is let through when.
     pub turns: Turns,
     /// How much a program that is alone may move without asking again.
@@ -56,6 +59,7 @@ impl ArbiterConfig {
         Self {
             listen,
             access: Access::default(),
+            key: None,
             turns,
             lease_bytes: 64 << 20,
             lease: Duration::from_millis(20),
@@ -65,7 +69,7 @@ impl ArbiterConfig {
     }
 }
 
-/// Who may ask at a path; at an address everyone may who can reach it.
+/// Who may ask at a path; at an address whoever has the key may, or without one everybody on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     /// The mode of the socket. Asking takes the right to write.
@@ -125,7 +129,9 @@ const LATE_S: f64 = 0.2;
 /// An arbiter that listens; it stops when dropped.
 #[derive(Debug)]
 pub struct Arbiter {
-    gate: Gate,
+    scheduler: Scheduler,
+    /// Its own, if it has no other one's.
+    gate: Option<Gate>,
     address: Address,
     door: Option<Door>,
     ticks: Option<Background>,
@@ -134,23 +140,36 @@ pub struct Arbiter {
 impl Arbiter {
     /// Begins to listen.
     pub fn start(config: &ArbiterConfig) -> Result<Self, GateError> {
-        let refused = |cause| GateError::Listen { address: config.listen.to_string(), cause };
         let storage = Storage { bandwidth_bps: config.bandwidth_bps, ..Storage::default() };
         let gate = Gate::open(&config.turns, storage, Crew::new(config.turns.n_workers))?;
+        let mut arbiter = Self::before(gate.scheduler(), config)?;
+        arbiter.gate = Some(gate);
+        Ok(arbiter)
+    }
+
+    /// Begins to listen for those who ask a scheduler that others ask, too: one queue for all.
+    pub fn before(scheduler: &Scheduler, config: &ArbiterConfig) -> Result<Self, GateError> {
+        let refused = |cause| GateError::Listen { address: config.listen.to_string(), cause };
+        let key = config.key.as_deref().map(site_key).transpose()?;
         // Each program is a descriptor.
         raise_open_files();
         let (address, entrance) = match &config.listen {
             Address::Unix(path) => (config.listen.clone(), Entrance::Unix(config.access.bind(path)?)),
             Address::Tcp(address) => {
+                let mut places = address.to_socket_addrs().map_err(refused)?;
+                if key.is_none() && !places.all(|place| place.ip().is_loopback()) {
+                    return Err(GateError::NoKey(config.listen.to_string()));
+                }
                 let listener = TcpListener::bind(address).map_err(refused)?;
                 let address = listener.local_addr().map_err(refused)?;
-                (Address::Tcp(address.to_string()), Entrance::Tcp(listener))
+                (Address::Tcp(address.to_string()), Entrance::Tcp { listener, tells_users: key.is_some() })
             }
             Address::Zmq(_) => return Err(refused(io::ErrorKind::Unsupported.into())),
         };
         let asks = entrance.account(MAX_ASKS);
         let desk = Arc::new(Reception {
-            scheduler: gate.scheduler().clone(),
+            scheduler: scheduler.clone(),
+            key,
             config: config.clone(),
             programs: Mutex::default(),
             asks,
@@ -160,7 +179,8 @@ impl Arbiter {
         let desk = Arc::downgrade(&desk);
         let ticks = Background::start("iotide-ticks", move |until_dropped| tick(&desk, until_dropped))
             .map_err(GateError::Thread)?;
-        Ok(Self { gate, address, door: Some(door), ticks: Some(ticks) })
+        let scheduler = scheduler.clone();
+        Ok(Self { scheduler, gate: None, address, door: Some(door), ticks: Some(ticks) })
     }
 
     /// Listens until a signal asks for an end; `ready` is called once programs can ask.
@@ -184,7 +204,7 @@ impl Arbiter {
 
     /// Returns the jobs that were seen of late.
     pub fn jobs(&self) -> Vec<JobStatus> {
-        self.gate.jobs()
+        self.scheduler.jobs()
     }
 }
 
@@ -193,12 +213,15 @@ impl Drop for Arbiter {
         // Nobody asks any more, then nobody is answered; the gate goes last.
         drop(self.door.take());
         drop(self.ticks.take());
+        drop(self.gate.take());
     }
 }
 
 /// Where programs ask.
 struct Reception {
     scheduler: Scheduler,
+    /// The key of the site, where callers have to prove who they are.
+    key: Option<[u8; 32]>,
     config: ArbiterConfig,
     programs: Mutex<Vec<Weak<Program>>>,
     asks: Account,
@@ -209,7 +232,16 @@ struct Reception {
 /// Someone who has connected, and who that is once it was said.
 struct Caller {
     line: Arc<Line>,
-    program: Option<Arc<Program>>,
+    stage: Stage,
+}
+
+enum Stage {
+    /// Has said nothing.
+    Stranger,
+    /// Has said who it is, and has to prove it.
+    Claimed { claim: GateClaim, key: GateKey, nonce: [u8; 32] },
+    /// Is known.
+    Program(Arc<Program>),
 }
 
 /// A program that asks.
@@ -264,27 +296,33 @@ impl Desk for Reception {
     type Caller = Caller;
     /// More programs than this are not listened to; they go on as if there were no arbiter.
     const MAX_CALLERS: usize = 4096;
-    const MAX_UNHEARD: usize = GateHello::SIZE + GateMessage::SIZE;
+    const MAX_UNHEARD: usize = GateClaim::SIZE + GateMessage::SIZE;
     const MAX_UNREAD: usize = 64 << 10;
 
     fn greet(self: &Arc<Self>, line: &Arc<Line>) -> Caller {
-        Caller { line: Arc::clone(line), program: None }
+        Caller { line: Arc::clone(line), stage: Stage::Stranger }
     }
 
     fn hear(self: &Arc<Self>, caller: &mut Caller, said: &[u8]) -> Option<usize> {
-        match &caller.program {
-            None => {
+        match &caller.stage {
+            Stage::Stranger if self.key.is_some() => self.hear_claim(caller, said),
+            Stage::Stranger => {
                 let Some(hello) = said.first_chunk::<{ GateHello::SIZE }>() else { return Some(0) };
                 let peer = caller.line.peer();
                 let job = self.job_of(&GateHello::decode(hello)?, peer);
-                let user = peer.map_or(NOBODY, |peer| peer.user);
-                let line = Arc::clone(&caller.line);
-                let program = Arc::new(Program { job, user, line, asked: Mutex::default() });
-                lock(&self.programs).push(Arc::downgrade(&program));
-                caller.program = Some(program);
+                self.admit(caller, job, peer.map_or(NOBODY, |peer| peer.user));
                 Some(GateHello::SIZE)
             }
-            Some(program) => {
+            Stage::Claimed { claim, key, nonce } => {
+                let Some(proof) = said.first_chunk::<32>() else { return Some(0) };
+                if !key.is_proof(GateSide::Program, claim, nonce, proof) {
+                    return None;
+                }
+                let (job, user) = (job_claimed(&claim.hello, Some(claim.user)), claim.user);
+                self.admit(caller, job, user);
+                Some(proof.len())
+            }
+            Stage::Program(program) => {
                 let Some(message) = said.first_chunk::<{ GateMessage::SIZE }>() else { return Some(0) };
                 match GateMessage::decode(message)? {
                     GateMessage::Ask { id, bytes, is_write } => self.ask(program, id, bytes, is_write)?,
@@ -296,14 +334,21 @@ impl Desk for Reception {
         }
     }
 
+    fn proven_user(&self, caller: &Caller) -> Option<u32> {
+        match &caller.stage {
+            Stage::Program(program) if self.key.is_some() => Some(program.user),
+            _ => None,
+        }
+    }
+
     fn may_be_silent_for(&self, caller: &Caller) -> Option<Duration> {
         // A program may compute for days.
-        caller.program.is_none().then_some(HELLO_WITHIN)
+        (!matches!(caller.stage, Stage::Program(_))).then_some(HELLO_WITHIN)
     }
 
     fn leave(self: &Arc<Self>, caller: Caller) {
         // What it held is free; what it still waits for will be granted to nobody.
-        let Some(program) = caller.program else { return };
+        let Stage::Program(program) = caller.stage else { return };
         let mut asked = lock(&program.asked);
         asked.is_gone = true;
         let held = std::mem::take(&mut asked.granted);
@@ -320,10 +365,32 @@ impl Reception {
         if let Some(vouched) = peer.and_then(|peer| self.scheduler.vouched(peer.process)) {
             return JobName::new(&vouched, user);
         }
-        match std::str::from_utf8(hello.job()).ok().filter(|name| !name.is_empty()) {
-            Some(name) => JobName::new(name, user),
-            None => JobName::new(&format!("pid:{}", peer.map_or(hello.process, |peer| peer.process)), user),
+        let hello = &GateHello::new(peer.map_or(hello.process, |peer| peer.process), hello.job());
+        job_claimed(hello, user)
+    }
+
+    /// A caller that has to prove who it is says who; it is told what to prove.
+    fn hear_claim(&self, caller: &mut Caller, said: &[u8]) -> Option<usize> {
+        // Who says something else is not waited for.
+        let n_magic = said.len().min(GateClaim::MAGIC.len());
+        if said[..n_magic] != GateClaim::MAGIC[..n_magic] {
+            return None;
         }
+        let Some(claim) = said.first_chunk::<{ GateClaim::SIZE }>() else { return Some(0) };
+        let claim = GateClaim::decode(claim)?;
+        let key = GateKey::of_user(&self.key?, claim.user);
+        let nonce = random().ok()?;
+        caller.line.say(&GateChallenge::new(&key, &claim, nonce).encode());
+        caller.stage = Stage::Claimed { claim, key, nonce };
+        Some(GateClaim::SIZE)
+    }
+
+    /// A caller is known from now on.
+    fn admit(&self, caller: &mut Caller, job: JobName, user: u32) {
+        let line = Arc::clone(&caller.line);
+        let program = Arc::new(Program { job, user, line, asked: Mutex::default() });
+        lock(&self.programs).push(Arc::downgrade(&program));
+        caller.stage = Stage::Program(program);
     }
 
     /// Asks the scheduler. `None` if the program asks for too much at once, or its user does.
@@ -426,6 +493,14 @@ impl Reception {
     }
 }
 
+/// The job that a program says it is of, else its own.
+fn job_claimed(hello: &GateHello, user: Option<u32>) -> JobName {
+    match std::str::from_utf8(hello.job()).ok().filter(|name| !name.is_empty()) {
+        Some(name) => JobName::new(name, user),
+        None => JobName::new(&format!("pid:{}", hello.process), user),
+    }
+}
+
 fn longest_grant(bytes: u64) -> Duration {
     LONGEST_GRANT + Duration::from_secs_f64((bytes as f64 / SLOWEST_BPS).min(3600.0))
 }
@@ -488,6 +563,7 @@ mod tests {
     use iotide_testkit::FreshDir;
     use std::fs;
     use std::io::{Read, Write};
+    use std::net::TcpStream;
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
 
@@ -519,7 +595,7 @@ mod tests {
         // Waits for a turn that will not come any more.
         ask(&mut second, 1);
         assert!(matches!(hear(&mut second), Some(GateMessage::Wait | GateMessage::Grant { .. })));
-        let core = arbiter.gate.scheduler().downgrade();
+        let core = arbiter.scheduler.downgrade();
         drop(arbiter);
         while hear(&mut first).is_some() {}
         while hear(&mut second).is_some() {}
@@ -553,5 +629,128 @@ mod tests {
         let listen = "zmq:tcp://127.0.0.1:0".parse().unwrap();
         let refused = Arbiter::start(&ArbiterConfig::new(listen, Turns::new(Policy::Exclusive)));
         assert!(matches!(refused, Err(GateError::Listen { .. })));
+    }
+    /// An arbiter at a TCP port, with a key, and how to connect to it.
+    fn keyed(dir: &FreshDir) -> (Arbiter, impl Fn() -> TcpStream + use<>) {
+        let key = dir.join("key");
+        iotide_private::write_secret(&key, &"5a".repeat(32), None).unwrap();
+        let listen = "tcp:127.0.0.1:0".parse().unwrap();
+        let config =
+            ArbiterConfig { key: Some(key), ..ArbiterConfig::new(listen, Turns::new(Policy::Exclusive)) };
+        let arbiter = Arbiter::start(&config).unwrap();
+        let Address::Tcp(address) = arbiter.address().clone() else { panic!("{}", arbiter.address()) };
+        (arbiter, move || TcpStream::connect(&address).unwrap())
+    }
+
+    fn claim(user: u32) -> GateClaim {
+        GateClaim { hello: GateHello::new(1, b"4711"), user, nonce: [1; 32] }
+    }
+
+    /// What a program says after its claim, to prove that it has a key; `None` if the arbiter hangs up or is not believed.
+    fn proof(program: &mut TcpStream, claim: &GateClaim, key: &GateKey) -> Option<[u8; 32]> {
+        program.write_all(&claim.encode()).unwrap();
+        let mut challenge = [0; GateChallenge::SIZE];
+        program.read_exact(&mut challenge).ok()?;
+        GateChallenge::answer(&challenge, key, claim)
+    }
+
+    /// Whether the first ask is granted; otherwise the arbiter hangs up without a word.
+    fn is_granted(program: &mut TcpStream) -> bool {
+        let asked = program.write_all(&GateMessage::Ask { id: 1, bytes: 1, is_write: true }.encode());
+        let mut answer = Vec::new();
+        let mut message = [0; GateMessage::SIZE];
+        if asked.is_ok() && program.read_exact(&mut message).is_ok() {
+            return matches!(GateMessage::decode(&message), Some(GateMessage::Grant { id: 1, .. }));
+        }
+        let _ = program.read_to_end(&mut answer);
+        assert!(answer.is_empty());
+        false
+    }
+
+    #[test]
+    fn whoever_has_the_key_of_a_user_asks_for_that_user() {
+        let dir = FreshDir::new("arbiter-key");
+        let (arbiter, connect) = keyed(&dir);
+        for user in [1000, 1001] {
+            let mut program = connect();
+            let key = GateKey::of_user(&[0x5a; 32], user);
+            let proof = proof(&mut program, &claim(user), &key).unwrap();
+            program.write_all(&proof).unwrap();
+            assert!(is_granted(&mut program));
+        }
+        let mut jobs: Vec<String> = arbiter.jobs().into_iter().map(|job| job.job).collect();
+        jobs.sort();
+        assert_eq!(jobs, ["uid:1000/4711", "uid:1001/4711"]);
+    }
+
+    #[test]
+    fn whoever_has_no_key_or_another_users_gets_nothing() {
+        let dir = FreshDir::new("arbiter-wrong-key");
+        let (arbiter, connect) = keyed(&dir);
+        let own = GateKey::of_user(&[0x5a; 32], 1000);
+        // The arbiter's answer to the claim of another user cannot be checked with one's own key, and what one says to it proves nothing.
+        for (user, key) in [(1001, own), (1000, GateKey::of_user(&[0x5b; 32], 1000))] {
+            let mut program = connect();
+            assert_eq!(proof(&mut program, &claim(user), &key), None);
+            program.write_all(&key.proof(GateSide::Program, &claim(user), &[0; 32])).unwrap();
+            assert!(!is_granted(&mut program));
+        }
+        // Programs from before there were keys, those who skip the proof, and noise.
+        let hello = GateHello::new(1, b"4711").encode().to_vec();
+        let unproved = [claim(1000).encode().to_vec(), [0; 32].to_vec()].concat();
+        for said in [hello, unproved, b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![0; 4096]] {
+            let mut program = connect();
+            let _ = program.write_all(&said);
+            let _ = program.read_to_end(&mut Vec::new());
+        }
+        assert!(arbiter.jobs().is_empty());
+    }
+
+    #[test]
+    fn what_a_program_said_before_is_worth_nothing_when_it_is_said_again() {
+        let dir = FreshDir::new("arbiter-replay");
+        let (_arbiter, connect) = keyed(&dir);
+        let key = GateKey::of_user(&[0x5a; 32], 1000);
+        let mut program = connect();
+        let proof = proof(&mut program, &claim(1000), &key).unwrap();
+        program.write_all(&proof).unwrap();
+        assert!(is_granted(&mut program));
+        let mut thief = connect();
+        thief.write_all(&claim(1000).encode()).unwrap();
+        thief.read_exact(&mut [0; GateChallenge::SIZE]).unwrap();
+        thief.write_all(&proof).unwrap();
+        assert!(!is_granted(&mut thief));
+        assert!(is_granted_again(&mut program), "the program itself goes on");
+    }
+
+    fn is_granted_again(program: &mut TcpStream) -> bool {
+        program.write_all(&GateMessage::Ask { id: 2, bytes: 1, is_write: true }.encode()).unwrap();
+        let mut message = [0; GateMessage::SIZE];
+        program.read_exact(&mut message).is_ok()
+    }
+
+    #[test]
+    fn an_address_that_others_can_reach_needs_a_key() {
+        let start = |listen: &str, key: Option<PathBuf>| {
+            let listen = listen.parse().unwrap();
+            let turns = Turns::new(Policy::Exclusive);
+            Arbiter::start(&ArbiterConfig { key, ..ArbiterConfig::new(listen, turns) }).map(drop)
+        };
+        for listen in ["tcp:0.0.0.0:0", "tcp:[::]:0", "tcp:192.0.2.1:7070"] {
+            assert!(matches!(start(listen, None), Err(GateError::NoKey(_))), "{listen}");
+        }
+        start("tcp:127.0.0.1:0", None).unwrap();
+        let dir = FreshDir::new("arbiter-needs-key");
+        let site = dir.write("open", "5a".repeat(32));
+        fs::set_permissions(&site, fs::Permissions::from_mode(0o644)).unwrap();
+        let said = start("tcp:0.0.0.0:0", Some(site.clone())).unwrap_err().to_string();
+        assert!(said.contains("others can read it"), "{said}");
+        fs::set_permissions(&site, fs::Permissions::from_mode(0o600)).unwrap();
+        start("tcp:0.0.0.0:0", Some(site.clone())).unwrap();
+        let user = dir.join("user");
+        crate::write_user_key(&site, rustix::process::geteuid().as_raw(), &user).unwrap();
+        let said = start("tcp:0.0.0.0:0", Some(user)).unwrap_err().to_string();
+        assert!(said.contains("the user") && said.contains("takes the key of the site"), "{said}");
+        assert!(start("tcp:0.0.0.0:0", Some(dir.join("none"))).is_err());
     }
 }

@@ -41,6 +41,11 @@ pub(crate) trait Desk: Send + Sync + 'static {
     /// How long a caller may say nothing; `None` is for ever.
     fn may_be_silent_for(&self, caller: &Self::Caller) -> Option<Duration>;
 
+    /// The user that a caller has proved to be, where the system does not say who it is.
+    fn proven_user(&self, _caller: &Self::Caller) -> Option<u32> {
+        None
+    }
+
     /// A caller has gone.
     fn leave(self: &Arc<Self>, caller: Self::Caller);
 }
@@ -55,14 +60,18 @@ pub(crate) struct Door {
 /// Where callers come from.
 pub(crate) enum Entrance {
     Unix(OwnSocket),
-    Tcp(TcpListener),
+    Tcp {
+        listener: TcpListener,
+        /// Whether callers prove who they are ([`Desk::proven_user`]).
+        tells_users: bool,
+    },
 }
 
 impl Entrance {
     fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Entrance::Unix(socket) => socket.listener().as_fd(),
-            Entrance::Tcp(listener) => listener.as_fd(),
+            Entrance::Tcp { listener, .. } => listener.as_fd(),
         }
     }
 
@@ -70,6 +79,7 @@ impl Entrance {
     pub(crate) fn account(&self, n_places: usize) -> Account {
         match self {
             Entrance::Unix(socket) if socket.is_for_many() => Account::among_users(n_places),
+            Entrance::Tcp { tells_users: true, .. } => Account::among_users(n_places),
             _ => Account::for_one(n_places),
         }
     }
@@ -79,7 +89,7 @@ impl Door {
     pub(crate) fn open<D: Desk>(entrance: Entrance, desk: Arc<D>, name: &str) -> io::Result<Self> {
         match &entrance {
             Entrance::Unix(socket) => socket.listener().set_nonblocking(true)?,
-            Entrance::Tcp(listener) => listener.set_nonblocking(true)?,
+            Entrance::Tcp { listener, .. } => listener.set_nonblocking(true)?,
         }
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let poll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
@@ -201,7 +211,7 @@ struct Guest<C> {
     caller: C,
     unheard: Vec<u8>,
     heard_at: Instant,
-    _place: Place,
+    place: Place,
 }
 
 impl<D: Desk> Keeper<D> {
@@ -245,12 +255,12 @@ impl<D: Desk> Keeper<D> {
             }
             Err(_) => return,
         };
-        // Those from other machines are nobody in particular.
+        // Those from other machines are nobody in particular, until they prove who they are.
         let user = iotide_private::peer_user(&socket).unwrap_or(NOBODY);
         let Some(place) = self.places.take(user) else {
             return; // hanging up tells them to go on alone
         };
-        if matches!(self.entrance, Entrance::Tcp(_)) {
+        if matches!(self.entrance, Entrance::Tcp { .. }) {
             let _ = sockopt::set_tcp_nodelay(&socket, true);
             // A node that is gone does not say so.
             let _ = sockopt::set_socket_keepalive(&socket, true);
@@ -268,17 +278,24 @@ impl<D: Desk> Keeper<D> {
             unsent: Mutex::default(),
         });
         let caller = self.desk.greet(&line);
-        self.guests.insert(
-            number,
-            Guest { line, caller, unheard: Vec::new(), heard_at: Instant::now(), _place: place },
-        );
+        self.guests
+            .insert(number, Guest { line, caller, unheard: Vec::new(), heard_at: Instant::now(), place });
     }
 
     fn attend(&mut self, number: u64, flags: EventFlags) {
         let Some(guest) = self.guests.get_mut(&number) else { return };
-        let stays = (!flags.contains(EventFlags::OUT) || guest.line.go_on())
+        let mut stays = (!flags.contains(EventFlags::OUT) || guest.line.go_on())
             && (!flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR)
                 || listen(&self.desk, guest));
+        if stays
+            && let Some(user) = self.desk.proven_user(&guest.caller)
+            && !guest.place.is_of(user)
+        {
+            match self.places.take(user) {
+                Some(place) => guest.place = place,
+                None => stays = false,
+            }
+        }
         if !stays && let Some(guest) = self.guests.remove(&number) {
             self.see_off(guest);
         }
@@ -315,7 +332,6 @@ fn listen<D: Desk>(desk: &Arc<D>, guest: &mut Guest<D::Caller>) -> bool {
         Err(Errno::AGAIN | Errno::INTR) => return true,
         Err(_) => return false,
     }
-    guest.heard_at = Instant::now();
     let mut n_heard = 0;
     loop {
         match desk.hear(&mut guest.caller, &guest.unheard[n_heard..]) {
@@ -323,6 +339,10 @@ fn listen<D: Desk>(desk: &Arc<D>, guest: &mut Guest<D::Caller>) -> bool {
             Some(0) => break,
             Some(n) => n_heard += n,
         }
+    }
+    if n_heard > 0 {
+        // A byte now and then is as good as nothing.
+        guest.heard_at = Instant::now();
     }
     guest.unheard.drain(..n_heard);
     guest.unheard.len() <= D::MAX_UNHEARD

@@ -34,6 +34,27 @@ pub enum GateError {
         /// What the system said.
         cause: io::Error,
     },
+    /// The key cannot be used.
+    #[error("the key {}: {reason}", path.display())]
+    Key {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A map of arbiters makes no sense.
+    #[error("the arbiters {text:?}: {reason}")]
+    Map {
+        /// The map.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Others could ask, and nobody would know who they are.
+    #[error(
+        "{0} can be reached from other machines, and those who ask there must prove who they are: a key is needed, or a loopback address"
+    )]
+    NoKey(String),
     /// No thread could be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),

@@ -26,6 +26,8 @@ pub struct Storage {
     pub bypass_bytes: u64,
     /// Pretend that it is no faster than this, in bytes per second.
     pub bandwidth_bps: Option<f64>,
+    /// How many targets of that bandwidth are pretended, with the stripes of each file round robin; none is one.
+    pub n_targets: usize,
 }
 
 impl Gate {
@@ -39,6 +41,7 @@ impl Gate {
             n_workers: turns.n_workers,
             bypass_bytes: storage.bypass_bytes,
             bandwidth_bps: storage.bandwidth_bps,
+            n_targets: storage.n_targets,
             time_scale: turns.time_scale,
         };
         let scheduler =
@@ -92,9 +95,9 @@ mod tests {
         let gate = Gate::open(&turns, Storage::default(), Crew::new(1)).unwrap();
         // One is let through and one waits, for an answer that holds the scheduler.
         let who = Who { thread: 0, uid: 1 };
-        let held = gate.scheduler().ask(who, Direction::Write, 1 << 20).ok().unwrap();
+        let held = gate.scheduler().ask(who, Direction::Write, 0, 1 << 20).ok().unwrap();
         let kept = gate.scheduler().clone();
-        gate.scheduler().schedule(Who { thread: 0, uid: 2 }, Direction::Write, 1, move |_| drop(kept));
+        gate.scheduler().schedule(Who { thread: 0, uid: 2 }, Direction::Write, 0, 1, move |_| drop(kept));
         assert!(control.exists());
         drop(held);
         let core = gate.scheduler().downgrade();

@@ -17,10 +17,12 @@
 
 pub use crate::account::{Account, Place};
 pub use crate::arbiter::{Access, Arbiter, ArbiterConfig};
+pub use crate::asker::Arbiters;
 pub use crate::caller::Who;
 pub use crate::crew::{Crew, Task};
 pub use crate::error::GateError;
 pub use crate::gate::{Gate, Storage};
+pub use crate::keys::{user_number, write_user_key};
 pub use crate::process::{Signals, raise_open_files};
 pub use crate::schedule::{Direction, JobStatus, PeriodSource, Permit, Scheduler, Ticket};
 pub use crate::turns::Turns;
@@ -28,6 +30,7 @@ pub use crate::turns::Turns;
 mod account;
 mod allowance;
 mod arbiter;
+mod asker;
 mod caller;
 mod clock;
 mod control;
@@ -37,6 +40,7 @@ mod door;
 mod error;
 mod gate;
 mod job;
+mod keys;
 mod meter;
 mod process;
 mod rhythm;

@@ -6,13 +6,14 @@
 //! and is served by the [`Crew`]. So requests that wait never keep others from being read.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use iotide_sched::{HARDLY_NEW, IoProfile, JobId, LONGEST_TURN_S, Queue, QueueConfig, Request, SetId};
 
 use crate::allowance::Allowances;
+use crate::asker::{Arbiters, Asker, Extent, Leave};
 use crate::caller::Callers;
 use crate::clock::JobClock;
 use crate::crew::Crew;
@@ -45,6 +46,8 @@ pub(crate) struct Rules {
     pub bypass_bytes: u64,
     /// Pretend that the backing store is no faster than this.
     pub bandwidth_bps: Option<f64>,
+    /// How many targets of that bandwidth.
+    pub n_targets: usize,
     /// What a second of ours is to the policy.
     pub time_scale: f64,
 }
@@ -80,6 +83,8 @@ struct Core {
     rules: Rules,
     callers: Callers,
     crew: Crew,
+    /// Whom to ask first, if others decide, too.
+    asker: OnceLock<Asker>,
     began: Instant,
     state: Mutex<State>,
     timer: Mutex<Option<JoinHandle<()>>>,
@@ -156,6 +161,7 @@ impl Job {
 /// A request in the queue, or out of it before its data were copied.
 struct Waiting {
     direction: Direction,
+    position: u64,
     /// By the clock of its job.
     arrival_s: f64,
     grant: Option<Grant>,
@@ -183,7 +189,7 @@ impl Scheduler {
             n_in_service: 0,
             n_requests: 0,
             n_made_up: 0,
-            device: rules.bandwidth_bps.map(Device::new),
+            device: rules.bandwidth_bps.map(|bps| Device::new(bps, rules.n_targets)),
             allowances: Allowances::default(),
             shares: Shares::default(),
             ids: HashMap::new(),
@@ -196,6 +202,7 @@ impl Scheduler {
             rules: Rules { n_workers: rules.n_workers.max(1), ..rules },
             callers,
             crew,
+            asker: OnceLock::new(),
             began: Instant::now(),
             state: Mutex::new(state),
             timer: Mutex::default(),
@@ -217,6 +224,9 @@ impl Scheduler {
         let unanswered = std::mem::take(&mut state.waiting);
         drop(state);
         drop(unanswered);
+        if let Some(asker) = self.core.asker.get() {
+            asker.stop();
+        }
         self.core.changed.notify_all();
         let timer = self.core.timer.lock().unwrap_or_else(PoisonError::into_inner).take();
         let _ = timer.map(JoinHandle::join);
@@ -228,15 +238,22 @@ impl Scheduler {
         Arc::downgrade(&self.core)
     }
 
+    /// From now on, arbiters are asked before anyone is let through here.
+    pub fn ask_first(&self, arbiters: Arbiters) -> std::io::Result<()> {
+        let asker = Asker::start(arbiters, self.core.crew.clone())?;
+        self.core.asker.set(asker).map_err(|_| std::io::ErrorKind::AlreadyExists.into())
+    }
+
     /// Has `answer` called when it is the request's turn: here and now, or later elsewhere.
     pub fn schedule(
         &self,
         who: Who,
         direction: Direction,
+        position: u64,
         bytes: u64,
         answer: impl FnOnce(&Permit) + Send + 'static,
     ) {
-        match self.ask(who, direction, bytes) {
+        match self.ask(who, direction, position, bytes) {
             Ok(permit) => answer(&permit),
             Err(ticket) => ticket.wait(answer),
         }
@@ -250,18 +267,27 @@ impl Scheduler {
         bytes: u64,
         answer: impl FnOnce(Permit) + Send + 'static,
     ) {
-        match self.ask_for(job, direction, bytes) {
+        match self.ask_for(job, direction, Extent { position: 0, bytes }) {
             Ok(permit) => answer(permit),
             Err(ticket) => ticket.keep(Box::new(answer)),
         }
     }
 
     /// Asks whether a request may be served at once.
-    pub fn ask(&self, who: Who, direction: Direction, bytes: u64) -> Result<Permit, Ticket> {
-        self.ask_for(&self.core.callers.job_of(who), direction, bytes)
+    pub fn ask(&self, who: Who, direction: Direction, position: u64, bytes: u64) -> Result<Permit, Ticket> {
+        let job = self.core.callers.job_of(who);
+        let extent = Extent { position, bytes };
+        match self.core.asker.get() {
+            Some(asker) if bytes > self.core.rules.bypass_bytes && !asker.is_free(&job, extent) => {
+                let wait = Wait::Leave { asker: asker.clone(), job, direction, extent };
+                Err(Ticket { core: Arc::clone(&self.core), wait })
+            }
+            _ => self.ask_for(&job, direction, extent),
+        }
     }
 
-    fn ask_for(&self, name: &JobName, direction: Direction, bytes: u64) -> Result<Permit, Ticket> {
+    fn ask_for(&self, name: &JobName, direction: Direction, extent: Extent) -> Result<Permit, Ticket> {
+        let bytes = extent.bytes;
         let core = &self.core;
         let now_s = core.now_s();
         let request = Served { direction, arrival_s: now_s, end_s: now_s, bytes };
@@ -269,25 +295,28 @@ impl Scheduler {
         if bytes <= core.rules.bypass_bytes && state.allowances.take(name.user(), bytes, now_s) {
             // It takes the device's time, but does not wait for it.
             if let Some(device) = &mut state.device {
-                device.occupy(bytes, now_s);
+                device.occupy(extent, now_s);
             }
             drop(state);
             let held = Hold::Nothing(name.clone(), request);
-            return Ok(Permit { core: Arc::clone(core), held });
+            return Ok(Permit { core: Arc::clone(core), held, leave: Leave::default() });
         }
         let job = state.job(name, now_s);
         let id = state.n_requests;
         state.n_requests += 1;
         state.queue.push(Request { job, bytes, id, arrival_s: now_s });
         let arrival_s = state.jobs.get_mut(&job).map_or(now_s, |job| job.clock.ask(now_s));
-        state.waiting.insert(id, Waiting { direction, arrival_s, grant: None, answer: None });
+        state.waiting.insert(
+            id,
+            Waiting { direction, position: extent.position, arrival_s, grant: None, answer: None },
+        );
         let ready = core.let_through(&mut state, now_s);
         let granted = state.take_grant(id);
         drop(state);
         core.serve(ready);
         match granted {
-            Some(grant) => Ok(Permit { core: Arc::clone(core), held: Hold::Place(grant) }),
-            None => Err(Ticket { core: Arc::clone(core), id }),
+            Some(grant) => Ok(core.permit(grant)),
+            None => Err(Ticket { core: Arc::clone(core), wait: Wait::Turn(id) }),
         }
     }
 
@@ -534,6 +563,8 @@ pub enum PeriodSource {
 pub struct Permit {
     core: Arc<Core>,
     held: Hold,
+    /// What arbiters elsewhere have allowed; they hear of its end after the place is free.
+    leave: Leave,
 }
 
 enum Hold {
@@ -555,6 +586,12 @@ impl Permit {
             drop(state);
             self.core.serve(ready);
         }
+    }
+
+    /// The same, with what arbiters elsewhere have allowed.
+    fn with(mut self, leave: Leave) -> Self {
+        self.leave = leave;
+        self
     }
 
     /// Says how much was moved in the end; what was asked for, if nobody says so.
@@ -604,7 +641,15 @@ impl Drop for Permit {
 /// A request that has to wait.
 pub struct Ticket {
     core: Arc<Core>,
-    id: u64,
+    wait: Wait,
+}
+
+/// What for.
+enum Wait {
+    /// Its turn here: it is in the queue.
+    Turn(u64),
+    /// Leave of arbiters elsewhere, then its turn here.
+    Leave { asker: Asker, job: JobName, direction: Direction, extent: Extent },
 }
 
 impl Ticket {
@@ -614,12 +659,25 @@ impl Ticket {
     }
 
     fn keep(self, answer: Answer) {
+        let id = match self.wait {
+            Wait::Turn(id) => id,
+            Wait::Leave { asker, job, direction, extent } => {
+                let scheduler = Scheduler { core: self.core };
+                return asker.ask(&job.clone(), direction, extent, move |leave| {
+                    let answer = move |permit: Permit| answer(permit.with(leave));
+                    match scheduler.ask_for(&job, direction, extent) {
+                        Ok(permit) => answer(permit),
+                        Err(ticket) => ticket.keep(Box::new(answer)),
+                    }
+                });
+            }
+        };
         let mut state = self.core.lock();
-        if let Some(grant) = state.take_grant(self.id) {
+        if let Some(grant) = state.take_grant(id) {
             // Its turn has come in the meantime.
             drop(state);
             self.core.serve(vec![(grant, answer)]);
-        } else if let Some(waiting) = state.waiting.get_mut(&self.id) {
+        } else if let Some(waiting) = state.waiting.get_mut(&id) {
             waiting.answer = Some(answer);
         }
     }
@@ -647,7 +705,9 @@ impl Core {
                 break;
             };
             state.n_in_service += 1;
-            let through_at_s = state.device.as_mut().map(|device| device.occupy(bytes, now_s));
+            let position = state.waiting.get(&id).map_or(0, |waiting| waiting.position);
+            let extent = Extent { position, bytes };
+            let through_at_s = state.device.as_mut().map(|device| device.occupy(extent, now_s));
             if let Some(job) = state.jobs.get_mut(&job) {
                 job.clock.begin(now_s);
             }
@@ -666,9 +726,13 @@ impl Core {
         ready
     }
 
+    fn permit(self: &Arc<Self>, grant: Grant) -> Permit {
+        Permit { core: Arc::clone(self), held: Hold::Place(grant), leave: Leave::default() }
+    }
+
     fn serve(self: &Arc<Self>, ready: Vec<Ready>) {
         for (grant, answer) in ready {
-            let permit = Permit { core: Arc::clone(self), held: Hold::Place(grant) };
+            let permit = self.permit(grant);
             self.crew.run(Box::new(move || answer(permit)));
         }
     }

@@ -3,7 +3,8 @@
 //! ```text
 //!  job's process ─▶ kernel ─▶ /dev/fuse ─▶ passthrough ─┬─ metadata, fsync ─────────────────────▶ backing directory
 //!                                              │        └─ data ─▶ gate::Scheduler ───────────────▶
-//!                                           readers
+//!                                           readers                  ▲  asks arbiters elsewhere first, if told so (`arbiters`);
+//!                                                                    └─ and may be asked by programs past the mount (`listen`)
 //! ```
 //!
 //! What is promised:
@@ -22,7 +23,10 @@ use std::thread;
 use std::time::Duration;
 
 use fuser::{BackgroundSession, Config as SessionConfig, MountOption, Session, SessionACL};
-use iotide_gate::{Account, Crew, Gate, GateError, JobStatus, Signals, Storage, Turns, raise_open_files};
+use iotide_gate::{
+    Account, Arbiter, ArbiterConfig, Arbiters, Crew, Gate, GateError, JobStatus, Signals, Storage, Turns,
+    raise_open_files,
+};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::umask;
@@ -54,9 +58,15 @@ pub struct MountConfig {
     pub bypass_bytes: u64,
     /// Pretend that the backing file system is no faster than this, in bytes per second.
     pub bandwidth_bps: Option<f64>,
+    /// Pretend that it has so many targets of that bandwidth, with stripes of 1 MiB.
+    pub n_targets: usize,
     /// For how long the kernel may believe what it was told about names and attributes. What changes through the mount is
     /// seen at once in any case; this is about what others change behind it.
     pub trust: Duration,
+    /// Arbiters that are asked before requests are served.
+    pub arbiters: Option<Arbiters>,
+    /// Where programs ask for turns in the same queue, by which their data come past the mount.
+    pub listen: Option<ArbiterConfig>,
 }
 
 impl MountConfig {
@@ -68,7 +78,10 @@ impl MountConfig {
             turns,
             bypass_bytes: 16 << 10,
             bandwidth_bps: None,
+            n_targets: 1,
             trust: Duration::from_secs(1),
+            arbiters: None,
+            listen: None,
         }
     }
 }
@@ -132,6 +145,8 @@ pub struct Mounted {
     mountpoint: PathBuf,
     has_cleared: bool,
     events: Receiver<Event>,
+    // Ends before the gate does.
+    arbiter: Option<Arbiter>,
     gate: Gate,
 }
 
@@ -156,8 +171,14 @@ pub fn mount(config: &MountConfig) -> Result<Mounted, MountError> {
     let shares =
         if Privilege::of_this_process().may_serve_others() { Account::among_users } else { Account::for_one };
     let crew = Crew::with_places(config.turns.n_workers + 8 + MAY_WAIT, shares(MAY_WAIT));
-    let storage = Storage { bypass_bytes: config.bypass_bytes, bandwidth_bps: config.bandwidth_bps };
+    let MountConfig { bypass_bytes, bandwidth_bps, n_targets, .. } = *config;
+    let storage = Storage { bypass_bytes, bandwidth_bps, n_targets };
     let gate = Gate::open(&config.turns, storage, crew.clone())?;
+    if let Some(arbiters) = &config.arbiters {
+        gate.scheduler().ask_first(arbiters.clone()).map_err(GateError::Thread)?;
+    }
+    let arbiter =
+        (config.listen.as_ref()).map(|listen| Arbiter::before(gate.scheduler(), listen)).transpose()?;
     let refused = |cause| MountError::Refused { path: config.mountpoint.clone(), cause };
     // Half of the descriptors name files, a few are sockets and the like, the others are what callers have open.
     let open_files = shares((n_descriptors / 2).saturating_sub(256).max(16));
@@ -175,7 +196,7 @@ pub fn mount(config: &MountConfig) -> Result<Mounted, MountError> {
 
     let (sender, events) = channel();
     watch(session, signals, sender).map_err(refused)?;
-    Ok(Mounted { mountpoint, has_cleared, events, gate })
+    Ok(Mounted { mountpoint, has_cleared, events, arbiter, gate })
 }
 
 impl Mounted {
@@ -201,6 +222,11 @@ impl Mounted {
     /// Whether what was left of an earlier mount, whose program had ended, was taken away first.
     pub fn has_cleared(&self) -> bool {
         self.has_cleared
+    }
+
+    /// Where programs ask for turns in the same queue.
+    pub fn arbiter(&self) -> Option<&Arbiter> {
+        self.arbiter.as_ref()
     }
 
     /// Returns the jobs that were seen of late.

@@ -11,6 +11,7 @@
 //! | `IOTIDE_STREAM` | `unix:/path` or `tcp:a.b.c.d:port` (`tcp:[v6]:port`): where a listener wants blocks as they fill | to the file |
 //! | `IOTIDE_KEEP` | `1`: what a listener has taken stands in the file, too | only what it has not |
 //! | `IOTIDE_GATE` | `unix:/path` or `tcp:…`: the arbiter that says when data may be moved; `/path=ADDRESS,ADDRESS@1M;…`: several, by path and offset | nobody is asked |
+//! | `IOTIDE_GATE_KEY` | the file with the key that arbiters at `tcp:` want to be proved | nothing is proved |
 //! | `IOTIDE_GATE_BYPASS` | bytes up to which a request is not held | 16384 |
 //! | `IOTIDE_GATE_PATIENCE` | seconds after which a request goes on without the arbiter's leave | 60 |
 //! | `IOTIDE_NESTED` | `1`: also record what MPI does to its files for an MPI-IO call | only the call itself |
@@ -133,6 +134,8 @@ pub struct Config {
     pub keep: bool,
     /// The arbiters; empty for none.
     pub gate: Bytes<2048>,
+    /// The file with the key for arbiters on other machines; empty for none.
+    pub gate_key: Bytes<2048>,
     /// The largest request that does not ask the arbiter.
     pub gate_bypass: u64,
     /// How long the arbiter may hold a request.
@@ -167,6 +170,7 @@ static CONFIG: Global = Global(UnsafeCell::new(Config {
     include: Bytes::new(),
     stream: Bytes::new(),
     gate: Bytes::new(),
+    gate_key: Bytes::new(),
     gate_bypass: 16 << 10,
     gate_patience_ns: 60_000_000_000,
     job_id: Bytes::new(),
@@ -211,6 +215,7 @@ pub fn read() -> bool {
     config.include.push(variable(c"IOTIDE_INCLUDE").unwrap_or(b""));
     config.stream.push(variable(c"IOTIDE_STREAM").unwrap_or(b""));
     config.gate.push(variable(c"IOTIDE_GATE").unwrap_or(b""));
+    config.gate_key.push(variable(c"IOTIDE_GATE_KEY").unwrap_or(b""));
     if let Some(bytes) = variable(c"IOTIDE_GATE_BYPASS").and_then(number) {
         config.gate_bypass = bytes;
     }

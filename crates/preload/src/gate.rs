@@ -1,6 +1,6 @@
 //! The gate: a call that moves data waits until the arbiter of the storage lets it through.
 //!
-//! Off unless `IOTIDE_GATE` names an arbiter, or several ([`targets`]). Asking costs a round trip, so the arbiter gives *leases* where nobody else wants the
+//! Off unless `IOTIDE_GATE` names an arbiter, or several ([`GateMap`]). Asking costs a round trip, so the arbiter gives *leases* where nobody else wants the
 //! storage: so many bytes, good for so long, to be used without asking. A call under a lease costs three atomic operations and a
 //! look at the clock. Requests of `IOTIDE_GATE_BYPASS` bytes or less do not ask at all: they are over before an answer could come.
 //!
@@ -8,18 +8,22 @@
 //! while (one second at first, then twice as long each time, up to [`LONGEST_PAUSE_NS`]), and data move as they would without it. One that
 //! is there may hold a call for `IOTIDE_GATE_PATIENCE` seconds, not longer. So an arbiter that has stopped costs a call at most a
 //! second, and over time not more than a thirtieth of it.
+//!
+//! An arbiter on another machine wants to know who asks: `IOTIDE_GATE_KEY` names the file with the key that proves it ([`keys`]). It is read once, before the
+//! first call is observed; a connection is proved once, before the first ask.
 
+use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use iotide_wire::{GateHello, GateMessage, NO_POSITION, Op, Total};
+use iotide_wire::{GateHello, GateMap, GateMessage, GateRule, MAX_GATE_TARGETS, NO_POSITION, Op, Total};
 
 use crate::connection::Connection;
 use crate::lock::Lock;
 use crate::{clock, config, files, lifecycle, sys};
 
-use self::targets::{MAX_TARGETS, Rule};
+use self::keys::Proof;
 
-mod targets;
+mod keys;
 
 /// An arbiter that keeps a program waiting says so five times a second; one that is silent for this long has stopped.
 const SILENCE_NS: u64 = 1_000_000_000;
@@ -48,7 +52,19 @@ struct Target {
     pause_ns: AtomicU64,
 }
 
-static TARGETS: [Target; MAX_TARGETS] = [const { Target::new() }; MAX_TARGETS];
+static TARGETS: [Target; MAX_GATE_TARGETS] = [const { Target::new() }; MAX_GATE_TARGETS];
+
+struct Global(UnsafeCell<GateMap<'static>>);
+// SAFETY: written once by `start`, before anyone is told that there is something to look at; only read after that.
+unsafe impl Sync for Global {}
+static MAP: Global = Global(UnsafeCell::new(GateMap::new()));
+
+/// Whom to ask about what.
+fn map() -> &'static GateMap<'static> {
+    // SAFETY: see `Global`.
+    unsafe { &*MAP.0.get() }
+}
+
 static N_ASKS: AtomicU64 = AtomicU64::new(0);
 
 /// The rule of each name, by its number, counted from 1; 0 is that of all other files.
@@ -78,7 +94,13 @@ impl Pass {
 /// Looks whether there is an arbiter to ask. Called once, before the first call is observed.
 pub fn start() {
     BYPASS.store(config::get().gate_bypass, Relaxed);
-    IS_ON.store(targets::read(config::get().gate.get()), Relaxed);
+    // SAFETY: see `Global`: this is the one write, and nobody looks yet.
+    let map = unsafe { &mut *MAP.0.get() };
+    map.read(config::get().gate.get());
+    if map.n_targets > 0 {
+        keys::read(config::get().gate_key.as_c_str());
+    }
+    IS_ON.store(map.n_targets > 0, Relaxed);
 }
 
 /// Finds out whom to ask about a file that has just got its number.
@@ -86,7 +108,7 @@ pub fn learn(file: u32, path: &[u8]) {
     if IS_ON.load(Relaxed)
         && let Some(slot) = RULES.get(file as usize)
     {
-        slot.store(targets::get().rule_of(path), Relaxed);
+        slot.store(map().rule_of(path), Relaxed);
     }
 }
 
@@ -124,8 +146,8 @@ pub fn pass(op: Op, file: u32, position: impl FnOnce() -> u64, size: impl FnOnce
         return Pass::FREE;
     }
     let learnt = RULES.get(file as usize).map_or(0, |rule| rule.load(Relaxed));
-    let number = if learnt == 0 { targets::get().of_others } else { learnt };
-    let Some(rule) = targets::get().rule(number) else { return Pass::FREE };
+    let number = if learnt == 0 { map().of_others } else { learnt };
+    let Some(rule) = map().rule(number) else { return Pass::FREE };
     if rule.n_targets == 1 && TARGETS[rule.first].take_from_lease(bytes) {
         return Pass::FREE;
     }
@@ -145,7 +167,7 @@ pub fn passed(pass: Pass, moved: isize) {
 
 #[cold]
 fn done(pass: Pass, moved: u64) {
-    let Some(rule) = targets::get().rule(pass.rule) else { return };
+    let Some(rule) = map().rule(pass.rule) else { return };
     for n in (0..rule.n_targets).filter(|n| pass.targets & (1 << n) != 0) {
         let target = &TARGETS[rule.first + n];
         let bytes = rule.share(n, pass.position, moved);
@@ -178,13 +200,13 @@ pub fn is_our_descriptor(fd: i32) -> bool {
 }
 
 fn used() -> &'static [Target] {
-    &TARGETS[..if IS_ON.load(Relaxed) { targets::get().n_targets } else { 0 }]
+    &TARGETS[..if IS_ON.load(Relaxed) { map().n_targets } else { 0 }]
 }
 
 /// Asks every target that the call will touch, one after the other and always in the same order, so that no two programs wait for each
 /// other. One that does not answer costs its own turn and nothing else.
 #[cold]
-fn ask(op: Op, number: u8, rule: &Rule, position: u64, bytes: u64) -> Pass {
+fn ask(op: Op, number: u8, rule: &GateRule, position: u64, bytes: u64) -> Pass {
     let thread = sys::thread_id();
     let is_inside = (0..rule.n_targets).any(|n| TARGETS[rule.first + n].asker.load(Relaxed) == thread);
     if lifecycle::is_in_vfork_child() || is_inside {
@@ -329,9 +351,18 @@ impl Target {
             return Some(fd);
         }
         let hello = GateHello::new(sys::process_id(), config::get().job_id.get());
-        let fd = self.arbiter.dial(targets::get().address(at), |fd| send_all(fd, &hello.encode()));
+        let address = map().address(at);
+        let mut proof = Proof::Given;
+        let fd = self.arbiter.dial(address, |fd| {
+            if !address.starts_with(b"tcp:") || !keys::is_wanted() {
+                return send_all(fd, &hello.encode());
+            }
+            proof = keys::prove(fd, hello);
+            proof == Proof::Given
+        });
         if fd.is_none() {
-            let is_denied = matches!(self.arbiter.last_error(), libc::EACCES | libc::EPERM);
+            let is_denied = proof == Proof::Refused
+                || proof == Proof::Given && matches!(self.arbiter.last_error(), libc::EACCES | libc::EPERM);
             let count = if is_denied { &N_DENIED } else { &N_UNREACHED };
             count.fetch_add(1, Relaxed);
             self.pause();
@@ -376,15 +407,27 @@ fn send_all(fd: i32, bytes: &[u8]) -> bool {
 /// Reads one message; `None` if the arbiter has gone or makes no sense.
 fn hear(fd: i32) -> Option<GateMessage> {
     let mut bytes = [0; GateMessage::SIZE];
+    // The rest of a message is on its way.
+    hear_all(fd, &mut bytes, clock::monotonic_nanos().saturating_add(100_000_000))
+        .then(|| GateMessage::decode(&bytes))?
+}
+
+/// Reads so many bytes. Returns whether they came in time.
+fn hear_all(fd: i32, bytes: &mut [u8], until_ns: u64) -> bool {
     let mut n = 0;
     while n < bytes.len() {
         match sys::read(fd, &mut bytes[n..]) {
             read if read > 0 => n += read as usize,
             read if read == -(libc::EINTR as isize) => {}
-            // The rest of a message is on its way.
-            read if read == -(libc::EAGAIN as isize) && sys::wait_readable(fd, 100) => {}
-            _ => return None,
+            read if read == -(libc::EAGAIN as isize) => {
+                let left_ns = until_ns.saturating_sub(clock::monotonic_nanos());
+                if left_ns == 0 {
+                    return false;
+                }
+                sys::wait_readable(fd, (left_ns / 1_000_000) as i64 + 1);
+            }
+            _ => return false,
         }
     }
-    GateMessage::decode(&bytes)
+    true
 }

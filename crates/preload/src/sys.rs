@@ -306,6 +306,11 @@ pub fn user_id() -> u32 {
     syscall3(libc::SYS_getuid, 0, 0, 0) as u32
 }
 
+/// The user whose rights this program has.
+pub fn effective_user_id() -> u32 {
+    syscall3(libc::SYS_geteuid, 0, 0, 0) as u32
+}
+
 /// The group.
 pub fn group_id() -> u32 {
     syscall3(libc::SYS_getgid, 0, 0, 0) as u32

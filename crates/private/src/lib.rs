@@ -7,16 +7,19 @@
 //!   never through a symbolic link, so that it matters little who made the folder.
 //! - [`OwnSocket`] listens at a path: it replaces nothing but a socket of ours that nobody answers at, and has its mode before anyone can
 //!   connect. [`is_our_user`] tells who did.
+//! - [`write_secret`] and [`open_secret`] are for keys.
 //! - [`pages_directory`] is where processes keep their counters for others to read.
 //!
 //! `xtask tidy` refuses `temp_dir` and `create_dir_all` in the code of all other crates.
 
 mod files;
 mod pages;
+mod secrets;
 mod sockets;
 
 pub use crate::files::{
     OpenDir, Part, PrivateDir, nameless, nameless_in, open_ordinary, open_to_read, temporary_files,
 };
 pub use crate::pages::{SITE_PAGES, pages_directory};
+pub use crate::secrets::{open_secret, write_secret};
 pub use crate::sockets::{OwnSocket, is_our_user, peer_user};

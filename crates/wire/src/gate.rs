@@ -2,7 +2,13 @@
 //!
 //! The program says a [`GateHello`] once, then [`GateMessage::Ask`] before it moves data, and [`GateMessage::Done`] after. The
 //! arbiter answers an ask with [`GateMessage::Grant`], and until then, several times a second, with [`GateMessage::Wait`]: an arbiter
-//! that is silent is gone.
+//! that is silent is gone. Over a network both say first who they are ([`GateClaim`]).
+
+pub use self::map::{GateMap, GateRule, MAX_GATE_TARGETS};
+pub use self::proof::{GateChallenge, GateClaim, GateKey, GateKeyText, GateSide, key_bytes};
+
+mod map;
+mod proof;
 
 /// How often an arbiter at least says `Wait` to a program that waits, in milliseconds.
 pub const GATE_WAIT_EVERY_MS: u64 = 200;

@@ -32,11 +32,14 @@ pub use crate::{
     clock::{ClockKind, ClockMap},
     facts::{End, EndReason, Facts, LossEntries, LossKind, Text},
     fnv::Fnv1a,
-    gate::{GATE_WAIT_EVERY_MS, GateHello, GateMessage},
+    gate::{
+        GATE_WAIT_EVERY_MS, GateChallenge, GateClaim, GateHello, GateKey, GateKeyText, GateMap, GateMessage,
+        GateRule, GateSide, MAX_GATE_TARGETS, key_bytes,
+    },
     record::{Flags, Layer, NO_FILE, NO_POSITION, Op, Record},
     resp::{RespLine, put_resp_command},
     rpc::{RPC_MAGIC, RpcFields, RpcHeader, RpcKind, RpcQuestion, RpcRhythm, put_rpc_text},
-    sha256::sha256,
+    sha256::{hmac_sha256, sha256},
     totals::{Note, NoteKind, Total, Totals},
     varint::{put_varint, take_varint, unzigzag, zigzag},
 };

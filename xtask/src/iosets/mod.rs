@@ -14,17 +14,23 @@ use std::process::{ChildStderr, Command, Stdio};
 use std::time::Instant;
 
 use self::metrics::{Frame, Metrics, Phase, isolated_bandwidth_bps, metrics, phases_of};
+use self::nodes::Layout;
 use crate::product::{self, Server};
 use crate::{Outcome, repository};
 
 mod metrics;
+mod nodes;
 mod picture;
 
 const HELP: &str = "\
 usage: cargo xtask iosets mount|gate [OPTIONS]
+       cargo xtask iosets gate --nodes 3 --targets 2      over a network of namespaces, as root
 
   --repetitions N   how often each policy is run (3); from four on quartiles are shown
-  --arms LIST       which of none,fair-share,given,predicted,error,report are run (all)
+  --arms LIST       which of none,fair-share,given,predicted,error,report are run (all); with --nodes also killed (periods given, one
+                    arbiter is killed in mid-run) and cut (the same, one node loses its network)
+  --nodes N         run jobs on so many nodes, which ask arbiters over TCP with a key (1: no network)
+  --targets N       so many storage targets, each with an arbiter and its share of the bandwidth (1)
   --scale N         times and volumes are those of the report over N (20)
   --program FILE    the iotide to measure (built in release mode unless given)
   --output FILE     where the picture goes (target/iosets-mount.html, target/iosets-gate.html)
@@ -59,7 +65,7 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
         for (arm, runs) in arms.iter().zip(&mut runs) {
             eprintln!("repetition {repetition} of {}: {}", settings.repetitions, arm.name());
             let bed = Bed::make()?;
-            let run = settings.backend.run(&program, &bed, &workload, *arm, repetition)?;
+            let run = settings.run(&program, &bed, &workload, *arm, repetition)?;
             runs.push(run);
         }
         if repetition < settings.repetitions {
@@ -90,6 +96,7 @@ fn tell(runs: &Runs, workload: &Workload, settings: &Settings) -> Result<Vec<Vec
 
 struct Settings {
     backend: Backend,
+    layout: Layout,
     repetitions: usize,
     arms: Vec<Arm>,
     scale: f64,
@@ -101,8 +108,9 @@ impl Settings {
     fn parse(args: &[String]) -> Result<Option<Self>, String> {
         let mut settings = Self {
             backend: Backend::Mount,
+            layout: Layout { n_nodes: 1, n_targets: 1 },
             repetitions: 3,
-            arms: Arm::ALL.to_vec(),
+            arms: Vec::new(),
             scale: 20.0,
             program: None,
             output: PathBuf::new(),
@@ -117,12 +125,24 @@ impl Settings {
                 "--arms" => {
                     settings.arms = value()?.split(',').map(Arm::by_word).collect::<Result<_, _>>()?
                 }
+                "--nodes" => settings.layout.n_nodes = number(value()?)? as usize,
+                "--targets" => settings.layout.n_targets = number(value()?)? as usize,
                 "--scale" => settings.scale = number(value()?)?,
                 "--program" => settings.program = Some(PathBuf::from(value()?)),
                 "--output" => settings.output = PathBuf::from(value()?),
                 "--help" | "-h" => return Ok(None),
                 other => return Err(format!("no option {other}\n{HELP}")),
             }
+        }
+        if settings.arms.is_empty() {
+            settings.arms = Arm::ALL[..if settings.is_network() { 8 } else { 6 }].to_vec();
+        }
+        let has_faults = settings.arms.iter().any(|arm| matches!(arm, Arm::Killed | Arm::Cut));
+        if settings.is_network() && !matches!(settings.backend, Backend::Gate) {
+            return Err("--nodes and --targets are for the gate".to_owned());
+        }
+        if has_faults && !settings.is_network() {
+            return Err("killed and cut are for --nodes and --targets".to_owned());
         }
         if settings.output.as_os_str().is_empty() {
             settings.output = repository().join(match settings.backend {
@@ -131,6 +151,29 @@ impl Settings {
             });
         }
         Ok(Some(settings))
+    }
+}
+
+impl Settings {
+    fn is_network(&self) -> bool {
+        self.layout.n_nodes > 1 || self.layout.n_targets > 1
+    }
+
+    /// Runs all jobs once, and returns the I/O phases of each.
+    fn run(
+        &self,
+        program: &Path,
+        bed: &Bed,
+        workload: &Workload,
+        arm: Arm,
+        repetition: usize,
+    ) -> Result<Vec<Vec<Phase>>, String> {
+        let scheduling = scheduling(bed, workload, arm, repetition)?;
+        if self.is_network() {
+            nodes::run(self.layout, program, bed, workload, arm, &scheduling)
+        } else {
+            self.backend.run(program, bed, workload, arm, &scheduling)
+        }
     }
 }
 
@@ -186,20 +229,26 @@ enum Arm {
     Set10Error,
     /// As in the report: order by id, credits in requests, unknown jobs in sets of their own, no turn kept for a job that is late.
     Set10Report,
+    /// Periods given, and in mid-run an arbiter dies.
+    Killed,
+    /// Periods given, and in mid-run a node loses its network.
+    Cut,
 }
 
 impl Arm {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 8] = [
         Self::None,
         Self::FairShare,
         Self::Set10Given,
         Self::Set10Predicted,
         Self::Set10Error,
         Self::Set10Report,
+        Self::Killed,
+        Self::Cut,
     ];
 
     fn by_word(word: &str) -> Result<Self, String> {
-        let words = ["none", "fair-share", "given", "predicted", "error", "report"];
+        let words = ["none", "fair-share", "given", "predicted", "error", "report", "killed", "cut"];
         let found = words.iter().zip(Self::ALL).find(|(known, _)| **known == word);
         found.map(|(_, arm)| arm).ok_or(format!("no arm {word}; there are {}", words.join(", ")))
     }
@@ -207,7 +256,7 @@ impl Arm {
     /// By how much a job's period is wrong when it is given; `None` if none is.
     fn error(self, index: usize, repetition: usize) -> Option<f64> {
         match self {
-            Self::Set10Given => Some(1.0),
+            Self::Set10Given | Self::Killed | Self::Cut => Some(1.0),
             Self::Set10Error => {
                 // Another draw for each job and repetition, the same on every machine.
                 let mixed = (index as u64 + 100 * repetition as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -226,6 +275,8 @@ impl Arm {
             Self::Set10Predicted => "Set-10, periods predicted",
             Self::Set10Error => "Set-10, error ±50 %",
             Self::Set10Report => "Set-10, report's rules",
+            Self::Killed => "Set-10, an arbiter dies",
+            Self::Cut => "Set-10, a node is cut off",
         }
     }
 
@@ -234,7 +285,7 @@ impl Arm {
         match self {
             Self::None => "none",
             Self::FairShare => "fair-share",
-            Self::Set10Given | Self::Set10Predicted | Self::Set10Error | Self::Set10Report => "set10",
+            _ => "set10",
         }
     }
 }
@@ -248,6 +299,30 @@ enum Backend {
     Gate,
 }
 
+/// What a mount or an arbiter is told of turns.
+fn scheduling(bed: &Bed, workload: &Workload, arm: Arm, repetition: usize) -> Result<Vec<String>, String> {
+    let periods = bed.folder.join("periods.csv");
+    let mut scheduling = vec!["--policy".to_owned(), arm.policy().to_owned()];
+    let rules = if arm == Arm::Set10Report { "report" } else { "iotide" };
+    scheduling.extend(["--rules", rules, "--workers", "4"].map(str::to_owned));
+    // When a phase is over is a matter of time, too: 5 s in the report's, of which the storage waits 0.4 s.
+    scheduling.extend(["--phase-gap".to_owned(), (5.0 / workload.scale).to_string()]);
+    scheduling.extend(["--grace-period".to_owned(), (0.4 / workload.scale).to_string()]);
+    scheduling.extend(["--turn".to_owned(), (40.0 / workload.scale).to_string()]);
+    // Orders of magnitude are those of the report, whatever its times were divided by.
+    scheduling.extend(["--time-scale".to_owned(), workload.scale.to_string()]);
+    let line = |(index, job): (usize, &Job)| {
+        let period_s = job.period_s() * arm.error(index, repetition)?;
+        Some(format!("{},{period_s}\n", job_id(index)))
+    };
+    let table: Option<String> = workload.jobs.iter().enumerate().map(line).collect();
+    if let Some(table) = table {
+        fs::write(&periods, table).map_err(|error| error.to_string())?;
+        scheduling.extend(["--periods".to_owned(), periods.display().to_string()]);
+    }
+    Ok(scheduling)
+}
+
 impl Backend {
     /// Runs all jobs once, and returns the I/O phases of each.
     fn run(
@@ -256,37 +331,24 @@ impl Backend {
         bed: &Bed,
         workload: &Workload,
         arm: Arm,
-        repetition: usize,
+        scheduling: &[String],
     ) -> Result<Vec<Vec<Phase>>, String> {
-        let periods = bed.folder.join("periods.csv");
-        let mut scheduling = vec!["--policy".to_owned(), arm.policy().to_owned()];
-        let rules = if arm == Arm::Set10Report { "report" } else { "iotide" };
-        scheduling.extend(["--rules", rules, "--workers", "4"].map(str::to_owned));
-        // When a phase is over is a matter of time, too: 5 s in the report's, of which the storage waits 0.4 s.
-        scheduling.extend(["--phase-gap".to_owned(), (5.0 / workload.scale).to_string()]);
-        scheduling.extend(["--grace-period".to_owned(), (0.4 / workload.scale).to_string()]);
-        scheduling.extend(["--turn".to_owned(), (40.0 / workload.scale).to_string()]);
-        // Orders of magnitude are those of the report, whatever its times were divided by.
-        scheduling.extend(["--time-scale".to_owned(), workload.scale.to_string()]);
-        let line = |(index, job): (usize, &Job)| {
-            let period_s = job.period_s() * arm.error(index, repetition)?;
-            Some(format!("{},{period_s}\n", job_id(index)))
-        };
-        let table: Option<String> = workload.jobs.iter().enumerate().map(line).collect();
-        if let Some(table) = table {
-            fs::write(&periods, table).map_err(|error| error.to_string())?;
-            scheduling.extend(["--periods".to_owned(), periods.display().to_string()]);
-        }
+        let bandwidth = BANDWIDTH_BPS.to_string();
         let (storage, arbiter) = match self {
-            Self::Mount => (Session::mount(program, bed, &scheduling)?, None),
+            Self::Mount => (Session::mount(program, bed, scheduling, &bandwidth)?, None),
             Self::Gate => {
                 let as_it_comes = ["--policy", "none", "--workers", "4"].map(str::to_owned);
-                let storage = Session::mount(program, bed, &as_it_comes)?;
-                (storage, Some(Session::arbiter(program, bed, &scheduling)?))
+                let storage = Session::mount(program, bed, &as_it_comes, &bandwidth)?;
+                (storage, Some(Session::arbiter(program, bed, scheduling)?))
             }
         };
         let gate = arbiter.as_ref().map(|_| Session::gate(bed));
-        let phases = run_jobs(program, &storage.dir, bed, workload, gate.as_deref());
+        let start = |_: usize| {
+            let mut command = Command::new(program);
+            command.envs(gate.as_ref().map(|gate| ("IOTIDE_GATE", gate)));
+            command
+        };
+        let phases = run_jobs(&start, &storage.dir, bed, workload, 1, gate.is_some());
         let jobs = arbiter.as_ref().unwrap_or(&storage).jobs();
         if matches!(arm, Arm::Set10Predicted | Arm::Set10Report) {
             eprintln!("  {}", sets(&jobs));
@@ -297,7 +359,7 @@ impl Backend {
 
 /// A storage, or an arbiter, until it is dropped.
 struct Session {
-    _server: Server,
+    server: Server,
     /// Where jobs write; empty for an arbiter.
     dir: PathBuf,
     control: PathBuf,
@@ -305,14 +367,14 @@ struct Session {
 }
 
 impl Session {
-    fn mount(program: &Path, bed: &Bed, scheduling: &[String]) -> Result<Self, String> {
+    fn mount(program: &Path, bed: &Bed, scheduling: &[String], bandwidth: &str) -> Result<Self, String> {
         let (backing, dir) = (bed.folder.join("backing"), bed.folder.join("shown"));
         for folder in [&backing, &dir] {
             fs::create_dir_all(folder).map_err(|error| error.to_string())?;
         }
         let mut command = Command::new(program);
         command.arg("mount").arg(&backing).arg(&dir).args(scheduling);
-        command.args(["--bandwidth", &format!("{BANDWIDTH_BPS}")]);
+        command.args(["--bandwidth", bandwidth]);
         Self::start(command, dir, bed.folder.join("control"), "is shown at")
     }
 
@@ -331,7 +393,12 @@ impl Session {
         command.arg("--control").arg(&control);
         let shown = (!dir.as_os_str().is_empty()).then(|| dir.clone());
         let (server, stderr) = Server::start(command, shown, ready)?;
-        Ok(Self { _server: server, dir, control, _stderr: stderr })
+        Ok(Self { server, dir, control, _stderr: stderr })
+    }
+
+    /// Its process.
+    fn id(&self) -> u32 {
+        self.server.id()
     }
 
     /// What it says of its jobs.
@@ -383,34 +450,35 @@ fn job_id(index: usize) -> usize {
     1000 + index
 }
 
-/// Runs the jobs; with a `gate`, under the tracer, asking there.
+/// Runs the jobs by the command of iotide that `start` makes for each; under the tracer, if they ask.
 fn run_jobs(
-    program: &Path,
+    start: &dyn Fn(usize) -> Command,
     dir: &Path,
     bed: &Bed,
     workload: &Workload,
-    gate: Option<&str>,
+    n_processes: usize,
+    asks: bool,
 ) -> Result<Vec<Vec<Phase>>, String> {
     let began = Instant::now();
     let mut children = Vec::new();
     for (index, job) in workload.jobs.iter().enumerate() {
         let log = bed.folder.join(format!("job-{index}.csv"));
-        let mut command = Command::new(program);
-        if let Some(gate) = gate {
-            command
-                .arg("record")
-                .arg("-o")
-                .arg(bed.folder.join(format!("trace-{index}")))
-                .arg("--")
-                .arg(program);
+        let mut command = start(index);
+        if asks {
+            let trace = bed.folder.join(format!("trace-{index}"));
+            // Whatever it was started by, it runs the same program again.
+            let program = command.get_args().last().unwrap_or(command.get_program()).to_owned();
+            command.arg("record").arg("-o").arg(trace).arg("--").arg(program);
             // The paced directory lies in memory, where nothing is traced unless it is named.
-            command.env("IOTIDE_GATE", gate).env("IOTIDE_INCLUDE", dir);
+            command.env("IOTIDE_INCLUDE", dir);
         }
         command.arg("ioskel").args([
             "--compute",
             &job.compute_s.to_string(),
             "--size",
-            &job.bytes.to_string(),
+            &(job.bytes / n_processes as u64).to_string(),
+            "--processes",
+            &n_processes.to_string(),
         ]);
         command.args(["--iterations", "100000", "--until", &workload.frame.end_s.to_string(), "--sync"]);
         command.arg("--dir").arg(dir).arg("--log").arg(&log);

@@ -1,8 +1,9 @@
 //! `iotide arbiter`: who may move data when, for programs that run under the tracer.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use iotide_gate::{Access, Arbiter, ArbiterConfig};
+use iotide_gate::{Access, Arbiter, ArbiterConfig, GateError};
 use iotide_live::Address;
 
 use super::ioskel::{parse_seconds, parse_size};
@@ -18,6 +19,9 @@ use crate::ui::{Hint, Ui};
 ///
 /// If the arbiter goes away or stops answering, programs go on without it after a second at most. One arbiter stands
 /// for one storage target. Runs until a signal ends it.
+///
+/// At a tcp: address that other machines can reach, programs prove whose they are by a key (`iotide serve key`, `iotide sets key`);
+/// without --key such an address is refused.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ArbiterArgs {
@@ -32,6 +36,16 @@ pub(crate) struct ArbiterArgs {
     /// Let SIZE a second through at most, as a storage of that speed would: to try a policy out
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     bandwidth: Option<u64>,
+    /// Key of the site, by which programs at a tcp: address prove whose they are
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    #[command(flatten)]
+    socket: SocketArgs,
+}
+
+/// Who may ask at a path.
+#[derive(clap::Args, Debug)]
+pub(super) struct SocketArgs {
     /// Who may ask at a unix: address, as an octal mode; 0666 is everyone on this machine [default: 0600, or 0660 with a group]
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     socket_mode: Option<u32>,
@@ -40,8 +54,8 @@ pub(crate) struct ArbiterArgs {
     socket_group: Option<String>,
 }
 
-impl ArbiterArgs {
-    fn access(&self) -> Access {
+impl SocketArgs {
+    pub(super) fn access(&self) -> Access {
         let mode = self.socket_mode.unwrap_or(if self.socket_group.is_some() { 0o660 } else { 0o600 });
         Access { mode, group: self.socket_group.clone() }
     }
@@ -52,11 +66,13 @@ Examples:
   iotide arbiter unix:/tmp/scratch.gate --control /tmp/scratch.control
   IOTIDE_GATE=unix:/tmp/scratch.gate iotide record -- mpirun -n 64 ./simulation
   iotide sets show /tmp/scratch.control                     jobs, periods, sets and shares, live
-  iotide arbiter unix:/run/scratch.gate --socket-group hpc  the programs of a group";
+  iotide arbiter unix:/run/scratch.gate --socket-group hpc  the programs of a group
+  iotide arbiter tcp:10.0.0.5:7070 --key /etc/iotide/site.key   programs on all nodes";
 
 pub(crate) fn run(ui: &mut Ui, args: &ArbiterArgs) -> anyhow::Result<ExitStatus> {
     let config = ArbiterConfig {
-        access: args.access(),
+        access: args.socket.access(),
+        key: args.key.clone(),
         lease: Duration::from_secs_f64(args.lease),
         bandwidth_bps: args.bandwidth.map(|bytes| bytes.max(1) as f64),
         ..ArbiterConfig::new(args.listen.clone(), args.scheduling.turns())
@@ -66,9 +82,27 @@ pub(crate) fn run(ui: &mut Ui, args: &ArbiterArgs) -> anyhow::Result<ExitStatus>
     let listening = |arbiter: &Arbiter| {
         ui.status(format_args!("listening{whom}; IOTIDE_GATE={}", arbiter.address()));
     };
-    Arbiter::run(&config, listening)
-        .hint("choose an address that is free, and a path in a directory that you can write to")?;
-    Ok(ExitStatus::Done)
+    match Arbiter::run(&config, listening) {
+        Ok(()) => Ok(ExitStatus::Done),
+        Err(error) => {
+            let hint = hint(&error);
+            Err(error).hint(hint)
+        }
+    }
+}
+
+/// What to do about an arbiter that cannot listen.
+pub(super) fn hint(error: &GateError) -> &'static str {
+    match error {
+        GateError::NoKey(_) => "`iotide serve key site.key` makes a key; name it with --key",
+        GateError::Key { .. } => {
+            "`iotide serve key FILE` makes the key of a site, `iotide sets key` that of a user"
+        }
+        GateError::Map { .. } => {
+            "as IOTIDE_GATE: unix:/path, tcp:a.b.c.d:port, or /path=ADDRESS,ADDRESS@1M;…"
+        }
+        _ => "choose an address that is free, and a path in a directory that you can write to",
+    }
 }
 
 fn parse_mode(text: &str) -> Result<u32, String> {
@@ -76,7 +110,7 @@ fn parse_mode(text: &str) -> Result<u32, String> {
     mode.ok_or_else(|| "a mode is an octal number up to 0777".to_owned())
 }
 
-fn parse_listen(text: &str) -> Result<Address, String> {
+pub(super) fn parse_listen(text: &str) -> Result<Address, String> {
     // The tracer's gate knows no ZeroMQ.
     let address = text.parse().ok().filter(|address| !matches!(address, Address::Zmq(_)));
     address.ok_or_else(|| "an address is unix:/path or tcp:address:port".to_owned())

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use iotide_gate::GateError;
+use iotide_gate::{ArbiterConfig, Arbiters, GateError};
+use iotide_live::Address;
 use iotide_mount::{MountConfig, MountError, mount};
 
+use super::arbiter::{self, SocketArgs, parse_listen};
 use super::ioskel::{parse_seconds, parse_size};
 use super::scheduling::SchedulingArgs;
 use crate::ExitStatus;
@@ -39,6 +41,20 @@ pub(crate) struct MountArgs {
     /// Pretend that the backing file system moves no more than this in a second, to try a policy out: 110MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     bandwidth: Option<u64>,
+    /// Pretend that there are N storage targets, each of that bandwidth, with the stripes (1 MiB) of a file round robin
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "bandwidth", value_parser = clap::value_parser!(u16).range(1..=16))]
+    targets: u16,
+    /// Ask these arbiters before data are moved, instead of a queue of this mount's own: an address or a map, as IOTIDE_GATE
+    #[arg(long, value_name = "MAP", conflicts_with_all = ["policy", "rules", "periods"])]
+    gate: Option<String>,
+    /// Let programs under the tracer, on this machine or others, ask for turns in the queue of this mount: unix:/path or tcp:address:port
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_listen, conflicts_with = "gate")]
+    listen_gate: Option<Address>,
+    /// Key by which arbiters at tcp: addresses, or programs that ask here, are known
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    #[command(flatten)]
+    socket: SocketArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -47,14 +63,24 @@ Examples:
   iotide mount /scratch /scratch --policy fair-share
   iotide mount /scratch /scratch --periods periods.csv --control /run/iotide.sock
   iotide mount /tmp/store /tmp/slow --policy none --bandwidth 110MiB    what would a slow disk do?
+  iotide mount /scratch /scratch --gate tcp:10.0.0.5:7070 --key site.key         turns across nodes
+  iotide mount /export /export --listen-gate tcp:10.0.0.5:7070 --key site.key    at a server
   fusermount3 -u /scratch                                               the end of it";
 
 pub(crate) fn run(ui: &mut Ui, args: &MountArgs) -> anyhow::Result<ExitStatus> {
+    let turns = if args.gate.is_some() { args.scheduling.turns_of_others() } else { args.scheduling.turns() };
     let config = MountConfig {
         bypass_bytes: args.bypass,
         bandwidth_bps: args.bandwidth.map(|bytes| bytes as f64),
+        n_targets: usize::from(args.targets),
         trust: Duration::from_secs_f64(args.cache),
-        ..MountConfig::new(&args.backing, &args.mountpoint, args.scheduling.turns())
+        arbiters: arbiters(args)?,
+        listen: args.listen_gate.as_ref().map(|address| ArbiterConfig {
+            access: args.socket.access(),
+            key: args.key.clone(),
+            ..ArbiterConfig::new(address.clone(), turns.clone())
+        }),
+        ..MountConfig::new(&args.backing, &args.mountpoint, turns)
     };
     let mounted = match mount(&config) {
         Ok(mounted) => mounted,
@@ -70,8 +96,25 @@ pub(crate) fn run(ui: &mut Ui, args: &MountArgs) -> anyhow::Result<ExitStatus> {
         ));
     }
     ui.status(format_args!("{} is shown at {}", args.backing.display(), args.mountpoint.display()));
+    if let Some(arbiter) = mounted.arbiter() {
+        ui.status(format_args!("turns in its queue are given at IOTIDE_GATE={}", arbiter.address()));
+    }
     mounted.serve().context("cannot go on")?;
     Ok(ExitStatus::Done)
+}
+
+/// Whom the mount asks.
+fn arbiters(args: &MountArgs) -> anyhow::Result<Option<Arbiters>> {
+    let Some(text) = &args.gate else { return Ok(None) };
+    // Where it cannot be found, mounting says so.
+    let mountpoint = args.mountpoint.canonicalize().unwrap_or_else(|_| args.mountpoint.clone());
+    match Arbiters::read(text, &mountpoint, args.key.as_ref()) {
+        Ok(arbiters) => Ok(Some(arbiters)),
+        Err(error) => {
+            let hint = arbiter::hint(&error);
+            Err(error).hint(hint)
+        }
+    }
 }
 
 /// What to do about a mount that failed.
@@ -96,6 +139,12 @@ fn hint(error: &MountError) -> String {
         MountError::Gate(GateError::Periods { .. }) => {
             "one line per job: its name, a comma, seconds".to_owned()
         }
+        MountError::Gate(
+            error @ (GateError::NoKey(_)
+            | GateError::Key { .. }
+            | GateError::Listen { .. }
+            | GateError::NoGroup(_)),
+        ) => arbiter::hint(error).to_owned(),
         MountError::Gate(GateError::Control { .. }) => {
             "choose a path in a directory that you can write to".to_owned()
         }

@@ -478,10 +478,19 @@ impl Summary {
     fn tell_of_the_gate(&self, ui: &mut Ui) {
         let GateTotals { n_denied, n_unreached, n_skipped, waited_s } = self.tracer.gate;
         let arbiter = env::var("IOTIDE_GATE").unwrap_or_default();
+        let is_remote = arbiter.contains("tcp:");
         if n_skipped > 0 {
             let why = match (n_denied, n_unreached) {
                 (0, 0) => "their turn did not come within IOTIDE_GATE_PATIENCE".to_owned(),
+                (0, _) if is_remote && env::var_os("IOTIDE_GATE_KEY").is_none_or(|key| key.is_empty()) => {
+                    format!("nobody answered at {arbiter} (or it wants a key: IOTIDE_GATE_KEY)")
+                }
                 (0, _) => format!("nobody answered at {arbiter}"),
+                _ if is_remote => {
+                    format!(
+                        "no permission to ask at {arbiter} (the key in IOTIDE_GATE_KEY is not the arbiter's, or is not yours alone)"
+                    )
+                }
                 _ => format!(
                     "no permission to ask at {arbiter} (--socket-mode and --socket-group of `iotide arbiter` give it)"
                 ),

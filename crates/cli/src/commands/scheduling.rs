@@ -45,6 +45,11 @@ pub(super) struct SchedulingArgs {
 }
 
 impl SchedulingArgs {
+    /// The same, where others decide: nobody is held here.
+    pub(super) fn turns_of_others(&self) -> Turns {
+        Turns { policy: Policy::Unscheduled, rules: Rules::Iotide, ..self.turns() }
+    }
+
     pub(super) fn turns(&self) -> Turns {
         let (mut table, mut informant): (_, Option<Arc<dyn Informant>>) = (None, None);
         match &self.periods {

@@ -1393,6 +1393,30 @@ fn help_on_mount_explains_every_flag() {
               Pretend that the backing file system moves no more than this in a second, to try a policy
               out: 110MiB
 
+          --targets <N>
+              Pretend that there are N storage targets, each of that bandwidth, with the stripes (1 MiB)
+              of a file round robin
+              
+              [default: 1]
+
+          --gate <MAP>
+              Ask these arbiters before data are moved, instead of a queue of this mount's own: an
+              address or a map, as IOTIDE_GATE
+
+          --listen-gate <ADDRESS>
+              Let programs under the tracer, on this machine or others, ask for turns in the queue of
+              this mount: unix:/path or tcp:address:port
+
+          --key <FILE>
+              Key by which arbiters at tcp: addresses, or programs that ask here, are known
+
+          --socket-mode <MODE>
+              Who may ask at a unix: address, as an octal mode; 0666 is everyone on this machine
+              [default: 0600, or 0660 with a group]
+
+          --socket-group <GROUP>
+              The group that the socket belongs to, by name or number
+
       -h, --help
               Print help (see a summary with '-h')
 
@@ -1404,6 +1428,8 @@ fn help_on_mount_explains_every_flag() {
       iotide mount /scratch /scratch --policy fair-share
       iotide mount /scratch /scratch --periods periods.csv --control /run/iotide.sock
       iotide mount /tmp/store /tmp/slow --policy none --bandwidth 110MiB    what would a slow disk do?
+      iotide mount /scratch /scratch --gate tcp:10.0.0.5:7070 --key site.key         turns across nodes
+      iotide mount /export /export --listen-gate tcp:10.0.0.5:7070 --key site.key    at a server
       fusermount3 -u /scratch                                               the end of it
     "#);
 }
@@ -1420,6 +1446,9 @@ fn help_on_arbiter_explains_every_flag() {
 
     If the arbiter goes away or stops answering, programs go on without it after a second at most. One
     arbiter stands for one storage target. Runs until a signal ends it.
+
+    At a tcp: address that other machines can reach, programs prove whose they are by a key (`iotide
+    serve key`, `iotide sets key`); without --key such an address is refused.
 
     Usage: iotide arbiter [OPTIONS] <ADDRESS>
 
@@ -1496,6 +1525,9 @@ fn help_on_arbiter_explains_every_flag() {
               
               [default: 20ms]
 
+          --key <FILE>
+              Key of the site, by which programs at a tcp: address prove whose they are
+
           --socket-mode <MODE>
               Who may ask at a unix: address, as an octal mode; 0666 is everyone on this machine
               [default: 0600, or 0660 with a group]
@@ -1514,5 +1546,6 @@ fn help_on_arbiter_explains_every_flag() {
       IOTIDE_GATE=unix:/tmp/scratch.gate iotide record -- mpirun -n 64 ./simulation
       iotide sets show /tmp/scratch.control                     jobs, periods, sets and shares, live
       iotide arbiter unix:/run/scratch.gate --socket-group hpc  the programs of a group
+      iotide arbiter tcp:10.0.0.5:7070 --key /etc/iotide/site.key   programs on all nodes
     "#);
 }

@@ -9,6 +9,7 @@ mod help_jobs;
 mod help_serve;
 mod help_stage;
 mod help_system;
+mod help_turns;
 
 /// `--version`, and what is said of a command line that makes no sense.
 mod usage;

@@ -12,7 +12,8 @@ fn scheduler(policy: Policy, n_workers: usize, bandwidth_bps: Option<f64>) -> Sc
         turn_s: 0.02,
         ..QueueConfig::new(policy)
     };
-    let rules = Rules { queue, n_workers, bypass_bytes: 16 << 10, bandwidth_bps, time_scale: 1.0 };
+    let rules =
+        Rules { queue, n_workers, bypass_bytes: 16 << 10, bandwidth_bps, n_targets: 1, time_scale: 1.0 };
     let no_proc = FreshDir::new("no-proc");
     Scheduler::start(rules, Callers::new(no_proc.path().to_owned()), Crew::new(8)).unwrap()
 }
@@ -25,7 +26,7 @@ fn user(uid: u32) -> Who {
 /// Takes the storage when whoever had it before is done.
 fn hold(scheduler: &Scheduler) -> Permit {
     loop {
-        match scheduler.ask(user(99), Direction::Write, MIB) {
+        match scheduler.ask(user(99), Direction::Write, 0, MIB) {
             Ok(permit) => return permit,
             Err(ticket) => {
                 let (done, is_done) = channel();
@@ -42,7 +43,7 @@ fn queue_up(scheduler: &Scheduler, users: &[u32]) -> (Permit, Receiver<u32>) {
     let (served, all_served) = channel();
     for &uid in users {
         let served = served.clone();
-        scheduler.schedule(user(uid), Direction::Write, MIB, move |_| served.send(uid).unwrap());
+        scheduler.schedule(user(uid), Direction::Write, 0, MIB, move |_| served.send(uid).unwrap());
     }
     (held, all_served)
 }
@@ -71,8 +72,14 @@ fn jobs_of_one_set_are_served_one_after_the_other() {
 /// The order in which requests of jobs, by number and MiB, are served by somebody's rules, one at a time.
 fn order_by(by: iotide_sched::Rules, known: bool, asked: &[(u64, u64)]) -> Vec<u64> {
     let turns = crate::Turns { rules: by, ..crate::Turns::new(by.set10()) };
-    let rules =
-        Rules { queue: turns.queue(), n_workers: 1, bypass_bytes: 0, bandwidth_bps: None, time_scale: 1.0 };
+    let rules = Rules {
+        queue: turns.queue(),
+        n_workers: 1,
+        bypass_bytes: 0,
+        bandwidth_bps: None,
+        n_targets: 1,
+        time_scale: 1.0,
+    };
     let no_proc = FreshDir::new("no-proc");
     let scheduler = Scheduler::start(rules, Callers::new(no_proc.path().to_owned()), Crew::new(1)).unwrap();
     let held = hold(&scheduler);
@@ -113,7 +120,7 @@ fn a_given_period_puts_a_job_ahead_and_is_not_overruled() {
     let scheduler = scheduler(Policy::Set10(UnknownJobs::Together), 1, None);
     assert!(!scheduler.set_period_of("uid:1", Some(1.0), PeriodSource::Given), "nobody has seen it yet");
     for uid in [1, 2] {
-        scheduler.schedule(user(uid), Direction::Write, MIB, |_| {});
+        scheduler.schedule(user(uid), Direction::Write, 0, MIB, |_| {});
     }
     assert!(scheduler.set_period_of("uid:1", Some(1000.0), PeriodSource::Given));
     assert!(scheduler.set_period_of("uid:2", Some(1.0), PeriodSource::Predicted));
@@ -172,7 +179,7 @@ fn hold_back(scheduler: &Scheduler, uid: u32, job: &str) {
 fn whoever_had_more_than_the_share_goes_after_those_who_wait() {
     let scheduler = scheduler(Policy::Set10(UnknownJobs::Together), 1, None);
     for uid in [1, 2] {
-        scheduler.schedule(user(uid), Direction::Write, MIB, |_| {});
+        scheduler.schedule(user(uid), Direction::Write, 0, MIB, |_| {});
     }
     // One of them writes all the time, and looks like a job that is served first.
     assert!(scheduler.set_period_of("uid:1", Some(0.01), PeriodSource::Predicted));
@@ -226,9 +233,9 @@ fn names_that_one_user_makes_up_push_out_their_own_and_no_others() {
 #[test]
 fn small_requests_do_not_wait_and_are_counted() {
     let scheduler = scheduler(Policy::Exclusive, 1, None);
-    let held = scheduler.ask(user(1), Direction::Write, MIB).ok().unwrap();
-    assert!(scheduler.ask(user(2), Direction::Write, 4096).is_ok());
-    assert!(scheduler.ask(user(2), Direction::Read, MIB).is_err());
+    let held = scheduler.ask(user(1), Direction::Write, 0, MIB).ok().unwrap();
+    assert!(scheduler.ask(user(2), Direction::Write, 0, 4096).is_ok());
+    assert!(scheduler.ask(user(2), Direction::Read, 0, MIB).is_err());
     drop(held);
     let jobs = scheduler.jobs();
     assert_eq!(jobs.iter().map(|job| job.bytes).collect::<Vec<_>>(), [MIB, 4096]);
@@ -270,10 +277,10 @@ fn a_paced_device_answers_at_its_bandwidth() {
     let scheduler = scheduler(Policy::Unscheduled, 2, Some(100.0 * MIB as f64));
     let began = Instant::now();
     for _ in 0..10 {
-        scheduler.schedule(user(1), Direction::Write, MIB, Permit::pace);
+        scheduler.schedule(user(1), Direction::Write, 0, MIB, Permit::pace);
     }
     let (done, is_done) = channel();
-    scheduler.schedule(user(1), Direction::Write, MIB, move |permit| {
+    scheduler.schedule(user(1), Direction::Write, 0, MIB, move |permit| {
         permit.pace();
         done.send(()).unwrap();
     });

@@ -310,7 +310,7 @@ impl Filesystem for PassThrough {
                 answer(reply, read, |reply, data| reply.data(data));
             });
         };
-        self.shared.scheduler.schedule(who, Direction::Read, u64::from(size), serve);
+        self.shared.scheduler.schedule(who, Direction::Read, offset, u64::from(size), serve);
     }
 
     fn write(
@@ -337,7 +337,7 @@ impl Filesystem for PassThrough {
             answer(reply, written, |reply, n_written| reply.written(n_written as u32));
         };
         let n_bytes = data.len() as u64;
-        match self.shared.scheduler.ask(who, Direction::Write, n_bytes) {
+        match self.shared.scheduler.ask(who, Direction::Write, offset, n_bytes) {
             // The common case: done here, from the memory the kernel filled.
             Ok(permit) => serve(data, reply, &permit),
             Err(ticket) => {
@@ -655,6 +655,6 @@ impl Filesystem for PassThrough {
             permit.pace();
             answer(reply, copied, |reply, n_copied| reply.written(n_copied as u32));
         };
-        self.shared.scheduler.schedule(who, Direction::Write, n_bytes, serve);
+        self.shared.scheduler.schedule(who, Direction::Write, offset_out, n_bytes, serve);
     }
 }

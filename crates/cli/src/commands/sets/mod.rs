@@ -7,6 +7,7 @@ pub(super) use self::show::ask_within;
 
 mod apply;
 pub(super) mod deeds;
+mod key;
 mod plan;
 mod show;
 mod system;
@@ -32,6 +33,7 @@ enum What {
     Plan(plan::PlanArgs),
     Apply(apply::ApplyArgs),
     Show(show::ShowArgs),
+    Key(key::KeyArgs),
 }
 
 pub(crate) fn run(ui: &mut Ui, args: &SetsArgs) -> anyhow::Result<ExitStatus> {
@@ -39,5 +41,6 @@ pub(crate) fn run(ui: &mut Ui, args: &SetsArgs) -> anyhow::Result<ExitStatus> {
         What::Plan(args) => plan::run(ui, args),
         What::Apply(args) => apply::run(ui, args),
         What::Show(args) => show::run(ui, args),
+        What::Key(args) => key::run(ui, args),
     }
 }

@@ -5,14 +5,13 @@
 //! of the connection is part of it. Whoever sits in the middle has two connections with two secrets, and so no message that holds for either.
 
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use iotide_ledger::tree::Place;
 use iotide_ledger::{Name, hex};
-use iotide_wire::sha256;
+use iotide_wire::{key_bytes, sha256};
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -226,26 +225,13 @@ pub fn write_key(path: &Path) -> Result<(), KeyError> {
     SystemRandom::new()
         .fill(&mut bytes)
         .map_err(|_| failed(io::Error::other("there are no random numbers")))?;
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o400)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
-        .open(path)
-        .map_err(failed)?;
-    file.write_all(format!("{}\n", hex(&bytes)).as_bytes()).and_then(|()| file.sync_all()).map_err(failed)
+    iotide_private::write_secret(path, &format!("{}\n", hex(&bytes)), None).map_err(failed)
 }
 
 /// Opens a file that nobody else can read.
 fn owned(path: &Path) -> Result<std::fs::File, KeyError> {
     let failed = |cause| KeyError::File { path: path.to_owned(), cause };
-    let file = iotide_private::open_ordinary(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    let is_ours = iotide_private::is_our_user(Some(metadata.uid()));
-    if metadata.mode() & 0o077 != 0 || !is_ours {
-        return Err(KeyError::Open(path.to_owned()));
-    }
-    Ok(file)
+    iotide_private::open_secret(path).map_err(failed)?.ok_or_else(|| KeyError::Open(path.to_owned()))
 }
 
 /// Which end of a connection.
@@ -264,10 +250,7 @@ impl Key {
         let file = owned(path)?;
         let mut text = String::new();
         file.take(4 * N_BYTES as u64).read_to_string(&mut text).map_err(failed)?;
-        let digits = text.trim().as_bytes();
-        let value = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        let bytes: Option<Vec<u8>> = digits.chunks(2).map(value).collect();
-        match bytes.filter(|bytes| bytes.len() == N_BYTES && digits.len() == 2 * N_BYTES) {
+        match key_bytes(text.trim().as_bytes()) {
             Some(bytes) => Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes))),
             None => Err(KeyError::NoKey(path.to_owned())),
         }

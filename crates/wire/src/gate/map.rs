@@ -6,27 +6,26 @@
 //! /scratch=tcp:10.0.0.5:7070,tcp:10.0.0.6:7070@1M               by offset: 1 MiB at the first, the next at the second, and so on
 //! ```
 
-use core::cell::UnsafeCell;
-
-use crate::config::number;
-
 /// So many arbiters are asked, and so many rules are read; what is beyond them is not held.
-pub const MAX_TARGETS: usize = 16;
+pub const MAX_GATE_TARGETS: usize = 16;
 const MAX_RULES: usize = 16;
 /// How much of a file lies at one target before the next, unless the rule says otherwise.
 const USUAL_STRIPE: u64 = 1 << 20;
 
 /// The arbiters of files below a path.
-#[derive(Clone, Copy)]
-pub struct Rule {
-    /// Empty for all files.
-    prefix: &'static [u8],
+#[derive(Clone, Copy, Debug)]
+pub struct GateRule<'a> {
+    /// The path; empty for all files.
+    pub prefix: &'a [u8],
+    /// The number of its first arbiter.
     pub first: usize,
+    /// How many it has, from that on.
     pub n_targets: usize,
-    stripe: u64,
+    /// How much of a file lies at one target before the next.
+    pub stripe: u64,
 }
 
-impl Rule {
+impl GateRule<'_> {
     /// How many of `bytes` from `position` on lie at the `n`th target.
     pub fn share(&self, n: usize, position: u64, bytes: u64) -> u64 {
         if self.n_targets == 1 {
@@ -42,47 +41,38 @@ impl Rule {
 }
 
 /// All rules.
-pub struct Targets {
-    rules: [Rule; MAX_RULES],
+#[derive(Clone, Debug)]
+pub struct GateMap<'a> {
+    rules: [GateRule<'a>; MAX_RULES],
     n_rules: usize,
-    addresses: [&'static [u8]; MAX_TARGETS],
+    addresses: [&'a [u8]; MAX_GATE_TARGETS],
+    /// How many arbiters there are.
     pub n_targets: usize,
     /// The rule of files that no other one is about, counted from 1; 0 if there is none.
     pub of_others: u8,
 }
 
-struct Global(UnsafeCell<Targets>);
-// SAFETY: written once by `read`, before anyone is told that there is something to look at; only read after that.
-unsafe impl Sync for Global {}
-static ALL: Global = Global(UnsafeCell::new(Targets::new()));
-
-/// The rules.
-pub fn get() -> &'static Targets {
-    // SAFETY: see `Global`.
-    unsafe { &*ALL.0.get() }
+impl Default for GateMap<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
-/// Reads what the environment says. Returns whether there is anybody to ask.
-pub fn read(text: &'static [u8]) -> bool {
-    // SAFETY: see `Global`: this is the one write, and nobody looks yet.
-    let all = unsafe { &mut *ALL.0.get() };
-    all.parse(text);
-    all.n_targets > 0
-}
-
-impl Targets {
-    const fn new() -> Self {
-        let none = Rule { prefix: b"", first: 0, n_targets: 0, stripe: USUAL_STRIPE };
+impl<'a> GateMap<'a> {
+    /// Returns no rules.
+    pub const fn new() -> Self {
+        let none = GateRule { prefix: b"", first: 0, n_targets: 0, stripe: USUAL_STRIPE };
         Self {
             rules: [none; MAX_RULES],
             n_rules: 0,
-            addresses: [b""; MAX_TARGETS],
+            addresses: [b""; MAX_GATE_TARGETS],
             n_targets: 0,
             of_others: 0,
         }
     }
 
-    fn parse(&mut self, text: &'static [u8]) {
+    /// Adds what a text says; what makes no sense says nothing.
+    pub fn read(&mut self, text: &'a [u8]) {
         let mut rest = text;
         while !rest.is_empty() && self.n_rules < MAX_RULES {
             let (rule, after) = split(rest, b';', |next| is_address(next) || next.starts_with(b"/"));
@@ -91,12 +81,12 @@ impl Targets {
         }
     }
 
-    fn add(&mut self, text: &'static [u8]) {
+    fn add(&mut self, text: &'a [u8]) {
         let (prefix, mut rest) = match text.iter().position(|&byte| byte == b'=') {
             Some(at) if text.starts_with(b"/") => (&text[..at], &text[at + 1..]),
             _ => (&b""[..], text),
         };
-        let mut rule = Rule { prefix, first: self.n_targets, n_targets: 0, stripe: USUAL_STRIPE };
+        let mut rule = GateRule { prefix, first: self.n_targets, n_targets: 0, stripe: USUAL_STRIPE };
         while !rest.is_empty() {
             let (mut address, after) = split(rest, b',', is_address);
             rest = after;
@@ -121,14 +111,19 @@ impl Targets {
         }
     }
 
+    /// All rules.
+    pub fn rules(&self) -> &[GateRule<'a>] {
+        &self.rules[..self.n_rules]
+    }
+
     /// The rule of a number that counts from 1.
     #[inline(always)]
-    pub fn rule(&self, number: u8) -> Option<&Rule> {
+    pub fn rule(&self, number: u8) -> Option<&GateRule<'a>> {
         self.rules.get(usize::from(number).wrapping_sub(1))
     }
 
     /// Where a target's arbiter listens.
-    pub fn address(&self, target: usize) -> &'static [u8] {
+    pub fn address(&self, target: usize) -> &'a [u8] {
         self.addresses.get(target).copied().unwrap_or(b"")
     }
 
@@ -155,17 +150,13 @@ fn is_address(text: &[u8]) -> bool {
 }
 
 /// The text up to a separator that something follows which can begin there, and the text after; a path may have separators of its own.
-fn split(
-    text: &'static [u8],
-    separator: u8,
-    begins: impl Fn(&[u8]) -> bool,
-) -> (&'static [u8], &'static [u8]) {
+fn split(text: &[u8], separator: u8, begins: impl Fn(&[u8]) -> bool) -> (&[u8], &[u8]) {
     let at = (0..text.len()).find(|&at| text[at] == separator && begins(&text[at + 1..]));
     at.map_or((text, b""), |at| (&text[..at], &text[at + 1..]))
 }
 
 /// An address and the stripe that follows it.
-fn with_stripe(text: &'static [u8]) -> (&'static [u8], u64) {
+fn with_stripe(text: &[u8]) -> (&[u8], u64) {
     let stripe = text.iter().rposition(|&byte| byte == b'@').and_then(|at| {
         let (digits, unit) = match text[at + 1..].split_last()? {
             (b'k' | b'K', digits) => (digits, 1 << 10),
@@ -179,14 +170,26 @@ fn with_stripe(text: &'static [u8]) -> (&'static [u8], u64) {
     stripe.unwrap_or((text, USUAL_STRIPE))
 }
 
+/// A number in decimal digits.
+pub(super) fn number(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0u64, |sum, &digit| match digit {
+        b'0'..=b'9' => sum.checked_mul(10)?.checked_add(u64::from(digit - b'0')),
+        _ => None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    extern crate std;
     use super::*;
 
-    fn parsed(text: &'static str) -> Targets {
-        let mut targets = Targets::new();
-        targets.parse(text.as_bytes());
-        targets
+    fn parsed(text: &str) -> GateMap<'_> {
+        let mut map = GateMap::new();
+        map.read(text.as_bytes());
+        map
     }
 
     #[test]
@@ -220,7 +223,7 @@ mod tests {
             assert_eq!(parsed(text).n_targets, 0, "{text}");
         }
         let many = "unix:/a,".repeat(40) + "unix:/a";
-        assert_eq!(parsed(many.leak()).n_targets, 0, "more arbiters than are asked");
+        assert_eq!(parsed(&many).n_targets, 0, "more arbiters than are asked");
     }
 
     #[test]
