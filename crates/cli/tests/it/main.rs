@@ -119,6 +119,9 @@ mod unread;
 /// Actors that a daemon or a detector tells of jobs.
 mod sources;
 
+/// A daemon that acts by itself.
+mod act;
+
 /// `iotide stage`: odd trees, refusals, inputs.
 mod stage;
 /// `iotide stage` under faults: kills, errors of the destination, the order of system calls.

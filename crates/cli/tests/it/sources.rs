@@ -9,14 +9,14 @@ use iotide_testkit::FreshDir;
 use crate::serve::{Daemon, IOTIDE, record};
 
 /// A program that runs; killed when it goes.
-struct Running {
+pub(crate) struct Running {
     child: Child,
     /// What it says on stdout and stderr, line by line.
     lines: Receiver<String>,
 }
 
 impl Running {
-    fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (tell, lines) = channel();
         let (stdout, tell_too) = (child.stdout.take().unwrap(), tell.clone());
@@ -31,7 +31,7 @@ impl Running {
     }
 
     /// Waits for a line that has a text, and returns it with all before it.
-    fn until(&self, text: &str) -> Vec<String> {
+    pub(crate) fn until(&self, text: &str) -> Vec<String> {
         let mut said = Vec::new();
         loop {
             let Ok(line) = self.lines.recv() else { panic!("it ended without {text:?}: {said:#?}") };
@@ -52,13 +52,14 @@ impl Drop for Running {
 }
 
 /// What a job with a period of half a second does, until it is killed (or all is over anyway). Requests of a MiB are large enough to ask an arbiter.
-const HALF_A_SECOND: &str = "for i in $(seq 500); do dd if=/dev/zero of=out bs=1M count=3; sleep 0.5; done";
+pub(crate) const HALF_A_SECOND: &str =
+    "for i in $(seq 500); do dd if=/dev/zero of=out bs=1M count=3; sleep 0.5; done";
 
 /// A group of processes, which are killed when this goes.
-struct Job(Child);
+pub(crate) struct Job(Child);
 
 impl Job {
-    fn start(mut command: Command, script: &str) -> Self {
+    pub(crate) fn start(mut command: Command, script: &str) -> Self {
         Self(command.args(["sh", "-c", script]).stderr(Stdio::null()).spawn().unwrap())
     }
 }

@@ -131,7 +131,9 @@ impl Work {
     fn consider(&mut self, rule: usize, jobs: &[JobFacts]) {
         let now_s = self.now_s();
         let proposed = match &mut self.actors[rule] {
-            ActorOfRule::Sets(target) => target.propose(rule, jobs, &self.controller, &self.steadiness),
+            ActorOfRule::Sets(target) => {
+                target.propose(now_s, rule, jobs, &self.controller, &self.steadiness)
+            }
         };
         match proposed {
             Ok(proposals) => {

@@ -27,6 +27,8 @@ impl Target {
     /// By so many periods before and after, one can tell what came of a decision.
     const PERIODS_TO_TELL: f64 = 2.0;
     const WINDOW_S: [f64; 2] = [10.0, 1800.0];
+    /// Jobs whose period is not known yet are waited for, for so long after they came: half of the jobs in sets is worse than none.
+    const PATIENCE_S: f64 = 60.0;
 
     pub(super) fn new(socket: PathBuf, bandwidth_bps: Option<f64>) -> Self {
         Self { socket, bandwidth_bps }
@@ -35,6 +37,7 @@ impl Target {
     /// What the target should be told.
     pub(super) fn propose(
         &mut self,
+        now_s: f64,
         rule: usize,
         jobs: &[JobFacts],
         controller: &Controller,
@@ -61,6 +64,15 @@ impl Target {
                 && seen.iter().any(|seen| seen.name == key || seen.name == job.id)
         };
         let here: Vec<&JobFacts> = jobs.iter().filter(is_here).collect();
+        let is_open = |job: &&JobFacts| {
+            let key = job.key();
+            let is_young =
+                controller.history().since_s(&key).is_some_and(|since_s| now_s - since_s < Self::PATIENCE_S);
+            steadiness.period_s(&key).is_none() && is_young && job.bytes > 0
+        };
+        if here.iter().any(is_open) {
+            return Ok(Vec::new());
+        }
         let longest_s = here.iter().filter_map(|job| steadiness.period_s(&job.key())).fold(0.0, f64::max);
         let evidence =
             changes.iter().filter_map(|new| here.iter().find(|job| job.key() == new.job)).map(|job| {
