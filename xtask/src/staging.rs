@@ -16,11 +16,11 @@ use crate::Outcome;
 use crate::product::{self, Server};
 
 const PHASES: u32 = 12;
-const BURST: &str = "60M";
-const COMPUTE: &str = "3";
+const BURST: &str = "80M";
+const COMPUTE: &str = "2";
 const BANDWIDTH: &str = "100MiB";
 /// What the small buffer holds: two and a half bursts.
-const SMALL: &str = "150M";
+const SMALL: &str = "200M";
 
 /// One run.
 struct Case {
@@ -36,7 +36,7 @@ struct Case {
 #[derive(Clone, Copy, PartialEq)]
 enum Job {
     Steady,
-    /// Computes half as long from its middle on.
+    /// Computes twice as long from its middle on.
     Changing,
 }
 
@@ -139,7 +139,7 @@ impl Case {
         });
         let stager = stager.transpose()?;
         if self.predictions == Predictions::CutOff {
-            let half_s = f64::from(PHASES) / 2.0 * (COMPUTE.parse::<f64>().unwrap_or(3.0) + 0.6);
+            let half_s = f64::from(PHASES) / 2.0 * (COMPUTE.parse::<f64>().unwrap_or(2.0) + 0.8);
             relay(&from, &to, Duration::from_secs_f64(half_s))?;
         }
         let began = Instant::now();
@@ -180,7 +180,7 @@ impl Case {
         let script = match self.job {
             Job::Steady => format!("exec {}", part(PHASES, COMPUTE)),
             Job::Changing => {
-                format!("{} && exec {}", part(PHASES / 2, COMPUTE), part(PHASES - PHASES / 2, "1.5"))
+                format!("{} && exec {}", part(PHASES / 2, COMPUTE), part(PHASES - PHASES / 2, "4"))
             }
         };
         let mut command = Command::new(program);
