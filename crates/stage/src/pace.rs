@@ -25,7 +25,7 @@ struct State {
     n_begun: u32,
 }
 
-const SOON: Duration = Duration::from_millis(500);
+const SOON: Duration = Duration::from_millis(200);
 
 /// While this is held, answers are expected.
 pub(crate) struct Begun<'a> {

@@ -3,7 +3,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use iotide_testkit::FreshDir;
+use iotide_testkit::{FreshDir, Missing, port, shared_data, skip};
 
 use crate::serve::{Daemon, IOTIDE, ask, record, unix_get};
 use crate::stage::{ONCE, pair, stage};
@@ -202,4 +202,79 @@ fn the_daemon_of_the_node_shows_what_is_left_in_the_buffers_of_a_job() {
     assert!(daemon.job("4711", "running").get("staging").is_none());
     drop(job.stdin.take());
     job.wait().unwrap();
+}
+
+/// What a client of GekkoFS recorded, sent as it sends it, a hundred times as fast and again and again; each phase also writes a file.
+const REPLAY: &str = r#"
+import itertools, json, os, struct, sys, threading, time, zmq
+recorded, endpoint, folder, speed = json.load(open(sys.argv[1])), sys.argv[2], sys.argv[3], 100
+def text(s): return bytes([0xa0 | len(s)]) + s.encode()
+def number(n): return b"\xcf" + struct.pack(">Q", int(n))
+def array(xs): return b"\xdc" + struct.pack(">H", len(xs)) + b"".join(xs)
+requests = sorted(zip(recorded["start_t_micro"], recorded["end_t_micro"], recorded["req_size"]))
+phases = []
+for request in requests:
+    if not phases or request[0] - phases[-1][-1][1] > 5e6: phases.append([])
+    phases[-1].append(request)
+length = (phases[-1][0][0] - phases[0][0][0]) * len(phases) / (len(phases) - 1)
+context = zmq.Context()
+socket = context.socket(zmq.PUSH)
+socket.connect(endpoint)
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+began = time.monotonic()
+for n in itertools.count():
+    shift = n // len(phases) * length - phases[0][0][0]
+    phase = [(start + shift, end + shift, size) for start, end, size in phases[n % len(phases)]]
+    time.sleep(max(0, began + phase[-1][1] / 1e6 / speed - time.monotonic()))
+    starts, ends = ([number(request[i] / speed) for request in phase] for i in (0, 1))
+    sizes = [number(size) for _, _, size in phase]
+    total = sum(size for _, _, size in phase)
+    socket.send(number(phase[-1][1] / speed) + text(recorded["hostname"]) + number(recorded["pid"]) + text("w")
+        + array(starts) + array(ends) + array(sizes) + number(len(phase)) + number(total))
+    open(os.path.join(folder, f"phase-{n}"), "w").write("x" * 1000)
+"#;
+
+#[test]
+fn what_a_client_of_gekkofs_sends_says_when_files_are_copied() {
+    let Some(recorded) = shared_data("traces/gekkofs/write_2024-02-28_20-50-02_x0024_34250.json") else {
+        return;
+    };
+    let has_zmq = |python: &&&str| {
+        Command::new(python).args(["-c", "import zmq"]).output().is_ok_and(|output| output.status.success())
+    };
+    let Some(python) = ["python3", "/usr/bin/python3"].iter().find(has_zmq).copied() else {
+        return skip(Missing::Program, "/usr/lib/python3/dist-packages/zmq/__init__.py");
+    };
+    let dir = pair();
+    let endpoint = format!("tcp://127.0.0.1:{}", port());
+    let listen = format!("zmq:{endpoint}");
+    let mut stager = start(
+        &dir,
+        ["stage", "out", "src", "dst", "--quiet", "30ms", "--purge", "staged", "--listen", &listen],
+    );
+    let mut client = Command::new(python)
+        .args(["-c", REPLAY])
+        .arg(recorded)
+        .arg(&endpoint)
+        .arg(dir.path().join("src"))
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Until decisions rest on predictions, and a file has gone on their ground.
+    let status = dir.path().join("src/.iotide-stage/status.json");
+    loop {
+        let told =
+            fs::read(&status).ok().and_then(|json| serde_json::from_slice::<serde_json::Value>(&json).ok());
+        if told.is_some_and(|told| told["basis"] == "predictions" && told["files"]["safe"].as_u64() > Some(0))
+        {
+            break;
+        }
+        assert!(client.try_wait().unwrap().is_none() && stager.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(client.stdin.take());
+    client.wait().unwrap();
+    assert!(Command::new("kill").arg(stager.id().to_string()).status().unwrap().success());
+    assert_eq!(stager.wait().unwrap().code(), Some(0));
+    assert!(dir.path().join("dst/phase-0").exists() && !dir.path().join("src/phase-0").exists());
 }

@@ -131,7 +131,7 @@ Examples:
   iotide stage out /nvme/run /pfs/run --gate unix:/run/pfs.gate --control /run/pfs.control";
 
 pub(super) fn run(ui: &mut Ui, args: &OutArgs) -> anyhow::Result<ExitStatus> {
-    args.turns.take_own_name(&args.src, &args.dst)?;
+    args.turns.take_own_name(&args.src, &args.dst, args.answer_timeout)?;
     let place = args.turns.keep_place()?;
     let mut stager = Stager::open(&args.src, &args.dst, args.settings())?;
     let mut notes = Vec::new();

@@ -30,6 +30,7 @@ pub(super) struct TurnArgs {
 
 /// What says that this has been done, and which job it is about.
 const JOB_OF: &str = "IOTIDE_STAGE_OF";
+const PATIENCE: &str = "IOTIDE_GATE_PATIENCE";
 /// Where a job's id stands, in the order in which it is looked for.
 const JOB_IDS: [&str; 4] = ["IOTIDE_JOB_ID", "IOSETS_JOB_ID", "SLURM_JOB_ID", "PBS_JOBID"];
 /// What a job without a rhythm of its own gets: all others come before it.
@@ -40,7 +41,7 @@ const AT_FIRST: Duration = Duration::from_millis(20);
 impl TurnArgs {
     /// Starts this program anew as a job of its own, if it is taken for its job otherwise, or has to ask. Without the tracer that
     /// counts for the job, whose rhythm this would be part of.
-    pub(super) fn take_own_name(&self, src: &Path, dst: &Path) -> anyhow::Result<()> {
+    pub(super) fn take_own_name(&self, src: &Path, dst: &Path, answer_timeout_s: f64) -> anyhow::Result<()> {
         if env::var_os(JOB_OF).is_some() {
             return Ok(());
         }
@@ -72,6 +73,10 @@ impl TurnArgs {
             let pages =
                 iotide_private::pages_directory().context("cannot make a directory for counter pages")?;
             command.env("IOTIDE_GATE", map).env("IOTIDE_LIVE", pages);
+            // Who waits for its turn does not count as one that gets no answer.
+            if env::var_os(PATIENCE).is_none() {
+                command.env(PATIENCE, (answer_timeout_s * 0.75).to_string());
+            }
         }
         command.env("LD_PRELOAD", preload.join(&OsString::from(":")));
         Err(command.exec()).context("cannot start this program anew as a job of its own")
