@@ -1,6 +1,7 @@
 //! Actors that are told of jobs by a daemon or by a detector.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
@@ -59,6 +60,8 @@ struct Job(Child);
 
 impl Job {
     fn start(mut command: Command, script: &str) -> Self {
+        // Only what is killed as a group is killed whole.
+        command.process_group(0);
         Self(command.args(["sh", "-c", script]).stderr(Stdio::null()).spawn().unwrap())
     }
 }
@@ -188,4 +191,66 @@ fn an_arbiter_does_not_go_by_a_daemon_whose_periods_are_twice_those_it_sees() {
     arbiter.until("job 4711: the daemon at ");
     let seen_s = period_from(&dir, "predicted");
     assert!((0.45..0.7).contains(&seen_s), "{seen_s}");
+}
+
+/// Waits until what staging goes by is this.
+fn basis_is(dir: &FreshDir, basis: &str) {
+    loop {
+        let status = std::fs::read(dir.join("src/.iotide-stage/status.json")).unwrap_or_default();
+        let status: serde_json::Value = serde_json::from_slice(&status).unwrap_or_default();
+        if status["basis"] == basis {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// A job that fills a buffer with small files.
+fn filling(command: Command) -> Job {
+    Job::start(command, &HALF_A_SECOND.replace("of=out", "of=src/out$i"))
+}
+
+fn stage_out(dir: &FreshDir, source: &str) -> Running {
+    for name in ["src", "dst"] {
+        std::fs::create_dir(dir.join(name)).unwrap();
+    }
+    let mut command = Command::new(IOTIDE);
+    command.args(["stage", "out", "src", "dst", "--purge", "staged", "--quiet", "50ms", "--job", "4711"]);
+    let staging = Running::start(command.args(["--predictions", source]).current_dir(dir.path()));
+    staging.until("staging");
+    staging
+}
+
+#[test]
+fn staging_goes_by_the_predictions_of_a_daemon_and_by_the_buffer_without() {
+    let dir = FreshDir::new("stage-daemon");
+    let daemon = Daemon::start(&dir);
+    let staging = stage_out(&dir, &format!("daemon:{}", dir.join("socket").display()));
+    staging.until("knows no job 4711");
+    let _job = filling(record(&dir, "4711"));
+    staging.until("answers");
+    basis_is(&dir, "predictions");
+    daemon.kill();
+    staging.until("does not answer");
+    basis_is(&dir, "activity, predictions lost");
+}
+
+#[test]
+fn staging_and_sets_go_by_the_predictions_of_a_detector() {
+    let dir = FreshDir::new("stage-detector");
+    let mut detect = Command::new(IOTIDE);
+    let detector = Running::start(detect.args(["detect", "--listen", "unix:tide"]).current_dir(dir.path()));
+    detector.until("listening");
+    let _staging = stage_out(&dir, "unix:tide");
+    let sets = sets_apply(&dir, &["tide"]);
+    let mut record = Command::new(IOTIDE);
+    let stream = format!("unix:{}", dir.join("tide").display());
+    record.args(["record", "-q", "-o", "trace", "--stream", &stream, "--"]).current_dir(dir.path());
+    record.env_remove("LD_PRELOAD").env("IOTIDE_JOB_ID", "4711").stdout(Stdio::null());
+    let _job = filling(record);
+    sets.until(&priority(0));
+    basis_is(&dir, "predictions");
+    drop(detector);
+    sets.until("does not answer");
+    basis_is(&dir, "activity, predictions lost");
 }
