@@ -111,6 +111,21 @@ class Rpc:
             at += 2 + length + 48
         return all
 
+    def rhythms(self, job=""):
+        """Rhythms of running jobs, by (job, uid): what those go by who act on jobs. NaN: there is none."""
+        data = self._ask(7, _text(job), 0x87)
+        (n,) = struct.unpack_from("<I", data)
+        at, all = 4, {}
+        names = ("period_s", "confidence", "age_s", "start_in_s", "earliest_in_s", "latest_in_s", "duration_s", "bytes", "idle_probability")
+        for _ in range(n):
+            (length,) = struct.unpack_from("<H", data, at)
+            name = data[at + 2:at + 2 + length].decode()
+            at += 2 + length
+            (uid,) = struct.unpack_from("<I", data, at)
+            all[name, uid] = dict(zip(names, struct.unpack_from("<9d", data, at + 4)))
+            at += 4 + 72
+        return all
+
     def load(self):
         read, written, expected, jobs = struct.unpack("<dddI", self._ask(5, b"", 0x85))
         return {"read_bps": read, "write_bps": written, "predicted_bps": expected, "jobs": jobs}

@@ -19,6 +19,7 @@ use iotide_live::Address;
 use iotide_report::known_jobs;
 use iotide_sched::{IoProfile, KnownJob, PeriodsError, parse_periods};
 
+use crate::frames::Frames;
 use crate::line::Line;
 
 mod frames;
@@ -43,6 +44,34 @@ pub enum Source {
         /// Whether to ask it only if it runs as this user or as root.
         is_ours: bool,
     },
+}
+
+/// A job that runs and may have another size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SizedJob {
+    /// What it is called.
+    pub id: String,
+    /// How many nodes it has.
+    pub nodes: u32,
+    /// How many it may have at least …
+    pub min: u32,
+    /// … and at most.
+    pub max: u32,
+}
+
+impl SizedJob {
+    /// Up to 16 sizes that it may have, the smallest, the present and the largest among them.
+    fn sizes(&self) -> Vec<u32> {
+        let (min, max) = (self.min.min(self.nodes).max(1), self.max.max(self.nodes).max(1));
+        let step = |i: u32| f64::from(min) * (f64::from(max) / f64::from(min)).powf(f64::from(i) / 14.0);
+        let mut sizes: Vec<u32> = match max - min {
+            0..15 => (min..=max).collect(),
+            _ => (0..15).map(|i| (step(i).round() as u32).clamp(min, max)).chain([self.nodes]).collect(),
+        };
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
 }
 
 /// Why a source has nothing to say.
@@ -135,7 +164,42 @@ impl Source {
 
     fn frames(&self, socket: &Path, is_ours: bool) -> Result<Vec<KnownJob>, SourceError> {
         let silent = |cause| SourceError::Silent { name: self.to_string(), cause };
-        frames::ask(socket, is_ours).map_err(silent)?.map_err(|why| self.strange(&why, &why))
+        let jobs = Frames::connect(socket, is_ours).and_then(|mut frames| frames.rhythms());
+        jobs.map_err(silent)?.map_err(|why| self.strange(&why, &why))
+    }
+
+    /// What models of a daemon say that running jobs take at some numbers of nodes; nothing of a job that it does not know, that has no model, or one that is not certain
+    /// to within a factor of two.
+    ///
+    /// Processes are taken to be spread over nodes evenly, at any size as now.
+    pub fn times(&self, jobs: &[SizedJob]) -> Result<Vec<Vec<(u32, f64)>>, SourceError> {
+        let silent = |cause| SourceError::Silent { name: self.to_string(), cause };
+        let (socket, is_ours) = match self {
+            Self::Daemon { socket, is_ours } => (socket, *is_ours),
+            Self::Path(path) => (path, false),
+            Self::Detector(_) => return Err(self.strange("", "a detector has no models")),
+        };
+        let mut frames = Frames::connect(socket, is_ours).map_err(silent)?;
+        let processes = frames.sizes().map_err(silent)?.map_err(|why| self.strange(&why, &why))?;
+        let mut all = Vec::new();
+        for job in jobs {
+            let per_node =
+                processes.get(job.id.as_str()).map(|n| f64::from(*n) / f64::from(job.nodes.max(1)));
+            let sizes = job.sizes();
+            let times = match per_node.filter(|per_node| *per_node > 0.0) {
+                Some(per_node) => {
+                    let at: Vec<f64> = sizes.iter().map(|nodes| f64::from(*nodes) * per_node).collect();
+                    // A job without a model is no fault of the daemon's.
+                    frames.times(&job.id, &at).map_err(silent)?.unwrap_or_default()
+                }
+                None => Vec::new(),
+            };
+            let is_certain = |[value, low, high]: &[f64; 3]| *value > 0.0 && *low > 0.0 && *high <= 2.0 * low;
+            let is_certain = times.iter().all(is_certain);
+            let times = sizes.into_iter().zip(times.into_iter().map(|[value, ..]| value));
+            all.push(if is_certain { times.collect() } else { Vec::new() });
+        }
+        Ok(all)
     }
 
     fn strange(&self, said: &str, why: &str) -> SourceError {

@@ -135,3 +135,18 @@ fn one_that_accepts_nobody_or_says_little_is_given_up_on() {
     drop(line);
     sending.join().unwrap();
 }
+
+#[test]
+fn the_sizes_that_are_asked_for_have_both_ends_and_the_present_one() {
+    let sizes = |nodes, min, max| SizedJob { id: String::new(), nodes, min, max }.sizes();
+    assert_eq!(sizes(2, 1, 4), [1, 2, 3, 4]);
+    assert_eq!(sizes(2, 2, 2), [2]);
+    assert_eq!(sizes(8, 16, 4), [8], "what it has it may have");
+    let many = sizes(100, 1, u32::MAX);
+    assert!(
+        many.len() <= 16 && many.contains(&1) && many.contains(&100) && many.contains(&u32::MAX),
+        "{many:?}"
+    );
+    assert!(many.is_sorted());
+    assert_eq!(sizes(0, 0, 0), [1]);
+}

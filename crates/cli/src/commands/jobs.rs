@@ -1,5 +1,6 @@
 //! `iotide jobs`, `iotide job`, `iotide top` and `iotide nodes`: asking the daemon.
 
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, anyhow};
@@ -226,10 +227,18 @@ pub(super) fn ask(path: &str) -> anyhow::Result<Vec<u8>> {
     send("GET", path, b"")
 }
 
+/// Asks the daemon of a socket.
+pub(super) fn ask_at(socket: &Path, path: &str) -> anyhow::Result<Vec<u8>> {
+    send_to(socket, "GET", path, b"")
+}
+
 /// Asks the daemon to do something.
 pub(super) fn send(method: &str, path: &str, body: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let socket = places::socket_to_ask();
-    let answer = client::send(&socket, method, path, body)
+    send_to(&places::socket_to_ask(), method, path, body)
+}
+
+fn send_to(socket: &Path, method: &str, path: &str, body: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let answer = client::send(socket, method, path, body)
         .hint("`iotide serve` starts a daemon; IOTIDE_DAEMON names the socket of one that runs elsewhere")?;
     if answer.status == 200 {
         return Ok(answer.body);

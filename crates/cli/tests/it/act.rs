@@ -7,7 +7,7 @@ use iotide_testkit::FreshDir;
 use serde_json::Value;
 
 use crate::serve::{Daemon, IOTIDE, record};
-use crate::sources::{HALF_A_SECOND, Job, Running};
+use crate::sources::{Job, Running};
 
 /// Settings with a rule for an arbiter that knows of no periods itself; any decision that does not hurt is taken.
 fn settings(dir: &FreshDir, dry_run: bool) {
@@ -40,7 +40,7 @@ fn arbiter(dir: &FreshDir) -> Running {
 fn job(dir: &FreshDir) -> Job {
     let mut command = record(dir, "4711");
     command.env("IOTIDE_GATE", format!("unix:{}", dir.join("gate").display()));
-    Job::start(command, HALF_A_SECOND)
+    Job::start(dir, command)
 }
 
 /// What `iotide decisions` says.

@@ -394,11 +394,15 @@ fn jobs_on_one_socket_get_an_answer_each() {
     // Who asks is told of the job that is named.
     follower.wait_for_lines("a prediction for 4711", |lines| lines.iter().any(|line| line["job"] == "4711"));
     let mut asker = UnixStream::connect(dir.path().join("socket")).unwrap();
-    asker.write_all(b"latest 4711\nlatest nobody\n").unwrap();
+    asker.write_all(b"latest 4711\nlatest nobody\njobs\n").unwrap();
     let mut answers = BufReader::new(asker).lines().map(|line| line.unwrap());
     let latest: Value = serde_json::from_str(&answers.next().unwrap()).unwrap();
     assert_eq!(latest["job"], "4711");
     assert_eq!(answers.next().unwrap(), "null");
+    let all: Value = serde_json::from_str(&answers.next().unwrap()).unwrap();
+    let named =
+        all["jobs"].as_array().unwrap().iter().find(|job| job["prediction"]["job"] == "4711").unwrap();
+    assert!(named["age_s"].as_f64().unwrap() < 60.0 && named["prediction"]["kind"] == "prediction", "{all}");
     for job in &mut running {
         assert!(job.0.wait().unwrap().success());
     }

@@ -234,6 +234,11 @@ fn help_on_resize_explains_every_flag() {
               
               [default: 5]
 
+          --models <SOURCE>
+              Take how a job's time changes with its size from models of earlier runs: `daemon` or
+              `daemon:SOCKET` (`iotide serve`); without a model, or with `serial=` in the comment, as
+              the comment says
+
           --partition <NAME>
               Only this partition
 
@@ -248,8 +253,9 @@ fn help_on_resize_explains_every_flag() {
       -V, --version
               Print version
 
-    Example:
+    Examples:
       iotide resize plan
+      iotide resize plan --models daemon    as earlier runs of each program have scaled
 
     ----
     Keep resizing marked jobs of this Slurm, until Ctrl-C
@@ -303,6 +309,11 @@ fn help_on_resize_explains_every_flag() {
               Seconds that a change of size costs a job
               
               [default: 5]
+
+          --models <SOURCE>
+              Take how a job's time changes with its size from models of earlier runs: `daemon` or
+              `daemon:SOCKET` (`iotide serve`); without a model, or with `serial=` in the comment, as
+              the comment says
 
           --partition <NAME>
               Only this partition

@@ -671,3 +671,15 @@ fn help_on_serve_bridge_is_that_of_serve_with_an_example() {
     assert!(help.contains("Answer controllers of this machine by the daemon at --parent"), "{help}");
     assert!(help.contains("iotide serve bridge --parent root:1338 --key tree.key"), "{help}");
 }
+
+#[test]
+fn help_on_decisions_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["decisions", "--help"]).exits_with(0).stdout, @r"
+    ");
+}
+
+#[test]
+fn help_on_demo_explains_every_flag() {
+    insta::assert_snapshot!(Dir::new().iotide(["demo", "--help"]).exits_with(0).stdout, @r"
+    ");
+}

@@ -112,6 +112,14 @@ fn help_on_stage_out_explains_every_flag() {
               Predict them from what is sent: unix:PATH or tcp:HOST:PORT (`iotide record --stream`),
               zmq:tcp://HOST:PORT (TMIO, GekkoFS)
 
+          --predictions <SOURCE>
+              Take predictions from whoever sees the job: `daemon` or `daemon:SOCKET` (`iotide serve`),
+              or where `iotide detect --listen` listens
+
+          --job <ID>
+              `--predictions`: which job fills the buffer [default: as IOTIDE_JOB_ID, IOSETS_JOB_ID or
+              the batch system's variable says, else the only one]
+
     Files:
           --include <GLOB>
               Only files whose name (or, with a slash, path) matches; may be repeated
@@ -154,6 +162,7 @@ fn help_on_stage_out_explains_every_flag() {
       iotide stage out /dev/shm/run /pfs/run &             as long as the job runs; kill -TERM ends it
       iotide stage out /nvme/run /pfs/run --follow trace   in the gaps that the trace of the job lets
       expect
+      iotide stage out /nvme/run /pfs/run --predictions daemon --job 4711
       iotide stage out /nvme/run /pfs/run --once           copy all that is closed, check it, end
       iotide stage out /nvme/run /pfs/run --purge space --capacity 400G
       iotide stage out /nvme/run /pfs/run --policy end --once --deadline 10min    in an epilog

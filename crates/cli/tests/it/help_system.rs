@@ -13,13 +13,13 @@ fn help_on_simulate_system_explains_every_flag() {
 
     WORKLOAD is a JSON file (`-` is stdin): a system as `iotide templates` writes it, or a workload of
     `iotide simulate io`. `live` is the jobs that a daemon (`iotide serve`) sees now, with the phases it
-    expects of them.
+    expects of them; `daemon:SOCKET` those of another daemon.
 
     Usage: iotide simulate system [OPTIONS] <WORKLOAD>
 
     Arguments:
       <WORKLOAD>
-              What to run: a JSON file, or `live`
+              What to run: a JSON file, `live` or `daemon:SOCKET`
 
     Options:
           --storage <LADDER>

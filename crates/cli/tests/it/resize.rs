@@ -1,6 +1,9 @@
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use iotide_testkit::FreshDir;
+
+use crate::serve::{Daemon, record};
 use crate::slurm_site::{Slurm, wait_until};
 use crate::util::Dir;
 
@@ -153,4 +156,56 @@ fn a_marked_job_of_slurm_shrinks_and_grows_and_nothing_is_left_behind() {
         .map(|entry| entry.file_name())
         .collect();
     assert_eq!(left, ["lock"]);
+}
+
+/// Runs of an application that take a second at any size, as a daemon sees them.
+fn runs_that_do_not_scale(dir: &FreshDir, daemon: &Daemon<'_>) {
+    let traced = |id: &str, n: u32| {
+        let mut command = record(dir, id);
+        command.env("IOTIDE_APP", "flat").env("PMI_RANK", "0").env("PMI_SIZE", n.to_string());
+        command
+    };
+    let runs = [1, 2, 3, 4, 5].map(|n| {
+        let id = format!("run-{n}");
+        let child = traced(&id, n).args(["sh", "-c", "echo > out; sleep 1"]).spawn().unwrap();
+        (id, child)
+    });
+    for (id, mut child) in runs {
+        assert!(child.wait().unwrap().success());
+        daemon.job(&id, "ended");
+    }
+}
+
+#[test]
+fn a_job_whose_earlier_runs_did_not_scale_is_not_grown_as_long_as_the_daemon_answers() {
+    let Some(slurm) = Slurm::start(4, "SchedulerParameters=permit_job_expansion\n") else { return };
+    let site = Site { dir: Dir::new(), slurm };
+    let dir = FreshDir::new("resize-models");
+    let daemon = Daemon::start(&dir);
+    runs_that_do_not_scale(&dir, &daemon);
+    let marked = site.submit(&["-N2", "--comment", "iotide:min=1,max=4"], "sleep 290");
+    wait_until(|| site.runs(&marked, 2));
+    // What runs in it, as the daemon sees it.
+    let mut inside = record(&dir, &marked);
+    inside.env("IOTIDE_APP", "flat").env("PMI_RANK", "0").env("PMI_SIZE", "2");
+    let mut inside = inside.args(["sh", "-c", "echo > out; exec sleep 290"]).spawn().unwrap();
+    daemon.job(&marked, "running");
+    let source = format!("daemon:{}", dir.join("socket").display());
+    let plan = |more: &[&str]| {
+        let args = [&["plan", "--alpha", "30"], more].concat();
+        let output = site.iotide(&args).output().unwrap();
+        [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap())
+    };
+    let grown = format!("grow job {marked} from 2 to 4 nodes\n");
+    assert_eq!(plan(&[])[0], grown);
+    wait_until(|| {
+        let [planned, said] = plan(&["--models", &source]);
+        said.contains("has models of 1 of 1 jobs") && planned.is_empty()
+    });
+    daemon.kill();
+    let [planned, said] = plan(&["--models", &source]);
+    assert!(planned == grown && said.contains("going by what comments of jobs say"), "{planned}{said}");
+    let group = format!("-{}", inside.id());
+    assert!(Command::new("kill").args(["-KILL", "--", &group]).status().unwrap().success());
+    inside.wait().unwrap();
 }

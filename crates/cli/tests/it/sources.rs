@@ -1,6 +1,7 @@
 //! Actors that are told of jobs by a daemon or by a detector.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
@@ -51,16 +52,19 @@ impl Drop for Running {
     }
 }
 
-/// What a job with a period of half a second does, until it is killed (or all is over anyway). Requests of a MiB are large enough to ask an arbiter.
-pub(crate) const HALF_A_SECOND: &str =
-    "for i in $(seq 500); do dd if=/dev/zero of=out bs=1M count=3; sleep 0.5; done";
+/// What a job with a period of a second does, until it is killed (or all is over anyway): small files into a buffer. Requests of a MiB are large enough to ask an
+/// arbiter.
+const EACH_SECOND: &str = "for i in $(seq 250); do dd if=/dev/zero of=src/out$i bs=1M count=3; sleep 1; done";
 
 /// A group of processes, which are killed when this goes.
 pub(crate) struct Job(Child);
 
 impl Job {
-    pub(crate) fn start(mut command: Command, script: &str) -> Self {
-        Self(command.args(["sh", "-c", script]).stderr(Stdio::null()).spawn().unwrap())
+    pub(crate) fn start(dir: &FreshDir, mut command: Command) -> Self {
+        std::fs::create_dir_all(dir.join("src")).unwrap();
+        // Only what is killed as a group is killed whole.
+        command.process_group(0);
+        Self(command.args(["sh", "-c", EACH_SECOND]).stderr(Stdio::null()).spawn().unwrap())
     }
 }
 
@@ -85,24 +89,6 @@ fn priority(order: i32) -> String {
     format!("echo {} > iosets/4711/priority", 10f64.powi(6 - order))
 }
 
-#[test]
-fn sets_follow_a_daemon_and_a_table_when_it_is_gone() {
-    let dir = FreshDir::new("sets-daemon");
-    let daemon = Daemon::start(&dir);
-    dir.write("jobs.csv", "4711,20\n");
-    let _job = Job::start(record(&dir, "4711"), HALF_A_SECOND);
-    daemon.job("4711", "running");
-    let socket = format!("daemon:{}", dir.join("socket").display());
-    let sets = sets_apply(&dir, &[&socket, "jobs.csv"]);
-    // The table knows it first, the daemon better.
-    sets.until(&priority(1));
-    sets.until(&priority(0));
-    daemon.kill();
-    sets.until("does not answer");
-    // What it said is relied on for ten seconds more.
-    sets.until(&priority(1));
-}
-
 /// An arbiter that takes periods from a source, and its control socket.
 fn arbiter(dir: &FreshDir, source: &str) -> Running {
     let mut command = Command::new(IOTIDE);
@@ -117,7 +103,7 @@ fn arbiter(dir: &FreshDir, source: &str) -> Running {
 fn gated(dir: &FreshDir) -> Job {
     let mut command = record(dir, "4711");
     command.env("IOTIDE_GATE", format!("unix:{}", dir.join("gate").display()));
-    Job::start(command, HALF_A_SECOND)
+    Job::start(dir, command)
 }
 
 /// Waits until the arbiter has the period of the job from there, and returns it.
@@ -136,24 +122,6 @@ fn period_from(dir: &FreshDir, source: &str) -> f64 {
 }
 
 #[test]
-fn an_arbiter_goes_by_a_daemon_and_when_it_is_killed_by_what_it_sees() {
-    let dir = FreshDir::new("arbiter-daemon");
-    let daemon = Daemon::start(&dir);
-    // Its socket alone says that it is a daemon's.
-    let arbiter = arbiter(&dir, "socket");
-    let _job = gated(&dir);
-    let reported_s = period_from(&dir, "reported");
-    assert!((0.45..0.7).contains(&reported_s), "{reported_s}");
-    daemon.kill();
-    arbiter.until("going by what is seen here");
-    let seen_s = period_from(&dir, "predicted");
-    assert!((0.45..0.7).contains(&seen_s), "{seen_s}");
-    // One that is started anew is used again.
-    let _again = Daemon::start(&dir);
-    arbiter.until("answers again");
-}
-
-#[test]
 fn an_arbiter_does_not_go_by_a_daemon_whose_periods_are_twice_those_it_sees() {
     use iotide_wire::{RpcHeader, RpcKind, RpcRhythm};
     use std::io::{Read, Write};
@@ -168,7 +136,7 @@ fn an_arbiter_does_not_go_by_a_daemon_whose_periods_are_twice_those_it_sees() {
             let rhythm = RpcRhythm {
                 job: "4711",
                 uid: rustix::process::getuid().as_raw(),
-                period_s: 1.06,
+                period_s: 2.1,
                 confidence: 0.99,
                 age_s: 0.1,
                 start_in_s: 0.1,
@@ -185,8 +153,82 @@ fn an_arbiter_does_not_go_by_a_daemon_whose_periods_are_twice_those_it_sees() {
     });
     let arbiter = arbiter(&dir, &format!("daemon:{}", dir.join("wrong").display()));
     let _job = gated(&dir);
-    assert_eq!(period_from(&dir, "reported"), 1.06);
+    assert_eq!(period_from(&dir, "reported"), 2.1);
     arbiter.until("job 4711: the daemon at ");
     let seen_s = period_from(&dir, "predicted");
-    assert!((0.45..0.7).contains(&seen_s), "{seen_s}");
+    assert!((0.95..1.35).contains(&seen_s), "{seen_s}");
+}
+
+/// Waits until what staging goes by is this.
+fn basis_is(dir: &FreshDir, basis: &str) {
+    loop {
+        let status = std::fs::read(dir.join("src/.iotide-stage/status.json")).unwrap_or_default();
+        let status: serde_json::Value = serde_json::from_slice(&status).unwrap_or_default();
+        if status["basis"] == basis {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+fn stage_out(dir: &FreshDir, source: &str) -> Running {
+    for name in ["src", "dst"] {
+        std::fs::create_dir_all(dir.join(name)).unwrap();
+    }
+    let mut command = Command::new(IOTIDE);
+    command.args(["stage", "out", "src", "dst", "--purge", "staged", "--quiet", "50ms", "--job", "4711"]);
+    let staging = Running::start(command.args(["--predictions", source]).current_dir(dir.path()));
+    staging.until("staging");
+    staging
+}
+
+#[test]
+fn all_go_by_a_daemon_and_by_what_else_they_know_when_it_is_killed() {
+    let dir = FreshDir::new("sources-daemon");
+    let daemon = Daemon::start(&dir);
+    let named = format!("daemon:{}", dir.join("socket").display());
+    // Its socket alone says that it is a daemon's.
+    let arbiter = arbiter(&dir, "socket");
+    let staging = stage_out(&dir, &named);
+    staging.until("knows no job 4711");
+    dir.write("jobs.csv", "4711,20\n");
+    let sets = sets_apply(&dir, &[&named, "jobs.csv"]);
+    sets.until(&priority(1));
+    let _job = gated(&dir);
+    // The table knew it first, the daemon knows better.
+    sets.until(&priority(0));
+    let reported_s = period_from(&dir, "reported");
+    assert!((0.95..1.35).contains(&reported_s), "{reported_s}");
+    basis_is(&dir, "predictions");
+    daemon.kill();
+    for actor in [&arbiter, &staging, &sets] {
+        actor.until("does not answer");
+    }
+    basis_is(&dir, "activity, predictions lost");
+    // What it said of periods is relied on for ten seconds more.
+    sets.until(&priority(1));
+    period_from(&dir, "predicted");
+    // One that is started anew is heard again.
+    let _again = Daemon::start(&dir);
+    arbiter.until("answers again");
+}
+
+#[test]
+fn staging_and_sets_go_by_the_predictions_of_a_detector() {
+    let dir = FreshDir::new("stage-detector");
+    let mut detect = Command::new(IOTIDE);
+    let detector = Running::start(detect.args(["detect", "--listen", "unix:tide"]).current_dir(dir.path()));
+    detector.until("listening");
+    let _staging = stage_out(&dir, "unix:tide");
+    let sets = sets_apply(&dir, &["tide"]);
+    let mut record = Command::new(IOTIDE);
+    let stream = format!("unix:{}", dir.join("tide").display());
+    record.args(["record", "-q", "-o", "trace", "--stream", &stream, "--"]).current_dir(dir.path());
+    record.env_remove("LD_PRELOAD").env("IOTIDE_JOB_ID", "4711").stdout(Stdio::null());
+    let _job = Job::start(&dir, record);
+    sets.until(&priority(0));
+    basis_is(&dir, "predictions");
+    drop(detector);
+    sets.until("does not answer");
+    basis_is(&dir, "activity, predictions lost");
 }

@@ -254,6 +254,12 @@ fn the_jobs_that_a_daemon_sees_are_where_the_next_minutes_begin() {
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
     };
+    // The same by the name of its socket, wherever the usual daemon is.
+    let named = format!("daemon:{}", dir.join("socket").display());
+    let mut again = std::process::Command::new(crate::serve::IOTIDE);
+    let again = again.args(live.map(|word| if word == "live" { &named } else { word })).output().unwrap();
+    let again = json(&String::from_utf8_lossy(&again.stdout));
+    assert_eq!(again["system"]["jobs"][0]["template"], "live-1");
     crate::serve::kill_all(&mut job);
     assert_eq!(answer["system"]["jobs"][0]["template"], "live-1");
     assert_eq!(answer["workload"]["frame_s"], serde_json::json!([0.0, 600.0]));

@@ -11,8 +11,8 @@ pub struct MalleableMark {
     pub min: u32,
     /// The largest size.
     pub max: u32,
-    /// Share of its work that gains nothing from more nodes.
-    pub serial_fraction: f64,
+    /// Share of its work that gains nothing from more nodes, if it says so.
+    pub serial_fraction: Option<f64>,
 }
 
 impl MalleableMark {
@@ -23,7 +23,7 @@ impl MalleableMark {
     }
 
     fn of(words: &str) -> Result<Self, String> {
-        let (mut min, mut max, mut serial_fraction) = (None, None, 0.05);
+        let (mut min, mut max, mut serial_fraction) = (None, None, None);
         for word in words.split(',') {
             let wrong = || format!("{word:?} is not understood in {words:?}");
             let (name, value) = word.split_once('=').ok_or_else(wrong)?;
@@ -32,7 +32,7 @@ impl MalleableMark {
                 "max" => max = Some(value.parse::<u32>().ok().filter(|&n| n > 0).ok_or_else(wrong)?),
                 "serial" => {
                     let share = value.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-                    serial_fraction = share.ok_or_else(wrong)?;
+                    serial_fraction = Some(share.ok_or_else(wrong)?);
                 }
                 _ => return Err(wrong()),
             }
@@ -63,6 +63,25 @@ pub struct ListedJob {
     pub mark: Option<MalleableMark>,
     /// Whether its size must stay for now: it is being resized.
     pub is_busy: bool,
+    /// What models of its application say it takes at some numbers of nodes, in ascending order; empty if there are none. Only ratios count.
+    pub times: Vec<(u32, f64)>,
+}
+
+/// Amdahl's share of a job of which nothing else is known.
+const USUAL_SERIAL: f64 = 0.05;
+
+impl ListedJob {
+    /// How its time changes with its size: as its user says, as it was measured, or as is usual.
+    fn speedup(&self, mark: MalleableMark) -> Speedup {
+        let is_measured = !self.times.is_empty()
+            && self.times.iter().all(|(_, time)| time.is_finite() && *time > 0.0)
+            && self.times.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        match mark.serial_fraction {
+            Some(serial) => Speedup::SerialFraction(serial),
+            None if is_measured => Speedup::Times(self.times.clone()),
+            None => Speedup::SerialFraction(USUAL_SERIAL),
+        }
+    }
 }
 
 /// A change of size that a policy asks for.
@@ -126,9 +145,9 @@ pub fn wanted_resizes(
 /// What waits is started by the batch system, at the size it asks for: only what runs is malleable.
 fn batch_job(job: &ListedJob, n_nodes: u32) -> BatchJob {
     let is_malleable = job.mark.is_some() && job.elapsed_s.is_some();
-    let (min, max, serial) = match job.mark.filter(|_| is_malleable) {
-        Some(mark) => (mark.min.min(job.nodes), mark.max.max(job.nodes).min(n_nodes), mark.serial_fraction),
-        None => (job.nodes, job.nodes, 0.0),
+    let (min, max, speedup) = match job.mark.filter(|_| is_malleable) {
+        Some(mark) => (mark.min.min(job.nodes), mark.max.max(job.nodes).min(n_nodes), job.speedup(mark)),
+        None => (job.nodes, job.nodes, Speedup::SerialFraction(0.0)),
     };
     let limit_ms = job.limit_s * 1e3;
     BatchJob {
@@ -142,7 +161,7 @@ fn batch_job(job: &ListedJob, n_nodes: u32) -> BatchJob {
         walltime_ms: limit_ms,
         recorded_ms: limit_ms,
         priority: job.priority,
-        speedup: Speedup::SerialFraction(serial),
+        speedup,
         io_bytes: None,
     }
 }
@@ -161,6 +180,7 @@ mod tests {
             priority: 0,
             mark: mark.map(|mark| MalleableMark::parse(mark).unwrap().unwrap()),
             is_busy: false,
+            times: Vec::new(),
         }
     }
 
@@ -183,6 +203,25 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_was_measured_not_to_gain_is_not_grown_unless_its_user_says_so() {
+        let small = |mark, times: &[(u32, f64)]| ListedJob {
+            times: times.to_vec(),
+            ..listed("a", 2, Some(60.0), Some(mark))
+        };
+        let grown = [("a".to_owned(), 2, 4)];
+        assert_eq!(wanted(&[small("iotide:min=1,max=4", &[(1, 10.0), (2, 5.0), (4, 2.5)])], 2), grown);
+        let flat = [(1, 10.0), (2, 10.0), (4, 10.0)];
+        assert_eq!(wanted(&[small("iotide:min=1,max=4", &flat)], 2), []);
+        assert_eq!(wanted(&[small("iotide:min=1,max=4,serial=0.05", &flat)], 2), grown);
+        // What is no measurement counts for nothing.
+        for wrong in
+            [[(1, 10.0), (2, 10.0), (4, f64::NAN)], [(1, 10.0), (4, 10.0), (2, 10.0)], [(1, -1.0); 3]]
+        {
+            assert_eq!(wanted(&[small("iotide:min=1,max=4", &wrong)], 2), grown, "{wrong:?}");
+        }
+    }
+
+    #[test]
     fn what_is_not_marked_is_left_alone() {
         assert_eq!(wanted(&[listed("a", 4, Some(60.0), None), listed("b", 2, None, None)], 0), []);
         assert_eq!(wanted(&[listed("a", 2, Some(60.0), None)], 2), []);
@@ -192,7 +231,7 @@ mod tests {
     fn a_mark_says_both_ends() {
         let parse = |comment: &str| MalleableMark::parse(comment);
         assert_eq!(parse("see wiki"), None);
-        let mark = MalleableMark { min: 2, max: 16, serial_fraction: 0.1 };
+        let mark = MalleableMark { min: 2, max: 16, serial_fraction: Some(0.1) };
         assert_eq!(parse("x iotide:min=2,max=16,serial=0.1 y"), Some(Ok(mark)));
         for wrong in
             ["iotide:", "iotide:min=2", "iotide:min=0,max=4", "iotide:min=4,max=2", "iotide:min=1,max=2,x=3"]

@@ -17,6 +17,8 @@ pub(super) struct Rhythm {
     /// Whether there was a forecast once.
     had_forecast: bool,
     burst: Option<Burst>,
+    /// Whether anybody counts what the job moves. Without that, all that it does may be a phase.
+    is_counted: bool,
     /// Data is held back for a phase that should come, until then at most.
     alarm_until_s: Option<f64>,
     n_false_alarms: u32,
@@ -84,7 +86,9 @@ impl Rhythm {
             }
             None => settings.quiet_s,
         };
-        let least_bytes = self.forecast.map_or(0.0, |expected| LEAST_OF_A_PHASE * expected.forecast.bytes);
+        self.is_counted |= bytes > 0.0;
+        let forecast = self.forecast.filter(|_| self.is_counted);
+        let least_bytes = forecast.map_or(0.0, |expected| LEAST_OF_A_PHASE * expected.forecast.bytes);
         let burst = match &mut self.burst {
             Some(burst) if now_s - burst.last_s <= apart_s => burst,
             _ => self.burst.insert(Burst { start_s: now_s, last_s: now_s, bytes: 0.0, is_phase: false }),

@@ -77,6 +77,18 @@ fn two_false_alarms_turn_predictions_off_until_a_phase_comes_as_expected() {
 }
 
 #[test]
+fn where_nobody_counts_bytes_a_phase_is_known_by_its_time() {
+    let mut controller = gap();
+    for start_s in [190.0, 290.0, 390.0, 490.0] {
+        controller.forecast(start_s - 50.0, Some(every_100_s(start_s - 50.0, start_s)));
+        assert_eq!(answer(&mut controller, start_s - 1.0), (State::Hold, Why::PhaseExpected));
+        (0..=100).for_each(|n| controller.activity(start_s + 0.1 * f64::from(n), 0.0));
+        let decision = controller.decide(&seen(start_s + 40.0));
+        assert_eq!((decision.state, decision.basis), (State::Run, Basis::Predictions), "{start_s}");
+    }
+}
+
+#[test]
 fn a_log_in_a_gap_is_no_phase() {
     let mut controller = gap();
     controller.forecast(100.0, Some(every_100_s(100.0, 190.0)));

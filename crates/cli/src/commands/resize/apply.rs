@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use iotide_sched::jobs::WantedResize;
 
 use super::journal::{Journal, PREFIX};
-use super::plan::{PolicyArgs, in_words};
+use super::plan::{Models, PolicyArgs, in_words};
 use super::slurm::{Slurm, SlurmArgs, checked_signal, may_expand};
 use crate::ExitStatus;
 use crate::commands::ioskel::parse_seconds;
@@ -91,7 +91,7 @@ fn look_again_and_again(
     helpers: &mut Helpers<'_>,
     stop: &AtomicBool,
 ) -> anyhow::Result<()> {
-    let mut last_trouble = None;
+    let (mut last_trouble, mut models) = (None, Models::default());
     for round in 1.. {
         match slurm.list() {
             Err(error) if round == 1 => return Err(error),
@@ -103,12 +103,12 @@ fn look_again_and_again(
                 }
                 last_trouble = Some(trouble);
             }
-            Ok(listing) => {
+            Ok(mut listing) => {
                 last_trouble = None;
                 if round == 1 {
                     listing.notes.iter().for_each(|note| ui.status(note));
                 }
-                for resize in args.policy.wanted(&listing)? {
+                for resize in args.policy.wanted(ui, &mut listing, &mut models)? {
                     ui.out(&format!("{}\n", in_words(&resize)))?;
                     if args.dry_run || stop.load(Ordering::Relaxed) {
                         continue;

@@ -1,19 +1,25 @@
 //! `iotide resize plan`: what would be resized on a Slurm now.
 
 use iotide_report::text;
-use iotide_sched::jobs::{JobPolicy, MalleableMark, PolicyKnobs, ResizeCost, WantedResize, wanted_resizes};
+use iotide_sched::jobs::{
+    JobPolicy, ListedJob, MalleableMark, PolicyKnobs, ResizeCost, WantedResize, wanted_resizes,
+};
+use iotide_source::{SizedJob, Source};
 
 use anyhow::bail;
 
 use super::slurm::{Listing, Slurm, SlurmArgs};
 use crate::ExitStatus;
+use crate::commands::source::parse_source;
 use crate::ui::Ui;
 
 /// Show what would be resized on this Slurm now, and change nothing
 ///
 /// Jobs are malleable if their comment says so: `sbatch --comment iotide:min=2,max=16`. All others are left alone.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example:\n  iotide resize plan")]
+#[command(
+    after_help = "Examples:\n  iotide resize plan\n  iotide resize plan --models daemon    as earlier runs of each program have scaled"
+)]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     policy: PolicyArgs,
@@ -30,11 +36,61 @@ pub(super) struct PolicyArgs {
     /// Seconds that a change of size costs a job
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     alpha: f64,
+    /// Take how a job's time changes with its size from models of earlier runs: `daemon` or `daemon:SOCKET` (`iotide serve`); without a model, or with `serial=` in
+    /// the comment, as the comment says
+    #[arg(long, value_name = "SOURCE", value_parser = parse_source)]
+    models: Option<Source>,
+}
+
+/// What is heard of models.
+#[derive(Debug, Default)]
+pub(super) struct Models {
+    trouble: Option<String>,
+    is_known: bool,
+}
+
+impl Models {
+    /// Notes what models say of marked jobs that run. One that is silent is named once, and then marks are all that is known.
+    fn fill(&mut self, ui: &mut Ui, source: &Source, listing: &mut Listing) {
+        let is_sized = |job: &&mut ListedJob| job.mark.is_some() && job.elapsed_s.is_some();
+        let mut marked: Vec<&mut ListedJob> = listing.jobs.iter_mut().filter(is_sized).collect();
+        let sized: Vec<SizedJob> = marked
+            .iter()
+            .filter_map(|job| {
+                let mark = job.mark?;
+                Some(SizedJob { id: job.id.clone(), nodes: job.nodes, min: mark.min, max: mark.max })
+            })
+            .collect();
+        match source.times(&sized) {
+            Ok(times) => {
+                if self.trouble.take().is_some() {
+                    ui.status(format_args!("{source} answers again"));
+                }
+                let n_known = times.iter().filter(|times| !times.is_empty()).count();
+                if !std::mem::replace(&mut self.is_known, n_known > 0) && n_known > 0 {
+                    ui.status(format_args!("{source} has models of {n_known} of {} jobs", sized.len()));
+                }
+                marked.iter_mut().zip(times).for_each(|(job, times)| job.times = times);
+            }
+            Err(error) => {
+                let trouble = error.to_string();
+                if self.trouble.as_ref() != Some(&trouble) {
+                    ui.status(format_args!("{trouble}; going by what comments of jobs say"));
+                }
+                self.trouble = Some(trouble);
+            }
+        }
+    }
 }
 
 impl PolicyArgs {
     /// What the policy asks for now.
-    pub(super) fn wanted(&self, listing: &Listing) -> anyhow::Result<Vec<WantedResize>> {
+    pub(super) fn wanted(
+        &self,
+        ui: &mut Ui,
+        listing: &mut Listing,
+        models: &mut Models,
+    ) -> anyhow::Result<Vec<WantedResize>> {
         let Some(policy) = JobPolicy::from_name(&self.policy) else {
             let names = JobPolicy::ALL.map(JobPolicy::name);
             bail!("--policy: {:?} is not known; there are {}", self.policy, names.join(", "));
@@ -42,13 +98,16 @@ impl PolicyArgs {
         if !(self.alpha.is_finite() && (0.0..=1e6).contains(&self.alpha)) {
             bail!("--alpha: {} is not a number of seconds", self.alpha);
         }
+        if let Some(source) = &self.models {
+            models.fill(ui, source, listing);
+        }
         let cost = ResizeCost { fixed_ms: 1e3 * self.alpha, per_node_ms: 0.0 };
         Ok(wanted_resizes(&listing.jobs, listing.free, policy, &PolicyKnobs::default(), cost))
     }
 }
 
 pub(crate) fn run(ui: &mut Ui, args: &PlanArgs) -> anyhow::Result<ExitStatus> {
-    let listing = Slurm::new(&args.slurm, || false)?.list()?;
+    let mut listing = Slurm::new(&args.slurm, || false)?.list()?;
     for note in &listing.notes {
         ui.status(note);
     }
@@ -59,7 +118,7 @@ pub(crate) fn run(ui: &mut Ui, args: &PlanArgs) -> anyhow::Result<ExitStatus> {
         n_marked,
         text::counted(u64::from(listing.free), "free node")
     ));
-    let wanted = args.policy.wanted(&listing)?;
+    let wanted = args.policy.wanted(ui, &mut listing, &mut Models::default())?;
     for resize in &wanted {
         ui.out(&format!("{}\n", in_words(resize)))?;
     }

@@ -184,6 +184,7 @@ fn listed(line: &str) -> Result<Option<ListedJob>, String> {
         priority: priority.parse().unwrap_or(0),
         mark,
         is_busy: false,
+        times: Vec::new(),
         id,
     }))
 }

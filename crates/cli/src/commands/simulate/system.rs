@@ -9,11 +9,14 @@ use iotide_api::{
     read_text, simulate_system, storage_of_ladder,
 };
 use iotide_report::{JobDocument, JobList};
+use iotide_sched::Heeded;
+use iotide_source::Source;
 
 use crate::ExitStatus;
 use crate::commands::advice::advised;
 use crate::commands::document::DocumentArgs;
-use crate::commands::jobs::ask;
+use crate::commands::jobs::ask_at;
+use crate::commands::source::parse_source;
 use crate::ui::{Hint, Ui};
 
 /// See which state shared storage will be in
@@ -23,11 +26,11 @@ use crate::ui::{Hint, Ui};
 /// bears, each with a band over the repetitions; and what a change does: jobs that come, a target that is lost.
 ///
 /// WORKLOAD is a JSON file (`-` is stdin): a system as `iotide templates` writes it, or a workload of `iotide simulate io`. `live` is the jobs that a daemon
-/// (`iotide serve`) sees now, with the phases it expects of them.
+/// (`iotide serve`) sees now, with the phases it expects of them; `daemon:SOCKET` those of another daemon.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SystemArgs {
-    /// What to run: a JSON file, or `live`
+    /// What to run: a JSON file, `live` or `daemon:SOCKET`
     workload: String,
     /// `live`: what the storage can do, as `iotide ladder` measures it
     #[arg(long, value_name = "LADDER")]
@@ -108,7 +111,10 @@ struct FigureAt {
 }
 
 pub(crate) fn run(ui: &mut Ui, args: &SystemArgs) -> anyhow::Result<ExitStatus> {
-    let mut named = if args.workload == LIVE { live(args)? } else { described(args)? };
+    let mut named = match args.daemon() {
+        Some(socket) => live(args, &socket)?,
+        None => described(args)?,
+    };
     if let Some(horizon_s) = args.horizon {
         let from_s = if named.system.frame_s[0] < horizon_s { named.system.frame_s[0] } else { 0.0 };
         if !(horizon_s > from_s && horizon_s.is_finite()) {
@@ -158,7 +164,7 @@ fn described(args: &SystemArgs) -> anyhow::Result<NamedSystem> {
     NamedSystem::from_json(name, &text).map_err(advised)
 }
 
-fn live(args: &SystemArgs) -> anyhow::Result<NamedSystem> {
+fn live(args: &SystemArgs, socket: &Path) -> anyhow::Result<NamedSystem> {
     let Some(ladder) = &args.storage else {
         bail!(
             "`live` wants --storage LADDER: what the storage can do, as `iotide ladder DIR --format json` measures it"
@@ -166,20 +172,44 @@ fn live(args: &SystemArgs) -> anyhow::Result<NamedSystem> {
     };
     let storage = storage_of_ladder(ladder).map_err(advised)?;
     let unreadable = |why: String| anyhow!("the daemon's answer cannot be read: {why}");
-    let list = ask(&format!("/api/1/jobs?state=running&limit={MOST_RUNNING}"))?;
+    let list = ask_at(socket, &format!("/api/1/jobs?state=running&limit={MOST_RUNNING}"))?;
     let list = JobList::from_json(&list).map_err(unreadable)?;
     let mut jobs = Vec::new();
     for job in &list.jobs {
         // One may end while others are asked for.
-        if let Ok(document) = ask(&format!("/api/1/jobs/{}", job.job.as_said())) {
+        if let Ok(document) = ask_at(socket, &format!("/api/1/jobs/{}", job.job.as_said())) {
             jobs.push(JobDocument::from_json(&document).map_err(unreadable)?);
         }
     }
+    forget_the_uncertain(socket, &mut jobs);
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     Ok(NamedSystem::of_running(&jobs, &storage, now_s, USUAL_HORIZON_S))
 }
 
+/// A rhythm that nobody would act on is none: the job then goes on as it does now.
+fn forget_the_uncertain(socket: &Path, jobs: &mut [JobDocument]) {
+    let daemon = Source::Daemon { socket: socket.to_owned(), is_ours: false };
+    // One that is too old to say how certain it is means what it says.
+    let Ok(known) = daemon.ask() else { return };
+    let mut heeded = Heeded::default();
+    heeded.look(0.0, Some(&known));
+    for JobDocument { entry, uid, .. } in jobs {
+        if heeded.period_s(entry.job.as_said(), Some(*uid)).is_none() {
+            (entry.period_s, entry.next_phase_unix_s) = (None, None);
+        }
+    }
+}
+
 impl SystemArgs {
+    /// The daemon whose jobs are meant, if they are.
+    fn daemon(&self) -> Option<PathBuf> {
+        let name = if self.workload == LIVE { "daemon" } else { &self.workload };
+        match parse_source(name) {
+            Ok(Source::Daemon { socket, .. }) => Some(socket),
+            _ => None,
+        }
+    }
+
     fn changes(&self, named: &NamedSystem) -> anyhow::Result<Vec<Change>> {
         let system = &named.system;
         let known = |target: usize| {

@@ -1,4 +1,4 @@
-//! What others know of the job whose files are staged: its trace, as it grows or is sent.
+//! What others know of the job whose files are staged: its trace, as it grows or is sent, or somebody who predicts it already.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -8,9 +8,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use iotide_api::{Address, End, Follower, Live, LiveSettings, RunConfig, engine};
 use iotide_sched::staging::Forecast;
+use iotide_sched::{Informant, KnownJob, batch_id};
+use iotide_source::Source;
 use iotide_stage::Hint;
 
 use crate::commands::advice::advised;
+use crate::commands::source::{Speaking, parse_source};
+use crate::ui::Hint as _;
 
 /// Where predictions of the job's I/O phases come from.
 #[derive(clap::Args, Debug)]
@@ -22,7 +26,26 @@ pub(super) struct ForecastArgs {
     /// Predict them from what is sent: unix:PATH or tcp:HOST:PORT (`iotide record --stream`), zmq:tcp://HOST:PORT (TMIO, GekkoFS)
     #[arg(long, value_name = "ADDRESS", conflicts_with = "once")]
     listen: Vec<Address>,
+    /// Take predictions from whoever sees the job: `daemon` or `daemon:SOCKET` (`iotide serve`), or where `iotide detect --listen` listens
+    #[arg(long, value_name = "SOURCE", value_parser = parse_source, conflicts_with_all = ["once", "follow", "listen"])]
+    predictions: Option<Source>,
+    /// `--predictions`: which job fills the buffer [default: as IOTIDE_JOB_ID, IOSETS_JOB_ID or the batch system's variable says, else the only one]
+    #[arg(long, value_name = "ID", requires = "predictions")]
+    job: Option<String>,
 }
+
+/// Where the tracer, too, looks for the id of a job.
+const JOB_VARIABLES: [&str; 9] = [
+    "IOTIDE_JOB_ID",
+    "IOSETS_JOB_ID",
+    "SLURM_JOB_ID",
+    "PBS_JOBID",
+    "LSB_JOBID",
+    "PJM_JOBID",
+    "FLUX_JOB_ID",
+    "COBALT_JOBID",
+    "JOB_ID",
+];
 
 /// How long a turn may take: as often as the controller looks.
 const TURN: Duration = Duration::from_millis(100);
@@ -39,6 +62,10 @@ impl ForecastArgs {
         is_over: &Arc<AtomicBool>,
     ) -> anyhow::Result<Trouble> {
         let trouble = Trouble::default();
+        if let Some(source) = &self.predictions {
+            self.ask_again_and_again(source, began, tell, is_over)?;
+            return Ok(trouble);
+        }
         if self.follow.is_empty() && self.listen.is_empty() {
             return Ok(trouble);
         }
@@ -59,6 +86,111 @@ impl ForecastArgs {
             *said.lock().unwrap_or_else(PoisonError::into_inner) = why;
         });
         Ok(trouble)
+    }
+}
+
+impl ForecastArgs {
+    /// Asks somebody who predicts, from a thread.
+    fn ask_again_and_again(
+        &self,
+        source: &Source,
+        began: Instant,
+        tell: &Sender<Hint>,
+        is_over: &Arc<AtomicBool>,
+    ) -> anyhow::Result<()> {
+        if source.is_table() {
+            return Err(anyhow::anyhow!("{source} predicts nothing"))
+                .hint("--predictions is a daemon (`iotide serve`) or where `iotide detect --listen` listens, which must be running");
+        }
+        let named =
+            || JOB_VARIABLES.iter().find_map(|name| std::env::var(name).ok().filter(|id| !id.is_empty()));
+        let mut asking = Asking {
+            source: Speaking(source.clone()),
+            job: self.job.clone().or_else(named),
+            began,
+            tell: tell.clone(),
+            told_s: f64::NEG_INFINITY,
+            had_forecast: false,
+            trouble: None,
+        };
+        let is_over = Arc::clone(is_over);
+        std::thread::spawn(move || {
+            while !is_over.load(Relaxed) && asking.ask().is_some() {
+                std::thread::sleep(ASK_EVERY);
+            }
+        });
+        Ok(())
+    }
+}
+
+/// How often somebody is asked.
+const ASK_EVERY: Duration = Duration::from_millis(250);
+/// A prediction that was made less than this after the last one is that one, told again.
+const SAME_S: f64 = 0.1;
+
+/// Somebody who predicts, and what was heard.
+struct Asking {
+    source: Speaking,
+    job: Option<String>,
+    began: Instant,
+    tell: Sender<Hint>,
+    /// When the prediction was made that was passed on last.
+    told_s: f64,
+    had_forecast: bool,
+    trouble: Option<String>,
+}
+
+impl Asking {
+    /// Asks once, and passes on what is new; `None` if nobody listens.
+    fn ask(&mut self) -> Option<()> {
+        let answer = self.source.ask();
+        let now_s = self.began.elapsed().as_secs_f64();
+        let found = answer.and_then(|jobs| self.pick(&jobs));
+        let job = match found {
+            Ok(job) => job,
+            Err(trouble) => {
+                // What was predicted holds for a few periods; then the controller goes by what it sees in the buffer.
+                if self.trouble.as_ref() != Some(&trouble) {
+                    self.source
+                        .note(&format!("{trouble}; without predictions, what happens in the buffer decides"));
+                }
+                self.trouble = Some(trouble);
+                return Some(());
+            }
+        };
+        if self.trouble.take().is_some() {
+            self.source.note(&format!("{} answers", self.source.name()));
+        }
+        let made_s = now_s - job.age_s;
+        if made_s < self.told_s + SAME_S {
+            return Some(());
+        }
+        let forecast = job.forecast.map(|forecast| forecast.shifted(now_s));
+        if forecast.is_some() || self.had_forecast {
+            self.told_s = made_s;
+            self.had_forecast = forecast.is_some();
+            self.tell.send(Hint::Forecast(forecast)).ok()?;
+        }
+        Some(())
+    }
+
+    /// The job that fills the buffer; why nobody knows which that is.
+    fn pick(&self, jobs: &[KnownJob]) -> Result<KnownJob, String> {
+        pick(jobs, self.job.as_deref(), rustix::process::getuid().as_raw(), &self.source.name()).cloned()
+    }
+}
+
+fn pick<'a>(jobs: &'a [KnownJob], id: Option<&str>, uid: u32, source: &str) -> Result<&'a KnownJob, String> {
+    let called: Vec<&KnownJob> =
+        jobs.iter().filter(|job| id.is_none_or(|id| batch_id(&job.job) == batch_id(id))).collect();
+    let own: Vec<&KnownJob> =
+        called.iter().copied().filter(|job| job.uid.is_none_or(|of| of == uid)).collect();
+    match (own.as_slice(), called.as_slice(), id) {
+        ([job], ..) | ([], [job], _) => Ok(job),
+        ([], [], Some(id)) => Err(format!("{source} knows no job {id}")),
+        ([], [], None) => Err(format!("{source} knows no job")),
+        (.., Some(id)) => Err(format!("{source} knows several jobs {id}")),
+        (.., None) => Err(format!("{source} knows several jobs (--job says which is meant)")),
     }
 }
 
@@ -113,5 +245,25 @@ impl Watching {
         }
         self.n_bytes = n_bytes;
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_job_of_a_buffer_is_the_one_that_was_named_or_the_only_one() {
+        let job = |job: &str, uid| KnownJob { job: job.to_owned(), uid, ..KnownJob::default() };
+        let jobs = [job("7", Some(1)), job("7", Some(2)), job("8.r1", Some(2)), job("9", None)];
+        let of = |jobs: &[KnownJob], id, uid| pick(jobs, id, uid, "it").map(|job| (job.job.clone(), job.uid));
+        assert_eq!(of(&jobs, Some("7"), 2), Ok(("7".to_owned(), Some(2))));
+        assert_eq!(of(&jobs, Some("8"), 0), Ok(("8.r1".to_owned(), Some(2))), "root sees all");
+        assert_eq!(of(&jobs, Some("9"), 2), Ok(("9".to_owned(), None)));
+        assert_eq!(of(&jobs, Some("7"), 0), Err("it knows several jobs 7".to_owned()));
+        assert_eq!(of(&jobs, Some("5"), 0), Err("it knows no job 5".to_owned()));
+        assert_eq!(of(&jobs[..1], None, 1), Ok(("7".to_owned(), Some(1))));
+        assert_eq!(of(&jobs, None, 2), Err("it knows several jobs (--job says which is meant)".to_owned()));
+        assert_eq!(of(&[], None, 2), Err("it knows no job".to_owned()));
     }
 }

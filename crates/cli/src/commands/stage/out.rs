@@ -125,6 +125,7 @@ const EXAMPLES: &str = "\
 Examples:
   iotide stage out /dev/shm/run /pfs/run &             as long as the job runs; kill -TERM ends it
   iotide stage out /nvme/run /pfs/run --follow trace   in the gaps that the trace of the job lets expect
+  iotide stage out /nvme/run /pfs/run --predictions daemon --job 4711
   iotide stage out /nvme/run /pfs/run --once           copy all that is closed, check it, end
   iotide stage out /nvme/run /pfs/run --purge space --capacity 400G
   iotide stage out /nvme/run /pfs/run --policy end --once --deadline 10min    in an epilog
