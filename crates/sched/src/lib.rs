@@ -5,6 +5,7 @@
 //! - Whose request is served next: [`Queue`], by whose [`Rules`]
 //! - Periods as people write them: [`parse_periods`]
 //! - How to tell a file system that has a queue of its own: [`Controller`]
+//! - Where a file system says that stripes lie: [`Layout`]
 //! - When data may leave a buffer: [`staging::Controller`]
 //!
 //! The model is that of IO-Sets (Boito, Pallez, Teylo, Vidal: *IO-Sets: Simple and Efficient Approaches for I/O
@@ -36,6 +37,7 @@ pub use crate::{
         Action, ConfigFs, ControlledJob, Controller, LustreTbf, TbfSettings, divide, former_policies,
         is_plain_id,
     },
+    layout::{Layout, LayoutError},
     periods::{Fault, PeriodsError, parse_periods},
     policy::{Placement, Policy, SetId, UnknownJobs},
     profile::IoProfile,
@@ -49,6 +51,7 @@ pub use crate::{
 pub const LEAST_CONFIDENCE: f64 = 0.5;
 
 mod actuate;
+mod layout;
 mod periods;
 mod policy;
 mod profile;
