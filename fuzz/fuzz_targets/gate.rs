@@ -1,7 +1,9 @@
-//! Any bytes that an arbiter reads before it knows who speaks, any that a program reads from whoever answers, any key file, and any `IOTIDE_GATE`:
+//! Any bytes that an arbiter reads before it knows who speaks, any that a program reads from whoever answers, any key file, any `IOTIDE_GATE`, and any
+//! layout:
 //! nothing is believed without the key, and a request is divided among targets without a byte too many.
 #![no_main]
 
+use iotide_sched::Layout;
 use iotide_wire::{
     GateChallenge, GateClaim, GateHello, GateKey, GateKeyText, GateMap, GateMessage, GateSide,
     MAX_GATE_TARGETS,
@@ -33,6 +35,12 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(bytes.len() >= 64 && (0..3).filter(|user| key.of_user(*user).is_some()).count() != 2);
     }
     divided(bytes);
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        for layout in [Layout::of_lustre(text), Layout::of_beegfs(text)].into_iter().flatten() {
+            let n_found = layout.among(&[(0, 'a'), (1, 'b'), (2, 'c')]).map(|found| found.len());
+            assert!(n_found.is_err() || layout.targets.is_empty() || n_found == Ok(layout.targets.len()));
+        }
+    }
 });
 
 /// Reads a map, and asks it about a file and a request that the first bytes say.

@@ -6,6 +6,7 @@
 //! - Periods as people write them: [`parse_periods`]
 //! - What others know of jobs, and how far to go by it: [`KnownJob`], [`Heeded`]
 //! - How to tell a file system that has a queue of its own: [`Controller`]
+//! - Where a file system says that stripes lie: [`Layout`]
 //! - When data may leave a buffer: [`staging::Controller`]
 //!
 //! The model is that of IO-Sets (Boito, Pallez, Teylo, Vidal: *IO-Sets: Simple and Efficient Approaches for I/O
@@ -39,6 +40,7 @@ pub use crate::{
         is_plain_id,
     },
     known::{HARDLY_NEW, Heeded, Informant, KnownJob, LOST_AFTER_PERIODS, Load, batch_id},
+    layout::{Layout, LayoutError},
     periods::{Fault, PeriodsError, parse_periods},
     policy::{Placement, Policy, SetId, UnknownJobs},
     profile::IoProfile,
@@ -53,6 +55,7 @@ pub const LEAST_CONFIDENCE: f64 = 0.5;
 
 mod actuate;
 mod known;
+mod layout;
 mod periods;
 mod policy;
 mod profile;

@@ -76,6 +76,9 @@ mod compare;
 /// `iotide convert`: forms, losses, and what is left behind when it fails.
 mod convert;
 
+/// Turns across machines: keys, mounts and layouts.
+mod turns;
+
 /// `iotide arbiter` and `iotide sets`: programs that take turns, and that go on alone.
 mod arbiter;
 

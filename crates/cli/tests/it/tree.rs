@@ -12,6 +12,7 @@ use iotide_testkit::{FreshDir, Missing, program, skip};
 use serde_json::Value;
 
 use crate::serve::{IOTIDE, kill_all, logged, some_moment};
+use crate::util::Networks;
 
 /// A machine: a directory with everything of its own.
 pub(crate) struct Node<'a> {
@@ -494,59 +495,6 @@ fn a_key_that_others_can_read_and_a_missing_one_are_refused() {
     fs::write(&key, "xyz").unwrap();
     fs::set_permissions(&key, fs::Permissions::from_mode(0o400)).unwrap();
     assert!(complaint(check()).contains("is no key"));
-}
-
-/// Networks of their own, one for each machine, all on one switch. They go with this.
-struct Networks {
-    switch: String,
-    machines: Vec<String>,
-}
-
-impl Networks {
-    fn ip(args: &str) -> bool {
-        Command::new("ip")
-            .args(args.split(' '))
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success())
-    }
-
-    /// `None` if this machine cannot have them.
-    fn new(n: usize) -> Option<Self> {
-        let of = std::process::id();
-        let mut networks = Self { switch: format!("iotide{of}sw"), machines: Vec::new() };
-        let switch = networks.switch.clone();
-        let is_there = Self::ip(&format!("netns add {switch}"))
-            && Self::ip(&format!("-n {switch} link add br0 type bridge"))
-            && Self::ip(&format!("-n {switch} link set br0 up"));
-        let is_there = is_there
-            && (1..=n).all(|index| {
-                let name = format!("iotide{of}m{index}");
-                networks.machines.push(name.clone());
-                Self::ip(&format!("netns add {name}"))
-                    && Self::ip(&format!(
-                        "-n {name} link add eth0 type veth peer name port{index} netns {switch}"
-                    ))
-                    && Self::ip(&format!("-n {name} addr add 10.77.0.{index}/24 dev eth0"))
-                    && Self::ip(&format!("-n {name} link set eth0 up"))
-                    && Self::ip(&format!("-n {name} link set lo up"))
-                    && Self::ip(&format!("-n {switch} link set port{index} master br0"))
-                    && Self::ip(&format!("-n {switch} link set port{index} up"))
-            });
-        is_there.then_some(networks)
-    }
-
-    fn set(&self, machine: usize, state: &str) {
-        assert!(Self::ip(&format!("-n {} link set port{machine} {state}", self.switch)));
-    }
-}
-
-impl Drop for Networks {
-    fn drop(&mut self) {
-        for network in self.machines.iter().chain([&self.switch]) {
-            Self::ip(&format!("netns delete {network}"));
-        }
-    }
 }
 
 /// Four levels on a network whose cables are pulled while programs run.

@@ -112,3 +112,58 @@ pub fn bursts(op: &str) -> String {
 pub fn once() -> &'static str {
     "rank,op,start,end,bytes\n0,write,0,1,500\n0,write,1.1,1.3,700\n"
 }
+
+/// Networks of their own, one for each machine, all on one switch. They go with this.
+pub struct Networks {
+    switch: String,
+    pub machines: Vec<String>,
+}
+
+impl Networks {
+    fn ip(args: &str) -> bool {
+        Command::new("ip")
+            .args(args.split(' '))
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    }
+
+    /// `None` if this machine cannot have them.
+    pub fn new(n: usize) -> Option<Self> {
+        static N_MADE: AtomicU32 = AtomicU32::new(0);
+        let of = format!("{}x{}", std::process::id(), N_MADE.fetch_add(1, Ordering::Relaxed));
+        let mut networks = Self { switch: format!("iotide{of}sw"), machines: Vec::new() };
+        let switch = networks.switch.clone();
+        let is_there = Self::ip(&format!("netns add {switch}"))
+            && Self::ip(&format!("-n {switch} link add br0 type bridge"))
+            && Self::ip(&format!("-n {switch} link set br0 up"));
+        let is_there = is_there
+            && (1..=n).all(|index| {
+                let name = format!("iotide{of}m{index}");
+                networks.machines.push(name.clone());
+                Self::ip(&format!("netns add {name}"))
+                    && Self::ip(&format!(
+                        "-n {name} link add eth0 type veth peer name port{index} netns {switch}"
+                    ))
+                    && Self::ip(&format!("-n {name} addr add 10.77.0.{index}/24 dev eth0"))
+                    && Self::ip(&format!("-n {name} link set eth0 up"))
+                    && Self::ip(&format!("-n {name} link set lo up"))
+                    && Self::ip(&format!("-n {switch} link set port{index} master br0"))
+                    && Self::ip(&format!("-n {switch} link set port{index} up"))
+            });
+        is_there.then_some(networks)
+    }
+
+    /// Plugs or pulls the cable of a machine: `up`, `down`.
+    pub fn set(&self, machine: usize, state: &str) {
+        assert!(Self::ip(&format!("-n {} link set port{machine} {state}", self.switch)));
+    }
+}
+
+impl Drop for Networks {
+    fn drop(&mut self) {
+        for network in self.machines.iter().chain([&self.switch]) {
+            Self::ip(&format!("netns delete {network}"));
+        }
+    }
+}

@@ -666,6 +666,22 @@ mod tests {
     }
 
     #[test]
+    fn a_strict_server_with_fewer_workers_than_a_job_has_processes_comes_to_an_end() {
+        let workload = Workload::rr9537();
+        for (n_workers, n_servers) in [(1, 1), (4, 1), (8, 1), (4, 2)] {
+            let server = IoSettings {
+                n_workers,
+                n_servers,
+                exclusivity: Exclusivity::Strict,
+                ..IoSettings::server(Rules::Iotide)
+            };
+            let run = simulate(&workload, &SET10, &server, 0).unwrap();
+            let slowdown = run.io_slowdown.unwrap();
+            assert!(slowdown < 4.0, "{n_workers} workers: {slowdown}");
+        }
+    }
+
+    #[test]
     fn a_run_is_its_inputs_and_its_seed() {
         let workload = Workload::rr9537();
         let settings =

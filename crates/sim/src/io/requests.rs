@@ -163,6 +163,7 @@ impl Servers<'_> {
     /// Gives idle workers something to do.
     fn employ(&mut self, now_s: f64) {
         let n_devices = self.devices.len() / self.queues.len();
+        let mut wakes_s: Option<f64> = None;
         for (at, queue) in self.queues.iter_mut().enumerate() {
             let devices = &mut self.devices[at * n_devices..(at + 1) * n_devices];
             let mut n_in_service: usize = devices.iter().map(Device::n_in_service).sum();
@@ -175,13 +176,16 @@ impl Servers<'_> {
                     timeline.add(job, now_s, now_s, request.bytes as f64);
                 }
             }
+            // Where all are busy, the next one that is free looks again; there is no other time to wait for.
+            if n_in_service < n_devices * self.play.settings.n_workers && !queue.is_empty() {
+                let queue_wakes_s = queue.next_wake_s();
+                wakes_s = [wakes_s, queue_wakes_s].into_iter().flatten().min_by(f64::total_cmp);
+            }
         }
         if self.play.settings.exclusivity != Exclusivity::Strict {
             return;
         }
-        let waiting = self.queues.iter().filter(|queue| !queue.is_empty());
-        let wake_s = waiting.filter_map(Queue::next_wake_s).min_by(f64::total_cmp);
-        if let Some(wake_s) = wake_s
+        if let Some(wake_s) = wakes_s
             && self.wakes_s.is_none_or(|planned_s| wake_s < planned_s)
         {
             self.wakes_s = Some(wake_s.max(now_s));

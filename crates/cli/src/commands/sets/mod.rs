@@ -8,6 +8,7 @@ pub(super) use self::show::ask_within;
 mod apply;
 pub(super) mod deeds;
 mod key;
+mod map;
 mod plan;
 mod show;
 mod system;
@@ -34,6 +35,7 @@ enum What {
     Apply(apply::ApplyArgs),
     Show(show::ShowArgs),
     Key(key::KeyArgs),
+    Map(map::MapArgs),
 }
 
 pub(crate) fn run(ui: &mut Ui, args: &SetsArgs) -> anyhow::Result<ExitStatus> {
@@ -42,5 +44,6 @@ pub(crate) fn run(ui: &mut Ui, args: &SetsArgs) -> anyhow::Result<ExitStatus> {
         What::Apply(args) => apply::run(ui, args),
         What::Show(args) => show::run(ui, args),
         What::Key(args) => key::run(ui, args),
+        What::Map(args) => map::run(ui, args),
     }
 }

@@ -87,7 +87,7 @@ fn start(dir: &FreshDir, places: &[&str], options: &[&str]) -> Option<Child> {
 }
 
 /// Whether FUSE is here. If not, the test is skipped; in CI that is a failure where it could be had.
-fn has_fuse() -> bool {
+pub(crate) fn has_fuse() -> bool {
     match File::options().read(true).write(true).open("/dev/fuse") {
         Ok(_) => program("fusermount3").is_some(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && knows_fuse() => {
