@@ -34,6 +34,7 @@ fn help_says_what_there_is() {
       top         Show which jobs load the storage now
       nodes       Show the machines that the daemon hears of, as a tree
       alarms      Show and change alarms on what jobs and the machine do
+      decisions   Show what the daemon decided by itself, and what came of it
       web         Print a link to the pages of the daemon, which logs you in
       ioskel      Run a workload with a known rhythm
       demo        Show the whole chain on this machine in under a minute
@@ -1524,6 +1525,9 @@ fn help_on_arbiter_explains_every_flag() {
               most before it has a say
               
               [default: 20ms]
+
+          --bandwidth <SIZE>
+              Let SIZE a second through at most, as a storage of that speed would: to try a policy out
 
           --key <FILE>
               Key of the site, by which programs at a tcp: address prove whose they are

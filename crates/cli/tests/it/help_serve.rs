@@ -675,11 +675,91 @@ fn help_on_serve_bridge_is_that_of_serve_with_an_example() {
 #[test]
 fn help_on_decisions_explains_every_flag() {
     insta::assert_snapshot!(Dir::new().iotide(["decisions", "--help"]).exits_with(0).stdout, @r"
+    Show what the daemon decided by itself, and what came of it
+
+    A daemon with `[act]` in its settings acts within the rules there. Each decision is shown with what
+    it rests on, what the simulator expected of it, and what was measured. What does harm is taken back
+    by itself, and a rule whose decisions do not pay is used no more. For root and the user of the
+    daemon.
+
+    Usage: iotide decisions [OPTIONS]
+           iotide decisions <COMMAND>
+
+    Commands:
+      undo    Take back a decision that is in force
+      stop    Use a rule no more, and take back what it did
+      resume  Use a rule again that was stopped
+
+    Options:
+          --limit <N>
+              Show at most N decisions
+              
+              [default: 20]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Output:
+          --format <FORM>
+              Form of the answer: for people or for scripts
+              
+              [default: text]
+              [possible values: text, json]
+
+      -o, --output <FILE>
+              Write the answer to FILE rather than to stdout
+
+    Examples:
+      iotide decisions
+      iotide decisions --format json | jq '.decisions[] | {change, expected, measured, state}'
+      iotide decisions undo 7
+      iotide decisions stop scratch
     ");
 }
 
 #[test]
 fn help_on_demo_explains_every_flag() {
     insta::assert_snapshot!(Dir::new().iotide(["demo", "--help"]).exits_with(0).stdout, @r"
+    Show the whole chain on this machine in under a minute
+
+    Runs a small program with a known rhythm under the tracer in a temporary folder, watched by a daemon
+    of its own (`iotide serve`), reads the trace, finds its period, and writes a page with pictures.
+    Needs no network and installs nothing; all but the page is removed at the end.
+
+    Usage: iotide demo [OPTIONS]
+
+    Options:
+      -o, --output <FILE>
+              Where to write the page
+              
+              [default: iotide-demo.html]
+
+          --period <TIME>
+              Time from one burst to the next
+              
+              [default: 1s]
+
+          --bursts <N>
+              How many bursts
+              
+              [default: 15]
+
+          --loop [<TIME>]
+              Show the closed loop instead: three jobs on one storage, without and then with a daemon
+              that acts; each for TIME [default: 70s]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Examples:
+      iotide demo
+      iotide demo --period 500ms -o /tmp/demo.html
+      iotide demo --loop -o loop.html                 in about two minutes
     ");
 }
