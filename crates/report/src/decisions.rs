@@ -144,9 +144,7 @@ impl DecisionEntry {
 
     /// As one line of a log.
     pub fn to_json_line(&self) -> String {
-        let mut line = serde_json::to_string(self).unwrap_or_default();
-        line.push('\n');
-        line
+        text::json(self) + "\n"
     }
 
     /// Reads a line of a log.
