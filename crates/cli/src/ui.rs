@@ -17,6 +17,11 @@ fn say(text: fmt::Arguments<'_>) {
     let _ = io::stderr().write_fmt(text);
 }
 
+/// Says why the program ends, where a thread must end it and whoever has the [`Ui`] is stuck.
+pub(crate) fn last_words(why: &str) {
+    say(format_args!("iotide: {}\n", printable(why)));
+}
+
 /// The user's end of the program.
 pub(crate) struct Ui {
     colour_out: bool,

@@ -13,7 +13,7 @@ use crate::sources::{Job, Running};
 fn settings(dir: &FreshDir, dry_run: bool) {
     dir.write(
         "serve.toml",
-        &format!(
+        format!(
             "[act]\ndry_run = {dry_run}\nevery = \"200ms\"\n[[act.rule]]\nname = \"scratch\"\nactor = \"sets\"\ncontrol = \"{}\"\nbandwidth = \"100MB\"\nleast_gain = 0\n",
             dir.join("control").display()
         ),

@@ -36,7 +36,7 @@ Examples:
 
 #[derive(clap::Subcommand, Debug)]
 enum What {
-    Out(out::OutArgs),
+    Out(Box<out::OutArgs>),
     In(fetch::FetchArgs),
     Wait(wait::WaitArgs),
     Status(status::StatusArgs),

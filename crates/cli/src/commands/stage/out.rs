@@ -408,9 +408,9 @@ impl OutArgs {
     }
 
     /// Ends, whatever is being waited for: that is as safe as any other moment.
-    #[allow(clippy::print_stderr)] // the one who prints otherwise is waiting
     fn give_up(&self) -> ! {
-        eprintln!("iotide: cannot copy to {}", self.unanswered());
+        // Who prints otherwise is waiting.
+        crate::ui::last_words(&format!("cannot copy to {}", self.unanswered()));
         std::process::exit(2)
     }
 
