@@ -139,7 +139,7 @@ fn a_given_period_puts_a_job_ahead_and_is_not_overruled() {
 fn a_period_that_is_lent_goes_when_nobody_says_it_again() {
     let scheduler = scheduler(Policy::Set10(UnknownJobs::Together), 1, None);
     assert!(!scheduler.lend_period_of("uid:1", 1.0, 1.0), "nobody has seen it yet");
-    scheduler.schedule(user(1), Direction::Write, MIB, |_| {});
+    scheduler.schedule(user(1), Direction::Write, 0, MIB, |_| {});
     let period_s = || scheduler.jobs()[0].period_s;
     assert!(scheduler.lend_period_of("uid:1", 10.0, 3600.0));
     scheduler.take_back_lent();
