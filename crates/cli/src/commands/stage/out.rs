@@ -407,9 +407,10 @@ impl OutArgs {
     }
 
     /// Ends, whatever is being waited for: that is as safe as any other moment.
-    #[allow(clippy::print_stderr)] // the one who prints otherwise is waiting
     fn give_up(&self) -> ! {
-        eprintln!("iotide: cannot copy to {}", self.unanswered());
+        use std::io::Write;
+        // Not by the `Ui`: the thread that has it is waiting.
+        let _ = writeln!(std::io::stderr(), "iotide: cannot copy to {}", self.unanswered());
         std::process::exit(2)
     }
 
