@@ -39,7 +39,11 @@ fn at_storage(job: JobAtStorage) -> KnownJob {
         job: of_user.map_or(name, |(_, name)| name).to_owned(),
         uid: of_user.map(|(uid, _)| uid),
         period_s: job.period_s,
-        load: Some(Load { is_active: job.share.is_some(), bandwidth_bps: job.bandwidth_bps }),
+        load: Some(Load {
+            is_active: job.share.is_some(),
+            bandwidth_bps: job.bandwidth_bps,
+            seen_period_s: job.period_s.filter(|_| job.period_source.as_deref() == Some("predicted")),
+        }),
         ..KnownJob::default()
     }
 }
@@ -133,6 +137,9 @@ mod tests {
             jobs.iter().map(|job| (job.job.as_str(), job.uid, job.load.unwrap().is_active)).collect();
         assert_eq!(about, [("7", None, true), ("8", Some(1000), false)]);
         assert!(jobs.iter().all(|job| job.confidence.is_none() && job.period_s == Some(2.5)));
+        assert_eq!(jobs[0].load.unwrap().seen_period_s, None, "it was said, not seen");
+        let seen = known_jobs(&line.replace("given", "predicted"), 0.0).unwrap();
+        assert_eq!(seen[0].load.unwrap().seen_period_s, Some(2.5));
     }
 
     #[test]

@@ -122,7 +122,7 @@ fn period_from(dir: &FreshDir, source: &str) -> f64 {
 }
 
 #[test]
-fn an_arbiter_does_not_go_by_a_daemon_whose_periods_are_twice_those_it_sees() {
+fn nobody_goes_by_a_daemon_whose_periods_are_twice_those_that_are_seen() {
     use iotide_wire::{RpcHeader, RpcKind, RpcRhythm};
     use std::io::{Read, Write};
     let dir = FreshDir::new("arbiter-wrong");
@@ -151,12 +151,16 @@ fn an_arbiter_does_not_go_by_a_daemon_whose_periods_are_twice_those_it_sees() {
             let _ = caller.write_all(&[&head.encode()[..], &payload].concat());
         }
     });
-    let arbiter = arbiter(&dir, &format!("daemon:{}", dir.join("wrong").display()));
+    let wrong = format!("daemon:{}", dir.join("wrong").display());
+    let arbiter = arbiter(&dir, &wrong);
     let _job = gated(&dir);
     assert_eq!(period_from(&dir, "reported"), 2.1);
+    let sets = sets_apply(&dir, &[&wrong, "control"]);
     arbiter.until("job 4711: the daemon at ");
     let seen_s = period_from(&dir, "predicted");
     assert!((0.95..1.35).contains(&seen_s), "{seen_s}");
+    // Who asks the arbiter, too, hears what that sees.
+    sets.until("but they are seen to be");
 }
 
 /// Waits until what staging goes by is this.

@@ -51,6 +51,8 @@ pub struct Load {
     pub is_active: bool,
     /// What it moved of late.
     pub bandwidth_bps: f64,
+    /// How far its phases are seen to be apart there, where nobody has said so.
+    pub seen_period_s: Option<f64>,
 }
 
 /// Somebody who knows jobs, and can be asked again and again. Waits for an answer for a few seconds at most.

@@ -176,6 +176,8 @@ struct Watch<'a> {
     began: Instant,
     told: Vec<Told<'a>>,
     has_asked: bool,
+    /// When what is reported of a job was last compared with what is seen of it.
+    compared_s: BTreeMap<String, f64>,
     /// Since when each has been doing I/O.
     active_since_s: BTreeMap<String, f64>,
     /// What the server had counted at the last look, and when that was.
@@ -269,6 +271,7 @@ impl<'a> Watch<'a> {
             began: Instant::now(),
             told: args.sources.iter().map(told).collect(),
             has_asked: false,
+            compared_s: BTreeMap::new(),
             active_since_s: BTreeMap::new(),
             counted: None,
             made_up: BTreeMap::new(),
@@ -292,7 +295,7 @@ impl<'a> Watch<'a> {
             let number = self.number_of(&id);
             let demand_rps = match job.load {
                 // One that waits sends what it is let; how much it would is not known.
-                Some(Load { is_active: true, bandwidth_bps }) => {
+                Some(Load { is_active: true, bandwidth_bps, .. }) => {
                     Some((bandwidth_bps / self.args.rpc_size as f64).max(f64::MIN_POSITIVE))
                 }
                 Some(_) => Some(0.0),
@@ -327,6 +330,7 @@ impl<'a> Watch<'a> {
             let hint = hint(&fault);
             return Err(fault).hint(hint);
         }
+        self.compare(ui, now_s);
         for told in &mut self.told {
             if let Some(news) = told.news.take() {
                 ui.status(news);
@@ -341,6 +345,33 @@ impl<'a> Watch<'a> {
             }
         }
         Ok(seen)
+    }
+
+    /// Compares what is reported of jobs with what a mount or an arbiter among the sources sees of them. One period of a job is one look at it.
+    fn compare(&mut self, ui: &mut Ui, now_s: f64) {
+        let loads = self.told.iter().flat_map(|told| &told.loads);
+        let seen: Vec<(String, Option<u32>, f64)> =
+            loads.filter_map(|((id, uid), load)| Some((id.clone(), *uid, load.seen_period_s?))).collect();
+        self.compared_s.retain(|id, _| seen.iter().any(|(other, ..)| other == id));
+        for (id, uid, period_s) in seen {
+            if self.compared_s.get(&id).is_some_and(|last_s| now_s < last_s + period_s) {
+                continue;
+            }
+            self.compared_s.insert(id.clone(), now_s);
+            for told in &mut self.told {
+                let said_s = told.heeded.period_s(&id, uid);
+                match (told.heeded.observe(&id, uid, period_s), said_s) {
+                    (Some(true), Some(said_s)) => ui.status(format_args!(
+                        "job {id}: {} says that its I/O phases are {said_s:.3} s apart, but they are seen to be {period_s:.3} s apart; going by that",
+                        told.source
+                    )),
+                    (Some(_), _) => {
+                        ui.status(format_args!("job {id}: what {} says is right again", told.source));
+                    }
+                    (None, _) => {}
+                }
+            }
+        }
     }
 
     fn number_of(&mut self, id: &str) -> JobId {
