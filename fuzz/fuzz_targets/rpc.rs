@@ -1,8 +1,10 @@
-//! Any bytes as frames of a controller: refused, or questions within their bounds; as answers of Redis; and any text as an alarm's condition.
+//! Any bytes as frames of a controller: refused, or questions within their bounds; as answers of Redis and of those who know jobs; and any text as an alarm's
+//! condition.
 #![no_main]
 
 use iotide_ledger::alarm::Rule;
-use iotide_wire::{RespLine, RpcHeader, RpcKind, RpcQuestion};
+use iotide_report::known_jobs;
+use iotide_wire::{RespLine, RpcHeader, RpcKind, RpcQuestion, RpcRhythm};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -27,6 +29,14 @@ fuzz_target!(|bytes: &[u8]| {
             }
             _ => {}
         }
+    }
+    if let Some(rhythms) = RpcRhythm::all(bytes) {
+        let mut again = bytes[..4].to_vec();
+        rhythms.for_each(|rhythm| rhythm.put(&mut again));
+        assert_eq!(again, bytes);
+    }
+    if let Ok(jobs) = std::str::from_utf8(bytes).map_err(drop).and_then(|text| known_jobs(text, 1e9).map_err(drop)) {
+        assert!(jobs.iter().all(|job| job.forecast.is_none_or(|forecast| forecast.is_possible())));
     }
     if let Ok(text) = std::str::from_utf8(bytes)
         && let Ok(rule) = Rule::new("fuzzed", text)

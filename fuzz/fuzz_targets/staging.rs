@@ -1,8 +1,10 @@
-//! Any bytes as a journal of staging, as a line of its receipts, as a list of files to fetch and as a pattern of names: read within bounds, or refused.
+//! Any bytes as a journal of staging, as a line of its receipts, as its note for a daemon, as a list of files to fetch and as a pattern of names: read
+//! within bounds, or refused.
 #![no_main]
 
 use std::path::Path;
 
+use iotide_report::JobStaging;
 use iotide_stage::{Pattern, ReceiptLine, Wanted, parse_line, replay};
 use libfuzzer_sys::fuzz_target;
 
@@ -21,6 +23,10 @@ fuzz_target!(|bytes: &[u8]| {
                     && !receipt.path.split(|byte| *byte == b'/').any(|name| name == b"..")
             );
         }
+    }
+    if let Some((job, staging)) = JobStaging::from_note(bytes) {
+        let again = JobStaging::from_note(staging.to_note(&job).as_bytes());
+        assert_eq!(again.map(|(job, again)| (job, again.backlog_bytes)), Some((job, staging.backlog_bytes)));
     }
     if let Ok(wanted) = Wanted::parse(bytes, Path::new("/pfs/run")) {
         assert!(wanted.paths.iter().all(

@@ -13,6 +13,7 @@ mod laws;
 mod peer;
 mod product;
 mod readers;
+mod staging;
 mod tidy;
 
 /// A chore: its name, what it is for, and the function that gets the rest of the command line.
@@ -43,6 +44,11 @@ const CHORES: &[Chore] = &[
         name: "iosets",
         help: "the experiment of the IO-Sets report on this machine: sixteen jobs through `iotide mount`",
         run: iosets::run,
+    },
+    Chore {
+        name: "staging",
+        help: "what each policy of `iotide stage out` costs a job with a known rhythm, and how soon its results are safe",
+        run: staging::run,
     },
     Chore {
         name: "coverage",

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use iotide_ledger::tree::{Group, GroupNews, KeptRow, Opened};
-use iotide_ledger::{About, Counters, JobId, JobKey, Limits, Losses, Name, Refusal, Trust};
+use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Limits, Losses, Name, Refusal, Trust};
 
 /// The unique name of a counter page: its file name and its inode.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -254,8 +254,8 @@ pub struct Leaf {
 struct Page {
     key: JobKey,
     counters: Arc<Counters>,
-    /// Of these, bytes read and written.
-    bytes: u64,
+    /// Of these, what read and wrote.
+    moved: Cell,
     /// Whether the store knows of it.
     is_stored: bool,
     /// Whether it has counted something since it was last kept.
@@ -272,8 +272,8 @@ struct Running {
     is_stored: bool,
     /// What processes have counted that are gone.
     done: Counters,
-    /// Of that, bytes read and written.
-    done_bytes: u64,
+    /// Of that, what read and wrote.
+    done_moved: Cell,
     /// Of that, what the sum of all that has ended holds already: the job ended before, and goes on.
     before: Counters,
     /// The same of what other nodes have counted.
@@ -299,7 +299,7 @@ struct Running {
 struct Elsewhere {
     group: Group,
     sum: Arc<Counters>,
-    bytes: u64,
+    moved: Cell,
     n_running: u32,
     n_live: usize,
     nodes: Arc<[Name]>,
@@ -361,7 +361,7 @@ impl Leaf {
         let Some((key, about)) = earlier.job else { return };
         let mut job = Running::new(about, now_ns);
         (job.is_stored, job.speaker) = (true, Standing::FIRST);
-        job.done_bytes = earlier.done.io().bytes();
+        job.done_moved = earlier.done.io().moved();
         job.is_here = earlier.n_processes > 0 || !earlier.done.is_empty();
         (job.done, job.n_seen) = (earlier.done, earlier.n_processes);
         self.jobs.insert(key.clone(), job);
@@ -440,8 +440,8 @@ impl Leaf {
             }
         }
         *self.pages_of_user.entry(key.uid).or_default() += 1;
-        let bytes = counters.io().bytes();
-        let page_of = Page { key: key.clone(), counters, bytes, is_stored, is_new: false, gone: None };
+        let moved = counters.io().moved();
+        let page_of = Page { key: key.clone(), counters, moved, is_stored, is_new: false, gone: None };
         self.pages.insert(page, page_of);
     }
 
@@ -477,7 +477,7 @@ impl Leaf {
             job.idle_since_ns = now_ns;
         }
         job.elsewhere = Some(Elsewhere {
-            bytes: news.sum.io().bytes(),
+            moved: news.sum.io().moved(),
             group: news.group,
             sum: Arc::new(news.sum),
             n_running: news.n_running,
@@ -604,7 +604,7 @@ impl Leaf {
             return Err(Refusal::Jobs);
         }
         let mut job = Running::new(about, now_ns);
-        (job.before, job.done_bytes) = (done.clone(), done.io().bytes());
+        (job.before, job.done_moved) = (done.clone(), done.io().moved());
         if goes_on {
             job.before_elsewhere = earlier.elsewhere;
         }
@@ -620,7 +620,7 @@ impl Leaf {
         let Some(page) = self.pages.get_mut(page).filter(|page| page.gone.is_none()) else { return };
         let n_refused = Arc::make_mut(&mut page.counters).raise_all(counters, &self.limits);
         self.losses.add(Refusal::Metrics, n_refused);
-        page.bytes = page.counters.io().bytes();
+        page.moved = page.counters.io().moved();
         page.is_new = true;
     }
 
@@ -715,7 +715,7 @@ impl Leaf {
                     }
                     if let Some(job) = self.jobs.get_mut(key) {
                         job.done.add_all(counters);
-                        job.done_bytes = job.done.io().bytes();
+                        job.done_moved = job.done.io().moved();
                     }
                 }
                 Act::Rows { .. } => {}
@@ -738,16 +738,16 @@ impl Leaf {
         self.jobs.iter().map(|(key, job)| (key.clone(), job.done.clone())).collect()
     }
 
-    /// What each job has read and written so far, in bytes.
-    pub fn moved(&self) -> Vec<(JobKey, u64)> {
-        let mut moved: BTreeMap<&JobKey, u64> =
-            self.jobs.iter().map(|(key, job)| (key, job.bytes_of_gone())).collect();
+    /// What each job has read and written so far.
+    pub fn moved(&self) -> Vec<(JobKey, Cell)> {
+        let mut moved: BTreeMap<&JobKey, Cell> =
+            self.jobs.iter().map(|(key, job)| (key, job.moved_by_gone())).collect();
         for page in self.pages.values() {
-            if let Some(bytes) = moved.get_mut(&page.key) {
-                *bytes = bytes.saturating_add(page.bytes);
+            if let Some(sum) = moved.get_mut(&page.key) {
+                sum.add(page.moved);
             }
         }
-        moved.into_iter().map(|(key, bytes)| (key.clone(), bytes)).collect()
+        moved.into_iter().map(|(key, sum)| (key.clone(), sum)).collect()
     }
 
     /// What each job has counted.
@@ -841,7 +841,7 @@ impl Running {
             n_ranks: None,
             is_stored: false,
             done: Counters::default(),
-            done_bytes: 0,
+            done_moved: Cell::default(),
             before: Counters::default(),
             before_elsewhere: Counters::default(),
             n_running: 0,
@@ -881,10 +881,11 @@ impl Running {
         new
     }
 
-    /// Of that, bytes read and written.
-    fn bytes_of_gone(&self) -> u64 {
-        let elsewhere = self.elsewhere.as_ref().map_or(0, |elsewhere| elsewhere.bytes);
-        self.done_bytes.saturating_add(elsewhere)
+    /// Of that, what read and wrote.
+    fn moved_by_gone(&self) -> Cell {
+        let mut moved = self.done_moved;
+        moved.add(self.elsewhere.as_ref().map_or(Cell::default(), |elsewhere| elsewhere.moved));
+        moved
     }
 
     fn rates(&self) -> (f64, f64) {

@@ -12,6 +12,7 @@
 //! - `events`: what happens, for those who listen.
 //! - `gather`: what daemons below have counted becomes part of the jobs, and what is counted here goes up.
 //! - `predict`: when each job's next phase begins.
+//! - [`Steering`]: where a controller in the same process sees jobs and shows its decisions.
 //! - `memory`: what the allocator keeps.
 //! - `run`: the one edge with threads, sockets and signals.
 //! - [`client`]: asking a daemon.
@@ -21,6 +22,8 @@ pub use crate::run::{
     RedisAddress, RedisConfig, Secret, ServeError, Served, TokenRole, TreeConfig, WebConfig, bridge,
     group_of_pages, make_token, rpc_socket, serve, write_key,
 };
+
+pub use crate::steering::{Steering, Wish};
 
 mod alarms;
 pub mod client;
@@ -35,4 +38,5 @@ pub mod places;
 mod predict;
 mod run;
 mod series;
+mod steering;
 pub mod store;

@@ -9,13 +9,17 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::{io, mem};
 
-use iotide_analysis::online::{Predictor, PredictorConfig};
-use iotide_ledger::JobKey;
+use iotide_analysis::online::{NextPhase, Prediction, Predictor, PredictorConfig};
+use iotide_ledger::{Cell, JobKey};
 use iotide_trace::{Span, Timestamp};
 
 use crate::events::Events;
 use crate::leaf::JobView;
 use crate::store::Figure;
+
+use late::{Late, Stretch};
+
+mod late;
 
 /// Jobs that are predicted at once: those that came first among the busy. One takes less than half a mebibyte.
 const MOST_JOBS: usize = 256;
@@ -38,9 +42,29 @@ pub(crate) struct Expected {
     pub(crate) confidence: f64,
     /// What one phase moves.
     pub(crate) bytes_per_phase: Option<f64>,
+    /// When that was found.
+    pub(crate) at_unix_s: f64,
+    /// More of the next phase.
+    pub(crate) next_phase: Option<NextPhase>,
+    /// How probable it is that a gap between two phases is idle.
+    pub(crate) idle_probability: f64,
 }
 
 impl Expected {
+    /// From a prediction on a clock that began in 1970.
+    fn of(prediction: &Prediction) -> Self {
+        let gap = prediction.idle_gaps.first();
+        Self {
+            period_s: prediction.period_s,
+            next_phase_unix_s: prediction.next_phase.map(|next| next.start_s),
+            confidence: prediction.confidence,
+            bytes_per_phase: prediction.rhythms.first().map(|rhythm| rhythm.bytes_per_phase),
+            at_unix_s: prediction.at_s,
+            next_phase: prediction.next_phase,
+            idle_probability: gap.map_or(prediction.confidence, |gap| gap.probability),
+        }
+    }
+
     /// Whether whoever knew the one before wants to know: another period, or another phase that comes next.
     fn is_news_after(&self, before: Option<&Self>) -> bool {
         let Some(period_s) = self.period_s else { return before.is_some_and(|it| it.period_s.is_some()) };
@@ -94,7 +118,7 @@ impl Expectations {
 }
 
 /// The jobs at one time, with what they have read and written so far.
-type Reading = (u64, Vec<(JobKey, u64)>);
+type Reading = (u64, Vec<(JobKey, Cell)>);
 
 /// The thread. It ends when this is dropped.
 #[derive(Debug)]
@@ -112,7 +136,7 @@ impl Predicting {
     }
 
     /// Tells what jobs have moved until now; nobody waits.
-    pub(crate) fn tell(&self, now_ns: u64, jobs: Vec<(JobKey, u64)>) {
+    pub(crate) fn tell(&self, now_ns: u64, jobs: Vec<(JobKey, Cell)>) {
         if let Some(readings) = &self.readings {
             let _ = readings.try_send((now_ns, jobs));
         }
@@ -136,7 +160,8 @@ struct Job {
     /// Begun when the job has moved enough.
     predictor: Option<Box<Predictor>>,
     until_ns: u64,
-    bytes: u64,
+    moved: Cell,
+    late: Late,
 }
 
 impl Predictors {
@@ -146,29 +171,30 @@ impl Predictors {
         }
     }
 
-    fn hear(&mut self, now_ns: u64, jobs: Vec<(JobKey, u64)>) {
+    fn hear(&mut self, now_ns: u64, jobs: Vec<(JobKey, Cell)>) {
         let mut n_predicted = self.jobs.values().filter(|job| job.predictor.is_some()).count();
         let mut before = mem::take(&mut self.jobs);
-        for (key, bytes) in jobs {
-            let mut job = before.remove(&key).unwrap_or(Job { predictor: None, until_ns: now_ns, bytes });
-            if job.predictor.is_none() && bytes >= LEAST_BYTES && n_predicted < MOST_JOBS {
+        for (key, moved) in jobs {
+            let new = || Job { predictor: None, until_ns: now_ns, moved, late: Late::default() };
+            let mut job = before.remove(&key).unwrap_or_else(new);
+            if job.predictor.is_none() && moved.bytes >= LEAST_BYTES && n_predicted < MOST_JOBS {
                 n_predicted += 1;
                 let config =
                     PredictorConfig { apart_s: APART_S, resolution_s: 0.05, ..PredictorConfig::default() };
                 job.predictor = Some(Box::new(Predictor::new(config)));
             }
             if now_ns > job.until_ns {
-                let span = Span { start: moment(job.until_ns), end: moment(now_ns) };
-                let seconds = (now_ns - job.until_ns) as f64 / 1e9;
-                let rate_bps = bytes.saturating_sub(job.bytes) as f64 / seconds;
-                if let Some(prediction) = job.predictor.as_mut().and_then(|it| it.push_sample(span, rate_bps))
-                {
-                    let expected = Expected {
-                        period_s: prediction.period_s,
-                        next_phase_unix_s: prediction.next_phase.map(|next| next.start_s),
-                        confidence: prediction.confidence,
-                        bytes_per_phase: prediction.rhythms.first().map(|rhythm| rhythm.bytes_per_phase),
-                    };
+                let ended = Cell {
+                    calls: moved.calls.saturating_sub(job.moved.calls),
+                    bytes: moved.bytes.saturating_sub(job.moved.bytes),
+                    ns: moved.ns.saturating_sub(job.moved.ns),
+                };
+                for Stretch { from_ns, to_ns, bytes } in job.late.add(job.until_ns, now_ns, ended) {
+                    let span = Span { start: moment(from_ns), end: moment(to_ns) };
+                    let rate_bps = bytes / ((to_ns - from_ns) as f64 / 1e9);
+                    let found = job.predictor.as_mut().and_then(|it| it.push_sample(span, rate_bps));
+                    let Some(prediction) = found else { continue };
+                    let expected = Expected::of(&prediction);
                     let mut all = self.expectations.0.write().unwrap_or_else(PoisonError::into_inner);
                     let before = all.insert(key.clone(), expected);
                     drop(all);
@@ -176,7 +202,7 @@ impl Predictors {
                         self.events.expected(&key, &expected);
                     }
                 }
-                (job.until_ns, job.bytes) = (now_ns, bytes);
+                (job.until_ns, job.moved) = (now_ns, moved);
             }
             self.jobs.insert(key, job);
         }
@@ -211,6 +237,9 @@ mod tests {
             next_phase_unix_s: Some(next_phase_unix_s),
             confidence: 0.9,
             bytes_per_phase: Some(600.0),
+            at_unix_s: 900.0,
+            next_phase: None,
+            idle_probability: 0.9,
         };
         let load = |period_s, next| expected(period_s, next).load_bps(1000.0).unwrap();
         assert_eq!(load(10.0, 1005.0), 60.0, "six phases");
@@ -235,7 +264,8 @@ mod tests {
             // A phase of one second at the begin of each ten.
             bytes += if tenth % 100 < 10 { 100_000_000 } else { 0 };
             let now_ns = start_s * 1_000_000_000 + tenth * 100_000_000;
-            predictors.hear(now_ns, vec![(key("a"), bytes), (key("idle"), 100)]);
+            let cell = |bytes: u64| Cell { calls: bytes >> 20, bytes, ns: bytes };
+            predictors.hear(now_ns, vec![(key("a"), cell(bytes)), (key("idle"), cell(100))]);
         }
         let expected = expectations.of(&key("a")).unwrap();
         let period = expected.period_s.unwrap();

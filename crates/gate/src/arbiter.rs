@@ -49,6 +49,8 @@ pub struct ArbiterConfig {
     pub lease: Duration,
     /// Where several jobs want the storage, requests smaller than this are granted in bundles of this size.
     pub bundle_bytes: u64,
+    /// Pretend that the storage is no faster than this, in bytes per second: each request is granted when it would be through.
+    pub bandwidth_bps: Option<f64>,
 }
 
 impl ArbiterConfig {
@@ -62,6 +64,7 @@ impl ArbiterConfig {
             lease_bytes: 64 << 20,
             lease: Duration::from_millis(20),
             bundle_bytes: 1 << 20,
+            bandwidth_bps: None,
         }
     }
 }
@@ -137,7 +140,8 @@ pub struct Arbiter {
 impl Arbiter {
     /// Begins to listen.
     pub fn start(config: &ArbiterConfig) -> Result<Self, GateError> {
-        let gate = Gate::open(&config.turns, Storage::default(), Crew::new(config.turns.n_workers))?;
+        let storage = Storage { bandwidth_bps: config.bandwidth_bps, ..Storage::default() };
+        let gate = Gate::open(&config.turns, storage, Crew::new(config.turns.n_workers))?;
         let mut arbiter = Self::before(gate.scheduler(), config)?;
         arbiter.gate = Some(gate);
         Ok(arbiter)
@@ -402,13 +406,20 @@ impl Reception {
         drop(asked);
         let (desk, asker) = (Arc::clone(self), Arc::clone(program));
         // Charged for what it will get, so that sets share what is moved and not what is asked.
-        let charged = bytes.max(self.config.bundle_bytes);
+        let is_paced = self.config.bandwidth_bps.is_some();
+        let charged = if is_paced { bytes } else { bytes.max(self.config.bundle_bytes) };
         self.scheduler.schedule_for(&program.job, direction, charged, move |mut permit| {
             let config = &desk.config;
-            let is_alone = config.turns.policy == Policy::Unscheduled
-                || !desk.scheduler.is_contended(&asker.job, LATE_S);
-            let n_granted =
-                if is_alone { bytes.max(config.lease_bytes) } else { bytes.max(config.bundle_bytes) };
+            permit.pace();
+            // Of a storage that is slower than the real one each request must be seen.
+            let is_alone = !is_paced
+                && (config.turns.policy == Policy::Unscheduled
+                    || !desk.scheduler.is_contended(&asker.job, LATE_S));
+            let n_granted = match (is_paced, is_alone) {
+                (true, _) => bytes,
+                (false, true) => bytes.max(config.lease_bytes),
+                (false, false) => bytes.max(config.bundle_bytes),
+            };
             let is_lease = n_granted > bytes;
             permit.set_moved(bytes);
             if is_alone || desk.is_unreliable(asker.user) {

@@ -5,6 +5,7 @@
 //! ```text
 //! jobs                 {"policy":"set10","rules":"iotide","jobs":[{"job":"7","period_s":0.96,…}]}
 //! period 7 0.96        {"ok":true}            (the period of job 7 is 0.96 s; "period 7 none" takes it back)
+//! period 7 0.96 for 10 {"ok":true}            (for ten seconds, unless it is said again: who goes away leaves nothing behind)
 //! anything else        {"error":"…"}
 //! ```
 //!
@@ -76,14 +77,22 @@ fn answer(line: &str, heading: [&str; 2], scheduler: &Scheduler) -> String {
     match words[..] {
         ["jobs"] => jobs_line(heading, &scheduler.jobs()),
         ["period", job, "none"] => told(job, scheduler.set_period_of(job, None, PeriodSource::Given)),
-        ["period", job, seconds] => match seconds.parse::<f64>() {
-            Ok(seconds) if seconds.is_finite() && seconds > 0.0 => {
-                told(job, scheduler.set_period_of(job, Some(seconds), PeriodSource::Given))
-            }
-            _ => refusal(&format!("'{seconds}' is no number of seconds above zero")),
+        ["period", job, seconds] => match positive(seconds) {
+            Ok(period_s) => told(job, scheduler.set_period_of(job, Some(period_s), PeriodSource::Given)),
+            Err(refused) => refused,
         },
-        _ => refusal("expected 'jobs' or 'period JOB SECONDS'"),
+        ["period", job, seconds, "for", time] => match (positive(seconds), positive(time)) {
+            (Ok(period_s), Ok(for_s)) => told(job, scheduler.lend_period_of(job, period_s, for_s)),
+            (Err(refused), _) | (_, Err(refused)) => refused,
+        },
+        _ => refusal("expected 'jobs', 'period JOB SECONDS' or 'period JOB SECONDS for SECONDS'"),
     }
+}
+
+/// A number of seconds, or what is said of one that is none.
+fn positive(seconds: &str) -> Result<f64, String> {
+    let parsed = seconds.parse::<f64>().ok().filter(|seconds| seconds.is_finite() && *seconds > 0.0);
+    parsed.ok_or_else(|| refusal(&format!("'{seconds}' is no number of seconds above zero")))
 }
 
 fn told(job: &str, is_known: bool) -> String {
@@ -100,6 +109,7 @@ fn jobs_line([policy, rules]: [&str; 2], jobs: &[JobStatus]) -> String {
     for (index, job) in jobs.iter().enumerate() {
         let source = job.source.map(|source| match source {
             PeriodSource::Given => "given",
+            PeriodSource::Reported => "reported",
             PeriodSource::Predicted => "predicted",
         });
         let _ = write!(

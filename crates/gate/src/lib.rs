@@ -5,7 +5,7 @@
 //!                                   ├─▶ Scheduler (sched::Queue) ─▶ a Permit, at once or later
 //!  programs that ask an Arbiter ────┘       ▲            ▲
 //!                                        Rhythm       Control
-//!                                   (periods, predicted or from a file)
+//!                                   (periods, predicted, reported or from a file)
 //! ```
 //!
 //! What is promised:
@@ -46,4 +46,5 @@ mod process;
 mod rhythm;
 mod schedule;
 mod shares;
+mod told;
 mod turns;

@@ -1,4 +1,4 @@
-//! Where periods come from: the jobs' own requests, and a file that someone keeps.
+//! Where periods come from: the jobs' own requests, a file that someone keeps, and somebody else who sees the jobs.
 //!
 //! One thread, which looks now and then: an evaluation may take milliseconds, and no request shall wait for it.
 
@@ -14,6 +14,7 @@ use iotide_trace::{Event, Op, Rank, Timestamp};
 use crate::job::JobName;
 use crate::process::Background;
 use crate::schedule::{Direction, Heard, PeriodSource, Scheduler, Served};
+use crate::told::Told;
 use crate::turns::Turns;
 
 /// How often periods are looked at.
@@ -33,6 +34,7 @@ pub(crate) fn keep_periods(scheduler: Scheduler, turns: &Turns) -> std::io::Resu
         // The report's server knows no users.
         takes_shares: turns.rules != Rules::Report,
         file: turns.periods.clone().map(|path| PeriodFile { path, read: None, periods: Vec::new() }),
+        told: turns.informant.clone().map(Told::start).transpose()?,
     };
     Background::start("iotide-rhythm", move |until_dropped| watch.run(until_dropped))
 }
@@ -41,6 +43,7 @@ struct Watch {
     scheduler: Scheduler,
     listeners: Option<HashMap<JobName, Listener>>,
     file: Option<PeriodFile>,
+    told: Option<Told>,
     takes_shares: bool,
 }
 
@@ -52,11 +55,25 @@ impl Watch {
                     self.scheduler.set_period_of(job, Some(*period_s), PeriodSource::Given);
                 }
             }
+            self.scheduler.take_back_lent();
             let heard = self.scheduler.take_served();
+            let jobs: Vec<JobName> = match &self.told {
+                Some(_) => heard.iter().map(|heard| heard.job.clone()).collect(),
+                None => Vec::new(),
+            };
             if let Some(listeners) = &mut self.listeners {
-                predict(listeners, heard, self.scheduler.lull_s(), |job, period_s| {
-                    self.scheduler.set_period(job, Some(period_s), PeriodSource::Predicted);
+                predict(listeners, heard, self.scheduler.lull_s(), |job, period_s| match &mut self.told {
+                    Some(told) => told.observe(job, period_s),
+                    None => drop(self.scheduler.set_period(job, Some(period_s), PeriodSource::Predicted)),
                 });
+            }
+            if let Some(told) = &mut self.told {
+                told.look(self.scheduler.now_s());
+                for job in jobs {
+                    if let Some((period_s, source)) = told.period_of(&job) {
+                        self.scheduler.set_period(&job, period_s, source);
+                    }
+                }
             }
             if self.takes_shares {
                 self.scheduler.heed_shares();
@@ -64,6 +81,9 @@ impl Watch {
             for gone in self.scheduler.forget_idle(FORGET_AFTER_S) {
                 if let Some(listeners) = &mut self.listeners {
                     listeners.remove(&gone);
+                }
+                if let Some(told) = &mut self.told {
+                    told.forget(&gone);
                 }
             }
         }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use iotide_sched::{IoProfile, JobId, LONGEST_TURN_S, Queue, QueueConfig, Request, SetId};
+use iotide_sched::{HARDLY_NEW, IoProfile, JobId, LONGEST_TURN_S, Queue, QueueConfig, Request, SetId};
 
 use crate::allowance::Allowances;
 use crate::asker::{Arbiters, Asker, Extent, Leave};
@@ -117,6 +117,8 @@ struct Job {
     n_bytes: u64,
     last_seen_s: f64,
     source: Option<PeriodSource>,
+    /// When a period that was given for a time is taken back.
+    given_until_s: Option<f64>,
     served: Vec<Served>,
     /// How much it had moved and how long it had waited when shares were last looked at.
     counted: (u64, f64),
@@ -355,6 +357,30 @@ impl Scheduler {
         called.iter().filter(|job| self.set_period(job, period_s, source)).count() > 0
     }
 
+    /// Notes the period of all jobs of a name for a time: whoever gives it must say it again, or it is as if nobody had.
+    pub(crate) fn lend_period_of(&self, words: &str, period_s: f64, for_s: f64) -> bool {
+        let is_known = self.set_period_of(words, Some(period_s), PeriodSource::Given);
+        let mut state = self.core.lock();
+        let until_s = self.core.now_s() + for_s;
+        for job in state.jobs.values_mut().filter(|job| job.name.is_called(words)) {
+            job.given_until_s = Some(until_s);
+        }
+        is_known
+    }
+
+    /// Takes back what was given for a time that is over.
+    pub(crate) fn take_back_lent(&self) {
+        let late: Vec<JobName> = {
+            let state = self.core.lock();
+            let now_s = self.core.now_s();
+            let is_late = |job: &&Job| job.given_until_s.is_some_and(|until_s| until_s < now_s);
+            state.jobs.values().filter(is_late).map(|job| job.name.clone()).collect()
+        };
+        for job in late {
+            self.set_period(&job, None, PeriodSource::Given);
+        }
+    }
+
     /// The job that the system says a process belongs to.
     pub(crate) fn vouched(&self, process: u32) -> Option<String> {
         self.core.callers.vouched(process)
@@ -368,9 +394,10 @@ impl Scheduler {
         let Some(&id) = state.ids.get(job) else { return false };
         let Some(known) = state.jobs.get_mut(&id) else { return false };
         // What a person said is not overruled by what was seen.
-        if source == PeriodSource::Predicted && known.source == Some(PeriodSource::Given) {
+        if source != PeriodSource::Given && known.source == Some(PeriodSource::Given) {
             return true;
         }
+        known.given_until_s = None;
         let scale = core.rules.time_scale;
         let former = state.queue.job(id).and_then(|view| view.profile);
         let profile = period_s.and_then(|period_s| IoProfile::checked(period_s * scale));
@@ -381,7 +408,7 @@ impl Scheduler {
                 (new.w_iter_s() / former.w_iter_s()).ln().abs() < HARDLY_NEW.ln()
             })
         };
-        if is_known || source == PeriodSource::Predicted && is_hardly_new() {
+        if is_known || source != PeriodSource::Given && is_hardly_new() {
             return true;
         }
         state.queue.set_profile(id, profile);
@@ -526,6 +553,8 @@ pub struct JobStatus {
 pub enum PeriodSource {
     /// From a file or the control socket.
     Given,
+    /// From somebody else who sees the job, such as a daemon.
+    Reported,
     /// From the job's own requests.
     Predicted,
 }
@@ -751,6 +780,7 @@ impl State {
             n_bytes: 0,
             last_seen_s: now_s,
             source: None,
+            given_until_s: None,
             served: Vec::new(),
             counted: (0, 0.0),
         };
@@ -809,10 +839,6 @@ impl State {
 /// So many jobs are known at once, and of one user. A machine runs fewer; a name costs nothing to claim.
 const MAX_JOBS: usize = 4096;
 const MAX_JOBS_OF_USER: usize = 256;
-
-/// A predicted period that differs by less than this factor from the last one changes nothing: a job whose period lies between
-/// two orders of magnitude must not go to and fro between their sets.
-const HARDLY_NEW: f64 = 1.25;
 
 #[cfg(test)]
 mod tests;

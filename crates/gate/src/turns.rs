@@ -1,8 +1,9 @@
 //! How turns are taken: what a mount and an arbiter are told alike.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use iotide_sched::{Exclusivity, Policy, QueueConfig, Rules};
+use iotide_sched::{Exclusivity, Informant, Policy, QueueConfig, Rules};
 
 /// Who is served when, and how that is known.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct Turns {
     pub predict: bool,
     /// A table of periods, looked at again when it changes: lines `job,seconds`, or a JSON object.
     pub periods: Option<PathBuf>,
+    /// Somebody else who knows periods; where that is silent or wrong, those that are told from requests count.
+    pub informant: Option<Arc<dyn Informant>>,
     /// Where to make a socket by which others see the jobs and say their periods.
     pub control: Option<PathBuf>,
 }
@@ -42,6 +45,7 @@ impl Turns {
             time_scale: 1.0,
             predict: policy.needs_profiles(),
             periods: None,
+            informant: None,
             control: None,
         }
     }

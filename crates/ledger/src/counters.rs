@@ -140,6 +140,13 @@ impl IoSums {
     pub fn bytes(&self) -> u64 {
         self.read.bytes.saturating_add(self.write.bytes)
     }
+
+    /// All that read and wrote.
+    pub fn moved(&self) -> Cell {
+        let mut moved = self.read;
+        moved.add(self.write);
+        moved
+    }
 }
 
 impl Counters {

@@ -1,9 +1,11 @@
 //! Those who connect: tracers that send, programs that ask, ZeroMQ sockets that push.
 
+use std::borrow::Cow;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Instant;
 
 use iotide_formats::{JobSinks, Messages, TracedJobs, TracedStream};
 use iotide_trace::Loss;
@@ -49,25 +51,33 @@ pub(crate) struct Heard {
 /// The latest prediction of each job.
 #[derive(Default)]
 pub(crate) struct Answers {
-    /// By the job's name, in the order in which they came.
-    by_job: Vec<(String, String)>,
+    /// By the job's name, in the order in which they came, and when they did.
+    by_job: Vec<(String, String, Instant)>,
 }
 
 impl Answers {
     const NOTHING_YET: &str = "null";
 
     pub(crate) fn set(&mut self, job: String, line: &str) {
-        self.by_job.retain(|(name, _)| *name != job);
-        self.by_job.push((job, line.to_owned()));
+        self.by_job.retain(|(name, ..)| *name != job);
+        self.by_job.push((job, line.to_owned(), Instant::now()));
     }
 
     fn newest(&self) -> &str {
-        self.by_job.last().map_or(Self::NOTHING_YET, |(_, line)| line)
+        self.by_job.last().map_or(Self::NOTHING_YET, |(_, line, _)| line)
     }
 
     fn of_job(&self, job: &[u8]) -> &str {
-        let of_job = self.by_job.iter().find(|(name, _)| name.as_bytes() == job);
-        of_job.map_or(Self::NOTHING_YET, |(_, line)| line)
+        let of_job = self.by_job.iter().find(|(name, ..)| name.as_bytes() == job);
+        of_job.map_or(Self::NOTHING_YET, |(_, line, _)| line)
+    }
+
+    /// All of them, with their ages, as one line.
+    fn all(&self) -> String {
+        let each = self.by_job.iter().map(|(_, line, came)| {
+            format!("{{\"age_s\":{:.3},\"prediction\":{line}}}", came.elapsed().as_secs_f64())
+        });
+        format!("{{\"jobs\":[{}]}}", each.collect::<Vec<_>>().join(","))
     }
 }
 
@@ -149,8 +159,10 @@ impl Connection {
                 Ok(0) => return Heard { is_open: false, is_news },
                 Ok(n) => {
                     n_heard += n;
+                    let taken = self.take(&buffer[..n], shared, sinks);
+                    // Whoever asks brings nothing new, however often.
                     is_news |= !matches!(self.kind, Kind::Asks { .. });
-                    if let Err(fault) = self.take(&buffer[..n], shared, sinks) {
+                    if let Err(fault) = taken {
                         shared.notices.push(format!("a connection is closed: {fault}"));
                         return Heard { is_open: false, is_news };
                     }
@@ -206,18 +218,25 @@ impl Connection {
         while let Some(newline) = so_far.iter().position(|&byte| byte == b'\n') {
             let question = so_far[..newline].trim_ascii();
             let answer = match question.split(u8::is_ascii_whitespace).collect::<Vec<_>>()[..] {
-                [b"latest"] => shared.answers.newest(),
-                [b"latest", job] => shared.answers.of_job(job),
+                [b"latest"] => shared.answers.newest().into(),
+                [b"latest", job] => shared.answers.of_job(job).into(),
+                [b"jobs"] => Cow::Owned(shared.answers.all()),
                 [b"watch"] => {
                     watches = true;
-                    shared.answers.newest()
+                    shared.answers.newest().into()
                 }
-                _ => return Err("it is no tracer, and asks neither `latest` nor `watch`".to_owned()),
+                _ => {
+                    return Err(
+                        "it is no tracer, and asks neither `latest` nor `jobs` nor `watch`".to_owned()
+                    );
+                }
             };
-            self.tell(answer);
-            if self.closing {
+            // One answer may be long, if there are many jobs. Who has not read the last one gets no other.
+            if self.output.len() > Self::MOST_OUTPUT {
                 return Err("it asks and does not read the answers".to_owned());
             }
+            self.output.extend_from_slice(answer.as_bytes());
+            self.output.push(b'\n');
             so_far.drain(..=newline);
         }
         if so_far.len() > Self::LONGEST_QUESTION {

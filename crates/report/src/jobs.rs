@@ -55,6 +55,63 @@ pub struct JobEntry {
     pub bytes_per_phase: Option<f64>,
     /// What is missing.
     pub losses: Vec<Untrusted>,
+    /// Its buffers, as far as `iotide stage out` brings results away from them on this node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub staging: Vec<JobStaging>,
+}
+
+/// Results of a job that leave a buffer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobStaging {
+    /// From here.
+    pub source: Untrusted,
+    /// To there.
+    pub destination: Untrusted,
+    /// `flush`, `stuck`, `idle`, `drain`, `hold` or `run`.
+    pub state: Untrusted,
+    /// Bytes that are safe.
+    pub bytes_safe: u64,
+    /// Bytes that are not.
+    pub backlog_bytes: u64,
+    /// When the buffer will be full, in seconds from now.
+    pub full_at_s: Option<f64>,
+}
+
+/// What a stager leaves for the daemon of its node.
+#[derive(Serialize, Deserialize)]
+struct StagingNote {
+    job: String,
+    #[serde(flatten)]
+    staging: JobStaging,
+}
+
+impl JobStaging {
+    /// As a stager leaves it for the daemon of its node.
+    pub fn to_note(&self, job: &str) -> String {
+        answer_json(&StagingNote { job: job.to_owned(), staging: self.clone() })
+    }
+
+    /// Reads such a note: of which job, and what. `None` if it is none.
+    pub fn from_note(json: &[u8]) -> Option<(String, Self)> {
+        let StagingNote { job, staging } = serde_json::from_slice(json).ok()?;
+        Some((job, staging))
+    }
+
+    /// In a line.
+    pub fn to_text(&self) -> String {
+        let mut out = format!(
+            "{} to go from {} to {} ({}), {} safe",
+            text::bytes(self.backlog_bytes as f64),
+            self.source.for_terminal(),
+            self.destination.for_terminal(),
+            self.state.for_terminal(),
+            text::bytes(self.bytes_safe as f64),
+        );
+        if let Some(full_at_s) = self.full_at_s {
+            let _ = write!(out, "; full in {}", text::seconds(full_at_s));
+        }
+        out
+    }
 }
 
 /// All that is known of a job.
@@ -315,6 +372,11 @@ impl JobList {
             ]
         });
         let mut out = table(&head, &rows.collect::<Vec<_>>());
+        for job in &self.jobs {
+            for staging in &job.staging {
+                let _ = writeln!(out, "staging of {}: {}", shown(&job.job, 24), staging.to_text());
+            }
+        }
         if self.next.is_some() {
             out.push_str("there are more; --limit shows them\n");
         }
@@ -546,6 +608,9 @@ impl JobDocument {
         if let Some(period) = entry.period_s {
             rows.row("period", text::seconds(period));
         }
+        for staging in &entry.staging {
+            rows.row("staging", staging.to_text());
+        }
         if let Some(rates) = &self.rates {
             for (name, bps) in [("reading", &rates.read_bps), ("writing", &rates.write_bps)] {
                 if let Some(picture) = JobRates::picture(bps) {
@@ -708,6 +773,7 @@ mod tests {
             next_phase_unix_s: None,
             bytes_per_phase: None,
             losses: Vec::new(),
+            staging: Vec::new(),
         };
         JobDocument {
             entry,

@@ -31,6 +31,7 @@ pub use crate::{
         Change as SideChange, CompareDocument, CompareSettings, FileRhythm, FileRow, FileValues, FindingRow,
         LabelRow, MeasuredRun, Presence, Quantity, QuantityRow, Side, SideRun, SizesRow, Values, Verdict,
     },
+    decisions::{DecisionEntry, DecisionList, EffectEntry, Judged, RuleEntry},
     demand::{AsyncPhase, Demand, Need},
     document::Document,
     events::{JobEvent, LoginLink, MissedEvents, ModelEvent, PredictionEvent, RatesEvent},
@@ -46,12 +47,14 @@ pub use crate::{
         ResizeEntry,
     },
     jobs::{
-        EarlierRun, JobDocument, JobEntry as WatchedJob, JobIo, JobList, JobMpi, JobTime, ProxyJob,
-        ProxyProfile, Refused, answer_json,
+        EarlierRun, JobDocument, JobEntry as WatchedJob, JobIo, JobList, JobMpi, JobStaging, JobTime,
+        ProxyJob, ProxyProfile, Refused, answer_json,
     },
+    known::known_jobs,
     label_glossary::label_meaning,
     labelled::{InsightLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen, about_job},
+    loop_demo::{LoopDemo, LoopJob, LoopRun, LoopSample},
     nodes::{NodeEntry, NodeList},
     patterns::Patterns,
     pictures::{pictures, pictures_of_both, pictures_of_dft},
@@ -101,6 +104,7 @@ mod archive_load;
 mod archive_page;
 mod card;
 mod compare;
+mod decisions;
 mod demand;
 mod document;
 mod events;
@@ -112,9 +116,11 @@ mod info;
 mod insight;
 mod job_schedule;
 mod jobs;
+mod known;
 mod label_glossary;
 mod labelled;
 mod live;
+mod loop_demo;
 mod nodes;
 mod patterns;
 mod pictures;

@@ -27,7 +27,7 @@ pub struct JobAtStorage {
     pub job: Untrusted,
     /// Time from the start of one I/O phase to the next, if known.
     pub period_s: Option<f64>,
-    /// Where that comes from: `given` or `predicted`.
+    /// Where that comes from: `given`, `reported` or `predicted`.
     pub period_source: Option<String>,
     /// Its set: the order of magnitude of the period, `unknown`, `all` or `own`.
     pub set: Option<String>,
@@ -109,6 +109,9 @@ impl StorageJobs {
         if has(JobAtStorage::is_guess) {
             out.push_str("? predicted from the job's own requests, not given\n");
         }
+        if has(JobAtStorage::is_reported) {
+            out.push_str("* reported by a daemon or a detector (--periods)\n");
+        }
         let mut numbers: Vec<i32> =
             self.jobs.iter().filter_map(|job| job.set.as_deref()?.parse().ok()).collect();
         numbers.sort_unstable();
@@ -140,13 +143,21 @@ const LONGEST_NAME: usize = 32;
 
 impl JobAtStorage {
     fn is_guess(&self) -> bool {
-        self.period_s.is_some() && self.period_source.as_deref() != Some("given")
+        self.period_s.is_some() && !self.is_reported() && self.period_source.as_deref() != Some("given")
+    }
+
+    fn is_reported(&self) -> bool {
+        self.period_s.is_some() && self.period_source.as_deref() == Some("reported")
     }
 
     fn row(&self) -> [String; 8] {
         let none = || "–".to_owned();
         let period = self.period_s.map(|period_s| {
-            let mark = if self.is_guess() { " ?" } else { "" };
+            let mark = match (self.is_guess(), self.is_reported()) {
+                (true, _) => " ?",
+                (_, true) => " *",
+                _ => "",
+            };
             format!("{}{mark}", text::seconds(period_s))
         });
         [

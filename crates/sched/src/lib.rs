@@ -4,6 +4,7 @@
 //! - Which set a job belongs to, and what a set is worth: [`Policy`]
 //! - Whose request is served next: [`Queue`], by whose [`Rules`]
 //! - Periods as people write them: [`parse_periods`]
+//! - What others know of jobs, and how far to go by it: [`KnownJob`], [`Heeded`]
 //! - How to tell a file system that has a queue of its own: [`Controller`]
 //! - Where a file system says that stripes lie: [`Layout`]
 //! - When data may leave a buffer: [`staging::Controller`]
@@ -29,6 +30,7 @@
 //!
 //! **Invariant:** no file, clock, environment variable, thread or terminal in here; time comes in as an argument.
 
+pub mod act;
 pub mod jobs;
 pub mod staging;
 
@@ -37,6 +39,7 @@ pub use crate::{
         Action, ConfigFs, ControlledJob, Controller, LustreTbf, TbfSettings, divide, former_policies,
         is_plain_id,
     },
+    known::{HARDLY_NEW, Heeded, Informant, KnownJob, LOST_AFTER_PERIODS, Load, batch_id},
     layout::{Layout, LayoutError},
     periods::{Fault, PeriodsError, parse_periods},
     policy::{Placement, Policy, SetId, UnknownJobs},
@@ -51,6 +54,7 @@ pub use crate::{
 pub const LEAST_CONFIDENCE: f64 = 0.5;
 
 mod actuate;
+mod known;
 mod layout;
 mod periods;
 mod policy;

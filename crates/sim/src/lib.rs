@@ -13,6 +13,7 @@
 
 pub use crate::{
     fields::WorkloadError,
+    foresee::{MeasuredJob, foresee_periods},
     io::{Contender, IoSettings, Knowledge, MOST_PREDICTORS, Model, SimulationError, compare, simulate},
     metrics::{JobOutcome, Outcome, Timeline},
     workload::{JobSpec, Mix, Workload},
@@ -23,6 +24,7 @@ pub mod staging;
 
 mod engine;
 mod fields;
+mod foresee;
 mod io;
 mod metrics;
 mod storage;

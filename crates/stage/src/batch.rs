@@ -10,13 +10,15 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, Mode, OFlags, fstat, linkat, openat, readlinkat, renameat, symlinkat, unlinkat};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, Stat, fstat, linkat, openat, readlinkat, renameat, symlinkat, unlinkat,
+};
 use rustix::io::Errno;
 
 use crate::OWN;
 use crate::checksum::Checksum;
 use crate::closed::{How, Prober};
-use crate::copy::{CopyError, contents, is_sparse, read_back};
+use crate::copy::{Clones, CopyError, contents, is_sparse, read_back};
 use crate::dirs::{Dirs, name, parent};
 use crate::metadata;
 use crate::numbers::{Attributes, Numbers, kind};
@@ -75,6 +77,7 @@ pub(crate) struct Course<'a> {
     /// Names of what is not yet whole begin so.
     pub(crate) id: u64,
     pub(crate) n_temps: &'a AtomicU64,
+    pub(crate) clones: &'a Clones,
     pub(crate) n_jobs: usize,
 }
 
@@ -84,9 +87,14 @@ const SYNCING: usize = 16;
 impl Course<'_> {
     /// Copies files whose directories exist. `new` are directories that got an entry otherwise and must be durable, too.
     pub(crate) fn run(&self, tasks: &[Task], new: &BTreeSet<Vec<u8>>) -> Vec<Result<Landed, Failure>> {
+        let _begun = self.pace.begin();
         let made = parallel::each(self.n_jobs, tasks, |task| self.make(task));
         let synced = self.each(made, SYNCING, |_, made| match &made.file {
-            Some(file) => file.sync_all().map_err(fault),
+            Some(file) => {
+                let synced = file.sync_all().map_err(fault);
+                self.pace.is_answered();
+                synced
+            }
             None => Ok(()),
         });
         let checked = self.each(synced, self.n_jobs, |at, made| self.check(&tasks[at], made));
@@ -103,7 +111,9 @@ impl Course<'_> {
         let dirs: Vec<Vec<u8>> = dirs.into_iter().collect();
         let synced = parallel::each(SYNCING, &dirs, |dir| {
             let dir = self.dst.dir(dir)?;
-            Ok(rustix::fs::fsync(&*dir)?)
+            let synced = rustix::fs::fsync(&*dir);
+            self.pace.is_answered();
+            Ok(synced?)
         });
         let failed: HashMap<&[u8], &io::Error> = (dirs.iter().zip(&synced))
             .filter_map(|(dir, synced): (_, &io::Result<()>)| Some((&dir[..], synced.as_ref().err()?)))
@@ -146,7 +156,7 @@ impl Course<'_> {
             What::File => self.make_file(task, dir),
             What::SymbolicLink => self.make_link(task, dir),
             What::HardLink(first, checksum) => {
-                let (_, how) = self.open_closed(task)?;
+                let (src, how, _) = self.open_closed(task)?;
                 let temp = self.temp(dir, |dir, name| {
                     let from = self.dst.dir(parent(first))?;
                     let old = self.dst.stat(first)?;
@@ -158,7 +168,9 @@ impl Course<'_> {
                     Ok(linkat(&*from, crate::dirs::name(first), dir, name, AtFlags::empty())?)
                 });
                 match temp {
-                    Ok((temp, ())) => Ok(Made { temp, file: None, checksum: *checksum, how, lost: None }),
+                    Ok((temp, ())) => {
+                        Ok(Made { temp, src: Some(src), file: None, checksum: *checksum, how, lost: None })
+                    }
                     // A file system without links, or too many: then it is one more file.
                     Err(_) => self.make_file(task, self.dst.dir(parent(&task.path)).map_err(fault)?),
                 }
@@ -167,7 +179,7 @@ impl Course<'_> {
     }
 
     fn make_file(&self, task: &Task, dir: Arc<OwnedFd>) -> Result<Made, Failure> {
-        let (src, how) = self.open_closed(task)?;
+        let (src, how, stat) = self.open_closed(task)?;
         let (temp, file) = self
             .temp(dir, |dir, name| {
                 let flags =
@@ -175,11 +187,10 @@ impl Course<'_> {
                 Ok(File::from(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?))
             })
             .map_err(fault)?;
-        let is_sparse = is_sparse(&src).map_err(left)?;
-        let checksum =
-            contents(&src, &file, task.numbers.size, is_sparse, self.pace).map_err(Failure::from)?;
+        let checksum = contents(&src, &file, task.numbers.size, is_sparse(&stat), self.clones, self.pace)
+            .map_err(Failure::from)?;
         let lost = metadata::copy(&src, &file, &task.attributes).map_err(fault)?;
-        Ok(Made { temp, file: Some(file), checksum, how, lost })
+        Ok(Made { temp, src: Some(src), file: Some(file), checksum, how, lost })
     }
 
     fn make_link(&self, task: &Task, dir: Arc<OwnedFd>) -> Result<Made, Failure> {
@@ -189,11 +200,11 @@ impl Course<'_> {
             self.temp(dir, |dir, name| Ok(symlinkat(target.as_c_str(), dir, name)?)).map_err(fault)?;
         metadata::apply_to_link(&temp.dir, &temp.name, &task.attributes).map_err(fault)?;
         let checksum = Checksum::of(target.to_bytes());
-        Ok(Made { temp, file: None, checksum, how: How::Lease, lost: None })
+        Ok(Made { temp, src: None, file: None, checksum, how: How::Lease, lost: None })
     }
 
     /// Opens a file of the source to read, if it is closed and the version that was seen.
-    fn open_closed(&self, task: &Task) -> Result<(File, How), Failure> {
+    fn open_closed(&self, task: &Task) -> Result<(File, How, Stat), Failure> {
         let dir = self.src.dir(parent(&task.path)).map_err(gone)?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = match openat(&*dir, name(&task.path), flags, Mode::empty()) {
@@ -202,19 +213,27 @@ impl Course<'_> {
             Err(Errno::WOULDBLOCK) => return Err(Failure::Open),
             Err(error) => return Err(gone(error.into())),
         };
+        let how = self.probe(task, &file)?;
         let stat = fstat(&file).map_err(|error| left(error.into()))?;
-        if kind(&stat) != rustix::fs::FileType::RegularFile {
+        // What is no file by now has another inode.
+        if Numbers::of(&stat) != task.numbers || kind(&stat) != FileType::RegularFile {
             return Err(Failure::Changed);
         }
-        let how = self.prober.probe(&file, task.is_flagged).map_err(left)?.ok_or(Failure::Open)?;
-        let stat = fstat(&file).map_err(|error| left(error.into()))?;
-        if Numbers::of(&stat) != task.numbers {
-            return Err(Failure::Changed);
-        }
-        Ok((file, how))
+        Ok((file, how, stat))
     }
 
-    /// Reads the copy back, and sees that the source is closed and as it was.
+    fn probe(&self, task: &Task, file: &File) -> Result<How, Failure> {
+        match self.prober.probe(file, task.is_flagged) {
+            Ok(how) => how.ok_or(Failure::Open),
+            // Of something that is no file nobody can say.
+            Err(error) => match fstat(file) {
+                Ok(stat) if kind(&stat) != FileType::RegularFile => Err(Failure::Changed),
+                _ => Err(left(error)),
+            },
+        }
+    }
+
+    /// Reads the copy back, and sees that the source is closed and as it was, and still has the name.
     fn check(&self, task: &Task, made: &Made) -> Result<(), Failure> {
         if task.what == What::File {
             let read = read_back(&made.temp.dir, &made.temp.name, task.numbers.size, self.pace)?;
@@ -223,11 +242,11 @@ impl Course<'_> {
                 return Err(Failure::Fault(io::Error::new(io::ErrorKind::InvalidData, what)));
             }
         }
-        if task.what == What::SymbolicLink {
-            let stat = self.src.stat(&task.path).map_err(gone)?;
-            return if Numbers::of(&stat) == task.numbers { Ok(()) } else { Err(Failure::Changed) };
+        if let Some(src) = &made.src {
+            self.probe(task, src)?;
         }
-        self.open_closed(task).map(|_| ())
+        let stat = self.src.stat(&task.path).map_err(gone)?;
+        if Numbers::of(&stat) == task.numbers { Ok(()) } else { Err(Failure::Changed) }
     }
 
     fn name(&self, task: &Task, mut made: Made) -> Result<Landed, Failure> {
@@ -293,6 +312,8 @@ impl Drop for Temp {
 #[derive(Debug)]
 struct Made {
     temp: Temp,
+    /// The source, unless it is a symbolic link.
+    src: Option<File>,
     file: Option<File>,
     checksum: Checksum,
     how: How,

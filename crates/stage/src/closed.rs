@@ -23,13 +23,6 @@ pub enum How {
     Scan,
 }
 
-impl How {
-    /// Whether it is sure enough to remove the file.
-    pub(crate) fn is_sure(self) -> bool {
-        self == How::Lease
-    }
-}
-
 /// Tells closed files from open ones in one tree.
 #[derive(Debug)]
 pub(crate) struct Prober {
@@ -50,6 +43,8 @@ impl Prober {
         static HANDLED: OnceLock<bool> = OnceLock::new();
         let is_handled = *HANDLED.get_or_init(|| {
             let heard = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+            // A file above the limit of its size is a file that cannot be copied, and no reason to end either.
+            let _ = signal_hook::flag::register(libc::SIGXFSZ, std::sync::Arc::clone(&heard));
             signal_hook::flag::register(libc::SIGIO, heard).is_ok()
         });
         let is_local = LOCAL.contains(&(fstatfs(folder)?.f_type as i64 & 0xffff_ffff));
@@ -65,6 +60,11 @@ impl Prober {
     /// Whether the file system has leases that can be trusted.
     pub(crate) fn has_leases(&self) -> bool {
         self.has_leases
+    }
+
+    #[cfg(test)]
+    pub(crate) fn distrust_leases(&mut self) {
+        self.has_leases = false;
     }
 
     /// Forgets what processes had open.

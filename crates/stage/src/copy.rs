@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{Advice, Mode, OFlags, SeekFrom, fadvise, openat, seek};
+use rustix::fs::{Advice, Mode, OFlags, SeekFrom, Stat, fadvise, openat, seek};
 use rustix::io::Errno;
 
 use crate::checksum::{Checksum, Summing};
@@ -41,9 +42,10 @@ pub(crate) fn contents(
     dst: &File,
     size: u64,
     is_sparse: bool,
+    clones: &Clones,
     pace: &Pace,
 ) -> Result<Checksum, CopyError> {
-    let is_clone = rustix::fs::ioctl_ficlone(dst, src).is_ok();
+    let is_clone = clones.make(src, dst);
     let mut summing = Summing::new();
     let mut buffer = vec![0; PIECE.min(usize::try_from(size).unwrap_or(PIECE))];
     let mut begun = 0;
@@ -77,34 +79,66 @@ pub(crate) fn contents(
         }
     }
     summing.add_zeroes(size - at);
-    if !is_clone {
+    if !is_clone && is_sparse {
         dst.set_len(size).map_err(CopyError::Destination)?;
     }
+    // What follows soon is synced as a whole; begun now, it goes to the disk beside what is copied meanwhile.
     if begun < size && !is_clone {
         write_back(dst, begun, size - begun, false);
     }
     Ok(summing.finish())
 }
 
+/// Whether files can be copied by sharing their blocks; asked until it turns out that they cannot.
+#[derive(Debug, Default)]
+pub(crate) struct Clones {
+    is_impossible: AtomicBool,
+}
+
+impl Clones {
+    fn make(&self, src: &File, dst: &File) -> bool {
+        if self.is_impossible.load(Ordering::Relaxed) {
+            return false;
+        }
+        match rustix::fs::ioctl_ficlone(dst, src) {
+            Ok(()) => true,
+            Err(error) => {
+                // Two file systems, or one that cannot; anything else may be about this file.
+                let is_general =
+                    matches!(error, Errno::XDEV | Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS);
+                self.is_impossible.fetch_or(is_general, Ordering::Relaxed);
+                false
+            }
+        }
+    }
+}
+
 /// Reads a file back from where it is stored, past the cache as far as the file system lets us, and returns its checksum.
 pub(crate) fn read_back(dir: &OwnedFd, name: &[u8], size: u64, pace: &Pace) -> Result<Checksum, CopyError> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let open = |more| openat(dir, name, flags | more, Mode::empty()).map(File::from);
-    let plain = open(OFlags::empty()).map_err(|error| CopyError::Destination(error.into()))?;
-    let stat = plain.metadata().map_err(CopyError::Destination)?;
-    if stat.len() != size {
-        let what = format!("it has {} bytes instead of {size}", stat.len());
-        return Err(CopyError::Destination(io::Error::other(what)));
-    }
-    let _ = fadvise(&plain, 0, None, Advice::DontNeed);
-    let is_sparse = is_sparse(&plain).map_err(CopyError::Destination)?;
     if let Ok(direct) = open(OFlags::DIRECT) {
-        match sum(&direct, size, is_sparse, pace) {
+        match read_open(&direct, size, pace) {
             Err(CopyError::Destination(error)) if error.raw_os_error() == Some(libc::EINVAL) => {}
             sum => return sum,
         }
     }
-    sum(&plain, size, is_sparse, pace)
+    let plain = open(OFlags::empty()).map_err(|error| CopyError::Destination(error.into()))?;
+    let _ = fadvise(&plain, 0, None, Advice::DontNeed);
+    read_open(&plain, size, pace)
+}
+
+fn read_open(file: &File, size: u64, pace: &Pace) -> Result<Checksum, CopyError> {
+    let stat = file.metadata().map_err(CopyError::Destination)?;
+    if stat.len() != size {
+        let what = format!("it has {} bytes instead of {size}", stat.len());
+        return Err(CopyError::Destination(io::Error::other(what)));
+    }
+    if size > PIECE as u64 {
+        // Nobody reads it again soon; what the job has in the cache is worth more.
+        let _ = fadvise(file, 0, None, Advice::DontNeed);
+    }
+    sum(file, size, stat.blocks().saturating_mul(512) < size, pace)
 }
 
 fn sum(file: &File, size: u64, is_sparse: bool, pace: &Pace) -> Result<Checksum, CopyError> {
@@ -144,10 +178,9 @@ fn sum(file: &File, size: u64, is_sparse: bool, pace: &Pace) -> Result<Checksum,
 const ALIGNED: usize = 4096;
 
 /// Whether fewer blocks are stored than the size asks for.
-pub(crate) fn is_sparse(file: &File) -> io::Result<bool> {
-    use std::os::unix::fs::MetadataExt;
-    let stat = file.metadata()?;
-    Ok(stat.blocks().saturating_mul(512) < stat.len())
+pub(crate) fn is_sparse(stat: &Stat) -> bool {
+    let (n_blocks, size) = (u64::try_from(stat.st_blocks), u64::try_from(stat.st_size));
+    n_blocks.unwrap_or(u64::MAX).saturating_mul(512) < size.unwrap_or(0)
 }
 
 /// The next range with data at or after `at`; `None` if there is none up to `size`.
@@ -181,15 +214,17 @@ mod tests {
         let src = File::open(dir.join("src")).unwrap();
         let dst = File::create_new(dir.join("dst")).unwrap();
         let pace = Pace::free();
-        assert!(is_sparse(&src).unwrap());
-        let sum = contents(&src, &dst, 8 << 20, true, &pace).unwrap();
+        let is_sparse = |file: &File| is_sparse(&rustix::fs::fstat(file).unwrap());
+        let clones = Clones::default();
+        assert!(is_sparse(&src));
+        let sum = contents(&src, &dst, 8 << 20, true, &clones, &pace).unwrap();
         let bytes = std::fs::read(dir.join("src")).unwrap();
         assert!(std::fs::read(dir.join("dst")).unwrap() == bytes);
         assert_eq!(sum, Checksum::of(&bytes));
-        assert!(is_sparse(&dst).unwrap());
+        assert!(is_sparse(&dst));
         let folder: OwnedFd = File::open(dir.path()).unwrap().into();
         assert_eq!(read_back(&folder, b"dst", 8 << 20, &pace).unwrap(), sum);
-        assert!(matches!(contents(&src, &dst, 9 << 20, false, &pace), Err(CopyError::Changed)));
+        assert!(matches!(contents(&src, &dst, 9 << 20, false, &clones, &pace), Err(CopyError::Changed)));
         dst.write_all_at(&[8], (3 << 20) + 4999).unwrap();
         dst.sync_all().unwrap();
         assert_ne!(read_back(&folder, b"dst", 8 << 20, &pace).unwrap(), sum);

@@ -10,7 +10,8 @@ use rustix::fs::{FileType, Mode, mkdirat};
 
 use crate::OWN;
 use crate::batch::{Course, Failure, Task, What, ancestors};
-use crate::closed::Prober;
+use crate::closed::{How, Prober};
+use crate::copy::Clones;
 use crate::dirs::{Dirs, is_plain, name, parent};
 use crate::error::StageError;
 use crate::journal::{Direction, Entry, Journal, Safe};
@@ -58,6 +59,7 @@ pub struct Fetch {
     journal: Journal,
     id: u64,
     n_temps: AtomicU64,
+    clones: Clones,
     n_jobs: usize,
     max_files: usize,
 }
@@ -91,7 +93,7 @@ impl Fetch {
         };
         let (n_temps, max_files) = (AtomicU64::new(0), more_descriptors());
         remove_temps(&dst, &journal, id);
-        Ok(Self { src, dst, journal, id, n_temps, n_jobs, max_files })
+        Ok(Self { src, dst, journal, id, n_temps, clones: Clones::default(), n_jobs, max_files })
     }
 
     /// The source, links on the way resolved.
@@ -217,6 +219,7 @@ impl Fetch {
             pace,
             id: self.id,
             n_temps: &self.n_temps,
+            clones: &self.clones,
             n_jobs: self.n_jobs,
         };
         let mut fault = None;
@@ -231,7 +234,7 @@ impl Fetch {
                     let safe = Safe {
                         numbers: Numbers::of(&stat),
                         checksum: landed.checksum,
-                        is_sure: false,
+                        how: How::Scan,
                         is_link,
                     };
                     self.journal.note(Entry::Safe { path: task.path.clone(), safe });

@@ -9,9 +9,11 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, renameat, statat, unlinkat};
+use rustix::io::Errno;
 
 use crate::checksum::Checksum;
+use crate::closed::How;
 use crate::dirs::{MAX_PATH, is_plain};
 use crate::numbers::{Attributes, Numbers};
 
@@ -22,8 +24,8 @@ pub struct Safe {
     pub numbers: Numbers,
     /// The contents; of a symbolic link, where it leads.
     pub checksum: Checksum,
-    /// Whether it may be removed: nobody can have written to it unseen.
-    pub is_sure: bool,
+    /// How it was known that nobody could write to it: that says how it may be removed.
+    pub how: How,
     /// Whether it is a symbolic link.
     pub is_link: bool,
 }
@@ -82,6 +84,13 @@ pub enum Entry {
         /// Its name in the trash.
         n: u64,
     },
+    /// What records that were left out added up to.
+    Totals {
+        /// The first number that was never used in the trash.
+        next_trash: u64,
+        /// Bytes that were removed.
+        purged_bytes: u64,
+    },
 }
 
 /// What the records add up to.
@@ -127,7 +136,41 @@ impl Known {
             Entry::Back { n } => {
                 self.purging.remove(&n);
             }
+            Entry::Totals { next_trash, purged_bytes } => {
+                (self.next_trash, self.purged_bytes) = (next_trash, purged_bytes);
+            }
         }
+    }
+
+    /// The fewest records that say the same.
+    fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
+        let head = self.head.iter().map(|(id, direction, other)| Entry::Head {
+            id: *id,
+            direction: *direction,
+            other: other.clone(),
+        });
+        let directories = (self.directories.iter())
+            .map(|(path, attributes)| Entry::Directory { path: path.clone(), attributes: *attributes });
+        let safe = self.safe.iter().map(|(path, safe)| Entry::Safe { path: path.clone(), safe: *safe });
+        // A number that nothing in the trash has.
+        let n = self.next_trash;
+        let purged = self.purged.iter().flat_map(move |path| {
+            let numbers = self.safe.get(path).map(|safe| safe.numbers).unwrap_or_default();
+            [Entry::Purging { n, path: path.clone(), numbers }, Entry::Purged { n }]
+        });
+        let purging = (self.purging.iter()).map(|(n, (path, numbers))| Entry::Purging {
+            n: *n,
+            path: path.clone(),
+            numbers: *numbers,
+        });
+        let totals = Entry::Totals { next_trash: self.next_trash, purged_bytes: self.purged_bytes };
+        head.chain(directories).chain(safe).chain(purged).chain(purging).chain([totals])
+    }
+
+    /// About how many bytes those records take.
+    fn n_bytes(&self) -> u64 {
+        let paths = self.safe.keys().chain(self.directories.keys()).chain(&self.purged);
+        paths.map(|path| path.len() as u64 + 100).sum()
     }
 }
 
@@ -136,6 +179,9 @@ const FRAME: usize = 12;
 const MAX_RECORD: usize = MAX_PATH + 1024;
 /// A journal of more is not believed: it would have hundreds of millions of files.
 const MAX_JOURNAL: u64 = 64 << 30;
+
+/// A journal of less is not worth writing anew.
+const LEAST_COMPACTED: u64 = 1 << 20;
 
 /// Reads a journal's bytes: what it says, and how many of the bytes are whole records. `None` if it is no journal.
 pub fn replay(bytes: &[u8]) -> Option<(Known, usize)> {
@@ -180,7 +226,12 @@ impl Entry {
                 out.push(2);
                 put_numbers(out, &safe.numbers);
                 out.extend_from_slice(&safe.checksum.0.to_le_bytes());
-                put(out, &[u64::from(safe.is_sure), u64::from(safe.is_link)]);
+                let how = match safe.how {
+                    How::Scan => 0,
+                    How::Lease => 1,
+                    How::Flag => 2,
+                };
+                put(out, &[how, u64::from(safe.is_link)]);
                 out.extend_from_slice(path);
             }
             Entry::Directory { path, attributes: a } => {
@@ -204,6 +255,10 @@ impl Entry {
                 out.push(6);
                 put(out, &[*n]);
             }
+            Entry::Totals { next_trash, purged_bytes } => {
+                out.push(7);
+                put(out, &[*next_trash, *purged_bytes]);
+            }
         }
         let n = (out.len() - begin - FRAME) as u32;
         let sum = Checksum::of(&out[begin + FRAME..]).0 as u64;
@@ -223,8 +278,14 @@ impl Entry {
             2 => {
                 let numbers = from.numbers()?;
                 let checksum = Checksum(u128::from(from.word()?) | u128::from(from.word()?) << 64);
-                let (is_sure, is_link) = (from.flag()?, from.flag()?);
-                Entry::Safe { safe: Safe { numbers, checksum, is_sure, is_link }, path: from.path()? }
+                let how = match from.word()? {
+                    0 => How::Scan,
+                    1 => How::Lease,
+                    2 => How::Flag,
+                    _ => return None,
+                };
+                let is_link = from.flag()?;
+                Entry::Safe { safe: Safe { numbers, checksum, how, is_link }, path: from.path()? }
             }
             3 => {
                 let [mode, uid, gid] = [from.word()?, from.word()?, from.word()?];
@@ -242,6 +303,7 @@ impl Entry {
             4 => Entry::Purging { n: from.word()?, numbers: from.numbers()?, path: from.path()? },
             5 => Entry::Purged { n: from.last_word()? },
             6 => Entry::Back { n: from.last_word()? },
+            7 => Entry::Totals { next_trash: from.word()?, purged_bytes: from.last_word()? },
             _ => return None,
         })
     }
@@ -306,16 +368,20 @@ impl Journal {
     /// Opens the journal in `folder`, made if there is none. `None` if another process has it.
     pub(crate) fn open(folder: &OwnedFd) -> io::Result<Option<Self>> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut file = File::from(openat(folder, Self::NAME, flags, Mode::RUSR | Mode::WUSR)?);
-        // Whoever only looks has a lock for a moment.
+        let open = || openat(folder, Self::NAME, flags, Mode::RUSR | Mode::WUSR).map(File::from);
+        let mut file = open()?;
         let mut n_tries = 0;
-        while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            n_tries += 1;
-            match error {
-                rustix::io::Errno::WOULDBLOCK if n_tries < 20 => std::thread::sleep(Duration::from_millis(5)),
-                rustix::io::Errno::WOULDBLOCK => return Ok(None),
-                error => return Err(error.into()),
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) if is_named(folder, &file)? => break,
+                // Whoever had it has put another in its place.
+                Ok(()) => file = open()?,
+                // Whoever only looks has a lock for a moment.
+                Err(Errno::WOULDBLOCK) if n_tries < 20 => std::thread::sleep(Duration::from_millis(5)),
+                Err(Errno::WOULDBLOCK) => return Ok(None),
+                Err(error) => return Err(error.into()),
             }
+            n_tries += 1;
         }
         let bytes = Self::bytes(&mut file)?;
         let (known, n_whole) = replay(&bytes).ok_or_else(Self::is_none)?;
@@ -335,11 +401,16 @@ impl Journal {
     /// Reads what the journal in `folder` says, whoever has it; and whether somebody has.
     pub(crate) fn look(folder: &OwnedFd) -> io::Result<(Known, bool)> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut file = File::from(openat(folder, Self::NAME, flags, Mode::empty())?);
-        let bytes = Self::bytes(&mut file)?;
-        let (known, _) = replay(&bytes).ok_or_else(Self::is_none)?;
-        let is_taken = flock(&file, FlockOperation::NonBlockingLockShared).is_err();
-        Ok((known, is_taken))
+        loop {
+            let mut file = File::from(openat(folder, Self::NAME, flags, Mode::empty())?);
+            let bytes = Self::bytes(&mut file)?;
+            let (known, _) = replay(&bytes).ok_or_else(Self::is_none)?;
+            let is_taken = flock(&file, FlockOperation::NonBlockingLockShared).is_err();
+            // Unless another has been put in its place meanwhile.
+            if is_named(folder, &file)? {
+                return Ok((known, is_taken));
+            }
+        }
     }
 
     fn bytes(file: &mut File) -> io::Result<Vec<u8>> {
@@ -380,6 +451,51 @@ impl Journal {
         self.write()?;
         self.file.sync_data()
     }
+
+    /// Writes a new journal in the place of one that is mostly of things long past, and leaves out files that `is_needed` does not want.
+    ///
+    /// A kill leaves either of them whole. The new one is locked before it has the name.
+    pub(crate) fn compact(&mut self, folder: &OwnedFd, is_needed: impl Fn(&[u8]) -> bool) -> io::Result<()> {
+        self.write()?;
+        let n_bytes = self.file.metadata()?.len();
+        if n_bytes <= LEAST_COMPACTED || n_bytes <= 2 * self.known.n_bytes() {
+            return Ok(());
+        }
+        let known = &mut self.known;
+        let on_the_way: HashSet<&Vec<u8>> = known.purging.values().map(|(path, _)| path).collect();
+        known
+            .safe
+            .retain(|path, _| known.purged.contains(path) || on_the_way.contains(path) || is_needed(path));
+        const NEW: &str = "journal.new";
+        let _ = unlinkat(folder, NEW, AtFlags::empty());
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::APPEND | OFlags::NOFOLLOW;
+        let mut file = File::from(openat(folder, NEW, flags | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)?);
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        let mut bytes = MAGIC.to_vec();
+        for entry in self.known.entries() {
+            entry.encode(&mut bytes);
+            if bytes.len() > 1 << 20 {
+                file.write_all(&bytes)?;
+                bytes.clear();
+            }
+        }
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        renameat(folder, NEW, folder, Self::NAME)?;
+        self.file = file;
+        Ok(rustix::fs::fsync(folder)?)
+    }
+}
+
+/// Whether an open journal is the one that has the name.
+fn is_named(folder: &OwnedFd, file: &File) -> io::Result<bool> {
+    let named = match statat(folder, Journal::NAME, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(named) => named,
+        Err(Errno::NOENT) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    let open = fstat(file)?;
+    Ok((open.st_dev, open.st_ino) == (named.st_dev, named.st_ino))
 }
 
 #[cfg(test)]
@@ -398,14 +514,11 @@ mod tests {
                 ctime_ns,
             })
         };
-        let safe = (numbers(), any::<u128>(), any::<bool>(), any::<bool>()).prop_map(
-            |(numbers, checksum, is_sure, is_link)| Safe {
-                numbers,
-                checksum: Checksum(checksum),
-                is_sure,
-                is_link,
-            },
-        );
+        let how = prop_oneof![Just(How::Scan), Just(How::Lease), Just(How::Flag)];
+        let safe =
+            (numbers(), any::<u128>(), how, any::<bool>()).prop_map(|(numbers, checksum, how, is_link)| {
+                Safe { numbers, checksum: Checksum(checksum), how, is_link }
+            });
         prop_oneof![
             (any::<u64>(), any::<bool>(), path()).prop_map(|(id, is_in, other)| Entry::Head {
                 id,
@@ -424,6 +537,8 @@ mod tests {
             }),
             any::<u64>().prop_map(|n| Entry::Purged { n }),
             any::<u64>().prop_map(|n| Entry::Back { n }),
+            any::<(u64, u64)>()
+                .prop_map(|(next_trash, purged_bytes)| Entry::Totals { next_trash, purged_bytes }),
         ]
     }
 
@@ -450,12 +565,65 @@ mod tests {
         }
 
         #[test]
+        fn the_fewest_records_say_the_same(entries in proptest::collection::vec(entries(), 0..30)) {
+            let mut known = Known::default();
+            entries.into_iter().for_each(|entry| known.learn(entry));
+            prop_assume!(known.next_trash < u64::MAX && !known.purging.contains_key(&known.next_trash));
+            let mut again = Known::default();
+            known.entries().for_each(|entry| again.learn(entry));
+            prop_assert_eq!(again, known);
+        }
+
+        #[test]
         fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut journal = MAGIC.to_vec();
             journal.extend_from_slice(&bytes);
             let (_, n) = replay(&journal).unwrap();
             prop_assert!(n <= journal.len());
         }
+    }
+
+    #[test]
+    fn a_journal_of_many_versions_is_written_anew_and_says_the_same() {
+        let dir = FreshDir::new("stage-compact");
+        let folder: OwnedFd = File::open(dir.path()).unwrap().into();
+        let mut journal = Journal::open(&folder).unwrap().unwrap();
+        journal.note(Entry::Head { id: 7, direction: Direction::Out, other: b"/pfs".to_vec() });
+        let safe = |size| Safe {
+            numbers: Numbers { size, ..Numbers::default() },
+            checksum: Checksum(size.into()),
+            how: How::Flag,
+            is_link: false,
+        };
+        for size in 0..20_000 {
+            let path = format!("f{}", size % 10).into_bytes();
+            journal.note(Entry::Safe { path, safe: safe(size) });
+        }
+        for (n, path) in [(5, b"f1"), (6, b"f2"), (7, b"f3")] {
+            journal.note(Entry::Purging { n, path: path.to_vec(), numbers: safe(30).numbers });
+        }
+        journal.note(Entry::Purged { n: 5 });
+        journal.note(Entry::Back { n: 6 });
+        let n_before = {
+            journal.sync().unwrap();
+            std::fs::metadata(dir.join("journal")).unwrap().len()
+        };
+        let known = journal.known.clone();
+        journal.compact(&folder, |path| path != b"f1" && path != b"f9").unwrap();
+        // What went is remembered; what was neither removed by us nor is there is not.
+        let mut wanted = known.clone();
+        wanted.safe.remove(&b"f9"[..]);
+        assert_eq!(journal.known, wanted);
+        assert!(std::fs::metadata(dir.join("journal")).unwrap().len() < n_before / 100);
+        // It is still ours alone, and goes on.
+        assert!(Journal::open(&folder).unwrap().is_none());
+        journal.note(Entry::Purged { n: 7 });
+        journal.sync().unwrap();
+        let known = journal.known.clone();
+        assert_eq!(Journal::look(&folder).unwrap(), (known.clone(), true));
+        drop(journal);
+        assert_eq!(Journal::open(&folder).unwrap().unwrap().known, known);
+        assert_eq!(dir.names(), ["journal"]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{
     AtFlags, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, chownat, fchmod, fchown, fgetxattr,
-    flistxattr, fsetxattr, fstat, futimens, utimensat,
+    flistxattr, flistxattr_query, fsetxattr, fstat, fstatvfs, futimens, utimensat,
 };
 use rustix::io::Errno;
 
@@ -73,13 +73,13 @@ fn times(attributes: &Attributes) -> Timestamps {
 }
 
 fn copy_xattrs(src: impl AsFd, dst: impl AsFd) -> io::Result<Option<String>> {
-    // With no room at all the call tells how much it needs; most files have no attributes.
-    let n = match flistxattr(src.as_fd(), &mut [] as &mut [u8]) {
+    // Most files have no attributes.
+    match flistxattr_query(src.as_fd()) {
         Ok(0) | Err(Errno::OPNOTSUPP) => return Ok(None),
-        Ok(n) => n.min(MAX_XATTR),
+        Ok(_) => {}
         Err(error) => return Err(error.into()),
-    };
-    let mut names = Vec::with_capacity(n);
+    }
+    let mut names = Vec::with_capacity(MAX_XATTR);
     flistxattr(src.as_fd(), rustix::buffer::spare_capacity(&mut names))?;
     let mut lost = None;
     for name in names.split_inclusive(|byte| *byte == 0) {
@@ -95,8 +95,17 @@ fn copy_xattrs(src: impl AsFd, dst: impl AsFd) -> io::Result<Option<String>> {
                     lost.get_or_insert_with(|| format!("attribute {}", name.to_string_lossy()));
                 }
             }
+            // Some say so of an attribute that is too large for them.
+            Err(Errno::NOSPC) if has_room(dst.as_fd()) => {
+                lost.get_or_insert_with(|| format!("attribute {}", name.to_string_lossy()));
+            }
             Err(error) => return Err(error.into()),
         }
     }
     Ok(lost)
+}
+
+/// Whether a file system has more room than any attribute needs.
+fn has_room(file: impl AsFd) -> bool {
+    fstatvfs(file).is_ok_and(|about| about.f_bavail.saturating_mul(about.f_frsize) > 1 << 20)
 }

@@ -19,8 +19,23 @@ struct State {
     /// When the bytes that were let through are due to be over.
     next: Instant,
     moved_bytes: u64,
-    /// When something last moved, or asked to.
+    /// When something last moved, asked to, or was answered.
     last: Instant,
+    /// How many batches are on their way.
+    n_begun: u32,
+}
+
+const SOON: Duration = Duration::from_millis(200);
+
+/// While this is held, answers are expected.
+pub(crate) struct Begun<'a> {
+    pace: &'a Pace,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.pace.state().n_begun -= 1;
+    }
 }
 
 /// Nothing more is to be moved.
@@ -38,6 +53,7 @@ impl Pace {
             next: now,
             moved_bytes: 0,
             last: now,
+            n_begun: 0,
         };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
@@ -68,9 +84,23 @@ impl Pace {
         self.state().moved_bytes
     }
 
-    /// For how long nobody has been let through, nor waited to be.
-    pub fn silent_for(&self) -> Duration {
-        self.state().last.elapsed()
+    /// For how long those who move data have waited for an answer; `None` if nobody does.
+    pub fn unanswered_for(&self) -> Option<Duration> {
+        let state = self.state();
+        (state.n_begun > 0).then(|| state.last.elapsed())
+    }
+
+    /// Something was answered.
+    pub(crate) fn is_answered(&self) {
+        self.state().last = Instant::now();
+    }
+
+    /// From now on answers are expected, until this is dropped.
+    pub(crate) fn begin(&self) -> Begun<'_> {
+        let mut state = self.state();
+        state.n_begun += 1;
+        state.last = Instant::now();
+        Begun { pace: self }
     }
 
     /// Waits until `n` bytes may move.
@@ -88,7 +118,8 @@ impl Pace {
                 state.moved_bytes += n;
                 return Ok(());
             }
-            let due = if state.is_held { Duration::from_millis(500) } else { state.next - now };
+            // Looked at again soon: who waits here is not waiting for an answer.
+            let due = if state.is_held { SOON } else { (state.next - now).min(SOON) };
             state = match self.changed.wait_timeout(state, due) {
                 Ok((state, _)) => state,
                 Err(broken) => broken.into_inner().0,
@@ -116,6 +147,26 @@ mod tests {
             assert_eq!(waiting.join().unwrap(), Err(Stopped));
         });
         assert_eq!(pace.moved_bytes(), 5);
+    }
+
+    #[test]
+    fn who_waits_for_leave_does_not_wait_for_an_answer() {
+        let pace = Pace::free();
+        assert_eq!(pace.unanswered_for(), None);
+        let begun = pace.begin();
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(pace.unanswered_for() >= Some(Duration::from_millis(5)));
+        pace.set_rate(0.0);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| pace.wait(7));
+            while pace.unanswered_for() >= Some(Duration::from_millis(5)) {
+                std::thread::yield_now();
+            }
+            pace.stop();
+            waiting.join().unwrap().unwrap_err();
+        });
+        drop(begun);
+        assert_eq!(pace.unanswered_for(), None);
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Room in the buffer: what is safe elsewhere goes, unless somebody wants to write to it.
 
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, fstat, openat, renameat_with, statat, unlinkat};
 
+use crate::closed::How;
 use crate::dirs::{name, parent};
 use crate::error::StageError;
 use crate::journal::{Entry, Safe};
@@ -26,43 +28,72 @@ struct Trashed<'a> {
     numbers: Numbers,
     dir: Handle,
     file: &'a File,
-    lease: Lease<'a>,
+    lease: Option<Lease<'a>>,
+}
+
+/// A file in the trash of which no lease tells whether somebody writes to it: time does.
+#[derive(Debug)]
+pub(crate) struct Resting {
+    n: u64,
+    path: Vec<u8>,
+    pub(crate) numbers: Numbers,
+    since: Instant,
 }
 
 impl Stager {
     /// Removes safe files, the oldest first, until `n_bytes` have gone. Returns how many have.
     pub fn purge(&mut self, n_bytes: u64) -> Result<u64, StageError> {
-        if !self.has_leases() || self.check_destination().is_err() {
+        if self.check_destination().is_err() {
             return Ok(0);
         }
         self.src.forget();
-        let known = &self.journal.known;
-        let is_there = |path: &Vec<u8>| !known.purged.contains(path);
-        let mut safe: Vec<(Vec<u8>, Safe)> = (known.safe.iter())
-            .filter(|(path, safe)| safe.is_sure && !safe.is_link && is_there(path))
-            .map(|(path, safe)| (path.clone(), *safe))
-            .collect();
-        safe.sort_by(|one, other| {
-            (one.1.numbers.mtime_ns, &one.0).cmp(&(other.1.numbers.mtime_ns, &other.0))
-        });
-        let mut gone = 0;
-        for group in safe.chunks(GROUP) {
-            if gone >= n_bytes {
+        let mut gone = self.remove_rested()?;
+        // What will go by itself counts as if it had.
+        let mut planned = gone + self.resting.iter().map(|one| one.numbers.size).sum::<u64>();
+        while planned < n_bytes && !self.removable.is_empty() {
+            let group = self.next_group();
+            if group.is_empty() {
                 break;
             }
-            gone += self.purge_group(group, n_bytes - gone)?;
+            let (removed, begun) = self.purge_group(&group, n_bytes - planned)?;
+            gone += removed;
+            planned += removed + begun;
         }
         self.tally.purged_bytes = self.journal.known.purged_bytes;
         self.tally.used_bytes = self.tally.used_bytes.saturating_sub(gone);
         Ok(gone)
     }
 
-    fn purge_group(&mut self, group: &[(Vec<u8>, Safe)], n_bytes: u64) -> Result<u64, StageError> {
+    /// The oldest files that may be removed, as far as they are still safe and there.
+    fn next_group(&mut self) -> Vec<(Vec<u8>, Safe)> {
+        let mut group = Vec::new();
+        let (mut inodes, mut later) = (HashSet::new(), Vec::new());
+        while group.len() < GROUP
+            && let Some((age, path)) = self.removable.pop_first()
+        {
+            let known = &self.journal.known;
+            let safe = known.safe.get(&path).copied().filter(|_| !known.purged.contains(&path));
+            let Some(safe) = safe else { continue };
+            let ino = safe.numbers.ino;
+            // Another name of one of them: removing that changes this one's time of change.
+            match !self.half_linked.contains_key(&ino) && inodes.insert(ino) {
+                true => group.push((path, safe)),
+                false => later.push((age, path)),
+            }
+        }
+        self.removable.extend(later);
+        group
+    }
+
+    /// Returns how many bytes have gone, and how many will when they have been in the trash for long enough.
+    fn purge_group(&mut self, group: &[(Vec<u8>, Safe)], n_bytes: u64) -> Result<(u64, u64), StageError> {
         let mut files: Vec<(u64, &[u8], Safe, Handle, File)> = Vec::new();
         let mut planned = 0;
         for (path, safe) in group {
-            if planned >= n_bytes && n_bytes != u64::MAX {
-                break;
+            if planned >= n_bytes {
+                // Not needed now.
+                self.removable.insert((safe.numbers.mtime_ns, path.clone()));
+                continue;
             }
             let Some((dir, file)) = self.still_there(path, safe) else { continue };
             if !self.is_still_copied(path, safe) {
@@ -74,25 +105,94 @@ impl Stager {
             files.push((n, path, *safe, dir, file));
         }
         if files.is_empty() {
-            return Ok(0);
+            return Ok((0, 0));
         }
         // Durable before anything moves: after a crash it says where what is in the trash belongs.
         self.keep_journal()?;
         let mut trashed = Vec::new();
+        let mut begun = 0;
         for (n, path, safe, dir, file) in &files {
             match self.to_trash(*n, path, safe, dir, file) {
-                Some(one) => trashed.push(one),
+                Some(one) if one.lease.is_some() => trashed.push(one),
+                Some(_) => {
+                    begun += safe.numbers.size;
+                    self.resting.push_back(Resting {
+                        n: *n,
+                        path: path.to_vec(),
+                        numbers: safe.numbers,
+                        since: Instant::now(),
+                    });
+                }
                 None => self.journal.note(Entry::Back { n: *n }),
             }
         }
-        thread::sleep(GRACE);
-        let mut gone = 0;
-        for one in trashed {
-            gone += self.decide(one);
+        if !trashed.is_empty() {
+            thread::sleep(GRACE);
         }
+        let mut gone = 0;
+        let mut still_linked = HashMap::new();
+        for one in trashed {
+            gone += self.decide(one, &mut still_linked);
+        }
+        self.rename_others(&still_linked);
         // Whether this is durable does not matter: what is not in the trash has gone.
         self.journal.write().map_err(StageError::io("cannot write", self.own_path()))?;
+        Ok((gone, begun))
+    }
+
+    /// How long until the first file in the trash has been there for long enough; `None` if there is none.
+    pub(crate) fn rests_for(&self) -> Option<Duration> {
+        self.resting.front().map(|one| self.settings.in_trash.saturating_sub(one.since.elapsed()))
+    }
+
+    /// Removes what has been in the trash for long enough without a change, and returns how many bytes went. What changed goes back.
+    pub(crate) fn remove_rested(&mut self) -> Result<u64, StageError> {
+        let mut gone = 0;
+        while self.rests_for().is_some_and(|left| left.is_zero())
+            && let Some(one) = self.resting.pop_front()
+        {
+            let stat = statat(&self.trash, one.n.to_string(), AtFlags::SYMLINK_NOFOLLOW);
+            if stat.is_ok_and(|stat| is_same_but_moved(&Numbers::of(&stat), &one.numbers)) {
+                if unlinkat(&self.trash, one.n.to_string(), AtFlags::empty()).is_ok() {
+                    self.journal.note(Entry::Purged { n: one.n });
+                    gone += one.numbers.size;
+                }
+            } else {
+                self.bring_back(&one);
+            }
+        }
+        self.journal.write().map_err(StageError::io("cannot write", self.own_path()))?;
         Ok(gone)
+    }
+
+    /// Returns what has not been in the trash for long enough.
+    pub(crate) fn return_resting(&mut self) -> Result<(), StageError> {
+        for one in std::mem::take(&mut self.resting) {
+            self.bring_back(&one);
+        }
+        self.journal.write().map_err(StageError::io("cannot write", self.own_path()))
+    }
+
+    /// Puts a file back where it was. If that cannot be, it stays in the trash, and the next run tries.
+    fn bring_back(&mut self, one: &Resting) {
+        let back = self.src.dir(parent(&one.path)).and_then(|dir| {
+            let to = name(&one.path);
+            Ok(renameat_with(&self.trash, one.n.to_string(), &*dir, to, RenameFlags::NOREPLACE)?)
+        });
+        if back.is_ok() {
+            self.journal.note(Entry::Back { n: one.n });
+            self.know_again(&one.path, &one.numbers);
+        }
+    }
+
+    /// A file that is where it was has another time of change. If that is all, it is as safe as before.
+    fn know_again(&mut self, path: &[u8], before: &Numbers) {
+        let Ok(stat) = self.src.stat(path) else { return };
+        let numbers = Numbers::of(&stat);
+        let safe = self.journal.known.safe.get(path).filter(|safe| safe.numbers == *before);
+        if let Some(safe) = safe.copied().filter(|_| is_same_but_moved(&numbers, before)) {
+            self.journal.note(Entry::Safe { path: path.to_owned(), safe: Safe { numbers, ..safe } });
+        }
     }
 
     /// Opens a file that is the version that is safe.
@@ -120,7 +220,12 @@ impl Stager {
         dir: &Handle,
         file: &'a File,
     ) -> Option<Trashed<'a>> {
-        let lease = Lease::take(file).ok()??;
+        let lease = match safe.how {
+            How::Lease => Some(Lease::take(file).ok()??),
+            // Where leases work, they count for more than a flag.
+            _ if self.has_leases() => Some(Lease::take(file).ok()??),
+            _ => None,
+        };
         let is_it = Numbers::of(&fstat(file).ok()?) == safe.numbers
             && statat(&**dir, name(path), AtFlags::SYMLINK_NOFOLLOW).ok()?.st_ino == safe.numbers.ino;
         if !is_it {
@@ -139,14 +244,10 @@ impl Stager {
     }
 
     /// Removes a file in the trash if nobody has asked for it, and returns how many bytes went.
-    fn decide(&mut self, one: Trashed<'_>) -> u64 {
+    fn decide(&mut self, one: Trashed<'_>, still_linked: &mut HashMap<u64, (Numbers, Numbers)>) -> u64 {
         let stat = fstat(one.file);
-        let is_same = stat.as_ref().is_ok_and(|stat| {
-            let now = Numbers::of(stat);
-            // The move itself changed the time of change.
-            (now.ino, now.size, now.mtime_ns) == (one.numbers.ino, one.numbers.size, one.numbers.mtime_ns)
-        });
-        if !one.lease.is_unbroken() || !is_same {
+        let is_same = stat.as_ref().is_ok_and(|stat| is_same_but_moved(&Numbers::of(stat), &one.numbers));
+        if !one.lease.as_ref().is_some_and(Lease::is_unbroken) || !is_same {
             if self.put_back(&one).is_ok() {
                 self.journal.note(Entry::Back { n: one.n });
             }
@@ -157,16 +258,24 @@ impl Stager {
         }
         self.journal.note(Entry::Purged { n: one.n });
         if let Some(stat) = fstat(one.file).ok().filter(|stat| stat.st_nlink > 0) {
-            self.rename_others(one.numbers, Numbers::of(&stat));
+            let entry = still_linked.entry(one.numbers.ino).or_insert((one.numbers, one.numbers));
+            entry.1 = Numbers::of(&stat);
         }
         one.numbers.size
     }
 
-    /// Other names of the same file have another time of change now, and nothing else has changed.
-    fn rename_others(&mut self, before: Numbers, now: Numbers) {
-        let others: Vec<(Vec<u8>, Safe)> = (self.journal.known.safe.iter())
-            .filter(|(path, safe)| safe.numbers == before && !self.journal.known.purged.contains(*path))
-            .map(|(path, safe)| (path.clone(), Safe { numbers: now, ..*safe }))
+    /// Other names of the same files have another time of change now, and nothing else has changed.
+    fn rename_others(&mut self, still_linked: &HashMap<u64, (Numbers, Numbers)>) {
+        if still_linked.is_empty() {
+            return;
+        }
+        let known = &self.journal.known;
+        let others: Vec<(Vec<u8>, Safe)> = (known.safe.iter())
+            .filter_map(|(path, safe)| {
+                let (before, now) = still_linked.get(&safe.numbers.ino)?;
+                (safe.numbers == *before && !known.purged.contains(path))
+                    .then(|| (path.clone(), Safe { numbers: *now, ..*safe }))
+            })
             .collect();
         for (path, safe) in others {
             self.journal.note(Entry::Safe { path, safe });
@@ -191,10 +300,12 @@ impl Stager {
             let back = self.src.dir(parent(&path)).and_then(|dir| {
                 Ok(renameat_with(&self.trash, &trash, &*dir, name(&path), RenameFlags::NOREPLACE)?)
             });
-            let now = Numbers::of(&stat);
-            let is_same = (now.ino, now.size, now.mtime_ns) == (numbers.ino, numbers.size, numbers.mtime_ns);
+            let is_same = is_same_but_moved(&Numbers::of(&stat), &numbers);
             match back {
-                Ok(()) => self.journal.note(Entry::Back { n }),
+                Ok(()) => {
+                    self.journal.note(Entry::Back { n });
+                    self.know_again(&path, &numbers);
+                }
                 // A newer file has the name, and this version is safe.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_same => {
                     let _ = unlinkat(&self.trash, &trash, AtFlags::empty());
@@ -210,5 +321,91 @@ impl Stager {
             }
         }
         self.keep_journal()
+    }
+}
+
+/// Whether nothing has changed but the time of change: a move changes that.
+fn is_same_but_moved(now: &Numbers, before: &Numbers) -> bool {
+    (now.ino, now.size, now.mtime_ns) == (before.ino, before.size, before.mtime_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pace::Pace;
+    use crate::stager::{Purge, Settings};
+    use iotide_testkit::FreshDir;
+    use std::fs;
+    use std::path::Path;
+
+    /// A buffer on a file system without leases, with files that have their flags.
+    fn flagged(dir: &FreshDir, in_trash: Duration) -> Stager {
+        for name in ["src", "dst"] {
+            fs::create_dir(dir.join(name)).unwrap();
+        }
+        for name in ["a", "a.done", "b", "b.done", "c"] {
+            dir.write(Path::new("src").join(name), name);
+        }
+        let settings = Settings {
+            flag: Some("{}.done".to_owned()),
+            quiet: Duration::from_millis(20),
+            purge: Purge::Staged,
+            in_trash,
+            ..Settings::default()
+        };
+        let mut stager = Stager::open(&dir.join("src"), &dir.join("dst"), settings).unwrap();
+        stager.distrust_leases();
+        thread::sleep(Duration::from_millis(25));
+        let mut survey = stager.look();
+        stager.stage(&mut survey, &Pace::free()).unwrap();
+        stager
+    }
+
+    fn names(dir: &FreshDir) -> Vec<String> {
+        let mut names: Vec<_> =
+            fs::read_dir(dir.join("src")).unwrap().flatten().map(|one| one.file_name()).collect();
+        names.sort();
+        names
+            .into_iter()
+            .map(|name| name.into_string().unwrap())
+            .filter(|name| !name.starts_with('.'))
+            .collect()
+    }
+
+    #[test]
+    fn without_leases_a_flagged_file_rests_in_the_trash_and_goes_unless_it_changes_there() {
+        let dir = FreshDir::new("stage-rest");
+        let mut stager = flagged(&dir, Duration::from_millis(200));
+        let mut writer = File::options().append(true).open(dir.join("src/b")).unwrap();
+        assert_eq!(stager.purge(u64::MAX).unwrap(), 0);
+        // One without a flag was not copied, and stays.
+        assert_eq!((names(&dir), stager.resting.len()), (vec!["c".to_owned()], 4));
+        io::Write::write_all(&mut writer, b" and more").unwrap();
+        while !stager.resting.is_empty() {
+            thread::sleep(stager.rests_for().unwrap());
+            stager.remove_rested().unwrap();
+        }
+        assert_eq!(names(&dir), ["b", "c"]);
+        assert_eq!(fs::read_to_string(dir.join("src/b")).unwrap(), "b and more");
+        assert_eq!(stager.journal.known.purged.len(), 3);
+    }
+
+    #[test]
+    fn what_rested_too_short_comes_back_at_the_end_and_after_a_kill() {
+        let dir = FreshDir::new("stage-rest-back");
+        let mut stager = flagged(&dir, Duration::from_secs(3600));
+        stager.purge(u64::MAX).unwrap();
+        assert_eq!(names(&dir), ["c"]);
+        assert_eq!(stager.look().n_due(), 0);
+        assert_eq!(stager.tally().safe, 4);
+        stager.return_resting().unwrap();
+        assert_eq!(names(&dir), ["a", "a.done", "b", "b.done", "c"]);
+        stager.look();
+        stager.purge(u64::MAX).unwrap();
+        assert_eq!(names(&dir), ["c"]);
+        let settings = stager.settings.clone();
+        drop(stager);
+        drop(Stager::open(&dir.join("src"), &dir.join("dst"), settings).unwrap());
+        assert_eq!(names(&dir), ["a", "a.done", "b", "b.done", "c"]);
     }
 }

@@ -93,12 +93,22 @@ pub fn run_once(
         let is_late = last_news.elapsed() > patience;
         if survey.n_unquiet == 0 || is_late || pace.is_stopped() {
             let fault = stager.finish_directories(&mut survey)?;
+            empty_trash(stager, pace)?;
             return Ok(fault);
         }
         thread::sleep(
             survey.next_due.unwrap_or(TICK).clamp(Duration::from_millis(1), Duration::from_secs(1)),
         );
     }
+}
+
+/// Waits for what is in the trash for a while; what there is no time for goes back.
+fn empty_trash(stager: &mut Stager, pace: &Pace) -> Result<(), StageError> {
+    while let Some(left) = stager.rests_for().filter(|_| !pace.is_stopped()) {
+        thread::sleep(left.min(TICK));
+        stager.remove_rested()?;
+    }
+    stager.return_resting()
 }
 
 /// Removes what the user lets us.

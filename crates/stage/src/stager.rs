@@ -17,7 +17,8 @@ use rustix::io::Errno;
 
 use crate::OWN;
 use crate::batch::{Course, Failure, Task, What, is_temp_of};
-use crate::closed::Prober;
+use crate::closed::{How, Prober};
+use crate::copy::Clones;
 use crate::dirs::{Dirs, join, name, parent};
 use crate::error::StageError;
 use crate::filter::Filter;
@@ -25,6 +26,7 @@ use crate::journal::{Direction, Entry, Journal, Safe};
 use crate::metadata;
 use crate::numbers::{Attributes, Numbers, kind};
 use crate::pace::Pace;
+use crate::purge::Resting;
 use crate::receipts::{Receipt, Receipts};
 use crate::walk::walk;
 
@@ -43,6 +45,8 @@ pub struct Settings {
     pub purge: Purge,
     /// How many files are copied at once.
     pub n_jobs: usize,
+    /// How long a file of which no lease tells who writes to it is in the trash before it is removed.
+    pub in_trash: Duration,
 }
 
 impl Default for Settings {
@@ -54,6 +58,7 @@ impl Default for Settings {
             quiet: Duration::from_secs(1),
             purge: Purge::Never,
             n_jobs: 2,
+            in_trash: Duration::from_secs(60),
         }
     }
 }
@@ -157,6 +162,7 @@ pub type Fault = io::Error;
 pub struct Stager {
     pub(crate) src: Dirs,
     pub(crate) dst: Dirs,
+    own: OwnedFd,
     pub(crate) trash: OwnedFd,
     pub(crate) journal: Journal,
     receipts: Receipts,
@@ -164,6 +170,7 @@ pub struct Stager {
     pub(crate) settings: Settings,
     id: u64,
     n_temps: AtomicU64,
+    clones: Clones,
     max_files: usize,
     /// How things stood at the last look, and what came of it since.
     pub(crate) tally: Tally,
@@ -173,6 +180,12 @@ pub struct Stager {
     seen: HashMap<Vec<u8>, (Numbers, Instant)>,
     /// Directories that were opened to us for the time being, or are new.
     unfinished: BTreeSet<Vec<u8>>,
+    /// Files that are safe and may be removed, by age; those at which it failed are here again after the next look.
+    pub(crate) removable: BTreeSet<(i64, Vec<u8>)>,
+    /// Of how many names of an inode it is known that they are not safe yet: they will be links to the copy of the first one.
+    pub(crate) half_linked: HashMap<u64, u32>,
+    /// What is in the trash until it has been there for long enough.
+    pub(crate) resting: VecDeque<Resting>,
 }
 
 #[derive(Clone, Debug)]
@@ -206,6 +219,7 @@ impl Stager {
         let mut stager = Self {
             src,
             dst,
+            own,
             trash,
             journal,
             receipts,
@@ -213,11 +227,15 @@ impl Stager {
             settings,
             id,
             n_temps: AtomicU64::new(0),
+            clones: Clones::default(),
             max_files: more_descriptors(),
             tally: Tally::default(),
             tried: HashMap::new(),
             seen: HashMap::new(),
             unfinished: BTreeSet::new(),
+            removable: BTreeSet::new(),
+            half_linked: HashMap::new(),
+            resting: VecDeque::new(),
         };
         stager.clear_up()?;
         Ok(stager)
@@ -231,6 +249,11 @@ impl Stager {
     /// Whether the file system tells of writers by leases; otherwise nothing is removed.
     pub fn has_leases(&self) -> bool {
         self.prober.has_leases()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn distrust_leases(&mut self) {
+        self.prober.distrust_leases();
     }
 
     /// The name of this pair of directories: that of its receipts.
@@ -256,6 +279,14 @@ impl Stager {
             self.tally.safe += 1;
             self.tally.bytes_safe += safe.numbers.size;
         }
+        for one in &self.resting {
+            self.tally.safe += 1;
+            self.tally.bytes_safe += one.numbers.size;
+            self.tally.used_bytes += one.numbers.size;
+        }
+        self.removable.clear();
+        self.half_linked.clear();
+        let is_whole = walked.errors.is_empty();
         for (path, why) in walked.errors {
             self.tally.failed += 1;
             self.tally.leave(&path, why);
@@ -277,6 +308,10 @@ impl Stager {
         }
         self.tried.retain(|path, _| present.contains(path));
         self.seen.retain(|path, _| present.contains(path));
+        if is_whole {
+            // It can be done the next time if it cannot now: all is noted either way.
+            let _ = self.journal.compact(&self.own, |path| present.contains(path));
+        }
         self.sort(&mut survey.due);
         survey
     }
@@ -294,9 +329,11 @@ impl Stager {
             return;
         }
         self.tally.used_bytes += numbers.size;
-        if self.journal.known.safe.get(&path).is_some_and(|safe| safe.numbers == numbers) {
+        if let Some(safe) = self.journal.known.safe.get(&path).copied().filter(|safe| safe.numbers == numbers)
+        {
             self.tally.safe += 1;
             self.tally.bytes_safe += numbers.size;
+            self.may_remove(&path, &safe);
             if found.stat.st_nlink > 1 {
                 links.insert(numbers.ino, path);
             }
@@ -330,16 +367,19 @@ impl Stager {
             match links.get(&numbers.ino) {
                 // Copied as a file, and found under its name at the next look.
                 None => drop(links.insert(numbers.ino, path.clone())),
-                Some(first) => match self.journal.known.safe.get(first) {
-                    Some(safe) if safe.numbers == numbers => {
-                        what = What::HardLink(first.clone(), safe.checksum)
+                Some(first) => {
+                    *self.half_linked.entry(numbers.ino).or_insert(0) += 1;
+                    match self.journal.known.safe.get(first) {
+                        Some(safe) if safe.numbers == numbers => {
+                            what = What::HardLink(first.clone(), safe.checksum)
+                        }
+                        _ => {
+                            survey.n_unquiet += 1;
+                            survey.next_due = Some(Duration::ZERO);
+                            return;
+                        }
                     }
-                    _ => {
-                        survey.n_unquiet += 1;
-                        survey.next_due = Some(Duration::ZERO);
-                        return;
-                    }
-                },
+                }
             }
         }
         survey.due_bytes += numbers.size;
@@ -386,6 +426,7 @@ impl Stager {
 
     /// Copies the next files of a survey. Returns what keeps the destination from taking anything, if something does.
     pub fn stage(&mut self, survey: &mut Survey, pace: &Pace) -> Result<Option<Fault>, StageError> {
+        let _begun = pace.begin();
         if let Err(error) = self.check_destination() {
             return Ok(Some(error));
         }
@@ -420,6 +461,7 @@ impl Stager {
             pace,
             id: self.id,
             n_temps: &self.n_temps,
+            clones: &self.clones,
             n_jobs: self.settings.n_jobs,
         };
         let outcomes = course.run(&tasks, &new);
@@ -479,13 +521,32 @@ impl Stager {
             let safe = Safe {
                 numbers: task.numbers,
                 checksum: landed.checksum,
-                is_sure: landed.how.is_sure(),
+                how: landed.how,
                 is_link: task.what == What::SymbolicLink,
             };
+            if matches!(task.what, What::HardLink(..)) {
+                let n_left = self.half_linked.entry(task.numbers.ino).or_insert(1);
+                *n_left -= 1;
+                if *n_left == 0 {
+                    self.half_linked.remove(&task.numbers.ino);
+                }
+            }
+            self.may_remove(&task.path, &safe);
             self.journal.note(Entry::Safe { path: task.path, safe });
         }
         self.keep_journal()?;
         Ok(fault)
+    }
+
+    fn may_remove(&mut self, path: &[u8], safe: &Safe) {
+        let is_sure = match safe.how {
+            How::Lease => self.prober.has_leases(),
+            How::Flag => true,
+            How::Scan => false,
+        };
+        if is_sure && !safe.is_link && self.settings.purge != Purge::Never {
+            self.removable.insert((safe.numbers.mtime_ns, path.to_owned()));
+        }
     }
 
     pub(crate) fn keep_journal(&mut self) -> Result<(), StageError> {

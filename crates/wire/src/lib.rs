@@ -38,7 +38,7 @@ pub use crate::{
     },
     record::{Flags, Layer, NO_FILE, NO_POSITION, Op, Record},
     resp::{RespLine, put_resp_command},
-    rpc::{RPC_MAGIC, RpcFields, RpcHeader, RpcKind, RpcQuestion, put_rpc_text},
+    rpc::{RPC_MAGIC, RpcFields, RpcHeader, RpcKind, RpcQuestion, RpcRhythm, put_rpc_text},
     sha256::{hmac_sha256, sha256},
     totals::{Note, NoteKind, Total, Totals},
     varint::{put_varint, take_varint, unzigzag, zigzag},

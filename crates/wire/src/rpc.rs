@@ -83,6 +83,8 @@ pub enum RpcKind {
     Load = 5,
     /// Events from now on: nothing.
     Subscribe = 6,
+    /// The rhythms of jobs, for those who act on them: `text`, a job's id, or nothing for all that run.
+    Rhythms = 7,
     /// `handle:u32 generation:u64 runs:u32 n:u8`, then n `text`: the parameters in the order of points.
     Resolved = 0x81,
     /// `generation:u64 n:u32`, then n `f64`; with intervals, n times value, low, high.
@@ -95,6 +97,8 @@ pub enum RpcKind {
     LoadNow = 0x85,
     /// Nothing: events will come.
     Subscribed = 0x86,
+    /// `n:u32`, then n times a [`RpcRhythm`].
+    RhythmsNow = 0x87,
     /// `text` kind (`job`, `prediction`, `model`, `alarm`, `missed`), then JSON; the id is that of the subscription.
     Event = 0x90,
     /// `code:u16 text`: as HTTP has codes.
@@ -103,8 +107,15 @@ pub enum RpcKind {
 
 impl RpcKind {
     /// What may be asked.
-    pub const QUESTIONS: [Self; 6] =
-        [Self::Resolve, Self::Evaluate, Self::Jobs, Self::Predictions, Self::Load, Self::Subscribe];
+    pub const QUESTIONS: [Self; 7] = [
+        Self::Resolve,
+        Self::Evaluate,
+        Self::Jobs,
+        Self::Predictions,
+        Self::Load,
+        Self::Subscribe,
+        Self::Rhythms,
+    ];
 
     /// The question of a number.
     pub fn question(kind: u8) -> Option<Self> {
@@ -147,6 +158,8 @@ pub enum RpcQuestion<'a> {
     Load,
     /// See [`RpcKind::Subscribe`].
     Subscribe,
+    /// See [`RpcKind::Rhythms`].
+    Rhythms(&'a str),
 }
 
 impl<'a> RpcQuestion<'a> {
@@ -183,9 +196,83 @@ impl<'a> RpcQuestion<'a> {
             RpcKind::Predictions => Self::Predictions(fields.text()?),
             RpcKind::Load => Self::Load,
             RpcKind::Subscribe => Self::Subscribe,
+            RpcKind::Rhythms => Self::Rhythms(fields.text()?),
             _ => return None,
         };
         fields.0.is_empty().then_some(question)
+    }
+}
+
+/// The rhythm of a job: `text` job, `uid:u32`, and nine `f64` in the order of the fields; NaN for what does not exist.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RpcRhythm<'a> {
+    /// The job's id.
+    pub job: &'a str,
+    /// Whose it is.
+    pub uid: u32,
+    /// Time from the start of one phase to that of the next.
+    pub period_s: f64,
+    /// With which confidence.
+    pub confidence: f64,
+    /// How long ago that was found.
+    pub age_s: f64,
+    /// In how many seconds the next phase begins; below zero if it should have begun.
+    pub start_in_s: f64,
+    /// In how many seconds it begins at the earliest …
+    pub earliest_in_s: f64,
+    /// … and at the latest.
+    pub latest_in_s: f64,
+    /// How long it lasts.
+    pub duration_s: f64,
+    /// What it moves.
+    pub bytes: f64,
+    /// How probable it is that a gap between two phases is idle from end to end.
+    pub idle_probability: f64,
+}
+
+impl<'a> RpcRhythm<'a> {
+    /// Writes it.
+    pub fn put(&self, out: &mut impl Extend<u8>) {
+        put_rpc_text(out, self.job);
+        out.extend(self.uid.to_le_bytes());
+        let figures = [
+            self.period_s,
+            self.confidence,
+            self.age_s,
+            self.start_in_s,
+            self.earliest_in_s,
+            self.latest_in_s,
+            self.duration_s,
+            self.bytes,
+            self.idle_probability,
+        ];
+        figures.iter().for_each(|figure| out.extend(figure.to_le_bytes()));
+    }
+
+    /// The next of an answer.
+    fn next(fields: &mut RpcFields<'a>) -> Option<Self> {
+        Some(Self {
+            job: fields.text()?,
+            uid: fields.u32()?,
+            period_s: fields.f64()?,
+            confidence: fields.f64()?,
+            age_s: fields.f64()?,
+            start_in_s: fields.f64()?,
+            earliest_in_s: fields.f64()?,
+            latest_in_s: fields.f64()?,
+            duration_s: fields.f64()?,
+            bytes: fields.f64()?,
+            idle_probability: fields.f64()?,
+        })
+    }
+
+    /// Those of an answer ([`RpcKind::RhythmsNow`]); `None` if it is none, or cut.
+    pub fn all(payload: &'a [u8]) -> Option<impl Iterator<Item = Self> + use<'a>> {
+        let mut fields = RpcFields(payload);
+        let n = fields.u32()?;
+        let mut rest = fields;
+        (0..n).try_for_each(|_| Self::next(&mut rest).map(drop))?;
+        rest.0.is_empty().then(|| (0..n).map_while(move |_| Self::next(&mut fields)))
     }
 }
 
@@ -309,5 +396,30 @@ mod tests {
             let read = String::from(RpcFields(&out).text().unwrap());
             prop_assert!(text.starts_with(&read) && (read.len() == text.len() || read.len() > 1020));
         }
+    }
+
+    #[test]
+    fn rhythms_are_read_as_they_were_written_and_a_cut_answer_is_none() {
+        let rhythm = |job, uid| RpcRhythm {
+            job,
+            uid,
+            period_s: 10.0,
+            confidence: 0.9,
+            age_s: 0.5,
+            start_in_s: -0.25,
+            earliest_in_s: -1.0,
+            latest_in_s: 2.0,
+            duration_s: 1.0,
+            bytes: 1e9,
+            idle_probability: 0.75,
+        };
+        let all = [rhythm("4711", 1000), rhythm("\u{e9}", 0)];
+        let mut payload: Vec<u8> = 2u32.to_le_bytes().into();
+        all.iter().for_each(|rhythm| rhythm.put(&mut payload));
+        assert!(RpcRhythm::all(&payload).unwrap().eq(all));
+        assert!((0..payload.len()).all(|end| RpcRhythm::all(&payload[..end]).is_none()));
+        payload.push(0);
+        assert!(RpcRhythm::all(&payload).is_none());
+        assert!(RpcRhythm::all(&u32::MAX.to_le_bytes()).is_none());
     }
 }

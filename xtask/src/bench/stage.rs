@@ -1,4 +1,5 @@
-//! Files out of memory onto a disk, checked and synced, beside `cp -a` with a sync after it and `rsync -aW --fsync`.
+//! Files out of memory onto a disk, checked and synced, beside `cp -a` and `rclone copy` with a sync after them and `rsync -aW --fsync`; and of
+//! small files what it costs from memory to memory, where no disk is in the way.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -16,19 +17,30 @@ struct Tree {
     n_files: usize,
     size: usize,
     in_folder: usize,
-    most_cpu_s_per_gb: f64,
+    /// On a disk, and in memory.
+    most_cpu_s_per_gb: Option<f64>,
+    most_in_memory: Option<f64>,
     /// How many times faster than `rsync --fsync`.
     times: f64,
 }
 
 const TREES: [Tree; 3] = [
-    Tree { name: "1 × 2 GiB", n_files: 1, size: 2 << 30, in_folder: 1, most_cpu_s_per_gb: 1.2, times: 1.0 },
+    Tree {
+        name: "1 × 2 GiB",
+        n_files: 1,
+        size: 2 << 30,
+        in_folder: 1,
+        most_cpu_s_per_gb: Some(1.2),
+        most_in_memory: None,
+        times: 1.0,
+    },
     Tree {
         name: "200 × 8 MiB",
         n_files: 200,
         size: 8 << 20,
         in_folder: 200,
-        most_cpu_s_per_gb: 1.2,
+        most_cpu_s_per_gb: Some(1.2),
+        most_in_memory: None,
         times: 1.0,
     },
     Tree {
@@ -36,7 +48,8 @@ const TREES: [Tree; 3] = [
         n_files: 20_000,
         size: 16 << 10,
         in_folder: 100,
-        most_cpu_s_per_gb: 4.0,
+        most_cpu_s_per_gb: None,
+        most_in_memory: Some(4.0),
         times: 5.0,
     },
 ];
@@ -76,13 +89,12 @@ fn fill(src: &Path, tree: &Tree) -> std::io::Result<()> {
 
 fn of_tree(bed: &Bed, tree: &Tree, src: &Path) -> Result<Vec<Line>, String> {
     let gb = (tree.n_files * tree.size) as f64 / 1e9;
-    let dst = bed.folder.join("dst");
-    let cost = |command: &dyn Fn() -> Command| {
+    let cost = |dst: &Path, command: &dyn Fn(&Path) -> Command| {
         let mut best: Option<(f64, f64)> = None;
         for _ in 0..2 {
-            fs::create_dir_all(&dst).map_err(|error| error.to_string())?;
-            let cost = bed.measure(command())?;
-            fs::remove_dir_all(&dst).map_err(|error| error.to_string())?;
+            fs::create_dir_all(dst).map_err(|error| error.to_string())?;
+            let cost = bed.measure(command(dst))?;
+            fs::remove_dir_all(dst).map_err(|error| error.to_string())?;
             let _ = fs::remove_dir_all(src.join(".iotide-stage"));
             let _ = Command::new("sync").status();
             if best.is_none_or(|(wall_s, _)| cost.wall_s < wall_s) {
@@ -93,27 +105,32 @@ fn of_tree(bed: &Bed, tree: &Tree, src: &Path) -> Result<Vec<Line>, String> {
     };
     // Files that were written just now are left for a second.
     std::thread::sleep(std::time::Duration::from_millis(1100));
-    let (ours, ours_cpu) = cost(&|| {
+    let stage = |dst: &Path| {
         let mut command = Command::new(&bed.iotide);
-        command.args(["stage", "out", "--once"]).arg(src).arg(&dst);
+        command.args(["stage", "out", "--once"]).arg(src).arg(dst);
         command
-    })?;
-    let (cp, cp_cpu) = cost(&|| {
+    };
+    let dst = bed.folder.join("dst");
+    let (ours, ours_cpu) = cost(&dst, &stage)?;
+    let (cp, cp_cpu) = cost(&dst, &|dst| {
         let mut command = Command::new("sh");
-        command.args(["-c", "cp -a \"$0/.\" \"$1\" && sync -f \"$1\""]).arg(src).arg(&dst);
+        command.args(["-c", "cp -a \"$0/.\" \"$1\" && sync -f \"$1\""]).arg(src).arg(dst);
         command
     })?;
-    let rsync = match on_path("rsync") {
-        Some(rsync) => Some(cost(&|| {
-            let mut command = Command::new(&rsync);
-            command.args(["-aW", "--fsync"]).arg(src.join("")).arg(&dst);
+    let peer = |name: &str, script: &str| match on_path(name) {
+        Some(_) => cost(&dst, &|dst| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]).arg(src).arg(dst);
             command
-        })?),
+        })
+        .map(Some),
         None => {
-            eprintln!("no rsync on PATH: measuring cp alone");
-            None
+            eprintln!("no {name} on PATH: measuring without it");
+            Ok(None)
         }
     };
+    let rsync = peer("rsync", "rsync -aW --fsync \"$0/\" \"$1\"")?;
+    let rclone = peer("rclone", "rclone copy -q --transfers 2 --checkers 2 \"$0\" \"$1\" && sync -f \"$1\"")?;
     let line = |what: &str, unit, iotide, peer, goal| Line {
         what: format!("{}: {what}", tree.name),
         unit,
@@ -127,7 +144,7 @@ fn of_tree(bed: &Bed, tree: &Tree, src: &Path) -> Result<Vec<Line>, String> {
             "s",
             ours_cpu / gb,
             Some(cp_cpu / gb),
-            Goal::AtMost(tree.most_cpu_s_per_gb),
+            tree.most_cpu_s_per_gb.map_or(Goal::None, Goal::AtMost),
         ),
         line("wall time, beside cp and sync", "s", ours, Some(cp), Goal::None),
     ];
@@ -146,6 +163,15 @@ fn of_tree(bed: &Bed, tree: &Tree, src: &Path) -> Result<Vec<Line>, String> {
             Some(rsync),
             Goal::TimesLess(tree.times),
         ));
+    }
+    if let Some((rclone, rclone_cpu)) = rclone {
+        lines.push(line("CPU a GB, beside rclone", "s", ours_cpu / gb, Some(rclone_cpu / gb), Goal::None));
+        lines.push(line("wall time, beside rclone and sync", "s", ours, Some(rclone), Goal::None));
+    }
+    if let Some(most) = tree.most_in_memory {
+        let memory = src.with_file_name("dst");
+        let (_, cpu_s) = cost(&memory, &stage)?;
+        lines.push(line("CPU a GB, in memory", "s", cpu_s / gb, None, Goal::AtMost(most)));
     }
     Ok(lines)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use iotide_gate::{Access, Arbiter, ArbiterConfig, GateError};
 use iotide_live::Address;
 
-use super::ioskel::parse_seconds;
+use super::ioskel::{parse_seconds, parse_size};
 use super::scheduling::SchedulingArgs;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
@@ -33,6 +33,9 @@ pub(crate) struct ArbiterArgs {
     /// For how long a program that is alone need not ask again; another waits for this long at most before it has a say
     #[arg(long, default_value = "20ms", value_name = "TIME", value_parser = parse_seconds)]
     lease: f64,
+    /// Let SIZE a second through at most, as a storage of that speed would: to try a policy out
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    bandwidth: Option<u64>,
     /// Key of the site, by which programs at a tcp: address prove whose they are
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
@@ -71,6 +74,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ArbiterArgs) -> anyhow::Result<ExitStatus>
         access: args.socket.access(),
         key: args.key.clone(),
         lease: Duration::from_secs_f64(args.lease),
+        bandwidth_bps: args.bandwidth.map(|bytes| bytes.max(1) as f64),
         ..ArbiterConfig::new(args.listen.clone(), args.scheduling.turns())
     };
     let is_private = matches!(args.listen, Address::Unix(_)) && config.access.mode & 0o022 == 0;

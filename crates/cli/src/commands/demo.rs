@@ -18,6 +18,7 @@ use super::record;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
+mod closed_loop;
 mod live;
 
 /// Show the whole chain on this machine in under a minute
@@ -36,17 +37,24 @@ pub(crate) struct DemoArgs {
     /// How many bursts
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(2..))]
     bursts: u32,
+    /// Show the closed loop instead: three jobs on one storage, without and then with a daemon that acts; each for TIME [default: 70s]
+    #[arg(long = "loop", value_name = "TIME", num_args = 0..=1, default_missing_value = "70s", value_parser = parse_seconds, conflicts_with_all = ["period", "bursts"])]
+    closed_loop: Option<f64>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   iotide demo
-  iotide demo --period 500ms -o /tmp/demo.html";
+  iotide demo --period 500ms -o /tmp/demo.html
+  iotide demo --loop -o loop.html                 in about two minutes";
 
 const N_PROCESSES: u32 = 2;
 const BURST_BYTES: u64 = 8 << 20;
 
 pub(crate) fn run(ui: &mut Ui, args: &DemoArgs) -> anyhow::Result<ExitStatus> {
+    if let Some(run_s) = args.closed_loop {
+        return closed_loop::run(ui, args, run_s);
+    }
     // First, so that nobody waits for a page that cannot be written.
     check_writable(&args.output)
         .with_context(|| format!("cannot write {}", args.output.display()))
@@ -56,7 +64,7 @@ pub(crate) fn run(ui: &mut Ui, args: &DemoArgs) -> anyhow::Result<ExitStatus> {
         .hint("set TMPDIR to a folder you can write to")?;
     let tracing = Tracing::prepare(folder.path());
     let mut environment = tracing.as_ref().map_or_else(|_| Vec::new(), Tracing::environment);
-    let daemon = Daemon::start(folder.path());
+    let daemon = Daemon::start(folder.path(), None);
     if let Ok(daemon) = &daemon {
         environment.extend(daemon.environment());
     }
@@ -136,6 +144,7 @@ fn skeleton(args: &DemoArgs, dir: &Path, environment: Vec<(&'static str, OsStrin
         seed: 1,
         dir: dir.to_owned(),
         keep: false,
+        file_per_burst: false,
         environment,
     }
 }

@@ -19,6 +19,7 @@ mod arbiter;
 mod categorize;
 mod compare;
 mod convert;
+mod decisions;
 mod demo;
 mod detect;
 mod document;
@@ -39,6 +40,7 @@ mod sets;
 mod settings;
 mod signature;
 mod simulate;
+mod source;
 mod stage;
 mod templates;
 mod web;
@@ -68,6 +70,7 @@ pub(crate) enum Command {
     Top(jobs::TopArgs),
     Nodes(jobs::NodesArgs),
     Alarms(alarms::AlarmsArgs),
+    Decisions(decisions::DecisionsArgs),
     Web(web::WebArgs),
     Ioskel(ioskel::IoskelArgs),
     Demo(demo::DemoArgs),
@@ -99,6 +102,7 @@ impl Command {
             Command::Top(args) => jobs::run_top(ui, args),
             Command::Nodes(args) => jobs::run_nodes(ui, args),
             Command::Alarms(args) => alarms::run(ui, args),
+            Command::Decisions(args) => decisions::run(ui, args),
             Command::Web(args) => web::run(ui, args),
             Command::Ioskel(args) => ioskel::run(ui, args),
             Command::Demo(args) => demo::run(ui, args),

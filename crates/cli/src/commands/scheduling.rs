@@ -1,11 +1,14 @@
 //! What a mount and an arbiter are told alike: who is served when.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use iotide_gate::Turns;
-use iotide_sched::{Policy, Rules};
+use iotide_sched::{Informant, Policy, Rules};
+use iotide_source::Source;
 
 use super::ioskel::parse_seconds;
+use super::source::{Speaking, parse_source};
 
 /// Who is served when, and how that is known.
 #[derive(clap::Args, Debug)]
@@ -31,9 +34,11 @@ pub(super) struct SchedulingArgs {
     /// Judge periods as if they were so many times as long, in an experiment whose times were divided by that
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = parse_factor)]
     time_scale: f64,
-    /// Take periods from FILE rather than from what jobs do: lines job,seconds or {"job": seconds}; read again on change
-    #[arg(long, value_name = "FILE")]
-    periods: Option<PathBuf>,
+    /// Take periods from a table rather than from what jobs do (lines job,seconds or {"job": seconds}; read again on change), or from
+    /// whoever sees the jobs: `daemon` or `daemon:SOCKET` (`iotide serve`), or where `iotide detect --listen` listens; while that is silent or wrong, from what
+    /// jobs do
+    #[arg(long, value_name = "SOURCE", value_parser = parse_source)]
+    periods: Option<Source>,
     /// Make a socket at PATH to see jobs ("jobs", `iotide sets show`) and say their periods ("period JOB SECONDS"), a line each
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
@@ -46,6 +51,14 @@ impl SchedulingArgs {
     }
 
     pub(super) fn turns(&self) -> Turns {
+        let (mut table, mut informant): (_, Option<Arc<dyn Informant>>) = (None, None);
+        match &self.periods {
+            Some(Source::Path(path)) if self.periods.as_ref().is_some_and(Source::is_table) => {
+                table = Some(path.clone());
+            }
+            Some(source) => informant = Some(Arc::new(Speaking(source.clone()))),
+            None => {}
+        }
         Turns {
             n_workers: usize::from(self.workers),
             phase_gap_s: self.phase_gap,
@@ -53,9 +66,10 @@ impl SchedulingArgs {
             turn_s: self.turn,
             rules: self.rules(),
             time_scale: self.time_scale,
-            // Told from what jobs do, unless somebody says them.
-            predict: self.periods.is_none(),
-            periods: self.periods.clone(),
+            // Told from what jobs do, unless somebody has written them down.
+            predict: table.is_none(),
+            periods: table,
+            informant,
             control: self.control.clone(),
             ..Turns::new(self.rules().of(self.policy()))
         }

@@ -5,16 +5,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use iotide_daemon::{
-    Addresses, Auth, Config, Served, TokenRole, TreeConfig, bridge, make_token, places, serve, store,
-    write_key,
+    Addresses, Auth, Config, Served, Steering, TokenRole, TreeConfig, bridge, make_token, places, serve,
+    store, write_key,
 };
 use iotide_report::Untrusted;
 
+use self::act::{ActSettings, Acting};
 use self::keeping::Keeping;
 use self::web::Web;
 use crate::ExitStatus;
 use crate::ui::{Hint, Ui};
 
+mod act;
 mod keeping;
 mod web;
 
@@ -199,7 +201,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ServeArgs) -> anyhow::Result<ExitStatus> {
 }
 
 fn carry(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
-    let config = settings(options)?;
+    let (config, _) = settings(options)?;
     let tree = config.tree.filter(|tree| !tree.parents.is_empty());
     let Some(tree) = tree else { bail!("--parent HOST:PORT says which daemon answers") };
     let parents = tree.parents.join(", ");
@@ -209,8 +211,11 @@ fn carry(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
 }
 
 fn serve_until_ended(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
-    let mut config = settings(options)?;
+    let (mut config, mut act) = settings(options)?;
     loop {
+        let steering = Steering::default();
+        // What it did is taken back when it is dropped.
+        let mut acting = None;
         let said = std::cell::RefCell::new(&mut *ui);
         let ready = |addresses: &Addresses| {
             let scheme = if config.web.tls.is_some() { "https" } else { "http" };
@@ -223,17 +228,23 @@ fn serve_until_ended(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatu
                 config.socket.display(),
                 config.pages.display()
             ));
+            let Some(act) = &act else { return };
+            match Acting::start(act, steering.clone(), config.store.clone()) {
+                Ok(begun) => acting = Some(begun),
+                Err(error) => said.borrow_mut().error(&error),
+            }
         };
         let say = |text: &str| said.borrow_mut().status(Untrusted::from(text).for_terminal());
-        let served = serve(config.clone(), ready, say).hint(
+        let served = serve(config.clone(), steering.clone(), ready, say).hint(
             "--http, --socket, --store and --pages choose other places; `iotide serve check` shows all settings",
         )?;
+        drop(acting);
         if served == Served::Ended {
             return Ok(ExitStatus::Done);
         }
         ui.status("reading the settings again");
         match settings(options) {
-            Ok(changed) => config = changed,
+            Ok(changed) => (config, act) = changed,
             // Whoever mistypes a setting does not end the daemon by it.
             Err(error) => ui.error(&error.context("the settings stay as they were")),
         }
@@ -241,7 +252,7 @@ fn serve_until_ended(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatu
 }
 
 fn check(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
-    let config = settings(options)?;
+    let (config, act) = settings(options)?;
     config.check_http()?;
     config.series.check()?;
     let mut text = format!(
@@ -265,6 +276,7 @@ fn check(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
         text.push_str(&format!("parent  {parents}\nchildren {children}\n{auth}\n"));
     }
     text.push_str(&format!("series  {}\n", keeping::shown(&config.series)));
+    text.extend(act.iter().map(|act| format!("act     {}\n", act.in_words())));
     if let Some(group) = &config.group {
         text.push_str(&format!("group   {group}\n"));
         iotide_daemon::group_of_pages(Some(group))?;
@@ -288,7 +300,7 @@ fn check(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
 }
 
 /// The options, else the settings of the file, else what is usual.
-fn settings(options: &Options) -> anyhow::Result<Config> {
+fn settings(options: &Options) -> anyhow::Result<(Config, Option<ActSettings>)> {
     let system = places::config_file();
     let is_root = rustix::process::geteuid().is_root();
     let file = match &options.config {
@@ -324,7 +336,7 @@ fn settings(options: &Options) -> anyhow::Result<Config> {
     let (remote_write, remote_write_every) = file.keeping.remote_write();
     let (scrape, scrape_every) = options.keeping.scrape(&file.keeping);
     let [alertmanagers, webhooks] = options.keeping.receivers(&file.keeping);
-    Ok(Config {
+    let config = Config {
         web: options.web.or(&file.web)?,
         series,
         group,
@@ -342,7 +354,8 @@ fn settings(options: &Options) -> anyhow::Result<Config> {
         pages: absolute(options.pages.clone().or(file.pages).unwrap_or_else(places::pages))?,
         node: options.node.clone().or(file.node).unwrap_or_else(places::node),
         tree: tree_settings(parents, options.children.or(file.children), auth, file.most_children)?,
-    })
+    };
+    Ok((config, file.act))
 }
 
 /// Where the daemon stands in a tree, if it is in one.
@@ -392,6 +405,7 @@ struct Settings {
     node: Option<String>,
     web: Web,
     keeping: Keeping,
+    act: Option<ActSettings>,
 }
 
 fn read_settings(path: &Path) -> anyhow::Result<Settings> {
@@ -402,6 +416,10 @@ fn read_settings(path: &Path) -> anyhow::Result<Settings> {
     for (name, value) in &table {
         let wrong = |why| anyhow::anyhow!("{}: '{name}': {why}", path.display());
         if settings.keeping.set_list(name, value).map_err(wrong)? {
+            continue;
+        }
+        if name == "act" {
+            settings.act = Some(ActSettings::read(value).map_err(wrong)?);
             continue;
         }
         let Some(value) = value.as_str() else {
@@ -445,7 +463,7 @@ fn read_settings(path: &Path) -> anyhow::Result<Settings> {
                 let known = settings.keeping.set(name, value);
                 if !known.map_err(|why| anyhow::anyhow!("{}: '{name}': {why}", path.display()))? {
                     bail!(
-                        "{}: there is no setting '{name}' (http, socket, store, pages, node, parent, children, key, auth, ca, cert, munge_socket, most_children, {}, {})",
+                        "{}: there is no setting '{name}' (http, socket, store, pages, node, parent, children, key, auth, ca, cert, munge_socket, most_children, act, {}, {})",
                         path.display(),
                         Web::NAMES,
                         Keeping::NAMES

@@ -1210,17 +1210,24 @@ fn help_on_sets_apply_explains_every_flag() {
     insta::assert_snapshot!(Dir::new().iotide(["sets", "apply", "--help"]).exits_with(0).stdout, @r#"
     Keep telling BeeGFS or Lustre what jobs deserve, until Ctrl-C
 
-    SOURCE is the control socket of a mount or an arbiter, or a table with lines `job,seconds` that is
-    read again each time. Rates of Lustre cap a job even if nobody else wants the storage, so they are
-    set again from what jobs send: as a control socket says, or with a table as the server counts (`lctl
-    get_param obdfilter.*.job_stats`; run it there, as root). Previous settings are restored at the end,
-    and on SIGINT, SIGTERM and SIGHUP.
+    SOURCE says which jobs there are and what their periods are: `daemon` or `daemon:SOCKET` (`iotide
+    serve`), the address or socket of `iotide detect --listen`, the control socket of a mount or an
+    arbiter, or a table with lines `job,seconds`. It is asked again each time. Predictions with a
+    confidence below 50 % are ignored, and a job changes its set only when another period was found
+    twice. Of several sources the first that knows the period of a job is used. A source that is silent
+    for 3.5 periods of a job (10 s at least) is not relied on until it answers again.
 
-    Usage: iotide sets apply [OPTIONS] --controller <SYSTEM> <SOURCE>
+    Rates of Lustre cap a job even if nobody else wants the storage, so they are set again from what
+    jobs send: as a control socket says, else as the server counts (`lctl get_param
+    obdfilter.*.job_stats`; run it there, as root). Previous settings are restored at the end, and on
+    SIGINT, SIGTERM and SIGHUP.
+
+    Usage: iotide sets apply [OPTIONS] --controller <SYSTEM> <SOURCE>...
 
     Arguments:
-      <SOURCE>
-              Control socket, or table of jobs and periods
+      <SOURCE>...
+              Who knows jobs and periods: a daemon, a detector, a control socket or a table; the first
+              that knows a job is used
 
     Options:
           --controller <SYSTEM>
@@ -1279,7 +1286,9 @@ fn help_on_sets_apply_explains_every_flag() {
               Print version
 
     Examples:
-      iotide sets apply /run/iotide.sock --controller configfs
+      iotide sets apply daemon --controller configfs                 as the daemon sees jobs
+      iotide sets apply daemon jobs.csv --controller configfs        with a table to fall back on
+      iotide sets apply /run/iotide.sock --controller configfs       as a mount or an arbiter does
       iotide sets apply jobs.csv --controller lustre-tbf --capacity 8000 --dry-run --rounds 1
     "#);
 }
@@ -1360,9 +1369,11 @@ fn help_on_mount_explains_every_flag() {
               
               [default: 1]
 
-          --periods <FILE>
-              Take periods from FILE rather than from what jobs do: lines job,seconds or {"job":
-              seconds}; read again on change
+          --periods <SOURCE>
+              Take periods from a table rather than from what jobs do (lines job,seconds or {"job":
+              seconds}; read again on change), or from whoever sees the jobs: `daemon` or
+              `daemon:SOCKET` (`iotide serve`), or where `iotide detect --listen` listens; while that is
+              silent or wrong, from what jobs do
 
           --control <PATH>
               Make a socket at PATH to see jobs ("jobs", `iotide sets show`) and say their periods
@@ -1498,9 +1509,11 @@ fn help_on_arbiter_explains_every_flag() {
               
               [default: 1]
 
-          --periods <FILE>
-              Take periods from FILE rather than from what jobs do: lines job,seconds or {"job":
-              seconds}; read again on change
+          --periods <SOURCE>
+              Take periods from a table rather than from what jobs do (lines job,seconds or {"job":
+              seconds}; read again on change), or from whoever sees the jobs: `daemon` or
+              `daemon:SOCKET` (`iotide serve`), or where `iotide detect --listen` listens; while that is
+              silent or wrong, from what jobs do
 
           --control <PATH>
               Make a socket at PATH to see jobs ("jobs", `iotide sets show`) and say their periods

@@ -83,6 +83,12 @@ fn help_on_stage_out_explains_every_flag() {
           --deadline <TIME>
               How long the last copies may take once the job is over; then what is left is reported
 
+          --answer-timeout <TIME>
+              How long the destination may take to answer; then it is reported as stuck, and once the
+              job is over this ends
+              
+              [default: 1min]
+
           --capacity <SIZE>
               What the buffer holds at most [default: its file system]
 
@@ -125,6 +131,15 @@ fn help_on_stage_out_explains_every_flag() {
           --flag <'{}.done'>
               A file is complete when a file of this name is beside it; {} is its own name
 
+    Turns:
+          --gate <MAP>
+              Ask this arbiter before data is moved to or from DST: unix:PATH or tcp:ADDRESS:PORT, or a
+              map of several as IOTIDE_GATE takes
+
+          --control <SOCKET>
+              Come last at the arbiter or mount with this control socket, as a job with a period of 10^6
+              s; while room runs out, with the period of the job itself
+
     Output:
           --format <FORM>
               Form of the answer: for people or for scripts
@@ -142,6 +157,7 @@ fn help_on_stage_out_explains_every_flag() {
       iotide stage out /nvme/run /pfs/run --once           copy all that is closed, check it, end
       iotide stage out /nvme/run /pfs/run --purge space --capacity 400G
       iotide stage out /nvme/run /pfs/run --policy end --once --deadline 10min    in an epilog
+      iotide stage out /nvme/run /pfs/run --gate unix:/run/pfs.gate --control /run/pfs.control
     ");
 }
 

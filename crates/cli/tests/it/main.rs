@@ -119,8 +119,18 @@ mod strangers;
 /// Clients of every server that ask and ask and never read the answers.
 mod unread;
 
-/// `iotide stage`: odd trees, faults, and kills at random moments beside a writer.
+/// Actors that a daemon or a detector tells of jobs.
+mod sources;
+
+/// A daemon that acts by itself.
+mod act;
+
+/// `iotide stage`: odd trees, refusals, inputs.
 mod stage;
+/// `iotide stage` under faults: kills, errors of the destination, the order of system calls.
+mod stage_faults;
+/// `iotide stage out`: what its options do, and with the rest of the house.
+mod stage_options;
 
 /// `iotide mount`: what POSIX asks, random operations beside a plain file, crashes, and whose requests they are.
 mod mount;

@@ -51,7 +51,7 @@ impl<'a> Daemon<'a> {
     }
 
     /// With options of its own.
-    fn start_with(dir: &'a FreshDir, mut command: Command, options: &[&str]) -> Self {
+    pub(crate) fn start_with(dir: &'a FreshDir, mut command: Command, options: &[&str]) -> Self {
         command.args(["serve", "--http", "127.0.0.1:0", "--node", "n1"]).args(options);
         for (option, name) in [("--socket", "socket"), ("--store", "store"), ("--pages", "pages")] {
             command.arg(option).arg(dir.join(name));
@@ -72,6 +72,12 @@ impl<'a> Daemon<'a> {
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) fn stop(mut self) {
+        let asked = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        assert!(asked.success() && self.child.wait().unwrap().success());
     }
 
     /// `iotide job ID`, once it has come to a state.

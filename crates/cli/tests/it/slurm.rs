@@ -218,3 +218,56 @@ fn every_job_of_slurm_is_closed_and_counted_whatever_happens_to_it() {
     let job = root.ended(&lost);
     assert!(counted(&job)[1] >= before[1] && job["losses"] == Value::Array(Vec::new()), "{job:#}");
 }
+
+/// `stage.sh` and `stage-epilog.sh`: what a job has closed when its end is announced, and what it writes between that and its end.
+#[test]
+fn results_of_a_job_of_slurm_are_safe_after_its_end() {
+    let Some(setpriv) = program("setpriv") else { return };
+    let dir = FreshDir::new("slurm-stage");
+    let here = dir.path().display();
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/slurm");
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+    fs::copy(IOTIDE, dir.join("iotide")).unwrap();
+    for name in ["stage.sh", "stage-epilog.sh"] {
+        fs::copy(shipped.join(name), dir.join(name)).unwrap();
+    }
+    let site = format!(
+        "#!/bin/sh\nexport IOTIDE={here}/iotide IOTIDE_BUFFERS={here}/buffers\nexec {here}/stage-epilog.sh\n"
+    );
+    executable(&dir, "site-epilog.sh", &site);
+    fs::create_dir(dir.join("buffers")).unwrap();
+    fs::set_permissions(dir.join("buffers"), fs::Permissions::from_mode(0o1777)).unwrap();
+    let program = format!(
+        "#!/bin/sh\ncd {here}/buffers/$SLURM_JOB_ID || exit 1\necho 1 > first\n\
+         until [ -e {here}/go ]; do sleep 0.05; done\necho 2 > second\ntouch {here}/written\nexec sleep 1000\n"
+    );
+    executable(&dir, "program.sh", &program);
+    let job = format!(
+        "#!/bin/sh\nexec {here}/stage.sh {here}/buffers/$SLURM_JOB_ID {here}/results {here}/program.sh\n"
+    );
+    executable(&dir, "job.sh", &job);
+    let settings = format!("KillWait=2\nEpilog={here}/site-epilog.sh\n");
+    let Some(slurm) = Slurm::start(1, &settings) else { return };
+    let mut command = slurm.command(setpriv.to_str().unwrap(), &NOBODY);
+    command.args(["sbatch", "--parsable", "-o", "log", "--signal=B:USR1@60", "-t", "10", "job.sh"]);
+    command
+        .current_dir(dir.path())
+        .env("IOTIDE", dir.join("iotide"))
+        .env("IOTIDE_STAGE_OPTIONS", "--policy end --quiet 50ms");
+    let id = slurm.run(command).trim().to_owned();
+    let log = || fs::read_to_string(dir.join("log")).unwrap_or_default();
+    wait_until(|| log().contains("SIGTERM ends it"));
+    wait_until(|| dir.join("buffers").join(&id).join("first").exists());
+    assert!(!dir.join("results/first").exists(), "{}", log());
+    // As Slurm announces the end of the time of a job.
+    slurm.run(slurm.command("scancel", &["--signal=USR1", "--batch", &id]));
+    wait_until(|| dir.join("results/first").exists() && log().contains("1 file of 2 B safe"));
+    dir.write("go", "");
+    wait_until(|| dir.join("written").exists());
+    slurm.run(slurm.command("scancel", &[&id]));
+    wait_until(|| dir.join("results/second").exists());
+    let verified = Command::new(IOTIDE).args(["stage", "verify"]).arg(dir.join("results")).output().unwrap();
+    assert!(verified.status.success(), "{verified:?}");
+    use std::os::unix::fs::MetadataExt;
+    assert_eq!(fs::metadata(dir.join("results/second")).unwrap().uid(), 65534);
+}

@@ -1,34 +1,29 @@
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-use iotide_testkit::{Missing, program, skip};
 
 use crate::util::{Dir, Outcome};
 
-fn stage(dir: &Path, args: &[&str]) -> Outcome {
+pub(crate) fn stage(dir: &Path, args: &[&str]) -> Outcome {
     let mut command = Command::new(env!("CARGO_BIN_EXE_iotide"));
     let command = command.arg("stage").args(args).current_dir(dir).env_clear().stdin(Stdio::null());
     Outcome::of(command.output().unwrap())
 }
 
 /// A directory with an empty `src` and `dst`.
-fn pair() -> Dir {
+pub(crate) fn pair() -> Dir {
     let dir = Dir::new();
     fs::create_dir(dir.path().join("src")).unwrap();
     fs::create_dir(dir.path().join("dst")).unwrap();
     dir
 }
 
-const ONCE: [&str; 6] = ["out", "src", "dst", "--once", "--quiet", "30ms"];
+pub(crate) const ONCE: [&str; 6] = ["out", "src", "dst", "--once", "--quiet", "30ms"];
 
 #[test]
 fn an_odd_tree_arrives_as_it_was() {
@@ -147,136 +142,6 @@ fn inputs_come_in_the_order_of_a_list_as_far_as_there_is_room() {
     );
 }
 
-/// Numbers that look random.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
-    }
-}
-
-/// The contents of a version: they say which it is.
-fn version(name: &str, n: u64) -> Vec<u8> {
-    let mut chance = Chance(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ name.len() as u64 | 1);
-    let size = [10, 300, 5_000, 200_000][chance.below(4) as usize];
-    let mut bytes = format!("{name} {n} {size}\n").into_bytes();
-    bytes.extend((0..size).map(|_| chance.below(256) as u8));
-    bytes
-}
-
-/// Which version of which file this is; `None` if it is torn.
-fn version_of(bytes: &[u8]) -> Option<(String, u64)> {
-    let head = std::str::from_utf8(bytes.split(|byte| *byte == b'\n').next()?).ok()?;
-    let mut words = head.split(' ');
-    let (name, n) = (words.next()?.to_owned(), words.next()?.parse().ok()?);
-    (version(&name, n) == bytes).then_some((name, n))
-}
-
-/// Writes versions of files in every way programs do, and knows which were closed last.
-fn write_on(src: &Path, chance: &mut Chance, closed: &Mutex<BTreeMap<String, u64>>) {
-    let name = format!("f{}", chance.below(12));
-    // Held while a file is open: whoever holds it sees closed files alone.
-    let mut closed = closed.lock().unwrap();
-    let n = closed.get(&name).map_or(1, |n| n + 1);
-    let bytes = version(&name, n);
-    let path = src.join(if chance.below(2) == 0 { "" } else { "." }).join(&name);
-    if chance.below(3) == 0 {
-        let temp = src.join("part");
-        fs::write(&temp, &bytes).expect("a writer sees no error");
-        fs::rename(&temp, &path).expect("a writer sees no error");
-    } else {
-        let mut file = File::create(&path).expect("a writer sees no error");
-        for part in bytes.chunks(50_000) {
-            file.write_all(part).expect("a writer sees no error");
-        }
-    }
-    closed.insert(name, n);
-}
-
-/// Every last closed version is here or there, and every final name there holds a closed version.
-fn check(src: &Path, dst: &Path, closed: &BTreeMap<String, u64>) {
-    let trash = fs::read_dir(src.join(".iotide-stage/trash")).into_iter().flatten().flatten();
-    let in_trash: Vec<_> = trash.filter_map(|entry| version_of(&fs::read(entry.path()).unwrap())).collect();
-    for (name, last) in closed {
-        let read = |tree: &Path| fs::read(tree.join(name)).ok();
-        let there = read(dst);
-        if let Some(bytes) = &there {
-            let (of, n) = version_of(bytes).unwrap_or_else(|| panic!("{name} in the destination is torn"));
-            assert!(of == *name && n <= *last, "{name}: {of} {n}, last {last}");
-        }
-        let wanted = Some((name.clone(), *last));
-        let is_here = read(src).is_some_and(|bytes| version_of(&bytes) == wanted);
-        let is_there = there.is_some_and(|bytes| version_of(&bytes) == wanted);
-        assert!(is_here || is_there || in_trash.contains(wanted.as_ref().unwrap()), "{name} {last} is lost");
-    }
-}
-
-/// Kills a stager again and again beside a writer.
-fn kill_beside_a_writer(top: &Path, seed: u64, n_kills: u64, purge: &str) {
-    let (src, dst) = (top.join("src"), top.join("dst"));
-    fs::create_dir(&src).unwrap();
-    fs::create_dir(&dst).unwrap();
-    let closed = Mutex::new(BTreeMap::new());
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let (src_of_writer, closed_by, is_over) = (src.clone(), &closed, &is_over);
-        let writer = scope.spawn(move || {
-            let mut chance = Chance(seed * 7919 + 1);
-            while !is_over.load(Ordering::Relaxed) {
-                write_on(&src_of_writer, &mut chance, closed_by);
-                std::thread::sleep(Duration::from_millis(chance.below(25)));
-            }
-        });
-        let mut chance = Chance(seed * 104_729 + 3);
-        for kill in 0..n_kills {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_iotide"));
-            command.args([
-                "stage",
-                "out",
-                "src",
-                "dst",
-                "--quiet",
-                "20ms",
-                "--policy",
-                "immediate",
-                "--purge",
-                purge,
-            ]);
-            if kill % 2 == 0 {
-                command.arg("--once");
-            }
-            let mut child = (command.current_dir(top).env_clear().stdin(Stdio::null()))
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap();
-            std::thread::sleep(Duration::from_millis(15 + chance.below(150)));
-            child.kill().unwrap();
-            child.wait().unwrap();
-            check(&src, &dst, &closed.lock().unwrap());
-            assert!(!writer.is_finished(), "the writer failed");
-        }
-        is_over.store(true, Ordering::Relaxed);
-    });
-    stage(top, &[&ONCE[..], &["--purge", purge]].concat()).exits_with(0);
-    let closed = closed.into_inner().unwrap();
-    check(&src, &dst, &closed);
-    for (name, last) in &closed {
-        assert_eq!(version_of(&fs::read(dst.join(name)).unwrap()), Some((name.clone(), *last)));
-        assert_eq!(src.join(name).exists(), purge == "never", "{name}");
-    }
-    stage(top, &["verify", "dst"]).exits_with(0);
-    let left = fs::read_dir(&dst)
-        .unwrap()
-        .flatten()
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with(".iotide-stage-"));
-    assert_eq!(left.count(), 0);
-}
-
 #[test]
 fn inputs_come_as_an_earlier_run_read_them() {
     let dir = pair();
@@ -334,51 +199,4 @@ fn a_second_stager_is_refused_and_the_first_ends_with_all_safe_when_asked() {
     assert!(Command::new("kill").arg(first.id().to_string()).status().unwrap().success());
     assert_eq!(first.wait().unwrap().code(), Some(0));
     assert_eq!((dir.read("dst/early"), dir.read("dst/late")), ("early".to_owned(), "late".to_owned()));
-}
-
-#[test]
-fn a_destination_that_is_full_or_read_only_costs_nothing_and_is_used_when_it_can_be() {
-    if program("unshare").is_none() {
-        return;
-    }
-    let dir = pair();
-    fs::write(dir.path().join("src/large"), vec![7; 3 << 20]).unwrap();
-    let script = r#"
-        mount -t tmpfs -o size=1m none dst || exit 99
-        try() { "$0" stage out src dst --once --quiet 30ms --purge staged >&2; echo "$1: $?"; }
-        try full; ls -A dst; ls -A src
-        mount -o remount,ro,size=1m dst; try read-only; ls -A src
-        mount -o remount,rw,size=16m dst; try room; ls -A src; "$0" stage verify dst >&2; echo "verify: $?""#;
-    let mut command = Command::new("unshare");
-    command.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_iotide")]).current_dir(dir.path());
-    let output = command.output().unwrap();
-    if output.status.code() == Some(99) {
-        return skip(Missing::Data, "of a tmpfs of its own: no right to mount one");
-    }
-    let (said, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    // No temporary file is left, and the source stays until its copy is safe.
-    let own = ".iotide-stage";
-    let wanted =
-        format!("full: 2\n{own}\n{own}\nlarge\nread-only: 2\n{own}\nlarge\nroom: 0\n{own}\nverify: 0\n");
-    assert_eq!(said, wanted, "{why}");
-}
-
-/// `IOTIDE_STAGE_KILLS=20` on ten seeds is the long form: 20 kills for each seed, each file system and each way to purge.
-#[test]
-fn whatever_is_killed_nothing_is_lost_nothing_torn_and_the_writer_sees_no_error() {
-    let n_kills = std::env::var("IOTIDE_STAGE_KILLS").ok().and_then(|n| n.parse().ok());
-    let n_seeds = if n_kills.is_some() { 10 } else { 1 };
-    let memory = Path::new("/dev/shm");
-    for (at, purge) in ["never", "staged"].into_iter().enumerate() {
-        for seed in 1..=n_seeds {
-            let dir = Dir::new();
-            kill_beside_a_writer(dir.path(), seed, n_kills.unwrap_or(6), purge);
-            if memory.is_dir() {
-                let top: PathBuf = memory.join(format!("iotide-it-stage-{}-{at}-{seed}", std::process::id()));
-                fs::create_dir(&top).unwrap();
-                kill_beside_a_writer(&top, seed + 100, n_kills.unwrap_or(6), purge);
-                fs::remove_dir_all(&top).unwrap();
-            }
-        }
-    }
 }

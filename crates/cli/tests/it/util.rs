@@ -11,9 +11,14 @@ pub struct Dir {
 
 impl Dir {
     pub fn new() -> Self {
+        Self::below(&std::env::temp_dir())
+    }
+
+    /// One in another place than the usual one, on another file system for example.
+    pub fn below(above: &Path) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("iotide-it-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
+        let path = above.join(name);
         std::fs::create_dir_all(&path).unwrap();
         Self { path }
     }

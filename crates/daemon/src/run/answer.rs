@@ -14,7 +14,8 @@ use iotide_report::{
 
 use super::groups::MEMORY;
 use super::routes::ENDPOINTS;
-use super::{Shared, metrics};
+use super::stagers::Stagers;
+use super::{Shared, decision_answers, metrics};
 use crate::collect::{GroupJob, user_name};
 use crate::events::Hears;
 use crate::gauges::Gauges;
@@ -162,6 +163,7 @@ impl Answers {
             "/api/1/jobs" => self.jobs(viewer, &query),
             "/api/1/nodes" => Ok(Answer::json(answer_json(&self.nodes()))),
             "/api/1/losses" => self.losses(viewer),
+            decision_answers::DECISIONS => Ok(self.decisions()),
             "/job/list" => self.proxy_jobs(viewer, &query),
             "/job" => self.proxy_job(viewer, &query),
             "/topo" => Ok(Answer::json(answer_json(&self.nodes().pairs()))),
@@ -233,20 +235,26 @@ impl Answers {
                 false => self.ask(|reader| reader.known(others.iter().map(|job| &job.key)))?,
             };
             let others = others.into_iter().filter(|job| !is_stored.contains(&job.key));
-            jobs.extend(others.map(|job| self.live_entry(job, &view)));
+            jobs.extend(others.map(|job| (&job.key, self.live_entry(job, &view))));
         }
         let numbers: Vec<i64> = stored.iter().map(|job| job.number).collect();
         let mut of_jobs = self.ask(|reader| reader.sums_and_losses(&numbers))?;
         for job in &stored {
-            jobs.push(match live.get(&job.key).filter(|_| job.state == "running") {
+            let entry = match live.get(&job.key).filter(|_| job.state == "running") {
                 Some(live) => self.live_entry(live, &view),
                 None => {
                     let (io, losses) = of_jobs.remove(&job.number).unwrap_or_default();
                     stored_entry(job, &io, losses)
                 }
-            });
+            };
+            jobs.push((&job.key, entry));
         }
-        Ok(JobList { jobs, next })
+        let mut stagers = Stagers::read(&self.shared.config.pages);
+        let with_staging = |(key, entry): (&JobKey, WatchedJob)| WatchedJob {
+            staging: stagers.take(&key.id, key.uid),
+            ..entry
+        };
+        Ok(JobList { jobs: jobs.into_iter().map(with_staging).collect(), next })
     }
 
     fn live_entry(&self, job: &JobView, view: &View) -> WatchedJob {
@@ -306,6 +314,7 @@ impl Answers {
 
     pub(super) fn job_document(&self, viewer: Viewer, id: &str) -> Result<JobDocument> {
         let view = self.shared.view();
+        let mut stagers = Stagers::read(&self.shared.config.pages);
         let document = match self.find_job(viewer, id, &view)? {
             Known::Live(live, stored) => {
                 let losses = match stored.filter(|stored| stored.key == live.key) {
@@ -314,6 +323,7 @@ impl Answers {
                 };
                 let mut entry = self.live_entry(live, &view);
                 entry.losses = losses.into_iter().map(Untrusted::from).collect();
+                entry.staging = stagers.take(&live.key.id, live.key.uid);
                 let mut document = document(entry, &live.key, &live.about);
                 document.n_running = live.n_running;
                 document.count(&live.counters);
@@ -331,6 +341,7 @@ impl Answers {
                 let losses = self.ask(|reader| reader.losses(Some(stored.number)))?;
                 let mut document =
                     document(stored_entry(&stored, &counters.io(), losses), &stored.key, &stored.about);
+                document.entry.staging = stagers.take(&stored.key.id, stored.key.uid);
                 document.count(&counters);
                 if let Some(cgroup) = &mut document.cgroup {
                     let figures = self.ask(|reader| reader.figures(stored.number))?;
@@ -564,6 +575,7 @@ fn entry(key: &JobKey, about: &About, node: &str, state: &str) -> WatchedJob {
         next_phase_unix_s: None,
         bytes_per_phase: None,
         losses: Vec::new(),
+        staging: Vec::new(),
     }
 }
 

@@ -30,7 +30,7 @@ use super::alarm_answers;
 use super::answer::{Answer, Answers, Viewer};
 use super::doors::{Peer, SESSION};
 use super::exporters::MOST_PUSHED;
-use super::{Shared, routes};
+use super::{Shared, decision_answers, routes};
 
 /// Connections at once, of all peers; one has a quarter: 256.
 const MOST_CONNECTIONS: usize = 1024;
@@ -249,6 +249,9 @@ async fn respond(answers: &Answers, peer: &Peer, request: Request<Incoming>) -> 
                 let wants_rates = query.split('&').any(|pair| pair == "rates=1");
                 let events = answers.shared.events.listen(asker.viewer.hears(), wants_rates);
                 return headed(200, "text/event-stream", Piecewise::Events(events));
+            }
+            (Method::POST, path) if path.starts_with(decision_answers::DECISIONS) => {
+                answers.wish(path, query)
             }
             (Method::POST, PUSH) => push(answers, asker.viewer, query, body).await,
             (Method::POST, "/api/1/login") => answers.link(asker.viewer),

@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use iotide_ledger::tree::Place;
 use iotide_ledger::{JobId, JobKey, Limits, Name, hex};
 use iotide_private::{OpenDir, OwnSocket};
+use iotide_sched::act::JobFacts;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::alarms::{Alarms, Needs, Route, Second};
@@ -23,11 +24,12 @@ use crate::collect::{Collector, GroupJob, NodeFiles, NodeReading, Proc, ToldGrou
 use crate::events::Events;
 use crate::gather::{Gathering, Tree};
 use crate::gauges::Gauges;
-use crate::leaf::{Act, Earlier, Leaf, PageId, View, with_rows};
+use crate::leaf::{Act, Earlier, JobView, Leaf, PageId, View, with_rows};
 use crate::memory;
 use crate::models::Models;
 use crate::predict::{Expectations, Expected, Predicting};
 use crate::series::{Last, Sampling, Series};
+use crate::steering::Steering;
 use crate::store::rebuild::Rebuild;
 use crate::store::{SeriesLimits, Store, StoreError};
 pub use address::{AddressError, HttpAddress};
@@ -43,6 +45,7 @@ pub use tree::{Auth, Key, KeyError, Leaves, Load, Secret, TreeConfig, bridge, wr
 mod address;
 mod alarm_answers;
 mod answer;
+mod decision_answers;
 mod doors;
 mod exporters;
 mod groups;
@@ -56,6 +59,7 @@ mod remote_write;
 mod routes;
 mod rpc;
 mod series;
+mod stagers;
 mod tls;
 mod tree;
 mod web;
@@ -211,6 +215,8 @@ pub(crate) struct Shared {
     alarms: Alarms,
     /// What became of models for Redis.
     published: redis::Published,
+    /// Where a controller is met.
+    steering: Steering,
 }
 
 impl Shared {
@@ -220,6 +226,28 @@ impl Shared {
 
     fn view(&self) -> Arc<View> {
         Arc::clone(&self.view.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The jobs that run, as a controller is shown them.
+    pub(crate) fn job_facts(&self) -> Vec<JobFacts> {
+        let of = |job: &JobView| {
+            let expected = self.expectations.of(&job.key);
+            let io = job.counters.io();
+            JobFacts {
+                id: job.key.id.as_str().to_owned(),
+                uid: job.key.uid,
+                user: job.about.user.as_str().to_owned(),
+                program: job.about.name.as_str().to_owned(),
+                partition: job.about.partition.as_str().to_owned(),
+                n_processes: job.about.size,
+                period_s: expected.and_then(|expected| expected.period_s),
+                confidence: expected.map_or(0.0, |expected| expected.confidence),
+                bytes_per_phase: expected.and_then(|expected| expected.bytes_per_phase),
+                bytes: io.bytes(),
+                io_s: io.read.ns.saturating_add(io.write.ns) as f64 / 1e9,
+            }
+        };
+        self.view().jobs.iter().map(of).collect()
     }
 
     fn node(&self) -> Arc<NodeReading> {
@@ -235,14 +263,15 @@ pub(crate) fn now_ns() -> u64 {
 
 /// Serves until a signal asks for the end; `ready` is called once questions are answered, with the address of HTTP over TCP.
 ///
-/// What an operator should know while it runs is handed to `say`.
+/// What an operator should know while it runs is handed to `say`; a controller meets it at `steering`.
 pub fn serve(
     config: Config,
+    steering: Steering,
     ready: impl FnOnce(&Addresses),
     mut say: impl FnMut(&str),
 ) -> Result<Served, ServeError> {
     let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])?;
-    let daemon = Daemon::start(config)?;
+    let daemon = Daemon::start(config, steering)?;
     ready(&daemon.addresses);
     let mut notify = Notify::from_environment();
     notify.ready();
@@ -290,7 +319,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn start(config: Config) -> Result<Self, ServeError> {
+    fn start(config: Config, steering: Steering) -> Result<Self, ServeError> {
         config.check_http()?;
         let tls = config.web.tls.as_ref().map(tls::acceptor).transpose()?;
         let node = Name::new(&config.node).ok_or(ServeError::Node)?;
@@ -366,6 +395,7 @@ impl Daemon {
             expectations,
             alarms,
             published: redis::Published::default(),
+            steering: steering.clone(),
             models: Models::start(config.store.clone(), events.clone())?,
             events,
             series,
@@ -378,6 +408,7 @@ impl Daemon {
             exporters: Exporters::new(&config.scrape),
             config,
         });
+        steering.begin(&shared);
         let predicting = Predicting::start(shared.expectations.clone(), shared.events.clone())?;
 
         let (running, until_stopped) = channel();

@@ -170,6 +170,24 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         query: &[("owner", "whose rule, as a number; for operators")],
         ..get("/api/1/alarms/{name}", Who::Jobs, Kind::Api, "deletes a rule", "")
     },
+    get(
+        "/api/1/decisions",
+        Who::Operator,
+        Kind::Api,
+        "what the controller ([act] of the settings) may do, what it did, and what came of it",
+        "/api/1/decisions",
+    ),
+    Endpoint {
+        method: "POST",
+        query: &[("id", "undo: which decision"), ("rule", "stop and resume: which rule")],
+        ..get(
+            "/api/1/decisions/{wish}",
+            Who::Operator,
+            Kind::Api,
+            "asks the controller to undo a decision, to stop using a rule, or to resume it",
+            "",
+        )
+    },
     get("/api/1/openapi.json", Who::Anyone, Kind::Api, "this list, for programs", "/api/1/openapi.json"),
     Endpoint {
         query: &[("job", "of this job only"), ("node", "of this machine only")],
@@ -358,6 +376,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         "rules of alarms, what fires and what has been; to programs, what fires by job",
         &[],
     ),
+    page("/decisions", Who::Operator, "what the controller may do, what it did, and what came of it", &[]),
     page("/search", Who::Jobs, "jobs, applications and nodes that have a text", &[("q", "the text")]),
     page("/api", Who::Models, "this list, with examples", &[]),
     page("/login", Who::Anyone, "logs in", &[("once", "what `iotide web` printed")]),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use iotide_private::OwnSocket;
 use iotide_scaling::Model;
-use iotide_wire::{RPC_MAGIC, RpcFields, RpcHeader, RpcKind, RpcQuestion, put_rpc_text};
+use iotide_wire::{RPC_MAGIC, RpcFields, RpcHeader, RpcKind, RpcQuestion, RpcRhythm, put_rpc_text};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
@@ -289,6 +289,10 @@ impl Session {
                 self.predictions(job, out);
                 Ok(RpcKind::Expected)
             }
+            RpcQuestion::Rhythms(job) => {
+                self.rhythms(job, out);
+                Ok(RpcKind::RhythmsNow)
+            }
             RpcQuestion::Load => {
                 self.load(out);
                 Ok(RpcKind::LoadNow)
@@ -362,6 +366,37 @@ impl Session {
             ];
             put_rpc_text(out, live.key.id.as_str());
             put_numbers(out, &values.map(|value| value.unwrap_or(f64::NAN)));
+            n += 1;
+        }
+        out[begin..begin + 4].copy_from_slice(&n.to_le_bytes());
+    }
+
+    fn rhythms(&self, job: &str, out: &mut Vec<u8>) {
+        let shared = &self.answers.shared;
+        let view = shared.view();
+        let now_s = super::now_ns() as f64 / 1e9;
+        let begin = out.len();
+        out.extend([0; 4]);
+        let mut n: u32 = 0;
+        let seen = view.jobs.iter().filter(|live| self.viewer.sees(&live.key));
+        for live in seen.filter(|live| job.is_empty() || live.key.id.as_str() == job) {
+            let expected = shared.expectations.of(&live.key);
+            let next = expected.and_then(|it| it.next_phase);
+            let figure = |value: Option<f64>| finite(value.unwrap_or(f64::NAN));
+            let rhythm = RpcRhythm {
+                job: live.key.id.as_str(),
+                uid: live.key.uid,
+                period_s: figure(expected.and_then(|it| it.period_s)),
+                confidence: figure(expected.map(|it| it.confidence)),
+                age_s: figure(expected.map(|it| (now_s - it.at_unix_s).max(0.0))),
+                start_in_s: figure(next.map(|next| next.start_s - now_s)),
+                earliest_in_s: figure(next.map(|next| next.start_interval_s.0 - now_s)),
+                latest_in_s: figure(next.map(|next| next.start_interval_s.1 - now_s)),
+                duration_s: figure(next.map(|next| next.duration_s)),
+                bytes: figure(next.map(|next| next.bytes)),
+                idle_probability: figure(expected.map(|it| it.idle_probability)),
+            };
+            rhythm.put(out);
             n += 1;
         }
         out[begin..begin + 4].copy_from_slice(&n.to_le_bytes());

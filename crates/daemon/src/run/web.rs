@@ -10,8 +10,8 @@ use iotide_ledger::{Counters, JobKey, Name};
 use iotide_report::web::{
     ApiExample, Application, ComparedRun, Frame, ICON, JobLoad, JobPage, JobsPage, Kind, LoadPage, ModelPage,
     ModelsPage, NodeShare, Profile, ProfilesPage, Role, SearchPage, TracePage, alarms_page, api_page, assets,
-    example_of, job_page, jobs_page, load_page, login_page, model_page, models_page, nodes_page, plain_page,
-    profiles_page, search_page, traces_page, welcome_page,
+    decisions_page, example_of, job_page, jobs_page, load_page, login_page, model_page, models_page,
+    nodes_page, plain_page, profiles_page, search_page, traces_page, welcome_page,
 };
 use iotide_report::{JobRates, LoginLink, NodeEntry, Refused, Untrusted, answer_json, profile};
 
@@ -216,6 +216,7 @@ impl Answers {
             "/traces" => self.traces_page(viewer, &asked, &seat)?,
             "/profiles" => self.profiles_page(viewer, &asked, &seat)?,
             "/alarms" => alarms_page(&seat.frame(), &self.shared.alarms.list(viewer.only_uid())),
+            "/decisions" => decisions_page(&seat.frame(), &self.shared.steering.decisions()),
             "/search" => self.search_page(viewer, &asked, &seat)?,
             "/api" => self.api_page(viewer, &seat),
             _ => return Err(Answer::refused(404, "there is nothing of this name; / lists what there is")),

@@ -135,6 +135,28 @@ fn a_given_period_puts_a_job_ahead_and_is_not_overruled() {
     scheduler.stop();
 }
 
+#[test]
+fn a_period_that_is_lent_goes_when_nobody_says_it_again() {
+    let scheduler = scheduler(Policy::Set10(UnknownJobs::Together), 1, None);
+    assert!(!scheduler.lend_period_of("uid:1", 1.0, 1.0), "nobody has seen it yet");
+    scheduler.schedule(user(1), Direction::Write, 0, MIB, |_| {});
+    let period_s = || scheduler.jobs()[0].period_s;
+    assert!(scheduler.lend_period_of("uid:1", 10.0, 3600.0));
+    scheduler.take_back_lent();
+    assert_eq!(period_s(), Some(10.0));
+    assert!(scheduler.lend_period_of("uid:1", 10.0, 0.01));
+    thread::sleep(Duration::from_millis(30));
+    scheduler.take_back_lent();
+    assert_eq!(period_s(), None);
+    // What was given for good stays, whatever was lent before.
+    assert!(scheduler.lend_period_of("uid:1", 10.0, 0.01));
+    assert!(scheduler.set_period_of("uid:1", Some(20.0), PeriodSource::Given));
+    thread::sleep(Duration::from_millis(30));
+    scheduler.take_back_lent();
+    assert_eq!(period_s(), Some(20.0));
+    scheduler.stop();
+}
+
 /// Lets a user have more and more while others wait, until one of the user's jobs is held back: it may be ahead by what the storage moves in a turn.
 fn hold_back(scheduler: &Scheduler, uid: u32, job: &str) {
     for _ in 0..20_000 {
@@ -228,6 +250,7 @@ fn small_requests_close_to_each_other_are_one_to_a_rhythm() {
         meter: Meter::default(),
         n_bytes: 0,
         last_seen_s: 0.0,
+        given_until_s: None,
         source: None,
         served: Vec::new(),
         counted: (0, 0.0),

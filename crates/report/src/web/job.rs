@@ -11,7 +11,7 @@ use super::rhythm::usual_length_s;
 use super::{
     Frame, Page, app_link, cell, findings, job_link, path_part, phases_of, share_bar, sortable, time, until,
 };
-use crate::jobs::JobDocument;
+use crate::jobs::{JobDocument, JobEntry};
 use crate::series::JobRates;
 
 /// What the page shows.
@@ -55,6 +55,9 @@ pub fn job_page(frame: &Frame<'_>, of: &JobPage<'_>) -> String {
     let mut page =
         Page::with_head(format!("Job {}", entry.job.shortened(40).for_terminal()), &head(of, frame));
     page.live("bandwidth", "Bandwidth", &bandwidth(of, frame.now_unix_s));
+    if !entry.staging.is_empty() {
+        page.live("staging", "Staging", &staging(entry));
+    }
     let found = findings(job, of.nodes);
     if !found.is_empty() {
         let mut body = String::from("<div class=\"findings\">\n");
@@ -89,6 +92,26 @@ pub fn job_page(frame: &Frame<'_>, of: &JobPage<'_>) -> String {
     };
     page.live("losses", "Losses", &losses);
     page.finish(frame)
+}
+
+/// What is on its way out of buffers.
+fn staging(entry: &JobEntry) -> String {
+    let mut rows = String::new();
+    for one in &entry.staging {
+        let _ = writeln!(
+            rows,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
+            one.source.shortened(200).for_html(),
+            one.destination.shortened(200).for_html(),
+            one.state.shortened(20).for_html(),
+            escape(&text::bytes(one.backlog_bytes as f64)),
+            escape(&text::bytes(one.bytes_safe as f64)),
+            one.full_at_s.map_or("–".to_owned(), |full_at_s| escape(&text::seconds(full_at_s))),
+        );
+    }
+    format!(
+        "<div class=\"scroll\"><table><thead><tr><th>From</th><th>To</th><th>State</th><th>Left</th><th>Safe</th><th>Full in</th></tr></thead>\n<tbody>{rows}</tbody></table></div>\n"
+    )
 }
 
 fn head(of: &JobPage<'_>, frame: &Frame<'_>) -> String {

@@ -11,6 +11,7 @@ use iotide_page::{Untrusted, text};
 
 pub use self::alarms::alarms_page;
 pub use self::api::{ApiExample, Endpoint, Kind, Who, api_page, endpoint_list, example_of, openapi_json};
+pub use self::decisions::decisions_page;
 pub use self::findings::findings;
 pub use self::job::{JobPage, NodeShare, job_page};
 pub use self::jobs::{JobsPage, jobs_page};
@@ -24,6 +25,7 @@ pub use self::traces::{TracePage, traces_page};
 
 mod alarms;
 mod api;
+mod decisions;
 mod findings;
 mod job;
 mod jobs;
@@ -115,7 +117,7 @@ pub struct Frame<'a> {
 }
 
 /// The pages in the navigation, and who sees them.
-const PAGES: [(&str, &str, bool); 9] = [
+const PAGES: [(&str, &str, bool); 10] = [
     ("/jobs", "Jobs", false),
     ("/load", "Load", false),
     ("/nodes", "Nodes", false),
@@ -123,6 +125,7 @@ const PAGES: [(&str, &str, bool); 9] = [
     ("/traces", "Traces", false),
     ("/profiles", "Profiles", false),
     ("/alarms", "Alarms", false),
+    ("/decisions", "Decisions", false),
     ("/search", "Search", false),
     ("/api", "API", true),
 ];
@@ -145,7 +148,10 @@ impl Frame<'_> {
         if self.role != Role::Nobody {
             html += "<nav aria-label=\"pages\"><ul>";
             for (path, name, is_for_controllers) in PAGES {
-                if self.role == Role::Controller && !is_for_controllers {
+                let is_for_operators = path == "/decisions";
+                if self.role == Role::Controller && !is_for_controllers
+                    || self.role != Role::Operator && is_for_operators
+                {
                     continue;
                 }
                 let current = if path == self.at { " aria-current=\"page\"" } else { "" };

@@ -26,6 +26,7 @@ fn entry(state: &str) -> JobEntry {
         bytes_per_phase: None,
         next_phase_unix_s: Some(1.7e9 + 100.0),
         losses: vec![name],
+        staging: Vec::new(),
     }
 }
 

@@ -3,12 +3,10 @@
 use super::controller::Basis;
 use super::forecast::Forecast;
 use super::settings::Settings;
-use crate::LEAST_CONFIDENCE;
+use crate::{LEAST_CONFIDENCE, LOST_AFTER_PERIODS};
 
 /// After so many false alarms in a row nobody waits for phases any more, until one comes as expected.
 const MOST_FALSE_ALARMS: u32 = 2;
-/// After so many periods without a new forecast its source is taken for lost.
-const LOST_AFTER_PERIODS: f64 = 3.5;
 /// What moves less than this share of a phase's bytes is no phase.
 const LEAST_OF_A_PHASE: f64 = 0.1;
 

@@ -68,6 +68,8 @@ pub struct Contender {
 pub enum Knowledge {
     /// What each would have alone, from the beginning on: "clairvoyant".
     Given,
+    /// The same of so many jobs, the first of the workload, and nothing of the others.
+    GivenOfFirst(usize),
     /// What the online predictor ([`Predictor`]) finds from the phases of each as they end, by the clock on the wall. Of more than
     /// [`MOST_PREDICTORS`] jobs, which would need too much memory, the mean time between the starts of the last phases.
     Predicted {
@@ -201,7 +203,7 @@ fn check_error(knowledge: Knowledge) -> Result<(), SimulationError> {
             value: error,
             must: "0 or more and below 1",
         }),
-        Knowledge::Predicted { .. } | Knowledge::Given => Ok(()),
+        Knowledge::Predicted { .. } | Knowledge::Given | Knowledge::GivenOfFirst(_) => Ok(()),
     }
 }
 
@@ -333,11 +335,15 @@ const PREDICTED_FROM: usize = 5;
 
 impl<'a> Play<'a> {
     fn new(workload: &'a Workload, contender: &Contender, settings: &'a IoSettings, seed: u64) -> Self {
-        let given = |job: &crate::JobSpec| match contender.knowledge {
-            Knowledge::Given => IoProfile::checked(job.w_iter_s(workload.bandwidth_bps)),
-            Knowledge::Predicted { .. } => None,
+        let n_given = match contender.knowledge {
+            Knowledge::Given => workload.jobs.len(),
+            Knowledge::GivenOfFirst(n) => n,
+            Knowledge::Predicted { .. } => 0,
         };
-        let player = |job| Player {
+        let given = |n: usize, job: &crate::JobSpec| {
+            (n < n_given).then(|| IoProfile::checked(job.w_iter_s(workload.bandwidth_bps))).flatten()
+        };
+        let player = |(n, job)| Player {
             effort: Effort::default(),
             n_iterations: 0,
             phase_start_s: 0.0,
@@ -345,7 +351,7 @@ impl<'a> Play<'a> {
             predictor: None,
             n_shown: 0,
             asks_at: 0,
-            profile: given(job),
+            profile: given(n, job),
             ended_s: None,
             is_settled: false,
         };
@@ -355,7 +361,7 @@ impl<'a> Play<'a> {
             contender: *contender,
             settings,
             seed,
-            players: workload.jobs.iter().map(player).collect(),
+            players: workload.jobs.iter().enumerate().map(player).collect(),
             agenda: Agenda::new(),
             n_unsettled: n_jobs,
             n_phases: 0,

@@ -30,11 +30,15 @@ impl Daemon {
     /// So long a daemon has to begin, and to hear of the end of the processes.
     const WITHIN: Duration = Duration::from_secs(5);
 
-    pub(super) fn start(folder: &Path) -> anyhow::Result<Self> {
+    /// Starts it, with settings if it has any.
+    pub(super) fn start(folder: &Path, settings: Option<&Path>) -> anyhow::Result<Self> {
         let [socket, pages, store] = ["serve.sock", "pages", "store"].map(|name| folder.join(name));
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["serve", "--http", "none", "--socket"]).arg(&socket);
         command.arg("--pages").arg(&pages).arg("--store").arg(&store);
+        if let Some(settings) = settings {
+            command.arg("--config").arg(settings);
+        }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().context("cannot start `iotide serve`")?;
         let mut daemon = Self { child, socket, pages };
@@ -46,6 +50,11 @@ impl Daemon {
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(daemon)
+    }
+
+    /// Where it is asked.
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
     }
 
     /// What processes need to be watched.

@@ -75,6 +75,9 @@ pub(crate) struct IoskelArgs {
     /// Leave the files in place at the end
     #[arg(long)]
     keep: bool,
+    /// Write each burst into a new file, and leave the files in place
+    #[arg(long, conflicts_with = "log")]
+    file_per_burst: bool,
     /// Be process N of a skeleton that is being started
     #[arg(long, value_name = "N", hide = true)]
     worker: Option<u32>,
@@ -135,7 +138,8 @@ impl IoskelArgs {
             sync: self.sync,
             seed: self.seed,
             dir: self.dir.clone(),
-            keep: self.keep,
+            keep: self.keep || self.file_per_burst,
+            file_per_burst: self.file_per_burst,
             environment: Vec::new(),
         })
     }

@@ -41,6 +41,8 @@ pub(crate) struct Skeleton {
     pub(crate) dir: PathBuf,
     /// Whether the files stay.
     pub(crate) keep: bool,
+    /// Whether each written burst has a file of its own.
+    pub(crate) file_per_burst: bool,
     /// What the processes find in their environment beside what is there already.
     pub(crate) environment: Vec<(&'static str, OsString)>,
 }
@@ -84,6 +86,7 @@ impl Skeleton {
         }
         args.extend(self.sync.then(|| "--sync".to_owned()));
         args.extend(self.keep.then(|| "--keep".to_owned()));
+        args.extend(self.file_per_burst.then(|| "--file-per-burst".to_owned()));
         args
     }
 }
@@ -388,6 +391,7 @@ impl Skeleton {
             seed: 1,
             dir: PathBuf::from("."),
             keep: false,
+            file_per_burst: false,
             environment: Vec::new(),
         }
     }

@@ -15,7 +15,7 @@ use super::skeleton::Skeleton;
 /// Performs the part of process `rank` in the folder `skeleton.dir`, which the skeleton made, and tells how it went on
 /// stdout.
 pub(super) fn run(skeleton: &Skeleton, rank: u32) -> anyhow::Result<()> {
-    let path = skeleton.dir.join(format!("rank-{rank}.dat"));
+    let path = file_of(skeleton, rank, 0);
     let mut tell = BufWriter::new(io::stdout());
     let orders = listen();
     // Made before the start: the folder is empty, and goes, only when the last process is done with it.
@@ -44,6 +44,14 @@ pub(super) fn run(skeleton: &Skeleton, rank: u32) -> anyhow::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()), // the skeleton is no more
         told => told.context("cannot tell the skeleton how it went"),
     }
+}
+
+/// The file of a process, or of one of its bursts.
+fn file_of(skeleton: &Skeleton, rank: u32, burst: u32) -> PathBuf {
+    skeleton.dir.join(match skeleton.file_per_burst {
+        true => format!("rank-{rank}-burst-{burst}.dat"),
+        false => format!("rank-{rank}.dat"),
+    })
 }
 
 /// Removes the file, and the folder with the last file: the skeleton, which would do it too, may have been killed.
@@ -107,6 +115,10 @@ impl Process {
     fn write_burst(&mut self, skeleton: &Skeleton, index: u32) -> anyhow::Result<()> {
         let mut options = OpenOptions::new();
         options.write(true); // overwritten in place, as a checkpoint of fixed size is
+        if skeleton.file_per_burst {
+            self.path = file_of(skeleton, self.rank, index);
+            options.create(true);
+        }
         let mut file = self.open(&options)?;
         for (block, len) in blocks(skeleton) {
             self.check_for_stop()?;

@@ -1,9 +1,6 @@
 //! `iotide sets apply`: tells BeeGFS or Lustre of jobs again and again, and takes it back in the end.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,27 +8,33 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use iotide_formats::requests_by_job;
-use iotide_sched::{Action, ControlledJob, IoProfile, JobId, LustreTbf, former_policies, is_plain_id};
+use iotide_sched::{
+    Action, ControlledJob, Heeded, IoProfile, JobId, Load, LustreTbf, batch_id, former_policies, is_plain_id,
+};
+use iotide_source::{Source, SourceError};
 
 use super::deeds::{Hung, carry_out, run as run_program};
-use super::plan::read_profiles;
-use super::show::ask;
 use super::system::{System, SystemArgs};
 use crate::ExitStatus;
 use crate::commands::ioskel::{parse_seconds, parse_size};
-use crate::ui::Ui;
+use crate::commands::source::parse_source;
+use crate::ui::{Hint, Ui};
 
 /// Keep telling BeeGFS or Lustre what jobs deserve, until Ctrl-C
 ///
-/// SOURCE is the control socket of a mount or an arbiter, or a table with lines `job,seconds` that is read again each
-/// time. Rates of Lustre cap a job even if nobody else wants the storage, so they are set again from what jobs send: as a
-/// control socket says, or with a table as the server counts (`lctl get_param obdfilter.*.job_stats`; run it there, as root).
-/// Previous settings are restored at the end, and on SIGINT, SIGTERM and SIGHUP.
+/// SOURCE says which jobs there are and what their periods are: `daemon` or `daemon:SOCKET` (`iotide serve`), the address or socket of `iotide detect --listen`,
+/// the control socket of a mount or an arbiter, or a table with lines `job,seconds`. It is asked again each time. Predictions with a confidence below 50 % are
+/// ignored, and a job changes its set only when another period was found twice. Of several sources the first that knows the period of a job is used. A source that
+/// is silent for 3.5 periods of a job (10 s at least) is not relied on until it answers again.
+///
+/// Rates of Lustre cap a job even if nobody else wants the storage, so they are set again from what jobs send: as a control socket says, else as the server counts
+/// (`lctl get_param obdfilter.*.job_stats`; run it there, as root). Previous settings are restored at the end, and on SIGINT, SIGTERM and SIGHUP.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ApplyArgs {
-    /// Control socket, or table of jobs and periods
-    source: PathBuf,
+    /// Who knows jobs and periods: a daemon, a detector, a control socket or a table; the first that knows a job is used
+    #[arg(required = true, value_name = "SOURCE", value_parser = parse_source)]
+    sources: Vec<Source>,
     /// Tell this system: priorities for BeeGFS with the IO-Sets change, or rates for Lustre's token bucket filter
     #[arg(long, value_enum, value_name = "SYSTEM")]
     controller: System,
@@ -56,7 +59,9 @@ pub(crate) struct ApplyArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  iotide sets apply /run/iotide.sock --controller configfs
+  iotide sets apply daemon --controller configfs                 as the daemon sees jobs
+  iotide sets apply daemon jobs.csv --controller configfs        with a table to fall back on
+  iotide sets apply /run/iotide.sock --controller configfs       as a mount or an arbiter does
   iotide sets apply jobs.csv --controller lustre-tbf --capacity 8000 --dry-run --rounds 1";
 
 pub(crate) fn run(ui: &mut Ui, args: &ApplyArgs) -> anyhow::Result<ExitStatus> {
@@ -67,12 +72,12 @@ pub(crate) fn run(ui: &mut Ui, args: &ApplyArgs) -> anyhow::Result<ExitStatus> {
     let former = former(ui, args, &stop);
     let mut controller = args.system.controller(args.controller, former)?;
     let mut watch = Watch::new(args);
-    let mut jobs = watch.look(&stop)?;
+    let mut jobs = watch.look(ui, &stop)?;
     let mut last_trouble = None;
     for round in 1.. {
         if round > 1 {
-            // A mount that is away for a moment, or a table that is just being written, changes nothing.
-            match watch.look(&stop) {
+            // A server that does not count for a moment changes nothing.
+            match watch.look(ui, &stop) {
                 Ok(seen) => (jobs, last_trouble) = (seen, None),
                 Err(error) => {
                     let trouble = format!("{error:#}");
@@ -169,6 +174,8 @@ fn is_set(stop: &AtomicBool) -> bool {
 struct Watch<'a> {
     args: &'a ApplyArgs,
     began: Instant,
+    told: Vec<Told<'a>>,
+    has_asked: bool,
     /// Since when each has been doing I/O.
     active_since_s: BTreeMap<String, f64>,
     /// What the server had counted at the last look, and when that was.
@@ -180,19 +187,88 @@ struct Watch<'a> {
     odd: BTreeSet<String>,
 }
 
+/// What one source has said.
+struct Told<'a> {
+    source: &'a Source,
+    heeded: Heeded,
+    /// What jobs do at the storage, if it sees that.
+    loads: BTreeMap<(String, Option<u32>), Load>,
+    /// Why it said nothing the last time.
+    trouble: Option<String>,
+    /// What there is to say of it.
+    news: Option<String>,
+}
+
+impl Told<'_> {
+    fn ask(&mut self, now_s: f64) -> Result<(), SourceError> {
+        match self.source.ask() {
+            Ok(jobs) => {
+                self.heeded.look(now_s, Some(&jobs));
+                let loads =
+                    jobs.iter().filter_map(|job| Some(((batch_id(&job.job).to_owned(), job.uid), job.load?)));
+                self.loads = loads.collect();
+                if self.trouble.take().is_some() {
+                    self.news = Some(format!("{} answers again", self.source));
+                }
+                Ok(())
+            }
+            // One that is away for a moment, or a table that is just being written, changes nothing.
+            Err(error) => {
+                self.heeded.look(now_s, None);
+                let trouble = error.to_string();
+                if self.trouble.as_ref() != Some(&trouble) {
+                    self.news = Some(format!("{trouble}; going on with what was known"));
+                }
+                self.trouble = Some(trouble);
+                Err(error)
+            }
+        }
+    }
+
+    /// Jobs by id, each with the period to go by. Where several users have one id it is said whose it is.
+    fn jobs(&self) -> impl Iterator<Item = (String, Option<f64>, Option<Load>)> {
+        let mut n_called: BTreeMap<&str, usize> = BTreeMap::new();
+        self.heeded.jobs().for_each(|(id, ..)| *n_called.entry(id).or_default() += 1);
+        self.heeded.jobs().map(move |(id, uid, period_s)| {
+            let shown = match uid {
+                Some(uid) if n_called.get(id).is_some_and(|n| *n > 1) => format!("uid:{uid}/{id}"),
+                _ => id.to_owned(),
+            };
+            (shown, period_s, self.loads.get(&(id.to_owned(), uid)).copied())
+        })
+    }
+}
+
+fn hint(fault: &SourceError) -> &'static str {
+    match fault {
+        SourceError::Silent { .. } | SourceError::Strange { .. } => {
+            "a source is a daemon (`iotide serve`), a detector (`iotide detect --listen`), or a socket made by `--control PATH` of `iotide mount` or `iotide arbiter`, which must be running"
+        }
+        _ => "a table has a line for each job: its name, a comma, seconds",
+    }
+}
+
 /// What is known of a job at one look.
+#[derive(Default)]
 struct Seen {
-    id: String,
-    profile: Option<IoProfile>,
-    /// Requests a second; `None` if nobody knows.
-    demand_rps: Option<f64>,
+    period_s: Option<f64>,
+    load: Option<Load>,
 }
 
 impl<'a> Watch<'a> {
     fn new(args: &'a ApplyArgs) -> Self {
+        let told = |source| Told {
+            source,
+            heeded: Heeded::default(),
+            loads: BTreeMap::new(),
+            trouble: None,
+            news: None,
+        };
         Self {
             args,
             began: Instant::now(),
+            told: args.sources.iter().map(told).collect(),
+            has_asked: false,
             active_since_s: BTreeMap::new(),
             counted: None,
             made_up: BTreeMap::new(),
@@ -201,28 +277,70 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn look(&mut self, stop: &AtomicBool) -> anyhow::Result<Vec<ControlledJob>> {
-        let seen = if is_socket(&self.args.source) { self.ask()? } else { self.read(stop)? };
+    fn look(&mut self, ui: &mut Ui, stop: &AtomicBool) -> anyhow::Result<Vec<ControlledJob>> {
+        let seen = self.ask(ui)?;
+        // What a control socket does not say the server counts.
+        let is_counted = self.args.controller == System::LustreTbf
+            && !self.args.dry_run
+            && seen.values().any(|job| job.load.is_none());
+        let counted = if is_counted { self.count(stop)? } else { None };
         let now_s = self.began.elapsed().as_secs_f64();
-        let ids: BTreeSet<&str> = seen.iter().map(|job| job.id.as_str()).collect();
-        self.active_since_s.retain(|id, _| ids.contains(id.as_str()));
-        self.made_up.retain(|id, _| ids.contains(id.as_str()));
+        self.active_since_s.retain(|id, _| seen.contains_key(id));
+        self.made_up.retain(|id, _| seen.contains_key(id));
         let policy = self.args.system.rules().set10();
-        let controlled = seen.into_iter().map(|job| {
-            let number = self.number_of(&job.id);
-            if job.demand_rps.is_some_and(|demand_rps| demand_rps == 0.0) {
-                self.active_since_s.remove(&job.id);
+        let controlled = seen.into_iter().map(|(id, job)| {
+            let number = self.number_of(&id);
+            let demand_rps = match job.load {
+                // One that waits sends what it is let; how much it would is not known.
+                Some(Load { is_active: true, bandwidth_bps }) => {
+                    Some((bandwidth_bps / self.args.rpc_size as f64).max(f64::MIN_POSITIVE))
+                }
+                Some(_) => Some(0.0),
+                None => counted.as_ref().map(|rates| rates.get(&id).copied().unwrap_or(0.0)),
+            };
+            if demand_rps.is_some_and(|demand_rps| demand_rps == 0.0) {
+                self.active_since_s.remove(&id);
             } else {
-                self.active_since_s.entry(job.id.clone()).or_insert(now_s);
+                self.active_since_s.entry(id.clone()).or_insert(now_s);
             }
+            let profile = job.period_s.and_then(IoProfile::checked);
             ControlledJob {
-                placement: policy.place(number, job.profile.as_ref()),
-                active_since_s: self.active_since_s.get(&job.id).copied(),
-                demand_rps: job.demand_rps.unwrap_or(f64::INFINITY),
-                id: job.id,
+                placement: policy.place(number, profile.as_ref()),
+                active_since_s: self.active_since_s.get(&id).copied(),
+                demand_rps: demand_rps.unwrap_or(f64::INFINITY),
+                id,
             }
         });
         Ok(controlled.collect())
+    }
+
+    /// Asks all sources, and puts together what they say. At first one of them must answer.
+    fn ask(&mut self, ui: &mut Ui) -> anyhow::Result<BTreeMap<String, Seen>> {
+        let now_s = self.began.elapsed().as_secs_f64();
+        let mut faults = Vec::new();
+        for told in &mut self.told {
+            faults.extend(told.ask(now_s).err());
+        }
+        let is_first = !std::mem::replace(&mut self.has_asked, true);
+        if is_first && faults.len() == self.told.len() {
+            let fault = faults.swap_remove(0);
+            let hint = hint(&fault);
+            return Err(fault).hint(hint);
+        }
+        for told in &mut self.told {
+            if let Some(news) = told.news.take() {
+                ui.status(news);
+            }
+        }
+        let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
+        for told in &self.told {
+            for (id, period_s, load) in told.jobs() {
+                let job = seen.entry(id).or_default();
+                job.period_s = job.period_s.or(period_s);
+                job.load = job.load.or(load);
+            }
+        }
+        Ok(seen)
     }
 
     fn number_of(&mut self, id: &str) -> JobId {
@@ -233,31 +351,6 @@ impl<'a> Watch<'a> {
         let number = JobId::made_up(self.n_made_up);
         self.made_up.insert(id.to_owned(), number);
         number
-    }
-
-    fn ask(&self) -> anyhow::Result<Vec<Seen>> {
-        let jobs = ask(&self.args.source)?.jobs;
-        let seen = jobs.into_iter().map(|job| {
-            // One that waits sends what it is let; how much it would is not known.
-            let rate_rps = job.bandwidth_bps / self.args.rpc_size as f64;
-            Seen {
-                profile: job.period_s.and_then(IoProfile::checked),
-                demand_rps: Some(if job.share.is_some() { rate_rps.max(f64::MIN_POSITIVE) } else { 0.0 }),
-                id: job.job.as_said().to_owned(),
-            }
-        });
-        Ok(seen.collect())
-    }
-
-    fn read(&mut self, stop: &AtomicBool) -> anyhow::Result<Vec<Seen>> {
-        let profiles = read_profiles(&self.args.source)?;
-        let demand = match self.args.controller {
-            System::LustreTbf if !self.args.dry_run => self.count(stop)?,
-            System::LustreTbf | System::Configfs => None,
-        };
-        let demand_of = |id: &str| Some(demand.as_ref()?.get(id).copied().unwrap_or(0.0));
-        let seen = profiles.into_iter().map(|(id, profile)| Seen { demand_rps: demand_of(&id), id, profile });
-        Ok(seen.collect())
     }
 
     /// Requests a second of each job since the last look; `None` at the first.
@@ -286,8 +379,4 @@ impl<'a> Watch<'a> {
         }
         self.odd = odd.into_iter().cloned().collect();
     }
-}
-
-fn is_socket(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|about| about.file_type().is_socket())
 }

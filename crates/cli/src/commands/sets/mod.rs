@@ -3,6 +3,8 @@
 use crate::ExitStatus;
 use crate::ui::Ui;
 
+pub(super) use self::show::ask_within;
+
 mod apply;
 pub(super) mod deeds;
 mod key;
@@ -10,6 +12,8 @@ mod map;
 mod plan;
 mod show;
 mod system;
+
+pub(super) use show::{ask, set_period};
 
 /// Divide jobs into sets by their rhythm, tell a file system, and see what became of it
 #[derive(clap::Args, Debug)]

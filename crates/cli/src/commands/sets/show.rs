@@ -80,19 +80,44 @@ fn ask_all(ui: &mut Ui, sockets: &[PathBuf]) -> anyhow::Result<(Vec<StorageJobs>
 /// No table of jobs is longer.
 const MAX_ANSWER: u64 = 64 << 20;
 
-pub(super) fn ask(socket: &Path) -> anyhow::Result<StorageJobs> {
+/// How long a control socket is waited for.
+const WITHIN: Duration = Duration::from_secs(10);
+
+pub(in crate::commands) fn ask(socket: &Path) -> anyhow::Result<StorageJobs> {
+    ask_within(socket, WITHIN)
+}
+
+/// Asks a control socket for its jobs.
+pub(in crate::commands) fn ask_within(socket: &Path, within: Duration) -> anyhow::Result<StorageJobs> {
+    let shown = socket.display();
+    let answer = say(socket, "jobs", within)?;
+    StorageJobs::from_answer(&shown.to_string(), &answer)
+        .with_context(|| format!("{shown} gives no list of jobs"))
+}
+
+/// Says what the period of a job is, or with `None` that it is not known.
+pub(in crate::commands) fn set_period(socket: &Path, job: &str, period_s: Option<f64>) -> anyhow::Result<()> {
+    let period = period_s.map_or_else(|| "none".to_owned(), |period_s| period_s.to_string());
+    let answer = say(socket, &format!("period {job} {period}"), WITHIN)?;
+    if !answer.starts_with("{\"ok\":true}") {
+        bail!("{} refuses: {}", socket.display(), answer.trim_end());
+    }
+    Ok(())
+}
+
+/// One line there, one back.
+fn say(socket: &Path, question: &str, within: Duration) -> anyhow::Result<String> {
     let shown = socket.display();
     let mut line = UnixStream::connect(socket).with_context(|| format!("cannot connect to {shown}")).hint(
         "it is made by `--control PATH` of `iotide mount` or `iotide arbiter`, which must be running",
     )?;
-    let within = Some(Duration::from_secs(10));
+    let within = Some(within);
     line.set_read_timeout(within).and_then(|()| line.set_write_timeout(within))?;
-    line.write_all(b"jobs\n").with_context(|| format!("{shown} does not listen"))?;
+    line.write_all(format!("{question}\n").as_bytes()).with_context(|| format!("{shown} does not listen"))?;
     let mut answer = String::new();
     BufReader::new(line)
         .take(MAX_ANSWER)
         .read_line(&mut answer)
         .with_context(|| format!("{shown} does not answer"))?;
-    StorageJobs::from_answer(&shown.to_string(), &answer)
-        .with_context(|| format!("{shown} gives no list of jobs"))
+    Ok(answer)
 }

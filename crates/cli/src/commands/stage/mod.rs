@@ -14,6 +14,7 @@ mod fetch;
 mod forecast;
 mod out;
 mod status;
+mod turns;
 mod verify;
 mod wait;
 

@@ -3,18 +3,19 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use iotide_private::OpenDir;
-use iotide_report::{Document, StageAnswer, Staging};
-use iotide_sched::staging::{Controller, Policy, Settings as Rules};
+use iotide_report::{Document, JobStaging, StageAnswer, Staging};
+use iotide_sched::staging::{Controller, Policy, Settings as Rules, State};
 use iotide_stage::{
     Filter, OWN, Order, Pace, Pattern, Plan, Progress, Purge, Settings, Stager, run as keep, run_once,
 };
 
 use super::forecast::ForecastArgs;
+use super::turns::{Place, TurnArgs, job_id};
 use super::{parse_pattern, status_of, told};
 use crate::ExitStatus;
 use crate::commands::ioskel::{parse_seconds, parse_size};
@@ -58,6 +59,9 @@ pub(super) struct OutArgs {
     /// How long the last copies may take once the job is over; then what is left is reported
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     deadline: Option<f64>,
+    /// How long the destination may take to answer; then it is reported as stuck, and once the job is over this ends
+    #[arg(long, default_value = "1min", value_name = "TIME", value_parser = parse_seconds)]
+    answer_timeout: f64,
     /// What the buffer holds at most [default: its file system]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     capacity: Option<u64>,
@@ -68,6 +72,8 @@ pub(super) struct OutArgs {
     forecast: ForecastArgs,
     #[command(flatten)]
     which: WhichArgs,
+    #[command(flatten)]
+    turns: TurnArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -121,19 +127,22 @@ Examples:
   iotide stage out /nvme/run /pfs/run --follow trace   in the gaps that the trace of the job lets expect
   iotide stage out /nvme/run /pfs/run --once           copy all that is closed, check it, end
   iotide stage out /nvme/run /pfs/run --purge space --capacity 400G
-  iotide stage out /nvme/run /pfs/run --policy end --once --deadline 10min    in an epilog";
+  iotide stage out /nvme/run /pfs/run --policy end --once --deadline 10min    in an epilog
+  iotide stage out /nvme/run /pfs/run --gate unix:/run/pfs.gate --control /run/pfs.control";
 
 pub(super) fn run(ui: &mut Ui, args: &OutArgs) -> anyhow::Result<ExitStatus> {
+    args.turns.take_own_name(&args.src, &args.dst, args.answer_timeout)?;
+    let place = args.turns.keep_place()?;
     let mut stager = Stager::open(&args.src, &args.dst, args.settings())?;
     let mut notes = Vec::new();
     if !stager.has_leases() {
         notes.push(
-            "the buffer's file system has no leases: open files are found in /proc, and nothing is removed",
+            "the buffer's file system has no leases: open files are found in /proc, and only files with a flag are removed",
         );
     }
     let pace = Pace::free();
     let is_over = Arc::new(AtomicBool::new(false));
-    let shown = Shown { args, began: Instant::now(), last: None, notes };
+    let shown = Shown { args, place: &place, began: Instant::now(), last: None, notes };
     // From the beginning the destination says whose it is.
     keep_status(&stager, args, &Staging { state: "idle".to_owned(), ..shown.of(stager.tally()) });
     let fault = match args.once {
@@ -179,6 +188,9 @@ fn once(
                 if is_over.load(Relaxed) || deadline.is_some_and(|deadline| began.elapsed() >= deadline) {
                     pace.stop();
                 }
+                if args.is_unanswered(pace) {
+                    args.give_up();
+                }
                 std::thread::sleep(Duration::from_millis(20));
             }
         });
@@ -212,6 +224,7 @@ fn long(
     // Whoever knows more of the job than its files tell sends it here; kept open, so that nobody is taken for gone.
     let (tell, hints) = mpsc::channel();
     let trouble = args.forecast.start(shown.began, &tell, &is_over)?;
+    let is_over_too = Arc::clone(&is_over);
     let plan = Plan {
         controller: Controller::new(rules),
         began: shown.began,
@@ -221,12 +234,24 @@ fn long(
     };
     ui.status(format_args!("staging {} to {}; SIGTERM ends it", args.src.display(), args.dst.display()));
     let own = stager.own_path();
+    let note = Note::new(stager.id());
     let mut interference_s = 0.0;
-    let fault = keep(stager, plan, pace, &mut |progress| {
-        interference_s = progress.interference_s;
-        if let Some(staging) = shown.when_changed(progress) {
-            write_status(&own, "status.json", &staging);
-        }
+    let is_done = AtomicBool::new(false);
+    let last = Mutex::new(shown.of(stager.tally()));
+    let fault = std::thread::scope(|scope| {
+        scope.spawn(|| args.watch(pace, &is_done, &is_over_too, &last, &own));
+        let fault = keep(stager, plan, pace, &mut |progress| {
+            interference_s = progress.interference_s;
+            let state = progress.decision.map(|decision| decision.state);
+            shown.place.set_draining(state == Some(State::Drain));
+            if let Some(staging) = shown.when_changed(progress) {
+                write_status(&own, "status.json", &staging);
+                note.write(&staging);
+                *last.lock().unwrap_or_else(PoisonError::into_inner) = staging;
+            }
+        });
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+        fault
     })?;
     if let Some(trouble) = trouble.lock().unwrap_or_else(PoisonError::into_inner).take() {
         ui.status(trouble);
@@ -248,6 +273,7 @@ fn stop_on_signals(is_over: &Arc<AtomicBool>) -> anyhow::Result<()> {
 #[derive(Clone)]
 struct Shown<'a> {
     args: &'a OutArgs,
+    place: &'a Place,
     began: Instant,
     last: Option<(Instant, Staging)>,
     notes: Vec<&'static str>,
@@ -275,8 +301,12 @@ impl Shown<'_> {
             staging.full_at_s = decision.full_at_s.map(|at_s| (at_s - now_s).max(0.0));
             staging.reason.get_or_insert_with(|| decision.why.to_string().into());
         }
-        let is_news = self.last.as_ref().is_none_or(|(_, last)| *last != staging);
-        self.last = Some((Instant::now(), staging.clone()));
+        // Now and then without news, too: what is old is taken for what a stager left that was killed.
+        let is_old = |at: &Instant| at.elapsed() >= Duration::from_secs(10);
+        let is_news = self.last.as_ref().is_none_or(|(at, last)| *last != staging || is_old(at));
+        if is_news {
+            self.last = Some((Instant::now(), staging.clone()));
+        }
         is_news.then_some(staging)
     }
 }
@@ -300,7 +330,89 @@ fn write_status(folder: &std::path::Path, name: &str, staging: &Staging) {
     let _ = written;
 }
 
+/// What the daemon of this node is told: a file beside the counter pages, for as long as this runs.
+struct Note {
+    folder: Option<(OpenDir, String)>,
+    name: String,
+}
+
+impl Note {
+    fn new(id: u64) -> Self {
+        let folder = || Some((OpenDir::open(&iotide_private::pages_directory().ok()?).ok()?, job_id()?));
+        Self { folder: folder(), name: format!("stage-{id:016x}.status") }
+    }
+
+    /// Nobody relies on it, either.
+    fn write(&self, staging: &Staging) {
+        use std::io::Write;
+        let Some((folder, job)) = &self.folder else { return };
+        let note = JobStaging {
+            source: staging.source.clone(),
+            destination: staging.destination.clone(),
+            state: staging.state.as_str().into(),
+            bytes_safe: staging.bytes_safe,
+            backlog_bytes: staging.backlog_bytes,
+            full_at_s: staging.full_at_s,
+        };
+        let written = folder.replace(&self.name).and_then(|mut part| {
+            part.write_all(note.to_note(job).as_bytes())?;
+            part.finish()
+        });
+        let _ = written;
+    }
+}
+
+impl Drop for Note {
+    fn drop(&mut self) {
+        if let Some((folder, _)) = &self.folder {
+            let _ = folder.remove(&self.name);
+        }
+    }
+}
+
 impl OutArgs {
+    fn is_unanswered(&self, pace: &Pace) -> bool {
+        pace.unanswered_for().is_some_and(|since| since.as_secs_f64() > self.answer_timeout)
+    }
+
+    fn unanswered(&self) -> String {
+        format!("{} has not answered for {} s", self.dst.display(), self.answer_timeout)
+    }
+
+    /// Reports a destination that does not answer; whoever waits for it cannot. Once the job is over, nothing is waited for.
+    fn watch(
+        &self,
+        pace: &Pace,
+        is_done: &AtomicBool,
+        is_over: &AtomicBool,
+        last: &Mutex<Staging>,
+        own: &std::path::Path,
+    ) {
+        use std::sync::atomic::Ordering::Relaxed;
+        let mut is_told = false;
+        while !is_done.load(Relaxed) {
+            let is_stuck = self.is_unanswered(pace);
+            if is_stuck && !is_told {
+                let mut staging = last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                staging.state = "stuck".to_owned();
+                staging.reason = Some(self.unanswered().into());
+                write_status(own, "status.json", &staging);
+            }
+            is_told = is_stuck;
+            if is_stuck && is_over.load(Relaxed) {
+                self.give_up();
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Ends, whatever is being waited for: that is as safe as any other moment.
+    #[allow(clippy::print_stderr)] // the one who prints otherwise is waiting
+    fn give_up(&self) -> ! {
+        eprintln!("iotide: cannot copy to {}", self.unanswered());
+        std::process::exit(2)
+    }
+
     fn settings(&self) -> Settings {
         let which = &self.which;
         Settings {
@@ -322,6 +434,7 @@ impl OutArgs {
                 PurgeName::Staged => Purge::Staged,
             },
             n_jobs: self.jobs.into(),
+            ..Settings::default()
         }
     }
 

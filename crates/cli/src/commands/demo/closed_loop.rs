@@ -1,0 +1,201 @@
+//! `iotide demo --loop`: three jobs on one storage, first without and then with a daemon that acts.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use iotide_daemon::client;
+use iotide_private::PrivateDir;
+use iotide_report::{DecisionList, LoopDemo, LoopJob, LoopRun, LoopSample, text};
+use serde_json::Value;
+
+use super::DemoArgs;
+use super::live::Daemon;
+use crate::ExitStatus;
+use crate::commands::jobs::now_unix_s;
+use crate::ui::{Hint, Ui};
+
+/// What the storage lets through.
+const BANDWIDTH_BPS: u32 = 100_000_000;
+/// How often jobs are looked at.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// A job: each of its processes computes, then writes, and so on.
+struct Workload {
+    name: &'static str,
+    compute_s: f64,
+    n_processes: u32,
+    /// Of each process.
+    burst_bytes: u64,
+}
+
+/// A small one that writes a little often, and two large ones that write much now and then.
+const JOBS: [Workload; 3] = [
+    Workload { name: "short", compute_s: 1.0, n_processes: 1, burst_bytes: 10_000_000 },
+    Workload { name: "long-1", compute_s: 5.0, n_processes: 8, burst_bytes: 30_000_000 },
+    Workload { name: "long-2", compute_s: 5.5, n_processes: 8, burst_bytes: 30_000_000 },
+];
+
+pub(super) fn run(ui: &mut Ui, args: &DemoArgs, run_s: f64) -> anyhow::Result<ExitStatus> {
+    super::check_writable(&args.output)
+        .with_context(|| format!("cannot write {}", args.output.display()))
+        .hint("choose another place for the page with -o FILE")?;
+    let each = text::seconds(run_s);
+    ui.status(format_args!(
+        "1. three jobs on a storage of {}, which serves requests as they come ({each})",
+        text::bandwidth(f64::from(BANDWIDTH_BPS))
+    ));
+    let (without, _, _) = round(ui, run_s, false)?;
+    ui.status(format_args!("2. the same jobs, and a daemon that watches and acts ({each})"));
+    let (with, decisions, began_unix_s) = round(ui, run_s, true)?;
+    let taken = decisions.decisions.iter().filter(|it| it.state != "declined" && it.state != "failed");
+    let decided_s = taken.map(|it| it.at_unix_s - began_unix_s).reduce(f64::min);
+    let jobs = JOBS.iter().map(|job| LoopJob {
+        name: job.name.to_owned(),
+        what: format!(
+            "computes {}, then writes {}",
+            text::seconds(job.compute_s),
+            text::bytes((u64::from(job.n_processes) * job.burst_bytes) as f64)
+        ),
+    });
+    let demo = LoopDemo {
+        bandwidth_bps: f64::from(BANDWIDTH_BPS),
+        jobs: jobs.collect(),
+        without,
+        with,
+        decisions,
+        decided_s,
+    };
+    ui.status(format_args!("3. writing {}; all else is removed\n", args.output.display()));
+    ui.out_file(&args.output, &demo.html())?;
+    let shown = std::path::absolute(&args.output).unwrap_or_else(|_| args.output.clone());
+    ui.out(&format!("{}\n{}\n\nlook at  {}\n", demo.to_text(), demo.verdict(), shown.display()))?;
+    Ok(if demo.decided_s.is_some() { ExitStatus::Done } else { ExitStatus::NothingFound })
+}
+
+/// Programs that end with this.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // Asked first, so that its own children end, too.
+        if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(3) {
+            if !matches!(self.0.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs the jobs once; returns how they fared, what was decided, and when they began.
+fn round(ui: &mut Ui, run_s: f64, acts: bool) -> anyhow::Result<(LoopRun, DecisionList, f64)> {
+    let folder = PrivateDir::new("loop")
+        .context("cannot make a temporary folder")
+        .hint("set TMPDIR to a folder you can write to")?;
+    let path = folder.path();
+    let _arbiter = arbiter(path, acts)?;
+    let settings = path.join("serve.toml");
+    if acts {
+        std::fs::write(
+            &settings,
+            format!(
+                "[act]\ndry_run = false\nevery = \"1s\"\n\n[[act.rule]]\nname = \"storage\"\nactor = \"sets\"\ncontrol = {:?}\nbandwidth = \"{BANDWIDTH_BPS}\"\n",
+                path.join("control").display().to_string()
+            ),
+        )?;
+    }
+    let daemon = Daemon::start(path, acts.then_some(settings.as_path()))?;
+    let jobs: Vec<Ended> =
+        JOBS.iter().map(|job| begin(path, &daemon, job, run_s)).collect::<Result<_, _>>()?;
+    let (began, began_unix_s) = (Instant::now(), now_unix_s());
+    let mut run = LoopRun { at_s: Vec::new(), jobs: vec![Vec::new(); JOBS.len()] };
+    let mut decisions = DecisionList::default();
+    while began.elapsed().as_secs_f64() < run_s {
+        std::thread::sleep(EVERY);
+        run.at_s.push(began.elapsed().as_secs_f64());
+        for (samples, job) in run.jobs.iter_mut().zip(&JOBS) {
+            let before = samples.last().copied().unwrap_or_default();
+            samples.push(seen(daemon.socket(), job).unwrap_or(before));
+        }
+        if acts && let Ok(answer) = client::get(daemon.socket(), "/api/1/decisions") {
+            decisions = DecisionList::from_json(&answer.body).unwrap_or(decisions);
+        }
+        let done_s = began.elapsed().as_secs_f64().min(run_s);
+        let said = match decisions.decisions.first() {
+            Some(last) => format!("decided: {}", last.change.shortened(60).for_terminal()),
+            None if acts => "the daemon watches".to_owned(),
+            None => "nobody decides anything".to_owned(),
+        };
+        ui.progress_bar(done_s as u64, Some(run_s as u64), format_args!("{said}"));
+    }
+    drop(jobs);
+    let bytes: u64 = run.jobs.iter().filter_map(|samples| Some(samples.last()?.bytes)).sum();
+    if bytes == 0 {
+        bail!(
+            "the daemon has seen nothing of the jobs: is the tracer (libiotide_preload.so) beside this program?"
+        );
+    }
+    Ok((run, decisions, began_unix_s))
+}
+
+/// A storage: an arbiter that lets so much through, and knows nothing of periods unless someone tells it.
+fn arbiter(folder: &Path, acts: bool) -> anyhow::Result<Ended> {
+    let periods = folder.join("periods.json");
+    std::fs::write(&periods, "{}")?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("arbiter").arg(gate(folder)).arg("--control").arg(folder.join("control"));
+    command.args([
+        "--bandwidth",
+        &BANDWIDTH_BPS.to_string(),
+        "--policy",
+        if acts { "set10" } else { "none" },
+    ]);
+    command.args(["--turn", "300ms", "--periods"]).arg(&periods);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let arbiter = Ended(command.spawn().context("cannot start `iotide arbiter`")?);
+    let began = Instant::now();
+    while std::os::unix::net::UnixStream::connect(folder.join("control")).is_err() {
+        if began.elapsed() > Duration::from_secs(5) {
+            bail!("`iotide arbiter` does not answer");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(arbiter)
+}
+
+fn gate(folder: &Path) -> String {
+    format!("unix:{}", folder.join("gate").display())
+}
+
+fn begin(folder: &Path, daemon: &Daemon, job: &Workload, run_s: f64) -> anyhow::Result<Ended> {
+    let program = std::env::current_exe()?;
+    let data: PathBuf = folder.join(job.name);
+    std::fs::create_dir(&data)?;
+    let mut command = Command::new(&program);
+    command.args(["record", "--live", "-o"]).arg(folder.join(format!("{}.trace", job.name))).arg("--");
+    command.arg(&program).args(["ioskel", "--compute", &job.compute_s.to_string()]);
+    command.args(["--size", &job.burst_bytes.to_string(), "--processes", &job.n_processes.to_string()]);
+    command.args(["--iterations", "100000", "--until", &run_s.to_string(), "--dir"]).arg(&data);
+    command.envs(daemon.environment()).env("IOTIDE_JOB_ID", job.name).env("IOTIDE_GATE", gate(folder));
+    command.env("IOTIDE_INCLUDE", iotide_private::temporary_files());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(Ended(command.spawn().context("cannot start a job")?))
+}
+
+/// What a job has done so far.
+fn seen(socket: &Path, job: &Workload) -> Option<LoopSample> {
+    let answer = client::get(socket, &format!("/api/1/jobs/{}", job.name)).ok()?;
+    let seen: Value = serde_json::from_slice(&answer.body).ok()?;
+    Some(LoopSample {
+        bytes: seen["io"]["bytes_written"].as_u64()?,
+        io_s: seen["io"]["seconds_written"].as_f64()?,
+    })
+}

@@ -1,0 +1,163 @@
+//! Periods for an arbiter or a mount.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use iotide_api::{MeasuredJob, foresee_periods};
+use iotide_report::{StorageJobs, text};
+use iotide_sched::act::{
+    AtTarget, Change, Controller, Decision, JobFacts, NewPeriod, Proposal, Steadiness, period_changes,
+};
+use iotide_sched::{Policy, Rules};
+
+use crate::commands::sets::ask_within;
+
+/// A storage whose arbiter or mount is told.
+pub(super) struct Target {
+    socket: PathBuf,
+    bandwidth_bps: Option<f64>,
+}
+
+impl Target {
+    /// An arbiter that does not answer within this is left alone until the next look.
+    const WITHIN: Duration = Duration::from_secs(1);
+    /// By so many periods before and after, one can tell what came of a decision.
+    const PERIODS_TO_TELL: f64 = 2.0;
+    const WINDOW_S: [f64; 2] = [10.0, 1800.0];
+    /// Jobs whose period is not known yet are waited for, for so long after they came: half of the jobs in sets is worse than none.
+    const PATIENCE_S: f64 = 60.0;
+
+    pub(super) fn new(socket: PathBuf, bandwidth_bps: Option<f64>) -> Self {
+        Self { socket, bandwidth_bps }
+    }
+
+    /// What the target should be told.
+    pub(super) fn propose(
+        &mut self,
+        now_s: f64,
+        rule: usize,
+        jobs: &[JobFacts],
+        controller: &Controller,
+        steadiness: &Steadiness,
+    ) -> anyhow::Result<Vec<Proposal>> {
+        let storage = ask_within(&self.socket, Self::WITHIN)?;
+        let seen: Vec<AtTarget> = storage
+            .jobs
+            .iter()
+            .map(|job| AtTarget {
+                name: job.job.as_said().to_owned(),
+                period_s: job.period_s,
+                is_given: job.period_source.as_deref() == Some("given"),
+            })
+            .collect();
+        let held = controller.held_periods(rule);
+        let changes = period_changes(&controller.rules()[rule], jobs, &seen, steadiness, &held);
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let is_here = |job: &&JobFacts| {
+            let key = job.key();
+            controller.rules()[rule].scope.holds(job)
+                && seen.iter().any(|seen| seen.name == key || seen.name == job.id)
+        };
+        let here: Vec<&JobFacts> = jobs.iter().filter(is_here).collect();
+        let is_open = |job: &&JobFacts| {
+            let key = job.key();
+            let is_young =
+                controller.history().since_s(&key).is_some_and(|since_s| now_s - since_s < Self::PATIENCE_S);
+            steadiness.period_s(&key).is_none() && is_young && job.bytes > 0
+        };
+        if here.iter().any(is_open) {
+            return Ok(Vec::new());
+        }
+        let longest_s = here.iter().filter_map(|job| steadiness.period_s(&job.key())).fold(0.0, f64::max);
+        let evidence =
+            changes.iter().filter_map(|new| here.iter().find(|job| job.key() == new.job)).map(|job| {
+                let program =
+                    if job.program.is_empty() { String::new() } else { format!(" ({})", job.program) };
+                format!(
+                    "{}{program}: period {}, confidence {:.2}, {} a phase",
+                    job.id,
+                    job.period_s.map_or("unknown".to_owned(), text::seconds),
+                    job.confidence,
+                    job.bytes_per_phase.map_or("unknown".to_owned(), text::bytes),
+                )
+            });
+        Ok(vec![Proposal {
+            rule,
+            evidence: evidence.collect(),
+            expected: self.foresee(&storage, &here, &changes, controller, steadiness),
+            concerned: here.iter().map(|job| job.key()).collect(),
+            window_s: (Self::PERIODS_TO_TELL * longest_s).clamp(Self::WINDOW_S[0], Self::WINDOW_S[1]),
+            change: Change::Periods(changes),
+        }])
+    }
+
+    /// What the simulator says of it, by the same queue.
+    fn foresee(
+        &self,
+        storage: &StorageJobs,
+        here: &[&JobFacts],
+        changes: &[NewPeriod],
+        controller: &Controller,
+        steadiness: &Steadiness,
+    ) -> Option<iotide_sched::act::Effect> {
+        let keys: Vec<String> = here.iter().map(|job| job.key()).collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let history = controller.history();
+        let bandwidth_bps = self.bandwidth_bps.or_else(|| history.highest_bps(&keys))?;
+        let measured = |job: &&JobFacts| {
+            let (period_s, phase_bytes) = (steadiness.period_s(&job.key())?, job.bytes_per_phase?);
+            let n_processes = f64::from(job.n_processes.max(1));
+            let phase_s = job.io_s / job.bytes.max(1) as f64 * phase_bytes / n_processes;
+            let phase_s =
+                phase_s.clamp(phase_bytes / bandwidth_bps, period_s.max(phase_bytes / bandwidth_bps));
+            Some(MeasuredJob { period_s, phase_s, phase_bytes })
+        };
+        // Those that it knows already first.
+        let is_new = |job: &&&JobFacts| changes.iter().any(|new| new.job == job.key());
+        let known: Vec<MeasuredJob> = here.iter().filter(|job| !is_new(job)).filter_map(measured).collect();
+        let new: Vec<MeasuredJob> = here.iter().filter(is_new).filter_map(measured).collect();
+        let rules = storage.rules.as_deref().and_then(Rules::from_name).unwrap_or_default();
+        let policy = Policy::ALL.into_iter().find(|policy| policy.name() == storage.policy)?;
+        foresee_periods(&[known.as_slice(), &new].concat(), known.len(), bandwidth_bps, rules.of(policy))
+    }
+
+    /// Tells the target, for a time.
+    pub(super) fn give(&mut self, decision: &Decision, for_s: f64) -> anyhow::Result<()> {
+        self.say(decision, |new| format!("period {} {} for {for_s}\n", new.at, new.period_s))
+    }
+
+    /// Has the target forget it.
+    pub(super) fn take_back(&mut self, decision: &Decision) -> anyhow::Result<()> {
+        self.say(decision, |new| format!("period {} none\n", new.at))
+    }
+
+    fn say(&self, decision: &Decision, line: impl Fn(&NewPeriod) -> String) -> anyhow::Result<()> {
+        let Change::Periods(periods) = &decision.change else { return Ok(()) };
+        let shown = self.socket.display();
+        let mut stream =
+            UnixStream::connect(&self.socket).with_context(|| format!("cannot connect to {shown}"))?;
+        stream
+            .set_read_timeout(Some(Self::WITHIN))
+            .and_then(|()| stream.set_write_timeout(Some(Self::WITHIN)))?;
+        let mut answers = BufReader::new(stream.try_clone()?.take(1 << 20));
+        for new in periods {
+            // A name with a blank would be two words to the other side.
+            if new.at.contains(|c: char| c.is_ascii_whitespace()) {
+                bail!("{shown} cannot be told of a job whose name has blanks");
+            }
+            stream.write_all(line(new).as_bytes()).with_context(|| format!("{shown} does not listen"))?;
+            let mut answer = String::new();
+            answers.read_line(&mut answer).with_context(|| format!("{shown} does not answer"))?;
+            // A job that has gone meanwhile needs no period.
+            if answer.is_empty() {
+                bail!("{shown} does not answer");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,318 @@
+//! Decisions of a controller, as they are told: what was decided, why, what was expected of it, and what came of it.
+
+use iotide_page::{Untrusted, text};
+use iotide_sched::act::{Change, Controller, Decision, Effect, Quantity, Rule, RuleState, Verdict};
+use serde::{Deserialize, Serialize};
+
+use crate::jobs::table;
+
+/// All that a controller has decided of late.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct DecisionList {
+    /// Whether a controller runs here.
+    pub acting: bool,
+    /// Whether it only says what it would do.
+    pub dry_run: bool,
+    /// What it may do.
+    pub rules: Vec<RuleEntry>,
+    /// What it has decided, the latest first.
+    pub decisions: Vec<DecisionEntry>,
+}
+
+/// A rule.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RuleEntry {
+    /// Its name.
+    pub name: Untrusted,
+    /// Who acts by it: `sets`, `stage` or `resize`.
+    pub actor: String,
+    /// On what, in words.
+    pub place: Untrusted,
+    /// How many of its decisions are in force.
+    pub standing: usize,
+    /// Why it is used no more, if it is not.
+    pub stopped: Option<Untrusted>,
+    /// Why it can do nothing now, if it cannot.
+    pub trouble: Option<Untrusted>,
+    /// What its last decisions were expected to change, and changed.
+    pub judged: Vec<Judged>,
+}
+
+/// What a decision was expected to change, and changed: as shares, −0.4 for 40 % less.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Judged {
+    /// As it was expected.
+    pub expected: Option<f64>,
+    /// As it was measured.
+    pub measured: f64,
+}
+
+/// A decision.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DecisionEntry {
+    /// Its number; later ones have higher ones.
+    pub id: u64,
+    /// The rule that permits it.
+    pub rule: Untrusted,
+    /// Who acts.
+    pub actor: String,
+    /// When it was taken.
+    pub at_unix_s: f64,
+    /// The jobs that it changes.
+    pub jobs: Vec<Untrusted>,
+    /// What it changes, in words.
+    pub change: Untrusted,
+    /// What it rests on.
+    pub evidence: Vec<Untrusted>,
+    /// What is expected to come of it.
+    pub expected: Option<EffectEntry>,
+    /// What came of it.
+    pub measured: Option<EffectEntry>,
+    /// Why nobody can tell what came of it, if nobody can.
+    pub unclear: Option<Untrusted>,
+    /// `standing`, `undone`, `over`, `declined`, `failed` or `dry run`.
+    pub state: String,
+    /// Why.
+    pub reason: Option<Untrusted>,
+}
+
+/// What changes by how much.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EffectEntry {
+    /// `io_time`, `until_safe` or `run_time`; less is better.
+    pub quantity: String,
+    /// What it is without the decision.
+    pub without: f64,
+    /// What it is with it.
+    pub with: f64,
+    /// The change as a share.
+    pub change: f64,
+}
+
+impl EffectEntry {
+    fn of(effect: &Effect) -> Self {
+        let (without, with) = (effect.without, effect.with);
+        Self { quantity: effect.quantity.name().to_owned(), without, with, change: effect.change() }
+    }
+
+    /// `-42 %` of what.
+    pub(crate) fn in_words(&self) -> String {
+        let words = [Quantity::IoTime, Quantity::UntilSafe, Quantity::RunTime]
+            .into_iter()
+            .find(|quantity| quantity.name() == self.quantity)
+            .map_or("", Quantity::words);
+        format!("{} {words}", share(self.change))
+    }
+}
+
+/// A change as people write it.
+pub(crate) fn share(change: f64) -> String {
+    format!("{:+.0} %", 100.0 * change)
+}
+
+impl DecisionEntry {
+    /// Describes a decision of a rule, which was taken at some second of the controller's clock; `unix_s` is where that clock began.
+    pub fn of(decision: &Decision, rule: &Rule, unix_s: f64) -> Self {
+        let (measured, unclear) = match &decision.verdict {
+            Verdict::Open => (None, None),
+            Verdict::Measured(effect) => (Some(EffectEntry::of(effect)), None),
+            Verdict::Unclear(why) => (None, Some(Untrusted::from(why.as_str()))),
+        };
+        Self {
+            id: decision.id,
+            rule: rule.name.as_str().into(),
+            actor: rule.actor.name().to_owned(),
+            at_unix_s: unix_s + decision.at_s,
+            jobs: decision.change.jobs().into_iter().map(|job| id_of(job).into()).collect(),
+            change: in_words(&decision.change).into(),
+            evidence: decision.evidence.iter().map(|line| line.as_str().into()).collect(),
+            expected: decision.expected.as_ref().map(EffectEntry::of),
+            measured,
+            unclear,
+            state: decision.state.name().to_owned(),
+            reason: decision.state.reason().map(Untrusted::from),
+        }
+    }
+
+    /// What it was about was in force when its controller was killed, so it is not any more.
+    pub fn end_with_its_controller(&mut self) {
+        if self.state == "standing" {
+            self.state = "over".to_owned();
+            self.reason = Some("its controller ended without taking it back; it ran out by itself".into());
+        }
+    }
+
+    /// As one line of a log.
+    pub fn to_json_line(&self) -> String {
+        let mut line = serde_json::to_string(self).unwrap_or_default();
+        line.push('\n');
+        line
+    }
+
+    /// Reads a line of a log.
+    pub fn from_json_line(line: &str) -> Option<Self> {
+        serde_json::from_str(line).ok()
+    }
+
+    /// What was measured, or why nothing was.
+    pub(crate) fn outcome(&self) -> String {
+        match (&self.measured, &self.unclear) {
+            (Some(measured), _) => share(measured.change),
+            (None, Some(_)) => "unclear".to_owned(),
+            (None, None) => "–".to_owned(),
+        }
+    }
+}
+
+/// What a change does, in words.
+fn in_words(change: &Change) -> String {
+    match change {
+        Change::Periods(periods) => {
+            let one = |new: &iotide_sched::act::NewPeriod| {
+                let former = new.former_s.map_or("none".to_owned(), text::seconds);
+                format!("{}: {former} → {}", id_of(&new.job), text::seconds(new.period_s))
+            };
+            let shown: Vec<String> = periods.iter().take(8).map(one).collect();
+            let more = periods.len().saturating_sub(8);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("period of {}{more}", shown.join(", "))
+        }
+        Change::Stage { job, from, to } => format!("stage {from} of {} to {to}", id_of(job)),
+        Change::Resize { job, from, to } => format!("resize {}: {from} → {to} nodes", id_of(job)),
+    }
+}
+
+/// The id of a job, without its user.
+fn id_of(key: &str) -> &str {
+    key.split_once('/').map_or(key, |(_, id)| id)
+}
+
+impl RuleEntry {
+    /// Describes a rule and how it fares.
+    pub fn of(rule: &Rule, state: &RuleState, standing: usize, place: &str, trouble: Option<&str>) -> Self {
+        Self {
+            name: rule.name.as_str().into(),
+            actor: rule.actor.name().to_owned(),
+            place: place.into(),
+            standing,
+            stopped: state.stopped.as_deref().map(Untrusted::from),
+            trouble: trouble.map(Untrusted::from),
+            judged: state.judged.iter().map(|&(expected, measured)| Judged { expected, measured }).collect(),
+        }
+    }
+
+    /// Whether it is used, and if not, why.
+    pub(crate) fn condition(&self) -> Untrusted {
+        match (&self.stopped, &self.trouble) {
+            (Some(why), _) => format!("stopped: {}", why.as_said()).into(),
+            (None, Some(why)) => format!("waits: {}", why.as_said()).into(),
+            (None, None) => "used".into(),
+        }
+    }
+
+    /// What its last decisions were expected to change and changed, in words.
+    pub(crate) fn record(&self) -> String {
+        let one = |judged: &Judged| {
+            let expected = judged.expected.map_or("–".to_owned(), share);
+            format!("{} (expected {expected})", share(judged.measured))
+        };
+        let all: Vec<String> = self.judged.iter().map(one).collect();
+        if all.is_empty() { "–".to_owned() } else { all.join(", ") }
+    }
+}
+
+impl DecisionList {
+    /// Describes what a controller has decided: `places` and `troubles` say of each rule where it acts and what keeps it from acting; `before` is
+    /// what was decided before it began, the latest first.
+    pub fn of(
+        controller: &Controller,
+        places: &[String],
+        troubles: &[Option<String>],
+        unix_s: f64,
+        before: &[DecisionEntry],
+    ) -> Self {
+        let rules = controller.rules();
+        let entries = rules.iter().enumerate().map(|(n, rule)| {
+            let place = places.get(n).map_or("", String::as_str);
+            let trouble = troubles.get(n).and_then(Option::as_deref);
+            RuleEntry::of(rule, controller.state(n), controller.standing(n).count(), place, trouble)
+        });
+        let decisions = controller.decisions().rev().map(|it| DecisionEntry::of(it, &rules[it.rule], unix_s));
+        Self {
+            acting: true,
+            dry_run: controller.is_dry_run(),
+            rules: entries.collect(),
+            decisions: decisions.chain(before.iter().cloned()).collect(),
+        }
+    }
+
+    /// Reads a list that a daemon answered.
+    pub fn from_json(json: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(json).map_err(|error| error.to_string())
+    }
+
+    /// The list as a document.
+    pub fn to_json(&self) -> String {
+        text::json_document(self)
+    }
+
+    /// Rules, and the latest decisions with their reasons.
+    pub fn to_text(&self, most: usize) -> String {
+        if !self.acting {
+            return "this daemon does not act: its settings have no [act]\n".to_owned();
+        }
+        let mut out = String::new();
+        if self.dry_run {
+            out.push_str("dry run: nothing is really done (dry_run = false in [act] changes that)\n\n");
+        }
+        let rows: Vec<[String; 6]> = self
+            .rules
+            .iter()
+            .map(|rule| {
+                [
+                    rule.name.shortened(40).for_terminal(),
+                    rule.actor.clone(),
+                    rule.place.shortened(60).for_terminal(),
+                    rule.standing.to_string(),
+                    rule.record(),
+                    rule.condition().shortened(100).for_terminal(),
+                ]
+            })
+            .collect();
+        out.push_str(&table(&["rule", "actor", "where", "in force", "came of it", "state"], &rows));
+        if self.decisions.is_empty() {
+            out.push_str("\nnothing has been decided yet\n");
+            return out;
+        }
+        out.push('\n');
+        let rows: Vec<[String; 7]> = self
+            .decisions
+            .iter()
+            .take(most)
+            .map(|decision| {
+                [
+                    decision.id.to_string(),
+                    text::date(decision.at_unix_s),
+                    decision.rule.shortened(40).for_terminal(),
+                    decision.change.shortened(100).for_terminal(),
+                    decision.expected.as_ref().map_or("–".to_owned(), |effect| share(effect.change)),
+                    decision.outcome(),
+                    decision.state.clone(),
+                ]
+            })
+            .collect();
+        out.push_str(&table(&["id", "when", "rule", "what", "expected", "measured", "state"], &rows));
+        for decision in self.decisions.iter().take(most) {
+            let mut lines: Vec<String> = decision.evidence.iter().map(|line| line.for_terminal()).collect();
+            lines.extend(decision.expected.iter().map(|effect| format!("expected: {}", effect.in_words())));
+            lines.extend(decision.measured.iter().map(|effect| format!("measured: {}", effect.in_words())));
+            lines.extend(decision.unclear.iter().map(|why| format!("unclear: {}", why.for_terminal())));
+            lines.extend(
+                decision.reason.iter().map(|why| format!("{}: {}", decision.state, why.for_terminal())),
+            );
+            out.push_str(&format!("\n{}\n", decision.id));
+            lines.iter().for_each(|line| out.push_str(&format!("  {line}\n")));
+        }
+        out
+    }
+}

@@ -1,0 +1,411 @@
+//! The machine that decides, remembers and judges.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use super::{Change, Decision, Effect, History, JobFacts, Rule, State, Verdict};
+
+/// Something to be done about a decision.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Deed {
+    /// Carry it out.
+    Do(Decision),
+    /// Take it back.
+    Undo(Decision),
+}
+
+/// Something that could be decided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proposal {
+    /// The rule that permits it.
+    pub rule: usize,
+    /// What it changes.
+    pub change: Change,
+    /// What it rests on, in words.
+    pub evidence: Vec<String>,
+    /// What is expected to come of it; `None` if nobody can tell.
+    pub expected: Option<Effect>,
+    /// The jobs whose time in I/O says what came of it, by [`JobFacts::key`]; empty where something else does.
+    pub concerned: Vec<String>,
+    /// How long it takes until one can tell.
+    pub window_s: f64,
+}
+
+/// How a rule fares.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RuleState {
+    /// Why it is used no more, if it is not.
+    pub stopped: Option<String>,
+    /// The changes that its decisions were expected to make, and made: as shares, the latest last.
+    pub judged: VecDeque<(Option<f64>, f64)>,
+    /// When its decisions of the last hour were taken.
+    taken_s: VecDeque<f64>,
+    /// What is not proposed again before some time, and how often it was refused in turn.
+    put_off: Vec<(Change, f64, u32)>,
+}
+
+/// A measurement under way.
+#[derive(Clone, Debug)]
+struct Trial {
+    id: u64,
+    rule: usize,
+    concerned: Vec<String>,
+    before_s: [f64; 2],
+    until_s: f64,
+}
+
+/// Decides.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    rules: Vec<Rule>,
+    states: Vec<RuleState>,
+    is_dry_run: bool,
+    decisions: BTreeMap<u64, Decision>,
+    next_id: u64,
+    history: History,
+    trials: Vec<Trial>,
+}
+
+impl Controller {
+    /// Decisions that are remembered; those that stand are never forgotten.
+    const MOST_DECISIONS: usize = 1000;
+    /// What makes a job's I/O slower by more than this is taken back.
+    pub const MOST_HARM: f64 = 0.02;
+    /// After so many decisions a rule is judged by their mean.
+    const N_JUDGED: usize = 3;
+    /// What was declined is not thought of again for so long.
+    const PUT_OFF_S: f64 = 60.0;
+    /// What did harm is not tried again for so many windows; twice as many the next time.
+    const HARM_PUT_OFF: f64 = 10.0;
+    /// A put-off doubles so often.
+    const MOST_DOUBLINGS: u32 = 10;
+
+    /// A controller that has decided nothing yet; its first decision has the number `first_id`.
+    pub fn new(rules: Vec<Rule>, is_dry_run: bool, first_id: u64) -> Self {
+        let states = vec![RuleState::default(); rules.len()];
+        Self {
+            rules,
+            states,
+            is_dry_run,
+            decisions: BTreeMap::new(),
+            next_id: first_id,
+            history: History::default(),
+            trials: Vec::new(),
+        }
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// How a rule fares.
+    pub fn state(&self, rule: usize) -> &RuleState {
+        &self.states[rule]
+    }
+
+    /// Whether nothing is really done.
+    pub fn is_dry_run(&self) -> bool {
+        self.is_dry_run
+    }
+
+    /// What jobs have done of late.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// All decisions that are remembered, the earliest first.
+    pub fn decisions(&self) -> impl DoubleEndedIterator<Item = &Decision> {
+        self.decisions.values()
+    }
+
+    /// Those of a rule that are in force.
+    pub fn standing(&self, rule: usize) -> impl Iterator<Item = &Decision> {
+        self.decisions.values().filter(move |it| it.rule == rule && it.state == State::Standing)
+    }
+
+    /// The periods that a rule gives to jobs now: what was decided last holds.
+    pub fn held_periods(&self, rule: usize) -> HashMap<String, f64> {
+        let mut held = HashMap::new();
+        for decision in self.standing(rule) {
+            if let Change::Periods(periods) = &decision.change {
+                held.extend(periods.iter().map(|new| (new.job.clone(), new.period_s)));
+            }
+        }
+        held
+    }
+
+    /// Looks at the jobs that run now: what is over, what came of decisions, and what must be taken back for it.
+    pub fn look(&mut self, now_s: f64, jobs: &[JobFacts]) -> Vec<Deed> {
+        self.history.note(now_s, jobs);
+        let keys: HashMap<String, &JobFacts> = jobs.iter().map(|job| (job.key(), job)).collect();
+        for decision in self.decisions.values_mut() {
+            let is_over = matches!(decision.change, Change::Periods(_))
+                && decision.state == State::Standing
+                && !decision.change.jobs().iter().any(|job| keys.contains_key(*job));
+            if is_over {
+                decision.state = State::Over;
+            }
+        }
+        let mut deeds = Vec::new();
+        for trial in std::mem::take(&mut self.trials) {
+            let Some(decision) = self.decisions.get(&trial.id) else { continue };
+            let rule = decision.rule;
+            let stranger = jobs.iter().find(|job| {
+                self.rules[rule].scope.holds(job)
+                    && !trial.concerned.contains(&job.key())
+                    && self.history.has_moved_since(&job.key(), trial.before_s[1])
+            });
+            let unclear = if !matches!(decision.state, State::Standing) {
+                Some("it was over before one could tell".to_owned())
+            } else if let Some(gone) = trial.concerned.iter().find(|key| !keys.contains_key(*key)) {
+                Some(format!("job {} ended meanwhile", id_of(gone)))
+            } else {
+                stranger.map(|job| format!("job {} came meanwhile", job.id))
+            };
+            let verdict = match unclear {
+                Some(why) => Verdict::Unclear(why),
+                None if now_s < trial.until_s => {
+                    self.trials.push(trial);
+                    continue;
+                }
+                None => {
+                    let after_s = [trial.before_s[1], now_s];
+                    match self.history.change(&trial.concerned, trial.before_s, after_s) {
+                        Some(effect) => Verdict::Measured(effect),
+                        None => Verdict::Unclear("no job moved data both before and after".to_owned()),
+                    }
+                }
+            };
+            let window_s = trial.until_s - trial.before_s[1];
+            deeds.extend(self.judge(now_s, trial.id, verdict, window_s));
+        }
+        deeds
+    }
+
+    /// Considers a proposal: returns what to do if it is taken.
+    pub fn propose(&mut self, now_s: f64, proposal: Proposal) -> Option<Deed> {
+        let Proposal { rule, change, evidence, expected, concerned, window_s } = proposal;
+        let state = &mut self.states[rule];
+        state.put_off.retain(|(_, until_s, n)| *until_s > now_s || *n > 1 && now_s < until_s + 3600.0);
+        if state.stopped.is_some()
+            || state.put_off.iter().any(|(put_off, until_s, _)| *until_s > now_s && put_off.is_like(&change))
+        {
+            return None;
+        }
+        let declined = self.reason_to_decline(now_s, rule, &change, expected);
+        let is_taken = declined.is_none() && !self.is_dry_run;
+        let state = match declined {
+            Some(why) => State::Declined(why),
+            None if self.is_dry_run => State::DryRun,
+            None => State::Standing,
+        };
+        if !is_taken {
+            self.put_off(rule, &change, now_s + Self::PUT_OFF_S, 1);
+            self.forget_like(rule, &change);
+        }
+        let decision = Decision {
+            id: self.next_id,
+            rule,
+            at_s: now_s,
+            change,
+            evidence,
+            expected,
+            verdict: Verdict::Open,
+            state,
+        };
+        self.next_id += 1;
+        self.decisions.insert(decision.id, decision.clone());
+        self.forget_old();
+        if !is_taken {
+            return None;
+        }
+        self.states[rule].taken_s.push_back(now_s);
+        for former in self.trials.extract_if(.., |trial| trial.rule == rule) {
+            if let Some(it) = self.decisions.get_mut(&former.id) {
+                it.verdict = Verdict::Unclear("another decision of the rule followed".to_owned());
+            }
+        }
+        if !concerned.is_empty() {
+            let begun_s =
+                concerned.iter().filter_map(|key| self.history.since_s(key)).fold(f64::MAX, f64::min);
+            let before_s = [begun_s.min(now_s).max(now_s - window_s), now_s];
+            self.trials.push(Trial { id: decision.id, rule, concerned, before_s, until_s: now_s + window_s });
+        }
+        Some(Deed::Do(decision))
+    }
+
+    /// Why a rule does not allow a change now, if it does not.
+    fn reason_to_decline(
+        &mut self,
+        now_s: f64,
+        rule: usize,
+        change: &Change,
+        expected: Option<Effect>,
+    ) -> Option<String> {
+        let limits = self.rules[rule].limits;
+        let taken_s = &mut self.states[rule].taken_s;
+        while taken_s.front().is_some_and(|taken_s| *taken_s < now_s - 3600.0) {
+            taken_s.pop_front();
+        }
+        let n_taken = taken_s.len();
+        let mut held: Vec<&str> = self.standing(rule).flat_map(|standing| standing.change.jobs()).collect();
+        held.extend(change.jobs());
+        held.sort_unstable();
+        held.dedup();
+        match expected.filter(Effect::is_sound) {
+            None => Some("nobody can tell what would come of it".to_owned()),
+            Some(effect) if effect.change() > -limits.least_gain => Some(format!(
+                "it would change the {} by {:+.1} %; a decision must save {:.1} %",
+                effect.quantity.words(),
+                100.0 * effect.change(),
+                100.0 * limits.least_gain
+            )),
+            Some(_) if n_taken >= limits.most_per_hour => {
+                Some(format!("the rule has decided {n_taken} times within an hour, which is its limit"))
+            }
+            Some(_) if held.len() > limits.most_jobs => {
+                Some(format!("the rule may hold {} jobs at once", limits.most_jobs))
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// A decision could not be carried out.
+    pub fn failed(&mut self, now_s: f64, id: u64, why: &str) {
+        let Some(decision) = self.decisions.get_mut(&id) else { return };
+        decision.state = State::Failed(why.to_owned());
+        decision.verdict = Verdict::Unclear("it was not carried out".to_owned());
+        let (rule, change) = (decision.rule, decision.change.clone());
+        self.put_off(rule, &change, now_s + Self::PUT_OFF_S, 1);
+    }
+
+    /// What a decision was about has ended, and this came of it.
+    pub fn ended(&mut self, now_s: f64, id: u64, verdict: Verdict) -> Vec<Deed> {
+        if let Some(decision) = self.decisions.get_mut(&id)
+            && decision.state == State::Standing
+        {
+            decision.state = State::Over;
+        }
+        self.trials.retain(|trial| trial.id != id);
+        self.judge(now_s, id, verdict, Self::PUT_OFF_S)
+    }
+
+    /// Takes one decision back.
+    pub fn undo(&mut self, now_s: f64, id: u64, why: &str) -> Option<Deed> {
+        let decision = self.decisions.get_mut(&id).filter(|it| it.state == State::Standing)?;
+        decision.state = State::Undone(why.to_owned());
+        let undone = decision.clone();
+        self.put_off(undone.rule, &undone.change, now_s + Self::PUT_OFF_S * Self::HARM_PUT_OFF, 1);
+        Some(Deed::Undo(undone))
+    }
+
+    /// Uses a rule no more, and takes back what it has done.
+    pub fn stop(&mut self, rule: usize, why: &str) -> Vec<Deed> {
+        self.states[rule].stopped = Some(why.to_owned());
+        self.withdraw_if(why, |decision| decision.rule == rule)
+    }
+
+    /// Uses a rule again.
+    pub fn resume(&mut self, rule: usize) {
+        let state = &mut self.states[rule];
+        state.stopped = None;
+        state.judged.clear();
+        state.put_off.clear();
+    }
+
+    /// Takes everything back.
+    pub fn withdraw(&mut self, why: &str) -> Vec<Deed> {
+        self.withdraw_if(why, |_| true)
+    }
+
+    fn withdraw_if(&mut self, why: &str, is_meant: impl Fn(&Decision) -> bool) -> Vec<Deed> {
+        let mut deeds = Vec::new();
+        // The latest first, as one goes back.
+        for decision in self.decisions.values_mut().rev() {
+            if decision.state == State::Standing && is_meant(decision) {
+                decision.state = State::Undone(why.to_owned());
+                deeds.push(Deed::Undo(decision.clone()));
+            }
+        }
+        deeds
+    }
+
+    /// Notes what came of a decision, and draws the consequence.
+    fn judge(&mut self, now_s: f64, id: u64, verdict: Verdict, window_s: f64) -> Vec<Deed> {
+        let Some(decision) = self.decisions.get_mut(&id) else { return Vec::new() };
+        decision.verdict = verdict.clone();
+        let Verdict::Measured(effect) = verdict else { return Vec::new() };
+        if !effect.is_sound() {
+            decision.verdict = Verdict::Unclear("what was measured makes no sense".to_owned());
+            return Vec::new();
+        }
+        let (rule, change) = (decision.rule, decision.change.clone());
+        let expected = decision.expected.map(|expected| expected.change());
+        let measured = effect.change();
+        let is_standing = decision.state == State::Standing;
+        let state = &mut self.states[rule];
+        state.judged.push_back((expected, measured));
+        while state.judged.len() > Self::N_JUDGED {
+            state.judged.pop_front();
+        }
+        let mean = state.judged.iter().map(|(_, measured)| measured).sum::<f64>() / state.judged.len() as f64;
+        if state.judged.len() == Self::N_JUDGED && mean >= 0.0 {
+            let why = format!(
+                "its last {} decisions changed the {} by {:+.1} % in the mean: they do not pay",
+                Self::N_JUDGED,
+                effect.quantity.words(),
+                100.0 * mean
+            );
+            return self.stop(rule, &why);
+        }
+        if measured <= Self::MOST_HARM || !is_standing {
+            return Vec::new();
+        }
+        let why = format!("it changed the {} by {:+.1} %", effect.quantity.words(), 100.0 * measured);
+        let n_before = self.states[rule]
+            .put_off
+            .iter()
+            .filter(|(put_off, ..)| put_off.is_like(&change))
+            .map(|(_, _, n)| *n)
+            .max();
+        let n = n_before.unwrap_or(0) + 1;
+        let windows = Self::HARM_PUT_OFF * f64::from(1u32 << n.min(Self::MOST_DOUBLINGS));
+        let deed = self.undo(now_s, id, &why);
+        self.put_off(rule, &change, now_s + windows * window_s, n);
+        deed.into_iter().collect()
+    }
+
+    fn put_off(&mut self, rule: usize, change: &Change, until_s: f64, n: u32) {
+        let put_off = &mut self.states[rule].put_off;
+        put_off.retain(|(other, ..)| !other.is_like(change));
+        // As many as decisions are remembered; the oldest goes.
+        if put_off.len() >= Self::MOST_DECISIONS {
+            put_off.remove(0);
+        }
+        put_off.push((change.clone(), until_s, n));
+    }
+
+    /// What was declined time and again is told once.
+    fn forget_like(&mut self, rule: usize, change: &Change) {
+        self.decisions.retain(|_, it| {
+            it.rule != rule
+                || !matches!(it.state, State::Declined(_) | State::DryRun)
+                || !it.change.is_like(change)
+        });
+    }
+
+    fn forget_old(&mut self) {
+        while self.decisions.len() > Self::MOST_DECISIONS {
+            let Some(id) = self.decisions.values().find(|it| it.state != State::Standing).map(|it| it.id)
+            else {
+                return;
+            };
+            self.decisions.remove(&id);
+        }
+    }
+}
+
+/// The id in a key.
+fn id_of(key: &str) -> &str {
+    key.split_once('/').map_or(key, |(_, id)| id)
+}

@@ -1,0 +1,26 @@
+//! The loop, closed: what is measured decides by itself, within rules, and is judged by what came of it.
+//!
+//! ```text
+//!  jobs as they are measured ─▶ proposals ─▶ Controller ─▶ deeds (do, undo)
+//!                                  ▲            │ ▲
+//!                          rules, limits        │ └── what really came of it
+//!                                               └──▶ decisions: evidence, expected, measured
+//! ```
+//!
+//! A [`Controller`] takes nothing for granted: what is not expected to pay is not done, what was done and does not pay is undone, and a
+//! [`Rule`] whose decisions do not pay is used no more. It holds no file, no clock and no socket; whoever drives it carries out its [`Deed`]s.
+
+pub use controller::{Controller, Deed, Proposal, RuleState};
+pub use decision::{Change, Decision, Effect, NewPeriod, Quantity, State, Verdict};
+pub use history::{History, Sample};
+pub use rule::{Actor, JobFacts, Limits, Pattern, Rule, Scope};
+pub use sets::{AtTarget, Steadiness, period_changes};
+
+mod controller;
+mod decision;
+mod history;
+mod rule;
+mod sets;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! What may be done, to which jobs, and how much of it.
+
+use crate::LEAST_CONFIDENCE;
+
+/// Who acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Actor {
+    /// Gives periods to an arbiter or a mount, which puts jobs into sets by them.
+    Sets,
+    /// Moves what a job has written to another place while it computes.
+    Stage,
+    /// Gives a malleable job another size.
+    Resize,
+}
+
+impl Actor {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Sets, Self::Stage, Self::Resize];
+
+    /// What it is called in settings and answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sets => "sets",
+            Self::Stage => "stage",
+            Self::Resize => "resize",
+        }
+    }
+
+    /// The one of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|actor| actor.name() == name)
+    }
+}
+
+/// One permission.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// What people call it; no other has the name.
+    pub name: String,
+    /// Who acts by it.
+    pub actor: Actor,
+    /// On which jobs.
+    pub scope: Scope,
+    /// How much.
+    pub limits: Limits,
+}
+
+/// Which jobs are meant. What is empty leaves everyone in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// Their ids or the names of their programs.
+    pub jobs: Vec<Pattern>,
+    /// Their users.
+    pub users: Vec<Pattern>,
+    /// The partitions they run in.
+    pub partitions: Vec<Pattern>,
+}
+
+impl Scope {
+    /// Whether a job is meant.
+    pub fn holds(&self, job: &JobFacts) -> bool {
+        let fits = |patterns: &[Pattern], names: &[&str]| {
+            patterns.is_empty() || patterns.iter().any(|pattern| names.iter().any(|name| pattern.fits(name)))
+        };
+        fits(&self.jobs, &[&job.id, &job.program])
+            && fits(&self.users, &[&job.user])
+            && fits(&self.partitions, &[&job.partition])
+    }
+}
+
+/// A name in which `*` stands for anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern(String);
+
+impl Pattern {
+    /// A pattern as someone wrote it.
+    pub fn new(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// As it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether a name fits.
+    pub fn fits(&self, name: &str) -> bool {
+        let (pattern, name) = (self.0.as_bytes(), name.as_bytes());
+        // Where the last star stood, and what was tried for it: no pattern takes longer than the product of both lengths.
+        let (mut at, mut in_name, mut star) = (0, 0, None);
+        while in_name < name.len() {
+            if pattern.get(at) == Some(&b'*') {
+                star = Some((at, in_name));
+                at += 1;
+            } else if pattern.get(at) == Some(&name[in_name]) {
+                at += 1;
+                in_name += 1;
+            } else if let Some((star_at, tried)) = star {
+                at = star_at + 1;
+                in_name = tried + 1;
+                star = Some((star_at, tried + 1));
+            } else {
+                return false;
+            }
+        }
+        pattern[at..].iter().all(|&byte| byte == b'*')
+    }
+}
+
+/// How far a rule may go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Jobs that it holds at once.
+    pub most_jobs: usize,
+    /// Decisions in an hour.
+    pub most_per_hour: usize,
+    /// What a decision must be expected to save at least, as a share.
+    pub least_gain: f64,
+    /// Below this confidence a period is a guess.
+    pub least_confidence: f64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { most_jobs: 64, most_per_hour: 60, least_gain: 0.05, least_confidence: LEAST_CONFIDENCE }
+    }
+}
+
+/// What is measured of a running job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobFacts {
+    /// Its id.
+    pub id: String,
+    /// Its user's number.
+    pub uid: u32,
+    /// Its user's name.
+    pub user: String,
+    /// What its program is called.
+    pub program: String,
+    /// The partition it runs in.
+    pub partition: String,
+    /// How many processes it has.
+    pub n_processes: u32,
+    /// How far apart its I/O phases are.
+    pub period_s: Option<f64>,
+    /// How sure that is.
+    pub confidence: f64,
+    /// What a phase moves.
+    pub bytes_per_phase: Option<f64>,
+    /// What it has read and written so far.
+    pub bytes: u64,
+    /// How long its threads were in calls that read and write so far.
+    pub io_s: f64,
+}
+
+impl JobFacts {
+    /// Which job it is: users may have jobs of one id.
+    pub fn key(&self) -> String {
+        format!("uid:{}/{}", self.uid, self.id)
+    }
+
+    /// Its period, if it is more than a guess.
+    pub fn sure_period_s(&self, least_confidence: f64) -> Option<f64> {
+        let is_usable = |period_s: &f64| period_s.is_finite() && *period_s > 0.0;
+        self.period_s.filter(is_usable).filter(|_| self.confidence >= least_confidence)
+    }
+}

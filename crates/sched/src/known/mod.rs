@@ -1,0 +1,79 @@
+//! What others know of jobs, and how far an actor goes by it.
+//!
+//! An actor (a mount, an arbiter, whoever tells a file system) can see jobs itself, and be told of them by somebody who sees more: a daemon, a detector, a
+//! table. What it is told is a [`KnownJob`] per job and look; [`Heeded`] makes of many looks the periods to go by.
+//!
+//! - Below [`LEAST_CONFIDENCE`](crate::LEAST_CONFIDENCE) nothing is heeded.
+//! - A period that is heeded changes if another one, [different enough](HARDLY_NEW), was found twice.
+//! - One of which nothing new is heard for a few periods is lost.
+//! - One that the actor itself sees otherwise, three times in a row, is wrong until it sees it so again as often.
+
+use std::fmt;
+
+use crate::staging::Forecast;
+
+pub use heed::Heeded;
+
+mod heed;
+#[cfg(test)]
+mod tests;
+
+/// A period that differs by less than this factor from the last one changes nothing: a job whose period lies between two orders of magnitude must not go to
+/// and fro between their sets.
+pub const HARDLY_NEW: f64 = 1.25;
+
+/// After so many periods without anything new, whoever predicted is taken for lost.
+pub const LOST_AFTER_PERIODS: f64 = 3.5;
+
+/// What somebody else knows of a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KnownJob {
+    /// What the job is called there: as the batch system does, with `.r1` behind it if it was requeued.
+    pub job: String,
+    /// Whose it is, if that is known.
+    pub uid: Option<u32>,
+    /// How far the starts of its I/O phases are apart, if it has a period.
+    pub period_s: Option<f64>,
+    /// How certain that is; `None` if it was not measured but said, or has been heeded by somebody already.
+    pub confidence: Option<f64>,
+    /// How long ago that was found.
+    pub age_s: f64,
+    /// Its next phase, on a clock that is 0 now.
+    pub forecast: Option<Forecast>,
+    /// What it does at the storage, if whoever is asked sees that.
+    pub load: Option<Load>,
+}
+
+/// What a job does at a storage.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// Whether it wants something.
+    pub is_active: bool,
+    /// What it moved of late.
+    pub bandwidth_bps: f64,
+}
+
+/// Somebody who knows jobs, and can be asked again and again. Waits for an answer for a few seconds at most.
+pub trait Informant: fmt::Debug + Send + Sync {
+    /// What it is called.
+    fn name(&self) -> String;
+
+    /// What is known now; why nothing is.
+    fn ask(&self) -> Result<Vec<KnownJob>, String>;
+
+    /// Is told what became of it, for those who look on: that it is silent, or wrong, or heeded again.
+    fn note(&self, _news: &str) {}
+}
+
+/// The id of a batch system without the mark of a run that was requeued: `4711` of `4711.r1`.
+pub fn batch_id(job: &str) -> &str {
+    match job.rsplit_once(".r") {
+        Some((id, n)) if !id.is_empty() && !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit()) => id,
+        _ => job,
+    }
+}
+
+/// Whether two periods differ by less than a factor.
+pub(crate) fn are_within(factor: f64, a_s: f64, b_s: f64) -> bool {
+    (a_s / b_s).ln().abs() < factor.ln()
+}
