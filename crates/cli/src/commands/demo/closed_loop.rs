@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -13,6 +15,7 @@ use serde_json::Value;
 use super::DemoArgs;
 use super::live::Daemon;
 use crate::ExitStatus;
+use crate::commands::heed_signals;
 use crate::commands::jobs::now_unix_s;
 use crate::ui::{Hint, Ui};
 
@@ -41,14 +44,16 @@ pub(super) fn run(ui: &mut Ui, args: &DemoArgs, run_s: f64) -> anyhow::Result<Ex
     super::check_writable(&args.output)
         .with_context(|| format!("cannot write {}", args.output.display()))
         .hint("choose another place for the page with -o FILE")?;
+    let stop = Arc::new(AtomicBool::new(false));
+    heed_signals(&stop)?;
     let each = text::seconds(run_s);
     ui.status(format_args!(
         "1. three jobs on a storage of {}, which serves requests as they come ({each})",
         text::bandwidth(f64::from(BANDWIDTH_BPS))
     ));
-    let (without, _, _) = round(ui, run_s, false)?;
+    let (without, _, _) = round(ui, run_s, false, &stop)?;
     ui.status(format_args!("2. the same jobs, and a daemon that watches and acts ({each})"));
-    let (with, decisions, began_unix_s) = round(ui, run_s, true)?;
+    let (with, decisions, began_unix_s) = round(ui, run_s, true, &stop)?;
     let taken = decisions.decisions.iter().filter(|it| it.state != "declined" && it.state != "failed");
     let decided_s = taken.map(|it| it.at_unix_s - began_unix_s).reduce(f64::min);
     let jobs = JOBS.iter().map(|job| LoopJob {
@@ -96,7 +101,12 @@ impl Drop for Ended {
 }
 
 /// Runs the jobs once; returns how they fared, what was decided, and when they began.
-fn round(ui: &mut Ui, run_s: f64, acts: bool) -> anyhow::Result<(LoopRun, DecisionList, f64)> {
+fn round(
+    ui: &mut Ui,
+    run_s: f64,
+    acts: bool,
+    stop: &AtomicBool,
+) -> anyhow::Result<(LoopRun, DecisionList, f64)> {
     let folder = PrivateDir::new("loop")
         .context("cannot make a temporary folder")
         .hint("set TMPDIR to a folder you can write to")?;
@@ -119,6 +129,10 @@ fn round(ui: &mut Ui, run_s: f64, acts: bool) -> anyhow::Result<(LoopRun, Decisi
     let mut run = LoopRun { at_s: Vec::new(), jobs: vec![Vec::new(); JOBS.len()] };
     let mut decisions = DecisionList::default();
     while began.elapsed().as_secs_f64() < run_s {
+        // What was started ends with this.
+        if stop.load(Ordering::Relaxed) {
+            bail!("interrupted");
+        }
         std::thread::sleep(EVERY);
         run.at_s.push(began.elapsed().as_secs_f64());
         for (samples, job) in run.jobs.iter_mut().zip(&JOBS) {
