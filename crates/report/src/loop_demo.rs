@@ -157,7 +157,7 @@ impl LoopDemo {
         );
         let wide = |table: String| format!("<div class=\"wide\" tabindex=\"0\">{table}</div>");
         let section = |id, title: &str, body| Section { id, title: title.to_owned(), body, narrow: false };
-        let rows = self.rows().into_iter().map(|row| row.map(|cell| escape(&cell)));
+        let rows = self.rows();
         let heads = ["job", "what it does", "a MB takes without", "with the loop", "change"];
         let mut sections = vec![section("jobs", "How the jobs fared", wide(table(heads, rows)))];
         for plot in self.plots() {
@@ -177,15 +177,15 @@ impl LoopDemo {
 
     fn decision_table(&self) -> String {
         let row = |decision: &crate::DecisionEntry| {
-            let mut why: Vec<String> = decision.evidence.iter().map(|line| line.for_html()).collect();
-            why.extend(decision.reason.iter().chain(&decision.unclear).map(|line| line.for_html()));
+            let lines = decision.evidence.iter().chain(&decision.reason).chain(&decision.unclear);
+            let why: Vec<String> = lines.map(|line| line.for_terminal()).collect();
             [
                 decision.id.to_string(),
-                decision.change.for_html(),
+                decision.change.for_terminal(),
                 decision.expected.as_ref().map_or("–".to_owned(), |effect| share(effect.change)),
                 decision.outcome(),
                 decision.state.clone(),
-                why.join("<br>"),
+                why.join("; "),
             ]
         };
         let heads = ["decision", "what", "expected", "measured", "state", "why"];
