@@ -1,7 +1,7 @@
 //! Decisions of a controller, as they are told: what was decided, why, what was expected of it, and what came of it.
 
 use iotide_page::{Untrusted, text};
-use iotide_sched::act::{Change, Controller, Decision, Effect, Quantity, Rule, RuleState, Verdict};
+use iotide_sched::act::{Change, Controller, Decision, Effect, Quantity, Rule, RuleState, Verdict, id_of};
 use serde::{Deserialize, Serialize};
 
 use crate::jobs::table;
@@ -152,6 +152,11 @@ impl DecisionEntry {
         serde_json::from_str(line).ok()
     }
 
+    /// What it rests on, and why it is as it is.
+    pub(crate) fn why(&self) -> impl Iterator<Item = &Untrusted> {
+        self.evidence.iter().chain(&self.reason).chain(&self.unclear)
+    }
+
     /// What was measured, or why nothing was.
     pub(crate) fn outcome(&self) -> String {
         match (&self.measured, &self.unclear) {
@@ -178,11 +183,6 @@ fn in_words(change: &Change) -> String {
         Change::Stage { job, from, to } => format!("stage {from} of {} to {to}", id_of(job)),
         Change::Resize { job, from, to } => format!("resize {}: {from} → {to} nodes", id_of(job)),
     }
-}
-
-/// The id of a job, without its user.
-fn id_of(key: &str) -> &str {
-    key.split_once('/').map_or(key, |(_, id)| id)
 }
 
 impl RuleEntry {

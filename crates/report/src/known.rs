@@ -1,5 +1,6 @@
 //! What a control socket or a detector that listens says of jobs, for those who act on it.
 
+use iotide_analysis::online::NextPhase;
 use iotide_page::Untrusted;
 use iotide_sched::staging::Forecast;
 use iotide_sched::{KnownJob, Load};
@@ -85,18 +86,11 @@ struct Gap {
 impl Detected {
     fn known(self, now_unix_s: f64) -> KnownJob {
         let Self { age_s, prediction } = self;
-        let forecast = prediction.period_s.zip(prediction.next_phase).map(|(period_s, next)| Forecast {
-            at_s: prediction.at_s,
-            confidence: prediction.confidence,
-            period_s,
-            start_s: next.start_s,
-            start_interval_s: next.start_interval_s,
-            bytes: next.bytes,
-            duration_s: next.duration_s,
-            idle_probability: prediction
-                .idle_gaps
-                .first()
-                .map_or(prediction.confidence, |gap| gap.probability),
+        let forecast = prediction.period_s.zip(prediction.next_phase).map(|(period_s, next)| {
+            let Next { start_s, start_interval_s, bytes, duration_s } = next;
+            let next = NextPhase { start_s, start_interval_s, bytes, duration_s };
+            let idle_probability = prediction.idle_gaps.first().map(|gap| gap.probability);
+            Forecast::of_phase(prediction.at_s, prediction.confidence, period_s, &next, idle_probability)
         });
         // Onto a clock that is 0 now. If nobody knows when the trace's began, a prediction is as old as the line that says it.
         let at_s = prediction.at_unix_s.map_or(-age_s, |at_unix_s| at_unix_s - now_unix_s);

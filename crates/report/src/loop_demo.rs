@@ -177,8 +177,7 @@ impl LoopDemo {
 
     fn decision_table(&self) -> String {
         let row = |decision: &crate::DecisionEntry| {
-            let lines = decision.evidence.iter().chain(&decision.reason).chain(&decision.unclear);
-            let why: Vec<String> = lines.map(|line| line.for_terminal()).collect();
+            let why: Vec<String> = decision.why().map(|line| line.for_terminal()).collect();
             [
                 decision.id.to_string(),
                 decision.change.for_terminal(),

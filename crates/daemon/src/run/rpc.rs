@@ -18,7 +18,9 @@ use tokio::time::timeout;
 use super::Shared;
 use super::answer::{Answer, Answers, Asked, Viewer};
 use super::http::accept_users;
+use crate::leaf::{JobView, View};
 use crate::models::{Fitted, Wanted};
+use crate::predict::Expected;
 
 /// What is behind the name of the socket of HTTP.
 pub(super) const SUFFIX: &str = "rpc";
@@ -346,15 +348,7 @@ impl Session {
     }
 
     fn predictions(&self, job: &str, out: &mut Vec<u8>) {
-        let shared = &self.answers.shared;
-        let view = shared.view();
-        let now_s = super::now_ns() as f64 / 1e9;
-        let begin = out.len();
-        out.extend([0; 4]);
-        let mut n: u32 = 0;
-        let seen = view.jobs.iter().filter(|live| self.viewer.sees(&live.key));
-        for live in seen.filter(|live| job.is_empty() || live.key.id.as_str() == job) {
-            let expected = shared.expectations.of(&live.key);
+        self.put_jobs(job, out, |(live, expected, now_s), view, out| {
             let next_s = expected.and_then(|it| it.next_phase_unix_s);
             let values = [
                 expected.and_then(|it| it.period_s),
@@ -362,25 +356,15 @@ impl Session {
                 next_s.map(|next_s| (next_s - now_s).max(0.0)),
                 expected.map(|it| it.confidence),
                 expected.and_then(|it| it.bytes_per_phase),
-                Some(shared.expectations.load_bps(live, view.at_ns)),
+                Some(self.answers.shared.expectations.load_bps(live, view.at_ns)),
             ];
             put_rpc_text(out, live.key.id.as_str());
             put_numbers(out, &values.map(|value| value.unwrap_or(f64::NAN)));
-            n += 1;
-        }
-        out[begin..begin + 4].copy_from_slice(&n.to_le_bytes());
+        });
     }
 
     fn rhythms(&self, job: &str, out: &mut Vec<u8>) {
-        let shared = &self.answers.shared;
-        let view = shared.view();
-        let now_s = super::now_ns() as f64 / 1e9;
-        let begin = out.len();
-        out.extend([0; 4]);
-        let mut n: u32 = 0;
-        let seen = view.jobs.iter().filter(|live| self.viewer.sees(&live.key));
-        for live in seen.filter(|live| job.is_empty() || live.key.id.as_str() == job) {
-            let expected = shared.expectations.of(&live.key);
+        self.put_jobs(job, out, |(live, expected, now_s), _, out| {
             let next = expected.and_then(|it| it.next_phase);
             let figure = |value: Option<f64>| finite(value.unwrap_or(f64::NAN));
             let rhythm = RpcRhythm {
@@ -397,6 +381,25 @@ impl Session {
                 idle_probability: figure(expected.map(|it| it.idle_probability)),
             };
             rhythm.put(out);
+        });
+    }
+
+    /// Puts how many jobs there are that the caller sees and asks for, and something of each, with what is expected of it and what time it is.
+    fn put_jobs(
+        &self,
+        job: &str,
+        out: &mut Vec<u8>,
+        put: impl Fn((&JobView, Option<Expected>, f64), &View, &mut Vec<u8>),
+    ) {
+        let shared = &self.answers.shared;
+        let view = shared.view();
+        let now_s = super::now_ns() as f64 / 1e9;
+        let begin = out.len();
+        out.extend([0; 4]);
+        let mut n: u32 = 0;
+        let seen = view.jobs.iter().filter(|live| self.viewer.sees(&live.key));
+        for live in seen.filter(|live| job.is_empty() || live.key.id.as_str() == job) {
+            put((live, shared.expectations.of(&live.key), now_s), &view, out);
             n += 1;
         }
         out[begin..begin + 4].copy_from_slice(&n.to_le_bytes());

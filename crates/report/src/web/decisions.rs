@@ -60,8 +60,7 @@ fn rule_row(rule: &RuleEntry) -> String {
 
 fn decision_row(decision: &DecisionEntry) -> String {
     let jobs: Vec<String> = decision.jobs.iter().take(8).map(job_link).collect();
-    let mut why: Vec<String> = decision.evidence.iter().map(|line| line.shortened(200).for_html()).collect();
-    why.extend(decision.reason.iter().chain(&decision.unclear).map(|line| line.shortened(200).for_html()));
+    let why: Vec<String> = decision.why().map(|line| line.shortened(200).for_html()).collect();
     let expected = decision.expected.as_ref();
     let change = |of: Option<f64>| cell(of.unwrap_or(0.0), &of.map_or("–".to_owned(), share));
     let measured = match &decision.measured {

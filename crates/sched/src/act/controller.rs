@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::{Change, Decision, Effect, History, JobFacts, Rule, State, Verdict};
+use super::{Change, Decision, Effect, History, JobFacts, Rule, State, Verdict, id_of};
 
 /// Something to be done about a decision.
 #[derive(Clone, Debug, PartialEq)]
@@ -403,9 +403,4 @@ impl Controller {
             self.decisions.remove(&id);
         }
     }
-}
-
-/// The id in a key.
-fn id_of(key: &str) -> &str {
-    key.split_once('/').map_or(key, |(_, id)| id)
 }

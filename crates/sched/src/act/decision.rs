@@ -1,5 +1,7 @@
 //! A decision, from what it rests on to what came of it.
 
+use crate::known::{HARDLY_NEW, are_within};
+
 /// What a decision changes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
@@ -39,16 +41,14 @@ impl Change {
         match (self, other) {
             (Self::Periods(these), Self::Periods(those)) => {
                 these.len() == those.len()
-                    && these.iter().zip(those).all(|(a, b)| a.job == b.job && is_near(a.period_s, b.period_s))
+                    && these
+                        .iter()
+                        .zip(those)
+                        .all(|(a, b)| a.job == b.job && are_within(HARDLY_NEW, a.period_s, b.period_s))
             }
             _ => self == other,
         }
     }
-}
-
-/// Whether two periods are the same for all that follows from them.
-pub(super) fn is_near(a_s: f64, b_s: f64) -> bool {
-    (a_s / b_s).ln().abs() < f64::ln(1.25)
 }
 
 /// The period of a job.

@@ -165,3 +165,8 @@ impl JobFacts {
         self.period_s.filter(is_usable).filter(|_| self.confidence >= least_confidence)
     }
 }
+
+/// The id of a job in its [`JobFacts::key`].
+pub fn id_of(key: &str) -> &str {
+    key.split_once('/').map_or(key, |(_, id)| id)
+}

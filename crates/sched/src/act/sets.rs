@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::decision::is_near;
 use super::{JobFacts, NewPeriod, Rule};
+use crate::known::{HARDLY_NEW, are_within};
 
 /// A job as an arbiter or a mount sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +41,7 @@ impl Steadiness {
             let key = job.key();
             let since_s = former
                 .remove(&key)
-                .filter(|former| is_near(former.period_s, period_s))
+                .filter(|former| are_within(HARDLY_NEW, former.period_s, period_s))
                 .map_or(now_s, |former| former.since_s);
             self.jobs.insert(key, Steady { period_s, since_s, until_s: now_s });
         }

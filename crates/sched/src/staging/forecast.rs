@@ -1,6 +1,6 @@
 //! What is expected of a job.
 
-use iotide_analysis::online::Prediction;
+use iotide_analysis::online::{NextPhase, Prediction};
 
 /// The next I/O phase of a job, and the rhythm in which others follow. All times are on the clock of the caller.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,21 +28,27 @@ impl Forecast {
     ///
     /// Times stay on the prediction's clock; [`Forecast::shifted`] puts them onto another.
     pub fn of(prediction: &Prediction) -> Option<Self> {
-        let next = prediction.next_phase?;
-        let forecast = Self {
-            at_s: prediction.at_s,
-            confidence: prediction.confidence,
-            period_s: prediction.period_s?,
-            start_s: next.start_s,
-            start_interval_s: next.start_interval_s,
-            bytes: next.bytes,
-            duration_s: next.duration_s,
-            idle_probability: prediction
-                .idle_gaps
-                .first()
-                .map_or(prediction.confidence, |gap| gap.probability),
-        };
+        let forecast = Self::of_phase(
+            prediction.at_s,
+            prediction.confidence,
+            prediction.period_s?,
+            &prediction.next_phase?,
+            prediction.idle_gaps.first().map(|gap| gap.probability),
+        );
         forecast.is_possible().then_some(forecast)
+    }
+
+    /// Of the next phase of a rhythm. Without a gap that may be idle, that is as probable as the rhythm is certain.
+    pub fn of_phase(
+        at_s: f64,
+        confidence: f64,
+        period_s: f64,
+        next: &NextPhase,
+        idle_probability: Option<f64>,
+    ) -> Self {
+        let NextPhase { start_s, start_interval_s, bytes, duration_s } = *next;
+        let idle_probability = idle_probability.unwrap_or(confidence);
+        Self { at_s, confidence, period_s, start_s, start_interval_s, bytes, duration_s, idle_probability }
     }
 
     /// The same with all times later by so much.

@@ -10,7 +10,6 @@ use anyhow::{Context, bail};
 use iotide_daemon::client;
 use iotide_private::PrivateDir;
 use iotide_report::{DecisionList, LoopDemo, LoopJob, LoopRun, LoopSample, text};
-use serde_json::Value;
 
 use super::DemoArgs;
 use super::live::Daemon;
@@ -137,7 +136,7 @@ fn round(
         run.at_s.push(began.elapsed().as_secs_f64());
         for (samples, job) in run.jobs.iter_mut().zip(&JOBS) {
             let before = samples.last().copied().unwrap_or_default();
-            samples.push(seen(daemon.socket(), job).unwrap_or(before));
+            samples.push(seen(&daemon, job).unwrap_or(before));
         }
         if acts && let Ok(answer) = client::get(daemon.socket(), "/api/1/decisions") {
             decisions = DecisionList::from_json(&answer.body).unwrap_or(decisions);
@@ -205,9 +204,8 @@ fn begin(folder: &Path, daemon: &Daemon, job: &Workload, run_s: f64) -> anyhow::
 }
 
 /// What a job has done so far.
-fn seen(socket: &Path, job: &Workload) -> Option<LoopSample> {
-    let answer = client::get(socket, &format!("/api/1/jobs/{}", job.name)).ok()?;
-    let seen: Value = serde_json::from_slice(&answer.body).ok()?;
+fn seen(daemon: &Daemon, job: &Workload) -> Option<LoopSample> {
+    let seen = daemon.document(job.name)?;
     Some(LoopSample {
         bytes: seen["io"]["bytes_written"].as_u64()?,
         io_s: seen["io"]["seconds_written"].as_f64()?,

@@ -62,10 +62,15 @@ impl Daemon {
         [("IOTIDE_LIVE", self.pages.clone().into_os_string()), ("IOTIDE_JOB_ID", JOB.into())]
     }
 
+    /// All that is known of a job now.
+    pub(super) fn document(&self, job: &str) -> Option<Value> {
+        let answer = client::get(&self.socket, &format!("/api/1/jobs/{job}")).ok()?;
+        serde_json::from_slice(&answer.body).ok()
+    }
+
     /// What is known of the job now.
     pub(super) fn job(&self) -> Option<Seen> {
-        let answer = client::get(&self.socket, &format!("/api/1/jobs/{JOB}")).ok()?;
-        let job: Value = serde_json::from_slice(&answer.body).ok()?;
+        let job = self.document(JOB)?;
         Some(Seen {
             bytes_written: job["io"]["bytes_written"].as_u64()?,
             period_s: job["period_s"].as_f64(),

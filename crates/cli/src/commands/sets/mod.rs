@@ -3,7 +3,7 @@
 use crate::ExitStatus;
 use crate::ui::Ui;
 
-pub(super) use self::show::ask_within;
+pub(super) use self::show::{ask_within, say_all};
 
 mod apply;
 pub(super) mod deeds;

@@ -107,17 +107,27 @@ pub(in crate::commands) fn set_period(socket: &Path, job: &str, period_s: Option
 
 /// One line there, one back.
 fn say(socket: &Path, question: &str, within: Duration) -> anyhow::Result<String> {
+    Ok(say_all(socket, [question.to_owned()], within)?.swap_remove(0))
+}
+
+/// Lines there, and an answer to each back.
+pub(in crate::commands) fn say_all(
+    socket: &Path,
+    questions: impl IntoIterator<Item = String>,
+    within: Duration,
+) -> anyhow::Result<Vec<String>> {
     let shown = socket.display();
     let mut line = UnixStream::connect(socket).with_context(|| format!("cannot connect to {shown}")).hint(
         "it is made by `--control PATH` of `iotide mount` or `iotide arbiter`, which must be running",
     )?;
-    let within = Some(within);
-    line.set_read_timeout(within).and_then(|()| line.set_write_timeout(within))?;
-    line.write_all(format!("{question}\n").as_bytes()).with_context(|| format!("{shown} does not listen"))?;
-    let mut answer = String::new();
-    BufReader::new(line)
-        .take(MAX_ANSWER)
-        .read_line(&mut answer)
-        .with_context(|| format!("{shown} does not answer"))?;
-    Ok(answer)
+    line.set_read_timeout(Some(within)).and_then(|()| line.set_write_timeout(Some(within)))?;
+    let mut replies = BufReader::new(line.try_clone()?.take(MAX_ANSWER));
+    let one = |question: String| {
+        line.write_all(format!("{question}\n").as_bytes())
+            .with_context(|| format!("{shown} does not listen"))?;
+        let mut answer = String::new();
+        replies.read_line(&mut answer).with_context(|| format!("{shown} does not answer"))?;
+        Ok(answer)
+    };
+    questions.into_iter().map(one).collect()
 }

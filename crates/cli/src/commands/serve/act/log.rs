@@ -53,8 +53,9 @@ impl Log {
         let mut before: Vec<DecisionEntry> = known.into_values().collect();
         before.sort_by_key(|it| std::cmp::Reverse(it.id));
         before.truncate(MOST_BEFORE);
+        let written = before.iter().map(|it| (it.id, it.to_json_line())).collect();
         before.iter_mut().for_each(DecisionEntry::end_with_its_controller);
-        Ok(Self { path, before, next_id, written: HashMap::new() })
+        Ok(Self { path, before, next_id, written })
     }
 
     pub(super) fn next_id(&self) -> u64 {

@@ -1,11 +1,9 @@
 //! Periods for an arbiter or a mount.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use iotide_api::{MeasuredJob, foresee_periods};
 use iotide_report::{StorageJobs, text};
 use iotide_sched::act::{
@@ -13,7 +11,7 @@ use iotide_sched::act::{
 };
 use iotide_sched::{Policy, Rules};
 
-use crate::commands::sets::ask_within;
+use crate::commands::sets::{ask_within, say_all};
 
 /// A storage whose arbiter or mount is told.
 pub(super) struct Target {
@@ -128,35 +126,25 @@ impl Target {
 
     /// Tells the target, for a time.
     pub(super) fn give(&mut self, decision: &Decision, for_s: f64) -> anyhow::Result<()> {
-        self.say(decision, |new| format!("period {} {} for {for_s}\n", new.at, new.period_s))
+        self.say(decision, |new| format!("period {} {} for {for_s}", new.at, new.period_s))
     }
 
     /// Has the target forget it.
     pub(super) fn take_back(&mut self, decision: &Decision) -> anyhow::Result<()> {
-        self.say(decision, |new| format!("period {} none\n", new.at))
+        self.say(decision, |new| format!("period {} none", new.at))
     }
 
     fn say(&self, decision: &Decision, line: impl Fn(&NewPeriod) -> String) -> anyhow::Result<()> {
         let Change::Periods(periods) = &decision.change else { return Ok(()) };
         let shown = self.socket.display();
-        let mut stream =
-            UnixStream::connect(&self.socket).with_context(|| format!("cannot connect to {shown}"))?;
-        stream
-            .set_read_timeout(Some(Self::WITHIN))
-            .and_then(|()| stream.set_write_timeout(Some(Self::WITHIN)))?;
-        let mut answers = BufReader::new(stream.try_clone()?.take(1 << 20));
-        for new in periods {
-            // A name with a blank would be two words to the other side.
-            if new.at.contains(|c: char| c.is_ascii_whitespace()) {
-                bail!("{shown} cannot be told of a job whose name has blanks");
-            }
-            stream.write_all(line(new).as_bytes()).with_context(|| format!("{shown} does not listen"))?;
-            let mut answer = String::new();
-            answers.read_line(&mut answer).with_context(|| format!("{shown} does not answer"))?;
-            // A job that has gone meanwhile needs no period.
-            if answer.is_empty() {
-                bail!("{shown} does not answer");
-            }
+        // A name with a blank would be two words to the other side.
+        if periods.iter().any(|new| new.at.contains(|c: char| c.is_ascii_whitespace())) {
+            bail!("{shown} cannot be told of a job whose name has blanks");
+        }
+        let answers = say_all(&self.socket, periods.iter().map(line), Self::WITHIN)?;
+        // A job that has gone meanwhile needs no period, and is refused.
+        if answers.iter().any(String::is_empty) {
+            bail!("{shown} does not answer");
         }
         Ok(())
     }
