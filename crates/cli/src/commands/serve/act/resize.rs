@@ -1,5 +1,6 @@
 //! Sizes of marked jobs of a Slurm. Slurm may take its time, so it is asked from a thread of its own.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -51,6 +52,8 @@ struct View {
     listing: Listing,
     wanted: Vec<WantedResize>,
     trouble: Option<String>,
+    /// What could not be taken back: jobs, and why.
+    left: BTreeMap<String, String>,
     done: Vec<(u64, Result<(), String>)>,
 }
 
@@ -64,7 +67,9 @@ enum Order {
 impl Resizer {
     /// By so many periods before and after one can tell how fast a job goes on.
     const PERIODS_TO_TELL: f64 = 6.0;
-    const WINDOW_S: [f64; 2] = [20.0, 1800.0];
+    const WINDOW_S: [f64; 2] = [10.0, 1800.0];
+    /// A job whose rhythm is not known yet is grown only so long after it came: without it nobody can tell whether it goes on faster.
+    const PATIENCE_S: f64 = 60.0;
     /// Slurm is not asked more often than this.
     const LEAST_INTERVAL: Duration = Duration::from_secs(1);
     /// What is taken back at the end takes at most so long.
@@ -164,9 +169,7 @@ impl Doer for Resizer {
         let rest = self.rest;
         self.resized.retain(|(_, at)| at.elapsed() < rest);
         let view = self.view();
-        if let Some(trouble) = &view.trouble {
-            bail!("{trouble}");
-        }
+        view.trouble()?;
         if !self.under_way.is_empty() {
             return Ok(Vec::new());
         }
@@ -177,7 +180,15 @@ impl Doer for Resizer {
             let is_resting = self.resized.iter().any(|(id, _)| *id == wanted.id);
             // What runs under an id that two users have is not known.
             let mut found = look.jobs.iter().filter(is_it);
-            if let (Some(job), None, false) = (found.next(), found.next(), is_resting) {
+            let (Some(job), None, false) = (found.next(), found.next(), is_resting) else { continue };
+            let key = job.key();
+            let is_young = look
+                .controller
+                .history()
+                .since_s(&key)
+                .is_none_or(|since_s| look.now_s - since_s < Self::PATIENCE_S);
+            let is_open = is_young && look.steadiness.period_s(&key).is_none();
+            if wanted.to < wanted.from || !is_open {
                 proposals.push(self.proposal(look, &view, wanted, job));
             }
         }
@@ -257,7 +268,14 @@ impl Doer for Resizer {
         }
         self.is_over.store(true, Ordering::Relaxed);
         let _ = thread.join();
-        match self.view().trouble.take() {
+        self.view().trouble()
+    }
+}
+
+impl View {
+    /// Fails with what keeps sizes from being as they should.
+    fn trouble(&self) -> anyhow::Result<()> {
+        match self.left.values().chain(&self.trouble).next() {
             Some(trouble) => bail!("{trouble}"),
             None => Ok(()),
         }
@@ -277,18 +295,29 @@ struct Worker {
 
 impl Worker {
     fn work(self, ordered: &Receiver<Order>) {
-        let is_over = Arc::clone(&self.is_over);
-        let mut hands = None;
-        let mut models = Models::default();
+        let (mut hands, mut models) = (None, Models::default());
+        // Jobs that shall have the size again that they had.
+        let mut back = BTreeMap::new();
         loop {
-            let done = self.begin(&mut hands, &is_over).and_then(|(slurm, _)| self.look(slurm, &mut models));
+            let done = self.begin(&mut hands).and_then(|(slurm, _)| self.look(slurm, &mut models));
             self.view().trouble = done.err().map(|error| format!("{error:#}"));
+            self.give_back(&mut hands, &mut back);
             let until = Instant::now() + self.interval;
             loop {
                 match ordered.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                    Ok(order) => self.obey(order, ordered, &mut hands, &is_over),
+                    Ok(first) => {
+                        for order in std::iter::once(first).chain(ordered.try_iter()) {
+                            match order {
+                                Order::Do(id, wanted) => self.carry_out(&mut hands, id, &wanted),
+                                // The latest first: the size that a job had at first is said last.
+                                Order::Back(job, nodes) => _ = back.insert(job, nodes),
+                            }
+                        }
+                        self.give_back(&mut hands, &mut back);
+                    }
                     Err(RecvTimeoutError::Timeout) => break,
                     Err(RecvTimeoutError::Disconnected) => {
+                        self.give_back(&mut hands, &mut back);
                         if let Some((slurm, mut hands)) = hands {
                             let _ = hands.withdraw(&slurm);
                         }
@@ -299,19 +328,37 @@ impl Worker {
         }
     }
 
+    fn carry_out(&self, hands: &mut Option<(Slurm, Hands)>, id: u64, wanted: &WantedResize) {
+        let done = self.begin(hands);
+        let done = done.and_then(|(slurm, hands)| hands.carry_out(slurm, wanted, &self.is_over));
+        self.view().done.push((id, done.map_err(|error| format!("{error:#}"))));
+    }
+
+    /// Gives jobs the sizes again that they had. What cannot be done now is tried again.
+    fn give_back(&self, hands: &mut Option<(Slurm, Hands)>, back: &mut BTreeMap<String, u32>) {
+        back.retain(|job, nodes| {
+            let done = self
+                .begin(hands)
+                .and_then(|(slurm, hands)| go_back(slurm, hands, job, *nodes, &self.is_over));
+            let mut view = self.view();
+            view.left.remove(job);
+            if let Err(error) = &done {
+                let why = format!("job {job} does not have its {nodes} nodes again: {error:#}");
+                view.left.insert(job.clone(), why);
+            }
+            done.is_err()
+        });
+    }
+
     fn view(&self) -> MutexGuard<'_, View> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is needed to change sizes. What an earlier controller left when it was killed is taken back first.
-    fn begin<'a>(
-        &self,
-        hands: &'a mut Option<(Slurm, Hands)>,
-        is_over: &Arc<AtomicBool>,
-    ) -> anyhow::Result<&'a mut (Slurm, Hands)> {
+    fn begin<'a>(&self, hands: &'a mut Option<(Slurm, Hands)>) -> anyhow::Result<&'a mut (Slurm, Hands)> {
         if hands.is_none() {
             let mut opened = Hands::open(&self.state, self.place.manner.clone())?;
-            let is_over = Arc::clone(is_over);
+            let is_over = Arc::clone(&self.is_over);
             let slurm = Slurm::new(&self.slurm, move || is_over.load(Ordering::Relaxed))
                 .with_folder(opened.scratch().to_owned());
             opened.withdraw(&slurm)?;
@@ -329,48 +376,6 @@ impl Worker {
         (view.listing, view.wanted) = (listing, wanted);
         view.version += 1;
         Ok(())
-    }
-
-    fn obey(
-        &self,
-        order: Order,
-        ordered: &Receiver<Order>,
-        hands: &mut Option<(Slurm, Hands)>,
-        is_over: &Arc<AtomicBool>,
-    ) {
-        match order {
-            Order::Do(id, wanted) => {
-                let done = self
-                    .begin(hands, is_over)
-                    .and_then(|(slurm, hands)| hands.carry_out(slurm, &wanted, is_over));
-                self.view().done.push((id, done.map_err(|error| format!("{error:#}"))));
-            }
-            Order::Back(job, nodes) => {
-                // The earliest size of each job is the one that counts, and comes last.
-                let mut back = vec![(job, nodes)];
-                for order in ordered.try_iter() {
-                    match order {
-                        Order::Back(job, nodes) => {
-                            back.retain(|(other, _)| *other != job);
-                            back.push((job, nodes));
-                        }
-                        Order::Do(id, _) => {
-                            let why = "something was taken back first".to_owned();
-                            self.view().done.push((id, Err(why)));
-                        }
-                    }
-                }
-                for (job, nodes) in back {
-                    let done = self
-                        .begin(hands, is_over)
-                        .and_then(|(slurm, hands)| go_back(slurm, hands, &job, nodes, is_over));
-                    if let Err(error) = done {
-                        self.view().trouble =
-                            Some(format!("job {job} does not have its {nodes} nodes again: {error:#}"));
-                    }
-                }
-            }
-        }
     }
 }
 
