@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,6 +21,7 @@ use crate::checksum::Checksum;
 use crate::closed::{How, Prober};
 use crate::copy::{Clones, CopyError, contents, is_sparse, read_back};
 use crate::dirs::{Dirs, name, parent};
+use crate::durable::Whole;
 use crate::metadata;
 use crate::numbers::{Attributes, Numbers, kind};
 use crate::pace::Pace;
@@ -78,6 +80,7 @@ pub(crate) struct Course<'a> {
     pub(crate) id: u64,
     pub(crate) n_temps: &'a AtomicU64,
     pub(crate) clones: &'a Clones,
+    pub(crate) whole: &'a Whole,
     pub(crate) n_jobs: usize,
 }
 
@@ -89,14 +92,17 @@ impl Course<'_> {
     pub(crate) fn run(&self, tasks: &[Task], new: &BTreeSet<Vec<u8>>) -> Vec<Result<Landed, Failure>> {
         let _begun = self.pace.begin();
         let made = parallel::each(self.n_jobs, tasks, |task| self.make(task));
-        let synced = self.each(made, SYNCING, |_, made| match &made.file {
-            Some(file) => {
-                let synced = file.sync_all().map_err(fault);
-                self.pace.is_answered();
-                synced
-            }
-            None => Ok(()),
-        });
+        let synced = match self.is_synced_whole(tasks, &made) {
+            true => made,
+            false => self.each(made, SYNCING, |_, made| match &made.file {
+                Some(file) => {
+                    let synced = file.sync_all().map_err(fault);
+                    self.pace.is_answered();
+                    synced
+                }
+                None => Ok(()),
+            }),
+        };
         let checked = self.each(synced, self.n_jobs, |at, made| self.check(&tasks[at], made));
         let named: Vec<Result<Landed, Failure>> =
             (tasks.iter().zip(checked)).map(|(task, made)| self.name(task, made?)).collect();
@@ -124,6 +130,20 @@ impl Course<'_> {
                 None => Ok(landed),
             };
         tasks.iter().zip(named).map(|(task, named)| is_durable(task, named?)).collect()
+    }
+
+    /// Makes many files durable by one call, with all else on their file system.
+    fn is_synced_whole(&self, tasks: &[Task], made: &[Result<Made, Failure>]) -> bool {
+        let files = || {
+            (tasks.iter().zip(made))
+                .filter_map(|(task, made)| Some((task, made.as_ref().ok()?.file.as_ref()?)))
+        };
+        let n_bytes = files().map(|(task, _)| task.numbers.size).sum();
+        // What cannot be asked is on no device that is known.
+        let devices = files().map(|(_, file)| file.metadata().map_or(u64::MAX, |stat| stat.dev()));
+        let is_synced = self.whole.sync(self.dst.top(), files().count(), n_bytes, devices);
+        self.pace.is_answered();
+        is_synced
     }
 
     /// Does something with all that have come so far; those for which it fails are dropped, and what was begun of them with them.

@@ -47,7 +47,7 @@ impl Prober {
             let _ = signal_hook::flag::register(libc::SIGXFSZ, std::sync::Arc::clone(&heard));
             signal_hook::flag::register(libc::SIGIO, heard).is_ok()
         });
-        let is_local = LOCAL.contains(&(fstatfs(folder)?.f_type as i64 & 0xffff_ffff));
+        let is_local = is_of_type(folder, &LOCAL)?;
         let has_leases = is_handled && is_local && matches!(self_test(folder), Ok(true));
         Ok(Self { has_leases, is_trusting: false, open: OnceLock::new() })
     }
@@ -93,6 +93,11 @@ impl Prober {
         let open = self.open.get_or_init(open_to_write);
         Ok((!open.contains(&(stat.dev(), stat.ino()))).then_some(How::Scan))
     }
+}
+
+/// Whether a directory is on one of these types of file systems.
+pub(crate) fn is_of_type(folder: &OwnedFd, types: &[i64]) -> io::Result<bool> {
+    Ok(types.contains(&(fstatfs(folder)?.f_type as i64 & 0xffff_ffff)))
 }
 
 /// Whether a lease is refused while a writer is there, granted when it has gone, and broken when it comes back.

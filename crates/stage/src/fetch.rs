@@ -13,6 +13,7 @@ use crate::batch::{Course, Failure, Task, What, ancestors};
 use crate::closed::{How, Prober};
 use crate::copy::Clones;
 use crate::dirs::{Dirs, is_plain, name, parent};
+use crate::durable::Whole;
 use crate::error::StageError;
 use crate::journal::{Direction, Entry, Journal, Safe};
 use crate::metadata;
@@ -51,6 +52,37 @@ impl Wanted {
     }
 }
 
+/// What a batch holds: files get their names when all of it is there, so that what is needed first must not wait for much else.
+const MAX_FILES: usize = 256;
+const MAX_BYTES: u64 = 64 << 20;
+
+/// How many of the next files make a batch: at least one.
+fn n_in_batch(due: &[Task], max_files: usize) -> usize {
+    let mut n_bytes = 0u64;
+    let fits = |task: &&Task| {
+        n_bytes = n_bytes.saturating_add(task.numbers.size);
+        n_bytes <= MAX_BYTES
+    };
+    due.iter().take(max_files).take_while(fits).count().max(1)
+}
+
+/// How much may come.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Bytes of inputs in the buffer at most, those included that are there.
+    pub max_bytes: u64,
+    /// Bytes that are free in the buffer's file system.
+    pub free_bytes: u64,
+}
+
+impl Room {
+    /// Whether there is room for `size` bytes beside `total` of which `new` are not yet there.
+    fn has(&self, total: u64, new: u64, size: u64) -> bool {
+        let fits = |used: u64, limit| used.checked_add(size).is_some_and(|sum| sum <= limit);
+        fits(total, self.max_bytes) && fits(new, self.free_bytes)
+    }
+}
+
 /// A source of inputs and a buffer for them.
 #[derive(Debug)]
 pub struct Fetch {
@@ -60,6 +92,7 @@ pub struct Fetch {
     id: u64,
     n_temps: AtomicU64,
     clones: Clones,
+    whole: Whole,
     n_jobs: usize,
     max_files: usize,
 }
@@ -93,7 +126,8 @@ impl Fetch {
         };
         let (n_temps, max_files) = (AtomicU64::new(0), more_descriptors());
         remove_temps(&dst, &journal, id);
-        Ok(Self { src, dst, journal, id, n_temps, clones: Clones::default(), n_jobs, max_files })
+        let (clones, whole) = (Clones::default(), Whole::of(dst.top()));
+        Ok(Self { src, dst, journal, id, n_temps, clones, whole, n_jobs, max_files })
     }
 
     /// The source, links on the way resolved.
@@ -101,35 +135,45 @@ impl Fetch {
         self.src.path()
     }
 
-    /// Brings the files that are wanted (all, without a list) until `max_bytes` are in the buffer.
+    /// Bytes that are free in the buffer's file system; no limit if it does not say.
+    pub fn free_bytes(&self) -> u64 {
+        rustix::fs::fstatvfs(self.dst.top())
+            .map_or(u64::MAX, |about| about.f_bavail.saturating_mul(about.f_frsize))
+    }
+
+    /// Brings the files that are wanted (all, without a list), in their order, as far as there is room.
     pub fn run(
         &mut self,
         wanted: Option<&Wanted>,
-        max_bytes: u64,
+        room: Room,
         pace: &Pace,
     ) -> Result<(Tally, Option<Fault>), StageError> {
         let mut tally = Tally::default();
         let tasks = self.tasks(wanted, &mut tally);
         let mut due = Vec::new();
-        let mut total = 0u64;
+        let (mut total, mut new) = (0u64, 0u64);
         for task in tasks {
+            let size = task.numbers.size;
             if self.is_there(&task) {
                 tally.safe += 1;
-                tally.bytes_safe += task.numbers.size;
-                total = total.saturating_add(task.numbers.size);
-            } else if total.saturating_add(task.numbers.size) > max_bytes {
+                tally.bytes_safe += size;
+                total = total.saturating_add(size);
+            } else if !room.has(total, new, size) {
                 tally.waiting += 1;
-                tally.backlog_bytes += task.numbers.size;
+                tally.backlog_bytes += size;
                 tally.leave(&task.path, "there is no room for it");
             } else {
-                total = total.saturating_add(task.numbers.size);
+                (total, new) = (total.saturating_add(size), new.saturating_add(size));
                 due.push(task);
             }
         }
-        for tasks in due.chunks(self.max_files.min(256)) {
+        let mut due = &due[..];
+        while !due.is_empty() {
+            let (tasks, later) = due.split_at(n_in_batch(due, self.max_files.min(MAX_FILES)));
             if let Some(fault) = self.bring(tasks, pace, &mut tally)? {
                 return Ok((tally, Some(fault)));
             }
+            due = later;
         }
         self.finish_directories();
         tally.used_bytes = tally.bytes_safe;
@@ -220,6 +264,7 @@ impl Fetch {
             id: self.id,
             n_temps: &self.n_temps,
             clones: &self.clones,
+            whole: &self.whole,
             n_jobs: self.n_jobs,
         };
         let mut fault = None;
@@ -295,6 +340,70 @@ impl Fetch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iotide_testkit::FreshDir;
+
+    #[test]
+    fn what_comes_first_is_there_before_much_else_has_come() {
+        let task = |size| Task {
+            path: b"x".to_vec(),
+            numbers: Numbers { size, ..Numbers::default() },
+            attributes: Attributes::default(),
+            what: What::File,
+            is_flagged: false,
+        };
+        let of = |sizes: &[u64]| n_in_batch(&sizes.iter().map(|size| task(*size)).collect::<Vec<_>>(), 3);
+        assert_eq!(of(&[MAX_BYTES * 9, 1]), 1);
+        assert_eq!(of(&[1, MAX_BYTES - 1, 1]), 2);
+        assert_eq!(of(&[0, 0, 0, 0]), 3);
+    }
+
+    #[test]
+    fn nothing_comes_while_the_job_does_io_and_nothing_more_once_it_is_over() {
+        use crate::run::{Hint, Plan, fetch_in_gaps};
+        use iotide_sched::staging::{Controller, Policy, Settings};
+        use std::sync::{Arc, atomic::AtomicBool, mpsc};
+        let dir = FreshDir::new("stage-fetch-gaps");
+        for name in ["src", "dst"] {
+            std::fs::create_dir(dir.join(name)).unwrap();
+        }
+        dir.write("src/input", "x");
+        let mut fetch = Fetch::open(&dir.join("src"), &dir.join("dst"), 1).unwrap();
+        let room = Room { max_bytes: 1, free_bytes: fetch.free_bytes() };
+        let mut run = |first: Hint, ends: bool| {
+            let (tell, hints) = mpsc::channel();
+            tell.send(first).unwrap();
+            let controller = Controller::new(Settings { quiet_s: 1e6, ..Settings::new(Policy::Gap) });
+            let (is_over, is_draining) = (Arc::new(AtomicBool::new(false)), Arc::default());
+            let began = std::time::Instant::now();
+            let plan = Plan {
+                controller,
+                began,
+                hints,
+                is_over,
+                deadline: None,
+                is_withdrawn: Arc::default(),
+                is_draining,
+            };
+            let pace = Pace::free();
+            let pace = &pace;
+            std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    while ends && pace.unanswered_for().is_none() {
+                        std::thread::yield_now();
+                    }
+                    // It has asked for leave, and gets none.
+                    std::thread::sleep(std::time::Duration::from_millis(if ends { 150 } else { 0 }));
+                    let _ = if ends { tell.send(Hint::JobOver) } else { Ok(()) };
+                });
+                fetch_in_gaps(&mut fetch, None, room, plan, pace).unwrap().0
+            })
+        };
+        let tally = run(Hint::Activity(1.0), true);
+        assert_eq!((tally.safe, tally.waiting, &tally.left[0].why[..]), (0, 1, "stopped before its turn"));
+        assert!(!dir.join("dst/input").exists());
+        // Silent from the beginning.
+        assert_eq!(run(Hint::Forecast(None), false).safe, 1);
+    }
 
     #[test]
     fn lists_have_lines_or_zero_bytes_and_lead_nowhere_else() {

@@ -14,13 +14,13 @@ pub use crate::{
     checksum::Checksum,
     closed::How,
     error::StageError,
-    fetch::{Fetch, Wanted},
+    fetch::{Fetch, Room, Wanted},
     filter::{Filter, Pattern, PatternError},
     journal::{Direction, Entry, Journal, Known, Safe, replay},
     numbers::Numbers,
     pace::Pace,
     receipts::{Receipt, ReceiptLine, Receipts, parse_line},
-    run::{Hint, Plan, Progress, run, run_once},
+    run::{Hint, Plan, Progress, fetch_in_gaps, run, run_once},
     stager::{Left, Order, Purge, Settings, Stager, Survey, Tally},
     verify::{Checked, Fault as VerifyFault, Verified, verify},
     wait::{Waited, is_safe, root_of},
@@ -33,6 +33,7 @@ mod checksum;
 mod closed;
 mod copy;
 mod dirs;
+mod durable;
 mod error;
 mod fetch;
 mod filter;

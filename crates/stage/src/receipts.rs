@@ -1,13 +1,15 @@
 //! What was brought to a directory, line by line in a file there, so that it can be checked later without the buffer.
 //!
 //! `DST/.iotide-stage/<id>.jsonl`: the first line says whose receipts they are, and is the mark that tells the destination from an empty
-//! mount point. Each other line is a file: path, size, checksum, time. The last line of a path counts.
+//! mount point. Each other line is a file: path, size, checksum, time. The last line of a path counts; when most lines are of
+//! versions long replaced, the file is written anew without them.
 
+use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Seek, Write};
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
 use serde_json::{Value, json};
 
 use crate::checksum::Checksum;
@@ -108,7 +110,23 @@ fn bytes_of(value: &Value, name: &str) -> Option<Vec<u8>> {
 #[derive(Debug)]
 pub struct Receipts {
     file: File,
+    folder: OwnedFd,
+    id: u64,
+    /// How long the file was when it was last looked at for lines that do not count any more.
+    n_looked_at: u64,
 }
+
+/// Receipts of less are not worth writing anew, and of more there is no room for all names in memory.
+const LEAST_COMPACTED: u64 = 1 << 20;
+const MOST_COMPACTED: u64 = 1 << 30;
+
+const MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP).union(Mode::ROTH);
+const CREATE: OFlags = OFlags::RDWR
+    .union(OFlags::CREATE)
+    .union(OFlags::EXCL)
+    .union(OFlags::APPEND)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
 impl Receipts {
     /// The name of the file for a pair of directories.
@@ -118,13 +136,11 @@ impl Receipts {
 
     /// Begins the file; the head is durable when this returns.
     pub(crate) fn create(folder: &OwnedFd, id: u64, source: &[u8]) -> io::Result<Self> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::APPEND | OFlags::NOFOLLOW;
-        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
-        let mut file = File::from(openat(folder, Self::name(id), flags | OFlags::CLOEXEC, mode)?);
+        let mut file = File::from(openat(folder, Self::name(id), CREATE, MODE)?);
         file.write_all(ReceiptLine::Head { id, source: source.to_owned() }.to_line().as_bytes())?;
         file.sync_all()?;
         rustix::fs::fsync(folder)?;
-        Ok(Self { file })
+        Ok(Self { file, folder: folder.try_clone()?, id, n_looked_at: 0 })
     }
 
     /// Opens one that is there. What a kill left of a line is cut off.
@@ -136,7 +152,7 @@ impl Receipts {
         if whole < n {
             file.set_len(whole)?;
         }
-        Ok(Self { file })
+        Ok(Self { file, folder: folder.try_clone()?, id, n_looked_at: 0 })
     }
 
     /// Adds lines, durable when this returns.
@@ -150,7 +166,69 @@ impl Receipts {
             let _ = self.file.set_len(at);
             return Err(error);
         }
-        self.file.sync_data()
+        self.file.sync_data()?;
+        let n = at + lines.len() as u64;
+        if n > LEAST_COMPACTED.max(2 * self.n_looked_at) && n < MOST_COMPACTED {
+            // What cannot be done now can be when it has doubled again: all is noted either way.
+            self.n_looked_at = n;
+            if let Ok(n) = self.compact() {
+                self.n_looked_at = n;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the file anew without lines that later ones replace, if that halves it. A kill leaves either of them whole.
+    ///
+    /// Returns how long the file is. Lines that nobody understands stay.
+    fn compact(&mut self) -> io::Result<u64> {
+        let n_bytes = self.file.metadata()?.len();
+        let mut last: HashMap<Vec<u8>, usize> = HashMap::new();
+        for (number, line) in self.lines()?.enumerate() {
+            if let Some(path) = path_of(&line?) {
+                last.insert(path, number);
+            }
+        }
+        let counts =
+            |number: usize, line: &[u8]| path_of(line).is_none_or(|path| last.get(&path) == Some(&number));
+        let mut n_kept = 0;
+        for (number, line) in self.lines()?.enumerate() {
+            let line = line?;
+            n_kept += if counts(number, &line) { line.len() as u64 + 1 } else { 0 };
+        }
+        if n_kept > n_bytes / 2 {
+            return Ok(n_bytes);
+        }
+        let new = format!("{:016x}.new", self.id);
+        let _ = unlinkat(&self.folder, &new, AtFlags::empty());
+        let mut out = BufWriter::new(File::from(openat(&self.folder, &new, CREATE, MODE)?));
+        for (number, line) in self.lines()?.enumerate() {
+            let line = line?;
+            if counts(number, &line) {
+                out.write_all(&line)?;
+                out.write_all(b"\n")?;
+            }
+        }
+        let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.sync_all()?;
+        renameat(&self.folder, &new, &self.folder, Self::name(self.id))?;
+        self.file = file;
+        rustix::fs::fsync(&self.folder)?;
+        Ok(n_kept)
+    }
+
+    fn lines(&self) -> io::Result<impl Iterator<Item = io::Result<Vec<u8>>> + '_> {
+        let mut file = &self.file;
+        file.rewind()?;
+        Ok(BufReader::with_capacity(256 << 10, file).split(b'\n'))
+    }
+}
+
+/// The path that a line is about.
+fn path_of(line: &[u8]) -> Option<Vec<u8>> {
+    match parse_line(line)? {
+        ReceiptLine::Head { .. } => None,
+        ReceiptLine::Receipt(receipt) => Some(receipt.path),
     }
 }
 
@@ -201,6 +279,42 @@ mod tests {
             assert_eq!(parse_line(line.as_bytes()), None, "{path}");
         }
         assert_eq!(parse_line(br#"{"path_hex":"+161","size":1}"#), None);
+    }
+
+    #[test]
+    fn receipts_of_versions_that_were_replaced_go_when_they_are_most_of_all() {
+        let dir = FreshDir::new("stage-receipts-compact");
+        let folder: OwnedFd = File::open(dir.path()).unwrap().into();
+        let mut receipts = Receipts::create(&folder, 7, b"/buffer").unwrap();
+        let path = dir.join(Receipts::name(7));
+        let receipt = |name: &str, size| Receipt {
+            path: name.into(),
+            size,
+            checksum: Checksum(size.into()),
+            is_link: false,
+            time_ns: size,
+        };
+        receipts.add([receipt("once", 1)].into_iter()).unwrap();
+        std::fs::OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .unwrap()
+            .write_all(b"of a later version\n")
+            .unwrap();
+        for round in 0..15 {
+            receipts.add((0..1000).map(|n| receipt("again", 1000 * round + n))).unwrap();
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.len() < 600 << 10, "{}", text.len());
+        let lines: Vec<_> = text.lines().map(|line| parse_line(line.as_bytes())).collect();
+        assert_eq!(lines[0], Some(ReceiptLine::Head { id: 7, source: b"/buffer".to_vec() }));
+        assert_eq!((&lines[1], &lines[2]), (&Some(ReceiptLine::Receipt(receipt("once", 1))), &None));
+        assert_eq!(lines.last(), Some(&Some(ReceiptLine::Receipt(receipt("again", 14_999)))));
+        assert_eq!(dir.names(), [Receipts::name(7)]);
+        // Where nothing was replaced, all stays.
+        receipts.add((0..20_000).map(|n| receipt(&format!("file{n}"), n))).unwrap();
+        let n_lines = std::fs::read_to_string(&path).unwrap().lines().count();
+        assert!(n_lines >= 20_004, "{n_lines}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use iotide_sched::staging::{Controller, Decision, Forecast, Seen, State};
 
 use crate::error::StageError;
+use crate::fetch::{Fetch, Room, Wanted};
 use crate::pace::Pace;
 use crate::stager::{Fault, Purge, Stager, Survey, Tally};
 use crate::watch::Watch;
@@ -40,6 +41,8 @@ pub struct Plan {
     pub deadline: Option<Duration>,
     /// Set when nothing more is wanted: it ends in good order, and leaves the rest where it is.
     pub is_withdrawn: Arc<AtomicBool>,
+    /// Says, from one moment to the next, whether data moves because room runs out.
+    pub is_draining: Arc<AtomicBool>,
 }
 
 /// How a run stands.
@@ -130,6 +133,7 @@ fn make_room(stager: &mut Stager, high_water_bytes: Option<u64>) -> Result<(), S
 }
 
 /// What the two threads of a run share.
+#[derive(Default)]
 struct Shared {
     used_bytes: u64,
     due_bytes: u64,
@@ -148,34 +152,53 @@ pub fn run(
     pace: &Pace,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Option<Fault>, StageError> {
-    let Plan { controller, began, hints, is_over, deadline, is_withdrawn } = plan;
+    let Plan { controller, began, hints, is_over, deadline, is_withdrawn, is_draining } = plan;
     let high_water_bytes = controller.settings().high_water_bytes().map(|bytes| bytes as u64);
-    let shared = Mutex::new(Shared {
-        used_bytes: 0,
-        due_bytes: 0,
-        has_fault: false,
-        decision: None,
-        interference_s: 0.0,
-        moving_s: 0.0,
-        moved_bytes: 0,
-        has_news: true,
-    });
+    let shared = Mutex::new(Shared { has_news: true, ..Shared::default() });
     let watch = Watch::new();
     let is_done = AtomicBool::new(false);
     pace.set_rate(0.0);
     thread::scope(|scope| {
+        let (is_over, is_done, is_draining) = (&*is_over, &is_done, &*is_draining);
         let pilot = Pilot {
             controller,
             began,
             hints,
-            is_over: &is_over,
+            is_over,
             deadline,
             is_withdrawn: &is_withdrawn,
-            is_done: &is_done,
+            is_done,
+            is_draining,
         };
-        scope.spawn(|| pilot.steer(&shared, &watch, pace));
-        let ended = keep(stager, &shared, &watch, &is_over, high_water_bytes, pace, progress)
+        scope.spawn(|| pilot.steer(&shared, Some(&watch), pace));
+        let ended = keep(stager, &shared, &watch, is_over, high_water_bytes, pace, progress)
             .and_then(|()| flush(stager, &shared, deadline, high_water_bytes, pace, progress));
+        is_done.store(true, Ordering::Relaxed);
+        ended
+    })
+}
+
+/// Brings inputs while the job does no I/O, until all are there or the job is over.
+pub fn fetch_in_gaps(
+    fetch: &mut Fetch,
+    wanted: Option<&Wanted>,
+    room: Room,
+    plan: Plan,
+    pace: &Pace,
+) -> Result<(Tally, Option<Fault>), StageError> {
+    let Plan { controller, began, hints, is_over, deadline, is_withdrawn, is_draining } = plan;
+    // There is something to bring until it ends. The buffer is not watched: what happens there is our own doing.
+    let shared = Mutex::new(Shared { due_bytes: 1, ..Shared::default() });
+    let is_done = AtomicBool::new(false);
+    pace.set_rate(0.0);
+    thread::scope(|scope| {
+        // Nobody reads inputs once the job is over.
+        let deadline = Some(deadline.unwrap_or_default());
+        let (is_over, is_done, is_draining) = (&*is_over, &is_done, &*is_draining);
+        let is_withdrawn = &*is_withdrawn;
+        let pilot = Pilot { controller, began, hints, is_over, deadline, is_withdrawn, is_done, is_draining };
+        scope.spawn(|| pilot.steer(&shared, None, pace));
+        let ended = fetch.run(wanted, room, pace);
         is_done.store(true, Ordering::Relaxed);
         ended
     })
@@ -317,10 +340,11 @@ struct Pilot<'a> {
     deadline: Option<Duration>,
     is_withdrawn: &'a AtomicBool,
     is_done: &'a AtomicBool,
+    is_draining: &'a AtomicBool,
 }
 
 impl Pilot<'_> {
-    fn steer(mut self, shared: &Mutex<Shared>, watch: &Watch, pace: &Pace) {
+    fn steer(mut self, shared: &Mutex<Shared>, watch: Option<&Watch>, pace: &Pace) {
         let mut moved = (Instant::now(), pace.moved_bytes());
         let mut over_since: Option<Instant> = None;
         while !self.is_done.load(Ordering::Relaxed) {
@@ -332,7 +356,7 @@ impl Pilot<'_> {
                     Hint::JobOver => self.is_over.store(true, Ordering::Relaxed),
                 }
             }
-            let has_news = watch.has_news();
+            let has_news = watch.is_some_and(Watch::has_news);
             if has_news {
                 self.controller.activity(now_s, 0.0);
             }
@@ -359,6 +383,7 @@ impl Pilot<'_> {
                 has_fault: state.has_fault,
             };
             let decision = self.controller.decide(&seen);
+            self.is_draining.store(decision.state == State::Drain, Ordering::Relaxed);
             state.decision = Some(decision);
             state.interference_s = self.controller.interference_s();
             state.has_news |= has_news;

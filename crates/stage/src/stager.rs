@@ -20,6 +20,7 @@ use crate::batch::{Course, Failure, Task, What, is_temp_of};
 use crate::closed::{How, Prober};
 use crate::copy::Clones;
 use crate::dirs::{Dirs, join, name, parent};
+use crate::durable::Whole;
 use crate::error::StageError;
 use crate::filter::Filter;
 use crate::journal::{Direction, Entry, Journal, Safe};
@@ -171,6 +172,7 @@ pub struct Stager {
     id: u64,
     n_temps: AtomicU64,
     clones: Clones,
+    whole: Whole,
     max_files: usize,
     /// How things stood at the last look, and what came of it since.
     pub(crate) tally: Tally,
@@ -216,6 +218,7 @@ impl Stager {
         let (id, receipts) = meet(&src_path, &dst, &mut journal, Direction::Out)?;
         let trash = sub_folder(&own, "trash").map_err(StageError::io("cannot use", src_path.join(OWN)))?;
         let prober = Prober::new(&own).map_err(StageError::io("cannot use", src_path.join(OWN)))?;
+        let whole = Whole::of(dst.top());
         let mut stager = Self {
             src,
             dst,
@@ -228,6 +231,7 @@ impl Stager {
             id,
             n_temps: AtomicU64::new(0),
             clones: Clones::default(),
+            whole,
             max_files: more_descriptors(),
             tally: Tally::default(),
             tried: HashMap::new(),
@@ -462,6 +466,7 @@ impl Stager {
             id: self.id,
             n_temps: &self.n_temps,
             clones: &self.clones,
+            whole: &self.whole,
             n_jobs: self.settings.n_jobs,
         };
         let outcomes = course.run(&tasks, &new);

@@ -235,7 +235,7 @@ fn calls(trace: &str) -> Vec<Call> {
             calls.push(Call { began: at, ended: at, text: text.to_owned() });
         }
     }
-    calls.retain(|call| call.text.trim_end().ends_with("= 0"));
+    calls.retain(|call| call.text.rsplit_once("= ").is_some_and(|(_, answer)| !answer.starts_with('-')));
     calls
 }
 
@@ -257,29 +257,46 @@ fn paths(text: &str) -> Vec<String> {
 
 #[test]
 fn a_copy_is_named_after_it_is_synced_and_its_source_goes_after_its_name_is() {
+    // Few are synced one by one, many together.
+    for n_files in [20, 80] {
+        order_of_calls(n_files);
+    }
+}
+
+/// Stages files under strace, and looks at what happened before what.
+fn order_of_calls(n_files: usize) {
     let dir = pair();
     let top = fs::canonicalize(dir.path()).unwrap();
     let top = top.to_str().unwrap();
     fs::create_dir(dir.path().join("src/sub")).unwrap();
-    for n in 0..20 {
+    for n in 0..n_files {
         let folder = if n % 2 == 0 { "" } else { "sub/" };
         dir.write(&format!("src/{folder}f{n}"), format!("contents {n}"));
     }
     fs::hard_link(dir.path().join("src/f0"), dir.path().join("src/sub/g0")).unwrap();
     std::os::unix::fs::symlink("f0", dir.path().join("src/link")).unwrap();
-    let seen = "trace=renameat,renameat2,rename,unlinkat,unlink,fsync,fdatasync,syncfs";
+    let seen = "trace=pwrite64,renameat,renameat2,rename,unlinkat,unlink,fsync,fdatasync,syncfs";
     let Some(mut command) = strace(&["-f", "-y", "-qq", "-o", "trace", "-e", seen]) else { return };
     command.arg(env!("CARGO_BIN_EXE_iotide")).arg("stage").args(ONCE).args(["--purge", "staged"]);
     let output = command.current_dir(dir.path()).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
 
     let trace = dir.read("trace");
-    let calls = calls(&trace);
+    let (writes, calls): (Vec<Call>, _) =
+        calls(&trace).into_iter().partition(|call| call.text.starts_with("pwrite64"));
+    let whole = format!("{top}/dst");
     let synced_between = |what: &str, from: usize, to: usize| {
         calls.iter().any(|call| {
             let is_sync = call.text.starts_with("fsync") || call.text.starts_with("fdatasync");
-            is_sync && call.began > from && call.ended < to && paths(&call.text)[0] == what
+            let is_whole = call.text.starts_with("syncfs") && paths(&call.text)[0] == whole;
+            (is_whole && what.starts_with(&whole) || is_sync && paths(&call.text)[0] == what)
+                && call.began > from
+                && call.ended < to
         })
+    };
+    let written = |what: &str| {
+        let writes = writes.iter().filter(|call| call.text.contains(&format!("<{what}>")));
+        writes.map(|call| call.ended).max().unwrap_or_else(|| panic!("{what} was not written"))
     };
     let renames = || calls.iter().filter(|call| call.text.starts_with("rename"));
     let mut named: HashMap<String, usize> = HashMap::new();
@@ -290,10 +307,13 @@ fn a_copy_is_named_after_it_is_synced_and_its_source_goes_after_its_name_is() {
         }
         let below = to.strip_prefix(&format!("{top}/dst/")).unwrap().to_owned();
         let is_link = ["link", "f0", "sub/g0"].contains(&below.as_str());
-        assert!(is_link || synced_between(from, 0, call.began), "{to} was named before it was synced");
+        assert!(
+            is_link || synced_between(from, written(from), call.began),
+            "{to} was named before it was synced"
+        );
         named.insert(below, call.ended);
     }
-    assert_eq!(named.len(), 22, "{trace}");
+    assert_eq!(named.len(), n_files + 2, "{trace}");
     // Where each file went to the trash from, and what was durable by then.
     let mut n_removed = 0;
     for call in calls.iter().filter(|call| call.text.starts_with("unlinkat")) {
@@ -313,11 +333,28 @@ fn a_copy_is_named_after_it_is_synced_and_its_source_goes_after_its_name_is() {
         assert!(moved.ended < call.began);
         n_removed += 1;
     }
-    assert_eq!(n_removed, 21, "{trace}");
+    assert_eq!(n_removed, n_files + 1, "{trace}");
     // Two names of one file are that in the destination as well.
     let inode =
         |name: &str| std::os::unix::fs::MetadataExt::ino(&fs::metadata(dir.path().join(name)).unwrap());
     assert_eq!(inode("dst/f0"), inode("dst/sub/g0"));
+}
+
+#[test]
+fn files_that_cannot_be_synced_together_are_synced_one_by_one() {
+    let dir = pair();
+    for n in 0..80 {
+        dir.write(&format!("src/f{n}"), format!("contents {n}"));
+    }
+    let args =
+        ["-f", "-y", "-qq", "-o", "trace", "-e", "trace=fsync,syncfs", "-e", "inject=syncfs:error=EIO"];
+    let Some(mut command) = strace(&args) else { return };
+    command.arg(env!("CARGO_BIN_EXE_iotide")).arg("stage").args(ONCE);
+    let output = command.current_dir(dir.path()).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let calls = calls(&dir.read("trace"));
+    let synced = calls.iter().filter(|call| call.text.contains("/dst/.iotide-stage-")).count();
+    assert_eq!(synced, 80, "{}", dir.read("trace"));
 }
 
 #[test]

@@ -124,6 +124,23 @@ fn a_job_that_sends_its_trace_is_staged_and_its_end_is_the_end() {
 }
 
 #[test]
+fn inputs_come_beside_a_job_while_it_is_silent_and_not_after_it() {
+    let dir = pair();
+    dir.write("src/input", "x");
+    let fetch = ["stage", "in", "src", "dst", "--listen", "unix:socket", "--format", "json"];
+    let told = dir.iotide(fetch).exits_with(0).json();
+    assert_eq!((&told["files"]["safe"], dir.read("dst/input")), (&1.into(), "x".to_owned()), "{told:#}");
+    // So slowly that the job ends before.
+    dir.write("src/large", vec![7; 4 << 20]);
+    let fetch = dir.command(fetch).args(["--bandwidth", "1"]).stdout(Stdio::piped()).spawn().unwrap();
+    wait_for(&dir.path().join("socket"));
+    dir.iotide(["record", "--stream", "unix:socket", "--", "sh", "-c", "echo > src/result"]).exits_with(0);
+    let ended = crate::util::Outcome::of(fetch.wait_with_output().unwrap()).exits_with(1);
+    assert_eq!(ended.json()["left"][0]["why"], "stopped before its turn", "{ended:#?}");
+    assert!(!dir.path().join("dst/large").exists());
+}
+
+#[test]
 fn staging_is_a_job_of_its_own_and_the_last_at_an_arbiter() {
     let dir = pair();
     dir.write("src/file", vec![7; 300_000]);
@@ -155,11 +172,51 @@ fn staging_is_a_job_of_its_own_and_the_last_at_an_arbiter() {
     while told()["runs"][0]["jobs"][0]["bytes"].as_u64() < Some(600_000) {
         std::thread::sleep(Duration::from_millis(5));
     }
+    while_room_runs_out_it_has_the_period_of_its_job(&dir);
     arbiter.kill().unwrap();
     arbiter.wait().unwrap();
     let told =
         stage(dir.path(), &["out", "src", "dst", "--once", "--control", "control"]).exits_with(2).stderr;
     assert!(told.contains("cannot connect to control"), "{told}");
+}
+
+fn while_room_runs_out_it_has_the_period_of_its_job(dir: &Dir) {
+    let mut job = dir.command(["record", "--", "dd", "if=/dev/zero", "of=elsewhere", "bs=1M", "count=1"]);
+    job.env("SLURM_JOB_ID", "77")
+        .env("IOTIDE_GATE", "unix:gate")
+        .env("IOTIDE_LIVE", dir.path().join("pages"));
+    assert!(job.output().unwrap().status.success());
+    let say = |line: &str| {
+        use std::io::{BufRead, Write};
+        let mut control = std::os::unix::net::UnixStream::connect(dir.path().join("control")).unwrap();
+        writeln!(control, "{line}").unwrap();
+        let mut answer = String::new();
+        std::io::BufReader::new(control).read_line(&mut answer).unwrap();
+        answer
+    };
+    // The arbiter may hear of it a moment later.
+    while !say("period 77 5").contains("true") {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // The first goes at once, the second after an hour.
+    for name in ["src/one", "src/two"] {
+        dir.write(name, vec![7; 300_000]);
+    }
+    let full = ["--purge", "staged", "--capacity", "100k", "--bandwidth", "83", "--jobs", "1"];
+    let mut command = dir.command(["stage", "out", "src", "dst", "--quiet", "30ms", "--control", "control"]);
+    command.args(full).env("SLURM_JOB_ID", "77").env("IOTIDE_LIVE", dir.path().join("pages"));
+    let mut stager = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let period_s = || {
+        let told = dir.iotide(["sets", "show", "control", "--format", "json"]).exits_with(0).json();
+        let jobs = told["runs"][0]["jobs"].as_array().unwrap().clone();
+        jobs.iter().find(|job| job["job"] == "stage-77").unwrap()["period_s"].clone()
+    };
+    while period_s() != 5.0 {
+        assert!(stager.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    stager.kill().unwrap();
+    stager.wait().unwrap();
 }
 
 #[test]

@@ -2,13 +2,18 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, PoisonError, mpsc};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use iotide_api::{Input, OpenOptions, first_reads};
 use iotide_report::{StageAnswer, Untrusted};
-use iotide_stage::{Fetch, Pace, Wanted};
+use iotide_sched::staging::{Controller, Policy, Settings as Rules};
+use iotide_stage::{Fetch, Pace, Plan, Room, Tally, Wanted, fetch_in_gaps};
 
+use super::forecast::ForecastArgs;
+use super::out::stop_on_signals;
 use super::{status_of, told};
 use crate::ExitStatus;
 use crate::commands::OutputArgs;
@@ -18,7 +23,8 @@ use crate::ui::Ui;
 /// Bring inputs into a buffer, in the order in which they are needed
 ///
 /// Files get their names when they are whole, synced and read back, so a program that finds one can read it; `iotide stage wait`
-/// waits for one. What is there already is not copied again.
+/// waits for one. What is there already is not copied again. With predictions (--follow, --listen or --predictions) data moves while the job does no I/O,
+/// and this ends when everything is there or the job is over; without them it moves at once.
 ///
 /// Exit status: 0 everything is there, 1 something is left, with reasons, 2 failed.
 #[derive(clap::Args, Debug)]
@@ -36,7 +42,7 @@ pub(super) struct FetchArgs {
     /// The files that an earlier run read, in the order in which it did: its trace, in any format that names files
     #[arg(long, value_name = "TRACE", num_args = 1.., conflicts_with = "list")]
     like: Vec<PathBuf>,
-    /// Bring no more than this
+    /// Bring no more than this [default: what is free]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     capacity: Option<u64>,
     /// Copy no faster than SIZE per second
@@ -46,6 +52,8 @@ pub(super) struct FetchArgs {
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,
     #[command(flatten)]
+    forecast: ForecastArgs,
+    #[command(flatten)]
     output: OutputArgs,
 }
 
@@ -54,6 +62,7 @@ Examples:
   iotide stage in /pfs/inputs /nvme/inputs
   iotide stage in /pfs/inputs /nvme/inputs --list order.txt --capacity 200G &
   iotide stage in /pfs/inputs /nvme/inputs --like last-run.darshan
+  iotide stage in /pfs/inputs /nvme/inputs --like last-run.darshan --follow trace &     while the job computes
   iotide stage wait /nvme/inputs/mesh.h5 && ./simulation";
 
 /// A list of more is none.
@@ -77,8 +86,14 @@ pub(super) fn run(ui: &mut Ui, args: &FetchArgs) -> anyhow::Result<ExitStatus> {
         None => None,
     };
     let pace = Pace::free();
-    pace.set_rate(args.bandwidth.map_or(f64::INFINITY, |bytes| bytes as f64));
-    let (tally, fault) = fetch.run(wanted.as_ref(), args.capacity.unwrap_or(u64::MAX), &pace)?;
+    let room = Room { max_bytes: args.capacity.unwrap_or(u64::MAX), free_bytes: fetch.free_bytes() };
+    let (tally, fault) = match args.forecast.is_any() {
+        true => in_gaps(ui, args, &mut fetch, wanted.as_ref(), room, &pace)?,
+        false => {
+            pace.set_rate(args.bandwidth.map_or(f64::INFINITY, |bytes| bytes as f64));
+            fetch.run(wanted.as_ref(), room, &pace)?
+        }
+    };
     let mut staging = told(&tally, &args.src, &args.dst);
     staging.notes.extend(note.map(Into::into));
     args.output.deliver(ui, &StageAnswer::of_buffers(vec![staging.clone()]))?;
@@ -86,6 +101,39 @@ pub(super) fn run(ui: &mut Ui, args: &FetchArgs) -> anyhow::Result<ExitStatus> {
         return Err(anyhow::anyhow!(error).context(format!("cannot copy to {}", args.dst.display())));
     }
     Ok(status_of(&staging))
+}
+
+/// Brings inputs beside a job that runs.
+fn in_gaps(
+    ui: &mut Ui,
+    args: &FetchArgs,
+    fetch: &mut Fetch,
+    wanted: Option<&Wanted>,
+    room: Room,
+    pace: &Pace,
+) -> anyhow::Result<(Tally, Option<std::io::Error>)> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    stop_on_signals(&is_over)?;
+    let rules = Rules { bandwidth_bps: args.bandwidth.map(|bytes| bytes as f64), ..Rules::new(Policy::Gap) };
+    let began = Instant::now();
+    // Kept open, so that nobody is taken for gone.
+    let (tell, hints) = mpsc::channel();
+    let trouble = args.forecast.start(began, &tell, &is_over, false)?;
+    let controller = Controller::new(rules);
+    let plan = Plan {
+        controller,
+        began,
+        hints,
+        is_over,
+        deadline: None,
+        is_withdrawn: Arc::default(),
+        is_draining: Arc::default(),
+    };
+    let ended = fetch_in_gaps(fetch, wanted, room, plan, pace)?;
+    if let Some(trouble) = trouble.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        ui.status(trouble);
+    }
+    Ok(ended)
 }
 
 fn read_list(path: &Path, fetch: &Fetch) -> anyhow::Result<Wanted> {

@@ -21,13 +21,13 @@ use crate::ui::Hint as _;
 #[command(next_help_heading = "Predictions")]
 pub(super) struct ForecastArgs {
     /// Predict I/O phases from a trace of the job that is being written, as `iotide detect --follow` does
-    #[arg(long, value_name = "TRACE", num_args = 1.., conflicts_with = "once")]
+    #[arg(long, value_name = "TRACE", num_args = 1..)]
     follow: Vec<PathBuf>,
     /// Predict them from what is sent: unix:PATH or tcp:HOST:PORT (`iotide record --stream`), zmq:tcp://HOST:PORT (TMIO, GekkoFS)
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "once")]
+    #[arg(long, value_name = "ADDRESS")]
     listen: Vec<Address>,
     /// Take predictions from whoever sees the job: `daemon` or `daemon:SOCKET` (`iotide serve`), or where `iotide detect --listen` listens
-    #[arg(long, value_name = "SOURCE", value_parser = parse_source, conflicts_with_all = ["once", "follow", "listen"])]
+    #[arg(long, value_name = "SOURCE", value_parser = parse_source, conflicts_with_all = ["follow", "listen"])]
     predictions: Option<Source>,
     /// `--predictions`: which job fills the buffer [default: as IOTIDE_JOB_ID, IOSETS_JOB_ID or the batch system's variable says, else the only one]
     #[arg(long, value_name = "ID", requires = "predictions")]
@@ -54,16 +54,23 @@ const TURN: Duration = Duration::from_millis(100);
 pub(super) type Trouble = Arc<Mutex<Option<String>>>;
 
 impl ForecastArgs {
+    /// Whether anybody is asked at all.
+    pub(super) fn is_any(&self) -> bool {
+        !self.follow.is_empty() || !self.listen.is_empty() || self.predictions.is_some()
+    }
+
     /// Follows the job from a thread, if that was asked for; ends with the process, or when nobody listens any more.
+    /// `sees_phases` says that the caller sees by itself when a phase has begun.
     pub(super) fn start(
         &self,
         began: Instant,
         tell: &Sender<Hint>,
         is_over: &Arc<AtomicBool>,
+        sees_phases: bool,
     ) -> anyhow::Result<Trouble> {
         let trouble = Trouble::default();
         if let Some(source) = &self.predictions {
-            self.ask_again_and_again(source, began, tell, is_over)?;
+            self.ask_again_and_again(source, began, tell, is_over, sees_phases)?;
             return Ok(trouble);
         }
         if self.follow.is_empty() && self.listen.is_empty() {
@@ -97,6 +104,7 @@ impl ForecastArgs {
         began: Instant,
         tell: &Sender<Hint>,
         is_over: &Arc<AtomicBool>,
+        sees_phases: bool,
     ) -> anyhow::Result<()> {
         if source.is_table() {
             return Err(anyhow::anyhow!("{source} predicts nothing"))
@@ -110,7 +118,8 @@ impl ForecastArgs {
             began,
             tell: tell.clone(),
             told_s: f64::NEG_INFINITY,
-            had_forecast: false,
+            last: None,
+            sees_phases,
             trouble: None,
         };
         let is_over = Arc::clone(is_over);
@@ -136,7 +145,9 @@ struct Asking {
     tell: Sender<Hint>,
     /// When the prediction was made that was passed on last.
     told_s: f64,
-    had_forecast: bool,
+    /// That prediction.
+    last: Option<Forecast>,
+    sees_phases: bool,
     trouble: Option<String>,
 }
 
@@ -166,9 +177,12 @@ impl Asking {
             return Some(());
         }
         let forecast = job.forecast.map(|forecast| forecast.shifted(now_s));
-        if forecast.is_some() || self.had_forecast {
+        if forecast.is_some() || self.last.is_some() {
             self.told_s = made_s;
-            self.had_forecast = forecast.is_some();
+            if !self.sees_phases && has_come(self.last.as_ref(), forecast.as_ref()) {
+                self.tell.send(Hint::Activity(0.0)).ok()?;
+            }
+            self.last = forecast;
             self.tell.send(Hint::Forecast(forecast)).ok()?;
         }
         Some(())
@@ -178,6 +192,11 @@ impl Asking {
     fn pick(&self, jobs: &[KnownJob]) -> Result<KnownJob, String> {
         pick(jobs, self.job.as_deref(), rustix::process::getuid().as_raw(), &self.source.name()).cloned()
     }
+}
+
+/// Whether a phase has come between two predictions: the next one is later by about a period.
+fn has_come(last: Option<&Forecast>, new: Option<&Forecast>) -> bool {
+    matches!((last, new), (Some(last), Some(new)) if new.start_s > last.start_s + last.period_s / 2.0)
 }
 
 fn pick<'a>(jobs: &'a [KnownJob], id: Option<&str>, uid: u32, source: &str) -> Result<&'a KnownJob, String> {

@@ -37,7 +37,7 @@ Examples:
 #[derive(clap::Subcommand, Debug)]
 enum What {
     Out(Box<out::OutArgs>),
-    In(fetch::FetchArgs),
+    In(Box<fetch::FetchArgs>),
     Wait(wait::WaitArgs),
     Status(status::StatusArgs),
     Verify(verify::VerifyArgs),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use iotide_private::OpenDir;
 use iotide_report::{Document, JobStaging, StageAnswer, Staging};
-use iotide_sched::staging::{Controller, Policy, Settings as Rules, State};
+use iotide_sched::staging::{Controller, Policy, Settings as Rules};
 use iotide_stage::{
     Filter, OWN, Order, Pace, Pattern, Plan, Progress, Purge, Settings, Stager, run as keep, run_once,
 };
@@ -43,7 +43,7 @@ pub(super) struct OutArgs {
     #[arg(long)]
     make: bool,
     /// Copy what is closed now, and end
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["follow", "listen", "predictions"])]
     once: bool,
     /// When to copy: between I/O phases, at once, when the buffer is above its high-water mark, or when the job is over
     #[arg(long, value_enum, default_value_t = PolicyName::Gap, value_name = "POLICY")]
@@ -244,7 +244,7 @@ fn long(
     };
     // Whoever knows more of the job than its files tell sends it here; kept open, so that nobody is taken for gone.
     let (tell, hints) = mpsc::channel();
-    let trouble = args.forecast.start(shown.began, &tell, &is_over)?;
+    let trouble = args.forecast.start(shown.began, &tell, &is_over, true)?;
     let is_over_too = Arc::clone(&is_over);
     let is_withdrawn = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGUSR2, Arc::clone(&is_withdrawn))
@@ -257,6 +257,7 @@ fn long(
         is_over,
         deadline: args.deadline.map(Duration::from_secs_f64),
         is_withdrawn,
+        is_draining: shown.place.is_draining(),
     };
     ui.status(format_args!("staging {} to {}; SIGTERM ends it", args.src.display(), args.dst.display()));
     let own = stager.own_path();
@@ -269,8 +270,6 @@ fn long(
         let fault = keep(stager, plan, pace, &mut |progress| {
             ended.interference_s = progress.interference_s;
             ended.moving_s = progress.moving_s;
-            let state = progress.decision.map(|decision| decision.state);
-            shown.place.set_draining(state == Some(State::Drain));
             if let Some(staging) = shown.when_changed(progress) {
                 write_status(&own, "status.json", &staging);
                 note.write(&staging);
@@ -286,7 +285,7 @@ fn long(
     Ok(Ended { fault: fault.map(|error| error.to_string()), ..ended })
 }
 
-fn stop_on_signals(is_over: &Arc<AtomicBool>) -> anyhow::Result<()> {
+pub(super) fn stop_on_signals(is_over: &Arc<AtomicBool>) -> anyhow::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
     // Asked a second time, it ends at once: that is as safe as any other moment. SIGUSR1 announces the end, and does not count.
     heed_signals(&Arc::default())?;

@@ -110,9 +110,9 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Whether data has to move also while the job does I/O.
-    pub(super) fn set_draining(&self, is_draining: bool) {
-        self.is_draining.store(is_draining, Relaxed);
+    /// Set while room runs out: staging then comes as early as its job.
+    pub(super) fn is_draining(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_draining)
     }
 }
 

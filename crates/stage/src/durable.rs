@@ -1,0 +1,91 @@
+//! Many files made durable by one call, where that is as good as one call for each.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{fstat, syncfs};
+
+use crate::closed::is_of_type;
+
+/// File systems of which `syncfs` is known to return after all data and names are on the disk: ext2 to 4, XFS, Btrfs. Others may do less
+/// (FUSE passes it to nobody), or wait for a whole cluster.
+const WHOLE: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
+/// For fewer than this, a call for each costs no more.
+const LEAST: usize = 64;
+/// What others have written and not synced is waited for as well; of more than this, one call for each file is quicker.
+const MAX_OTHERS: u64 = 64 << 20;
+
+/// A file system, and whether all of it can be synced at once.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    /// Its device, if it can.
+    device: Option<u64>,
+}
+
+impl Whole {
+    /// The file system of `top`.
+    pub(crate) fn of(top: &OwnedFd) -> Self {
+        let is_known = is_of_type(top, &WHOLE).unwrap_or(false);
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let device = fstat(top).ok().filter(|_| is_known && reports_errors(&release)).map(|stat| stat.st_dev);
+        Self { device }
+    }
+
+    /// Syncs everything, if `n` things of `n_bytes` on `devices` are worth it. `false` says that nothing is known to be durable.
+    ///
+    /// `top` must have been opened before they were written: an error since then is reported.
+    pub(crate) fn sync(
+        &self,
+        top: &OwnedFd,
+        n: usize,
+        n_bytes: u64,
+        devices: impl Iterator<Item = u64>,
+    ) -> bool {
+        let Some(device) = self.device.filter(|_| n >= LEAST) else { return false };
+        let others = || std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| dirty(&text));
+        devices.into_iter().all(|other| other == device)
+            && others().is_some_and(|dirty| dirty.saturating_sub(n_bytes) <= MAX_OTHERS)
+            && syncfs(top).is_ok()
+    }
+}
+
+/// Whether `syncfs` of a kernel reports that something could not be written: since 5.8.
+fn reports_errors(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|digits| digits.parse::<u32>().ok());
+    let version = (numbers.next().flatten(), numbers.next().flatten());
+    matches!(version, (Some(major), Some(minor)) if (major, minor) >= (5, 8))
+}
+
+/// Bytes that are written and not on a disk, from `/proc/meminfo`.
+fn dirty(meminfo: &str) -> Option<u64> {
+    let of = |name: &str| {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+    };
+    of("Dirty:")?.checked_add(of("Writeback:")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_that_hide_errors_and_file_systems_that_nobody_knows_are_not_synced_whole() {
+        let known = ["5.8.0", "6.1.0-28-amd64", "10.0"];
+        assert!(known.into_iter().all(reports_errors));
+        for release in ["5.7.19", "4.18.0-553.el8_10.x86_64", "", "six", "6"] {
+            assert!(!reports_errors(release), "{release}");
+        }
+        let proc: OwnedFd = std::fs::File::open("/proc").unwrap().into();
+        assert_eq!(Whole::of(&proc).device, None);
+    }
+
+    #[test]
+    fn dirty_bytes_are_those_that_wait_and_those_on_their_way() {
+        assert_eq!(
+            dirty("MemFree:  7 kB\nDirty:    3 kB\nWriteback:  2 kB\nWritebackTmp: 9 kB\n"),
+            Some(5 << 10)
+        );
+        assert_eq!(dirty("Dirty: 3 kB\n"), None);
+        assert!(dirty(&std::fs::read_to_string("/proc/meminfo").unwrap()).is_some());
+    }
+}
