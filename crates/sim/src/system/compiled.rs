@@ -6,8 +6,14 @@ use super::description::{System, Target, Template, WhatChanges};
 
 /// More stages than these are as good as a fixed time: a deviation of 1 %.
 const MOST_STAGES: f64 = 10_000.0;
-/// With grains of their own choice bursts keep so many tokens: the length of one alone then deviates by 3 %.
-const TOKENS_A_BURST: u64 = 1000;
+/// With grains of our own choice bursts keep so many tokens at least: the length of one alone then deviates by 4.5 %.
+const TOKENS_A_BURST: f64 = 500.0;
+/// At the end of a burst, when fewer requests are out than fill the storage, it takes longer by the time of whole tokens. With grains of our own choice
+/// that is at most this share of the burst.
+const MOST_TAIL: f64 = 0.04;
+
+/// Grains that differ by less are one.
+const ALIKE: f64 = 2e-3;
 
 /// What the net needs of a template.
 #[derive(Clone, Debug)]
@@ -26,6 +32,10 @@ pub(super) struct Kind {
     pub(super) thinks_as: u32,
     /// So are kinds whose requests are equally large: its place in [`Compiled::per_bytes`].
     pub(super) moves_as: u32,
+    /// And kinds of the same grain: its place in [`Compiled::per_grains`].
+    pub(super) operates_as: u32,
+    /// How many requests a token stands for; of bursts about so many.
+    pub(super) grain: f64,
     /// `u64::MAX` goes on.
     pub(super) bursts: u64,
     pub(super) starts_with_io: bool,
@@ -37,19 +47,21 @@ impl Kind {
         let tokens =
             template.requests.map(|requests| (requests as f64 / grain as f64).round().max(1.0) as u64);
         let in_flight = tokens.map_or(template.processes, |tokens| tokens.min(template.processes));
-        let bytes = match (template.requests, tokens) {
-            (Some(requests), Some(tokens)) => template.request_bytes * requests as f64 / tokens as f64,
-            _ => template.request_bytes * grain as f64,
+        let grain = match (template.requests, tokens) {
+            (Some(requests), Some(tokens)) => requests as f64 / tokens as f64,
+            _ => grain as f64,
         };
         Self {
             stages: [(template.compute_s, shape), (template.mpi_s, shape)],
             in_flight,
             requests: tokens.unwrap_or(in_flight + 1),
             has_end: tokens.is_some(),
-            per_byte: 1.0 / bytes,
-            think_rate: if template.think_s > 0.0 { 1.0 / (template.think_s * grain as f64) } else { 0.0 },
+            per_byte: 1.0 / (template.request_bytes * grain),
+            think_rate: if template.think_s > 0.0 { 1.0 / (template.think_s * grain) } else { 0.0 },
             thinks_as: 0,
             moves_as: 0,
+            operates_as: 0,
+            grain,
             bursts: template.iterations.unwrap_or(u64::MAX),
             starts_with_io: template.starts_with_io || template.between_s() == 0.0,
         }
@@ -81,9 +93,9 @@ pub(super) struct Station {
 }
 
 impl Station {
-    pub(super) fn of(target: &Target, grain: u64) -> Self {
+    pub(super) fn of(target: &Target) -> Self {
         Self {
-            op_rate: target.iops.map_or(0.0, |iops| iops / f64::from(target.servers) / grain as f64),
+            op_rate: target.iops.map_or(0.0, |iops| iops / f64::from(target.servers)),
             servers: target.servers as usize,
             per_server: 1.0 / f64::from(target.servers),
             moves: target.moves(),
@@ -124,6 +136,8 @@ pub(super) struct Compiled {
     pub(super) think_rates: Vec<f64>,
     /// The different sizes of tokens, each as 1 over its bytes.
     pub(super) per_bytes: Vec<f64>,
+    /// The different grains, each as 1 over its requests.
+    pub(super) per_grains: Vec<f64>,
     pub(super) stations: Vec<Station>,
     /// The kind of each group: entries first, then arrivals, then what changes add.
     pub(super) groups: Vec<u32>,
@@ -131,12 +145,11 @@ pub(super) struct Compiled {
     /// The group, and how many a second.
     pub(super) arrivals: Vec<(u32, f64)>,
     pub(super) changes: Vec<WhatChanges>,
-    /// How many requests a token stands for.
-    pub(super) grain: u64,
 }
 
 impl Compiled {
-    pub(super) fn new(system: &System, grain: u64) -> Self {
+    /// A system whose templates have such grains.
+    pub(super) fn new(system: &System, grains: &[u64]) -> Self {
         let entries = system.jobs.iter().map(|jobs| Entry {
             count: jobs.count,
             start_s: jobs.start_s,
@@ -151,24 +164,30 @@ impl Compiled {
             _ => 0,
         }));
         let mut kinds: Vec<Kind> =
-            system.templates.iter().map(|template| Kind::of(template, grain)).collect();
-        let (mut think_rates, mut per_bytes) = (Vec::new(), Vec::new());
+            system.templates.iter().zip(grains).map(|(template, grain)| Kind::of(template, *grain)).collect();
+        let (mut think_rates, mut per_bytes, mut per_grains) = (Vec::new(), Vec::new(), Vec::new());
         for kind in &mut kinds {
             kind.thinks_as = place_of(kind.think_rate, &mut think_rates);
             kind.moves_as = place_of(kind.per_byte, &mut per_bytes);
+            // Rounding to whole tokens does not make another grain.
+            let alike = |known: &f64| (known * kind.grain - 1.0).abs() < ALIKE;
+            kind.operates_as = match per_grains.iter().position(alike) {
+                Some(place) => place as u32,
+                None => place_of(1.0 / kind.grain, &mut per_grains),
+            };
         }
         Self {
             kinds,
             think_rates,
             per_bytes,
-            stations: system.targets.iter().map(|target| Station::of(target, grain)).collect(),
+            per_grains,
+            stations: system.targets.iter().map(Station::of).collect(),
             groups,
             entries: entries.collect(),
             arrivals: (system.arrivals.iter().enumerate())
                 .map(|(i, arrivals)| ((n_entries + i) as u32, arrivals.per_s))
                 .collect(),
             changes: system.changes.iter().map(|change| change.what.clone()).collect(),
-            grain,
         }
     }
 
@@ -186,16 +205,42 @@ fn place_of(value: f64, known: &mut Vec<f64>) -> u32 {
     place as u32
 }
 
-/// How many requests a token stands for, if nobody says: as many as leave bursts their length.
-pub(super) fn usual_grain(system: &System) -> u64 {
-    let added = system.changes.iter().filter_map(|change| match change.what {
-        WhatChanges::Add { template, .. } => Some(template),
-        _ => None,
-    });
-    let arriving = system.arrivals.iter().map(|arrivals| arrivals.template);
-    let used = system.jobs.iter().map(|jobs| jobs.template).chain(arriving).chain(added);
-    let smallest = used.map(|template| system.templates[template].requests.unwrap_or(1)).min().unwrap_or(1);
-    (smallest / TOKENS_A_BURST).max(1)
+/// How many requests a token of each template stands for, if nobody says: as many as leave bursts their length.
+///
+/// Means do not depend on it, nor on whether templates have the same: tokens that share a station evenly hold it as long as their requests would.
+pub(super) fn usual_grains(system: &System) -> Vec<u64> {
+    (system.templates.iter())
+        .map(|template| match template.requests {
+            Some(requests) => {
+                let tokens = TOKENS_A_BURST.max(tail(system, template) / MOST_TAIL);
+                // A power of two, so that many templates have few different ones.
+                let most = ((requests as f64 / tokens) as u64).max(1);
+                1 << most.ilog2()
+            }
+            None => 1,
+        })
+        .collect()
+}
+
+/// How many more requests a job alone could have moved in the time that its bursts take to run out.
+///
+/// With fewer requests out than fill the storage the last of p takes H(p) times as long as one does, in which p could have been done p times over.
+fn tail(system: &System, template: &Template) -> f64 {
+    let (mut per_s, mut response_s) = (f64::INFINITY, template.think_s);
+    let n_targets = system.targets.len() as f64;
+    for target in &system.targets {
+        let bandwidth_bps = target.bandwidth_bps.unwrap_or(f64::INFINITY);
+        let stream_bps = target.stream_bps.unwrap_or(f64::INFINITY).min(bandwidth_bps);
+        let iops = target.iops.unwrap_or(f64::INFINITY);
+        let moves_per_s =
+            if template.request_bytes > 0.0 { bandwidth_bps / template.request_bytes } else { f64::INFINITY };
+        per_s = per_s.min(n_targets * iops.min(moves_per_s));
+        response_s += (f64::from(target.servers) / iops + template.request_bytes / stream_bps) / n_targets;
+    }
+    let fills = per_s * response_s;
+    let out = (template.in_flight() as f64).min(if fills.is_nan() { f64::INFINITY } else { fills.ceil() });
+    const EULER: f64 = 0.577_215_664_901_532_9;
+    out * (out.ln() + EULER + 0.5 / out - 1.0)
 }
 
 /// How many tokens there may be at once, but for those that arrive by chance.

@@ -58,11 +58,14 @@ pub(super) struct Net<'c> {
     waiting: BinaryHeap<Reverse<(u64, u32)>>,
     /// By [`Kind::thinks_as`].
     thinking: Vec<Vec<u32>>,
-    at_op: Vec<Vec<u32>>,
+    /// By target and [`Kind::operates_as`].
+    at_op: Vec<Vec<Vec<u32>>>,
+    n_at_op: Vec<usize>,
     /// By target and [`Kind::moves_as`].
     moving: Vec<Vec<Vec<u32>>>,
     n_moving: Vec<usize>,
-    /// By target: streams over the bytes that each wants, summed.
+    /// By target: tokens at operations over the requests that each stands for, summed; and streams over the bytes that each wants.
+    op_weights: Vec<f64>,
     weights: Vec<f64>,
     /// Requests that no target can take.
     stranded: Vec<u32>,
@@ -98,9 +101,11 @@ impl<'c> Net<'c> {
             free: Vec::new(),
             waiting: BinaryHeap::new(),
             thinking: vec![Vec::new(); compiled.think_rates.len()],
-            at_op: vec![Vec::new(); n_targets],
+            at_op: vec![vec![Vec::new(); compiled.per_grains.len()]; n_targets],
+            n_at_op: vec![0; n_targets],
             moving: vec![vec![Vec::new(); compiled.per_bytes.len()]; n_targets],
             n_moving: vec![0; n_targets],
+            op_weights: vec![0.0; n_targets],
             weights: vec![0.0; n_targets],
             stranded: Vec::new(),
             live: (0..n_targets as u32).collect(),
@@ -197,7 +202,8 @@ impl<'c> Net<'c> {
         let share = (pick / self.rates[chosen]).min(1.0);
         let (n_thinking, n_targets) = (self.thinking.len(), self.at_op.len());
         if chosen < n_targets {
-            let job = take(&mut self.at_op[chosen], share);
+            let pick = share * self.op_weights[chosen];
+            let job = take_weighted(&mut self.at_op[chosen], &self.compiled.per_grains, pick);
             self.op_changed(chosen, self.jobs[job as usize].kind, false);
             if !self.move_to(chosen, job) {
                 self.done(job);
@@ -227,20 +233,8 @@ impl<'c> Net<'c> {
 
     /// A stream at a target has got what it wanted.
     fn moved(&mut self, target: usize, share: f64) {
-        let mut pick = share * self.weights[target];
-        let (mut chosen, mut of_chosen) = (0, 1.0);
-        for (class, (jobs, per_byte)) in self.moving[target].iter().zip(&self.compiled.per_bytes).enumerate()
-        {
-            if jobs.is_empty() {
-                continue;
-            }
-            (chosen, of_chosen) = (class, jobs.len() as f64 * per_byte);
-            if pick < of_chosen {
-                break;
-            }
-            pick -= of_chosen;
-        }
-        let job = take(&mut self.moving[target][chosen], pick / of_chosen);
+        let pick = share * self.weights[target];
+        let job = take_weighted(&mut self.moving[target], &self.compiled.per_bytes, pick);
         self.move_changed(target, self.jobs[job as usize].kind, false);
         self.done(job);
     }
@@ -300,8 +294,9 @@ impl<'c> Net<'c> {
             n => self.live[self.random.below(n)] as usize,
         };
         if self.stations[target].op_rate > 0.0 {
-            self.at_op[target].push(job);
-            self.op_changed(target, self.jobs[job as usize].kind, true);
+            let kind = self.jobs[job as usize].kind;
+            self.at_op[target][self.compiled.kinds[kind as usize].operates_as as usize].push(job);
+            self.op_changed(target, kind, true);
         } else if !self.move_to(target, job) {
             self.done(job);
         }
@@ -362,16 +357,22 @@ impl<'c> Net<'c> {
     #[inline]
     fn op_changed(&mut self, target: usize, kind: u32, is_more: bool) {
         let station = &self.stations[target];
-        let n = self.at_op[target].len();
-        let (by, after) = if is_more { (1.0, n) } else { (-1.0, n + 1) };
+        let n = &mut self.n_at_op[target];
+        let (by, after) = if is_more { (1.0, *n + 1) } else { (-1.0, *n) };
+        *n = if is_more { *n + 1 } else { *n - 1 };
+        let n = *n;
+        let weight = weight_of(&self.at_op[target], &self.compiled.per_grains);
+        self.op_weights[target] = weight;
         // Beyond the servers one more waits, and the servers are as they were.
-        if after > station.servers {
-            self.tally.at_op(self.now_s, target, kind as usize, by, None);
+        let is_beyond = after > station.servers;
+        let busy = if is_beyond { None } else { Some(n as f64 * station.per_server) };
+        self.tally.at_op(self.now_s, target, kind as usize, by, busy);
+        if is_beyond && self.compiled.per_grains.len() == 1 {
             return;
         }
-        let busy = n as f64 * station.per_server;
-        let rate = station.op_rate * n as f64;
-        self.tally.at_op(self.now_s, target, kind as usize, by, Some(busy));
+        // All are served evenly, so that tokens of any grain hold the servers as their requests would.
+        let served = if n > station.servers { station.servers as f64 / n as f64 } else { 1.0 };
+        let rate = station.op_rate * served * weight;
         self.set_rate(target, rate);
     }
 
@@ -380,8 +381,7 @@ impl<'c> Net<'c> {
         let n = &mut self.n_moving[target];
         *n = if is_more { *n + 1 } else { *n - 1 };
         let n = *n;
-        let of_class = |(jobs, per_byte): (&Vec<u32>, &f64)| jobs.len() as f64 * per_byte;
-        let weight: f64 = self.moving[target].iter().zip(&self.compiled.per_bytes).map(of_class).sum();
+        let weight = weight_of(&self.moving[target], &self.compiled.per_bytes);
         self.weights[target] = weight;
         let station = &self.stations[target];
         let rate = if n == 0 { 0.0 } else { station.share_bps(n) * weight };
@@ -428,9 +428,11 @@ impl<'c> Net<'c> {
     /// Takes all requests from a target.
     fn emptied(&mut self, target: usize) -> Vec<u32> {
         let mut jobs = Vec::new();
-        while let Some(job) = self.at_op[target].pop() {
-            self.op_changed(target, self.jobs[job as usize].kind, false);
-            jobs.push(job);
+        for class in 0..self.compiled.per_grains.len() {
+            while let Some(job) = self.at_op[target][class].pop() {
+                self.op_changed(target, self.jobs[job as usize].kind, false);
+                jobs.push(job);
+            }
         }
         for class in 0..self.compiled.per_bytes.len() {
             while let Some(job) = self.moving[target][class].pop() {
@@ -444,11 +446,34 @@ impl<'c> Net<'c> {
     /// A target becomes another; its requests begin again there.
     fn set(&mut self, target: usize, figures: &Target) {
         let jobs = self.emptied(target);
-        self.stations[target] = Station::of(figures, self.compiled.grain);
+        self.stations[target] = Station::of(figures);
         for job in jobs {
             self.issue(job);
         }
     }
+}
+
+/// How many there are in all, each counted as those of its class are.
+#[inline]
+fn weight_of(classes: &[Vec<u32>], weights: &[f64]) -> f64 {
+    classes.iter().zip(weights).map(|(jobs, weight)| jobs.len() as f64 * weight).sum()
+}
+
+/// Takes the one that so much weight of the way through is.
+#[inline]
+fn take_weighted(classes: &mut [Vec<u32>], weights: &[f64], mut pick: f64) -> u32 {
+    let (mut chosen, mut of_chosen) = (0, 1.0);
+    for (class, (jobs, weight)) in classes.iter().zip(weights).enumerate() {
+        if jobs.is_empty() {
+            continue;
+        }
+        (chosen, of_chosen) = (class, jobs.len() as f64 * weight);
+        if pick < of_chosen {
+            break;
+        }
+        pick -= of_chosen;
+    }
+    take(&mut classes[chosen], pick / of_chosen)
 }
 
 /// Takes the one that a share of the way through is.
