@@ -86,6 +86,7 @@ mod detect;
 mod error;
 mod file;
 mod follow;
+mod in_flight;
 mod info;
 mod input;
 mod jobs;
