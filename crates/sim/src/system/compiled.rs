@@ -6,14 +6,11 @@ use super::description::{System, Target, Template, WhatChanges};
 
 /// More stages than these are as good as a fixed time: a deviation of 1 %.
 const MOST_STAGES: f64 = 10_000.0;
-/// With grains of our own choice bursts keep so many tokens at least: the length of one alone then deviates by 4.5 %.
-const TOKENS_A_BURST: f64 = 500.0;
-/// At the end of a burst, when fewer requests are out than fill the storage, it takes longer by the time of whole tokens. With grains of our own choice
-/// that is at most this share of the burst.
-const MOST_TAIL: f64 = 0.04;
-
-/// Grains that differ by less are one.
-const ALIKE: f64 = 2e-3;
+/// With grains of our own choice bursts have so many tokens at least: the length of one alone then deviates by 5 % at most.
+const TOKENS_A_BURST: u64 = 400;
+/// Tokens become finer towards the end of a burst, so that nobody waits longer for the last of them than for the last request: what is left is always enough for each process to
+/// have so many more of them.
+const ROUNDS_LEFT: u64 = 8;
 
 /// What the net needs of a template.
 #[derive(Clone, Debug)]
@@ -21,47 +18,57 @@ pub(super) struct Kind {
     /// Time between bursts, and of how many stages it is.
     stages: [(f64, f64); 2],
     pub(super) in_flight: u64,
-    /// Tokens of a burst; all that are in flight and one more where it has no end.
+    /// Requests of a burst; `u64::MAX` where it has no end.
     pub(super) requests: u64,
-    pub(super) has_end: bool,
-    /// 1 over the bytes of a token.
-    pub(super) per_byte: f64,
+    /// Bytes of a request.
+    pub(super) request_bytes: f64,
     /// 1 over the time between a request and the next; 0: none.
-    pub(super) think_rate: f64,
-    /// Kinds that think equally long are drawn from together: its place in [`Compiled::think_rates`].
-    pub(super) thinks_as: u32,
-    /// So are kinds whose requests are equally large: its place in [`Compiled::per_bytes`].
-    pub(super) moves_as: u32,
-    /// And kinds of the same grain: its place in [`Compiled::per_grains`].
-    pub(super) operates_as: u32,
-    /// How many requests a token stands for; of bursts about so many.
-    pub(super) grain: f64,
+    think_rate: f64,
+    /// How many requests a token may stand for, the coarsest first.
+    pub(super) levels: Vec<Level>,
     /// `u64::MAX` goes on.
     pub(super) bursts: u64,
     pub(super) starts_with_io: bool,
 }
 
+/// What the net needs of tokens that stand for so many requests. Those of several kinds that are alike are drawn from together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Level {
+    /// For how many requests each stands.
+    pub(super) grain: u64,
+    /// A burst has such tokens while so many requests are left.
+    pub(super) least_left: u64,
+    /// Its place in [`Compiled::per_grains`].
+    pub(super) operates_as: u32,
+    /// Its place in [`Compiled::per_bytes`]; `None` where there are no bytes.
+    pub(super) moves_as: Option<u32>,
+    /// Its place in [`Compiled::think_rates`], if there is time between a request and the next.
+    pub(super) thinks_as: Option<u32>,
+}
+
 impl Kind {
     fn of(template: &Template, grain: u64) -> Self {
         let shape = (1.0 / (template.compute_cv * template.compute_cv)).round().clamp(1.0, MOST_STAGES);
-        let tokens =
-            template.requests.map(|requests| (requests as f64 / grain as f64).round().max(1.0) as u64);
-        let in_flight = tokens.map_or(template.processes, |tokens| tokens.min(template.processes));
-        let grain = match (template.requests, tokens) {
-            (Some(requests), Some(tokens)) => requests as f64 / tokens as f64,
-            _ => grain as f64,
+        let in_flight = template.in_flight();
+        let level = |grain: u64| Level {
+            grain,
+            least_left: grain.saturating_mul(ROUNDS_LEFT).saturating_mul(in_flight),
+            operates_as: 0,
+            moves_as: None,
+            thinks_as: None,
+        };
+        let halved = std::iter::successors(Some(grain), |grain| Some(grain / 2).filter(|grain| *grain > 0));
+        let levels = match template.requests {
+            Some(_) => halved.map(level).collect(),
+            None => vec![level(grain)],
         };
         Self {
             stages: [(template.compute_s, shape), (template.mpi_s, shape)],
             in_flight,
-            requests: tokens.unwrap_or(in_flight + 1),
-            has_end: tokens.is_some(),
-            per_byte: 1.0 / (template.request_bytes * grain),
-            think_rate: if template.think_s > 0.0 { 1.0 / (template.think_s * grain) } else { 0.0 },
-            thinks_as: 0,
-            moves_as: 0,
-            operates_as: 0,
-            grain,
+            requests: template.requests.unwrap_or(u64::MAX),
+            request_bytes: template.request_bytes,
+            think_rate: if template.think_s > 0.0 { 1.0 / template.think_s } else { 0.0 },
+            levels,
             bursts: template.iterations.unwrap_or(u64::MAX),
             starts_with_io: template.starts_with_io || template.between_s() == 0.0,
         }
@@ -167,14 +174,14 @@ impl Compiled {
             system.templates.iter().zip(grains).map(|(template, grain)| Kind::of(template, *grain)).collect();
         let (mut think_rates, mut per_bytes, mut per_grains) = (Vec::new(), Vec::new(), Vec::new());
         for kind in &mut kinds {
-            kind.thinks_as = place_of(kind.think_rate, &mut think_rates);
-            kind.moves_as = place_of(kind.per_byte, &mut per_bytes);
-            // Rounding to whole tokens does not make another grain.
-            let alike = |known: &f64| (known * kind.grain - 1.0).abs() < ALIKE;
-            kind.operates_as = match per_grains.iter().position(alike) {
-                Some(place) => place as u32,
-                None => place_of(1.0 / kind.grain, &mut per_grains),
-            };
+            for level in &mut kind.levels {
+                let grain = level.grain as f64;
+                level.operates_as = place_of(1.0 / grain, &mut per_grains);
+                let bytes = grain * kind.request_bytes;
+                level.moves_as = (bytes > 0.0).then(|| place_of(1.0 / bytes, &mut per_bytes));
+                let think_rate = kind.think_rate / grain;
+                level.thinks_as = (think_rate > 0.0).then(|| place_of(think_rate, &mut think_rates));
+            }
         }
         Self {
             kinds,
@@ -205,42 +212,16 @@ fn place_of(value: f64, known: &mut Vec<f64>) -> u32 {
     place as u32
 }
 
-/// How many requests a token of each template stands for, if nobody says: as many as leave bursts their length.
+/// How many requests a token of each template stands for at most, if nobody says: as many as leave bursts their length.
 ///
 /// Means do not depend on it, nor on whether templates have the same: tokens that share a station evenly hold it as long as their requests would.
 pub(super) fn usual_grains(system: &System) -> Vec<u64> {
-    (system.templates.iter())
-        .map(|template| match template.requests {
-            Some(requests) => {
-                let tokens = TOKENS_A_BURST.max(tail(system, template) / MOST_TAIL);
-                // A power of two, so that many templates have few different ones.
-                let most = ((requests as f64 / tokens) as u64).max(1);
-                1 << most.ilog2()
-            }
-            None => 1,
-        })
-        .collect()
-}
-
-/// How many more requests a job alone could have moved in the time that its bursts take to run out.
-///
-/// With fewer requests out than fill the storage the last of p takes H(p) times as long as one does, in which p could have been done p times over.
-fn tail(system: &System, template: &Template) -> f64 {
-    let (mut per_s, mut response_s) = (f64::INFINITY, template.think_s);
-    let n_targets = system.targets.len() as f64;
-    for target in &system.targets {
-        let bandwidth_bps = target.bandwidth_bps.unwrap_or(f64::INFINITY);
-        let stream_bps = target.stream_bps.unwrap_or(f64::INFINITY).min(bandwidth_bps);
-        let iops = target.iops.unwrap_or(f64::INFINITY);
-        let moves_per_s =
-            if template.request_bytes > 0.0 { bandwidth_bps / template.request_bytes } else { f64::INFINITY };
-        per_s = per_s.min(n_targets * iops.min(moves_per_s));
-        response_s += (f64::from(target.servers) / iops + template.request_bytes / stream_bps) / n_targets;
-    }
-    let fills = per_s * response_s;
-    let out = (template.in_flight() as f64).min(if fills.is_nan() { f64::INFINITY } else { fills.ceil() });
-    const EULER: f64 = 0.577_215_664_901_532_9;
-    out * (out.ln() + EULER + 0.5 / out - 1.0)
+    let usual = |requests: u64| {
+        // A power of two, so that many templates have few different ones.
+        let most = (requests / TOKENS_A_BURST).max(1);
+        1 << most.ilog2()
+    };
+    system.templates.iter().map(|template| template.requests.map_or(1, usual)).collect()
 }
 
 /// How many tokens there may be at once, but for those that arrive by chance.

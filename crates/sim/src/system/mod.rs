@@ -138,7 +138,7 @@ impl Run {
     }
 }
 
-/// How many requests a token of each template stands for.
+/// How many requests a token of each template stands for at most.
 pub fn grains(system: &System, settings: &Settings) -> Result<Vec<u64>, SystemError> {
     let grains = match settings.grain {
         Some(0) => return Err(SystemError::Grain),
@@ -177,8 +177,8 @@ pub fn simulate_in_grains(
     let span_s = to.at_s - from.at_s;
     let entries = (system.jobs.iter().enumerate())
         .map(|(group, jobs)| {
-            let bytes =
-                token_bytes(&compiled, jobs.template) * (to.completed[group] - from.completed[group]) as f64;
+            let bytes = system.templates[jobs.template].request_bytes
+                * (to.completed[group] - from.completed[group]) as f64;
             let bursts = to.bursts[group].0 - from.bursts[group].0;
             (bytes / span_s / jobs.count as f64, (to.bursts[group].1 - from.bursts[group].1) / bursts as f64)
         })
@@ -254,11 +254,6 @@ fn steps(to_s: f64, interval_s: Option<f64>) -> Result<Vec<f64>, SystemError> {
     Ok((1..n as u64).map(|step| step as f64 * interval_s).filter(|at_s| *at_s < to_s).collect())
 }
 
-fn token_bytes(compiled: &Compiled, template: usize) -> f64 {
-    let bytes = 1.0 / compiled.kinds[template].per_byte;
-    if bytes.is_finite() { bytes } else { 0.0 }
-}
-
 fn means(system: &System, compiled: &Compiled, from: &Sums, to: &Sums) -> Means {
     let span_s = to.at_s - from.at_s;
     let mean = |from: &[f64], to: &[f64]| -> Vec<f64> {
@@ -273,7 +268,7 @@ fn means(system: &System, compiled: &Compiled, from: &Sums, to: &Sums) -> Means 
         bursts[kind].1 += to.bursts[group].1 - from.bursts[group].1;
     }
     let bandwidth_bps =
-        iops.iter().enumerate().map(|(kind, per_s)| per_s * token_bytes(compiled, kind)).collect();
+        iops.iter().zip(&system.templates).map(|(per_s, template)| per_s * template.request_bytes).collect();
     Means {
         span_s: [from.at_s, to.at_s],
         at_op: mean(&from.at_op, &to.at_op),
@@ -281,7 +276,7 @@ fn means(system: &System, compiled: &Compiled, from: &Sums, to: &Sums) -> Means 
         waiting: ((to.waiting - from.waiting) / span_s).max(0.0),
         op_busy: mean(&from.op_busy, &to.op_busy),
         move_busy: mean(&from.move_busy, &to.move_busy),
-        iops: iops.iter().enumerate().map(|(kind, per_s)| per_s * compiled.kinds[kind].grain).collect(),
+        iops,
         bandwidth_bps,
         burst_s: bursts.iter().map(|(n, sum_s)| sum_s / *n as f64).collect(),
     }

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use iotide_num::SplitMix64;
 
-use super::compiled::{Compiled, Kind, Station};
+use super::compiled::{Compiled, Kind, Level, Station};
 use super::description::{Target, WhatChanges};
 use super::tally::{Sums, Tally};
 
@@ -29,9 +29,18 @@ struct Job {
     out: u64,
     /// Requests of this burst that are not out yet.
     left: u64,
+    /// Which of [`Kind::levels`] its next token is of.
+    level: u32,
     /// Bursts it has still to do, this one included.
     bursts: u64,
     began_s: f64,
+}
+
+/// Some requests of a job that go together.
+#[derive(Clone, Copy, Debug)]
+struct Token {
+    job: u32,
+    level: u32,
 }
 
 /// What happens at a known time.
@@ -56,19 +65,19 @@ pub(super) struct Net<'c> {
     free: Vec<u32>,
     /// Jobs between bursts or not begun, by the time their burst begins; a time of 0 or more is ordered as its bits are.
     waiting: BinaryHeap<Reverse<(u64, u32)>>,
-    /// By [`Kind::thinks_as`].
-    thinking: Vec<Vec<u32>>,
-    /// By target and [`Kind::operates_as`].
-    at_op: Vec<Vec<Vec<u32>>>,
+    /// By [`Level::thinks_as`].
+    thinking: Vec<Vec<Token>>,
+    /// By target and [`Level::operates_as`].
+    at_op: Vec<Vec<Vec<Token>>>,
     n_at_op: Vec<usize>,
-    /// By target and [`Kind::moves_as`].
-    moving: Vec<Vec<Vec<u32>>>,
+    /// By target and [`Level::moves_as`].
+    moving: Vec<Vec<Vec<Token>>>,
     n_moving: Vec<usize>,
     /// By target: tokens at operations over the requests that each stands for, summed; and streams over the bytes that each wants.
     op_weights: Vec<f64>,
     weights: Vec<f64>,
     /// Requests that no target can take.
-    stranded: Vec<u32>,
+    stranded: Vec<Token>,
     live: Vec<u32>,
     /// Operating by target, moving by target, thinking, arrivals.
     rates: Vec<f64>,
@@ -159,7 +168,7 @@ impl<'c> Net<'c> {
         let n_waiting = self.waiting.len();
         loop {
             if self.n_events.is_multiple_of(EVENTS_A_SUM) {
-                self.total = self.rates.iter().sum();
+                self.sum_anew();
             }
             let then_s = if self.total > 0.0 {
                 self.now_s + self.random.exponential() / self.total
@@ -203,18 +212,18 @@ impl<'c> Net<'c> {
         let (n_thinking, n_targets) = (self.thinking.len(), self.at_op.len());
         if chosen < n_targets {
             let pick = share * self.op_weights[chosen];
-            let job = take_weighted(&mut self.at_op[chosen], &self.compiled.per_grains, pick);
-            self.op_changed(chosen, self.jobs[job as usize].kind, false);
-            if !self.move_to(chosen, job) {
-                self.done(job);
+            let token = take_weighted(&mut self.at_op[chosen], &self.compiled.per_grains, pick);
+            self.op_changed(chosen, token, false);
+            if !self.move_to(chosen, token) {
+                self.done(token);
             }
         } else if chosen < 2 * n_targets {
             self.moved(chosen - n_targets, share);
         } else if chosen < 2 * n_targets + n_thinking {
             let class = chosen - 2 * n_targets;
-            let job = take(&mut self.thinking[class], share);
+            let token = take(&mut self.thinking[class], share);
             self.think_changed(class);
-            self.issue(job);
+            self.issue(token);
         } else {
             let group = self.compiled.arrivals[chosen - 2 * n_targets - n_thinking].0;
             self.admit(group, self.now_s, None);
@@ -234,20 +243,37 @@ impl<'c> Net<'c> {
     /// A stream at a target has got what it wanted.
     fn moved(&mut self, target: usize, share: f64) {
         let pick = share * self.weights[target];
-        let job = take_weighted(&mut self.moving[target], &self.compiled.per_bytes, pick);
-        self.move_changed(target, self.jobs[job as usize].kind, false);
-        self.done(job);
+        let token = take_weighted(&mut self.moving[target], &self.compiled.per_bytes, pick);
+        self.move_changed(target, token, false);
+        self.done(token);
+    }
+
+    /// Makes all sums anew, so that roundings do not gather.
+    fn sum_anew(&mut self) {
+        self.total = self.rates.iter().sum();
+        for (weight, tokens) in self.op_weights.iter_mut().zip(&self.at_op) {
+            *weight = weight_of(tokens, &self.compiled.per_grains);
+        }
+        for (weight, tokens) in self.weights.iter_mut().zip(&self.moving) {
+            *weight = weight_of(tokens, &self.compiled.per_bytes);
+        }
     }
 
     fn kind(&self, job: u32) -> &'c Kind {
         &self.compiled.kinds[self.jobs[job as usize].kind as usize]
     }
 
+    #[inline]
+    fn level(&self, token: Token) -> Level {
+        self.kind(token.job).levels[token.level as usize]
+    }
+
     /// A job comes; its first burst begins at a known time, or after it has computed.
     fn admit(&mut self, group: u32, start_s: f64, next_phase_s: Option<f64>) {
         let kind_index = self.compiled.groups[group as usize];
         let kind = &self.compiled.kinds[kind_index as usize];
-        let job = Job { group, kind: kind_index, out: 0, left: 0, bursts: kind.bursts, began_s: 0.0 };
+        let job =
+            Job { group, kind: kind_index, out: 0, left: 0, level: 0, bursts: kind.bursts, began_s: 0.0 };
         let number = match self.free.pop() {
             Some(number) => {
                 self.jobs[number as usize] = job;
@@ -277,58 +303,73 @@ impl<'c> Net<'c> {
         let job = &mut self.jobs[number as usize];
         job.began_s = self.now_s;
         job.out = kind.in_flight;
-        job.left = kind.requests - kind.in_flight;
+        job.left = kind.requests;
+        job.level = 0;
         for _ in 0..kind.in_flight {
-            self.issue(number);
+            let token = self.next_token(number, kind);
+            self.issue(token);
         }
     }
 
+    /// The next requests of a job that has some left go together.
+    #[inline]
+    fn next_token(&mut self, number: u32, kind: &Kind) -> Token {
+        let job = &mut self.jobs[number as usize];
+        let mut level = &kind.levels[job.level as usize];
+        while job.left < level.least_left && (job.level as usize) + 1 < kind.levels.len() {
+            job.level += 1;
+            level = &kind.levels[job.level as usize];
+        }
+        if job.left != u64::MAX {
+            job.left -= level.grain;
+        }
+        Token { job: number, level: job.level }
+    }
+
     /// A request goes to a target that lives.
-    fn issue(&mut self, job: u32) {
+    fn issue(&mut self, token: Token) {
         let target = match self.live.len() {
             0 => {
-                self.stranded.push(job);
+                self.stranded.push(token);
                 return;
             }
             1 => self.live[0] as usize,
             n => self.live[self.random.below(n)] as usize,
         };
         if self.stations[target].op_rate > 0.0 {
-            let kind = self.jobs[job as usize].kind;
-            self.at_op[target][self.compiled.kinds[kind as usize].operates_as as usize].push(job);
-            self.op_changed(target, kind, true);
-        } else if !self.move_to(target, job) {
-            self.done(job);
+            let class = self.level(token).operates_as as usize;
+            self.at_op[target][class].push(token);
+            self.op_changed(target, token, true);
+        } else if !self.move_to(target, token) {
+            self.done(token);
         }
     }
 
     /// A request begins to move its bytes; `false`: that takes no time.
-    fn move_to(&mut self, target: usize, job: u32) -> bool {
-        let kind = self.jobs[job as usize].kind;
-        if !self.stations[target].moves || self.compiled.kinds[kind as usize].per_byte == f64::INFINITY {
+    fn move_to(&mut self, target: usize, token: Token) -> bool {
+        let Some(class) = self.level(token).moves_as.filter(|_| self.stations[target].moves) else {
             return false;
-        }
-        self.moving[target][self.compiled.kinds[kind as usize].moves_as as usize].push(job);
-        self.move_changed(target, kind, true);
+        };
+        self.moving[target][class as usize].push(token);
+        self.move_changed(target, token, true);
         true
     }
 
-    /// A request is done.
-    fn done(&mut self, number: u32) {
+    /// Requests are done.
+    fn done(&mut self, token: Token) {
+        let number = token.job;
         let kind = self.kind(number);
         let job = &mut self.jobs[number as usize];
         let group = job.group as usize;
-        self.tally.completed[group] += 1;
+        self.tally.completed[group] += kind.levels[token.level as usize].grain;
         if job.left > 0 {
-            if kind.has_end {
-                job.left -= 1;
-            }
-            if kind.think_rate > 0.0 {
-                let class = kind.thinks_as as usize;
-                self.thinking[class].push(number);
-                self.think_changed(class);
-            } else {
-                self.issue(number);
+            let next = self.next_token(number, kind);
+            match kind.levels[next.level as usize].thinks_as {
+                Some(class) => {
+                    self.thinking[class as usize].push(next);
+                    self.think_changed(class as usize);
+                }
+                None => self.issue(next),
             }
             return;
         }
@@ -355,18 +396,18 @@ impl<'c> Net<'c> {
     }
 
     #[inline]
-    fn op_changed(&mut self, target: usize, kind: u32, is_more: bool) {
+    fn op_changed(&mut self, target: usize, token: Token, is_more: bool) {
+        let kind = self.jobs[token.job as usize].kind as usize;
+        let per_grain = self.compiled.per_grains[self.level(token).operates_as as usize];
         let station = &self.stations[target];
-        let n = &mut self.n_at_op[target];
+        let (n, weight) = (&mut self.n_at_op[target], &mut self.op_weights[target]);
         let (by, after) = if is_more { (1.0, *n + 1) } else { (-1.0, *n) };
-        *n = if is_more { *n + 1 } else { *n - 1 };
-        let n = *n;
-        let weight = weight_of(&self.at_op[target], &self.compiled.per_grains);
-        self.op_weights[target] = weight;
+        changed(n, weight, per_grain, is_more);
+        let (n, weight) = (*n, *weight);
         // Beyond the servers one more waits, and the servers are as they were.
         let is_beyond = after > station.servers;
         let busy = if is_beyond { None } else { Some(n as f64 * station.per_server) };
-        self.tally.at_op(self.now_s, target, kind as usize, by, busy);
+        self.tally.at_op(self.now_s, target, kind, by, busy);
         if is_beyond && self.compiled.per_grains.len() == 1 {
             return;
         }
@@ -377,21 +418,16 @@ impl<'c> Net<'c> {
     }
 
     #[inline]
-    fn move_changed(&mut self, target: usize, kind: u32, is_more: bool) {
-        let n = &mut self.n_moving[target];
-        *n = if is_more { *n + 1 } else { *n - 1 };
-        let n = *n;
-        let weight = weight_of(&self.moving[target], &self.compiled.per_bytes);
-        self.weights[target] = weight;
+    fn move_changed(&mut self, target: usize, token: Token, is_more: bool) {
+        let kind = self.jobs[token.job as usize].kind as usize;
+        let Some(class) = self.level(token).moves_as else { return };
+        let per_byte = self.compiled.per_bytes[class as usize];
+        let (n, weight) = (&mut self.n_moving[target], &mut self.weights[target]);
+        changed(n, weight, per_byte, is_more);
+        let (n, weight) = (*n, *weight);
         let station = &self.stations[target];
         let rate = if n == 0 { 0.0 } else { station.share_bps(n) * weight };
-        self.tally.moving(
-            self.now_s,
-            target,
-            kind as usize,
-            if is_more { 1.0 } else { -1.0 },
-            station.busy(n),
-        );
+        self.tally.moving(self.now_s, target, kind, if is_more { 1.0 } else { -1.0 }, station.busy(n));
         self.set_rate(self.at_op.len() + target, rate);
     }
 
@@ -403,8 +439,8 @@ impl<'c> Net<'c> {
                     self.live.push(*target as u32);
                     self.live.sort_unstable();
                 }
-                for job in std::mem::take(&mut self.stranded) {
-                    self.issue(job);
+                for token in std::mem::take(&mut self.stranded) {
+                    self.issue(token);
                 }
             }
             WhatChanges::Add { count, .. } => {
@@ -420,54 +456,67 @@ impl<'c> Net<'c> {
     /// A target is gone; its requests are issued anew.
     fn lose(&mut self, target: usize) {
         self.live.retain(|live| *live as usize != target);
-        for job in self.emptied(target) {
-            self.issue(job);
+        for token in self.emptied(target) {
+            self.issue(token);
         }
     }
 
     /// Takes all requests from a target.
-    fn emptied(&mut self, target: usize) -> Vec<u32> {
-        let mut jobs = Vec::new();
+    fn emptied(&mut self, target: usize) -> Vec<Token> {
+        let mut tokens = Vec::new();
         for class in 0..self.compiled.per_grains.len() {
-            while let Some(job) = self.at_op[target][class].pop() {
-                self.op_changed(target, self.jobs[job as usize].kind, false);
-                jobs.push(job);
+            while let Some(token) = self.at_op[target][class].pop() {
+                self.op_changed(target, token, false);
+                tokens.push(token);
             }
         }
         for class in 0..self.compiled.per_bytes.len() {
-            while let Some(job) = self.moving[target][class].pop() {
-                self.move_changed(target, self.jobs[job as usize].kind, false);
-                jobs.push(job);
+            while let Some(token) = self.moving[target][class].pop() {
+                self.move_changed(target, token, false);
+                tokens.push(token);
             }
         }
-        jobs
+        tokens
     }
 
     /// A target becomes another; its requests begin again there.
     fn set(&mut self, target: usize, figures: &Target) {
-        let jobs = self.emptied(target);
+        let tokens = self.emptied(target);
         self.stations[target] = Station::of(figures);
-        for job in jobs {
-            self.issue(job);
+        for token in tokens {
+            self.issue(token);
         }
+    }
+}
+
+/// One more is there, or one fewer, of such a weight.
+#[inline]
+fn changed(n: &mut usize, sum: &mut f64, weight: f64, is_more: bool) {
+    if is_more {
+        *n += 1;
+        *sum += weight;
+    } else {
+        *n -= 1;
+        // What rounding leaves of nothing is nothing.
+        *sum = if *n == 0 { 0.0 } else { *sum - weight };
     }
 }
 
 /// How many there are in all, each counted as those of its class are.
 #[inline]
-fn weight_of(classes: &[Vec<u32>], weights: &[f64]) -> f64 {
-    classes.iter().zip(weights).map(|(jobs, weight)| jobs.len() as f64 * weight).sum()
+fn weight_of(classes: &[Vec<Token>], weights: &[f64]) -> f64 {
+    classes.iter().zip(weights).map(|(tokens, weight)| tokens.len() as f64 * weight).sum()
 }
 
 /// Takes the one that so much weight of the way through is.
 #[inline]
-fn take_weighted(classes: &mut [Vec<u32>], weights: &[f64], mut pick: f64) -> u32 {
+fn take_weighted(classes: &mut [Vec<Token>], weights: &[f64], mut pick: f64) -> Token {
     let (mut chosen, mut of_chosen) = (0, 1.0);
-    for (class, (jobs, weight)) in classes.iter().zip(weights).enumerate() {
-        if jobs.is_empty() {
+    for (class, (tokens, weight)) in classes.iter().zip(weights).enumerate() {
+        if tokens.is_empty() {
             continue;
         }
-        (chosen, of_chosen) = (class, jobs.len() as f64 * weight);
+        (chosen, of_chosen) = (class, tokens.len() as f64 * weight);
         if pick < of_chosen {
             break;
         }
@@ -477,7 +526,7 @@ fn take_weighted(classes: &mut [Vec<u32>], weights: &[f64], mut pick: f64) -> u3
 }
 
 /// Takes the one that a share of the way through is.
-fn take(jobs: &mut Vec<u32>, share: f64) -> u32 {
-    let index = ((share * jobs.len() as f64) as usize).min(jobs.len() - 1);
-    jobs.swap_remove(index)
+fn take(tokens: &mut Vec<Token>, share: f64) -> Token {
+    let index = ((share * tokens.len() as f64) as usize).min(tokens.len() - 1);
+    tokens.swap_remove(index)
 }
