@@ -172,7 +172,7 @@ fn grain_changes_the_number_of_events_and_no_mean() {
     let system = system(text);
     let with = |grain| simulate(&system, &Settings { grain: Some(grain), interval_s: None }, 11).unwrap();
     let (fine, coarse) = (with(1), with(20));
-    assert!(fine.n_events > 15 * coarse.n_events, "{} {}", fine.n_events, coarse.n_events);
+    assert!(fine.n_events > 5 * coarse.n_events, "{} {}", fine.n_events, coarse.n_events);
     near(coarse.frame.bandwidth_bps[0], fine.frame.bandwidth_bps[0], 0.02);
     near(coarse.frame.burst_s[0], fine.frame.burst_s[0], 0.03);
     near(coarse.frame.iops[0], fine.frame.iops[0], 0.02);
