@@ -8,9 +8,9 @@ use super::description::{System, Target, Template, WhatChanges};
 const MOST_STAGES: f64 = 10_000.0;
 /// With grains of our own choice bursts have so many tokens at least: the length of one alone then deviates by 5 % at most.
 const TOKENS_A_BURST: u64 = 400;
-/// Tokens become finer towards the end of a burst, so that nobody waits longer for the last of them than for the last request: what is left is always enough for each process to
-/// have so many more of them.
-const ROUNDS_LEFT: u64 = 8;
+/// Tokens become finer towards the end of a burst, so that nobody waits longer for the last of them than for the last request: what is left is enough for each process to have
+/// so many more of them.
+const ROUNDS_LEFT: u64 = 1;
 
 /// What the net needs of a template.
 #[derive(Clone, Debug)]
@@ -52,7 +52,11 @@ impl Kind {
         let in_flight = template.in_flight();
         let level = |grain: u64| Level {
             grain,
-            least_left: grain.saturating_mul(ROUNDS_LEFT).saturating_mul(in_flight),
+            least_left: if grain > 1 {
+                grain.saturating_mul(ROUNDS_LEFT).saturating_mul(in_flight)
+            } else {
+                0
+            },
             operates_as: 0,
             moves_as: None,
             thinks_as: None,

@@ -31,6 +31,8 @@ struct Job {
     left: u64,
     /// Which of [`Kind::levels`] its next token is of.
     level: u32,
+    /// Its tokens are this one and the next ones, as many as it has in flight.
+    first_token: u32,
     /// Bursts it has still to do, this one included.
     bursts: u64,
     began_s: f64,
@@ -41,6 +43,24 @@ struct Job {
 struct Token {
     job: u32,
     level: u32,
+    place: Place,
+    /// Where it stands among those at its place.
+    index: u32,
+}
+
+/// Where a token is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    /// Nowhere: all that it stood for is done.
+    Nowhere,
+    /// With others that think as long.
+    Thinking,
+    /// At the operations of a target.
+    AtOp(u32),
+    /// It moves bytes of a target.
+    Moving(u32),
+    /// No target can take it.
+    Stranded,
 }
 
 /// What happens at a known time.
@@ -62,22 +82,25 @@ pub(super) struct Net<'c> {
     random: SplitMix64,
     now_s: f64,
     jobs: Vec<Job>,
-    free: Vec<u32>,
+    /// Those that left, by kind.
+    free: Vec<Vec<u32>>,
+    /// Of all jobs that are there.
+    tokens: Vec<Token>,
     /// Jobs between bursts or not begun, by the time their burst begins; a time of 0 or more is ordered as its bits are.
     waiting: BinaryHeap<Reverse<(u64, u32)>>,
     /// By [`Level::thinks_as`].
-    thinking: Vec<Vec<Token>>,
+    thinking: Vec<Vec<u32>>,
     /// By target and [`Level::operates_as`].
-    at_op: Vec<Vec<Vec<Token>>>,
+    at_op: Vec<Vec<Vec<u32>>>,
     n_at_op: Vec<usize>,
     /// By target and [`Level::moves_as`].
-    moving: Vec<Vec<Vec<Token>>>,
+    moving: Vec<Vec<Vec<u32>>>,
     n_moving: Vec<usize>,
     /// By target: tokens at operations over the requests that each stands for, summed; and streams over the bytes that each wants.
     op_weights: Vec<f64>,
     weights: Vec<f64>,
     /// Requests that no target can take.
-    stranded: Vec<Token>,
+    stranded: Vec<u32>,
     live: Vec<u32>,
     /// Operating by target, moving by target, thinking, arrivals.
     rates: Vec<f64>,
@@ -107,7 +130,8 @@ impl<'c> Net<'c> {
             random: SplitMix64::new(seed),
             now_s: 0.0,
             jobs: Vec::new(),
-            free: Vec::new(),
+            free: vec![Vec::new(); n_kinds],
+            tokens: Vec::new(),
             waiting: BinaryHeap::new(),
             thinking: vec![Vec::new(); compiled.think_rates.len()],
             at_op: vec![vec![Vec::new(); compiled.per_grains.len()]; n_targets],
@@ -212,7 +236,8 @@ impl<'c> Net<'c> {
         let (n_thinking, n_targets) = (self.thinking.len(), self.at_op.len());
         if chosen < n_targets {
             let pick = share * self.op_weights[chosen];
-            let token = take_weighted(&mut self.at_op[chosen], &self.compiled.per_grains, pick);
+            let (class, at) = weighted(&self.at_op[chosen], &self.compiled.per_grains, pick);
+            let token = take(&mut self.at_op[chosen][class], at, &mut self.tokens);
             self.op_changed(chosen, token, false);
             if !self.move_to(chosen, token) {
                 self.done(token);
@@ -221,7 +246,8 @@ impl<'c> Net<'c> {
             self.moved(chosen - n_targets, share);
         } else if chosen < 2 * n_targets + n_thinking {
             let class = chosen - 2 * n_targets;
-            let token = take(&mut self.thinking[class], share);
+            let at = index_at(&self.thinking[class], share);
+            let token = take(&mut self.thinking[class], at, &mut self.tokens);
             self.think_changed(class);
             self.issue(token);
         } else {
@@ -243,7 +269,8 @@ impl<'c> Net<'c> {
     /// A stream at a target has got what it wanted.
     fn moved(&mut self, target: usize, share: f64) {
         let pick = share * self.weights[target];
-        let token = take_weighted(&mut self.moving[target], &self.compiled.per_bytes, pick);
+        let (class, at) = weighted(&self.moving[target], &self.compiled.per_bytes, pick);
+        let token = take(&mut self.moving[target][class], at, &mut self.tokens);
         self.move_changed(target, token, false);
         self.done(token);
     }
@@ -264,24 +291,52 @@ impl<'c> Net<'c> {
     }
 
     #[inline]
-    fn level(&self, token: Token) -> Level {
-        self.kind(token.job).levels[token.level as usize]
+    fn level(&self, token: u32) -> &'c Level {
+        let Token { job, level, .. } = self.tokens[token as usize];
+        &self.kind(job).levels[level as usize]
+    }
+
+    #[inline]
+    fn kind_of(&self, token: u32) -> usize {
+        self.jobs[self.tokens[token as usize].job as usize].kind as usize
+    }
+
+    /// Notes where a token is.
+    #[inline]
+    fn put(&mut self, token: u32, place: Place, index: usize) {
+        let known = &mut self.tokens[token as usize];
+        known.place = place;
+        known.index = index as u32;
     }
 
     /// A job comes; its first burst begins at a known time, or after it has computed.
     fn admit(&mut self, group: u32, start_s: f64, next_phase_s: Option<f64>) {
         let kind_index = self.compiled.groups[group as usize];
         let kind = &self.compiled.kinds[kind_index as usize];
-        let job =
-            Job { group, kind: kind_index, out: 0, left: 0, level: 0, bursts: kind.bursts, began_s: 0.0 };
-        let number = match self.free.pop() {
+        let mut job = Job {
+            group,
+            kind: kind_index,
+            out: 0,
+            left: 0,
+            level: 0,
+            first_token: 0,
+            bursts: kind.bursts,
+            began_s: 0.0,
+        };
+        // Who left before leaves its tokens to another of its kind.
+        let number = match self.free[kind_index as usize].pop() {
             Some(number) => {
+                job.first_token = self.jobs[number as usize].first_token;
                 self.jobs[number as usize] = job;
                 number
             }
             None => {
+                let number = self.jobs.len() as u32;
+                job.first_token = self.tokens.len() as u32;
+                let token = Token { job: number, level: 0, place: Place::Nowhere, index: 0 };
+                self.tokens.extend(std::iter::repeat_n(token, kind.in_flight as usize));
                 self.jobs.push(job);
-                (self.jobs.len() - 1) as u32
+                number
             }
         };
         let after_s = match next_phase_s {
@@ -305,31 +360,90 @@ impl<'c> Net<'c> {
         job.out = kind.in_flight;
         job.left = kind.requests;
         job.level = 0;
-        for _ in 0..kind.in_flight {
-            let token = self.next_token(number, kind);
+        let first = job.first_token;
+        for token in first..first + kind.in_flight as u32 {
+            self.renew(token, kind);
             self.issue(token);
         }
     }
 
-    /// The next requests of a job that has some left go together.
+    /// A token stands for the next requests of its job, which has some left.
     #[inline]
-    fn next_token(&mut self, number: u32, kind: &Kind) -> Token {
+    fn renew(&mut self, token: u32, kind: &'c Kind) {
+        let number = self.tokens[token as usize].job;
         let job = &mut self.jobs[number as usize];
-        let mut level = &kind.levels[job.level as usize];
-        while job.left < level.least_left && (job.level as usize) + 1 < kind.levels.len() {
-            job.level += 1;
-            level = &kind.levels[job.level as usize];
+        if job.left < kind.levels[job.level as usize].least_left {
+            self.refine(number, kind);
         }
+        let job = &mut self.jobs[number as usize];
         if job.left != u64::MAX {
-            job.left -= level.grain;
+            job.left -= kind.levels[job.level as usize].grain;
         }
-        Token { job: number, level: job.level }
+        let known = &mut self.tokens[token as usize];
+        known.level = job.level;
+        known.place = Place::Nowhere;
+    }
+
+    /// From now on tokens of a job stand for fewer requests. What those that are out would still have done beyond that goes back to what is left: as their times are exponential, each
+    /// has all that it stands for before it.
+    #[cold]
+    fn refine(&mut self, number: u32, kind: &'c Kind) {
+        loop {
+            let Job { left, level, first_token, .. } = self.jobs[number as usize];
+            let Some(finer) = kind.levels.get(level as usize + 1) else { return };
+            if left >= kind.levels[level as usize].least_left {
+                return;
+            }
+            let mut back = 0;
+            for token in first_token..first_token + kind.in_flight as u32 {
+                let Token { place, level: had, .. } = self.tokens[token as usize];
+                if place != Place::Nowhere && had <= level {
+                    back += kind.levels[had as usize].grain - finer.grain;
+                    self.relevel(token, level + 1);
+                }
+            }
+            let job = &mut self.jobs[number as usize];
+            job.level = level + 1;
+            job.left += back;
+        }
+    }
+
+    /// A token that is out stands for another number of requests.
+    fn relevel(&mut self, token: u32, level: u32) {
+        let Token { place, index, .. } = self.tokens[token as usize];
+        let had = self.level(token);
+        match place {
+            Place::Nowhere | Place::Stranded => self.tokens[token as usize].level = level,
+            Place::Thinking => {
+                let Some(class) = had.thinks_as.map(|class| class as usize) else { return };
+                take(&mut self.thinking[class], index as usize, &mut self.tokens);
+                self.think_changed(class);
+                self.tokens[token as usize].level = level;
+                self.think(token);
+            }
+            Place::AtOp(target) => {
+                let target = target as usize;
+                take(&mut self.at_op[target][had.operates_as as usize], index as usize, &mut self.tokens);
+                self.op_changed(target, token, false);
+                self.tokens[token as usize].level = level;
+                self.operate(target, token);
+            }
+            Place::Moving(target) => {
+                let target = target as usize;
+                let Some(class) = had.moves_as else { return };
+                take(&mut self.moving[target][class as usize], index as usize, &mut self.tokens);
+                self.move_changed(target, token, false);
+                self.tokens[token as usize].level = level;
+                self.move_to(target, token);
+            }
+        }
     }
 
     /// A request goes to a target that lives.
-    fn issue(&mut self, token: Token) {
+    fn issue(&mut self, token: u32) {
         let target = match self.live.len() {
             0 => {
+                self.put(token, Place::Stranded, 0);
                 self.stranded.push(token);
                 return;
             }
@@ -337,39 +451,56 @@ impl<'c> Net<'c> {
             n => self.live[self.random.below(n)] as usize,
         };
         if self.stations[target].op_rate > 0.0 {
-            let class = self.level(token).operates_as as usize;
-            self.at_op[target][class].push(token);
-            self.op_changed(target, token, true);
+            self.operate(target, token);
         } else if !self.move_to(target, token) {
             self.done(token);
         }
     }
 
+    fn operate(&mut self, target: usize, token: u32) {
+        let class = self.level(token).operates_as as usize;
+        self.put(token, Place::AtOp(target as u32), self.at_op[target][class].len());
+        self.at_op[target][class].push(token);
+        self.op_changed(target, token, true);
+    }
+
+    fn think(&mut self, token: u32) {
+        let Some(class) = self.level(token).thinks_as.map(|class| class as usize) else { return };
+        self.put(token, Place::Thinking, self.thinking[class].len());
+        self.thinking[class].push(token);
+        self.think_changed(class);
+    }
+
     /// A request begins to move its bytes; `false`: that takes no time.
-    fn move_to(&mut self, target: usize, token: Token) -> bool {
+    fn move_to(&mut self, target: usize, token: u32) -> bool {
         let Some(class) = self.level(token).moves_as.filter(|_| self.stations[target].moves) else {
             return false;
         };
+        self.put(token, Place::Moving(target as u32), self.moving[target][class as usize].len());
         self.moving[target][class as usize].push(token);
         self.move_changed(target, token, true);
         true
     }
 
     /// Requests are done.
-    fn done(&mut self, token: Token) {
-        let number = token.job;
+    fn done(&mut self, token: u32) {
+        let Token { job: number, level, .. } = self.tokens[token as usize];
         let kind = self.kind(number);
+        self.tokens[token as usize].place = Place::Nowhere;
         let job = &mut self.jobs[number as usize];
-        let group = job.group as usize;
-        self.tally.completed[group] += kind.levels[token.level as usize].grain;
+        let (group, kind_index) = (job.group as usize, job.kind as usize);
+        self.tally.completed[group] += kind.levels[level as usize].grain;
+        // At the end, what is out is as fine as can be.
+        if job.left == 0 {
+            self.refine(number, kind);
+        }
+        let job = &mut self.jobs[number as usize];
         if job.left > 0 {
-            let next = self.next_token(number, kind);
-            match kind.levels[next.level as usize].thinks_as {
-                Some(class) => {
-                    self.thinking[class as usize].push(next);
-                    self.think_changed(class as usize);
-                }
-                None => self.issue(next),
+            self.renew(token, kind);
+            if self.level(token).thinks_as.is_some() {
+                self.think(token);
+            } else {
+                self.issue(token);
             }
             return;
         }
@@ -382,7 +513,7 @@ impl<'c> Net<'c> {
             job.bursts -= 1;
         }
         if job.bursts == 0 {
-            self.free.push(number);
+            self.free[kind_index].push(number);
             return;
         }
         let at_s = self.now_s + kind.between_s(&mut self.random);
@@ -396,8 +527,8 @@ impl<'c> Net<'c> {
     }
 
     #[inline]
-    fn op_changed(&mut self, target: usize, token: Token, is_more: bool) {
-        let kind = self.jobs[token.job as usize].kind as usize;
+    fn op_changed(&mut self, target: usize, token: u32, is_more: bool) {
+        let kind = self.kind_of(token);
         let per_grain = self.compiled.per_grains[self.level(token).operates_as as usize];
         let station = &self.stations[target];
         let (n, weight) = (&mut self.n_at_op[target], &mut self.op_weights[target]);
@@ -418,8 +549,8 @@ impl<'c> Net<'c> {
     }
 
     #[inline]
-    fn move_changed(&mut self, target: usize, token: Token, is_more: bool) {
-        let kind = self.jobs[token.job as usize].kind as usize;
+    fn move_changed(&mut self, target: usize, token: u32, is_more: bool) {
+        let kind = self.kind_of(token);
         let Some(class) = self.level(token).moves_as else { return };
         let per_byte = self.compiled.per_bytes[class as usize];
         let (n, weight) = (&mut self.n_moving[target], &mut self.weights[target]);
@@ -462,7 +593,7 @@ impl<'c> Net<'c> {
     }
 
     /// Takes all requests from a target.
-    fn emptied(&mut self, target: usize) -> Vec<Token> {
+    fn emptied(&mut self, target: usize) -> Vec<u32> {
         let mut tokens = Vec::new();
         for class in 0..self.compiled.per_grains.len() {
             while let Some(token) = self.at_op[target][class].pop() {
@@ -475,6 +606,9 @@ impl<'c> Net<'c> {
                 self.move_changed(target, token, false);
                 tokens.push(token);
             }
+        }
+        for token in &tokens {
+            self.tokens[*token as usize].place = Place::Nowhere;
         }
         tokens
     }
@@ -504,13 +638,13 @@ fn changed(n: &mut usize, sum: &mut f64, weight: f64, is_more: bool) {
 
 /// How many there are in all, each counted as those of its class are.
 #[inline]
-fn weight_of(classes: &[Vec<Token>], weights: &[f64]) -> f64 {
+fn weight_of(classes: &[Vec<u32>], weights: &[f64]) -> f64 {
     classes.iter().zip(weights).map(|(tokens, weight)| tokens.len() as f64 * weight).sum()
 }
 
-/// Takes the one that so much weight of the way through is.
+/// The class and the index of the one that so much weight of the way through is.
 #[inline]
-fn take_weighted(classes: &mut [Vec<Token>], weights: &[f64], mut pick: f64) -> Token {
+fn weighted(classes: &[Vec<u32>], weights: &[f64], mut pick: f64) -> (usize, usize) {
     let (mut chosen, mut of_chosen) = (0, 1.0);
     for (class, (tokens, weight)) in classes.iter().zip(weights).enumerate() {
         if tokens.is_empty() {
@@ -522,11 +656,21 @@ fn take_weighted(classes: &mut [Vec<Token>], weights: &[f64], mut pick: f64) -> 
         }
         pick -= of_chosen;
     }
-    take(&mut classes[chosen], pick / of_chosen)
+    (chosen, index_at(&classes[chosen], pick / of_chosen))
 }
 
-/// Takes the one that a share of the way through is.
-fn take(tokens: &mut Vec<Token>, share: f64) -> Token {
-    let index = ((share * tokens.len() as f64) as usize).min(tokens.len() - 1);
-    tokens.swap_remove(index)
+/// The index of the one that a share of the way through is.
+#[inline]
+fn index_at(tokens: &[u32], share: f64) -> usize {
+    ((share * tokens.len() as f64) as usize).min(tokens.len() - 1)
+}
+
+/// Takes one out; the last takes its place.
+#[inline]
+fn take(among: &mut Vec<u32>, index: usize, tokens: &mut [Token]) -> u32 {
+    let taken = among.swap_remove(index);
+    if let Some(moved) = among.get(index) {
+        tokens[*moved as usize].index = index as u32;
+    }
+    taken
 }
