@@ -59,7 +59,7 @@ pub use crate::{
     follow::engine,
     info::{InfoOptions, darshan_log, for_each_record, for_each_segment, info},
     input::{Input, Observed, observe},
-    jobs::{JobsLog, JobsLogOptions, SimulateJobsOptions, simulate_jobs},
+    jobs::{ClassErrors, JobsLog, JobsLogOptions, SimulateJobsOptions, simulate_jobs},
     label::{LabelOptions, Labelling, application, label, label_observed, label_while},
     model::{
         Choice, FitMethod, FitOptions, MeasuredIn, Measurements, ModelQuestions, Models, RankBy, Store, fit,
@@ -89,6 +89,7 @@ mod follow;
 mod in_flight;
 mod info;
 mod input;
+mod job_io;
 mod jobs;
 mod label;
 mod model;

@@ -95,6 +95,11 @@ pub fn templates(inputs: &[PathBuf], options: &TemplateOptions) -> Result<Templa
     Ok(report)
 }
 
+/// A trace in bins.
+pub(crate) fn read_trace(path: &Path) -> Result<Vec<BinnedRun>, Error> {
+    Ok(read_runs(path, &mut Overlaps::default())?.runs)
+}
+
 /// Runs that are described in JSON, or a trace.
 fn read_runs(path: &Path, overlaps: &mut Overlaps) -> Result<BinnedRuns, Error> {
     if path.extension().is_some_and(|end| end == "json") {
