@@ -22,6 +22,7 @@ use iotide_scaling::{FitConfig, ModelSet, collect};
 use tokio::sync::oneshot;
 
 use crate::events::Events;
+use crate::steering::has_one_size;
 use crate::store::{Figure, Reader, RunQuery, StoreError, StoredJob};
 
 /// Values that the models of an application rest on: those of its latest runs.
@@ -411,7 +412,7 @@ fn measured(reader: &Reader, wanted: &Wanted) -> Result<(Vec<MeasuredRun>, Vec<S
     }
     let names = common_parameters(&stored);
     let n_wanted = wanted.last.unwrap_or(usize::MAX);
-    let (mut n_incomplete, mut n_killed, mut n_others, mut has_room) = (0, 0, 0, has_all);
+    let (mut n_incomplete, mut n_killed, mut n_others, mut n_resized, mut has_room) = (0, 0, 0, 0, has_all);
     let mut runs: Vec<MeasuredRun> = Vec::new();
     let mut series: BTreeSet<(String, String)> = BTreeSet::new();
     for run in &stored {
@@ -436,6 +437,10 @@ fn measured(reader: &Reader, wanted: &Wanted) -> Result<(Vec<MeasuredRun>, Vec<S
             .map(|value| (value.callpath, value.metric.to_owned(), value.value))
             .collect();
         let figures = reader.figures(run.number)?;
+        if !has_one_size(&figures) {
+            n_resized += 1;
+            continue;
+        }
         let named = |callpath: &String, metric: &String| (callpath.clone(), metric.clone());
         series.extend(
             counted
@@ -465,6 +470,9 @@ fn measured(reader: &Reader, wanted: &Wanted) -> Result<(Vec<MeasuredRun>, Vec<S
     }
     if n_killed > 0 {
         notes.push(format!("{} left out: a process was killed or aborted", of_runs(n_killed)));
+    }
+    if n_resized > 0 {
+        notes.push(format!("{} left out: the size was changed meanwhile", of_runs(n_resized)));
     }
     if n_others > 0 {
         let names = std::iter::once(Parameters::SIZE).chain(names.iter().map(String::as_str));

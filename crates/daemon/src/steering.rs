@@ -1,13 +1,15 @@
 //! What a controller in the same process shares with the daemon: it is shown the jobs, and shows its decisions; those who ask the daemon see them,
 //! and say what they wish.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
+use iotide_ledger::JobKey;
 use iotide_report::DecisionList;
 use iotide_sched::act::JobFacts;
 
 use crate::run::Shared;
+use crate::store::Figure;
 
 /// What someone wants of the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,11 +31,28 @@ struct Inner {
     daemon: RwLock<Weak<Shared>>,
     decisions: RwLock<Arc<DecisionList>>,
     wishes: Mutex<VecDeque<Wish>>,
+    /// How often running jobs were given another size, by [`JobFacts::key`].
+    resizes: Mutex<HashMap<String, u32>>,
+}
+
+/// Where a run says how often it was given another size.
+const RESIZES: (&str, &str) = ("job", "resizes");
+
+/// As [`JobFacts::key`] has it.
+fn facts_key(key: &JobKey) -> String {
+    JobFacts { id: key.id.as_str().to_owned(), uid: key.uid, ..JobFacts::default() }.key()
+}
+
+/// Whether a run had one size from its beginning to its end: what it took is no measurement of any size otherwise.
+pub(crate) fn has_one_size(figures: &[Figure]) -> bool {
+    !figures.iter().any(|figure| (figure.callpath.as_str(), figure.metric.as_str()) == RESIZES)
 }
 
 impl Steering {
     /// Wishes that wait; who has more is told to try again.
     const MOST_WISHES: usize = 64;
+    /// Jobs that run and were given another size.
+    const MOST_RESIZED: usize = 10_000;
 
     pub(crate) fn begin(&self, shared: &Arc<Shared>) {
         *self.0.daemon.write().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(shared);
@@ -43,6 +62,27 @@ impl Steering {
     pub fn jobs(&self) -> Option<Vec<JobFacts>> {
         let shared = self.0.daemon.read().unwrap_or_else(PoisonError::into_inner).upgrade()?;
         Some(shared.job_facts())
+    }
+
+    /// Notes that a job that runs was given another size.
+    pub fn was_resized(&self, job: &str) {
+        let mut resizes = self.0.resizes.lock().unwrap_or_else(PoisonError::into_inner);
+        if resizes.len() < Self::MOST_RESIZED || resizes.contains_key(job) {
+            *resizes.entry(job.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// How often a job that ends was given another size, if it was.
+    pub(crate) fn resizes_of(&self, key: &JobKey) -> Option<Figure> {
+        let resizes = self.0.resizes.lock().unwrap_or_else(PoisonError::into_inner);
+        let n = *resizes.get(&facts_key(key))?;
+        let (callpath, metric) = RESIZES;
+        Some(Figure { callpath: callpath.to_owned(), metric: metric.to_owned(), value: f64::from(n) })
+    }
+
+    /// A job has ended, and is written down.
+    pub(crate) fn forget_resizes(&self, key: &JobKey) {
+        self.0.resizes.lock().unwrap_or_else(PoisonError::into_inner).remove(&facts_key(key));
     }
 
     /// Shows what was decided.

@@ -79,7 +79,7 @@ pub struct DecisionEntry {
 /// What changes by how much.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EffectEntry {
-    /// `io_time`, `until_safe` or `run_time`; less is better.
+    /// `io_time`, `until_safe`, `run_time`, `wait` or `turnaround`; less is better.
     pub quantity: String,
     /// What it is without the decision.
     pub without: f64,
@@ -97,7 +97,7 @@ impl EffectEntry {
 
     /// `-42 %` of what.
     pub(crate) fn in_words(&self) -> String {
-        let words = [Quantity::IoTime, Quantity::UntilSafe, Quantity::RunTime]
+        let words = Quantity::ALL
             .into_iter()
             .find(|quantity| quantity.name() == self.quantity)
             .map_or("", Quantity::words);

@@ -33,6 +33,12 @@ pub struct Staging {
     pub purged_bytes: u64,
     /// For how long data was moved while the job did I/O.
     pub interference_s: f64,
+    /// Bytes that were moved by this run, and for how long they moved.
+    #[serde(default)]
+    pub moved_bytes: u64,
+    /// See `moved_bytes`.
+    #[serde(default)]
+    pub moving_s: f64,
     /// When the buffer will be full, in seconds from now.
     pub full_at_s: Option<f64>,
     /// Files whose owner or attributes could not be kept.

@@ -38,6 +38,8 @@ pub struct Plan {
     pub is_over: Arc<AtomicBool>,
     /// How long everything may take to go then.
     pub deadline: Option<Duration>,
+    /// Set when nothing more is wanted: it ends in good order, and leaves the rest where it is.
+    pub is_withdrawn: Arc<AtomicBool>,
 }
 
 /// How a run stands.
@@ -49,6 +51,10 @@ pub struct Progress {
     pub decision: Option<Decision>,
     /// For how long data was moved while the job did I/O.
     pub interference_s: f64,
+    /// For how long data was moved at all.
+    pub moving_s: f64,
+    /// How much that was.
+    pub moved_bytes: u64,
     /// Why the destination takes nothing.
     pub fault: Option<String>,
 }
@@ -130,6 +136,8 @@ struct Shared {
     has_fault: bool,
     decision: Option<Decision>,
     interference_s: f64,
+    moving_s: f64,
+    moved_bytes: u64,
     has_news: bool,
 }
 
@@ -140,7 +148,7 @@ pub fn run(
     pace: &Pace,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Option<Fault>, StageError> {
-    let Plan { controller, began, hints, is_over, deadline } = plan;
+    let Plan { controller, began, hints, is_over, deadline, is_withdrawn } = plan;
     let high_water_bytes = controller.settings().high_water_bytes().map(|bytes| bytes as u64);
     let shared = Mutex::new(Shared {
         used_bytes: 0,
@@ -148,13 +156,23 @@ pub fn run(
         has_fault: false,
         decision: None,
         interference_s: 0.0,
+        moving_s: 0.0,
+        moved_bytes: 0,
         has_news: true,
     });
     let watch = Watch::new();
     let is_done = AtomicBool::new(false);
     pace.set_rate(0.0);
     thread::scope(|scope| {
-        let pilot = Pilot { controller, began, hints, is_over: &is_over, deadline, is_done: &is_done };
+        let pilot = Pilot {
+            controller,
+            began,
+            hints,
+            is_over: &is_over,
+            deadline,
+            is_withdrawn: &is_withdrawn,
+            is_done: &is_done,
+        };
         scope.spawn(|| pilot.steer(&shared, &watch, pace));
         let ended = keep(stager, &shared, &watch, &is_over, high_water_bytes, pace, progress)
             .and_then(|()| flush(stager, &shared, deadline, high_water_bytes, pace, progress));
@@ -280,7 +298,14 @@ fn show(
 
 fn at_present(tally: Tally, shared: &Mutex<Shared>, fault: &Option<String>) -> Progress {
     let shared = lock(shared);
-    Progress { tally, decision: shared.decision, interference_s: shared.interference_s, fault: fault.clone() }
+    Progress {
+        tally,
+        decision: shared.decision,
+        interference_s: shared.interference_s,
+        moving_s: shared.moving_s,
+        moved_bytes: shared.moved_bytes,
+        fault: fault.clone(),
+    }
 }
 
 /// Tells the controller what happens, and the pace what the controller says.
@@ -290,6 +315,7 @@ struct Pilot<'a> {
     hints: Receiver<Hint>,
     is_over: &'a AtomicBool,
     deadline: Option<Duration>,
+    is_withdrawn: &'a AtomicBool,
     is_done: &'a AtomicBool,
 }
 
@@ -311,12 +337,20 @@ impl Pilot<'_> {
                 self.controller.activity(now_s, 0.0);
             }
             let n_bytes = pace.moved_bytes();
-            if n_bytes > moved.1 {
-                self.controller.moved((n_bytes - moved.1) as f64, moved.0.elapsed().as_secs_f64());
+            let passed_s = moved.0.elapsed().as_secs_f64();
+            let has_moved = n_bytes > moved.1;
+            if has_moved {
+                self.controller.moved((n_bytes - moved.1) as f64, passed_s);
             }
             moved = (Instant::now(), n_bytes);
+            if self.is_withdrawn.load(Ordering::Relaxed) {
+                self.is_over.store(true, Ordering::Relaxed);
+                pace.stop();
+            }
             let is_over = self.is_over.load(Ordering::Relaxed);
             let mut state = lock(shared);
+            state.moving_s += if has_moved { passed_s } else { 0.0 };
+            state.moved_bytes = n_bytes;
             let seen = Seen {
                 now_s,
                 used_bytes: state.used_bytes as f64,

@@ -10,7 +10,7 @@ use iotide_daemon::{
 };
 use iotide_report::Untrusted;
 
-use self::act::{ActSettings, Acting};
+use self::act::{ActSettings, Acting, Seat};
 use self::keeping::Keeping;
 use self::web::Web;
 use crate::ExitStatus;
@@ -223,16 +223,23 @@ fn serve_until_ended(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatu
             let children = addresses
                 .children
                 .map_or(String::new(), |children| format!("; daemons below connect to {children}"));
+            // Who is told that it serves finds its decisions there.
+            if let Some(act) = &act {
+                let seat = Seat {
+                    socket: config.socket.clone(),
+                    pages: config.pages.clone(),
+                    store: config.store.clone(),
+                };
+                match Acting::start(act, steering.clone(), &seat) {
+                    Ok(begun) => acting = Some(begun),
+                    Err(error) => said.borrow_mut().error(&error),
+                }
+            }
             said.borrow_mut().status(format_args!(
                 "serving at {}{http}; counter pages in {} (IOTIDE_LIVE){children}",
                 config.socket.display(),
                 config.pages.display()
             ));
-            let Some(act) = &act else { return };
-            match Acting::start(act, steering.clone(), config.store.clone()) {
-                Ok(begun) => acting = Some(begun),
-                Err(error) => said.borrow_mut().error(&error),
-            }
         };
         let say = |text: &str| said.borrow_mut().status(Untrusted::from(text).for_terminal());
         let served = serve(config.clone(), steering.clone(), ready, say).hint(

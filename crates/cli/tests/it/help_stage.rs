@@ -35,8 +35,8 @@ fn help_on_stage_out_explains_every_flag() {
     Files that nobody can write to any more are copied to DST under temporary names, synced, read back,
     compared, and only then renamed. A journal in SRC/.iotide-stage makes it safe to kill this at any
     time and to start it again. Runs until SIGTERM, SIGINT or SIGUSR1, then copies what is left (a
-    second SIGTERM or SIGINT ends at once, and loses nothing either); --once copies what is closed now,
-    and ends.
+    second SIGTERM or SIGINT ends at once, and loses nothing either); SIGUSR2 ends it in good order and
+    leaves the rest where it is; --once copies what is closed now, and ends.
 
     Exit status: 0 everything is safe, 1 something is left, with reasons, 2 failed.
 
@@ -47,9 +47,12 @@ fn help_on_stage_out_explains_every_flag() {
               The buffer
 
       <DST>
-              Where files go; must exist
+              Where files go; must exist, unless --make
 
     Options:
+          --make
+              Make DST if only its last folder is missing
+
           --once
               Copy what is closed now, and end
 
@@ -88,6 +91,9 @@ fn help_on_stage_out_explains_every_flag() {
               job is over this ends
               
               [default: 1min]
+
+          --while <PID>
+              End with this process, and leave the rest where it is
 
           --capacity <SIZE>
               What the buffer holds at most [default: its file system]

@@ -71,6 +71,7 @@ mod sets_apply;
 mod info;
 
 /// `iotide compare`: what differs, what is noise, and the status for CI.
+mod closed_loop;
 mod compare;
 
 /// `iotide convert`: forms, losses, and what is left behind when it fails.

@@ -95,6 +95,13 @@ impl Slurm {
         pid
     }
 
+    /// Stops the controller, or lets it go on: whoever asks it waits meanwhile.
+    pub(crate) fn signal_controller(&self, signal: &str) {
+        // After those of its nodes, and before munge.
+        let controller = self.daemons[self.nodes.len()].id().to_string();
+        assert!(Command::new("kill").args([&format!("-{signal}"), &controller]).status().unwrap().success());
+    }
+
     /// Kills the daemon of a node; what it has started goes on.
     pub(crate) fn kill_node(&mut self, name: &str) {
         let i: usize = name.strip_prefix('n').unwrap().parse().unwrap();

@@ -766,6 +766,7 @@ impl Collecting {
         for key in &ended {
             let mut figures = self.gauges.of(key);
             figures.extend(self.shared.expectations.of(key).iter().flat_map(Expected::figures));
+            figures.extend(self.shared.steering.resizes_of(key));
             self.store.put_figures(key, &figures)?;
         }
         self.store.store(now, acts)?;
@@ -788,6 +789,7 @@ impl Collecting {
         last.into_iter().for_each(|last| self.sampling.tell_last(last));
         for key in ended {
             self.gauges.forget(key);
+            self.shared.steering.forget_resizes(key);
             self.shared.models.ended(key);
         }
         self.store.forget_pages(&self.removed)?;

@@ -4,6 +4,17 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::{Change, Decision, Effect, History, JobFacts, Rule, State, Verdict, id_of};
 
+/// By what one can tell what came of a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Time in I/O for each byte, of all jobs that share a storage.
+    IoTime,
+    /// The same says only whether a job suffers; whether it paid, whoever carried it out says when it is over ([`Controller::ended`]).
+    Harm,
+    /// The time from one I/O phase to the next: how fast a job goes on.
+    Progress,
+}
+
 /// Something to be done about a decision.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deed {
@@ -24,7 +35,9 @@ pub struct Proposal {
     pub evidence: Vec<String>,
     /// What is expected to come of it; `None` if nobody can tell.
     pub expected: Option<Effect>,
-    /// The jobs whose time in I/O says what came of it, by [`JobFacts::key`]; empty where something else does.
+    /// By what one can tell what came of it.
+    pub measure: Measure,
+    /// The jobs of which that is measured, by [`JobFacts::key`]; empty where whoever carries it out says it ([`Controller::ended`]).
     pub concerned: Vec<String>,
     /// How long it takes until one can tell.
     pub window_s: f64,
@@ -48,8 +61,11 @@ pub struct RuleState {
 struct Trial {
     id: u64,
     rule: usize,
+    measure: Measure,
     concerned: Vec<String>,
     before_s: [f64; 2],
+    /// Since when it is in force.
+    from_s: f64,
     until_s: f64,
 }
 
@@ -118,6 +134,11 @@ impl Controller {
         self.decisions.values()
     }
 
+    /// What a decision changes.
+    pub fn change(&self, id: u64) -> Option<&Change> {
+        self.decisions.get(&id).map(|decision| &decision.change)
+    }
+
     /// Those of a rule that are in force.
     pub fn standing(&self, rule: usize) -> impl Iterator<Item = &Decision> {
         self.decisions.values().filter(move |it| it.rule == rule && it.state == State::Standing)
@@ -139,7 +160,8 @@ impl Controller {
         self.history.note(now_s, jobs);
         let keys: HashMap<String, &JobFacts> = jobs.iter().map(|job| (job.key(), job)).collect();
         for decision in self.decisions.values_mut() {
-            let is_over = matches!(decision.change, Change::Periods(_))
+            // Whoever stages has work to do when the job has ended, and says when that is done.
+            let is_over = !matches!(decision.change, Change::Stage { .. })
                 && decision.state == State::Standing
                 && !decision.change.jobs().iter().any(|job| keys.contains_key(*job));
             if is_over {
@@ -149,9 +171,8 @@ impl Controller {
         let mut deeds = Vec::new();
         for trial in std::mem::take(&mut self.trials) {
             let Some(decision) = self.decisions.get(&trial.id) else { continue };
-            let rule = decision.rule;
-            let stranger = jobs.iter().find(|job| {
-                self.rules[rule].scope.holds(job)
+            let stranger = jobs.iter().filter(|_| trial.measure != Measure::Progress).find(|job| {
+                self.rules[trial.rule].scope.holds(job)
                     && !trial.concerned.contains(&job.key())
                     && self.history.has_moved_since(&job.key(), trial.before_s[1])
             });
@@ -162,29 +183,40 @@ impl Controller {
             } else {
                 stranger.map(|job| format!("job {} came meanwhile", job.id))
             };
-            let verdict = match unclear {
-                Some(why) => Verdict::Unclear(why),
-                None if now_s < trial.until_s => {
-                    self.trials.push(trial);
-                    continue;
-                }
-                None => {
-                    let after_s = [trial.before_s[1], now_s];
-                    match self.history.change(&trial.concerned, trial.before_s, after_s) {
-                        Some(effect) => Verdict::Measured(effect),
-                        None => Verdict::Unclear("no job moved data both before and after".to_owned()),
-                    }
-                }
-            };
-            let window_s = trial.until_s - trial.before_s[1];
-            deeds.extend(self.judge(now_s, trial.id, verdict, window_s));
+            if unclear.is_none() && now_s < trial.until_s {
+                self.trials.push(trial);
+                continue;
+            }
+            let verdict = unclear.map_or_else(|| self.measured(&trial, now_s), Verdict::Unclear);
+            let is_harm = matches!(&verdict, Verdict::Measured(effect) if effect.change() > Self::MOST_HARM);
+            if trial.measure == Measure::Harm && !is_harm {
+                // It does no harm, or nobody can tell; whether it pays is another question.
+                continue;
+            }
+            deeds.extend(self.judge(now_s, trial.id, verdict, trial.until_s - trial.from_s));
         }
         deeds
     }
 
+    /// What a trial came to.
+    fn measured(&self, trial: &Trial, now_s: f64) -> Verdict {
+        let after_s = [trial.from_s, now_s];
+        let Trial { measure, concerned, before_s, .. } = trial;
+        let effect = match measure {
+            Measure::IoTime => self.history.change(concerned, *before_s, after_s),
+            // One job has nobody to even out its chances with: what its own spread explains is nobody's doing.
+            Measure::Harm => self.history.significant_change(concerned, *before_s, after_s),
+            Measure::Progress => self.history.progress(concerned, *before_s, after_s),
+        };
+        effect.map_or_else(
+            || Verdict::Unclear("no job moved enough data both before and after".to_owned()),
+            Verdict::Measured,
+        )
+    }
+
     /// Considers a proposal: returns what to do if it is taken.
     pub fn propose(&mut self, now_s: f64, proposal: Proposal) -> Option<Deed> {
-        let Proposal { rule, change, evidence, expected, concerned, window_s } = proposal;
+        let Proposal { rule, change, evidence, expected, measure, concerned, window_s } = proposal;
         let state = &mut self.states[rule];
         state.put_off.retain(|(_, until_s, n)| *until_s > now_s || *n > 1 && now_s < until_s + 3600.0);
         if state.stopped.is_some()
@@ -220,7 +252,11 @@ impl Controller {
             return None;
         }
         self.states[rule].taken_s.push_back(now_s);
-        for former in self.trials.extract_if(.., |trial| trial.rule == rule) {
+        // On one storage every decision changes what all jobs get; others concern only their own.
+        let is_void = |trial: &mut Trial| {
+            trial.rule == rule && (measure == Measure::IoTime || trial.concerned == concerned)
+        };
+        for former in self.trials.extract_if(.., is_void) {
             if let Some(it) = self.decisions.get_mut(&former.id) {
                 it.verdict = Verdict::Unclear("another decision of the rule followed".to_owned());
             }
@@ -229,7 +265,8 @@ impl Controller {
             let begun_s =
                 concerned.iter().filter_map(|key| self.history.since_s(key)).fold(f64::MAX, f64::min);
             let before_s = [begun_s.min(now_s).max(now_s - window_s), now_s];
-            self.trials.push(Trial { id: decision.id, rule, concerned, before_s, until_s: now_s + window_s });
+            let (from_s, until_s) = (now_s, now_s + window_s);
+            self.trials.push(Trial { id: decision.id, rule, measure, concerned, before_s, from_s, until_s });
         }
         Some(Deed::Do(decision))
     }
@@ -279,14 +316,25 @@ impl Controller {
         self.put_off(rule, &change, now_s + Self::PUT_OFF_S, 1);
     }
 
-    /// What a decision was about has ended, and this came of it.
-    pub fn ended(&mut self, now_s: f64, id: u64, verdict: Verdict) -> Vec<Deed> {
-        if let Some(decision) = self.decisions.get_mut(&id)
-            && decision.state == State::Standing
-        {
-            decision.state = State::Over;
+    /// A decision that takes time to carry out is in force from now on.
+    pub fn begun(&mut self, now_s: f64, id: u64) {
+        for trial in self.trials.iter_mut().filter(|trial| trial.id == id) {
+            trial.until_s += now_s - trial.from_s;
+            trial.from_s = now_s;
         }
-        self.trials.retain(|trial| trial.id != id);
+    }
+
+    /// This came of a decision, as whoever carried it out has seen; `is_over` if there is nothing left to take back. What was taken back before counts
+    /// no more.
+    pub fn ended(&mut self, now_s: f64, id: u64, verdict: Verdict, is_over: bool) -> Vec<Deed> {
+        let Some(decision) = self.decisions.get_mut(&id) else { return Vec::new() };
+        if !matches!(decision.state, State::Standing | State::Over) || decision.verdict != Verdict::Open {
+            return Vec::new();
+        }
+        if is_over {
+            decision.state = State::Over;
+            self.trials.retain(|trial| trial.id != id);
+        }
         self.judge(now_s, id, verdict, Self::PUT_OFF_S)
     }
 

@@ -96,17 +96,26 @@ pub enum Quantity {
     IoTime,
     /// Time from the end of the job until all it wrote is safe.
     UntilSafe,
-    /// Time until the job ends.
+    /// How long a job takes.
     RunTime,
+    /// Time until jobs that wait can start.
+    Wait,
+    /// Time until jobs have ended, those that wait included: the mean.
+    Turnaround,
 }
 
 impl Quantity {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::IoTime, Self::UntilSafe, Self::RunTime, Self::Wait, Self::Turnaround];
+
     /// What it is called in answers.
     pub fn name(self) -> &'static str {
         match self {
             Self::IoTime => "io_time",
             Self::UntilSafe => "until_safe",
             Self::RunTime => "run_time",
+            Self::Wait => "wait",
+            Self::Turnaround => "turnaround",
         }
     }
 
@@ -116,6 +125,8 @@ impl Quantity {
             Self::IoTime => "time in I/O per byte",
             Self::UntilSafe => "time until all is safe",
             Self::RunTime => "run time",
+            Self::Wait => "time until waiting jobs start",
+            Self::Turnaround => "time until jobs have ended",
         }
     }
 }

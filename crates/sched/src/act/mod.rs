@@ -10,7 +10,7 @@
 //! A [`Controller`] takes nothing for granted: what is not expected to pay is not done, what was done and does not pay is undone, and a
 //! [`Rule`] whose decisions do not pay is used no more. It holds no file, no clock and no socket; whoever drives it carries out its [`Deed`]s.
 
-pub use controller::{Controller, Deed, Proposal, RuleState};
+pub use controller::{Controller, Deed, Measure, Proposal, RuleState};
 pub use decision::{Change, Decision, Effect, NewPeriod, Quantity, State, Verdict};
 pub use history::{History, Sample};
 pub use rule::{Actor, JobFacts, Limits, Pattern, Rule, Scope, id_of};

@@ -57,6 +57,14 @@ pub struct Scope {
 }
 
 impl Scope {
+    /// The one partition that is meant, if there is only one.
+    pub fn only_partition(&self) -> Option<&str> {
+        match self.partitions.as_slice() {
+            [Pattern(name)] if !name.contains('*') => Some(name),
+            _ => None,
+        }
+    }
+
     /// Whether a job is meant.
     pub fn holds(&self, job: &JobFacts) -> bool {
         let fits = |patterns: &[Pattern], names: &[&str]| {

@@ -34,7 +34,15 @@ fn periods(jobs: &[(&str, f64)]) -> Change {
 fn proposal(change: Change, gain: f64) -> Proposal {
     let concerned = change.jobs().into_iter().map(str::to_owned).collect();
     let expected = Effect { quantity: Quantity::IoTime, without: 2.0, with: 2.0 * (1.0 - gain) };
-    Proposal { rule: 0, change, evidence: Vec::new(), expected: Some(expected), concerned, window_s: 10.0 }
+    Proposal {
+        rule: 0,
+        change,
+        evidence: Vec::new(),
+        expected: Some(expected),
+        measure: Measure::IoTime,
+        concerned,
+        window_s: 10.0,
+    }
 }
 
 /// Two jobs that move a million bytes a second; a byte costs `cost_s` from 20 s on, and a millionth of a second before.
@@ -98,7 +106,7 @@ fn a_rule_that_does_not_pay_three_times_is_used_no_more_until_someone_says_so() 
     let mut take = |n: u32, with: f64| {
         let proposal = Proposal { concerned: Vec::new(), ..proposal(stage(n), 0.5) };
         let Some(Deed::Do(decision)) = controller.propose(f64::from(n), proposal) else { panic!("{n}") };
-        controller.ended(f64::from(n), decision.id, effect(with))
+        controller.ended(f64::from(n), decision.id, effect(with), true)
     };
     take(1, 1.01);
     take(2, 1.01);

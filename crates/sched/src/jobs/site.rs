@@ -71,6 +71,12 @@ pub struct ListedJob {
 const USUAL_SERIAL: f64 = 0.05;
 
 impl ListedJob {
+    /// How many times as long it takes at another size as at one; `None` if it is not malleable.
+    pub fn time_ratio(&self, from: u32, to: u32) -> Option<f64> {
+        let speedup = self.speedup(self.mark?);
+        Some(speedup.relative_time(to) / speedup.relative_time(from)).filter(|ratio| ratio.is_finite())
+    }
+
     /// How its time changes with its size: as its user says, as it was measured, or as is usual.
     fn speedup(&self, mark: MalleableMark) -> Speedup {
         let is_measured = !self.times.is_empty()

@@ -3,14 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use iotide_sched::jobs::WantedResize;
+use anyhow::Context;
 
-use super::journal::{Journal, PREFIX};
-use super::plan::{Models, PolicyArgs, in_words};
+use super::hands::{Hands, Manner, rest};
+use super::plan::{Deciding, Models, PolicyArgs, in_words};
 use super::slurm::{Slurm, SlurmArgs, checked_signal, may_expand};
 use crate::ExitStatus;
 use crate::commands::ioskel::parse_seconds;
@@ -63,32 +60,31 @@ pub(crate) fn run(ui: &mut Ui, args: &ApplyArgs) -> anyhow::Result<ExitStatus> {
         Some(folder) => folder.clone(),
         None => state_folder().context("there is no folder for the state; name one with --state")?,
     };
-    let mut journal = Journal::open(&folder)?;
-    // Slurm leaves scripts where a size is changed.
-    let scratch = folder.join("scratch");
-    let _ = std::fs::remove_dir_all(&scratch);
-    std::fs::create_dir(&scratch).with_context(|| format!("cannot use {}", scratch.display()))?;
-    let slurm = Slurm::new(&args.slurm, || stop.load(Ordering::Relaxed))?.with_folder(scratch.clone());
-    let mut helpers = Helpers { journal: &mut journal, n_asked: 0 };
+    let deciding = args.policy.deciding()?;
+    let manner = Manner { signal: args.signal.clone(), grace_s: args.grace, wait_s: args.wait };
+    let mut hands = Hands::open(&folder, manner)?;
+    let asked = Arc::clone(&stop);
+    let slurm = Slurm::new(&args.slurm, move || asked.load(Ordering::Relaxed))
+        .with_folder(hands.scratch().to_owned());
     if !args.dry_run {
-        helpers.withdraw(ui, &slurm)?;
+        hands.withdraw(&slurm)?.iter().for_each(|note| ui.status(note));
         may_expand(&slurm)?;
     }
-    let looked = look_again_and_again(ui, args, &slurm, &mut helpers, &stop);
+    let looked = look_again_and_again(ui, args, &deciding, &slurm, &mut hands, &stop);
     // However it ended: no helper job outlives us, and Ctrl-C does not hurry this.
-    let closing = Slurm::new(&args.slurm, || false)?.with_folder(scratch.clone());
-    let withdrawn = if args.dry_run { Ok(()) } else { helpers.withdraw(ui, &closing) };
-    let _ = std::fs::remove_dir_all(&scratch);
+    let closing = Slurm::new(&args.slurm, || false).with_folder(hands.scratch().to_owned());
+    let withdrawn = if args.dry_run { Ok(Vec::new()) } else { hands.withdraw(&closing) };
     looked?;
-    withdrawn?;
+    withdrawn?.iter().for_each(|note| ui.status(note));
     Ok(ExitStatus::Done)
 }
 
 fn look_again_and_again(
     ui: &mut Ui,
     args: &ApplyArgs,
-    slurm: &Slurm<'_>,
-    helpers: &mut Helpers<'_>,
+    deciding: &Deciding,
+    slurm: &Slurm,
+    hands: &mut Hands,
     stop: &AtomicBool,
 ) -> anyhow::Result<()> {
     let (mut last_trouble, mut models) = (None, Models::default());
@@ -108,12 +104,12 @@ fn look_again_and_again(
                 if round == 1 {
                     listing.notes.iter().for_each(|note| ui.status(note));
                 }
-                for resize in args.policy.wanted(ui, &mut listing, &mut models)? {
+                for resize in deciding.wanted(&mut |note| ui.status(note), &mut listing, &mut models) {
                     ui.out(&format!("{}\n", in_words(&resize)))?;
                     if args.dry_run || stop.load(Ordering::Relaxed) {
                         continue;
                     }
-                    if let Err(error) = carry_out(args, slurm, helpers, stop, &resize) {
+                    if let Err(error) = hands.carry_out(slurm, &resize, stop) {
                         ui.status(format_args!("job {}: {error:#}", resize.id));
                     }
                 }
@@ -124,95 +120,6 @@ fn look_again_and_again(
         }
     }
     Ok(())
-}
-
-fn carry_out(
-    args: &ApplyArgs,
-    slurm: &Slurm<'_>,
-    helpers: &mut Helpers<'_>,
-    stop: &AtomicBool,
-    resize: &WantedResize,
-) -> anyhow::Result<()> {
-    if resize.to > resize.from {
-        return helpers.grow(slurm, &resize.id, resize.to - resize.from, args.wait);
-    }
-    if args.signal != "none" {
-        slurm.signal(&resize.id, &args.signal)?;
-        if !rest(args.grace, stop) {
-            bail!("not shrunk: stopped during its grace period");
-        }
-    }
-    slurm.set_size(&resize.id, &resize.to.to_string())
-}
-
-/// Helper jobs: each asks for nodes that a running job is given.
-struct Helpers<'a> {
-    journal: &'a mut Journal,
-    n_asked: u32,
-}
-
-impl Helpers<'_> {
-    fn grow(&mut self, slurm: &Slurm<'_>, id: &str, by: u32, wait_s: f64) -> anyhow::Result<()> {
-        self.n_asked += 1;
-        let name = format!("{PREFIX}{id}-{}-{}", std::process::id(), self.n_asked);
-        self.journal.add(&name)?;
-        let grown = grow_by(slurm, id, by, &name, wait_s);
-        cancel_all(slurm, &name)?;
-        self.journal.remove(&name)?;
-        grown
-    }
-
-    /// Cancels all helper jobs that may exist.
-    fn withdraw(&mut self, ui: &mut Ui, slurm: &Slurm<'_>) -> anyhow::Result<()> {
-        for name in self.journal.names() {
-            let n = cancel_all(slurm, &name)?;
-            if n > 0 {
-                ui.status(format_args!("helper job {name} is cancelled"));
-            }
-            self.journal.remove(&name)?;
-        }
-        Ok(())
-    }
-}
-
-fn grow_by(slurm: &Slurm<'_>, id: &str, by: u32, name: &str, wait_s: f64) -> anyhow::Result<()> {
-    let Some(helper) = slurm.ask_for(id, by, name, wait_s.ceil() as u64)? else {
-        bail!("not grown: {by} more nodes were not to be had within {wait_s} s");
-    };
-    let Some(held) = slurm.size_of(id)? else { bail!("not grown: it ended meanwhile") };
-    slurm.set_size(&helper, "0")?;
-    let wanted = held + by;
-    // With the last node of the helper the job has them all; some versions of Slurm must be told so.
-    for _ in 0..5 {
-        if slurm.size_of(id)?.is_none_or(|nodes| nodes >= wanted) {
-            return Ok(());
-        }
-        if slurm.set_size(id, "ALL").is_err() {
-            thread::sleep(Duration::from_secs(1));
-        }
-    }
-    bail!("not grown: Slurm did not hand {by} nodes over")
-}
-
-fn cancel_all(slurm: &Slurm<'_>, name: &str) -> anyhow::Result<usize> {
-    let ids = slurm.named(name)?;
-    for id in &ids {
-        slurm.cancel(id)?;
-    }
-    Ok(ids.len())
-}
-
-/// Waits, and returns whether nobody said to stop meanwhile.
-fn rest(seconds: f64, stop: &AtomicBool) -> bool {
-    let until = Instant::now() + Duration::from_secs_f64(seconds);
-    while !stop.load(Ordering::Relaxed) {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return true;
-        }
-        thread::sleep(left.min(Duration::from_millis(50)));
-    }
-    false
 }
 
 /// Where programs keep what they must not forget.

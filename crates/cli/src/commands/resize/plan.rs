@@ -44,14 +44,14 @@ pub(super) struct PolicyArgs {
 
 /// What is heard of models.
 #[derive(Debug, Default)]
-pub(super) struct Models {
+pub(in crate::commands) struct Models {
     trouble: Option<String>,
     is_known: bool,
 }
 
 impl Models {
     /// Notes what models say of marked jobs that run. One that is silent is named once, and then marks are all that is known.
-    fn fill(&mut self, ui: &mut Ui, source: &Source, listing: &mut Listing) {
+    fn fill(&mut self, say: &mut dyn FnMut(String), source: &Source, listing: &mut Listing) {
         let is_sized = |job: &&mut ListedJob| job.mark.is_some() && job.elapsed_s.is_some();
         let mut marked: Vec<&mut ListedJob> = listing.jobs.iter_mut().filter(is_sized).collect();
         let sized: Vec<SizedJob> = marked
@@ -64,18 +64,18 @@ impl Models {
         match source.times(&sized) {
             Ok(times) => {
                 if self.trouble.take().is_some() {
-                    ui.status(format_args!("{source} answers again"));
+                    say(format!("{source} answers again"));
                 }
                 let n_known = times.iter().filter(|times| !times.is_empty()).count();
                 if !std::mem::replace(&mut self.is_known, n_known > 0) && n_known > 0 {
-                    ui.status(format_args!("{source} has models of {n_known} of {} jobs", sized.len()));
+                    say(format!("{source} has models of {n_known} of {} jobs", sized.len()));
                 }
                 marked.iter_mut().zip(times).for_each(|(job, times)| job.times = times);
             }
             Err(error) => {
                 let trouble = error.to_string();
                 if self.trouble.as_ref() != Some(&trouble) {
-                    ui.status(format_args!("{trouble}; going by what comments of jobs say"));
+                    say(format!("{trouble}; going by what comments of jobs say"));
                 }
                 self.trouble = Some(trouble);
             }
@@ -83,31 +83,53 @@ impl Models {
     }
 }
 
-impl PolicyArgs {
-    /// What the policy asks for now.
-    pub(super) fn wanted(
+/// Who decides about sizes, and on what.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::commands) struct Deciding {
+    pub(in crate::commands) policy: JobPolicy,
+    /// What a change of size costs a job.
+    pub(in crate::commands) cost: ResizeCost,
+    /// How jobs scale.
+    pub(in crate::commands) models: Option<Source>,
+}
+
+impl Deciding {
+    /// What the policy asks for now; what an operator should know of models is handed to `say`.
+    pub(in crate::commands) fn wanted(
         &self,
-        ui: &mut Ui,
+        say: &mut dyn FnMut(String),
         listing: &mut Listing,
         models: &mut Models,
-    ) -> anyhow::Result<Vec<WantedResize>> {
-        let Some(policy) = JobPolicy::from_name(&self.policy) else {
-            let names = JobPolicy::ALL.map(JobPolicy::name);
-            bail!("--policy: {:?} is not known; there are {}", self.policy, names.join(", "));
-        };
+    ) -> Vec<WantedResize> {
+        if let Some(source) = &self.models {
+            models.fill(say, source, listing);
+        }
+        wanted_resizes(&listing.jobs, listing.free, self.policy, &PolicyKnobs::default(), self.cost)
+    }
+}
+
+/// The policy of a name.
+pub(in crate::commands) fn policy_named(name: &str) -> Result<JobPolicy, String> {
+    JobPolicy::from_name(name).ok_or_else(|| {
+        let names = JobPolicy::ALL.map(JobPolicy::name);
+        format!("{name:?} is not known; there are {}", names.join(", "))
+    })
+}
+
+impl PolicyArgs {
+    pub(super) fn deciding(&self) -> anyhow::Result<Deciding> {
+        let policy = policy_named(&self.policy).map_err(|why| anyhow::anyhow!("--policy: {why}"))?;
         if !(self.alpha.is_finite() && (0.0..=1e6).contains(&self.alpha)) {
             bail!("--alpha: {} is not a number of seconds", self.alpha);
         }
-        if let Some(source) = &self.models {
-            models.fill(ui, source, listing);
-        }
         let cost = ResizeCost { fixed_ms: 1e3 * self.alpha, per_node_ms: 0.0 };
-        Ok(wanted_resizes(&listing.jobs, listing.free, policy, &PolicyKnobs::default(), cost))
+        Ok(Deciding { policy, cost, models: self.models.clone() })
     }
 }
 
 pub(crate) fn run(ui: &mut Ui, args: &PlanArgs) -> anyhow::Result<ExitStatus> {
-    let mut listing = Slurm::new(&args.slurm, || false)?.list()?;
+    let deciding = args.policy.deciding()?;
+    let mut listing = Slurm::new(&args.slurm, || false).list()?;
     for note in &listing.notes {
         ui.status(note);
     }
@@ -118,7 +140,7 @@ pub(crate) fn run(ui: &mut Ui, args: &PlanArgs) -> anyhow::Result<ExitStatus> {
         n_marked,
         text::counted(u64::from(listing.free), "free node")
     ));
-    let wanted = args.policy.wanted(ui, &mut listing, &mut Models::default())?;
+    let wanted = deciding.wanted(&mut |note| ui.status(note), &mut listing, &mut Models::default());
     for resize in &wanted {
         ui.out(&format!("{}\n", in_words(resize)))?;
     }

@@ -11,17 +11,17 @@ use crate::commands::ioskel::parse_seconds;
 use crate::commands::sets::deeds;
 
 /// How Slurm is talked to.
-#[derive(clap::Args, Debug)]
-pub(super) struct SlurmArgs {
+#[derive(clap::Args, Clone, Debug, PartialEq)]
+pub(in crate::commands) struct SlurmArgs {
     /// Only this partition
     #[arg(long, value_name = "NAME", value_parser = plain_word)]
-    partition: Option<String>,
+    pub(in crate::commands) partition: Option<String>,
     /// A command of Slurm that takes longer than this is ended
     #[arg(long, value_name = "TIME", default_value = "30", value_parser = parse_seconds)]
-    timeout: f64,
+    pub(in crate::commands) timeout: f64,
 }
 
-fn plain_word(text: &str) -> Result<String, String> {
+pub(in crate::commands) fn plain_word(text: &str) -> Result<String, String> {
     let is_plain =
         !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.,".contains(&b));
     if is_plain && !text.starts_with('-') {
@@ -33,34 +33,33 @@ fn plain_word(text: &str) -> Result<String, String> {
 
 /// The machine as it is now.
 #[derive(Debug, Default)]
-pub(super) struct Listing {
-    pub(super) jobs: Vec<ListedJob>,
+pub(in crate::commands) struct Listing {
+    pub(in crate::commands) jobs: Vec<ListedJob>,
     /// Idle nodes.
-    pub(super) free: u32,
+    pub(in crate::commands) free: u32,
     /// What was left out, and why.
-    pub(super) notes: Vec<String>,
+    pub(in crate::commands) notes: Vec<String>,
 }
 
 /// A Slurm.
-pub(super) struct Slurm<'a> {
-    args: &'a SlurmArgs,
-    is_over: Box<dyn Fn() -> bool + 'a>,
+pub(in crate::commands) struct Slurm {
+    args: SlurmArgs,
+    is_over: Box<dyn Fn() -> bool + Send>,
     /// Where Slurm's commands may leave files: a change of size writes scripts into the current folder.
     folder: PathBuf,
 }
 
-impl<'a> Slurm<'a> {
-    pub(super) fn new(args: &'a SlurmArgs, is_over: impl Fn() -> bool + 'a) -> anyhow::Result<Self> {
-        let folder = PathBuf::from("/");
-        Ok(Self { args, is_over: Box::new(is_over), folder })
+impl Slurm {
+    pub(in crate::commands) fn new(args: &SlurmArgs, is_over: impl Fn() -> bool + Send + 'static) -> Self {
+        Self { args: args.clone(), is_over: Box::new(is_over), folder: PathBuf::from("/") }
     }
 
     /// The same Slurm, whose commands leave their files in a folder.
-    pub(super) fn with_folder(self, folder: PathBuf) -> Self {
+    pub(in crate::commands) fn with_folder(self, folder: PathBuf) -> Self {
         Self { folder, ..self }
     }
 
-    pub(super) fn list(&self) -> anyhow::Result<Listing> {
+    pub(in crate::commands) fn list(&self) -> anyhow::Result<Listing> {
         let mut squeue = words(&["squeue", "--noheader", "--states=RUNNING,PENDING,CONFIGURING", "--Format"]);
         squeue.push(
             "JobID:.32,State:.16,NumNodes:.12,Priority:.16,SubmitTime:.24,TimeUsed:.24,TimeLimit:.24,Reason:.40,Comment:.200"
@@ -92,7 +91,7 @@ impl<'a> Slurm<'a> {
     }
 
     /// What a job holds; `None` if it does not run.
-    pub(super) fn size_of(&self, id: &str) -> anyhow::Result<Option<u32>> {
+    pub(in crate::commands) fn size_of(&self, id: &str) -> anyhow::Result<Option<u32>> {
         // Of all: a job that is long gone is an error to squeue.
         let said = self.run(&words(&["squeue", "--noheader", "--states=RUNNING", "--format=%i %D"]))?;
         let mut rows = said.lines().filter_map(|line| line.trim().split_once(' '));
@@ -201,13 +200,13 @@ fn duration_s(text: &str) -> Option<f64> {
 }
 
 /// Whether a signal is one that can be sent.
-pub(super) fn checked_signal(name: &str) -> Result<String, String> {
+pub(in crate::commands) fn checked_signal(name: &str) -> Result<String, String> {
     let is_name = name.len() <= 12 && !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric());
     if is_name { Ok(name.to_owned()) } else { Err("is not the name of a signal, such as USR1".to_owned()) }
 }
 
 /// Fails where Slurm does not let jobs grow.
-pub(super) fn may_expand(slurm: &Slurm<'_>) -> anyhow::Result<()> {
+pub(in crate::commands) fn may_expand(slurm: &Slurm) -> anyhow::Result<()> {
     let said = slurm.run(&words(&["scontrol", "show", "config"]))?;
     let parameters = said.lines().find(|line| line.starts_with("SchedulerParameters")).unwrap_or_default();
     if !parameters.contains("permit_job_expansion") {

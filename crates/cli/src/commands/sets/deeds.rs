@@ -38,6 +38,12 @@ pub(super) fn run(words: &[String], within: Duration, is_over: &dyn Fn() -> bool
     execute(words, None, Stdio::piped(), within, is_over)
 }
 
+/// Runs a program that nobody else ends.
+pub(in crate::commands) fn run_program(words: &[&str], within: Duration) -> anyhow::Result<String> {
+    let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+    run(&words, within, &|| false).with_context(|| words.join(" "))
+}
+
 /// The same in a folder.
 pub(in crate::commands) fn run_in(
     words: &[String],

@@ -13,6 +13,7 @@ mod plan;
 mod show;
 mod system;
 
+pub(super) use deeds::run_program;
 pub(super) use show::{ask, set_period};
 
 /// Divide jobs into sets by their rhythm, tell a file system, and see what became of it

@@ -26,7 +26,8 @@ use crate::ui::Ui;
 ///
 /// Files that nobody can write to any more are copied to DST under temporary names, synced, read back, compared, and only then
 /// renamed. A journal in SRC/.iotide-stage makes it safe to kill this at any time and to start it again. Runs until SIGTERM, SIGINT or SIGUSR1,
-/// then copies what is left (a second SIGTERM or SIGINT ends at once, and loses nothing either); --once copies what is closed now, and ends.
+/// then copies what is left (a second SIGTERM or SIGINT ends at once, and loses nothing either); SIGUSR2 ends it in good order and leaves the rest where it is;
+/// --once copies what is closed now, and ends.
 ///
 /// Exit status: 0 everything is safe, 1 something is left, with reasons, 2 failed.
 #[derive(clap::Args, Debug)]
@@ -35,9 +36,12 @@ pub(super) struct OutArgs {
     /// The buffer
     #[arg(value_name = "SRC")]
     src: PathBuf,
-    /// Where files go; must exist
+    /// Where files go; must exist, unless --make
     #[arg(value_name = "DST")]
     dst: PathBuf,
+    /// Make DST if only its last folder is missing
+    #[arg(long)]
+    make: bool,
     /// Copy what is closed now, and end
     #[arg(long)]
     once: bool,
@@ -62,6 +66,9 @@ pub(super) struct OutArgs {
     /// How long the destination may take to answer; then it is reported as stuck, and once the job is over this ends
     #[arg(long, default_value = "1min", value_name = "TIME", value_parser = parse_seconds)]
     answer_timeout: f64,
+    /// End with this process, and leave the rest where it is
+    #[arg(long = "while", value_name = "PID", conflicts_with = "once", value_parser = clap::value_parser!(i32).range(1..))]
+    only_while: Option<i32>,
     /// What the buffer holds at most [default: its file system]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     capacity: Option<u64>,
@@ -134,6 +141,12 @@ Examples:
 pub(super) fn run(ui: &mut Ui, args: &OutArgs) -> anyhow::Result<ExitStatus> {
     args.turns.take_own_name(&args.src, &args.dst, args.answer_timeout)?;
     let place = args.turns.keep_place()?;
+    if args.make
+        && let Err(error) = fs::create_dir(&args.dst)
+        && error.kind() != std::io::ErrorKind::AlreadyExists
+    {
+        return Err(error).with_context(|| format!("cannot make {}", args.dst.display()));
+    }
     let mut stager = Stager::open(&args.src, &args.dst, args.settings())?;
     let mut notes = Vec::new();
     if !stager.has_leases() {
@@ -146,29 +159,36 @@ pub(super) fn run(ui: &mut Ui, args: &OutArgs) -> anyhow::Result<ExitStatus> {
     let shown = Shown { args, place: &place, began: Instant::now(), last: None, notes };
     // From the beginning the destination says whose it is.
     keep_status(&stager, args, &Staging { state: "idle".to_owned(), ..shown.of(stager.tally()) });
-    let fault = match args.once {
+    let ended = match args.once {
         true => once(ui, args, &mut stager, &pace, &is_over)?,
         false => long(ui, args, &mut stager, &pace, is_over, shown.clone())?,
     };
-    let mut staging = shown.of(stager.tally());
-    if !args.once {
-        staging.interference_s = fault.1;
-    }
-    if let Some(error) = &fault.0 {
+    let Ended { fault, interference_s, moving_s } = ended;
+    let moved_bytes = pace.moved_bytes();
+    let mut staging = Staging { interference_s, moving_s, moved_bytes, ..shown.of(stager.tally()) };
+    if let Some(error) = &fault {
         staging.state = "stuck".to_owned();
         staging.reason = Some(error.as_str().into());
     }
     keep_status(&stager, args, &staging);
     let report = StageAnswer::of_buffers(vec![staging.clone()]);
     args.output.deliver(ui, &report)?;
-    if let Some(error) = fault.0 {
+    if let Some(error) = fault {
         return Err(anyhow::anyhow!(error).context(format!("cannot copy to {}", args.dst.display())));
     }
     Ok(status_of(&staging))
 }
 
-/// Why it ended early, and for how long it was in the way.
-type Ended = (Option<String>, f64);
+/// How it ended.
+#[derive(Default)]
+struct Ended {
+    /// Why so early.
+    fault: Option<String>,
+    /// For how long it was in the way of the job.
+    interference_s: f64,
+    /// For how long it moved data.
+    moving_s: f64,
+}
 
 fn once(
     ui: &mut Ui,
@@ -202,7 +222,7 @@ fn once(
         is_done.store(true, Relaxed);
         fault
     })?;
-    Ok((fault.map(|error| error.to_string()), 0.0))
+    Ok(Ended { fault: fault.map(|error| error.to_string()), ..Ended::default() })
 }
 
 fn long(
@@ -226,23 +246,29 @@ fn long(
     let (tell, hints) = mpsc::channel();
     let trouble = args.forecast.start(shown.began, &tell, &is_over)?;
     let is_over_too = Arc::clone(&is_over);
+    let is_withdrawn = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGUSR2, Arc::clone(&is_withdrawn))
+        .context("cannot handle signals")?;
+    args.end_with_its_process(&is_withdrawn)?;
     let plan = Plan {
         controller: Controller::new(rules),
         began: shown.began,
         hints,
         is_over,
         deadline: args.deadline.map(Duration::from_secs_f64),
+        is_withdrawn,
     };
     ui.status(format_args!("staging {} to {}; SIGTERM ends it", args.src.display(), args.dst.display()));
     let own = stager.own_path();
     let note = Note::new(stager.id());
-    let mut interference_s = 0.0;
+    let mut ended = Ended::default();
     let is_done = AtomicBool::new(false);
     let last = Mutex::new(shown.of(stager.tally()));
     let fault = std::thread::scope(|scope| {
         scope.spawn(|| args.watch(pace, &is_done, &is_over_too, &last, &own));
         let fault = keep(stager, plan, pace, &mut |progress| {
-            interference_s = progress.interference_s;
+            ended.interference_s = progress.interference_s;
+            ended.moving_s = progress.moving_s;
             let state = progress.decision.map(|decision| decision.state);
             shown.place.set_draining(state == Some(State::Drain));
             if let Some(staging) = shown.when_changed(progress) {
@@ -257,7 +283,7 @@ fn long(
     if let Some(trouble) = trouble.lock().unwrap_or_else(PoisonError::into_inner).take() {
         ui.status(trouble);
     }
-    Ok((fault.map(|error| error.to_string()), interference_s))
+    Ok(Ended { fault: fault.map(|error| error.to_string()), ..ended })
 }
 
 fn stop_on_signals(is_over: &Arc<AtomicBool>) -> anyhow::Result<()> {
@@ -294,6 +320,8 @@ impl Shown<'_> {
         }
         let mut staging = Staging { state: "idle".to_owned(), ..self.of(&progress.tally) };
         staging.interference_s = progress.interference_s;
+        staging.moving_s = progress.moving_s;
+        staging.moved_bytes = progress.moved_bytes;
         staging.reason = progress.fault.as_deref().map(Into::into);
         if let Some(decision) = &progress.decision {
             let now_s = self.began.elapsed().as_secs_f64();
@@ -372,6 +400,22 @@ impl Drop for Note {
 }
 
 impl OutArgs {
+    /// Ends, from a thread, when the process does that this is for.
+    fn end_with_its_process(&self, is_withdrawn: &Arc<AtomicBool>) -> anyhow::Result<()> {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let Some(pid) = self.only_while else { return Ok(()) };
+        let about = || format!("--while: there is no process {pid}");
+        let pid = rustix::process::Pid::from_raw(pid).with_context(about)?;
+        let process =
+            rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).with_context(about)?;
+        let is_withdrawn = Arc::clone(is_withdrawn);
+        std::thread::spawn(move || {
+            while !poll(&mut [PollFd::new(&process, PollFlags::IN)], None).is_ok_and(|n| n > 0) {}
+            is_withdrawn.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        Ok(())
+    }
+
     fn is_unanswered(&self, pace: &Pace) -> bool {
         pace.unanswered_for().is_some_and(|since| since.as_secs_f64() > self.answer_timeout)
     }

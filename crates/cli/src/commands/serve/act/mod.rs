@@ -2,7 +2,8 @@
 //!
 //! A thread beside the daemon looks at the jobs now and then, proposes what its rules permit, carries out what
 //! [`iotide_sched::act::Controller`] decides, and writes all of it down. What it does elsewhere is lent: an arbiter that does not hear of it for
-//! some seconds forgets it, so that nothing outlives a controller that was killed.
+//! some seconds forgets it, those who stage end with it, and a helper job of Slurm is cancelled by the next, so that nothing is left half-done by a
+//! controller that was killed.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -11,19 +12,91 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use iotide_daemon::{Steering, Wish};
-use iotide_report::DecisionList;
-use iotide_sched::act::{Controller, Deed, JobFacts, Steadiness};
+use iotide_report::{DecisionList, text};
+use iotide_sched::act::{Change, Controller, Decision, Deed, JobFacts, Proposal, Steadiness, Verdict};
 
 pub(super) use self::settings::ActSettings;
 
 use self::log::Log;
+use self::resize::Resizer;
 use self::sets::Target;
 use self::settings::Place;
+use self::stage::Stagers;
 use crate::commands::jobs::now_unix_s;
 
 mod log;
+mod resize;
 mod sets;
 mod settings;
+mod stage;
+
+/// The daemon that a controller belongs to.
+#[derive(Clone, Debug)]
+pub(super) struct Seat {
+    /// Where it is asked.
+    pub(super) socket: PathBuf,
+    /// Where jobs count.
+    pub(super) pages: PathBuf,
+    /// Where decisions are written down.
+    pub(super) store: PathBuf,
+}
+
+/// What there is to see when a rule is considered.
+struct Look<'a> {
+    now_s: f64,
+    rule: usize,
+    jobs: &'a [JobFacts],
+    controller: &'a Controller,
+    steadiness: &'a Steadiness,
+}
+
+/// What has become of a decision since the last look.
+enum News {
+    /// It is in force only now.
+    Begun(u64),
+    /// It could not be carried out.
+    Failed(u64, String),
+    /// This came of it; and if it is over, there is nothing left to take back.
+    Ended { id: u64, verdict: Verdict, is_over: bool },
+}
+
+/// Who carries out what a rule permits. None of this waits for others for more than a second.
+trait Doer: Send {
+    /// What could be decided now; an error is what keeps the rule from acting at all.
+    fn propose(&mut self, look: &Look<'_>) -> anyhow::Result<Vec<Proposal>>;
+
+    /// Does it. What is lent is lent for so long.
+    fn carry_out(&mut self, decision: &Decision, lent_s: f64) -> anyhow::Result<()>;
+
+    /// Says again what was lent.
+    fn lend(&mut self, _decision: &Decision, _lent_s: f64) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn take_back(&mut self, decision: &Decision) -> anyhow::Result<()>;
+
+    /// What has become of decisions; these are the jobs that run.
+    fn news(&mut self, _jobs: &[JobFacts]) -> Vec<News> {
+        Vec::new()
+    }
+
+    /// Waits until what was taken back is.
+    fn finish(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
+/// A job as evidence has it.
+fn in_words(job: &JobFacts) -> String {
+    let program = if job.program.is_empty() { String::new() } else { format!(" ({})", job.program) };
+    format!(
+        "{}{program}: period {}, confidence {:.2}, {} a phase",
+        job.id,
+        job.period_s.map_or("unknown".to_owned(), text::seconds),
+        job.confidence,
+        job.bytes_per_phase.map_or("unknown".to_owned(), text::bytes),
+    )
+}
 
 /// A controller at work; dropped, it takes back what it did, and ends.
 pub(super) struct Acting {
@@ -32,11 +105,12 @@ pub(super) struct Acting {
 }
 
 impl Acting {
-    /// Begins to act. Decisions are written down in `store`.
-    pub(super) fn start(settings: &ActSettings, steering: Steering, store: PathBuf) -> anyhow::Result<Self> {
-        let log = Log::open(&store)
-            .with_context(|| format!("cannot write down decisions in {}", store.display()))?;
-        let actors: Vec<ActorOfRule> = settings.places.iter().map(ActorOfRule::new).collect();
+    /// Begins to act.
+    pub(super) fn start(settings: &ActSettings, steering: Steering, seat: &Seat) -> anyhow::Result<Self> {
+        let log = Log::open(&seat.store)
+            .with_context(|| format!("cannot write down decisions in {}", seat.store.display()))?;
+        let actors: Vec<Box<dyn Doer>> =
+            (0..settings.places.len()).map(|rule| doer(settings, rule, seat)).collect();
         let mut work = Work {
             controller: Controller::new(settings.rules.clone(), settings.is_dry_run, log.next_id()),
             places: settings.places.iter().map(Place::in_words).collect(),
@@ -71,24 +145,20 @@ impl Drop for Acting {
     }
 }
 
-/// Who carries out what a rule permits.
-enum ActorOfRule {
-    Sets(Target),
-}
-
-impl ActorOfRule {
-    fn new(place: &Place) -> Self {
-        match place {
-            Place::Control { socket, bandwidth_bps } => {
-                Self::Sets(Target::new(socket.clone(), *bandwidth_bps))
-            }
+fn doer(settings: &ActSettings, rule: usize, seat: &Seat) -> Box<dyn Doer> {
+    match &settings.places[rule] {
+        Place::Control { socket, bandwidth_bps } => Box::new(Target::new(socket.clone(), *bandwidth_bps)),
+        Place::Stage(place) => Box::new(Stagers::new(place.clone(), seat.clone())),
+        Place::Resize(place) => {
+            let partition = settings.rules[rule].scope.only_partition().map(str::to_owned);
+            Box::new(Resizer::new(place, partition, settings.every_s, seat, rule))
         }
     }
 }
 
 struct Work {
     controller: Controller,
-    actors: Vec<ActorOfRule>,
+    actors: Vec<Box<dyn Doer>>,
     places: Vec<String>,
     troubles: Vec<Option<String>>,
     steadiness: Steadiness,
@@ -120,6 +190,7 @@ impl Work {
             let least = least.fold(1.0, f64::min);
             self.steadiness.note(self.now_s(), &jobs, least);
             for rule in 0..self.actors.len() {
+                self.hear(rule, &jobs);
                 self.consider(rule, &jobs);
             }
         }
@@ -127,15 +198,33 @@ impl Work {
         self.show();
     }
 
+    /// Notes what has become of decisions.
+    fn hear(&mut self, rule: usize, jobs: &[JobFacts]) {
+        let now_s = self.now_s();
+        for news in self.actors[rule].news(jobs) {
+            let deeds = match news {
+                News::Begun(id) => {
+                    self.controller.begun(now_s, id);
+                    if let Some(Change::Resize { job, .. }) = self.controller.change(id) {
+                        self.steering.was_resized(job);
+                    }
+                    Vec::new()
+                }
+                News::Failed(id, why) => {
+                    self.controller.failed(now_s, id, &why);
+                    Vec::new()
+                }
+                News::Ended { id, verdict, is_over } => self.controller.ended(now_s, id, verdict, is_over),
+            };
+            self.carry_out(deeds);
+        }
+    }
+
     /// Proposes what a rule would do now.
     fn consider(&mut self, rule: usize, jobs: &[JobFacts]) {
         let now_s = self.now_s();
-        let proposed = match &mut self.actors[rule] {
-            ActorOfRule::Sets(target) => {
-                target.propose(now_s, rule, jobs, &self.controller, &self.steadiness)
-            }
-        };
-        match proposed {
+        let look = Look { now_s, rule, jobs, controller: &self.controller, steadiness: &self.steadiness };
+        match self.actors[rule].propose(&look) {
             Ok(proposals) => {
                 self.troubles[rule] = None;
                 let deeds: Vec<Deed> =
@@ -153,10 +242,8 @@ impl Work {
                 Deed::Undo(decision) => (decision, true),
             };
             let lent_s = self.lent_s();
-            let done = match &mut self.actors[decision.rule] {
-                ActorOfRule::Sets(target) if is_undone => target.take_back(decision),
-                ActorOfRule::Sets(target) => target.give(decision, lent_s),
-            };
+            let actor = &mut self.actors[decision.rule];
+            let done = if is_undone { actor.take_back(decision) } else { actor.carry_out(decision, lent_s) };
             match done {
                 Ok(()) => {}
                 // What is not said again is forgotten there.
@@ -174,14 +261,10 @@ impl Work {
     fn lend(&mut self) {
         let lent_s = self.lent_s();
         for (rule, actor) in self.actors.iter_mut().enumerate() {
-            match actor {
-                ActorOfRule::Sets(target) => {
-                    for decision in self.controller.standing(rule) {
-                        if let Err(error) = target.give(decision, lent_s) {
-                            self.troubles[rule] = Some(format!("{error:#}"));
-                            break;
-                        }
-                    }
+            for decision in self.controller.standing(rule) {
+                if let Err(error) = actor.lend(decision, lent_s) {
+                    self.troubles[rule] = Some(format!("{error:#}"));
+                    break;
                 }
             }
         }
@@ -222,6 +305,11 @@ impl Work {
     fn end(&mut self) {
         let deeds = self.controller.withdraw("the controller ended");
         self.carry_out(deeds);
+        for (actor, trouble) in self.actors.iter_mut().zip(&mut self.troubles) {
+            if let Err(error) = actor.finish() {
+                *trouble = Some(format!("{error:#}"));
+            }
+        }
         self.show();
         self.steering.show(DecisionList::default());
     }

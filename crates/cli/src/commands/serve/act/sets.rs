@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use anyhow::bail;
 use iotide_api::{MeasuredJob, foresee_periods};
-use iotide_report::{StorageJobs, text};
+use iotide_report::StorageJobs;
 use iotide_sched::act::{
-    AtTarget, Change, Controller, Decision, JobFacts, NewPeriod, Proposal, Steadiness, period_changes,
+    AtTarget, Change, Controller, Decision, JobFacts, Measure, NewPeriod, Proposal, Steadiness,
+    period_changes,
 };
 use iotide_sched::{Policy, Rules};
 
+use super::{Doer, Look, in_words};
 use crate::commands::sets::{ask_within, say_all};
 
 /// A storage whose arbiter or mount is told.
@@ -31,16 +33,11 @@ impl Target {
     pub(super) fn new(socket: PathBuf, bandwidth_bps: Option<f64>) -> Self {
         Self { socket, bandwidth_bps }
     }
+}
 
-    /// What the target should be told.
-    pub(super) fn propose(
-        &mut self,
-        now_s: f64,
-        rule: usize,
-        jobs: &[JobFacts],
-        controller: &Controller,
-        steadiness: &Steadiness,
-    ) -> anyhow::Result<Vec<Proposal>> {
+impl Doer for Target {
+    fn propose(&mut self, look: &Look<'_>) -> anyhow::Result<Vec<Proposal>> {
+        let &Look { now_s, rule, jobs, controller, steadiness } = look;
         let storage = ask_within(&self.socket, Self::WITHIN)?;
         let seen: Vec<AtTarget> = storage
             .jobs
@@ -72,28 +69,37 @@ impl Target {
             return Ok(Vec::new());
         }
         let longest_s = here.iter().filter_map(|job| steadiness.period_s(&job.key())).fold(0.0, f64::max);
-        let evidence =
-            changes.iter().filter_map(|new| here.iter().find(|job| job.key() == new.job)).map(|job| {
-                let program =
-                    if job.program.is_empty() { String::new() } else { format!(" ({})", job.program) };
-                format!(
-                    "{}{program}: period {}, confidence {:.2}, {} a phase",
-                    job.id,
-                    job.period_s.map_or("unknown".to_owned(), text::seconds),
-                    job.confidence,
-                    job.bytes_per_phase.map_or("unknown".to_owned(), text::bytes),
-                )
-            });
+        let evidence = changes
+            .iter()
+            .filter_map(|new| here.iter().find(|job| job.key() == new.job))
+            .map(|job| in_words(job));
         Ok(vec![Proposal {
             rule,
             evidence: evidence.collect(),
             expected: self.foresee(&storage, &here, &changes, controller, steadiness),
+            measure: Measure::IoTime,
             concerned: here.iter().map(|job| job.key()).collect(),
             window_s: (Self::PERIODS_TO_TELL * longest_s).clamp(Self::WINDOW_S[0], Self::WINDOW_S[1]),
             change: Change::Periods(changes),
         }])
     }
 
+    fn carry_out(&mut self, decision: &Decision, lent_s: f64) -> anyhow::Result<()> {
+        self.lend(decision, lent_s)
+    }
+
+    /// Tells the target, for a time.
+    fn lend(&mut self, decision: &Decision, lent_s: f64) -> anyhow::Result<()> {
+        self.say(decision, |new| format!("period {} {} for {lent_s}", new.at, new.period_s))
+    }
+
+    /// Has the target forget it.
+    fn take_back(&mut self, decision: &Decision) -> anyhow::Result<()> {
+        self.say(decision, |new| format!("period {} none", new.at))
+    }
+}
+
+impl Target {
     /// What the simulator says of it, by the same queue.
     fn foresee(
         &self,
@@ -122,16 +128,6 @@ impl Target {
         let rules = storage.rules.as_deref().and_then(Rules::from_name).unwrap_or_default();
         let policy = Policy::ALL.into_iter().find(|policy| policy.name() == storage.policy)?;
         foresee_periods(&[known.as_slice(), &new].concat(), known.len(), bandwidth_bps, rules.of(policy))
-    }
-
-    /// Tells the target, for a time.
-    pub(super) fn give(&mut self, decision: &Decision, for_s: f64) -> anyhow::Result<()> {
-        self.say(decision, |new| format!("period {} {} for {for_s}", new.at, new.period_s))
-    }
-
-    /// Has the target forget it.
-    pub(super) fn take_back(&mut self, decision: &Decision) -> anyhow::Result<()> {
-        self.say(decision, |new| format!("period {} none", new.at))
     }
 
     fn say(&self, decision: &Decision, line: impl Fn(&NewPeriod) -> String) -> anyhow::Result<()> {

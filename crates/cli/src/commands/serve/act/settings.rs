@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 
 use iotide_sched::act::{Actor, Limits, Pattern, Rule, Scope};
+use iotide_sched::jobs::{JobPolicy, ResizeCost};
 use toml::{Table, Value};
 
+use super::stage::Template;
 use crate::commands::ioskel::{parse_seconds, parse_size};
+use crate::commands::resize::{Manner, checked_signal, plain_word, policy_named};
 
 /// What may be done, and how often it is thought of.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,12 +29,42 @@ pub(super) enum Place {
         /// What its storage moves in a second; otherwise the highest that was seen.
         bandwidth_bps: Option<f64>,
     },
+    /// Between two folders of each job.
+    Stage(StagePlace),
+    /// At this machine's Slurm.
+    Resize(ResizePlace),
+}
+
+/// Where results of jobs come from and go.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct StagePlace {
+    pub(super) from: Template,
+    pub(super) to: Template,
+    /// What the destination takes in a second.
+    pub(super) bandwidth_bps: f64,
+    /// Whose turn it is at the destination: as `iotide stage out --gate --control`.
+    pub(super) gate: Option<String>,
+    pub(super) control: Option<PathBuf>,
+}
+
+/// How sizes are changed.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ResizePlace {
+    pub(super) policy: JobPolicy,
+    pub(super) cost: ResizeCost,
+    pub(super) manner: Manner,
+    /// A job that was given another size keeps it for so long.
+    pub(super) rest_s: f64,
+    /// A command of Slurm that takes longer is ended.
+    pub(super) timeout_s: f64,
 }
 
 impl Place {
     pub(super) fn in_words(&self) -> String {
         match self {
             Self::Control { socket, .. } => socket.display().to_string(),
+            Self::Stage(place) => format!("{} to {}", place.from.as_str(), place.to.as_str()),
+            Self::Resize(place) => format!("Slurm, by {}", place.policy.name()),
         }
     }
 }
@@ -86,15 +119,14 @@ impl ActSettings {
 
     fn add(&mut self, n: usize, value: &Value) -> Result<(), String> {
         let Some(table) = value.as_table() else { return Err("a table: [[act.rule]]".to_owned()) };
-        let actor = text(table, "actor")?.ok_or("'actor' says who acts: 'sets'")?;
+        let actor = text(table, "actor")?.ok_or("'actor' says who acts: 'sets', 'stage' or 'resize'")?;
         let Some(actor) = Actor::from_name(actor) else {
-            return Err(format!("'actor' is 'sets', not '{actor}'"));
+            return Err(format!("'actor' is 'sets', 'stage' or 'resize', not '{actor}'"));
         };
         let own: &[&str] = match actor {
             Actor::Sets => &["control", "bandwidth"],
-            Actor::Stage | Actor::Resize => {
-                return Err(format!("'actor': '{}' cannot be left to a controller yet", actor.name()));
-            }
+            Actor::Stage => &["from", "to", "bandwidth", "gate", "control"],
+            Actor::Resize => &["policy", "alpha", "signal", "grace", "wait", "rest", "timeout"],
         };
         const COMMON: [&str; 9] = [
             "name",
@@ -125,21 +157,65 @@ impl ActSettings {
             return Err(format!("another rule is called '{name}', too"));
         }
         self.places.push(match actor {
-            Actor::Sets | Actor::Stage | Actor::Resize => {
+            Actor::Sets => {
                 let socket = text(table, "control")?
                     .ok_or("'control' is the control socket of an `iotide arbiter` or `iotide mount`")?;
-                let bandwidth = text(table, "bandwidth")?.map(parse_size).transpose();
-                Place::Control {
-                    socket: socket.into(),
-                    bandwidth_bps: bandwidth
-                        .map_err(|why| format!("'bandwidth': {why}"))?
-                        .map(|bytes| bytes as f64),
-                }
+                Place::Control { socket: socket.into(), bandwidth_bps: bandwidth(table)? }
             }
+            Actor::Stage => Place::Stage(stage_place(table)?),
+            Actor::Resize => Place::Resize(resize_place(table)?),
         });
-        self.rules.push(Rule { name, actor, scope: scope(table)?, limits: limits(table)? });
+        let scope = scope(table)?;
+        if let (Actor::Resize, Some(partition)) = (actor, scope.only_partition()) {
+            plain_word(partition).map_err(|why| format!("'partitions': {partition:?} {why}"))?;
+        }
+        self.rules.push(Rule { name, actor, scope, limits: limits(table)? });
         Ok(())
     }
+}
+
+fn bandwidth(table: &Table) -> Result<Option<f64>, String> {
+    let bytes = text(table, "bandwidth")?.map(parse_size).transpose();
+    Ok(bytes.map_err(|why| format!("'bandwidth': {why}"))?.map(|bytes| bytes as f64))
+}
+
+fn stage_place(table: &Table) -> Result<StagePlace, String> {
+    let folder = |name: &str, what: &str| {
+        let path = text(table, name)?
+            .ok_or_else(|| format!("'{name}' is {what}, as in \"/scratch/{{user}}/{{job}}\""))?;
+        Template::parse(path).map_err(|why| format!("'{name}' {why}"))
+    };
+    let from = folder("from", "the buffer of a job")?;
+    let to = folder("to", "where its results are safe")?;
+    let bandwidth_bps = bandwidth(table)?
+        .filter(|bytes| *bytes > 0.0)
+        .ok_or("'bandwidth' is what the destination takes in a second, as in \"2GB\"")?;
+    let gate = text(table, "gate")?.map(str::to_owned);
+    let control = text(table, "control")?.map(PathBuf::from);
+    Ok(StagePlace { from, to, bandwidth_bps, gate, control })
+}
+
+fn resize_place(table: &Table) -> Result<ResizePlace, String> {
+    let seconds = |name: &str, usual: f64| match text(table, name)? {
+        None => Ok(usual),
+        Some(time) => parse_seconds(time)
+            .ok()
+            .filter(|time| (0.0..=86_400.0).contains(time))
+            .ok_or_else(|| format!("'{name}' is a time of up to a day, as in \"10s\"")),
+    };
+    let policy = text(table, "policy")?.unwrap_or("tide");
+    let signal = text(table, "signal")?.unwrap_or("USR1");
+    Ok(ResizePlace {
+        policy: policy_named(policy).map_err(|why| format!("'policy': {why}"))?,
+        cost: ResizeCost { fixed_ms: 1e3 * seconds("alpha", 5.0)?, per_node_ms: 0.0 },
+        manner: Manner {
+            signal: checked_signal(signal).map_err(|why| format!("'signal': {signal:?} {why}"))?,
+            grace_s: seconds("grace", 10.0)?,
+            wait_s: seconds("wait", 20.0)?,
+        },
+        rest_s: seconds("rest", 60.0)?,
+        timeout_s: seconds("timeout", 30.0)?.max(1.0),
+    })
 }
 
 fn text<'a>(table: &'a Table, name: &str) -> Result<Option<&'a str>, String> {
@@ -222,11 +298,41 @@ mod tests {
             ("[act]\ndry_run = 1", "'dry_run' is true or false"),
             ("[act]\nevery = \"1ms\"", "'every' is between 100ms and 60s"),
             ("[act]\nfast = true", "there is no setting 'fast' in it (dry_run, every, rule)"),
-            ("[act]\n[[act.rule]]\nactor = \"magic\"", "rule 1: 'actor' is 'sets', not 'magic'"),
-            ("[act]\n[[act.rule]]\ncontrol = \"/x\"", "rule 1: 'actor' says who acts: 'sets'"),
+            (
+                "[act]\n[[act.rule]]\nactor = \"magic\"",
+                "rule 1: 'actor' is 'sets', 'stage' or 'resize', not 'magic'",
+            ),
+            (
+                "[act]\n[[act.rule]]\ncontrol = \"/x\"",
+                "rule 1: 'actor' says who acts: 'sets', 'stage' or 'resize'",
+            ),
             (
                 "[act]\n[[act.rule]]\nactor = \"sets\"",
                 "rule 1: 'control' is the control socket of an `iotide arbiter` or `iotide mount`",
+            ),
+            (
+                "[act]\n[[act.rule]]\nactor = \"stage\"\nto = \"/pfs/{job}\"",
+                "rule 1: 'from' is the buffer of a job, as in \"/scratch/{user}/{job}\"",
+            ),
+            (
+                "[act]\n[[act.rule]]\nactor = \"stage\"\nfrom = \"/b/{job}\"\nto = \"/pfs\"",
+                "rule 1: 'to' has {job} in it: each job has a folder of its own",
+            ),
+            (
+                "[act]\n[[act.rule]]\nactor = \"stage\"\nfrom = \"/b/{job}\"\nto = \"/pfs/{job}\"",
+                "rule 1: 'bandwidth' is what the destination takes in a second, as in \"2GB\"",
+            ),
+            (
+                "[act]\n[[act.rule]]\nactor = \"resize\"\ngrace = \"soon\"",
+                "rule 1: 'grace' is a time of up to a day, as in \"10s\"",
+            ),
+            (
+                "[act]\n[[act.rule]]\nactor = \"resize\"\nsignal = \"-9\"",
+                "rule 1: 'signal': \"-9\" is not the name of a signal, such as USR1",
+            ),
+            (
+                "[act]\n[[act.rule]]\nactor = \"resize\"\npartitions = [\"a b\"]",
+                "rule 1: 'partitions': \"a b\" is not the name of a partition",
             ),
             (
                 "[act]\n[[act.rule]]\nactor = \"sets\"\ncontrol = \"/x\"\nleast_gain = 2",
