@@ -2,13 +2,14 @@
 #![no_main]
 
 use iotide_sim::Workload;
-use iotide_sim::jobs::JobsWorkload;
+use iotide_sim::jobs::{IoTable, JobsWorkload};
 use iotide_sim::system::{BinnedRuns, Ladder, System};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     let _ = Workload::from_json(text);
     let _ = JobsWorkload::from_json(text);
+    let _ = IoTable::from_json(text);
     if let Ok(system) = System::from_json(text) {
         assert!(!system.targets.is_empty() && !system.templates.is_empty());
         assert!(system.frame_s[0] < system.frame_s[1]);

@@ -228,6 +228,14 @@ pub enum Error {
         /// The model.
         model: String,
     },
+    /// A storage names a model of its bandwidth that is not there.
+    #[error("{log}: storage names the model {model}, which is not known at every number of I/O nodes")]
+    StorageModelUnknown {
+        /// The log.
+        log: String,
+        /// The model.
+        model: String,
+    },
     /// Models have no time that depends on one size.
     #[error("there is no model of a time with one parameter, the size")]
     NoTimeModel,

@@ -1,6 +1,6 @@
 //! Jobs on a machine, under several scheduling policies.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,10 +8,12 @@ use iotide_formats::{JobLog, JobLogOptions, SubmissionLog, SwfLog};
 use iotide_report::{FigureSource, JobsReport, JobsRun};
 use iotide_sched::jobs::{JobPolicy, PolicyKnobs, Speedup};
 use iotide_sim::jobs::{
-    JobLabel, JobsMix, JobsWorkload, MOST_NODES, Malleability, Schedule, SubmittedJob, run_jobs,
+    FigureClass, JobLabel, JobsMix, JobsWorkload, MOST_NODES, Malleability, Mistakes, Schedule, SubmittedJob,
+    run_jobs,
 };
 use iotide_trace::{JobOutcome, Loss};
 
+use crate::job_io::attach_io;
 use crate::{Error, Models, Progress};
 
 /// A machine with what is submitted to it, with a name for reports.
@@ -23,6 +25,8 @@ pub struct JobsLog {
     pub workload: JobsWorkload,
     /// What of the log could not be used.
     pub losses: Vec<Loss>,
+    /// How far earlier runs of one name lie apart in what they read and write: deviation of the logarithm, where names have several.
+    pub io_spread: Option<f64>,
 }
 
 /// How a log is meant.
@@ -36,6 +40,8 @@ pub struct JobsLogOptions {
     pub utc_offset_s: f64,
     /// Models of times, for jobs that name one.
     pub models: Option<Models>,
+    /// What jobs read and write, by their names.
+    pub io: Option<PathBuf>,
 }
 
 impl JobsLog {
@@ -51,7 +57,7 @@ impl JobsLog {
             SubmissionLog::Json(text) => {
                 let workload = JobsWorkload::from_json(&text)
                     .map_err(|why| Error::Workload { name: name.clone(), why })?;
-                Self { name, workload, losses: Vec::new() }
+                Self { name, workload, losses: Vec::new(), io_spread: None }
             }
             SubmissionLog::Swf(log) => Self::of_swf(name, log, options)?,
             SubmissionLog::Runs(log) => Self::of_runs(name, log, options)?,
@@ -62,11 +68,23 @@ impl JobsLog {
                 let fault = format!("nodes {nodes} leaves out a node that fails");
                 return Err(Error::Setting { fault });
             }
+            let storage = found.workload.storage.as_ref();
+            let io_nodes = storage.and_then(|storage| storage.io_nodes.as_ref());
+            if let Some(most) = io_nodes.map(|io_nodes| io_nodes.max).filter(|most| *most >= nodes) {
+                let fault = format!("nodes {nodes} leaves none beside up to {most} I/O nodes");
+                return Err(Error::Setting { fault });
+            }
         }
         if let Some(first) = options.first {
             found.workload.jobs.truncate(first);
         }
         attach_models(&mut found, options.models.as_ref())?;
+        attach_storage_model(&mut found, options.models.as_ref())?;
+        if let Some(path) = &options.io {
+            let (spread, losses) = attach_io(&mut found.workload, path)?;
+            found.io_spread = spread;
+            found.losses.extend(losses);
+        }
         if found.workload.jobs.is_empty() {
             return Err(Error::NoJobs { name: found.name });
         }
@@ -82,7 +100,8 @@ impl JobsLog {
         } else if mix.nodes == 0 || u64::from(mix.nodes) > MOST_NODES {
             format!("nodes {} is not between 1 and {MOST_NODES}", mix.nodes)
         } else {
-            return Ok(Self { name: "mix".to_owned(), workload: mix.generate(seed), losses: Vec::new() });
+            let (name, workload) = ("mix".to_owned(), mix.generate(seed));
+            return Ok(Self { name, workload, losses: Vec::new(), io_spread: None });
         };
         Err(Error::Setting { fault })
     }
@@ -106,7 +125,7 @@ impl JobsLog {
             jobs.push(job);
         }
         losses.extend(too_large(n_large));
-        Ok(Self { name, workload: machine_with(nodes, jobs), losses })
+        Ok(Self { name, workload: machine_with(nodes, jobs), losses, io_spread: None })
     }
 
     fn of_runs(name: String, log: JobLog, options: &JobsLogOptions) -> Result<Self, Error> {
@@ -157,7 +176,7 @@ impl JobsLog {
             n_unsubmitted,
             "jobs without a submission: taken as submitted when they started",
         ));
-        Ok(Self { name, workload: machine_with(nodes, jobs), losses })
+        Ok(Self { name, workload: machine_with(nodes, jobs), losses, io_spread: None })
     }
 }
 
@@ -182,6 +201,18 @@ fn attach_models(log: &mut JobsLog, models: Option<&Models>) -> Result<(), Error
             .collect();
         job.batch.speedup = Speedup::Times(times.ok_or_else(missing)?);
     }
+    Ok(())
+}
+
+/// Gives storage that names a model its bandwidths, at every number of I/O nodes it can have.
+fn attach_storage_model(log: &mut JobsLog, models: Option<&Models>) -> Result<(), Error> {
+    let Some(storage) = &mut log.workload.storage else { return Ok(()) };
+    let (Some(name), Some(io_nodes)) = (&storage.model, &mut storage.io_nodes) else { return Ok(()) };
+    let bps = |n: u32| Some((n, models?.named_time_at(name, f64::from(n))?));
+    let bandwidths: Option<Vec<(u32, f64)>> = (io_nodes.min..=io_nodes.max).map(bps).collect();
+    io_nodes.bandwidths = bandwidths
+        .ok_or_else(|| Error::StorageModelUnknown { log: log.name.clone(), model: name.clone() })?;
+    storage.bandwidth_bps = io_nodes.bandwidth_bps(io_nodes.usual);
     Ok(())
 }
 
@@ -229,12 +260,23 @@ pub struct SimulateJobsOptions {
     pub recorded_error: f64,
     /// How far above the truth users put their limits: deviation of the logarithm.
     pub limit_error: f64,
+    /// How far off figures of each class of reliability are.
+    pub errors: ClassErrors,
     /// What a busy and an idle node use.
     pub node_watts: Option<[f64; 2]>,
     /// How many threads; 0 is as many as there are cores.
     pub n_threads: usize,
     /// Whether pictures are wanted.
     pub draws: bool,
+}
+
+/// How far off what decisions are based on is, by who says so (ADMIRE D5.5, section 3.1): deviations of the logarithm. What the resource manager counts is so.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClassErrors {
+    /// Recorded times, models of times, and I/O of earlier runs.
+    pub runs: f64,
+    /// Limits, and times against sizes and I/O that users state.
+    pub user: f64,
 }
 
 impl Default for SimulateJobsOptions {
@@ -254,6 +296,7 @@ impl Default for SimulateJobsOptions {
             alpha_per_node_s: None,
             recorded_error: 0.0,
             limit_error: 0.0,
+            errors: ClassErrors::default(),
             node_watts: None,
             n_threads: 0,
             draws: false,
@@ -292,7 +335,7 @@ impl SimulateJobsOptions {
             {
                 "alpha is a time of at most 1e9 s".to_owned()
             }
-            () if ![self.recorded_error, self.limit_error]
+            () if ![self.recorded_error, self.limit_error, self.errors.runs, self.errors.user]
                 .into_iter()
                 .all(|e| not_negative(e) && e <= 10.0) =>
             {
@@ -309,7 +352,14 @@ impl SimulateJobsOptions {
     /// Whether seeds differ at a share.
     fn has_chances(&self, share: Option<f64>) -> bool {
         let is_drawn = share.is_some_and(|share| share > 0.0 && share < 1.0);
-        is_drawn || self.window.is_some() || self.recorded_error > 0.0 || self.limit_error > 0.0
+        is_drawn || self.window.is_some() || self.mistakes() != Mistakes::default()
+    }
+
+    /// How far off figures are. What is said of one figure counts more than what is said of its class.
+    fn mistakes(&self) -> Mistakes {
+        let ClassErrors { runs, user } = self.errors;
+        let of = |own: f64, class: f64| if own > 0.0 { own } else { class };
+        Mistakes { recorded: of(self.recorded_error, runs), limit: of(self.limit_error, user), runs, user }
     }
 
     /// The log as one seed has it at a share.
@@ -328,8 +378,9 @@ impl SimulateJobsOptions {
             let malleability = Malleability { share, serial_fraction: self.serial_fraction };
             variant = variant.with_malleable(malleability, seed);
         }
-        if self.recorded_error > 0.0 || self.limit_error > 0.0 {
-            variant.mistake(self.recorded_error, self.limit_error, seed);
+        let mistakes = self.mistakes();
+        if mistakes != Mistakes::default() {
+            variant.mistake(&mistakes, seed);
         }
         variant
     }
@@ -351,7 +402,7 @@ pub fn simulate_jobs(
     let stated = options.variant(&JobsWorkload { jobs: Vec::new(), ..log.workload.clone() }, None, 0);
     let shown = JobsWorkload { cost: stated.cost, ..log.workload.clone() };
     let mut report = JobsReport::new(&log.name, &shown, options.seeds, options.seed, options.window);
-    report.figures = figure_sources(options);
+    report.figures = figure_sources(log, options);
     report.losses = log.losses.iter().map(Into::into).collect();
     for &share in &shares {
         let n_seeds = if options.has_chances(share) { options.seeds } else { 1 };
@@ -436,13 +487,34 @@ fn energy_kwh(schedule: &Schedule, [busy_watts, idle_watts]: [f64; 2]) -> f64 {
 }
 
 /// What decisions are based on, by who says so (ADMIRE D5.5, section 3.1, tells classes of reliability apart).
-fn figure_sources(options: &SimulateJobsOptions) -> Vec<FigureSource> {
-    vec![
-        FigureSource { figure: "free nodes, sizes, submissions", source: "resource manager", spread: 0.0 },
-        FigureSource { figure: "recorded time", source: "earlier runs", spread: options.recorded_error },
-        FigureSource { figure: "limit", source: "user", spread: options.limit_error },
-        FigureSource { figure: "time against size", source: "user", spread: 0.0 },
-    ]
+fn figure_sources(log: &JobsLog, options: &SimulateJobsOptions) -> Vec<FigureSource> {
+    let jobs = &log.workload.jobs;
+    let mistakes = options.mistakes();
+    let mut figures = Vec::new();
+    let mut add = |figure, class: FigureClass, spread, measured_spread, jobs| {
+        figures.push(FigureSource { figure, source: class.name(), spread, measured_spread, jobs });
+    };
+    add("free nodes, sizes, submissions", FigureClass::Manager, 0.0, None, jobs.len());
+    add("recorded time", FigureClass::Runs, mistakes.recorded, None, jobs.len());
+    add("limit", FigureClass::User, mistakes.limit, None, jobs.len());
+    let is_drawn = !options.malleable.is_empty();
+    for (class, spread) in [(FigureClass::Runs, mistakes.runs), (FigureClass::User, mistakes.user)] {
+        let scales = |job: &&SubmittedJob| {
+            job.scaling_class == class && (is_drawn || job.batch.nodes_min < job.batch.nodes_max)
+        };
+        let n = jobs.iter().filter(scales).count();
+        // Which jobs are made malleable differs from seed to seed.
+        if n > 0 || (is_drawn && class == FigureClass::User) {
+            add("time against size", class, spread, None, n);
+        }
+    }
+    for (class, spread) in [(FigureClass::Runs, mistakes.runs), (FigureClass::User, mistakes.user)] {
+        let n = jobs.iter().filter(|job| job.batch.io_bytes.is_some() && job.io_class == class).count();
+        if n > 0 {
+            add("I/O volume", class, spread, log.io_spread.filter(|_| class == FigureClass::Runs), n);
+        }
+    }
+    figures
 }
 
 #[cfg(test)]
@@ -524,5 +596,46 @@ mod tests {
         assert!(wrong.policies[0].mean_wait_s.interval.is_some());
         let spreads: Vec<f64> = wrong.figures.iter().map(|figure| figure.spread).collect();
         assert_eq!(spreads, [0.0, 1.0, 0.5, 0.0]);
+    }
+
+    #[test]
+    fn classes_are_off_by_themselves_and_each_figure_says_by_whom_and_how_far() {
+        let text = r#"{"nodes": 16, "storage": {"bandwidth_bps": 100, "io_nodes": 2, "io_nodes_max": 4}, "jobs": [
+            {"kind": "malleable", "submit_s": 0, "nodes": 4, "nodes_min": 1, "nodes_max": 12, "runtime_s": 500, "serial_fraction": 0.2, "io": {"bytes": 9000, "phases": 4}},
+            {"kind": "malleable", "submit_s": 5, "nodes": 8, "nodes_min": 2, "nodes_max": 14, "runtime_s": 300, "times_s": {"2": 900, "8": 300}, "io": {"bytes": 20000, "phases": 3}},
+            {"submit_s": 20, "nodes": 6, "runtime_s": 100}, {"submit_s": 30, "nodes": 10, "runtime_s": 200}]}"#;
+        let log = JobsLog::of(
+            "jobs.json".to_owned(),
+            SubmissionLog::Json(text.to_owned()),
+            &JobsLogOptions::default(),
+        );
+        let log = log.unwrap();
+        let exact = SimulateJobsOptions {
+            seeds: 6,
+            policies: policies(&["mebf-aggressive+", "io-balance"]),
+            ..SimulateJobsOptions::default()
+        };
+        let off = |runs, user| SimulateJobsOptions { errors: ClassErrors { runs, user }, ..exact.clone() };
+        let figures = simulated(&log, &off(0.1, 0.5)).figures;
+        let said: Vec<(&str, &str, f64, usize)> =
+            figures.iter().map(|f| (f.figure, f.source, f.spread, f.jobs)).collect();
+        assert_eq!(
+            said,
+            [
+                ("free nodes, sizes, submissions", "resource manager", 0.0, 4),
+                ("recorded time", "earlier runs", 0.1, 4),
+                ("limit", "user", 0.5, 4),
+                ("time against size", "user", 0.5, 2),
+                ("I/O volume", "user", 0.5, 2),
+            ]
+        );
+        // What is believed changes decisions, and no work: nobody's time at a size is another.
+        let variant = off(0.0, 2.0).variant(&log.workload, None, 3);
+        assert_ne!(variant.jobs[0].batch.belief, log.workload.jobs[0].batch.belief);
+        assert_eq!(variant.jobs[0].batch.time_ms(12), log.workload.jobs[0].batch.time_ms(12));
+        let nothing = simulated(&log, &off(0.0, 0.0));
+        assert_eq!(nothing.policies[0].makespan_s, simulated(&log, &exact).policies[0].makespan_s);
+        let wrong = SimulateJobsOptions { errors: ClassErrors { runs: -1.0, user: 0.0 }, ..exact };
+        assert!(simulate_jobs(&log, &wrong, &mut |_| ()).is_err());
     }
 }

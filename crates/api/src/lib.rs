@@ -61,7 +61,7 @@ pub use crate::{
     follow::engine,
     info::{InfoOptions, darshan_log, for_each_record, for_each_segment, info},
     input::{Input, Observed, observe},
-    jobs::{JobsLog, JobsLogOptions, SimulateJobsOptions, simulate_jobs},
+    jobs::{ClassErrors, JobsLog, JobsLogOptions, SimulateJobsOptions, simulate_jobs},
     label::{LabelOptions, Labelling, application, label, label_observed, label_while},
     model::{
         Choice, FitMethod, FitOptions, MeasuredIn, Measurements, ModelQuestions, Models, RankBy, Store, fit,
@@ -88,8 +88,10 @@ mod detect;
 mod error;
 mod file;
 mod follow;
+mod in_flight;
 mod info;
 mod input;
+mod job_io;
 mod jobs;
 mod label;
 mod model;

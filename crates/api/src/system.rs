@@ -8,7 +8,7 @@ use iotide_num::SplitMix64;
 use iotide_report::{JobDocument, SystemReport, SystemRuns};
 use iotide_sim::system::{
     Change, Fitted, Jobs as JobsOfKind, Run, Settings, System, SystemError, Template, TemplateErrors, alone,
-    grain, long_run, mean_field, saturation, simulate,
+    grains, long_run, mean_field, saturation, simulate_in_grains,
 };
 
 use crate::Error;
@@ -170,10 +170,9 @@ pub fn simulate_system(named: &NamedSystem, options: &SystemOptions) -> Result<S
     let failed = |why: SystemError| Error::System { name: named.name.clone(), why };
     let interval_s = options.interval_s.unwrap_or(system.frame_s[1] / 100.0);
     let settings = Settings { grain: options.grain, interval_s: Some(interval_s) };
-    let grain = grain(system, &settings).map_err(failed)?;
-    let settings = Settings { grain: Some(grain), ..settings };
+    let grains = grains(system, &settings).map_err(failed)?;
     let (method, is_exact, runs) = match options.method {
-        SystemMethod::Ssa => ("ssa", true, repeated(system, &settings, options).map_err(failed)?),
+        SystemMethod::Ssa => ("ssa", true, repeated(system, &settings, &grains, options).map_err(failed)?),
         SystemMethod::MeanField => {
             ("mean-field", false, vec![mean_field(system, &settings).map_err(failed)?])
         }
@@ -188,7 +187,7 @@ pub fn simulate_system(named: &NamedSystem, options: &SystemOptions) -> Result<S
         runs: &runs,
         method,
         is_exact,
-        grain,
+        grains: &grains,
         seed: options.seed,
         confidence: options.confidence,
         saturation: saturation(system),
@@ -198,14 +197,19 @@ pub fn simulate_system(named: &NamedSystem, options: &SystemOptions) -> Result<S
 }
 
 /// All repetitions, each with chances of its own; the same on any number of threads.
-fn repeated(system: &System, settings: &Settings, options: &SystemOptions) -> Result<Vec<Run>, SystemError> {
+fn repeated(
+    system: &System,
+    settings: &Settings,
+    grains: &[u64],
+    options: &SystemOptions,
+) -> Result<Vec<Run>, SystemError> {
     let run = |repetition: usize| {
         let mut random = SplitMix64::new(options.seed ^ (repetition as u64).rotate_left(32));
         let seed = random.next();
         if system.is_uncertain() {
-            simulate(&system.drawn(&mut random), settings, seed)
+            simulate_in_grains(&system.drawn(&mut random), settings, grains, seed)
         } else {
-            simulate(system, settings, seed)
+            simulate_in_grains(system, settings, grains, seed)
         }
     };
     let threads = options.threads.or_else(|| std::thread::available_parallelism().ok());

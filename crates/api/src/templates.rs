@@ -11,6 +11,7 @@ use iotide_scaling::{FitConfig, Measurement, fit};
 use iotide_sim::system::{BinnedRun, BinnedRuns, Fitted, Ladder, fit_storage, requests_per_s};
 use iotide_trace::{Activity, Sampling, SamplingKind, Span, sample};
 
+use crate::in_flight::{InFlight, Overlaps};
 use crate::{Error, Input, application, observe, read_text};
 
 /// Between these, groups may be one kind or two: their figures are less than a quarter apart, or twice.
@@ -42,8 +43,9 @@ pub fn storage_of_ladder(path: &Path) -> Result<Fitted, Error> {
 /// Describes runs, makes them comparable and puts those that are alike together.
 pub fn templates(inputs: &[PathBuf], options: &TemplateOptions) -> Result<TemplatesReport, Error> {
     let mut all = BinnedRuns::default();
+    let mut overlaps = Overlaps::default();
     for path in inputs {
-        let read = read_runs(path)?;
+        let read = read_runs(path, &mut overlaps)?;
         all.p_ref = all.p_ref.or(read.p_ref);
         all.runs.extend(read.runs);
     }
@@ -54,7 +56,10 @@ pub fn templates(inputs: &[PathBuf], options: &TemplateOptions) -> Result<Templa
     report.p_ref = p_ref;
     let described: Vec<Described> =
         all.runs.iter().map(|run| describe_bursts(run.dt_s, &run.ops, &run.bytes)).collect();
-    let fitted = options.ladder.as_deref().map(storage_of_ladder).transpose()?;
+    let fitted = match options.ladder.as_deref() {
+        Some(ladder) => Some(storage_of_ladder(ladder)?),
+        None => storage_of_overlaps(&overlaps, &mut report),
+    };
     let mut points: Vec<Point> = Vec::new();
     for (index, (run, described)) in all.runs.iter().zip(&described).enumerate() {
         match described {
@@ -85,13 +90,18 @@ pub fn templates(inputs: &[PathBuf], options: &TemplateOptions) -> Result<Templa
     report.runs.sort_by_key(|run| run.index);
     report.storage = match &fitted {
         Some(fitted) => Some(StorageEntry::new(fitted)),
-        None => storage_of_bursts(&all.runs, &described, &mut report),
+        None => storage_of_bursts(&described, &mut report),
     };
     Ok(report)
 }
 
+/// A trace in bins.
+pub(crate) fn read_trace(path: &Path) -> Result<Vec<BinnedRun>, Error> {
+    Ok(read_runs(path, &mut Overlaps::default())?.runs)
+}
+
 /// Runs that are described in JSON, or a trace.
-fn read_runs(path: &Path) -> Result<BinnedRuns, Error> {
+fn read_runs(path: &Path, overlaps: &mut Overlaps) -> Result<BinnedRuns, Error> {
     if path.extension().is_some_and(|end| end == "json") {
         let text = read_text(path)?;
         if text.contains("\"runs\"") && text.contains("\"dt_s\"") {
@@ -100,8 +110,10 @@ fn read_runs(path: &Path) -> Result<BinnedRuns, Error> {
         }
     }
     let input = Input::file(path);
-    let observed = observe::<Activity>(&input, &OpenOptions::default())?;
-    let sums = observed.beside.finish(&observed.info);
+    let observed = observe::<(Activity, InFlight)>(&input, &OpenOptions::default())?;
+    let (activity, in_flight) = observed.beside;
+    overlaps.add(&in_flight.finish());
+    let sums = activity.finish(&observed.info);
     let signal = observed.reads.plus(&observed.writes);
     let Some(span) = signal.span() else { return Ok(BinnedRuns::default()) };
     let counted = [&sums.reads, &sums.writes];
@@ -301,13 +313,29 @@ fn steady(
     }
 }
 
-/// Without a ladder, all that is known of the storage is what the fastest burst got.
-fn storage_of_bursts(
-    runs: &[BinnedRun],
-    described: &[Described],
-    report: &mut TemplatesReport,
-) -> Option<StorageEntry> {
-    let fastest = runs.iter().zip(described).filter_map(|(_, described)| match described {
+/// Without a ladder, how requests of traces overlapped says what the storage can do, if different numbers of them were in flight.
+fn storage_of_overlaps(overlaps: &Overlaps, report: &mut TemplatesReport) -> Option<Fitted> {
+    let cells = overlaps.cells();
+    let mut numbers: Vec<u64> = cells.iter().map(|cell| cell.n).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    if numbers.len() < LEAST_NUMBERS {
+        return None;
+    }
+    let most = numbers.last().copied().unwrap_or(1);
+    let fitted = fit_storage(&Ladder { cells }).ok()?;
+    report.notes.push(format!(
+        "no ladder of the storage was given: its figures are from how up to {most} requests in flight overlapped in the traces, each of which is taken to have had the storage to itself"
+    ));
+    Some(fitted)
+}
+
+/// So many different numbers of requests in flight tell how storage shares itself.
+const LEAST_NUMBERS: usize = 3;
+
+/// Without that, all that is known of the storage is what the fastest burst got.
+fn storage_of_bursts(described: &[Described], report: &mut TemplatesReport) -> Option<StorageEntry> {
+    let fastest = described.iter().filter_map(|described| match described {
         Described::Bursts(bursts) => Some(bursts.burst_bytes.value / bursts.burst_s.value),
         Described::Steady { requests_per_s, request_bytes } => Some(requests_per_s * request_bytes),
         Described::TooFew(_) => None,

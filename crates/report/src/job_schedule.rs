@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use iotide_num::{mean, mean_half_width};
 use iotide_page::Untrusted;
-use iotide_sim::jobs::{JobLabel, JobState, JobsMetrics, JobsWorkload, Schedule};
+use iotide_sim::jobs::{JobLabel, JobState, JobsMetrics, JobsWorkload, Resized, Schedule};
 use serde::{Serialize, Serializer};
 
 use crate::document::Document;
@@ -65,6 +65,10 @@ pub struct FigureSource {
     pub source: &'static str,
     /// Standard deviation of the logarithm of the error that was injected.
     pub spread: f64,
+    /// How far runs of one name lie apart, the same way, where there are several.
+    pub measured_spread: Option<f64>,
+    /// Of how many jobs of the log.
+    pub jobs: usize,
 }
 
 /// How the jobs fared under a policy.
@@ -99,6 +103,9 @@ pub struct JobPolicyEntry {
     /// What became of each job; only if there is one run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jobs: Option<Vec<JobFateEntry>>,
+    /// Changes of the number of nodes that serve the storage; only if there is one run, and it can change.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub storage_resizes: Vec<ResizeEntry>,
 }
 
 /// Against another policy, pair by pair: geometric mean and a 95 % interval.
@@ -145,6 +152,12 @@ pub struct ResizeEntry {
     pub from: u32,
     /// The size after.
     pub to: u32,
+}
+
+impl ResizeEntry {
+    fn of(resized: &Resized) -> Self {
+        Self { at_s: resized.at_ms as f64 / 1e3, from: resized.from, to: resized.to }
+    }
 }
 
 /// One run of a policy.
@@ -232,6 +245,7 @@ impl JobsReport {
             energy_kwh: known(|run| run.energy_kwh),
             ratio: baseline.map(|baseline| Ratios::of(runs, baseline)),
             jobs: None,
+            storage_resizes: Vec::new(),
         });
     }
 
@@ -246,15 +260,10 @@ impl JobsReport {
             end_s: second(fate.end_ms),
             nodes: fate.nodes,
             restarts: fate.restarts,
-            resizes: (fate.resizes.iter())
-                .map(|resize| ResizeEntry {
-                    at_s: resize.at_ms as f64 / 1e3,
-                    from: resize.from,
-                    to: resize.to,
-                })
-                .collect(),
+            resizes: fate.resizes.iter().map(ResizeEntry::of).collect(),
         });
         entry.jobs = Some(listed.collect());
+        entry.storage_resizes = schedule.storage_resizes.iter().map(ResizeEntry::of).collect();
     }
 
     /// Adds a run that is to be shown over time.

@@ -65,8 +65,10 @@ pub struct SystemAnswer {
     pub method: &'static str,
     /// Whether the means are exact: those of `mva` are of single requests, and not of bursts.
     pub exact: bool,
-    /// How many requests a token stands for.
+    /// How many requests a token stands for, at most.
     pub grain: u64,
+    /// How many requests a token stands for, by template.
+    pub grains: Vec<u64>,
 }
 
 /// Means over the frame; lists are by template.
@@ -205,8 +207,8 @@ pub struct SystemRuns<'a> {
     pub method: &'static str,
     /// Whether means are exact.
     pub is_exact: bool,
-    /// How many requests a token stood for.
-    pub grain: u64,
+    /// How many requests a token stood for, by template.
+    pub grains: &'a [u64],
     /// Where chances began.
     pub seed: u64,
     /// What share of repetitions bands hold.
@@ -295,7 +297,8 @@ impl SystemReport {
                 events: runs.iter().map(|run| run.n_events).sum(),
                 method: parts.method,
                 exact: parts.is_exact,
-                grain: parts.grain,
+                grain: parts.grains.iter().copied().max().unwrap_or(1),
+                grains: parts.grains.to_vec(),
             },
             losses: parts.losses.iter().map(|loss| loss.as_str().into()).collect(),
         }
@@ -500,10 +503,12 @@ impl SystemReport {
                 text::counted(self.repetitions as u64, "repetition"),
                 text::count(self.system.events),
                 self.seed,
-                if self.system.grain > 1 {
-                    format!(", {} requests a token", self.system.grain)
-                } else {
-                    String::new()
+                match (self.system.grains.iter().min(), self.system.grain) {
+                    (_, 1) => String::new(),
+                    (Some(least), most) if *least < most => {
+                        format!(", {least} to {most} requests a token")
+                    }
+                    (_, most) => format!(", {most} requests a token"),
                 }
             ),
             "mva" if self.system.exact => "mean value analysis: the long run, exactly".to_owned(),

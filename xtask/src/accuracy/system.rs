@@ -195,6 +195,8 @@ fn bands(folder: &Path, n_systems: u64, seed: u64) -> Result<(), String> {
             &truth,
             "--repetitions",
             "1",
+            "--grain",
+            "1",
             "--seed",
             &(nth + 7_000_000).to_string(),
         ])?;

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::{Bed, Goal, Line};
 use crate::accuracy::random::Random;
-use crate::peer::on_path;
+use crate::peer::python_with;
 use crate::repository;
 
 const N_NODES: usize = 256;
@@ -14,13 +14,10 @@ const N_NODES: usize = 256;
 /// CPU time and memory of `iotide simulate jobs`, beside AccaSim, which must agree on first come first served.
 pub(super) fn cpu_of_job_logs(bed: &Bed) -> Result<Vec<Line>, String> {
     let small = log(bed, "small.swf", 1_000, 0.9)?;
-    let python = on_path("python3").filter(|python| {
-        let known = Command::new(python).args(["-c", "import collections, collections.abc; collections.Callable = collections.abc.Callable; import accasim"]).output();
-        known.is_ok_and(|output| output.status.success())
-    });
-    if python.is_none() {
-        eprintln!("no python3 on PATH that knows accasim (PyPI): measuring iotide alone");
-    }
+    let python = python_with(
+        "accasim",
+        "import collections, collections.abc; collections.Callable = collections.abc.Callable; import accasim",
+    );
     let mut lines = Vec::new();
     for policy in ["fcfs", "easy"] {
         let peer = match &python {

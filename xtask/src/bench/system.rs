@@ -5,17 +5,12 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::{Bed, Goal, Line};
-use crate::peer::on_path;
+use crate::peer::python_with;
 use crate::repository;
 
 /// Nanoseconds of CPU an event, of both.
 pub(super) fn cost_of_an_event(bed: &Bed) -> Result<Vec<Line>, String> {
-    let python = on_path("python3").filter(|python| {
-        Command::new(python).args(["-c", "import rebop"]).output().is_ok_and(|output| output.status.success())
-    });
-    if python.is_none() {
-        eprintln!("no python3 with rebop on PATH (`pip install rebop`): measuring iotide alone");
-    }
+    let python = python_with("rebop", "import rebop");
     let endless = |count: u64, think_s: f64| json!({"name": format!("{count}"), "processes": count, "requests": null, "request_bytes": 1, "think_s": think_s});
     let eight: Vec<Value> = (0..8)
         .map(|job| json!({"name": format!("{job}"), "processes": 1, "requests": null, "request_bytes": 1, "think_s": 1}))

@@ -49,7 +49,11 @@ fn help_on_simulate_jobs_explains_every_flag() {
               The same for each node that comes or goes [default: as the log says, else 0]
 
           --models <FILE>
-              Measurements or stored models of `iotide model`, for jobs that name a model
+              Measurements or stored models of `iotide model`, for jobs and storage that name a model
+
+          --io <FILE>
+              What jobs read and write, by name: JSON of traces, bytes or labels; docs/jobs.md has the
+              format
 
           --jobs <N>
               `mix`: how many jobs
@@ -102,6 +106,9 @@ fn help_on_simulate_jobs_explains_every_flag() {
               
               [default: 0.3]
 
+          --errors <runs=SIGMA,user=SIGMA>
+              Put what decisions are based on off the truth, by who says so: deviations of the logarithm
+
           --recorded-error <SIGMA>
               Put recorded times off the truth: deviation of the logarithm
               
@@ -136,6 +143,10 @@ fn help_on_simulate_jobs_explains_every_flag() {
                                                                        with intervals
       iotide simulate jobs log.swf --policies easy,tide --malleable 50 --seeds 20 --window 1000
                                                                        other parts of the log, too
+      iotide simulate jobs jobs.json --policies easy,io-balance --io io.json --errors
+      manager=0,runs=0.1,user=0.5 --seeds 30
+                                                                       what is known of jobs, and what if
+                                                                       that is wrong?
       sacct -aPX -o JobID,User,JobName,NNodes,Submit,Start,End,State,Timelimit | iotide simulate jobs -
       --nodes 128
                                                                        your own machine

@@ -231,3 +231,87 @@ fn jobs_that_share_a_storage_slow_each_other_down() {
     let easy = &answer["policies"][0];
     assert_eq!((&easy["makespan_s"], &easy["io_slowdown"]), (&150.0.into(), &2.0.into()));
 }
+
+#[test]
+fn a_storage_of_nodes_grows_while_they_are_idle_and_gives_them_to_who_waits() {
+    let dir = Dir::new();
+    // Eight nodes, two of which serve the storage; 50 s of computing and 50 s of I/O at 2 nodes' bandwidth, side by side.
+    let job = |id: u32, submit_s: u32, nodes: u32| {
+        format!(
+            r#"{{"id": {id}, "submit_s": {submit_s}, "nodes": {nodes}, "runtime_s": 100, "io": {{"bytes": 5e9, "phases": 1}}}}"#
+        )
+    };
+    let rigid = r#"{"id": 3, "submit_s": 120, "nodes": 4, "runtime_s": 10}"#;
+    dir.write(
+        "jobs.json",
+        format!(
+            r#"{{"nodes": 8, "storage": {{"bandwidth_bps": {{"2": 1e8, "4": 2e8}}, "io_nodes": 2, "io_nodes_max": 4}}, "jobs": [{}, {}, {rigid}]}}"#,
+            job(1, 0, 1),
+            job(2, 0, 1)
+        ),
+    );
+    let args = ["simulate", "jobs", "jobs.json", "--policies", "easy,io-balance", "--format", "json"];
+    let answer = json(&dir.iotide(args).exits_with(0));
+    let (easy, balanced) = (&answer["policies"][0], &answer["policies"][1]);
+    // Twice as long side by side; with twice the bandwidth as long as alone.
+    assert_eq!((&easy["makespan_s"], &easy["jobs"][0]["end_s"]), (&150.0.into(), &150.0.into()));
+    assert_eq!(balanced["jobs"][0]["end_s"], 100.0, "{balanced}");
+    assert_eq!(balanced["storage_resizes"][0]["to"], 4, "{balanced}");
+    assert_eq!(easy.get("storage_resizes"), None, "others leave it as it is");
+    assert_eq!(balanced["jobs"][2]["start_s"], 120.0);
+    let says = |storage: &str| {
+        dir.write("wrong.json", format!(r#"{{"nodes": 8, "storage": {storage}, "jobs": [{rigid}]}}"#));
+        dir.iotide(["simulate", "jobs", "wrong.json"]).exits_with(2).stderr
+    };
+    assert!(says(r#"{"bandwidth_bps": 1, "io_nodes": 8}"#).contains("has 8 of 8…8 I/O nodes"));
+    assert!(says(r#"{"bandwidth_bps": {"2": 1}}"#).contains("is a table, but there are no io_nodes"));
+    assert!(says(r#"{"bandwidth_bps": {"2": 0}, "io_nodes": 2}"#).contains("storage.bandwidth_bps.2"));
+    assert!(says(r#"{"model": "bandwidth", "io_nodes": 2}"#).contains("names the model bandwidth"));
+}
+
+#[test]
+fn what_jobs_read_and_write_is_looked_up_and_may_be_wrong() {
+    let dir = Dir::new();
+    let jobs: Vec<String> = (0..12)
+        .map(|i| {
+            let name = ["climate", "solver", "unknown"][i % 3];
+            format!(
+                r#"{{"name": "{name}", "kind": "malleable", "submit_s": {}, "nodes": {}, "nodes_min": 1, "nodes_max": 16, "runtime_s": {}, "serial_fraction": 0.1}}"#,
+                30 * i,
+                2 + i % 5,
+                200 + 40 * i
+            )
+        })
+        .collect();
+    dir.write("jobs.json", format!(r#"{{"nodes": 16, "jobs": [{}]}}"#, jobs.join(",")));
+    let rows: String = (0..5).map(|i| format!("0,write,{},{},2e9\n", 20 * i, 20 * i + 2)).collect();
+    dir.write("a.csv", format!("rank,op,start,end,bytes\n{rows}"));
+    dir.write("io.json", r#"{"climate": "a.csv", "solver": {"bytes": 1e9, "phases": 4}}"#);
+    let args = [
+        "simulate",
+        "jobs",
+        "jobs.json",
+        "--policies",
+        "easy,io-balance",
+        "--io",
+        "io.json",
+        "--format",
+        "json",
+    ];
+    let answer = json(&dir.iotide(args).exits_with(0));
+    let volumes: Vec<(&str, u64)> = (answer["figures"].as_array().unwrap().iter())
+        .filter(|figure| figure["figure"] == "I/O volume")
+        .map(|figure| (figure["source"].as_str().unwrap(), figure["jobs"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(volumes, [("earlier runs", 4), ("user", 4)]);
+    let wrong = [&args[..], &["--errors", "manager=0,runs=0.1,user=1.5", "--seeds", "4"]].concat();
+    let off = json(&dir.iotide(wrong).exits_with(0));
+    assert_ne!(off["policies"][1]["mean_wait_s"], answer["policies"][1]["mean_wait_s"]);
+    let refused =
+        |errors: &str| dir.iotide(["simulate", "jobs", "jobs.json", "--errors", errors]).exits_with(2).stderr;
+    assert!(refused("manager=1").contains("is counted"), "{}", refused("manager=1"));
+    assert!(refused("god=1").contains("classes are manager, runs and user"));
+    dir.write("bad.json", r#"{"climate": {"byte": 1}}"#);
+    let said = dir.iotide(["simulate", "jobs", "jobs.json", "--io", "bad.json"]).exits_with(2).stderr;
+    assert!(said.contains("bad.json") && said.contains("climate has an unknown field"), "{said}");
+}

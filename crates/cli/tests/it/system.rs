@@ -190,6 +190,46 @@ fn runs_become_templates_and_templates_a_system() {
 }
 
 #[test]
+fn requests_that_overlap_in_a_trace_tell_of_the_storage() {
+    // Streams of 200 MB/s, 800 MB/s in all; bursts by one, two, four and eight ranks.
+    let mut rows = String::from("# nprocs=8\nrank,op,start,end,bytes\n");
+    for burst in 0..8 {
+        let n_ranks = [1, 2, 4, 8][burst % 4];
+        let took_s = 1e6 / (8e8 / n_ranks as f64).min(2e8);
+        for rank in 0..n_ranks {
+            for request in 0..50 {
+                // Out of step by as much as ranks are.
+                let start = 10.0 * burst as f64 + (request as f64 + rank as f64 / n_ranks as f64) * took_s;
+                rows += &format!("{rank},write,{start:.6},{:.6},1000000\n", start + took_s);
+            }
+        }
+    }
+    let dir = Dir::new();
+    dir.write("run.csv", rows);
+    let told = dir.iotide(["templates", "run.csv", "--format", "json"]).exits_with(0).stdout;
+    let storage = &json(&told)["storage"];
+    for (name, wanted) in [("bandwidth_bps", 8e8), ("stream_bps", 2e8)] {
+        let found = storage[name].as_f64().unwrap();
+        assert!((found / wanted - 1.0).abs() < 0.1, "{name} is {found}, but {wanted} is wanted: {storage}");
+    }
+    let told = dir.iotide(["templates", "run.csv"]).exits_with(0);
+    assert!(told.stdout.contains("up to 8 requests in flight"), "{}", told.stdout);
+    dir.write("system.json", dir.iotide(["templates", "run.csv", "--format", "json"]).exits_with(0).stdout);
+    let args = [
+        "simulate",
+        "system",
+        "system.json",
+        "--add",
+        "template 0=2",
+        "--repetitions",
+        "2",
+        "--horizon",
+        "60",
+    ];
+    dir.iotide(args).exits_with(0);
+}
+
+#[test]
 fn a_ladder_is_measured_and_nothing_is_left_behind() {
     let dir = Dir::new();
     std::fs::create_dir(dir.path().join("here")).unwrap();

@@ -3,6 +3,9 @@
 //! ADMIRE's concept (D5.5, section 4.1) on top of the corrected aggressive policy: of jobs that may be filled in, and of sizes that a job may
 //! grow to, the one is taken that brings the intensity of the system nearest to that of the workload. Intensities are bytes per
 //! node-second. Jobs whose I/O is not known are left out of both.
+//!
+//! Where the storage is malleable, too, either side may change: it grows by nodes that nobody needs while what runs asks for more than it gives comfortably, and gives nodes back
+//! to who waits, down to what running jobs need; what it has above its usual number it gives back in any case, so that the queue can count on the rest.
 
 use super::cluster::Cluster;
 use super::mebf::{self, Chooser, Rules};
@@ -28,17 +31,17 @@ impl Balance {
         let mut balance = Self { bytes_per_ms: 0.0, nodes: 0.0, goal: 0.0 };
         for job in cluster.running() {
             let at = &cluster.jobs[job];
-            let (Some(volume), Some(run)) = (at.io_bytes, cluster.run(job)) else { continue };
+            let (Some(volume), Some(run)) = (at.believed_io(), cluster.run(job)) else { continue };
             let left = at.left(run.done(cluster.now_ms));
             bytes += left * volume;
-            node_ms += left * f64::from(at.nodes) * at.time_ms(at.nodes);
-            balance.add(volume, at.time_ms(run.nodes), run.nodes);
+            node_ms += left * f64::from(at.nodes) * at.believed_ms(at.nodes);
+            balance.add(volume, at.believed_ms(run.nodes), run.nodes);
         }
         for job in cluster.waiting() {
             let at = &cluster.jobs[job];
-            let Some(volume) = at.io_bytes else { continue };
+            let Some(volume) = at.believed_io() else { continue };
             bytes += volume;
-            node_ms += f64::from(at.nodes) * at.time_ms(at.nodes);
+            node_ms += f64::from(at.nodes) * at.believed_ms(at.nodes);
         }
         (node_ms > 0.0).then(|| Self { goal: bytes / node_ms, ..balance })
     }
@@ -59,13 +62,13 @@ impl Balance {
     /// How far it would be if a job went from one size to another; from 0 is a start.
     fn distance_with(&self, cluster: &Cluster<'_>, job: usize, from: u32, to: u32) -> f64 {
         let at = &cluster.jobs[job];
-        let Some(volume) = at.io_bytes else { return self.distance() };
+        let Some(volume) = at.believed_io() else { return self.distance() };
         let mut then = *self;
-        if from > 0 && at.time_ms(from) > 0.0 {
-            then.bytes_per_ms -= volume / at.time_ms(from);
+        if from > 0 && at.believed_ms(from) > 0.0 {
+            then.bytes_per_ms -= volume / at.believed_ms(from);
             then.nodes -= f64::from(from);
         }
-        then.add(volume, at.time_ms(to), to);
+        then.add(volume, at.believed_ms(to), to);
         then.distance()
     }
 }
@@ -75,11 +78,12 @@ pub(super) fn pass(cluster: &mut Cluster<'_>, knobs: &PolicyKnobs) {
     loop {
         start_heads(cluster);
         let Some(head) = cluster.head() else { break };
-        if fill_in(cluster, head) || rules.shrink_for(cluster, head) {
+        if fill_in(cluster, head) || give_from_storage(cluster, head) || rules.shrink_for(cluster, head) {
             continue;
         }
         break;
     }
+    grow_storage(cluster);
     if cluster.free > 0 {
         rules.expand(cluster, &BalancedGrowth);
     }
@@ -107,6 +111,46 @@ fn fill_in(cluster: &mut Cluster<'_>, head: usize) -> bool {
     let Some((_, job)) = best else { return false };
     cluster.start(job, cluster.jobs[job].nodes);
     true
+}
+
+/// What running jobs ask the storage for, in bytes per second.
+fn demand_bps(cluster: &Cluster<'_>) -> f64 {
+    let running = cluster.running().filter_map(|job| Some((&cluster.jobs[job], cluster.run(job)?.nodes)));
+    let bytes_per_ms = running.filter_map(|(at, nodes)| {
+        let time_ms = at.believed_ms(nodes);
+        at.believed_io().filter(|_| time_ms > 0.0).map(|volume| volume / time_ms)
+    });
+    1e3 * bytes_per_ms.sum::<f64>()
+}
+
+/// Takes nodes from the storage if the head of the queue can start on them.
+fn give_from_storage(cluster: &mut Cluster<'_>, head: usize) -> bool {
+    let Some(io_nodes) = &cluster.io_nodes else { return false };
+    let nodes = cluster.jobs[head].nodes;
+    let need = nodes.saturating_sub(cluster.free);
+    let keeps = io_nodes.wanted(demand_bps(cluster)).min(io_nodes.usual);
+    let now = io_nodes.now;
+    if need == 0 || now.saturating_sub(keeps) < need {
+        return false;
+    }
+    cluster.resize_storage(now - need);
+    cluster.start(head, nodes);
+    true
+}
+
+/// Gives the storage nodes that nobody needs, while running jobs ask for more than it gives comfortably.
+fn grow_storage(cluster: &mut Cluster<'_>) {
+    let Some(io_nodes) = &cluster.io_nodes else { return };
+    let now = io_nodes.now;
+    let wanted = io_nodes.wanted(demand_bps(cluster));
+    let spare = match cluster.head() {
+        Some(head) => cluster.reservation(cluster.jobs[head].nodes).extra.min(cluster.free),
+        None => cluster.free,
+    };
+    let growth = wanted.saturating_sub(now).min(spare);
+    if growth > 0 {
+        cluster.resize_storage(now + growth);
+    }
 }
 
 struct BalancedGrowth;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::job::{BatchJob, JobKind, ResizeCost, whole_ms};
+use super::storage::IoNodes;
 use super::tide;
 use super::waiting::{Gap, Waiting};
 
@@ -23,6 +24,13 @@ pub enum Decision {
         /// The size it had.
         from: u32,
         /// The size it has from now on.
+        to: u32,
+    },
+    /// The storage changes its number of I/O nodes.
+    Storage {
+        /// How many it had.
+        from: u32,
+        /// How many it has from now on.
         to: u32,
     },
 }
@@ -133,7 +141,7 @@ fn gain_of_doubling(job: &BatchJob, nodes: u32) -> f64 {
     if job.kind != JobKind::Malleable || more <= nodes {
         return 0.0;
     }
-    let (time, less) = (job.time_ms(nodes), job.time_ms(more));
+    let (time, less) = (job.believed_ms(nodes), job.believed_ms(more));
     let gain = if less > 0.0 { time / less * f64::from(nodes) / f64::from(more) } else { 0.0 };
     (gain * 1e9).round() / 1e9
 }
@@ -147,6 +155,8 @@ pub struct Cluster<'a> {
     pub(super) jobs: &'a [BatchJob],
     pub(super) cost: ResizeCost,
     pub(super) free: u32,
+    /// Nodes that serve the storage, where their number may change.
+    pub(super) io_nodes: Option<IoNodes>,
     rank_of: Vec<u32>,
     job_at: Vec<u32>,
     pub(super) waiting: Waiting,
@@ -187,6 +197,7 @@ impl<'a> Cluster<'a> {
             jobs,
             cost,
             free: n_nodes,
+            io_nodes: None,
             rank_of,
             job_at,
             waiting: Waiting::new(jobs.len()),
@@ -199,6 +210,20 @@ impl<'a> Cluster<'a> {
             pass: 0,
             decisions: Vec::new(),
         }
+    }
+
+    /// Some of the nodes serve the storage, and are not free.
+    pub fn set_io_nodes(&mut self, io_nodes: IoNodes) {
+        self.free -= io_nodes.now;
+        self.io_nodes = Some(io_nodes);
+    }
+
+    /// Gives the storage another number of I/O nodes.
+    pub(super) fn resize_storage(&mut self, to: u32) {
+        let Some(io_nodes) = &mut self.io_nodes else { return };
+        let from = std::mem::replace(&mut io_nodes.now, to);
+        self.free = self.free + from - to;
+        self.decisions.push(Decision::Storage { from, to });
     }
 
     /// Nodes that nobody holds.

@@ -4,9 +4,10 @@
 //! which talks to a real batch system, run the same passes.
 
 pub use cluster::{Cluster, Decision, JobRun, Reservation};
-pub use job::{BatchJob, JobKind, ResizeCost, Speedup};
+pub use job::{BatchJob, Belief, JobKind, ResizeCost, Speedup};
 pub use policy::{JobPolicy, MebfForm, MebfWay, PolicyKnobs, schedule};
 pub use site::{ListedJob, MalleableMark, WantedResize, wanted_resizes};
+pub use storage::IoNodes;
 
 mod balance;
 mod cluster;
@@ -17,5 +18,6 @@ mod plan;
 mod policy;
 mod pool;
 mod site;
+mod storage;
 mod tide;
 mod waiting;

@@ -3,10 +3,14 @@
 //! In one millisecond come ends, repairs, failures, cancellations, requests of evolving jobs and submissions, in this order; then the
 //! policy makes one pass. Jobs that take no time end at once, and there is another pass.
 
+pub use io_table::{IoKnown, IoTable};
 pub use nodes::NodeRange;
 pub use outcome::{Held, History, JobFate, JobState, JobsMetrics, Load, Resized, Schedule};
+pub use variants::Mistakes;
 pub use variants::{JobsMix, Malleability};
-pub use workload::{JobLabel, JobsWorkload, MOST_JOBS, MOST_NODES, NodeFailure, SharedStorage, SubmittedJob};
+pub use workload::{
+    FigureClass, JobLabel, JobsWorkload, MOST_JOBS, MOST_NODES, NodeFailure, SharedStorage, SubmittedJob,
+};
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -18,6 +22,7 @@ use self::transfers::Transfers;
 
 #[cfg(test)]
 mod golden;
+mod io_table;
 mod nodes;
 mod outcome;
 #[cfg(test)]
@@ -43,8 +48,8 @@ fn cut_to_machine(workload: &JobsWorkload) -> Vec<BatchJob> {
     let cut = |job: &SubmittedJob| {
         let batch = &job.batch;
         BatchJob {
-            nodes: batch.nodes.min(workload.nodes),
-            nodes_max: batch.nodes_max.min(workload.nodes),
+            nodes: batch.nodes.min(workload.compute_nodes()),
+            nodes_max: batch.nodes_max.min(workload.compute_nodes()),
             ..batch.clone()
         }
     };
@@ -85,6 +90,9 @@ struct Simulation<'a> {
     cluster: Cluster<'a>,
     now_ms: i64,
     free: FreeNodes,
+    /// Nodes that serve the storage.
+    io_nodes: Vec<NodeRange>,
+    storage_resizes: Vec<Resized>,
     down: HashMap<u32, i64>,
     n_down: u32,
     tales: Vec<Tale>,
@@ -94,8 +102,9 @@ struct Simulation<'a> {
     accounted_ms: i64,
     busy_node_ms: u128,
     down_node_ms: u128,
-    /// When nodes were last given back, and how long nodes were down until then.
-    last_release: Option<(i64, u128)>,
+    io_node_ms: u128,
+    /// When nodes were last given back, and how long nodes were down and served the storage until then.
+    last_release: Option<(i64, u128, u128)>,
     history: Option<History>,
     /// The head of the queue after each pass, and when it starts at the latest.
     #[cfg(test)]
@@ -112,6 +121,10 @@ impl<'a> Simulation<'a> {
     ) -> Self {
         let mut cluster = Cluster::new(jobs, workload.nodes, workload.cost);
         cluster.prepare(policy);
+        let io_nodes = workload.storage.as_ref().and_then(|storage| storage.io_nodes.as_ref());
+        if let Some(io_nodes) = io_nodes {
+            cluster.set_io_nodes(io_nodes.clone());
+        }
         let fate = JobFate {
             state: JobState::Stuck,
             start_ms: None,
@@ -130,7 +143,9 @@ impl<'a> Simulation<'a> {
             knobs,
             cluster,
             now_ms: first_ms,
-            free: FreeNodes::new(workload.nodes),
+            free: FreeNodes::new(workload.compute_nodes()),
+            io_nodes: io_nodes.map(|_| (workload.compute_nodes(), workload.nodes)).into_iter().collect(),
+            storage_resizes: Vec::new(),
             down: HashMap::new(),
             n_down: 0,
             tales: vec![tale; jobs.len()],
@@ -140,6 +155,7 @@ impl<'a> Simulation<'a> {
             accounted_ms: first_ms,
             busy_node_ms: 0,
             down_node_ms: 0,
+            io_node_ms: 0,
             last_release: None,
             history: keeps_history.then(History::default),
             #[cfg(test)]
@@ -225,6 +241,8 @@ impl<'a> Simulation<'a> {
         let passed_ms = (now_ms - self.accounted_ms).max(0) as u128;
         self.busy_node_ms += passed_ms * u128::from(self.busy);
         self.down_node_ms += passed_ms * u128::from(self.n_down);
+        let n_io: u32 = self.io_nodes.iter().map(|range| range.1 - range.0).sum();
+        self.io_node_ms += passed_ms * u128::from(n_io);
         self.accounted_ms = now_ms.max(self.accounted_ms);
         self.now_ms = now_ms;
     }
@@ -298,7 +316,7 @@ impl<'a> Simulation<'a> {
             transfers.abort(job, self.now_ms);
         }
         self.cluster.end(job);
-        self.last_release = Some((self.now_ms, self.down_node_ms));
+        self.last_release = Some((self.now_ms, self.down_node_ms, self.io_node_ms));
         let tale = &mut self.tales[job];
         tale.version += 1;
         for range in std::mem::take(&mut tale.nodes) {
@@ -312,7 +330,7 @@ impl<'a> Simulation<'a> {
         if tale.is_over {
             return;
         }
-        if self.jobs[job].nodes_min > self.workload.nodes {
+        if self.jobs[job].nodes_min > self.workload.compute_nodes() {
             tale.fate.state = JobState::Rejected;
             tale.is_over = true;
             return;
@@ -421,8 +439,23 @@ impl<'a> Simulation<'a> {
                     self.note_held(job);
                     self.move_nodes(job, from, to);
                 }
+                Decision::Storage { from, to } => self.resize_storage(from, to),
             }
         }
+    }
+
+    /// The storage is served by another number of nodes.
+    fn resize_storage(&mut self, from: u32, to: u32) {
+        if to > from {
+            self.free.take(to - from, &mut self.io_nodes);
+        } else {
+            self.free.take_back(from - to, &mut self.io_nodes);
+        }
+        let io_nodes = self.workload.storage.as_ref().and_then(|storage| storage.io_nodes.as_ref());
+        if let (Some(transfers), Some(io_nodes)) = (&mut self.transfers, io_nodes) {
+            transfers.set_bandwidth(self.now_ms, io_nodes.bandwidth_bps(to));
+        }
+        self.storage_resizes.push(Resized { at_ms: self.now_ms, from, to });
     }
 
     /// A running job has got another size: its nodes follow.
@@ -528,15 +561,17 @@ impl<'a> Simulation<'a> {
     fn finish(self) -> Schedule {
         let first_ms = self.jobs.iter().map(|job| job.submit_ms).min().unwrap_or(0);
         // What comes after the last release is nobody's time, whatever is down by then.
-        let (released_ms, down_node_ms) = self.last_release.unwrap_or((first_ms, 0));
+        let (released_ms, down_node_ms, io_node_ms) = self.last_release.unwrap_or((first_ms, 0, 0));
         let all = u128::from(self.workload.nodes) * (released_ms - first_ms).max(0) as u128;
-        let idle_node_ms = all.saturating_sub(self.busy_node_ms + down_node_ms);
+        let idle_node_ms = all.saturating_sub(self.busy_node_ms + down_node_ms + io_node_ms);
         let io_slowdown = self.transfers.as_ref().and_then(Transfers::mean_slowdown);
         Schedule {
             jobs: self.tales.into_iter().map(|tale| tale.fate).collect(),
             busy_node_ms: self.busy_node_ms,
             down_node_ms,
             idle_node_ms,
+            io_node_ms,
+            storage_resizes: self.storage_resizes,
             io_slowdown,
             history: self.history,
         }

@@ -91,6 +91,10 @@ pub struct Schedule {
     pub down_node_ms: u128,
     /// Node-milliseconds in which a node was there for nobody.
     pub idle_node_ms: u128,
+    /// Node-milliseconds in which a node served the storage.
+    pub io_node_ms: u128,
+    /// Changes of the number of nodes that serve the storage.
+    pub storage_resizes: Vec<Resized>,
     /// How many times longer I/O took than it would have alone: the geometric mean over jobs with I/O on the shared storage.
     pub io_slowdown: Option<f64>,
     /// How it went over time, if asked for.

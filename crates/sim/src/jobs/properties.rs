@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use iotide_sched::jobs::{BatchJob, JobKind, JobPolicy, PolicyKnobs, ResizeCost, Speedup};
+use iotide_sched::jobs::{BatchJob, IoNodes, JobKind, JobPolicy, PolicyKnobs, ResizeCost, Speedup};
 use proptest::prelude::*;
 
 use super::*;
@@ -80,9 +80,7 @@ fn workloads(spice: Spice) -> impl Strategy<Value = JobsWorkload> {
                 JobsWorkload {
                     nodes,
                     cost: ResizeCost { fixed_ms: cost.0, per_node_ms: cost.1 },
-                    storage: spice
-                        .has_storage
-                        .then_some(SharedStorage { bandwidth_bps: 40.0, node_bps: 8.0 }),
+                    storage: spice.has_storage.then(|| SharedStorage::beside(40.0, 8.0)),
                     failures: failures.into_iter().map(failure).collect(),
                     jobs,
                 }
@@ -116,7 +114,8 @@ fn check_nodes(workload: &JobsWorkload, schedule: &Schedule) -> Result<(), TestC
     let ends = schedule.jobs.iter().filter_map(|fate| fate.end_ms);
     let last_ms = ends.chain(history.held.iter().map(|held| held.to_ms)).max().unwrap_or(first_ms);
     let all = u128::from(workload.nodes) * (last_ms - first_ms) as u128;
-    prop_assert_eq!(schedule.busy_node_ms + schedule.idle_node_ms + schedule.down_node_ms, all);
+    let spent = schedule.busy_node_ms + schedule.idle_node_ms + schedule.down_node_ms + schedule.io_node_ms;
+    prop_assert_eq!(spent, all);
     Ok(())
 }
 
@@ -194,6 +193,34 @@ proptest! {
     }
 
     #[test]
+    fn nodes_that_serve_the_storage_are_nobody_elses(
+        workload in workloads(Spice { has_storage: true, failures: 0, ..EVERYTHING }),
+        (usual, less, more) in (1..3u32, 0..2u32, 0..4u32),
+        mistaken in 0.0..1.0f64,
+    ) {
+        let bandwidths = vec![(1, 20.0), (3, 60.0)];
+        let (min, max) = (usual.saturating_sub(less).max(1), (usual + more).min(workload.nodes - 1));
+        let io_nodes = IoNodes { now: usual, usual, min, max, bandwidths };
+        let bandwidth_bps = io_nodes.bandwidth_bps(usual);
+        let storage = SharedStorage { io_nodes: Some(io_nodes), ..SharedStorage::beside(bandwidth_bps, 8.0) };
+        let mut workload = JobsWorkload { storage: Some(storage), ..workload };
+        workload.mistake(&Mistakes { runs: mistaken, user: mistaken, ..Mistakes::default() }, 1);
+        for policy in JobPolicy::ALL {
+            let (_, schedule) = run(&workload, policy);
+            check_nodes(&workload, &schedule)?;
+            prop_assert!(schedule.jobs.iter().all(|fate| fate.state != JobState::Stuck), "{}", policy.name());
+            let resizes = &schedule.storage_resizes;
+            prop_assert!(policy == JobPolicy::IoBalance || resizes.is_empty());
+            let mut now = usual;
+            for resize in resizes {
+                prop_assert_eq!(resize.from, now);
+                prop_assert!((min..=max).contains(&resize.to), "{resize:?} of {min} to {max}");
+                now = resize.to;
+            }
+        }
+    }
+
+    #[test]
     fn a_head_keeps_its_reservation(workload in workloads(QUIET)) {
         let free_of_charge = JobsWorkload { cost: ResizeCost::default(), ..workload.clone() };
         for policy in JobPolicy::ALL.into_iter().filter(|&policy| keeps_promises(policy)) {
@@ -236,5 +263,6 @@ proptest! {
     #[test]
     fn no_text_makes_the_reader_panic(text in "\\PC*") {
         let _ = JobsWorkload::from_json(&text);
+        let _ = IoTable::from_json(&text);
     }
 }

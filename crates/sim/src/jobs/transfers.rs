@@ -11,6 +11,8 @@ use crate::storage::{Fluid, Inside, Transfer};
 
 pub(super) struct Transfers {
     storage: SharedStorage,
+    /// What it gives with as many I/O nodes as it has usually: times of jobs are meant so.
+    usual_bps: f64,
     fluid: Fluid,
     /// Nodes of all that move data.
     active_nodes: f64,
@@ -39,6 +41,7 @@ impl Transfers {
     pub(super) fn new(storage: &SharedStorage, n_jobs: usize) -> Self {
         Self {
             fluid: Fluid::new(storage.bandwidth_bps, 0.0),
+            usual_bps: storage.bandwidth_bps,
             storage: storage.clone(),
             active_nodes: 0.0,
             states: vec![None; n_jobs],
@@ -49,7 +52,13 @@ impl Transfers {
     }
 
     fn alone_bps(&self, nodes: u32) -> f64 {
-        self.storage.bandwidth_bps.min(f64::from(nodes) * self.storage.node_bps)
+        self.usual_bps.min(f64::from(nodes) * self.storage.node_bps)
+    }
+
+    /// The storage gives more, or less, from now on.
+    pub(super) fn set_bandwidth(&mut self, now_ms: i64, bandwidth_bps: f64) {
+        self.storage.bandwidth_bps = bandwidth_bps;
+        self.set_active(now_ms, self.active_nodes);
     }
 
     fn set_active(&mut self, now_ms: i64, nodes: f64) {

@@ -3,7 +3,7 @@
 use iotide_num::SplitMix64;
 use iotide_sched::jobs::{JobKind, ResizeCost, Speedup};
 
-use super::workload::{JobLabel, JobsWorkload, SubmittedJob};
+use super::workload::{FigureClass, JobLabel, JobsWorkload, SubmittedJob};
 
 /// How jobs become malleable.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,6 +21,29 @@ impl Malleability {
     }
 }
 
+/// How far off what is known of jobs is: deviations of the logarithm.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Mistakes {
+    /// Times that earlier runs recorded.
+    pub recorded: f64,
+    /// Limits that users state, which lie above the truth.
+    pub limit: f64,
+    /// Scaling at twice or half the nodes, and I/O, as earlier runs have it.
+    pub runs: f64,
+    /// The same, as users have it.
+    pub user: f64,
+}
+
+impl Mistakes {
+    fn of(&self, class: FigureClass) -> f64 {
+        match class {
+            FigureClass::Manager => 0.0,
+            FigureClass::Runs => self.runs,
+            FigureClass::User => self.user,
+        }
+    }
+}
+
 impl JobsWorkload {
     /// Makes a share of the jobs malleable, and leaves the others as they are. A job that is malleable at a share is so at any higher one.
     pub fn with_malleable(&self, malleability: Malleability, seed: u64) -> Self {
@@ -34,19 +57,25 @@ impl JobsWorkload {
                 batch.nodes_min = (batch.nodes / 2).max(1);
                 batch.nodes_max = batch.nodes.saturating_mul(4);
                 batch.speedup = Speedup::SerialFraction(malleability.serial_fraction);
+                job.scaling_class = FigureClass::User;
             }
         }
         workload
     }
 
-    /// Puts what is known of jobs off the truth: recorded times both ways, limits upwards. Given are deviations of the logarithm.
-    pub fn mistake(&mut self, recorded: f64, limit: f64, seed: u64) {
+    /// Puts what is known of jobs off the truth: recorded times both ways, limits upwards; how times change with sizes, and I/O, by who says so.
+    pub fn mistake(&mut self, mistakes: &Mistakes, seed: u64) {
         let mut chances = SplitMix64::new(seed ^ 0x006d_6973_7461_6b65);
+        let mut by_class = SplitMix64::new(seed ^ 0x636c_6173_7365_7300);
         for job in &mut self.jobs {
-            let (recorded, limit) =
-                ((recorded * chances.normal()).exp(), (limit * chances.normal().abs()).exp());
+            let recorded = (mistakes.recorded * chances.normal()).exp();
+            let limit = (mistakes.limit * chances.normal().abs()).exp();
             job.batch.recorded_ms *= recorded;
             job.batch.walltime_ms *= limit;
+            // At twice or half its nodes, times are off by the deviation; drawn for every job, so that classes do not depend on each other.
+            let (scaling, io) = (by_class.normal(), by_class.normal());
+            job.batch.belief.scaling = mistakes.of(job.scaling_class) * scaling / std::f64::consts::LN_2;
+            job.batch.belief.io = (mistakes.of(job.io_class) * io).exp();
         }
     }
 

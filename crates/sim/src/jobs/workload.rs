@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use iotide_sched::jobs::{BatchJob, JobKind, ResizeCost, Speedup};
+use iotide_sched::jobs::{BatchJob, Belief, IoNodes, JobKind, ResizeCost, Speedup};
 use serde_json::Value;
 
 use crate::fields::{Bound, Fields, WorkloadError, fault};
@@ -29,6 +29,39 @@ pub struct SharedStorage {
     pub bandwidth_bps: f64,
     /// What one node can take at the most.
     pub node_bps: f64,
+    /// The nodes of the machine that serve it, with what all get together at each number of them; `None` if none of the machine's do.
+    pub io_nodes: Option<IoNodes>,
+    /// The model of its bandwidth against I/O nodes that is to be looked up, by name.
+    pub model: Option<String>,
+}
+
+impl SharedStorage {
+    /// One that no node of the machine serves.
+    pub fn beside(bandwidth_bps: f64, node_bps: f64) -> Self {
+        Self { bandwidth_bps, node_bps, io_nodes: None, model: None }
+    }
+}
+
+/// Who says what decisions are based on (ADMIRE D5.5, section 3.1): how far it can be relied on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FigureClass {
+    /// The resource manager counts it: it is so.
+    Manager,
+    /// Earlier runs were like that: traces, profiles, models of them.
+    Runs,
+    /// A user says so.
+    User,
+}
+
+impl FigureClass {
+    /// The words for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Manager => "resource manager",
+            Self::Runs => "earlier runs",
+            Self::User => "user",
+        }
+    }
 }
 
 /// A node that fails.
@@ -61,6 +94,10 @@ pub struct SubmittedJob {
     pub requests: Vec<(f64, u32)>,
     /// The model of its time that is to be looked up, by name.
     pub model: Option<String>,
+    /// Who says how its time changes with its size.
+    pub scaling_class: FigureClass,
+    /// Who says what it reads and writes.
+    pub io_class: FigureClass,
 }
 
 /// What a job is called in a log: numbers stay numbers.
@@ -91,7 +128,7 @@ pub const MOST_JOBS: usize = 10_000_000;
 const MOST_SECONDS: f64 = 4.6e9;
 
 /// A job's I/O is divided into at most so many phases.
-const MOST_PHASES: u64 = 1_000_000;
+pub(super) const MOST_PHASES: u64 = 1_000_000;
 
 impl SubmittedJob {
     /// Returns a rigid job with a limit that it needs wholly.
@@ -110,6 +147,7 @@ impl SubmittedJob {
             priority: 0,
             speedup: Speedup::SerialFraction(0.0),
             io_bytes: None,
+            belief: Belief::default(),
         };
         Self {
             id,
@@ -120,11 +158,19 @@ impl SubmittedJob {
             io_phases: 1,
             requests: Vec::new(),
             model: None,
+            scaling_class: FigureClass::User,
+            io_class: FigureClass::User,
         }
     }
 }
 
 impl JobsWorkload {
+    /// How many nodes jobs can count on: those that do not serve the storage.
+    pub fn compute_nodes(&self) -> u32 {
+        let io_nodes = self.storage.as_ref().and_then(|storage| storage.io_nodes.as_ref());
+        self.nodes.saturating_sub(io_nodes.map_or(0, |io_nodes| io_nodes.usual))
+    }
+
     /// Reads a workload; docs/jobs.md says how to write one. A field that is not known is an error.
     pub fn from_json(text: &str) -> Result<Self, WorkloadError> {
         let value: Value =
@@ -138,7 +184,7 @@ impl JobsWorkload {
         };
         let storage = match given(&fields, "storage") {
             None => None,
-            Some(value) => Some(read_storage(value)?),
+            Some(value) => Some(read_storage(value, nodes)?),
         };
         let mut failures = Vec::new();
         for (i, value) in list(&fields, "failures")?.iter().enumerate() {
@@ -202,12 +248,70 @@ fn size(fields: &Fields<'_>, name: &str) -> Result<Option<u32>, WorkloadError> {
     }
 }
 
-fn read_storage(value: &Value) -> Result<SharedStorage, WorkloadError> {
-    let fields = Fields::of("storage", value, &["bandwidth_bps", "node_bps"])?;
-    let bandwidth_bps =
-        fields.number("bandwidth_bps", Bound::Positive)?.ok_or_else(|| fields.missing("bandwidth_bps"))?;
-    let node_bps = fields.number("node_bps", Bound::Positive)?.unwrap_or(bandwidth_bps);
-    Ok(SharedStorage { bandwidth_bps, node_bps })
+fn read_storage(value: &Value, nodes: u32) -> Result<SharedStorage, WorkloadError> {
+    const NAMES: [&str; 6] =
+        ["bandwidth_bps", "node_bps", "io_nodes", "io_nodes_min", "io_nodes_max", "model"];
+    let fields = Fields::of("storage", value, &NAMES)?;
+    let node_bps = fields.number("node_bps", Bound::Positive)?;
+    let model = text(&fields, "model")?.map(str::to_owned);
+    let stated = given(&fields, "bandwidth_bps");
+    let Some(usual) = size(&fields, "io_nodes")? else {
+        for name in ["io_nodes_min", "io_nodes_max", "model"] {
+            if given(&fields, name).is_some() {
+                return Err(fault("storage", format!("has {name}, but no io_nodes")));
+            }
+        }
+        if stated.is_some_and(Value::is_object) {
+            return Err(fault("storage.bandwidth_bps", "is a table, but there are no io_nodes"));
+        }
+        let bandwidth_bps = fields.number("bandwidth_bps", Bound::Positive)?;
+        let bandwidth_bps = bandwidth_bps.ok_or_else(|| fields.missing("bandwidth_bps"))?;
+        return Ok(SharedStorage::beside(bandwidth_bps, node_bps.unwrap_or(bandwidth_bps)));
+    };
+    let min = size(&fields, "io_nodes_min")?.unwrap_or(usual);
+    let max = size(&fields, "io_nodes_max")?.unwrap_or(usual);
+    if !(min <= usual && usual <= max && max < nodes) {
+        let said = format!("has {usual} of {min}…{max} I/O nodes; jobs need some of the {nodes}, too");
+        return Err(fault("storage", said));
+    }
+    let bandwidths = match (stated, &model) {
+        (Some(_), Some(_)) => return Err(fault("storage", "has both bandwidth_bps and model")),
+        (None, None) => return Err(fields.missing("bandwidth_bps")),
+        // Looked up later.
+        (None, Some(_)) => Vec::new(),
+        (Some(Value::Object(_)), None) => table(&fields, "bandwidth_bps", "bandwidth", f64::MAX)?,
+        (Some(_), None) => {
+            let bps = fields.number("bandwidth_bps", Bound::Positive)?.unwrap_or(0.0);
+            [1, usual, max.max(usual + 1)].map(|n| (n, bps * f64::from(n) / f64::from(usual))).to_vec()
+        }
+    };
+    let io_nodes = IoNodes { now: usual, usual, min, max, bandwidths };
+    let bandwidth_bps = io_nodes.bandwidth_bps(usual);
+    let node_bps = node_bps.unwrap_or(f64::INFINITY);
+    Ok(SharedStorage { bandwidth_bps, node_bps, io_nodes: Some(io_nodes), model })
+}
+
+/// An object of numbers of nodes and what holds there.
+fn table(fields: &Fields<'_>, name: &str, what: &str, most: f64) -> Result<Vec<(u32, f64)>, WorkloadError> {
+    let place = fields.at(name);
+    let Some(Value::Object(stated)) = given(fields, name) else {
+        return Err(fault(&place, format!("is not an object of sizes and {what}s")));
+    };
+    let mut table = BTreeMap::new();
+    for (nodes, value) in stated {
+        let size = nodes.parse::<u32>().ok().filter(|&n| n >= 1 && u64::from(n) <= MOST_NODES);
+        let size = size.ok_or_else(|| fault(&place, format!("{nodes:?} is not a number of nodes")))?;
+        let value = value.as_f64().filter(|&value| value > 0.0 && value <= most);
+        let value =
+            value.ok_or_else(|| fault(&format!("{place}.{nodes}"), format!("is not a positive {what}")))?;
+        if table.insert(size, value).is_some() {
+            return Err(fault(&place, format!("has {size} nodes twice")));
+        }
+    }
+    if table.is_empty() {
+        return Err(fault(&place, format!("has no {what}s")));
+    }
+    Ok(table.into_iter().collect())
 }
 
 fn read_failure(place: &str, value: &Value, nodes: u32) -> Result<NodeFailure, WorkloadError> {
@@ -299,7 +403,9 @@ fn read_job(place: &str, value: &Value, at: usize) -> Result<SubmittedJob, Workl
         priority,
         speedup: read_speedup(&fields)?,
         io_bytes,
+        belief: Belief::default(),
     };
+    let model = text(&fields, "model")?.map(str::to_owned);
     Ok(SubmittedJob {
         id,
         name: text(&fields, "name")?.map(str::to_owned),
@@ -308,7 +414,9 @@ fn read_job(place: &str, value: &Value, at: usize) -> Result<SubmittedJob, Workl
         cancel_ms: moment_ms(&fields, "cancel_s")?,
         io_phases,
         requests,
-        model: text(&fields, "model")?.map(str::to_owned),
+        scaling_class: if model.is_some() { FigureClass::Runs } else { FigureClass::User },
+        io_class: FigureClass::User,
+        model,
     })
 }
 
@@ -328,31 +436,14 @@ fn read_speedup(fields: &Fields<'_>) -> Result<Speedup, WorkloadError> {
     if let [one, other, ..] = stated[..] {
         return Err(fault(fields.place, format!("has both {one} and {other}")));
     }
-    let Some(times) = given(fields, "times_s") else {
-        let serial = fields.number("serial_fraction", Bound::NotNegative)?.unwrap_or(0.0);
-        if serial > 1.0 {
-            return Err(fault(&fields.at("serial_fraction"), format!("is {serial}, but must be at most 1")));
-        }
-        return Ok(Speedup::SerialFraction(serial));
-    };
-    let place = fields.at("times_s");
-    let Value::Object(times) = times else {
-        return Err(fault(&place, "is not an object of sizes and times"));
-    };
-    let mut table = BTreeMap::new();
-    for (nodes, time) in times {
-        let size = nodes.parse::<u32>().ok().filter(|&n| n >= 1 && u64::from(n) <= MOST_NODES);
-        let size = size.ok_or_else(|| fault(&place, format!("{nodes:?} is not a number of nodes")))?;
-        let time = time.as_f64().filter(|&time| time > 0.0 && time <= MOST_SECONDS);
-        let time = time.ok_or_else(|| fault(&format!("{place}.{nodes}"), "is not a positive time"))?;
-        if table.insert(size, time).is_some() {
-            return Err(fault(&place, format!("has {size} nodes twice")));
-        }
+    if given(fields, "times_s").is_some() {
+        return Ok(Speedup::Times(table(fields, "times_s", "time", MOST_SECONDS)?));
     }
-    if table.is_empty() {
-        return Err(fault(&place, "has no times"));
+    let serial = fields.number("serial_fraction", Bound::NotNegative)?.unwrap_or(0.0);
+    if serial > 1.0 {
+        return Err(fault(&fields.at("serial_fraction"), format!("is {serial}, but must be at most 1")));
     }
-    Ok(Speedup::Times(table.into_iter().collect()))
+    Ok(Speedup::SerialFraction(serial))
 }
 
 fn read_io(place: &str, value: &Value) -> Result<(Option<f64>, u32), WorkloadError> {

@@ -6,8 +6,11 @@ use super::description::{System, Target, Template, WhatChanges};
 
 /// More stages than these are as good as a fixed time: a deviation of 1 %.
 const MOST_STAGES: f64 = 10_000.0;
-/// With grains of their own choice bursts keep so many tokens: the length of one alone then deviates by 3 %.
-const TOKENS_A_BURST: u64 = 1000;
+/// With grains of our own choice bursts have so many tokens at least: the length of one alone then deviates by 5 % at most.
+const TOKENS_A_BURST: u64 = 400;
+/// Tokens become finer towards the end of a burst, so that nobody waits longer for the last of them than for the last request: what is left is enough for each process to have
+/// so many more of them.
+const ROUNDS_LEFT: u64 = 1;
 
 /// What the net needs of a template.
 #[derive(Clone, Debug)]
@@ -15,41 +18,61 @@ pub(super) struct Kind {
     /// Time between bursts, and of how many stages it is.
     stages: [(f64, f64); 2],
     pub(super) in_flight: u64,
-    /// Tokens of a burst; all that are in flight and one more where it has no end.
+    /// Requests of a burst; `u64::MAX` where it has no end.
     pub(super) requests: u64,
-    pub(super) has_end: bool,
-    /// 1 over the bytes of a token.
-    pub(super) per_byte: f64,
+    /// Bytes of a request.
+    pub(super) request_bytes: f64,
     /// 1 over the time between a request and the next; 0: none.
-    pub(super) think_rate: f64,
-    /// Kinds that think equally long are drawn from together: its place in [`Compiled::think_rates`].
-    pub(super) thinks_as: u32,
-    /// So are kinds whose requests are equally large: its place in [`Compiled::per_bytes`].
-    pub(super) moves_as: u32,
+    think_rate: f64,
+    /// How many requests a token may stand for, the coarsest first.
+    pub(super) levels: Vec<Level>,
     /// `u64::MAX` goes on.
     pub(super) bursts: u64,
     pub(super) starts_with_io: bool,
 }
 
+/// What the net needs of tokens that stand for so many requests. Those of several kinds that are alike are drawn from together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Level {
+    /// For how many requests each stands.
+    pub(super) grain: u64,
+    /// A burst has such tokens while so many requests are left.
+    pub(super) least_left: u64,
+    /// Its place in [`Compiled::per_grains`].
+    pub(super) operates_as: u32,
+    /// Its place in [`Compiled::per_bytes`]; `None` where there are no bytes.
+    pub(super) moves_as: Option<u32>,
+    /// Its place in [`Compiled::think_rates`], if there is time between a request and the next.
+    pub(super) thinks_as: Option<u32>,
+}
+
 impl Kind {
     fn of(template: &Template, grain: u64) -> Self {
         let shape = (1.0 / (template.compute_cv * template.compute_cv)).round().clamp(1.0, MOST_STAGES);
-        let tokens =
-            template.requests.map(|requests| (requests as f64 / grain as f64).round().max(1.0) as u64);
-        let in_flight = tokens.map_or(template.processes, |tokens| tokens.min(template.processes));
-        let bytes = match (template.requests, tokens) {
-            (Some(requests), Some(tokens)) => template.request_bytes * requests as f64 / tokens as f64,
-            _ => template.request_bytes * grain as f64,
+        let in_flight = template.in_flight();
+        let level = |grain: u64| Level {
+            grain,
+            least_left: if grain > 1 {
+                grain.saturating_mul(ROUNDS_LEFT).saturating_mul(in_flight)
+            } else {
+                0
+            },
+            operates_as: 0,
+            moves_as: None,
+            thinks_as: None,
+        };
+        let halved = std::iter::successors(Some(grain), |grain| Some(grain / 2).filter(|grain| *grain > 0));
+        let levels = match template.requests {
+            Some(_) => halved.map(level).collect(),
+            None => vec![level(grain)],
         };
         Self {
             stages: [(template.compute_s, shape), (template.mpi_s, shape)],
             in_flight,
-            requests: tokens.unwrap_or(in_flight + 1),
-            has_end: tokens.is_some(),
-            per_byte: 1.0 / bytes,
-            think_rate: if template.think_s > 0.0 { 1.0 / (template.think_s * grain as f64) } else { 0.0 },
-            thinks_as: 0,
-            moves_as: 0,
+            requests: template.requests.unwrap_or(u64::MAX),
+            request_bytes: template.request_bytes,
+            think_rate: if template.think_s > 0.0 { 1.0 / template.think_s } else { 0.0 },
+            levels,
             bursts: template.iterations.unwrap_or(u64::MAX),
             starts_with_io: template.starts_with_io || template.between_s() == 0.0,
         }
@@ -81,9 +104,9 @@ pub(super) struct Station {
 }
 
 impl Station {
-    pub(super) fn of(target: &Target, grain: u64) -> Self {
+    pub(super) fn of(target: &Target) -> Self {
         Self {
-            op_rate: target.iops.map_or(0.0, |iops| iops / f64::from(target.servers) / grain as f64),
+            op_rate: target.iops.map_or(0.0, |iops| iops / f64::from(target.servers)),
             servers: target.servers as usize,
             per_server: 1.0 / f64::from(target.servers),
             moves: target.moves(),
@@ -124,6 +147,8 @@ pub(super) struct Compiled {
     pub(super) think_rates: Vec<f64>,
     /// The different sizes of tokens, each as 1 over its bytes.
     pub(super) per_bytes: Vec<f64>,
+    /// The different grains, each as 1 over its requests.
+    pub(super) per_grains: Vec<f64>,
     pub(super) stations: Vec<Station>,
     /// The kind of each group: entries first, then arrivals, then what changes add.
     pub(super) groups: Vec<u32>,
@@ -131,12 +156,11 @@ pub(super) struct Compiled {
     /// The group, and how many a second.
     pub(super) arrivals: Vec<(u32, f64)>,
     pub(super) changes: Vec<WhatChanges>,
-    /// How many requests a token stands for.
-    pub(super) grain: u64,
 }
 
 impl Compiled {
-    pub(super) fn new(system: &System, grain: u64) -> Self {
+    /// A system whose templates have such grains.
+    pub(super) fn new(system: &System, grains: &[u64]) -> Self {
         let entries = system.jobs.iter().map(|jobs| Entry {
             count: jobs.count,
             start_s: jobs.start_s,
@@ -151,24 +175,30 @@ impl Compiled {
             _ => 0,
         }));
         let mut kinds: Vec<Kind> =
-            system.templates.iter().map(|template| Kind::of(template, grain)).collect();
-        let (mut think_rates, mut per_bytes) = (Vec::new(), Vec::new());
+            system.templates.iter().zip(grains).map(|(template, grain)| Kind::of(template, *grain)).collect();
+        let (mut think_rates, mut per_bytes, mut per_grains) = (Vec::new(), Vec::new(), Vec::new());
         for kind in &mut kinds {
-            kind.thinks_as = place_of(kind.think_rate, &mut think_rates);
-            kind.moves_as = place_of(kind.per_byte, &mut per_bytes);
+            for level in &mut kind.levels {
+                let grain = level.grain as f64;
+                level.operates_as = place_of(1.0 / grain, &mut per_grains);
+                let bytes = grain * kind.request_bytes;
+                level.moves_as = (bytes > 0.0).then(|| place_of(1.0 / bytes, &mut per_bytes));
+                let think_rate = kind.think_rate / grain;
+                level.thinks_as = (think_rate > 0.0).then(|| place_of(think_rate, &mut think_rates));
+            }
         }
         Self {
             kinds,
             think_rates,
             per_bytes,
-            stations: system.targets.iter().map(|target| Station::of(target, grain)).collect(),
+            per_grains,
+            stations: system.targets.iter().map(Station::of).collect(),
             groups,
             entries: entries.collect(),
             arrivals: (system.arrivals.iter().enumerate())
                 .map(|(i, arrivals)| ((n_entries + i) as u32, arrivals.per_s))
                 .collect(),
             changes: system.changes.iter().map(|change| change.what.clone()).collect(),
-            grain,
         }
     }
 
@@ -186,16 +216,16 @@ fn place_of(value: f64, known: &mut Vec<f64>) -> u32 {
     place as u32
 }
 
-/// How many requests a token stands for, if nobody says: as many as leave bursts their length.
-pub(super) fn usual_grain(system: &System) -> u64 {
-    let added = system.changes.iter().filter_map(|change| match change.what {
-        WhatChanges::Add { template, .. } => Some(template),
-        _ => None,
-    });
-    let arriving = system.arrivals.iter().map(|arrivals| arrivals.template);
-    let used = system.jobs.iter().map(|jobs| jobs.template).chain(arriving).chain(added);
-    let smallest = used.map(|template| system.templates[template].requests.unwrap_or(1)).min().unwrap_or(1);
-    (smallest / TOKENS_A_BURST).max(1)
+/// How many requests a token of each template stands for at most, if nobody says: as many as leave bursts their length.
+///
+/// Means do not depend on it, nor on whether templates have the same: tokens that share a station evenly hold it as long as their requests would.
+pub(super) fn usual_grains(system: &System) -> Vec<u64> {
+    let usual = |requests: u64| {
+        // A power of two, so that many templates have few different ones.
+        let most = (requests / TOKENS_A_BURST).max(1);
+        1 << most.ilog2()
+    };
+    system.templates.iter().map(|template| template.requests.map_or(1, usual)).collect()
 }
 
 /// How many tokens there may be at once, but for those that arrive by chance.

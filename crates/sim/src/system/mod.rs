@@ -17,7 +17,7 @@ pub use self::runs::{BinnedRun, BinnedRuns};
 
 use iotide_num::SplitMix64;
 
-use self::compiled::{Compiled, n_tokens, usual_grain};
+use self::compiled::{Compiled, n_tokens, usual_grains};
 use self::net::{Net, Timed};
 use self::tally::Sums;
 
@@ -138,25 +138,35 @@ impl Run {
     }
 }
 
-/// How many requests a token stands for.
-pub fn grain(system: &System, settings: &Settings) -> Result<u64, SystemError> {
-    let grain = settings.grain.unwrap_or_else(|| usual_grain(system));
-    if grain == 0 {
-        return Err(SystemError::Grain);
-    }
+/// How many requests a token of each template stands for at most.
+pub fn grains(system: &System, settings: &Settings) -> Result<Vec<u64>, SystemError> {
+    let grains = match settings.grain {
+        Some(0) => return Err(SystemError::Grain),
+        Some(grain) => vec![grain; system.templates.len()],
+        None => usual_grains(system),
+    };
     if system.jobs.is_empty() && system.arrivals.is_empty() && system.changes.is_empty() {
         return Err(SystemError::Idle);
     }
     let tokens = n_tokens(system);
-    if tokens > MOST_TOKENS { Err(SystemError::TooMany { tokens }) } else { Ok(grain) }
+    if tokens > MOST_TOKENS { Err(SystemError::TooMany { tokens }) } else { Ok(grains) }
 }
 
 /// Runs a system once.
 pub fn simulate(system: &System, settings: &Settings, seed: u64) -> Result<Run, SystemError> {
-    let grain = grain(system, settings)?;
+    simulate_in_grains(system, settings, &grains(system, settings)?, seed)
+}
+
+/// Runs a system once, with grains that [`grains`] found of it or of one like it.
+pub fn simulate_in_grains(
+    system: &System,
+    settings: &Settings,
+    grains: &[u64],
+    seed: u64,
+) -> Result<Run, SystemError> {
     mva::check_open(system)?;
     let (timed, marks) = times(system, settings)?;
-    let compiled = Compiled::new(system, grain);
+    let compiled = Compiled::new(system, grains);
     // Seeds that are neighbours begin far apart.
     let seed = SplitMix64::new(seed).next();
     let walked = Net::new(&compiled, seed).walk(&timed, system.frame_s[0]);
@@ -167,8 +177,8 @@ pub fn simulate(system: &System, settings: &Settings, seed: u64) -> Result<Run, 
     let span_s = to.at_s - from.at_s;
     let entries = (system.jobs.iter().enumerate())
         .map(|(group, jobs)| {
-            let bytes =
-                token_bytes(&compiled, jobs.template) * (to.completed[group] - from.completed[group]) as f64;
+            let bytes = system.templates[jobs.template].request_bytes
+                * (to.completed[group] - from.completed[group]) as f64;
             let bursts = to.bursts[group].0 - from.bursts[group].0;
             (bytes / span_s / jobs.count as f64, (to.bursts[group].1 - from.bursts[group].1) / bursts as f64)
         })
@@ -244,11 +254,6 @@ fn steps(to_s: f64, interval_s: Option<f64>) -> Result<Vec<f64>, SystemError> {
     Ok((1..n as u64).map(|step| step as f64 * interval_s).filter(|at_s| *at_s < to_s).collect())
 }
 
-fn token_bytes(compiled: &Compiled, template: usize) -> f64 {
-    let bytes = 1.0 / compiled.kinds[template].per_byte;
-    if bytes.is_finite() { bytes } else { 0.0 }
-}
-
 fn means(system: &System, compiled: &Compiled, from: &Sums, to: &Sums) -> Means {
     let span_s = to.at_s - from.at_s;
     let mean = |from: &[f64], to: &[f64]| -> Vec<f64> {
@@ -263,13 +268,7 @@ fn means(system: &System, compiled: &Compiled, from: &Sums, to: &Sums) -> Means 
         bursts[kind].1 += to.bursts[group].1 - from.bursts[group].1;
     }
     let bandwidth_bps =
-        iops.iter().enumerate().map(|(kind, per_s)| per_s * token_bytes(compiled, kind)).collect();
-    let requests_per_token = |kind: usize| {
-        let template = &system.templates[kind];
-        template
-            .requests
-            .map_or(compiled.grain as f64, |requests| requests as f64 / compiled.kinds[kind].requests as f64)
-    };
+        iops.iter().zip(&system.templates).map(|(per_s, template)| per_s * template.request_bytes).collect();
     Means {
         span_s: [from.at_s, to.at_s],
         at_op: mean(&from.at_op, &to.at_op),
@@ -277,7 +276,7 @@ fn means(system: &System, compiled: &Compiled, from: &Sums, to: &Sums) -> Means 
         waiting: ((to.waiting - from.waiting) / span_s).max(0.0),
         op_busy: mean(&from.op_busy, &to.op_busy),
         move_busy: mean(&from.move_busy, &to.move_busy),
-        iops: iops.iter().enumerate().map(|(kind, per_s)| per_s * requests_per_token(kind)).collect(),
+        iops,
         bandwidth_bps,
         burst_s: bursts.iter().map(|(n, sum_s)| sum_s / *n as f64).collect(),
     }

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use iotide_num::SplitMix64;
 
-use super::compiled::{Compiled, Kind, Station};
+use super::compiled::{Compiled, Kind, Level, Station};
 use super::description::{Target, WhatChanges};
 use super::tally::{Sums, Tally};
 
@@ -29,9 +29,38 @@ struct Job {
     out: u64,
     /// Requests of this burst that are not out yet.
     left: u64,
+    /// Which of [`Kind::levels`] its next token is of.
+    level: u32,
+    /// Its tokens are this one and the next ones, as many as it has in flight.
+    first_token: u32,
     /// Bursts it has still to do, this one included.
     bursts: u64,
     began_s: f64,
+}
+
+/// Some requests of a job that go together.
+#[derive(Clone, Copy, Debug)]
+struct Token {
+    job: u32,
+    level: u32,
+    place: Place,
+    /// Where it stands among those at its place.
+    index: u32,
+}
+
+/// Where a token is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    /// Nowhere: all that it stood for is done.
+    Nowhere,
+    /// With others that think as long.
+    Thinking,
+    /// At the operations of a target.
+    AtOp(u32),
+    /// It moves bytes of a target.
+    Moving(u32),
+    /// No target can take it.
+    Stranded,
 }
 
 /// What happens at a known time.
@@ -53,16 +82,22 @@ pub(super) struct Net<'c> {
     random: SplitMix64,
     now_s: f64,
     jobs: Vec<Job>,
-    free: Vec<u32>,
+    /// Those that left, by kind.
+    free: Vec<Vec<u32>>,
+    /// Of all jobs that are there.
+    tokens: Vec<Token>,
     /// Jobs between bursts or not begun, by the time their burst begins; a time of 0 or more is ordered as its bits are.
     waiting: BinaryHeap<Reverse<(u64, u32)>>,
-    /// By [`Kind::thinks_as`].
+    /// By [`Level::thinks_as`].
     thinking: Vec<Vec<u32>>,
-    at_op: Vec<Vec<u32>>,
-    /// By target and [`Kind::moves_as`].
+    /// By target and [`Level::operates_as`].
+    at_op: Vec<Vec<Vec<u32>>>,
+    n_at_op: Vec<usize>,
+    /// By target and [`Level::moves_as`].
     moving: Vec<Vec<Vec<u32>>>,
     n_moving: Vec<usize>,
-    /// By target: streams over the bytes that each wants, summed.
+    /// By target: tokens at operations over the requests that each stands for, summed; and streams over the bytes that each wants.
+    op_weights: Vec<f64>,
     weights: Vec<f64>,
     /// Requests that no target can take.
     stranded: Vec<u32>,
@@ -95,12 +130,15 @@ impl<'c> Net<'c> {
             random: SplitMix64::new(seed),
             now_s: 0.0,
             jobs: Vec::new(),
-            free: Vec::new(),
+            free: vec![Vec::new(); n_kinds],
+            tokens: Vec::new(),
             waiting: BinaryHeap::new(),
             thinking: vec![Vec::new(); compiled.think_rates.len()],
-            at_op: vec![Vec::new(); n_targets],
+            at_op: vec![vec![Vec::new(); compiled.per_grains.len()]; n_targets],
+            n_at_op: vec![0; n_targets],
             moving: vec![vec![Vec::new(); compiled.per_bytes.len()]; n_targets],
             n_moving: vec![0; n_targets],
+            op_weights: vec![0.0; n_targets],
             weights: vec![0.0; n_targets],
             stranded: Vec::new(),
             live: (0..n_targets as u32).collect(),
@@ -154,7 +192,7 @@ impl<'c> Net<'c> {
         let n_waiting = self.waiting.len();
         loop {
             if self.n_events.is_multiple_of(EVENTS_A_SUM) {
-                self.total = self.rates.iter().sum();
+                self.sum_anew();
             }
             let then_s = if self.total > 0.0 {
                 self.now_s + self.random.exponential() / self.total
@@ -197,18 +235,21 @@ impl<'c> Net<'c> {
         let share = (pick / self.rates[chosen]).min(1.0);
         let (n_thinking, n_targets) = (self.thinking.len(), self.at_op.len());
         if chosen < n_targets {
-            let job = take(&mut self.at_op[chosen], share);
-            self.op_changed(chosen, self.jobs[job as usize].kind, false);
-            if !self.move_to(chosen, job) {
-                self.done(job);
+            let pick = share * self.op_weights[chosen];
+            let (class, at) = weighted(&self.at_op[chosen], &self.compiled.per_grains, pick);
+            let token = take(&mut self.at_op[chosen][class], at, &mut self.tokens);
+            self.op_changed(chosen, token, false);
+            if !self.move_to(chosen, token) {
+                self.done(token);
             }
         } else if chosen < 2 * n_targets {
             self.moved(chosen - n_targets, share);
         } else if chosen < 2 * n_targets + n_thinking {
             let class = chosen - 2 * n_targets;
-            let job = take(&mut self.thinking[class], share);
+            let at = index_at(&self.thinking[class], share);
+            let token = take(&mut self.thinking[class], at, &mut self.tokens);
             self.think_changed(class);
-            self.issue(job);
+            self.issue(token);
         } else {
             let group = self.compiled.arrivals[chosen - 2 * n_targets - n_thinking].0;
             self.admit(group, self.now_s, None);
@@ -227,41 +268,75 @@ impl<'c> Net<'c> {
 
     /// A stream at a target has got what it wanted.
     fn moved(&mut self, target: usize, share: f64) {
-        let mut pick = share * self.weights[target];
-        let (mut chosen, mut of_chosen) = (0, 1.0);
-        for (class, (jobs, per_byte)) in self.moving[target].iter().zip(&self.compiled.per_bytes).enumerate()
-        {
-            if jobs.is_empty() {
-                continue;
-            }
-            (chosen, of_chosen) = (class, jobs.len() as f64 * per_byte);
-            if pick < of_chosen {
-                break;
-            }
-            pick -= of_chosen;
+        let pick = share * self.weights[target];
+        let (class, at) = weighted(&self.moving[target], &self.compiled.per_bytes, pick);
+        let token = take(&mut self.moving[target][class], at, &mut self.tokens);
+        self.move_changed(target, token, false);
+        self.done(token);
+    }
+
+    /// Makes all sums anew, so that roundings do not gather.
+    fn sum_anew(&mut self) {
+        self.total = self.rates.iter().sum();
+        for (weight, tokens) in self.op_weights.iter_mut().zip(&self.at_op) {
+            *weight = weight_of(tokens, &self.compiled.per_grains);
         }
-        let job = take(&mut self.moving[target][chosen], pick / of_chosen);
-        self.move_changed(target, self.jobs[job as usize].kind, false);
-        self.done(job);
+        for (weight, tokens) in self.weights.iter_mut().zip(&self.moving) {
+            *weight = weight_of(tokens, &self.compiled.per_bytes);
+        }
     }
 
     fn kind(&self, job: u32) -> &'c Kind {
         &self.compiled.kinds[self.jobs[job as usize].kind as usize]
     }
 
+    #[inline]
+    fn level(&self, token: u32) -> &'c Level {
+        let Token { job, level, .. } = self.tokens[token as usize];
+        &self.kind(job).levels[level as usize]
+    }
+
+    #[inline]
+    fn kind_of(&self, token: u32) -> usize {
+        self.jobs[self.tokens[token as usize].job as usize].kind as usize
+    }
+
+    /// Notes where a token is.
+    #[inline]
+    fn put(&mut self, token: u32, place: Place, index: usize) {
+        let known = &mut self.tokens[token as usize];
+        known.place = place;
+        known.index = index as u32;
+    }
+
     /// A job comes; its first burst begins at a known time, or after it has computed.
     fn admit(&mut self, group: u32, start_s: f64, next_phase_s: Option<f64>) {
         let kind_index = self.compiled.groups[group as usize];
         let kind = &self.compiled.kinds[kind_index as usize];
-        let job = Job { group, kind: kind_index, out: 0, left: 0, bursts: kind.bursts, began_s: 0.0 };
-        let number = match self.free.pop() {
+        let mut job = Job {
+            group,
+            kind: kind_index,
+            out: 0,
+            left: 0,
+            level: 0,
+            first_token: 0,
+            bursts: kind.bursts,
+            began_s: 0.0,
+        };
+        // Who left before leaves its tokens to another of its kind.
+        let number = match self.free[kind_index as usize].pop() {
             Some(number) => {
+                job.first_token = self.jobs[number as usize].first_token;
                 self.jobs[number as usize] = job;
                 number
             }
             None => {
+                let number = self.jobs.len() as u32;
+                job.first_token = self.tokens.len() as u32;
+                let token = Token { job: number, level: 0, place: Place::Nowhere, index: 0 };
+                self.tokens.extend(std::iter::repeat_n(token, kind.in_flight as usize));
                 self.jobs.push(job);
-                (self.jobs.len() - 1) as u32
+                number
             }
         };
         let after_s = match next_phase_s {
@@ -283,57 +358,149 @@ impl<'c> Net<'c> {
         let job = &mut self.jobs[number as usize];
         job.began_s = self.now_s;
         job.out = kind.in_flight;
-        job.left = kind.requests - kind.in_flight;
-        for _ in 0..kind.in_flight {
-            self.issue(number);
+        job.left = kind.requests;
+        job.level = 0;
+        let first = job.first_token;
+        for token in first..first + kind.in_flight as u32 {
+            self.renew(token, kind);
+            self.issue(token);
+        }
+    }
+
+    /// A token stands for the next requests of its job, which has some left.
+    #[inline]
+    fn renew(&mut self, token: u32, kind: &'c Kind) {
+        let number = self.tokens[token as usize].job;
+        let job = &mut self.jobs[number as usize];
+        if job.left < kind.levels[job.level as usize].least_left {
+            self.refine(number, kind);
+        }
+        let job = &mut self.jobs[number as usize];
+        if job.left != u64::MAX {
+            job.left -= kind.levels[job.level as usize].grain;
+        }
+        let known = &mut self.tokens[token as usize];
+        known.level = job.level;
+        known.place = Place::Nowhere;
+    }
+
+    /// From now on tokens of a job stand for fewer requests. What those that are out would still have done beyond that goes back to what is left: as their times are exponential, each
+    /// has all that it stands for before it.
+    #[cold]
+    fn refine(&mut self, number: u32, kind: &'c Kind) {
+        loop {
+            let Job { left, level, first_token, .. } = self.jobs[number as usize];
+            let Some(finer) = kind.levels.get(level as usize + 1) else { return };
+            if left >= kind.levels[level as usize].least_left {
+                return;
+            }
+            let mut back = 0;
+            for token in first_token..first_token + kind.in_flight as u32 {
+                let Token { place, level: had, .. } = self.tokens[token as usize];
+                if place != Place::Nowhere && had <= level {
+                    back += kind.levels[had as usize].grain - finer.grain;
+                    self.relevel(token, level + 1);
+                }
+            }
+            let job = &mut self.jobs[number as usize];
+            job.level = level + 1;
+            job.left += back;
+        }
+    }
+
+    /// A token that is out stands for another number of requests.
+    fn relevel(&mut self, token: u32, level: u32) {
+        let Token { place, index, .. } = self.tokens[token as usize];
+        let had = self.level(token);
+        match place {
+            Place::Nowhere | Place::Stranded => self.tokens[token as usize].level = level,
+            Place::Thinking => {
+                let Some(class) = had.thinks_as.map(|class| class as usize) else { return };
+                take(&mut self.thinking[class], index as usize, &mut self.tokens);
+                self.think_changed(class);
+                self.tokens[token as usize].level = level;
+                self.think(token);
+            }
+            Place::AtOp(target) => {
+                let target = target as usize;
+                take(&mut self.at_op[target][had.operates_as as usize], index as usize, &mut self.tokens);
+                self.op_changed(target, token, false);
+                self.tokens[token as usize].level = level;
+                self.operate(target, token);
+            }
+            Place::Moving(target) => {
+                let target = target as usize;
+                let Some(class) = had.moves_as else { return };
+                take(&mut self.moving[target][class as usize], index as usize, &mut self.tokens);
+                self.move_changed(target, token, false);
+                self.tokens[token as usize].level = level;
+                self.move_to(target, token);
+            }
         }
     }
 
     /// A request goes to a target that lives.
-    fn issue(&mut self, job: u32) {
+    fn issue(&mut self, token: u32) {
         let target = match self.live.len() {
             0 => {
-                self.stranded.push(job);
+                self.put(token, Place::Stranded, 0);
+                self.stranded.push(token);
                 return;
             }
             1 => self.live[0] as usize,
             n => self.live[self.random.below(n)] as usize,
         };
         if self.stations[target].op_rate > 0.0 {
-            self.at_op[target].push(job);
-            self.op_changed(target, self.jobs[job as usize].kind, true);
-        } else if !self.move_to(target, job) {
-            self.done(job);
+            self.operate(target, token);
+        } else if !self.move_to(target, token) {
+            self.done(token);
         }
+    }
+
+    fn operate(&mut self, target: usize, token: u32) {
+        let class = self.level(token).operates_as as usize;
+        self.put(token, Place::AtOp(target as u32), self.at_op[target][class].len());
+        self.at_op[target][class].push(token);
+        self.op_changed(target, token, true);
+    }
+
+    fn think(&mut self, token: u32) {
+        let Some(class) = self.level(token).thinks_as.map(|class| class as usize) else { return };
+        self.put(token, Place::Thinking, self.thinking[class].len());
+        self.thinking[class].push(token);
+        self.think_changed(class);
     }
 
     /// A request begins to move its bytes; `false`: that takes no time.
-    fn move_to(&mut self, target: usize, job: u32) -> bool {
-        let kind = self.jobs[job as usize].kind;
-        if !self.stations[target].moves || self.compiled.kinds[kind as usize].per_byte == f64::INFINITY {
+    fn move_to(&mut self, target: usize, token: u32) -> bool {
+        let Some(class) = self.level(token).moves_as.filter(|_| self.stations[target].moves) else {
             return false;
-        }
-        self.moving[target][self.compiled.kinds[kind as usize].moves_as as usize].push(job);
-        self.move_changed(target, kind, true);
+        };
+        self.put(token, Place::Moving(target as u32), self.moving[target][class as usize].len());
+        self.moving[target][class as usize].push(token);
+        self.move_changed(target, token, true);
         true
     }
 
-    /// A request is done.
-    fn done(&mut self, number: u32) {
+    /// Requests are done.
+    fn done(&mut self, token: u32) {
+        let Token { job: number, level, .. } = self.tokens[token as usize];
         let kind = self.kind(number);
+        self.tokens[token as usize].place = Place::Nowhere;
         let job = &mut self.jobs[number as usize];
-        let group = job.group as usize;
-        self.tally.completed[group] += 1;
+        let (group, kind_index) = (job.group as usize, job.kind as usize);
+        self.tally.completed[group] += kind.levels[level as usize].grain;
+        // At the end, what is out is as fine as can be.
+        if job.left == 0 {
+            self.refine(number, kind);
+        }
+        let job = &mut self.jobs[number as usize];
         if job.left > 0 {
-            if kind.has_end {
-                job.left -= 1;
-            }
-            if kind.think_rate > 0.0 {
-                let class = kind.thinks_as as usize;
-                self.thinking[class].push(number);
-                self.think_changed(class);
+            self.renew(token, kind);
+            if self.level(token).thinks_as.is_some() {
+                self.think(token);
             } else {
-                self.issue(number);
+                self.issue(token);
             }
             return;
         }
@@ -346,7 +513,7 @@ impl<'c> Net<'c> {
             job.bursts -= 1;
         }
         if job.bursts == 0 {
-            self.free.push(number);
+            self.free[kind_index].push(number);
             return;
         }
         let at_s = self.now_s + kind.between_s(&mut self.random);
@@ -360,38 +527,38 @@ impl<'c> Net<'c> {
     }
 
     #[inline]
-    fn op_changed(&mut self, target: usize, kind: u32, is_more: bool) {
+    fn op_changed(&mut self, target: usize, token: u32, is_more: bool) {
+        let kind = self.kind_of(token);
+        let per_grain = self.compiled.per_grains[self.level(token).operates_as as usize];
         let station = &self.stations[target];
-        let n = self.at_op[target].len();
-        let (by, after) = if is_more { (1.0, n) } else { (-1.0, n + 1) };
+        let (n, weight) = (&mut self.n_at_op[target], &mut self.op_weights[target]);
+        let (by, after) = if is_more { (1.0, *n + 1) } else { (-1.0, *n) };
+        changed(n, weight, per_grain, is_more);
+        let (n, weight) = (*n, *weight);
         // Beyond the servers one more waits, and the servers are as they were.
-        if after > station.servers {
-            self.tally.at_op(self.now_s, target, kind as usize, by, None);
+        let is_beyond = after > station.servers;
+        let busy = if is_beyond { None } else { Some(n as f64 * station.per_server) };
+        self.tally.at_op(self.now_s, target, kind, by, busy);
+        if is_beyond && self.compiled.per_grains.len() == 1 {
             return;
         }
-        let busy = n as f64 * station.per_server;
-        let rate = station.op_rate * n as f64;
-        self.tally.at_op(self.now_s, target, kind as usize, by, Some(busy));
+        // All are served evenly, so that tokens of any grain hold the servers as their requests would.
+        let served = if n > station.servers { station.servers as f64 / n as f64 } else { 1.0 };
+        let rate = station.op_rate * served * weight;
         self.set_rate(target, rate);
     }
 
     #[inline]
-    fn move_changed(&mut self, target: usize, kind: u32, is_more: bool) {
-        let n = &mut self.n_moving[target];
-        *n = if is_more { *n + 1 } else { *n - 1 };
-        let n = *n;
-        let of_class = |(jobs, per_byte): (&Vec<u32>, &f64)| jobs.len() as f64 * per_byte;
-        let weight: f64 = self.moving[target].iter().zip(&self.compiled.per_bytes).map(of_class).sum();
-        self.weights[target] = weight;
+    fn move_changed(&mut self, target: usize, token: u32, is_more: bool) {
+        let kind = self.kind_of(token);
+        let Some(class) = self.level(token).moves_as else { return };
+        let per_byte = self.compiled.per_bytes[class as usize];
+        let (n, weight) = (&mut self.n_moving[target], &mut self.weights[target]);
+        changed(n, weight, per_byte, is_more);
+        let (n, weight) = (*n, *weight);
         let station = &self.stations[target];
         let rate = if n == 0 { 0.0 } else { station.share_bps(n) * weight };
-        self.tally.moving(
-            self.now_s,
-            target,
-            kind as usize,
-            if is_more { 1.0 } else { -1.0 },
-            station.busy(n),
-        );
+        self.tally.moving(self.now_s, target, kind, if is_more { 1.0 } else { -1.0 }, station.busy(n));
         self.set_rate(self.at_op.len() + target, rate);
     }
 
@@ -403,8 +570,8 @@ impl<'c> Net<'c> {
                     self.live.push(*target as u32);
                     self.live.sort_unstable();
                 }
-                for job in std::mem::take(&mut self.stranded) {
-                    self.issue(job);
+                for token in std::mem::take(&mut self.stranded) {
+                    self.issue(token);
                 }
             }
             WhatChanges::Add { count, .. } => {
@@ -420,39 +587,90 @@ impl<'c> Net<'c> {
     /// A target is gone; its requests are issued anew.
     fn lose(&mut self, target: usize) {
         self.live.retain(|live| *live as usize != target);
-        for job in self.emptied(target) {
-            self.issue(job);
+        for token in self.emptied(target) {
+            self.issue(token);
         }
     }
 
     /// Takes all requests from a target.
     fn emptied(&mut self, target: usize) -> Vec<u32> {
-        let mut jobs = Vec::new();
-        while let Some(job) = self.at_op[target].pop() {
-            self.op_changed(target, self.jobs[job as usize].kind, false);
-            jobs.push(job);
-        }
-        for class in 0..self.compiled.per_bytes.len() {
-            while let Some(job) = self.moving[target][class].pop() {
-                self.move_changed(target, self.jobs[job as usize].kind, false);
-                jobs.push(job);
+        let mut tokens = Vec::new();
+        for class in 0..self.compiled.per_grains.len() {
+            while let Some(token) = self.at_op[target][class].pop() {
+                self.op_changed(target, token, false);
+                tokens.push(token);
             }
         }
-        jobs
+        for class in 0..self.compiled.per_bytes.len() {
+            while let Some(token) = self.moving[target][class].pop() {
+                self.move_changed(target, token, false);
+                tokens.push(token);
+            }
+        }
+        for token in &tokens {
+            self.tokens[*token as usize].place = Place::Nowhere;
+        }
+        tokens
     }
 
     /// A target becomes another; its requests begin again there.
     fn set(&mut self, target: usize, figures: &Target) {
-        let jobs = self.emptied(target);
-        self.stations[target] = Station::of(figures, self.compiled.grain);
-        for job in jobs {
-            self.issue(job);
+        let tokens = self.emptied(target);
+        self.stations[target] = Station::of(figures);
+        for token in tokens {
+            self.issue(token);
         }
     }
 }
 
-/// Takes the one that a share of the way through is.
-fn take(jobs: &mut Vec<u32>, share: f64) -> u32 {
-    let index = ((share * jobs.len() as f64) as usize).min(jobs.len() - 1);
-    jobs.swap_remove(index)
+/// One more is there, or one fewer, of such a weight.
+#[inline]
+fn changed(n: &mut usize, sum: &mut f64, weight: f64, is_more: bool) {
+    if is_more {
+        *n += 1;
+        *sum += weight;
+    } else {
+        *n -= 1;
+        // What rounding leaves of nothing is nothing.
+        *sum = if *n == 0 { 0.0 } else { *sum - weight };
+    }
+}
+
+/// How many there are in all, each counted as those of its class are.
+#[inline]
+fn weight_of(classes: &[Vec<u32>], weights: &[f64]) -> f64 {
+    classes.iter().zip(weights).map(|(tokens, weight)| tokens.len() as f64 * weight).sum()
+}
+
+/// The class and the index of the one that so much weight of the way through is.
+#[inline]
+fn weighted(classes: &[Vec<u32>], weights: &[f64], mut pick: f64) -> (usize, usize) {
+    let (mut chosen, mut of_chosen) = (0, 1.0);
+    for (class, (tokens, weight)) in classes.iter().zip(weights).enumerate() {
+        if tokens.is_empty() {
+            continue;
+        }
+        (chosen, of_chosen) = (class, tokens.len() as f64 * weight);
+        if pick < of_chosen {
+            break;
+        }
+        pick -= of_chosen;
+    }
+    (chosen, index_at(&classes[chosen], pick / of_chosen))
+}
+
+/// The index of the one that a share of the way through is.
+#[inline]
+fn index_at(tokens: &[u32], share: f64) -> usize {
+    ((share * tokens.len() as f64) as usize).min(tokens.len() - 1)
+}
+
+/// Takes one out; the last takes its place.
+#[inline]
+fn take(among: &mut Vec<u32>, index: usize, tokens: &mut [Token]) -> u32 {
+    let taken = among.swap_remove(index);
+    if let Some(moved) = among.get(index) {
+        tokens[*moved as usize].index = index as u32;
+    }
+    taken
 }

@@ -61,7 +61,8 @@ pub(crate) fn run(ui: &mut Ui, args: &AdviseArgs) -> anyhow::Result<ExitStatus> 
         );
     };
     let models = read_models(&args.model)?;
-    let options = JobsLogOptions { nodes: args.nodes, first: args.first, utc_offset_s: 0.0, models: None };
+    let options =
+        JobsLogOptions { nodes: args.nodes, first: args.first, utc_offset_s: 0.0, models: None, io: None };
     let log = JobsLog::open(&args.log, &options)
         .hint("a log is a file in JSON, in Standard Workload Format or of sacct")?;
     let options = AdviseOptions {

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use iotide_api::{
-    Error, JobPolicy, JobsLog, JobsLogOptions, JobsMix, PolicyKnobs, Progress, SimulateJobsOptions,
-    simulate_jobs,
+    ClassErrors, Error, JobPolicy, JobsLog, JobsLogOptions, JobsMix, PolicyKnobs, Progress,
+    SimulateJobsOptions, simulate_jobs,
 };
 
 use super::io::refused;
@@ -47,9 +47,12 @@ pub(crate) struct JobsArgs {
     /// The same for each node that comes or goes [default: as the log says, else 0]
     #[arg(long, value_name = "SECONDS", help_heading = "Workload")]
     alpha_per_node: Option<f64>,
-    /// Measurements or stored models of `iotide model`, for jobs that name a model
+    /// Measurements or stored models of `iotide model`, for jobs and storage that name a model
     #[arg(long, value_name = "FILE", help_heading = "Workload")]
     models: Option<PathBuf>,
+    /// What jobs read and write, by name: JSON of traces, bytes or labels; docs/jobs.md has the format
+    #[arg(long, value_name = "FILE", help_heading = "Workload")]
+    io: Option<PathBuf>,
     /// `mix`: how many jobs
     #[arg(long, value_name = "N", default_value_t = 300, help_heading = "Workload")]
     jobs: usize,
@@ -83,6 +86,9 @@ pub(crate) struct JobsArgs {
     /// `mebf-keep-spare`: share of its nodes that a job keeps to spare
     #[arg(long, value_name = "SHARE", default_value_t = PolicyKnobs::default().limit, help_heading = "Settings")]
     limit: f64,
+    /// Put what decisions are based on off the truth, by who says so: deviations of the logarithm
+    #[arg(long, value_name = "runs=SIGMA,user=SIGMA", value_parser = class_errors, help_heading = "Settings")]
+    errors: Option<ClassErrors>,
     /// Put recorded times off the truth: deviation of the logarithm
     #[arg(long, value_name = "SIGMA", default_value_t = 0.0, help_heading = "Settings")]
     recorded_error: f64,
@@ -104,6 +110,8 @@ Examples:
                                                                    what malleable jobs would give, with intervals
   iotide simulate jobs log.swf --policies easy,tide --malleable 50 --seeds 20 --window 1000
                                                                    other parts of the log, too
+  iotide simulate jobs jobs.json --policies easy,io-balance --io io.json --errors manager=0,runs=0.1,user=0.5 --seeds 30
+                                                                   what is known of jobs, and what if that is wrong?
   sacct -aPX -o JobID,User,JobName,NNodes,Submit,Start,End,State,Timelimit | iotide simulate jobs - --nodes 128
                                                                    your own machine
   iotide simulate jobs jobs.json --format json                     each start, end and resize; docs/jobs.md has the format";
@@ -121,17 +129,28 @@ pub(crate) fn run(ui: &mut Ui, args: &JobsArgs) -> anyhow::Result<ExitStatus> {
 
 fn log(args: &JobsArgs) -> anyhow::Result<JobsLog> {
     if args.log == "mix" {
+        if args.io.is_some() {
+            bail!("--io is about jobs of a log: those of `mix` have no names");
+        }
         let mix = JobsMix { nodes: args.nodes.unwrap_or(64), n_jobs: args.jobs, load: args.load };
         return JobsLog::mix(&mix, args.seed).map_err(refused);
     }
     let models = args.models.as_deref().map(read_models).transpose()?;
-    let options = JobsLogOptions { nodes: args.nodes, first: args.first, utc_offset_s: 0.0, models };
+    let options = JobsLogOptions {
+        nodes: args.nodes,
+        first: args.first,
+        utc_offset_s: 0.0,
+        models,
+        io: args.io.clone(),
+    };
     match JobsLog::open(Path::new(&args.log), &options) {
         Err(error @ Error::MachineUnknown { .. }) => {
             Err(anyhow::Error::new(error)).hint("say how many nodes it has with --nodes N")
         }
-        Err(error @ Error::ModelUnknown { .. }) => Err(anyhow::Error::new(error))
-            .hint("--models FILE has measurements or models; a name is a call path or a metric of it"),
+        Err(error @ (Error::ModelUnknown { .. } | Error::StorageModelUnknown { .. })) => {
+            Err(anyhow::Error::new(error))
+                .hint("--models FILE has measurements or models; a name is a call path or a metric of it")
+        }
         Err(error @ Error::Setting { .. }) => Err(refused(error)),
         log => log
             .map_err(advised)
@@ -174,6 +193,7 @@ impl JobsArgs {
             alpha_per_node_s: self.alpha_per_node,
             recorded_error: self.recorded_error,
             limit_error: self.limit_error,
+            errors: self.errors.unwrap_or_default(),
             node_watts: self.watts,
             n_threads: self.threads,
             draws: self.output.wants_pictures(),
@@ -181,10 +201,45 @@ impl JobsArgs {
     }
 }
 
+/// `manager=0,runs=0.1,user=0.5`, any of them.
+fn class_errors(text: &str) -> Result<ClassErrors, String> {
+    let mut errors = ClassErrors::default();
+    for part in text.split(',') {
+        let (class, sigma) =
+            part.split_once('=').ok_or("it is CLASS=SIGMA, for example runs=0.1,user=0.5")?;
+        let sigma = (sigma.parse().ok())
+            .filter(|sigma: &f64| (0.0..=10.0).contains(sigma))
+            .ok_or_else(|| format!("{sigma:?} is not a deviation between 0 and 10"))?;
+        match class {
+            "runs" => errors.runs = sigma,
+            "user" => errors.user = sigma,
+            "manager" if sigma == 0.0 => {}
+            "manager" => return Err("what the resource manager says is counted: its error is 0".to_owned()),
+            _ => return Err(format!("{class:?} is not known; classes are manager, runs and user")),
+        }
+    }
+    Ok(errors)
+}
+
 fn watts(text: &str) -> Result<[f64; 2], String> {
     let parsed = text.split_once(',').and_then(|(busy, idle)| Some([busy.parse().ok()?, idle.parse().ok()?]));
     match parsed {
         Some(watts) if watts.iter().all(|watts: &f64| watts.is_finite() && *watts >= 0.0) => Ok(watts),
         _ => Err("power is BUSY,IDLE in watts, for example 350,120".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_read_by_class() {
+        let read = |text| class_errors(text);
+        assert_eq!(read("manager=0,runs=0.1,user=0.5"), Ok(ClassErrors { runs: 0.1, user: 0.5 }));
+        assert_eq!(read("user=2"), Ok(ClassErrors { runs: 0.0, user: 2.0 }));
+        for wrong in ["", "runs", "runs=-1", "runs=nan", "runs=11", "god=1", "manager=0.1", "runs=0.1,"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
     }
 }
