@@ -305,6 +305,7 @@ fn what_jobs_read_and_write_is_looked_up_and_may_be_wrong() {
         .collect();
     assert_eq!(volumes, [("earlier runs", 4), ("user", 4)]);
     let wrong = [&args[..], &["--errors", "manager=0,runs=0.1,user=1.5", "--seeds", "4"]].concat();
+    let wrong: [&str; 13] = wrong.try_into().unwrap();
     let off = json(&dir.iotide(wrong).exits_with(0));
     assert_ne!(off["policies"][1]["mean_wait_s"], answer["policies"][1]["mean_wait_s"]);
     let refused =
