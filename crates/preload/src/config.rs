@@ -227,67 +227,81 @@ pub fn read() -> bool {
     }
     config.keep = variable(c"IOTIDE_KEEP").is_some_and(|value| value != b"0");
     config.nested = variable(c"IOTIDE_NESTED").is_some_and(|value| value != b"0");
-    let first = |names: &[&'static CStr]| names.iter().find_map(|&name| Some((name, variable(name)?)));
-    let job_id = first(&[
-        c"IOTIDE_JOB_ID",
-        c"IOSETS_JOB_ID",
-        c"SLURM_JOB_ID",
-        c"PBS_JOBID",
-        c"LSB_JOBID",
-        c"PJM_JOBID",
-        c"FLUX_JOB_ID",
-        c"COBALT_JOBID",
-        c"JOB_ID",
-    ]);
-    if let Some((source, job_id)) = job_id {
-        config.job_id.push(job_id);
-        config.job_source.push(source.to_bytes());
-    }
-    if let (Some(array), Some(task)) = (variable(c"SLURM_ARRAY_JOB_ID"), variable(c"SLURM_ARRAY_TASK_ID")) {
-        config.alias.push(array);
-        config.alias.push(b"_");
-        config.alias.push(task);
-    }
     config.run.push(variable(c"IOTIDE_RUN").unwrap_or(b""));
-    // What the user names comes first: a variable, or two with a colon between them, the second for the number of ranks.
-    if let Some(names) = variable(c"IOTIDE_RANK_FROM") {
-        let mut names = names.split(|&byte| byte == b':');
-        let mut next = || names.next().and_then(named).and_then(number).and_then(|n| u32::try_from(n).ok());
-        (config.rank, config.n_ranks) = (next(), next());
-        if config.rank.is_some() {
-            return true;
-        }
-    }
-    let ranks: [(&CStr, &CStr); 11] = [
-        (c"OMPI_COMM_WORLD_RANK", c"OMPI_COMM_WORLD_SIZE"),
-        (c"PMI_RANK", c"PMI_SIZE"),
-        (c"PMIX_RANK", c"PMIX_SIZE"),
-        (c"MV2_COMM_WORLD_RANK", c"MV2_COMM_WORLD_SIZE"),
-        (c"PALS_RANKID", c"PALS_SIZE"),
-        (c"JSM_NAMESPACE_RANK", c"JSM_NAMESPACE_SIZE"),
-        (c"FLUX_TASK_RANK", c"FLUX_JOB_SIZE"),
-        (c"ALPS_APP_PE", c"ALPS_APP_SIZE"),
-        (c"SLURM_PROCID", c"SLURM_NTASKS"),
-        // torchrun, accelerate, DeepSpeed. The names are anybody's, so both must be there.
-        (c"RANK", c"WORLD_SIZE"),
-        (c"HOROVOD_RANK", c"HOROVOD_SIZE"),
-    ];
-    // A batch script and what it starts are no ranks; only a step that srun started has a number of its own.
-    let is_step = variable(c"SLURM_STEP_ID").and_then(number).is_some();
-    for (rank, n_ranks) in ranks {
-        if rank == c"SLURM_PROCID" && !is_step {
-            continue;
-        }
-        if rank == c"RANK" && variable(n_ranks).and_then(number).is_none() {
-            continue;
-        }
-        if let Some(rank) = variable(rank).and_then(number) {
-            config.rank = u32::try_from(rank).ok();
-            config.n_ranks = variable(n_ranks).and_then(number).and_then(|n| u32::try_from(n).ok());
-            break;
-        }
-    }
+    config.read_job();
+    config.read_rank();
     true
+}
+
+impl Config {
+    /// Which job this is, as the user or a batch system says.
+    fn read_job(&mut self) {
+        let first = |names: &[&'static CStr]| names.iter().find_map(|&name| Some((name, variable(name)?)));
+        let job_id = first(&[
+            c"IOTIDE_JOB_ID",
+            c"IOSETS_JOB_ID",
+            c"SLURM_JOB_ID",
+            c"PBS_JOBID",
+            c"LSB_JOBID",
+            c"PJM_JOBID",
+            c"FLUX_JOB_ID",
+            c"COBALT_JOBID",
+            c"JOB_ID",
+        ]);
+        if let Some((source, job_id)) = job_id {
+            self.job_id.push(job_id);
+            self.job_source.push(source.to_bytes());
+        }
+        if let (Some(array), Some(task)) = (variable(c"SLURM_ARRAY_JOB_ID"), variable(c"SLURM_ARRAY_TASK_ID"))
+        {
+            self.alias.push(array);
+            self.alias.push(b"_");
+            self.alias.push(task);
+        }
+    }
+
+    /// Which rank this is, as the user or a launcher says.
+    fn read_rank(&mut self) {
+        // What the user names comes first: a variable, or two with a colon between them, the second for the number of ranks.
+        if let Some(names) = variable(c"IOTIDE_RANK_FROM") {
+            let mut names = names.split(|&byte| byte == b':');
+            let mut next =
+                || names.next().and_then(named).and_then(number).and_then(|n| u32::try_from(n).ok());
+            (self.rank, self.n_ranks) = (next(), next());
+            if self.rank.is_some() {
+                return;
+            }
+        }
+        let ranks: [(&CStr, &CStr); 11] = [
+            (c"OMPI_COMM_WORLD_RANK", c"OMPI_COMM_WORLD_SIZE"),
+            (c"PMI_RANK", c"PMI_SIZE"),
+            (c"PMIX_RANK", c"PMIX_SIZE"),
+            (c"MV2_COMM_WORLD_RANK", c"MV2_COMM_WORLD_SIZE"),
+            (c"PALS_RANKID", c"PALS_SIZE"),
+            (c"JSM_NAMESPACE_RANK", c"JSM_NAMESPACE_SIZE"),
+            (c"FLUX_TASK_RANK", c"FLUX_JOB_SIZE"),
+            (c"ALPS_APP_PE", c"ALPS_APP_SIZE"),
+            (c"SLURM_PROCID", c"SLURM_NTASKS"),
+            // torchrun, accelerate, DeepSpeed. The names are anybody's, so both must be there.
+            (c"RANK", c"WORLD_SIZE"),
+            (c"HOROVOD_RANK", c"HOROVOD_SIZE"),
+        ];
+        // A batch script and what it starts are no ranks; only a step that srun started has a number of its own.
+        let is_step = variable(c"SLURM_STEP_ID").and_then(number).is_some();
+        for (rank, n_ranks) in ranks {
+            if rank == c"SLURM_PROCID" && !is_step {
+                continue;
+            }
+            if rank == c"RANK" && variable(n_ranks).and_then(number).is_none() {
+                continue;
+            }
+            if let Some(rank) = variable(rank).and_then(number) {
+                self.rank = u32::try_from(rank).ok();
+                self.n_ranks = variable(n_ranks).and_then(number).and_then(|n| u32::try_from(n).ok());
+                break;
+            }
+        }
+    }
 }
 
 /// What a page says of the job beside what a trace says, too.

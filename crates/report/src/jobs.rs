@@ -531,8 +531,41 @@ impl JobDocument {
 
     /// The job in words.
     pub fn to_text(&self, width: usize) -> String {
-        let Self { entry, io, mpi, time, .. } = self;
+        let Self { entry, .. } = self;
         let mut out = format!("job {} of {}\n", entry.job.for_terminal(), entry.user.for_terminal());
+        let section = |rows: &Rows| rows.render(width, str::to_owned);
+        out.push_str(&section(&self.what_it_is()));
+        out.push_str("\nI/O\n");
+        out.push_str(&section(&self.what_it_moved()));
+        out.push_str(&self.calls());
+        if let Some(cgroup) = &self.cgroup {
+            out.push_str("\nAll processes, as the system counted them\n");
+            out.push_str(&section(&cgroup.rows()));
+        }
+        if self.time.threads_s > 0.0 {
+            out.push_str("\nTime of all threads\n");
+            out.push_str(&section(&self.where_time_went()));
+        }
+        out.push_str(&self.mpi_functions());
+        if !self.own.is_empty() {
+            out.push_str("\nThe program's own counters\n");
+            let mut rows = Rows::default();
+            for own in &self.own {
+                let value = format!("{} {}", text::count(own.value), own.unit.for_terminal());
+                rows.row(&own.name.for_terminal(), value.trim_end());
+            }
+            out.push_str(&section(&rows));
+        }
+        out.push_str(&self.earlier_runs());
+        let losses: Vec<String> = entry.losses.iter().map(Untrusted::for_terminal).collect();
+        let losses = if losses.is_empty() { "none".to_owned() } else { losses.join("; ") };
+        let _ = writeln!(out, "\nlosses: {losses}");
+        out
+    }
+
+    /// Who ran what, where and when.
+    fn what_it_is(&self) -> Rows {
+        let entry = &self.entry;
         let mut rows = Rows::default();
         let mut state = match entry.state.as_str() {
             "partial" => "ended; not all of its counts are known".to_owned(),
@@ -584,9 +617,12 @@ impl JobDocument {
                 _ => "as the program says",
             },
         );
-        out.push_str(&rows.render(width, str::to_owned));
+        rows
+    }
 
-        out.push_str("\nI/O\n");
+    /// Bytes in both directions, and their rhythm.
+    fn what_it_moved(&self) -> Rows {
+        let Self { entry, io, .. } = self;
         let mut rows = Rows::default();
         for (name, bytes, calls, seconds, bps) in [
             ("read", io.bytes_read, io.calls_read, io.seconds_read, entry.read_bps),
@@ -618,8 +654,16 @@ impl JobDocument {
                 }
             }
         }
-        out.push_str(&rows.render(width, str::to_owned));
-        let cells = io.by.iter().map(|cell| {
+        rows
+    }
+
+    /// A table of calls by operation, layer and file system; empty if there were none.
+    fn calls(&self) -> String {
+        let by = &self.io.by;
+        if by.is_empty() {
+            return String::new();
+        }
+        let cells = by.iter().map(|cell| {
             [
                 cell.op.for_terminal(),
                 cell.layer.for_terminal(),
@@ -629,74 +673,56 @@ impl JobDocument {
                 text::seconds(cell.seconds),
             ]
         });
-        if !io.by.is_empty() {
-            out.push('\n');
-            let head = ["operation", "layer", "file system", "calls", "bytes", "time"];
-            out.push_str(&table(&head, &cells.collect::<Vec<_>>()));
-        }
+        let head = ["operation", "layer", "file system", "calls", "bytes", "time"];
+        format!("\n{}", table(&head, &cells.collect::<Vec<_>>()))
+    }
 
-        if let Some(cgroup) = &self.cgroup {
-            out.push_str("\nAll processes, as the system counted them\n");
-            out.push_str(&cgroup.rows().render(width, str::to_owned));
+    fn where_time_went(&self) -> Rows {
+        let time = &self.time;
+        let mut rows = Rows::default();
+        for (name, seconds) in [("computing", time.compute_s), ("I/O", time.io_s), ("MPI", time.mpi_s)] {
+            let share = text::percent(seconds / time.threads_s);
+            rows.row(name, format!("{} ({share})", text::seconds(seconds)));
         }
+        rows
+    }
 
-        if time.threads_s > 0.0 {
-            out.push_str("\nTime of all threads\n");
-            let mut rows = Rows::default();
-            for (name, seconds) in [("computing", time.compute_s), ("I/O", time.io_s), ("MPI", time.mpi_s)] {
-                let share = text::percent(seconds / time.threads_s);
-                rows.row(name, format!("{} ({share})", text::seconds(seconds)));
-            }
-            out.push_str(&rows.render(width, str::to_owned));
+    /// A table of the ten functions that took longest; empty if there were none.
+    fn mpi_functions(&self) -> String {
+        let mut functions: Vec<&MpiCell> = self.mpi.by_function.iter().collect();
+        if functions.is_empty() {
+            return String::new();
         }
-        if !mpi.by_function.is_empty() {
-            let mut functions: Vec<&MpiCell> = mpi.by_function.iter().collect();
-            functions.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
-            let cells = functions.iter().take(10).map(|cell| {
-                [
-                    cell.function.for_terminal(),
-                    text::count(cell.calls),
-                    text::bytes(cell.bytes as f64),
-                    text::seconds(cell.seconds),
-                ]
-            });
-            out.push('\n');
-            out.push_str(&table(&["MPI function", "calls", "bytes", "time"], &cells.collect::<Vec<_>>()));
+        functions.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        let cells = functions.iter().take(10).map(|cell| {
+            [
+                cell.function.for_terminal(),
+                text::count(cell.calls),
+                text::bytes(cell.bytes as f64),
+                text::seconds(cell.seconds),
+            ]
+        });
+        format!("\n{}", table(&["MPI function", "calls", "bytes", "time"], &cells.collect::<Vec<_>>()))
+    }
+
+    /// A table of runs of the same application; empty if there were none.
+    fn earlier_runs(&self) -> String {
+        if self.earlier.is_empty() {
+            return String::new();
         }
-        if !self.own.is_empty() {
-            out.push_str("\nThe program's own counters\n");
-            let mut rows = Rows::default();
-            for own in &self.own {
-                let value = format!("{} {}", text::count(own.value), own.unit.for_terminal());
-                rows.row(&own.name.for_terminal(), value.trim_end());
-            }
-            out.push_str(&rows.render(width, str::to_owned));
-        }
-        if !self.earlier.is_empty() {
-            let cells = self.earlier.iter().map(|run| {
-                [
-                    shown(&run.job, 24),
-                    text::date(run.start_unix_s),
-                    run.size.to_string(),
-                    run.run_time_s.map_or("–".to_owned(), text::seconds),
-                    text::bytes(run.bytes_read as f64),
-                    text::bytes(run.bytes_written as f64),
-                    build_start(&run.build),
-                ]
-            });
-            out.push_str("\nEarlier runs\n");
-            let head = ["job", "start", "procs", "run time", "read", "written", "build"];
-            out.push_str(&table(&head, &cells.collect::<Vec<_>>()));
-        }
-        out.push_str("\nlosses: ");
-        match entry.losses.as_slice() {
-            [] => out.push_str("none\n"),
-            losses => {
-                let losses: Vec<String> = losses.iter().map(Untrusted::for_terminal).collect();
-                let _ = writeln!(out, "{}", losses.join("; "));
-            }
-        }
-        out
+        let cells = self.earlier.iter().map(|run| {
+            [
+                shown(&run.job, 24),
+                text::date(run.start_unix_s),
+                run.size.to_string(),
+                run.run_time_s.map_or("–".to_owned(), text::seconds),
+                text::bytes(run.bytes_read as f64),
+                text::bytes(run.bytes_written as f64),
+                build_start(&run.build),
+            ]
+        });
+        let head = ["job", "start", "procs", "run time", "read", "written", "build"];
+        format!("\nEarlier runs\n{}", table(&head, &cells.collect::<Vec<_>>()))
     }
 }
 

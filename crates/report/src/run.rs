@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use iotide_analysis::{Harmonics, Method, OutlierDetector, PeriodEstimate, RunAnalysis, RunConfig, RunError};
+use iotide_analysis::{Harmonics, Method, OutlierDetector, RunAnalysis, RunConfig, RunError};
 use iotide_page::text::{self, Rows};
 use iotide_page::{Numbers, Plot, Untrusted};
 use iotide_trace::{ActivitySums, Direction, JobInfo, SamplingKind, Tally};
@@ -11,15 +11,18 @@ use serde::{Serialize, Serializer};
 use crate::activity::Activity;
 use crate::card::JobCard;
 use crate::demand::Demand;
-use crate::harmonics::{self, Harmonic};
+use crate::harmonics;
 use crate::history::History;
 use crate::insight::{self, Insight, NotKnown};
 use crate::labelled::{LabelEvidence, LabelledRun};
 use crate::patterns::Patterns;
 use crate::rhythm::{Named, Rhythm};
-use crate::stream::Stream;
 use crate::timeline::Timeline;
 use crate::{Ink, Tell};
+
+pub use self::period::{Period, Phase, Scores, Verdict, Wave};
+
+mod period;
 
 /// What is known of one run.
 #[derive(Clone, Debug, Serialize)]
@@ -636,286 +639,6 @@ impl Settings {
         let what = self.what().trim_start_matches("the ");
         format!("{what}{window}{samples}{error}{method}")
     }
-}
-
-/// The period, or that there is none.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Period {
-    /// Whether there is a rhythm; absent if nothing was analysed.
-    pub verdict: Option<Verdict>,
-    /// Why that cannot be told, where it cannot.
-    pub reason: Option<Reason>,
-    /// The period.
-    pub period_s: Option<f64>,
-    /// Its inverse.
-    pub frequency_hz: Option<f64>,
-    /// The confidence in that, or that there is none.
-    pub confidence: Option<f64>,
-    /// All periods that were considered seriously, best first.
-    pub candidates: Vec<Candidate>,
-    /// All periods that hold at once, the one that moves most bytes first.
-    pub periods_s: Vec<f64>,
-    /// The same with what is known of each.
-    pub rhythms: Vec<Rhythm>,
-    /// What the autocorrelation says on its own.
-    pub autocorrelation: Option<Autocorrelation>,
-    /// The confidence after the autocorrelation was heard.
-    pub refined_confidence: Option<f64>,
-    /// When the next phase is expected to begin, on the trace's clock.
-    pub next_phase_s: Option<f64>,
-    /// What a phase moves, on average over the phases.
-    #[serde(serialize_with = "whole_bytes_if_any")]
-    pub bytes_per_phase: Option<f64>,
-    /// Multiples of a candidate whose power stands out, the lowest first (`dft`).
-    pub harmonics: Vec<Harmonic>,
-    /// Whether these decay, which is a sign of bursts (`dft`; absent without a period).
-    pub bursts: Option<bool>,
-}
-
-/// A period that was considered.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Candidate {
-    /// The period.
-    pub period_s: f64,
-    /// The probability that it exists.
-    pub confidence: f64,
-    /// Whether it is one of the periods found; the others were rejected.
-    pub accepted: bool,
-}
-
-/// Whether there is a rhythm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// There is one or several.
-    Periodic,
-    /// There is none.
-    NotPeriodic,
-    /// It cannot be told.
-    Unclear,
-}
-
-impl Period {
-    fn of(estimate: &PeriodEstimate, config: &RunConfig) -> Self {
-        Self {
-            verdict: Some(estimate.verdict.into()),
-            reason: estimate.reason.map(Reason::from),
-            period_s: estimate.period_s,
-            frequency_hz: estimate.period_s.map(|period_s| 1.0 / period_s),
-            confidence: Some(estimate.confidence),
-            candidates: (estimate.candidates.iter())
-                .map(|candidate| Candidate {
-                    period_s: candidate.period_s,
-                    confidence: candidate.confidence,
-                    accepted: (estimate.rhythms.iter().map(|rhythm| rhythm.period_s))
-                        .chain(estimate.period_s)
-                        .any(|period_s| (period_s / candidate.period_s - 1.0).abs() < 1e-3),
-                })
-                .collect(),
-            periods_s: estimate.rhythms.iter().map(|rhythm| rhythm.period_s).collect(),
-            rhythms: estimate.rhythms.iter().map(Rhythm::from).collect(),
-            autocorrelation: estimate.autocorrelation.as_ref().map(|acf| Autocorrelation {
-                period_s: acf.period_s,
-                confidence: acf.confidence,
-                candidates_s: acf.candidates_s.clone(),
-            }),
-            refined_confidence: estimate.refined_confidence,
-            next_phase_s: estimate.next_phase_s,
-            bytes_per_phase: match estimate.phases.as_slice() {
-                [] => None,
-                phases => Some(phases.iter().map(|phase| phase.bytes).sum::<f64>() / phases.len() as f64),
-            },
-            harmonics: estimate.harmonics.iter().map(Harmonic::from).collect(),
-            bursts: (config.period.method == Method::Dft && estimate.period_s.is_some())
-                .then_some(estimate.has_bursts),
-        }
-    }
-}
-
-impl Scores {
-    fn of(run: &RunAnalysis) -> Self {
-        let stream = Stream::of(&run.signal);
-        Self {
-            sigma_vol: run.scores.sigma_vol,
-            sigma_time: run.scores.sigma_time,
-            periodicity: run.scores.periodicity,
-            io_time_ratio: run.scores.io_time_ratio,
-            io_bandwidth_bps: run.scores.io_bandwidth_bps,
-            bytes_per_period: run.scores.bytes_per_period,
-            active_ratio: stream.map(|stream| stream.active_ratio),
-            steady_bps: stream.and_then(|stream| stream.steady_bps),
-        }
-    }
-}
-
-impl From<&iotide_analysis::Wave> for Wave {
-    fn from(wave: &iotide_analysis::Wave) -> Self {
-        Self {
-            frequency_hz: wave.frequency_hz,
-            period_s: (wave.frequency_hz > 0.0).then(|| 1.0 / wave.frequency_hz),
-            amplitude_bps: wave.amplitude_bps,
-            phase_rad: wave.phase_rad,
-            power_share: wave.power_share,
-        }
-    }
-}
-
-impl From<iotide_analysis::Verdict> for Verdict {
-    fn from(verdict: iotide_analysis::Verdict) -> Self {
-        match verdict {
-            iotide_analysis::Verdict::Periodic => Self::Periodic,
-            iotide_analysis::Verdict::NotPeriodic => Self::NotPeriodic,
-            iotide_analysis::Verdict::Unclear => Self::Unclear,
-        }
-    }
-}
-
-/// Why a verdict is unclear.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reason {
-    /// There are fewer than three phases.
-    TooFewPhases,
-    /// The source is too coarse.
-    TooCoarse,
-    /// As much speaks for a rhythm as against it.
-    MixedEvidence,
-    /// The samples misstate the signal by more than half of its volume.
-    PoorSamples,
-}
-
-impl From<iotide_analysis::Reason> for Reason {
-    fn from(reason: iotide_analysis::Reason) -> Self {
-        match reason {
-            iotide_analysis::Reason::TooFewPhases => Self::TooFewPhases,
-            iotide_analysis::Reason::TooCoarse => Self::TooCoarse,
-            iotide_analysis::Reason::MixedEvidence => Self::MixedEvidence,
-            iotide_analysis::Reason::PoorSamples => Self::PoorSamples,
-        }
-    }
-}
-
-impl Reason {
-    fn in_words(self, settings: &Settings, candidates: &[Candidate]) -> String {
-        match self {
-            Self::TooFewPhases => "fewer than three phases".to_owned(),
-            Self::TooCoarse => {
-                "the source is too coarse (it does not show when phases begin and end)".to_owned()
-            }
-            Self::MixedEvidence => match candidates.first() {
-                Some(best) => format!(
-                    "the evidence is mixed; the best candidate is {} with a confidence of {}",
-                    text::seconds(best.period_s),
-                    text::percent(best.confidence)
-                ),
-                None => "the evidence is mixed".to_owned(),
-            },
-            Self::PoorSamples => format!(
-                "the samples misstate the signal by {} of its volume; a higher sampling rate may show more",
-                text::percent(settings.signal_error.unwrap_or(1.0))
-            ),
-        }
-    }
-}
-
-/// What the autocorrelation says on its own.
-#[derive(Clone, Debug, Serialize)]
-pub struct Autocorrelation {
-    /// The mean distance of its peaks.
-    pub period_s: f64,
-    /// How even these distances are.
-    pub confidence: f64,
-    /// The distances.
-    pub candidates_s: Vec<f64>,
-}
-
-/// How evenly the periods resemble each other.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Scores {
-    /// Spread of the volume a period moves.
-    pub sigma_vol: Option<f64>,
-    /// Spread of the share of a period spent on substantial I/O.
-    pub sigma_time: Option<f64>,
-    /// 1 if all periods are alike.
-    pub periodicity: Option<f64>,
-    /// Share of the time spent on substantial I/O.
-    pub io_time_ratio: Option<f64>,
-    /// Mean bandwidth during that time.
-    pub io_bandwidth_bps: Option<f64>,
-    /// Bytes a period moves.
-    #[serde(serialize_with = "whole_bytes_if_any")]
-    pub bytes_per_period: Option<f64>,
-    /// Share of the time in which bytes move at all.
-    pub active_ratio: Option<f64>,
-    /// The bandwidth while bytes move, where it hardly varies.
-    #[serde(skip)]
-    pub(crate) steady_bps: Option<f64>,
-}
-
-impl Scores {
-    /// For people: the share of the time that is busy, and the bandwidth then. Nothing of a steady stream exceeds its
-    /// mean by much, so there it is the time in which bytes move.
-    pub(crate) fn busy(&self) -> Option<(f64, Option<f64>)> {
-        match (self.steady_bps, self.active_ratio) {
-            (Some(bps), Some(ratio)) => Some((ratio, Some(bps))),
-            _ => self.io_time_ratio.map(|ratio| (ratio, self.io_bandwidth_bps)),
-        }
-    }
-
-    /// Names and sentences.
-    pub(crate) fn in_words(&self) -> Vec<(&'static str, String)> {
-        let mut words = Vec::new();
-        if let Some(periodicity) = self.periodicity {
-            let alike = match periodicity {
-                p if p >= 0.95 => "the periods are almost the same",
-                p if p >= 0.8 => "the periods are much alike",
-                p if p >= 0.5 => "the periods differ visibly",
-                _ => "the periods have little in common",
-            };
-            let spread = match (self.sigma_vol, self.sigma_time) {
-                (Some(volume), Some(time)) => format!(
-                    " (their volume varies by {}, their time in I/O by {})",
-                    text::percent(volume),
-                    text::percent(time)
-                ),
-                _ => String::new(),
-            };
-            words.push(("periodicity", format!("{periodicity:.2}: {alike}{spread}")));
-        }
-        if let Some((ratio, bps)) = self.busy() {
-            let rate = bps.map(|bps| format!(", at {}", text::bandwidth(bps))).unwrap_or_default();
-            let what = if self.steady_bps.is_some() { "a steady stream" } else { "substantial I/O" };
-            words.push(("busy", format!("{} of the time is {what}{rate}", text::percent(ratio))));
-        }
-        words
-    }
-}
-
-/// A stretch of I/O.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Phase {
-    /// When it begins.
-    pub start_s: f64,
-    /// When it ends.
-    pub end_s: f64,
-    /// What it moves.
-    #[serde(serialize_with = "whole_bytes")]
-    pub bytes: f64,
-}
-
-/// A cosine wave.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Wave {
-    /// Its frequency.
-    pub frequency_hz: f64,
-    /// Its period.
-    pub period_s: Option<f64>,
-    /// Its amplitude.
-    pub amplitude_bps: f64,
-    /// Its phase at the start of the window.
-    pub phase_rad: f64,
-    /// Its share of the signal's power without the mean.
-    pub power_share: f64,
 }
 
 /// Something known to be missing.

@@ -95,7 +95,7 @@ impl Activity {
             heat,
             files,
             file_ranks,
-            mut other_files,
+            other_files,
             nameless,
             most_files: MostFiles(most_files),
             reads,
@@ -108,46 +108,13 @@ impl Activity {
             span,
             ..
         } = self;
-        let n_ranks = file_ranks.count(files.len());
-        let mut by_path: HashMap<&str, (FileSums, SeenBy)> = HashMap::new();
-        let mut overlap = nameless.is_several();
-        let mut n_other_files = 0;
-        for ((id, entry), n_ranks) in files.into_iter().enumerate().zip(n_ranks) {
-            if !entry.is_used {
-                continue;
-            }
-            // A rank that was seen is one, however many are taken together.
-            let n_ranks = n_ranks.max(u32::from(entry.last_rank.is_some()));
-            let Some(path) = info.files.get(id) else {
-                overlap |= entry.seen_by.is_several();
-                other_files.join(&entry.sums);
-                n_other_files += 1;
-                continue;
-            };
-            let sums = FileSums {
-                n_ranks,
-                more_ranks: n_ranks > 0 && file_ranks.are_more_than_counted(),
-                ..entry.sums
-            };
-            let (known, seen_by) = by_path.entry(path).or_default();
-            known.join(&sums);
-            seen_by.join(entry.seen_by);
-        }
-        overlap |= by_path.values().any(|(_, seen_by)| seen_by.is_several());
-        let mut files: Vec<(&str, FileSums)> =
-            by_path.into_iter().map(|(path, (sums, _))| (path, sums)).collect();
-        files.sort_unstable_by(|(one_path, one), (other_path, other)| {
-            (other.bytes().total_cmp(&one.bytes()))
-                .then(other.calls.cmp(&one.calls))
-                .then_with(|| one_path.cmp(other_path))
-        });
-        for (_, sums) in files.split_off(files.len().min(most_files)) {
-            other_files.join(&sums);
-            n_other_files += 1;
-        }
-        let files: Vec<FileActivity> =
-            files.into_iter().map(|(path, sums)| FileActivity { path: path.to_owned(), sums }).collect();
-        n_other_files += info.files.len().saturating_sub(Self::MOST_IDS);
+        let mut files = ByPath::of(files, &file_ranks, other_files, info);
+        let overlap = files.overlap || nameless.is_several();
+        files.keep_largest(most_files);
+        let ByPath { files, other_files, n_other_files, .. } = files;
+        let files = files.into_iter().map(|(path, sums)| FileActivity { path: path.to_owned(), sums });
+        let files: Vec<FileActivity> = files.collect();
+        let n_other_files = n_other_files + info.files.len().saturating_sub(Self::MOST_IDS);
         access.sort_by_key(|facts| facts.layer);
         let mut by_level = [0.0; 3];
         for ((layer, _), sums) in ops.iter().filter(|((_, op), _)| op.moves_data()) {
@@ -310,6 +277,69 @@ struct FileEntry {
     last_rank: Option<Rank>,
     is_used: bool,
     seen_by: SeenBy,
+}
+
+/// Files by their names: several numbers may mean one file.
+struct ByPath<'a> {
+    files: Vec<(&'a str, FileSums)>,
+    /// What has no name, or is not kept.
+    other_files: FileSums,
+    n_other_files: usize,
+    /// Whether several layers saw the same bytes.
+    overlap: bool,
+}
+
+impl<'a> ByPath<'a> {
+    fn of(
+        files: Vec<FileEntry>,
+        file_ranks: &FileRanks,
+        other_files: FileSums,
+        info: &'a crate::TraceInfo,
+    ) -> Self {
+        let mut sums = Self { files: Vec::new(), other_files, n_other_files: 0, overlap: false };
+        let n_ranks = file_ranks.count(files.len());
+        let mut by_path: HashMap<&str, (FileSums, SeenBy)> = HashMap::new();
+        for ((id, entry), n_ranks) in files.into_iter().enumerate().zip(n_ranks) {
+            if !entry.is_used {
+                continue;
+            }
+            // A rank that was seen is one, however many are taken together.
+            let n_ranks = n_ranks.max(u32::from(entry.last_rank.is_some()));
+            let Some(path) = info.files.get(id) else {
+                sums.overlap |= entry.seen_by.is_several();
+                sums.add_other(&entry.sums);
+                continue;
+            };
+            let file = FileSums {
+                n_ranks,
+                more_ranks: n_ranks > 0 && file_ranks.are_more_than_counted(),
+                ..entry.sums
+            };
+            let (known, seen_by) = by_path.entry(path).or_default();
+            known.join(&file);
+            seen_by.join(entry.seen_by);
+        }
+        sums.overlap |= by_path.values().any(|(_, seen_by)| seen_by.is_several());
+        sums.files = by_path.into_iter().map(|(path, (sums, _))| (path, sums)).collect();
+        sums
+    }
+
+    /// Orders files by what they moved, and keeps so many.
+    fn keep_largest(&mut self, most_files: usize) {
+        self.files.sort_unstable_by(|(one_path, one), (other_path, other)| {
+            (other.bytes().total_cmp(&one.bytes()))
+                .then(other.calls.cmp(&one.calls))
+                .then_with(|| one_path.cmp(other_path))
+        });
+        for (_, file) in self.files.split_off(self.files.len().min(most_files)) {
+            self.add_other(&file);
+        }
+    }
+
+    fn add_other(&mut self, file: &FileSums) {
+        self.other_files.join(file);
+        self.n_other_files += 1;
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -27,8 +27,9 @@ usage: cargo xtask iosets mount|gate [OPTIONS]
        cargo xtask iosets gate --nodes 3 --targets 2      over a network of namespaces, as root
 
   --repetitions N   how often each policy is run (3); from four on quartiles are shown
-  --arms LIST       which of none,fair-share,given,predicted,error,report are run (all); with --nodes also killed (periods given, one
-                    arbiter is killed in mid-run) and cut (the same, one node loses its network)
+  --arms LIST       which of none,fair-share,given,predicted,error,report are run (all); for the gate also daemon (periods of a daemon
+                    that watches the jobs); with --nodes also killed (periods given, one arbiter is killed in mid-run) and cut (the same, one node
+                    loses its network)
   --nodes N         run jobs on so many nodes, which ask arbiters over TCP with a key (1: no network)
   --targets N       so many storage targets, each with an arbiter and its share of the bandwidth (1)
   --scale N         times and volumes are those of the report over N (20)
@@ -134,12 +135,14 @@ impl Settings {
                 other => return Err(format!("no option {other}\n{HELP}")),
             }
         }
+        let is_gate = matches!(settings.backend, Backend::Gate);
         if settings.arms.is_empty() {
-            settings.arms = Arm::ALL[..if settings.is_network() { 8 } else { 6 }].to_vec();
+            let n_arms = if settings.is_network() { Arm::ALL.len() } else { 6 + usize::from(is_gate) };
+            settings.arms = Arm::ALL[..n_arms].to_vec();
         }
         let has_faults = settings.arms.iter().any(|arm| matches!(arm, Arm::Killed | Arm::Cut));
-        if settings.is_network() && !matches!(settings.backend, Backend::Gate) {
-            return Err("--nodes and --targets are for the gate".to_owned());
+        if (settings.is_network() || settings.arms.contains(&Arm::Set10Daemon)) && !is_gate {
+            return Err("--nodes, --targets and a daemon are for the gate".to_owned());
         }
         if has_faults && !settings.is_network() {
             return Err("killed and cut are for --nodes and --targets".to_owned());
@@ -229,6 +232,8 @@ enum Arm {
     Set10Error,
     /// As in the report: order by id, credits in requests, unknown jobs in sets of their own, no turn kept for a job that is late.
     Set10Report,
+    /// Periods of a daemon that sees the jobs through their live counters.
+    Set10Daemon,
     /// Periods given, and in mid-run an arbiter dies.
     Killed,
     /// Periods given, and in mid-run a node loses its network.
@@ -236,19 +241,21 @@ enum Arm {
 }
 
 impl Arm {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::None,
         Self::FairShare,
         Self::Set10Given,
         Self::Set10Predicted,
         Self::Set10Error,
         Self::Set10Report,
+        Self::Set10Daemon,
         Self::Killed,
         Self::Cut,
     ];
 
     fn by_word(word: &str) -> Result<Self, String> {
-        let words = ["none", "fair-share", "given", "predicted", "error", "report", "killed", "cut"];
+        let words =
+            ["none", "fair-share", "given", "predicted", "error", "report", "daemon", "killed", "cut"];
         let found = words.iter().zip(Self::ALL).find(|(known, _)| **known == word);
         found.map(|(_, arm)| arm).ok_or(format!("no arm {word}; there are {}", words.join(", ")))
     }
@@ -275,6 +282,7 @@ impl Arm {
             Self::Set10Predicted => "Set-10, periods predicted",
             Self::Set10Error => "Set-10, error ±50 %",
             Self::Set10Report => "Set-10, report's rules",
+            Self::Set10Daemon => "Set-10, periods of daemon",
             Self::Killed => "Set-10, an arbiter dies",
             Self::Cut => "Set-10, a node is cut off",
         }
@@ -320,7 +328,40 @@ fn scheduling(bed: &Bed, workload: &Workload, arm: Arm, repetition: usize) -> Re
         fs::write(&periods, table).map_err(|error| error.to_string())?;
         scheduling.extend(["--periods".to_owned(), periods.display().to_string()]);
     }
+    if arm == Arm::Set10Daemon {
+        scheduling.extend(["--periods".to_owned(), format!("daemon:{}", Watch::socket(bed).display())]);
+    }
     Ok(scheduling)
+}
+
+/// A daemon that watches the jobs, until it is dropped.
+struct Watch {
+    _server: Server,
+    _stderr: BufReader<ChildStderr>,
+}
+
+impl Watch {
+    /// Starts it, if there is one.
+    fn start(program: &Path, bed: &Bed, arm: Arm) -> Result<Option<Self>, String> {
+        if arm != Arm::Set10Daemon {
+            return Ok(None);
+        }
+        let mut command = Command::new(program);
+        command.args(["serve", "--http", "none", "--socket"]).arg(Self::socket(bed));
+        command.arg("--pages").arg(Self::pages(bed)).arg("--store").arg(bed.folder.join("store"));
+        let (server, stderr) = Server::start(command, None, "serving at")?;
+        Ok(Some(Self { _server: server, _stderr: stderr }))
+    }
+
+    /// Where it is asked.
+    fn socket(bed: &Bed) -> PathBuf {
+        bed.folder.join("serve.sock")
+    }
+
+    /// Where jobs count.
+    fn pages(bed: &Bed) -> PathBuf {
+        bed.folder.join("pages")
+    }
 }
 
 impl Backend {
@@ -334,6 +375,7 @@ impl Backend {
         scheduling: &[String],
     ) -> Result<Vec<Vec<Phase>>, String> {
         let bandwidth = BANDWIDTH_BPS.to_string();
+        let watch = Watch::start(program, bed, arm)?;
         let (storage, arbiter) = match self {
             Self::Mount => (Session::mount(program, bed, scheduling, &bandwidth)?, None),
             Self::Gate => {
@@ -348,10 +390,11 @@ impl Backend {
             command.envs(gate.as_ref().map(|gate| ("IOTIDE_GATE", gate)));
             command
         };
-        let phases = run_jobs(&start, &storage.dir, bed, workload, 1, gate.is_some());
+        let way = Way { n_processes: 1, asks: gate.is_some(), is_watched: watch.is_some() };
+        let phases = run_jobs(&start, &storage.dir, bed, workload, way);
         let jobs = arbiter.as_ref().unwrap_or(&storage).jobs();
-        if matches!(arm, Arm::Set10Predicted | Arm::Set10Report) {
-            eprintln!("  {}", sets(&jobs));
+        if matches!(arm, Arm::Set10Predicted | Arm::Set10Report | Arm::Set10Daemon) {
+            eprintln!("  {}; {}", counted(&jobs, "set"), counted(&jobs, "period_source"));
         }
         phases
     }
@@ -414,14 +457,14 @@ impl Session {
     }
 }
 
-/// How many jobs were found in which set, from the line of JSON that lists them.
-fn sets(jobs: &str) -> String {
+/// How many jobs have which value of a field, from the line of JSON that lists them.
+fn counted(jobs: &str, field: &str) -> String {
     let mut counts = std::collections::BTreeMap::new();
-    for rest in jobs.split("\"set\":").skip(1) {
-        let set = rest.split(['"', ',']).find(|word| !word.is_empty()).unwrap_or("?");
-        *counts.entry(set).or_insert(0) += 1;
+    for rest in jobs.split(&format!("\"{field}\":")).skip(1) {
+        let value = rest.split(['"', ',', '}']).find(|word| !word.is_empty()).unwrap_or("?");
+        *counts.entry(value).or_insert(0) += 1;
     }
-    counts.iter().map(|(set, n)| format!("{n} jobs in set {set}")).collect::<Vec<_>>().join(", ")
+    counts.iter().map(|(value, n)| format!("{n} jobs with {field} {value}")).collect::<Vec<_>>().join(", ")
 }
 
 /// Where it all happens: in memory, so that the pacing alone is the storage; gone when dropped.
@@ -450,14 +493,24 @@ fn job_id(index: usize) -> usize {
     1000 + index
 }
 
-/// Runs the jobs by the command of iotide that `start` makes for each; under the tracer, if they ask.
+/// How jobs are run.
+#[derive(Clone, Copy)]
+struct Way {
+    /// Of each job.
+    n_processes: usize,
+    /// Whether they ask an arbiter, and so run under the tracer.
+    asks: bool,
+    /// Whether a daemon watches them.
+    is_watched: bool,
+}
+
+/// Runs the jobs by the command of iotide that `start` makes for each.
 fn run_jobs(
     start: &dyn Fn(usize) -> Command,
     dir: &Path,
     bed: &Bed,
     workload: &Workload,
-    n_processes: usize,
-    asks: bool,
+    Way { n_processes, asks, is_watched }: Way,
 ) -> Result<Vec<Vec<Phase>>, String> {
     let began = Instant::now();
     let mut children = Vec::new();
@@ -468,7 +521,16 @@ fn run_jobs(
             let trace = bed.folder.join(format!("trace-{index}"));
             // Whatever it was started by, it runs the same program again.
             let program = command.get_args().last().unwrap_or(command.get_program()).to_owned();
-            command.arg("record").arg("-o").arg(trace).arg("--").arg(program);
+            command
+                .arg("record")
+                .args(is_watched.then_some("--live"))
+                .arg("-o")
+                .arg(trace)
+                .arg("--")
+                .arg(program);
+            if is_watched {
+                command.env("IOTIDE_LIVE", Watch::pages(bed)).env("IOTIDE_JOB_ID", job_id(index).to_string());
+            }
             // The paced directory lies in memory, where nothing is traced unless it is named.
             command.env("IOTIDE_INCLUDE", dir);
         }
@@ -549,6 +611,14 @@ fn judge(arms: &[Arm], results: &[Vec<Metrics>]) -> Outcome {
     if let (Some(given), Some(predicted)) = (of(Arm::Set10Given), of(Arm::Set10Predicted)) {
         let is_met = slowdown(predicted) <= 1.25 * slowdown(given);
         goals.push(("I/O slowdown with predicted periods within 25 % of given".to_owned(), is_met));
+    }
+    if let (Some(given), Some(daemon)) = (of(Arm::Set10Given), of(Arm::Set10Daemon)) {
+        let is_near = |a: f64, b: f64| (a / b - 1.0).abs() <= 0.05;
+        let is_met = is_near(slowdown(daemon), slowdown(given)) && is_near(stretch(daemon), stretch(given));
+        goals.push((
+            "I/O slowdown and stretch with a daemon's periods within 5 % of given".to_owned(),
+            is_met,
+        ));
     }
     println!();
     for (goal, is_met) in &goals {

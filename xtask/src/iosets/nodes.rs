@@ -10,7 +10,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use super::metrics::{Frame, Phase, metrics};
-use super::{Arm, BANDWIDTH_BPS, Bed, Session, Workload, run_jobs};
+use super::{Arm, BANDWIDTH_BPS, Bed, Session, Watch, Way, Workload, counted, run_jobs};
 
 /// How many of what.
 #[derive(Clone, Copy)]
@@ -37,6 +37,7 @@ pub(super) fn run(
     if !made.is_ok_and(|status| status.success()) {
         return Err("cannot make a key".to_owned());
     }
+    let watch = Watch::start(program, bed, arm)?;
     let bandwidth = (BANDWIDTH_BPS / layout.n_targets as f64).to_string();
     let n_targets = layout.n_targets.to_string();
     let as_it_comes = ["--policy", "none", "--workers", "16", "--targets", &n_targets].map(str::to_owned);
@@ -69,12 +70,14 @@ pub(super) fn run(
                 }
             }
         });
-        let phases = run_jobs(&start, &storage.dir, bed, workload, N_PROCESSES, true);
+        let way = Way { n_processes: N_PROCESSES, asks: true, is_watched: watch.is_some() };
+        let phases = run_jobs(&start, &storage.dir, bed, workload, way);
         drop(running);
         phases
     })?;
     for (target, arbiter) in arbiters.iter().enumerate() {
-        eprintln!("  target {target}: {}", fairness(&arbiter.jobs()));
+        let jobs = arbiter.jobs();
+        eprintln!("  target {target}: {}; {}", fairness(&jobs), counted(&jobs, "period_source"));
     }
     for index in 0..layout.n_nodes {
         let of_node: Vec<Vec<Phase>> = phases.iter().skip(index).step_by(layout.n_nodes).cloned().collect();

@@ -49,6 +49,7 @@ pub(crate) fn exposition(of: &Of<'_>) -> String {
     let mut text = Exposition::default();
     if of.with_sums {
         sums(&mut text, of);
+        itself(&mut text, of);
         machine(&mut text, of.view.node.as_str(), of.node);
         remote_write::exposition(&mut text, of.written);
         alarms(&mut text, of.alarms);
@@ -63,6 +64,7 @@ pub(crate) fn exposition(of: &Of<'_>) -> String {
     text.finish()
 }
 
+/// All jobs together, by node and by file system.
 fn sums(text: &mut Exposition, of: &Of<'_>) {
     let (view, node) = (of.view, of.view.node.as_str());
     let by_op = by_op(&view.total);
@@ -131,12 +133,16 @@ fn sums(text: &mut Exposition, of: &Of<'_>) {
     for other in others().filter(|other| other.round_trip_ns > 0) {
         family.sample_f64(&[("node", other.node.as_str())], other.skew_ns as f64 / 1e9);
     }
+}
+
+/// The daemon.
+fn itself(text: &mut Exposition, of: &Of<'_>) {
     text.family("iotide_daemon_info", Kind::Gauge, "The version of the daemon.")
         .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     text.family("iotide_daemon_start_time_seconds", Kind::Gauge, "When the daemon was started, since 1970.")
         .sample_ns(&[], of.started_ns);
     text.family("iotide_daemon_pages", Kind::Gauge, "Counter pages that are read.")
-        .sample(&[], view.n_pages as u64);
+        .sample(&[], of.view.n_pages as u64);
     text.family("iotide_daemon_store_failing", Kind::Gauge, "Whether the store cannot be written to.")
         .sample(&[], of.store_fault.into());
     text.family(
@@ -160,7 +166,7 @@ fn sums(text: &mut Exposition, of: &Of<'_>) {
     .sample(&[], n_written);
     let mut family =
         text.family("iotide_daemon_losses_total", Kind::Counter, "What was refused or lost, by reason.");
-    for (what, n) in view.losses.iter() {
+    for (what, n) in of.view.losses.iter() {
         family.sample(&[("reason", what.as_str())], n);
     }
 }
@@ -220,6 +226,15 @@ fn machine(text: &mut Exposition, node: &str, of: &NodeReading) {
         text.family("iotide_node_memory_available_bytes", Kind::Gauge, "Memory that programs could have.")
             .sample(&[("node", node)], available);
     }
+    moved_by_machine(text, node, of);
+    let mut family = text.family("iotide_node_temperature_celsius", Kind::Gauge, "Temperature at a sensor.");
+    for (sensor, degrees) in &of.temperatures {
+        family.sample_f64(&[("node", node), ("sensor", sensor)], *degrees);
+    }
+}
+
+/// Bytes by device, interface and file system, in both directions.
+fn moved_by_machine(text: &mut Exposition, node: &str, of: &NodeReading) {
     let mut pairs = |names: [&'static str; 2],
                      helps: [&'static str; 2],
                      label: &str,
@@ -269,14 +284,14 @@ fn machine(text: &mut Exposition, node: &str, of: &NodeReading) {
         Kind::Counter,
         &of.nfs,
     );
-    let mut family = text.family("iotide_node_temperature_celsius", Kind::Gauge, "Temperature at a sensor.");
-    for (sensor, degrees) in &of.temperatures {
-        family.sample_f64(&[("node", node), ("sensor", sensor)], *degrees);
-    }
 }
 
+/// A job that has series of its own: its name there, and its I/O by operation.
+type Shown<'a> = (String, &'a JobView, BTreeMap<&'a str, Cell>);
+
+/// Each job by itself.
 fn jobs(text: &mut Exposition, of: &Of<'_>) {
-    let mut shown = Vec::new();
+    let mut shown: Vec<Shown<'_>> = Vec::new();
     let mut names = HashSet::new();
     let mut n_left_out = 0;
     for job in of.view.jobs.iter().filter(|job| (of.shows)(job)) {
@@ -291,20 +306,34 @@ fn jobs(text: &mut Exposition, of: &Of<'_>) {
         }
         shown.push((name, job, by_op(&job.counters)));
     }
+    counted_by_jobs(text, &shown);
+    counted_by_cgroups(text, of, &shown);
+    expected_of_jobs(text, of, &shown);
+    if n_left_out > 0 {
+        text.family(
+            "iotide_daemon_jobs_left_out",
+            Kind::Gauge,
+            "Running jobs that have no series of their own here.",
+        )
+        .sample(&[], n_left_out);
+    }
+}
+
+fn counted_by_jobs(text: &mut Exposition, shown: &[Shown<'_>]) {
     let mut family =
         text.family("iotide_job_info", Kind::Gauge, "A running job, its user and its application.");
-    for (name, job, _) in &shown {
+    for (name, job, _) in shown {
         let (user, app, called) = (job.about.user.as_str(), job.about.app.as_str(), job.about.name.as_str());
         family.sample(&[("job", name), ("user", user), ("app", app), ("name", called)], 1);
     }
     let mut family = text.family("iotide_job_io_bytes_total", Kind::Counter, "Bytes moved by a job.");
-    for (name, _, by_op) in &shown {
+    for (name, _, by_op) in shown {
         for (op, cell) in by_op.iter() {
             family.sample(&[("job", name), ("op", op)], cell.bytes);
         }
     }
     let mut family = text.family("iotide_job_io_calls_total", Kind::Counter, "I/O calls of a job.");
-    for (name, _, by_op) in &shown {
+    for (name, _, by_op) in shown {
         for (op, cell) in by_op.iter() {
             family.sample(&[("job", name), ("op", op)], cell.calls);
         }
@@ -314,26 +343,29 @@ fn jobs(text: &mut Exposition, of: &Of<'_>) {
         Kind::Counter,
         "Time in I/O calls of a job, over all threads.",
     );
-    for (name, _, by_op) in &shown {
+    for (name, _, by_op) in shown {
         for (op, cell) in by_op.iter() {
             family.sample_ns(&[("job", name), ("op", op)], cell.ns);
         }
     }
     let mut family =
         text.family("iotide_job_mpi_seconds_total", Kind::Counter, "Time in MPI of a job, over all threads.");
-    for (name, job, _) in &shown {
+    for (name, job, _) in shown {
         family.sample_ns(&[("job", name)], job.counters.mpi().ns);
     }
     let mut family = text.family("iotide_job_processes", Kind::Gauge, "Processes of a job that run.");
-    for (name, job, _) in &shown {
+    for (name, job, _) in shown {
         family.sample(&[("job", name)], job.n_running.into());
     }
+}
+
+fn counted_by_cgroups(text: &mut Exposition, of: &Of<'_>, shown: &[Shown<'_>]) {
     let mut family = text.family(
         "iotide_job_cpu_seconds_total",
         Kind::Counter,
         "Processor time of all processes of a job, as its cgroup says.",
     );
-    for (name, job, _) in &shown {
+    for (name, job, _) in shown {
         for (mode, cell) in of_cgroup(&job.counters, "cpu_") {
             family.sample_ns(&[("job", name), ("mode", mode)], cell.ns);
         }
@@ -343,7 +375,7 @@ fn jobs(text: &mut Exposition, of: &Of<'_>) {
         Kind::Counter,
         "Bytes that all processes of a job moved from and to devices, as its cgroup says.",
     );
-    for (name, job, _) in &shown {
+    for (name, job, _) in shown {
         for (op, cell) in of_cgroup(&job.counters, "device_") {
             family.sample(&[("job", name), ("op", op)], cell.bytes);
         }
@@ -353,7 +385,7 @@ fn jobs(text: &mut Exposition, of: &Of<'_>) {
         Kind::Counter,
         "Requests of all processes of a job to devices, as its cgroup says.",
     );
-    for (name, job, _) in &shown {
+    for (name, job, _) in shown {
         for (op, cell) in of_cgroup(&job.counters, "device_") {
             family.sample(&[("job", name), ("op", op)], cell.calls);
         }
@@ -363,12 +395,15 @@ fn jobs(text: &mut Exposition, of: &Of<'_>) {
         Kind::Gauge,
         "Memory of all processes of a job, as its cgroup says.",
     );
-    for (name, job, _) in &shown {
+    for (name, job, _) in shown {
         let group = GroupJob::of(of.groups, &job.key);
         if let Some(bytes) = group.and_then(|group| group.reading.memory_bytes) {
             family.sample(&[("job", name)], bytes);
         }
     }
+}
+
+fn expected_of_jobs(text: &mut Exposition, of: &Of<'_>, shown: &[Shown<'_>]) {
     let expected: Vec<_> =
         shown.iter().filter_map(|(name, job, _)| Some((name, of.expectations.of(&job.key)?))).collect();
     let mut family =
@@ -383,14 +418,6 @@ fn jobs(text: &mut Exposition, of: &Of<'_>) {
     );
     for (name, next_s) in expected.iter().filter_map(|(name, it)| Some((name, it.next_phase_unix_s?))) {
         family.sample_f64(&[("job", name)], next_s);
-    }
-    if n_left_out > 0 {
-        text.family(
-            "iotide_daemon_jobs_left_out",
-            Kind::Gauge,
-            "Running jobs that have no series of their own here.",
-        )
-        .sample(&[], n_left_out);
     }
 }
 

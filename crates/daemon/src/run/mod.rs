@@ -312,10 +312,86 @@ pub struct Addresses {
 struct Daemon {
     shared: Arc<Shared>,
     addresses: Addresses,
-    tree: Option<(tokio::sync::watch::Sender<bool>, JoinHandle<()>)>,
+    tree: Option<Stoppable>,
     collector: Option<(Sender<()>, JoinHandle<()>)>,
-    answers: Option<(tokio::sync::watch::Sender<bool>, JoinHandle<()>)>,
-    rpc: Option<(tokio::sync::watch::Sender<bool>, JoinHandle<()>)>,
+    answers: Option<Stoppable>,
+    rpc: Option<Stoppable>,
+}
+
+/// A thread, and what tells it to end.
+type Stoppable = (tokio::sync::watch::Sender<bool>, JoinHandle<()>);
+
+/// Starts a thread that works until it is told to end.
+fn until_told(
+    name: &str,
+    work: impl FnOnce(tokio::sync::watch::Receiver<bool>) + Send + 'static,
+) -> std::io::Result<Stoppable> {
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(move || work(stopped))?;
+    Ok((stop, thread))
+}
+
+/// Where a daemon listens.
+struct Listening {
+    socket: OwnSocket,
+    rpc_socket: OwnSocket,
+    tcp: Option<TcpListener>,
+    /// For daemons below.
+    below: Option<TcpListener>,
+}
+
+impl Listening {
+    /// Listens where the settings say, unless somebody else could put something into a directory that must be the daemon's own.
+    fn open(config: &Config) -> Result<Self, ServeError> {
+        let folder = config.socket.parent().unwrap_or(Path::new("/"));
+        make_directory(folder)?;
+        for path in [folder, &config.pages, &config.store] {
+            let is_strangers = OpenDir::open(path).and_then(|folder| folder.is_strangers());
+            if is_strangers.map_err(in_directory(path))? {
+                return Err(ServeError::Strangers(path.to_owned()));
+            }
+        }
+        // Everyone may ask; what they see depends on who they are.
+        let bind = |path: &Path| {
+            OwnSocket::bind(path, 0o666, None)
+                .map_err(|cause| ServeError::Listen { at: path.display().to_string(), cause })
+        };
+        Ok(Self {
+            socket: bind(&config.socket)?,
+            rpc_socket: bind(&rpc_socket(&config.socket))?,
+            tcp: config.http.map(listen).transpose()?,
+            below: config.tree.as_ref().and_then(|tree| tree.children).map(listen).transpose()?,
+        })
+    }
+}
+
+/// What a daemon in a tree needs to speak with others.
+struct Climbing {
+    config: TreeConfig,
+    key: Arc<Secret>,
+    below: Option<TcpListener>,
+}
+
+impl Climbing {
+    fn start(self, tree: Arc<Tree>, shared: &Arc<Shared>) -> std::io::Result<Stoppable> {
+        let answers = answer::Answers::new(Arc::clone(shared));
+        until_told("iotide-tree", move |stopped| {
+            tree::run(&tree, &self.config, &self.key, self.below, answers, stopped);
+        })
+    }
+}
+
+/// What this node knows, with the jobs that ran when an earlier daemon ended.
+fn restored_leaf(config: &Config, node: Name, store: &Store, now: u64) -> Result<Leaf, ServeError> {
+    // Where the jobs of many machines meet, there are more.
+    let is_above = config.tree.as_ref().is_some_and(|tree| tree.children.is_some());
+    let limits =
+        Limits { jobs: if is_above { MOST_JOBS_ABOVE } else { Limits::default().jobs }, ..Limits::default() };
+    let mut leaf = Leaf::new(node, limits);
+    for earlier in store.running()? {
+        leaf.restore(now, earlier);
+    }
+    Ok(leaf)
 }
 
 impl Daemon {
@@ -330,54 +406,29 @@ impl Daemon {
         let pages = OpenDir::open(&config.pages).map_err(in_directory(&config.pages))?;
         let mut store = Store::open(&config.store, &config.node, now_ns())?;
         let token = token(&config.store).map_err(in_directory(&config.store))?;
-        let folder = config.socket.parent().unwrap_or(Path::new("/"));
-        make_directory(folder)?;
-        for path in [folder, &config.pages, &config.store] {
-            let is_strangers = OpenDir::open(path).and_then(|folder| folder.is_strangers());
-            if is_strangers.map_err(in_directory(path))? {
-                return Err(ServeError::Strangers(path.to_owned()));
-            }
-        }
-        // Everyone may ask; what they see depends on who they are.
-        let socket = OwnSocket::bind(&config.socket, 0o666, None)
-            .map_err(|cause| ServeError::Listen { at: config.socket.display().to_string(), cause })?;
-        let rpc_socket = rpc_socket(&config.socket);
-        let rpc_socket = OwnSocket::bind(&rpc_socket, 0o666, None)
-            .map_err(|cause| ServeError::Listen { at: rpc_socket.display().to_string(), cause })?;
-        let tcp = config.http.map(listen).transpose()?;
-        let http = tcp.as_ref().and_then(|it| it.local_addr().ok());
-        let doors = Doors::open(&config.store, token, &config.web, http.map(|http| http.port()))
-            .map_err(in_directory(&config.store))?;
-        let below = config.tree.as_ref().and_then(|tree| tree.children).map(listen).transpose()?;
+        let Listening { socket, rpc_socket, tcp, below } = Listening::open(&config)?;
         let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|it| it.local_addr().ok());
         let addresses = Addresses { http: address(&tcp), children: address(&below) };
+        let doors =
+            Doors::open(&config.store, token, &config.web, addresses.http.map(|address| address.port()))
+                .map_err(in_directory(&config.store))?;
 
-        let proc = Proc("/proc".into());
-        let leaf_node = node.clone();
-        // Where the jobs of many machines meet, there are more.
-        let is_above = config.tree.as_ref().is_some_and(|tree| tree.children.is_some());
-        let limits = Limits {
-            jobs: if is_above { MOST_JOBS_ABOVE } else { Limits::default().jobs },
-            ..Limits::default()
-        };
-        let mut leaf = Leaf::new(node, limits);
         let now = now_ns();
-        for earlier in store.running()? {
-            leaf.restore(now, earlier);
-        }
-        let key = config.tree.as_ref().map(|tree| tree.auth.load()).transpose()?;
+        let mut leaf = restored_leaf(&config, node.clone(), &store, now)?;
         let tree = match &config.tree {
             None => None,
             Some(tree) => {
                 let instance = store.instance(random_number()?)?;
-                Some(Arc::new(Tree::new(Place { node: leaf_node, instance }, !tree.parents.is_empty())))
+                let climbing = Climbing { config: tree.clone(), key: Arc::new(tree.auth.load()?), below };
+                Some((Arc::new(Tree::new(Place { node, instance }, !tree.parents.is_empty())), climbing))
             }
         };
+        let (tree, climbing) = tree.unzip();
         let gathering = match &tree {
             None => None,
             Some(tree) => Some(Gathering::start(Arc::clone(tree), now, &store, &mut leaf)?),
         };
-        let mut collector = Collector::new(pages, proc);
+        let mut collector = Collector::new(pages, Proc("/proc".into()));
         let removed = collector.remove_counted(store.done_pages()?);
         store.forget_pages(&removed)?;
         let (sampling, series) =
@@ -390,7 +441,7 @@ impl Daemon {
             beat_ns: AtomicU64::new(now),
             started_ns: now,
             doors,
-            http,
+            http: addresses.http,
             store_fault: RwLock::default(),
             expectations,
             alarms,
@@ -409,14 +460,11 @@ impl Daemon {
             config,
         });
         steering.begin(&shared);
-        let predicting = Predicting::start(shared.expectations.clone(), shared.events.clone())?;
-
-        let (running, until_stopped) = channel();
         let mut work = Collecting {
             shared: Arc::clone(&shared),
             leaf,
             collector,
-            predicting,
+            predicting: Predicting::start(shared.expectations.clone(), shared.events.clone())?,
             gauges: Gauges::default(),
             sampling,
             gathering,
@@ -432,38 +480,28 @@ impl Daemon {
         };
         work.round();
         work.collector.settle(now_ns(), &mut work.leaf);
+        let (running, until_stopped) = channel();
         let thread = thread::Builder::new().name("iotide-collect".to_owned());
         let collecting = thread.spawn(move || work.run(&until_stopped))?;
-        let (stop, stopped) = tokio::sync::watch::channel(false);
         let of_http = Arc::clone(&shared);
-        let thread = thread::Builder::new().name("iotide-http".to_owned());
-        let answering =
-            thread.spawn(move || http::run(&of_http, socket, tcp.map(|tcp| (tcp, tls)), stopped))?;
-        let (stop_rpc, stopped) = tokio::sync::watch::channel(false);
+        let answers = until_told("iotide-http", move |stopped| {
+            http::run(&of_http, socket, tcp.map(|tcp| (tcp, tls)), stopped);
+        })?;
         let of_rpc = Arc::clone(&shared);
-        let thread = thread::Builder::new().name("iotide-rpc".to_owned());
-        let calling = thread.spawn(move || rpc::run(&of_rpc, rpc_socket, stopped))?;
+        let rpc = until_told("iotide-rpc", move |stopped| rpc::run(&of_rpc, rpc_socket, stopped))?;
         watch_node(&shared)?;
         groups::watch(&shared)?;
         remote_write::start(&shared)?;
         Exporters::start(&shared)?;
         redis::start(&shared)?;
-        let mut of_tree = None;
-        if let (Some(tree), Some(key), Some(config)) = (tree, key, shared.config.tree.clone()) {
-            let (stop, stopped) = tokio::sync::watch::channel(false);
-            let thread = thread::Builder::new().name("iotide-tree".to_owned());
-            let key = Arc::new(key);
-            let answers = answer::Answers::new(Arc::clone(&shared));
-            let climbing = thread.spawn(move || tree::run(&tree, &config, &key, below, answers, stopped))?;
-            of_tree = Some((stop, climbing));
-        }
+        let tree = tree.zip(climbing).map(|(tree, climbing)| climbing.start(tree, &shared)).transpose()?;
         Ok(Self {
             shared,
             addresses,
-            tree: of_tree,
+            tree,
             collector: Some((running, collecting)),
-            answers: Some((stop, answering)),
-            rpc: Some((stop_rpc, calling)),
+            answers: Some(answers),
+            rpc: Some(rpc),
         })
     }
 

@@ -15,7 +15,7 @@ use super::frame::{
 };
 use crate::{Cell, Metric, Name};
 
-use super::hub::{Hub, HubFull, RowId};
+use super::hub::{Hub, HubFull, HubRow, RowId};
 
 /// How often a child asks what time it is. The answer also says that the parent is there, and takes acknowledgements along.
 const PING_NS: u64 = 2_000_000_000;
@@ -192,65 +192,78 @@ impl Uplink {
             if out.len() >= most {
                 return Ok(false);
             }
-            let is_open = sent.is_some_and(|sent| sent.opened_version >= row.opened_version);
-            let number = match sent {
-                Some(sent) => sent.number,
-                None => self.number(id)?,
-            };
-            if !is_open {
-                Frame::Open { number, row: Arc::clone(&row.opened) }.write(out);
-            }
-            let sent = self.rows.entry(id).or_insert_with(|| Sent {
-                number,
-                version: 0,
-                opened_version: 0,
-                sent_ns: 0,
-                cells: Vec::new(),
-            });
-            sent.sent_ns = now_ns;
-            (sent.version, sent.opened_version) = (row.version, row.opened_version);
-            for (at, _) in &row.cells()[sent.cells.len()..] {
-                let Some(metric) = hub.metric(row, *at) else { continue };
-                if !self.metrics.contains_key(metric) {
-                    let number = self.metrics.len() as u32;
-                    if number >= MOST_METRICS {
-                        return Err(LinkError::Worn);
-                    }
-                    self.metrics.insert(metric.clone(), number);
-                    Frame::Metric { number, metric: metric.clone() }.write(out);
-                }
-            }
-            let n_known = sent.cells.len();
-            sent.cells.resize(row.cells().len(), Cell::default());
-            let metrics = &self.metrics;
-            let changes = row.cells().iter().zip(&mut sent.cells).enumerate().filter_map(
-                |(slot, ((at, cell), last))| {
-                    let is_new = slot >= n_known;
-                    if *cell == *last && !is_new {
-                        return None;
-                    }
-                    let added = Cell {
-                        calls: cell.calls.wrapping_sub(last.calls),
-                        bytes: cell.bytes.wrapping_sub(last.bytes),
-                        ns: cell.ns.wrapping_sub(last.ns),
-                    };
-                    *last = *cell;
-                    let metric = is_new.then(|| hub.metric(row, *at).and_then(|metric| metrics.get(metric)));
-                    Some(Change { slot: slot as u32, metric: metric.flatten().copied(), added })
-                },
-            );
-            let head = RowFrame {
-                number,
-                seq: row.seq,
-                at_ns: row.at_ns,
-                is_final: row.is_final,
-                n_running: row.n_running,
-                changes: Default::default(),
-            };
-            write_row(out, &head, changes);
+            self.send_row(now_ns, hub, id, row, out)?;
         }
         self.tell_nodes(now_ns, hub, out);
         Ok(true)
+    }
+
+    /// Appends what has changed of a row since it was last sent.
+    fn send_row(
+        &mut self,
+        now_ns: u64,
+        hub: &Hub,
+        id: RowId,
+        row: &HubRow,
+        out: &mut Vec<u8>,
+    ) -> Result<(), LinkError> {
+        let sent = self.rows.get(&id);
+        let is_open = sent.is_some_and(|sent| sent.opened_version >= row.opened_version);
+        let number = match sent {
+            Some(sent) => sent.number,
+            None => self.number(id)?,
+        };
+        if !is_open {
+            Frame::Open { number, row: Arc::clone(&row.opened) }.write(out);
+        }
+        let sent = self.rows.entry(id).or_insert_with(|| Sent {
+            number,
+            version: 0,
+            opened_version: 0,
+            sent_ns: 0,
+            cells: Vec::new(),
+        });
+        sent.sent_ns = now_ns;
+        (sent.version, sent.opened_version) = (row.version, row.opened_version);
+        for (at, _) in &row.cells()[sent.cells.len()..] {
+            let Some(metric) = hub.metric(row, *at) else { continue };
+            if !self.metrics.contains_key(metric) {
+                let number = self.metrics.len() as u32;
+                if number >= MOST_METRICS {
+                    return Err(LinkError::Worn);
+                }
+                self.metrics.insert(metric.clone(), number);
+                Frame::Metric { number, metric: metric.clone() }.write(out);
+            }
+        }
+        let n_known = sent.cells.len();
+        sent.cells.resize(row.cells().len(), Cell::default());
+        let metrics = &self.metrics;
+        let changes =
+            row.cells().iter().zip(&mut sent.cells).enumerate().filter_map(|(slot, ((at, cell), last))| {
+                let is_new = slot >= n_known;
+                if *cell == *last && !is_new {
+                    return None;
+                }
+                let added = Cell {
+                    calls: cell.calls.wrapping_sub(last.calls),
+                    bytes: cell.bytes.wrapping_sub(last.bytes),
+                    ns: cell.ns.wrapping_sub(last.ns),
+                };
+                *last = *cell;
+                let metric = is_new.then(|| hub.metric(row, *at).and_then(|metric| metrics.get(metric)));
+                Some(Change { slot: slot as u32, metric: metric.flatten().copied(), added })
+            });
+        let head = RowFrame {
+            number,
+            seq: row.seq,
+            at_ns: row.at_ns,
+            is_final: row.is_final,
+            n_running: row.n_running,
+            changes: Default::default(),
+        };
+        write_row(out, &head, changes);
+        Ok(())
     }
 
     fn tell_nodes(&mut self, now_ns: u64, hub: &Hub, out: &mut Vec<u8>) {

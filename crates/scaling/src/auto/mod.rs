@@ -216,6 +216,21 @@ fn moves_with(coordinates: &[Vec<f64>], a: usize, b: usize) -> bool {
     coordinates.iter().all(|p| coordinates.iter().all(|q| (p[a] == q[a]) == (p[b] == q[b])))
 }
 
+/// The shapes that are tried whatever is measured: Extra-P's, and those that fall.
+fn usual_shapes() -> Vec<Shape> {
+    let growing = GROWING.iter().map(|(n, d, log)| Shape::new(*n, *d, *log));
+    let falling = GROWING.iter().filter(|(_, _, log)| *log == 0).map(|(n, d, _)| Shape::new(-n, *d, 0));
+    let falling_with_log = FALLING_WITH_LOG.iter().map(|(n, d, log)| Shape::new(*n, *d, *log));
+    growing.chain(falling).chain(falling_with_log).collect()
+}
+
+/// Powers between those.
+fn fine_shapes(usual: &[Shape]) -> Vec<Shape> {
+    let steps = (1..=3 * FINE_STEPS).flat_map(|step| [step, -step]);
+    let fine = steps.map(|step| Shape::new(step, FINE_STEPS, 0));
+    fine.filter(|shape| !usual.contains(shape)).collect()
+}
+
 impl ParameterColumns {
     fn new(coordinates: &[Vec<f64>], parameter: usize) -> Self {
         let xs: Vec<f64> = coordinates.iter().map(|point| point[parameter]).collect();
@@ -223,22 +238,16 @@ impl ParameterColumns {
         values.sort_by(f64::total_cmp);
         values.dedup();
         let mut notes = Vec::new();
-        let growing = GROWING.iter().map(|(n, d, log)| Shape::new(*n, *d, *log));
-        let falling = GROWING.iter().filter(|(_, _, log)| *log == 0).map(|(n, d, _)| Shape::new(-n, *d, 0));
-        let falling_with_log = FALLING_WITH_LOG.iter().map(|(n, d, log)| Shape::new(*n, *d, *log));
-        let mut shapes: Vec<Shape> = growing.chain(falling).chain(falling_with_log).collect();
-        let fine =
-            (1..=3 * FINE_STEPS).flat_map(|step| [step, -step]).map(|step| Shape::new(step, FINE_STEPS, 0));
-        let fine: Vec<Shape> = fine.filter(|shape| !shapes.contains(shape)).collect();
-        let n_usual = shapes.len();
+        let usual_shapes = usual_shapes();
+        let fine = fine_shapes(&usual_shapes);
         let n_fine = fine.len();
+        let mut shapes = usual_shapes.clone();
         if values.len() >= 5 {
             shapes.extend(fine);
             let finest = (1..=3 * FINEST_STEPS).flat_map(|step| [step, -step]);
             let finest = finest.filter(|step| step % (FINEST_STEPS / FINE_STEPS) != 0);
             shapes.extend(finest.map(|step| Shape::new(step, FINEST_STEPS, 0)));
         }
-        let usual_shapes: Vec<Shape> = shapes[..n_usual].to_vec();
         match values.len() {
             0 | 1 => {
                 shapes.clear();

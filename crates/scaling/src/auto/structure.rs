@@ -238,26 +238,7 @@ fn stepwise(
             })
             .collect();
         loop {
-            // Every set of terms one step away: one more, one less, or one exchanged.
-            let mut steps: Vec<Vec<usize>> = Vec::new();
-            for set in subsets.iter().filter(|set| !sets.contains(set)) {
-                if sets.len() + 1 < MAX_COLUMNS {
-                    steps.push([sets.as_slice(), &[*set]].concat());
-                }
-                for leaving in 0..sets.len() {
-                    let mut exchanged = sets.clone();
-                    exchanged[leaving] = *set;
-                    steps.push(exchanged);
-                }
-            }
-            for leaving in 0..sets.len() {
-                let mut fewer = sets.clone();
-                fewer.remove(leaving);
-                if !fewer.is_empty() {
-                    steps.push(fewer);
-                }
-            }
-            let found = steps
+            let found = one_step_away(&sets, &subsets)
                 .into_iter()
                 .filter_map(|step| {
                     let mut columns: [&[f64]; MAX_COLUMNS] = [&design.ones; MAX_COLUMNS];
@@ -278,11 +259,11 @@ fn stepwise(
         }
         for parameter in active {
             for shape in &shortlists[*parameter] {
-                let mut tried = shapes.clone();
-                tried[*parameter] = *shape;
                 if sets.is_empty() {
                     continue;
                 }
+                let mut tried = shapes.clone();
+                tried[*parameter] = *shape;
                 let tried_form = form(&sets, &tried);
                 let found = tried_form.fit(design, sample, limit.most_ss());
                 let found = found.filter(|fit| fit.adds_up() || !sample.non_negative);
@@ -303,6 +284,29 @@ fn stepwise(
     seen.sort_by(|a, b| b.log_weight.total_cmp(&a.log_weight));
     seen.dedup_by(|a, b| a.form == b.form);
     seen
+}
+
+/// Every set of terms one step away from these: one more, one less, or one exchanged.
+fn one_step_away(sets: &[usize], subsets: &[usize]) -> Vec<Vec<usize>> {
+    let mut steps: Vec<Vec<usize>> = Vec::new();
+    for set in subsets.iter().filter(|set| !sets.contains(set)) {
+        if sets.len() + 1 < MAX_COLUMNS {
+            steps.push([sets, &[*set]].concat());
+        }
+        for leaving in 0..sets.len() {
+            let mut exchanged = sets.to_vec();
+            exchanged[leaving] = *set;
+            steps.push(exchanged);
+        }
+    }
+    for leaving in 0..sets.len() {
+        let mut fewer = sets.to_vec();
+        fewer.remove(leaving);
+        if !fewer.is_empty() {
+            steps.push(fewer);
+        }
+    }
+    steps
 }
 
 /// Whether another structure of the same shapes fits these points as well but says something else where both
