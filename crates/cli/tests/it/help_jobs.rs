@@ -145,8 +145,8 @@ fn help_on_simulate_jobs_explains_every_flag() {
                                                                        other parts of the log, too
       iotide simulate jobs jobs.json --policies easy,io-balance --io io.json --errors
       manager=0,runs=0.1,user=0.5 --seeds 30
-                                                                       what is known of jobs, and what if
-                                                                       that is wrong?
+                                                                       what is known of jobs, and what
+                                                                       if that is wrong?
       sacct -aPX -o JobID,User,JobName,NNodes,Submit,Start,End,State,Timelimit | iotide simulate jobs -
       --nodes 128
                                                                        your own machine
