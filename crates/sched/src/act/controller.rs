@@ -52,21 +52,53 @@ pub struct RuleState {
     pub judged: VecDeque<(Option<f64>, f64)>,
     /// When its decisions of the last hour were taken.
     taken_s: VecDeque<f64>,
-    /// What is not proposed again before some time, and how often it was refused in turn.
-    put_off: Vec<(Change, f64, u32)>,
+    /// What is not proposed again before some time.
+    put_off: Vec<PutOff>,
+    /// Jobs of which something was taken back, and until when what they do is no baseline for anything else.
+    settling: Vec<(String, f64)>,
+    /// How long it takes until one can tell of its latest decision.
+    window_s: f64,
+    /// When harm was counted last.
+    harmed_s: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct PutOff {
+    change: Change,
+    until_s: f64,
+    /// How often it did harm, within an hour each after it could have been tried again.
+    n_harms: u32,
 }
 
 /// A measurement under way.
 #[derive(Clone, Debug)]
 struct Trial {
-    id: u64,
+    /// What is measured: one decision, or several that followed each other before one could tell of the first.
+    ids: Vec<u64>,
     rule: usize,
     measure: Measure,
     concerned: Vec<String>,
     before_s: [f64; 2],
-    /// Since when it is in force.
+    /// When the first of them was taken.
+    begun_s: f64,
+    /// Since when all of them are in force.
     from_s: f64,
     until_s: f64,
+}
+
+impl Trial {
+    /// What is in force has changed: what comes from now on counts.
+    fn restart(&mut self, now_s: f64) {
+        self.until_s += now_s - self.from_s;
+        self.from_s = now_s;
+    }
+
+    /// Whether a change by a rule changes what it measures: on one storage every decision changes what all jobs get, others concern only their own.
+    fn is_touched_by(&self, rule: usize, change: &Change) -> bool {
+        let is_shared = self.measure == Measure::IoTime && matches!(change, Change::Periods(_));
+        let is_about = |job: &&str| self.concerned.iter().any(|concerned| concerned == job);
+        self.rule == rule && (is_shared || change.jobs().iter().any(is_about))
+    }
 }
 
 /// Decides.
@@ -169,14 +201,20 @@ impl Controller {
             }
         }
         let mut deeds = Vec::new();
-        for trial in std::mem::take(&mut self.trials) {
-            let Some(decision) = self.decisions.get(&trial.id) else { continue };
+        for mut trial in std::mem::take(&mut self.trials) {
+            let Some(last) = trial.ids.last().copied() else { continue };
+            let is_standing = |id: &u64| self.decisions.get(id).is_some_and(|it| it.state == State::Standing);
+            trial.ids.retain(is_standing);
+            let [from_s, to_s] = trial.before_s;
             let stranger = jobs.iter().filter(|_| trial.measure != Measure::Progress).find(|job| {
+                let key = job.key();
                 self.rules[trial.rule].scope.holds(job)
-                    && !trial.concerned.contains(&job.key())
-                    && self.history.has_moved_since(&job.key(), trial.before_s[1])
+                    && !trial.concerned.contains(&key)
+                    && self.history.has_moved(&key, to_s, now_s)
+                    && !self.history.has_moved(&key, from_s, to_s)
             });
-            let unclear = if !matches!(decision.state, State::Standing) {
+            let unclear = if trial.ids.is_empty() {
+                trial.ids.push(last);
                 Some("it was over before one could tell".to_owned())
             } else if let Some(gone) = trial.concerned.iter().find(|key| !keys.contains_key(*key)) {
                 Some(format!("job {} ended meanwhile", id_of(gone)))
@@ -193,7 +231,7 @@ impl Controller {
                 // It does no harm, or nobody can tell; whether it pays is another question.
                 continue;
             }
-            deeds.extend(self.judge(now_s, trial.id, verdict, trial.until_s - trial.from_s));
+            deeds.extend(self.judge(now_s, &trial.ids, verdict, trial.from_s, trial.until_s - trial.from_s));
         }
         deeds
     }
@@ -218,10 +256,22 @@ impl Controller {
     pub fn propose(&mut self, now_s: f64, proposal: Proposal) -> Option<Deed> {
         let Proposal { rule, change, evidence, expected, measure, concerned, window_s } = proposal;
         let state = &mut self.states[rule];
-        state.put_off.retain(|(_, until_s, n)| *until_s > now_s || *n > 1 && now_s < until_s + 3600.0);
+        state.put_off.retain(|it| it.until_s > now_s || it.n_harms > 0 && now_s < it.until_s + 3600.0);
+        state.settling.retain(|(_, until_s)| *until_s > now_s);
+        let is_put_off = |it: &PutOff| it.until_s > now_s && it.change.is_like(&change);
+        let is_settling = |(job, _): &(String, f64)| concerned.contains(job);
         if state.stopped.is_some()
-            || state.put_off.iter().any(|(put_off, until_s, _)| *until_s > now_s && put_off.is_like(&change))
+            || state.put_off.iter().any(is_put_off)
+            || state.settling.iter().any(is_settling)
         {
+            return None;
+        }
+        // A decision that follows another is measured together with it; so that there is an end to it, only within the first window.
+        let is_late = |trial: &Trial| {
+            let first_s = window_s.min(trial.until_s - trial.from_s);
+            trial.is_touched_by(rule, &change) && (trial.begun_s + first_s..trial.until_s).contains(&now_s)
+        };
+        if self.trials.iter().any(is_late) {
             return None;
         }
         let declined = self.reason_to_decline(now_s, rule, &change, expected);
@@ -232,7 +282,7 @@ impl Controller {
             None => State::Standing,
         };
         if !is_taken {
-            self.put_off(rule, &change, now_s + Self::PUT_OFF_S, 1);
+            self.put_off(rule, &change, now_s + Self::PUT_OFF_S);
             self.forget_like(rule, &change);
         }
         let decision = Decision {
@@ -252,23 +302,49 @@ impl Controller {
             return None;
         }
         self.states[rule].taken_s.push_back(now_s);
-        // On one storage every decision changes what all jobs get; others concern only their own.
-        let is_void = |trial: &mut Trial| {
-            trial.rule == rule && (measure == Measure::IoTime || trial.concerned == concerned)
+        self.states[rule].window_s = window_s;
+        let begun_s = concerned.iter().filter_map(|key| self.history.since_s(key)).fold(f64::MAX, f64::min);
+        self.begin_trial(
+            &decision,
+            Trial {
+                ids: vec![decision.id],
+                rule,
+                measure,
+                concerned,
+                before_s: [begun_s.min(now_s).max(now_s - window_s), now_s],
+                begun_s: now_s,
+                from_s: now_s,
+                until_s: now_s + window_s,
+            },
+        );
+        Some(Deed::Do(decision))
+    }
+
+    /// Measures a decision from now on, together with those of which one could not tell yet.
+    fn begin_trial(&mut self, decision: &Decision, mut trial: Trial) {
+        let is_touched = |former: &mut Trial| former.is_touched_by(decision.rule, &decision.change);
+        let former: Vec<Trial> = self.trials.extract_if(.., is_touched).collect();
+        let why = match trial.concerned.is_empty() {
+            true => "another decision about the job followed".to_owned(),
+            false => format!("it is measured together with decision {}", decision.id),
         };
-        for former in self.trials.extract_if(.., is_void) {
-            if let Some(it) = self.decisions.get_mut(&former.id) {
-                it.verdict = Verdict::Unclear("another decision of the rule followed".to_owned());
+        for id in former.iter().flat_map(|former| &former.ids) {
+            if let Some(it) = self.decisions.get_mut(id).filter(|it| it.verdict == Verdict::Open) {
+                it.verdict = Verdict::Unclear(why.clone());
             }
         }
-        if !concerned.is_empty() {
-            let begun_s =
-                concerned.iter().filter_map(|key| self.history.since_s(key)).fold(f64::MAX, f64::min);
-            let before_s = [begun_s.min(now_s).max(now_s - window_s), now_s];
-            let (from_s, until_s) = (now_s, now_s + window_s);
-            self.trials.push(Trial { id: decision.id, rule, measure, concerned, before_s, from_s, until_s });
+        if trial.concerned.is_empty() {
+            return;
         }
-        Some(Deed::Do(decision))
+        // What it was before the first of them is what they all are compared with.
+        for former in former {
+            if former.begun_s < trial.begun_s {
+                (trial.begun_s, trial.before_s) = (former.begun_s, former.before_s);
+            }
+            trial.ids.extend(former.ids);
+        }
+        trial.ids.sort_unstable();
+        self.trials.push(trial);
     }
 
     /// Why a rule does not allow a change now, if it does not.
@@ -309,18 +385,20 @@ impl Controller {
 
     /// A decision could not be carried out.
     pub fn failed(&mut self, now_s: f64, id: u64, why: &str) {
-        let Some(decision) = self.decisions.get_mut(&id) else { return };
+        let standing = self.decisions.get_mut(&id).filter(|it| it.state == State::Standing);
+        // What was taken back meanwhile needs no further word.
+        let Some(decision) = standing else { return };
         decision.state = State::Failed(why.to_owned());
         decision.verdict = Verdict::Unclear("it was not carried out".to_owned());
         let (rule, change) = (decision.rule, decision.change.clone());
-        self.put_off(rule, &change, now_s + Self::PUT_OFF_S, 1);
+        self.leave_trial(now_s, id);
+        self.put_off(rule, &change, now_s + Self::PUT_OFF_S);
     }
 
     /// A decision that takes time to carry out is in force from now on.
     pub fn begun(&mut self, now_s: f64, id: u64) {
-        for trial in self.trials.iter_mut().filter(|trial| trial.id == id) {
-            trial.until_s += now_s - trial.from_s;
-            trial.from_s = now_s;
+        for trial in self.trials.iter_mut().filter(|trial| trial.ids.contains(&id)) {
+            trial.restart(now_s);
         }
     }
 
@@ -333,18 +411,50 @@ impl Controller {
         }
         if is_over {
             decision.state = State::Over;
-            self.trials.retain(|trial| trial.id != id);
+            self.leave_trial(now_s, id);
         }
-        self.judge(now_s, id, verdict, Self::PUT_OFF_S)
+        // What is measured so is a time that ends now.
+        let took_s = match &verdict {
+            Verdict::Measured(effect) if effect.with.is_finite() => effect.with.max(0.0),
+            _ => 0.0,
+        };
+        self.judge(now_s, &[id], verdict, now_s - took_s, Self::PUT_OFF_S)
     }
 
     /// Takes one decision back.
     pub fn undo(&mut self, now_s: f64, id: u64, why: &str) -> Option<Deed> {
+        let undone = self.take_back(now_s, id, why)?;
+        let Deed::Undo(decision) = &undone else { return None };
+        let (rule, change) = (decision.rule, decision.change.clone());
+        self.put_off(rule, &change, now_s + Self::PUT_OFF_S * Self::HARM_PUT_OFF);
+        Some(undone)
+    }
+
+    /// Takes one decision back. For a while what its jobs do is no baseline: they have done it under the decision.
+    fn take_back(&mut self, now_s: f64, id: u64, why: &str) -> Option<Deed> {
         let decision = self.decisions.get_mut(&id).filter(|it| it.state == State::Standing)?;
         decision.state = State::Undone(why.to_owned());
         let undone = decision.clone();
-        self.put_off(undone.rule, &undone.change, now_s + Self::PUT_OFF_S * Self::HARM_PUT_OFF, 1);
+        self.leave_trial(now_s, id);
+        let state = &mut self.states[undone.rule];
+        let until_s = now_s + state.window_s;
+        state.settling.extend(undone.change.jobs().into_iter().map(|job| (job.to_owned(), until_s)));
         Some(Deed::Undo(undone))
+    }
+
+    /// A decision is in force no more: what is measured beside it is measured from now on.
+    fn leave_trial(&mut self, now_s: f64, id: u64) {
+        let Some(decision) = self.decisions.get_mut(&id) else { return };
+        let was_open = self.trials.iter().any(|trial| trial.ids.contains(&id));
+        if was_open && decision.verdict == Verdict::Open && matches!(decision.state, State::Undone(_)) {
+            decision.verdict = Verdict::Unclear("it was over before one could tell".to_owned());
+        }
+        let is_touched = |trial: &&mut Trial| trial.is_touched_by(decision.rule, &decision.change);
+        for trial in self.trials.iter_mut().filter(is_touched) {
+            trial.ids.retain(|other| *other != id);
+            trial.restart(now_s);
+        }
+        self.trials.retain(|trial| !trial.ids.is_empty());
     }
 
     /// Uses a rule no more, and takes back what it has done.
@@ -356,9 +466,7 @@ impl Controller {
     /// Uses a rule again.
     pub fn resume(&mut self, rule: usize) {
         let state = &mut self.states[rule];
-        state.stopped = None;
-        state.judged.clear();
-        state.put_off.clear();
+        *state = RuleState { taken_s: std::mem::take(&mut state.taken_s), ..RuleState::default() };
     }
 
     /// Takes everything back.
@@ -378,26 +486,33 @@ impl Controller {
         deeds
     }
 
-    /// Notes what came of a decision, and draws the consequence.
-    fn judge(&mut self, now_s: f64, id: u64, verdict: Verdict, window_s: f64) -> Vec<Deed> {
-        let Some(decision) = self.decisions.get_mut(&id) else { return Vec::new() };
+    /// Notes what came of decisions that were measured together since some time, and draws the consequence.
+    fn judge(&mut self, now_s: f64, ids: &[u64], verdict: Verdict, from_s: f64, window_s: f64) -> Vec<Deed> {
+        let Some(decision) = ids.last().and_then(|id| self.decisions.get_mut(id)) else { return Vec::new() };
         decision.verdict = verdict.clone();
         let Verdict::Measured(effect) = verdict else { return Vec::new() };
         if !effect.is_sound() {
             decision.verdict = Verdict::Unclear("what was measured makes no sense".to_owned());
             return Vec::new();
         }
-        let (rule, change) = (decision.rule, decision.change.clone());
+        let rule = decision.rule;
         let expected = decision.expected.map(|expected| expected.change());
         let measured = effect.change();
-        let is_standing = decision.state == State::Standing;
+        let is_harm = measured > Self::MOST_HARM;
         let state = &mut self.states[rule];
-        state.judged.push_back((expected, measured));
+        // What hits all jobs at once, as a storage that stalls does, hits all that is measured meanwhile, and says it once.
+        let is_told = is_harm && state.harmed_s.is_some_and(|harmed_s| from_s < harmed_s);
+        if !is_told {
+            state.judged.push_back((expected, measured));
+            state.harmed_s = if is_harm { Some(now_s) } else { state.harmed_s };
+        }
         while state.judged.len() > Self::N_JUDGED {
             state.judged.pop_front();
         }
         let mean = state.judged.iter().map(|(_, measured)| measured).sum::<f64>() / state.judged.len() as f64;
-        if state.judged.len() == Self::N_JUDGED && mean >= 0.0 {
+        // One that went wrong by far is no reason, whatever it does to the mean.
+        let n_in_vain = state.judged.iter().filter(|(_, measured)| *measured >= 0.0).count();
+        if state.judged.len() == Self::N_JUDGED && mean >= 0.0 && n_in_vain > 1 {
             let why = format!(
                 "its last {} decisions changed the {} by {:+.1} % in the mean: they do not pay",
                 Self::N_JUDGED,
@@ -406,31 +521,47 @@ impl Controller {
             );
             return self.stop(rule, &why);
         }
-        if measured <= Self::MOST_HARM || !is_standing {
+        if !is_harm {
             return Vec::new();
         }
         let why = format!("it changed the {} by {:+.1} %", effect.quantity.words(), 100.0 * measured);
-        let n_before = self.states[rule]
-            .put_off
-            .iter()
-            .filter(|(put_off, ..)| put_off.is_like(&change))
-            .map(|(_, _, n)| *n)
-            .max();
-        let n = n_before.unwrap_or(0) + 1;
-        let windows = Self::HARM_PUT_OFF * f64::from(1u32 << n.min(Self::MOST_DOUBLINGS));
-        let deed = self.undo(now_s, id, &why);
-        self.put_off(rule, &change, now_s + windows * window_s, n);
-        deed.into_iter().collect()
+        let mut deeds = Vec::new();
+        // The latest first, as one goes back.
+        for id in ids.iter().rev() {
+            let Some(deed) = self.take_back(now_s, *id, &why) else { continue };
+            if let Some(change) = self.change(*id).cloned() {
+                self.put_off_harm(rule, &change, now_s, window_s);
+            }
+            deeds.push(deed);
+        }
+        deeds
     }
 
-    fn put_off(&mut self, rule: usize, change: &Change, until_s: f64, n: u32) {
+    /// Does not try again for long what did harm.
+    fn put_off_harm(&mut self, rule: usize, change: &Change, now_s: f64, window_s: f64) {
+        // It has done harm before if that is remembered.
+        self.put_off(rule, change, now_s);
+        if let Some(it) = self.states[rule].put_off.last_mut() {
+            it.n_harms += 1;
+            let windows = Self::HARM_PUT_OFF * f64::from(1u32 << it.n_harms.min(Self::MOST_DOUBLINGS));
+            it.until_s = it.until_s.max(now_s + windows * window_s);
+        }
+    }
+
+    /// Does not propose a change again before some time.
+    fn put_off(&mut self, rule: usize, change: &Change, until_s: f64) {
         let put_off = &mut self.states[rule].put_off;
-        put_off.retain(|(other, ..)| !other.is_like(change));
+        // Those that are like it stay: what is like them may not be like it.
+        let n_harms = put_off.iter().filter(|it| it.change.is_like(change)).map(|it| it.n_harms).max();
+        let mut now = PutOff { change: change.clone(), until_s, n_harms: n_harms.unwrap_or(0) };
+        for former in put_off.extract_if(.., |it| it.change == *change) {
+            now.until_s = now.until_s.max(former.until_s);
+        }
         // As many as decisions are remembered; the oldest goes.
         if put_off.len() >= Self::MOST_DECISIONS {
             put_off.remove(0);
         }
-        put_off.push((change.clone(), until_s, n));
+        put_off.push(now);
     }
 
     /// What was declined time and again is told once.

@@ -22,8 +22,12 @@ pub struct History {
 }
 
 impl History {
-    /// Samples of a job; with one every two seconds, the last half hour.
+    /// Samples of a job.
     const MOST_SAMPLES: usize = 1024;
+    /// Where there are too many, the earlier ones become as far apart as this, so that …
+    const COARSE_S: f64 = 8.0;
+    /// … they still go back as far as this: half an hour before a decision, and half an hour after it.
+    const LONGEST_S: f64 = 4000.0;
     /// Into so many parts a span is cut to see how much a figure varies.
     const N_PARTS: usize = 4;
     /// Jobs. Those beyond are not measured.
@@ -44,7 +48,11 @@ impl History {
                 samples.clear();
             }
             if samples.len() == Self::MOST_SAMPLES {
-                samples.pop_front();
+                let is_old = samples.front().is_some_and(|first| first.at_s < now_s - Self::LONGEST_S);
+                let mut pairs = samples.iter().zip(samples.iter().skip(1));
+                let close = pairs.position(|(a, b)| b.at_s - a.at_s < Self::COARSE_S);
+                // All that is remembered is a sum up to its time, so one in between can go.
+                samples.remove(close.filter(|_| !is_old).map_or(0, |first| first + 1));
             }
             samples.push_back(Sample { at_s: now_s, bytes: job.bytes, io_s: job.io_s });
         }
@@ -73,11 +81,11 @@ impl History {
         Some((to.io_s - from.io_s).max(0.0) / bytes as f64).filter(|cost| *cost > 0.0)
     }
 
-    /// Whether a job has read or written since some time.
-    pub fn has_moved_since(&self, key: &str, from_s: f64) -> bool {
+    /// Whether a job has read or written between two times.
+    pub fn has_moved(&self, key: &str, from_s: f64, to_s: f64) -> bool {
         let Some(samples) = self.jobs.get(key) else { return false };
-        let before = samples.iter().rfind(|sample| sample.at_s <= from_s).map_or(0, |sample| sample.bytes);
-        samples.back().is_some_and(|last| last.bytes > before)
+        let bytes_at = |at_s: f64| samples.iter().rfind(|it| it.at_s <= at_s).map_or(0, |it| it.bytes);
+        bytes_at(to_s) > bytes_at(from_s)
     }
 
     /// Since when a job is seen.

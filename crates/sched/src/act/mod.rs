@@ -23,4 +23,6 @@ mod rule;
 mod sets;
 
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod tests;

@@ -5,11 +5,11 @@ use proptest::prelude::*;
 use super::*;
 use crate::act::controller::Proposal;
 
-fn rule(limits: Limits) -> Rule {
+pub(super) fn rule(limits: Limits) -> Rule {
     Rule { name: "sets".to_owned(), actor: Actor::Sets, scope: Scope::default(), limits }
 }
 
-fn job(id: &str, period_s: f64, bytes: u64, io_s: f64) -> JobFacts {
+pub(super) fn job(id: &str, period_s: f64, bytes: u64, io_s: f64) -> JobFacts {
     JobFacts {
         id: id.to_owned(),
         uid: 1000,
@@ -21,7 +21,7 @@ fn job(id: &str, period_s: f64, bytes: u64, io_s: f64) -> JobFacts {
     }
 }
 
-fn periods(jobs: &[(&str, f64)]) -> Change {
+pub(super) fn periods(jobs: &[(&str, f64)]) -> Change {
     let new = |(id, period_s): &(&str, f64)| NewPeriod {
         job: format!("uid:1000/{id}"),
         at: (*id).to_owned(),
@@ -31,7 +31,7 @@ fn periods(jobs: &[(&str, f64)]) -> Change {
     Change::Periods(jobs.iter().map(new).collect())
 }
 
-fn proposal(change: Change, gain: f64) -> Proposal {
+pub(super) fn proposal(change: Change, gain: f64) -> Proposal {
     let concerned = change.jobs().into_iter().map(str::to_owned).collect();
     let expected = Effect { quantity: Quantity::IoTime, without: 2.0, with: 2.0 * (1.0 - gain) };
     Proposal {
