@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use iotide_testkit::FreshDir;
 
+use crate::mount::{has_fuse, take_away};
 use crate::serve::{Daemon, IOTIDE, record};
 
 /// A program that runs; killed when it goes.
@@ -215,6 +216,52 @@ fn all_go_by_a_daemon_and_by_what_else_they_know_when_it_is_killed() {
     // One that is started anew is heard again.
     let _again = Daemon::start(&dir);
     arbiter.until("answers again");
+}
+
+/// A mount at `src`; taken away when this goes.
+struct Mounted<'a>(&'a FreshDir, Running);
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        take_away(&self.0.join("src"));
+    }
+}
+
+/// How many files are there whose data have come.
+fn n_written(dir: &FreshDir) -> usize {
+    let files = std::fs::read_dir(dir.join("backing")).unwrap().map(|file| file.unwrap().metadata().unwrap());
+    files.filter(|file| file.len() == 3 << 20).count()
+}
+
+#[test]
+fn a_mount_goes_by_a_daemon_and_by_what_it_sees_when_that_is_killed() {
+    if !has_fuse() {
+        return;
+    }
+    let dir = FreshDir::new("mount-daemon");
+    for name in ["backing", "src"] {
+        std::fs::create_dir(dir.join(name)).unwrap();
+    }
+    let daemon = Daemon::start(&dir);
+    let named = format!("daemon:{}", dir.join("socket").display());
+    let mut command = Command::new(IOTIDE);
+    command.args(["mount", "backing", "src", "--control", "control", "--periods", &named]);
+    let mount = Mounted(&dir, Running::start(command.current_dir(dir.path())));
+    mount.1.until("is shown at");
+    // The daemon knows a job by one variable, the mount by another.
+    let mut command = record(&dir, "4711");
+    command.env("IOSETS_JOB_ID", "4711");
+    let _job = Job::start(&dir, command);
+    let reported_s = period_from(&dir, "reported");
+    assert!((0.95..1.35).contains(&reported_s), "{reported_s}");
+    daemon.kill();
+    mount.1.until("does not answer");
+    let seen_s = period_from(&dir, "predicted");
+    assert!((0.95..1.35).contains(&seen_s), "{seen_s}");
+    let n_before = n_written(&dir);
+    while n_written(&dir) < n_before + 2 {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
 }
 
 #[test]

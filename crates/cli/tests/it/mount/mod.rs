@@ -70,7 +70,7 @@ impl Drop for Mount {
     }
 }
 
-fn take_away(mountpoint: &Path) {
+pub(crate) fn take_away(mountpoint: &Path) {
     let _ = Command::new("fusermount3").args(["-u", "-q", "-z"]).arg(mountpoint).output();
 }
 
