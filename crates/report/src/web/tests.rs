@@ -286,7 +286,7 @@ fn a_forecast_says_what_it_is_based_on_or_why_there_is_none() {
     assert_eq!(shown.matches("<figure").count(), 2, "{shown}");
     for part in [
         "The storage is not expected to be full.",
-        "3.0 times as long as alone",
+        "take 3 times as long as alone",
         "2 of 3 jobs that run, simulated 40 times with different chances, 3 s ago",
         "the band holds 90 % of them",
         "Not in it, for they have no period and move nothing now:",
