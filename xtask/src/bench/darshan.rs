@@ -8,7 +8,7 @@ use iotide_formats::darshan::Log;
 
 use super::period::{best, median};
 use super::{Bed, Goal, Line};
-use crate::peer::interpreter_of;
+use crate::peer::python_with;
 use crate::repository;
 
 /// A full load of a large DXT log: CPU, memory, and how much of it is inflation.
@@ -148,11 +148,7 @@ fn shared_log(name: &str) -> Option<PathBuf> {
     Some(log)
 }
 
-/// A Python that has PyDarshan: the plain one, or the one FTIO was installed with (which needs it).
+/// A Python that has PyDarshan: the plain one, or one that gets it from PyPI.
 pub(super) fn pydarshan() -> Option<PathBuf> {
-    [Some(PathBuf::from("python3")), interpreter_of("ftio")].into_iter().flatten().find(|python| {
-        let mut probe = Command::new(python);
-        probe.args(["-c", "import darshan, pandas"]).stdout(Stdio::null()).stderr(Stdio::null());
-        probe.status().is_ok_and(|status| status.success())
-    })
+    python_with("darshan", "import darshan, pandas")
 }
