@@ -217,7 +217,10 @@ impl World {
             self.judge_the_judge(now);
             let held = self.controller.held_periods(0);
             for i in 0..N_JOBS {
-                if now < self.case.wanted_from[i] || held.contains_key(&facts[i].key()) {
+                // Nobody knows the period of a job that was not seen for longer than this.
+                let since_s = self.controller.history().since_s(&facts[i].key()).unwrap_or_default();
+                let is_known = now >= self.case.wanted_from[i] && f64::from(now - WINDOW) >= since_s;
+                if !is_known || held.contains_key(&facts[i].key()) {
                     continue;
                 }
                 let kind = match self.case.fault {

@@ -14,7 +14,7 @@ pub use controller::{Controller, Deed, Measure, Proposal, RuleState};
 pub use decision::{Change, Decision, Effect, NewPeriod, Quantity, State, Verdict};
 pub use history::{History, Sample};
 pub use rule::{Actor, JobFacts, Limits, Pattern, Rule, Scope, id_of};
-pub use sets::{AtTarget, Steadiness, period_changes};
+pub use sets::{AtTarget, period_changes};
 
 mod controller;
 mod decision;

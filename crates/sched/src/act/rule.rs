@@ -166,12 +166,6 @@ impl JobFacts {
     pub fn key(&self) -> String {
         format!("uid:{}/{}", self.uid, self.id)
     }
-
-    /// Its period, if it is more than a guess.
-    pub fn sure_period_s(&self, least_confidence: f64) -> Option<f64> {
-        let is_usable = |period_s: &f64| period_s.is_finite() && *period_s > 0.0;
-        self.period_s.filter(is_usable).filter(|_| self.confidence >= least_confidence)
-    }
 }
 
 /// The id of a job in its [`JobFacts::key`].

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{JobFacts, NewPeriod, Rule};
-use crate::known::{HARDLY_NEW, are_within};
+use crate::known::{Heeded, KnownJob};
 
 /// A job as an arbiter or a mount sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,42 +16,16 @@ pub struct AtTarget {
     pub is_given: bool,
 }
 
-/// Periods that have stayed what they are: a job that is held up by others, or has just begun, often seems to have another.
-#[derive(Clone, Debug, Default)]
-pub struct Steadiness {
-    jobs: HashMap<String, Steady>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Steady {
-    period_s: f64,
-    since_s: f64,
-    until_s: f64,
-}
-
-impl Steadiness {
-    /// A period must have been the same for so many periods.
-    const PERIODS: f64 = 1.5;
-
-    /// Notes the periods of a look. A job without one is not steady any more.
-    pub fn note(&mut self, now_s: f64, jobs: &[JobFacts], least_confidence: f64) {
-        let mut former = std::mem::take(&mut self.jobs);
-        for job in jobs {
-            let Some(period_s) = job.sure_period_s(least_confidence) else { continue };
-            let key = job.key();
-            let since_s = former
-                .remove(&key)
-                .filter(|former| are_within(HARDLY_NEW, former.period_s, period_s))
-                .map_or(now_s, |former| former.since_s);
-            self.jobs.insert(key, Steady { period_s, since_s, until_s: now_s });
+impl From<&JobFacts> for KnownJob {
+    /// What is measured of a job now.
+    fn from(job: &JobFacts) -> Self {
+        Self {
+            job: job.id.clone(),
+            uid: Some(job.uid),
+            period_s: job.period_s,
+            confidence: Some(job.confidence),
+            ..Self::default()
         }
-    }
-
-    /// The period of a job.
-    pub fn period_s(&self, key: &str) -> Option<f64> {
-        let job = self.jobs.get(key)?;
-        let held_s = job.until_s - job.since_s;
-        (held_s > 0.0 && held_s >= Self::PERIODS * job.period_s).then_some(job.period_s)
     }
 }
 
@@ -66,7 +40,7 @@ pub fn period_changes(
     rule: &Rule,
     jobs: &[JobFacts],
     at_target: &[AtTarget],
-    steadiness: &Steadiness,
+    heeded: &Heeded,
     held: &HashMap<String, f64>,
 ) -> Vec<NewPeriod> {
     let mut changes = Vec::new();
@@ -74,7 +48,7 @@ pub fn period_changes(
         let key = job.key();
         let seen = at_target.iter().find(|seen| seen.name == key);
         let Some(seen) = seen.or_else(|| at_target.iter().find(|seen| seen.name == job.id)) else { continue };
-        let Some(period_s) = steadiness.period_s(&key) else { continue };
+        let Some(period_s) = heeded.steady_period_s(&job.id, Some(job.uid)) else { continue };
         let held_s = held.get(&key).copied();
         let is_anothers = seen.is_given && held_s.is_none();
         // What it was given by us counts, whatever it has become there meanwhile.

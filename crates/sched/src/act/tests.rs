@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::act::controller::Proposal;
+use crate::known::{Heeded, KnownJob};
 
 pub(super) fn rule(limits: Limits) -> Rule {
     Rule { name: "sets".to_owned(), actor: Actor::Sets, scope: Scope::default(), limits }
@@ -196,24 +197,25 @@ fn a_target_is_told_what_it_does_not_know_and_nothing_that_another_told_it() {
         seen("d", Some(90.0), false),
         seen("stranger", None, false),
     ];
-    let mut steadiness = Steadiness::default();
-    let changes = |steadiness: &Steadiness, held: &HashMap<String, f64>| -> Vec<(String, Option<f64>, f64)> {
-        let changes = period_changes(&rule(Limits::default()), &jobs, &target, steadiness, held);
+    let mut heeded = Heeded::default();
+    let known: Vec<KnownJob> = jobs.iter().map(KnownJob::from).collect();
+    let changes = |heeded: &Heeded, held: &HashMap<String, f64>| -> Vec<(String, Option<f64>, f64)> {
+        let changes = period_changes(&rule(Limits::default()), &jobs, &target, heeded, held);
         changes.into_iter().map(|new| (new.at, new.former_s, new.period_s)).collect()
     };
-    steadiness.note(0.0, &jobs, 0.5);
-    assert_eq!(changes(&steadiness, &HashMap::new()), Vec::new(), "seen once only");
-    steadiness.note(13.0, &jobs, 0.5);
+    heeded.look(0.0, Some(&known));
+    assert_eq!(changes(&heeded, &HashMap::new()), Vec::new(), "seen once only");
+    heeded.look(13.0, Some(&known));
     assert_eq!(
-        changes(&steadiness, &HashMap::new()),
+        changes(&heeded, &HashMap::new()),
         [("uid:1000/a".into(), None, 5.0)],
         "longer than its period"
     );
-    steadiness.note(1000.0, &jobs, 0.5);
-    let told = changes(&steadiness, &HashMap::new());
+    heeded.look(1000.0, Some(&known));
+    let told = changes(&heeded, &HashMap::new());
     assert_eq!(told, [("uid:1000/a".into(), None, 5.0), ("d".into(), Some(90.0), 9.0)]);
     let held = HashMap::from([("uid:1000/a".to_owned(), 5.2), ("uid:1000/c".to_owned(), 5.0)]);
-    assert_eq!(changes(&steadiness, &held), [("c".into(), Some(5.0), 500.0), ("d".into(), Some(90.0), 9.0)]);
+    assert_eq!(changes(&heeded, &held), [("c".into(), Some(5.0), 500.0), ("d".into(), Some(90.0), 9.0)]);
 }
 
 #[test]

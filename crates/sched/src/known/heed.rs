@@ -11,6 +11,8 @@ const N_FINDINGS: u32 = 2;
 const APART_S: f64 = 0.5;
 /// Nobody is lost sooner: a daemon that is started anew needs its time.
 const LEAST_PATIENCE_S: f64 = 10.0;
+/// Who acts by himself waits until a period was found for so many periods.
+const STEADY_PERIODS: f64 = 1.5;
 /// What is observed contradicts what is said if they differ by this factor …
 const CONTRADICTS: f64 = 1.5;
 /// … so often in a row.
@@ -19,16 +21,30 @@ const N_CONTRADICTIONS: u32 = 3;
 /// The periods of jobs that an actor goes by, as one source says them.
 ///
 /// Told at each look what the source says ([`Heeded::look`]), and what the actor sees itself ([`Heeded::observe`]). All times are on a clock of the caller's.
-#[derive(Clone, Debug, Default)]
+///
+/// One that serves whatever comes needs a period at once, and goes by [`Heeded::period_s`]. One that decides by itself can wait, and goes by
+/// [`Heeded::steady_period_s`].
+#[derive(Clone, Debug)]
 pub struct Heeded {
     jobs: BTreeMap<(String, Option<u32>), Belief>,
+    least_confidence: f64,
+}
+
+impl Default for Heeded {
+    fn default() -> Self {
+        Self::above(LEAST_CONFIDENCE)
+    }
 }
 
 #[derive(Clone, Debug, Default)]
 struct Belief {
     held: Option<Finding>,
+    /// When it was first found, if the last look found it, too, as all did in between.
+    since_s: Option<f64>,
     /// What would replace it, and how often it was found.
     rival: Option<(Finding, u32)>,
+    /// The same of what would replace it.
+    rival_since_s: Option<f64>,
     /// How often in a row what was observed speaks against what is held; once it is wrong, for it.
     n_strange: u32,
     is_wrong: bool,
@@ -43,6 +59,11 @@ struct Finding {
 }
 
 impl Heeded {
+    /// Heeds what is as certain as this.
+    pub fn above(least_confidence: f64) -> Self {
+        Self { jobs: BTreeMap::new(), least_confidence }
+    }
+
     /// Takes what a source says at a look; `None` if it does not answer. Jobs it does not name any more are forgotten.
     pub fn look(&mut self, now_s: f64, said: Option<&[KnownJob]>) {
         let Some(said) = said else {
@@ -61,7 +82,7 @@ impl Heeded {
         }
         for (key, job) in youngest {
             let mut belief = before.remove(&key).unwrap_or_default();
-            belief.hear(now_s, job);
+            belief.hear(now_s, job, self.least_confidence);
             self.jobs.insert(key, belief);
         }
     }
@@ -78,6 +99,13 @@ impl Heeded {
     pub fn period_s(&self, job: &str, uid: Option<u32>) -> Option<f64> {
         let belief = self.jobs.get(&self.key_of(job, uid)?)?;
         belief.held.filter(|_| !belief.is_wrong).map(|held| held.period_s)
+    }
+
+    /// The same for one that decides by itself: what every look has found for one and a half periods, or a person has said. A job that is held up by
+    /// others, or has just begun, often seems to have another.
+    pub fn steady_period_s(&self, job: &str, uid: Option<u32>) -> Option<f64> {
+        let belief = self.jobs.get(&self.key_of(job, uid)?)?;
+        belief.held.filter(|held| !belief.is_wrong && belief.is_steady(held)).map(|held| held.period_s)
     }
 
     /// The jobs that the source names, by id and user, each with the period to go by.
@@ -111,7 +139,7 @@ fn rank(job: &KnownJob) -> [i64; 4] {
 }
 
 impl Belief {
-    fn hear(&mut self, now_s: f64, job: &KnownJob) {
+    fn hear(&mut self, now_s: f64, job: &KnownJob, least_confidence: f64) {
         let made_s = now_s - if job.age_s.is_finite() { job.age_s.max(0.0) } else { f64::INFINITY };
         let is_given = job.confidence.is_none();
         let finding = job.period_s.and_then(IoProfile::checked).map(|profile| Finding {
@@ -124,9 +152,10 @@ impl Belief {
             self.hold(finding);
             return;
         }
-        let is_certain = job.confidence.is_some_and(|confidence| confidence >= LEAST_CONFIDENCE);
-        if let Some(finding) = finding.filter(|finding| is_certain && !finding.is_lost(now_s)) {
-            self.find(finding);
+        let is_certain = job.confidence.is_some_and(|confidence| confidence >= least_confidence);
+        match finding.filter(|finding| is_certain && !finding.is_lost(now_s)) {
+            Some(finding) => self.find(finding),
+            None => (self.since_s, self.rival_since_s) = (None, None),
         }
         self.forget_if_lost(now_s);
     }
@@ -138,10 +167,13 @@ impl Belief {
             held.made_s = held.made_s.max(finding.made_s);
             held.is_given = false;
             self.rival = None;
+            self.since_s.get_or_insert(finding.made_s);
             return;
         }
+        self.since_s = None;
         let n = match self.rival {
             Some((rival, n)) if are_within(HARDLY_NEW, rival.period_s, finding.period_s) => {
+                self.rival_since_s.get_or_insert(finding.made_s);
                 if finding.made_s < rival.made_s + APART_S {
                     return;
                 }
@@ -150,9 +182,11 @@ impl Belief {
             _ => 1,
         };
         if n >= N_FINDINGS {
+            let since_s = self.rival_since_s;
             self.hold(Some(finding));
+            self.since_s = since_s;
         } else {
-            self.rival = Some((finding, n));
+            (self.rival, self.rival_since_s) = (Some((finding, n)), Some(finding.made_s));
         }
     }
 
@@ -162,6 +196,12 @@ impl Belief {
             (self.n_strange, self.is_wrong) = (0, false);
         }
         (self.held, self.rival) = (finding, None);
+        self.since_s = finding.map(|finding| finding.made_s);
+    }
+
+    fn is_steady(&self, held: &Finding) -> bool {
+        let found_s = self.since_s.map_or(0.0, |since_s| held.made_s - since_s);
+        held.is_given || found_s > 0.0 && found_s >= STEADY_PERIODS * held.period_s
     }
 
     fn forget_if_lost(&mut self, now_s: f64) {

@@ -5,6 +5,7 @@
 //!
 //! - Below [`LEAST_CONFIDENCE`](crate::LEAST_CONFIDENCE) nothing is heeded.
 //! - A period that is heeded changes if another one, [different enough](HARDLY_NEW), was found twice.
+//! - Who decides by himself waits until every look has found it for one and a half periods.
 //! - One of which nothing new is heard for a few periods is lost.
 //! - One that the actor itself sees otherwise, three times in a row, is wrong until it sees it so again as often.
 

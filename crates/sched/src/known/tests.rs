@@ -41,6 +41,34 @@ fn one_finding_that_is_asked_for_twice_is_one() {
 }
 
 #[test]
+fn who_decides_by_himself_waits_until_every_look_has_found_a_period_for_one_and_a_half() {
+    let mut heeded = Heeded::default();
+    let mut steady = |second: f64, job: KnownJob| {
+        heeded.look(second, Some(&[job]));
+        heeded.steady_period_s("7", Some(1000))
+    };
+    let found = |period_s| measured("7", period_s);
+    let unsure = KnownJob { confidence: Some(0.4), ..found(10.0) };
+    assert_eq!([0.0, 14.0].map(|second| steady(second, found(10.0))), [None; 2]);
+    assert_eq!(steady(15.0, found(11.0)), Some(10.0));
+    // Another one once, and the first again.
+    assert_eq!([steady(16.0, found(20.0)), steady(17.0, found(10.0))], [None; 2]);
+    assert_eq!([steady(31.0, found(10.0)), steady(32.0, found(10.0))], [None, Some(10.0)]);
+    // Not found, and found again.
+    assert_eq!([steady(33.0, unsure), steady(34.0, found(10.0)), steady(48.0, found(10.0))], [None; 3]);
+    assert_eq!(steady(49.0, found(10.0)), Some(10.0));
+    // Another one from now on: since it was found first.
+    assert_eq!([50.0, 51.0, 79.0].map(|second| steady(second, found(20.0))), [None; 3]);
+    assert_eq!(steady(80.0, found(20.0)), Some(20.0));
+    // One finding is one, however old it is and however often it is said.
+    let mut heeded = Heeded::default();
+    for second in [100.0, 101.0] {
+        heeded.look(second, Some(&[KnownJob { age_s: second - 70.0, ..found(10.0) }]));
+        assert_eq!(heeded.steady_period_s("7", None), None);
+    }
+}
+
+#[test]
 fn what_a_person_says_holds_at_once_and_until_taken_back() {
     let given = |period_s| KnownJob { confidence: None, period_s, ..measured("7", 1.0) };
     let mut heeded = Heeded::default();
@@ -182,6 +210,38 @@ proptest! {
             }
         }
         prop_assert!(2 * n_changes < gone_by.len().max(2), "{n_changes} in {}", gone_by.len());
+    }
+
+    #[test]
+    fn what_is_steady_was_found_at_every_look_for_one_and_a_half_periods(tenths in prop::collection::vec((0u32..12, 0u32..3), 2..120)) {
+        let mut heeded = Heeded::default();
+        let mut looks: Vec<Option<f64>> = Vec::new();
+        let mut tenth = 5;
+        for (second, (other, repeat)) in tenths.iter().enumerate() {
+            // Mostly the same as before.
+            tenth = if *repeat == 0 { *other } else { tenth };
+            let period_s = 10f64.powf(f64::from(tenth) / 10.0);
+            let confidence = if *other == 11 { 0.4 } else { 0.9 };
+            looks.push(Some(period_s).filter(|_| confidence > 0.5));
+            heeded.look(second as f64, Some(&[KnownJob { confidence: Some(confidence), ..measured("7", period_s) }]));
+            let Some(steady_s) = heeded.steady_period_s("7", Some(1000)) else { continue };
+            prop_assert_eq!(heeded.period_s("7", Some(1000)), Some(steady_s));
+            let n_looks = (1.5 * steady_s).ceil() as usize + 1;
+            prop_assert!(looks.len() >= n_looks);
+            for found in &looks[looks.len() - n_looks..] {
+                prop_assert!(found.is_some_and(|found_s| are_within(HARDLY_NEW, found_s, steady_s)), "{looks:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_source_that_is_wrong_by_a_factor_of_two_is_found_out_at_the_third_look(period_s in 0.01..1e5, is_half: bool, seen in prop::array::uniform3(0.9f64..1.1)) {
+        let mut heeded = Heeded::default();
+        let said_s = if is_half { period_s / 2.0 } else { 2.0 * period_s };
+        heeded.look(0.0, Some(&[measured("7", said_s)]));
+        let found = seen.map(|factor| heeded.observe("7", None, factor * period_s));
+        prop_assert_eq!(found, [None, None, Some(true)]);
+        prop_assert_eq!(heeded.period_s("7", None), None);
     }
 
     #[test]

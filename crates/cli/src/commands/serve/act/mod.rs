@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use iotide_daemon::{Steering, Wish};
 use iotide_report::{DecisionList, text};
-use iotide_sched::act::{Change, Controller, Decision, Deed, JobFacts, Proposal, Steadiness, Verdict};
+use iotide_sched::act::{Change, Controller, Decision, Deed, JobFacts, Proposal, Verdict};
+use iotide_sched::{Heeded, KnownJob};
 
 pub(super) use self::settings::ActSettings;
 
@@ -47,7 +48,14 @@ struct Look<'a> {
     rule: usize,
     jobs: &'a [JobFacts],
     controller: &'a Controller,
-    steadiness: &'a Steadiness,
+    heeded: &'a Heeded,
+}
+
+impl Look<'_> {
+    /// The period of a job, if it has stayed the same for long enough to decide by it.
+    fn period_s(&self, job: &JobFacts) -> Option<f64> {
+        self.heeded.steady_period_s(&job.id, Some(job.uid))
+    }
 }
 
 /// What has become of a decision since the last look.
@@ -116,7 +124,7 @@ impl Acting {
             places: settings.places.iter().map(Place::in_words).collect(),
             troubles: vec![None; actors.len()],
             actors,
-            steadiness: Steadiness::default(),
+            heeded: settings.rules.iter().map(|rule| Heeded::above(rule.limits.least_confidence)).collect(),
             steering,
             log,
             began: Instant::now(),
@@ -161,7 +169,8 @@ struct Work {
     actors: Vec<Box<dyn Doer>>,
     places: Vec<String>,
     troubles: Vec<Option<String>>,
-    steadiness: Steadiness,
+    /// The periods that each rule goes by.
+    heeded: Vec<Heeded>,
     steering: Steering,
     log: Log,
     began: Instant,
@@ -186,9 +195,8 @@ impl Work {
             }
             let deeds = self.controller.look(self.now_s(), &jobs);
             self.carry_out(deeds);
-            let least = self.controller.rules().iter().map(|rule| rule.limits.least_confidence);
-            let least = least.fold(1.0, f64::min);
-            self.steadiness.note(self.now_s(), &jobs, least);
+            let (now_s, known) = (self.now_s(), jobs.iter().map(KnownJob::from).collect::<Vec<_>>());
+            self.heeded.iter_mut().for_each(|heeded| heeded.look(now_s, Some(&known)));
             for rule in 0..self.actors.len() {
                 self.hear(rule, &jobs);
                 self.consider(rule, &jobs);
@@ -223,7 +231,7 @@ impl Work {
     /// Proposes what a rule would do now.
     fn consider(&mut self, rule: usize, jobs: &[JobFacts]) {
         let now_s = self.now_s();
-        let look = Look { now_s, rule, jobs, controller: &self.controller, steadiness: &self.steadiness };
+        let look = Look { now_s, rule, jobs, controller: &self.controller, heeded: &self.heeded[rule] };
         match self.actors[rule].propose(&look) {
             Ok(proposals) => {
                 self.troubles[rule] = None;

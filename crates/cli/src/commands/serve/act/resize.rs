@@ -133,7 +133,7 @@ impl Resizer {
         if !wanted.starts.is_empty() {
             evidence.push(format!("{} can start on what it gives", wanted.starts.join(", ")));
         }
-        let period_s = look.steadiness.period_s(&job.key()).unwrap_or(Self::WINDOW_S[0]);
+        let period_s = look.period_s(job).unwrap_or(Self::WINDOW_S[0]);
         Proposal {
             rule: look.rule,
             change: Change::Resize { job: job.key(), from: wanted.from, to: wanted.to },
@@ -187,7 +187,7 @@ impl Doer for Resizer {
                 .history()
                 .since_s(&key)
                 .is_none_or(|since_s| look.now_s - since_s < Self::PATIENCE_S);
-            let is_open = is_young && look.steadiness.period_s(&key).is_none();
+            let is_open = is_young && look.period_s(job).is_none();
             if wanted.to < wanted.from || !is_open {
                 proposals.push(self.proposal(look, &view, wanted, job));
             }

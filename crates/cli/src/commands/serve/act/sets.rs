@@ -6,10 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 use iotide_api::{MeasuredJob, foresee_periods};
 use iotide_report::StorageJobs;
-use iotide_sched::act::{
-    AtTarget, Change, Controller, Decision, JobFacts, Measure, NewPeriod, Proposal, Steadiness,
-    period_changes,
-};
+use iotide_sched::act::{AtTarget, Change, Decision, JobFacts, Measure, NewPeriod, Proposal, period_changes};
 use iotide_sched::{Policy, Rules};
 
 use super::{Doer, Look, in_words};
@@ -37,7 +34,7 @@ impl Target {
 
 impl Doer for Target {
     fn propose(&mut self, look: &Look<'_>) -> anyhow::Result<Vec<Proposal>> {
-        let &Look { now_s, rule, jobs, controller, steadiness } = look;
+        let &Look { now_s, rule, jobs, controller, heeded } = look;
         let storage = ask_within(&self.socket, Self::WITHIN)?;
         let seen: Vec<AtTarget> = storage
             .jobs
@@ -49,7 +46,7 @@ impl Doer for Target {
             })
             .collect();
         let held = controller.held_periods(rule);
-        let changes = period_changes(&controller.rules()[rule], jobs, &seen, steadiness, &held);
+        let changes = period_changes(&controller.rules()[rule], jobs, &seen, heeded, &held);
         if changes.is_empty() {
             return Ok(Vec::new());
         }
@@ -63,12 +60,12 @@ impl Doer for Target {
             let key = job.key();
             let is_young =
                 controller.history().since_s(&key).is_some_and(|since_s| now_s - since_s < Self::PATIENCE_S);
-            steadiness.period_s(&key).is_none() && is_young && job.bytes > 0
+            look.period_s(job).is_none() && is_young && job.bytes > 0
         };
         if here.iter().any(is_open) {
             return Ok(Vec::new());
         }
-        let longest_s = here.iter().filter_map(|job| steadiness.period_s(&job.key())).fold(0.0, f64::max);
+        let longest_s = here.iter().filter_map(|job| look.period_s(job)).fold(0.0, f64::max);
         let evidence = changes
             .iter()
             .filter_map(|new| here.iter().find(|job| job.key() == new.job))
@@ -76,7 +73,7 @@ impl Doer for Target {
         Ok(vec![Proposal {
             rule,
             evidence: evidence.collect(),
-            expected: self.foresee(&storage, &here, &changes, controller, steadiness),
+            expected: self.foresee(&storage, &here, &changes, look),
             measure: Measure::IoTime,
             concerned: here.iter().map(|job| job.key()).collect(),
             window_s: (Self::PERIODS_TO_TELL * longest_s).clamp(Self::WINDOW_S[0], Self::WINDOW_S[1]),
@@ -106,15 +103,14 @@ impl Target {
         storage: &StorageJobs,
         here: &[&JobFacts],
         changes: &[NewPeriod],
-        controller: &Controller,
-        steadiness: &Steadiness,
+        look: &Look<'_>,
     ) -> Option<iotide_sched::act::Effect> {
         let keys: Vec<String> = here.iter().map(|job| job.key()).collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let history = controller.history();
+        let history = look.controller.history();
         let bandwidth_bps = self.bandwidth_bps.or_else(|| history.highest_bps(&keys))?;
         let measured = |job: &&JobFacts| {
-            let (period_s, phase_bytes) = (steadiness.period_s(&job.key())?, job.bytes_per_phase?);
+            let (period_s, phase_bytes) = (look.period_s(job)?, job.bytes_per_phase?);
             let n_processes = f64::from(job.n_processes.max(1));
             let phase_s = job.io_s / job.bytes.max(1) as f64 * phase_bytes / n_processes;
             let phase_s =

@@ -50,7 +50,7 @@ impl Stagers {
     fn proposal(&self, look: &Look<'_>, job: &JobFacts) -> anyhow::Result<Option<Proposal>> {
         let key = job.key();
         let own_uid = rustix::process::geteuid();
-        let Some(period_s) = look.steadiness.period_s(&key) else { return Ok(None) };
+        let Some(period_s) = look.period_s(job) else { return Ok(None) };
         let Some(phase_bytes) = job.bytes_per_phase.filter(|bytes| *bytes >= 1.0) else { return Ok(None) };
         if !own_uid.is_root() && own_uid.as_raw() != job.uid {
             bail!("job {} is another user's, for whom only root can stage", job.id);
