@@ -28,6 +28,9 @@ pub struct RuleEntry {
     pub actor: String,
     /// On what, in words.
     pub place: Untrusted,
+    /// The control socket of the mount or the arbiter that it speaks to, if it does.
+    #[serde(default)]
+    pub control: Option<Untrusted>,
     /// How many of its decisions are in force.
     pub standing: usize,
     /// Why it is used no more, if it is not.
@@ -36,6 +39,15 @@ pub struct RuleEntry {
     pub trouble: Option<Untrusted>,
     /// What its last decisions were expected to change, and changed.
     pub judged: Vec<Judged>,
+}
+
+/// Where a rule acts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RulePlace {
+    /// In words.
+    pub words: String,
+    /// The control socket of a mount or an arbiter, if there is one.
+    pub control: Option<String>,
 }
 
 /// What a decision was expected to change, and changed: as shares, −0.4 for 40 % less.
@@ -187,11 +199,18 @@ fn in_words(change: &Change) -> String {
 
 impl RuleEntry {
     /// Describes a rule and how it fares.
-    pub fn of(rule: &Rule, state: &RuleState, standing: usize, place: &str, trouble: Option<&str>) -> Self {
+    pub fn of(
+        rule: &Rule,
+        state: &RuleState,
+        standing: usize,
+        place: Option<&RulePlace>,
+        trouble: Option<&str>,
+    ) -> Self {
         Self {
             name: rule.name.as_str().into(),
             actor: rule.actor.name().to_owned(),
-            place: place.into(),
+            place: place.map_or("", |place| place.words.as_str()).into(),
+            control: place.and_then(|place| place.control.as_deref()).map(Untrusted::from),
             standing,
             stopped: state.stopped.as_deref().map(Untrusted::from),
             trouble: trouble.map(Untrusted::from),
@@ -224,16 +243,15 @@ impl DecisionList {
     /// what was decided before it began, the latest first.
     pub fn of(
         controller: &Controller,
-        places: &[String],
+        places: &[RulePlace],
         troubles: &[Option<String>],
         unix_s: f64,
         before: &[DecisionEntry],
     ) -> Self {
         let rules = controller.rules();
         let entries = rules.iter().enumerate().map(|(n, rule)| {
-            let place = places.get(n).map_or("", String::as_str);
             let trouble = troubles.get(n).and_then(Option::as_deref);
-            RuleEntry::of(rule, controller.state(n), controller.standing(n).count(), place, trouble)
+            RuleEntry::of(rule, controller.state(n), controller.standing(n).count(), places.get(n), trouble)
         });
         let decisions = controller.decisions().rev().map(|it| DecisionEntry::of(it, &rules[it.rule], unix_s));
         Self {

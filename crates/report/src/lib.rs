@@ -31,7 +31,7 @@ pub use crate::{
         Change as SideChange, CompareDocument, CompareSettings, FileRhythm, FileRow, FileValues, FindingRow,
         LabelRow, MeasuredRun, Presence, Quantity, QuantityRow, Side, SideRun, SizesRow, Values, Verdict,
     },
-    decisions::{DecisionEntry, DecisionList, EffectEntry, Judged, RuleEntry},
+    decisions::{DecisionEntry, DecisionList, EffectEntry, Judged, RuleEntry, RulePlace},
     demand::{AsyncPhase, Demand, Need},
     document::Document,
     events::{JobEvent, LoginLink, MissedEvents, ModelEvent, PredictionEvent, RatesEvent},
@@ -75,7 +75,7 @@ pub use crate::{
         Change, JobEntry, PolicyEntry, Published, ScenarioEntry, SimulationReport, Spread, WorkloadEntry,
     },
     series::{JobRates, SeriesDocument, SeriesValue, rates_of},
-    sets::{JobAtStorage, StorageJobs},
+    sets::{JobAtStorage, JobOfSource, SourceJobs, SourceTarget, StorageJobs, WhoKnows},
     signature::{
         FitReport, FitStart, GroupEntry, LogReport, LogSource, SignatureEntry, SignatureReport,
         SignatureTable, method_name, signature_of_json,

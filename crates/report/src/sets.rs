@@ -1,11 +1,13 @@
-//! The jobs at a storage, as its scheduler sees them.
+//! The jobs at a storage, as its scheduler sees them; and those that a daemon knows, with the storages it acts on.
 
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Ink, Report, Tell, text};
+use crate::jobs::table;
+use crate::{DecisionList, Ink, Report, Tell, text};
 use iotide_page::Untrusted;
+use iotide_sched::{IoProfile, JobId, KnownJob, LEAST_CONFIDENCE, Policy, UnknownJobs};
 
 /// What a mount or an arbiter says of its jobs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,12 +65,170 @@ impl StorageJobs {
     }
 }
 
-impl Report<StorageJobs> {
-    /// Returns what the scheduler of each storage says.
-    pub fn of_storages(storages: Vec<StorageJobs>) -> Self {
+/// Whoever was asked for jobs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum WhoKnows {
+    /// The scheduler of a storage.
+    Storage(StorageJobs),
+    /// A daemon or a detector.
+    Source(SourceJobs),
+}
+
+/// What a daemon or a detector knows of jobs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SourceJobs {
+    /// Who was asked.
+    pub source: Untrusted,
+    /// The storages that rules of the daemon act on; `None` if it does not say so to whoever asks.
+    pub targets: Option<Vec<SourceTarget>>,
+    /// The jobs, by name.
+    pub jobs: Vec<JobOfSource>,
+}
+
+/// A storage that a rule of a daemon acts on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SourceTarget {
+    /// Its control socket.
+    pub control: Untrusted,
+    /// The rules.
+    pub rules: Vec<Untrusted>,
+}
+
+/// One job.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JobOfSource {
+    /// Its name.
+    pub job: Untrusted,
+    /// Whose it is, if that is known.
+    pub uid: Option<u32>,
+    /// Time from the start of one I/O phase to the next, if known.
+    pub period_s: Option<f64>,
+    /// How certain that is.
+    pub confidence: Option<f64>,
+    /// How long ago it was found.
+    pub age_s: Option<f64>,
+    /// The set that Set-10 puts it into: the order of magnitude of the period, or `unknown`.
+    pub set: String,
+}
+
+impl SourceJobs {
+    /// Describes what a source says of jobs, with the storages its rules act on.
+    pub fn new(source: &str, targets: Option<Vec<SourceTarget>>, jobs: Vec<KnownJob>) -> Self {
+        let mut jobs: Vec<JobOfSource> = jobs.into_iter().map(JobOfSource::of).collect();
+        jobs.sort_by(|a, b| (a.job.as_said(), a.uid).cmp(&(b.job.as_said(), b.uid)));
+        Self { source: source.into(), targets, jobs }
+    }
+}
+
+impl SourceTarget {
+    /// The storages that rules act on, each once.
+    pub fn of(decisions: &DecisionList) -> Vec<Self> {
+        let mut targets: Vec<Self> = Vec::new();
+        for rule in &decisions.rules {
+            let Some(control) = &rule.control else { continue };
+            match targets.iter_mut().find(|target| target.control == *control) {
+                Some(target) => target.rules.push(rule.name.clone()),
+                None => targets.push(Self { control: control.clone(), rules: vec![rule.name.clone()] }),
+            }
+        }
+        targets
+    }
+}
+
+impl JobOfSource {
+    fn of(known: KnownJob) -> Self {
+        // As those who act on it do: a period that is a guess puts a job nowhere.
+        let is_relied_on = known.confidence.is_none_or(|confidence| confidence >= LEAST_CONFIDENCE);
+        let profile = known.period_s.filter(|_| is_relied_on).and_then(IoProfile::checked);
+        // Which job it is makes no difference where unknown ones are together.
+        let placement = Policy::Set10(UnknownJobs::Together).place(JobId(0), profile.as_ref());
+        Self {
+            job: known.job.into(),
+            uid: known.uid,
+            period_s: known.period_s,
+            confidence: known.confidence.filter(|_| known.period_s.is_some()),
+            age_s: known.period_s.map(|_| known.age_s),
+            set: placement.set.to_string(),
+        }
+    }
+
+    fn row(&self) -> [String; 6] {
+        let none = || "–".to_owned();
+        [
+            self.job.shortened(LONGEST_NAME).for_terminal(),
+            self.uid.map_or_else(none, |uid| uid.to_string()),
+            self.period_s.map_or_else(none, text::seconds),
+            self.confidence.map_or_else(none, text::percent),
+            self.age_s.map_or_else(none, |age_s| format!("{} ago", text::seconds(age_s))),
+            self.set.clone(),
+        ]
+    }
+}
+
+impl Report<WhoKnows> {
+    /// Returns what everyone says who was asked.
+    pub fn of_jobs(asked: Vec<WhoKnows>) -> Self {
         let mut report = Self::new("sets");
-        report.runs = storages;
+        report.runs = asked;
         report
+    }
+}
+
+impl Tell for WhoKnows {
+    fn tell(&self, width: usize, ink: Ink) -> String {
+        match self {
+            Self::Storage(storage) => storage.tell(width, ink),
+            Self::Source(source) => source.tell(width, ink),
+        }
+    }
+}
+
+impl Tell for SourceJobs {
+    fn tell(&self, _: usize, _: Ink) -> String {
+        let mut out = format!("{}\n", self.source.for_terminal());
+        for SourceTarget { control, rules } in self.targets.iter().flatten() {
+            let rules: Vec<String> =
+                rules.iter().map(|rule| rule.shortened(LONGEST_NAME).for_terminal()).collect();
+            let word = if rules.len() == 1 { "rule" } else { "rules" };
+            let _ = writeln!(out, "target {} ({word} {})", control.for_terminal(), rules.join(", "));
+        }
+        if self.targets.is_none() {
+            out.push_str("targets are shown to root and to the user of the daemon\n");
+        }
+        if self.jobs.is_empty() {
+            out.push_str("no job runs that it knows\n");
+            return out;
+        }
+        let rows: Vec<[String; 6]> = self.jobs.iter().map(JobOfSource::row).collect();
+        out.push_str(&table(&["job", "uid", "period", "confidence", "found", "set"], &rows));
+        let sets = self.jobs.iter().map(|job| job.set.as_str());
+        explain_sets(sets, &mut out);
+        if self.jobs.iter().any(|job| job.set == "unknown") {
+            let _ = writeln!(
+                out,
+                "set unknown: no period is known, or its confidence is below {}",
+                text::percent(LEAST_CONFIDENCE)
+            );
+        }
+        out
+    }
+}
+
+/// Which periods sets by order of magnitude have.
+fn explain_sets<'a>(sets: impl Iterator<Item = &'a str>, out: &mut String) {
+    let mut numbers: Vec<i32> = sets.filter_map(|set| set.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let ranges: Vec<String> = numbers
+        .iter()
+        .map(|&number| {
+            let [from_s, to_s] = [-0.5, 0.5].map(|half| 10f64.powf(f64::from(number) + half));
+            format!("{number}: {} to {}", text::seconds(from_s), text::seconds(to_s))
+        })
+        .collect();
+    if !ranges.is_empty() {
+        let _ = writeln!(out, "set: order of magnitude of the period in seconds ({})", ranges.join(", "));
     }
 }
 
@@ -112,20 +272,7 @@ impl StorageJobs {
         if has(JobAtStorage::is_reported) {
             out.push_str("* reported by a daemon or a detector (--periods)\n");
         }
-        let mut numbers: Vec<i32> =
-            self.jobs.iter().filter_map(|job| job.set.as_deref()?.parse().ok()).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let ranges: Vec<String> = numbers
-            .iter()
-            .map(|&number| {
-                let [from_s, to_s] = [-0.5, 0.5].map(|half| 10f64.powf(f64::from(number) + half));
-                format!("{number}: {} to {}", text::seconds(from_s), text::seconds(to_s))
-            })
-            .collect();
-        if !ranges.is_empty() {
-            let _ = writeln!(out, "set: order of magnitude of the period in seconds ({})", ranges.join(", "));
-        }
+        explain_sets(self.jobs.iter().filter_map(|job| job.set.as_deref()), out);
         if has_set("unknown") {
             out.push_str("set unknown: no period is known yet; these take turns\n");
         }
@@ -185,7 +332,7 @@ mod tests {
     fn told(jobs: &str) -> String {
         let jobs =
             StorageJobs::from_answer("/run/x.sock", &format!(r#"{{"policy":"set10","jobs":[{jobs}]}}"#));
-        Report::of_storages(vec![jobs.unwrap()]).to_text(80, Ink::Plain)
+        Report::of_jobs(vec![WhoKnows::Storage(jobs.unwrap())]).to_text(80, Ink::Plain)
     }
 
     const PREDICTED: &str = r#"{"job":"7","period_s":0.175,"period_source":"predicted","set":"-1","share":0.9,
@@ -223,6 +370,39 @@ mod tests {
     fn what_is_not_there_is_not_explained() {
         assert_eq!(told(SMALL).lines().count(), 3);
         assert!(StorageJobs::from_answer("x", "{}").is_err());
+    }
+
+    #[test]
+    fn a_source_is_shown_with_its_targets_and_a_guess_is_in_no_set() {
+        let known = |job: &str, period_s, confidence| KnownJob {
+            job: job.to_owned(),
+            uid: Some(1000),
+            period_s,
+            confidence: Some(confidence),
+            age_s: 12.0,
+            ..KnownJob::default()
+        };
+        let jobs = vec![known("9", None, 0.0), known("8", Some(300.0), 0.4), known("7", Some(19.2), 0.93)];
+        let target =
+            SourceTarget { control: "/run/a".into(), rules: vec!["scratch".into(), "results".into()] };
+        let source = SourceJobs::new("the daemon at /run/d", Some(vec![target]), jobs);
+        let report = Report::of_jobs(vec![WhoKnows::Source(source)]);
+        let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        let run = &json["runs"][0];
+        assert_eq!(run["targets"][0]["control"], "/run/a");
+        assert_eq!((&run["jobs"][0]["set"], &run["jobs"][0]["confidence"]), (&"1".into(), &0.93.into()));
+        assert_eq!(run["jobs"][2]["confidence"], serde_json::Value::Null);
+        let told = report.to_text(80, Ink::Plain);
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(lines[..2], ["the daemon at /run/d", "target /run/a (rules scratch, results)"]);
+        let ends_with = |line: &str, set: &str| line.split_whitespace().next_back() == Some(set);
+        assert!(
+            lines[3].contains("19.2 s") && lines[3].contains("93 %") && ends_with(lines[3], "1"),
+            "{told}"
+        );
+        assert!(lines[4].contains("40 %") && ends_with(lines[4], "unknown"), "{told}");
+        assert!(ends_with(lines[5], "unknown"), "{told}");
+        assert_eq!(lines[7..], ["set unknown: no period is known, or its confidence is below 50 %"]);
     }
 
     #[test]

@@ -147,8 +147,7 @@ impl Source {
     pub fn ask(&self) -> Result<Vec<KnownJob>, SourceError> {
         match self {
             Self::Path(path) if !is_socket(path) => read_table(path),
-            // A daemon listens for frames beside.
-            Self::Path(path) if is_socket(&frames::socket_of(path)) => self.frames(path, false),
+            Self::Path(path) if is_daemon(path) => self.frames(path, false),
             Self::Path(path) => self.line(&Address::Unix(path.clone())),
             Self::Detector(address) => self.line(address),
             Self::Daemon { socket, is_ours } => self.frames(socket, *is_ours),
@@ -235,6 +234,11 @@ fn read_table(path: &Path) -> Result<Vec<KnownJob>, SourceError> {
         ..KnownJob::default()
     };
     Ok(periods.into_iter().map(known).collect())
+}
+
+/// Whether a path is that of a daemon's socket: a daemon listens for frames beside it.
+pub fn is_daemon(path: &Path) -> bool {
+    is_socket(path) && is_socket(&frames::socket_of(path))
 }
 
 fn is_socket(path: &Path) -> bool {

@@ -77,6 +77,33 @@ fn until_given(dir: &FreshDir, is_given: bool) {
     }
 }
 
+/// `iotide sets show` of the daemon, by each of its names: the job as the daemon knows it, and the arbiter that its rule acts on.
+fn shows_all(dir: &FreshDir) {
+    let socket = dir.join("socket").display().to_string();
+    let control = dir.join("control").display().to_string();
+    let show = |words: &[&str]| {
+        let mut show = Command::new(IOTIDE);
+        show.args(["sets", "show"]).args(words).env("IOTIDE_DAEMON", &socket).output().unwrap()
+    };
+    for name in ["daemon", &format!("daemon:{socket}"), &socket] {
+        let shown: Value = serde_json::from_slice(&show(&[name, "--format", "json"]).stdout).unwrap();
+        let daemon = &shown["runs"][0];
+        assert_eq!(daemon["source"], format!("the daemon at {socket}").as_str(), "{shown}");
+        assert_eq!(daemon["targets"][0], serde_json::json!({"control": control, "rules": ["scratch"]}));
+        let job = &daemon["jobs"][0];
+        assert_eq!((&job["job"], &job["set"]), (&"4711".into(), &"0".into()), "{shown}");
+        assert!(job["period_s"].is_f64() && job["confidence"].as_f64() > Some(0.5), "{shown}");
+        let target = &shown["runs"][1];
+        assert_eq!(
+            (&target["control"], &target["jobs"][0]["job"]),
+            (&control.as_str().into(), &"4711".into())
+        );
+    }
+    let text = String::from_utf8(show(&["daemon"]).stdout).unwrap();
+    assert!(text.contains(&format!("target {control} (rule scratch)")), "{text}");
+    assert!(text.contains("set: order of magnitude"), "{text}");
+}
+
 #[test]
 fn a_daemon_that_acts_gives_periods_takes_them_back_and_leaves_nothing_when_it_is_killed() {
     let dir = FreshDir::new("act");
@@ -90,6 +117,7 @@ fn a_daemon_that_acts_gives_periods_takes_them_back_and_leaves_nothing_when_it_i
     assert!(taken["evidence"][0].as_str().unwrap().contains("confidence"), "{taken}");
     assert_eq!(taken["expected"]["quantity"], "io_time");
     until_given(&dir, true);
+    shows_all(&dir);
     // Somebody wants it otherwise.
     let wish = |words: &[&str]| {
         let mut command = Command::new(IOTIDE);
@@ -136,6 +164,13 @@ fn a_dry_run_decides_and_does_nothing_and_an_arbiter_that_is_away_is_named() {
         std::thread::sleep(Duration::from_millis(50));
     };
     assert!(away.contains("cannot connect to"), "{away}");
+    // What the daemon knows is shown all the same.
+    let mut show = Command::new(IOTIDE);
+    show.args(["sets", "show", "daemon"]).env("IOTIDE_DAEMON", dir.join("socket"));
+    let shown = show.output().unwrap();
+    assert_eq!(shown.status.code(), Some(2), "{shown:?}");
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("no job runs that it knows"), "{shown:?}");
+    assert!(String::from_utf8_lossy(&shown.stderr).contains("cannot connect to"), "{shown:?}");
     let _arbiter = arbiter(&dir);
     let _job = job(&dir);
     until_decided(&dir, "dry run");

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use iotide_daemon::{Steering, Wish};
-use iotide_report::{DecisionList, text};
+use iotide_report::{DecisionList, RulePlace, text};
 use iotide_sched::act::{Change, Controller, Decision, Deed, JobFacts, Proposal, Verdict};
 use iotide_sched::{Heeded, KnownJob};
 
@@ -121,7 +121,7 @@ impl Acting {
             (0..settings.places.len()).map(|rule| doer(settings, rule, seat)).collect();
         let mut work = Work {
             controller: Controller::new(settings.rules.clone(), settings.is_dry_run, log.next_id()),
-            places: settings.places.iter().map(Place::in_words).collect(),
+            places: settings.places.iter().map(Place::shown).collect(),
             troubles: vec![None; actors.len()],
             actors,
             heeded: settings.rules.iter().map(|rule| Heeded::above(rule.limits.least_confidence)).collect(),
@@ -167,7 +167,7 @@ fn doer(settings: &ActSettings, rule: usize, seat: &Seat) -> Box<dyn Doer> {
 struct Work {
     controller: Controller,
     actors: Vec<Box<dyn Doer>>,
-    places: Vec<String>,
+    places: Vec<RulePlace>,
     troubles: Vec<Option<String>>,
     /// The periods that each rule goes by.
     heeded: Vec<Heeded>,

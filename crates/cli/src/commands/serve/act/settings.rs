@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use iotide_report::RulePlace;
 use iotide_sched::act::{Actor, Limits, Pattern, Rule, Scope};
 use iotide_sched::jobs::{JobPolicy, ResizeCost};
 use toml::{Table, Value};
@@ -60,12 +61,16 @@ pub(super) struct ResizePlace {
 }
 
 impl Place {
-    pub(super) fn in_words(&self) -> String {
-        match self {
-            Self::Control { socket, .. } => socket.display().to_string(),
-            Self::Stage(place) => format!("{} to {}", place.from.as_str(), place.to.as_str()),
-            Self::Resize(place) => format!("Slurm, by {}", place.policy.name()),
-        }
+    /// For those who ask where a rule acts.
+    pub(super) fn shown(&self) -> RulePlace {
+        let (words, control) = match self {
+            Self::Control { socket, .. } => (socket.display().to_string(), Some(socket)),
+            Self::Stage(place) => {
+                (format!("{} to {}", place.from.as_str(), place.to.as_str()), place.control.as_ref())
+            }
+            Self::Resize(place) => (format!("Slurm, by {}", place.policy.name()), None),
+        };
+        RulePlace { words, control: control.map(|socket| socket.display().to_string()) }
     }
 }
 
@@ -111,7 +116,7 @@ impl ActSettings {
             .rules
             .iter()
             .zip(&self.places)
-            .map(|(rule, place)| format!("{} ({} at {})", rule.name, rule.actor.name(), place.in_words()))
+            .map(|(rule, place)| format!("{} ({} at {})", rule.name, rule.actor.name(), place.shown().words))
             .collect();
         let dry = if self.is_dry_run { "dry run: " } else { "" };
         format!("{dry}{}", rules.join(", "))
