@@ -11,7 +11,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStderr, Command, Stdio};
-use std::time::Instant;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
 use self::metrics::{Frame, Metrics, Phase, isolated_bandwidth_bps, metrics, phases_of};
 use self::nodes::Layout;
@@ -391,12 +392,22 @@ impl Backend {
             command
         };
         let way = Way { n_processes: 1, asks: gate.is_some(), is_watched: watch.is_some() };
-        let phases = run_jobs(&start, &storage.dir, bed, workload, way);
-        let jobs = arbiter.as_ref().unwrap_or(&storage).jobs();
-        if matches!(arm, Arm::Set10Predicted | Arm::Set10Report | Arm::Set10Daemon) {
-            eprintln!("  {}; {}", counted(&jobs, "set"), counted(&jobs, "period_source"));
-        }
-        phases
+        let (running, until_over) = channel::<()>();
+        std::thread::scope(|scope| {
+            let scheduler = arbiter.as_ref().unwrap_or(&storage);
+            scope.spawn(move || {
+                // Shortly before the end: of a job that has ended, nobody says anything any more.
+                let late = Duration::from_secs_f64(0.95 * workload.frame.end_s);
+                let is_told = matches!(arm, Arm::Set10Predicted | Arm::Set10Report | Arm::Set10Daemon);
+                if is_told && until_over.recv_timeout(late) == Err(RecvTimeoutError::Timeout) {
+                    let jobs = scheduler.jobs();
+                    eprintln!("  {}; {}", counted(&jobs, "set"), counted(&jobs, "period_source"));
+                }
+            });
+            let phases = run_jobs(&start, &storage.dir, bed, workload, way);
+            drop(running);
+            phases
+        })
     }
 }
 
