@@ -269,6 +269,9 @@ fn a_job_runs_on_in_a_program_that_counts_nothing() {
     while !is_asleep() {
         std::thread::sleep(Duration::from_millis(5));
     }
+    while daemon.job("exec", "running")["io"]["bytes_written"] != 8 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     // Until the daemon has looked at its pages a few times after that.
     for _ in 0..30 {
         let job = daemon.job("exec", "running");
