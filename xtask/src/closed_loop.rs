@@ -251,6 +251,10 @@ struct Ended(Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
+        // The number of one that has ended may be another's by now.
+        if !matches!(self.0.try_wait(), Ok(None)) {
+            return;
+        }
         signal(self.0.id(), "TERM");
         let asked = Instant::now();
         while matches!(self.0.try_wait(), Ok(None)) && asked.elapsed() < Duration::from_secs(5) {
