@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 mod accuracy;
 mod bench;
+mod closed_loop;
 mod coverage;
 mod hostile;
 mod iosets;
@@ -49,6 +50,11 @@ const CHORES: &[Chore] = &[
         name: "staging",
         help: "what each policy of `iotide stage out` costs a job with a known rhythm, and how soon its results are safe",
         run: staging::run,
+    },
+    Chore {
+        name: "loop",
+        help: "what a daemon that acts costs jobs when it, its periods, the storage, the arbiter or Slurm fails",
+        run: closed_loop::run,
     },
     Chore {
         name: "coverage",

@@ -10,7 +10,7 @@ use crate::serve::{Daemon, IOTIDE, record};
 use crate::sources::{Job, Running};
 
 /// Settings with a rule for an arbiter that knows of no periods itself; any decision that does not hurt is taken.
-fn settings(dir: &FreshDir, dry_run: bool) {
+pub(crate) fn settings(dir: &FreshDir, dry_run: bool) {
     dir.write(
         "serve.toml",
         format!(
@@ -20,12 +20,12 @@ fn settings(dir: &FreshDir, dry_run: bool) {
     );
 }
 
-fn acting(dir: &FreshDir) -> Daemon<'_> {
+pub(crate) fn acting(dir: &FreshDir) -> Daemon<'_> {
     let config = dir.join("serve.toml").display().to_string();
     Daemon::start_with(dir, Command::new(IOTIDE), &["--config", &config])
 }
 
-fn arbiter(dir: &FreshDir) -> Running {
+pub(crate) fn arbiter(dir: &FreshDir) -> Running {
     dir.write("periods.json", "{}");
     let mut command = Command::new(IOTIDE);
     let gate = format!("unix:{}", dir.join("gate").display());
@@ -37,14 +37,14 @@ fn arbiter(dir: &FreshDir) -> Running {
     arbiter
 }
 
-fn job(dir: &FreshDir) -> Job {
+pub(crate) fn job(dir: &FreshDir) -> Job {
     let mut command = record(dir, "4711");
     command.env("IOTIDE_GATE", format!("unix:{}", dir.join("gate").display()));
     Job::start(dir, command)
 }
 
 /// What `iotide decisions` says.
-fn decisions(dir: &FreshDir) -> Value {
+pub(crate) fn decisions(dir: &FreshDir) -> Value {
     let mut command = Command::new(IOTIDE);
     command.args(["decisions", "--format", "json"]).env("IOTIDE_DAEMON", dir.join("socket"));
     let output = command.stderr(Stdio::null()).output().unwrap();
@@ -52,7 +52,7 @@ fn decisions(dir: &FreshDir) -> Value {
 }
 
 /// Waits until the latest decision is in a state.
-fn until_decided(dir: &FreshDir, state: &str) -> Value {
+pub(crate) fn until_decided(dir: &FreshDir, state: &str) -> Value {
     loop {
         let list = decisions(dir);
         let latest = &list["decisions"][0];
@@ -64,7 +64,7 @@ fn until_decided(dir: &FreshDir, state: &str) -> Value {
 }
 
 /// Waits until the arbiter was given the period of the job, or has none any more.
-fn until_given(dir: &FreshDir, is_given: bool) {
+pub(crate) fn until_given(dir: &FreshDir, is_given: bool) {
     loop {
         let mut show = Command::new(IOTIDE);
         let shown =

@@ -125,6 +125,8 @@ mod sources;
 
 /// A daemon that acts by itself.
 mod act;
+/// The same when something fails.
+mod failures;
 
 /// `iotide stage`: odd trees, refusals, inputs.
 mod stage;

@@ -32,6 +32,11 @@ impl Running {
         Self { child, lines }
     }
 
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for a line that has a text, and returns it with all before it.
     pub(crate) fn until(&self, text: &str) -> Vec<String> {
         let mut said = Vec::new();
