@@ -23,6 +23,15 @@ const EVERY: Duration = Duration::from_millis(250);
 /// A job's period is not looked for more often than this: data must not wait for it.
 const APART_S: f64 = 1.0;
 
+/// No more than this part of a core goes into looking for periods, however many jobs there are: with more of them each is looked at less often.
+const SHARE_OF_CORE: f64 = 0.05;
+
+/// A job that did nothing for so long is hardly ever looked at.
+const BUSY_WITHIN_S: f64 = 60.0;
+
+/// What is remembered of all jobs' requests takes no more memory than this. Beyond it, whoever has most of it is listened to from the beginning.
+const MOST_BYTES: usize = 64 << 20;
+
 /// A job that has done nothing for this long is over.
 const FORGET_AFTER_S: f64 = 24.0 * 3600.0;
 
@@ -30,7 +39,7 @@ const FORGET_AFTER_S: f64 = 24.0 * 3600.0;
 pub(crate) fn keep_periods(scheduler: Scheduler, turns: &Turns) -> std::io::Result<Background> {
     let watch = Watch {
         scheduler,
-        listeners: turns.predict.then(HashMap::new),
+        listeners: turns.predict.then(Listeners::default),
         // The report's server knows no users.
         takes_shares: turns.rules != Rules::Report,
         file: turns.periods.clone().map(|path| PeriodFile { path, read: None, periods: Vec::new() }),
@@ -41,7 +50,7 @@ pub(crate) fn keep_periods(scheduler: Scheduler, turns: &Turns) -> std::io::Resu
 
 struct Watch {
     scheduler: Scheduler,
-    listeners: Option<HashMap<JobName, Listener>>,
+    listeners: Option<Listeners>,
     file: Option<PeriodFile>,
     told: Option<Told>,
     takes_shares: bool,
@@ -62,7 +71,7 @@ impl Watch {
                 None => Vec::new(),
             };
             if let Some(listeners) = &mut self.listeners {
-                predict(listeners, heard, self.scheduler.lull_s(), |job, period_s| match &mut self.told {
+                listeners.look(heard, self.scheduler.lull_s(), |job, period_s| match &mut self.told {
                     Some(told) => told.observe(job, period_s),
                     None => drop(self.scheduler.set_period(job, Some(period_s), PeriodSource::Predicted)),
                 });
@@ -80,7 +89,7 @@ impl Watch {
             }
             for gone in self.scheduler.forget_idle(FORGET_AFTER_S) {
                 if let Some(listeners) = &mut self.listeners {
-                    listeners.remove(&gone);
+                    listeners.by_job.remove(&gone);
                 }
                 if let Some(told) = &mut self.told {
                     told.forget(&gone);
@@ -90,13 +99,21 @@ impl Watch {
     }
 }
 
+/// Who listens to jobs.
+#[derive(Default)]
+struct Listeners {
+    by_job: HashMap<JobName, Listener>,
+    /// What an evaluation costs, in seconds of a core.
+    evaluation_s: Option<f64>,
+}
+
 /// Who listens to one job.
 #[derive(Default)]
 struct Listener {
-    /// There once the job has shown that it goes on: most never do, and a predictor is large.
+    /// There once the job has shown that it goes on: most never do.
     predictor: Option<Predictor>,
     /// What the predictor will be shown first.
-    early: Vec<Event>,
+    early: Vec<Served>,
     phases: Phases,
 }
 
@@ -106,11 +123,10 @@ impl Listener {
 
     fn hear(&mut self, served: &Served, lull_s: f64) {
         self.phases.add(served, lull_s);
-        let Some(event) = event(served) else { return };
         match &mut self.predictor {
             // What this gives rise to is taken below, with all that came since.
-            Some(predictor) => drop(predictor.push_event(&event)),
-            None => self.early.push(event),
+            Some(predictor) => drop(event(served).and_then(|event| predictor.push_event(&event))),
+            None => self.early.push(*served),
         }
         // Without a second phase there is no period; without many requests, little is lost by waiting for it.
         if self.predictor.is_none() && (self.phases.starts_s.len() > 1 || self.early.len() > Self::MOST_EARLY)
@@ -121,40 +137,93 @@ impl Listener {
                 apart_s: APART_S,
                 ..PredictorConfig::default()
             });
-            for event in std::mem::take(&mut self.early) {
+            for event in std::mem::take(&mut self.early).iter().filter_map(event) {
                 let _ = predictor.push_event(&event);
             }
             self.predictor = Some(predictor);
         }
     }
+
+    fn memory_bytes(&self) -> usize {
+        self.predictor.as_ref().map_or(0, Predictor::memory_bytes)
+            + self.early.capacity() * size_of::<Served>()
+    }
+
+    fn n_evaluations(&self) -> u64 {
+        self.predictor.as_ref().map_or(0, |predictor| predictor.work().evaluations)
+    }
 }
 
-/// Shows each job's requests to its predictor, and says which periods are new.
-fn predict(
-    listeners: &mut HashMap<JobName, Listener>,
-    heard: Vec<Heard>,
-    lull_s: f64,
-    mut found: impl FnMut(&JobName, f64),
-) {
-    for Heard { job, now_s, served } in heard {
-        let listener = match listeners.get_mut(&job) {
-            Some(listener) => listener,
-            None if served.is_empty() => continue,
-            None => listeners.entry(job.clone()).or_default(),
-        };
-        for served in &served {
-            listener.hear(served, lull_s);
+impl Listeners {
+    /// Shows each job's requests to its predictor, and says which periods are new.
+    fn look(&mut self, heard: Vec<Heard>, lull_s: f64, mut found: impl FnMut(&JobName, f64)) {
+        let apart_s = self.apart_s(&heard);
+        let (began_s, mut n_evaluations) = (thread_cpu_s(), 0);
+        for Heard { job, now_s, served } in heard {
+            let listener = match self.by_job.get_mut(&job) {
+                Some(listener) => listener,
+                None if served.is_empty() => continue,
+                None => self.by_job.entry(job.clone()).or_default(),
+            };
+            let n_before = listener.n_evaluations();
+            for served in &served {
+                listener.hear(served, lull_s);
+            }
+            let Listener { predictor: Some(predictor), phases, .. } = listener else { continue };
+            predictor.keep_apart(apart_s);
+            let Some(now) = Timestamp::from_secs_since_start(now_s) else { continue };
+            // Without a period the last one holds: a job that computes for longer than before has not changed its ways.
+            if let Some(prediction) = predictor.advance_to(now)
+                && let Some(period_s) =
+                    prediction.period_s.filter(|_| prediction.confidence >= LEAST_CONFIDENCE)
+                && period_s >= phases.shortest_period_s(lull_s)
+            {
+                found(&job, period_s);
+            }
+            n_evaluations += listener.n_evaluations() - n_before;
         }
-        let Listener { predictor: Some(predictor), phases, .. } = listener else { continue };
-        let Some(now) = Timestamp::from_secs_since_start(now_s) else { continue };
-        // Without a period the last one holds: a job that computes for longer than before has not changed its ways.
-        if let Some(prediction) = predictor.advance_to(now)
-            && let Some(period_s) = prediction.period_s.filter(|_| prediction.confidence >= LEAST_CONFIDENCE)
-            && period_s >= phases.shortest_period_s(lull_s)
-        {
-            found(&job, period_s);
+        if n_evaluations > 0 {
+            let cost_s = (thread_cpu_s() - began_s) / n_evaluations as f64;
+            self.evaluation_s =
+                Some(self.evaluation_s.map_or(cost_s, |before_s| 0.8 * before_s + 0.2 * cost_s));
+        }
+        self.keep_within(MOST_BYTES);
+    }
+
+    /// How far evaluations of one job are apart, so that those of all keep to their share.
+    fn apart_s(&self, heard: &[Heard]) -> f64 {
+        let is_busy = |heard: &&Heard| {
+            self.by_job.get(&heard.job).is_some_and(|listener| {
+                listener.predictor.is_some() && heard.now_s - listener.phases.busy_until_s < BUSY_WITHIN_S
+            })
+        };
+        let n_busy = heard.iter().filter(is_busy).count();
+        (n_busy as f64 * self.evaluation_s.unwrap_or(0.0) / SHARE_OF_CORE).max(APART_S)
+    }
+
+    /// Forgets what was heard of the job that takes most, of the user who has most, until the rest fits: nobody's jobs are forgotten for
+    /// those of somebody else.
+    fn keep_within(&mut self, most_bytes: usize) {
+        let mut of_users: HashMap<Option<u32>, usize> = HashMap::new();
+        for (job, listener) in &self.by_job {
+            *of_users.entry(job.user()).or_default() += listener.memory_bytes();
+        }
+        while of_users.values().sum::<usize>() > most_bytes {
+            let Some((user, bytes)) = of_users.iter_mut().max_by_key(|(_, bytes)| **bytes) else { return };
+            let largest = (self.by_job.iter_mut())
+                .filter(|(job, _)| job.user() == *user)
+                .max_by_key(|(_, listener)| listener.memory_bytes());
+            let Some((_, largest)) = largest else { return };
+            *bytes -= largest.memory_bytes();
+            *largest = Listener::default();
         }
     }
+}
+
+/// How much of a core this thread has used.
+fn thread_cpu_s() -> f64 {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    used.tv_sec as f64 + used.tv_nsec as f64 * 1e-9
 }
 
 /// When the last phases began. What counts is a silence that lets others in: the queue's own phases end after a longer one, which a fast job
@@ -265,7 +334,7 @@ mod tests {
 
     /// Shows 64 MiB in 64 requests of `request_s` at each of the moments `starts_s`, and returns the periods found.
     fn periods_of(starts_s: &[f64], request_s: f64) -> Vec<f64> {
-        let (mut listeners, mut found) = (HashMap::new(), Vec::new());
+        let (mut listeners, mut found) = (Listeners::default(), Vec::new());
         let requests: Vec<Served> = starts_s
             .iter()
             .flat_map(|start_s| (0..64_u32).map(move |index| start_s + f64::from(index) * request_s))
@@ -282,7 +351,7 @@ mod tests {
             let ended = |served: &&Served| served.end_s > now_s - 0.25 && served.end_s <= now_s;
             let served = requests.iter().filter(ended).copied().collect();
             let heard = vec![Heard { job: JobName::new("7", None), now_s, served }];
-            predict(&mut listeners, heard, 0.05, |_, period_s| found.push(period_s));
+            listeners.look(heard, 0.05, |_, period_s| found.push(period_s));
         }
         found
     }
@@ -321,7 +390,7 @@ mod tests {
                 wall_s += 0.001;
             }
         }
-        let (mut listeners, mut found, mut clock) = (HashMap::new(), Vec::new(), JobClock::default());
+        let (mut listeners, mut found, mut clock) = (Listeners::default(), Vec::new(), JobClock::default());
         let mut steps = steps.into_iter().peekable();
         for look in 1..(4.0 * wall_s) as u32 {
             let wall_s = f64::from(look) / 4.0;
@@ -331,7 +400,7 @@ mod tests {
                 served.extend(request);
             }
             let heard = Heard { job: JobName::new("7", None), now_s: clock.at(wall_s), served };
-            predict(&mut listeners, vec![heard], 0.02, |_, period_s| found.push(period_s));
+            listeners.look(vec![heard], 0.02, |_, period_s| found.push(period_s));
         }
         found
     }
@@ -348,6 +417,54 @@ mod tests {
     #[test]
     fn turns_that_come_round_are_no_period_of_a_job_that_never_stops() {
         assert_eq!(periods_beside_others(0.001, 4.0), []);
+    }
+
+    /// A job that has had so many requests, one each second.
+    fn listened_to(n_requests: u32) -> Listener {
+        let mut listener = Listener::default();
+        for second in 0..n_requests {
+            let arrival_s = f64::from(second);
+            let end_s = arrival_s + 0.01;
+            listener.hear(&Served { direction: Direction::Write, arrival_s, end_s, bytes: 1 << 20 }, 0.05);
+        }
+        listener
+    }
+
+    #[test]
+    fn who_has_most_is_forgotten_first_and_nobody_else() {
+        let mut listeners = Listeners::default();
+        for job in 0..8 {
+            listeners.by_job.insert(JobName::new(&job.to_string(), Some(1000)), listened_to(300));
+        }
+        listeners.by_job.insert(JobName::new("long", Some(1001)), listened_to(600));
+        let bytes_of = |listeners: &Listeners, user| -> Vec<usize> {
+            let of_user = listeners.by_job.iter().filter(|(job, _)| job.user() == Some(user));
+            of_user.map(|(_, listener)| listener.memory_bytes()).filter(|bytes| *bytes > 0).collect()
+        };
+        let (many, long) = (bytes_of(&listeners, 1000), bytes_of(&listeners, 1001));
+        assert!(long[0] > many[0] && many.len() == 8, "{many:?} {long:?}");
+        let most_bytes = many.iter().sum::<usize>() * 2 / 3 + long[0];
+        listeners.keep_within(most_bytes);
+        let left = bytes_of(&listeners, 1000);
+        assert_eq!((left.len(), bytes_of(&listeners, 1001)), (5, long));
+        listeners.keep_within(most_bytes);
+        assert_eq!(bytes_of(&listeners, 1000), left);
+    }
+
+    #[test]
+    fn the_more_jobs_there_are_the_less_often_each_is_looked_at() {
+        let mut listeners = Listeners { evaluation_s: Some(0.001), ..Listeners::default() };
+        let heard = |now_s: f64| -> Vec<Heard> {
+            let job = |n: u32| Heard { job: JobName::new(&n.to_string(), None), now_s, served: Vec::new() };
+            (0..1000).map(job).collect()
+        };
+        for n in 0..1000_u32 {
+            listeners.by_job.insert(JobName::new(&n.to_string(), None), listened_to(3));
+        }
+        assert!((listeners.apart_s(&heard(5.0)) - 20.0).abs() < 1e-9);
+        assert_eq!(listeners.apart_s(&heard(5.0)[..10]), APART_S);
+        // Those that do nothing cost nothing.
+        assert_eq!(listeners.apart_s(&heard(3600.0)), APART_S);
     }
 
     #[test]

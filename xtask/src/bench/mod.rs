@@ -9,6 +9,7 @@ use self::measure::Cost;
 use crate::peer::on_path;
 use crate::{Outcome, product};
 
+mod arbiter;
 mod archive;
 pub(crate) mod darshan;
 mod jobs;
@@ -178,6 +179,11 @@ const BENCHES: &[Bench] = &[
         name: "gate",
         help: "nanoseconds the gate adds to a write that nobody contends with",
         run: tracer::nanoseconds_of_the_gate,
+    },
+    Bench {
+        name: "arbiter-jobs",
+        help: "what a request costs an arbiter that a thousand jobs ask, and what it keeps of them",
+        run: arbiter::figures,
     },
     Bench {
         name: "signature-one",

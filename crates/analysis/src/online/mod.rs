@@ -89,7 +89,7 @@ impl Default for PredictorConfig {
 /// Predicts the I/O phases of one running job.
 ///
 /// # Bounds
-/// - *Memory*: [`Predictor::memory_bytes`], under half a mebibyte whatever comes, most of it 23 rings of 2048 bins.
+/// - *Memory*: [`Predictor::memory_bytes`], under half a mebibyte whatever comes: 23 rings of up to 2048 bins, ten bytes for each that holds something.
 /// - *An event* costs at most four bin writes for each doubling of its length over the resolution, and no more than 92 for the first hour of it; to
 ///   move time on costs at most two bin writes for every [`PredictorConfig::resolution_s`] that passed, and no more than 47104.
 /// - *An evaluation* looks at no more than six windows of [`PredictorConfig::most_samples`] samples each, however long
@@ -232,7 +232,12 @@ impl Predictor {
         Work { bin_writes: self.octaves.writes(), ..self.evaluator.work }
     }
 
-    /// Memory held; it does not grow with the stream.
+    /// Evaluates less often, or more often again, than [`PredictorConfig::apart_s`] said so far; from the next evaluation on.
+    pub fn keep_apart(&mut self, apart_s: f64) {
+        self.config.apart_s = apart_s;
+    }
+
+    /// Memory held; it is bounded, however long the stream is.
     pub fn memory_bytes(&self) -> usize {
         // Beside the rings there are short lists with fixed limits: rhythms known, changes, frequencies merged.
         size_of::<Self>() + self.octaves.heap_bytes() + self.evaluator.heap_bytes()
@@ -647,7 +652,47 @@ mod tests {
         }
         assert!(most_samples <= 4 * 1024 + 1024, "{most_samples}");
         assert!(predictor.memory_bytes() < 512 * 1024, "{}", predictor.memory_bytes());
-        assert!(predictor.memory_bytes() < fresh + 16 * 1024);
+        assert!(fresh < 8 * 1024, "{fresh}");
+    }
+
+    #[test]
+    fn a_job_with_few_requests_is_cheap_to_remember_and_a_dense_one_is_not_dear() {
+        // Memory is what counts here, and evaluations take their time.
+        let config = PredictorConfig { apart_s: 60.0, ..PredictorConfig::default() };
+        let mut sparse = Predictor::new(config.clone());
+        for i in 0..6000 {
+            let start_s = 0.1 * f64::from(i);
+            sparse.push_event(&write(0, start_s, start_s + 0.001, 1e6));
+        }
+        assert!(sparse.memory_bytes() < 64 * 1024, "{}", sparse.memory_bytes());
+        let mut dense = Predictor::new(config);
+        for i in 0..200_000 {
+            let start_s = 0.0011 * f64::from(i);
+            dense.push_event(&write(0, start_s, start_s + 0.0009, 1e6));
+        }
+        assert!(dense.memory_bytes() < 192 * 1024, "{}", dense.memory_bytes());
+        // What a burst took is given back when it is long over.
+        dense.advance_to(at(1e6));
+        assert!(dense.memory_bytes() < 16 * 1024, "{}", dense.memory_bytes());
+    }
+
+    #[test]
+    fn evaluations_can_be_kept_further_apart_while_it_listens() {
+        let mut predictor = Predictor::new(PredictorConfig::default());
+        let mut at_s = 0.0;
+        let mut hear = |predictor: &mut Predictor, n: u32| {
+            let before = predictor.work().evaluations;
+            for i in 0..n {
+                at_s += 0.002 + 0.016 * f64::from(i.wrapping_mul(2_654_435_761) >> 16) / 65536.0;
+                predictor.push_event(&write(0, at_s, at_s + 0.001, 4096.0));
+            }
+            predictor.work().evaluations - before
+        };
+        // Five seconds each; one that was due already is made all the same.
+        let often = hear(&mut predictor, 500);
+        predictor.keep_apart(2.0);
+        let rarely = hear(&mut predictor, 500);
+        assert!(rarely <= 4 && often > 2 * rarely, "{often} {rarely}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The last stretch of the bandwidth at every resolution, in a fixed amount of memory.
+//! The last stretch of the bandwidth at every resolution, in a bounded amount of memory.
 //!
 //! One ring of bins per octave: bins of ring `l` are `2^l` times as wide as those of ring 0, and each ring reaches
 //! [`N_BINS`] bins back from the newest time seen. So any window that ends now is there at [`N_BINS`]`/2` to
@@ -8,6 +8,10 @@
 //! per octave), and a bin that its own ring no longer reaches moves into the next one. That makes a request cost
 //! `O(log(length))` however long it is, an advance in time `O(1)` amortised, and any order of arrival gives the same
 //! sums, as long as a ring still reaches the time in question.
+//!
+//! A ring keeps the bins that hold something, and no others: where thousands of jobs are listened to, most of each ring is silence.
+
+use std::collections::VecDeque;
 
 use iotide_trace::SampledSignal;
 
@@ -31,21 +35,25 @@ struct Ring {
     /// Index of the oldest bin that is kept, counted in bins of this ring from time 0. Always even, so that a whole bin of
     /// the next ring is kept or not.
     tail: i64,
-    /// Bytes; bin `i` is at `i mod N_BINS`.
-    bytes: Box<[f64]>,
+    /// Which bins hold something, in the order of time: `i mod N_BINS` of each.
+    places: VecDeque<u16>,
+    /// What they hold.
+    bytes: VecDeque<f64>,
 }
+
+// A place is kept in two bytes.
+const _: () = assert!(N_BINS <= 1 << u16::BITS && N_BINS.is_power_of_two());
 
 impl Octaves {
     /// Returns empty rings whose narrowest bins are `2^shift` nanoseconds wide and which reach up to time 0.
     pub(super) fn new(shift: u32) -> Self {
-        let ring = || Ring { tail: -(N_BINS as i64), bytes: vec![0.0; N_BINS].into_boxed_slice() };
+        let ring = || Ring { tail: -(N_BINS as i64), places: VecDeque::new(), bytes: VecDeque::new() };
         Self { rings: (0..N_RINGS).map(|_| ring()).collect(), shift, writes: 0 }
     }
 
     /// Bytes of memory held, beside this struct itself.
     pub(super) fn heap_bytes(&self) -> usize {
-        self.rings.capacity() * size_of::<Ring>()
-            + self.rings.iter().map(|ring| size_of_val(&*ring.bytes)).sum::<usize>()
+        self.rings.capacity() * size_of::<Ring>() + self.rings.iter().map(Ring::heap_bytes).sum::<usize>()
     }
 
     pub(super) fn writes(&self) -> u64 {
@@ -107,7 +115,7 @@ impl Octaves {
         while at < to {
             let index = at >> bits;
             let until = ((index + 1) << bits).min(to);
-            *self.rings[level].bin(index) += rate * (until - at) as f64;
+            self.rings[level].add(index, rate * (until - at) as f64);
             self.writes += 1;
             at = until;
         }
@@ -118,7 +126,7 @@ impl Octaves {
         for level in level..N_RINGS {
             let index = at >> self.width_bits(level);
             if index >= self.rings[level].tail {
-                *self.rings[level].bin(index) += bytes;
+                self.rings[level].add(index, bytes);
                 self.writes += 1;
                 return;
             }
@@ -127,13 +135,12 @@ impl Octaves {
 
     /// Moves the bins before `tail` into wider ones.
     fn move_out(&mut self, level: usize, tail: i64) {
-        let old = self.rings[level].tail;
-        for index in old..tail.min(old + N_BINS as i64) {
-            let bytes = std::mem::take(self.rings[level].bin(index));
-            if bytes != 0.0 && level + 1 < N_RINGS {
+        while let Some((index, bytes)) = self.rings[level].take_before(tail) {
+            if level + 1 < N_RINGS {
                 self.add_at(level + 1, index << self.width_bits(level), bytes);
             }
         }
+        self.rings[level].give_back();
     }
 
     fn width_bits(&self, level: usize) -> u32 {
@@ -159,20 +166,17 @@ impl Octaves {
         let mut bytes = vec![0.0; n];
         for (finer, ring) in self.rings[..=level].iter().enumerate() {
             let down = level - finer;
-            for index in (first << down).max(ring.tail)..((last + 1) << down).min(ring.head()) {
-                bytes[((index >> down) - first) as usize] += ring.get(index);
+            for (index, value) in ring.within(first << down, (last + 1) << down) {
+                bytes[((index >> down) - first) as usize] += value;
             }
         }
         for (up, ring) in self.rings[level..].iter().enumerate().skip(1) {
             let share = 1.0 / (1u64 << up) as f64;
-            for index in (first >> up).max(ring.tail)..=(last >> up).min(ring.head() - 1) {
-                let value = ring.get(index) * share;
-                if value != 0.0 {
-                    let (from, to) = ((index << up).max(first), ((index + 1) << up).min(last + 1));
-                    bytes[(from - first) as usize..(to - first) as usize]
-                        .iter_mut()
-                        .for_each(|b| *b += value);
-                }
+            for (index, value) in ring.within(first >> up, (last >> up) + 1) {
+                let (from, to) = ((index << up).max(first), ((index + 1) << up).min(last + 1));
+                bytes[(from - first) as usize..(to - first) as usize]
+                    .iter_mut()
+                    .for_each(|b| *b += value * share);
             }
         }
         let width_s = (1u64 << bits) as f64 * 1e-9;
@@ -193,13 +197,63 @@ impl Ring {
         self.tail + N_BINS as i64
     }
 
-    fn bin(&mut self, index: i64) -> &mut f64 {
-        debug_assert!((self.tail..self.head()).contains(&index));
-        &mut self.bytes[(index & (N_BINS as i64 - 1)) as usize]
+    /// How far a bin is behind the oldest that is kept.
+    fn offset(&self, place: u16) -> i64 {
+        (i64::from(place) - self.tail) & (N_BINS as i64 - 1)
     }
 
-    fn get(&self, index: i64) -> f64 {
-        self.bytes[(index & (N_BINS as i64 - 1)) as usize]
+    /// How many of the bins that hold something lie before `index`.
+    fn n_before(&self, index: i64) -> usize {
+        let offset = index - self.tail;
+        match self.places.back() {
+            // Most of what comes is newer than all.
+            Some(&last) if self.offset(last) < offset => self.places.len(),
+            _ => self.places.partition_point(|&place| self.offset(place) < offset),
+        }
+    }
+
+    fn add(&mut self, index: i64, bytes: f64) {
+        debug_assert!((self.tail..self.head()).contains(&index));
+        let place = (index & (N_BINS as i64 - 1)) as u16;
+        let at = self.n_before(index);
+        if self.places.get(at) == Some(&place) {
+            self.bytes[at] += bytes;
+        } else if bytes != 0.0 {
+            self.places.insert(at, place);
+            self.bytes.insert(at, bytes);
+        }
+    }
+
+    /// Takes the oldest bin that holds something, if it lies before `index`.
+    fn take_before(&mut self, index: i64) -> Option<(i64, f64)> {
+        let oldest = self.tail + self.offset(*self.places.front()?);
+        if oldest >= index {
+            return None;
+        }
+        self.places.pop_front();
+        Some((oldest, self.bytes.pop_front()?))
+    }
+
+    /// The bins from `from` to `to` that hold something.
+    fn within(&self, from: i64, to: i64) -> impl Iterator<Item = (i64, f64)> {
+        let at = self.n_before(from.clamp(self.tail, self.head()));
+        let bins = self.places.range(at..).zip(self.bytes.range(at..));
+        let bins = bins.map(|(&place, &bytes)| (self.tail + self.offset(place), bytes));
+        bins.take_while(move |(index, _)| *index < to)
+    }
+
+    /// Gives back memory that a burst has left behind.
+    fn give_back(&mut self) {
+        // A power of two grows to all bins of a ring, and not beyond.
+        let enough = (2 * self.places.len()).next_power_of_two();
+        if self.places.capacity() > 2 * enough.max(16) {
+            self.places.shrink_to(enough);
+            self.bytes.shrink_to(enough);
+        }
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.places.capacity() * size_of::<u16>() + self.bytes.capacity() * size_of::<f64>()
     }
 }
 

@@ -4,7 +4,7 @@
 //! one to serve next, and says when it is done. The same calls in the same order give the same answers.
 //!
 //! Every call costs O(log n) in the number of jobs with requests waiting ([`Exclusivity::Strict`]: also linear in the
-//! number of sets whose turn it cannot be).
+//! number of sets whose turn it cannot be, and of jobs that became idle within the last [`QueueConfig::lull_s`]).
 
 use std::collections::{HashMap, VecDeque};
 

@@ -10,7 +10,7 @@ pub(super) struct Set {
     pub(super) n_jobs: usize,
     /// Jobs with requests, in the order they are served.
     pub(super) waiting: Ordered<u64, usize>,
-    /// [`Exclusivity::Strict`]: jobs in a phase, in that order.
+    /// [`Exclusivity::Strict`]: jobs in a phase, in that order; those without requests as long as they may be waited for.
     pub(super) holders: Ordered<u64, usize>,
     /// [`Credit::Bytes`]: what it has been served over its priority, or where the others are if it was idle.
     pub(super) finish: f64,
@@ -202,10 +202,15 @@ impl Queue {
                 self.awaited = Some(holder);
                 return None;
             }
-            let is_over = !is_served && now_s >= job.last_active_s + job.gap_s;
+            let idle_s = if is_served { 0.0 } else { now_s - job.last_active_s };
+            let (is_over, is_late) = (idle_s >= job.gap_s, idle_s >= self.config.lull_s);
             next = self.sets[set].holders.after(&key);
             if is_over {
                 self.leave_phase(holder);
+            } else if is_late {
+                // Nobody waits for it any more, whatever becomes of the others. With its next request it is back in its place; until then
+                // it is not looked at again and again.
+                self.sets[set].holders.remove(&key);
             }
         }
         None

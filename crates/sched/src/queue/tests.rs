@@ -228,6 +228,29 @@ fn in_a_lull_another_is_served_and_the_turn_stays() {
 }
 
 #[test]
+fn strictly_those_whom_nobody_waits_for_any_more_are_passed_over_once_and_keep_their_place() {
+    let config = QueueConfig {
+        exclusivity: Exclusivity::Strict,
+        lull_s: 0.02,
+        phase_gap_s: 1000.0,
+        ..QueueConfig::new(SET10)
+    };
+    let mut queue = Queue::new(config);
+    for job in 1..=100 {
+        let now_s = job as f64;
+        push(&mut queue, job, 1, now_s);
+        assert_eq!(pop(&mut queue, 1, now_s), job.to_string());
+        queue.complete(JobId(job), now_s);
+    }
+    push(&mut queue, 101, 2, 200.0);
+    assert_eq!(pop(&mut queue, 1, 200.0), "101");
+    assert_eq!(queue.sets[0].holders.len(), 1);
+    // One of them is back while its phase lasts.
+    push(&mut queue, 7, 1, 200.01);
+    assert_eq!(pop(&mut queue, 1, 200.01), "7");
+}
+
+#[test]
 fn strictly_a_set_that_must_wait_does_not_hold_up_another() {
     let config = QueueConfig { exclusivity: Exclusivity::Strict, ageing: None, ..QueueConfig::new(SET10) };
     for credit in [Credit::Bytes, Credit::Requests] {
