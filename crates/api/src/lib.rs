@@ -79,7 +79,7 @@ pub use crate::{
     simulate::{IoWorkload, PolicyName, QueueRules, SimulateOptions, StorageModels, simulate_io},
     staging::{StagingJob, StagingOptions, simulate_staging},
     system::{NamedSystem, SystemMethod, SystemOptions, simulate_system},
-    templates::{TemplateOptions, storage_of_ladder, templates},
+    templates::{TemplateOptions, storage_of_file, storage_of_ladder, templates},
 };
 
 mod advise;

@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use iotide_num::SplitMix64;
 use iotide_report::{JobDocument, SystemReport, SystemRuns};
 use iotide_sim::system::{
-    Change, Fitted, Jobs as JobsOfKind, Run, Settings, System, SystemError, Template, TemplateErrors, alone,
-    grains, long_run, mean_field, saturation, simulate_in_grains,
+    Change, Continues, Phases, Run, RunningJob, Settings, Storage, System, SystemError, alone, grains,
+    long_run, mean_field, saturation, simulate_in_grains,
 };
 
 use crate::Error;
@@ -24,13 +24,6 @@ pub struct NamedSystem {
     pub losses: Vec<String>,
 }
 
-/// Of jobs that run, nobody knows how regular they are to the last digit.
-const CV_OF_RUNNING: f64 = 0.05;
-/// Requests of a job that has not told of any.
-const USUAL_REQUEST: f64 = (1u64 << 20) as f64;
-/// A rate below this is none.
-const LEAST_BPS: f64 = 1.0;
-
 impl NamedSystem {
     /// One that is described in JSON; see docs/system.md.
     pub fn from_json(name: &str, text: &str) -> Result<Self, Error> {
@@ -38,68 +31,15 @@ impl NamedSystem {
         Ok(Self { name: name.to_owned(), system, losses: Vec::new() })
     }
 
-    /// Jobs that run now, as a daemon tells of them, on storage that a ladder shows: the next burst of each begins when it is expected.
-    pub fn of_running(jobs: &[JobDocument], storage: &Fitted, now_unix_s: f64, horizon_s: f64) -> Self {
-        let mut system = System {
-            targets: vec![storage.target.clone()],
-            templates: Vec::new(),
-            jobs: Vec::new(),
-            arrivals: Vec::new(),
-            changes: Vec::new(),
-            frame_s: [0.0, horizon_s],
-        };
-        let mut losses = Vec::new();
-        for document in jobs {
-            let (job, io) = (&document.entry, &document.io);
-            let name = job.job.as_said();
-            let n_calls = io.calls_read + io.calls_written;
-            let bytes = (io.bytes_read + io.bytes_written) as f64;
-            let request_bytes =
-                if n_calls > 0 && bytes > 0.0 { bytes / n_calls as f64 } else { USUAL_REQUEST };
-            let rate_bps = job.read_bps.unwrap_or(0.0) + job.write_bps.unwrap_or(0.0);
-            let mut template = Template {
-                name: name.to_owned(),
-                compute_s: 0.0,
-                mpi_s: 0.0,
-                compute_cv: CV_OF_RUNNING,
-                processes: u64::from(job.size.max(1)),
-                requests: None,
-                request_bytes,
-                think_s: 0.0,
-                iterations: None,
-                starts_with_io: false,
-                errors: TemplateErrors::default(),
-            };
-            let phases = job
-                .period_s
-                .zip(job.bytes_per_phase)
-                .filter(|(period_s, bytes)| *period_s > 0.0 && *bytes > 0.0);
-            let mut next_phase_s = None;
-            if let Some((period_s, bytes)) = phases {
-                template.requests = Some((bytes / request_bytes).round().max(1.0) as u64);
-                template.request_bytes = bytes / template.requests.unwrap_or(1) as f64;
-                template.compute_s = period_s;
-                next_phase_s = job.next_phase_unix_s.map(|at_s| (at_s - now_unix_s).max(0.0));
-            } else if rate_bps > LEAST_BPS {
-                // Without a rhythm it goes on as it does now.
-                template.think_s = template.processes as f64 * request_bytes / rate_bps;
-            } else {
-                losses.push(format!(
-                    "job {name} does no I/O now and has no rhythm: nobody knows what it will do"
-                ));
-                continue;
-            }
-            if system.template(name).is_some() {
-                template.name = format!("{name} {}", system.templates.len());
-            }
-            let index = system.templates.len();
-            system.templates.push(template);
-            if let Some((period_s, _)) = phases {
-                system.templates[index].compute_s = (period_s - alone(&system, index).burst_s).max(0.0);
-            }
-            system.jobs.push(JobsOfKind { template: index, count: 1, start_s: 0.0, next_phase_s });
-        }
-        Self { name: "live".to_owned(), system, losses }
+    /// Jobs that run now, as a daemon tells of them, on storage that a file describes: the next burst of each begins when it is expected.
+    pub fn of_running(jobs: &[JobDocument], storage: &Storage, now_unix_s: f64, horizon_s: f64) -> Self {
+        let running: Vec<RunningJob> = jobs.iter().map(|job| running_job(job, now_unix_s)).collect();
+        let (system, continues) = System::of_running(&running, storage.targets.clone(), horizon_s);
+        let unknown = running.iter().zip(continues).filter(|(_, continues)| *continues == Continues::Unknown);
+        let losses = unknown.map(|(job, _)| {
+            format!("job {} does no I/O now and has no rhythm: nobody knows what it will do", job.name)
+        });
+        Self { name: "live".to_owned(), losses: losses.collect(), system }
     }
 
     /// The same, in which something changes.
@@ -109,6 +49,24 @@ impl NamedSystem {
             Ok(system) => Ok(Self { name, system, losses }),
             Err(why) => Err(Error::Workload { name, why }),
         }
+    }
+}
+
+fn running_job(document: &JobDocument, now_unix_s: f64) -> RunningJob {
+    let (job, io) = (&document.entry, &document.io);
+    let n_calls = io.calls_read + io.calls_written;
+    let bytes = (io.bytes_read + io.bytes_written) as f64;
+    RunningJob {
+        name: job.job.as_said().to_owned(),
+        // Those that it has had may be many more: each command of a script is one.
+        processes: u64::from(document.n_running),
+        request_bytes: (n_calls > 0).then(|| bytes / n_calls as f64),
+        rate_bps: job.read_bps.unwrap_or(0.0) + job.write_bps.unwrap_or(0.0),
+        phases: job.period_s.zip(job.bytes_per_phase).map(|(period_s, bytes)| Phases {
+            period_s,
+            bytes,
+            next_in_s: job.next_phase_unix_s.map(|at_s| at_s - now_unix_s),
+        }),
     }
 }
 
@@ -169,7 +127,7 @@ pub fn simulate_system(named: &NamedSystem, options: &SystemOptions) -> Result<S
     let system = &named.system;
     let failed = |why: SystemError| Error::System { name: named.name.clone(), why };
     let interval_s = options.interval_s.unwrap_or(system.frame_s[1] / 100.0);
-    let settings = Settings { grain: options.grain, interval_s: Some(interval_s) };
+    let settings = Settings { grain: options.grain, interval_s: Some(interval_s), most_events: None };
     let grains = grains(system, &settings).map_err(failed)?;
     let (method, is_exact, runs) = match options.method {
         SystemMethod::Ssa => ("ssa", true, repeated(system, &settings, &grains, options).map_err(failed)?),
@@ -255,15 +213,12 @@ mod tests {
         let beat = r#""period_s": 60, "next_phase_unix_s": 1010, "bytes_per_phase": 4e9"#;
         let jobs =
             [document("beats", 0.0, beat), document("streams", 8e6, none), document("rests", 0.0, none)];
-        let storage = Fitted {
-            target: iotide_sim::system::Target {
-                servers: 1,
-                bandwidth_bps: Some(1e9),
-                ..iotide_sim::system::Target::default()
-            },
-            at_least: Vec::new(),
-            spread: 1.0,
+        let target = iotide_sim::system::Target {
+            servers: 1,
+            bandwidth_bps: Some(1e9),
+            ..iotide_sim::system::Target::default()
         };
+        let storage = Storage { targets: vec![target], at_least: Vec::new() };
         let named = NamedSystem::of_running(&jobs, &storage, 1000.0, 600.0);
         let [beats, streams] = named.system.templates.as_slice() else { panic!("{named:?}") };
         assert_eq!((beats.requests, beats.request_bytes, beats.processes), (Some(1000), 4e6, 4));

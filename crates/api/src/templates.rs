@@ -8,7 +8,9 @@ use iotide_formats::OpenOptions;
 use iotide_num::{average_linkage, clusters_below, median};
 use iotide_report::{FoundTemplate, RunOfTemplate, StorageEntry, TemplatesReport};
 use iotide_scaling::{FitConfig, Measurement, fit};
-use iotide_sim::system::{BinnedRun, BinnedRuns, Fitted, Ladder, fit_storage, requests_per_s};
+use iotide_sim::system::{
+    BinnedRun, BinnedRuns, Fitted, Ladder, Storage, StorageError, fit_storage, requests_per_s,
+};
 use iotide_trace::{Activity, Sampling, SamplingKind, Span, sample};
 
 use crate::in_flight::{InFlight, Overlaps};
@@ -38,6 +40,16 @@ pub fn storage_of_ladder(path: &Path) -> Result<Fitted, Error> {
     let text = read_text(path)?;
     let ladder = Ladder::from_json(&text).map_err(|why| Error::Workload { name: name.clone(), why })?;
     fit_storage(&ladder).map_err(|why| Error::Ladder { name, why })
+}
+
+/// What storage is, by a ladder or by a system that `iotide templates` wrote.
+pub fn storage_of_file(path: &Path) -> Result<Storage, Error> {
+    let name = path.display().to_string();
+    Storage::from_json(&read_text(path)?).map_err(|why| match why {
+        StorageError::Description(why) => Error::Workload { name, why },
+        StorageError::Cells(why) => Error::Ladder { name, why },
+        other => Error::Setting { fault: other.to_string() },
+    })
 }
 
 /// Describes runs, makes them comparable and puts those that are alike together.

@@ -85,8 +85,9 @@ pub use crate::{
         LossEntry, ModelledAt, ModelledFigure, StagingBrief, StagingEntry, StagingReport, StateTimes,
     },
     system::{
-        Estimate, Frame, SaturationEntry, State, Stretch, SystemAnswer, SystemBrief, SystemJob, SystemReport,
-        SystemRuns, WhatIf,
+        Estimate, Forecast, ForecastJob, ForecastParts, ForecastState, ForecastStorage, Frame,
+        SaturationEntry, State, Stretch, SystemAnswer, SystemBrief, SystemJob, SystemReport, SystemRuns,
+        WhatIf,
     },
     templates::{
         CellEntry, FoundTemplate, LadderReport, RunOfTemplate, StorageEntry, TargetEntry, TargetErrorsEntry,

@@ -9,6 +9,9 @@ use serde::Serialize;
 use crate::SCHEMA;
 use crate::document::Document;
 
+pub use self::forecast::{Forecast, ForecastJob, ForecastParts, ForecastState, ForecastStorage};
+
+mod forecast;
 mod page;
 
 /// The answer of `iotide simulate system`.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use iotide_daemon::{
-    Addresses, Auth, Config, Served, Steering, TokenRole, TreeConfig, bridge, make_token, places, serve,
-    store, write_key,
+    Addresses, Auth, Config, Served, Steering, TokenRole, TreeConfig, bridge, make_token, places,
+    read_storage, serve, store, write_key,
 };
 use iotide_report::Untrusted;
 
@@ -283,6 +283,7 @@ fn check(ui: &mut Ui, options: &Options) -> anyhow::Result<ExitStatus> {
         text.push_str(&format!("parent  {parents}\nchildren {children}\n{auth}\n"));
     }
     text.push_str(&format!("series  {}\n", keeping::shown(&config.series)));
+    text.extend(config.storage.iter().map(|path| format!("storage {}\n", path.display())));
     text.extend(act.iter().map(|act| format!("act     {}\n", act.in_words())));
     if let Some(group) = &config.group {
         text.push_str(&format!("group   {group}\n"));
@@ -355,6 +356,7 @@ fn settings(options: &Options) -> anyhow::Result<(Config, Option<ActSettings>)> 
         alertmanagers,
         webhooks,
         redis: options.keeping.redis(&file.keeping),
+        storage: options.keeping.storage(&file.keeping).map(absolute).transpose()?,
         http,
         socket: absolute(options.socket.clone().or(file.socket).unwrap_or_else(places::socket))?,
         store: absolute(options.store.clone().or(file.store).unwrap_or_else(places::store))?,
@@ -362,6 +364,8 @@ fn settings(options: &Options) -> anyhow::Result<(Config, Option<ActSettings>)> 
         node: options.node.clone().or(file.node).unwrap_or_else(places::node),
         tree: tree_settings(parents, options.children.or(file.children), auth, file.most_children)?,
     };
+    // A mistake in it is found before a daemon that runs is ended to use it.
+    config.storage.as_deref().map(read_storage).transpose()?;
     Ok((config, file.act))
 }
 

@@ -121,6 +121,10 @@ fn help_on_serve_explains_every_flag() {
           --redis-password <FILE>
               File with the password of --redis, readable by its owner only
 
+          --storage <LADDER>
+              What the storage can do, as `iotide ladder` measures it or `iotide templates` writes it:
+              for the next ten minutes on the page /load
+
           --config <FILE>
               Read settings from FILE
 
@@ -244,6 +248,10 @@ fn help_on_serve_check_explains_every_flag() {
 
           --redis-password <FILE>
               File with the password of --redis, readable by its owner only
+
+          --storage <LADDER>
+              What the storage can do, as `iotide ladder` measures it or `iotide templates` writes it:
+              for the next ten minutes on the page /load
 
           --config <FILE>
               Read settings from FILE

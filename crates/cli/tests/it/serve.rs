@@ -19,6 +19,8 @@ mod cgroups;
 mod dashboards;
 /// Metrics of others.
 mod exporters;
+/// The next ten minutes, simulated.
+mod forecast;
 /// Models in Redis.
 mod redis;
 /// Samples that are sent elsewhere.

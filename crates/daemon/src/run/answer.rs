@@ -63,9 +63,14 @@ impl Viewer {
     }
 
     pub(super) fn sees(self, key: &JobKey) -> bool {
+        self.sees_user(key.uid)
+    }
+
+    /// Whether the jobs of a user are seen.
+    pub(super) fn sees_user(self, owner: u32) -> bool {
         match self {
             Self::All => true,
-            Self::User(uid) => uid == key.uid,
+            Self::User(uid) => uid == owner,
             Self::Controller | Self::Sums => false,
         }
     }

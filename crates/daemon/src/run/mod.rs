@@ -36,6 +36,8 @@ pub use address::{AddressError, HttpAddress};
 use doors::Doors;
 pub use doors::{ProxyConfig, ProxyFrom, TokenRole, WebConfig, make_token};
 use exporters::Exporters;
+use forecast::Forecasts;
+pub use forecast::read_storage;
 use notify::Notify;
 pub use pages::group_of_pages;
 use pages::make_pages_directory;
@@ -48,6 +50,7 @@ mod answer;
 mod decision_answers;
 mod doors;
 mod exporters;
+mod forecast;
 mod groups;
 mod http;
 mod metrics;
@@ -101,6 +104,8 @@ pub struct Config {
     pub webhooks: Vec<HttpAddress>,
     /// Where models are published.
     pub redis: Option<RedisConfig>,
+    /// What the storage can do: a ladder, or a system of `iotide templates`; see [`read_storage`].
+    pub storage: Option<PathBuf>,
 }
 
 impl Config {
@@ -154,6 +159,14 @@ pub enum ServeError {
     /// The certificate for HTTP cannot be used.
     #[error("the certificate for HTTP: {0}")]
     Certificate(String),
+    /// What the storage can do cannot be read.
+    #[error("cannot read what the storage can do in {}: {why}", path.display())]
+    Storage {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// The key of the tree cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -217,6 +230,8 @@ pub(crate) struct Shared {
     published: redis::Published,
     /// Where a controller is met.
     steering: Steering,
+    /// The next minutes, while somebody looks.
+    forecasts: Forecasts,
 }
 
 impl Shared {
@@ -326,6 +341,7 @@ impl Daemon {
         iotide_gate::raise_open_files();
         memory::share_one_heap();
         config.series.check()?;
+        let storage = config.storage.as_deref().map(read_storage).transpose()?;
         make_pages_directory(&config.pages, config.group.as_deref())?;
         let pages = OpenDir::open(&config.pages).map_err(in_directory(&config.pages))?;
         let mut store = Store::open(&config.store, &config.node, now_ns())?;
@@ -396,6 +412,7 @@ impl Daemon {
             alarms,
             published: redis::Published::default(),
             steering: steering.clone(),
+            forecasts: Forecasts::new(storage),
             models: Models::start(config.store.clone(), events.clone())?,
             events,
             series,
@@ -498,6 +515,7 @@ impl Daemon {
         for thread in threads.into_iter().filter(JoinHandle::is_finished) {
             let _ = thread.join();
         }
+        self.shared.forecasts.end();
     }
 }
 

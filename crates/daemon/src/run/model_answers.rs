@@ -12,6 +12,7 @@ use iotide_scaling::{Model, Prediction, Series, to_json_lines};
 use tokio::sync::oneshot;
 
 use super::answer::{Answer, Answers, Asked, Known, MOST_JOBS, Result, Viewer, proxy_job, seconds};
+use super::forecast::{Awaited, FORECAST};
 use crate::models::{Fitted, MOST_POINTS, Waited, Wanted};
 use crate::store::Query;
 
@@ -25,6 +26,7 @@ const MOST_LAST: usize = 1_000_000;
 pub(super) enum Reply {
     Now(Answer),
     Later(oneshot::Receiver<Waited>, Box<dyn FnOnce(&Fitted) -> Answer + Send>),
+    Forecast(Awaited),
 }
 
 impl Reply {
@@ -32,6 +34,7 @@ impl Reply {
     pub(super) async fn wait(self) -> Answer {
         match self {
             Self::Now(answer) => answer,
+            Self::Forecast(awaited) => awaited.answer().await,
             Self::Later(models, answer) => match models.await {
                 Ok(Ok(fitted)) => answer(&fitted),
                 Ok(Err(why)) => Answer::refused(503, why),
@@ -70,6 +73,7 @@ impl Answers {
                 });
                 return Reply::Now(answer.unwrap_or_else(|refused| refused));
             }
+            FORECAST => return self.forecast_reply(viewer),
             _ => return Reply::Now(self.answer(viewer, path, query)),
         };
         match self.reply_by(viewer, query, tell) {

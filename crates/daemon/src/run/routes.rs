@@ -121,6 +121,13 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             "/api/1/points?app={app}",
         )
     },
+    get(
+        "/api/1/forecast",
+        Who::Models,
+        Kind::Api,
+        "bandwidth and queue of the storage in the next ten minutes, simulated, with bands",
+        "/api/1/forecast",
+    ),
     Endpoint {
         query: &[("rates", "1: also what each job moves, every second")],
         content: EVENTS,
@@ -443,6 +450,7 @@ mod tests {
             ("/api/1/models", [200, 200, 200, 401]),
             ("/models", [200, 200, 200, 401]),
             ("/api/1/losses", [200, 403, 403, 401]),
+            ("/api/1/forecast", [200, 200, 200, 401]),
             ("/metrics", [200; 4]),
             ("/", [200; 4]),
             ("/nothing", [404; 4]),

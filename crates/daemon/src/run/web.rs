@@ -309,7 +309,7 @@ impl Answers {
     }
 
     /// What a job moved in each step of the last minutes.
-    fn recent(&self, key: &JobKey, now_s: u64) -> JobRates {
+    pub(super) fn recent(&self, key: &JobKey, now_s: u64) -> JobRates {
         let from_s = now_s.saturating_sub(N_PAST as u64 * STEP_S);
         let names = ["read_bytes", "write_bytes"];
         // One point before the first, to know what has grown in it.
@@ -355,7 +355,8 @@ impl Answers {
                 bytes_per_phase: expected.and_then(|expected| expected.bytes_per_phase),
             }
         });
-        load_page(&seat.frame(), LoadPage { step_s: STEP_S as f64, n_past: N_PAST, jobs: jobs.collect() })
+        let (jobs, forecast) = (jobs.collect(), self.forecast_now(viewer));
+        load_page(&seat.frame(), LoadPage { step_s: STEP_S as f64, n_past: N_PAST, jobs, forecast })
     }
 
     /// The latest jobs, running ones too.

@@ -9,6 +9,7 @@ use iotide_page::{Plot, Untrusted, text};
 use super::jobs::live_rate;
 use super::rhythm::usual_length_s;
 use super::{Frame, Page, app_link, cell, job_link, phase_cells, phases_of, sortable};
+use crate::Forecast;
 
 /// A job that runs.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +45,8 @@ pub struct LoadPage {
     pub n_past: usize,
     /// All jobs that run.
     pub jobs: Vec<JobLoad>,
+    /// The next minutes, simulated; `None` while the first is being made.
+    pub forecast: Option<Forecast>,
 }
 
 /// So many steps are shown at least: four minutes, of two seconds each.
@@ -125,6 +128,11 @@ pub fn load_page(frame: &Frame<'_>, mut of: LoadPage) -> String {
         body += &chart(&of, &expected).to_figure("load");
     }
     page.live("chart", "The last and the next minutes", &body);
+    let body = of.forecast.as_ref().map_or_else(
+        || "<p class=\"note\">Being simulated; it is shown here in a moment.</p>\n".to_owned(),
+        |forecast| forecast.to_html(frame.now_unix_s),
+    );
+    page.live("forecast", "The next ten minutes, simulated", &body);
 
     let rows: Vec<String> = (of.jobs.iter().zip(&expected))
         .enumerate()

@@ -1,6 +1,7 @@
 use super::*;
 use crate::jobs::{JobDocument, JobEntry, JobIo, JobList, JobMpi, JobTime};
 use crate::nodes::{NodeEntry, NodeList};
+use crate::system::{Estimate, Forecast, ForecastJob, ForecastState, ForecastStorage};
 
 /// A name that would be markup, end an attribute, begin a line and turn the direction of writing; and far too long.
 fn hostile() -> Untrusted {
@@ -63,6 +64,35 @@ fn frame<'a>(name: &'a Untrusted) -> Frame<'a> {
         at: "/jobs",
         has_session: true,
         now_unix_s: 1.7e9 + 90.0,
+    }
+}
+
+fn forecast() -> Forecast {
+    let job = |continues: &'static str, slowdown: Option<f64>| ForecastJob {
+        job: hostile(),
+        uid: 1000,
+        continues,
+        bandwidth_bps: Some(1e6),
+        burst_s: slowdown,
+        burst_alone_s: slowdown.map(|_| 1.0),
+        slowdown,
+    };
+    let banded = |mean: f64| Estimate { mean, interval: Some([0.5 * mean, 2.0 * mean]) };
+    let step = |i: u32| ForecastState {
+        time_s: 10.0 * f64::from(i),
+        bandwidth_bps: banded(1e6),
+        requests: banded(3.0),
+        waiting: banded(1.0),
+        utilization: 0.3,
+    };
+    Forecast {
+        reason: None,
+        repetitions: 40,
+        n_jobs: 3,
+        n_foretold: 2,
+        state: (1..=60).map(step).collect(),
+        jobs: vec![job("phases", Some(3.0)), job("unknown", None)],
+        ..Forecast::none(1.7e9 + 87.0, 600.0, 0.9, "")
     }
 }
 
@@ -135,7 +165,13 @@ fn pages() -> Vec<(&'static str, String)> {
                 },
             ),
         ),
-        ("load", load_page(&frame, LoadPage { step_s: 2.0, n_past: 300, jobs: vec![load; 2] })),
+        (
+            "load",
+            load_page(
+                &frame,
+                LoadPage { step_s: 2.0, n_past: 300, jobs: vec![load; 2], forecast: Some(forecast()) },
+            ),
+        ),
         ("nodes", nodes_page(&frame, &NodeList { nodes: vec![node.clone()] })),
         ("models", models_page(&frame, &ModelsPage { applications: std::slice::from_ref(&application) })),
         (
@@ -241,4 +277,42 @@ fn a_moment_is_marked_for_the_script() {
         (until(10.0, Some(12.2)), until(10.0, Some(3.0)), until(10.0, None)),
         ("in 2 s".to_owned(), "now".to_owned(), "–".to_owned())
     );
+}
+
+#[test]
+fn a_forecast_says_what_it_is_based_on_or_why_there_is_none() {
+    let says = |forecast: &Forecast| forecast.to_html(1.7e9 + 90.0);
+    let shown = says(&forecast());
+    assert_eq!(shown.matches("<figure").count(), 2, "{shown}");
+    for part in [
+        "The storage is not expected to be full.",
+        "take 3 times as long as alone",
+        "2 of 3 jobs that run, simulated 40 times with different chances, 3 s ago",
+        "the band holds 90 % of them",
+        "Not in it, for they have no period and move nothing now:",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let target = |bps| iotide_sim::system::Target { bandwidth_bps: Some(bps), ..Default::default() };
+    let with = |source, n: usize| Forecast {
+        storage: Some(ForecastStorage::new(source, &vec![target(1e9); n], &["bandwidth_bps".to_owned()])),
+        saturated_s: Some(30.0),
+        ..forecast()
+    };
+    let observed = says(&with("observed", 1));
+    assert!(
+        observed.contains("Assumed: storage as fast as the jobs") && observed.contains("at least 1 GB/s"),
+        "{observed}"
+    );
+    assert!(observed.contains("full for the first time in 30 s"), "{observed}");
+    let measured = says(&with("file", 2));
+    assert!(
+        measured.contains("2 targets, each at least 1 GB/s") && !measured.contains("Assumed"),
+        "{measured}"
+    );
+    let none = says(&Forecast::none(1.7e9, 600.0, 0.9, "no job <runs>"));
+    assert_eq!(none, "<p class=\"note\">Nothing can be foretold: no job &lt;runs&gt;.</p>\n");
+    // Who sees no job sees sums.
+    let seen = forecast().seen_by(|uid| uid != 1000);
+    assert!(seen.jobs.is_empty() && seen.state.len() == 60);
 }

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::description::{Target, TargetErrors};
+use super::description::{System, Target, TargetErrors};
 use crate::fields::{Bound, Fields, WorkloadError, fault};
 
 /// Servers that are tried.
@@ -91,6 +91,48 @@ pub struct Fitted {
     pub at_least: Vec<&'static str>,
     /// How far counts lie from the fit, beyond chance: 1 is not at all.
     pub spread: f64,
+}
+
+/// What storage can do, as a file says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Storage {
+    /// Its targets.
+    pub targets: Vec<Target>,
+    /// Figures that are known only to be at least that: by name.
+    pub at_least: Vec<String>,
+}
+
+/// Why nothing is known of a storage.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StorageError {
+    /// The file is wrong.
+    #[error(transparent)]
+    Description(#[from] WorkloadError),
+    /// The ladder says too little.
+    #[error(transparent)]
+    Cells(#[from] CellError),
+}
+
+impl Storage {
+    /// Reads a ladder, or the storage of a system that `iotide templates` wrote.
+    pub fn from_json(text: &str) -> Result<Self, StorageError> {
+        let value: Value =
+            serde_json::from_str(text).map_err(|error| fault("", format!("is not JSON: {error}")))?;
+        if value.get("templates").is_some() {
+            let names = value["storage"]["at_least"].as_array().map_or(&[][..], Vec::as_slice);
+            let at_least = names.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+            return Ok(Self { targets: System::from_json(text)?.targets, at_least });
+        }
+        Ok(fit_storage(&Ladder::from_json(text)?)?.into())
+    }
+}
+
+impl From<Fitted> for Storage {
+    fn from(fitted: Fitted) -> Self {
+        let at_least = fitted.at_least.into_iter().map(str::to_owned).collect();
+        Self { targets: vec![fitted.target], at_least }
+    }
 }
 
 /// ln of what a target does per second with `n` requests of a size going round: operations, then bytes.

@@ -6,13 +6,16 @@
 //!
 //! Left out: the network between nodes and targets, caches, and which bytes lie where.
 
-pub use self::calibrate::{Cell, CellError, Fitted, Ladder, fit_storage, requests_per_s};
+pub use self::calibrate::{
+    Cell, CellError, Fitted, Ladder, Storage, StorageError, fit_storage, requests_per_s,
+};
 pub use self::description::{
     Arrivals, Change, Jobs, System, Target, TargetErrors, Template, TemplateErrors, USUAL_HORIZON_S,
     WhatChanges,
 };
 pub use self::mean_field::mean_field;
 pub use self::mva::{Alone, LongRun, Saturation, alone, long_run, saturation};
+pub use self::running::{Continues, Phases, RunningJob};
 pub use self::runs::{BinnedRun, BinnedRuns};
 
 use iotide_num::SplitMix64;
@@ -27,6 +30,7 @@ mod description;
 mod mean_field;
 mod mva;
 mod net;
+mod running;
 mod runs;
 mod tally;
 
@@ -42,6 +46,8 @@ pub struct Settings {
     pub grain: Option<u64>,
     /// How far apart the state is told, from the beginning to the end of the frame; `None`: it is not.
     pub interval_s: Option<f64>,
+    /// A run that has more events than this is given up; `None`: none is.
+    pub most_events: Option<u64>,
 }
 
 /// What cannot be run.
@@ -79,6 +85,12 @@ pub enum SystemError {
     /// Steps that are none, or too many.
     #[error("interval {0}: the frame would have no steps, or more than 100000")]
     Interval(f64),
+    /// More events than were allowed.
+    #[error("more than {most_events} events in one run: too many requests to follow")]
+    TooLong {
+        /// How many were allowed.
+        most_events: u64,
+    },
     /// A method that has no answer to this.
     #[error("{0}")]
     Method(&'static str),
@@ -105,6 +117,21 @@ pub struct Means {
     pub bandwidth_bps: Vec<f64>,
     /// How long a burst took, by template; NaN where none ended.
     pub burst_s: Vec<f64>,
+}
+
+impl Means {
+    /// The same of all templates together, which takes less room.
+    pub fn summed(&self) -> Self {
+        let sum = |values: &[f64]| vec![values.iter().sum()];
+        Self {
+            at_op: sum(&self.at_op),
+            moving: sum(&self.moving),
+            iops: sum(&self.iops),
+            bandwidth_bps: sum(&self.bandwidth_bps),
+            burst_s: Vec::new(),
+            ..self.clone()
+        }
+    }
 }
 
 /// One run.
@@ -169,7 +196,10 @@ pub fn simulate_in_grains(
     let compiled = Compiled::new(system, grains);
     // Seeds that are neighbours begin far apart.
     let seed = SplitMix64::new(seed).next();
-    let walked = Net::new(&compiled, seed).walk(&timed, system.frame_s[0]);
+    let most_events = settings.most_events.unwrap_or(u64::MAX);
+    let walked = Net::new(&compiled, seed)
+        .walk(&timed, system.frame_s[0], most_events)
+        .ok_or(SystemError::TooLong { most_events })?;
     let at = |index: usize| &walked.marks[index];
     let means = |from: usize, to: usize| means(system, &compiled, at(from), at(to));
     let frame = means(marks.frame[0], marks.frame[1]);

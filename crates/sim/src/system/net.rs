@@ -157,14 +157,22 @@ impl<'c> Net<'c> {
         net
     }
 
-    /// Runs through what happens at known times, which ends with [`Timed::End`].
-    pub(super) fn walk(mut self, timed: &[(f64, Timed)], frame_start_s: f64) -> Walked {
+    /// Runs through what happens at known times, which ends with [`Timed::End`]; `None` if there are more than so many events, give or take a few.
+    pub(super) fn walk(
+        mut self,
+        timed: &[(f64, Timed)],
+        frame_start_s: f64,
+        most_events: u64,
+    ) -> Option<Walked> {
         let mut marks = Vec::with_capacity(timed.len());
         let mut timed = timed.iter().peekable();
         while let Some(&&(at_s, what)) = timed.peek() {
             let due_s = self.waiting.peek().map_or(f64::INFINITY, |Reverse((bits, _))| f64::from_bits(*bits));
             let stop_s = at_s.min(due_s);
-            if !self.events_until(stop_s) {
+            if !self.events_until(stop_s, most_events) {
+                if self.n_events >= most_events {
+                    return None;
+                }
                 continue;
             }
             if due_s <= at_s {
@@ -184,14 +192,17 @@ impl<'c> Net<'c> {
                 Timed::End => break,
             }
         }
-        Walked { marks, n_events: self.n_events, distribution_s: self.tally.distribution_s }
+        Some(Walked { marks, n_events: self.n_events, distribution_s: self.tally.distribution_s })
     }
 
-    /// What happens by chance, until the clock stands at a time, or until a burst begins that is due before.
-    fn events_until(&mut self, stop_s: f64) -> bool {
+    /// What happens by chance, until the clock stands at a time, or until a burst begins that is due before or there were too many events.
+    fn events_until(&mut self, stop_s: f64, most_events: u64) -> bool {
         let n_waiting = self.waiting.len();
         loop {
             if self.n_events.is_multiple_of(EVENTS_A_SUM) {
+                if self.n_events >= most_events {
+                    return false;
+                }
                 self.sum_anew();
             }
             let then_s = if self.total > 0.0 {

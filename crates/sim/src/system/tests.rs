@@ -22,7 +22,7 @@ fn open(target: &str, templates: &[(f64, f64)], to_s: f64) -> System {
 }
 
 fn ran(system: &System, seed: u64) -> Run {
-    simulate(system, &Settings { grain: None, interval_s: None }, seed)
+    simulate(system, &Settings { grain: None, interval_s: None, most_events: None }, seed)
         .unwrap_or_else(|fault| panic!("{fault}"))
 }
 
@@ -136,7 +136,7 @@ fn fifteen_jobs_in_step_take_fifteen_times_as_long() {
     let took_s: Vec<f64> = (0..8).map(|seed| ran(&system, seed).frame.burst_s[0]).collect();
     near(iotide_num::mean(&took_s), 0.99 * 349.1, 0.012);
     near(alone(&system, 0).burst_s, 2_684_354_560.0 / 115_343_360.0, 1e-9);
-    let field = mean_field(&system, &Settings { grain: None, interval_s: None }).unwrap();
+    let field = mean_field(&system, &Settings { grain: None, interval_s: None, most_events: None }).unwrap();
     near(field.frame.bandwidth_bps[0] * 400.0, 15.0 * 2_684_354_560.0, 0.02);
 }
 
@@ -170,7 +170,9 @@ fn grain_changes_the_number_of_events_and_no_mean() {
     let text = r#"{"storage": {"targets": [{"iops": 4000, "servers": 4, "bandwidth_bps": 4e6}]}, "frame_s": [0, 5000],
         "templates": [{"name": "a", "compute_s": 10, "processes": 8, "requests": 8000, "request_bytes": 1000}], "jobs": [{"template": "a", "count": 3}]}"#;
     let system = system(text);
-    let with = |grain| simulate(&system, &Settings { grain: Some(grain), interval_s: None }, 11).unwrap();
+    let with = |grain| {
+        simulate(&system, &Settings { grain: Some(grain), interval_s: None, most_events: None }, 11).unwrap()
+    };
     let (fine, coarse) = (with(1), with(20));
     assert!(fine.n_events > 14 * coarse.n_events, "{} {}", fine.n_events, coarse.n_events);
     near(coarse.frame.bandwidth_bps[0], fine.frame.bandwidth_bps[0], 0.02);
@@ -181,7 +183,7 @@ fn grain_changes_the_number_of_events_and_no_mean() {
 #[test]
 fn a_seed_is_a_run() {
     let system = open(r#"{"iops": 100}"#, &[(0.0, 60.0)], 200.0);
-    let settings = Settings { grain: None, interval_s: Some(10.0) };
+    let settings = Settings { grain: None, interval_s: Some(10.0), most_events: None };
     let run = |seed| simulate(&system, &settings, seed).unwrap();
     assert_eq!(format!("{:?}", run(5)), format!("{:?}", run(5)));
     assert_ne!(run(5).frame.at_op, run(6).frame.at_op);
@@ -215,7 +217,7 @@ fn bursts_of_jobs_end_with_their_last_request() {
 fn what_grows_without_bound_is_said_and_not_run() {
     let says = |target: &str, per_s| {
         let system = open(target, &[(10.0, per_s)], 100.0);
-        let settings = Settings { grain: None, interval_s: None };
+        let settings = Settings { grain: None, interval_s: None, most_events: None };
         simulate(&system, &settings, 0).unwrap_err().to_string()
     };
     let said = says(r#"{"iops": 10}"#, 10.0);
@@ -327,7 +329,7 @@ fn templates_may_have_grains_of_their_own() {
     );
     let exact = long_run(&system).unwrap();
     assert!(exact.is_exact);
-    let settings = Settings { grain: None, interval_s: None };
+    let settings = Settings { grain: None, interval_s: None, most_events: None };
     for (grains, seed) in [([1, 8], 21), ([8, 1], 22), ([4, 4], 23)] {
         let run = simulate_in_grains(&system, &settings, &grains, seed).unwrap().frame;
         for template in 0..2 {
@@ -346,7 +348,7 @@ fn a_large_burst_has_a_coarse_grain_beside_a_small_one() {
             r#"{{"storage": {{"targets": [{target}]}}, "templates": [{templates}], "jobs": [{{"template": "a"}}], "frame_s": [0, 400]}}"#
         );
         let system = system(&text);
-        let settings = Settings { grain: None, interval_s: None };
+        let settings = Settings { grain: None, interval_s: None, most_events: None };
         (grains(&system, &settings).unwrap(), system)
     };
     let a = |processes: u64| {
@@ -364,7 +366,7 @@ fn a_large_burst_has_a_coarse_grain_beside_a_small_one() {
     let (_, mut shared) = usual(r#"{"bandwidth_bps": 5e9, "stream_bps": 1e9}"#, &a(64));
     shared.jobs[0].count = 6;
     for system in [capped, shared] {
-        let settings = |grain| Settings { grain, interval_s: None };
+        let settings = |grain| Settings { grain, interval_s: None, most_events: None };
         let took_s = |grain| -> f64 {
             let runs = (0..4).map(|seed| simulate(&system, &settings(grain), seed).unwrap());
             runs.map(|run| run.frame.burst_s[0]).sum::<f64>() / 4.0

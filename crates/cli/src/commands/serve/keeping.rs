@@ -50,6 +50,9 @@ pub(super) struct Keeping {
     /// File with the password of --redis, readable by its owner only
     #[arg(long, value_name = "FILE")]
     redis_password: Option<PathBuf>,
+    /// What the storage can do, as `iotide ladder` measures it or `iotide templates` writes it: for the next ten minutes on the page /load
+    #[arg(long, value_name = "LADDER")]
+    storage: Option<PathBuf>,
 }
 
 fn parse_every(text: &str) -> Result<f64, String> {
@@ -65,7 +68,7 @@ fn parse_redis(text: &str) -> Result<RedisAddress, String> {
 
 impl Keeping {
     /// The names of the settings.
-    pub(super) const NAMES: &str = "series_job, series_all, series_age, group, cgroups, remote_write, remote_write_every, scrape, scrape_every, alertmanager, webhook, redis, redis_password";
+    pub(super) const NAMES: &str = "series_job, series_all, series_age, group, cgroups, remote_write, remote_write_every, scrape, scrape_every, alertmanager, webhook, redis, redis_password, storage";
 
     /// Takes a setting; says whether it is one of these.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
@@ -79,6 +82,7 @@ impl Keeping {
             "cgroups" => self.cgroups = Some(value.to_owned()),
             "redis" => self.redis = Some(parse_redis(value)?),
             "redis_password" => self.redis_password = Some(value.into()),
+            "storage" => self.storage = Some(value.into()),
             _ => return Ok(false),
         }
         Ok(true)
@@ -111,6 +115,11 @@ impl Keeping {
         let addresses = if self.scrape.is_empty() { &other.scrape } else { &self.scrape };
         let every = self.scrape_every.or(other.scrape_every).unwrap_or(15.0);
         (addresses.clone(), Duration::from_secs_f64(every))
+    }
+
+    /// What the storage can do: here, else there.
+    pub(super) fn storage(&self, other: &Self) -> Option<PathBuf> {
+        self.storage.clone().or(other.storage.clone())
     }
 
     /// Where models are published: here, else there.

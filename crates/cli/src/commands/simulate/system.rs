@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{anyhow, bail};
 use iotide_api::{
     Change, Error, NamedSystem, StorageTarget, SystemMethod, SystemOptions, USUAL_HORIZON_S, WhatChanges,
-    read_text, simulate_system, storage_of_ladder,
+    read_text, simulate_system, storage_of_file,
 };
 use iotide_report::{JobDocument, JobList};
 use iotide_sched::Heeded;
@@ -32,7 +32,7 @@ use crate::ui::{Hint, Ui};
 pub(crate) struct SystemArgs {
     /// What to run: a JSON file, `live` or `daemon:SOCKET`
     workload: String,
-    /// `live`: what the storage can do, as `iotide ladder` measures it
+    /// `live`: what the storage can do, as `iotide ladder` measures it or `iotide templates` writes it
     #[arg(long, value_name = "LADDER")]
     storage: Option<PathBuf>,
 
@@ -170,7 +170,7 @@ fn live(args: &SystemArgs, socket: &Path) -> anyhow::Result<NamedSystem> {
             "`live` wants --storage LADDER: what the storage can do, as `iotide ladder DIR --format json` measures it"
         );
     };
-    let storage = storage_of_ladder(ladder).map_err(advised)?;
+    let storage = storage_of_file(ladder).map_err(advised)?;
     let unreadable = |why: String| anyhow!("the daemon's answer cannot be read: {why}");
     let list = ask_at(socket, &format!("/api/1/jobs?state=running&limit={MOST_RUNNING}"))?;
     let list = JobList::from_json(&list).map_err(unreadable)?;

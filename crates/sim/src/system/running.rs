@@ -1,0 +1,189 @@
+//! Jobs that run now, as a system: what is known of each is where the simulation begins.
+
+use super::description::{Jobs, System, Target, Template, TemplateErrors};
+use super::mva::alone;
+
+/// Of jobs that run, nobody knows how regular they are to the last digit.
+const CV_OF_RUNNING: f64 = 0.05;
+/// Requests of a job that has not shown any.
+const USUAL_REQUEST: f64 = (1u64 << 20) as f64;
+/// A rate below this is none.
+const LEAST_BPS: f64 = 1.0;
+
+/// A job that runs, as whoever watches it knows it.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct RunningJob {
+    /// What to call it.
+    pub name: String,
+    /// How many requests it may have out at once.
+    pub processes: u64,
+    /// The mean size of its requests so far, if it made any.
+    pub request_bytes: Option<f64>,
+    /// What it moves per second now.
+    pub rate_bps: f64,
+    /// Its I/O phases, if it has any.
+    pub phases: Option<Phases>,
+}
+
+/// I/O phases of a job that runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Phases {
+    /// How far apart they begin.
+    pub period_s: f64,
+    /// What one moves.
+    pub bytes: f64,
+    /// In how many seconds the next one begins; below 0 if it is late.
+    pub next_in_s: Option<f64>,
+}
+
+/// How a job that runs is taken to continue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Continues {
+    /// One phase each period.
+    InPhases,
+    /// At the rate it has now, for it has no period.
+    Steadily,
+    /// Nobody knows: it has no period, and moves nothing now. It is not in the system.
+    Unknown,
+}
+
+impl System {
+    /// Jobs that run on storage with such targets; and, for each job, how it is taken to continue.
+    pub fn of_running(jobs: &[RunningJob], targets: Vec<Target>, horizon_s: f64) -> (Self, Vec<Continues>) {
+        let mut system = Self {
+            targets,
+            templates: Vec::new(),
+            jobs: Vec::new(),
+            arrivals: Vec::new(),
+            changes: Vec::new(),
+            frame_s: [0.0, horizon_s],
+        };
+        let continues = jobs.iter().map(|job| system.begin_with(job)).collect();
+        (system, continues)
+    }
+
+    fn begin_with(&mut self, job: &RunningJob) -> Continues {
+        let is_amount = |value: &f64| value.is_finite() && *value > 0.0;
+        let request_bytes = job.request_bytes.filter(is_amount).unwrap_or(USUAL_REQUEST);
+        let phases = job.phases.filter(|phases| is_amount(&phases.period_s) && is_amount(&phases.bytes));
+        let mut template = Template {
+            name: job.name.clone(),
+            compute_s: 0.0,
+            mpi_s: 0.0,
+            compute_cv: CV_OF_RUNNING,
+            processes: job.processes.max(1),
+            requests: None,
+            request_bytes,
+            think_s: 0.0,
+            iterations: None,
+            starts_with_io: false,
+            errors: TemplateErrors::default(),
+        };
+        let continues = if let Some(Phases { period_s, bytes, .. }) = phases {
+            let requests = (bytes / request_bytes).round().max(1.0);
+            template.requests = Some(requests as u64);
+            template.request_bytes = bytes / requests;
+            template.compute_s = period_s;
+            Continues::InPhases
+        } else if job.rate_bps.is_finite() && job.rate_bps > LEAST_BPS {
+            template.think_s = template.processes as f64 * request_bytes / job.rate_bps;
+            Continues::Steadily
+        } else {
+            return Continues::Unknown;
+        };
+        let index = self.templates.len();
+        if self.template(&template.name).is_some() {
+            template.name = format!("{} {index}", template.name);
+        }
+        self.templates.push(template);
+        if let Some(Phases { period_s, .. }) = phases {
+            self.templates[index].compute_s = (period_s - alone(self, index).burst_s).max(0.0);
+        }
+        // One that is late is taken to begin now.
+        let next_in_s = phases.and_then(|phases| phases.next_in_s).filter(|next_in_s| next_in_s.is_finite());
+        let next_phase_s = next_in_s.map(|next_in_s| next_in_s.max(0.0));
+        self.jobs.push(Jobs { template: index, count: 1, start_s: 0.0, next_phase_s });
+        continues
+    }
+
+    /// Grains with which a run of jobs that [`System::of_running`] made has about so many tokens at most, if its jobs have few processes each. Coarser ones leave means as they
+    /// are, and let rates and lengths of bursts vary more.
+    pub fn grains_within(&self, most_tokens: f64) -> Vec<u64> {
+        let horizon_s = self.frame_s[1];
+        let most = most_tokens / self.templates.len().max(1) as f64;
+        let usual = super::compiled::usual_grains(self);
+        (self.templates.iter().zip(usual).enumerate())
+            .map(|(index, (template, usual))| {
+                let requests = match template.requests {
+                    Some(requests) => {
+                        let round_s = template.between_s() + alone(self, index).burst_s;
+                        (horizon_s / round_s).max(1.0) * requests as f64
+                    }
+                    None => horizon_s * template.processes as f64 / template.think_s.max(1e-9),
+                };
+                let wanted = (requests / most).clamp(1.0, 2f64.powi(40));
+                usual.max((wanted as u64).next_power_of_two())
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::{Settings, SystemError, simulate_in_grains};
+
+    fn target() -> Target {
+        Target { servers: 1, bandwidth_bps: Some(1e9), ..Target::default() }
+    }
+
+    fn beats(next_in_s: f64) -> RunningJob {
+        RunningJob {
+            name: "beats".to_owned(),
+            processes: 4,
+            request_bytes: Some(4e6),
+            rate_bps: 0.0,
+            phases: Some(Phases { period_s: 60.0, bytes: 4e9, next_in_s: Some(next_in_s) }),
+        }
+    }
+
+    #[test]
+    fn a_phase_that_is_late_begins_now() {
+        let first =
+            |next_in_s| System::of_running(&[beats(next_in_s)], vec![target()], 600.0).0.jobs[0].next_phase_s;
+        assert_eq!([10.0, 0.0, -5.0].map(first), [10.0, 0.0, 0.0].map(Some));
+    }
+
+    #[test]
+    fn jobs_of_one_name_are_told_apart_and_one_that_rests_is_left_out() {
+        let streams = RunningJob { rate_bps: 8e6, phases: None, ..beats(0.0) };
+        let rests = RunningJob { phases: None, ..beats(0.0) };
+        let broken = RunningJob {
+            phases: Some(Phases { period_s: f64::NAN, bytes: -1.0, next_in_s: None }),
+            rate_bps: f64::INFINITY,
+            ..beats(0.0)
+        };
+        let jobs = [beats(5.0), streams, rests, broken];
+        let (system, continues) = System::of_running(&jobs, vec![target()], 600.0);
+        use Continues::{InPhases, Steadily, Unknown};
+        assert_eq!(continues, [InPhases, Steadily, Unknown, Unknown]);
+        let names: Vec<&str> = system.templates.iter().map(|template| template.name.as_str()).collect();
+        assert_eq!(names, ["beats", "beats 1"]);
+        assert_eq!(system.templates[1].think_s, 2.0, "4 processes, 4 MB each, at 8 MB/s");
+    }
+
+    #[test]
+    fn a_run_of_many_small_requests_is_bounded_and_moves_as_much() {
+        // 4 KiB at 60 MB/s for 600 s: 9 million requests.
+        let small = RunningJob { rate_bps: 6e7, phases: None, request_bytes: Some(4096.0), ..beats(0.0) };
+        let (system, _) = System::of_running(&[small, beats(5.0)], vec![target()], 600.0);
+        let grains = system.grains_within(50_000.0);
+        let settings = Settings { grain: None, interval_s: Some(10.0), most_events: Some(1_000_000) };
+        let run = simulate_in_grains(&system, &settings, &grains, 1).unwrap();
+        assert!(run.n_events < 400_000, "{}", run.n_events);
+        assert!((run.frame.bandwidth_bps[0] / 6e7 - 1.0).abs() < 0.1, "{:?}", run.frame.bandwidth_bps);
+        let bounded = Settings { most_events: Some(10_000), ..settings };
+        let ended = simulate_in_grains(&system, &bounded, &grains, 1);
+        assert_eq!(ended.unwrap_err(), SystemError::TooLong { most_events: 10_000 });
+    }
+}
