@@ -58,7 +58,8 @@ fn running_job(document: &JobDocument, now_unix_s: f64) -> RunningJob {
     let bytes = (io.bytes_read + io.bytes_written) as f64;
     RunningJob {
         name: job.job.as_said().to_owned(),
-        processes: u64::from(job.size),
+        // Those that it has had may be many more: each command of a script is one.
+        processes: u64::from(document.n_running),
         request_bytes: (n_calls > 0).then(|| bytes / n_calls as f64),
         rate_bps: job.read_bps.unwrap_or(0.0) + job.write_bps.unwrap_or(0.0),
         phases: job.period_s.zip(job.bytes_per_phase).map(|(period_s, bytes)| Phases {

@@ -122,8 +122,8 @@ fn help_on_serve_explains_every_flag() {
               File with the password of --redis, readable by its owner only
 
           --storage <LADDER>
-              What the storage can do, as `iotide ladder` measures it or `iotide templates` writes it: for
-              the next ten minutes on the page /load
+              What the storage can do, as `iotide ladder` measures it or `iotide templates` writes it:
+              for the next ten minutes on the page /load
 
           --config <FILE>
               Read settings from FILE
@@ -250,8 +250,8 @@ fn help_on_serve_check_explains_every_flag() {
               File with the password of --redis, readable by its owner only
 
           --storage <LADDER>
-              What the storage can do, as `iotide ladder` measures it or `iotide templates` writes it: for
-              the next ten minutes on the page /load
+              What the storage can do, as `iotide ladder` measures it or `iotide templates` writes it:
+              for the next ten minutes on the page /load
 
           --config <FILE>
               Read settings from FILE

@@ -23,7 +23,8 @@ fn help_on_simulate_system_explains_every_flag() {
 
     Options:
           --storage <LADDER>
-              `live`: what the storage can do, as `iotide ladder` measures it or `iotide templates` writes it
+              `live`: what the storage can do, as `iotide ladder` measures it or `iotide templates`
+              writes it
 
       -h, --help
               Print help (see a summary with '-h')

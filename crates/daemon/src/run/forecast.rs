@@ -239,7 +239,8 @@ impl Answers {
         let expected = expected.filter(|expected| expected.confidence >= LEAST_CONFIDENCE);
         RunningJob {
             name: job.key.id.as_str().to_owned(),
-            processes: u64::from(job.about.size.max(1)),
+            // Those that it has had may be many more: each command of a script is one.
+            processes: u64::from(job.n_running),
             request_bytes: (n_calls > 0).then(|| io.bytes() as f64 / n_calls as f64),
             rate_bps: job.read_bps + job.write_bps,
             phases: expected.and_then(|expected| {

@@ -169,7 +169,7 @@ const QUANTITIES: [Quantity; 3] = [
     ("Mean bounded slowdown", |ratios| ratios.mean_bounded_slowdown),
 ];
 
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 11] = [
     "policy",
     "mean wait",
     "against",
@@ -178,6 +178,7 @@ const COLUMNS: [&str; 10] = [
     "makespan",
     "against",
     "slowdown",
+    "against",
     "utilisation",
     "resizes",
 ];
@@ -196,7 +197,7 @@ fn table_row(html: &mut String, entry: &JobPolicyEntry) {
     };
     let _ = writeln!(
         html,
-        "<tr><td>{}</td><td>{}</td>{}<td>{}</td>{}<td>{}</td>{}<td>{:.2}</td><td>{}</td><td>{:.0}</td></tr>",
+        "<tr><td>{}</td><td>{}</td>{}<td>{}</td>{}<td>{}</td>{}<td>{:.2}</td>{}<td>{}</td><td>{:.0}</td></tr>",
         escape(entry.policy),
         escape(&text::seconds(entry.mean_wait_s.mean)),
         ratio(|ratios| ratios.mean_wait),
@@ -205,6 +206,7 @@ fn table_row(html: &mut String, entry: &JobPolicyEntry) {
         escape(&text::seconds(entry.makespan_s.mean)),
         ratio(|ratios| ratios.makespan),
         entry.mean_bounded_slowdown.mean,
+        ratio(|ratios| ratios.mean_bounded_slowdown),
         escape(&text::percent(entry.utilization.mean)),
         entry.n_resizes.mean
     );
@@ -214,6 +216,7 @@ fn table_row(html: &mut String, entry: &JobPolicyEntry) {
 fn curve_picture(name: &str, shares: &[f64], curves: &[(&'static str, Vec<(f64, Figure)>)]) -> String {
     const WIDE: f64 = 960.0;
     const HIGH: f64 = 280.0;
+    const APART: f64 = 14.0;
     let (left, right, top, floor) = (56.0, WIDE - 190.0, 14.0, HIGH - 40.0);
     let ends = |figure: &Figure| figure.interval.unwrap_or([figure.mean; 2]);
     let values = curves.iter().flat_map(|(_, points)| points.iter().flat_map(|(_, figure)| ends(figure)));
@@ -281,9 +284,16 @@ fn curve_picture(name: &str, shares: &[f64], curves: &[(&'static str, Vec<(f64, 
         names.extend(points.last().map(|(_, figure)| (y(figure.mean), i)));
     }
     names.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut at = f64::NEG_INFINITY;
-    for (wanted, i) in names {
-        at = wanted.max(at + 14.0);
+    // Downwards where they would touch, and up again where they would reach the numbers of the axis.
+    for i in 1..names.len() {
+        names[i].0 = names[i].0.max(names[i - 1].0 + APART);
+    }
+    let mut lowest = floor;
+    for (at, _) in names.iter_mut().rev() {
+        *at = at.min(lowest);
+        lowest = *at - APART;
+    }
+    for (at, i) in names {
         let _ = writeln!(
             svg,
             "<text class=\"curve-name k{}\" x=\"{}\" y=\"{:.1}\">{}</text>",

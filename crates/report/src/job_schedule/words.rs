@@ -182,7 +182,7 @@ impl JobsReport {
         for malleable in self.shares() {
             let at = malleable
                 .map_or(String::new(), |share| format!(" at {} malleable jobs", text::percent(share)));
-            let (mut wins, mut losses) = (Vec::new(), Vec::new());
+            let (mut wins, mut losses, mut prices) = (Vec::new(), Vec::new(), Vec::new());
             for entry in self.entries(malleable) {
                 let Some(ratios) = &entry.ratio else { continue };
                 let (Some(wait), Some(span)) = (ratios.mean_wait, ratios.makespan) else { continue };
@@ -193,9 +193,22 @@ impl JobsReport {
                     span.ratio_in_words()
                 );
                 match (wait.against_one(), span.against_one()) {
+                    (Greater, _) | (_, Greater) => {
+                        losses.push(told);
+                        continue;
+                    }
                     (Less, Less) => wins.push(told),
-                    (Greater, _) | (_, Greater) => losses.push(told),
                     (Less | Equal, Equal) | (Equal, Less) => {}
+                }
+                // A mean can fall while some wait longer than ever.
+                let others = [("longest wait", ratios.max_wait), ("slowdown", ratios.mean_bounded_slowdown)];
+                let worse: Vec<String> = (others.into_iter())
+                    .filter_map(|(name, ratio)| Some((name, ratio?)))
+                    .filter(|(_, ratio)| ratio.against_one() == Greater)
+                    .map(|(name, ratio)| format!("{name} ×{}", ratio.ratio_in_words()))
+                    .collect();
+                if !worse.is_empty() {
+                    prices.push(format!("{} ({})", entry.policy, worse.join(", ")));
                 }
             }
             let baseline = self.baseline;
@@ -207,11 +220,61 @@ impl JobsReport {
                 verdicts
                     .push(format!("worse than {baseline}{at} in wait or makespan: {}", losses.join(", ")));
             }
+            if !prices.is_empty() {
+                verdicts.push(format!(
+                    "worse than {baseline}{at} in longest wait or slowdown: {}",
+                    prices.join(", ")
+                ));
+            }
             let has_others = self.entries(malleable).any(|entry| entry.ratio.is_some());
-            if wins.is_empty() && losses.is_empty() && has_others {
+            if wins.is_empty() && losses.is_empty() && prices.is_empty() && has_others {
                 verdicts.push(format!("no policy is better or worse than {baseline}{at} beyond chance"));
             }
         }
         verdicts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use iotide_sim::jobs::{JobsMetrics, JobsWorkload};
+
+    use crate::job_schedule::{JobsReport, JobsRun};
+
+    #[test]
+    fn a_policy_that_wins_is_named_where_it_loses_too() {
+        let json = r#"{"nodes": 4, "jobs": [{"submit_s": 0, "nodes": 1, "runtime_s": 5}]}"#;
+        let workload = JobsWorkload::from_json(json).unwrap();
+        let run = |wait: f64, longest: f64, makespan: f64, slowdown: f64| {
+            [JobsRun {
+                metrics: JobsMetrics {
+                    makespan_s: makespan,
+                    mean_wait_s: wait,
+                    max_wait_s: longest,
+                    mean_bounded_slowdown: slowdown,
+                    mean_turnaround_s: 1.0,
+                    utilization: 0.5,
+                    node_hours: 1.0,
+                    n_resizes: 0,
+                },
+                io_slowdown: None,
+                energy_kwh: None,
+            }]
+        };
+        let easy = run(100.0, 200.0, 1000.0, 2.0);
+        let mut report = JobsReport::new("log", &workload, 1, 0, None);
+        report.add_policy("easy", None, &easy, None);
+        report.add_policy("common-pool", None, &run(50.0, 300.0, 900.0, 1.0), Some(&easy));
+        report.add_policy("tide", None, &run(80.0, 180.0, 900.0, 3.0), Some(&easy));
+        report.add_policy("average", None, &run(50.0, 150.0, 900.0, 1.0), Some(&easy));
+        report.add_policy("fcfs", None, &run(300.0, 900.0, 1000.0, 9.0), Some(&easy));
+        assert_eq!(
+            report.verdicts(),
+            [
+                "better than easy in wait and makespan: common-pool (wait ×0.50, makespan ×0.90), tide (wait ×0.80, makespan ×0.90), average (wait ×0.50, makespan ×0.90)",
+                "worse than easy in wait or makespan: fcfs (wait ×3.00, makespan ×1.00)",
+                "worse than easy in longest wait or slowdown: common-pool (longest wait ×1.50), tide (slowdown ×1.50)",
+            ]
+        );
     }
 }

@@ -174,14 +174,14 @@ mod tests {
 
     #[test]
     fn a_run_of_many_small_requests_is_bounded_and_moves_as_much() {
-        // 4 KB at 1 GB/s for 600 s: 146 million requests.
-        let small = RunningJob { rate_bps: 6e8, phases: None, request_bytes: Some(4096.0), ..beats(0.0) };
+        // 4 KiB at 60 MB/s for 600 s: 9 million requests.
+        let small = RunningJob { rate_bps: 6e7, phases: None, request_bytes: Some(4096.0), ..beats(0.0) };
         let (system, _) = System::of_running(&[small, beats(5.0)], vec![target()], 600.0);
         let grains = system.grains_within(50_000.0);
         let settings = Settings { grain: None, interval_s: Some(10.0), most_events: Some(1_000_000) };
         let run = simulate_in_grains(&system, &settings, &grains, 1).unwrap();
         assert!(run.n_events < 400_000, "{}", run.n_events);
-        assert!((run.frame.bandwidth_bps[0] / 6e8 - 1.0).abs() < 0.1, "{:?}", run.frame.bandwidth_bps);
+        assert!((run.frame.bandwidth_bps[0] / 6e7 - 1.0).abs() < 0.1, "{:?}", run.frame.bandwidth_bps);
         let bounded = Settings { most_events: Some(10_000), ..settings };
         let ended = simulate_in_grains(&system, &bounded, &grains, 1);
         assert_eq!(ended.unwrap_err(), SystemError::TooLong { most_events: 10_000 });

@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 use super::{Daemon, IOTIDE, kill_all, record, unix_get};
 use crate::sources::Job;
 
+/// A job that the daemon sees and that moves nothing.
+const RESTS: &str = ": > opened; sleep 1000; true";
+
 fn forecast(dir: &FreshDir) -> Value {
     let (status, body) = unix_get(dir, "/api/1/forecast");
     assert_eq!(status, 200, "{body}");
@@ -50,7 +53,7 @@ fn the_next_ten_minutes_of_a_periodic_job_have_bands_on_storage_that_was_measure
     assert_eq!((&idle["reason"], &idle["state"]), (&json!("no job runs"), &json!([])));
     page_with(&dir, "Nothing can be foretold: no job runs.");
 
-    let mut rests = record(&dir, "rests").args(["sleep", "1000"]).spawn().unwrap();
+    let mut rests = record(&dir, "rests").args(["sh", "-c", RESTS]).spawn().unwrap();
     let resting = until(&dir, |answer| answer["n_jobs"] == 1);
     let reason = resting["reason"].as_str().unwrap();
     assert!(reason.starts_with("no job that runs has a period, and none moves anything now"), "{reason}");
@@ -92,7 +95,7 @@ fn the_next_ten_minutes_of_a_periodic_job_have_bands_on_storage_that_was_measure
 fn what_is_not_known_of_jobs_and_storage_is_said() {
     let dir = FreshDir::new("forecast-unknown");
     let daemon = Daemon::start(&dir);
-    let mut rests = record(&dir, "rests").args(["sleep", "1000"]).spawn().unwrap();
+    let mut rests = record(&dir, "rests").args(["sh", "-c", RESTS]).spawn().unwrap();
     daemon.job("rests", "running");
     let unknown = until(&dir, |answer| answer["n_jobs"] == 1);
     assert_eq!(unknown["storage"], Value::Null);
