@@ -118,7 +118,8 @@ pub(super) fn phases_of(table: &str, started_s: f64, gap_s: f64) -> Result<Vec<P
         let (start_s, end_s, bytes) = (started_s + number(start)?, started_s + number(end)?, number(bytes)?);
         match phases.last_mut() {
             Some(last) if start_s - last.end_s <= gap_s => {
-                last.end_s = end_s;
+                // Of several processes the one that began last need not end last.
+                last.end_s = last.end_s.max(end_s);
                 last.bytes += bytes;
             }
             _ => phases.push(Phase { start_s, end_s, bytes }),
