@@ -10,6 +10,9 @@ use iotide_page::text::{self, Rows};
 
 use crate::series::JobRates;
 
+#[cfg(test)]
+mod tests;
+
 /// Jobs that were asked for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct JobList {
@@ -774,138 +777,4 @@ pub(crate) fn table<const N: usize>(head: &[&str; N], rows: &[[String; N]]) -> S
         line(row.each_ref().map(String::as_str));
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use iotide_ledger::Name;
-
-    fn document() -> JobDocument {
-        let entry = JobEntry {
-            job: "4711".into(),
-            user: "ada".into(),
-            app: "0123456789abcdef".into(),
-            name: "lmp".into(),
-            size: 4,
-            nodes: vec!["n1".into()],
-            state: "running".to_owned(),
-            trust: "claimed".to_owned(),
-            start_unix_s: 1_700_000_000.0,
-            end_unix_s: None,
-            read_bps: Some(0.0),
-            write_bps: Some(2e9),
-            period_s: None,
-            next_phase_unix_s: None,
-            bytes_per_phase: None,
-            losses: Vec::new(),
-            staging: Vec::new(),
-        };
-        JobDocument {
-            entry,
-            uid: 1000,
-            command: "lmp -in evil\u{1b}[31m\nname".into(),
-            run_dir: "/home/ada".into(),
-            partition: "".into(),
-            account: "".into(),
-            alias: "".into(),
-            cluster: "".into(),
-            n_running: 4,
-            n_killed: 0,
-            io: JobIo::default(),
-            mpi: JobMpi::default(),
-            time: JobTime::default(),
-            own: Vec::new(),
-            build: "0123456789abcdef".into(),
-            parameters: "nx=512".into(),
-            cgroup: None,
-            earlier: Vec::new(),
-            rates: None,
-        }
-    }
-
-    fn counters() -> Counters {
-        let name = |text: &str| Name::cut(text.as_bytes());
-        let io =
-            |op: &str, layer: &str| Metric::Io { op: name(op), layer: name(layer), fs: name("/scratch") };
-        [
-            (io("write", "posix"), Cell { calls: 10, bytes: 5_000_000_123, ns: 2_000_000_000 }),
-            (io("write", "beneath"), Cell { calls: 7, bytes: 9, ns: 1 }),
-            (io("open", "posix"), Cell { calls: 4, bytes: 0, ns: 1_000_000_000 }),
-            (Metric::Mpi { function: name("MPI_Bcast") }, Cell { calls: 3, bytes: 96, ns: 1_000_000_000 }),
-            (Metric::Threads, Cell { calls: 0, bytes: 0, ns: 40_000_000_000 }),
-            (Metric::Lost, Cell { calls: 2, bytes: 0, ns: 0 }),
-        ]
-        .into_iter()
-        .collect()
-    }
-
-    #[test]
-    fn a_job_is_told_with_its_exact_bytes_and_nothing_that_steers_a_terminal() {
-        let mut job = document();
-        job.count(&counters());
-        insta::assert_snapshot!(job.to_text(100), @r"
-        job 4711 of ada
-          state      running, 4 processes
-          program    lmp (application 0123456789abcdef)
-          command    lmp -in evil\u{1b}[31m\nname
-          directory  /home/ada
-          size       4 processes; nx=512
-          build      0123456789ab
-          nodes      n1
-          started    2023-11-14 22:13:20 UTC
-          job id     as the program says
-
-        I/O
-          read     0 B (0 bytes) in 0 calls, 0 s in these calls; now 0 B/s
-          written  5 GB (5000000123 bytes) in 10 calls, 2 s in these calls; now 2 GB/s
-
-          operation  layer    file system  calls  bytes  time
-          open       posix    /scratch         4    0 B   1 s
-          write      beneath  /scratch         7    9 B  1 ns
-          write      posix    /scratch        10   5 GB   2 s
-
-        Time of all threads
-          computing  36 s (90 %)
-          I/O        3 s (8 %)
-          MPI        1 s (2 %)
-
-          MPI function  calls  bytes  time
-          MPI_Bcast         3   96 B   1 s
-
-        losses: 2 calls could not be counted
-        ");
-        let read = JobDocument::from_json(job.to_json().as_bytes()).unwrap();
-        assert_eq!(
-            (read.io.bytes_written, read.io.calls_written, read.io.seconds_other),
-            (5_000_000_123, 10, 1.0)
-        );
-        assert_eq!(read.to_text(100), job.to_text(100));
-        assert_eq!(read.time.compute_s, 36.0);
-    }
-
-    #[test]
-    fn a_list_and_who_loads_the_machine() {
-        let busy = document().entry;
-        let mut ended = busy.clone();
-        (ended.state, ended.end_unix_s, ended.write_bps) = ("ended".to_owned(), Some(1_700_000_060.0), None);
-        let mut light = busy.clone();
-        (light.job, light.write_bps) = ("12".into(), Some(5e8));
-        (light.period_s, light.next_phase_unix_s) = (Some(20.0), Some(1_700_000_033.0));
-        let list = JobList { jobs: vec![light, busy, ended], next: None };
-        insta::assert_snapshot!(list.to_text(), @r"
-          job   user  name  procs  state                      start  run time   read     write
-          12    ada   lmp       4  running  2023-11-14 22:13:20 UTC         –  0 B/s  500 MB/s
-          4711  ada   lmp       4  running  2023-11-14 22:13:20 UTC         –  0 B/s    2 GB/s
-          4711  ada   lmp       4  ended    2023-11-14 22:13:20 UTC      60 s  0 B/s         –
-        ");
-        insta::assert_snapshot!(list.to_top(1_700_000_030.0), @r"
-        2 jobs running, 2.5 GB/s in all
-          job   user  name  procs   read     write  share  period  next phase in
-          4711  ada   lmp       4  0 B/s    2 GB/s   80 %       –              –
-          12    ada   lmp       4  0 B/s  500 MB/s   20 %    20 s            3 s
-        ");
-        assert_eq!(JobList::default().to_text(), "no jobs\n");
-        assert_eq!(JobList::from_json(list.to_json().as_bytes()).unwrap().to_json(), list.to_json());
-    }
 }
