@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::Outcome;
-use crate::product::{self, Server};
+use crate::product::{self, Bed, Server, signal};
 
 const HELP: &str = "\
 usage: cargo xtask loop [OPTIONS]
@@ -175,6 +175,7 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
             worst.push(logs.iter().copied().fold(f64::MIN, f64::max).exp());
             rows.push((without, with));
         }
+        let median = |figures: &[f64]| iotide_num::median(figures).unwrap_or(f64::NAN);
         let (ratio, slowest) = (median(&ratios), median(&worst));
         let longest = |pick: fn(&(Measured, Measured)) -> &Measured| {
             let of_run = |row: &(Measured, Measured)| pick(row).job_s.iter().copied().fold(0.0, f64::max);
@@ -210,40 +211,8 @@ fn moment_s(seed: u64, repetition: usize, fault: Fault) -> f64 {
     MOMENT_S[0] + share * (MOMENT_S[1] - MOMENT_S[0])
 }
 
-fn median(figures: &[f64]) -> f64 {
-    let mut sorted = figures.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
-}
-
 fn said(error: std::io::Error) -> String {
     error.to_string()
-}
-
-/// A folder in memory, gone when dropped: pacing alone is the storage.
-struct Bed(PathBuf);
-
-impl Bed {
-    fn make() -> Result<Self, String> {
-        let memory = Path::new("/dev/shm");
-        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        let folder = parent.join(format!("iotide-loop-{}", std::process::id()));
-        for name in ["backing", "shown", "pages", "slurm"] {
-            fs::create_dir_all(folder.join(name)).map_err(said)?;
-        }
-        Ok(Self(folder))
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Bed {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// A program that is ended when dropped.
@@ -265,21 +234,24 @@ impl Drop for Ended {
     }
 }
 
-fn signal(process: u32, name: &str) {
-    let _ = Command::new("kill").args(["-s", name, &process.to_string()]).status();
-}
-
 fn measure(program: &Path, fault: Fault, moment_s: f64, acts: bool) -> Result<Measured, String> {
-    let bed = Bed::make()?;
+    let bed = Bed::make("loop")?;
+    for name in ["backing", "shown", "pages", "slurm"] {
+        fs::create_dir_all(bed.folder.join(name)).map_err(said)?;
+    }
     let bandwidth = BANDWIDTH_BPS.to_string();
     let mut mount = Command::new(program);
-    mount.arg("mount").arg(bed.path("backing")).arg(bed.path("shown"));
+    mount.arg("mount").arg(bed.folder.join("backing")).arg(bed.folder.join("shown"));
     mount.args(["--policy", "none", "--workers", "4", "--bandwidth", &bandwidth]);
-    let (mount, _mount_says) = Server::start(mount, Some(bed.path("shown")), "is shown at")?;
-    fs::write(bed.path("periods.json"), "{}").map_err(said)?;
+    let (mount, _mount_says) = Server::start(mount, Some(bed.folder.join("shown")), "is shown at")?;
+    fs::write(bed.folder.join("periods.json"), "{}").map_err(said)?;
     let mut arbiter = Command::new(program);
-    arbiter.arg("arbiter").arg(gate(&bed)).args(["--policy", "set10", "--control"]).arg(bed.path("control"));
-    arbiter.arg("--periods").arg(bed.path("periods.json"));
+    arbiter
+        .arg("arbiter")
+        .arg(gate(&bed))
+        .args(["--policy", "set10", "--control"])
+        .arg(bed.folder.join("control"));
+    arbiter.arg("--periods").arg(bed.folder.join("periods.json"));
     let (arbiter, _arbiter_says) = Server::start(arbiter, None, "listening")?;
     let mut daemon = Some(start_daemon(program, &bed, fault, acts)?);
 
@@ -322,7 +294,7 @@ fn measure(program: &Path, fault: Fault, moment_s: f64, acts: bool) -> Result<Me
         }
         if killed.is_some_and(|killed: Instant| killed.elapsed() > FORGOTTEN) {
             killed = None;
-            measured.n_left = n_given(&bed.path("control"));
+            measured.n_left = n_given(&bed.folder.join("control"));
         }
         if acts && daemon.is_some() && asked.elapsed() > Duration::from_secs(2) {
             asked = Instant::now();
@@ -335,7 +307,7 @@ fn measure(program: &Path, fault: Fault, moment_s: f64, acts: bool) -> Result<Me
 }
 
 fn gate(bed: &Bed) -> String {
-    format!("unix:{}", bed.path("gate").display())
+    format!("unix:{}", bed.folder.join("gate").display())
 }
 
 fn start_daemon(program: &Path, bed: &Bed, fault: Fault, acts: bool) -> Result<Ended, String> {
@@ -343,31 +315,31 @@ fn start_daemon(program: &Path, bed: &Bed, fault: Fault, acts: bool) -> Result<E
     if acts {
         settings = format!(
             "[act]\ndry_run = false\nevery = \"500ms\"\n\n[[act.rule]]\nname = \"storage\"\nactor = \"sets\"\ncontrol = {:?}\nbandwidth = \"{BANDWIDTH_BPS}\"\n",
-            bed.path("control").display().to_string()
+            bed.folder.join("control").display().to_string()
         );
         if fault == Fault::Slurm {
             settings += "\n[[act.rule]]\nname = \"sizes\"\nactor = \"resize\"\n";
         }
     }
-    fs::write(bed.path("serve.toml"), settings).map_err(said)?;
+    fs::write(bed.folder.join("serve.toml"), settings).map_err(said)?;
     let mut command = Command::new(program);
-    command.args(["serve", "--http", "none", "--node", "n1", "--config"]).arg(bed.path("serve.toml"));
+    command.args(["serve", "--http", "none", "--node", "n1", "--config"]).arg(bed.folder.join("serve.toml"));
     for (option, name) in [("--socket", "socket"), ("--store", "store"), ("--pages", "pages")] {
-        command.arg(option).arg(bed.path(name));
+        command.arg(option).arg(bed.folder.join(name));
     }
     if fault == Fault::Slurm {
         for name in ["squeue", "scontrol", "sinfo", "sbatch", "scancel"] {
-            let path = bed.path("slurm").join(name);
+            let path = bed.folder.join("slurm").join(name);
             fs::write(&path, "#!/bin/sh\nexec sleep 600\n").map_err(said)?;
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).map_err(said)?;
         }
         let others = std::env::var("PATH").unwrap_or_default();
-        command.env("PATH", format!("{}:{others}", bed.path("slurm").display()));
+        command.env("PATH", format!("{}:{others}", bed.folder.join("slurm").display()));
     }
     let daemon = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(said)?;
     let daemon = Ended(daemon);
     let began = Instant::now();
-    while UnixStream::connect(bed.path("socket")).is_err() {
+    while UnixStream::connect(bed.folder.join("socket")).is_err() {
         if began.elapsed() > Duration::from_secs(10) {
             return Err("the daemon does not answer".to_owned());
         }
@@ -377,7 +349,7 @@ fn start_daemon(program: &Path, bed: &Bed, fault: Fault, acts: bool) -> Result<E
 }
 
 fn start_job(program: &Path, bed: &Bed, job: &Job, fault: Fault) -> Result<Ended, String> {
-    let data = bed.path("shown").join(job.name);
+    let data = bed.folder.join("shown").join(job.name);
     fs::create_dir(&data).map_err(said)?;
     let part = |n_phases: u32, compute_s: f64| {
         format!(
@@ -402,11 +374,11 @@ fn start_job(program: &Path, bed: &Bed, job: &Job, fault: Fault) -> Result<Ended
         _ => format!("exec {}", part(job.n_phases, job.compute_s)),
     };
     let mut command = Command::new(program);
-    command.args(["record", "--live", "-q", "-o"]).arg(bed.path(&format!("{}.trace", job.name)));
+    command.args(["record", "--live", "-q", "-o"]).arg(bed.folder.join(format!("{}.trace", job.name)));
     command.args(["--", "sh", "-c", &script]);
-    command.env("IOTIDE_LIVE", bed.path("pages")).env("IOTIDE_JOB_ID", job.name);
+    command.env("IOTIDE_LIVE", bed.folder.join("pages")).env("IOTIDE_JOB_ID", job.name);
     // The paced directory lies in memory, where nothing is traced unless it is named.
-    command.env("IOTIDE_GATE", gate(bed)).env("IOTIDE_INCLUDE", bed.path("shown"));
+    command.env("IOTIDE_GATE", gate(bed)).env("IOTIDE_INCLUDE", bed.folder.join("shown"));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     Ok(Ended(command.spawn().map_err(said)?))
 }
@@ -427,7 +399,7 @@ fn n_given(control: &Path) -> usize {
 
 fn count_decisions(program: &Path, bed: &Bed, measured: &mut Measured) {
     let mut command = Command::new(program);
-    command.args(["decisions", "--format", "json"]).env("IOTIDE_DAEMON", bed.path("socket"));
+    command.args(["decisions", "--format", "json"]).env("IOTIDE_DAEMON", bed.folder.join("socket"));
     let Ok(output) = command.stderr(Stdio::null()).output() else { return };
     let list: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let Some(decisions) = list["decisions"].as_array() else { return };

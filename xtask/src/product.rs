@@ -1,7 +1,8 @@
 //! The program that is measured: iotide, as users run it.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,33 @@ pub(crate) fn path() -> PathBuf {
     target.join("release/iotide")
 }
 
+/// Sends a signal to a process, if it is still there.
+pub(crate) fn signal(process: u32, name: &str) {
+    let _ = Command::new("kill").args(["-s", name, &process.to_string()]).status();
+}
+
+/// A folder for an experiment, in memory if there is room for that: then pacing alone is the storage. Gone when dropped.
+pub(crate) struct Bed {
+    pub(crate) folder: PathBuf,
+}
+
+impl Bed {
+    /// Makes one for an experiment of this name.
+    pub(crate) fn make(name: &str) -> Result<Self, String> {
+        let memory = Path::new("/dev/shm");
+        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let folder = parent.join(format!("iotide-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        Ok(Self { folder })
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
 /// A mount or an arbiter that runs; ended when dropped.
 pub(crate) struct Server {
     child: Child,
@@ -64,7 +92,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = Command::new("kill").args(["-s", "TERM", &self.child.id().to_string()]).status();
+        signal(self.child.id(), "TERM");
         let asked = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) && asked.elapsed() < Duration::from_secs(10) {
             std::thread::sleep(Duration::from_millis(20));

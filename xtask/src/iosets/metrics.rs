@@ -83,10 +83,7 @@ pub(super) fn isolated_bandwidth_bps(runs: &[&Vec<Vec<Phase>>]) -> Option<f64> {
 
 /// Returns the median; the mean of the two in the middle of an even number.
 pub(super) fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let n = sorted.len();
-    if n == 0 { f64::NAN } else { (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0 }
+    iotide_num::median(values).unwrap_or(f64::NAN)
 }
 
 /// Returns the first and the third quartile (by interpolation); of fewer than four values the least and the greatest.

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use self::metrics::{Frame, Metrics, Phase, isolated_bandwidth_bps, metrics, phases_of};
 use self::nodes::Layout;
-use crate::product::{self, Server};
+use crate::product::{self, Bed, Server};
 use crate::{Outcome, repository};
 
 mod metrics;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
     for repetition in 1..=settings.repetitions {
         for (arm, runs) in arms.iter().zip(&mut runs) {
             eprintln!("repetition {repetition} of {}: {}", settings.repetitions, arm.name());
-            let bed = Bed::make()?;
+            let bed = Bed::make("iosets")?;
             let run = settings.run(&program, &bed, &workload, *arm, repetition)?;
             runs.push(run);
         }
@@ -476,27 +476,6 @@ fn counted(jobs: &str, field: &str) -> String {
         *counts.entry(value).or_insert(0) += 1;
     }
     counts.iter().map(|(value, n)| format!("{n} jobs with {field} {value}")).collect::<Vec<_>>().join(", ")
-}
-
-/// Where it all happens: in memory, so that the pacing alone is the storage; gone when dropped.
-struct Bed {
-    folder: PathBuf,
-}
-
-impl Bed {
-    fn make() -> Result<Self, String> {
-        let memory = Path::new("/dev/shm");
-        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        let folder = parent.join(format!("iotide-iosets-{}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-        Ok(Self { folder })
-    }
-}
-
-impl Drop for Bed {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
 }
 
 /// Numbers that a batch system might give; in the order the jobs are started.

@@ -10,7 +10,8 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use super::metrics::{Frame, Phase, metrics};
-use super::{Arm, BANDWIDTH_BPS, Bed, Session, Watch, Way, Workload, counted, run_jobs};
+use super::{Arm, BANDWIDTH_BPS, Session, Watch, Way, Workload, counted, run_jobs};
+use crate::product::{Bed, signal};
 
 /// How many of what.
 #[derive(Clone, Copy)]
@@ -64,7 +65,7 @@ pub(super) fn run(
             let half_way = Duration::from_secs_f64((begin_s + end_s) / 2.0);
             if until_over.recv_timeout(half_way) == Err(RecvTimeoutError::Timeout) {
                 match arm {
-                    Arm::Killed => drop(signal("KILL", arbiters[layout.n_targets - 1].id())),
+                    Arm::Killed => signal(arbiters[layout.n_targets - 1].id(), "KILL"),
                     Arm::Cut => networks.cut(&node(layout.n_nodes - 1)),
                     _ => {}
                 }
@@ -85,13 +86,6 @@ pub(super) fn run(
         eprintln!("  node {index}: I/O slowdown {slowdown:.2}");
     }
     Ok(phases)
-}
-
-fn signal(name: &str, process: u32) -> bool {
-    Command::new("kill")
-        .args(["-s", name, &process.to_string()])
-        .status()
-        .is_ok_and(|status| status.success())
 }
 
 /// What the equal jobs (all but the first) moved at a target, the least and the most, by what its arbiter has seen.
