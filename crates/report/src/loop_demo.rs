@@ -157,16 +157,20 @@ impl LoopDemo {
         );
         let wide = |table: String| format!("<div class=\"wide\" tabindex=\"0\">{table}</div>");
         let section = |id, title: &str, body| Section { id, title: title.to_owned(), body, narrow: false };
-        let rows = self.rows();
-        let heads = ["job", "what it does", "a MB takes without", "with the loop", "change"];
-        let mut sections = vec![section("jobs", "How the jobs fared", wide(table(heads, rows)))];
+        // Narrow enough for a phone.
+        let rows = self
+            .rows()
+            .into_iter()
+            .map(|[job, what, without, with, change]| [format!("{job}: {what}"), without, with, change]);
+        let jobs = wide(table(["job", "without", "with", "change"], rows));
+        let mut sections = vec![section("jobs", "How long a megabyte takes each job", jobs)];
         for plot in self.plots() {
             sections.push(section(plot.name, plot.title, plot.to_figure("a")));
         }
         sections.push(section(
             "decisions",
             "What was decided, and what came of it",
-            wide(self.decision_table()),
+            self.decisions_in_words(),
         ));
         for section in sections {
             section.write(&mut html, "loop");
@@ -175,20 +179,35 @@ impl LoopDemo {
         html
     }
 
-    fn decision_table(&self) -> String {
-        let row = |decision: &crate::DecisionEntry| {
-            let why: Vec<String> = decision.why().map(|line| line.for_terminal()).collect();
-            [
-                decision.id.to_string(),
-                decision.change.for_terminal(),
-                decision.expected.as_ref().map_or("–".to_owned(), |effect| share(effect.change)),
-                decision.outcome(),
-                decision.state.clone(),
-                why.join("; "),
-            ]
-        };
-        let heads = ["decision", "what", "expected", "measured", "state", "why"];
-        table(heads, self.decisions.decisions.iter().rev().map(row))
+    fn decisions_in_words(&self) -> String {
+        if self.decisions.decisions.is_empty() {
+            return "<p>Nothing.</p>\n".to_owned();
+        }
+        let mut html = String::new();
+        for decision in self.decisions.decisions.iter().rev() {
+            let expected = decision.expected.as_ref().map_or("–".to_owned(), |effect| share(effect.change));
+            html += &format!(
+                "<h3>{}: {}</h3>\n<p>Expected {}, measured {}; {}.</p>\n<ul>\n",
+                decision.id,
+                escape(&decision.change.for_terminal()),
+                escape(&expected),
+                escape(&decision.outcome()),
+                escape(&decision.state),
+            );
+            for why in decision.why() {
+                html += &format!("<li>{}</li>\n", escape(&why.for_terminal()));
+            }
+            html += "</ul>\n";
+        }
+        html
+    }
+
+    /// What the axis of the pictures must hold: what was written between two looks may be more than the storage lets through in that time, for a look is
+    /// sometimes late.
+    fn highest_bps(&self) -> f64 {
+        let of_run =
+            |run: &LoopRun| (0..self.jobs.len()).flat_map(|job| run.rates_bps(job).1).fold(0.0, f64::max);
+        of_run(&self.without).max(of_run(&self.with)).max(self.bandwidth_bps)
     }
 
     fn plots(&self) -> Vec<Plot> {
@@ -199,6 +218,7 @@ impl LoopDemo {
         if end_s <= 0.0 {
             return Vec::new();
         }
+        let highest_bps = self.highest_bps();
         let plot = |name, title, caption: &str, run: &LoopRun, marks| {
             let series = self.jobs.iter().enumerate().map(|(n, job)| {
                 let (at_s, rates) = run.rates_bps(n);
@@ -218,7 +238,7 @@ impl LoopDemo {
                 title,
                 caption: caption.to_owned(),
                 x: Axis::time("time", 0.0, end_s),
-                y: Axis::bandwidth("written", 1.2 * self.bandwidth_bps),
+                y: Axis::bandwidth("written", 1.05 * highest_bps),
                 bands: Vec::new(),
                 series: series.filter(|series| !series.mid.is_empty()).collect(),
                 marks,

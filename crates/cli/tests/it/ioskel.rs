@@ -71,6 +71,34 @@ fn every_byte_of_every_process_is_in_the_log_and_no_file_is_left() {
 }
 
 #[test]
+fn with_a_time_to_compute_no_process_begins_a_burst_before_all_are_done_with_the_one_before() {
+    let dir = FreshDir::new("ioskel");
+    // Each process syncs its own data, which takes one longer than another.
+    let args = ["--compute", "50ms", "-s", "4M", "-n", "5", "-j", "4", "--sync", "--turn-probability", "50%"];
+    let output = ioskel(&dir, &[&args[..], &["--log", "run.csv"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let mut bursts: BTreeMap<u32, Vec<[f64; 2]>> = BTreeMap::new();
+    for row in rows(&dir.join("run.csv")) {
+        let bursts = bursts.entry(row.rank).or_default();
+        match row.op.as_str() {
+            "open" => bursts.push([row.start_s, row.end_s]),
+            _ => bursts.last_mut().unwrap()[1] = row.end_s,
+        }
+    }
+    assert_eq!(bursts.len(), 4);
+    for n in 0..4 {
+        let last_end_s = bursts.values().map(|bursts| bursts[n][1]).fold(0.0, f64::max);
+        for (rank, bursts) in &bursts {
+            // Clocks of processes are set once, each on its own.
+            assert!(
+                bursts[n + 1][0] > last_end_s + 0.04,
+                "{rank} begins {bursts:?}, all end at {last_end_s}"
+            );
+        }
+    }
+}
+
+#[test]
 fn no_burst_begins_before_its_beat_and_beats_count_from_the_common_start() {
     let dir = FreshDir::new("ioskel");
     let output = ioskel(&dir, &["-p", "0.2", "-s", "64k", "-n", "6", "-j", "2", "--log", "run.csv"]);

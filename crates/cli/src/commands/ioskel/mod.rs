@@ -38,8 +38,8 @@ pub(crate) struct IoskelArgs {
     /// Time from the start of one burst to the start of the next: 4, 0.5s, 250ms, 2min
     #[arg(long, short, value_name = "TIME", default_value = "1", value_parser = parse_seconds)]
     period: f64,
-    /// Instead of a fixed period: time from the end of a burst to the start of the next, as if computing; also before the
-    /// first
+    /// Instead of a fixed period: time from the end of a burst, when the last process is done with it, to the start of the
+    /// next, as if computing; also before the first
     #[arg(long, value_name = "TIME", conflicts_with = "period", value_parser = parse_seconds)]
     compute: Option<f64>,
     /// Begin no burst later than this after the start, however many are left

@@ -1,7 +1,8 @@
 //! What a skeleton and its processes say to each other over pipes, one line each.
 //!
-//! The skeleton says one thing, `go TIME`, and hangs up to say stop; so a process notices at once, and cleans up after
-//! itself, when the skeleton is killed. A process says `ready`, then `burst` after each burst, and at its end the whole
+//! The skeleton says one thing, `go TIME` (at the start, and with a time to compute also before each later burst, once
+//! all are done with the one before), and hangs up to say stop; so a process notices at once, and cleans up after itself,
+//! when the skeleton is killed. A process says `ready`, then `burst` after each burst, and at its end the whole
 //! list of what it did (`op …`), and `done` or `failed WHY`. Operations travel by pipe rather than by file because the
 //! storage under test may be full.
 

@@ -21,7 +21,8 @@ use crate::ui::Hint;
 pub(crate) struct Skeleton {
     /// From the start of a burst to the start of the next.
     pub(crate) period_s: f64,
-    /// Instead of that: from the end of a process's burst to the start of its next, and before the first.
+    /// Instead of that: from the end of a burst, when the last process is done with it, to the start of the next, and
+    /// before the first.
     pub(crate) compute_s: Option<f64>,
     /// No burst begins later than this after the start.
     pub(crate) until_s: Option<f64>,
@@ -166,7 +167,7 @@ pub(crate) fn perform(skeleton: &Skeleton, progress: &mut dyn FnMut(u32, u32)) -
     let mut heard = Heard::new(skeleton);
     heard.all_ready(&receive)?;
     let start = crew.go()?;
-    heard.until_the_end(&receive, &mut crew, progress);
+    heard.until_the_end(&receive, &mut crew, skeleton.compute_s, progress);
     let mut failure = heard.failure.take();
     if let Some(death) = crew.wait() {
         failure.get_or_insert(death);
@@ -240,7 +241,11 @@ impl Crew {
 
     /// Tells all processes the common start, in a moment; returns it as time since 1970.
     fn go(&mut self) -> anyhow::Result<Duration> {
-        let lead = Duration::from_millis(50) + Duration::from_micros(100) * self.children.len() as u32;
+        self.go_in(Duration::from_millis(50) + Duration::from_micros(100) * self.children.len() as u32)
+    }
+
+    /// Tells all processes to begin together after `lead`; returns when, as time since 1970.
+    fn go_in(&mut self, lead: Duration) -> anyhow::Result<Duration> {
         let start =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("the clock is before 1970")?
                 + lead;
@@ -327,6 +332,7 @@ impl Heard {
         &mut self,
         messages: &Receiver<(u32, Message)>,
         crew: &mut Crew,
+        compute_s: Option<f64>,
         progress: &mut dyn FnMut(u32, u32),
     ) {
         let mut n_done = 0;
@@ -342,6 +348,12 @@ impl Heard {
                     sum.end_ns = sum.end_ns.max(end_ns);
                     if sum.n == self.n_processes {
                         progress(index + 1, n_bursts);
+                        if let Some(compute_s) = compute_s
+                            && index + 1 < n_bursts
+                        {
+                            // Who has gone meanwhile says so, or `Crew::wait` does.
+                            let _ = crew.go_in(Duration::from_secs_f64(compute_s));
+                        }
                     }
                 }
                 Message::Op { op, start_ns, end_ns, bytes } => {

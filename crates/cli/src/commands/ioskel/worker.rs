@@ -95,7 +95,11 @@ impl Process {
                 // Beats count from the common start, so a late burst does not shift those after it.
                 None => self.start + Duration::from_secs_f64(f64::from(index) * skeleton.period_s),
                 Some(compute_s) if index == 0 => self.start + Duration::from_secs_f64(compute_s),
-                Some(compute_s) => Instant::now() + Duration::from_secs_f64(compute_s),
+                // The last process to finish a burst holds up all, as a barrier does.
+                Some(_) => match self.orders.recv() {
+                    Ok(beat) => beat,
+                    Err(_) => bail!("stopped before burst {}", index + 1),
+                },
             };
             if skeleton.until_s.is_some_and(|until_s| beat > self.start + Duration::from_secs_f64(until_s)) {
                 break;

@@ -21,8 +21,8 @@ pub(super) struct Target {
 impl Target {
     /// An arbiter that does not answer within this is left alone until the next look.
     const WITHIN: Duration = Duration::from_secs(1);
-    /// By so many periods before and after, one can tell what came of a decision.
-    const PERIODS_TO_TELL: f64 = 2.0;
+    /// By so many periods before and after, one can tell what came of a decision: over fewer, it depends on which phases happen to meet.
+    const PERIODS_TO_TELL: f64 = 4.0;
     const WINDOW_S: [f64; 2] = [10.0, 1800.0];
     /// Jobs whose period is not known yet are waited for, for so long after they came: half of the jobs in sets is worse than none.
     const PATIENCE_S: f64 = 60.0;
