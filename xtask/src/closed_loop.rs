@@ -30,6 +30,8 @@ usage: cargo xtask loop [OPTIONS]
 const BANDWIDTH_BPS: u64 = 60_000_000;
 /// When a failure begins, at the earliest and at the latest: before the first decision, until it has been evaluated.
 const MOMENT_S: [f64; 2] = [12.0, 45.0];
+/// A daemon is killed while a decision of its is in force: at the latest so long after it was taken.
+const KILLED_WITHIN_S: f64 = 8.0;
 /// How long the storage stalls, or the arbiter hangs.
 const PAUSE: Duration = Duration::from_secs(4);
 /// What an arbiter was lent is forgotten by then.
@@ -165,10 +167,16 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
     for fault in &settings.faults {
         let (mut ratios, mut worst, mut rows) = (Vec::new(), Vec::new(), Vec::new());
         for repetition in 0..settings.repetitions {
-            let moment_s = moment_s(settings.seed, repetition, *fault);
-            eprintln!("{}: at {moment_s:.1} s", fault.name());
-            let without = measure(&program, fault.without_controller(), moment_s, false)?;
-            let with = measure(&program, *fault, moment_s, true)?;
+            let share = moment_share(settings.seed, repetition, *fault);
+            let moment_s = moment_s(share);
+            match fault {
+                Fault::Killed => {
+                    eprintln!("{}: {:.1} s after its first decision", fault.name(), share * KILLED_WITHIN_S)
+                }
+                _ => eprintln!("{}: at {moment_s:.1} s", fault.name()),
+            }
+            let without = measure(&program, fault.without_controller(), share, false)?;
+            let with = measure(&program, *fault, share, true)?;
             let logs: Vec<f64> =
                 with.job_s.iter().zip(&without.job_s).map(|(with, without)| (with / without).ln()).collect();
             ratios.push((logs.iter().sum::<f64>() / logs.len() as f64).exp());
@@ -201,13 +209,16 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-/// A moment of a run; the same one for every run of a seed.
-fn moment_s(seed: u64, repetition: usize, fault: Fault) -> f64 {
+/// Where between the earliest and the latest moment something fails; the same for every run of a seed.
+fn moment_share(seed: u64, repetition: usize, fault: Fault) -> f64 {
     let mut hash = iotide_wire::Fnv1a::default();
     hash.write(&seed.to_le_bytes());
     hash.write(&(repetition as u64).to_le_bytes());
     hash.write(fault.without_controller().word().as_bytes());
-    let share = (hash.value() >> 11) as f64 / (1u64 << 53) as f64;
+    (hash.value() >> 11) as f64 / (1u64 << 53) as f64
+}
+
+fn moment_s(share: f64) -> f64 {
     MOMENT_S[0] + share * (MOMENT_S[1] - MOMENT_S[0])
 }
 
@@ -234,7 +245,7 @@ impl Drop for Ended {
     }
 }
 
-fn measure(program: &Path, fault: Fault, moment_s: f64, acts: bool) -> Result<Measured, String> {
+fn measure(program: &Path, fault: Fault, share: f64, acts: bool) -> Result<Measured, String> {
     let bed = Bed::make("loop")?;
     for name in ["backing", "shown", "pages", "slurm"] {
         fs::create_dir_all(bed.folder.join(name)).map_err(said)?;
@@ -249,7 +260,8 @@ fn measure(program: &Path, fault: Fault, moment_s: f64, acts: bool) -> Result<Me
     arbiter
         .arg("arbiter")
         .arg(gate(&bed))
-        .args(["--policy", "set10", "--control"])
+        // As few with the storage at once as keep it busy: what is there is out of everyone's hands.
+        .args(["--policy", "set10", "--workers", "2", "--control"])
         .arg(bed.folder.join("control"));
     arbiter.arg("--periods").arg(bed.folder.join("periods.json"));
     let (arbiter, _arbiter_says) = Server::start(arbiter, None, "listening")?;
@@ -261,6 +273,8 @@ fn measure(program: &Path, fault: Fault, moment_s: f64, acts: bool) -> Result<Me
         jobs.push((start_job(program, &bed, job, fault)?, None));
     }
     let mut measured = Measured::default();
+    let moment_s = moment_s(share);
+    let mut decided_s = None;
     let (mut stopped, mut is_due) = (None::<u32>, true);
     let (mut killed, mut asked) = (None, Instant::now());
     while jobs.iter().any(|(_, ran_s)| ran_s.is_none()) {
@@ -274,7 +288,11 @@ fn measure(program: &Path, fault: Fault, moment_s: f64, acts: bool) -> Result<Me
             }
         }
         let now_s = began.elapsed().as_secs_f64();
-        if is_due && now_s >= moment_s {
+        let due_s = match fault {
+            Fault::Killed => decided_s.map_or(f64::MAX, |decided_s| decided_s + share * KILLED_WITHIN_S),
+            _ => moment_s,
+        };
+        if is_due && now_s >= due_s {
             is_due = false;
             match fault {
                 Fault::Killed => {
@@ -299,6 +317,9 @@ fn measure(program: &Path, fault: Fault, moment_s: f64, acts: bool) -> Result<Me
         if acts && daemon.is_some() && asked.elapsed() > Duration::from_secs(2) {
             asked = Instant::now();
             count_decisions(program, &bed, &mut measured);
+            if measured.n_taken > 0 {
+                decided_s = decided_s.or(Some(now_s));
+            }
         }
     }
     stopped.take().into_iter().for_each(|process| signal(process, "CONT"));

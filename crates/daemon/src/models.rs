@@ -215,7 +215,10 @@ impl Models {
             due: HashMap::new(),
             rests: HashMap::new(),
         };
-        thread::Builder::new().name("iotide-models".to_owned()).spawn(move || fitting.run(&todo))?;
+        thread::Builder::new().name("iotide-models".to_owned()).spawn(move || {
+            crate::run::give_way();
+            fitting.run(&todo);
+        })?;
         Ok(Self { kept, clock: AtomicU64::new(0), work, waiting, watchers })
     }
 

@@ -13,6 +13,8 @@ use super::{Bed, Goal, Line};
 
 /// How long each figure is measured.
 const MEASURED: Duration = Duration::from_secs(8);
+/// From the end of a job to the start of the next.
+const BETWEEN_JOBS: Duration = Duration::from_millis(40);
 /// Runs before the measurement: models rest on them.
 const SIZES: [u32; 6] = [1, 2, 3, 5, 8, 13];
 
@@ -33,7 +35,8 @@ pub(super) fn figures(bed: &Bed) -> Result<Vec<Line>, String> {
     };
     let (is_over, n_runs) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
-        // Jobs that end all the time, and with each end a fit, as far as the daemon allows itself.
+        // Jobs that end all the time, and with each end a fit, as far as the daemon allows itself. Not as fast as one can start them: on two cores a controller
+        // would wait for the processor rather than for the daemon.
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 let n = n_runs.fetch_add(1, Ordering::Relaxed);
@@ -41,6 +44,7 @@ pub(super) fn figures(bed: &Bed) -> Result<Vec<Line>, String> {
                 if run(bed, &daemon, &format!("beside-{n}"), size).is_err() {
                     return;
                 }
+                std::thread::sleep(BETWEEN_JOBS);
             }
         });
         let measured = measure(&daemon, &mut client, handle);
