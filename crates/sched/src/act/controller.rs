@@ -111,6 +111,8 @@ pub struct Controller {
     next_id: u64,
     history: History,
     trials: Vec<Trial>,
+    /// Decisions none of whose jobs is seen, and since when.
+    unseen_s: BTreeMap<u64, f64>,
 }
 
 impl Controller {
@@ -118,6 +120,8 @@ impl Controller {
     const MOST_DECISIONS: usize = 1000;
     /// What makes a job's I/O slower by more than this is taken back.
     pub const MOST_HARM: f64 = 0.02;
+    /// A job that was not seen for so long has ended.
+    const ENDED_S: f64 = 60.0;
     /// After so many decisions a rule is judged by their mean.
     const N_JUDGED: usize = 3;
     /// What was declined is not thought of again for so long.
@@ -138,6 +142,7 @@ impl Controller {
             next_id: first_id,
             history: History::default(),
             trials: Vec::new(),
+            unseen_s: BTreeMap::new(),
         }
     }
 
@@ -192,14 +197,27 @@ impl Controller {
         self.history.note(now_s, jobs);
         let keys: HashMap<String, &JobFacts> = jobs.iter().map(|job| (job.key(), job)).collect();
         for decision in self.decisions.values_mut() {
-            // Whoever stages has work to do when the job has ended, and says when that is done.
-            let is_over = !matches!(decision.change, Change::Stage { .. })
-                && decision.state == State::Standing
-                && !decision.change.jobs().iter().any(|job| keys.contains_key(*job));
+            if decision.state != State::Standing
+                || decision.change.jobs().iter().any(|job| keys.contains_key(*job))
+            {
+                self.unseen_s.remove(&decision.id);
+                continue;
+            }
+            let unseen_s = now_s - *self.unseen_s.entry(decision.id).or_insert(now_s);
+            let is_over = match decision.change {
+                // What was lent is forgotten by itself.
+                Change::Periods(_) => true,
+                // A job that is only not seen for a moment keeps the size that it must be given back.
+                Change::Resize { .. } => unseen_s >= Self::ENDED_S,
+                // Whoever stages has work to do when the job has ended, and says when that is done.
+                Change::Stage { .. } => false,
+            };
             if is_over {
                 decision.state = State::Over;
+                self.unseen_s.remove(&decision.id);
             }
         }
+        self.unseen_s.retain(|id, _| self.decisions.contains_key(id));
         let mut deeds = Vec::new();
         for mut trial in std::mem::take(&mut self.trials) {
             let Some(last) = trial.ids.last().copied() else { continue };

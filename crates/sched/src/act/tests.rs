@@ -123,6 +123,58 @@ fn a_rule_that_does_not_pay_three_times_is_used_no_more_until_someone_says_so() 
 }
 
 #[test]
+fn what_is_measured_beside_one_that_ended_is_measured_from_then_on() {
+    for is_undone in [false, true] {
+        let mut controller = Controller::new(vec![rule(Limits::default())], false, 1);
+        let mut io_s = 0.0;
+        for second in 0..60u32 {
+            // The first decision changes nothing; the second makes everything three times as slow as long as it lasts.
+            io_s += if (24..28).contains(&second) { 3.0 } else { 1.0 };
+            let (now_s, bytes) = (f64::from(second), 1_000_000 * u64::from(second + 1));
+            let facts = [job("a", 5.0, bytes, io_s), job("b", 50.0, bytes, io_s)];
+            assert_eq!(controller.look(now_s, &facts), Vec::new(), "{second}");
+            let concerned = facts.iter().map(JobFacts::key).collect();
+            let take = |change| {
+                let deed = controller.propose(now_s, Proposal { concerned, ..proposal(change, 0.4) });
+                assert!(matches!(deed, Some(Deed::Do(_))), "{second}");
+            };
+            match second {
+                20 => take(periods(&[("a", 5.0)])),
+                23 => take(periods(&[("b", 50.0)])),
+                27 if is_undone => assert!(controller.undo(now_s, 2, "somebody asked for it").is_some()),
+                27 => controller.failed(now_s, 2, "no answer"),
+                _ => {}
+            }
+        }
+        let first = controller.decisions().next().unwrap();
+        assert_eq!(first.state, State::Standing);
+        let Verdict::Measured(effect) = &first.verdict else { panic!("{first:?}") };
+        assert!(effect.change().abs() < 1e-9, "{effect:?}");
+    }
+}
+
+#[test]
+fn a_job_that_is_not_seen_for_a_moment_is_given_its_size_back_and_one_that_has_ended_is_not() {
+    for (unseen_s, is_given_back) in [(1, true), (40, true), (90, false)] {
+        let mut controller = Controller::new(vec![rule(Limits::default())], false, 1);
+        let facts = |second: u32| [job("a", 5.0, 1_000_000 * u64::from(second + 1), f64::from(second))];
+        for second in 0..20 {
+            controller.look(f64::from(second), &facts(second));
+        }
+        let change = Change::Resize { job: "uid:1000/a".to_owned(), from: 2, to: 4 };
+        let resize = Proposal { measure: Measure::Progress, ..proposal(change, 0.4) };
+        assert!(controller.propose(20.0, resize).is_some());
+        for second in 20..20 + unseen_s {
+            assert_eq!(controller.look(f64::from(second), &[]), Vec::new());
+        }
+        if is_given_back {
+            controller.look(f64::from(20 + unseen_s), &facts(20 + unseen_s));
+        }
+        assert_eq!(controller.withdraw("the end").len(), usize::from(is_given_back), "{unseen_s}");
+    }
+}
+
+#[test]
 fn a_job_that_comes_or_goes_makes_the_measurement_unclear() {
     for change_at in [false, true] {
         let mut controller = Controller::new(vec![rule(Limits::default())], false, 1);
