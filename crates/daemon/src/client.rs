@@ -1,7 +1,6 @@
 //! Asking a daemon: HTTP on its unix socket.
 
 use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -49,7 +48,7 @@ pub fn get(socket: &Path, path: &str) -> Result<Answer, AskError> {
 /// Asks by another method, with a body.
 pub fn send(socket: &Path, method: &str, path: &str, body: &[u8]) -> Result<Answer, AskError> {
     let failed = |cause| AskError::Unreached { socket: socket.to_owned(), cause };
-    let mut stream = UnixStream::connect(socket).map_err(failed)?;
+    let mut stream = iotide_private::connect_within(socket, TIMEOUT).map_err(failed)?;
     // In a place of one's own only oneself and root can answer; anyone else has put that place there.
     let is_own = socket == places::socket();
     if is_own && !iotide_private::is_our_user(iotide_private::peer_user(&stream)) {
@@ -58,8 +57,6 @@ pub fn send(socket: &Path, method: &str, path: &str, body: &[u8]) -> Result<Answ
             "another user's program listens there",
         )));
     }
-    stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
-    stream.set_write_timeout(Some(TIMEOUT)).map_err(failed)?;
     let length = if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
     let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{length}Connection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).map_err(failed)?;

@@ -22,4 +22,4 @@ pub use crate::files::{
 };
 pub use crate::pages::{SITE_PAGES, pages_directory};
 pub use crate::secrets::{open_secret, write_secret};
-pub use crate::sockets::{OwnSocket, is_our_user, peer_user};
+pub use crate::sockets::{OwnSocket, connect_within, is_our_user, peer_user};

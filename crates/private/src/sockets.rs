@@ -3,19 +3,35 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, chmodat, chownat, openat, renameat_with, statat,
     unlinkat,
 };
 use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 
 use crate::files::with_random_name;
+
+/// Connects to who listens at `path`, and waits for nothing longer than `within`: not for the connection, nor for reading or writing later. Whoever has been
+/// stopped takes no connections, and beyond those that the system keeps for it a plain `connect` would wait for ever.
+pub fn connect_within(path: &Path, within: Duration) -> io::Result<UnixStream> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    for direction in [Timeout::Send, Timeout::Recv] {
+        set_socket_timeout(&socket, direction, Some(within))?;
+    }
+    match connect(&socket, &SocketAddrUnix::new(path)?) {
+        Ok(()) => Ok(socket.into()),
+        Err(Errno::AGAIN) => Err(io::Error::new(io::ErrorKind::TimedOut, "nobody takes the connection")),
+        Err(error) => Err(error.into()),
+    }
+}
 
 /// A socket that is listened to. Its name goes with it, as long as the name is still its own.
 #[derive(Debug)]
@@ -138,7 +154,6 @@ mod tests {
     use iotide_testkit::FreshDir;
     use std::fs;
     use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
-    use std::os::unix::net::UnixStream;
 
     fn mode(path: &Path) -> u32 {
         fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
@@ -155,6 +170,26 @@ mod tests {
         assert!(is_our_user(peer_user(&taken)) && !is_our_user(None) && !is_our_user(Some(65534)));
         drop((caller, taken, socket));
         assert!(dir.names().is_empty());
+    }
+
+    #[test]
+    fn who_takes_no_connections_is_not_waited_for() {
+        const WITHIN: Duration = Duration::from_millis(10);
+        let dir = FreshDir::new("socket-full");
+        let path = dir.join("s");
+        assert_eq!(connect_within(&path, WITHIN).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let _stopped = OwnSocket::bind(&path, 0o600, None).unwrap();
+        let mut waiting = Vec::new();
+        let refused = loop {
+            match connect_within(&path, WITHIN) {
+                Ok(connection) => waiting.push(connection),
+                Err(error) => break error,
+            }
+            assert!(waiting.len() < 10_000);
+        };
+        assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
+        let read = io::Read::read(&mut waiting[0], &mut [0]).unwrap_err();
+        assert_eq!(read.kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

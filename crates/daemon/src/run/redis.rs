@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -229,12 +228,7 @@ struct Server(Box<dyn Connection>);
 impl Server {
     fn connect(config: &RedisConfig) -> io::Result<Self> {
         let stream: Box<dyn Connection> = match &config.address {
-            RedisAddress::Unix(path) => {
-                let stream = UnixStream::connect(path)?;
-                stream.set_read_timeout(Some(TIMEOUT))?;
-                stream.set_write_timeout(Some(TIMEOUT))?;
-                Box::new(stream)
-            }
+            RedisAddress::Unix(path) => Box::new(iotide_private::connect_within(path, TIMEOUT)?),
             RedisAddress::Tcp(address) => {
                 let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
                 let found = address.to_socket_addrs()?.find_map(|address| {

@@ -1,7 +1,6 @@
 //! `iotide sets show`: the jobs at a storage, as its scheduler sees them, and those that a daemon knows.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -161,10 +160,11 @@ pub(in crate::commands) fn say_all(
     within: Duration,
 ) -> anyhow::Result<Vec<String>> {
     let shown = socket.display();
-    let mut line = UnixStream::connect(socket).with_context(|| format!("cannot connect to {shown}")).hint(
-        "it is made by `--control PATH` of `iotide mount` or `iotide arbiter`, which must be running",
-    )?;
-    line.set_read_timeout(Some(within)).and_then(|()| line.set_write_timeout(Some(within)))?;
+    let mut line = iotide_private::connect_within(socket, within)
+        .with_context(|| format!("cannot connect to {shown}"))
+        .hint(
+            "it is made by `--control PATH` of `iotide mount` or `iotide arbiter`, which must be running",
+        )?;
     let mut replies = BufReader::new(line.try_clone()?.take(MAX_ANSWER));
     let one = |question: String| {
         line.write_all(format!("{question}\n").as_bytes())
