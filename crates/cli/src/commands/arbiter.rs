@@ -75,7 +75,7 @@ pub(crate) fn run(ui: &mut Ui, args: &ArbiterArgs) -> anyhow::Result<ExitStatus>
         key: args.key.clone(),
         lease: Duration::from_secs_f64(args.lease),
         bandwidth_bps: args.bandwidth.map(|bytes| bytes.max(1) as f64),
-        ..ArbiterConfig::new(args.listen.clone(), args.scheduling.turns())
+        ..ArbiterConfig::new(args.listen.clone(), args.scheduling.turns(args.bandwidth.map(|_| 1)))
     };
     let is_private = matches!(args.listen, Address::Unix(_)) && config.access.mode & 0o022 == 0;
     let whom = if is_private { " to your own programs (--socket-mode lets others ask)" } else { "" };

@@ -68,7 +68,11 @@ Examples:
   fusermount3 -u /scratch                                               the end of it";
 
 pub(crate) fn run(ui: &mut Ui, args: &MountArgs) -> anyhow::Result<ExitStatus> {
-    let turns = if args.gate.is_some() { args.scheduling.turns_of_others() } else { args.scheduling.turns() };
+    let n_paced = args.bandwidth.map(|_| args.targets);
+    let turns = match args.gate {
+        Some(_) => args.scheduling.turns_of_others(n_paced),
+        None => args.scheduling.turns(n_paced),
+    };
     let config = MountConfig {
         bypass_bytes: args.bypass,
         bandwidth_bps: args.bandwidth.map(|bytes| bytes as f64),

@@ -19,9 +19,10 @@ pub(super) struct SchedulingArgs {
     /// Whose rules the queue follows
     #[arg(long, value_enum, default_value_t, value_name = "RULES")]
     rules: RulesName,
-    /// How many data requests may be with the storage at once
-    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
-    workers: u16,
+    /// How many data requests may be with the storage at once; the policy has no say over those [default: 8, or 2 for each target of a stated
+    /// --bandwidth]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    workers: Option<u16>,
     /// A job that was idle for this long has ended its I/O phase, and the next of its set has its turn
     #[arg(long, default_value = "250ms", value_name = "TIME", value_parser = parse_seconds)]
     phase_gap: f64,
@@ -44,13 +45,19 @@ pub(super) struct SchedulingArgs {
     control: Option<PathBuf>,
 }
 
+/// Requests that a storage of unknown speed has at once, so that it is busy.
+const WORKERS: u16 = 8;
+/// One that is slowed down is busy with two: each of a megabyte takes it long enough to be felt by whoever has precedence and comes after them.
+const PACED_WORKERS: u16 = 2;
+
 impl SchedulingArgs {
     /// The same, where others decide: nobody is held here.
-    pub(super) fn turns_of_others(&self) -> Turns {
-        Turns { policy: Policy::Unscheduled, rules: Rules::Iotide, ..self.turns() }
+    pub(super) fn turns_of_others(&self, n_paced: Option<u16>) -> Turns {
+        Turns { policy: Policy::Unscheduled, rules: Rules::Iotide, ..self.turns(n_paced) }
     }
 
-    pub(super) fn turns(&self) -> Turns {
+    /// How requests are scheduled at a storage, or at so many targets that are no faster than was said.
+    pub(super) fn turns(&self, n_paced: Option<u16>) -> Turns {
         let (mut table, mut informant): (_, Option<Arc<dyn Informant>>) = (None, None);
         match &self.periods {
             Some(Source::Path(path)) if self.periods.as_ref().is_some_and(Source::is_table) => {
@@ -60,7 +67,7 @@ impl SchedulingArgs {
             None => {}
         }
         Turns {
-            n_workers: usize::from(self.workers),
+            n_workers: usize::from(self.workers.unwrap_or(n_paced.map_or(WORKERS, |n| n * PACED_WORKERS))),
             phase_gap_s: self.phase_gap,
             lull_s: self.grace_period,
             turn_s: self.turn,

@@ -401,9 +401,8 @@ fn help_on_mount_explains_every_flag() {
               [default: iotide]
 
           --workers <N>
-              How many data requests may be with the storage at once
-              
-              [default: 8]
+              How many data requests may be with the storage at once; the policy has no say over those
+              [default: 8, or 2 for each target of a stated --bandwidth]
 
           --phase-gap <TIME>
               A job that was idle for this long has ended its I/O phase, and the next of its set has its
@@ -541,9 +540,8 @@ fn help_on_arbiter_explains_every_flag() {
               [default: iotide]
 
           --workers <N>
-              How many data requests may be with the storage at once
-              
-              [default: 8]
+              How many data requests may be with the storage at once; the policy has no say over those
+              [default: 8, or 2 for each target of a stated --bandwidth]
 
           --phase-gap <TIME>
               A job that was idle for this long has ended its I/O phase, and the next of its set has its
