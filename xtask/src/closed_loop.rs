@@ -179,6 +179,9 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
             let with = measure(&program, *fault, share, true)?;
             let logs: Vec<f64> =
                 with.job_s.iter().zip(&without.job_s).map(|(with, without)| (with / without).ln()).collect();
+            for (job, log) in JOBS.iter().zip(&logs) {
+                eprintln!("  {}: {:.3} of the time", job.name, log.exp());
+            }
             ratios.push((logs.iter().sum::<f64>() / logs.len() as f64).exp());
             worst.push(logs.iter().copied().fold(f64::MIN, f64::max).exp());
             rows.push((without, with));
