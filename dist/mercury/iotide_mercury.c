@@ -23,11 +23,13 @@
 #include <mercury_proc.h>
 #include <signal.h>
 #include <sys/time.h>
+#include <time.h>
 
 #define MAX_TEXT 1024           /* as in frames */
 #define MAX_HANDLES 2048        /* the daemon gives a connection 4,096 */
 #define N_SLOTS (2 * MAX_HANDLES)
 #define DAEMON_TIMEOUT_S 10     /* for an application whose models must be fitted first */
+#define RESOLVE_AGAIN_S 60      /* the id may be that of another job by then */
 
 typedef struct {
     char job[MAX_TEXT + 1], metric[MAX_TEXT + 1];
@@ -45,7 +47,8 @@ typedef struct {
 typedef struct {
     char *name;                 /* job, NUL, metric, NUL; NULL: the slot is free */
     size_t n_name;
-    long handle;                /* -1: to be resolved again */
+    long handle;
+    time_t until_s;             /* to be resolved again from then on */
 } known;
 
 static const char *socket_path;
@@ -140,6 +143,12 @@ static int connect_to_daemon(void) {
     return 0;
 }
 
+static time_t now_s(void) {
+    struct timespec now = {0};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
 /* The slot of this name, or the free one that it would have. There is always one: half of them are enough for all handles. */
 static known *slot_of(const char *name, size_t n_name) {
     uint64_t hash = 0xcbf29ce484222325u;
@@ -156,7 +165,7 @@ static long handle_of(const question *asked, known **slot) {
     memcpy(name, asked->job, n_job);
     memcpy(name + n_job, asked->metric, n_name - n_job);
     *slot = slot_of(name, n_name);
-    if ((*slot)->name && (*slot)->handle >= 0) return (*slot)->handle;
+    if ((*slot)->name && now_s() < (*slot)->until_s) return (*slot)->handle;
     const char *space = strrchr(asked->metric, ' '), *metric = space ? space + 1 : asked->metric;
     snprintf(callpath, sizeof callpath, "%.*s", space ? (int)(space - asked->metric) : 0, asked->metric);
     long handle = iotide_rpc_resolve(&rpc, 1, asked->job, callpath, metric, NULL, 0, NULL);
@@ -170,6 +179,7 @@ static long handle_of(const question *asked, known **slot) {
         (*slot)->n_name = n_name;
     }
     (*slot)->handle = handle;
+    (*slot)->until_s = now_s() + RESOLVE_AGAIN_S;
     return handle;
 }
 
@@ -194,7 +204,7 @@ static void evaluate(const question *asked, answer *out) {
             disconnect();
             if (!was_open || is_late) return refuse(out, 503, is_late ? "the daemon does not answer in time" : rpc.error);
         } else if (was_known && (rpc.code == 404 || rpc.code == 409)) {
-            slot->handle = -1;
+            slot->until_s = 0;
         } else {
             return refuse(out, rpc.code, rpc.error);
         }
@@ -232,12 +242,19 @@ static int print_address(hg_class_t *class) {
 
 static int serve(hg_class_t *class, hg_context_t *context) {
     if (HG_Register_name(class, "evaluate", proc_question, proc_answer, on_evaluate) == 0 || print_address(class)) return -1;
-    while (!is_stopped) {
+    for (int n_failed = 0; !is_stopped;) {
         unsigned int n_called = 0;
         while (!is_stopped && HG_Trigger(context, 0, 1, &n_called) == HG_SUCCESS && n_called > 0) continue;
         /* A signal that comes just before is seen after this time. */
         hg_return_t ret = HG_Progress(context, 500);
-        if (ret != HG_SUCCESS && ret != HG_TIMEOUT && ret != HG_INTERRUPT && ret != HG_AGAIN) return -1;
+        if (ret == HG_SUCCESS || ret == HG_TIMEOUT || ret == HG_INTERRUPT || ret == HG_AGAIN) {
+            n_failed = 0;
+            continue;
+        }
+        /* A caller that is gone fails, too: only what does not pass is the end. */
+        fprintf(stderr, "Mercury: %s\n", HG_Error_to_string(ret));
+        if (++n_failed == 100) return -1;
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     }
     return 0;
 }
@@ -255,7 +272,7 @@ int main(int n_args, char **args) {
     hg_class_t *class = HG_Init(args[1], 1);
     hg_context_t *context = class ? HG_Context_create(class) : NULL;
     int failed = !context || serve(class, context);
-    if (failed) fprintf(stderr, "%s: Mercury does not listen there\n", args[1]);
+    if (failed) fprintf(stderr, "%s: Mercury does not listen there, or not any longer\n", args[1]);
     if (context) HG_Context_destroy(context);
     if (class) HG_Finalize(class);
     disconnect();
