@@ -158,7 +158,7 @@ fn clients_of_others(dir: &FreshDir, expected: &Value) {
     let mut commands = Vec::new();
     if let Some(cc) = program("cc") {
         let built = Command::new(cc)
-            .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-o"])
+            .args(["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-o"])
             .arg(dir.join("evaluate"))
             .arg(dist.join("evaluate.c"))
             .output()
