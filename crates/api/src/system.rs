@@ -224,7 +224,8 @@ mod tests {
         assert_eq!((beats.requests, beats.request_bytes, beats.processes), (Some(1000), 4e6, 4));
         assert!((beats.compute_s - 56.0).abs() < 0.1, "4 GB take 4 s of the 60: {}", beats.compute_s);
         assert_eq!(named.system.jobs[0].next_phase_s, Some(10.0));
-        assert_eq!((streams.requests, streams.think_s), (None, 2.0));
+        assert_eq!(streams.requests, None);
+        assert!((1.9..2.0).contains(&streams.think_s), "2 s, less what its requests take: {}", streams.think_s);
         assert_eq!(named.losses.len(), 1, "{:?}", named.losses);
         let report = simulate_system(&named, &SystemOptions { repetitions: 3, ..SystemOptions::default() });
         let report = report.unwrap_or_else(|why| panic!("{why}"));

@@ -30,6 +30,7 @@ mod description;
 mod mean_field;
 mod mva;
 mod net;
+mod pilot;
 mod running;
 mod runs;
 mod tally;
