@@ -1,5 +1,7 @@
 //! Jobs that run now, as a system: what is known of each is where the simulation begins.
 
+use iotide_sched::LEAST_CONFIDENCE;
+
 use super::description::{Jobs, System, Target, Template, TemplateErrors};
 use super::mva::{alone, busiest};
 use super::pilot;
@@ -24,6 +26,48 @@ pub struct RunningJob {
     pub rate_bps: f64,
     /// Its I/O phases, if it has any.
     pub phases: Option<Phases>,
+}
+
+/// What a watcher has counted of a job, and what it expects of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Watched<'a> {
+    /// What the job is called.
+    pub name: &'a str,
+    /// How many processes it has now. Those that it has had may be many more: each command of a script is one.
+    pub n_running: u32,
+    /// What it has moved so far, and in how many calls.
+    pub bytes: u64,
+    /// See `bytes`.
+    pub calls: u64,
+    /// What it moves per second now.
+    pub rate_bps: f64,
+    /// How far apart its phases are expected to begin.
+    pub period_s: Option<f64>,
+    /// With which confidence, where that is known.
+    pub confidence: Option<f64>,
+    /// What one phase moves.
+    pub bytes_per_phase: Option<f64>,
+    /// When the next one begins, in seconds since 1970.
+    pub next_phase_unix_s: Option<f64>,
+}
+
+impl Watched<'_> {
+    /// The job as it is now. A period that nobody would act on is none: the job then goes on as it does now.
+    pub fn at(&self, now_unix_s: f64) -> RunningJob {
+        let is_trusted = self.confidence.is_none_or(|confidence| confidence >= LEAST_CONFIDENCE);
+        let phases = self.period_s.zip(self.bytes_per_phase).filter(|_| is_trusted);
+        RunningJob {
+            name: self.name.to_owned(),
+            processes: u64::from(self.n_running),
+            request_bytes: (self.calls > 0).then(|| self.bytes as f64 / self.calls as f64),
+            rate_bps: self.rate_bps,
+            phases: phases.map(|(period_s, bytes)| Phases {
+                period_s,
+                bytes,
+                next_in_s: self.next_phase_unix_s.map(|at_s| at_s - now_unix_s),
+            }),
+        }
+    }
 }
 
 /// I/O phases of a job that runs.
@@ -173,6 +217,26 @@ mod tests {
             rate_bps: 0.0,
             phases: Some(Phases { period_s: 60.0, bytes: 4e9, next_in_s: Some(next_in_s) }),
         }
+    }
+
+    #[test]
+    fn a_job_that_is_watched_has_the_phases_that_somebody_would_act_on() {
+        let watched = Watched {
+            name: "beats",
+            n_running: 4,
+            bytes: 80_000_000,
+            calls: 20,
+            rate_bps: 5.0,
+            period_s: Some(60.0),
+            confidence: Some(0.8),
+            bytes_per_phase: Some(4e9),
+            next_phase_unix_s: Some(1010.0),
+        };
+        assert_eq!(watched.at(1000.0), RunningJob { rate_bps: 5.0, ..beats(10.0) });
+        let phases = |confidence| Watched { confidence, ..watched }.at(1000.0).phases.is_some();
+        assert_eq!([None, Some(0.5), Some(0.49)].map(phases), [true, true, false]);
+        let silent = Watched { bytes: 0, calls: 0, bytes_per_phase: None, ..watched }.at(1000.0);
+        assert_eq!((silent.request_bytes, silent.phases), (None, None));
     }
 
     #[test]
