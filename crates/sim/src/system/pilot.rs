@@ -15,8 +15,8 @@ const TOKENS_A_JOB: f64 = 500.0;
 const TOKENS_A_PROCESS: f64 = 30.0;
 /// With more than this nothing is tried. So many jobs or processes wait for a small part of the time between their requests only, unless the storage is full, and then it decides.
 const MOST_TOKENS: f64 = 200_000.0;
-/// A run that has more events is given up, and what was found before it is kept.
-const MOST_EVENTS: u64 = 2_000_000;
+/// Of all runs of a search together, which ends there with what was found: a few tenths of a second.
+const MOST_EVENTS: u64 = 3_000_000;
 /// No more is tried when what a run would correct is less than this share of the time between requests or phases.
 const CLOSE: f64 = 0.003;
 /// The part of a run in which queues fill.
@@ -53,10 +53,12 @@ pub(super) fn fit_thinking(system: &mut System, jobs: &[&RunningJob]) {
     }
     begin_below(&mut now, &round_s);
     let grains = set_frame(&mut now, &round_s);
+    let mut events_left = MOST_EVENTS;
     for step in 0..STEPS {
         let Some(grains) = &grains else { break };
-        let settings = Settings { grain: None, interval_s: None, most_events: Some(MOST_EVENTS) };
+        let settings = Settings { grain: None, interval_s: None, most_events: Some(events_left) };
         let Ok(run) = simulate_in_grains(&now, &settings, grains, u64::from(step)) else { break };
+        events_left = events_left.saturating_sub(run.n_events);
         let mut farthest = 0.0f64;
         for (index, template) in now.templates.iter_mut().enumerate() {
             // Little's law.
@@ -127,10 +129,12 @@ pub(super) fn fit_computing(system: &mut System, jobs: &[&RunningJob]) {
     if periods.is_empty() || jobs.len() == 1 {
         return;
     }
+    let mut events_left = MOST_EVENTS;
     for step in 0..STEPS_OF_PHASES {
         let grains = system.grains_within(TOKENS_OF_PHASES);
-        let settings = Settings { grain: None, interval_s: None, most_events: Some(MOST_EVENTS) };
+        let settings = Settings { grain: None, interval_s: None, most_events: Some(events_left) };
         let Ok(run) = simulate_in_grains(system, &settings, &grains, u64::from(step)) else { break };
+        events_left = events_left.saturating_sub(run.n_events);
         let mut farthest = 0.0f64;
         for (index, period_s) in &periods {
             let burst_s = run.frame.burst_s[*index];
