@@ -56,6 +56,9 @@ pub struct JobEntry {
     /// What one moves.
     #[serde(default)]
     pub bytes_per_phase: Option<f64>,
+    /// How sure it is that they are so far apart.
+    #[serde(default)]
+    pub confidence: Option<f64>,
     /// What is missing.
     pub losses: Vec<Untrusted>,
     /// Its buffers, as far as `iotide stage out` brings results away from them on this node.

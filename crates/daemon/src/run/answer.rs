@@ -270,6 +270,9 @@ impl Answers {
             period_s: expected.and_then(|expected| expected.period_s),
             next_phase_unix_s: expected.and_then(|expected| expected.next_phase_unix_s),
             bytes_per_phase: expected.and_then(|expected| expected.bytes_per_phase),
+            confidence: expected
+                .filter(|expected| expected.period_s.is_some())
+                .map(|expected| expected.confidence),
             nodes: job.nodes.iter().map(|node| node.as_str().into()).collect(),
             ..entry(&job.key, &job.about, view.node.as_str(), "running")
         }
@@ -579,6 +582,7 @@ fn entry(key: &JobKey, about: &About, node: &str, state: &str) -> WatchedJob {
         period_s: None,
         next_phase_unix_s: None,
         bytes_per_phase: None,
+        confidence: None,
         losses: Vec::new(),
         staging: Vec::new(),
     }

@@ -10,9 +10,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use iotide_report::{Forecast, ForecastParts, ForecastStorage, Untrusted, answer_json};
-use iotide_sched::LEAST_CONFIDENCE;
 use iotide_sim::system::{
-    Phases, Run, RunningJob, Settings, Storage, System, Target, USUAL_HORIZON_S, alone, simulate_in_grains,
+    Run, RunningJob, Settings, Storage, System, Target, USUAL_HORIZON_S, Watched, alone, simulate_in_grains,
 };
 use tokio::sync::oneshot;
 
@@ -232,26 +231,22 @@ impl Answers {
         })
     }
 
-    /// A job as it is now. A period that nobody would act on is none: the job then goes on as it does now.
+    /// A job as it is now.
     fn running(&self, job: &JobView, now_unix_s: f64) -> RunningJob {
         let io = job.counters.io();
-        let n_calls = io.read.calls + io.write.calls;
         let expected = self.shared.expectations.of(&job.key);
-        let expected = expected.filter(|expected| expected.confidence >= LEAST_CONFIDENCE);
-        RunningJob {
-            name: job.key.id.as_str().to_owned(),
-            // Those that it has had may be many more: each command of a script is one.
-            processes: u64::from(job.n_running),
-            request_bytes: (n_calls > 0).then(|| io.bytes() as f64 / n_calls as f64),
+        let watched = Watched {
+            name: job.key.id.as_str(),
+            n_running: job.n_running,
+            bytes: io.bytes(),
+            calls: io.read.calls + io.write.calls,
             rate_bps: job.read_bps + job.write_bps,
-            phases: expected.and_then(|expected| {
-                Some(Phases {
-                    period_s: expected.period_s?,
-                    bytes: expected.bytes_per_phase?,
-                    next_in_s: expected.next_phase_unix_s.map(|at_s| at_s - now_unix_s),
-                })
-            }),
-        }
+            period_s: expected.and_then(|expected| expected.period_s),
+            confidence: expected.map(|expected| expected.confidence),
+            bytes_per_phase: expected.and_then(|expected| expected.bytes_per_phase),
+            next_phase_unix_s: expected.and_then(|expected| expected.next_phase_unix_s),
+        };
+        watched.at(now_unix_s)
     }
 
     /// Storage as fast as the jobs were: all together in the fastest two seconds of the last minutes, and one process in the time its calls took; at least that.

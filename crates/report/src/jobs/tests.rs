@@ -18,6 +18,7 @@ fn document() -> JobDocument {
         period_s: None,
         next_phase_unix_s: None,
         bytes_per_phase: None,
+        confidence: None,
         losses: Vec::new(),
         staging: Vec::new(),
     };

@@ -25,6 +25,7 @@ fn entry(state: &str) -> JobEntry {
         write_bps: Some(2e6),
         period_s: Some(10.0),
         bytes_per_phase: None,
+        confidence: None,
         next_phase_unix_s: Some(1.7e9 + 100.0),
         losses: vec![name],
         staging: Vec::new(),

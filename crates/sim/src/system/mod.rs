@@ -15,7 +15,7 @@ pub use self::description::{
 };
 pub use self::mean_field::mean_field;
 pub use self::mva::{Alone, LongRun, Saturation, alone, long_run, saturation};
-pub use self::running::{Continues, Phases, RunningJob};
+pub use self::running::{Continues, Phases, RunningJob, Watched};
 pub use self::runs::{BinnedRun, BinnedRuns};
 
 use iotide_num::SplitMix64;
@@ -30,6 +30,7 @@ mod description;
 mod mean_field;
 mod mva;
 mod net;
+mod pilot;
 mod running;
 mod runs;
 mod tally;

@@ -499,6 +499,12 @@ pub(super) fn check_open(system: &System) -> Result<(), SystemError> {
     Ok(())
 }
 
+/// For how long the busiest part of the storage works on so many requests of each template.
+pub(super) fn busiest(system: &System, requests: &[f64]) -> f64 {
+    let work_s = |line: &Line| requests.iter().zip(&line.request_s).map(|(n, own_s)| n * own_s).sum();
+    lines(system).iter().map(work_s).fold(0.0, f64::max)
+}
+
 /// A job that has the storage to itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alone {

@@ -1,7 +1,10 @@
 //! Jobs that run now, as a system: what is known of each is where the simulation begins.
 
+use iotide_sched::LEAST_CONFIDENCE;
+
 use super::description::{Jobs, System, Target, Template, TemplateErrors};
-use super::mva::alone;
+use super::mva::{alone, busiest};
+use super::pilot;
 
 /// Of jobs that run, nobody knows how regular they are to the last digit.
 const CV_OF_RUNNING: f64 = 0.05;
@@ -23,6 +26,48 @@ pub struct RunningJob {
     pub rate_bps: f64,
     /// Its I/O phases, if it has any.
     pub phases: Option<Phases>,
+}
+
+/// What a watcher has counted of a job, and what it expects of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Watched<'a> {
+    /// What the job is called.
+    pub name: &'a str,
+    /// How many processes it has now. Those that it has had may be many more: each command of a script is one.
+    pub n_running: u32,
+    /// What it has moved so far, and in how many calls.
+    pub bytes: u64,
+    /// See `bytes`.
+    pub calls: u64,
+    /// What it moves per second now.
+    pub rate_bps: f64,
+    /// How far apart its phases are expected to begin.
+    pub period_s: Option<f64>,
+    /// With which confidence, where that is known.
+    pub confidence: Option<f64>,
+    /// What one phase moves.
+    pub bytes_per_phase: Option<f64>,
+    /// When the next one begins, in seconds since 1970.
+    pub next_phase_unix_s: Option<f64>,
+}
+
+impl Watched<'_> {
+    /// The job as it is now. A period that nobody would act on is none: the job then goes on as it does now.
+    pub fn at(&self, now_unix_s: f64) -> RunningJob {
+        let is_trusted = self.confidence.is_none_or(|confidence| confidence >= LEAST_CONFIDENCE);
+        let phases = self.period_s.zip(self.bytes_per_phase).filter(|_| is_trusted);
+        RunningJob {
+            name: self.name.to_owned(),
+            processes: u64::from(self.n_running),
+            request_bytes: (self.calls > 0).then(|| self.bytes as f64 / self.calls as f64),
+            rate_bps: self.rate_bps,
+            phases: phases.map(|(period_s, bytes)| Phases {
+                period_s,
+                bytes,
+                next_in_s: self.next_phase_unix_s.map(|at_s| at_s - now_unix_s),
+            }),
+        }
+    }
 }
 
 /// I/O phases of a job that runs.
@@ -49,6 +94,9 @@ pub enum Continues {
 
 impl System {
     /// Jobs that run on storage with such targets; and, for each job, how it is taken to continue.
+    ///
+    /// What was seen of them, rates and periods alike, holds the time that the storage takes for their requests while all of them are there. Between requests and between phases they
+    /// spend what is left of it, so that jobs which go on as they are move what they move now.
     pub fn of_running(jobs: &[RunningJob], targets: Vec<Target>, horizon_s: f64) -> (Self, Vec<Continues>) {
         let mut system = Self {
             targets,
@@ -58,14 +106,19 @@ impl System {
             changes: Vec::new(),
             frame_s: [0.0, horizon_s],
         };
-        let continues = jobs.iter().map(|job| system.begin_with(job)).collect();
+        let continues: Vec<Continues> = jobs.iter().map(|job| system.begin_with(job)).collect();
+        let known: Vec<&RunningJob> = (jobs.iter().zip(&continues))
+            .filter(|(_, continues)| **continues != Continues::Unknown)
+            .map(|(job, _)| job)
+            .collect();
+        pilot::fit_thinking(&mut system, &known);
+        pilot::fit_computing(&mut system, &known);
         (system, continues)
     }
 
     fn begin_with(&mut self, job: &RunningJob) -> Continues {
-        let is_amount = |value: &f64| value.is_finite() && *value > 0.0;
         let request_bytes = job.request_bytes.filter(is_amount).unwrap_or(USUAL_REQUEST);
-        let phases = job.phases.filter(|phases| is_amount(&phases.period_s) && is_amount(&phases.bytes));
+        let phases = job.known_phases();
         let mut template = Template {
             name: job.name.clone(),
             compute_s: 0.0,
@@ -85,8 +138,7 @@ impl System {
             template.request_bytes = bytes / requests;
             template.compute_s = period_s;
             Continues::InPhases
-        } else if job.rate_bps.is_finite() && job.rate_bps > LEAST_BPS {
-            template.think_s = template.processes as f64 * request_bytes / job.rate_bps;
+        } else if job.moves_now() {
             Continues::Steadily
         } else {
             return Continues::Unknown;
@@ -96,9 +148,6 @@ impl System {
             template.name = format!("{} {index}", template.name);
         }
         self.templates.push(template);
-        if let Some(Phases { period_s, .. }) = phases {
-            self.templates[index].compute_s = (period_s - alone(self, index).burst_s).max(0.0);
-        }
         // One that is late is taken to begin now.
         let next_in_s = phases.and_then(|phases| phases.next_in_s).filter(|next_in_s| next_in_s.is_finite());
         let next_phase_s = next_in_s.map(|next_in_s| next_in_s.max(0.0));
@@ -112,19 +161,42 @@ impl System {
         let horizon_s = self.frame_s[1];
         let most = most_tokens / self.templates.len().max(1) as f64;
         let usual = super::compiled::usual_grains(self);
-        (self.templates.iter().zip(usual).enumerate())
-            .map(|(index, (template, usual))| {
-                let requests = match template.requests {
+        let wanted: Vec<f64> = (self.templates.iter().enumerate())
+            .map(|(index, template)| {
+                match template.requests {
                     Some(requests) => {
                         let round_s = template.between_s() + alone(self, index).burst_s;
                         (horizon_s / round_s).max(1.0) * requests as f64
                     }
-                    None => horizon_s * template.processes as f64 / template.think_s.max(1e-9),
-                };
-                let wanted = (requests / most).clamp(1.0, 2f64.powi(40));
-                usual.max((wanted as u64).next_power_of_two())
+                    // A round is one request of each process.
+                    None => horizon_s / alone(self, index).burst_s * template.processes as f64,
+                }
+            })
+            .collect();
+        // Where they want more than there is, each gets less than it would alone.
+        let overload = busiest(self, &wanted).max(horizon_s) / horizon_s;
+        (wanted.iter().zip(usual))
+            .map(|(wanted, usual)| {
+                let grain = (wanted / overload / most).clamp(1.0, 2f64.powi(40));
+                usual.max((grain as u64).next_power_of_two())
             })
             .collect()
+    }
+}
+
+fn is_amount(value: &f64) -> bool {
+    value.is_finite() && *value > 0.0
+}
+
+impl RunningJob {
+    /// Whether it does I/O now.
+    pub(super) fn moves_now(&self) -> bool {
+        self.rate_bps.is_finite() && self.rate_bps > LEAST_BPS
+    }
+
+    /// Its phases, if their figures mean anything.
+    pub(super) fn known_phases(&self) -> Option<Phases> {
+        self.phases.filter(|phases| is_amount(&phases.period_s) && is_amount(&phases.bytes))
     }
 }
 
@@ -145,6 +217,26 @@ mod tests {
             rate_bps: 0.0,
             phases: Some(Phases { period_s: 60.0, bytes: 4e9, next_in_s: Some(next_in_s) }),
         }
+    }
+
+    #[test]
+    fn a_job_that_is_watched_has_the_phases_that_somebody_would_act_on() {
+        let watched = Watched {
+            name: "beats",
+            n_running: 4,
+            bytes: 80_000_000,
+            calls: 20,
+            rate_bps: 5.0,
+            period_s: Some(60.0),
+            confidence: Some(0.8),
+            bytes_per_phase: Some(4e9),
+            next_phase_unix_s: Some(1010.0),
+        };
+        assert_eq!(watched.at(1000.0), RunningJob { rate_bps: 5.0, ..beats(10.0) });
+        let phases = |confidence| Watched { confidence, ..watched }.at(1000.0).phases.is_some();
+        assert_eq!([None, Some(0.5), Some(0.49)].map(phases), [true, true, false]);
+        let silent = Watched { bytes: 0, calls: 0, bytes_per_phase: None, ..watched }.at(1000.0);
+        assert_eq!((silent.request_bytes, silent.phases), (None, None));
     }
 
     #[test]
@@ -169,7 +261,8 @@ mod tests {
         assert_eq!(continues, [InPhases, Steadily, Unknown, Unknown]);
         let names: Vec<&str> = system.templates.iter().map(|template| template.name.as_str()).collect();
         assert_eq!(names, ["beats", "beats 1"]);
-        assert_eq!(system.templates[1].think_s, 2.0, "4 processes, 4 MB each, at 8 MB/s");
+        let think_s = system.templates[1].think_s;
+        assert!((1.98..2.0).contains(&think_s), "4 processes, 4 MB each, at 8 MB/s: {think_s}");
     }
 
     #[test]
