@@ -261,7 +261,15 @@ impl Controller {
         let effect = match measure {
             Measure::IoTime => self.history.change(concerned, *before_s, after_s),
             // One job has nobody to even out its chances with: what its own spread explains is nobody's doing.
-            Measure::Harm => self.history.significant_change(concerned, *before_s, after_s),
+            // And what costs next to nothing of its time is no harm: little I/O is fast or slow by chance.
+            Measure::Harm => {
+                let is_felt = self.history.lost_share(concerned, *before_s, after_s) > Self::MOST_HARM;
+                let effect = self.history.significant_change(concerned, *before_s, after_s);
+                effect.map(|effect| match is_felt {
+                    true => effect,
+                    false => Effect { with: effect.with.min(effect.without), ..effect },
+                })
+            }
             Measure::Progress => self.history.progress(concerned, *before_s, after_s),
         };
         effect.map_or_else(

@@ -377,6 +377,26 @@ fn what_slows_all_staged_jobs_at_once_is_one_reason_and_not_as_many_as_there_are
 }
 
 #[test]
+fn what_costs_a_staged_job_next_to_nothing_of_its_time_is_no_harm() {
+    // Three times as slow: of a job that is in I/O for a thousandth of its time, and of one that is for a fifth.
+    for (share, is_taken_back) in [(0.001, false), (0.2, true)] {
+        let mut controller = Controller::new(vec![rule(Limits::default())], false, 1);
+        let (mut io_s, mut deeds) = (0.0, Vec::new());
+        for second in 0..40u32 {
+            io_s += if second < 21 { share } else { 3.0 * share };
+            let facts = [job("a", 5.0, 1_000_000 * u64::from(second + 1), io_s)];
+            deeds.extend(controller.look(f64::from(second), &facts));
+            if second == 20 {
+                let change = Change::Stage { job: facts[0].key(), from: "/a".into(), to: "/b".into() };
+                let staging = Proposal { measure: Measure::Harm, ..proposal(change, 0.5) };
+                assert!(controller.propose(20.0, staging).is_some());
+            }
+        }
+        assert_eq!(deeds.len(), usize::from(is_taken_back), "{share}: {deeds:?}");
+    }
+}
+
+#[test]
 fn harm_is_put_off_twice_as_long_each_time_whatever_else_keeps_it_from_being_tried() {
     let mut controller = Controller::new(vec![rule(Limits::default())], false, 1);
     let (mut bytes, mut io_s) = (1, 0.0);

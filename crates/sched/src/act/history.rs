@@ -83,9 +83,7 @@ impl History {
 
     /// Whether a job has read or written between two times.
     pub fn has_moved(&self, key: &str, from_s: f64, to_s: f64) -> bool {
-        let Some(samples) = self.jobs.get(key) else { return false };
-        let bytes_at = |at_s: f64| samples.iter().rfind(|it| it.at_s <= at_s).map_or(0, |it| it.bytes);
-        bytes_at(to_s) > bytes_at(from_s)
+        self.bytes_at(key, to_s).unwrap_or(0) > self.bytes_at(key, from_s).unwrap_or(0)
     }
 
     /// Since when a job is seen.
@@ -128,6 +126,22 @@ impl History {
         // Two standard errors towards no change at all.
         let with = if ratio > 1.0 { (ratio - 2.0 * error).max(1.0) } else { (ratio + 2.0 * error).min(1.0) };
         Some(Effect { with, without: 1.0, ..effect })
+    }
+
+    /// The share of a span that jobs spend on I/O beyond what the same bytes took before, of the job that loses most; of several processes of a job, that of
+    /// all together.
+    pub fn lost_share(&self, jobs: &[String], before_s: [f64; 2], after_s: [f64; 2]) -> f64 {
+        let of_job = |key: &String| {
+            let before = self.seconds_a_byte(key, before_s[0], before_s[1])?;
+            let after = self.seconds_a_byte(key, after_s[0], after_s[1])?;
+            let bytes = self.bytes_at(key, after_s[1])? - self.bytes_at(key, after_s[0])?;
+            Some((after - before) * bytes as f64 / (after_s[1] - after_s[0]).max(1e-9))
+        };
+        jobs.iter().filter_map(of_job).fold(0.0, f64::max)
+    }
+
+    fn bytes_at(&self, key: &str, at_s: f64) -> Option<u64> {
+        self.jobs.get(key)?.iter().rfind(|sample| sample.at_s <= at_s).map(|sample| sample.bytes)
     }
 
     /// How sure the time in I/O for each byte is over a span: the relative standard error over its parts.

@@ -22,9 +22,9 @@ pub(super) fn run(skeleton: &Skeleton, rank: u32) -> anyhow::Result<()> {
     if let Err(error) = File::create_new(&path).with_context(|| format!("cannot make {}", path.display())) {
         return Ok(say(&mut tell, &Message::Failed(format!("{error:#}")))?);
     }
-    say(&mut tell, &Message::Ready)?;
-    let Ok(start) = orders.recv() else {
-        clean_up(skeleton, &path); // called off before it began
+    let is_heard = say(&mut tell, &Message::Ready).is_ok();
+    let Some(start) = orders.recv().ok().filter(|_| is_heard) else {
+        clean_up(skeleton, &path); // called off before it began, or the skeleton is no more
         return Ok(());
     };
 
