@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::Method;
 use hyper::body::Incoming;
@@ -42,23 +43,11 @@ pub(super) async fn change(
     }
     let is_proxys = !path.starts_with(ALARMS);
     let done = if *method == Method::POST {
-        let body = Limited::new(body, MOST_RULE).collect();
-        match tokio::time::timeout(WITHIN, body).await {
-            Ok(Ok(body)) => answers.change_alarms(viewer, path, query, &body.to_bytes()),
-            Ok(Err(_)) => Err(Answer::refused(413, "a rule has at most 16 KiB")),
-            Err(_) => Err(Answer::refused(408, "the rule takes too long to come")),
-        }
+        whole(body).await.and_then(|body| answers.change_alarms(viewer, path, query, &body))
     } else {
         answers.change_alarms(viewer, path, query, b"")
     };
-    let answered = match done {
-        Ok((waiting, said)) => match waiting.await.unwrap_or(Err(Refused::Busy)) {
-            Ok(()) => Ok(said),
-            Err(refused) => Err(refusal(refused)),
-        },
-        Err(refused) => Err(refused),
-    };
-    match answered {
+    match carried_out(done).await {
         Ok(said) if is_proxys => {
             Answer::json(answer_json(&ProxyDone { operation: said.into(), success: true }))
         }
@@ -70,6 +59,31 @@ pub(super) async fn change(
         }
         Err(refused) => refused,
     }
+}
+
+/// Changes rules as a form of the page says: `do=add` with the fields of a rule, or `do=delete` with a name and, of another's, the owner.
+pub(super) async fn change_by_form(answers: &Answers, viewer: Viewer, body: Incoming) -> Result<String> {
+    let done = whole(body).await.and_then(|body| {
+        let form = std::str::from_utf8(&body).map_err(|_| Answer::refused(400, "the form is no text"))?;
+        answers.change_by_form(viewer, &Asked::parse(form)?)
+    });
+    carried_out(done).await
+}
+
+async fn whole(body: Incoming) -> Result<Bytes> {
+    let body = Limited::new(body, MOST_RULE).collect();
+    match tokio::time::timeout(WITHIN, body).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(_)) => Err(Answer::refused(413, "a rule has at most 16 KiB")),
+        Err(_) => Err(Answer::refused(408, "the rule takes too long to come")),
+    }
+}
+
+/// Waits until a change is made, and returns what to say then.
+async fn carried_out(asked: Result<(Waiting, String)>) -> Result<String> {
+    let (waiting, said) = asked?;
+    waiting.await.unwrap_or(Err(Refused::Busy)).map_err(refusal)?;
+    Ok(said)
 }
 
 fn refusal(why: Refused) -> Answer {
@@ -85,6 +99,34 @@ fn refusal(why: Refused) -> Answer {
 type Waiting = oneshot::Receiver<std::result::Result<(), Refused>>;
 
 impl Answers {
+    fn change_by_form(&self, viewer: Viewer, form: &Asked) -> Result<(Waiting, String)> {
+        let said = |name: &str| form.get(name).map(str::trim).filter(|text| !text.is_empty());
+        let name = said("name").ok_or_else(|| Answer::refused(400, "a rule has a name"))?;
+        let text = |name: &str| said(name).map(str::to_owned);
+        match form.get("do") {
+            Some("delete") => {
+                let owner = said("owner").map_or_else(String::new, |owner| format!("owner={owner}"));
+                self.change_alarms(viewer, &format!("{ALARMS}/{name}"), &owner, b"")
+            }
+            Some("add") => {
+                let for_s = said("for").map(|text| text.parse::<f64>()).transpose();
+                let new = NewAlarm {
+                    name: name.to_owned(),
+                    expr: text("expr").unwrap_or_default(),
+                    for_s: for_s.map_err(|_| Answer::refused(400, "'for' is a number of seconds"))?,
+                    clear: None,
+                    on: text("on"),
+                    user: text("user"),
+                    app: text("app"),
+                    job: text("job"),
+                    severity: text("severity"),
+                };
+                self.change_alarms(viewer, ALARMS, "", new.to_json().as_bytes())
+            }
+            _ => Err(Answer::refused(400, "a form of alarms adds a rule or deletes one")),
+        }
+    }
+
     /// Asks for a change; returns what to wait for, and what to say then.
     fn change_alarms(
         &self,

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{
-    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION,
     REFERRER_POLICY, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::server::conn::http1;
@@ -232,8 +232,12 @@ async fn respond(answers: &Answers, peer: &Peer, request: Request<Incoming>) -> 
     let asker = answers.shared.doors.asker(peer, &head.headers, now);
     let (path, query) = (head.uri.path(), head.uri.query().unwrap_or(""));
     let is_person = wants_pages(&head.headers);
-    let mut cookie = None;
-    let found = if answers.shared.doors.may_ask(&asker, now) {
+    let (mut cookie, mut next) = (None, None);
+    let found = if is_of_another_site(&head.headers)
+        && (head.method != Method::GET || alarm_answers::is_change(&head.method, path))
+    {
+        Err(Answer::refused(403, "another site asks for this in your name"))
+    } else if answers.shared.doors.may_ask(&asker, now) {
         routes::find(asker.viewer, peer.uid.is_some(), head.method.as_str(), path)
     } else {
         Err(Answer::refused(429, "too many questions: 20 a second are answered"))
@@ -255,6 +259,16 @@ async fn respond(answers: &Answers, peer: &Peer, request: Request<Incoming>) -> 
             }
             (Method::POST, PUSH) => push(answers, asker.viewer, query, body).await,
             (Method::POST, "/api/1/login") => answers.link(asker.viewer),
+            (Method::POST, "/alarms") => {
+                match alarm_answers::change_by_form(answers, asker.viewer, body).await {
+                    // Whoever loads the page anew asks for it, and does not add the rule once more.
+                    Ok(_) => {
+                        next = Some("/alarms");
+                        Answer { status: 303, ..Answer::json(String::new()) }
+                    }
+                    Err(refused) => answers.refused_page(&asker, path, refused),
+                }
+            }
             (Method::POST, "/logout") => {
                 if let Some(session) = &asker.session {
                     answers.shared.doors.log_out(session);
@@ -277,7 +291,15 @@ async fn respond(answers: &Answers, peer: &Peer, request: Request<Incoming>) -> 
     if let Some(cookie) = cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
         response.headers_mut().insert(SET_COOKIE, cookie);
     }
+    if let Some(next) = next {
+        response.headers_mut().insert(LOCATION, HeaderValue::from_static(next));
+    }
     response
+}
+
+/// Whether a page of another site has the browser ask. Cookies are not sent then, but what a proxy knows a person by may be.
+fn is_of_another_site(headers: &HeaderMap) -> bool {
+    headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none")
 }
 
 /// What makes a browser keep a login. Scripts do not see it, and other sites cannot use it.

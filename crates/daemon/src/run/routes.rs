@@ -383,6 +383,10 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         "rules of alarms, what fires and what has been; to programs, what fires by job",
         &[],
     ),
+    Endpoint {
+        method: "POST",
+        ..page("/alarms", Who::Jobs, "adds or deletes a rule, as the page's forms say", &[])
+    },
     page("/decisions", Who::Operator, "what the controller may do, what it did, and what came of it", &[]),
     page("/search", Who::Jobs, "jobs, applications and nodes that have a text", &[("q", "the text")]),
     page("/api", Who::Models, "this list, with examples", &[]),

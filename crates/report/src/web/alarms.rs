@@ -24,11 +24,12 @@ pub fn alarms_page(frame: &Frame<'_>, list: &AlarmList) -> String {
     let body = if list.rules.is_empty() {
         "<p class=\"note\">There is no rule.</p>\n".to_owned()
     } else {
-        let heads = ["rule", "condition", "of", "only", "for", "ends at", "severity", "owner"];
+        let heads = ["rule", "condition", "of", "only", "for", "ends at", "severity", "owner", "delete"];
         sortable("rules", &heads, &list.rules.iter().map(rule_row).collect::<Vec<_>>())
     };
-    let how = "<p class=\"note\"><code>iotide alarms add busy 'rate(write_bytes) &gt; 2GB' --for 30s</code> adds a rule, <code>iotide alarms delete busy</code> deletes it.</p>\n";
-    page.live("rules", "Rules", &(body + how));
+    page.live("rules", "Rules", &body);
+    // Not one that changes by itself: what somebody writes into it stays.
+    page.section("add", "Add a rule", ADD);
     let body = if list.history.is_empty() {
         "<p class=\"note\">Nothing has fired yet.</p>\n".to_owned()
     } else {
@@ -41,6 +42,14 @@ pub fn alarms_page(frame: &Frame<'_>, list: &AlarmList) -> String {
     page.live("history", "History", &body);
     page.finish(frame)
 }
+
+const ADD: &str = "<form class=\"ask\" method=\"post\" action=\"/alarms\"><input type=\"hidden\" name=\"do\" value=\"add\">\
+<label>Name <input name=\"name\" required maxlength=\"64\" size=\"12\" placeholder=\"busy\"></label>\
+<label>Condition <input name=\"expr\" required maxlength=\"1000\" size=\"32\" placeholder=\"rate(write_bytes) &gt; 2GB\"></label>\
+<label>Of <select name=\"on\"><option value=\"job\">each job</option><option value=\"sum\">all jobs together</option><option value=\"node\">the machine</option></select></label>\
+<label>For <input name=\"for\" type=\"number\" min=\"0\" step=\"any\" placeholder=\"0\"> s</label>\
+<label>Severity <input name=\"severity\" maxlength=\"64\" size=\"9\" placeholder=\"warning\"></label><button>Add</button></form>\n\
+<p class=\"note\">On the command line: <code>iotide alarms add busy 'rate(write_bytes) &gt; 2GB' --for 30s</code>, <code>iotide alarms delete busy</code>; there one can also say for whose jobs, and at which value it is over.</p>\n";
 
 const STATE_HEADS: [&str; 8] = ["alarm", "state", "condition", "value", "job", "program", "since", "until"];
 
@@ -95,7 +104,7 @@ fn rule_row(rule: &AlarmRule) -> String {
         _ => "the machine",
     };
     format!(
-        "<td>{}</td><td class=\"word\"><code>{}</code></td><td class=\"word\">{on}</td><td class=\"word\">{}</td>{}{}<td class=\"word\">{}</td><td class=\"word\">{}</td>",
+        "<td>{}</td><td class=\"word\"><code>{}</code></td><td class=\"word\">{on}</td><td class=\"word\">{}</td>{}{}<td class=\"word\">{}</td><td class=\"word\">{}</td><td class=\"word\">{}</td>",
         rule.name.shortened(60).for_html(),
         rule.expr.shortened(120).for_html(),
         if only.is_empty() { "–".to_owned() } else { only.join(", ") },
@@ -103,5 +112,18 @@ fn rule_row(rule: &AlarmRule) -> String {
         cell(rule.clear, &number(&rule.expr, rule.clear)),
         rule.severity.shortened(24).for_html(),
         rule.owner.map_or_else(|| "operator".to_owned(), |uid| uid.to_string()),
+        delete_form(rule),
+    )
+}
+
+/// One sees only rules that one may delete: one's own, or as an operator all.
+fn delete_form(rule: &AlarmRule) -> String {
+    let name = rule.name.for_html();
+    let owner = rule
+        .owner
+        .map_or_else(String::new, |uid| format!("<input type=\"hidden\" name=\"owner\" value=\"{uid}\">"));
+    format!(
+        "<form method=\"post\" action=\"/alarms\"><input type=\"hidden\" name=\"do\" value=\"delete\"><input type=\"hidden\" name=\"name\" value=\"{name}\">{owner}\
+         <button aria-label=\"Delete the rule {name}\">Delete</button></form>"
     )
 }

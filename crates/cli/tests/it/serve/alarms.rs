@@ -191,6 +191,58 @@ fn rules_are_added_and_deleted_by_their_owners_and_bad_ones_refused() {
     assert_eq!(list(&dir)["history"][0]["why"], "rule deleted");
 }
 
+#[test]
+fn rules_come_and_go_by_the_page_and_other_sites_change_none() {
+    let dir = FreshDir::new("serve-alarm-forms");
+    let _daemon = Daemon::start(&dir);
+    let browser = |method: &str, path: &str, site: &str, form: &str| {
+        let mut stream = UnixStream::connect(dir.join("socket")).unwrap();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nAccept: text/html\r\nSec-Fetch-Site: {site}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{form}",
+            form.len()
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let send = |form: &str| browser("POST", "/alarms", "same-origin", form);
+    let add = "do=add&name=busy&expr=rate%28write_bytes%29+%3E+2GB&on=sum&for=30&severity=";
+    let added = send(add);
+    assert!(added.starts_with("HTTP/1.1 303") && added.contains("location: /alarms\r\n"), "{added}");
+    let rules = list(&dir)["rules"].as_array().unwrap().clone();
+    assert_eq!(rules.len(), 1);
+    assert_eq!(
+        (&rules[0]["name"], &rules[0]["on"], &rules[0]["for_s"]),
+        (&"busy".into(), &"sum".into(), &30.0.into())
+    );
+    let page = browser("GET", "/alarms", "none", "");
+    assert!(page.contains("name=\"name\" value=\"busy\"") && page.contains("Add a rule"), "{page}");
+    for (form, status, why) in [
+        (add, 409, "delete it first"),
+        ("do=add&name=other&expr=", 400, "&#39;expr&#39;"),
+        ("do=add&name=other&expr=x+%3E+1&for=soon", 400, "number of seconds"),
+        ("do=add&expr=x+%3E+1", 400, "a rule has a name"),
+        ("do=delete&name=other", 404, "no alarm of this name"),
+        ("do=fly&name=busy", 400, "adds a rule or deletes one"),
+    ] {
+        let refused = send(form);
+        assert!(refused.starts_with(&format!("HTTP/1.1 {status}")) && refused.contains(why), "{refused}");
+    }
+    for (method, path) in
+        [("POST", "/alarms"), ("GET", "/alarms/del?name=busy"), ("DELETE", "/api/1/alarms/busy")]
+    {
+        for site in ["cross-site", "same-site"] {
+            let refused = browser(method, path, site, "do=delete&name=busy");
+            assert!(refused.starts_with("HTTP/1.1 403"), "{method} {path}: {refused}");
+        }
+    }
+    assert_eq!(list(&dir)["rules"].as_array().unwrap().len(), 1, "nothing else was added or deleted");
+    assert!(send("do=delete&name=busy").starts_with("HTTP/1.1 303"));
+    assert!(list(&dir)["rules"].as_array().unwrap().is_empty());
+}
+
 fn another_user_has_rules_of_its_own(dir: &FreshDir) {
     let Some(setpriv) = program("setpriv") else { return };
     if !rustix::process::geteuid().is_root() {
