@@ -36,6 +36,7 @@ mod memory;
 pub mod models;
 pub mod places;
 mod predict;
+mod priority;
 mod run;
 mod series;
 mod steering;

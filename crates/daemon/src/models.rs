@@ -216,7 +216,7 @@ impl Models {
             rests: HashMap::new(),
         };
         thread::Builder::new().name("iotide-models".to_owned()).spawn(move || {
-            crate::run::give_way();
+            crate::priority::give_way();
             fitting.run(&todo);
         })?;
         Ok(Self { kept, clock: AtomicU64::new(0), work, waiting, watchers })

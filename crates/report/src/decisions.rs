@@ -169,6 +169,11 @@ impl DecisionEntry {
         self.evidence.iter().chain(&self.reason).chain(&self.unclear)
     }
 
+    /// By how much it was expected to change what it is about.
+    pub(crate) fn expectation(&self) -> String {
+        self.expected.as_ref().map_or("–".to_owned(), |effect| share(effect.change))
+    }
+
     /// What was measured, or why nothing was.
     pub(crate) fn outcome(&self) -> String {
         match (&self.measured, &self.unclear) {
@@ -311,7 +316,7 @@ impl DecisionList {
                     text::date(decision.at_unix_s),
                     decision.rule.shortened(40).for_terminal(),
                     decision.change.shortened(100).for_terminal(),
-                    decision.expected.as_ref().map_or("–".to_owned(), |effect| share(effect.change)),
+                    decision.expectation(),
                     decision.outcome(),
                     decision.state.clone(),
                 ]

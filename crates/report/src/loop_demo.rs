@@ -131,11 +131,11 @@ impl LoopDemo {
         );
         out.push('\n');
         for decision in self.decisions.decisions.iter().rev() {
-            let expected = decision.expected.as_ref().map_or("–".to_owned(), |effect| share(effect.change));
             out.push_str(&format!(
-                "  decision {}: {} (expected {expected}, measured {}; {})\n",
+                "  decision {}: {} (expected {}, measured {}; {})\n",
                 decision.id,
                 decision.change.for_terminal(),
+                decision.expectation(),
                 decision.outcome(),
                 decision.state
             ));
@@ -185,12 +185,11 @@ impl LoopDemo {
         }
         let mut html = String::new();
         for decision in self.decisions.decisions.iter().rev() {
-            let expected = decision.expected.as_ref().map_or("–".to_owned(), |effect| share(effect.change));
             html += &format!(
                 "<h3>{}: {}</h3>\n<p>Expected {}, measured {}; {}.</p>\n<ul>\n",
                 decision.id,
                 escape(&decision.change.for_terminal()),
-                escape(&expected),
+                escape(&decision.expectation()),
                 escape(&decision.outcome()),
                 escape(&decision.state),
             );

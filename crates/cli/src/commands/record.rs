@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use iotide_analysis::{RunConfig, analyse_run, demand};
+use iotide_api::Address;
 use iotide_formats::{GateTotals, TmioWriter, TracerTotals};
 use iotide_private::OpenDir;
 use iotide_report::{Run, Source, text};
@@ -23,6 +24,9 @@ use crate::ui::{Hint, Ui};
 
 mod child;
 mod live;
+mod stream;
+
+use stream::Listener;
 
 /// Run a program and trace its I/O
 ///
@@ -45,9 +49,9 @@ pub(crate) struct RecordArgs {
     /// Keep files that are left out otherwise, as those of the system are
     #[arg(long, value_name = "PATTERN")]
     include: Vec<String>,
-    /// Send what is recorded to a listener as it happens: `unix:/path` or `tcp:address:port`
+    /// Send what is recorded to a listener as it happens: `unix:PATH` or `tcp:HOST:PORT`
     #[arg(long, value_name = "WHERE")]
-    stream: Option<String>,
+    stream: Option<Address>,
     /// Write the run as TMIO's JSON Lines, too, for tools that read TMIO
     #[arg(long, value_name = "FILE")]
     tmio: Option<PathBuf>,
@@ -99,13 +103,18 @@ pub(crate) fn run(ui: &mut Ui, args: &RecordArgs) -> anyhow::Result<ExitStatus> 
         return Err(anyhow::anyhow!("{} holds the trace of another run already", directory.display()))
             .hint("`-o DIR` names another directory");
     }
+    let listener = args.stream.as_ref().map(Listener::find).transpose()?;
     OpenDir::make(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
     let directory =
         directory.canonicalize().with_context(|| format!("cannot find {}", directory.display()))?;
-    let mut command = prepare(args, &library, Some(&directory), pages.as_deref(), rank.as_ref());
+    let mut command =
+        prepare(args, &library, Some(&directory), listener.as_ref(), pages.as_deref(), rank.as_ref());
     // Of many ranks one speaks at the end; the others need nobody to wait for them.
     if rank.as_ref().is_some_and(|rank| rank.number != 0) {
         return Err(cannot_run(&args.program[0], command.exec()));
+    }
+    if let Some(listener) = &listener {
+        listener.try_out(ui);
     }
     let began = Instant::now();
     let status = child::run(&mut command).map_err(|error| cannot_run(&args.program[0], error))?;
@@ -133,7 +142,7 @@ fn run_counted(
     pages: Option<&Path>,
     rank: Option<&Rank>,
 ) -> anyhow::Result<ExitStatus> {
-    let mut command = prepare(args, library, None, pages, rank);
+    let mut command = prepare(args, library, None, None, pages, rank);
     if rank.is_some_and(|rank| rank.number != 0) {
         return Err(cannot_run(&args.program[0], command.exec()));
     }
@@ -215,6 +224,7 @@ fn prepare(
     args: &RecordArgs,
     library: &Path,
     directory: Option<&Path>,
+    listener: Option<&Listener>,
     pages: Option<&Path>,
     rank: Option<&Rank>,
 ) -> Command {
@@ -249,9 +259,9 @@ fn prepare(
         let separator = if sanitizer.is_empty() { "" } else { ":" };
         command.env("ASAN_OPTIONS", format!("{sanitizer}{separator}verify_asan_link_order=0"));
     }
-    if let Some(stream) = &args.stream {
+    if let Some(listener) = listener {
         // A trace that was watched is a whole trace all the same.
-        command.env("IOTIDE_STREAM", stream).env("IOTIDE_KEEP", "1");
+        command.env("IOTIDE_STREAM", listener.for_tracer()).env("IOTIDE_KEEP", "1");
     }
     // Open MPI's launcher hands its own environment on to this node only; this makes it name ours to the others.
     if env::var_os("OMPI_MCA_mca_base_env_list").is_none() {

@@ -148,3 +148,28 @@ fn the_ranks_of_torchrun_and_of_a_variable_of_ones_own_are_ranks() {
         assert_eq!(trace.info.job.n_procs, Some(3));
     }
 }
+
+#[test]
+fn a_listener_that_is_not_there_is_named_and_costs_nothing() {
+    let dir = FreshDir::new("record-no-listener");
+    let with = |address: &str| {
+        let mut command = record(dir.path(), &["-o", "trace", "--stream", address, "--"]);
+        command.args(["sh", "-c", "mkdir -p elsewhere; cd elsewhere; echo x > written"]).output().unwrap()
+    };
+    for (address, fault) in [("nowhere", "unix:PATH"), ("zmq:tcp://localhost:7", "ZeroMQ")] {
+        let output = with(address);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{address}: {said}");
+        assert!(said.contains(fault), "{said}");
+        assert!(
+            !dir.join("trace").exists() && !dir.join("elsewhere").exists(),
+            "{address}: nothing was begun"
+        );
+    }
+    let output = with("unix:socket");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let socket = dir.path().canonicalize().unwrap().join("socket");
+    assert!(said.contains(&format!("nobody listens on unix:{}", socket.display())), "{said}");
+    assert!(said.contains("2 B written"), "the trace is whole: {said}");
+}

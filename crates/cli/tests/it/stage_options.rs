@@ -131,6 +131,7 @@ fn inputs_come_beside_a_job_while_it_is_silent_and_not_after_it() {
     let fetch = ["stage", "in", "src", "dst", "--listen", "unix:socket", "--format", "json"];
     let told = dir.iotide(fetch).exits_with(0).json();
     assert_eq!((&told["files"]["safe"], dir.read("dst/input")), (&1.into(), "x".to_owned()), "{told:#}");
+    assert!(!dir.path().join("socket").exists(), "its socket goes with it");
     // So slowly that the job ends before.
     dir.write("src/large", vec![7; 4 << 20]);
     let fetch = dir.command(fetch).args(["--bandwidth", "1"]).stdout(Stdio::piped()).spawn().unwrap();

@@ -102,7 +102,7 @@ impl Forecasts {
         }
         let of_thread = Arc::clone(shared);
         let begun = thread::Builder::new().name("iotide-forecast".to_owned()).spawn(move || {
-            super::give_way();
+            crate::priority::give_way();
             let forecast = Arc::new(Answers::new(Arc::clone(&of_thread)).forecast());
             let mut state = of_thread.forecasts.state();
             state.latest = Some((Instant::now(), Arc::clone(&forecast)));

@@ -111,7 +111,7 @@ pub struct Controller {
     next_id: u64,
     history: History,
     trials: Vec<Trial>,
-    /// Decisions none of whose jobs is seen, and since when.
+    /// Changes of size whose job is not seen, and since when.
     unseen_s: BTreeMap<u64, f64>,
 }
 
@@ -203,18 +203,18 @@ impl Controller {
                 self.unseen_s.remove(&decision.id);
                 continue;
             }
-            let unseen_s = now_s - *self.unseen_s.entry(decision.id).or_insert(now_s);
             let is_over = match decision.change {
                 // What was lent is forgotten by itself.
                 Change::Periods(_) => true,
                 // A job that is only not seen for a moment keeps the size that it must be given back.
-                Change::Resize { .. } => unseen_s >= Self::ENDED_S,
+                Change::Resize { .. } => {
+                    now_s - *self.unseen_s.entry(decision.id).or_insert(now_s) >= Self::ENDED_S
+                }
                 // Whoever stages has work to do when the job has ended, and says when that is done.
                 Change::Stage { .. } => false,
             };
             if is_over {
                 decision.state = State::Over;
-                self.unseen_s.remove(&decision.id);
             }
         }
         self.unseen_s.retain(|id, _| self.decisions.contains_key(id));
@@ -264,11 +264,7 @@ impl Controller {
             // And what costs next to nothing of its time is no harm: little I/O is fast or slow by chance.
             Measure::Harm => {
                 let is_felt = self.history.lost_share(concerned, *before_s, after_s) > Self::MOST_HARM;
-                let effect = self.history.significant_change(concerned, *before_s, after_s);
-                effect.map(|effect| match is_felt {
-                    true => effect,
-                    false => Effect { with: effect.with.min(effect.without), ..effect },
-                })
+                self.history.significant_change(concerned, *before_s, after_s).filter(|_| is_felt)
             }
             Measure::Progress => self.history.progress(concerned, *before_s, after_s),
         };

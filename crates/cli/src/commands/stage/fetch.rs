@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -118,7 +118,7 @@ fn in_gaps(
     let began = Instant::now();
     // Kept open, so that nobody is taken for gone.
     let (tell, hints) = mpsc::channel();
-    let trouble = args.forecast.start(began, &tell, &is_over, false)?;
+    let following = args.forecast.start(began, &tell, &is_over, false)?;
     let controller = Controller::new(rules);
     let plan = Plan {
         controller,
@@ -130,7 +130,7 @@ fn in_gaps(
         is_draining: Arc::default(),
     };
     let ended = fetch_in_gaps(fetch, wanted, room, plan, pace)?;
-    if let Some(trouble) = trouble.lock().unwrap_or_else(PoisonError::into_inner).take() {
+    if let Some(trouble) = following.end() {
         ui.status(trouble);
     }
     Ok(ended)

@@ -1,9 +1,10 @@
 //! What others know of the job whose files are staged: its trace, as it grows or is sent, or somebody who predicts it already.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use iotide_api::{Address, End, Follower, Live, LiveSettings, RunConfig, engine};
@@ -50,8 +51,19 @@ const JOB_VARIABLES: [&str; 9] = [
 /// How long a turn may take: as often as the controller looks.
 const TURN: Duration = Duration::from_millis(100);
 
-/// What the thread that follows the job has to say; the newest is shown.
-pub(super) type Trouble = Arc<Mutex<Option<String>>>;
+/// The thread that follows a job, if there is one.
+pub(super) struct Following {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Option<String>>>,
+}
+
+impl Following {
+    /// Ends it, and waits for it: then nothing is left of the sockets it listened on. Says why it ended before, if it did.
+    pub(super) fn end(self) -> Option<String> {
+        self.is_over.store(true, Relaxed);
+        self.thread?.join().ok()?
+    }
+}
 
 impl ForecastArgs {
     /// Whether anybody is asked at all.
@@ -59,7 +71,7 @@ impl ForecastArgs {
         !self.follow.is_empty() || !self.listen.is_empty() || self.predictions.is_some()
     }
 
-    /// Follows the job from a thread, if that was asked for; ends with the process, or when nobody listens any more.
+    /// Follows the job from a thread, if that was asked for; ends when `is_over`, or when nobody listens any more.
     /// `sees_phases` says that the caller sees by itself when a phase has begun.
     pub(super) fn start(
         &self,
@@ -67,15 +79,22 @@ impl ForecastArgs {
         tell: &Sender<Hint>,
         is_over: &Arc<AtomicBool>,
         sees_phases: bool,
-    ) -> anyhow::Result<Trouble> {
-        let trouble = Trouble::default();
-        if let Some(source) = &self.predictions {
-            self.ask_again_and_again(source, began, tell, is_over, sees_phases)?;
-            return Ok(trouble);
-        }
-        if self.follow.is_empty() && self.listen.is_empty() {
-            return Ok(trouble);
-        }
+    ) -> anyhow::Result<Following> {
+        let thread = match &self.predictions {
+            Some(source) => Some(self.ask_again_and_again(source, began, tell, is_over, sees_phases)?),
+            None if self.is_any() => Some(self.watch(began, tell, is_over)?),
+            None => None,
+        };
+        Ok(Following { is_over: Arc::clone(is_over), thread })
+    }
+
+    /// Follows what is written or sent, from a thread.
+    fn watch(
+        &self,
+        began: Instant,
+        tell: &Sender<Hint>,
+        is_over: &Arc<AtomicBool>,
+    ) -> anyhow::Result<JoinHandle<Option<String>>> {
         let mut live = Live::new(LiveSettings::default())?;
         for address in &self.listen {
             live.listen(address)?;
@@ -87,16 +106,10 @@ impl ForecastArgs {
         let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64());
         let began_unix_s = unix_s - began.elapsed().as_secs_f64();
         let mut watching = Watching { follower, began, began_unix_s, n_bytes: 0.0, tell: tell.clone() };
-        let (is_over, said) = (Arc::clone(is_over), Arc::clone(&trouble));
-        std::thread::spawn(move || {
-            let why = watching.watch(&is_over);
-            *said.lock().unwrap_or_else(PoisonError::into_inner) = why;
-        });
-        Ok(trouble)
+        let is_over = Arc::clone(is_over);
+        Ok(std::thread::spawn(move || watching.watch(&is_over)))
     }
-}
 
-impl ForecastArgs {
     /// Asks somebody who predicts, from a thread.
     fn ask_again_and_again(
         &self,
@@ -105,7 +118,7 @@ impl ForecastArgs {
         tell: &Sender<Hint>,
         is_over: &Arc<AtomicBool>,
         sees_phases: bool,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<JoinHandle<Option<String>>> {
         if source.is_table() {
             return Err(anyhow::anyhow!("{source} predicts nothing"))
                 .hint("--predictions is a daemon (`iotide serve`) or where `iotide detect --listen` listens, which must be running");
@@ -123,12 +136,12 @@ impl ForecastArgs {
             trouble: None,
         };
         let is_over = Arc::clone(is_over);
-        std::thread::spawn(move || {
+        Ok(std::thread::spawn(move || {
             while !is_over.load(Relaxed) && asking.ask().is_some() {
                 std::thread::sleep(ASK_EVERY);
             }
-        });
-        Ok(())
+            None // it says by itself what it could not ask
+        }))
     }
 }
 

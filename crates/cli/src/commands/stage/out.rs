@@ -244,7 +244,7 @@ fn long(
     };
     // Whoever knows more of the job than its files tell sends it here; kept open, so that nobody is taken for gone.
     let (tell, hints) = mpsc::channel();
-    let trouble = args.forecast.start(shown.began, &tell, &is_over, true)?;
+    let following = args.forecast.start(shown.began, &tell, &is_over, true)?;
     let is_over_too = Arc::clone(&is_over);
     let is_withdrawn = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGUSR2, Arc::clone(&is_withdrawn))
@@ -279,7 +279,7 @@ fn long(
         is_done.store(true, std::sync::atomic::Ordering::Relaxed);
         fault
     })?;
-    if let Some(trouble) = trouble.lock().unwrap_or_else(PoisonError::into_inner).take() {
+    if let Some(trouble) = following.end() {
         ui.status(trouble);
     }
     Ok(Ended { fault: fault.map(|error| error.to_string()), ..ended })
