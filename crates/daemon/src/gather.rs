@@ -157,7 +157,7 @@ impl Gathering {
         if gathering.tree.has_parent {
             leaf.send_up();
             for own in store.unsent(leaf)? {
-                gathering.tree.hub().put_own(now_ns, &own.opened, &own.counters, 0, true);
+                gathering.tree.hub().put_own(now_ns, &own.opened, &own.counters, 0, true, own.ended_ns);
             }
         }
         gathering.gather(now_ns, store, leaf)?;
@@ -226,7 +226,7 @@ impl Gathering {
         self.sent_ns = now_ns;
         let mut hub = self.tree.hub();
         for own in leaf.own_rows() {
-            hub.put_own(now_ns, &own.opened, &own.counters, own.n_running, false);
+            hub.put_own(now_ns, &own.opened, &own.counters, own.n_running, false, own.ended_ns);
         }
         drop(hub);
         self.tree.has_rows.notify_one();
@@ -288,11 +288,16 @@ impl Gathering {
     pub(crate) fn before_stored(&self, acts: &[Act], leaf: &Leaf) -> Afterwards {
         let mut afterwards = Afterwards::default();
         for act in acts {
-            if let Act::End { key, own, .. } = act {
+            if let Act::End { key, own, end_ns, .. } = act {
                 afterwards.closed.extend(leaf.group_of(key).cloned());
                 if let Some(own) = own {
                     let counters = leaf.done(key).cloned().unwrap_or_default();
-                    afterwards.finals.push(OwnRow { opened: (**own).clone(), counters, n_running: 0 });
+                    afterwards.finals.push(OwnRow {
+                        opened: (**own).clone(),
+                        counters,
+                        n_running: 0,
+                        ended_ns: Some(*end_ns),
+                    });
                 }
             }
         }
@@ -309,7 +314,7 @@ impl Gathering {
             }
         }
         for own in afterwards.finals {
-            hub.put_own(now_ns, &own.opened, &own.counters, 0, true);
+            hub.put_own(now_ns, &own.opened, &own.counters, 0, true, own.ended_ns);
         }
         for group in afterwards.closed {
             hub.closed(now_ns, &group);

@@ -19,7 +19,7 @@ use iotide_wire::page::PageLayer;
 use crate::collect::{GroupJob, NodeReading};
 use crate::leaf::View;
 use crate::store::SeriesLimits;
-use crate::store::series::{self, LOSS, SeriesFile, TICKS_A_BLOCK, names_of, names_of_node};
+use crate::store::series::{self, LOSS, SeriesFile, TICKS_A_BLOCK, names_of, names_of_node, names_of_tree};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const DAY_S: u64 = 86_400;
@@ -41,6 +41,8 @@ pub(crate) enum Owner {
     Job(JobKey),
     /// The machine's, on a day since 1970.
     Node { node: String, day: u64 },
+    /// That of this machine and all below, on a day since 1970.
+    Tree { day: u64 },
 }
 
 impl Owner {
@@ -48,6 +50,7 @@ impl Owner {
         match self {
             Self::Job(key) => names_of(key),
             Self::Node { node, day } => names_of_node(node, *day),
+            Self::Tree { day } => names_of_tree(*day),
         }
     }
 }
@@ -156,17 +159,17 @@ impl Series {
         Err(io::Error::other("it changes all the time"))
     }
 
-    /// The same of the machine, between two seconds since 1970.
-    pub(crate) fn find_node(
+    /// The same of an owner that has a file for each day, between two seconds since 1970.
+    pub(crate) fn find_days(
         &self,
-        node: &str,
+        on: impl Fn(u64) -> Owner,
         (from_s, to_s): (u64, u64),
         wants: impl Fn(&str) -> bool,
     ) -> io::Result<Vec<Found>> {
         let last = to_s / DAY_S;
         let first = (from_s / DAY_S).max(last.saturating_sub(MOST_DAYS - 1));
         let days = first..=last;
-        days.map(|day| self.find(&Owner::Node { node: node.to_owned(), day }, &wants)).collect()
+        days.map(|day| self.find(&on(day), &wants)).collect()
     }
 }
 
@@ -292,6 +295,14 @@ impl Keeper {
         let n_pages = u32::try_from(tick.view.n_pages).unwrap_or(u32::MAX);
         samples.extend(samples_of_job(&tick.view.total, n_pages));
         self.add(now_ns, &node, &samples);
+        if !tick.view.elsewhere.is_empty() {
+            let mut total = tick.view.total.clone();
+            total.add_all(&tick.view.elsewhere);
+            let n_running = tick.view.jobs.iter().map(|job| job.n_running).fold(0, u32::saturating_add);
+            let tree = Owner::Tree { day: second / DAY_S };
+            self.add(now_ns, &tree, &samples_of_job(&total, n_running));
+            there.insert(tree);
+        }
         for last in &tick.last {
             self.add(last.now_ns, &Owner::Job(last.key.clone()), &samples_of_job(&last.counters, 0));
         }
@@ -474,7 +485,7 @@ impl Keeper {
         if held.losses.len() < MOST_LOSSES {
             match owner {
                 Owner::Job(key) => held.losses.push((Some(key.clone()), what)),
-                Owner::Node { .. } => held.losses.push((None, what)),
+                Owner::Node { .. } | Owner::Tree { .. } => held.losses.push((None, what)),
             }
         }
     }

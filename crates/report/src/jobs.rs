@@ -368,7 +368,7 @@ impl JobList {
             [
                 shown(&job.job, 24),
                 shown(&job.user, 12),
-                shown(&job.name, 20),
+                shown(called(&job.app, &job.name), 20),
                 job.size.to_string(),
                 job.state.clone(),
                 text::date(job.start_unix_s),
@@ -408,7 +408,7 @@ impl JobList {
             [
                 shown(&job.job, 24),
                 shown(&job.user, 12),
-                shown(&job.name, 20),
+                shown(called(&job.app, &job.name), 20),
                 job.size.to_string(),
                 rate(job.read_bps),
                 rate(job.write_bps),
@@ -739,6 +739,14 @@ fn processes(n: u32) -> String {
 /// As much of a build id as people compare.
 fn build_start(build: &Untrusted) -> String {
     build.as_said().chars().take(12).filter(char::is_ascii_hexdigit).collect()
+}
+
+/// What a reader calls an application: the name that its user gave it (`IOTIDE_APP`), else that of its program. The id that a daemon makes of a command
+/// says nothing to people.
+pub fn called<'a>(app: &'a Untrusted, program: &'a Untrusted) -> &'a Untrusted {
+    let said = app.as_said();
+    let is_made = said.is_empty() || said.len() == 16 && said.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_made { program } else { app }
 }
 
 fn shown(text: &Untrusted, most_chars: usize) -> String {

@@ -48,7 +48,7 @@ pub use crate::{
     },
     jobs::{
         EarlierRun, JobDocument, JobEntry as WatchedJob, JobIo, JobList, JobMpi, JobStaging, JobTime,
-        ProxyJob, ProxyProfile, Refused, answer_json,
+        ProxyJob, ProxyProfile, Refused, answer_json, called,
     },
     known::known_jobs,
     label_glossary::label_meaning,

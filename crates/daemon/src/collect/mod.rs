@@ -432,6 +432,12 @@ impl Collector {
                     counters.add(killed, Cell { calls: 1, ..Cell::default() });
                 }
                 leaf.count(&page.id, &counters);
+                if until_ns < clock_ns {
+                    leaf.ended(
+                        about.start_unix_ns.saturating_add(until_ns.saturating_sub(about.start_ns)),
+                        &page.id,
+                    );
+                }
             }
         }
         if is_gone && let Some(pid) = page.pid {

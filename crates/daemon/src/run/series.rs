@@ -20,10 +20,15 @@ const PICTURE: usize = 60;
 /// What names of derivatives begin with, as the metric proxy has it.
 const DERIVATIVE: &str = "deriv__";
 
+/// What the metric proxy calls the sum of all machines.
+pub(super) const MAIN: &str = "main";
+
 /// Whose metrics are asked for.
 pub(super) enum Asking {
     Job(JobKey),
     Node,
+    /// This machine and all below.
+    Tree,
 }
 
 impl Answers {
@@ -59,7 +64,10 @@ impl Answers {
     /// The job of an id, or the machine under the names that the metric proxy has for it.
     pub(super) fn asking(&self, viewer: Viewer, id: &str) -> Result<Asking> {
         let view = self.shared.view();
-        if id == "main" || id.strip_prefix("Node: ").is_some_and(|node| node == view.node.as_str()) {
+        if id == MAIN && !view.elsewhere.is_empty() {
+            return Ok(Asking::Tree);
+        }
+        if id == MAIN || id.strip_prefix("Node: ").is_some_and(|node| node == view.node.as_str()) {
             return Ok(Asking::Node);
         }
         Ok(Asking::Job(self.find_job(viewer, id, &view)?.job().0.clone()))
@@ -72,12 +80,12 @@ impl Answers {
         wants: impl Fn(&str) -> bool,
     ) -> Result<Vec<Found>> {
         let node = self.shared.view().node.to_string();
+        let series = &self.shared.series;
+        let until_now = (span.0, span.1.min(super::now_ns() / 1_000_000_000));
         let found = match of {
-            Asking::Job(key) => self.shared.series.find(&Owner::Job(key.clone()), wants).map(|it| vec![it]),
-            Asking::Node => {
-                let now_s = super::now_ns() / 1_000_000_000;
-                self.shared.series.find_node(&node, (span.0, span.1.min(now_s)), wants)
-            }
+            Asking::Job(key) => series.find(&Owner::Job(key.clone()), wants).map(|it| vec![it]),
+            Asking::Node => series.find_days(|day| Owner::Node { node: node.clone(), day }, until_now, wants),
+            Asking::Tree => series.find_days(|day| Owner::Tree { day }, until_now, wants),
         };
         found.map_err(|error| Answer::refused(503, format!("the series cannot be read: {error}")))
     }
@@ -191,7 +199,9 @@ impl Answers {
     fn span(&self, of: &Asking) -> (u64, u64) {
         match of {
             Asking::Job(_) => (0, u64::MAX),
-            Asking::Node => ((super::now_ns() / 1_000_000_000).saturating_sub(86_400), u64::MAX),
+            Asking::Node | Asking::Tree => {
+                ((super::now_ns() / 1_000_000_000).saturating_sub(86_400), u64::MAX)
+            }
         }
     }
 
@@ -199,7 +209,7 @@ impl Answers {
     fn start_s(&self, of: &Asking) -> f64 {
         match of {
             Asking::Job(key) => (key.start_ns / 1_000_000_000) as f64,
-            Asking::Node => self.span(of).0 as f64,
+            Asking::Node | Asking::Tree => self.span(of).0 as f64,
         }
     }
 

@@ -19,7 +19,7 @@ use super::answer::{Answer, Answers, Asked, Known, Result, Viewer, seconds};
 use super::doors::{Asker, name_of};
 use super::model_answers::Reply;
 use super::routes::ENDPOINTS;
-use super::series::{Asking, of_metric};
+use super::series::{Asking, MAIN, of_metric};
 use crate::store::{Query, StoredJob};
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -433,8 +433,12 @@ impl Answers {
     fn traces_page(&self, viewer: Viewer, asked: &Asked, seat: &Seat) -> Result<String> {
         let view = self.shared.view();
         let node = Untrusted::from(format!("Node: {}", view.node.as_str()));
-        let of = asked.get("job").filter(|job| !job.is_empty()).map_or_else(|| node.clone(), Untrusted::from);
-        let mut others = vec![(node, Untrusted::from(format!("machine {}", view.node.as_str())))];
+        let mut others = vec![(node, Untrusted::from(format!("node {}", view.node.as_str())))];
+        if !view.elsewhere.is_empty() {
+            others.insert(0, (MAIN.into(), "the whole machine".into()));
+        }
+        let asked_for = asked.get("job").filter(|job| !job.is_empty());
+        let of = asked_for.map_or_else(|| others[0].0.clone(), Untrusted::from);
         let running = view.jobs.iter().filter(|job| viewer.sees(&job.key)).take(100);
         others.extend(running.map(|job| {
             (job.key.id.as_str().into(), format!("{} ({})", job.key.id, job.about.name.as_str()).into())
@@ -456,12 +460,13 @@ impl Answers {
         let whole =
             |name: &str, default: u64| asked.get(name).and_then(|said| said.parse().ok()).unwrap_or(default);
         let last_s =
-            whole("last", if matches!(asking, Some(Asking::Node)) { 3600 } else { 0 }).min(10 * 366 * 86_400);
+            whole("last", if matches!(asking, Some(Asking::Node | Asking::Tree)) { 3600 } else { 0 })
+                .min(10 * 366 * 86_400);
         let ago_s = whole("ago", 0).min(10 * 366 * 86_400);
         let now_s = super::now_ns() / 1_000_000_000;
         let end_s = now_s.saturating_sub(ago_s);
         let start_s = match (&asking, last_s) {
-            (Some(Asking::Node), 0) => end_s.saturating_sub(30 * 86_400),
+            (Some(Asking::Node | Asking::Tree), 0) => end_s.saturating_sub(30 * 86_400),
             (_, 0) => 0,
             (_, last_s) => end_s.saturating_sub(last_s),
         };
@@ -547,7 +552,8 @@ impl Answers {
         let Some(latest) = runs.first() else {
             return Err(Answer::refused(404, "no run of this application that has ended is known to you"));
         };
-        let (name, n) = (Untrusted::from(latest.about.name.as_str()), runs.len() as f64);
+        let (app, name) = (latest.about.app.as_str().into(), latest.about.name.as_str().into());
+        let (name, n) = (iotide_report::called(&app, &name).clone(), runs.len() as f64);
         let mut mean = Profile::new();
         let mut size = 0.0;
         for run in &runs {

@@ -79,7 +79,10 @@ fn every_second_of_a_job_is_there_while_it_runs_when_it_has_ended_and_after_a_re
     tell(&mut two, 1300, Some(20_000));
     assert_eq!(shown(&two.series, "write_bytes"), (1, 201, Sample::Counter(20_000)));
     assert_eq!(two.series.take_losses(), []);
-    let days = one.series.find_node("n1", (1000, 1300), |name| name == "load1").unwrap();
+    let days = one
+        .series
+        .find_days(|day| Owner::Node { node: "n1".to_owned(), day }, (1000, 1300), |name| name == "load1")
+        .unwrap();
     assert_eq!((days.len(), days[0].columns.find("load1").is_some()), (1, true));
 }
 
@@ -158,4 +161,51 @@ fn jobs_that_end_between_two_samples_have_all_they_counted_however_many_end_at_o
         let values: Vec<_> = found.pieces.iter().flat_map(|rows| rows.column(id)).collect();
         assert_eq!(values, [(1000, Sample::Counter(n as u64 * 100), 1)]);
     }
+}
+
+#[test]
+fn what_machines_below_count_is_in_the_sum_of_all_and_not_in_that_of_this_one() {
+    let dir = FreshDir::new("sampled-tree");
+    let mut one = keeper(&dir, SeriesLimits::default());
+    let sum_of = |bytes: u64| {
+        let View { jobs, .. } = Arc::unwrap_or_clone(view(Some(bytes)));
+        Counters::clone(&jobs[0].counters)
+    };
+    for second in 0..3 {
+        let view = View {
+            total: sum_of(100 * second),
+            elsewhere: if second == 0 { Counters::default() } else { sum_of(1000 * second) },
+            ..Arc::unwrap_or_clone(view(None))
+        };
+        one.hear(&Tick {
+            now_ns: (1000 + second) * SECOND_NS,
+            view: Arc::new(view),
+            node: Arc::default(),
+            groups: Arc::default(),
+            last: Vec::new(),
+        });
+    }
+    let values = |on: &dyn Fn(u64) -> Owner| {
+        let found = one.series.find_days(on, (1000, 1002), |name| name == "write_bytes").unwrap();
+        let (id, _) = found[0].columns.find("write_bytes").unwrap();
+        let points = points(found[0].pieces.iter(), id, (0, u64::MAX), usize::MAX).unwrap();
+        points.values.iter().flatten().map(|(sample, ..)| *sample).collect::<Vec<_>>()
+    };
+    let own = values(&|day| Owner::Node { node: "n1".to_owned(), day });
+    assert_eq!(own, [0, 100, 200].map(Sample::Counter));
+    assert_eq!(
+        values(&|day| Owner::Tree { day }),
+        [1100, 2200].map(Sample::Counter),
+        "once there is one below"
+    );
+}
+
+#[test]
+fn files_of_jobs_are_told_from_those_of_machines_whatever_the_jobs_are_called() {
+    use crate::store::series::is_of_job;
+    for id in ["a", "node", "tree", "node.7"] {
+        assert!(is_of_job(&names_of(&key(id)).0), "{id}");
+    }
+    assert!(!is_of_job(&names_of_node("n1.example.org", 20_000).0));
+    assert!(!is_of_job(&names_of_tree(20_000).0));
 }

@@ -12,7 +12,7 @@ use iotide_private::OpenDir;
 use iotide_wire::{BlockKind, Step, next_block};
 use rusqlite::{Connection, params};
 
-use super::series::{ENDING, names_of, open_directory, read};
+use super::series::{is_of_job, names_of, open_directory, read};
 use super::{Store, StoreError, job_number, put_counters, put_job};
 use crate::collect::user_name;
 
@@ -42,7 +42,7 @@ impl Rebuild {
             .ok()?
             .flatten()
             .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned))
-            .filter(|name| name.ends_with(ENDING) && !name.starts_with("node."))
+            .filter(|name| is_of_job(name))
             .collect();
         names.sort();
         Some(Self { folder, names, n_jobs: 0, n_unread: 0 })

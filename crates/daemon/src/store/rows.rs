@@ -174,7 +174,7 @@ impl Store {
                     },
                 )?;
                 let counters = counters_of(&self.db, job.number, Some(""))?;
-                Ok(OwnRow { opened, counters, n_running: 0 })
+                Ok(OwnRow { opened, counters, n_running: 0, ended_ns: job.end_ns })
             };
             jobs.into_iter().map(of_job).collect::<rusqlite::Result<Vec<_>>>()
         })()

@@ -99,6 +99,18 @@ pub(crate) fn names_of_node(node: &str, day: u64) -> (String, String) {
     (format!("node.{day}{ENDING}"), format!("node\0{node}\0{day}"))
 }
 
+/// The same of this machine and all below together.
+pub(crate) fn names_of_tree(day: u64) -> (String, String) {
+    (format!("tree.{day}{ENDING}"), format!("tree\0{day}"))
+}
+
+/// Whether a name is that of a file, and not one of a machine's, whatever jobs are called.
+pub(crate) fn is_of_job(name: &str) -> bool {
+    let Some(name) = name.strip_suffix(ENDING) else { return false };
+    let day = name.strip_prefix("node.").or(name.strip_prefix("tree."));
+    day.is_none_or(|day| day.bytes().any(|byte| !byte.is_ascii_digit()))
+}
+
 /// Opens the directory of the files; makes it if there is none.
 pub(crate) fn open_directory(store: &Path) -> io::Result<OpenDir> {
     OpenDir::make_private(&store.join(DIRECTORY))

@@ -310,3 +310,34 @@ fn the_lowest_rank_speaks_for_a_job_in_whatever_order_processes_are_met() {
         assert_eq!((view.jobs[0].about.name.as_str(), view.jobs[0].about.size), ("a", 2), "{order:?}");
     }
 }
+
+#[test]
+fn a_job_ended_when_its_last_process_did_and_not_when_that_was_noticed() {
+    let second = 1_000_000_000;
+    let mut leaf = Leaf::new(Name::cut(b"n1"), Limits::default());
+    let page = |index: u32| PageId::new(format!("{index}.page:{index}"));
+    for index in [1, 2, 3] {
+        leaf.adopt(second, page(index), process(1), |_, _, _| Earlier::default()).unwrap();
+    }
+    // Two say when they ended, in another order than they are found gone; of the third nobody knows more than that it is gone.
+    leaf.ended(5 * second, &page(1));
+    leaf.ended(4 * second, &page(2));
+    let mut ended = |leaf: &mut Leaf, now, gone: &[u32]| {
+        gone.iter().for_each(|&index| leaf.gone(now, &page(index), None));
+        let acts = leaf.tick(now);
+        leaf.stored(&acts);
+        acts.iter().find_map(|act| if let Act::End { end_ns, .. } = act { Some(*end_ns) } else { None })
+    };
+    let mut another = Leaf::new(Name::cut(b"n1"), Limits::default());
+    another.adopt(second, page(3), process(2), |_, _, _| Earlier::default()).unwrap();
+    assert_eq!(ended(&mut another, 6 * second, &[3]), None);
+    assert_eq!(ended(&mut another, 8 * second, &[]), Some(6 * second), "since when it was not seen");
+    assert_eq!(ended(&mut leaf, 6 * second, &[1, 2]), None);
+    assert_eq!(ended(&mut leaf, 7 * second, &[3]), None, "the next step may begin");
+    assert_eq!(ended(&mut leaf, 9 * second, &[]), Some(7 * second));
+    let mut leaf = Leaf::new(Name::cut(b"n1"), Limits::default());
+    leaf.adopt(second, page(1), process(1), |_, _, _| Earlier::default()).unwrap();
+    leaf.ended(5 * second, &page(1));
+    assert_eq!(ended(&mut leaf, 6 * second, &[1]), None);
+    assert_eq!(ended(&mut leaf, 8 * second, &[]), Some(5 * second));
+}

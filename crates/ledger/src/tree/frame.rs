@@ -174,7 +174,7 @@ pub struct RowFrame<'a> {
     pub number: u32,
     /// Grows with every version of it.
     pub seq: u64,
-    /// When it was read, on its node's clock.
+    /// When it was read, on its node's clock; when its last process ended, once there is none.
     pub at_ns: u64,
     /// Whether no more will come.
     pub is_final: bool,

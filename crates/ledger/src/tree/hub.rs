@@ -81,7 +81,7 @@ pub struct HubRow {
     is_own: bool,
     /// Its version.
     pub seq: u64,
-    /// When it was read, on its node's clock.
+    /// When it was read, or when its last process ended, on its node's clock.
     pub at_ns: u64,
     /// Whether no more will come.
     pub is_final: bool,
@@ -172,6 +172,8 @@ pub struct GroupNews {
     pub nodes: Vec<Name>,
     /// Nodes that were not heard of for too long before they were done.
     pub silent: Vec<Name>,
+    /// When its last process ended, on its node's clock, if all nodes have said so.
+    pub end_ns: Option<u64>,
 }
 
 /// Why a row was not taken.
@@ -443,7 +445,7 @@ impl Hub {
         None
     }
 
-    /// Takes over what this daemon counts itself, to be sent up.
+    /// Takes over what this daemon counts itself, to be sent up. `ended_ns` says when the last process went, if there is none.
     pub fn put_own(
         &mut self,
         now_ns: u64,
@@ -451,6 +453,7 @@ impl Hub {
         counters: &Counters,
         n_running: u32,
         is_final: bool,
+        ended_ns: Option<u64>,
     ) {
         let Ok(id) = self.open(now_ns, opened, true) else { return };
         let has_changed = self.raise_all(id, counters);
@@ -459,7 +462,8 @@ impl Hub {
             return;
         }
         // The clock may have been set back.
-        self.heard(now_ns, id, now_ns.max(before.0 + 1), now_ns, is_final, n_running);
+        let at_ns = ended_ns.unwrap_or(now_ns);
+        self.heard(now_ns, id, now_ns.max(before.0 + 1), at_ns, is_final, n_running);
     }
 
     /// Somebody above has a later version of a row. What we count ourselves counts on from there; of what others count, it is for them to know.
@@ -588,6 +592,10 @@ impl Hub {
             n_live: last.values().filter(|row| row.is_live(now_ns)).count(),
             nodes: last.keys().map(|node| (*node).clone()).collect(),
             silent: silent.map(|row| row.opened.node.clone()).collect(),
+            // Of rows that come from the store nobody knows when they were read.
+            end_ns: (rows.iter().all(|row| row.is_final && row.at_ns > 0))
+                .then(|| rows.iter().map(|row| row.at_ns).max())
+                .flatten(),
         })
     }
 
@@ -803,6 +811,19 @@ mod tests {
         // A node that was restarted does not wait for its former self.
         hear(&mut hub, 90, &opened("two", 4), 1, &counted(1), false);
         assert_eq!(state(&mut hub, 91), (1, vec![], 16));
+    }
+
+    #[test]
+    fn a_job_has_ended_when_the_last_process_of_all_nodes_had() {
+        let mut hub = hub(Limits::default());
+        let end_s = |hub: &mut Hub| hub.news(90 * SECOND, &group()).unwrap().end_ns.map(|ns| ns / SECOND);
+        let (one, two) = (opened("one", 7), opened("two", 3));
+        hub.put_own(20 * SECOND, &one, &counted(5), 0, true, Some(18 * SECOND));
+        assert_eq!(hub.row(RowId(1)).unwrap().at_ns, 18 * SECOND, "as it goes up");
+        hear(&mut hub, 30, &two, 1, &counted(5), false);
+        assert_eq!(end_s(&mut hub), None);
+        hear(&mut hub, 25, &two, 2, &counted(6), true);
+        assert_eq!(end_s(&mut hub), Some(30), "it was seen after it is said to have ended");
     }
 
     #[test]

@@ -211,7 +211,7 @@ impl World {
                     rank: 0,
                     n_ranks: 0,
                 };
-                daemon.hub.put_own(now, &opened, &counters_of(run.calls), 1, run.has_ended);
+                daemon.hub.put_own(now, &opened, &counters_of(run.calls), 1, run.has_ended, None);
             }
             for key in daemon.hub.take_safe() {
                 let epoch = daemon.counted.epoch;

@@ -128,3 +128,12 @@ fn a_list_and_who_loads_the_machine() {
     assert_eq!(JobList::default().to_text(), "no jobs\n");
     assert_eq!(JobList::from_json(list.to_json().as_bytes()).unwrap().to_json(), list.to_json());
 }
+
+#[test]
+fn an_application_is_called_what_its_user_calls_it() {
+    let called = |app: &str, program: &str| called(&app.into(), &program.into()).as_said().to_owned();
+    assert_eq!(called("climate", "sh"), "climate");
+    assert_eq!(called("0cde865ffd377d26", "lmp"), "lmp", "made of the command");
+    assert_eq!(called("", "lmp"), "lmp");
+    assert_eq!(called("0123456789abcdefg", "lmp"), "0123456789abcdefg");
+}

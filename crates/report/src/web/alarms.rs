@@ -3,7 +3,7 @@
 use iotide_page::html::{escape, tiles};
 use iotide_page::{Untrusted, text};
 
-use super::{Frame, Page, app_link, cell, job_link, sortable, time};
+use super::{Frame, Page, called_link, cell, job_link, sortable, time};
 use crate::alarms::{AlarmList, AlarmRule, AlarmState};
 
 /// The page.
@@ -51,7 +51,8 @@ const ADD: &str = "<form class=\"ask\" method=\"post\" action=\"/alarms\"><input
 <label>Severity <input name=\"severity\" maxlength=\"64\" size=\"9\" placeholder=\"warning\"></label><button>Add</button></form>\n\
 <p class=\"note\">On the command line: <code>iotide alarms add busy 'rate(write_bytes) &gt; 2GB' --for 30s</code>, <code>iotide alarms delete busy</code>; there one can also say for whose jobs, and at which value it is over.</p>\n";
 
-const STATE_HEADS: [&str; 8] = ["alarm", "state", "condition", "value", "job", "program", "since", "until"];
+const STATE_HEADS: [&str; 8] =
+    ["alarm", "state", "condition", "value", "job", "application", "since", "until"];
 
 /// An alarm that fires, or what was told of one: that it began, or is over.
 fn state_row(alarm: &AlarmState, is_now: bool) -> String {
@@ -66,7 +67,7 @@ fn state_row(alarm: &AlarmState, is_now: bool) -> String {
     };
     let job = alarm.job.as_ref().map_or_else(|| "–".to_owned(), job_link);
     let program = match (&alarm.app, &alarm.program) {
-        (Some(app), Some(program)) => app_link(app, program),
+        (Some(app), Some(program)) => called_link(app, program),
         _ => "–".to_owned(),
     };
     let end = alarm.end_unix_s;

@@ -9,7 +9,8 @@ use iotide_page::{Plot, Untrusted, text};
 
 use super::rhythm::usual_length_s;
 use super::{
-    Frame, Page, app_link, cell, findings, job_link, path_part, phases_of, share_bar, sortable, time, until,
+    Frame, Page, app_link, called, cell, findings, job_link, path_part, phases_of, share_bar, sortable, time,
+    until,
 };
 use crate::jobs::{JobDocument, JobEntry};
 use crate::series::JobRates;
@@ -124,10 +125,9 @@ fn head(of: &JobPage<'_>, frame: &Frame<'_>) -> String {
     let mut html = format!(
         "<p class=\"path\"><a href=\"/jobs\">Jobs</a> / {}</p>\n<h1>{} {badge}</h1>\n<dl class=\"job\">",
         entry.job.shortened(64).for_html(),
-        if entry.name.is_empty() {
-            entry.job.shortened(64).for_html()
-        } else {
-            entry.name.shortened(80).for_html()
+        match called(&entry.app, &entry.name) {
+            name if name.is_empty() => entry.job.shortened(64).for_html(),
+            name => name.shortened(80).for_html(),
         },
     );
     let mut fact = |name: &str, value: String| {

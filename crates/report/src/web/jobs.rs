@@ -5,7 +5,7 @@ use std::fmt::Write;
 use iotide_page::html::{escape, tiles};
 use iotide_page::{Untrusted, text};
 
-use super::{Frame, Page, app_link, cell, job_link, path_part, phase_cells, sortable, sparkline, time};
+use super::{Frame, Page, called_link, cell, job_link, path_part, phase_cells, sortable, sparkline, time};
 use crate::jobs::{JobEntry, JobList};
 use crate::series::JobRates;
 
@@ -48,7 +48,7 @@ pub fn jobs_page(frame: &Frame<'_>, of: &JobsPage<'_>) -> String {
     } else {
         let heads = [
             "job",
-            "program",
+            "application",
             "user",
             "procs",
             "nodes",
@@ -69,7 +69,8 @@ pub fn jobs_page(frame: &Frame<'_>, of: &JobsPage<'_>) -> String {
     if ended.is_empty() {
         body += "<p class=\"note\">None.</p>\n";
     } else {
-        let heads = ["job", "program", "user", "procs", "state", "started", "run time", "read", "written"];
+        let heads =
+            ["job", "application", "user", "procs", "state", "started", "run time", "read", "written"];
         body += &sortable("jobs that have ended", &heads, &ended);
     }
     if let Some(next) = &of.list.next {
@@ -119,7 +120,7 @@ fn running_row(job: &JobEntry, rates: Option<&JobRates>, now_unix_s: f64) -> Str
     format!(
         "<td>{}</td><td class=\"word\">{}</td><td class=\"word\">{}</td>{}{}<td class=\"spark\">{picture}</td>{}{}{}{}",
         job_link(&job.job),
-        app_link(&job.app, &job.name),
+        called_link(&job.app, &job.name),
         job.user.shortened(24).for_html(),
         cell(job.size.into(), &text::count(job.size.into())),
         cell(job.nodes.len() as f64, &nodes),
@@ -140,7 +141,7 @@ pub(super) fn ended_row(job: &JobEntry) -> String {
     format!(
         "<td>{}</td><td class=\"word\">{}</td><td class=\"word\">{}</td>{}<td class=\"word\">{state}</td>{}{}{}{}",
         job_link(&job.job),
-        app_link(&job.app, &job.name),
+        called_link(&job.app, &job.name),
         job.user.shortened(24).for_html(),
         cell(job.size.into(), &text::count(job.size.into())),
         cell(job.start_unix_s, &time(job.start_unix_s)),

@@ -8,7 +8,7 @@ use iotide_page::{Plot, Untrusted, text};
 
 use super::jobs::live_rate;
 use super::rhythm::usual_length_s;
-use super::{Frame, Page, app_link, cell, job_link, phase_cells, phases_of, sortable};
+use super::{Frame, Page, called, called_link, cell, job_link, phase_cells, phases_of, sortable};
 use crate::Forecast;
 
 /// A job that runs.
@@ -141,7 +141,7 @@ pub fn load_page(frame: &Frame<'_>, mut of: LoadPage) -> String {
     if !rows.is_empty() {
         let heads = [
             "job",
-            "program",
+            "application",
             "user",
             "reads now",
             "writes now",
@@ -169,7 +169,7 @@ fn row(job: &JobLoad, expected: &[f64], i: usize, all_bps: f64, step_s: f64, now
          <td class=\"word\">{}</td><td class=\"word\">{}</td>{}{}{}{}{}",
         i.min(COLOURS),
         job_link(&job.job),
-        app_link(&job.app, &job.name),
+        called_link(&job.app, &job.name),
         job.user.shortened(24).for_html(),
         live_rate(&job.job, "read", Some(job.read_bps)),
         live_rate(&job.job, "write", Some(job.write_bps)),
@@ -211,8 +211,11 @@ fn chart(of: &LoadPage, expected: &[Vec<f64>]) -> Plot {
     };
     for i in 0..n_own {
         let job = &of.jobs[i];
-        let label =
-            format!("{} ({})", job.job.shortened(24).for_terminal(), job.name.shortened(24).for_terminal());
+        let label = format!(
+            "{} ({})",
+            job.job.shortened(24).for_terminal(),
+            called(&job.app, &job.name).shortened(24).for_terminal()
+        );
         put(label, i.min(COLOURS), rates(i));
     }
     if n_own < of.jobs.len() {

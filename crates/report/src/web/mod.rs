@@ -9,6 +9,8 @@ use iotide_page::html::{CHARTS, escape, own_style};
 use iotide_page::policy::fingerprint;
 use iotide_page::{Untrusted, text};
 
+use crate::jobs::called;
+
 pub use self::alarms::alarms_page;
 pub use self::api::{ApiExample, Endpoint, Kind, Who, api_page, endpoint_list, example_of, openapi_json};
 pub use self::decisions::decisions_page;
@@ -295,9 +297,19 @@ fn job_link(job: &Untrusted) -> String {
     format!("<a href=\"/jobs/{}\">{}</a>", path_part(job.as_said()), job.shortened(40).for_html())
 }
 
-/// An application as a link to its models.
+/// An application as a link to its models, by the name that people call it.
+fn called_link(app: &Untrusted, program: &Untrusted) -> String {
+    app_link(app, called(app, program))
+}
+
+/// The same by any name.
 fn app_link(app: &Untrusted, shown: &Untrusted) -> String {
     format!("<a href=\"/models?app={}\">{}</a>", path_part(app.as_said()), name_of(shown))
+}
+
+/// What else an application goes by: its program where its user named it, else the id that the daemon made.
+fn other_name<'a>(app: &'a Untrusted, program: &'a Untrusted) -> &'a Untrusted {
+    if called(app, program) == app { program } else { app }
 }
 
 /// A name as people call it; a dash if there is none.

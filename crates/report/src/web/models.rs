@@ -7,7 +7,7 @@ use iotide_page::html::{escape, tiles};
 use iotide_page::{Plot, Untrusted, text};
 use iotide_scaling::{Model, Prediction, usable};
 
-use super::{Frame, Page, app_link, cell, path_part, sortable, time};
+use super::{Frame, Page, called, called_link, cell, other_name, path_part, sortable, time};
 
 /// An application of which there are runs.
 #[derive(Clone, Debug)]
@@ -47,9 +47,9 @@ pub fn models_page(frame: &Frame<'_>, of: &ModelsPage<'_>) -> String {
             let sizes = if least == most { text::count(least.into()) } else { format!("{least} to {most}") };
             format!(
                 "<td>{}</td><td class=\"word\">{}</td><td class=\"word\"><code>{}</code></td>{}{}{}",
-                app_link(&app.app, &app.name),
+                called_link(&app.app, &app.name),
                 app.user.shortened(24).for_html(),
-                app.app.shortened(40).for_html(),
+                other_name(&app.app, &app.name).shortened(40).for_html(),
                 cell(app.n_runs as f64, &text::count(app.n_runs as u64)),
                 cell(most.into(), &sizes),
                 cell(app.last_unix_s, &time(app.last_unix_s)),
@@ -59,7 +59,7 @@ pub fn models_page(frame: &Frame<'_>, of: &ModelsPage<'_>) -> String {
     if rows.is_empty() {
         page.section("applications", "Applications", "<p class=\"note\">No run has ended yet.</p>\n");
     } else {
-        let heads = ["program", "user", "application", "latest runs", "processes", "last run"];
+        let heads = ["application", "user", "program or id", "latest runs", "processes", "last run"];
         page.live("applications", "Applications", &sortable("applications", &heads, &rows));
     }
     page.finish(frame)
@@ -108,13 +108,15 @@ struct There<'a> {
 
 /// The page of one application.
 pub fn model_page(frame: &Frame<'_>, of: &ModelPage<'_>) -> String {
-    let title = format!("{} · models", of.name.shortened(40).for_terminal());
+    let name = called(of.app, of.name);
+    let title = format!("{} · models", name.shortened(40).for_terminal());
     let head = format!(
-        "<p class=\"path\"><a href=\"/models\">Models</a> / {}</p>\n<h1>{}</h1>\n<p class=\"note\">{} of {}</p>\n",
-        of.app.shortened(40).for_html(),
-        of.name.shortened(80).for_html(),
+        "<p class=\"path\"><a href=\"/models\">Models</a> / {}</p>\n<h1>{}</h1>\n<p class=\"note\">{} of {} · <code>{}</code></p>\n",
+        name.shortened(40).for_html(),
+        name.shortened(80).for_html(),
         escape(&text::counted(of.n_runs as u64, "run")),
-        of.user.shortened(32).for_html()
+        of.user.shortened(32).for_html(),
+        other_name(of.app, of.name).shortened(40).for_html(),
     );
     let mut page = Page::with_head(title, &head);
     let ranges: Vec<(f64, f64)> = (0..of.parameters.len())
@@ -236,7 +238,7 @@ fn projection(
         ("processes", size.clone()),
         ("value there", shown(metric, there.value)),
         ("interval (90 %)", interval(metric, there)),
-        ("times the largest measured", text::digits(*growth, 3)),
+        ("times that at the largest measured", text::digits(*growth, 3)),
     ]);
     html += &plot_of(of, chosen, point, range, at).to_figure("model");
     let cautions: Vec<String> =

@@ -6,7 +6,9 @@ use std::fmt::Write;
 use iotide_page::html::escape;
 use iotide_page::{Untrusted, text};
 
-use super::{Frame, Page, app_link, cell, job_link, path_part, share_bar, sortable, time};
+use super::{
+    Frame, Page, app_link, called, cell, job_link, other_name, path_part, share_bar, sortable, time,
+};
 use crate::jobs::JobEntry;
 
 /// A run, or runs of an application, of which a profile is compared.
@@ -84,9 +86,9 @@ fn write_group(html: &mut String, app: &Untrusted, runs: &[&JobEntry], chosen: [
         html,
         "<details{}><summary>{} <span>{} · <code>{}</code></span></summary>\n<p>{} All its runs: {}</p>",
         if is_open { " open" } else { "" },
-        runs[0].name.shortened(60).for_html(),
+        called(app, &runs[0].name).shortened(60).for_html(),
         escape(&text::counted(runs.len() as u64, "run")),
-        app.shortened(24).for_html(),
+        other_name(app, &runs[0].name).shortened(24).for_html(),
         app_link(app, &"models".into()),
         choices(&whole, chosen),
     );

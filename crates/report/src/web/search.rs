@@ -5,7 +5,7 @@ use std::fmt::Write;
 use iotide_page::{Untrusted, text};
 
 use super::models::Application;
-use super::{Frame, Page, app_link, jobs, path_part, sortable};
+use super::{Frame, Page, called_link, jobs, path_part, sortable};
 use crate::jobs::JobList;
 use crate::nodes::NodeEntry;
 
@@ -34,7 +34,8 @@ pub fn search_page(frame: &Frame<'_>, of: &SearchPage<'_>) -> String {
     }
     if !of.jobs.jobs.is_empty() {
         let rows: Vec<String> = of.jobs.jobs.iter().map(jobs::ended_row).collect();
-        let heads = ["job", "program", "user", "procs", "state", "started", "run time", "read", "written"];
+        let heads =
+            ["job", "application", "user", "procs", "state", "started", "run time", "read", "written"];
         let mut body = sortable("jobs", &heads, &rows);
         if of.jobs.next.is_some() {
             let _ = writeln!(
@@ -51,9 +52,10 @@ pub fn search_page(frame: &Frame<'_>, of: &SearchPage<'_>) -> String {
             .iter()
             .map(|app| {
                 format!(
-                    "<li>{} of {}, {}</li>",
-                    app_link(&app.app, &app.name),
+                    "<li>{} of {}, <a href=\"/jobs?app={}\">{}</a></li>",
+                    called_link(&app.app, &app.name),
                     app.user.shortened(24).for_html(),
+                    path_part(app.app.as_said()),
                     text::counted(app.n_runs as u64, "run")
                 )
             })

@@ -107,7 +107,7 @@ fn run(load: &Load, key: &Arc<Secret>, is_over: &AtomicBool, n_rounds: &AtomicU6
             (0..load.n_changing).for_each(|index| counters.add(metric(index), added));
             for part in leaves.chunks(100) {
                 for (tree, opened) in part {
-                    tree.hub().put_own(now_ns(), opened, &counters, 1, false);
+                    tree.hub().put_own(now_ns(), opened, &counters, 1, false, None);
                 }
                 tokio::task::yield_now().await;
             }
