@@ -96,10 +96,23 @@ impl Expected {
         let figure =
             |metric: &str, value: f64| Figure { callpath: "io".to_owned(), metric: metric.to_owned(), value };
         let Some(period_s) = self.period_s else { return Vec::new() };
-        let bytes = self.bytes_per_phase.map(|bytes| figure("bytes_per_period", bytes));
-        std::iter::once(figure("period", period_s)).chain(bytes).collect()
+        let bytes = self.bytes_per_phase.map(|bytes| figure(BYTES, bytes));
+        std::iter::once(figure(PERIOD, period_s)).chain(bytes).collect()
+    }
+
+    /// The period of a run that has ended, and what a phase of it moved, out of its measurements.
+    pub(crate) fn measured(figures: &[Figure]) -> (Option<f64>, Option<f64>) {
+        let of = |metric: &str| {
+            let found = figures.iter().find(|it| it.callpath == "io" && it.metric == metric);
+            found.map(|figure| figure.value)
+        };
+        (of(PERIOD), of(BYTES))
     }
 }
+
+/// What measurements of a run are called.
+const PERIOD: &str = "period";
+const BYTES: &str = "bytes_per_period";
 
 /// What is expected of all jobs.
 #[derive(Clone, Debug, Default)]

@@ -648,7 +648,9 @@ impl JobDocument {
             rows.row(name, said);
         }
         if let Some(period) = entry.period_s {
-            rows.row("period", text::seconds(period));
+            let phase =
+                entry.bytes_per_phase.map_or(String::new(), |n| format!(", {} a phase", text::bytes(n)));
+            rows.row("period", format!("{}{phase}", text::seconds(period)));
         }
         for staging in &entry.staging {
             rows.row("staging", staging.to_text());

@@ -351,8 +351,10 @@ impl Answers {
                     document(stored_entry(&stored, &counters.io(), losses), &stored.key, &stored.about);
                 document.entry.staging = stagers.take(&stored.key.id, stored.key.uid);
                 document.count(&counters);
+                let figures = self.ask(|reader| reader.figures(stored.number))?;
+                (document.entry.period_s, document.entry.bytes_per_phase) =
+                    crate::predict::Expected::measured(&figures);
                 if let Some(cgroup) = &mut document.cgroup {
-                    let figures = self.ask(|reader| reader.figures(stored.number))?;
                     cgroup.memory_peak_bytes = Gauges::most(&figures, MEMORY).map(|bytes| bytes as u64);
                 }
                 document.earlier = self.earlier(viewer, &stored.key, &document)?;

@@ -188,7 +188,13 @@ impl Answers {
         let start_s = self.start_s(of);
         let of_name = |name: &String| {
             let points = of_metric(&found, name, self.span(of), most).and_then(|(_, points)| points);
-            points.map_or(Vec::new(), |points| pairs_of(&points, start_s))
+            let Some(points) = points else { return Vec::new() };
+            let mut pairs = pairs_of(&points, start_s);
+            // All that a job counts it counts from zero on; without this, what it did before the first sample would be missing.
+            if let (Asking::Job(_), Some(&(first_s, SeriesValue::Counter(_)))) = (of, pairs.first()) {
+                pairs.insert(0, (first_s - points.period_s() as f64, SeriesValue::Counter(0)));
+            }
+            pairs
         };
         let metrics: BTreeMap<&String, Vec<(f64, SeriesValue)>> =
             names.keys().map(|name| (name, of_name(name))).collect();

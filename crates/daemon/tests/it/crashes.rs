@@ -322,7 +322,7 @@ fn a_job_ended_when_its_last_process_did_and_not_when_that_was_noticed() {
     // Two say when they ended, in another order than they are found gone; of the third nobody knows more than that it is gone.
     leaf.ended(5 * second, &page(1));
     leaf.ended(4 * second, &page(2));
-    let mut ended = |leaf: &mut Leaf, now, gone: &[u32]| {
+    let ended = |leaf: &mut Leaf, now, gone: &[u32]| {
         gone.iter().for_each(|&index| leaf.gone(now, &page(index), None));
         let acts = leaf.tick(now);
         leaf.stored(&acts);

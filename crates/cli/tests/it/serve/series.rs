@@ -93,6 +93,8 @@ fn metrics_of_a_job_over_time_end_with_its_totals_and_survive_the_daemon() {
     let info = Command::new(IOTIDE).arg("info").arg(trace).args(["--format", "json"]).output().unwrap();
     let info: Value = serde_json::from_slice(&info.stdout).unwrap();
     assert_eq!(info["runs"][0]["source"]["format"], "proxy", "{info:#}");
+    // All of it: what was written before the first sample is not left out.
+    assert_eq!(info["runs"][0]["source"]["bytes_written"].as_f64(), Some(100_000.0), "{info:#}");
     assert!(get(&dir, "/trace/plot?job=main&filter=load1").is_array());
     let node = get(&dir, "/api/1/nodes/n1/series?metric=load1");
     assert_eq!(node["kind"], "gauge");
@@ -282,10 +284,12 @@ fn the_period_of_a_job_is_found_by_its_name_alone_in_bytes_and_in_any_metric() {
     let dir = FreshDir::new("serve-detect");
     let daemon = Daemon::start(&dir);
     let script =
-        "for n in 1 2 3 4 5 6; do dd if=/dev/zero of=out bs=1000 count=50 status=none; sleep 3; done";
+        "for n in 1 2 3 4 5 6; do dd if=/dev/zero of=out bs=100k count=50 status=none; sleep 3; done";
     assert!(record(&dir, "4711").args(["sh", "-c", script]).status().unwrap().success());
     let job = daemon.job("4711", "ended");
     wait_for_last(&dir, "4711", "write_bytes", &job["io"]["bytes_written"]);
+    // As it was predicted while it ran, it is known afterwards.
+    assert!(job["period_s"].as_f64().is_some_and(|found_s| (found_s - 3.0).abs() < 0.3), "{job:#}");
     for metric in [&[][..], &["--metric", "write_calls"]] {
         let output = ask(&dir, &[&["detect", "--job", "4711", "--format", "json"], metric].concat());
         let found: Value = serde_json::from_slice(&output.stdout)

@@ -521,6 +521,12 @@ fn a_browser_tours_every_page_of_a_tree_with_jobs_in_it() {
     while !unix_get(&dir, "/api/1/jobs/live").1.contains("\"one\",\"two\"") {
         std::thread::sleep(Duration::from_millis(20));
     }
+    // A run ended when its last process did, here as on its node.
+    let end = |dir| {
+        serde_json::from_str::<Value>(&unix_get(dir, "/api/1/jobs/s1").1).unwrap()["end_unix_s"].clone()
+    };
+    assert!(end(&dir).is_number());
+    assert_eq!(end(&dir), end(one));
     assert!(ask(&dir, &["alarms", "add", "busy", "rate(write_bytes) > 1"]).status.success());
     let link = String::from_utf8(ask(&dir, &["web"]).stdout).unwrap();
     browser.go(link.trim());
