@@ -159,7 +159,7 @@ impl Regimes {
 mod tests {
     use super::*;
 
-    const FIT: Fit = Fit { rule: Rule::Runs { level_bps: 0.0, gap_s: 1.0 }, bin_s: 0.1 };
+    const FIT: Fit = Fit { rule: Rule::Runs { level_bps: 0.0, gap_s: 1.0, least_bytes: 0.0 }, bin_s: 0.1 };
 
     /// Has a rhythm from `since_s` on, for ten phases.
     fn hold(regimes: &mut Regimes, since_s: f64, period_s: f64, bytes: f64) {

@@ -221,13 +221,14 @@ fn is_every_second(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -
     }
     let same_phases = match (whole.rule, part.rule) {
         (
-            Rule::Runs { level_bps, gap_s },
+            Rule::Runs { level_bps, gap_s, .. },
             Rule::Class { level_bps: level, gap_s: gap, before_closing, .. },
         ) => level_bps == level && gap_s == gap && (!before_closing || gap_s == 0.0),
         // The large ones alone stand above a higher level; or gaps were closed that are hardly shorter than the others.
-        (Rule::Runs { level_bps: low, gap_s: short }, Rule::Runs { level_bps: high, gap_s: long }) => {
-            low < high || (low == high && short < long && part.separation < 1.4997)
-        }
+        (
+            Rule::Runs { level_bps: low, gap_s: short, .. },
+            Rule::Runs { level_bps: high, gap_s: long, .. },
+        ) => low < high || (low == high && short < long && part.separation < 1.4997),
         (Rule::Runs { .. }, Rule::Scale { .. }) => true,
         _ => false,
     };
@@ -237,8 +238,13 @@ fn is_every_second(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -
         && times > 1.5
         && (times - times.round()).abs() < 0.1
         && of_whole.spread < 0.2
-        && of_whole.members.len() > of_part.members.len()
+        && is_there_too(of_whole.members.len(), of_part.members.len(), times)
         && (part.rule.cut() == Cut::Scale || evenly_every(of_part, part, of_whole, whole))
+}
+
+/// Whether what comes between every so many phases is there most of the time: one or two bursts that happened to fall between them are no beat.
+fn is_there_too(n_whole: usize, n_part: usize, times: f64) -> bool {
+    n_whole as f64 > n_part as f64 * (1.0 + times) / 2.0
 }
 
 /// Whether the phases are the same and on time, without exception: smoothing finds nothing slower in them, but the grid's own

@@ -21,8 +21,8 @@ pub(crate) struct Proposal {
 /// How phases were cut out of a signal, exactly enough to do it again. Lengths are in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Rule {
-    /// Stretches with more than `level_bps`, gaps shorter than `gap_s` closed.
-    Runs { level_bps: f64, gap_s: f64 },
+    /// Stretches with more than `level_bps`, gaps shorter than `gap_s` closed; what then moves less than `least_bytes` is left out.
+    Runs { level_bps: f64, gap_s: f64, least_bytes: f64 },
     /// Of these, before or after the gaps are closed, those that move more than `bytes` (or those that do not).
     Class { level_bps: f64, gap_s: f64, bytes: f64, upper: bool, before_closing: bool },
     /// Smoothed at the scale of `period_s`.
@@ -50,7 +50,11 @@ impl Rule {
 /// Cuts a signal into phases as `rule` says, whether they have a rhythm or not.
 pub(crate) fn cut_by(steps: &Steps, rule: Rule) -> Vec<Burst> {
     match rule {
-        Rule::Runs { level_bps, gap_s } => join(&steps.bursts_above(level_bps), gap_s),
+        Rule::Runs { level_bps, gap_s, least_bytes } => {
+            let mut bursts = join(&steps.bursts_above(level_bps), gap_s);
+            bursts.retain(|burst| burst.bytes >= least_bytes);
+            bursts
+        }
         Rule::Class { level_bps, gap_s, bytes, upper, before_closing } => {
             let mut bursts = steps.bursts_above(level_bps);
             let wanted = |burst: &Burst| (burst.bytes > bytes) == upper;
@@ -90,7 +94,7 @@ pub(crate) fn propose(steps: &Steps) -> Vec<Proposal> {
         proposals.close_gaps(
             &runs,
             most_breaks(runs.len()),
-            |gap_s| Rule::Runs { level_bps, gap_s },
+            |gap_s| Rule::Runs { level_bps, gap_s, least_bytes: 0.0 },
             true,
             level_bps > 0.0,
         );
@@ -176,14 +180,14 @@ impl Proposals {
         let mut levels = vec![(0.0, if above_zero { dips(bursts) } else { f64::INFINITY })];
         levels.extend(natural_gaps(bursts, most).into_iter().map(|gap| (gap.at, gap.ratio)));
         for (gap_s, separation) in levels {
-            let pieces = join(bursts, gap_s);
+            let mut pieces = join(bursts, gap_s);
             if pieces.len() < 3 {
                 continue;
             }
-            let whole = rule(gap_s);
+            let mut whole = rule(gap_s);
             if classes
                 && pieces.len() >= 6
-                && let Rule::Runs { level_bps, gap_s } = whole
+                && let Rule::Runs { level_bps, gap_s, .. } = whole
             {
                 for cut in natural_volumes(&pieces, 4.min(most)) {
                     for upper in [true, false] {
@@ -195,6 +199,12 @@ impl Proposals {
                 }
             }
             self.closed = 1.0 - (pieces.len() - 1) as f64 / (bursts.len() - 1) as f64;
+            if let Rule::Runs { least_bytes, .. } = &mut whole
+                && let Some(least) = least_of_a_phase(&pieces)
+            {
+                *least_bytes = least;
+                pieces.retain(|piece| piece.bytes >= least);
+            }
             self.add(whole, pieces, separation);
             self.closed = 0.0;
         }
@@ -244,6 +254,22 @@ impl Proposals {
         });
     }
 }
+
+/// What a phase moves at least, where one or another moves next to nothing beside the others: a line of a log, a lock file. It is no phase of theirs, wherever
+/// it falls, and among few of them it would be the one that decides. (Where there are many, they have a rhythm of their own, or none: classes show it.)
+fn least_of_a_phase(bursts: &[Burst]) -> Option<f64> {
+    let mut volumes: Vec<f64> = bursts.iter().map(|burst| burst.bytes).collect();
+    let middle = volumes.len() / 2;
+    let least = NO_PHASE * *volumes.select_nth_unstable_by(middle, f64::total_cmp).1;
+    let n_small = volumes.iter().filter(|&&bytes| bytes < least).count();
+    let n_phases = bursts.len() - n_small;
+    (n_small > 0 && n_phases >= 3 && n_small <= n_phases / PHASES_FOR_ONE).then_some(least)
+}
+
+/// What moves less than this share of the usual phase is none,
+const NO_PHASE: f64 = 0.010_03;
+/// if there are so many phases for each of its kind.
+const PHASES_FOR_ONE: usize = 3;
 
 /// Whether a proposal cuts out the same phases.
 fn same(other: &Proposal, rule: Rule, bursts: &[Burst]) -> bool {
@@ -385,7 +411,7 @@ mod tests {
     /// Phases that begin and end in the middle of nothing but whole bins, compared with the same ones a few bins apart, at a scale of time.
     fn are_same(length: u32, late: u32, longer: u32, times: f64) -> bool {
         let bin_s = 2.0 * times;
-        let rule = Rule::Runs { level_bps: 1.0, gap_s: 0.0 };
+        let rule = Rule::Runs { level_bps: 1.0, gap_s: 0.0, least_bytes: 0.0 };
         let bursts = |late: u32, longer: u32| -> Vec<Burst> {
             let burst = |i: u32| {
                 let start = 100 * i + late;
