@@ -35,7 +35,7 @@ fuzz_target!(|bytes: &[u8]| {
     let about = About::default();
     let opened = Opened { node: Name::cut(b"n"), epoch: 0, key, about, is_local: false, rank: 0, n_ranks: 0 };
     let counters = [(Metric::Lost, Cell { calls: 1, bytes: 2, ns: 3 })].into_iter().collect();
-    hub.put_own(5, &opened, &counters, 1, true);
+    hub.put_own(5, &opened, &counters, 1, true, None);
     let welcome = Welcome { version, path: vec![place(1)], proof: Vec::new() };
     let Ok(mut up) = Uplink::begin(&mut hub, &welcome) else { panic!("a plain welcome is taken") };
     let _ = up.fill(6, &hub, usize::MAX, &mut out);

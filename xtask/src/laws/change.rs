@@ -186,19 +186,33 @@ pub fn with_a_burst(trace: &Trace, random: &mut Random) -> (Trace, String) {
     let start = first + (random.unit() * (last - first) as f64) as i64;
     let length = (log_uniform(random, 0.2, 1.5) * regular.duty * regular.beat as f64) as i64;
     let volume = trace.bytes() / regular.n as f64 * log_uniform(random, 0.3, 3.0);
-    let mut changed = trace.clone();
-    let end = start + length.max(SHORTEST_REQUEST);
-    changed.requests.push(Request {
-        rank: 0,
-        file: 99,
-        op: op_of(trace),
-        start,
-        end,
-        bytes: volume,
-        phase: BESIDE,
-    });
+    let changed = with_request(trace, start, start + length.max(SHORTEST_REQUEST), volume);
     let what = format!(
         "a burst of {:.2} phases' volume at {:.3} of the run",
+        volume * regular.n as f64 / trace.bytes(),
+        (start - first) as f64 / (last - first) as f64
+    );
+    (changed, what)
+}
+
+/// One request more, beside all phases.
+fn with_request(trace: &Trace, start: i64, end: i64, bytes: f64) -> Trace {
+    let mut changed = trace.clone();
+    let request = Request { rank: 0, file: 99, op: op_of(trace), start, end, bytes, phase: BESIDE };
+    changed.requests.push(request);
+    changed
+}
+
+/// A burst of next to nothing: at most 0.9 % of a phase's volume, anywhere from a beat and a half before the first phase to as long after the last.
+pub fn with_next_to_nothing(trace: &Trace, random: &mut Random) -> (Trace, String) {
+    let regular = trace.regular();
+    let (first, last) = trace.span();
+    let around = 1.5 * regular.beat as f64;
+    let start = first + (random.unit() * ((last - first) as f64 + 2.0 * around) - around) as i64;
+    let volume = trace.bytes() / regular.n as f64 * log_uniform(random, 1e-5, 0.009);
+    let changed = with_request(trace, start, start + SHORTEST_REQUEST, volume);
+    let what = format!(
+        "a burst of {:.5} phases' volume at {:.3} of the run",
         volume * regular.n as f64 / trace.bytes(),
         (start - first) as f64 / (last - first) as f64
     );

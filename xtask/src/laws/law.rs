@@ -7,7 +7,7 @@ use super::answer::{Answer, ROUNDING, SAMPLING, ask, ask_with, same, seconds};
 use super::change::{self, SAME, Scale};
 use super::consistency;
 use super::family::{self, Distances};
-use super::regular::{Layout, Shape};
+use super::regular::{Layout, Shape, log_uniform};
 use super::trace::{Regular, Trace};
 use crate::accuracy::random::Random;
 
@@ -73,6 +73,12 @@ pub const LAWS: &[Law] = &[
         parts: &[("one phase left out", MOSTLY), ("a pause", MOSTLY), ("one foreign burst", MOSTLY)],
         n_cases: |n| n,
         try_case: |random, _| law_4(random),
+    },
+    Law {
+        number: "4b",
+        parts: &[("a burst of next to nothing, from four phases on", MOSTLY)],
+        n_cases: |n| n,
+        try_case: |random, _| law_4_small(random),
     },
     Law {
         number: "5",
@@ -255,6 +261,26 @@ fn law_4(random: &mut Random) -> Vec<Tried> {
             judged("one foreign burst", &trace, &burst, &[&before, &after], result)
         },
     ]
+}
+
+/// A burst of next to nothing anywhere: the same beat and the same phases, however few they are.
+fn law_4_small(random: &mut Random) -> Vec<Tried> {
+    let shape = match random.chance(0.5) {
+        true => Shape::any(random, 4),
+        false => {
+            let (beat_s, duty) = (log_uniform(random, 1e-3, 3600.0), log_uniform(random, 0.002, 0.5));
+            Shape::plain(beat_s, random.whole(4, 9), duty)
+        }
+    };
+    let trace = shape.make(random);
+    let regular = trace.regular();
+    let (disturbed, burst) = change::with_next_to_nothing(&trace, random);
+    let (before, after) = (ask(&trace), ask(&disturbed));
+    let result = after
+        .has_headline(regular.beat_s(), regular.tolerance())
+        .and_then(|rhythm| counted(rhythm.phases.len(), regular.n, 0));
+    let part = "a burst of next to nothing, from four phases on";
+    vec![judged(part, &trace, &burst, &[&before, &after], result)]
 }
 
 /// A log with at most 0.5 % of the bytes: the same headline. A constant stream: the same beats.

@@ -402,3 +402,21 @@ fn dumps_beside_a_log_are_the_headline_in_words() {
     let text = words(&dir, "run.csv");
     assert!(text.lines().next().unwrap().contains("periods 17 s and 1.2 s"), "{text}");
 }
+
+#[test]
+fn a_few_bytes_between_before_or_after_few_phases_change_nothing() {
+    let dir = Dir::new();
+    for (n, period_s, length_s) in [(4, 5.765, 0.866), (5, 0.152, 0.0065), (7, 164.6, 37.0)] {
+        let bytes = 200_000_000;
+        for at in [-1.1, -0.5, 0.5, 1.5, 2.33, n as f64 - 0.5, n as f64 + 0.1] {
+            let start_s = at * period_s;
+            let mut rows = bursts(n, period_s, length_s, bytes);
+            rows.push((0, start_s, start_s + 1e-4, 100));
+            dir.write("run.csv", table(&rows));
+            let run = detected(&dir, "run.csv");
+            let case = format!("{n} phases every {period_s} s, {at}: {}", run["period"]);
+            assert!(near(&periods(&run), &[period_s], 0.01), "{case}");
+            assert!(near(&categorized(&dir, "run.csv"), &[period_s], 0.01), "{case}");
+        }
+    }
+}
