@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use iotide_page::html::escape;
-use iotide_sim::jobs::{Held, History};
+use iotide_sim::jobs::{Held, History, Load};
 use serde::Serialize;
 
 use super::Drawn;
@@ -76,6 +76,25 @@ fn stretches(held: &[Held]) -> Vec<Stretch> {
     stretches
 }
 
+/// At most so many times, with the mean of the busy nodes and the longest queue from each to the next.
+fn loads(loads: &[Load], end_ms: i64, most: usize) -> Vec<(i64, i64, u32)> {
+    let step = loads.len().div_ceil(most).max(1);
+    let mut found = Vec::with_capacity(most.min(loads.len()));
+    for (i, chunk) in loads.chunks(step).enumerate() {
+        let until_ms = loads.get((i + 1) * step).map_or(end_ms, |load| load.at_ms);
+        let ends = chunk.iter().skip(1).map(|load| load.at_ms).chain([until_ms]);
+        let held: i64 = chunk
+            .iter()
+            .zip(ends)
+            .map(|(load, end_ms)| i64::from(load.busy) * (end_ms - load.at_ms).max(0))
+            .sum();
+        let from_ms = chunk[0].at_ms;
+        let busy = if until_ms > from_ms { held / (until_ms - from_ms) } else { i64::from(chunk[0].busy) };
+        found.push((from_ms, busy, chunk.iter().map(|load| load.queue).max().unwrap_or(0)));
+    }
+    found
+}
+
 fn first_ms(history: &History) -> i64 {
     history.load.first().map_or(0, |load| load.at_ms)
 }
@@ -103,18 +122,17 @@ impl Drawn {
             ]);
             before = from;
         }
-        let step = history.load.len().div_ceil(MOST_LOADS).max(1);
-        let load = history.load.chunks(step).filter_map(|loads| {
-            let busy = loads.iter().map(|load| i64::from(load.busy)).sum::<i64>() / loads.len() as i64;
-            Some([second(loads.first()?.at_ms), busy, i64::from(loads.iter().map(|load| load.queue).max()?)])
-        });
+        let end_ms = self.end_ms().unwrap_or(zero_ms);
         Some(RunData {
             policy: self.policy,
             nodes: self.nodes,
-            end: second(self.end_ms().unwrap_or(zero_ms)) + 1,
+            end: second(end_ms) + 1,
             cut: stretches.get(MOST_STRETCHES).map(|stretch| second(stretch.from_ms)),
             held: rows,
-            load: load.flatten().collect(),
+            load: loads(&history.load, end_ms, MOST_LOADS)
+                .into_iter()
+                .flat_map(|(at_ms, busy, queue)| [second(at_ms), busy, i64::from(queue)])
+                .collect(),
         })
     }
 }
@@ -134,7 +152,7 @@ pub(super) fn still_pictures(html: &mut String, runs: &[&Drawn]) {
     let longest = stills.iter().flat_map(|(_, still)| &still.queue).copied().fold(1.0, f64::max);
     html.push_str("<noscript><div class=\"stills\">");
     for (i, (name, checked)) in
-        [("all", " checked"), ("three times as wide", ""), ("nine times as wide", "")].into_iter().enumerate()
+        [("all", " checked"), ("3 times as wide", ""), ("9 times as wide", "")].into_iter().enumerate()
     {
         let _ = writeln!(
             html,
@@ -296,6 +314,14 @@ mod tests {
                 stretch(0, 30, 40, 0, 2)
             ]
         );
+    }
+
+    #[test]
+    fn busy_nodes_are_a_mean_over_time_and_not_over_events() {
+        let load = |at_ms, busy, queue| Load { at_ms, busy, queue };
+        let events = [load(0, 8, 1), load(90, 0, 5), load(100, 4, 0)];
+        assert_eq!(loads(&events, 110, 2), [(0, 7, 5), (100, 4, 0)]);
+        assert_eq!(loads(&events, 110, 9), [(0, 8, 1), (90, 0, 5), (100, 4, 0)]);
     }
 
     #[test]
