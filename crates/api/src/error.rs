@@ -172,6 +172,12 @@ pub enum Error {
         /// How many nodes jobs can have.
         nodes: u32,
     },
+    /// Every job of a log is cancelled or rejected before it runs.
+    #[error("no job of {name} runs: all are cancelled before, or rejected")]
+    NothingRan {
+        /// Which log.
+        name: String,
+    },
     /// A job log states a machine that cannot be.
     #[error("{name} states {nodes} nodes; there can be 1 to {most}")]
     MachineTooLarge {

@@ -97,7 +97,22 @@ impl JobsLog {
             return Err(Error::NoJobs { name: found.name });
         }
         found.note_what_never_fits()?;
+        found.note_io_beyond_times();
         Ok(found)
+    }
+
+    /// Jobs whose I/O takes longer, even alone, than they are said to run contradict themselves: they run as long as their I/O.
+    fn note_io_beyond_times(&mut self) {
+        let Some(storage) = &self.workload.storage else { return };
+        let is_beyond = |job: &&SubmittedJob| {
+            let alone_bps = storage.bandwidth_bps.min(f64::from(job.batch.nodes) * storage.node_bps);
+            let io_ms = job.batch.io_bytes.unwrap_or(0.0) / alone_bps * 1e3;
+            io_ms > job.batch.runtime_ms * (1.0 + 1e-6) + 1.0
+        };
+        let n = self.workload.jobs.iter().filter(is_beyond).count();
+        let what =
+            "with more I/O than the storage can move in the time they are said to run: they run for longer";
+        self.losses.extend(lost_jobs(n as u64, what));
     }
 
     /// Jobs whose least size is more than the machine has are rejected, whoever schedules; if all are, there is nothing to tell.
@@ -452,6 +467,9 @@ pub fn simulate_jobs(
         progress(Progress::Simulating { scenario: &scenario });
         let is_drawn = options.draws && log.workload.jobs.len() <= MOST_DRAWN;
         let (runs, first) = all_runs(log, options, share, n_seeds, is_drawn);
+        if first.iter().flat_map(|schedule| &schedule.jobs).all(|fate| fate.end_ms.is_none()) {
+            return Err(Error::NothingRan { name: log.name.clone() });
+        }
         let workload = options.variant(&log.workload, share, options.seed);
         for (i, (&policy, schedule)) in options.policies.iter().zip(first).enumerate() {
             report.add_policy(policy.name(), share, &runs[i], (i > 0).then(|| &runs[0][..]));

@@ -198,8 +198,8 @@ fn a_schedule_is_zoomed_with_keys_and_buttons() {
     all is shown
     all is shown
     Tab goes on
-    76 s to 2.5 min
-    0 s to 2.5 min, nodes 1 to 2
+    76 s to 151 s
+    0.0 min to 2.5 min, nodes 1 to 2
     true all is shown
     ");
 }
@@ -320,6 +320,8 @@ fn what_cannot_be_is_said_with_its_place() {
         job(r#""submit_s": 0, "nodes": 2, "runtime_s": 1, "kind": "malleable", "nodes_min": 3"#),
         job(r#""submit_s": 0, "nodes": 2, "runtime_s": 1, "serial_fraction": 0.1, "times_s": {"1": 2}"#),
         job(r#""id": 1, "submit_s": 0, "nodes": 2, "runtime_s": 1}, {"id": 1, "submit_s": 0, "nodes": 2, "runtime_s": 1"#),
+        job(r#""id": 1, "submit_s": 0, "nodes": 2, "runtime_s": 1}, {"id": "1", "submit_s": 0, "nodes": 2, "runtime_s": 1"#),
+        job(r#""submit_s": 0, "nodes": 2, "runtime_s": 1, "requests": [{"at": 0.5, "nodes": 3}]"#),
     ]
     .join("\n");
     insta::assert_snapshot!(told, @r#"
@@ -335,6 +337,8 @@ fn what_cannot_be_is_said_with_its_place() {
     iotide: jobs.json: jobs[0] prefers 2 nodes, which is not in 3…2
     iotide: jobs.json: jobs[0] has both serial_fraction and times_s
     iotide: jobs.json: jobs[1].id 1 is the id of another job, too
+    iotide: jobs.json: jobs[1].id 1 is the id of another job, too
+    iotide: jobs.json: jobs[0] has requests, but is rigid, not evolving
     "#);
     let sacct = "JobID|User|JobName|NNodes|Start|End|State\n1|a|x|1|1|2|COMPLETED\n";
     let refused = dir.iotide_reading(sacct, ["simulate", "jobs", "-"]).exits_with(2);
@@ -508,6 +512,20 @@ fn a_log_that_does_not_fit_its_machine_says_so() {
         refused(["simulate", "jobs", "jobs.json", "--nodes", "1000000000"]),
         "iotide: --nodes 1000000000 is not between 1 and 16777216"
     );
+    let job = r#""submit_s": 10, "nodes": 1, "runtime_s": 5"#;
+    dir.write("jobs.json", format!(r#"{{"nodes": 4, "jobs": [{{{job}, "cancel_s": 1}}]}}"#));
+    assert_eq!(says("jobs.json"), "iotide: no job of jobs.json runs: all are cancelled before, or rejected");
+    // A thousand seconds of I/O in a run of five.
+    let storage = r#""storage": {"bandwidth_bps": 1e9}"#;
+    dir.write(
+        "jobs.json",
+        format!(r#"{{"nodes": 4, {storage}, "jobs": [{{{job}, "io": {{"bytes": 1e12}}}}]}}"#),
+    );
+    let told =
+        dir.iotide(["simulate", "jobs", "jobs.json", "--policies", "easy", "--format", "json"]).exits_with(0);
+    let what =
+        "1 job with more I/O than the storage can move in the time they are said to run: they run for longer";
+    assert_eq!(json(&told)["losses"][0]["what"], what);
     dir.write("runs.csv", "p,time\n1,9\n2,5\n4,3\n8,2\n16,1.5\n");
     assert_eq!(
         refused(["simulate", "jobs", "some.swf", "--models", "runs.csv"]),

@@ -27,7 +27,7 @@
 
   const css = (name) => getComputedStyle(box).getPropertyValue(name).trim();
   const unitOf = (s) => s >= 172800 ? [86400, "d"] : s >= 7200 ? [3600, "h"] : s >= 120 ? [60, "min"] : [1, "s"];
-  const span = (s) => { const [unit, name] = unitOf(s); return (s / unit).toFixed(unit === 1 ? 0 : 1) + " " + name; };
+  const span = (s, [unit, name] = unitOf(s)) => (s / unit).toFixed(unit === 1 ? 0 : 1) + " " + name;
 
   function ticks(from, to, room) {
     const [unit, name] = unitOf(to - from);
@@ -58,7 +58,8 @@
       const wide = Math.max((to - from) * scale, 0.6), tall = (end - first) * row;
       ink.fillRect(x(from), y(end), Math.max(wide - (wide > 4 ? 0.6 : 0), 0.6), Math.max(tall - (tall > 3 ? 0.6 : 0), 0.5));
       // Wide enough for its name: few are, so this costs nothing before one has zoomed.
-      if (tall > 13 && wide > 30) label(ink, String(data.ids[job]), css("--on-" + data.kinds[job]), Math.max(x(from), LEFT), Math.min(x(to), width), (Math.max(y(end), 0) + Math.min(y(first), GANTT)) / 2);
+      const top = Math.max(y(end), 0), bottom = Math.min(y(first), GANTT);
+      if (bottom - top > 13 && wide > 30) label(ink, String(data.ids[job]), css("--on-" + data.kinds[job]), Math.max(x(from), LEFT), Math.min(x(to), width), (top + bottom) / 2);
     }
     ink.restore();
     ink.save(); ink.beginPath(); ink.rect(LEFT, GANTT, width - LEFT, height); ink.clip();
@@ -101,8 +102,8 @@
 
   function drawAll() {
     panels.forEach(draw);
-    const nodes = panels[0].run.nodes, part = view.low > 0 || view.high < 1;
-    named("shown").textContent = isWhole() ? "all is shown" : span(view.from) + " to " + span(view.to) + (part ? ", nodes " + Math.floor(view.low * nodes) + " to " + (Math.ceil(view.high * nodes) - 1) : "");
+    const nodes = panels[0].run.nodes, part = view.low > 0 || view.high < 1, unit = unitOf(view.to - view.from);
+    named("shown").textContent = isWhole() ? "all is shown" : span(view.from, unit) + " to " + span(view.to, unit) + (part ? ", nodes " + Math.floor(view.low * nodes) + " to " + (Math.ceil(view.high * nodes) - 1) : "");
     named("zoom-all").disabled = isWhole();
   }
 
