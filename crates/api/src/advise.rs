@@ -1,5 +1,7 @@
 //! At which size to run a program: its scaling model against the waits of a machine.
 
+use std::collections::HashSet;
+
 use iotide_report::{ResizeAdvice, SizeAdvice};
 use iotide_sched::jobs::{JobPolicy, PolicyKnobs};
 use iotide_sim::jobs::{JobLabel, JobsWorkload, SubmittedJob, run_jobs};
@@ -35,9 +37,13 @@ pub fn resize_advise(models: &Models, log: &JobsLog, options: &AdviseOptions) ->
         return Err(setting(format!("probes {} is not between 1 and 10000", options.n_probes)));
     }
     let [least, most] = models.measured_sizes().ok_or(Error::NoTimeModel)?;
-    let nodes = log.workload.nodes;
-    let sizes = match options.sizes.is_empty() {
-        false => options.sizes.clone(),
+    // Nodes that serve the storage are for no job.
+    let nodes = log.workload.compute_nodes();
+    let sizes: Vec<u32> = match options.sizes.is_empty() {
+        false => {
+            let mut seen = HashSet::new();
+            options.sizes.iter().copied().filter(|&size| seen.insert(size)).collect()
+        }
         true => std::iter::successors(Some((least.max(1.0) as u32).next_power_of_two()), |size| {
             size.checked_mul(2)
         })
@@ -45,7 +51,7 @@ pub fn resize_advise(models: &Models, log: &JobsLog, options: &AdviseOptions) ->
         .collect(),
     };
     if let Some(wrong) = sizes.iter().find(|&&size| size == 0 || size > nodes) {
-        return Err(setting(format!("sizes: {wrong} is not between 1 and the machine's {nodes} nodes")));
+        return Err(setting(format!("sizes {wrong} is not between 1 and the machine's {nodes} nodes")));
     }
     let first = *sizes.first().ok_or_else(|| setting("sizes names none".to_owned()))?;
     let (first_s, _) = models.time_at(f64::from(first), options.confidence).ok_or(Error::NoTimeModel)?;

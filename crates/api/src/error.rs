@@ -164,6 +164,30 @@ pub enum Error {
         /// Which.
         name: String,
     },
+    /// Every job of a log needs more nodes than the machine has.
+    #[error("no job of {name} fits {}", iotide_report::text::counted(u64::from(*nodes), "node"))]
+    NothingFits {
+        /// Which log.
+        name: String,
+        /// How many nodes jobs can have.
+        nodes: u32,
+    },
+    /// Every job of a log is cancelled or rejected before it runs.
+    #[error("no job of {name} runs: all are cancelled before, or rejected")]
+    NothingRan {
+        /// Which log.
+        name: String,
+    },
+    /// A job log states a machine that cannot be.
+    #[error("{name} states {nodes} nodes; there can be 1 to {most}")]
+    MachineTooLarge {
+        /// Which log.
+        name: String,
+        /// What it states.
+        nodes: u64,
+        /// How many there can be.
+        most: u64,
+    },
     /// No job ran while the server was logged.
     #[error("the throughput log lies between {} and {} s, and all jobs between {} and {} s", log_s[0], log_s[1], jobs_s[0], jobs_s[1])]
     ClocksApart {

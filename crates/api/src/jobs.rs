@@ -1,11 +1,12 @@
 //! Jobs on a machine, under several scheduling policies.
 
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use iotide_formats::{JobLog, JobLogOptions, SubmissionLog, SwfLog};
-use iotide_report::{FigureSource, JobsReport, JobsRun};
+use iotide_report::{FigureSource, JobsReport, JobsRun, text};
 use iotide_sched::jobs::{JobPolicy, PolicyKnobs, Speedup};
 use iotide_sim::jobs::{
     FigureClass, JobLabel, JobsMix, JobsWorkload, MOST_NODES, Malleability, Mistakes, Schedule, SubmittedJob,
@@ -63,7 +64,7 @@ impl JobsLog {
             SubmissionLog::Runs(log) => Self::of_runs(name, log, options)?,
         };
         if let Some(nodes) = options.nodes {
-            found.workload.nodes = nodes;
+            found.workload.nodes = checked_nodes(nodes.into())?;
             if found.workload.failures.iter().any(|failure| failure.node >= nodes) {
                 let fault = format!("nodes {nodes} leaves out a node that fails");
                 return Err(Error::Setting { fault });
@@ -78,6 +79,13 @@ impl JobsLog {
         if let Some(first) = options.first {
             found.workload.jobs.truncate(first);
         }
+        let names_model = found.workload.jobs.iter().any(|job| job.model.is_some())
+            || found.workload.storage.as_ref().is_some_and(|storage| storage.model.is_some());
+        if options.models.is_some() && !names_model {
+            let fault =
+                format!("models is of no use: neither a job of {} nor its storage names a model", found.name);
+            return Err(Error::Setting { fault });
+        }
         attach_models(&mut found, options.models.as_ref())?;
         attach_storage_model(&mut found, options.models.as_ref())?;
         if let Some(path) = &options.io {
@@ -88,7 +96,35 @@ impl JobsLog {
         if found.workload.jobs.is_empty() {
             return Err(Error::NoJobs { name: found.name });
         }
+        found.note_what_never_fits()?;
+        found.note_io_beyond_times();
         Ok(found)
+    }
+
+    /// Jobs whose I/O takes longer, even alone, than they are said to run contradict themselves: they run as long as their I/O.
+    fn note_io_beyond_times(&mut self) {
+        let Some(storage) = &self.workload.storage else { return };
+        let is_beyond = |job: &&SubmittedJob| {
+            let alone_bps = storage.bandwidth_bps.min(f64::from(job.batch.nodes) * storage.node_bps);
+            let io_ms = job.batch.io_bytes.unwrap_or(0.0) / alone_bps * 1e3;
+            io_ms > job.batch.runtime_ms * (1.0 + 1e-6) + 1.0
+        };
+        let n = self.workload.jobs.iter().filter(is_beyond).count();
+        let what =
+            "with more I/O than the storage can move in the time they are said to run: they run for longer";
+        self.losses.extend(lost_jobs(n as u64, what));
+    }
+
+    /// Jobs whose least size is more than the machine has are rejected, whoever schedules; if all are, there is nothing to tell.
+    fn note_what_never_fits(&mut self) -> Result<(), Error> {
+        let nodes = self.workload.compute_nodes();
+        let n = self.workload.jobs.iter().filter(|job| job.batch.nodes_min > nodes).count();
+        if n == self.workload.jobs.len() {
+            return Err(Error::NothingFits { name: self.name.clone(), nodes });
+        }
+        let what = "of more nodes than there are for jobs: rejected, unless made malleable";
+        self.losses.extend(lost_jobs(n as u64, what));
+        Ok(())
     }
 
     /// Made-up jobs.
@@ -107,7 +143,14 @@ impl JobsLog {
     }
 
     fn of_swf(name: String, log: SwfLog, options: &JobsLogOptions) -> Result<Self, Error> {
-        let nodes = machine(&name, options.nodes.map(u64::from).or(log.n_nodes))?;
+        let nodes = match (options.nodes, log.n_nodes) {
+            (None, Some(nodes)) => checked_nodes(nodes).map_err(|_| Error::MachineTooLarge {
+                name: name.clone(),
+                nodes,
+                most: MOST_NODES,
+            })?,
+            (nodes, _) => machine(&name, nodes)?,
+        };
         let mut losses = log.losses;
         let mut jobs = Vec::with_capacity(log.jobs.len());
         let mut n_large = 0;
@@ -129,10 +172,10 @@ impl JobsLog {
     }
 
     fn of_runs(name: String, log: JobLog, options: &JobsLogOptions) -> Result<Self, Error> {
-        let nodes = machine(&name, options.nodes.map(u64::from))?;
+        let nodes = machine(&name, options.nodes)?;
         let mut losses = log.losses;
-        let (mut n_running, mut n_sizeless, mut n_large, mut n_unsubmitted) = (0, 0, 0, 0);
-        let mut seen = std::collections::HashMap::new();
+        let (mut n_running, mut n_sizeless, mut n_large, mut n_unsubmitted, mut n_twice) = (0, 0, 0, 0, 0);
+        let (mut seen, mut runs) = (HashMap::new(), HashSet::new());
         let mut jobs = Vec::with_capacity(log.runs.len());
         for (i, run) in log.runs.iter().enumerate() {
             let Some(end_s) = run.end_s.filter(|_| run.outcome != JobOutcome::Running) else {
@@ -150,12 +193,16 @@ impl JobsLog {
                 }
                 Some(n) => n as u32,
             };
-            n_unsubmitted += u64::from(run.submit_s.is_none());
             let id = if run.job_id.is_empty() { format!("row {}", i + 1) } else { run.job_id.clone() };
-            // A job that was requeued is listed once a run.
+            // A job that was requeued is listed once a run, each with a start of its own.
+            if !runs.insert((id.clone(), run.start_s.to_bits())) {
+                n_twice += 1;
+                continue;
+            }
             let n_runs = seen.entry(id.clone()).and_modify(|n| *n += 1).or_insert(1);
             let id = if *n_runs > 1 { format!("{id} (run {n_runs})") } else { id };
             let label = id.parse().map_or(JobLabel::Text(id), JobLabel::Number);
+            n_unsubmitted += u64::from(run.submit_s.is_none());
             let submit_s = run.submit_s.unwrap_or(run.start_s).min(run.start_s);
             let mut job = SubmittedJob::rigid(label, submit_s, size, end_s - run.start_s);
             if let Some(limit_s) = run.limit_s {
@@ -166,16 +213,11 @@ impl JobsLog {
             job.name = Some(run.name.clone()).filter(|name| !name.is_empty());
             jobs.push(job);
         }
-        let counted = |n: u64, what: &str| {
-            (n > 0).then(|| Loss { records: Some(n), ..Loss::of_unknown_size(format!("{n} {what}")) })
-        };
-        losses.extend(counted(n_running, "jobs had not ended: left out"));
-        losses.extend(counted(n_sizeless, "jobs without a number of nodes: left out"));
+        losses.extend(lost_jobs(n_running, "that had not ended: left out"));
+        losses.extend(lost_jobs(n_sizeless, "without a number of nodes: left out"));
+        losses.extend(lost_jobs(n_twice, "listed a second time with the same start: left out"));
         losses.extend(too_large(n_large));
-        losses.extend(counted(
-            n_unsubmitted,
-            "jobs without a submission: taken as submitted when they started",
-        ));
+        losses.extend(lost_jobs(n_unsubmitted, "without a submission: taken as submitted at the start"));
         Ok(Self { name, workload: machine_with(nodes, jobs), losses, io_spread: None })
     }
 }
@@ -217,18 +259,26 @@ fn attach_storage_model(log: &mut JobsLog, models: Option<&Models>) -> Result<()
 }
 
 fn too_large(n: u64) -> Option<Loss> {
-    let what = format!("{n} jobs of more than {MOST_NODES} nodes: left out");
+    lost_jobs(n, &format!("of more than {MOST_NODES} nodes: left out"))
+}
+
+/// So many jobs, and what is wrong with them.
+fn lost_jobs(n: u64, what: &str) -> Option<Loss> {
+    let what = format!("{} {what}", text::counted(n, "job"));
     (n > 0).then(|| Loss { records: Some(n), ..Loss::of_unknown_size(what) })
 }
 
-fn machine(name: &str, nodes: Option<u64>) -> Result<u32, Error> {
-    match nodes {
-        None => Err(Error::MachineUnknown { name: name.to_owned() }),
-        Some(nodes) if nodes > MOST_NODES || nodes == 0 => {
-            Err(Error::Setting { fault: format!("nodes {nodes} is not between 1 and {MOST_NODES}") })
-        }
-        Some(nodes) => Ok(nodes as u32),
+fn machine(name: &str, nodes: Option<u32>) -> Result<u32, Error> {
+    let nodes = nodes.ok_or_else(|| Error::MachineUnknown { name: name.to_owned() })?;
+    checked_nodes(nodes.into())
+}
+
+/// The machine's size as a setting.
+fn checked_nodes(nodes: u64) -> Result<u32, Error> {
+    if (1..=MOST_NODES).contains(&nodes) {
+        return Ok(nodes as u32);
     }
+    Err(Error::Setting { fault: format!("nodes {nodes} is not between 1 and {MOST_NODES}") })
 }
 
 fn machine_with(nodes: u32, jobs: Vec<SubmittedJob>) -> JobsWorkload {
@@ -308,43 +358,43 @@ impl SimulateJobsOptions {
     fn check(&self) -> Result<(), Error> {
         let is_share = |share: &f64| (0.0..=1.0).contains(share);
         let not_negative = |value: f64| value.is_finite() && value >= 0.0;
-        let fault = match () {
-            () if self.policies.is_empty() => "policies names none".to_owned(),
-            () if self.seeds == 0 => "seeds 0 leaves nothing to tell".to_owned(),
-            () if self.seeds > MOST_SEEDS => format!("seeds {} is more than {MOST_SEEDS}", self.seeds),
-            () if self.window == Some(0) => "window 0 leaves nothing to run".to_owned(),
-            () if !self.malleable.iter().all(is_share) => {
+        let times = [("alpha", self.alpha_s), ("alpha-per-node", self.alpha_per_node_s)];
+        let long = times.into_iter().find(|(_, time_s)| time_s.is_some_and(|s| !(0.0..=1e9).contains(&s)));
+        let deviations = [
+            ("recorded-error", self.recorded_error),
+            ("limit-error", self.limit_error),
+            ("errors runs =", self.errors.runs),
+            ("errors user =", self.errors.user),
+        ];
+        let wild = deviations.into_iter().find(|(_, deviation)| !(0.0..=10.0).contains(deviation));
+        let fault = match (long, wild) {
+            (Some((name, time_s)), _) => {
+                format!("{name} {} is not a time between 0 and 1e9 s", time_s.unwrap_or_default())
+            }
+            (_, Some((name, deviation))) => format!("{name} {deviation} is not a deviation between 0 and 10"),
+            _ if self.policies.is_empty() => "policies names none".to_owned(),
+            _ if self.seeds == 0 => "seeds 0 leaves nothing to tell".to_owned(),
+            _ if self.seeds > MOST_SEEDS => format!("seeds {} is more than {MOST_SEEDS}", self.seeds),
+            _ if self.window == Some(0) => "window 0 leaves nothing to run".to_owned(),
+            _ if !self.malleable.iter().all(is_share) => {
                 "malleable is a list of percentages from 0 to 100".to_owned()
             }
-            () if !is_share(&self.serial_fraction) => {
+            _ if !is_share(&self.serial_fraction) => {
                 format!("serial-fraction {} is not between 0 and 1", self.serial_fraction)
             }
-            () if !(self.knobs.gamma.is_finite() && self.knobs.gamma >= 1.0) => {
+            _ if !(self.knobs.gamma.is_finite() && self.knobs.gamma >= 1.0) => {
                 format!("gamma {} is not 1 or more", self.knobs.gamma)
             }
-            () if !is_share(&self.knobs.sharing_factor) => {
+            _ if !is_share(&self.knobs.sharing_factor) => {
                 format!("sharing-factor {} is not between 0 and 1", self.knobs.sharing_factor)
             }
-            () if !is_share(&self.knobs.limit) => {
+            _ if !is_share(&self.knobs.limit) => {
                 format!("limit {} is not between 0 and 1", self.knobs.limit)
             }
-            () if ![self.alpha_s, self.alpha_per_node_s]
-                .into_iter()
-                .flatten()
-                .all(|s| not_negative(s) && s <= 1e9) =>
-            {
-                "alpha is a time of at most 1e9 s".to_owned()
-            }
-            () if ![self.recorded_error, self.limit_error, self.errors.runs, self.errors.user]
-                .into_iter()
-                .all(|e| not_negative(e) && e <= 10.0) =>
-            {
-                "error is a deviation between 0 and 10".to_owned()
-            }
-            () if !self.node_watts.unwrap_or([0.0; 2]).into_iter().all(not_negative) => {
+            _ if !self.node_watts.unwrap_or([0.0; 2]).into_iter().all(not_negative) => {
                 "watts is not negative".to_owned()
             }
-            () => return Ok(()),
+            _ => return Ok(()),
         };
         Err(Error::Setting { fault })
     }
@@ -395,6 +445,12 @@ pub fn simulate_jobs(
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<JobsReport, Error> {
     options.check()?;
+    let n_jobs = log.workload.jobs.len();
+    if let Some(window) = options.window.filter(|&window| window > n_jobs) {
+        let fault =
+            format!("window {window} is more than the {} there are", text::counted(n_jobs as u64, "job"));
+        return Err(Error::Setting { fault });
+    }
     let shares: Vec<Option<f64>> = match options.malleable.is_empty() {
         true => vec![None],
         false => options.malleable.iter().copied().map(Some).collect(),
@@ -411,6 +467,9 @@ pub fn simulate_jobs(
         progress(Progress::Simulating { scenario: &scenario });
         let is_drawn = options.draws && log.workload.jobs.len() <= MOST_DRAWN;
         let (runs, first) = all_runs(log, options, share, n_seeds, is_drawn);
+        if first.iter().flat_map(|schedule| &schedule.jobs).all(|fate| fate.end_ms.is_none()) {
+            return Err(Error::NothingRan { name: log.name.clone() });
+        }
         let workload = options.variant(&log.workload, share, options.seed);
         for (i, (&policy, schedule)) in options.policies.iter().zip(first).enumerate() {
             report.add_policy(policy.name(), share, &runs[i], (i > 0).then(|| &runs[0][..]));

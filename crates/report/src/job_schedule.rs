@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 use crate::document::Document;
 use crate::{Ink, SCHEMA, text};
 
+mod gantt;
 mod page;
 mod words;
 

@@ -68,8 +68,10 @@ impl SizeAdvice {
     ) -> Self {
         let wait_s = Figure::of(waits_s);
         let wait_ends = wait_s.interval.unwrap_or([wait_s.mean; 2]);
-        let turnaround_interval_s =
-            time_interval_s.map(|[low, high]| [low + wait_ends[0].max(0.0), high + wait_ends[1]]);
+        // One probe says nothing of how far waits lie apart.
+        let turnaround_interval_s = time_interval_s
+            .filter(|_| waits_s.len() > 1)
+            .map(|[low, high]| [low + wait_ends[0].max(0.0), high + wait_ends[1]]);
         Self {
             nodes,
             time_s,
@@ -138,8 +140,10 @@ impl ResizeAdvice {
 impl Document for ResizeAdvice {
     fn to_text(&self, width: usize, _: Ink) -> String {
         let mut out = String::new();
+        // Waits always have 95 %.
+        let of_times = if self.confidence == 0.95 { "" } else { " of times, 95 % of waits" };
         let about = format!(
-            "{}: {} nodes under {}, {} a size; {} intervals",
+            "{}: {} nodes under {}, {} a size; {} intervals{of_times}",
             self.log.for_terminal(),
             self.nodes,
             self.policy,

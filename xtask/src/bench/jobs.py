@@ -26,10 +26,16 @@ except ImportError:
 
 def main():
     log, nodes, policy = os.path.abspath(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    folder = tempfile.mkdtemp()
-    os.chdir(folder)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        simulate(log, nodes, policy, folder)
+        os.chdir("/")
+
+
+def simulate(log, nodes, policy, folder):
+    # Processors alone: its backfilling divides by what a job asks of each resource, and these logs ask for no memory.
     with open("system.json", "w") as file:
-        json.dump({"groups": {"g0": {"core": 1, "mem": 1024}}, "resources": {"g0": nodes}}, file)
+        json.dump({"groups": {"g0": {"core": 1}}, "resources": {"g0": nodes}}, file)
     allocator = FirstFit()
     dispatcher = FirstInFirstOut(allocator) if policy == "fcfs" else EASYBackfilling(allocator)
     Simulator(log, "system.json", dispatcher, RESULTS_FOLDER_PATH=folder, RESULTS_FOLDER_NAME="results").start_simulation()

@@ -29,7 +29,7 @@ pub fn played_on(dir: &Dir, page: &str, script: &str) -> Option<Vec<String>> {
 }
 
 /// The same in a window that is so many pixels wide. What the page's policy forbids, and what it asks of the network, is noted too.
-fn played_at(dir: &Dir, page: &str, width: u32, script: &str) -> Option<Vec<String>> {
+pub fn played_at(dir: &Dir, page: &str, width: u32, script: &str) -> Option<Vec<String>> {
     let browser = iotide_testkit::program("chromium")?;
     let player = format!(
         "<script nonce=\"player\">\nconst notes = [], note = (text) => notes.push(text);\n\

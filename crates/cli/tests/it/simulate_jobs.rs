@@ -1,3 +1,4 @@
+use crate::page_script::played_at;
 use crate::util::{Dir, Outcome};
 
 /// Four nodes: one job holds all of them, a malleable one and a small one wait.
@@ -99,6 +100,171 @@ fn a_page_says_who_loses_and_asks_for_nothing() {
     }
 }
 
+/// Plays on the page of a small log under EASY, which takes 150 s on four nodes; `shown` says what is to be seen.
+fn played_on_schedules(width: u32, script: &str) -> Option<Vec<String>> {
+    let dir = Dir::new();
+    dir.write("jobs.json", JOBS);
+    dir.iotide(["simulate", "jobs", "jobs.json", "--policies", "easy,tide", "-o", "page.html"]).exits_with(0);
+    let tools = r#"
+        const canvas = document.querySelector("[id=schedules] canvas"), box = canvas.getBoundingClientRect();
+        const shown = () => document.getElementById("shown").textContent;
+        const at = (x, y) => ({ clientX: box.left + 44 + x * (box.width - 44), clientY: box.top + y, bubbles: true, cancelable: true, button: 0, pointerId: 1 });
+        const fire = (event) => { canvas.dispatchEvent(event); return event.defaultPrevented; };
+        const drag = (from, to, shiftKey) => {
+          fire(new PointerEvent("pointerdown", { ...at(...from), shiftKey }));
+          for (const type of ["pointermove", "pointerup"]) fire(new PointerEvent(type, { ...at(...to), shiftKey }));
+        };
+        const key = (key) => fire(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+        const click = (id) => document.getElementById(id).click();
+    "#;
+    played_at(&dir, "page.html", width, &format!("{tools}{script}"))
+}
+
+#[test]
+fn a_schedule_is_zoomed_with_the_mouse_and_shown_whole_again() {
+    let notes = played_on_schedules(
+        1200,
+        r#"
+        note(shown());
+        const wheel = (ctrlKey) => fire(new WheelEvent("wheel", { ...at(0.5, 100), ctrlKey, deltaY: -240 }));
+        note(`${wheel(false) ? "the page does not scroll" : "the page scrolls"}: ${shown()}`);
+        wheel(true);
+        note(shown());
+        fire(new MouseEvent("dblclick", at(0.5, 100)));
+        note(shown());
+        drag([0.2, 100], [0.6, 100]);
+        note(shown());
+        drag([0.5, 100], [0.25, 100], true);
+        note(shown());
+        click("zoom-all");
+        drag([0.2, 0], [0.6, 130]);
+        note(shown());
+        drag([0.5, 50], [0.501, 50]);
+        note(shown());
+        fire(new PointerEvent("pointermove", at(0.5, 200)));
+        click("zoom-all");
+        fire(new PointerEvent("pointermove", at(0.1, 200)));
+        note(document.querySelector(".pointed").textContent);
+        note(document.getElementById("zoom-all").disabled ? "nothing to show" : "more to show");
+        "#,
+    );
+    let Some(notes) = notes else { return };
+    insta::assert_snapshot!(notes.join("\n"), @r"
+    all is shown
+    the page scrolls: all is shown
+    48 s to 103 s
+    all is shown
+    30 s to 91 s
+    45 s to 106 s
+    30 s to 91 s, nodes 2 to 3
+    30 s to 91 s, nodes 2 to 3
+    job a, malleable, nodes 0 to 1, from 0 s for 100 s
+    nothing to show
+    ");
+}
+
+#[test]
+fn a_schedule_is_zoomed_with_keys_and_buttons() {
+    let notes = played_on_schedules(
+        1200,
+        r#"
+        note(canvas.tabIndex === 0 && canvas.getAttribute("aria-label").includes("easy") ? "can be reached" : "cannot be reached");
+        note(key("ArrowUp") ? "a trap" : "the page scrolls");
+        key("+");
+        note(shown());
+        key("ArrowLeft");
+        note(shown());
+        key("-");
+        note(shown());
+        key("+"); key("Escape");
+        note(shown());
+        note(key("Tab") ? "a trap" : "Tab goes on");
+        click("zoom-in"); click("later");
+        note(shown());
+        key("0"); click("fewer");
+        note(shown());
+        key("+"); key("0");
+        const select = document.querySelector("[id=schedules] select");
+        select.value = "1"; select.dispatchEvent(new Event("change"));
+        note(`${canvas.getAttribute("aria-label").includes("under tide")} ${shown()}`);
+        "#,
+    );
+    let Some(notes) = notes else { return };
+    insta::assert_snapshot!(notes.join("\n"), @r"
+    can be reached
+    the page scrolls
+    38 s to 113 s
+    23 s to 98 s
+    all is shown
+    all is shown
+    Tab goes on
+    76 s to 151 s
+    0.0 min to 2.5 min, nodes 1 to 2
+    true all is shown
+    ");
+}
+
+#[test]
+fn schedules_and_curves_fit_a_phone() {
+    let dir = Dir::new();
+    dir.iotide([
+        "simulate",
+        "jobs",
+        "mix",
+        "--jobs",
+        "40",
+        "--malleable",
+        "20,80",
+        "--seeds",
+        "3",
+        "--policies",
+        "all",
+        "-o",
+        "page.html",
+    ])
+    .exits_with(0);
+    for (width, is_slim) in [(390, true), (1400, false)] {
+        let notes = played_at(
+            &dir,
+            "page.html",
+            width,
+            r#"
+            const root = document.documentElement;
+            note(root.scrollWidth <= innerWidth ? "no sideways scroll" : `${root.scrollWidth} of ${innerWidth} pixels`);
+            const seen = [...document.querySelectorAll("svg.plot text, .keys li")].filter((text) => text.getBoundingClientRect().width > 0);
+            const cut = seen.filter((text) => { const box = text.getBoundingClientRect(); return box.left < 0 || box.right > innerWidth; });
+            note(seen.length && !cut.length ? "nothing is cut" : cut.map((text) => text.textContent).join(","));
+            note(new Set([...document.querySelectorAll(".broad, .slim")].filter((part) => part.getBoundingClientRect().width > 0).map((part) => part.className)).size === 1 ? [...document.querySelectorAll(".broad, .slim")].find((part) => part.getBoundingClientRect().width > 0).className : "both");
+            "#,
+        );
+        let Some(notes) = notes else { return };
+        assert_eq!(
+            notes,
+            ["no sideways scroll", "nothing is cut", if is_slim { "slim" } else { "broad" }],
+            "{width}"
+        );
+    }
+}
+
+#[test]
+fn without_scripts_there_are_pictures_of_the_first_and_the_last_policy() {
+    let dir = Dir::new();
+    dir.write("jobs.json", JOBS);
+    dir.iotide(["simulate", "jobs", "jobs.json", "--policies", "easy,average,tide", "-o", "page.html"])
+        .exits_with(0);
+    let html = dir.read("page.html");
+    let stills = html.split("<noscript>").nth(1).unwrap().split("</noscript>").next().unwrap();
+    let policies: Vec<&str> =
+        stills.split("<h3>").skip(1).map(|part| part.split('<').next().unwrap()).collect();
+    assert_eq!(policies, ["easy", "tide"]);
+    // Job `a` holds the two lower of four rows for 100 of 150 s under EASY.
+    assert!(
+        stills.contains("<path class=\"malleable\" d=\"M0 3h720v1h-720zM0 2h720v1h-720z\"/>"),
+        "{stills}"
+    );
+    assert!(stills.contains("jobs waiting, up to 1"), "{stills}");
+}
+
 #[test]
 fn logs_of_other_programs_are_read() {
     let dir = Dir::new();
@@ -154,6 +320,8 @@ fn what_cannot_be_is_said_with_its_place() {
         job(r#""submit_s": 0, "nodes": 2, "runtime_s": 1, "kind": "malleable", "nodes_min": 3"#),
         job(r#""submit_s": 0, "nodes": 2, "runtime_s": 1, "serial_fraction": 0.1, "times_s": {"1": 2}"#),
         job(r#""id": 1, "submit_s": 0, "nodes": 2, "runtime_s": 1}, {"id": 1, "submit_s": 0, "nodes": 2, "runtime_s": 1"#),
+        job(r#""id": 1, "submit_s": 0, "nodes": 2, "runtime_s": 1}, {"id": "1", "submit_s": 0, "nodes": 2, "runtime_s": 1"#),
+        job(r#""submit_s": 0, "nodes": 2, "runtime_s": 1, "requests": [{"at": 0.5, "nodes": 3}]"#),
     ]
     .join("\n");
     insta::assert_snapshot!(told, @r#"
@@ -169,6 +337,8 @@ fn what_cannot_be_is_said_with_its_place() {
     iotide: jobs.json: jobs[0] prefers 2 nodes, which is not in 3…2
     iotide: jobs.json: jobs[0] has both serial_fraction and times_s
     iotide: jobs.json: jobs[1].id 1 is the id of another job, too
+    iotide: jobs.json: jobs[1].id 1 is the id of another job, too
+    iotide: jobs.json: jobs[0] has requests, but is rigid, not evolving
     "#);
     let sacct = "JobID|User|JobName|NNodes|Start|End|State\n1|a|x|1|1|2|COMPLETED\n";
     let refused = dir.iotide_reading(sacct, ["simulate", "jobs", "-"]).exits_with(2);
@@ -181,6 +351,12 @@ fn what_cannot_be_is_said_with_its_place() {
         (["--policies", "best"], "--policies: \"best\" is not known"),
         (["--seeds", "0"], "--seeds 0"),
         (["--gamma", "0.5"], "--gamma 0.5"),
+        (["--alpha-per-node", "nan"], "--alpha-per-node NaN"),
+        (["--recorded-error", "inf"], "--recorded-error inf"),
+        (["--window", "301"], "--window 301 is more than the 300 jobs"),
+        (["--first", "9"], "--first is about a log"),
+        (["--models", "runs.csv"], "--io and --models are about jobs of a log"),
+        (["--errors", "user=1,user=2"], "user is named twice"),
     ] {
         let refused = dir.iotide(["simulate", "jobs", "mix", args[0], args[1]]).exits_with(2);
         assert!(refused.stderr.contains(what), "{}", refused.stderr);
@@ -315,4 +491,81 @@ fn what_jobs_read_and_write_is_looked_up_and_may_be_wrong() {
     dir.write("bad.json", r#"{"climate": {"byte": 1}}"#);
     let said = dir.iotide(["simulate", "jobs", "jobs.json", "--io", "bad.json"]).exits_with(2).stderr;
     assert!(said.contains("bad.json") && said.contains("climate has an unknown field"), "{said}");
+}
+
+#[test]
+fn a_log_that_does_not_fit_its_machine_says_so() {
+    let dir = Dir::new();
+    let row = |id: u32, nodes: u32| format!("{id} 0 -1 10 {nodes} -1 -1 {nodes} -1 -1 1 1 1 1 1 -1 -1 -1\n");
+    dir.write("none.swf", format!("; MaxNodes: 8\n{}", row(1, 9)));
+    dir.write("some.swf", format!("; MaxNodes: 8\n{}{}{}", row(1, 9), row(2, 8), row(3, 20)));
+    dir.write("huge.swf", format!("; MaxNodes: 1000000000\n{}", row(1, 9)));
+    let refused = |args: [&str; 5]| dir.iotide(args).exits_with(2).stderr.lines().next().unwrap().to_owned();
+    let says = |log| refused(["simulate", "jobs", log, "--policies", "easy"]);
+    assert_eq!(says("none.swf"), "iotide: no job of none.swf fits 8 nodes");
+    assert_eq!(says("huge.swf"), "iotide: huge.swf states 1000000000 nodes; there can be 1 to 16777216");
+    let told = dir.iotide(["simulate", "jobs", "some.swf", "--policies", "easy"]).exits_with(0).stdout;
+    let lost = "lost: 2 jobs of more nodes than there are for jobs: rejected, unless made malleable\n";
+    assert!(told.ends_with(lost), "{told}");
+    dir.write("jobs.json", JOBS);
+    assert_eq!(
+        refused(["simulate", "jobs", "jobs.json", "--nodes", "1000000000"]),
+        "iotide: --nodes 1000000000 is not between 1 and 16777216"
+    );
+    let job = r#""submit_s": 10, "nodes": 1, "runtime_s": 5"#;
+    dir.write("jobs.json", format!(r#"{{"nodes": 4, "jobs": [{{{job}, "cancel_s": 1}}]}}"#));
+    assert_eq!(says("jobs.json"), "iotide: no job of jobs.json runs: all are cancelled before, or rejected");
+    // A thousand seconds of I/O in a run of five.
+    let storage = r#""storage": {"bandwidth_bps": 1e9}"#;
+    dir.write(
+        "jobs.json",
+        format!(r#"{{"nodes": 4, {storage}, "jobs": [{{{job}, "io": {{"bytes": 1e12}}}}]}}"#),
+    );
+    let told =
+        dir.iotide(["simulate", "jobs", "jobs.json", "--policies", "easy", "--format", "json"]).exits_with(0);
+    let what =
+        "1 job with more I/O than the storage can move in the time they are said to run: they run for longer";
+    assert_eq!(json(&told)["losses"][0]["what"], what);
+    dir.write("runs.csv", "p,time\n1,9\n2,5\n4,3\n8,2\n16,1.5\n");
+    assert_eq!(
+        refused(["simulate", "jobs", "some.swf", "--models", "runs.csv"]),
+        "iotide: --models is of no use: neither a job of some.swf nor its storage names a model"
+    );
+    let told = dir
+        .iotide(["resize", "advise", "runs.csv", "--log", "some.swf", "--sizes", "4,4"])
+        .exits_with(0)
+        .stdout;
+    assert!(told.ends_with(lost), "{told}");
+    assert_eq!(told.lines().filter(|line| line.starts_with("  4 ")).count(), 1, "{told}");
+    // One probe has no interval, and neither has what is reckoned from it.
+    let one = dir
+        .iotide([
+            "resize", "advise", "runs.csv", "--log", "some.swf", "--sizes", "4", "--probes", "1", "--format",
+            "json",
+        ])
+        .exits_with(0);
+    assert_eq!(json(&one)["sizes"][0]["turnaround_interval_s"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_run_that_is_listed_twice_is_run_once() {
+    let dir = Dir::new();
+    let run = |id: u32, start: u32| {
+        format!(
+            "{id}|a|x|2|1970-01-02T00:00:00|1970-01-02T00:0{start}:00|1970-01-02T00:09:00|COMPLETED|01:00:00|3\n"
+        )
+    };
+    let sacct = format!(
+        "JobID|User|JobName|NNodes|Submit|Start|End|State|Timelimit|Priority\n{}{}{}",
+        run(7, 1),
+        run(7, 1),
+        // Requeued: another run of the same job.
+        run(7, 5)
+    );
+    let args = ["simulate", "jobs", "-", "--nodes", "4", "--policies", "easy", "--format", "json"];
+    let answer = json(&dir.iotide_reading(&sacct, args).exits_with(0));
+    let ids: Vec<String> =
+        answer["policies"][0]["jobs"].as_array().unwrap().iter().map(|job| job["id"].to_string()).collect();
+    assert_eq!(ids, ["7", "\"7 (run 2)\""]);
+    assert_eq!(answer["losses"][0]["what"], "1 job listed a second time with the same start: left out");
 }

@@ -4,20 +4,13 @@ use std::cmp::Ordering;
 use std::fmt::Write;
 
 use iotide_page::html::{FOOT, capitalised, escape, head, own_style};
-use iotide_sim::jobs::{Held, Load};
-use serde::Serialize;
 
+use super::gantt;
 use super::words::Figure;
 use super::{Drawn, JobPolicyEntry, JobsReport, Ratios};
 use crate::text;
 
 const SCRIPT: &str = concat!("\n", include_str!("page.js"));
-
-/// Stretches of one schedule that go into a page; what comes later is left out, and said to be.
-const MOST_STRETCHES: usize = 60_000;
-
-/// Points of busy nodes and of the queue that go into a page.
-const MOST_LOADS: usize = 4_000;
 
 impl JobsReport {
     pub(super) fn page(&self) -> String {
@@ -70,16 +63,18 @@ impl JobsReport {
             if !curves.is_empty() {
                 let _ = writeln!(
                     html,
-                    "<h3>{name}</h3>\n<div class=\"wide\">{}</div>",
-                    curve_picture(name, &shares, &curves)
+                    "<h3>{name}</h3>\n<div class=\"broad\">{}</div>\n<div class=\"slim\">{}{}</div>",
+                    curve_picture(name, &shares, &curves, &BROAD),
+                    curve_picture(name, &shares, &curves, &SLIM),
+                    keys(&curves)
                 );
             }
         }
         html.push_str("</section>\n");
     }
 
-    fn curves_of(&self, of: fn(&Ratios) -> Option<Figure>) -> Vec<(&'static str, Vec<(f64, Figure)>)> {
-        let mut curves: Vec<(&'static str, Vec<(f64, Figure)>)> = Vec::new();
+    fn curves_of(&self, of: fn(&Ratios) -> Option<Figure>) -> Vec<Curve> {
+        let mut curves: Vec<Curve> = Vec::new();
         for entry in &self.policies {
             let (Some(share), Some(figure)) = (entry.malleable, entry.ratio.as_ref().and_then(of)) else {
                 continue;
@@ -128,22 +123,13 @@ impl JobsReport {
         });
         let _ = write!(
             html,
-            "<section><h2>Schedules over time{at}</h2>\n<p>Each rectangle is a job on its nodes: blue ones are malleable, grey ones are not. The wheel zooms, dragging \
-             moves, with the keyboard + − 0 and the arrows; all panels show the same stretch.</p>\n<p class=\"zooms\"><button id=\"zoom-in\">Zoom in</button>\
-             <button id=\"zoom-out\">Zoom out</button><button id=\"zoom-all\">Show all</button></p>\n<div id=\"schedules\"></div>\n"
+            "<section><h2>Schedules over time{at}</h2>\n<p>Each rectangle is a job on its nodes: <span class=\"key malleable\">malleable</span> or \
+             <span class=\"key other\">not</span>. Below it, how many nodes are busy and how many jobs wait.</p>\n"
         );
-        let data = PageData {
-            ids: &first.ids,
-            kinds: first.kinds.iter().map(|&kind| if kind == "malleable" { 'm' } else { 'r' }).collect(),
-            longest: runs
-                .iter()
-                .filter_map(|run| run.history()?.iter().map(|load| load.queue).max())
-                .max()
-                .unwrap_or(0),
-            runs: runs.iter().filter_map(|run| run.data()).collect(),
-        };
+        html.push_str(ZOOMS);
+        gantt::still_pictures(html, &runs);
         // `<` is the one character that could end the script element from within a string.
-        let json = text::json(&data).replace('<', "\\u003c");
+        let json = gantt::json(first, &runs).replace('<', "\\u003c");
         let _ = writeln!(
             html,
             "<script type=\"application/json\" id=\"schedules-data\">{json}</script></section>"
@@ -157,6 +143,12 @@ impl JobsReport {
         shares.min_by(|&a, &b| distance(a).total_cmp(&distance(b)))
     }
 }
+
+/// Where the script draws; hidden where it does not run.
+const ZOOMS: &str = "<div id=\"zooms\" hidden><p>All panels show the same stretch. A drag zooms to the time and the nodes that it marks, and moves with Shift; the wheel zooms with \
+    Ctrl. Keys: + and − zoom, arrows move, 0 shows all, as a double click does.</p>\n<p class=\"zooms\"><button type=\"button\" id=\"zoom-in\">Zoom in</button><button type=\"button\" id=\"zoom-out\">Zoom \
+    out</button><button type=\"button\" id=\"earlier\">Earlier</button><button type=\"button\" id=\"later\">Later</button><button type=\"button\" id=\"fewer\">Fewer nodes</button><button \
+    type=\"button\" id=\"more\">More nodes</button><button type=\"button\" id=\"zoom-all\">Show all</button> <output id=\"shown\"></output></p></div>\n<div id=\"schedules\"></div>\n";
 
 const WORDS: &str = "Wait is the time from submission to the last start; makespan the time from the first submission to the last end; slowdown the mean of a job's time from \
     submission to end over its time alone (10 s at the least), 1 at the least; utilisation the share of the nodes' time that jobs held.";
@@ -212,12 +204,45 @@ fn table_row(html: &mut String, entry: &JobPolicyEntry) {
     );
 }
 
+/// The ratios of a policy at the shares it was run with.
+type Curve = (&'static str, Vec<(f64, Figure)>);
+
+/// How large curves are drawn.
+struct Frame {
+    wide: f64,
+    /// What is left at the right for names of the curves; without them there is a list of keys.
+    names: Option<f64>,
+}
+
+const BROAD: Frame = Frame { wide: 960.0, names: Some(190.0) };
+
+/// For a phone, in its own pixels.
+const SLIM: Frame = Frame { wide: 360.0, names: None };
+
+/// How a curve is told from the others: eight colours, then the same ones in dashes.
+fn curve_class(i: usize) -> String {
+    format!("k{}{}", i % 8, if i < 8 { "" } else { " dashed" })
+}
+
+fn keys(curves: &[Curve]) -> String {
+    let mut html = String::from("<ul class=\"keys\">");
+    for (i, (policy, _)) in curves.iter().enumerate() {
+        let _ = write!(
+            html,
+            "<li><svg viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"curve {}\" d=\"M0 4L24 4\"/></svg>{}</li>",
+            curve_class(i),
+            escape(policy)
+        );
+    }
+    html + "</ul>"
+}
+
 /// Ratios against shares, with bands, on an axis on which twice and half are equally far.
-fn curve_picture(name: &str, shares: &[f64], curves: &[(&'static str, Vec<(f64, Figure)>)]) -> String {
-    const WIDE: f64 = 960.0;
+fn curve_picture(name: &str, shares: &[f64], curves: &[Curve], frame: &Frame) -> String {
     const HIGH: f64 = 280.0;
     const APART: f64 = 14.0;
-    let (left, right, top, floor) = (56.0, WIDE - 190.0, 14.0, HIGH - 40.0);
+    let wide = frame.wide;
+    let (left, right, top, floor) = (56.0, wide - frame.names.unwrap_or(24.0), 14.0, HIGH - 40.0);
     let ends = |figure: &Figure| figure.interval.unwrap_or([figure.mean; 2]);
     let values = curves.iter().flat_map(|(_, points)| points.iter().flat_map(|(_, figure)| ends(figure)));
     let (mut low, mut high) =
@@ -227,7 +252,7 @@ fn curve_picture(name: &str, shares: &[f64], curves: &[(&'static str, Vec<(f64, 
     let most = shares.iter().copied().fold(0.01, f64::max);
     let x = |share: f64| left + share / most * (right - left);
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDE} {HIGH}\" class=\"plot\" role=\"img\" font-size=\"12\"><title>{name} against the share of malleable jobs</title>\n<g class=\"axes\">\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {wide} {HIGH}\" class=\"plot\" role=\"img\" font-size=\"12\"><title>{name} against the share of malleable jobs</title>\n<g class=\"axes\">\n"
     );
     for tick in [
         0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0,
@@ -275,13 +300,13 @@ fn curve_picture(name: &str, shares: &[f64], curves: &[(&'static str, Vec<(f64, 
         highs.reverse();
         let _ = writeln!(
             svg,
-            "<path class=\"reach k{0}\" d=\"M{1}L{2}Z\"/><path class=\"curve k{0}\" d=\"M{3}\"/>",
-            i % 8,
+            "<path class=\"reach {0}\" d=\"M{1}L{2}Z\"/><path class=\"curve {0}\" d=\"M{3}\"/>",
+            curve_class(i),
             lows.join("L"),
             highs.join("L"),
             line(|figure| figure.mean).join("L")
         );
-        names.extend(points.last().map(|(_, figure)| (y(figure.mean), i)));
+        names.extend(points.last().filter(|_| frame.names.is_some()).map(|(_, figure)| (y(figure.mean), i)));
     }
     names.sort_by(|a, b| a.0.total_cmp(&b.0));
     // Downwards where they would touch, and up again where they would reach the numbers of the axis.
@@ -304,74 +329,4 @@ fn curve_picture(name: &str, shares: &[f64], curves: &[(&'static str, Vec<(f64, 
         );
     }
     svg + "</svg>"
-}
-
-#[derive(Serialize)]
-struct PageData<'a> {
-    ids: &'a [String],
-    kinds: String,
-    longest: u32,
-    runs: Vec<RunData>,
-}
-
-/// A schedule for the script, in whole seconds since the first submission.
-#[derive(Serialize)]
-struct RunData {
-    policy: &'static str,
-    /// From when on stretches are left out.
-    cut: Option<i64>,
-    nodes: u32,
-    end: i64,
-    /// Job, start less the start before, length, first node, number of nodes.
-    held: Vec<i64>,
-    /// Time, busy nodes, waiting jobs.
-    load: Vec<i64>,
-}
-
-impl Drawn {
-    fn history(&self) -> Option<&[Load]> {
-        self.schedule.history.as_ref().map(|history| &history.load[..])
-    }
-
-    fn data(&self) -> Option<RunData> {
-        let history = self.schedule.history.as_ref()?;
-        let zero_ms = history.load.first().map_or(0, |load| load.at_ms);
-        let second = |at_ms: i64| (at_ms - zero_ms).div_euclid(1000);
-        let mut held: Vec<&Held> = history.held.iter().collect();
-        held.sort_by_key(|held| (held.from_ms, held.job));
-        let mut rows = Vec::new();
-        let (mut n, mut before, mut is_cut) = (0, 0, false);
-        for held in held {
-            for &(low, high) in &held.nodes {
-                is_cut = n >= MOST_STRETCHES;
-                if !is_cut {
-                    let from = second(held.from_ms);
-                    let length = second(held.to_ms) - from;
-                    rows.extend([
-                        held.job as i64,
-                        from - before,
-                        length,
-                        i64::from(low),
-                        i64::from(high - low),
-                    ]);
-                    before = from;
-                    n += 1;
-                }
-            }
-        }
-        let end = self.schedule.jobs.iter().filter_map(|fate| fate.end_ms).max().unwrap_or(zero_ms);
-        let step = history.load.len().div_ceil(MOST_LOADS).max(1);
-        let load = history.load.chunks(step).filter_map(|loads| {
-            let busy = loads.iter().map(|load| i64::from(load.busy)).sum::<i64>() / loads.len() as i64;
-            Some([second(loads.first()?.at_ms), busy, i64::from(loads.iter().map(|load| load.queue).max()?)])
-        });
-        Some(RunData {
-            policy: self.policy,
-            nodes: self.nodes,
-            end: second(end) + 1,
-            cut: is_cut.then_some(before),
-            held: rows,
-            load: load.flatten().collect(),
-        })
-    }
 }

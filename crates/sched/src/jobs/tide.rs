@@ -148,9 +148,8 @@ fn ebb(plan: &mut Plan, need: u32) {
     plan.free += need - rest;
 }
 
-/// Gives what is free, as if one by one to who holds least; of equals to the first by key.
+/// Gives what is free, as if one by one to who holds least; of equals to the first, by key as they are.
 fn raise(plan: &mut Plan) {
-    plan.jobs.sort_by_key(|planned| planned.rank);
     let at = |level: u32, planned: &Planned| planned.nodes.max(level.min(planned.max));
     let taken = |level: u32| -> u64 {
         plan.jobs.iter().map(|planned| u64::from(at(level, planned) - planned.nodes)).sum()
@@ -188,19 +187,35 @@ fn lowest_level(highest: u32, holds: impl Fn(u32) -> bool) -> u32 {
 
 /// Gives what is free to those that hold least and gain by it.
 fn flow(cluster: &Cluster<'_>, plan: &mut Plan) {
-    raise(plan);
-    // A growth that does not pay for its pauses is not done.
-    for planned in plan.jobs.iter_mut().filter(|planned| !planned.is_new() && planned.nodes > planned.had) {
-        let (Some(run), at) = (cluster.run(planned.job), &cluster.jobs[planned.job]) else { continue };
-        let done = run.done(cluster.now_ms);
-        let pauses_ms = 2.0 * cluster.cost.of(planned.nodes - planned.had);
-        let gains =
-            at.remaining_ms(done, planned.nodes) + pauses_ms < at.remaining_ms(done, planned.had) - 1e-3;
-        if !gains {
-            plan.free += planned.nodes - planned.had;
-            planned.nodes = planned.had;
+    plan.jobs.sort_by_key(|planned| planned.rank);
+    let before: Vec<u32> = plan.jobs.iter().map(|planned| planned.nodes).collect();
+    loop {
+        raise(plan);
+        // Who gains nothing stays as it is, and what it would have had is for others.
+        let mut has_refused = false;
+        for (planned, &before) in plan.jobs.iter_mut().zip(&before) {
+            if planned.nodes > before && !gains(cluster, planned, before) {
+                planned.max = before;
+                has_refused = true;
+            }
+        }
+        if !has_refused {
+            return;
+        }
+        // Dealt out anew: how far it reaches depends on who takes part.
+        for (planned, &before) in plan.jobs.iter_mut().zip(&before) {
+            plan.free += planned.nodes - before;
+            planned.nodes = before;
         }
     }
+}
+
+/// Whether a growth pays for its pauses: the one to come, and the one when the nodes are taken back. A start has none.
+fn gains(cluster: &Cluster<'_>, planned: &Planned, before: u32) -> bool {
+    let at = &cluster.jobs[planned.job];
+    let done = cluster.run(planned.job).map_or(0.0, |run| run.done(cluster.now_ms));
+    let pauses_ms = if planned.is_new() { 0.0 } else { 2.0 * cluster.cost.of(planned.nodes - before) };
+    at.remaining_ms(done, planned.nodes) + pauses_ms < at.remaining_ms(done, before) - 1e-3
 }
 
 #[cfg(test)]

@@ -21,6 +21,8 @@ use self::nodes::FreeNodes;
 use self::transfers::Transfers;
 
 #[cfg(test)]
+mod by_hand;
+#[cfg(test)]
 mod golden;
 mod io_table;
 mod nodes;

@@ -202,7 +202,8 @@ impl JobsWorkload {
         for (i, value) in described.iter().enumerate() {
             let place = format!("jobs[{i}]");
             let job = read_job(&place, value, i)?;
-            if !ids.insert(job.id.clone()) {
+            // 1 and "1" are printed alike.
+            if !ids.insert(job.id.to_string()) {
                 return Err(fault(
                     &format!("{place}.id"),
                     format!("{} is the id of another job, too", job.id),
@@ -388,6 +389,9 @@ fn read_job(place: &str, value: &Value, at: usize) -> Result<SubmittedJob, Workl
     let mut requests = Vec::new();
     for (i, value) in list(&fields, "requests")?.iter().enumerate() {
         requests.push(read_request(&format!("{place}.requests[{i}]"), value)?);
+    }
+    if !requests.is_empty() && kind != JobKind::Evolving {
+        return Err(fault(place, format!("has requests, but is {}, not evolving", kind.name())));
     }
     requests.sort_by(|a, b| a.0.total_cmp(&b.0));
     let batch = BatchJob {

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use iotide_api::{
-    AdviseOptions, FitOptions, JobPolicy, JobsLog, JobsLogOptions, Measurements, Store, fit, read_bytes,
-    resize_advise,
+    AdviseOptions, Error, FitOptions, JobPolicy, JobsLog, JobsLogOptions, Measurements, Store, fit,
+    read_bytes, resize_advise,
 };
 
 use crate::ExitStatus;
 use crate::commands::advice::advised;
 use crate::commands::document::DocumentArgs;
+use crate::commands::simulate::refused;
 use crate::ui::{Hint, Ui};
 
 /// See at which size a program should run: time, efficiency, cost, expected wait and turnaround
@@ -63,15 +64,17 @@ pub(crate) fn run(ui: &mut Ui, args: &AdviseArgs) -> anyhow::Result<ExitStatus> 
     let models = read_models(&args.model)?;
     let options =
         JobsLogOptions { nodes: args.nodes, first: args.first, utc_offset_s: 0.0, models: None, io: None };
-    let log = JobsLog::open(&args.log, &options)
-        .hint("a log is a file in JSON, in Standard Workload Format or of sacct")?;
+    let log = match JobsLog::open(&args.log, &options) {
+        Err(error @ Error::Setting { .. }) => return Err(refused(error)),
+        log => log.hint("a log is a file in JSON, in Standard Workload Format or of sacct")?,
+    };
     let options = AdviseOptions {
         sizes: args.sizes.clone(),
         policy,
         n_probes: args.probes,
         confidence: args.confidence,
     };
-    let advice = resize_advise(&models, &log, &options).map_err(advised)?;
+    let advice = resize_advise(&models, &log, &options).map_err(refused)?;
     args.output.deliver(ui, &advice)?;
     Ok(ExitStatus::Done)
 }

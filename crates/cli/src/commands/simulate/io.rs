@@ -154,7 +154,7 @@ pub(crate) fn run(ui: &mut Ui, args: &IoArgs) -> anyhow::Result<ExitStatus> {
 }
 
 /// A setting that cannot be has the name of its flag.
-pub(super) fn refused(error: Error) -> anyhow::Error {
+pub(in crate::commands) fn refused(error: Error) -> anyhow::Error {
     match error {
         Error::Setting { fault } => anyhow::anyhow!("--{fault}"),
         error => advised(error),

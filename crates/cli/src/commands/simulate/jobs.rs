@@ -129,8 +129,11 @@ pub(crate) fn run(ui: &mut Ui, args: &JobsArgs) -> anyhow::Result<ExitStatus> {
 
 fn log(args: &JobsArgs) -> anyhow::Result<JobsLog> {
     if args.log == "mix" {
-        if args.io.is_some() {
-            bail!("--io is about jobs of a log: those of `mix` have no names");
+        if args.io.is_some() || args.models.is_some() {
+            bail!("--io and --models are about jobs of a log: those of `mix` have no names");
+        }
+        if args.first.is_some() {
+            bail!("--first is about a log: --jobs says how many `mix` has");
         }
         let mix = JobsMix { nodes: args.nodes.unwrap_or(64), n_jobs: args.jobs, load: args.load };
         return JobsLog::mix(&mix, args.seed).map_err(refused);
@@ -204,12 +207,17 @@ impl JobsArgs {
 /// `manager=0,runs=0.1,user=0.5`, any of them.
 fn class_errors(text: &str) -> Result<ClassErrors, String> {
     let mut errors = ClassErrors::default();
+    let mut named = Vec::new();
     for part in text.split(',') {
         let (class, sigma) =
             part.split_once('=').ok_or("it is CLASS=SIGMA, for example runs=0.1,user=0.5")?;
         let sigma = (sigma.parse().ok())
             .filter(|sigma: &f64| (0.0..=10.0).contains(sigma))
             .ok_or_else(|| format!("{sigma:?} is not a deviation between 0 and 10"))?;
+        if named.contains(&class) {
+            return Err(format!("{class} is named twice"));
+        }
+        named.push(class);
         match class {
             "runs" => errors.runs = sigma,
             "user" => errors.user = sigma,
@@ -238,7 +246,17 @@ mod tests {
         let read = |text| class_errors(text);
         assert_eq!(read("manager=0,runs=0.1,user=0.5"), Ok(ClassErrors { runs: 0.1, user: 0.5 }));
         assert_eq!(read("user=2"), Ok(ClassErrors { runs: 0.0, user: 2.0 }));
-        for wrong in ["", "runs", "runs=-1", "runs=nan", "runs=11", "god=1", "manager=0.1", "runs=0.1,"] {
+        for wrong in [
+            "",
+            "runs",
+            "runs=-1",
+            "runs=nan",
+            "runs=11",
+            "god=1",
+            "manager=0.1",
+            "runs=0.1,",
+            "runs=0,runs=1",
+        ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }

@@ -3,6 +3,8 @@
 use crate::ExitStatus;
 use crate::ui::Ui;
 
+pub(super) use io::refused;
+
 mod io;
 mod jobs;
 mod staging;
