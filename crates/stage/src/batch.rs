@@ -255,7 +255,8 @@ impl Course<'_> {
 
     /// Reads the copy back, and sees that the source is closed and as it was, and still has the name.
     fn check(&self, task: &Task, made: &Made) -> Result<(), Failure> {
-        if task.what == What::File {
+        // A further name may have become a file of its own.
+        if made.file.is_some() {
             let read = read_back(&made.temp.dir, &made.temp.name, task.numbers.size, self.pace)?;
             if read != made.checksum {
                 let what = format!("read back {read} where {} was written", made.checksum);

@@ -82,6 +82,7 @@ fn a_bandwidth_is_kept_and_a_deadline_leaves_the_rest_with_its_reason() {
     let late = ["--bandwidth", "1M", "--deadline", "300ms", "--format", "json"];
     let told = stage(dir.path(), &[&ONCE[..], &late].concat()).exits_with(1).json();
     assert_eq!((&told["files"]["safe"], &told["files"]["waiting"]), (&2.into(), &1.into()), "{told:#}");
+    assert_eq!(told["left"][0]["why"], "stopped before its turn", "{told:#}");
     assert!(!dir.path().join("dst/third").exists());
     assert!(no_temporary_files(&dir.path().join("dst")));
     // In an epilog: the deadline begins when the job is over, which it is at once.
