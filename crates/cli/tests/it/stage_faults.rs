@@ -432,6 +432,9 @@ fn a_copy_instead_of_a_link_is_read_back_too() {
     assert_eq!((dir.read("src/a").len(), dir.read("src/b").len()), (3000, 3000));
 }
 
+/// What happens to a file in a directory.
+type Act = fn(&Path);
+
 /// Each of these happens when a part of the file has been copied.
 #[test]
 fn files_that_change_vanish_or_are_replaced_while_they_are_copied_arrive_as_they_are_in_the_end() {
@@ -463,7 +466,7 @@ fn files_that_change_vanish_or_are_replaced_while_they_are_copied_arrive_as_they
         fs::remove_file(src.join("file")).unwrap();
         std::os::unix::fs::symlink("elsewhere", src.join("file")).unwrap();
     };
-    let acts: [(&str, fn(&Path)); 7] = [
+    let acts: [(&str, Act); 7] = [
         ("append", append),
         ("change", change),
         ("cut", cut),
