@@ -119,6 +119,11 @@ fn an_open_file_is_left_and_what_was_refused_is_untouched() {
     stage(dir.path(), &ONCE).exits_with(0);
     assert_eq!(dir.read("dst/open"), "half");
     assert_eq!(stage(dir.path(), &["status", "dst"]).status, 0);
+    // The buffer has no receipts, and neither has a directory that was never staged to.
+    let told = stage(dir.path(), &["verify", "src"]).exits_with(2).stderr;
+    assert!(told.contains("src has no receipts"), "{told}");
+    let told = stage(dir.path(), &["verify", "."]).exits_with(2).stderr;
+    assert!(told.contains("no receipts"), "{told}");
 
     fs::create_dir(src.join("sub")).unwrap();
     for (from, to) in [("src", "src/sub"), ("src/sub", "src"), ("src", "src")] {
