@@ -19,23 +19,22 @@ shift 2
 mkdir -p "$buffer" "$results" || exit 2
 
 stage= program= is_announced=
-trap 'is_announced=1; kill -USR1 $stage 2>/dev/null' USR1
+trap 'is_announced=1' USR1
 trap 'kill -TERM $program' TERM
 
+# Until it listens to USR1, that must not kill it.
 begin() {
     # shellcheck disable=SC2086 # several options
-    "${IOTIDE:-iotide}" stage out "$buffer" "$results" --deadline 9min $IOTIDE_STAGE_OPTIONS &
+    (trap '' USR1; exec "${IOTIDE:-iotide}" stage out "$buffer" "$results" --deadline 9min $IOTIDE_STAGE_OPTIONS) &
     stage=$!
 }
 
-# A signal ends a wait, and the process may still run.
-wait_for() {
-    local status
-    while :; do
-        wait "$1"
-        status=$?
-        kill -0 "$1" 2>/dev/null || return $status
+# Has all brought away that is closed. It may not listen yet when it is asked for the first time; asked again, it does no more.
+finish() {
+    while kill -USR1 $stage 2>/dev/null; do
+        sleep 0.2
     done
+    wait $stage
 }
 
 begin
@@ -44,14 +43,14 @@ program=$!
 while :; do
     wait $program
     status=$?
+    # A signal ends a wait, and the process may still run.
     kill -0 $program 2>/dev/null || break
     if [ -n "$is_announced" ]; then
-        # It ends when all is safe that was closed. The program may write more.
         is_announced=
-        wait_for $stage
+        finish
+        # The program may write more.
         begin
     fi
 done
-kill -TERM $stage 2>/dev/null
-wait_for $stage || echo "not all of $buffer is safe in $results: iotide stage status $results" >&2
+finish || echo "not all of $buffer is safe in $results: iotide stage status $results" >&2
 exit $status
