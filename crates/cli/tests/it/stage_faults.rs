@@ -511,7 +511,7 @@ fn files_that_change_vanish_or_are_replaced_while_they_are_copied_arrive_as_they
 fn a_file_that_is_not_quiet_in_time_is_left_with_its_reason() {
     let dir = pair();
     dir.write("src/busy", "busy");
-    let told = stage(dir.path(), &["out", "src", "dst", "--once", "--quiet", "10h", "--deadline", "0s"]);
+    let told = stage(dir.path(), &["out", "src", "dst", "--once", "--quiet", "10h", "--deadline", "1ms"]);
     let told = told.exits_with(1).stdout;
     assert!(told.contains("left: busy: it was changed a moment ago"), "{told}");
     assert!(!dir.path().join("dst/busy").exists());

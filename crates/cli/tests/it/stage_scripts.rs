@@ -132,10 +132,12 @@ fn the_epilog_brings_away_as_its_user_what_a_killed_job_left_for_as_long_as_it_m
         // A node whose epilog fails would be drained.
         assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     };
-    // Another job's, a user that there is not, and no time at all.
+    // No time at all, another job's, and a user that there is not.
+    epilog("17", "65534", "1us");
+    let status = fs::read_to_string(dir.join("buffers/17/.iotide-stage/status.json")).unwrap();
+    assert!(status.contains("a moment ago") || status.contains("before its turn"), "{status}");
     epilog("18", "65534", "10min");
     epilog("17", "4294967294", "10min");
-    epilog("17", "65534", "0s");
     assert!(!dir.join("results/one").exists() && !dir.join("results/scratch/two").exists());
     epilog("17", "65534", "10min");
     for (name, was) in [("results/one", "buffers/17/one"), ("results/scratch/two", "buffers/17/scratch/two")]
