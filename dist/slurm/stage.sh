@@ -4,7 +4,8 @@
 #   sbatch [OPTIONS] stage.sh BUFFER RESULTS PROGRAM [ARGUMENT…]
 #
 # Ten minutes before the time limit Slurm sends USR1: all closed files are brought away then, while the program goes on. What it writes after
-# that, and what is left when a job is killed, is brought away by stage-epilog.sh, if BUFFER is where that looks.
+# that is brought away as before, and when it ends. What is left when a job is killed is brought away by stage-epilog.sh, if BUFFER is where
+# that looks.
 #
 # Options of `iotide stage out` go into IOTIDE_STAGE_OPTIONS, for example "--purge space --capacity 400G".
 #SBATCH --signal=B:USR1@600
@@ -17,26 +18,39 @@ buffer=$1 results=$2
 shift 2
 mkdir -p "$buffer" "$results" || exit 2
 
-stage= program=
-trap 'kill -USR1 $stage' USR1
+stage= program= is_announced=
+trap 'is_announced=1' USR1
 trap 'kill -TERM $program' TERM
-# shellcheck disable=SC2086 # several options
-"${IOTIDE:-iotide}" stage out "$buffer" "$results" --deadline 9min $IOTIDE_STAGE_OPTIONS &
-stage=$!
+
+# Until it listens to USR1, that must not kill it.
+begin() {
+    # shellcheck disable=SC2086 # several options
+    (trap '' USR1; exec "${IOTIDE:-iotide}" stage out "$buffer" "$results" --deadline 9min $IOTIDE_STAGE_OPTIONS) &
+    stage=$!
+}
+
+# Has all brought away that is closed. It may not listen yet when it is asked for the first time; asked again, it does no more.
+finish() {
+    while kill -USR1 $stage 2>/dev/null; do
+        sleep 0.2
+    done
+    wait $stage
+}
+
+begin
 "$@" &
 program=$!
-
-# A signal ends a wait, and the process may still run.
-wait_for() {
-    local status
-    while :; do
-        wait "$1"
-        status=$?
-        kill -0 "$1" 2>/dev/null || return $status
-    done
-}
-wait_for $program
-status=$?
-kill -TERM $stage 2>/dev/null
-wait_for $stage || echo "not all of $buffer is safe in $results: iotide stage status $results" >&2
+while :; do
+    wait $program
+    status=$?
+    # A signal ends a wait, and the process may still run.
+    kill -0 $program 2>/dev/null || break
+    if [ -n "$is_announced" ]; then
+        is_announced=
+        finish
+        # The program may write more.
+        begin
+    fi
+done
+finish || echo "not all of $buffer is safe in $results: iotide stage status $results" >&2
 exit $status

@@ -86,6 +86,8 @@ pub(crate) struct Course<'a> {
 
 /// How many wait for the disk at once: a journalling file system makes them durable together.
 const SYNCING: usize = 16;
+/// Files of so many bytes on average are small: they are read by one call each.
+const SMALL: u64 = 128 << 10;
 
 impl Course<'_> {
     /// Copies files whose directories exist. `new` are directories that got an entry otherwise and must be durable, too.
@@ -103,7 +105,7 @@ impl Course<'_> {
                 None => Ok(()),
             }),
         };
-        let checked = self.each(synced, self.n_jobs, |at, made| self.check(&tasks[at], made));
+        let checked = self.each(synced, self.n_reading(tasks), |at, made| self.check(&tasks[at], made));
         let named: Vec<Result<Landed, Failure>> =
             (tasks.iter().zip(checked)).map(|(task, made)| self.name(task, made?)).collect();
         let mut dirs = new.clone();
@@ -130,6 +132,12 @@ impl Course<'_> {
                 None => Ok(landed),
             };
         tasks.iter().zip(named).map(|(task, named)| is_durable(task, named?)).collect()
+    }
+
+    /// How many files are read back at once. Of small ones each read is waited for longer than it takes to sum it up.
+    fn n_reading(&self, tasks: &[Task]) -> usize {
+        let n_bytes: u64 = tasks.iter().map(|task| task.numbers.size).sum();
+        if n_bytes / (tasks.len() as u64).max(1) <= SMALL { self.n_jobs.max(SYNCING) } else { self.n_jobs }
     }
 
     /// Makes many files durable by one call, with all else on their file system.
@@ -255,7 +263,8 @@ impl Course<'_> {
 
     /// Reads the copy back, and sees that the source is closed and as it was, and still has the name.
     fn check(&self, task: &Task, made: &Made) -> Result<(), Failure> {
-        if task.what == What::File {
+        // A further name may have become a file of its own.
+        if made.file.is_some() {
             let read = read_back(&made.temp.dir, &made.temp.name, task.numbers.size, self.pace)?;
             if read != made.checksum {
                 let what = format!("read back {read} where {} was written", made.checksum);

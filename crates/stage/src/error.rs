@@ -59,6 +59,12 @@ pub enum StageError {
         /// Where it went.
         former: PathBuf,
     },
+    /// Nothing was ever brought to a directory, so nothing can be said of it.
+    #[error("{path} has no receipts: it is not where `iotide stage` brought anything")]
+    NoReceipts {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The journal cannot be read.
     #[error("{path} is no journal of this program: {why}")]
     Journal {

@@ -65,6 +65,8 @@ pub struct Progress {
 /// How long a destination is tried again when everything has to go, without a deadline.
 const FLUSH_RETRY: Duration = Duration::from_secs(60);
 const TICK: Duration = Duration::from_millis(100);
+/// How often a file is copied that changes meanwhile, before it is left.
+const MAX_TRIES: u32 = 3;
 /// The tree is walked so often, whatever was seen of it.
 const WALK: Duration = Duration::from_secs(30);
 
@@ -84,7 +86,10 @@ pub fn run_once(
         survey.due.retain(|task| {
             let n = n_tries.entry(task.path.clone()).or_insert(0);
             *n += 1;
-            *n <= 3
+            if *n > MAX_TRIES {
+                stager.tally.leave(&task.path, "it changed whenever it was copied");
+            }
+            *n <= MAX_TRIES
         });
         let n_safe = stager.tally.safe;
         make_room(stager, high_water_bytes)?;
@@ -93,6 +98,7 @@ pub fn run_once(
             make_room(stager, high_water_bytes)?;
             progress(stager.tally());
             if fault.is_some() {
+                leave_rest(stager, &survey);
                 return Ok(fault);
             }
         }
@@ -100,7 +106,10 @@ pub fn run_once(
             last_news = Instant::now();
         }
         let is_late = last_news.elapsed() > patience;
-        if survey.n_unquiet == 0 || is_late || pace.is_stopped() {
+        // What was gone or another file when its turn came is looked at again: it may be nothing that is left.
+        let is_done = survey.n_unquiet == 0 && stager.n_changed == 0;
+        if is_done || is_late || pace.is_stopped() {
+            leave_rest(stager, &survey);
             let fault = stager.finish_directories(&mut survey)?;
             empty_trash(stager, pace)?;
             return Ok(fault);
@@ -108,6 +117,16 @@ pub fn run_once(
         thread::sleep(
             survey.next_due.unwrap_or(TICK).clamp(Duration::from_millis(1), Duration::from_secs(1)),
         );
+    }
+}
+
+/// Says why files are left that have not been tried.
+fn leave_rest(stager: &mut Stager, survey: &Survey) {
+    for path in &survey.unquiet {
+        stager.tally.leave(path, "it was changed a moment ago");
+    }
+    for task in &survey.due {
+        stager.tally.leave(&task.path, "stopped before its turn");
     }
 }
 

@@ -146,6 +146,8 @@ pub struct Survey {
     pub next_due: Option<Duration>,
     /// Files that are not yet quiet.
     pub n_unquiet: u64,
+    /// The first of them.
+    pub(crate) unquiet: Vec<Vec<u8>>,
 }
 
 impl Survey {
@@ -188,6 +190,8 @@ pub struct Stager {
     pub(crate) half_linked: HashMap<u64, u32>,
     /// What is in the trash until it has been there for long enough.
     pub(crate) resting: VecDeque<Resting>,
+    /// How many files were others than those that the last look had found, or gone, when they were copied.
+    pub(crate) n_changed: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -240,6 +244,7 @@ impl Stager {
             removable: BTreeSet::new(),
             half_linked: HashMap::new(),
             resting: VecDeque::new(),
+            n_changed: 0,
         };
         stager.clear_up()?;
         Ok(stager)
@@ -290,6 +295,7 @@ impl Stager {
         }
         self.removable.clear();
         self.half_linked.clear();
+        self.n_changed = 0;
         let is_whole = walked.errors.is_empty();
         for (path, why) in walked.errors {
             self.tally.failed += 1;
@@ -363,6 +369,9 @@ impl Stager {
             self.tally.waiting += 1;
             survey.n_unquiet += 1;
             survey.next_due = Some(survey.next_due.map_or(due, |next| next.min(due)));
+            if survey.unquiet.len() < Tally::MAX_LEFT {
+                survey.unquiet.push(path);
+            }
             return;
         }
         self.tally.waiting += 1;
@@ -484,7 +493,10 @@ impl Stager {
         for (task, outcome) in tasks.into_iter().zip(outcomes) {
             match outcome {
                 Ok(safe) => landed.push((task, safe)),
-                Err(Failure::Fault(error)) => drop(fault.get_or_insert(error)),
+                Err(Failure::Fault(error)) => {
+                    self.tally.leave(&task.path, error.to_string());
+                    fault.get_or_insert(error);
+                }
                 Err(Failure::Open) => {
                     self.tally.waiting = self.tally.waiting.saturating_sub(1);
                     self.tally.open += 1;
@@ -497,7 +509,11 @@ impl Stager {
                     self.tally.leave(&task.path, why.clone());
                     self.tried.insert(task.path, (task.numbers, Trial::Failed(why)));
                 }
-                Err(Failure::Changed | Failure::Stopped) => {}
+                Err(Failure::Changed) => {
+                    self.n_changed += 1;
+                    self.tally.leave(&task.path, "it changed while it was copied");
+                }
+                Err(Failure::Stopped) => self.tally.leave(&task.path, "stopped before its turn"),
             }
         }
         let time_ns = since_1970_ns().unsigned_abs();

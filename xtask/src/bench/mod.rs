@@ -152,7 +152,7 @@ const BENCHES: &[Bench] = &[
     },
     Bench {
         name: "stage",
-        help: "files out of memory onto a disk, checked and synced, beside cp and rsync",
+        help: "files out of memory onto a disk, checked and synced, beside cp, rsync and rclone",
         run: stage::figures,
     },
     Bench {

@@ -1,6 +1,7 @@
 //! Files out of memory onto a disk, checked and synced, beside `cp -a` and `rclone copy` with a sync after them and `rsync -aW --fsync`; and of
 //! small files what it costs from memory to memory, where no disk is in the way.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -89,12 +90,18 @@ fn fill(src: &Path, tree: &Tree) -> std::io::Result<()> {
 
 fn of_tree(bed: &Bed, tree: &Tree, src: &Path) -> Result<Vec<Line>, String> {
     let gb = (tree.n_files * tree.size) as f64 / 1e9;
-    let cost = |dst: &Path, command: &dyn Fn(&Path) -> Command| {
+    // ext4 searches long for an inode where many were freed within the last minutes: what has many files is removed in the end.
+    let is_kept = tree.n_files > 1000;
+    let n_runs = Cell::new(0);
+    let cost = |folder: &Path, command: &dyn Fn(&Path) -> Command| {
         let mut best: Option<(f64, f64)> = None;
         for _ in 0..2 {
-            fs::create_dir_all(dst).map_err(|error| error.to_string())?;
-            let cost = bed.measure(command(dst))?;
-            fs::remove_dir_all(dst).map_err(|error| error.to_string())?;
+            let dst = folder.join(format!("run{}", n_runs.replace(n_runs.get() + 1)));
+            fs::create_dir_all(&dst).map_err(|error| error.to_string())?;
+            let cost = bed.measure(command(&dst))?;
+            if !is_kept {
+                fs::remove_dir_all(&dst).map_err(|error| error.to_string())?;
+            }
             let _ = fs::remove_dir_all(src.join(".iotide-stage"));
             let _ = Command::new("sync").status();
             if best.is_none_or(|(wall_s, _)| cost.wall_s < wall_s) {
@@ -173,5 +180,6 @@ fn of_tree(bed: &Bed, tree: &Tree, src: &Path) -> Result<Vec<Line>, String> {
         let (_, cpu_s) = cost(&memory, &stage)?;
         lines.push(line("CPU a GB, in memory", "s", cpu_s / gb, None, Goal::AtMost(most)));
     }
+    fs::remove_dir_all(&dst).map_err(|error| error.to_string())?;
     Ok(lines)
 }

@@ -120,7 +120,7 @@ fn help_on_stage_out_explains_every_flag() {
 
           --predictions <SOURCE>
               Take predictions from whoever sees the job: `daemon` or `daemon:SOCKET` (`iotide serve`),
-              or where `iotide detect --listen` listens
+              where `iotide detect --listen` listens, or the control socket of an arbiter or a mount
 
           --job <ID>
               `--predictions`: which job fills the buffer [default: as IOTIDE_JOB_ID, IOSETS_JOB_ID or

@@ -134,6 +134,8 @@ mod stage;
 mod stage_faults;
 /// `iotide stage out`: what its options do, and with the rest of the house.
 mod stage_options;
+/// The scripts for a batch system, with signals and an environment alone.
+mod stage_scripts;
 
 /// `iotide mount`: what POSIX asks, random operations beside a plain file, crashes, and whose requests they are.
 mod mount;

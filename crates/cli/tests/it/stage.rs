@@ -1,11 +1,14 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags, mkdirat, openat};
 
 use crate::util::{Dir, Outcome};
 
@@ -30,14 +33,21 @@ fn an_odd_tree_arrives_as_it_was() {
     let dir = pair();
     let (src, dst) = (dir.path().join("src"), dir.path().join("dst"));
     fs::create_dir_all(src.join("a/empty")).unwrap();
-    let deep = (0..60).fold(src.clone(), |path, _| path.join("d".repeat(100)));
-    let mut here = src.clone();
-    for _ in 0..30 {
-        here = here.join("d".repeat(100));
-        fs::create_dir(&here).unwrap();
-    }
-    assert!(deep.as_os_str().len() > 4096);
-    fs::write(here.join("deep"), "x").unwrap();
+    // Deeper than any path that the kernel takes at once.
+    let name = "d".repeat(100);
+    let deep = |top: &Path| {
+        let mut here: OwnedFd = File::open(top).unwrap().into();
+        for _ in 0..60 {
+            match mkdirat(&here, &name, Mode::RWXU) {
+                Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+                Err(error) => panic!("{error}"),
+            }
+            here = openat(&here, &name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        }
+        here
+    };
+    let file = openat(deep(&src), "deep", OFlags::WRONLY | OFlags::CREATE, Mode::RUSR).unwrap();
+    File::from(file).write_all(b"x").unwrap();
     let long = "n".repeat(255);
     fs::write(src.join(&long), "long").unwrap();
     let invalid = OsStr::from_bytes(b"invalid \xff\xfe\n");
@@ -63,7 +73,10 @@ fn an_odd_tree_arrives_as_it_was() {
     );
     assert_eq!(fs::read(dst.join(&long)).unwrap(), b"long");
     assert_eq!(fs::read(dst.join(invalid)).unwrap(), b"bytes");
-    assert!(dst.join(here.strip_prefix(&src).unwrap()).join("deep").is_file());
+    let mut text = String::new();
+    let file = openat(deep(&dst), "deep", OFlags::RDONLY, Mode::empty()).unwrap();
+    File::from(file).read_to_string(&mut text).unwrap();
+    assert_eq!(text, "x");
     assert_eq!(fs::read_link(dst.join("a/link")).unwrap(), Path::new("../nowhere"));
     let stat = |name: &str| fs::metadata(dst.join(name)).unwrap();
     assert_eq!(stat("a/one").ino(), stat("a/two").ino());
@@ -106,6 +119,11 @@ fn an_open_file_is_left_and_what_was_refused_is_untouched() {
     stage(dir.path(), &ONCE).exits_with(0);
     assert_eq!(dir.read("dst/open"), "half");
     assert_eq!(stage(dir.path(), &["status", "dst"]).status, 0);
+    // The buffer has no receipts, and neither has a directory that was never staged to.
+    let told = stage(dir.path(), &["verify", "src"]).exits_with(2).stderr;
+    assert!(told.contains("src has no receipts"), "{told}");
+    let told = stage(dir.path(), &["verify", "."]).exits_with(2).stderr;
+    assert!(told.contains("no receipts"), "{told}");
 
     fs::create_dir(src.join("sub")).unwrap();
     for (from, to) in [("src", "src/sub"), ("src/sub", "src"), ("src", "src")] {

@@ -1,10 +1,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use iotide_testkit::{Missing, program, skip};
@@ -81,26 +84,53 @@ fn check(src: &Path, dst: &Path, closed: &BTreeMap<String, u64>) {
     }
 }
 
+/// What stagers were doing when they were killed.
+#[derive(Debug, Default)]
+struct Kills {
+    /// Those that were killed, not those that had ended by then.
+    killed: u64,
+    /// Those that left a copy that had no final name yet.
+    in_a_copy: u64,
+    /// Those that left a file that was on its way out.
+    in_a_purge: u64,
+}
+
+impl Kills {
+    fn count(&mut self, src: &Path, dst: &Path) {
+        let has = |dir: &Path, begin: &str| {
+            let mut entries = fs::read_dir(dir).into_iter().flatten().flatten();
+            entries.any(|entry| entry.file_name().to_string_lossy().starts_with(begin))
+        };
+        self.killed += 1;
+        self.in_a_copy += u64::from(has(dst, ".iotide-stage-"));
+        self.in_a_purge += u64::from(has(&src.join(".iotide-stage/trash"), ""));
+    }
+}
+
 /// Kills a stager again and again beside a writer.
-fn kill_beside_a_writer(src: &Path, dst: &Path, seed: u64, n_kills: u64, purge: &str) {
+fn kill_beside_a_writer(src: &Path, dst: &Path, seed: u64, n_kills: u64, purge: &str, kills: &mut Kills) {
     let top = src.parent().unwrap();
+    let before = kills.killed;
     let closed = Mutex::new(BTreeMap::new());
     let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let (src_of_writer, closed_by, is_over) = (src.to_owned(), &closed, &is_over);
         let writer = scope.spawn(move || {
             let mut chance = Chance(seed * 7919 + 1);
             while !is_over.load(Ordering::Relaxed) {
                 write_on(&src_of_writer, &mut chance, closed_by);
-                std::thread::sleep(Duration::from_millis(chance.below(25)));
+                thread::sleep(Duration::from_millis(chance.below(25)));
             }
         });
         let mut chance = Chance(seed * 104_729 + 3);
-        for kill in 0..n_kills {
+        for round in 0.. {
+            if kills.killed - before == n_kills {
+                break;
+            }
             let mut command = Command::new(env!("CARGO_BIN_EXE_iotide"));
             command.args(["stage", "out"]).args([src, dst]);
             command.args(["--quiet", "20ms", "--policy", "immediate", "--purge", purge]);
-            if kill % 2 == 0 {
+            if round % 2 == 0 {
                 command.arg("--once");
             }
             let mut child = (command.current_dir(top).env_clear().stdin(Stdio::null()))
@@ -108,9 +138,13 @@ fn kill_beside_a_writer(src: &Path, dst: &Path, seed: u64, n_kills: u64, purge: 
                 .stderr(Stdio::null())
                 .spawn()
                 .unwrap();
-            std::thread::sleep(Duration::from_millis(15 + chance.below(150)));
+            thread::sleep(Duration::from_millis(15 + chance.below(150)));
             child.kill().unwrap();
-            child.wait().unwrap();
+            match child.wait().unwrap().signal() {
+                Some(9) => kills.count(src, dst),
+                // With `--once` it may have been done.
+                _ => assert_eq!(round % 2, 0, "a stager ended by itself"),
+            }
             check(src, dst, &closed.lock().unwrap());
             assert!(!writer.is_finished(), "the writer failed");
         }
@@ -132,13 +166,21 @@ fn kill_beside_a_writer(src: &Path, dst: &Path, seed: u64, n_kills: u64, purge: 
     assert_eq!(left.count(), 0);
 }
 
-/// `IOTIDE_STAGE_KILLS=20` on ten seeds is the long form: 20 kills for each seed, each pair of file systems and each way to purge.
+/// `IOTIDE_STAGE_KILLS=20` is the long form: ten seeds, and 20 kills for each seed, each pair of file systems and each way to purge.
 ///
 /// As root it is run a second time as an ordinary user.
 #[test]
 fn whatever_is_killed_nothing_is_lost_nothing_torn_and_the_writer_sees_no_error() {
+    if let Ok(uid) = std::env::var(AS_USER) {
+        assert_eq!(rustix::process::geteuid().as_raw().to_string(), uid);
+    }
     let n_kills = std::env::var("IOTIDE_STAGE_KILLS").ok().and_then(|n| n.parse().ok());
     let n_seeds = if n_kills.is_some() { 10 } else { 1 };
+    let mut kills = Kills::default();
+    let is_in_memory = in_memory().is_some();
+    if !is_in_memory {
+        skip(Missing::Data, "of /dev/shm: on disk alone");
+    }
     for (at, purge) in ["never", "staged"].into_iter().enumerate() {
         for seed in 1..=n_seeds {
             let (disk, memory) = (Dir::new(), in_memory());
@@ -154,9 +196,15 @@ fn whatever_is_killed_nothing_is_lost_nothing_torn_and_the_writer_sees_no_error(
                 let (src, dst) = (from.path().join(format!("src{nth}")), to.path().join(format!("dst{nth}")));
                 fs::create_dir(&src).unwrap();
                 fs::create_dir(&dst).unwrap();
-                kill_beside_a_writer(&src, &dst, seed + 100 * nth as u64, n_kills.unwrap_or(6), purge);
+                let seed = seed + 100 * nth as u64;
+                kill_beside_a_writer(&src, &dst, seed, n_kills.unwrap_or(6), purge, &mut kills);
             }
         }
+    }
+    if n_kills.is_some() {
+        let uid = rustix::process::geteuid().as_raw();
+        writeln!(std::io::stderr(), "as user {uid}, {n_seeds} seeds: {kills:?}").unwrap();
+        assert!(kills.killed >= 200 && kills.in_a_copy > 0 && kills.in_a_purge > 0, "{kills:?}");
     }
     if rustix::process::geteuid().is_root() {
         as_nobody(
@@ -184,12 +232,15 @@ fn as_nobody(test: &str) {
         return skip(Missing::Data, "of a build that other users can run");
     }
     let mut command = Command::new(&setpriv);
-    command.args(NOBODY).arg(own).args(["--exact", test, "--nocapture"]);
+    command.args(NOBODY).arg(own).args(["--exact", test, "--nocapture"]).env(AS_USER, "65534");
     let output = command.current_dir("/").output().unwrap();
+    std::io::stderr().write_all(&output.stderr).unwrap();
     assert!(output.status.success(), "{}", said(&output));
     assert!(said(&output).contains("1 passed"), "{}", said(&output));
 }
 
+/// Who a test of this binary is to be run as; set by the test that does so.
+const AS_USER: &str = "IOTIDE_TEST_AS_USER";
 const NOBODY: [&str; 6] = ["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"];
 
 fn said(output: &Output) -> String {
@@ -258,13 +309,21 @@ fn paths(text: &str) -> Vec<String> {
 #[test]
 fn a_copy_is_named_after_it_is_synced_and_its_source_goes_after_its_name_is() {
     // Few are synced one by one, many together.
-    for n_files in [20, 80] {
-        order_of_calls(n_files);
+    for (n_files, refused) in [(20, None), (80, None)] {
+        order_of_calls(n_files, refused);
     }
 }
 
-/// Stages files under strace, and looks at what happened before what.
-fn order_of_calls(n_files: usize) {
+#[test]
+fn a_file_system_that_refuses_what_is_quicker_changes_nothing_about_the_order() {
+    // A further name then is a file of its own, and files are synced one by one.
+    for (n_files, refused) in [(20, "linkat:error=EMLINK"), (80, "syncfs:error=EIO")] {
+        order_of_calls(n_files, Some(refused));
+    }
+}
+
+/// Stages files under strace, some calls being refused, and looks at what happened before what.
+fn order_of_calls(n_files: usize, refused: Option<&str>) {
     let dir = pair();
     let top = fs::canonicalize(dir.path()).unwrap();
     let top = top.to_str().unwrap();
@@ -275,8 +334,11 @@ fn order_of_calls(n_files: usize) {
     }
     fs::hard_link(dir.path().join("src/f0"), dir.path().join("src/sub/g0")).unwrap();
     std::os::unix::fs::symlink("f0", dir.path().join("src/link")).unwrap();
-    let seen = "trace=pwrite64,renameat,renameat2,rename,unlinkat,unlink,fsync,fdatasync,syncfs";
-    let Some(mut command) = strace(&["-f", "-y", "-qq", "-o", "trace", "-e", seen]) else { return };
+    let seen = "trace=pwrite64,linkat,renameat,renameat2,rename,unlinkat,unlink,fsync,fdatasync,syncfs";
+    let inject = refused.map(|fault| format!("inject={fault}"));
+    let mut args = vec!["-f", "-y", "-qq", "-o", "trace", "-e", seen];
+    args.extend(inject.iter().flat_map(|inject| ["-e", inject]));
+    let Some(mut command) = strace(&args) else { return };
     command.arg(env!("CARGO_BIN_EXE_iotide")).arg("stage").args(ONCE).args(["--purge", "staged"]);
     let output = command.current_dir(dir.path()).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
@@ -296,29 +358,38 @@ fn order_of_calls(n_files: usize) {
     };
     let written = |what: &str| {
         let writes = writes.iter().filter(|call| call.text.contains(&format!("<{what}>")));
-        writes.map(|call| call.ended).max().unwrap_or_else(|| panic!("{what} was not written"))
+        writes.map(|call| call.ended).max()
     };
     let renames = || calls.iter().filter(|call| call.text.starts_with("rename"));
     let mut named: HashMap<String, usize> = HashMap::new();
+    let mut links = Vec::new();
     for call in renames() {
         let [from, to] = &paths(&call.text)[..] else { panic!("{}", call.text) };
         if !from.contains("/dst/.iotide-stage-") && !from.contains("/dst/sub/.iotide-stage-") {
             continue;
         }
         let below = to.strip_prefix(&format!("{top}/dst/")).unwrap().to_owned();
-        let is_link = ["link", "f0", "sub/g0"].contains(&below.as_str());
-        assert!(
-            is_link || synced_between(from, written(from), call.began),
-            "{to} was named before it was synced"
-        );
+        match written(from) {
+            Some(written) => {
+                assert!(synced_between(from, written, call.began), "{to} was named before it was synced")
+            }
+            None => links.push(below.clone()),
+        }
         named.insert(below, call.ended);
     }
     assert_eq!(named.len(), n_files + 2, "{trace}");
+    // Of two names of one file, one is a link to the other.
+    let has_links = !refused.is_some_and(|fault| fault.starts_with("linkat"));
+    links.retain(|below| below != "link");
+    assert_eq!(links.len(), usize::from(has_links), "{links:?}");
+    assert!(links.iter().all(|below| below == "f0" || below == "sub/g0"), "{links:?}");
     // Where each file went to the trash from, and what was durable by then.
     let mut n_removed = 0;
     for call in calls.iter().filter(|call| call.text.starts_with("unlinkat")) {
         let trash = &paths(&call.text)[0];
         if !trash.starts_with(&format!("{top}/src/.iotide-stage/trash/")) {
+            let is_own = !trash.starts_with(&format!("{top}/src/")) || trash.contains("/src/.iotide-stage/");
+            assert!(is_own, "{trash} went without having been in the trash");
             continue;
         }
         let moved = renames().find(|call| paths(&call.text)[1] == *trash).unwrap();
@@ -337,24 +408,113 @@ fn order_of_calls(n_files: usize) {
     // Two names of one file are that in the destination as well.
     let inode =
         |name: &str| std::os::unix::fs::MetadataExt::ino(&fs::metadata(dir.path().join(name)).unwrap());
-    assert_eq!(inode("dst/f0"), inode("dst/sub/g0"));
+    assert_eq!(inode("dst/f0") == inode("dst/sub/g0"), has_links);
+}
+
+/// A further name of a file, where the file system has no links: one more copy, and as suspect as any other.
+#[test]
+fn a_copy_instead_of_a_link_is_read_back_too() {
+    let dir = pair();
+    dir.write("src/a", vec![7; 3000]);
+    fs::hard_link(dir.path().join("src/a"), dir.path().join("src/b")).unwrap();
+    // The first is copied; of the second the destination says that it took 1,000 bytes, and took none.
+    let faults = ["-e", "inject=linkat:error=EPERM", "-e", "inject=pwrite64:retval=1000:when=2"];
+    let Some(mut command) = strace(&[&["-f", "-qq", "-o", "/dev/null"], &faults[..]].concat()) else {
+        return;
+    };
+    command.arg(env!("CARGO_BIN_EXE_iotide")).arg("stage").args(ONCE).args(["--purge", "staged"]);
+    let output = command.current_dir(dir.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("read back"), "{}", said(&output));
+    let names = ["a", "b"].map(|name| dir.path().join("dst").join(name).exists());
+    assert_eq!(names.into_iter().filter(|is_there| *is_there).count(), 1, "{names:?}");
+    // Nothing goes as long as a name of it is not safe.
+    assert_eq!((dir.read("src/a").len(), dir.read("src/b").len()), (3000, 3000));
+}
+
+/// What happens to a file in a directory.
+type Act = fn(&Path);
+
+/// Each of these happens when a part of the file has been copied.
+#[test]
+fn files_that_change_vanish_or_are_replaced_while_they_are_copied_arrive_as_they_are_in_the_end() {
+    let dir = pair();
+    let src = dir.path().join("src");
+    let large = vec![1; 3 << 20];
+    let append = |src: &Path| {
+        File::options().append(true).open(src.join("file")).unwrap().write_all(b"more").unwrap();
+    };
+    let change = |src: &Path| {
+        // In its place, within what has been copied, and of the same time of contents.
+        let file = File::options().write(true).open(src.join("file")).unwrap();
+        let modified = file.metadata().unwrap().modified().unwrap();
+        file.write_all_at(b"changed", 5).unwrap();
+        file.set_modified(modified).unwrap();
+    };
+    let cut = |src: &Path| File::create(src.join("file")).map(drop).unwrap();
+    let replace = |src: &Path| {
+        fs::write(src.join("other"), vec![2; 2 << 20]).unwrap();
+        fs::rename(src.join("other"), src.join("file")).unwrap();
+    };
+    let vanish = |src: &Path| fs::remove_file(src.join("file")).unwrap();
+    let folder = |src: &Path| {
+        fs::remove_file(src.join("file")).unwrap();
+        fs::create_dir(src.join("file")).unwrap();
+        fs::write(src.join("file/inner"), "inner").unwrap();
+    };
+    let link = |src: &Path| {
+        fs::remove_file(src.join("file")).unwrap();
+        std::os::unix::fs::symlink("elsewhere", src.join("file")).unwrap();
+    };
+    let acts: [(&str, Act); 7] = [
+        ("append", append),
+        ("change", change),
+        ("cut", cut),
+        ("replace", replace),
+        ("vanish", vanish),
+        ("folder", folder),
+        ("link", link),
+    ];
+    for (name, act) in acts {
+        for tree in ["src", "dst"] {
+            fs::remove_dir_all(dir.path().join(tree)).unwrap();
+            fs::create_dir(dir.path().join(tree)).unwrap();
+        }
+        fs::write(src.join("file"), &large).unwrap();
+        let mut stager = dir
+            .command(["stage", "out", "src", "dst", "--once", "--quiet", "20ms", "--bandwidth", "20M"])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let half = || {
+            let mut entries = fs::read_dir(dir.path().join("dst")).unwrap().flatten();
+            entries.any(|entry| {
+                let is_temp = entry.file_name().to_string_lossy().starts_with(".iotide-stage-");
+                is_temp && entry.metadata().is_ok_and(|stat| stat.len() >= 1 << 20)
+            })
+        };
+        while !half() {
+            assert!(stager.try_wait().unwrap().is_none(), "{name}: it was over too early");
+            thread::sleep(Duration::from_millis(1));
+        }
+        act(&src);
+        assert_eq!(stager.wait().unwrap().code(), Some(0), "{name}");
+        let mut diff = Command::new("diff");
+        diff.args(["-r", "--no-dereference", "-x", ".iotide-stage", "src", "dst"]);
+        let told = diff.current_dir(dir.path()).output().unwrap();
+        assert!(told.status.success(), "{name}: {}", said(&told));
+        stage(dir.path(), &["verify", "dst"]).exits_with(0);
+    }
 }
 
 #[test]
-fn files_that_cannot_be_synced_together_are_synced_one_by_one() {
+fn a_file_that_is_not_quiet_in_time_is_left_with_its_reason() {
     let dir = pair();
-    for n in 0..80 {
-        dir.write(&format!("src/f{n}"), format!("contents {n}"));
-    }
-    let args =
-        ["-f", "-y", "-qq", "-o", "trace", "-e", "trace=fsync,syncfs", "-e", "inject=syncfs:error=EIO"];
-    let Some(mut command) = strace(&args) else { return };
-    command.arg(env!("CARGO_BIN_EXE_iotide")).arg("stage").args(ONCE);
-    let output = command.current_dir(dir.path()).output().unwrap();
-    assert!(output.status.success(), "{}", said(&output));
-    let calls = calls(&dir.read("trace"));
-    let synced = calls.iter().filter(|call| call.text.contains("/dst/.iotide-stage-")).count();
-    assert_eq!(synced, 80, "{}", dir.read("trace"));
+    dir.write("src/busy", "busy");
+    let told = stage(dir.path(), &["out", "src", "dst", "--once", "--quiet", "10h", "--deadline", "1ms"]);
+    let told = told.exits_with(1).stdout;
+    assert!(told.contains("left: busy: it was changed a moment ago"), "{told}");
+    assert!(!dir.path().join("dst/busy").exists());
 }
 
 #[test]
@@ -584,7 +744,7 @@ fn what_is_added_to_a_file_that_is_about_to_be_removed_is_not_lost() {
                 contents.insert(name, text);
             }
         }
-        std::thread::sleep(Duration::from_micros(chance.below(3000)));
+        thread::sleep(Duration::from_micros(chance.below(3000)));
         if n > 300 && n_added > 20 && n_gone > 20 {
             break;
         }

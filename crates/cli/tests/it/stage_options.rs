@@ -1,6 +1,8 @@
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
 use iotide_testkit::{FreshDir, Missing, port, shared_data, skip};
@@ -82,6 +84,7 @@ fn a_bandwidth_is_kept_and_a_deadline_leaves_the_rest_with_its_reason() {
     let late = ["--bandwidth", "1M", "--deadline", "300ms", "--format", "json"];
     let told = stage(dir.path(), &[&ONCE[..], &late].concat()).exits_with(1).json();
     assert_eq!((&told["files"]["safe"], &told["files"]["waiting"]), (&2.into(), &1.into()), "{told:#}");
+    assert_eq!(told["left"][0]["why"], "stopped before its turn", "{told:#}");
     assert!(!dir.path().join("dst/third").exists());
     assert!(no_temporary_files(&dir.path().join("dst")));
     // In an epilog: the deadline begins when the job is over, which it is at once.
@@ -180,6 +183,57 @@ fn staging_is_a_job_of_its_own_and_the_last_at_an_arbiter() {
     let told =
         stage(dir.path(), &["out", "src", "dst", "--once", "--control", "control"]).exits_with(2).stderr;
     assert!(told.contains("cannot connect to control"), "{told}");
+}
+
+/// A control socket that says of job 77 what the test says, and how often it was asked.
+fn a_storage(path: &Path, is_active: &Arc<AtomicBool>) -> Arc<AtomicU32> {
+    use std::io::{BufRead, BufReader, Write};
+    let socket = std::os::unix::net::UnixListener::bind(path).unwrap();
+    let n_asked = Arc::new(AtomicU32::new(0));
+    let (is_active, n) = (Arc::clone(is_active), Arc::clone(&n_asked));
+    std::thread::spawn(move || {
+        for stream in socket.incoming().flatten() {
+            let mut line = String::new();
+            let _ = BufReader::new(&stream).read_line(&mut line);
+            let job = |name: &str, share: &str| {
+                format!(
+                    r#"{{"job":"{name}","period_s":20,"period_source":"predicted","set":"1","share":{share},"bandwidth_bps":1,"bytes":1,"waiting":0,"phases":3}}"#
+                )
+            };
+            let share = if is_active.load(Relaxed) { "0.5" } else { "null" };
+            let jobs = [job("77", share), job("stage-77", "null")].join(",");
+            let _ = writeln!(&stream, r#"{{"policy":"set10","rules":"iotide","jobs":[{jobs}]}}"#);
+            n.fetch_add(1, Relaxed);
+        }
+    });
+    n_asked
+}
+
+/// Within a batch job `stage out` has another name; the storage knows the job by its own.
+#[test]
+fn while_an_arbiter_sees_the_job_do_io_nothing_is_copied() {
+    let dir = pair();
+    let is_active = Arc::new(AtomicBool::new(true));
+    let n_asked = a_storage(&dir.path().join("control"), &is_active);
+    let mut command = dir.command(["stage", "out", "src", "dst", "--predictions", "control"]);
+    command.env("SLURM_JOB_ID", "77").env("IOTIDE_LIVE", dir.path().join("pages"));
+    let mut stager = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    while n_asked.load(Relaxed) < 3 {
+        assert!(stager.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    dir.write("src/file", "x");
+    let status = || fs::read_to_string(dir.path().join("src/.iotide-stage/status.json")).unwrap_or_default();
+    while !status().contains("\"state\": \"hold\"") {
+        assert!(!dir.path().join("dst/file").exists(), "{}", status());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    is_active.store(false, Relaxed);
+    wait_for(&dir.path().join("dst/file"));
+    assert!(Command::new("kill").arg(stager.id().to_string()).status().unwrap().success());
+    let ended = stager.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.success() && !told.contains("knows no job"), "{told}");
 }
 
 fn while_room_runs_out_it_has_the_period_of_its_job(dir: &Dir) {

@@ -13,6 +13,8 @@ use iotide_sched::{Informant, KnownJob, batch_id};
 use iotide_source::Source;
 use iotide_stage::Hint;
 
+use super::at_storage::AtStorage;
+use super::turns::job_id_elsewhere;
 use crate::commands::advice::advised;
 use crate::commands::source::{Speaking, parse_source};
 use crate::ui::Hint as _;
@@ -27,26 +29,14 @@ pub(super) struct ForecastArgs {
     /// Predict them from what is sent: unix:PATH or tcp:HOST:PORT (`iotide record --stream`), zmq:tcp://HOST:PORT (TMIO, GekkoFS)
     #[arg(long, value_name = "ADDRESS")]
     listen: Vec<Address>,
-    /// Take predictions from whoever sees the job: `daemon` or `daemon:SOCKET` (`iotide serve`), or where `iotide detect --listen` listens
+    /// Take predictions from whoever sees the job: `daemon` or `daemon:SOCKET` (`iotide serve`), where `iotide detect --listen` listens, or the
+    /// control socket of an arbiter or a mount
     #[arg(long, value_name = "SOURCE", value_parser = parse_source, conflicts_with_all = ["follow", "listen"])]
     predictions: Option<Source>,
     /// `--predictions`: which job fills the buffer [default: as IOTIDE_JOB_ID, IOSETS_JOB_ID or the batch system's variable says, else the only one]
     #[arg(long, value_name = "ID", requires = "predictions")]
     job: Option<String>,
 }
-
-/// Where the tracer, too, looks for the id of a job.
-const JOB_VARIABLES: [&str; 9] = [
-    "IOTIDE_JOB_ID",
-    "IOSETS_JOB_ID",
-    "SLURM_JOB_ID",
-    "PBS_JOBID",
-    "LSB_JOBID",
-    "PJM_JOBID",
-    "FLUX_JOB_ID",
-    "COBALT_JOBID",
-    "JOB_ID",
-];
 
 /// How long a turn may take: as often as the controller looks.
 const TURN: Duration = Duration::from_millis(100);
@@ -121,13 +111,13 @@ impl ForecastArgs {
     ) -> anyhow::Result<JoinHandle<Option<String>>> {
         if source.is_table() {
             return Err(anyhow::anyhow!("{source} predicts nothing"))
-                .hint("--predictions is a daemon (`iotide serve`) or where `iotide detect --listen` listens, which must be running");
+                .hint("--predictions is a daemon (`iotide serve`), where `iotide detect --listen` listens, or the control socket of an arbiter or a mount, which must be running");
         }
-        let named =
-            || JOB_VARIABLES.iter().find_map(|name| std::env::var(name).ok().filter(|id| !id.is_empty()));
         let mut asking = Asking {
             source: Speaking(source.clone()),
-            job: self.job.clone().or_else(named),
+            job: self.job.clone().or_else(job_id_elsewhere),
+            at_storage: AtStorage::default(),
+            is_at_storage: false,
             began,
             tell: tell.clone(),
             told_s: f64::NEG_INFINITY,
@@ -138,7 +128,7 @@ impl ForecastArgs {
         let is_over = Arc::clone(is_over);
         Ok(std::thread::spawn(move || {
             while !is_over.load(Relaxed) && asking.ask().is_some() {
-                std::thread::sleep(ASK_EVERY);
+                std::thread::sleep(if asking.is_at_storage { TURN } else { ASK_EVERY });
             }
             None // it says by itself what it could not ask
         }))
@@ -162,6 +152,9 @@ struct Asking {
     last: Option<Forecast>,
     sees_phases: bool,
     trouble: Option<String>,
+    at_storage: AtStorage,
+    /// Whether it is the storage that is asked: what it sees of the job holds for the moment alone.
+    is_at_storage: bool,
 }
 
 impl Asking {
@@ -184,6 +177,17 @@ impl Asking {
         };
         if self.trouble.take().is_some() {
             self.source.note(&format!("{} answers", self.source.name()));
+        }
+        self.is_at_storage = job.load.is_some();
+        if let Some(load) = job.load {
+            let heard = self.at_storage.hear(now_s, load.is_active, job.period_s);
+            if load.is_active {
+                self.tell.send(Hint::Activity(0.0)).ok()?;
+            }
+            if let Some(forecast) = heard {
+                self.tell.send(Hint::Forecast(Some(forecast))).ok()?;
+            }
+            return Some(());
         }
         let made_s = now_s - job.age_s;
         if made_s < self.told_s + SAME_S {

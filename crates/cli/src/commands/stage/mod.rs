@@ -10,6 +10,7 @@ use iotide_stage::{Pattern, Tally};
 use crate::ExitStatus;
 use crate::ui::Ui;
 
+mod at_storage;
 mod fetch;
 mod forecast;
 mod out;

@@ -140,6 +140,9 @@ Examples:
 
 pub(super) fn run(ui: &mut Ui, args: &OutArgs) -> anyhow::Result<ExitStatus> {
     args.turns.take_own_name(&args.src, &args.dst, args.answer_timeout)?;
+    // From here on: a job may be over before its buffer has been looked at, and its results are to be safe all the same.
+    let is_over = Arc::new(AtomicBool::new(false));
+    stop_on_signals(&is_over)?;
     let place = args.turns.keep_place()?;
     if args.make
         && let Err(error) = fs::create_dir(&args.dst)
@@ -155,7 +158,6 @@ pub(super) fn run(ui: &mut Ui, args: &OutArgs) -> anyhow::Result<ExitStatus> {
         );
     }
     let pace = Pace::free();
-    let is_over = Arc::new(AtomicBool::new(false));
     let shown = Shown { args, place: &place, began: Instant::now(), last: None, notes };
     // From the beginning the destination says whose it is.
     keep_status(&stager, args, &Staging { state: "idle".to_owned(), ..shown.of(stager.tally()) });
@@ -199,7 +201,6 @@ fn once(
 ) -> anyhow::Result<Ended> {
     use std::sync::atomic::Ordering::Relaxed;
     pace.set_rate(args.bandwidth.map_or(f64::INFINITY, |bytes| bytes as f64));
-    stop_on_signals(is_over)?;
     let began = Instant::now();
     let deadline = args.deadline.map(Duration::from_secs_f64);
     let is_done = AtomicBool::new(false);
@@ -233,7 +234,6 @@ fn long(
     is_over: Arc<AtomicBool>,
     mut shown: Shown<'_>,
 ) -> anyhow::Result<Ended> {
-    stop_on_signals(&is_over)?;
     let rules = Rules {
         capacity_bytes: args.capacity_bytes(),
         high_water: args.high_water,

@@ -30,9 +30,13 @@ pub(super) struct TurnArgs {
 
 /// What says that this has been done, and which job it is about.
 const JOB_OF: &str = "IOTIDE_STAGE_OF";
+/// Set if nobody has said which job that is, and the buffer gave it a name.
+const IS_GUESSED: &str = "IOTIDE_STAGE_OF_BUFFER";
 const PATIENCE: &str = "IOTIDE_GATE_PATIENCE";
 /// Where a job's id stands, in the order in which it is looked for.
 const JOB_IDS: [&str; 4] = ["IOTIDE_JOB_ID", "IOSETS_JOB_ID", "SLURM_JOB_ID", "PBS_JOBID"];
+/// Where it stands in other batch systems.
+const OTHER_JOB_IDS: [&str; 5] = ["LSB_JOBID", "PJM_JOBID", "FLUX_JOB_ID", "COBALT_JOBID", "JOB_ID"];
 /// What a job without a rhythm of its own gets: all others come before it.
 const LAST_S: f64 = 1e6;
 const EVERY: Duration = Duration::from_millis(500);
@@ -57,8 +61,11 @@ impl TurnArgs {
             .filter(|name| !is_ours(name) && !name.is_empty())
             .map(Into::into)
             .collect();
-        let job = job.unwrap_or_else(|| name_of(src));
         let mut command = Command::new(env::current_exe().context("where is this program?")?);
+        if job.is_none() {
+            command.env(IS_GUESSED, "1");
+        }
+        let job = job.unwrap_or_else(|| name_of(src));
         command.args(env::args_os().skip(1)).env(JOB_OF, &job);
         for name in ["IOTIDE_DIR", "IOTIDE_STREAM", "IOTIDE_KEEP", "IOTIDE_GATE"] {
             command.env_remove(name);
@@ -120,6 +127,13 @@ impl Place {
 pub(super) fn job_id() -> Option<String> {
     let value = |name: &&str| env::var(name).ok().filter(|value| !value.is_empty());
     value(&JOB_OF).or_else(|| JOB_IDS.iter().find_map(value))
+}
+
+/// The job as others call it who see it: under its own name, not under ours, and not under one that we made up.
+pub(super) fn job_id_elsewhere() -> Option<String> {
+    let value = |name: &&str| env::var(name).ok().filter(|value| !value.is_empty());
+    let said = if env::var_os(IS_GUESSED).is_some() { None } else { job_id() };
+    said.or_else(|| OTHER_JOB_IDS.iter().find_map(value))
 }
 
 fn own_name(job: &str) -> String {
