@@ -242,9 +242,10 @@ fn is_every_second(other: &Candidate, one: &Candidate, proposals: &[Proposal]) -
         && (part.rule.cut() == Cut::Scale || evenly_every(of_part, part, of_whole, whole))
 }
 
-/// Whether what comes between every so many phases is there most of the time: one or two bursts that happened to fall between them are no beat.
+/// Whether what comes between every so many phases is there more than a quarter of the time: one burst that happened to fall between four of them, or
+/// more, is no beat.
 fn is_there_too(n_whole: usize, n_part: usize, times: f64) -> bool {
-    n_whole as f64 > n_part as f64 * (1.0 + times) / 2.0
+    n_whole as f64 > n_part as f64 * (3.0 + times) / 4.0
 }
 
 /// Whether the phases are the same and on time, without exception: smoothing finds nothing slower in them, but the grid's own
