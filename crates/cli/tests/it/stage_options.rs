@@ -18,6 +18,11 @@ fn aged(dir: &Dir, name: &str, size: usize, age_s: u64) {
     file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(age_s)).unwrap();
 }
 
+/// Waits until all files have been left alone for as long as [`ONCE`] asks: then none is passed over at the first look.
+fn let_rest() {
+    std::thread::sleep(Duration::from_millis(31));
+}
+
 /// The files that arrived, in the order of their receipts.
 fn order(dir: &Dir) -> Vec<String> {
     let receipts = fs::read_dir(dir.path().join("dst/.iotide-stage")).unwrap().flatten();
@@ -42,6 +47,7 @@ fn files_go_in_the_order_that_was_asked_for() {
         {
             aged(&dir, name, size, age_s);
         }
+        let_rest();
         // One after the other: of two at once either may be done first.
         stage(dir.path(), &[&ONCE[..], &["--jobs", "1"], options].concat()).exits_with(0);
         assert_eq!(order(&dir), wanted, "{options:?}");
@@ -54,6 +60,7 @@ fn only_what_there_is_no_room_for_is_removed_the_oldest_first() {
     for (name, age_s) in [("c", 30), ("a", 10), ("d", 40), ("b", 20)] {
         aged(&dir, name, 100_000, age_s);
     }
+    let_rest();
     // One after the other: of those that are safe the oldest goes, and of two at once either may be safe first.
     let space = ["--purge", "space", "--capacity", "500000", "--high-water", "0.5", "--jobs", "1"];
     stage(dir.path(), &[&ONCE[..], &space].concat()).exits_with(0);
