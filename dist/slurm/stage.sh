@@ -31,10 +31,18 @@ begin() {
 
 # Has all brought away that is closed. It may not listen yet when it is asked for the first time; asked again, it does no more.
 finish() {
-    while kill -USR1 $stage 2>/dev/null; do
+    local status
+    while :; do
+        while kill -USR1 $stage 2>/dev/null; do
+            sleep 0.2
+        done
+        wait $stage
+        status=$?
+        # One that was asked before it could ignore that has done nothing: another takes its place.
+        [ $status -gt 128 ] && [ "$(kill -l $status)" = USR1 ] || return $status
+        begin
         sleep 0.2
     done
-    wait $stage
 }
 
 begin

@@ -271,19 +271,27 @@ fn the_time_of_a_packaged_code_under_mpich_adds_up() {
     let dir = FreshDir::new("serve-scalapack");
     let daemon = Daemon::start(&dir);
     dir.write("LU.dat", LU);
-    // How long each rank ran, a clock beside it says.
+    // How long each rank ran, a clock beside it says. Before its first call a rank is loaded and linked, which the clock sees and a page does not;
+    // on a machine that is busy with something else that takes long, and then once more.
     let script = format!("a=$(date +%s%N); {}; b=$(date +%s%N); echo $((b - a)) >> ran", lu.display());
-    launch(&dir, "mpich", "lu", 2, &[], Path::new("/bin/sh"), &["-c", &script, "lu"]);
-    let job = daemon.job("lu", "ended");
+    let mut apart = Vec::new();
+    let found = (0..3).find_map(|n| {
+        let _ = std::fs::remove_file(dir.join("ran"));
+        let id = format!("lu-{n}");
+        launch(&dir, "mpich", &id, 2, &[], Path::new("/bin/sh"), &["-c", &script, "lu"]);
+        let ran = std::fs::read_to_string(dir.join("ran")).unwrap();
+        let ran_s: f64 = ran.lines().map(|ns| ns.parse::<f64>().unwrap() / 1e9).sum();
+        let job = daemon.job(&id, "ended");
+        let time = |part: &str| job["time"][part].as_f64().unwrap();
+        let all_s = time("compute_s") + time("mpi_s") + time("io_s");
+        assert!(all_s <= 1.02 * ran_s, "{all_s} of {ran_s} s\n{job:#}");
+        apart.push((all_s, ran_s));
+        (ran_s - all_s <= 0.02 * ran_s + 0.2).then_some((job, ran))
+    });
+    let (job, ran) = found.unwrap_or_else(|| panic!("seconds that are known, and all: {apart:?}"));
     let out = std::fs::read_to_string(dir.join("LU.out")).unwrap();
     assert!(out.contains("48 tests completed and passed"), "{out}");
-    let ran = std::fs::read_to_string(dir.join("ran")).unwrap();
-    let ran_s: f64 = ran.lines().map(|ns| ns.parse::<f64>().unwrap() / 1e9).sum();
     let time = |part: &str| job["time"][part].as_f64().unwrap();
-    let all_s = time("compute_s") + time("mpi_s") + time("io_s");
-    // Before its first call a rank is loaded and linked, which the clock sees and a page does not.
-    let apart_s = 0.02 * ran_s + 0.2;
-    assert!((all_s - ran_s).abs() <= apart_s, "{all_s} of {ran_s} s\n{job:#}");
     assert!(time("compute_s") > 0.0 && time("mpi_s") > 0.0 && time("io_s") > 0.0, "{job:#}");
     // Its results, and what the clock wrote.
     assert_eq!(job["io"]["bytes_written"], (out.len() + ran.len()) as u64, "{job:#}");
