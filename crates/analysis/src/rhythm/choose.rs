@@ -9,7 +9,7 @@ use super::evidence::{
 use super::explain::Stretch;
 use super::propose::{Cut, Proposal, Rule, propose};
 use super::spectrum::Spectrum;
-use super::steps::{Burst, Steps};
+use super::steps::{Burst, Steps, usual};
 
 /// What the engine finds in a signal. Times are seconds since the signal's start.
 #[derive(Clone, Debug, Default)]
@@ -303,9 +303,7 @@ fn inside(of_one: &Stretch, one: &Proposal, of_other: &Stretch, other: &Proposal
 
 /// What a phase of the stretch usually moves.
 fn median_bytes(stretch: &Stretch, proposal: &Proposal) -> f64 {
-    let mut bytes: Vec<f64> = stretch.members.iter().map(|&i| proposal.bursts[i].bytes).collect();
-    let middle = bytes.len() / 2;
-    *bytes.select_nth_unstable_by(middle, f64::total_cmp).1
+    usual(stretch.members.iter().map(|&i| proposal.bursts[i].bytes).collect())
 }
 
 /// What all phases of the stretch move.

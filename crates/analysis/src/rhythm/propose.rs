@@ -2,7 +2,7 @@
 
 use super::explain::{LONG, Stretch, explain};
 use super::scale::{Pyramid, Scratch};
-use super::steps::{Burst, Steps, join, natural_gaps, natural_volumes};
+use super::steps::{Burst, Steps, join, natural_gaps, natural_volumes, usual};
 
 /// Phases that might have a rhythm, and the stretches in which they keep a beat.
 #[derive(Clone, Debug)]
@@ -130,14 +130,12 @@ fn class_of(bursts: &[Burst], bytes: f64, upper: bool) -> Option<Vec<Burst>> {
 /// How clearly bursts above a level stand apart: a dip of the bandwidth within a phase makes two of one, with a gap that is
 /// short beside the usual one. As a separation: infinite without such dips, 1 if they are arbitrarily short.
 fn dips(bursts: &[Burst]) -> f64 {
-    let mut gaps: Vec<f64> = bursts.windows(2).map(|pair| pair[1].start_s - pair[0].end_s).collect();
+    let gaps: Vec<f64> = bursts.windows(2).map(|pair| pair[1].start_s - pair[0].end_s).collect();
     if gaps.is_empty() {
         return f64::INFINITY;
     }
     let shortest = gaps.iter().copied().fold(f64::INFINITY, f64::min);
-    let middle = gaps.len() / 2;
-    let usual = *gaps.select_nth_unstable_by(middle, f64::total_cmp).1;
-    let share = shortest / usual / SHORT_DIP;
+    let share = shortest / usual(gaps) / SHORT_DIP;
     if share >= 1.0 { f64::INFINITY } else { 1.0 + 2.0 * share }
 }
 
@@ -258,10 +256,8 @@ impl Proposals {
 /// What a phase moves at least, where one or another moves next to nothing beside the others: a line of a log, a lock file. It is no phase of theirs, wherever
 /// it falls, and among few of them it would be the one that decides. (Where there are many, they have a rhythm of their own, or none: classes show it.)
 fn least_of_a_phase(bursts: &[Burst]) -> Option<f64> {
-    let mut volumes: Vec<f64> = bursts.iter().map(|burst| burst.bytes).collect();
-    let middle = volumes.len() / 2;
-    let least = NO_PHASE * *volumes.select_nth_unstable_by(middle, f64::total_cmp).1;
-    let n_small = volumes.iter().filter(|&&bytes| bytes < least).count();
+    let least = NO_PHASE * usual(bursts.iter().map(|burst| burst.bytes).collect());
+    let n_small = bursts.iter().filter(|burst| burst.bytes < least).count();
     let n_phases = bursts.len() - n_small;
     (n_small > 0 && n_phases >= 3 && n_small <= n_phases / PHASES_FOR_ONE).then_some(least)
 }
@@ -298,12 +294,8 @@ const LONG_ENOUGH: f64 = 0.6003;
 ///
 /// `None` unless nearly all volumes are whole multiples of the usual one, and some are multiples.
 fn taken_apart(bursts: &[Burst]) -> Option<Vec<Burst>> {
-    let median = |of: fn(&Burst) -> f64| {
-        let mut values: Vec<f64> = bursts.iter().map(of).collect();
-        let middle = values.len() / 2;
-        *values.select_nth_unstable_by(middle, f64::total_cmp).1
-    };
-    let (usual, usual_s) = (median(|burst| burst.bytes), median(Burst::duration_s));
+    let usual_of = |of: fn(&Burst) -> f64| usual(bursts.iter().map(of).collect());
+    let (usual, usual_s) = (usual_of(|burst| burst.bytes), usual_of(Burst::duration_s));
     if usual <= 0.0 || usual_s <= 0.0 {
         return None;
     }

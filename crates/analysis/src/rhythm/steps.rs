@@ -275,6 +275,12 @@ fn ends_of_classes(mut values: Vec<f64>) -> Vec<f64> {
     ends.into_iter().filter(|(_, high)| *high > 0.0).flat_map(|(low, high)| [low, high]).collect()
 }
 
+/// The usual one of some values: the middle one, of an even number the higher of the two.
+pub(crate) fn usual(mut values: Vec<f64>) -> f64 {
+    let middle = values.len() / 2;
+    *values.select_nth_unstable_by(middle, f64::total_cmp).1
+}
+
 /// The volumes at which bursts fall into two classes most clearly, widest first.
 pub(crate) fn natural_volumes(bursts: &[Burst], most: usize) -> Vec<Break> {
     let volumes = bursts.iter().map(|burst| burst.bytes).filter(|&bytes| bytes > 0.0).collect();

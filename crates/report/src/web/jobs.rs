@@ -69,9 +69,7 @@ pub fn jobs_page(frame: &Frame<'_>, of: &JobsPage<'_>) -> String {
     if ended.is_empty() {
         body += "<p class=\"note\">None.</p>\n";
     } else {
-        let heads =
-            ["job", "application", "user", "procs", "state", "started", "run time", "read", "written"];
-        body += &sortable("jobs that have ended", &heads, &ended);
+        body += &sortable("jobs that have ended", &ENDED_HEADS, &ended);
     }
     if let Some(next) = &of.list.next {
         let _ = writeln!(
@@ -130,6 +128,10 @@ fn running_row(job: &JobEntry, rates: Option<&JobRates>, now_unix_s: f64) -> Str
         cell(job.start_unix_s, &time(job.start_unix_s)),
     )
 }
+
+/// What stands above the cells of [`ended_row`].
+pub(super) const ENDED_HEADS: [&str; 9] =
+    ["job", "application", "user", "procs", "state", "started", "run time", "read", "written"];
 
 pub(super) fn ended_row(job: &JobEntry) -> String {
     let run_time = job.end_unix_s.map(|end| end - job.start_unix_s);

@@ -34,9 +34,7 @@ pub fn search_page(frame: &Frame<'_>, of: &SearchPage<'_>) -> String {
     }
     if !of.jobs.jobs.is_empty() {
         let rows: Vec<String> = of.jobs.jobs.iter().map(jobs::ended_row).collect();
-        let heads =
-            ["job", "application", "user", "procs", "state", "started", "run time", "read", "written"];
-        let mut body = sortable("jobs", &heads, &rows);
+        let mut body = sortable("jobs", &jobs::ENDED_HEADS, &rows);
         if of.jobs.next.is_some() {
             let _ = writeln!(
                 body,
