@@ -61,6 +61,19 @@ pub fn figures(run: &KnownRun<'_>) -> Vec<Figure> {
             figures.push(Figure { callpath: callpath.to_owned(), metric, value });
         }
     };
+    of_the_whole(run, &mut push);
+    // A source that names functions names them all.
+    let names_functions = run.layers.access.iter().any(|facts| !facts.functions.is_empty());
+    if run.by == FigureGroups::Function && names_functions {
+        by_function(run, &mut push);
+    } else {
+        by_layer(run, &mut push);
+    }
+    figures
+}
+
+/// The run as a whole: its time, what it moved, its phases, and what went on beside it.
+fn of_the_whole(run: &KnownRun<'_>, push: &mut Push<'_>) {
     let span_s = run.activity.span.map(|span| span.end.secs_since(span.start));
     let run_time_s = run.run_time_s.or(span_s);
     let processes = run.n_processes as f64;
@@ -99,23 +112,27 @@ pub fn figures(run: &KnownRun<'_>) -> Vec<Figure> {
         push(callpath, "required bandwidth (B/s)", required_bps);
         push(callpath, "time lost over processes (s)", Some(lost_s));
     }
-    // A source that names functions names them all.
-    let by_function =
-        run.by == FigureGroups::Function && run.layers.access.iter().any(|facts| !facts.functions.is_empty());
-    if by_function {
-        for facts in &run.layers.access {
-            for FunctionSums { name, calls, bytes, seconds } in &facts.functions {
-                let callpath = format!("{}->{name}", facts.layer.name());
-                let time_s = (*seconds > 0.0).then_some(*seconds);
-                push(&callpath, "bytes", (*bytes > 0.0).then_some(*bytes));
-                push(&callpath, "operations", (*calls > 0).then_some(*calls as f64));
-                push(&callpath, "time over processes (s)", time_s);
-                let bandwidth = time_s.filter(|_| *bytes > 0.0).map(|time_s| bytes / (time_s / processes));
-                push(&callpath, "bandwidth (B/s)", bandwidth);
-            }
+}
+
+/// Each function that the source names.
+fn by_function(run: &KnownRun<'_>, push: &mut Push<'_>) {
+    let processes = run.n_processes as f64;
+    for facts in &run.layers.access {
+        for FunctionSums { name, calls, bytes, seconds } in &facts.functions {
+            let callpath = format!("{}->{name}", facts.layer.name());
+            let time_s = (*seconds > 0.0).then_some(*seconds);
+            push(&callpath, "bytes", (*bytes > 0.0).then_some(*bytes));
+            push(&callpath, "operations", (*calls > 0).then_some(*calls as f64));
+            push(&callpath, "time over processes (s)", time_s);
+            let bandwidth = time_s.filter(|_| *bytes > 0.0).map(|time_s| bytes / (time_s / processes));
+            push(&callpath, "bandwidth (B/s)", bandwidth);
         }
-        return figures;
     }
+}
+
+/// Each kind of operation on each layer, and the metadata of each layer.
+fn by_layer(run: &KnownRun<'_>, push: &mut Push<'_>) {
+    let processes = run.n_processes as f64;
     for seen in &run.layers.ops {
         let callpath = format!("{}->{}", seen.layer.name(), seen.op.name());
         if seen.op.moves_data() {
@@ -133,8 +150,10 @@ pub fn figures(run: &KnownRun<'_>) -> Vec<Figure> {
         let callpath = format!("{}->metadata", times.layer.name());
         push(&callpath, "time over processes (s)", times.metadata_s);
     }
-    figures
 }
+
+/// Takes a figure by call path and metric; nothing where there is no value.
+type Push<'a> = dyn FnMut(&str, &'static str, Option<f64>) + 'a;
 
 /// Time in reads or writes; that in other calls is known only for all of them together.
 fn time_of(times: &LayerTimes, op: Op) -> Option<f64> {

@@ -415,7 +415,7 @@ fn measured(reader: &Reader, wanted: &Wanted) -> Result<(Vec<MeasuredRun>, Vec<S
     }
     let names = common_parameters(&stored);
     let n_wanted = wanted.last.unwrap_or(usize::MAX);
-    let (mut n_incomplete, mut n_killed, mut n_others, mut n_resized, mut has_room) = (0, 0, 0, 0, has_all);
+    let (mut left_out, mut has_room) = (LeftOut::default(), has_all);
     let mut runs: Vec<MeasuredRun> = Vec::new();
     let mut series: BTreeSet<(String, String)> = BTreeSet::new();
     for run in &stored {
@@ -423,16 +423,16 @@ fn measured(reader: &Reader, wanted: &Wanted) -> Result<(Vec<MeasuredRun>, Vec<S
             break;
         }
         if run.about.parameters.iter().map(|(name, _)| name).ne(names.iter().map(String::as_str)) {
-            n_others += 1;
+            left_out.n_others += 1;
             continue;
         }
         let counters = reader.counters(run.number)?;
         if run.state != "ended" || counters.get(&Metric::Lost).calls > 0 {
-            n_incomplete += 1;
+            left_out.n_incomplete += 1;
             continue;
         }
         if counters.n_killed() > 0 {
-            n_killed += 1;
+            left_out.n_killed += 1;
             continue;
         }
         let run_time_s = run.end_ns.map(|end_ns| end_ns.saturating_sub(run.key.start_ns) as f64 / 1e9);
@@ -441,7 +441,7 @@ fn measured(reader: &Reader, wanted: &Wanted) -> Result<(Vec<MeasuredRun>, Vec<S
             .collect();
         let figures = reader.figures(run.number)?;
         if !has_one_size(&figures) {
-            n_resized += 1;
+            left_out.n_resized += 1;
             continue;
         }
         let named = |callpath: &String, metric: &String| (callpath.clone(), metric.clone());
@@ -466,26 +466,37 @@ fn measured(reader: &Reader, wanted: &Wanted) -> Result<(Vec<MeasuredRun>, Vec<S
         });
     }
     runs.reverse();
-    let mut notes = Vec::new();
-    let of_runs = |n: usize| if n == 1 { "1 run is".to_owned() } else { format!("{n} runs are") };
-    if n_incomplete > 0 {
-        notes.push(format!("{} left out: not all of the counts are known", of_runs(n_incomplete)));
-    }
-    if n_killed > 0 {
-        notes.push(format!("{} left out: a process was killed or aborted", of_runs(n_killed)));
-    }
-    if n_resized > 0 {
-        notes.push(format!("{} left out: the size was changed meanwhile", of_runs(n_resized)));
-    }
-    if n_others > 0 {
-        let names = std::iter::once(Parameters::SIZE).chain(names.iter().map(String::as_str));
-        let names: Vec<&str> = names.collect();
-        notes.push(format!("{} left out: the parameters are not {}", of_runs(n_others), names.join(", ")));
-    }
+    let mut notes = left_out.notes(&names);
     if !has_room && runs.len() < n_wanted {
         notes.push(format!("earlier runs than the last {} are left out", runs.len()));
     }
     Ok((runs, notes))
+}
+
+/// How many runs are in no model, and why.
+#[derive(Default)]
+struct LeftOut {
+    n_incomplete: usize,
+    n_killed: usize,
+    n_resized: usize,
+    n_others: usize,
+}
+
+impl LeftOut {
+    /// A sentence for each reason there is. `names` are the parameters that runs must have beside their size.
+    fn notes(&self, names: &[String]) -> Vec<String> {
+        let names: Vec<&str> =
+            std::iter::once(Parameters::SIZE).chain(names.iter().map(String::as_str)).collect();
+        let reasons = [
+            (self.n_incomplete, "not all of the counts are known".to_owned()),
+            (self.n_killed, "a process was killed or aborted".to_owned()),
+            (self.n_resized, "the size was changed meanwhile".to_owned()),
+            (self.n_others, format!("the parameters are not {}", names.join(", "))),
+        ];
+        let there = reasons.into_iter().filter(|(n, _)| *n > 0);
+        let of_runs = |n: usize| if n == 1 { "1 run is".to_owned() } else { format!("{n} runs are") };
+        there.map(|(n, reason)| format!("{} left out: {reason}", of_runs(n))).collect()
+    }
 }
 
 /// The names of parameters that most runs have; of those that are as frequent, what the latest run has.

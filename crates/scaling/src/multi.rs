@@ -62,60 +62,77 @@ pub(crate) fn model_grid(
         })
         .collect();
 
-    let cost = |costs: &Costs| match config.compare_combinations_by {
-        Cost::Smape => costs.smape,
-        Cost::Rss => costs.rss,
-    };
     match growing.as_slice() {
         [] => {
             let costs = in_sample_costs(ys.iter().map(|y| (average, *y)), n);
             (Function::constant(average), Costs { adjusted_r2: 1.0, ..costs })
         }
-        [(_, line, factor)] => {
-            let own = Function {
-                constant: line.constant,
-                terms: vec![Term { coefficient: line.terms[0].coefficient, factors: vec![factor.clone()] }],
-            };
-            let own_costs = costs_of(&own, design, &ys, total);
-            let factors = std::slice::from_ref(factor);
-            let (refitted, refitted_costs) = Products::new(factors, design).fit(&[1], factors, &ys, total);
-            // By SMAPE whatever the setting, unless the RSS has already spoken for the refit: so the original does.
-            let refit_wins = config.compare_combinations_by == Cost::Rss
-                && refitted_costs.rss < own_costs.rss
-                || refitted_costs.smape < own_costs.smape;
-            if refit_wins { (refitted, refitted_costs) } else { (own, own_costs) }
-        }
+        [(_, line, factor)] => of_one_factor(line, factor, design, (&ys, total), config),
         _ => {
             let factors: Vec<Factor> = growing.iter().map(|(_, _, factor)| factor.clone()).collect();
-            let mut best: Option<(Function, Costs)> = None;
-            let mut products = Products::new(&factors, design);
-            for terms in combinations(factors.len(), config.sums_of_products) {
-                let (function, costs) = products.fit(&terms, &factors, &ys, total);
-                let Some((leader, current)) = &best else {
-                    best = Some((function, costs));
-                    continue;
-                };
-                let contributes = function.terms.iter().zip(&terms).all(|(term, set)| {
-                    let share = largest_share(term.coefficient, products.column(*set), &ys);
-                    term.coefficient != 0.0 && (share >= 5e-4 || share.is_nan())
-                });
-                // On a cross of lines several combinations fit all points alike, and in the original rounding decides.
-                // A tie here goes to the smaller constant, so that the answer does not hang on the last bit.
-                let tie = (cost(&costs) - cost(current)).abs() <= 1e-9 * cost(current);
-                let better = if tie {
-                    function.constant.abs() < leader.constant.abs()
-                } else {
-                    cost(&costs) < cost(current)
-                };
-                if contributes && better {
-                    best = Some((function, costs));
-                }
-            }
-            best.unwrap_or_else(|| {
+            of_many_factors(&factors, design, (&ys, total), config).unwrap_or_else(|| {
                 (Function::constant(average), in_sample_costs(ys.iter().map(|y| (average, *y)), n))
             })
         }
     }
+}
+
+/// Where one parameter alone changes anything: its own line, or the same shape fitted to all points.
+///
+/// Of the values comes the sum of squares around their average, too.
+fn of_one_factor(
+    line: &Function,
+    factor: &Factor,
+    design: &Design,
+    (ys, total): (&[f64], f64),
+    config: &ExtrapConfig,
+) -> (Function, Costs) {
+    let own = Function {
+        constant: line.constant,
+        terms: vec![Term { coefficient: line.terms[0].coefficient, factors: vec![factor.clone()] }],
+    };
+    let own_costs = costs_of(&own, design, ys, total);
+    let factors = std::slice::from_ref(factor);
+    let (refitted, refitted_costs) = Products::new(factors, design).fit(&[1], factors, ys, total);
+    // By SMAPE whatever the setting, unless the RSS has already spoken for the refit: so the original does.
+    let refit_wins = config.compare_combinations_by == Cost::Rss && refitted_costs.rss < own_costs.rss
+        || refitted_costs.smape < own_costs.smape;
+    if refit_wins { (refitted, refitted_costs) } else { (own, own_costs) }
+}
+
+/// The best of all combinations of these factors.
+fn of_many_factors(
+    factors: &[Factor],
+    design: &Design,
+    (ys, total): (&[f64], f64),
+    config: &ExtrapConfig,
+) -> Option<(Function, Costs)> {
+    let cost = |costs: &Costs| match config.compare_combinations_by {
+        Cost::Smape => costs.smape,
+        Cost::Rss => costs.rss,
+    };
+    let mut best: Option<(Function, Costs)> = None;
+    let mut products = Products::new(factors, design);
+    for terms in combinations(factors.len(), config.sums_of_products) {
+        let (function, costs) = products.fit(&terms, factors, ys, total);
+        let Some((leader, current)) = &best else {
+            best = Some((function, costs));
+            continue;
+        };
+        let contributes = function.terms.iter().zip(&terms).all(|(term, set)| {
+            let share = largest_share(term.coefficient, products.column(*set), ys);
+            term.coefficient != 0.0 && (share >= 5e-4 || share.is_nan())
+        });
+        // On a cross of lines several combinations fit all points alike, and in the original rounding decides.
+        // A tie here goes to the smaller constant, so that the answer does not hang on the last bit.
+        let tie = (cost(&costs) - cost(current)).abs() <= 1e-9 * cost(current);
+        let better =
+            if tie { function.constant.abs() < leader.constant.abs() } else { cost(&costs) < cost(current) };
+        if contributes && better {
+            best = Some((function, costs));
+        }
+    }
+    best
 }
 
 /// Which factors each term multiplies, as bit sets; the first of the list needs no minimum contribution.

@@ -3,8 +3,8 @@
 //! *ARI* is the adjusted Rand index of the templates found against those that runs were made of: 1 is all right, 0 what chance would do. *held* says how
 //! often the 90 % band holds what one run of the true system came to.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use iotide_sim::system::{Target, requests_per_s};
 use serde_json::{Value, json};
@@ -330,32 +330,7 @@ fn directory(folder: &Path) -> Result<(), String> {
     let system =
         json!({"storage": ladder["storage"], "templates": templates, "jobs": jobs, "frame_s": [0, FOR_S]});
     let predicted = iotide(&["simulate", "system", &write(folder, "paced.json", &system)?, "--grain", "1"])?;
-    let mut running = Vec::new();
-    for (i, (compute_s, mib)) in JOBS.iter().enumerate() {
-        let log = folder.join(format!("job{i}.csv"));
-        let child = Command::new(product::path())
-            .args([
-                "ioskel",
-                "--compute",
-                &compute_s.to_string(),
-                "--until",
-                &FOR_S.to_string(),
-                "-n",
-                "1000",
-                "-s",
-                &format!("{mib}M"),
-                "--sync",
-                "-d",
-                &place,
-                "--log",
-            ])
-            .arg(&log)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|error| error.to_string())?;
-        running.push((child, log));
-    }
+    let running = start_jobs(&JOBS, FOR_S, &place, folder)?;
     let (mut total, frame) = (0.0, &predicted["system"]["frame"]);
     for (i, (mut child, log)) in running.into_iter().enumerate() {
         child.wait().map_err(|error| error.to_string())?;
@@ -377,6 +352,25 @@ fn directory(folder: &Path) -> Result<(), String> {
     );
     drop(server);
     Ok(())
+}
+
+/// Starts a job for each pair of compute time and MiB a burst; returns them with where each one logs its bursts.
+fn start_jobs(
+    jobs: &[(f64, u64)],
+    for_s: f64,
+    place: &str,
+    folder: &Path,
+) -> Result<Vec<(Child, PathBuf)>, String> {
+    let start = |(i, (compute_s, mib)): (usize, &(f64, u64))| {
+        let log = folder.join(format!("job{i}.csv"));
+        let mut command = Command::new(product::path());
+        command.args(["ioskel", "-n", "1000", "--sync", "-d", place]);
+        command.args(["--compute", &compute_s.to_string(), "--until", &for_s.to_string()]);
+        command.args(["-s", &format!("{mib}M"), "--log"]).arg(&log);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        child.map(|child| (child, log)).map_err(|error| error.to_string())
+    };
+    jobs.iter().enumerate().map(start).collect()
 }
 
 fn rate(value: &Value) -> String {

@@ -88,8 +88,38 @@ fn fill(src: &Path, tree: &Tree) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Seconds that passed, and those a processor was busy.
+type Cost = (f64, f64);
+
+impl Tree {
+    fn gb(&self) -> f64 {
+        (self.n_files * self.size) as f64 / 1e9
+    }
+
+    fn line(&self, what: &str, iotide: f64, peer: Option<f64>, goal: Goal) -> Line {
+        Line { what: format!("{}: {what}", self.name), unit: "s", iotide, peer, goal }
+    }
+
+    fn lines(&self, ours: Cost, cp: Cost, rsync: Option<Cost>, rclone: Option<Cost>) -> Vec<Line> {
+        let most_cpu = self.most_cpu_s_per_gb.map_or(Goal::None, Goal::AtMost);
+        let peers = [
+            ("cp and sync", "cp and sync", Some(cp), most_cpu, Goal::None),
+            ("rsync --fsync", "rsync --fsync", rsync, Goal::None, Goal::TimesLess(self.times)),
+            ("rclone", "rclone and sync", rclone, Goal::None, Goal::None),
+        ];
+        let mut lines = Vec::new();
+        for (name, with_sync, cost, of_cpu, of_wall) in peers {
+            let Some((wall_s, cpu_s)) = cost else { continue };
+            let per_gb = |cpu_s: f64| cpu_s / self.gb();
+            let what = format!("CPU a GB, beside {name}");
+            lines.push(self.line(&what, per_gb(ours.1), Some(per_gb(cpu_s)), of_cpu));
+            lines.push(self.line(&format!("wall time, beside {with_sync}"), ours.0, Some(wall_s), of_wall));
+        }
+        lines
+    }
+}
+
 fn of_tree(bed: &Bed, tree: &Tree, src: &Path) -> Result<Vec<Line>, String> {
-    let gb = (tree.n_files * tree.size) as f64 / 1e9;
     // ext4 searches long for an inode where many were freed within the last minutes: what has many files is removed in the end.
     let is_kept = tree.n_files > 1000;
     let n_runs = Cell::new(0);
@@ -138,47 +168,11 @@ fn of_tree(bed: &Bed, tree: &Tree, src: &Path) -> Result<Vec<Line>, String> {
     };
     let rsync = peer("rsync", "rsync -aW --fsync \"$0/\" \"$1\"")?;
     let rclone = peer("rclone", "rclone copy -q --transfers 2 --checkers 2 \"$0\" \"$1\" && sync -f \"$1\"")?;
-    let line = |what: &str, unit, iotide, peer, goal| Line {
-        what: format!("{}: {what}", tree.name),
-        unit,
-        iotide,
-        peer,
-        goal,
-    };
-    let mut lines = vec![
-        line(
-            "CPU a GB, beside cp and sync",
-            "s",
-            ours_cpu / gb,
-            Some(cp_cpu / gb),
-            tree.most_cpu_s_per_gb.map_or(Goal::None, Goal::AtMost),
-        ),
-        line("wall time, beside cp and sync", "s", ours, Some(cp), Goal::None),
-    ];
-    if let Some((rsync, rsync_cpu)) = rsync {
-        lines.push(line(
-            "CPU a GB, beside rsync --fsync",
-            "s",
-            ours_cpu / gb,
-            Some(rsync_cpu / gb),
-            Goal::None,
-        ));
-        lines.push(line(
-            "wall time, beside rsync --fsync",
-            "s",
-            ours,
-            Some(rsync),
-            Goal::TimesLess(tree.times),
-        ));
-    }
-    if let Some((rclone, rclone_cpu)) = rclone {
-        lines.push(line("CPU a GB, beside rclone", "s", ours_cpu / gb, Some(rclone_cpu / gb), Goal::None));
-        lines.push(line("wall time, beside rclone and sync", "s", ours, Some(rclone), Goal::None));
-    }
+    let mut lines = tree.lines((ours, ours_cpu), (cp, cp_cpu), rsync, rclone);
     if let Some(most) = tree.most_in_memory {
         let memory = src.with_file_name("dst");
         let (_, cpu_s) = cost(&memory, &stage)?;
-        lines.push(line("CPU a GB, in memory", "s", cpu_s / gb, None, Goal::AtMost(most)));
+        lines.push(tree.line("CPU a GB, in memory", cpu_s / tree.gb(), None, Goal::AtMost(most)));
     }
     fs::remove_dir_all(&dst).map_err(|error| error.to_string())?;
     Ok(lines)

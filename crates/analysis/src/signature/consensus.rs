@@ -397,6 +397,150 @@ fn unlike(
         .collect()
 }
 
+/// What each sample shows of each burst.
+struct Sightings<'a> {
+    used: &'a [&'a Series],
+    n_bursts: usize,
+    /// Of each sample: start and end of each burst.
+    edges: Vec<Vec<(f64, f64)>>,
+    /// Whether it shows the burst.
+    shown: Vec<Vec<bool>>,
+    /// How much its word on the burst counts: the quieter others are around it, the more.
+    weights: Vec<Vec<f64>>,
+}
+
+impl<'a> Sightings<'a> {
+    fn of(
+        template: &Template,
+        bursts: &[(usize, usize)],
+        used: &'a [&'a Series],
+        delays: &[Vec<isize>],
+        settings: &ConsensusConfig,
+    ) -> Self {
+        let edges: Vec<Vec<(f64, f64)>> = used
+            .iter()
+            .zip(delays)
+            .map(|(series, delays)| {
+                bursts.iter().map(|&burst| find_edges(template, burst, series, delays)).collect()
+            })
+            .collect();
+        let least = 0.02 * template.height;
+        let weight = |noise: f64| 1.0 / (noise + least).powf(settings.trust);
+        let (mut shown, mut weights) = (Vec::new(), Vec::new());
+        for (series, edges) in used.iter().zip(&edges) {
+            shown.push(edges.iter().map(|&edges| series.shows(edges)).collect());
+            weights.push(edges.iter().map(|&edges| weight(series.noise_around(edges))).collect());
+        }
+        Self { used, n_bursts: bursts.len(), edges, shown, weights }
+    }
+
+    /// What each sample does beside its bursts.
+    fn pauses(&self) -> Vec<Vec<f64>> {
+        self.used.iter().zip(&self.edges).map(|(series, edges)| series.pauses(edges)).collect()
+    }
+
+    /// The quantile `q` of a quantity over the samples that show burst `k`.
+    fn across(&self, k: usize, q: f64, of: impl Fn(usize) -> f64) -> f64 {
+        let mut values: Vec<(f64, f64)> = (0..self.used.len())
+            .filter(|&j| self.shown[j][k])
+            .map(|j| (of(j), self.weights[j][k]))
+            .filter(|(value, weight)| !value.is_nan() && !weight.is_nan())
+            .collect();
+        weighted_quantile(&mut values, q)
+    }
+
+    /// How long the run goes on after its last burst; `None` if no sample is whole.
+    fn shortest_tail(&self) -> Option<f64> {
+        self.used
+            .iter()
+            .zip(&self.edges)
+            .filter(|(series, _)| series.beyond == 0.0)
+            .map(|(series, edges)| series.values.len() as f64 - edges.last().map_or(0.0, |edge| edge.1))
+            .min_by(f64::total_cmp)
+    }
+}
+
+/// What the samples together say of each burst.
+struct Agreed {
+    /// How high it is on average.
+    levels: Vec<f64>,
+    volumes: Vec<f64>,
+    /// The pause before it; of the first, the time since the beginning.
+    before: Vec<f64>,
+}
+
+impl Agreed {
+    fn of(
+        sightings: &Sightings<'_>,
+        usual: &mut UsualMeans<'_>,
+        settings: &ConsensusConfig,
+        native_s: f64,
+    ) -> Self {
+        let Sightings { used, edges: seen, shown, .. } = sightings;
+        let every = |of: &dyn Fn(usize) -> f64| (0..sightings.n_bursts).map(of).collect::<Vec<f64>>();
+        let levels = every(&|k| sightings.across(k, settings.level_quantile, |j| used[j].level(seen[j][k])));
+        let mut own_volume = |j: usize, edges: (f64, f64)| {
+            // Points that the burst fills in part count whole: what it does in them is its own.
+            let (from, to) = (edges.0.floor(), edges.1.ceil());
+            let own = mean_of_steps(&used[j].values, from, to) - usual.mean(j, to - from);
+            own * (to - from) / used[j].scale
+        };
+        let own_volumes: Vec<Vec<f64>> = seen
+            .iter()
+            .enumerate()
+            .map(|(j, edges)| edges.iter().map(|&edges| own_volume(j, edges)).collect())
+            .collect();
+        let volumes = every(&|k| sightings.across(k, settings.burst_quantile, |j| own_volumes[j][k]));
+        let mut before = every(&|k| match k.checked_sub(1) {
+            None => sightings.across(k, settings.launch_quantile, |j| seen[j][k].0),
+            Some(last) => sightings.across(k, settings.pause_quantile, |j| {
+                if shown[j][last] { seen[j][k].0 - seen[j][last].1 } else { f64::NAN }
+            }),
+        });
+        // What is alike is taken as the same: an application does the same again and again.
+        let levels = pooled(&levels, |a, b| (a - b).abs() <= settings.alike * b);
+        let volumes = pooled(&volumes, |a, b| (a - b).abs() <= settings.alike * b);
+        if let Some((_, pauses)) = before.split_first_mut() {
+            let same = pooled(pauses, |a, b| (a - b).abs() <= settings.alike_pause_s / native_s);
+            pauses.copy_from_slice(&same);
+        }
+        Self { levels, volumes, before }
+    }
+
+    /// Start and end of each burst of the signature.
+    fn edges(
+        &self,
+        Sightings { used, n_bursts, edges: seen, shown, .. }: &Sightings<'_>,
+        usual: &mut UsualMeans<'_>,
+        settings: &ConsensusConfig,
+    ) -> Vec<(f64, f64)> {
+        // How late each sample is by now, were every point of a burst shared fairly with what others usually do.
+        let mut delay = vec![0.0; used.len()];
+        let mut edges: Vec<(f64, f64)> = Vec::with_capacity(*n_bursts);
+        for k in 0..*n_bursts {
+            let (first, end) =
+                (edges.first().map_or(0.0, |edge| edge.0), edges.last().map_or(0.0, |edge| edge.1));
+            let mut start = end + self.before[k].max(0.0);
+            let mut places: Vec<(f64, f64)> = (0..used.len())
+                .filter(|&j| k > 0 && shown[j][0] && shown[j][k])
+                .map(|j| (first + seen[j][k].0 - seen[j][0].0 - delay[j], 1.0 / (delay[j] + 1.0).powi(2)))
+                .collect();
+            if !places.is_empty() {
+                start += settings.anchor * (weighted_quantile(&mut places, 0.5) - start);
+            }
+            let start = start.max(end);
+            let level = self.levels[k].max(f64::MIN_POSITIVE);
+            let width = (self.volumes[k] / level).max(0.5);
+            for (j, delay) in delay.iter_mut().enumerate() {
+                let shared = usual.mean(j, width) / level;
+                *delay += width * (used[j].scale - 1.0 + shared.min(1.0));
+            }
+            edges.push((start, start + width));
+        }
+        edges
+    }
+}
+
 /// When the bursts are, in the signature and in each sample; in points of the common grid.
 struct Timing {
     /// Of the signature: start and end of each burst.
@@ -419,99 +563,23 @@ impl Timing {
         settings: &ConsensusConfig,
         native_s: f64,
     ) -> Self {
-        let seen: Vec<Vec<(f64, f64)>> = used
-            .iter()
-            .zip(delays)
-            .map(|(series, delays)| {
-                bursts.iter().map(|&burst| find_edges(template, burst, series, delays)).collect()
-            })
-            .collect();
-        // What others do around each burst: the quieter, the more a sample's word on it counts.
-        let noise: Vec<Vec<f64>> = used
-            .iter()
-            .zip(&seen)
-            .map(|(series, edges)| edges.iter().map(|&edges| series.noise_around(edges)).collect())
-            .collect();
-        let pauses: Vec<Vec<f64>> =
-            used.iter().zip(&seen).map(|(series, edges)| series.pauses(edges)).collect();
+        let sightings = Sightings::of(template, bursts, used, delays, settings);
+        let pauses = sightings.pauses();
         let mut usual = UsualMeans::of(&pauses);
-        let least = 0.02 * template.height;
-        let shown: Vec<Vec<bool>> = used
-            .iter()
-            .zip(&seen)
-            .map(|(series, edges)| edges.iter().map(|&edges| series.shows(edges)).collect())
-            .collect();
-        let across = |k: usize, q: f64, of: &dyn Fn(usize) -> f64| {
-            let mut values: Vec<(f64, f64)> = (0..used.len())
-                .filter(|&j| shown[j][k])
-                .map(|j| (of(j), 1.0 / (noise[j][k] + least).powf(settings.trust)))
-                .filter(|(value, weight)| !value.is_nan() && !weight.is_nan())
-                .collect();
-            weighted_quantile(&mut values, q)
-        };
-        let every = |of: &dyn Fn(usize) -> f64| (0..bursts.len()).map(of).collect::<Vec<f64>>();
-        let levels = every(&|k| across(k, settings.level_quantile, &|j| used[j].level(seen[j][k])));
-        let mut own_volume = |j: usize, edges: (f64, f64)| {
-            // Points that the burst fills in part count whole: what it does in them is its own.
-            let (from, to) = (edges.0.floor(), edges.1.ceil());
-            let own = mean_of_steps(&used[j].values, from, to) - usual.mean(j, to - from);
-            own * (to - from) / used[j].scale
-        };
-        let own_volumes: Vec<Vec<f64>> = seen
-            .iter()
-            .enumerate()
-            .map(|(j, edges)| edges.iter().map(|&edges| own_volume(j, edges)).collect())
-            .collect();
-        let volumes = every(&|k| across(k, settings.burst_quantile, &|j| own_volumes[j][k]));
-        let before = every(&|k| match k.checked_sub(1) {
-            None => across(k, settings.launch_quantile, &|j| seen[j][k].0),
-            Some(last) => across(k, settings.pause_quantile, &|j| {
-                if shown[j][last] { seen[j][k].0 - seen[j][last].1 } else { f64::NAN }
-            }),
-        });
-        // What is alike is taken as the same: an application does the same again and again.
-        let levels = pooled(&levels, |a, b| (a - b).abs() <= settings.alike * b);
-        let volumes = pooled(&volumes, |a, b| (a - b).abs() <= settings.alike * b);
-        let mut before = before;
-        if let Some((_, pauses)) = before.split_first_mut() {
-            let same = pooled(pauses, |a, b| (a - b).abs() <= settings.alike_pause_s / native_s);
-            pauses.copy_from_slice(&same);
-        }
-        // How late each sample is by now, were every point of a burst shared fairly with what others usually do.
-        let mut delay = vec![0.0; used.len()];
-        let mut edges: Vec<(f64, f64)> = Vec::with_capacity(bursts.len());
-        for k in 0..bursts.len() {
-            let (first, end) =
-                (edges.first().map_or(0.0, |edge| edge.0), edges.last().map_or(0.0, |edge| edge.1));
-            let mut start = end + before[k].max(0.0);
-            let mut places: Vec<(f64, f64)> = (0..used.len())
-                .filter(|&j| k > 0 && shown[j][0] && shown[j][k])
-                .map(|j| (first + seen[j][k].0 - seen[j][0].0 - delay[j], 1.0 / (delay[j] + 1.0).powi(2)))
-                .collect();
-            if !places.is_empty() {
-                start += settings.anchor * (weighted_quantile(&mut places, 0.5) - start);
-            }
-            let start = start.max(end);
-            let width = (volumes[k] / levels[k].max(f64::MIN_POSITIVE)).max(0.5);
-            for (j, delay) in delay.iter_mut().enumerate() {
-                let shared = usual.mean(j, width) / levels[k].max(f64::MIN_POSITIVE);
-                *delay += width * (used[j].scale - 1.0 + shared.min(1.0));
-            }
-            edges.push((start, start + width));
-        }
+        let agreed = Agreed::of(&sightings, &mut usual, settings, native_s);
+        let edges = agreed.edges(&sightings, &mut usual, settings);
         let last = edges.last().map_or(0.0, |edge| edge.1);
-        let tail = used
-            .iter()
-            .zip(&seen)
-            .filter(|(series, _)| series.beyond == 0.0)
-            .map(|(series, edges)| series.values.len() as f64 - edges.last().map_or(0.0, |edge| edge.1))
-            .min_by(f64::total_cmp)
+        let tail = sightings.shortest_tail().unwrap_or_else(|| {
             // Of parts alone nobody knows when the run ended.
-            .unwrap_or_else(|| {
-                template.values.len() as f64 - bursts.last().map_or(0.0, |burst| burst.1 as f64)
-            })
-            .max(0.0);
-        Self { edges, seen, levels, length: last + tail, background: template.floor }
+            template.values.len() as f64 - bursts.last().map_or(0.0, |burst| burst.1 as f64)
+        });
+        Self {
+            edges,
+            seen: sightings.edges,
+            levels: agreed.levels,
+            length: last + tail.max(0.0),
+            background: template.floor,
+        }
     }
 
     /// Where places in the signature, which ascend, lie in a sample: bursts on bursts, pauses on pauses.

@@ -3,12 +3,11 @@
 //! One thread reads pages and writes the store, one answers HTTP, the first waits for signals. They share the last [`View`] and nothing else: who
 //! asks never waits for the disk that the other writes to.
 
-use std::collections::HashSet;
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,21 +17,21 @@ use iotide_ledger::{JobId, JobKey, Limits, Name, hex};
 use iotide_private::{OpenDir, OwnSocket};
 use iotide_sched::act::JobFacts;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tokio_rustls::TlsAcceptor;
 
-use crate::alarms::{Alarms, Needs, Route, Second};
-use crate::collect::{Collector, GroupJob, NodeFiles, NodeReading, Proc, ToldGroups};
+use crate::alarms::{Alarms, Needs, Route};
+use crate::collect::{Collector, GroupJob, NodeFiles, NodeReading, Proc};
 use crate::events::Events;
 use crate::gather::{Gathering, Tree};
-use crate::gauges::Gauges;
-use crate::leaf::{Act, Earlier, JobView, Leaf, PageId, View, with_rows};
+use crate::leaf::{JobView, Leaf, View};
 use crate::memory;
 use crate::models::Models;
-use crate::predict::{Expectations, Expected, Predicting};
-use crate::series::{Last, Sampling, Series};
+use crate::predict::Expectations;
+use crate::series::{Sampling, Series};
 use crate::steering::Steering;
-use crate::store::rebuild::Rebuild;
 use crate::store::{SeriesLimits, Store, StoreError};
 pub use address::{AddressError, HttpAddress};
+use collecting::Collecting;
 use doors::Doors;
 pub use doors::{ProxyConfig, ProxyFrom, TokenRole, WebConfig, make_token};
 use exporters::Exporters;
@@ -47,6 +46,7 @@ pub use tree::{Auth, Key, KeyError, Leaves, Load, Secret, TreeConfig, bridge, wr
 mod address;
 mod alarm_answers;
 mod answer;
+mod collecting;
 mod decision_answers;
 mod doors;
 mod exporters;
@@ -409,6 +409,19 @@ fn restored_leaf(config: &Config, node: Name, store: &Store, now: u64) -> Result
     Ok(leaf)
 }
 
+/// Where this daemon stands in a tree, and how it reaches what is above and below; `None` if it stands alone.
+fn place_in_tree(
+    config: &Config,
+    node: Name,
+    store: &mut Store,
+    below: Option<TcpListener>,
+) -> Result<Option<(Arc<Tree>, Climbing)>, ServeError> {
+    let Some(tree) = &config.tree else { return Ok(None) };
+    let instance = store.instance(random_number()?)?;
+    let climbing = Climbing { config: tree.clone(), key: Arc::new(tree.auth.load()?), below };
+    Ok(Some((Arc::new(Tree::new(Place { node, instance }, !tree.parents.is_empty())), climbing)))
+}
+
 impl Daemon {
     fn start(config: Config, steering: Steering) -> Result<Self, ServeError> {
         config.check_http()?;
@@ -422,24 +435,17 @@ impl Daemon {
         let pages = OpenDir::open(&config.pages).map_err(in_directory(&config.pages))?;
         let mut store = Store::open(&config.store, &config.node, now_ns())?;
         let token = token(&config.store).map_err(in_directory(&config.store))?;
-        let Listening { socket, rpc_socket, tcp, below } = Listening::open(&config)?;
+        let mut listening = Listening::open(&config)?;
+        let below = listening.below.take();
         let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|it| it.local_addr().ok());
-        let addresses = Addresses { http: address(&tcp), children: address(&below) };
+        let addresses = Addresses { http: address(&listening.tcp), children: address(&below) };
         let doors =
             Doors::open(&config.store, token, &config.web, addresses.http.map(|address| address.port()))
                 .map_err(in_directory(&config.store))?;
 
         let now = now_ns();
         let mut leaf = restored_leaf(&config, node.clone(), &store, now)?;
-        let tree = match &config.tree {
-            None => None,
-            Some(tree) => {
-                let instance = store.instance(random_number()?)?;
-                let climbing = Climbing { config: tree.clone(), key: Arc::new(tree.auth.load()?), below };
-                Some((Arc::new(Tree::new(Place { node, instance }, !tree.parents.is_empty())), climbing))
-            }
-        };
-        let (tree, climbing) = tree.unzip();
+        let (tree, climbing) = place_in_tree(&config, node, &mut store, below)?.unzip();
         let gathering = match &tree {
             None => None,
             Some(tree) => Some(Gathering::start(Arc::clone(tree), now, &store, &mut leaf)?),
@@ -477,26 +483,21 @@ impl Daemon {
             config,
         });
         steering.begin(&shared);
-        let mut work = Collecting {
-            shared: Arc::clone(&shared),
-            leaf,
-            collector,
-            predicting: Predicting::start(shared.expectations.clone(), shared.events.clone())?,
-            gauges: Gauges::default(),
-            sampling,
-            gathering,
-            removed: Vec::new(),
-            retry_ns: 0,
-            sampled_s: 0,
-            n_to_give_back: 0,
-            given_back_ns: now,
-            rebuild: Rebuild::begin(&store),
-            store,
-            told_groups: ToldGroups::default(),
-            n_groups_told: 0,
-        };
+        let mut work = Collecting::begin(&shared, leaf, collector, store, sampling, gathering)?;
         work.round();
         work.collector.settle(now_ns(), &mut work.leaf);
+        Self::run(shared, work, listening, tls, tree.zip(climbing), addresses)
+    }
+
+    /// Starts what goes on in threads of its own.
+    fn run(
+        shared: Arc<Shared>,
+        work: Collecting,
+        Listening { socket, rpc_socket, tcp, .. }: Listening,
+        tls: Option<TlsAcceptor>,
+        tree: Option<(Arc<Tree>, Climbing)>,
+        addresses: Addresses,
+    ) -> Result<Self, ServeError> {
         let (running, until_stopped) = channel();
         let thread = thread::Builder::new().name("iotide-collect".to_owned());
         let collecting = thread.spawn(move || work.run(&until_stopped))?;
@@ -511,7 +512,7 @@ impl Daemon {
         remote_write::start(&shared)?;
         Exporters::start(&shared)?;
         redis::start(&shared)?;
-        let tree = tree.zip(climbing).map(|(tree, climbing)| climbing.start(tree, &shared)).transpose()?;
+        let tree = tree.map(|(tree, climbing)| climbing.start(tree, &shared)).transpose()?;
         Ok(Self {
             shared,
             addresses,
@@ -669,230 +670,4 @@ fn random<const N: usize>() -> io::Result<[u8; N]> {
 
 fn random_number() -> io::Result<u64> {
     random().map(u64::from_le_bytes)
-}
-
-/// The thread that reads pages and writes the store.
-#[derive(Debug)]
-struct Collecting {
-    shared: Arc<Shared>,
-    leaf: Leaf,
-    collector: Collector,
-    store: Store,
-    predicting: Predicting,
-    gauges: Gauges,
-    sampling: Sampling,
-    /// Where this daemon is part of a tree.
-    gathering: Option<Gathering>,
-    /// Pages that are removed, and that the store may forget.
-    removed: Vec<PageId>,
-    retry_ns: u64,
-    /// When the last sample was taken, in seconds since 1970.
-    sampled_s: u64,
-    /// How often memory is to be given back since jobs have ended, and when that was done last.
-    n_to_give_back: u32,
-    given_back_ns: u64,
-    /// What is left of rebuilding a database that was damaged.
-    rebuild: Option<Rebuild>,
-    told_groups: ToldGroups,
-    /// Readings of cgroups that were told.
-    n_groups_told: u64,
-}
-
-impl Collecting {
-    fn run(mut self, until_stopped: &Receiver<()>) {
-        loop {
-            self.round();
-            match until_stopped.recv_timeout(ROUND) {
-                Err(RecvTimeoutError::Timeout) => {}
-                _ => break,
-            }
-        }
-        self.round();
-        // With the last samples of jobs that have just ended.
-        let now = now_ns();
-        self.sample(now, Arc::new(self.leaf.view(now)));
-        self.store.checkpoint();
-    }
-
-    fn round(&mut self) {
-        let now = now_ns();
-        let store = &self.store;
-        let mut fault = None;
-        let mut earlier = |cluster: &Name, uid: u32, id: &JobId| {
-            store.earlier(cluster, uid, id).unwrap_or_else(|error| {
-                fault = Some(error);
-                Earlier::default()
-            })
-        };
-        self.collector.round(now, &mut self.leaf, &mut earlier);
-        let n_readings = self.shared.n_group_readings.load(Ordering::Acquire);
-        if n_readings != self.n_groups_told {
-            self.n_groups_told = n_readings;
-            let groups = self.shared.groups();
-            self.told_groups.tell(now, &groups, &mut self.leaf, &mut earlier);
-            for key in self.leaf.keys() {
-                let reading = GroupJob::of(&groups, key).map(|group| &group.reading);
-                if let Some((reading, bytes)) = reading.and_then(|it| Some((it, it.memory_bytes?))) {
-                    let most = reading.memory_peak_bytes.map(|bytes| bytes as f64);
-                    self.gauges.see_of(key, groups::MEMORY, bytes as f64, most);
-                }
-            }
-        }
-        if let Some(fault) = fault {
-            self.store_failed(now, &fault);
-        }
-        let moved = self.leaf.moved();
-        self.gauges.see(now, moved.iter().map(|(key, _)| key), || self.shared.node());
-        self.predicting.tell(now, moved);
-        let rows = self.gather(now);
-        let acts = with_rows(self.leaf.tick(now), rows);
-        // What has come from below is shown at once.
-        let mut has_changed = self.gathering.as_ref().is_some_and(|it| it.gathered_ns() == now);
-        let has_more = self.removed.len() > 64 || self.shared.series.has_losses();
-        if now >= self.retry_ns && (!acts.is_empty() || has_more) {
-            match self.store_acts(now, &acts) {
-                Ok(()) => has_changed = true,
-                Err(error) => self.store_failed(now, &error),
-            }
-        }
-        self.go_on_rebuilding(now);
-        self.shared.events.tick();
-        // Once in each second of the clock: none is without a sample.
-        let is_old = now / 1_000_000_000 != self.shared.view().at_ns / 1_000_000_000;
-        if has_changed || is_old {
-            let view = Arc::new(self.leaf.view(now));
-            *self.shared.view.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&view);
-            if now / 1_000_000_000 != self.sampled_s {
-                self.shared.events.rates(&view);
-                self.sample(now, view);
-            }
-        }
-        if now.saturating_sub(self.given_back_ns) >= memory::GIVE_BACK_NS
-            && (self.shared.has_answered.swap(false, Ordering::Relaxed) || self.n_to_give_back > 0)
-        {
-            memory::give_back();
-            (self.n_to_give_back, self.given_back_ns) = (self.n_to_give_back.saturating_sub(1), now);
-        }
-        self.shared.beat_ns.store(now, Ordering::Relaxed);
-    }
-
-    /// What daemons below have counted becomes part of the jobs; returns what is to be stored of it.
-    fn gather(&mut self, now: u64) -> Vec<Act> {
-        let Some(gathering) = &mut self.gathering else { return Vec::new() };
-        let safe = gathering.take_safe();
-        let sent = if safe.is_empty() { Ok(()) } else { self.store.sent(&safe) };
-        let gathered = sent.and_then(|()| gathering.gather(now, &self.store, &mut self.leaf));
-        gathered.unwrap_or_else(|error| {
-            self.store_failed(now, &error);
-            Vec::new()
-        })
-    }
-
-    /// Rebuilds a little of a database that was damaged. Pages have been read before: what runs is known.
-    fn go_on_rebuilding(&mut self, now: u64) {
-        let knows_groups = self.n_groups_told > 0 || self.shared.config.cgroups.is_none();
-        let is_time = now >= self.retry_ns && knows_groups;
-        let Some(rebuild) = self.rebuild.as_mut().filter(|_| is_time) else { return };
-        let running: HashSet<(&Name, u32, &JobId)> =
-            self.leaf.keys().map(|key| (&key.cluster, key.uid, &key.id)).collect();
-        let runs = |key: &JobKey| running.contains(&(&key.cluster, key.uid, &key.id));
-        match rebuild.step(now, &mut self.store, runs) {
-            Ok(false) => {}
-            Ok(true) => self.rebuild = None,
-            Err(error) => self.store_failed(now, &error),
-        }
-    }
-
-    fn sample(&mut self, now: u64, view: Arc<View>) {
-        self.sampled_s = now / 1_000_000_000;
-        let second =
-            Second { view: Arc::clone(&view), node: self.shared.node(), groups: self.shared.groups() };
-        self.shared.alarms.tell(second);
-        self.sampling.tell(now, view, self.shared.node(), self.shared.groups());
-    }
-
-    fn store_acts(&mut self, now: u64, acts: &[Act]) -> Result<(), StoreError> {
-        let ended: Vec<&JobKey> = acts.iter().filter_map(Act::ended).collect();
-        let last: Vec<Last> = ended
-            .iter()
-            .filter_map(|key| {
-                Some(Last { now_ns: now, key: (*key).clone(), counters: self.leaf.ended_sum(key)? })
-            })
-            .collect();
-        for key in &ended {
-            let mut figures = self.gauges.of(key);
-            figures.extend(self.shared.expectations.of(key).iter().flat_map(Expected::figures));
-            figures.extend(self.shared.steering.resizes_of(key));
-            self.store.put_figures(key, &figures)?;
-        }
-        self.store.store(now, acts)?;
-        let afterwards = self.gathering.as_ref().map(|gathering| gathering.before_stored(acts, &self.leaf));
-        self.leaf.stored(acts);
-        if let (Some(gathering), Some(afterwards)) = (&self.gathering, afterwards) {
-            gathering.stored(now, acts, afterwards);
-        }
-        self.shared.events.acted(acts);
-        for act in acts {
-            if let Act::Finish { page, .. } = act
-                && self.collector.remove(page)
-            {
-                self.removed.push(page.clone());
-            }
-        }
-        if !last.is_empty() {
-            self.n_to_give_back = memory::TIMES;
-        }
-        last.into_iter().for_each(|last| self.sampling.tell_last(last));
-        for key in ended {
-            self.gauges.forget(key);
-            self.shared.steering.forget_resizes(key);
-            self.shared.models.ended(key);
-        }
-        self.store.forget_pages(&self.removed)?;
-        self.removed.clear();
-        let mut losses = self.shared.series.take_losses();
-        while let Some((key, what)) = losses.pop() {
-            if let Err(error) = self.store.lose(now, key.as_ref(), &what) {
-                losses.push((key, what));
-                self.shared.series.give_back(losses);
-                return Err(error);
-            }
-        }
-        *self.shared.store_fault.write().unwrap_or_else(PoisonError::into_inner) = None;
-        Ok(())
-    }
-
-    /// Nothing is lost yet: what could not be stored is still in the pages. It is tried again.
-    fn store_failed(&mut self, now: u64, error: &StoreError) {
-        self.retry_ns = now + RETRY.as_nanos() as u64;
-        *self.shared.store_fault.write().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
-        if error.is_damage() {
-            let Config { store, node, .. } = &self.shared.config;
-            match Store::begin_anew(store, node, now, error) {
-                Ok(store) => {
-                    self.store = store;
-                    self.rebuild = Rebuild::begin(&self.store);
-                }
-                Err(_) => return,
-            }
-            if let Some(tree) = &self.shared.tree {
-                // It is the same daemon, for those above and below.
-                let _ = self.store.instance(tree.hub().own.instance);
-            }
-        } else if !error.is_missing_rows() {
-            return;
-        }
-        if let Some(gathering) = &self.gathering {
-            gathering.store_was_lost();
-        }
-        let done = self.leaf.store_was_lost();
-        // What ends now is known to more than the store, and waits for the next time.
-        let acts: Vec<Act> = self.leaf.tick(now).into_iter().filter(|act| act.ended().is_none()).collect();
-        if self.store.store(now, &acts).is_ok() {
-            self.leaf.stored(&acts);
-            for (key, counters) in done {
-                let _ = self.store.put_done(&key, &counters);
-            }
-        }
-    }
 }

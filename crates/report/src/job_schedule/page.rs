@@ -237,6 +237,39 @@ fn keys(curves: &[Curve]) -> String {
     html + "</ul>"
 }
 
+/// Moves names (each at its height) so that they neither touch nor reach below the lowest place.
+fn kept_apart(mut names: Vec<(f64, usize)>, apart: f64, mut lowest: f64) -> Vec<(f64, usize)> {
+    names.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // Downwards where they would touch, and up again where they would reach too low.
+    for i in 1..names.len() {
+        names[i].0 = names[i].0.max(names[i - 1].0 + apart);
+    }
+    for (at, _) in names.iter_mut().rev() {
+        *at = at.min(lowest);
+        lowest = *at - apart;
+    }
+    names
+}
+
+/// The lines of an axis of ratios from `low` to `high`, with their numbers.
+fn ratio_grid(svg: &mut String, [left, right]: [f64; 2], [low, high]: [f64; 2], y: impl Fn(f64) -> f64) {
+    for tick in [
+        0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0,
+    ] {
+        let is_crowded = high / low > 4.0 && [0.7, 0.8, 0.9, 1.1, 1.2, 1.5].contains(&tick);
+        if (low..=high).contains(&tick) && !is_crowded {
+            let class = if tick == 1.0 { "base" } else { "grid" };
+            let _ = writeln!(
+                svg,
+                "<line class=\"{class}\" x1=\"{left}\" x2=\"{right}\" y1=\"{0:.1}\" y2=\"{0:.1}\"/><text x=\"{1}\" y=\"{2:.1}\" text-anchor=\"end\">×{tick}</text>",
+                y(tick),
+                left - 6.0,
+                y(tick) + 4.0
+            );
+        }
+    }
+}
+
 /// Ratios against shares, with bands, on an axis on which twice and half are equally far.
 fn curve_picture(name: &str, shares: &[f64], curves: &[Curve], frame: &Frame) -> String {
     const HIGH: f64 = 280.0;
@@ -254,21 +287,7 @@ fn curve_picture(name: &str, shares: &[f64], curves: &[Curve], frame: &Frame) ->
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {wide} {HIGH}\" class=\"plot\" role=\"img\" font-size=\"12\"><title>{name} against the share of malleable jobs</title>\n<g class=\"axes\">\n"
     );
-    for tick in [
-        0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0,
-    ] {
-        let is_crowded = high / low > 4.0 && [0.7, 0.8, 0.9, 1.1, 1.2, 1.5].contains(&tick);
-        if (low..=high).contains(&tick) && !is_crowded {
-            let class = if tick == 1.0 { "base" } else { "grid" };
-            let _ = writeln!(
-                svg,
-                "<line class=\"{class}\" x1=\"{left}\" x2=\"{right}\" y1=\"{0:.1}\" y2=\"{0:.1}\"/><text x=\"{1}\" y=\"{2:.1}\" text-anchor=\"end\">×{tick}</text>",
-                y(tick),
-                left - 6.0,
-                y(tick) + 4.0
-            );
-        }
-    }
+    ratio_grid(&mut svg, [left, right], [low, high], y);
     for &share in shares {
         let _ = writeln!(
             svg,
@@ -308,17 +327,7 @@ fn curve_picture(name: &str, shares: &[f64], curves: &[Curve], frame: &Frame) ->
         );
         names.extend(points.last().filter(|_| frame.names.is_some()).map(|(_, figure)| (y(figure.mean), i)));
     }
-    names.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // Downwards where they would touch, and up again where they would reach the numbers of the axis.
-    for i in 1..names.len() {
-        names[i].0 = names[i].0.max(names[i - 1].0 + APART);
-    }
-    let mut lowest = floor;
-    for (at, _) in names.iter_mut().rev() {
-        *at = at.min(lowest);
-        lowest = *at - APART;
-    }
-    for (at, i) in names {
+    for (at, i) in kept_apart(names, APART, floor) {
         let _ = writeln!(
             svg,
             "<text class=\"curve-name k{}\" x=\"{}\" y=\"{:.1}\">{}</text>",

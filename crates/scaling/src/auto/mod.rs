@@ -231,39 +231,50 @@ fn fine_shapes(usual: &[Shape]) -> Vec<Shape> {
     fine.filter(|shape| !usual.contains(shape)).collect()
 }
 
+/// The shapes that these values of a parameter (ascending) can tell apart, and what is to be said of them.
+fn shapes_for(
+    values: &[f64],
+    parameter: usize,
+    usual: &[Shape],
+    fine: Vec<Shape>,
+) -> (Vec<Shape>, Vec<Note>) {
+    let mut notes = Vec::new();
+    let mut shapes = usual.to_vec();
+    if values.len() >= 5 {
+        shapes.extend(fine);
+        let finest = (1..=3 * FINEST_STEPS).flat_map(|step| [step, -step]);
+        let finest = finest.filter(|step| step % (FINEST_STEPS / FINE_STEPS) != 0);
+        shapes.extend(finest.map(|step| Shape::new(step, FINEST_STEPS, 0)));
+    }
+    match values.len() {
+        0 | 1 => {
+            shapes.clear();
+            notes.push(Note::FixedParameter { parameter });
+        }
+        // Two values carry a direction but no shape.
+        2 => shapes.retain(|shape| shape.power.value().abs() == 1.0 && shape.log.is_zero()),
+        _ => {}
+    }
+    if (2..5).contains(&values.len()) {
+        notes.push(Note::FewPoints { parameter, n_points: values.len() });
+    }
+    if values.first().is_some_and(|least| *least < 1.0) && !shapes.is_empty() {
+        shapes.retain(|shape| shape.log.is_zero());
+        notes.push(Note::NoLogarithms { parameter });
+    }
+    (shapes, notes)
+}
+
 impl ParameterColumns {
     fn new(coordinates: &[Vec<f64>], parameter: usize) -> Self {
         let xs: Vec<f64> = coordinates.iter().map(|point| point[parameter]).collect();
         let mut values = xs.clone();
         values.sort_by(f64::total_cmp);
         values.dedup();
-        let mut notes = Vec::new();
         let usual_shapes = usual_shapes();
         let fine = fine_shapes(&usual_shapes);
         let n_fine = fine.len();
-        let mut shapes = usual_shapes.clone();
-        if values.len() >= 5 {
-            shapes.extend(fine);
-            let finest = (1..=3 * FINEST_STEPS).flat_map(|step| [step, -step]);
-            let finest = finest.filter(|step| step % (FINEST_STEPS / FINE_STEPS) != 0);
-            shapes.extend(finest.map(|step| Shape::new(step, FINEST_STEPS, 0)));
-        }
-        match values.len() {
-            0 | 1 => {
-                shapes.clear();
-                notes.push(Note::FixedParameter { parameter });
-            }
-            // Two values carry a direction but no shape.
-            2 => shapes.retain(|shape| shape.power.value().abs() == 1.0 && shape.log.is_zero()),
-            _ => {}
-        }
-        if (2..5).contains(&values.len()) {
-            notes.push(Note::FewPoints { parameter, n_points: values.len() });
-        }
-        if values.first().is_some_and(|least| *least < 1.0) && !shapes.is_empty() {
-            shapes.retain(|shape| shape.log.is_zero());
-            notes.push(Note::NoLogarithms { parameter });
-        }
+        let (mut shapes, notes) = shapes_for(&values, parameter, &usual_shapes, fine);
         let mut columns: Vec<Vec<f64>> =
             shapes.iter().map(|shape| xs.iter().map(|x| shape.at(*x)).collect()).collect();
         let defined: Vec<bool> =

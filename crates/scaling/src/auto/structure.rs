@@ -237,25 +237,13 @@ fn stepwise(
                 Some((*set, design.product(*parameter, *shape, others)))
             })
             .collect();
-        loop {
-            let found = one_step_away(&sets, &subsets)
-                .into_iter()
-                .filter_map(|step| {
-                    let mut columns: [&[f64]; MAX_COLUMNS] = [&design.ones; MAX_COLUMNS];
-                    columns[1..].iter_mut().zip(&step).for_each(|(to, set)| *to = &products[set]);
-                    let fit = Fit::within(&columns[..=step.len()], sample, limit.most_ss())?;
-                    let may_be = fit.adds_up() || !sample.non_negative;
-                    (may_be && limit.admits(fit.ss, fit.log_evidence)).then_some((fit, step))
-                })
-                .max_by(|a, b| a.0.log_evidence.total_cmp(&b.0.log_evidence));
-            match found {
-                Some((fit, step)) if fit.log_evidence > best + 1e-9 => {
-                    best = fit.log_evidence;
-                    seen.push(Candidate { form: form(&step, &shapes), log_weight: best, fit });
-                    sets = step;
-                }
-                _ => break,
-            }
+        while let Some((fit, step)) =
+            best_step(design, sample, one_step_away(&sets, &subsets), &products, &mut limit)
+            && fit.log_evidence > best + 1e-9
+        {
+            best = fit.log_evidence;
+            seen.push(Candidate { form: form(&step, &shapes), log_weight: best, fit });
+            sets = step;
         }
         for parameter in active {
             for shape in &shortlists[*parameter] {
@@ -284,6 +272,24 @@ fn stepwise(
     seen.sort_by(|a, b| b.log_weight.total_cmp(&a.log_weight));
     seen.dedup_by(|a, b| a.form == b.form);
     seen
+}
+
+/// The one of these sets of terms that explains the sample best. `products` has the column of each term.
+fn best_step(
+    design: &AutoDesign,
+    sample: &Sample,
+    steps: Vec<Vec<usize>>,
+    products: &HashMap<usize, Vec<f64>>,
+    limit: &mut Limit,
+) -> Option<(Fit, Vec<usize>)> {
+    let fitted = steps.into_iter().filter_map(|step| {
+        let mut columns: [&[f64]; MAX_COLUMNS] = [&design.ones; MAX_COLUMNS];
+        columns[1..].iter_mut().zip(&step).for_each(|(to, set)| *to = &products[set]);
+        let fit = Fit::within(&columns[..=step.len()], sample, limit.most_ss())?;
+        let may_be = fit.adds_up() || !sample.non_negative;
+        (may_be && limit.admits(fit.ss, fit.log_evidence)).then_some((fit, step))
+    });
+    fitted.max_by(|a, b| a.0.log_evidence.total_cmp(&b.0.log_evidence))
 }
 
 /// Every set of terms one step away from these: one more, one less, or one exchanged.

@@ -1,0 +1,275 @@
+//! The thread that reads pages, merges what comes from below, writes the store, and says what there is.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, PoisonError};
+
+use iotide_ledger::{JobId, JobKey, Name};
+
+use super::{Config, RETRY, ROUND, Shared, groups, now_ns};
+use crate::alarms::Second;
+use crate::collect::{Collector, GroupJob, ToldGroups};
+use crate::gather::Gathering;
+use crate::gauges::Gauges;
+use crate::leaf::{Act, Earlier, Leaf, PageId, View, with_rows};
+use crate::memory;
+use crate::predict::{Expected, Predicting};
+use crate::series::{Last, Sampling};
+use crate::store::rebuild::Rebuild;
+use crate::store::{Store, StoreError};
+
+/// The thread that reads pages and writes the store.
+#[derive(Debug)]
+pub(super) struct Collecting {
+    shared: Arc<Shared>,
+    pub(super) leaf: Leaf,
+    pub(super) collector: Collector,
+    store: Store,
+    predicting: Predicting,
+    gauges: Gauges,
+    sampling: Sampling,
+    /// Where this daemon is part of a tree.
+    gathering: Option<Gathering>,
+    /// Pages that are removed, and that the store may forget.
+    removed: Vec<PageId>,
+    retry_ns: u64,
+    /// When the last sample was taken, in seconds since 1970.
+    sampled_s: u64,
+    /// How often memory is to be given back since jobs have ended, and when that was done last.
+    n_to_give_back: u32,
+    given_back_ns: u64,
+    /// What is left of rebuilding a database that was damaged.
+    rebuild: Option<Rebuild>,
+    told_groups: ToldGroups,
+    /// Readings of cgroups that were told.
+    n_groups_told: u64,
+}
+
+impl Collecting {
+    pub(super) fn begin(
+        shared: &Arc<Shared>,
+        leaf: Leaf,
+        collector: Collector,
+        store: Store,
+        sampling: Sampling,
+        gathering: Option<Gathering>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            shared: Arc::clone(shared),
+            leaf,
+            collector,
+            predicting: Predicting::start(shared.expectations.clone(), shared.events.clone())?,
+            gauges: Gauges::default(),
+            sampling,
+            gathering,
+            removed: Vec::new(),
+            retry_ns: 0,
+            sampled_s: 0,
+            n_to_give_back: 0,
+            given_back_ns: shared.started_ns,
+            rebuild: Rebuild::begin(&store),
+            store,
+            told_groups: ToldGroups::default(),
+            n_groups_told: 0,
+        })
+    }
+
+    pub(super) fn run(mut self, until_stopped: &Receiver<()>) {
+        loop {
+            self.round();
+            match until_stopped.recv_timeout(ROUND) {
+                Err(RecvTimeoutError::Timeout) => {}
+                _ => break,
+            }
+        }
+        self.round();
+        // With the last samples of jobs that have just ended.
+        let now = now_ns();
+        self.sample(now, Arc::new(self.leaf.view(now)));
+        self.store.checkpoint();
+    }
+
+    pub(super) fn round(&mut self) {
+        let now = now_ns();
+        let store = &self.store;
+        let mut fault = None;
+        let mut earlier = |cluster: &Name, uid: u32, id: &JobId| {
+            store.earlier(cluster, uid, id).unwrap_or_else(|error| {
+                fault = Some(error);
+                Earlier::default()
+            })
+        };
+        self.collector.round(now, &mut self.leaf, &mut earlier);
+        let n_readings = self.shared.n_group_readings.load(Ordering::Acquire);
+        if n_readings != self.n_groups_told {
+            self.n_groups_told = n_readings;
+            let groups = self.shared.groups();
+            self.told_groups.tell(now, &groups, &mut self.leaf, &mut earlier);
+            for key in self.leaf.keys() {
+                let reading = GroupJob::of(&groups, key).map(|group| &group.reading);
+                if let Some((reading, bytes)) = reading.and_then(|it| Some((it, it.memory_bytes?))) {
+                    let most = reading.memory_peak_bytes.map(|bytes| bytes as f64);
+                    self.gauges.see_of(key, groups::MEMORY, bytes as f64, most);
+                }
+            }
+        }
+        if let Some(fault) = fault {
+            self.store_failed(now, &fault);
+        }
+        let moved = self.leaf.moved();
+        self.gauges.see(now, moved.iter().map(|(key, _)| key), || self.shared.node());
+        self.predicting.tell(now, moved);
+        let rows = self.gather(now);
+        let acts = with_rows(self.leaf.tick(now), rows);
+        // What has come from below is shown at once.
+        let mut has_changed = self.gathering.as_ref().is_some_and(|it| it.gathered_ns() == now);
+        let has_more = self.removed.len() > 64 || self.shared.series.has_losses();
+        if now >= self.retry_ns && (!acts.is_empty() || has_more) {
+            match self.store_acts(now, &acts) {
+                Ok(()) => has_changed = true,
+                Err(error) => self.store_failed(now, &error),
+            }
+        }
+        self.go_on_rebuilding(now);
+        self.shared.events.tick();
+        // Once in each second of the clock: none is without a sample.
+        let is_old = now / 1_000_000_000 != self.shared.view().at_ns / 1_000_000_000;
+        if has_changed || is_old {
+            let view = Arc::new(self.leaf.view(now));
+            *self.shared.view.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&view);
+            if now / 1_000_000_000 != self.sampled_s {
+                self.shared.events.rates(&view);
+                self.sample(now, view);
+            }
+        }
+        if now.saturating_sub(self.given_back_ns) >= memory::GIVE_BACK_NS
+            && (self.shared.has_answered.swap(false, Ordering::Relaxed) || self.n_to_give_back > 0)
+        {
+            memory::give_back();
+            (self.n_to_give_back, self.given_back_ns) = (self.n_to_give_back.saturating_sub(1), now);
+        }
+        self.shared.beat_ns.store(now, Ordering::Relaxed);
+    }
+
+    /// What daemons below have counted becomes part of the jobs; returns what is to be stored of it.
+    fn gather(&mut self, now: u64) -> Vec<Act> {
+        let Some(gathering) = &mut self.gathering else { return Vec::new() };
+        let safe = gathering.take_safe();
+        let sent = if safe.is_empty() { Ok(()) } else { self.store.sent(&safe) };
+        let gathered = sent.and_then(|()| gathering.gather(now, &self.store, &mut self.leaf));
+        gathered.unwrap_or_else(|error| {
+            self.store_failed(now, &error);
+            Vec::new()
+        })
+    }
+
+    /// Rebuilds a little of a database that was damaged. Pages have been read before: what runs is known.
+    fn go_on_rebuilding(&mut self, now: u64) {
+        let knows_groups = self.n_groups_told > 0 || self.shared.config.cgroups.is_none();
+        let is_time = now >= self.retry_ns && knows_groups;
+        let Some(rebuild) = self.rebuild.as_mut().filter(|_| is_time) else { return };
+        let running: HashSet<(&Name, u32, &JobId)> =
+            self.leaf.keys().map(|key| (&key.cluster, key.uid, &key.id)).collect();
+        let runs = |key: &JobKey| running.contains(&(&key.cluster, key.uid, &key.id));
+        match rebuild.step(now, &mut self.store, runs) {
+            Ok(false) => {}
+            Ok(true) => self.rebuild = None,
+            Err(error) => self.store_failed(now, &error),
+        }
+    }
+
+    fn sample(&mut self, now: u64, view: Arc<View>) {
+        self.sampled_s = now / 1_000_000_000;
+        let second =
+            Second { view: Arc::clone(&view), node: self.shared.node(), groups: self.shared.groups() };
+        self.shared.alarms.tell(second);
+        self.sampling.tell(now, view, self.shared.node(), self.shared.groups());
+    }
+
+    fn store_acts(&mut self, now: u64, acts: &[Act]) -> Result<(), StoreError> {
+        let ended: Vec<&JobKey> = acts.iter().filter_map(Act::ended).collect();
+        let last: Vec<Last> = ended
+            .iter()
+            .filter_map(|key| {
+                Some(Last { now_ns: now, key: (*key).clone(), counters: self.leaf.ended_sum(key)? })
+            })
+            .collect();
+        for key in &ended {
+            let mut figures = self.gauges.of(key);
+            figures.extend(self.shared.expectations.of(key).iter().flat_map(Expected::figures));
+            figures.extend(self.shared.steering.resizes_of(key));
+            self.store.put_figures(key, &figures)?;
+        }
+        self.store.store(now, acts)?;
+        let afterwards = self.gathering.as_ref().map(|gathering| gathering.before_stored(acts, &self.leaf));
+        self.leaf.stored(acts);
+        if let (Some(gathering), Some(afterwards)) = (&self.gathering, afterwards) {
+            gathering.stored(now, acts, afterwards);
+        }
+        self.shared.events.acted(acts);
+        for act in acts {
+            if let Act::Finish { page, .. } = act
+                && self.collector.remove(page)
+            {
+                self.removed.push(page.clone());
+            }
+        }
+        if !last.is_empty() {
+            self.n_to_give_back = memory::TIMES;
+        }
+        last.into_iter().for_each(|last| self.sampling.tell_last(last));
+        for key in ended {
+            self.gauges.forget(key);
+            self.shared.steering.forget_resizes(key);
+            self.shared.models.ended(key);
+        }
+        self.store.forget_pages(&self.removed)?;
+        self.removed.clear();
+        let mut losses = self.shared.series.take_losses();
+        while let Some((key, what)) = losses.pop() {
+            if let Err(error) = self.store.lose(now, key.as_ref(), &what) {
+                losses.push((key, what));
+                self.shared.series.give_back(losses);
+                return Err(error);
+            }
+        }
+        *self.shared.store_fault.write().unwrap_or_else(PoisonError::into_inner) = None;
+        Ok(())
+    }
+
+    /// Nothing is lost yet: what could not be stored is still in the pages. It is tried again.
+    fn store_failed(&mut self, now: u64, error: &StoreError) {
+        self.retry_ns = now + RETRY.as_nanos() as u64;
+        *self.shared.store_fault.write().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+        if error.is_damage() {
+            let Config { store, node, .. } = &self.shared.config;
+            match Store::begin_anew(store, node, now, error) {
+                Ok(store) => {
+                    self.store = store;
+                    self.rebuild = Rebuild::begin(&self.store);
+                }
+                Err(_) => return,
+            }
+            if let Some(tree) = &self.shared.tree {
+                // It is the same daemon, for those above and below.
+                let _ = self.store.instance(tree.hub().own.instance);
+            }
+        } else if !error.is_missing_rows() {
+            return;
+        }
+        if let Some(gathering) = &self.gathering {
+            gathering.store_was_lost();
+        }
+        let done = self.leaf.store_was_lost();
+        // What ends now is known to more than the store, and waits for the next time.
+        let acts: Vec<Act> = self.leaf.tick(now).into_iter().filter(|act| act.ended().is_none()).collect();
+        if self.store.store(now, &acts).is_ok() {
+            self.leaf.stored(&acts);
+            for (key, counters) in done {
+                let _ = self.store.put_done(&key, &counters);
+            }
+        }
+    }
+}
