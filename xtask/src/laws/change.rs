@@ -195,6 +195,19 @@ pub fn with_a_burst(trace: &Trace, random: &mut Random) -> (Trace, String) {
     (changed, what)
 }
 
+/// One phase, neither the first nor the last, that begins up to 0.4 of a beat too late, before the next one at any rate.
+pub fn with_a_late_phase(trace: &Trace, random: &mut Random) -> (Trace, String) {
+    let regular = trace.regular();
+    let which = random.whole(1, regular.n - 2) as u32;
+    let late = log_uniform(random, 0.02, 0.4_f64.min(0.9 - regular.duty));
+    let mut changed = trace.clone();
+    for request in changed.requests.iter_mut().filter(|request| request.phase == which) {
+        request.start += (late * regular.beat as f64) as i64;
+        request.end += (late * regular.beat as f64) as i64;
+    }
+    (changed, format!("phase {which} late by {late:.3} beats"))
+}
+
 /// One request more, beside all phases.
 fn with_request(trace: &Trace, start: i64, end: i64, bytes: f64) -> Trace {
     let mut changed = trace.clone();

@@ -81,6 +81,12 @@ pub const LAWS: &[Law] = &[
         try_case: |random, _| law_4_small(random),
     },
     Law {
+        number: "4c",
+        parts: &[("one phase late, from five phases on", MOSTLY)],
+        n_cases: |n| n,
+        try_case: |random, _| law_4_late(random),
+    },
+    Law {
         number: "5",
         parts: &[("a log beside", MOSTLY), ("a constant stream beside", MOSTLY)],
         n_cases: |n| n,
@@ -261,6 +267,24 @@ fn law_4(random: &mut Random) -> Vec<Tried> {
             judged("one foreign burst", &trace, &burst, &[&before, &after], result)
         },
     ]
+}
+
+/// A phase that comes late, the next one on time again: the same beat, all phases, and none missed.
+fn law_4_late(random: &mut Random) -> Vec<Tried> {
+    let (beat_s, duty) = (log_uniform(random, 1e-3, 3600.0), log_uniform(random, 0.002, 0.5));
+    let shape = Shape {
+        jitter: *random.pick(&[0.0, 0.0, 0.01, 0.02]),
+        ..Shape::plain(beat_s, random.whole(5, 40), duty)
+    };
+    let trace = shape.make(random);
+    let regular = trace.regular();
+    let (late, what) = change::with_a_late_phase(&trace, random);
+    let (before, after) = (ask(&trace), ask(&late));
+    let result = after.has_headline(regular.beat_s(), 0.03_f64.max(regular.tolerance())).and_then(|rhythm| {
+        counted(rhythm.phases.len(), regular.n, 0)?;
+        if rhythm.missed == 0 { Ok(()) } else { Err(format!("{} missed beats, not 0", rhythm.missed)) }
+    });
+    vec![judged("one phase late, from five phases on", &trace, &what, &[&before, &after], result)]
 }
 
 /// A burst of next to nothing anywhere: the same beat and the same phases, however few they are.

@@ -420,3 +420,27 @@ fn a_few_bytes_between_before_or_after_few_phases_change_nothing() {
         }
     }
 }
+
+#[test]
+fn one_late_phase_is_late_and_no_beat_is_missed() {
+    let dir = Dir::new();
+    for n in [5, 6, 8, 12, 40] {
+        for late in [0.03, 0.05, 0.1, 0.2, 0.3, 0.4] {
+            let mut rows = bursts(n, 10.0, 0.5, 200_000_000);
+            let (_, start_s, end_s, _) = &mut rows[2];
+            *start_s += 10.0 * late;
+            *end_s += 10.0 * late;
+            dir.write("run.csv", table(&rows));
+            let run = detected(&dir, "run.csv");
+            let case = format!("{n} phases, one late by {late} beats: {}", run["period"]);
+            assert!(near(&periods(&run), &[10.0], 0.01), "{case}");
+            let rhythm = &run["period"]["rhythms"][0];
+            assert_eq!(
+                (rhythm["n_phases"].as_u64(), rhythm["missed"].as_u64()),
+                (Some(n as u64), Some(0)),
+                "{case}"
+            );
+            assert!(near(&categorized(&dir, "run.csv"), &[10.0], 0.01), "{case}");
+        }
+    }
+}
