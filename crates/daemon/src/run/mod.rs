@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use iotide_ledger::tree::Place;
-use iotide_ledger::{JobId, JobKey, Limits, Name, hex};
+use iotide_ledger::{Limits, Name, hex};
 use iotide_private::{OpenDir, OwnSocket};
 use iotide_sched::act::JobFacts;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
