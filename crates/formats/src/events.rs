@@ -32,7 +32,7 @@ const LAYER: usize = 8;
 const GRAIN: usize = 9;
 const CALLS: usize = 10;
 
-pub(crate) fn read(input: Input, syntax: Syntax, sink: &mut dyn EventSink) -> Result<TraceInfo, Fault> {
+pub(crate) fn read<S: EventSink>(input: Input, syntax: Syntax, sink: &mut S) -> Result<TraceInfo, Fault> {
     let mut losses = Losses::default();
     let mut files = Files::default();
     let mut rows = Rows::open(input, syntax, COLUMNS, &mut losses)?;
@@ -71,7 +71,7 @@ pub(crate) fn read(input: Input, syntax: Syntax, sink: &mut dyn EventSink) -> Re
 }
 
 /// Reads rows as long as they are written plainly, which is nearly always; the next one is left to [`event`].
-fn pass_plain_rows(rows: &mut Rows, files: &mut Files, sink: &mut dyn EventSink) -> ControlFlow<()> {
+fn pass_plain_rows<S: EventSink>(rows: &mut Rows, files: &mut Files, sink: &mut S) -> ControlFlow<()> {
     let Some((header, text)) = rows.ahead() else { return ControlFlow::Continue(()) };
     let (mut at, mut n_lines) = (0, 0);
     let mut flow = ControlFlow::Continue(());

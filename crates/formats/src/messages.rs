@@ -39,7 +39,7 @@ impl Messages {
         let reader = self.options.from_read(NAME, Cursor::new(message.to_vec()))?;
         for part in reader.parts {
             let input = part.source.into_input()?;
-            crate::read_as(part.format, input, part.pattern, part.darshan, &mut self.run, sink)
+            crate::read_as(part.format, input, part.pattern, part.darshan, &mut self.run, &mut &mut *sink)
                 .map_err(|fault| ReadError::from_fault(NAME.as_ref(), fault))?;
         }
         Ok(())

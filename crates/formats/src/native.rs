@@ -231,10 +231,10 @@ impl<W: Write> EventSink for NativeWriter<W> {
 }
 
 /// Reads a native trace; what a tracer counted is put into `census`.
-pub(crate) fn read(
+pub(crate) fn read<S: EventSink>(
     input: Input,
     census: &mut Option<Census>,
-    sink: &mut dyn EventSink,
+    sink: &mut S,
 ) -> Result<TraceInfo, Fault> {
     let mut scanner = Scanner::new(input.into_read());
     let version = match scanner.want(MAGIC.len() + 1)?.strip_prefix(MAGIC) {
@@ -423,11 +423,11 @@ struct EventsRead {
 }
 
 impl EventsRead {
-    fn take(
+    fn take<S: EventSink>(
         &mut self,
         payload: &[u8],
         is_async: bool,
-        sink: &mut dyn EventSink,
+        sink: &mut S,
     ) -> Result<ControlFlow<()>, Damaged> {
         let mut bytes = Bytes(payload);
         let mut event = before_first();

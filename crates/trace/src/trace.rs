@@ -60,6 +60,7 @@ impl<S: EventSink + ?Sized> EventSink for &mut S {
 
 /// Both see everything; the reader may stop when neither wants more.
 impl<A: EventSink, B: EventSink> EventSink for (A, B) {
+    #[inline]
     fn event(&mut self, event: Event) -> ControlFlow<()> {
         match (self.0.event(event), self.1.event(event)) {
             (ControlFlow::Break(()), ControlFlow::Break(())) => ControlFlow::Break(()),

@@ -154,7 +154,37 @@ impl Drop for Slurm {
             let _ = daemon.kill();
             let _ = daemon.wait();
         }
+        // A step that could not say its end to anybody would try for ever.
+        for step in steps_of(self.dir.path()) {
+            let _ = Command::new("kill").args(["-KILL", &step]).status();
+        }
     }
+}
+
+/// The processes that look after steps of the Slurm in this directory: each listens on a socket there, which is all that tells whose it is.
+fn steps_of(dir: &Path) -> Vec<String> {
+    let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let own: Vec<String> = sockets
+        .lines()
+        .filter_map(|line| {
+            let mut columns = line.split_ascii_whitespace().skip(6);
+            let (inode, path) = (columns.next()?, columns.next()?);
+            Path::new(path).starts_with(dir).then(|| format!("socket:[{inode}]"))
+        })
+        .collect();
+    let holds_one = |process: &Path| {
+        let files = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        let mut links = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+        links.any(|link| own.iter().any(|socket| link.as_os_str() == socket.as_str()))
+    };
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter(|process| {
+            std::fs::read_to_string(process.path().join("comm")).is_ok_and(|name| name == "slurmstepd\n")
+                && holds_one(&process.path())
+        })
+        .filter_map(|process| process.file_name().into_string().ok())
+        .collect()
 }
 
 /// Daemons lie where only root looks.

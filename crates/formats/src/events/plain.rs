@@ -3,7 +3,7 @@
 //! Such a row is read in one pass over its bytes. Whatever is unusual about a row, and so all that can be wrong with it, is
 //! left to the reader that knows every case; this one never answers anything else than that one would.
 
-use iotide_trace::{Event, FileId, Grain, Layer, Op, Rank, Timestamp};
+use iotide_trace::{Event, Grain, Layer, Op, Rank, Timestamp};
 
 use super::{BYTES, CALLS, END, FILE, GRAIN, LAYER, OP, RANK, START};
 use crate::{
@@ -16,10 +16,9 @@ use crate::{
 /// `header` says which wanted column each column is.
 #[inline]
 pub(super) fn row(text: &[u8], header: &[Option<usize>], files: &mut Files) -> Option<(Event, usize)> {
-    let at = Timestamp::from_nanos_since_start;
-    let mut event = Event::data(Op::Other, Rank::ALL, at(0), at(0), 0.0);
-    let mut has_bytes = true;
-    let mut path = None;
+    let zero = Timestamp::from_nanos_since_start(0);
+    let event = Event::data(Op::Other, Rank::ALL, zero, zero, 0.0);
+    let mut row = Row { event, has_bytes: true, path: &[] };
     let mut here = 0;
     let last = header.len().checked_sub(1)?;
     for (i, column) in header.iter().enumerate() {
@@ -27,21 +26,54 @@ pub(super) fn row(text: &[u8], header: &[Option<usize>], files: &mut Files) -> O
             here += 1;
         }
         let field = text.get(here..)?;
-        let len = match *column {
+        here += row.take(*column, field)?;
+        // A line that begins so is a remark, whatever its first column.
+        if i == 0 && field.first() == Some(&b'#') {
+            return None;
+        }
+        here += match (text.get(here)?, i == last) {
+            (b',', false) | (b'\n', true) => 1,
+            (b'\r', true) if text.get(here + 1) == Some(&b'\n') => 2,
+            _ => return None,
+        };
+    }
+    let Row { mut event, has_bytes, path } = row;
+    if event.end < event.start || (!has_bytes && event.op.moves_data()) {
+        return None;
+    }
+    if !path.is_empty() {
+        event.file = files.id_of_bytes(path);
+    }
+    Some((event, here))
+}
+
+/// A row as far as it was read.
+struct Row<'t> {
+    event: Event,
+    has_bytes: bool,
+    path: &'t [u8],
+}
+
+impl<'t> Row<'t> {
+    /// Takes the value of a wanted column from the beginning of `field` and returns how long it is written; `None` if it is not written plainly.
+    #[inline(always)]
+    fn take(&mut self, column: Option<usize>, field: &'t [u8]) -> Option<usize> {
+        let event = &mut self.event;
+        let len = match column {
             Some(START) => {
                 let (nanos, len) = prefix_nanos(field)?;
-                event.start = at(nanos);
+                event.start = Timestamp::from_nanos_since_start(nanos);
                 len
             }
             Some(END) => {
                 let (nanos, len) = prefix_nanos(field)?;
-                event.end = at(nanos);
+                event.end = Timestamp::from_nanos_since_start(nanos);
                 len
             }
             Some(BYTES) => {
                 let (bytes, len) = amount(field)?;
                 event.bytes = bytes.unwrap_or(0.0);
-                has_bytes = bytes.is_some();
+                self.has_bytes = bytes.is_some();
                 len
             }
             Some(RANK) => {
@@ -61,9 +93,8 @@ pub(super) fn row(text: &[u8], header: &[Option<usize>], files: &mut Files) -> O
                 len
             }
             Some(FILE) => {
-                let name = name(field)?;
-                path = Some(name);
-                name.len()
+                self.path = name(field)?;
+                self.path.len()
             }
             Some(CALLS) => match field.first()? {
                 b',' | b'\n' | b'\r' => 0,
@@ -94,25 +125,8 @@ pub(super) fn row(text: &[u8], header: &[Option<usize>], files: &mut Files) -> O
             },
             None => name(field)?.len(),
         };
-        // A line that begins so is a remark, whatever its first column.
-        if i == 0 && field.first() == Some(&b'#') {
-            return None;
-        }
-        here += len;
-        here += match (text.get(here)?, i == last) {
-            (b',', false) | (b'\n', true) => 1,
-            (b'\r', true) if text.get(here + 1) == Some(&b'\n') => 2,
-            _ => return None,
-        };
+        Some(len)
     }
-    if event.end < event.start || (!has_bytes && event.op.moves_data()) {
-        return None;
-    }
-    event.file = match path {
-        None | Some([]) => FileId::NONE,
-        Some(path) => files.id_of_bytes(path),
-    };
-    Some((event, here))
 }
 
 /// The amount at the beginning of a field and its length; no amount where the field is empty.

@@ -191,10 +191,10 @@ fn write_rows(events: File, rows: Box<dyn RowWriter + '_>, files: &[String]) -> 
     failed.map_or_else(|| rows.finish(), Err).map_err(ConvertError::Write)
 }
 
-fn read_spool(events: File, sink: &mut dyn EventSink) -> Result<(), ConvertError> {
+fn read_spool(events: File, mut sink: &mut dyn EventSink) -> Result<(), ConvertError> {
     let name = Path::new("temporary trace");
     let input = Input::from_read(name, Box::new(BufReader::new(events)))?;
-    native::read(input, &mut None, sink).map_err(|fault| ReadError::from_fault(name, fault))?;
+    native::read(input, &mut None, &mut sink).map_err(|fault| ReadError::from_fault(name, fault))?;
     Ok(())
 }
 
