@@ -454,7 +454,7 @@ impl Answers {
                 Ok(found) => found.metrics,
                 Err(refused) => return tracing.page(&[], "", Err(refused)),
             };
-            let metric = tracing.metric(&names).unwrap_or_default();
+            let Some(metric) = tracing.metric(&names) else { return tracing.page(&names, "", Ok(None)) };
             let (from_s, to_s) = tracing.span();
             let wanted = Wanted::Metric(metric.clone());
             let question = Question { wanted, from_s, to_s, points: MOST_POINTS as u32 };

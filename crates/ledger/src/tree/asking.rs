@@ -196,7 +196,7 @@ impl Asked {
                 coming.n_parts += 1;
                 coming.bytes.extend_from_slice(part.bytes);
                 self.n_held += part.bytes.len();
-                (kind == PartKind::Last).then(|| Ok(()))
+                (kind == PartKind::Last).then_some(Ok(()))
             }
         };
         if let Some(ended) = ended
@@ -440,7 +440,7 @@ mod tests {
         let ids: Vec<u64> =
             (0..MOST_OPEN).map(|_| link.down.ask(&leaf.own.node, 0, &question()).unwrap()).collect();
         assert_eq!(link.down.ask(&leaf.own.node, 0, &question()), Err(AskError::Busy));
-        assert_eq!(link.downwards(&root, &mut leaf).len(), MOST_OPEN + 1, "one is still open");
+        assert_eq!(link.downwards(&root, &mut leaf).len(), MOST_OPEN, "one more is open there");
         for id in &ids {
             for number in 0..(MOST_ANSWER / PART) as u32 {
                 link.part(&mut root, *id, number, PartKind::More, &bytes(PART));
@@ -522,7 +522,7 @@ mod tests {
         assert!(n_first > 0 && n_first < 200 && n_parts == 0, "{n_first} {n_parts}");
         out.clear();
         // One part fits; before the next one, rows that are new go first again.
-        assert!(!link.up.fill(6, &leaf, 30_000, &mut out).unwrap());
+        assert!(!link.up.fill(6, &leaf, 20_000, &mut out).unwrap());
         assert_eq!(kinds(&out), (200 - n_first, 1));
         put(&mut leaf, 2);
         out.clear();
