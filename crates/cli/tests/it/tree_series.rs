@@ -37,7 +37,8 @@ impl Node<'_> {
 
     fn token(&self, role: &str) -> String {
         let mut command = Command::new(IOTIDE);
-        let made = command.args(["serve", "token", "--role", role, "--store"]).arg(self.path("store")).output();
+        let made =
+            command.args(["serve", "token", "--role", role, "--store"]).arg(self.path("store")).output();
         String::from_utf8(made.unwrap().stdout).unwrap().trim().to_owned()
     }
 }
@@ -53,9 +54,10 @@ fn names(metrics: &Value) -> Vec<&str> {
 #[test]
 fn daemons_above_answer_for_machines_below_as_those_do_themselves() {
     let dir = FreshDir::new("tree-series");
-    let mut root =
-        Node::new(&dir, "root", Vec::new(), Some("127.0.0.1:0".to_owned()), dir.join("tree.key"));
-    assert!(Command::new(IOTIDE).args(["serve", "key"]).arg(dir.join("tree.key")).status().unwrap().success());
+    let mut root = Node::new(&dir, "root", Vec::new(), Some("127.0.0.1:0".to_owned()), dir.join("tree.key"));
+    assert!(
+        Command::new(IOTIDE).args(["serve", "key"]).arg(dir.join("tree.key")).status().unwrap().success()
+    );
     fs::DirBuilder::new().mode(0o700).create(root.path("store")).unwrap();
     let [controller, user] = ["controller", "user:65534"].map(|role| root.token(role));
     root.start_again();
@@ -140,7 +142,11 @@ fn daemons_above_answer_for_machines_below_as_those_do_themselves() {
     }
     // Who may not see machines does not reach one through the tree.
     for path in ["/api/1/nodes/leaf/metrics", "/trace/metrics?job=Node:+leaf", "/traces?job=Node:+leaf"] {
-        assert_eq!((root.status_with(&controller, path), root.status_with(&user, path)), (403, 200), "{path}");
+        assert_eq!(
+            (root.status_with(&controller, path), root.status_with(&user, path)),
+            (403, 200),
+            "{path}"
+        );
     }
 }
 

@@ -87,7 +87,13 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
     ),
     Endpoint {
         query: SERIES,
-        ..get("/api/1/nodes/{node}/series", Who::Jobs, Kind::Api, "one metric of this machine, or of one below it, over time", "")
+        ..get(
+            "/api/1/nodes/{node}/series",
+            Who::Jobs,
+            Kind::Api,
+            "one metric of this machine, or of one below it, over time",
+            "",
+        )
     },
     get("/api/1/losses", Who::Operator, Kind::Api, "what could not be counted or kept", "/api/1/losses"),
     Endpoint {

@@ -107,9 +107,10 @@ impl Shared {
         tell: impl FnOnce(Result<SeriesAnswer>) -> Reply + Send + 'static,
     ) -> Reply {
         match of {
-            Asking::Here(of) => tell(self.series_of(of, question).map_err(|error| {
-                Answer::refused(503, format!("the series cannot be read: {error}"))
-            })),
+            Asking::Here(of) => tell(
+                self.series_of(of, question)
+                    .map_err(|error| Answer::refused(503, format!("the series cannot be read: {error}"))),
+            ),
             Asking::Below(node) => match self.ask_below(viewer, node, question) {
                 Err(refused) => tell(Err(refused)),
                 Ok((question, place)) => {
@@ -164,8 +165,11 @@ impl Shared {
         let names: BTreeMap<&Name, ColumnKind> = columns.map(|(_, name, kind)| (name, kind)).collect();
         let metrics = match wanted {
             Wanted::Names => {
-                let of_name =
-                    |(name, kind): (&Name, ColumnKind)| MetricAnswer { name: name.clone(), kind, points: None };
+                let of_name = |(name, kind): (&Name, ColumnKind)| MetricAnswer {
+                    name: name.clone(),
+                    kind,
+                    points: None,
+                };
                 names.into_iter().map(of_name).collect()
             }
             Wanted::All => {
@@ -205,7 +209,9 @@ fn no_answer(node: &Name, why: AskError) -> Answer {
         AskError::Busy => {
             Answer::refused(503, format!("too many questions to node {node} are open; ask again later"))
         }
-        AskError::TooLong => Answer::refused(413, format!("the answer of node {node} is too long; ask for less")),
+        AskError::TooLong => {
+            Answer::refused(413, format!("the answer of node {node} is too long; ask for less"))
+        }
         AskError::Unreadable => Answer::refused(503, format!("node {node} cannot read its samples")),
         AskError::NotKnown => Answer::refused(501, format!("node {node} does not know this question")),
         _ => Answer::refused(504, format!("node {node} did not answer")),
@@ -253,7 +259,10 @@ impl Answers {
                 let known = self.shared.tree.as_ref().is_some_and(|tree| tree.hub().node(node).is_some());
                 let below = Name::new(node).filter(|_| known);
                 return below.map(Asking::Below).ok_or_else(|| {
-                    Answer::refused(404, format!("there is no node {} below this one", Name::cut(node.as_bytes())))
+                    Answer::refused(
+                        404,
+                        format!("there is no node {} below this one", Name::cut(node.as_bytes())),
+                    )
                 });
             }
         };

@@ -431,9 +431,8 @@ impl Answers {
 
     fn traces_page(&self, viewer: Viewer, asked: Asked, seat: Seat) -> Result<Reply> {
         let view = self.shared.view();
-        let node = |name: &str| {
-            (Untrusted::from(format!("{NODE}{name}")), Untrusted::from(format!("node {name}")))
-        };
+        let node =
+            |name: &str| (Untrusted::from(format!("{NODE}{name}")), Untrusted::from(format!("node {name}")));
         let mut others = vec![node(view.node.as_str())];
         if !view.elsewhere.is_empty() {
             others.insert(0, (MAIN.into(), "the whole machine".into()));
@@ -634,9 +633,8 @@ impl Tracing {
             .iter()
             .map(|metric| (metric.name.as_str().into(), metric.kind == ColumnKind::Counter))
             .collect();
-        let is_counter = names.iter().any(|known| {
-            known.name.as_str() == metric && known.kind == ColumnKind::Counter
-        });
+        let is_counter =
+            names.iter().any(|known| known.name.as_str() == metric && known.kind == ColumnKind::Counter);
         let as_rate = self.asked.get("as") != Some("total");
         let (status, fault, points) = match points {
             Ok(points) => (200, None, points),

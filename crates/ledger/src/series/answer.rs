@@ -91,7 +91,8 @@ impl SeriesAnswer {
             .map(|index| {
                 let flags = take_byte(bytes)?;
                 let kind = if flags & 1 == 1 { ColumnKind::Gauge } else { ColumnKind::Counter };
-                let name = take_text(bytes, Name::MAX_BYTES).and_then(Name::new).ok_or(SeriesFault::Length)?;
+                let name =
+                    take_text(bytes, Name::MAX_BYTES).and_then(Name::new).ok_or(SeriesFault::Length)?;
                 let points = match flags & 2 {
                     0 => None,
                     _ => Some(take_points(bytes, kind, index, &mut n_left)?),
@@ -218,10 +219,8 @@ mod tests {
                 values: vec![Some((Sample::Gauge(0.5), 1)); n],
             }),
         };
-        let answer = |n: usize, metrics: usize| SeriesAnswer {
-            metrics: vec![same(n); metrics],
-            losses: Vec::new(),
-        };
+        let answer =
+            |n: usize, metrics: usize| SeriesAnswer { metrics: vec![same(n); metrics], losses: Vec::new() };
         let all = answer(MAX_POINTS, MAX_VALUES / MAX_POINTS);
         assert!(all.encode().len() < 1000);
         assert_eq!(SeriesAnswer::decode(&all.encode()), Ok(all));

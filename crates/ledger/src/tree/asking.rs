@@ -279,7 +279,8 @@ impl Answering {
                     (kind, &rest[..rest.len().min(PART)])
                 }
             };
-            Frame::Answer(AnswerPart { id: leaving.id, number: leaving.n_parts, kind, bytes: part }).write(out);
+            Frame::Answer(AnswerPart { id: leaving.id, number: leaving.n_parts, kind, bytes: part })
+                .write(out);
             if kind == PartKind::More {
                 (leaving.n_parts, leaving.n_sent) = (leaving.n_parts + 1, leaving.n_sent + part.len());
                 // A long answer keeps no short one waiting.
@@ -492,8 +493,7 @@ mod tests {
                 let id = JobId::made_of(&format!("job-{job}"));
                 let key = JobKey { cluster: Name::default(), uid: 1, id, start_ns: 1 };
                 let (node, about) = (leaf.own.node.clone(), About::default());
-                let opened =
-                    Opened { node, epoch: 0, key, about, is_local: false, rank: 0, n_ranks: 0 };
+                let opened = Opened { node, epoch: 0, key, about, is_local: false, rank: 0, n_ranks: 0 };
                 let counters = [(Metric::Lost, Cell { calls, bytes: 2, ns: 3 })].into_iter().collect();
                 leaf.put_own(5 + calls, &opened, &counters, 1, false, None);
             }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use iotide_wire::{put_varint, take_varint, unzigzag, zigzag};
 
-use super::asking::{AnswerPart, Ask, AskError, PartKind, Question, Wanted};
+use super::asking::{AnswerPart, Ask, PartKind, Question, Wanted};
 use crate::about::About;
 use crate::counters::{Cell, Counters, Metric};
 use crate::identity::{JobId, JobKey, Name, Trust};
@@ -659,6 +659,7 @@ impl<'a> Take<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::asking::AskError;
     use super::*;
     use proptest::prelude::*;
 
@@ -728,11 +729,9 @@ mod tests {
     }
 
     fn ask() -> impl Strategy<Value = Ask> {
-        let wanted =
-            prop_oneof![Just(Wanted::Names), Just(Wanted::All), name().prop_map(Wanted::Metric)];
-        let question = (wanted, any::<(u64, u64, u32)>()).prop_map(|(wanted, (from_s, to_s, points))| {
-            Question { wanted, from_s, to_s, points }
-        });
+        let wanted = prop_oneof![Just(Wanted::Names), Just(Wanted::All), name().prop_map(Wanted::Metric)];
+        let question = (wanted, any::<(u64, u64, u32)>())
+            .prop_map(|(wanted, (from_s, to_s, points))| Question { wanted, from_s, to_s, points });
         (any::<u64>(), name(), any::<u8>(), prop::option::of(question))
             .prop_map(|(id, node, n_passed, question)| Ask { id, node, n_passed, question })
     }

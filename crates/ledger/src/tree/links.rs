@@ -96,7 +96,7 @@ pub struct Uplink {
     pinged_ns: u64,
     /// Round trips and skews, the latest last.
     pings: Vec<(u64, i64)>,
-    answering: Answering,
+    pub(super) answering: Answering,
 }
 
 #[derive(Clone, Debug)]
@@ -350,7 +350,7 @@ pub struct Downlink {
     path_version: u64,
     /// Frames that wait to be sent.
     answers: Vec<u8>,
-    asked: Asked,
+    pub(super) asked: Asked,
 }
 
 #[derive(Clone, Debug)]
