@@ -168,7 +168,16 @@ fn a_machine_that_is_killed_or_hangs_is_named_and_the_root_goes_on() {
         let (status, answer) = root.get(&format!("/api/1/nodes/{node}/series?metric=load1"));
         (status, answer, begun.elapsed())
     };
-    assert_eq!(ask("leaf").0, 200);
+    // Once it is connected and has sampled something.
+    let until_answers = |node: &str| {
+        let begun = Instant::now();
+        while ask(node).0 != 200 {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{:?}\n{}", ask(node), root.said());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    until_answers("leaf");
+    until_answers("lively");
     let is_silent = |node: &str, (status, answer, took): (u16, String, Duration), most: f64| {
         assert_eq!(status, 504, "{answer}");
         assert!(answer.contains(&format!("node {node} did not answer")), "{answer}");
@@ -181,11 +190,7 @@ fn a_machine_that_is_killed_or_hangs_is_named_and_the_root_goes_on() {
     assert!(status == 504 && page.contains("node leaf did not answer"), "{status} {page}");
     assert!(page.contains(">node lively<"), "another one can be chosen: {page}");
     leaf.start_again();
-    let begun = Instant::now();
-    while ask("leaf").0 != 200 {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}\n{}", ask("leaf"), root.said());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until_answers("leaf");
 
     // Hung: many ask, each waits for three seconds, and rows of others are right meanwhile.
     let mut program = lively.skeleton("stays", "50ms", "1000");
@@ -205,11 +210,7 @@ fn a_machine_that_is_killed_or_hangs_is_named_and_the_root_goes_on() {
     });
     // What hangs is heard of again, and then goes away while it is asked.
     middle.signal("-CONT");
-    let begun = Instant::now();
-    while ask("middle").0 != 200 {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}\n{}", ask("middle"), root.said());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until_answers("middle");
     middle.signal("-STOP");
     std::thread::scope(|scope| {
         let asked = scope.spawn(|| ask("leaf"));

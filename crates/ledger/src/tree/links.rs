@@ -200,7 +200,12 @@ impl Uplink {
         }
         self.tell_nodes(now_ns, hub, out);
         // Behind all rows: who asks waits, who counts does not.
-        Ok(self.answering.fill(most, out))
+        Ok(self.fill_answers(most, out))
+    }
+
+    /// Appends answers alone, for when it is not yet time to send rows. Returns whether that was all.
+    pub fn fill_answers(&mut self, most: usize, out: &mut Vec<u8>) -> bool {
+        self.answering.fill(most, out)
     }
 
     /// What the parent has asked since this was last called.

@@ -6,7 +6,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, ready};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use iotide_ledger::tree::{Downlink, Frame, Hello, Inbox, LinkError, Uplink, Welc
 use iotide_wire::Fnv1a;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
@@ -429,6 +429,7 @@ async fn attend_parent(
     let mut inbox = Inbox::default();
     // What is worked on ends with the connection it was asked on.
     let mut answering = JoinSet::new();
+    let has_answers = Arc::new(Notify::new());
     let hear = hear(&mut reading, |bytes| {
         let asked = {
             let (mut up, mut hub) = (lock(&up), tree.hub());
@@ -439,11 +440,12 @@ async fn attend_parent(
         while answering.try_join_next().is_some() {}
         for ask in asked {
             let (tree, samples, up) = (Arc::clone(tree), Arc::clone(samples), Arc::clone(&up));
+            let has_answers = Arc::clone(&has_answers);
             answering.spawn(async move {
                 let id = ask.id;
                 let answered = asking::answer(&tree, samples, ask).await;
                 lock(&up).answer(id, answered);
-                tree.has_rows.notify_one();
+                has_answers.notify_one();
             });
         }
         Ok(())
@@ -459,8 +461,23 @@ async fn attend_parent(
                 send(&mut writing, &bytes).await?;
             }
             // What has come meanwhile is sent soon; what has not changed is not sent.
-            tokio::time::sleep(SPACING).await;
-            let _ = timeout(TICK.saturating_sub(begun.elapsed()), tree.has_rows.notified()).await;
+            let mut pause = pin!(async {
+                tokio::time::sleep(SPACING).await;
+                let _ = timeout(TICK.saturating_sub(begun.elapsed()), tree.has_rows.notified()).await;
+            });
+            // Answers have the time in between. Rows wait for one piece of them at most.
+            loop {
+                tokio::select! {
+                    biased;
+                    () = &mut pause => break,
+                    () = has_answers.notified() => {}
+                }
+                bytes.clear();
+                if !lock(&up).fill_answers(PIECE, &mut bytes) {
+                    has_answers.notify_one();
+                }
+                send(&mut writing, &bytes).await?;
+            }
         }
     };
     let home = async {
