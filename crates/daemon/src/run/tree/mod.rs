@@ -146,13 +146,13 @@ async fn accept(
                         let _ = rpc::attend(stream, Viewer::All, answers).await;
                     }
                 }
-                Ok(Ok(Greeted::Child(stream, down, session))) => {
+                Ok(Ok(Greeted::Child(stream, below, session))) => {
                     let Ok(_room) = children.try_acquire() else {
                         tree.note(format!("a daemon is turned away: {most} are below already"));
                         return;
                     };
                     let speaks_for = |node: &Name| key.speaks_for(&session, node);
-                    attend_child(stream, down, &tree, &speaks_for).await;
+                    attend_child(stream, &below, &tree, &speaks_for).await;
                 }
                 Ok(Err(why)) => tree.note(format!("a peer at {} is refused: {why}", peer.ip())),
                 Err(_) => tree.note(format!("a peer at {} is refused: it says nothing", peer.ip())),
@@ -244,7 +244,7 @@ async fn send(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> Result<()
 
 /// Who has been greeted.
 enum Greeted {
-    Child(Encrypted, Downlink, Session),
+    Child(Encrypted, Arc<Below>, Session),
     Controller(Encrypted),
 }
 
@@ -285,19 +285,18 @@ async fn greet_child(stream: TcpStream, tree: &Tree, key: &Secret, tls: &Tls) ->
     let mut bytes = Vec::new();
     answer.write(&mut bytes);
     send(&mut stream, &bytes).await?;
-    Ok(Greeted::Child(stream, begun?, session))
+    Ok(Greeted::Child(stream, Below::new(begun?), session))
 }
 
 /// Hears a child until it is lost.
 async fn attend_child(
     stream: Encrypted,
-    down: Downlink,
+    below: &Arc<Below>,
     tree: &Tree,
     speaks_for: &(dyn Fn(&Name) -> bool + Sync),
 ) {
-    let below = Below::new(down);
     let node = &below.child().node;
-    if let Err(why) = tree.joined(&below) {
+    if let Err(why) = tree.joined(below) {
         return tree.note(format!("{node} is refused: {}", PeerError::Taken(why)));
     }
     let (mut reading, mut writing) = tokio::io::split(stream);
@@ -324,7 +323,7 @@ async fn attend_child(
         let mut bytes = Vec::new();
         loop {
             below.has_answers.notified().await;
-            tree.fill(&below, &mut bytes);
+            tree.fill(below, &mut bytes);
             send(&mut writing, &bytes).await?;
             bytes.clear();
         }
@@ -334,7 +333,7 @@ async fn attend_child(
         ended = answer => ended,
         () = below.leave.notified() => Ok(()),
     };
-    tree.left(&below);
+    tree.left(below);
     if let Err(PeerError::Link(why)) = ended
         && !matches!(why, LinkError::Bye(_))
     {
