@@ -3,8 +3,8 @@
 
 use iotide_ledger::series::SeriesAnswer;
 use iotide_ledger::tree::{
-    Downlink, Frame, Hello, Hub, Inbox, MOST_ANSWER, MOST_OPEN, Opened, Place, Question, Uplink, VERSIONS, Wanted,
-    Welcome, read_counters,
+    Downlink, Frame, Hello, Hub, Inbox, MOST_ANSWER, MOST_OPEN, Opened, Place, Question, Uplink, VERSIONS,
+    Wanted, Welcome, read_counters,
 };
 use iotide_ledger::{About, Cell, JobId, JobKey, Limits, Metric, Name};
 use libfuzzer_sys::fuzz_target;
