@@ -7,11 +7,13 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use iotide_ledger::tree::{Group, Hub, NodeNews, Place};
+use iotide_gate::Account;
+use iotide_ledger::tree::{AskError, Group, Hub, MOST_LEVELS, NodeNews, Place, Question};
 use iotide_ledger::{JobKey, Limits, Name};
 use iotide_wire::Fnv1a;
 use tokio::sync::Notify;
 
+use crate::below::{Below, OpenQuestion};
 use crate::leaf::{Act, Earlier, Leaf, OwnRow};
 use crate::store::{Store, StoreError};
 
@@ -22,7 +24,9 @@ pub(crate) struct Tree {
     pub(crate) has_parent: bool,
     /// Told when there is something to send to the daemon above.
     pub(crate) has_rows: Notify,
-    children: Mutex<HashMap<Name, (u64, Arc<Notify>)>>,
+    children: Mutex<HashMap<Name, Arc<Below>>>,
+    /// Places for those who ask nodes below here; what is asked from above has places of its own.
+    pub(crate) askers: Account,
     skew: Mutex<Option<(u64, i64)>>,
     notices: Mutex<Notices>,
 }
@@ -34,6 +38,8 @@ struct Notices {
     said: HashSet<String>,
 }
 
+/// Questions to nodes below that are open at once, of all users; one has a quarter.
+const MOST_QUESTIONS: usize = 64;
 /// Different notices that are remembered, and wait.
 const MOST_NOTICES: usize = 256;
 
@@ -44,6 +50,7 @@ impl Tree {
             has_parent,
             has_rows: Notify::new(),
             children: Mutex::default(),
+            askers: Account::among_users(MOST_QUESTIONS),
             skew: Mutex::default(),
             notices: Mutex::default(),
         }
@@ -54,26 +61,48 @@ impl Tree {
         lock(&self.hub)
     }
 
-    /// A child has come, which `leave` sends away. The same one again takes the place of its former connection; another one of its name is
-    /// refused.
-    pub(crate) fn joined(&self, child: &Place, leave: &Arc<Notify>) -> Result<(), String> {
+    /// A child has come. The same one again takes the place of its former connection; another one of its name is refused.
+    pub(crate) fn joined(&self, below: &Arc<Below>) -> Result<(), String> {
         let mut children = lock(&self.children);
-        if let Some((instance, former)) = children.get(&child.node) {
-            if *instance != child.instance {
+        let child = below.child();
+        if let Some(former) = children.get(&child.node) {
+            if former.child().instance != child.instance {
                 return Err(child.node.to_string());
             }
-            former.notify_one();
+            former.leave.notify_one();
         }
-        children.insert(child.node.clone(), (child.instance, Arc::clone(leave)));
+        children.insert(child.node.clone(), Arc::clone(below));
         Ok(())
     }
 
     /// A child is lost.
-    pub(crate) fn left(&self, child: &Place, leave: &Arc<Notify>) {
+    pub(crate) fn left(&self, below: &Arc<Below>) {
+        below.over();
         let mut children = lock(&self.children);
-        if children.get(&child.node).is_some_and(|(_, known)| Arc::ptr_eq(known, leave)) {
-            children.remove(&child.node);
+        let node = &below.child().node;
+        if children.get(node).is_some_and(|known| Arc::ptr_eq(known, below)) {
+            children.remove(node);
         }
+    }
+
+    /// Appends what is to be sent to a child.
+    pub(crate) fn fill(&self, below: &Below, out: &mut Vec<u8>) {
+        below.fill(&self.hub, out);
+    }
+
+    /// Asks a node below. `n_passed` daemons have passed the question on before.
+    pub(crate) fn ask(
+        &self,
+        node: &Name,
+        n_passed: u8,
+        question: &Question,
+    ) -> Result<OpenQuestion, AskError> {
+        if usize::from(n_passed) >= MOST_LEVELS {
+            return Err(AskError::NoNode);
+        }
+        let child = self.hub().child_towards(node).ok_or(AskError::NoNode)?;
+        let below = lock(&self.children).get(&child).cloned().ok_or(AskError::Silent)?;
+        below.ask(node, n_passed, question)
     }
 
     /// How long a question to the parent and its answer take, and how far our clock is ahead of its.

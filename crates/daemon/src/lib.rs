@@ -10,6 +10,7 @@
 //! - `series`: metrics of jobs and the machine over time.
 //! - `alarms`: what people want to be told of, looked at each second.
 //! - `events`: what happens, for those who listen.
+//! - `below`: a daemon below, for those who ask it.
 //! - `gather`: what daemons below have counted becomes part of the jobs, and what is counted here goes up.
 //! - `predict`: when each job's next phase begins.
 //! - [`Steering`]: where a controller in the same process sees jobs and shows its decisions.
@@ -26,6 +27,7 @@ pub use crate::run::{
 pub use crate::steering::{Steering, Wish};
 
 mod alarms;
+mod below;
 pub mod client;
 mod collect;
 mod events;

@@ -95,6 +95,7 @@ mod serve_mpi;
 
 /// Daemons of many machines.
 mod tree;
+mod tree_series;
 
 /// Jobs of a real Slurm with several nodes, counted without a wrapper.
 mod slurm;

@@ -123,7 +123,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    fn signal(&self, signal: &str) {
+    pub(crate) fn signal(&self, signal: &str) {
         let pid = self.child.as_ref().unwrap().id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
@@ -170,7 +170,7 @@ impl<'a> Node<'a> {
     }
 
     /// A program that writes and reads, watched by this machine's daemon.
-    fn skeleton(&self, job: &str, period: &str, n: &str) -> Child {
+    pub(crate) fn skeleton(&self, job: &str, period: &str, n: &str) -> Child {
         let mut command = Command::new(IOTIDE);
         command
             .args([
@@ -199,7 +199,7 @@ impl<'a> Node<'a> {
     }
 
     /// What its program says it has moved.
-    fn moved(&self, job: &str) -> [u64; 2] {
+    pub(crate) fn moved(&self, job: &str) -> [u64; 2] {
         let log = self.path(&format!("{job}.csv"));
         ["read", "write"].map(|op| logged(&log, op))
     }

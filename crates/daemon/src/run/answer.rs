@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use iotide_ledger::tree::{KnownNode, NodeNews};
-use iotide_ledger::{About, Exposition, IdError, JobId, JobKey};
+use iotide_ledger::{About, Exposition, IdError, JobId, JobKey, Name};
 use iotide_report::web::{endpoint_list, openapi_json};
 use iotide_report::{
     EarlierRun, JobDocument, JobIo, JobList, JobMpi, JobTime, NodeEntry, NodeList, ProxyJob, Refused,
@@ -14,6 +14,7 @@ use iotide_report::{
 
 use super::groups::MEMORY;
 use super::routes::ENDPOINTS;
+use super::series::{MAIN, NODE};
 use super::stagers::Stagers;
 use super::{Shared, decision_answers, metrics};
 use crate::collect::{GroupJob, user_name};
@@ -60,6 +61,11 @@ impl Viewer {
             Self::User(uid) => Hears::User(uid),
             Self::Controller | Self::Sums => Hears::Models,
         }
+    }
+
+    /// Whether metrics of machines are seen.
+    pub(super) fn sees_machines(self) -> bool {
+        matches!(self, Self::All | Self::User(_))
     }
 
     pub(super) fn sees(self, key: &JobKey) -> bool {
@@ -172,10 +178,7 @@ impl Answers {
             "/job/list" => self.proxy_jobs(viewer, &query),
             "/job" => self.proxy_job(viewer, &query),
             "/topo" => Ok(Answer::json(answer_json(&self.nodes().pairs()))),
-            _ => match (
-                self.alarms(viewer, path).or_else(|| self.series(viewer, path, &query)),
-                path.strip_prefix("/api/1/jobs/"),
-            ) {
+            _ => match (self.alarms(viewer, path), path.strip_prefix("/api/1/jobs/")) {
                 (Some(answered), _) => answered,
                 (None, Some(id)) => self.job_document(viewer, id).map(|job| Answer::json(answer_json(&job))),
                 (None, None) => Err(Answer::refused(404, "there is nothing of this name")),
@@ -509,7 +512,26 @@ impl Answers {
     }
 
     /// As the metric proxy answers: running jobs, the node's sum, the sum of all.
-    pub(super) fn proxy_jobs(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
+    fn proxy_jobs(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
+        self.proxy_list(viewer, asked.get("past").is_some()).map(|jobs| Answer::json(answer_json(&jobs)))
+    }
+
+    /// All that has metrics over time: the same with jobs that have ended and machines below.
+    pub(super) fn proxy_traces(&self, viewer: Viewer) -> Result<Answer> {
+        let mut jobs = self.proxy_list(viewer, true)?;
+        jobs.extend(self.nodes_below().iter().map(|node| sum_of_node(node.as_str())));
+        Ok(Answer::json(answer_json(&jobs)))
+    }
+
+    /// The machines below, in the order of their names.
+    pub(super) fn nodes_below(&self) -> Vec<Name> {
+        let Some(tree) = &self.shared.tree else { return Vec::new() };
+        let hub = tree.hub();
+        let names = hub.nodes().map(|known| &known.news.node);
+        names.filter(|node| **node != hub.own.node).cloned().collect()
+    }
+
+    fn proxy_list(&self, viewer: Viewer, has_past: bool) -> Result<Vec<ProxyJob>> {
         let view = self.shared.view();
         let mut jobs: Vec<ProxyJob> = view
             .jobs
@@ -517,7 +539,7 @@ impl Answers {
             .filter(|job| viewer.sees(&job.key))
             .map(|job| proxy_job(&job.key, &job.about, &view, 0))
             .collect();
-        if asked.get("past").is_some() {
+        if has_past {
             let query = Query { limit: MOST_JOBS, only_uid: viewer.only_uid(), ..Query::default() };
             for job in self.ask(|reader| reader.jobs(&query))? {
                 if let Some(end) = job.end_ns {
@@ -525,21 +547,9 @@ impl Answers {
                 }
             }
         }
-        let sum = |jobid: String, command: String, nodelist: &str| ProxyJob {
-            jobid: jobid.into(),
-            command: command.into(),
-            size: 0,
-            nodelist: nodelist.into(),
-            partition: "".into(),
-            cluster: "".into(),
-            run_dir: "".into(),
-            start_time: 0,
-            end_time: 0,
-        };
-        let node = view.node.as_str();
-        jobs.push(sum(format!("Node: {node}"), format!("Sum of all Jobs running on {node}"), node));
-        jobs.push(sum("main".to_owned(), "Sum of all Jobs".to_owned(), ""));
-        Ok(Answer::json(answer_json(&jobs)))
+        jobs.push(sum_of_node(view.node.as_str()));
+        jobs.push(proxy_sum(MAIN.to_owned(), "Sum of all Jobs".to_owned(), ""));
+        Ok(jobs)
     }
 
     fn proxy_job(&self, viewer: Viewer, asked: &Asked) -> Result<Answer> {
@@ -638,6 +648,25 @@ pub(super) fn proxy_job(key: &JobKey, about: &About, view: &View, end_ns: u64) -
         run_dir: about.run_dir.as_str().into(),
         start_time: key.start_ns / 1_000_000_000,
         end_time: end_ns / 1_000_000_000,
+    }
+}
+
+/// What the metric proxy has in its list for all jobs of a machine.
+fn sum_of_node(node: &str) -> ProxyJob {
+    proxy_sum(format!("{NODE}{node}"), format!("Sum of all Jobs running on {node}"), node)
+}
+
+fn proxy_sum(jobid: String, command: String, nodelist: &str) -> ProxyJob {
+    ProxyJob {
+        jobid: jobid.into(),
+        command: command.into(),
+        size: 0,
+        nodelist: nodelist.into(),
+        partition: "".into(),
+        cluster: "".into(),
+        run_dir: "".into(),
+        start_time: 0,
+        end_time: 0,
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::answer::{Answer, Answers, Asked, Known, MOST_JOBS, Result, Viewer, proxy_job, seconds};
 use super::forecast::{Awaited, FORECAST};
+use super::series::FromBelow;
 use crate::models::{Fitted, MOST_POINTS, Waited, Wanted};
 use crate::store::Query;
 
@@ -27,19 +28,27 @@ pub(super) enum Reply {
     Now(Answer),
     Later(oneshot::Receiver<Waited>, Box<dyn FnOnce(&Fitted) -> Answer + Send>),
     Forecast(Awaited),
+    /// From a machine below.
+    Below(Box<FromBelow>),
 }
 
 impl Reply {
     /// The answer, once it is there.
-    pub(super) async fn wait(self) -> Answer {
-        match self {
-            Self::Now(answer) => answer,
-            Self::Forecast(awaited) => awaited.answer().await,
-            Self::Later(models, answer) => match models.await {
-                Ok(Ok(fitted)) => answer(&fitted),
-                Ok(Err(why)) => Answer::refused(503, why),
-                Err(_) => Answer::refused(503, "the models could not be fitted"),
-            },
+    pub(super) async fn wait(mut self) -> Answer {
+        loop {
+            self = match self {
+                Self::Now(answer) => return answer,
+                Self::Forecast(awaited) => return awaited.answer().await,
+                Self::Later(models, answer) => {
+                    return match models.await {
+                        Ok(Ok(fitted)) => answer(&fitted),
+                        Ok(Err(why)) => Answer::refused(503, why),
+                        Err(_) => Answer::refused(503, "the models could not be fitted"),
+                    };
+                }
+                // Perhaps something else is asked then.
+                Self::Below(awaited) => awaited.reply().await,
+            };
         }
     }
 }
@@ -74,7 +83,10 @@ impl Answers {
                 return Reply::Now(answer.unwrap_or_else(|refused| refused));
             }
             FORECAST => return self.forecast_reply(viewer),
-            _ => return Reply::Now(self.answer(viewer, path, query)),
+            _ => {
+                let series = self.series(viewer, path, query);
+                return series.unwrap_or_else(|| Reply::Now(self.answer(viewer, path, query)));
+            }
         };
         match self.reply_by(viewer, query, tell) {
             Ok(reply) => reply,

@@ -82,12 +82,18 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         "/api/1/nodes/{node}/metrics",
         Who::Jobs,
         Kind::Api,
-        "metrics of this machine that were sampled",
+        "metrics of this machine, or of one below it, that were sampled",
         "/api/1/nodes/{node}/metrics",
     ),
     Endpoint {
         query: SERIES,
-        ..get("/api/1/nodes/{node}/series", Who::Jobs, Kind::Api, "one metric of this machine over time", "")
+        ..get(
+            "/api/1/nodes/{node}/series",
+            Who::Jobs,
+            Kind::Api,
+            "one metric of this machine, or of one below it, over time",
+            "",
+        )
     },
     get("/api/1/losses", Who::Operator, Kind::Api, "what could not be counted or kept", "/api/1/losses"),
     Endpoint {
@@ -231,7 +237,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
     },
     get("/trace/list", Who::Jobs, Kind::Alias, "jobs that have traces", "/trace/list"),
     Endpoint {
-        query: &[("job*", "which; `main` for the machine")],
+        query: &[("job*", "which; `main` for all machines, `Node: NAME` for one")],
         ..get(
             "/trace/metrics",
             Who::Jobs,
@@ -242,7 +248,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
     },
     Endpoint {
         query: &[
-            ("job*", "which; `main` for the machine"),
+            ("job*", "which; `main` for all machines, `Node: NAME` for one"),
             ("filter*", "a metric, or `deriv__` and its name"),
         ],
         ..get(
@@ -254,7 +260,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         )
     },
     Endpoint {
-        query: &[("job*", "which; `main` for the machine")],
+        query: &[("job*", "which; `main` for all machines, `Node: NAME` for one")],
         ..get("/trace/read", Who::Jobs, Kind::Alias, "all metrics over time", "")
     },
     Endpoint {
@@ -362,9 +368,9 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
     page(
         "/traces",
         Who::Jobs,
-        "any metric of a job or the machine over time",
+        "any metric of a job or a machine over time",
         &[
-            ("job", "which; `main` for the machine"),
+            ("job", "which; `main` for all machines, `Node: NAME` for one"),
             ("metric", "which"),
             ("as", "rate or total"),
             ("last", "seconds"),
@@ -451,6 +457,9 @@ mod tests {
         for (path, expected) in [
             ("/api/1/jobs", [200, 200, 403, 401]),
             ("/jobs/4711", [200, 200, 403, 401]),
+            ("/api/1/nodes/below/series", [200, 200, 403, 401]),
+            ("/trace/read", [200, 200, 403, 401]),
+            ("/traces", [200, 200, 403, 401]),
             ("/api/1/models", [200, 200, 200, 401]),
             ("/models", [200, 200, 200, 401]),
             ("/api/1/losses", [200, 403, 403, 401]),

@@ -1,97 +1,290 @@
-//! What is answered about metrics over time.
+//! What is answered about metrics over time: of jobs and this machine from its own samples, of machines below by asking them.
 
 use std::collections::BTreeMap;
+use std::io;
 
-use iotide_ledger::JobKey;
-use iotide_ledger::series::{ColumnKind, Points, Rows, Sample, points};
+use iotide_gate::Place;
+use iotide_ledger::series::{
+    ColumnKind, MAX_POINTS, MAX_VALUES, MetricAnswer, Points, Rows, Sample, SeriesAnswer, points,
+};
+use iotide_ledger::tree::{AskError, MOST_ANSWER, Question, Wanted};
+use iotide_ledger::{JobKey, Name};
 use iotide_report::{JobRates, SeriesDocument, SeriesValue, answer_json, rates_of};
 
+use super::Shared;
 use super::answer::{Answer, Answers, Asked, Result, Viewer};
+use super::model_answers::Reply;
+use crate::below::{Answered, OpenQuestion};
 use crate::series::{Found, Owner};
 
-/// Points in one answer.
-const MOST_POINTS: usize = 10_000;
 /// Points in one answer, if nobody says how many.
 const USUAL_POINTS: usize = 1000;
-/// Values in one answer that has all metrics.
-const MOST_VALUES: usize = 200_000;
 /// Points of the picture of a job.
 const PICTURE: usize = 60;
 /// What names of derivatives begin with, as the metric proxy has it.
 const DERIVATIVE: &str = "deriv__";
+/// Of a machine, the metrics of the last day are listed.
+const DAY_S: u64 = 86_400;
 
 /// What the metric proxy calls the sum of all machines.
 pub(super) const MAIN: &str = "main";
+/// What it puts before the name of a machine.
+pub(super) const NODE: &str = "Node: ";
 
 /// Whose metrics are asked for.
+#[derive(Clone, Debug)]
 pub(super) enum Asking {
+    /// What is sampled here.
+    Here(Here),
+    /// A machine below, which is asked.
+    Below(Name),
+}
+
+/// Whose metrics are sampled here.
+#[derive(Clone, Debug)]
+pub(super) enum Here {
     Job(JobKey),
     Node,
     /// This machine and all below.
     Tree,
 }
 
+impl Asking {
+    pub(super) fn is_job(&self) -> bool {
+        matches!(self, Self::Here(Here::Job(_)))
+    }
+
+    /// The whole of a job; of a machine the last day.
+    fn span(&self) -> (u64, u64) {
+        let day_ago = (super::now_ns() / 1_000_000_000).saturating_sub(DAY_S);
+        (if self.is_job() { 0 } else { day_ago }, u64::MAX)
+    }
+
+    /// Where the times of the metric proxy begin.
+    fn start_s(&self) -> f64 {
+        match self {
+            Self::Here(Here::Job(key)) => (key.start_ns / 1_000_000_000) as f64,
+            _ => self.span().0 as f64,
+        }
+    }
+
+    /// Asks for some of its metrics, in at most so many points each.
+    fn question(&self, wanted: Wanted, points: usize) -> Question {
+        let (from_s, to_s) = self.span();
+        Question { wanted, from_s, to_s, points: points as u32 }
+    }
+}
+
+/// Asks for the metrics that a machine had in the last day, or that a job has.
+pub(super) fn names_of_last_day(of: &Asking) -> Question {
+    of.question(Wanted::Names, 1)
+}
+
+/// A question to a machine below, and what becomes of its answer.
+pub(super) struct FromBelow {
+    question: OpenQuestion,
+    /// Freed when there is an answer, or nobody waits any more.
+    place: Place,
+    tell: Box<dyn FnOnce(Answered) -> Reply + Send>,
+}
+
+impl FromBelow {
+    pub(super) async fn reply(self) -> Reply {
+        let Self { question, place, tell } = self;
+        let answered = super::tree::asking::wait(question).await;
+        drop(place);
+        tell(answered)
+    }
+}
+
+impl Shared {
+    /// Finds metrics, here or below, and tells what was found or why nothing was.
+    pub(super) fn ask_series(
+        &self,
+        viewer: Viewer,
+        of: &Asking,
+        question: &Question,
+        tell: impl FnOnce(Result<SeriesAnswer>) -> Reply + Send + 'static,
+    ) -> Reply {
+        match of {
+            Asking::Here(of) => tell(
+                self.series_of(of, question)
+                    .map_err(|error| Answer::refused(503, format!("the series cannot be read: {error}"))),
+            ),
+            Asking::Below(node) => match self.ask_below(viewer, node, question) {
+                Err(refused) => tell(Err(refused)),
+                Ok((question, place)) => {
+                    let node = node.clone();
+                    let tell = Box::new(move |answered| tell(read_answer(&node, answered)));
+                    Reply::Below(Box::new(FromBelow { question, place, tell }))
+                }
+            },
+        }
+    }
+
+    /// Asks a machine below. It is asked in this daemon's name, so who may not see it is turned away here.
+    fn ask_below(&self, viewer: Viewer, node: &Name, question: &Question) -> Result<(OpenQuestion, Place)> {
+        if !viewer.sees_machines() {
+            return Err(Answer::refused(403, "this role may not ask that"));
+        }
+        let tree = self.tree.as_ref().ok_or_else(|| no_answer(node, AskError::NoNode))?;
+        let place = tree.askers.take(viewer.only_uid().unwrap_or(0));
+        let place = place.ok_or_else(|| no_answer(node, AskError::Busy))?;
+        let question = tree.ask(node, 0, question).map_err(|why| no_answer(node, why))?;
+        Ok((question, place))
+    }
+
+    /// What daemons above ask of this machine, as bytes.
+    pub(super) fn answer_above(&self, question: &Question) -> Answered {
+        let mut question = question.clone();
+        loop {
+            let answer = self.series_of(&Here::Node, &question).map_err(|_| AskError::Unreadable)?;
+            let bytes = answer.encode();
+            if bytes.len() <= MOST_ANSWER {
+                return Ok(bytes);
+            }
+            // Values that hardly repeat: fewer points say the same, more coarsely.
+            let most = answer.metrics.iter().filter_map(|it| Some(it.points.as_ref()?.values.len())).max();
+            match most {
+                Some(most @ 2..) => question.points = most as u32 / 2,
+                _ => return Err(AskError::TooLong),
+            }
+        }
+    }
+
+    /// What is sampled here.
+    fn series_of(&self, of: &Here, question: &Question) -> io::Result<SeriesAnswer> {
+        let Question { wanted, from_s, to_s, points } = question;
+        let (span, most) = ((*from_s, *to_s), (*points as usize).clamp(1, MAX_POINTS));
+        let found = self.found(of, span, |name| match wanted {
+            Wanted::Names => false,
+            Wanted::All => true,
+            Wanted::Metric(metric) => name == metric.as_str(),
+        })?;
+        let columns = found.iter().flat_map(|found| found.columns.iter());
+        let names: BTreeMap<&Name, ColumnKind> = columns.map(|(_, name, kind)| (name, kind)).collect();
+        let metrics = match wanted {
+            Wanted::Names => {
+                let of_name = |(name, kind): (&Name, ColumnKind)| MetricAnswer {
+                    name: name.clone(),
+                    kind,
+                    points: None,
+                };
+                names.into_iter().map(of_name).collect()
+            }
+            Wanted::All => {
+                let most = most.min(MAX_VALUES / names.len().max(1)).max(1);
+                names.into_keys().filter_map(|name| of_metric(&found, name, span, most)).collect()
+            }
+            Wanted::Metric(metric) => of_metric(&found, metric, span, most).into_iter().collect(),
+        };
+        Ok(SeriesAnswer { metrics, losses: found.into_iter().flat_map(|found| found.losses).collect() })
+    }
+
+    /// The rows of metrics between two seconds since 1970.
+    fn found(&self, of: &Here, span: (u64, u64), wants: impl Fn(&str) -> bool) -> io::Result<Vec<Found>> {
+        let node = self.view().node.to_string();
+        let until_now = (span.0, span.1.min(super::now_ns() / 1_000_000_000));
+        match of {
+            Here::Job(key) => self.series.find(&Owner::Job(key.clone()), wants).map(|it| vec![it]),
+            Here::Node => {
+                self.series.find_days(|day| Owner::Node { node: node.clone(), day }, until_now, wants)
+            }
+            Here::Tree => self.series.find_days(|day| Owner::Tree { day }, until_now, wants),
+        }
+    }
+}
+
+/// Reads what a machine below has answered.
+fn read_answer(node: &Name, answered: Answered) -> Result<SeriesAnswer> {
+    let bytes = answered.map_err(|why| no_answer(node, why))?;
+    SeriesAnswer::decode(&bytes)
+        .map_err(|fault| Answer::refused(502, format!("the answer of node {node} cannot be read: {fault}")))
+}
+
+/// Why a machine below has not answered.
+fn no_answer(node: &Name, why: AskError) -> Answer {
+    match why {
+        AskError::NoNode => Answer::refused(404, format!("there is no node {node} below this one")),
+        AskError::Busy => {
+            Answer::refused(503, format!("too many questions to node {node} are open; ask again later"))
+        }
+        AskError::TooLong => {
+            Answer::refused(413, format!("the answer of node {node} is too long; ask for less"))
+        }
+        AskError::Unreadable => Answer::refused(503, format!("node {node} cannot read its samples")),
+        AskError::NotKnown => Answer::refused(501, format!("node {node} does not know this question")),
+        _ => Answer::refused(504, format!("node {node} did not answer")),
+    }
+}
+
+fn kind_name(kind: ColumnKind) -> &'static str {
+    if kind == ColumnKind::Counter { "counter" } else { "gauge" }
+}
+
 impl Answers {
     /// Answers a question about metrics over time; `None` if it is about something else.
-    pub(super) fn series(&self, viewer: Viewer, path: &str, asked: &Asked) -> Option<Result<Answer>> {
+    pub(super) fn series(&self, viewer: Viewer, path: &str, query: &str) -> Option<Reply> {
         let of_job = |rest: &str| path.strip_prefix("/api/1/jobs/")?.strip_suffix(rest).map(str::to_owned);
-        let of_node = |rest: &str| path.strip_prefix("/api/1/nodes/")?.strip_suffix(rest).map(str::to_owned);
-        if let Some(id) = of_job("/series") {
-            return Some(self.asking(viewer, &id).and_then(|of| self.one(&of, asked)));
-        }
-        if let Some(id) = of_job("/metrics") {
-            return Some(self.asking(viewer, &id).and_then(|of| self.list(&of)));
-        }
-        if let Some(node) = of_node("/series") {
-            return Some(self.asking(viewer, &format!("Node: {node}")).and_then(|of| self.one(&of, asked)));
-        }
-        if let Some(node) = of_node("/metrics") {
-            return Some(self.asking(viewer, &format!("Node: {node}")).and_then(|of| self.list(&of)));
-        }
-        let of = || {
-            let job = asked.get("job").or(asked.get("jobid"));
-            self.asking(viewer, job.ok_or_else(|| Answer::refused(400, "'job' is missing"))?)
+        let of_node = |rest: &str| {
+            path.strip_prefix("/api/1/nodes/")?.strip_suffix(rest).map(|node| format!("{NODE}{node}"))
         };
-        match path {
-            "/trace/list" => Some(self.proxy_jobs(viewer, &Asked::of("past", "1"))),
-            "/trace/metrics" => Some(of().and_then(|of| self.proxy_metrics(&of))),
-            "/trace/plot" => Some(of().and_then(|of| self.proxy_plot(&of, asked))),
-            "/trace/read" => Some(of().and_then(|of| self.proxy_read(&of))),
-            _ => None,
-        }
+        let of = |path: &str| of_job(path).or_else(|| of_node(path));
+        let reply = if let Some(id) = of("/series") {
+            self.one(viewer, &id, query)
+        } else if let Some(id) = of("/metrics") {
+            self.list(viewer, &id)
+        } else {
+            match path {
+                "/trace/list" => self.proxy_traces(viewer).map(Reply::Now),
+                "/trace/metrics" => self.proxy_metrics(viewer, query),
+                "/trace/plot" => self.proxy_plot(viewer, query),
+                "/trace/read" => self.proxy_read(viewer, query),
+                _ => return None,
+            }
+        };
+        self.shared.has_answered.store(true, std::sync::atomic::Ordering::Relaxed);
+        Some(reply.unwrap_or_else(Reply::Now))
     }
 
     /// The job of an id, or the machine under the names that the metric proxy has for it.
     pub(super) fn asking(&self, viewer: Viewer, id: &str) -> Result<Asking> {
         let view = self.shared.view();
-        if id == MAIN && !view.elsewhere.is_empty() {
-            return Ok(Asking::Tree);
-        }
-        if id == MAIN || id.strip_prefix("Node: ").is_some_and(|node| node == view.node.as_str()) {
-            return Ok(Asking::Node);
-        }
-        Ok(Asking::Job(self.find_job(viewer, id, &view)?.job().0.clone()))
+        let here = match id.strip_prefix(NODE) {
+            None if id == MAIN && !view.elsewhere.is_empty() => Here::Tree,
+            None if id == MAIN => Here::Node,
+            None => Here::Job(self.find_job(viewer, id, &view)?.job().0.clone()),
+            Some(node) if node == view.node.as_str() => Here::Node,
+            Some(node) => {
+                let known = self.shared.tree.as_ref().is_some_and(|tree| tree.hub().node(node).is_some());
+                let below = Name::new(node).filter(|_| known);
+                return below.map(Asking::Below).ok_or_else(|| {
+                    Answer::refused(
+                        404,
+                        format!("there is no node {} below this one", Name::cut(node.as_bytes())),
+                    )
+                });
+            }
+        };
+        Ok(Asking::Here(here))
     }
 
-    pub(super) fn found(
+    /// Answers with what is told of what is found.
+    fn reply_series(
         &self,
+        viewer: Viewer,
         of: &Asking,
-        span: (u64, u64),
-        wants: impl Fn(&str) -> bool,
-    ) -> Result<Vec<Found>> {
-        let node = self.shared.view().node.to_string();
-        let series = &self.shared.series;
-        let until_now = (span.0, span.1.min(super::now_ns() / 1_000_000_000));
-        let found = match of {
-            Asking::Job(key) => series.find(&Owner::Job(key.clone()), wants).map(|it| vec![it]),
-            Asking::Node => series.find_days(|day| Owner::Node { node: node.clone(), day }, until_now, wants),
-            Asking::Tree => series.find_days(|day| Owner::Tree { day }, until_now, wants),
-        };
-        found.map_err(|error| Answer::refused(503, format!("the series cannot be read: {error}")))
+        question: &Question,
+        tell: impl FnOnce(SeriesAnswer) -> Result<Answer> + Send + 'static,
+    ) -> Reply {
+        self.shared.ask_series(viewer, of, question, move |found| {
+            Reply::Now(found.and_then(tell).unwrap_or_else(|refused| refused))
+        })
     }
 
     /// One metric, `metric`, from `from` to `to` in at most `points` points.
-    fn one(&self, of: &Asking, asked: &Asked) -> Result<Answer> {
+    fn one(&self, viewer: Viewer, id: &str, query: &str) -> Result<Reply> {
+        let (asked, of) = (Asked::parse(query)?, self.asking(viewer, id)?);
         let metric = asked.get("metric").ok_or_else(|| Answer::refused(400, "'metric' is missing"))?;
         let second = |name: &str, default: u64| match asked.get(name) {
             None | Some("") => Ok(default),
@@ -100,123 +293,108 @@ impl Answers {
                 _ => Err(Answer::refused(400, format!("'{name}' is a number of seconds since 1970"))),
             },
         };
-        let span = (second("from", 0)?, second("to", u64::MAX)?);
-        let most = match asked.get("points") {
+        let (from_s, to_s) = (second("from", 0)?, second("to", u64::MAX)?);
+        let points = match asked.get("points") {
             None => USUAL_POINTS,
             Some(said) => {
                 let points = said.parse::<usize>().ok().filter(|points| *points > 0);
-                points.ok_or_else(|| Answer::refused(400, "'points' is a whole number"))?.min(MOST_POINTS)
+                points.ok_or_else(|| Answer::refused(400, "'points' is a whole number"))?.min(MAX_POINTS)
             }
         };
-        let found = self.found(of, span, |name| name == metric)?;
-        let Some((kind, points)) = of_metric(&found, metric, span, most) else {
-            return Err(Answer::refused(
-                404,
-                "it has no metric of this name; /metrics beside /series lists them",
-            ));
-        };
-        let kind = if kind == ColumnKind::Counter { "counter" } else { "gauge" };
-        let losses = found.into_iter().flat_map(|found| found.losses).collect();
-        Ok(Answer::json(answer_json(&SeriesDocument::new(metric, kind, points.as_ref(), losses))))
+        let unknown =
+            || Answer::refused(404, "it has no metric of this name; /metrics beside /series lists them");
+        let wanted = Wanted::Metric(Name::new(metric).ok_or_else(unknown)?);
+        let question = Question { wanted, from_s, to_s, points: points as u32 };
+        Ok(self.reply_series(viewer, &of, &question, move |SeriesAnswer { metrics, losses }| {
+            let MetricAnswer { name, kind, points } = metrics.into_iter().next().ok_or_else(unknown)?;
+            let document = SeriesDocument::new(name.as_str(), kind_name(kind), points.as_ref(), losses);
+            Ok(Answer::json(answer_json(&document)))
+        }))
     }
 
     /// The metrics there are.
-    fn list(&self, of: &Asking) -> Result<Answer> {
-        let metrics: Vec<BTreeMap<&str, String>> = self
-            .names(of)?
-            .into_iter()
-            .map(|(name, kind)| {
-                let kind = if kind == ColumnKind::Counter { "counter" } else { "gauge" };
-                BTreeMap::from([("metric", name), ("kind", kind.to_owned())])
-            })
-            .collect();
-        Ok(Answer::json(answer_json(&BTreeMap::from([("metrics", metrics)]))))
+    fn list(&self, viewer: Viewer, id: &str) -> Result<Reply> {
+        let of = self.asking(viewer, id)?;
+        Ok(self.reply_series(viewer, &of, &names_of_last_day(&of), |found| {
+            let of_metric = |metric: &MetricAnswer| {
+                BTreeMap::from([
+                    ("metric", metric.name.to_string()),
+                    ("kind", kind_name(metric.kind).to_owned()),
+                ])
+            };
+            let metrics: Vec<BTreeMap<&str, String>> = found.metrics.iter().map(of_metric).collect();
+            Ok(Answer::json(answer_json(&BTreeMap::from([("metrics", metrics)]))))
+        }))
     }
 
-    pub(super) fn names(&self, of: &Asking) -> Result<BTreeMap<String, ColumnKind>> {
-        let day_ago = (super::now_ns() / 1_000_000_000).saturating_sub(86_400);
-        let found = self.found(of, (day_ago, u64::MAX), |_| false)?;
-        let columns = found.iter().flat_map(|found| found.columns.iter());
-        Ok(columns.map(|(_, name, kind)| (name.to_string(), kind)).collect())
+    /// What an alias of the metric proxy's is asked about.
+    fn proxy_asking(&self, viewer: Viewer, query: &str) -> Result<(Asking, Asked)> {
+        let asked = Asked::parse(query)?;
+        let job = asked.get("job").or(asked.get("jobid"));
+        let of = self.asking(viewer, job.ok_or_else(|| Answer::refused(400, "'job' is missing"))?)?;
+        Ok((of, asked))
     }
 
     /// As the metric proxy lists them: names, and those of derivatives.
-    fn proxy_metrics(&self, of: &Asking) -> Result<Answer> {
-        let names = self.names(of)?;
-        let counters = names.iter().filter(|(_, kind)| **kind == ColumnKind::Counter);
-        let derived = counters.map(|(name, _)| format!("{DERIVATIVE}{name}"));
-        let all: Vec<String> = names.keys().cloned().chain(derived).collect();
-        Ok(Answer::json(answer_json(&all)))
+    fn proxy_metrics(&self, viewer: Viewer, query: &str) -> Result<Reply> {
+        let (of, _) = self.proxy_asking(viewer, query)?;
+        Ok(self.reply_series(viewer, &of, &names_of_last_day(&of), |found| {
+            let names = found.metrics.iter().map(|metric| metric.name.to_string());
+            let counters = found.metrics.iter().filter(|metric| metric.kind == ColumnKind::Counter);
+            let derived = counters.map(|metric| format!("{DERIVATIVE}{}", metric.name));
+            let all: Vec<String> = names.chain(derived).collect();
+            Ok(Answer::json(answer_json(&all)))
+        }))
     }
 
     /// As the metric proxy plots: pairs of seconds since the begin and value.
-    fn proxy_plot(&self, of: &Asking, asked: &Asked) -> Result<Answer> {
+    fn proxy_plot(&self, viewer: Viewer, query: &str) -> Result<Reply> {
+        let (of, asked) = self.proxy_asking(viewer, query)?;
         let filter = asked
             .get("filter")
             .or(asked.get("metric"))
             .ok_or_else(|| Answer::refused(400, "'filter' is missing: the name of a metric"))?;
         let metric = filter.strip_prefix(DERIVATIVE).unwrap_or(filter);
-        let found = self.found(of, self.span(of), |name| name == metric)?;
-        let Some((_, points)) = of_metric(&found, metric, self.span(of), MOST_POINTS) else {
-            return Err(Answer::refused(404, "it has no metric of this name; /trace/metrics lists them"));
-        };
-        let start_s = self.start_s(of);
-        let pairs = points.map_or(Vec::new(), |points| match metric == filter {
-            true => pairs_of(&points, start_s),
-            false => {
-                let at = |n: usize| (points.start_s() + n as u64 * points.period_s()) as f64 - start_s;
-                rates_of(&points)
-                    .into_iter()
-                    .enumerate()
-                    .map(|(n, rate)| (at(n), SeriesValue::Gauge(rate)))
-                    .collect()
-            }
-        });
-        Ok(Answer::json(answer_json(&pairs)))
+        let unknown = || Answer::refused(404, "it has no metric of this name; /trace/metrics lists them");
+        let wanted = Wanted::Metric(Name::new(metric).ok_or_else(unknown)?);
+        let (start_s, is_derived) = (of.start_s(), metric != filter);
+        Ok(self.reply_series(viewer, &of, &of.question(wanted, MAX_POINTS), move |found| {
+            let metric = found.metrics.into_iter().next().ok_or_else(unknown)?;
+            let pairs = metric.points.map_or(Vec::new(), |points| match is_derived {
+                false => pairs_of(&points, start_s),
+                true => {
+                    let at = |n: usize| (points.start_s() + n as u64 * points.period_s()) as f64 - start_s;
+                    rates_of(&points)
+                        .into_iter()
+                        .enumerate()
+                        .map(|(n, rate)| (at(n), SeriesValue::Gauge(rate)))
+                        .collect()
+                }
+            });
+            Ok(Answer::json(answer_json(&pairs)))
+        }))
     }
 
     /// As the metric proxy exports a trace: all metrics; `iotide detect` reads it.
-    fn proxy_read(&self, of: &Asking) -> Result<Answer> {
-        let n_metrics = self.names(of)?.len().max(1);
-        let found = self.found(of, self.span(of), |_| true)?;
-        let names: BTreeMap<String, ColumnKind> = found
-            .iter()
-            .flat_map(|found| found.columns.iter())
-            .map(|(_, name, kind)| (name.to_string(), kind))
-            .collect();
-        let most = (MOST_VALUES / n_metrics).clamp(1, MOST_POINTS);
-        let start_s = self.start_s(of);
-        let of_name = |name: &String| {
-            let points = of_metric(&found, name, self.span(of), most).and_then(|(_, points)| points);
-            let Some(points) = points else { return Vec::new() };
-            let mut pairs = pairs_of(&points, start_s);
-            // All that a job counts it counts from zero on; without this, what it did before the first sample would be missing.
-            if let (Asking::Job(_), Some(&(first_s, SeriesValue::Counter(_)))) = (of, pairs.first()) {
-                pairs.insert(0, (first_s - points.period_s() as f64, SeriesValue::Counter(0)));
-            }
-            pairs
-        };
-        let metrics: BTreeMap<&String, Vec<(f64, SeriesValue)>> =
-            names.keys().map(|name| (name, of_name(name))).collect();
-        Ok(Answer::json(answer_json(&BTreeMap::from([("metrics", metrics)]))))
-    }
-
-    /// The whole of a job; of the machine the last day.
-    fn span(&self, of: &Asking) -> (u64, u64) {
-        match of {
-            Asking::Job(_) => (0, u64::MAX),
-            Asking::Node | Asking::Tree => {
-                ((super::now_ns() / 1_000_000_000).saturating_sub(86_400), u64::MAX)
-            }
-        }
-    }
-
-    /// Where the times of the metric proxy begin.
-    fn start_s(&self, of: &Asking) -> f64 {
-        match of {
-            Asking::Job(key) => (key.start_ns / 1_000_000_000) as f64,
-            Asking::Node | Asking::Tree => self.span(of).0 as f64,
-        }
+    fn proxy_read(&self, viewer: Viewer, query: &str) -> Result<Reply> {
+        let (of, _) = self.proxy_asking(viewer, query)?;
+        let (start_s, is_job) = (of.start_s(), of.is_job());
+        Ok(self.reply_series(viewer, &of, &of.question(Wanted::All, MAX_POINTS), move |found| {
+            let pairs = |points: &Points| {
+                let mut pairs = pairs_of(points, start_s);
+                // All that a job counts it counts from zero on; without this, what it did before the first sample would be missing.
+                if let (true, Some(&(first_s, SeriesValue::Counter(_)))) = (is_job, pairs.first()) {
+                    pairs.insert(0, (first_s - points.period_s() as f64, SeriesValue::Counter(0)));
+                }
+                pairs
+            };
+            let metrics: BTreeMap<&str, Vec<(f64, SeriesValue)>> = found
+                .metrics
+                .iter()
+                .map(|metric| (metric.name.as_str(), metric.points.as_ref().map_or(Vec::new(), pairs)))
+                .collect();
+            Ok(Answer::json(answer_json(&BTreeMap::from([("metrics", metrics)]))))
+        }))
     }
 
     /// How fast a job read and wrote, for a picture. What cannot be read is left out: the job is told all the same.
@@ -226,11 +404,8 @@ impl Answers {
 
     /// The same in so many points.
     pub(super) fn rates_in(&self, key: &JobKey, most: usize) -> Option<JobRates> {
-        let names = ["read_bytes", "write_bytes"];
-        let found =
-            self.found(&Asking::Job(key.clone()), (0, u64::MAX), |name| names.contains(&name)).ok()?;
-        let of = |name: &str| of_metric(&found, name, (0, u64::MAX), most)?.1;
-        let (read, written) = (of(names[0])?, of(names[1])?);
+        let [read, written] = self.points_of_job(key, ["read_bytes", "write_bytes"], (0, u64::MAX), most);
+        let (read, written) = (read?, written?);
         Some(JobRates {
             period_s: read.period_s() as f64,
             t0_unix_s: read.start_s() as f64,
@@ -238,15 +413,24 @@ impl Answers {
             write_bps: rates_of(&written),
         })
     }
+
+    /// Some metrics of a job between two seconds since 1970, as far as they can be read.
+    pub(super) fn points_of_job<const N: usize>(
+        &self,
+        key: &JobKey,
+        names: [&'static str; N],
+        span: (u64, u64),
+        most: usize,
+    ) -> [Option<Points>; N] {
+        let found = self.shared.found(&Here::Job(key.clone()), span, |name| names.contains(&name));
+        let found = found.unwrap_or_default();
+        names.map(|name| of_metric(&found, &Name::ours(name), span, most)?.points)
+    }
 }
 
 /// A metric of what was found; `None` if there is none of its name, and no points if there are no values.
-pub(super) fn of_metric(
-    found: &[Found],
-    metric: &str,
-    span: (u64, u64),
-    most: usize,
-) -> Option<(ColumnKind, Option<Points>)> {
+fn of_metric(found: &[Found], name: &Name, span: (u64, u64), most: usize) -> Option<MetricAnswer> {
+    let metric = name.as_str();
     let kind = found.iter().find_map(|found| Some(found.columns.find(metric)?.1))?;
     // Numbers of columns are those of a file: one that has another number there is brought to that of the first.
     let mut pieces = Vec::new();
@@ -259,7 +443,8 @@ pub(super) fn of_metric(
     for (id, rows) in pieces {
         column.append_column(0, rows, id);
     }
-    Some((kind, points([&column].into_iter(), 0, span, most)))
+    let points = points([&column].into_iter(), 0, span, most);
+    Some(MetricAnswer { name: name.clone(), kind, points })
 }
 
 fn pairs_of(points: &Points, start_s: f64) -> Vec<(f64, SeriesValue)> {

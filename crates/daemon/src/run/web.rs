@@ -1,11 +1,11 @@
 //! Pages: what the daemon knows is gathered here, and told by `report::web`.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
-use iotide_ledger::series::{ColumnKind, Points, Sample};
-use iotide_ledger::tree::Group;
+use iotide_ledger::series::{ColumnKind, MetricAnswer, Points, Sample};
+use iotide_ledger::tree::{Group, Question, Wanted};
 use iotide_ledger::{Counters, JobKey, Name};
 use iotide_report::web::{
     ApiExample, Application, ComparedRun, Frame, ICON, JobLoad, JobPage, JobsPage, Kind, LoadPage, ModelPage,
@@ -19,7 +19,7 @@ use super::answer::{Answer, Answers, Asked, Known, Result, Viewer, seconds};
 use super::doors::{Asker, name_of};
 use super::model_answers::Reply;
 use super::routes::ENDPOINTS;
-use super::series::{Asking, MAIN, of_metric};
+use super::series::{MAIN, NODE, names_of_last_day};
 use crate::store::{Query, StoredJob};
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -36,6 +36,8 @@ const N_PAST: usize = 300;
 const STEPS_A_BAR: usize = 5;
 /// Points of a chart.
 const MOST_POINTS: usize = 600;
+/// Machines below that can be chosen on the page of traces; others are found on that of nodes.
+const MOST_CHOICES: usize = 1000;
 /// What is shown of an answer on the page of the API.
 const MOST_SHOWN: usize = 1500;
 
@@ -213,7 +215,7 @@ impl Answers {
                 true => return self.model_page(viewer, asked, seat),
                 false => self.models_page(viewer, &seat)?,
             },
-            "/traces" => self.traces_page(viewer, &asked, &seat)?,
+            "/traces" => return self.traces_page(viewer, asked, seat),
             "/profiles" => self.profiles_page(viewer, &asked, &seat)?,
             "/alarms" => alarms_page(&seat.frame(), &self.shared.alarms.list(viewer.only_uid())),
             "/decisions" => decisions_page(&seat.frame(), &self.shared.steering.decisions()),
@@ -311,23 +313,20 @@ impl Answers {
     /// What a job moved in each step of the last minutes.
     pub(super) fn recent(&self, key: &JobKey, now_s: u64) -> JobRates {
         let from_s = now_s.saturating_sub(N_PAST as u64 * STEP_S);
-        let names = ["read_bytes", "write_bytes"];
         // One point before the first, to know what has grown in it.
         let span = (from_s.saturating_sub(64), u64::MAX);
-        let found =
-            self.found(&Asking::Job(key.clone()), span, |name| names.contains(&name)).unwrap_or_default();
-        let of = |name: &str| {
-            let points = of_metric(&found, name, span, 2 * MOST_POINTS).and_then(|(_, points)| points);
+        let of = |points: Option<Points>| {
             points.map_or_else(
                 || vec![0.0; N_PAST],
                 |points| steps_of(&points, key.start_ns / 1_000_000_000, from_s),
             )
         };
+        let [read, written] = self.points_of_job(key, ["read_bytes", "write_bytes"], span, 2 * MOST_POINTS);
         JobRates {
             period_s: STEP_S as f64,
             t0_unix_s: from_s as f64,
-            read_bps: of(names[0]),
-            write_bps: of(names[1]),
+            read_bps: of(read),
+            write_bps: of(written),
         }
     }
 
@@ -430,69 +429,39 @@ impl Answers {
         })
     }
 
-    fn traces_page(&self, viewer: Viewer, asked: &Asked, seat: &Seat) -> Result<String> {
+    fn traces_page(&self, viewer: Viewer, asked: Asked, seat: Seat) -> Result<Reply> {
         let view = self.shared.view();
-        let node = Untrusted::from(format!("Node: {}", view.node.as_str()));
-        let mut others = vec![(node, Untrusted::from(format!("node {}", view.node.as_str())))];
+        let node =
+            |name: &str| (Untrusted::from(format!("{NODE}{name}")), Untrusted::from(format!("node {name}")));
+        let mut others = vec![node(view.node.as_str())];
         if !view.elsewhere.is_empty() {
             others.insert(0, (MAIN.into(), "the whole machine".into()));
         }
         let asked_for = asked.get("job").filter(|job| !job.is_empty());
         let of = asked_for.map_or_else(|| others[0].0.clone(), Untrusted::from);
+        others.extend(self.nodes_below().iter().take(MOST_CHOICES).map(|name| node(name.as_str())));
         let running = view.jobs.iter().filter(|job| viewer.sees(&job.key)).take(100);
         others.extend(running.map(|job| {
             (job.key.id.as_str().into(), format!("{} ({})", job.key.id, job.about.name.as_str()).into())
         }));
-        let asking = match self.asking(viewer, of.as_said()) {
-            Ok(asking) => Some(asking),
-            // A node below has its series itself.
-            Err(refused) if !of.as_said().starts_with("Node: ") => return Err(refused),
-            Err(_) => None,
-        };
-        let names = asking.as_ref().map_or_else(|| Ok(BTreeMap::new()), |asking| self.names(asking))?;
-        let metrics: Vec<(Untrusted, bool)> =
-            names.iter().map(|(name, kind)| (name.into(), *kind == ColumnKind::Counter)).collect();
-        let usual = ["write_bytes", "disk_write_bytes"].iter().find(|name| names.contains_key(**name));
-        let metric = asked.get("metric").filter(|name| names.contains_key(*name));
-        let metric =
-            metric.or(usual.copied()).or(names.keys().next().map(String::as_str)).unwrap_or_default();
-        let is_counter = names.get(metric) == Some(&ColumnKind::Counter);
-        let whole =
-            |name: &str, default: u64| asked.get(name).and_then(|said| said.parse().ok()).unwrap_or(default);
-        let last_s =
-            whole("last", if matches!(asking, Some(Asking::Node | Asking::Tree)) { 3600 } else { 0 })
-                .min(10 * 366 * 86_400);
-        let ago_s = whole("ago", 0).min(10 * 366 * 86_400);
-        let now_s = super::now_ns() / 1_000_000_000;
-        let end_s = now_s.saturating_sub(ago_s);
-        let start_s = match (&asking, last_s) {
-            (Some(Asking::Node | Asking::Tree), 0) => end_s.saturating_sub(30 * 86_400),
-            (_, 0) => 0,
-            (_, last_s) => end_s.saturating_sub(last_s),
-        };
-        let span = (start_s, if ago_s == 0 { u64::MAX } else { end_s });
-        let as_rate = asked.get("as") != Some("total");
-        let found = asking
-            .as_ref()
-            .map_or_else(|| Ok(Vec::new()), |asking| self.found(asking, span, |name| name == metric))?;
-        let points = of_metric(&found, metric, span, MOST_POINTS).and_then(|(_, points)| points);
-        let values = points.as_ref().map_or_else(Vec::new, |points| values_of(points, is_counter && as_rate));
-        Ok(traces_page(
-            &seat.frame(),
-            &TracePage {
-                of: &of,
-                others: &others,
-                metrics: &metrics,
-                metric: &metric.into(),
-                is_counter,
-                as_rate,
-                last_s,
-                ago_s,
-                t0_unix_s: points.as_ref().map_or(0.0, |points| points.start_s() as f64),
-                period_s: points.as_ref().map_or(1.0, |points| points.period_s() as f64),
-                values: &values,
-            },
-        ))
+        let asking = self.asking(viewer, of.as_said())?;
+        let tracing = Tracing { seat, asked, of, others, is_job: asking.is_job() };
+        // First which metrics there are, then one of them.
+        let shared = Arc::clone(&self.shared);
+        Ok(self.shared.ask_series(viewer, &asking.clone(), &names_of_last_day(&asking), move |names| {
+            let names = match names {
+                Ok(found) => found.metrics,
+                Err(refused) => return tracing.page(&[], "", Err(refused)),
+            };
+            let Some(metric) = tracing.metric(&names) else { return tracing.page(&names, "", Ok(None)) };
+            let (from_s, to_s) = tracing.span();
+            let wanted = Wanted::Metric(metric.clone());
+            let question = Question { wanted, from_s, to_s, points: MOST_POINTS as u32 };
+            shared.ask_series(viewer, &asking, &question, move |found| {
+                let points = found.map(|found| found.metrics.into_iter().next().and_then(|it| it.points));
+                tracing.page(&names, metric.as_str(), points)
+            })
+        }))
     }
 
     fn profiles_page(&self, viewer: Viewer, asked: &Asked, seat: &Seat) -> Result<String> {
@@ -615,6 +584,85 @@ impl Answers {
 
     fn reply_if(&self, viewer: Viewer, path: &str, query: &str) -> Option<Reply> {
         (!path.is_empty()).then(|| self.reply(viewer, path, query))
+    }
+}
+
+/// What the page of traces is asked for.
+struct Tracing {
+    seat: Seat,
+    asked: Asked,
+    of: Untrusted,
+    others: Vec<(Untrusted, Untrusted)>,
+    is_job: bool,
+}
+
+impl Tracing {
+    /// The metric that is asked for, or one that most want to see.
+    fn metric(&self, names: &[MetricAnswer]) -> Option<Name> {
+        let known = |name: &str| names.iter().find(|metric| metric.name.as_str() == name);
+        let asked = self.asked.get("metric").and_then(known);
+        let usual = || ["write_bytes", "disk_write_bytes"].into_iter().find_map(known);
+        asked.or_else(usual).or_else(|| names.first()).map(|metric| metric.name.clone())
+    }
+
+    fn whole(&self, name: &str, default: u64) -> u64 {
+        let said = self.asked.get(name).and_then(|said| said.parse().ok());
+        said.unwrap_or(default).min(10 * 366 * 86_400)
+    }
+
+    /// How long the window is, and how long before now it ends; 0 for all there is, and for now.
+    fn window(&self) -> (u64, u64) {
+        (self.whole("last", if self.is_job { 0 } else { 3600 }), self.whole("ago", 0))
+    }
+
+    /// From when until when, in seconds since 1970.
+    fn span(&self) -> (u64, u64) {
+        let (last_s, ago_s) = self.window();
+        let end_s = (super::now_ns() / 1_000_000_000).saturating_sub(ago_s);
+        let start_s = match last_s {
+            0 if self.is_job => 0,
+            0 => end_s.saturating_sub(30 * 86_400),
+            last_s => end_s.saturating_sub(last_s),
+        };
+        (start_s, if ago_s == 0 { u64::MAX } else { end_s })
+    }
+
+    /// The page, with the values or with why there are none: another job or machine can be chosen all the same.
+    fn page(&self, names: &[MetricAnswer], metric: &str, points: Result<Option<Points>>) -> Reply {
+        let metrics: Vec<(Untrusted, bool)> = names
+            .iter()
+            .map(|metric| (metric.name.as_str().into(), metric.kind == ColumnKind::Counter))
+            .collect();
+        let is_counter =
+            names.iter().any(|known| known.name.as_str() == metric && known.kind == ColumnKind::Counter);
+        let as_rate = self.asked.get("as") != Some("total");
+        let (status, fault, points) = match points {
+            Ok(points) => (200, None, points),
+            Err(refused) => {
+                let why = Refused::from_json(&refused.body).map_or_else(Untrusted::default, |it| it.error);
+                (refused.status, Some(why), None)
+            }
+        };
+        let values = points.as_ref().map_or_else(Vec::new, |points| values_of(points, is_counter && as_rate));
+        let (last_s, ago_s) = self.window();
+        let page = traces_page(
+            &self.seat.frame(),
+            &TracePage {
+                of: &self.of,
+                others: &self.others,
+                metrics: &metrics,
+                metric: &metric.into(),
+                is_counter,
+                as_rate,
+                last_s,
+                ago_s,
+                t0_unix_s: points.as_ref().map_or(0.0, |points| points.start_s() as f64),
+                period_s: points.as_ref().map_or(1.0, |points| points.period_s() as f64),
+                values: &values,
+                fault: fault.as_ref(),
+            },
+        );
+        Reply::Now(Answer { status, ..html(page) })
     }
 }
 

@@ -130,12 +130,12 @@ impl Columns {
     }
 }
 
-fn put_text(out: &mut Vec<u8>, text: &str) {
+pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
     put_varint(out, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
 }
 
-fn take_text<'a>(bytes: &mut &'a [u8], most: usize) -> Option<&'a str> {
+pub(super) fn take_text<'a>(bytes: &mut &'a [u8], most: usize) -> Option<&'a str> {
     let length =
         take_varint(bytes).and_then(|length| usize::try_from(length).ok()).filter(|it| *it <= most)?;
     let (text, rest) = bytes.split_at_checked(length)?;

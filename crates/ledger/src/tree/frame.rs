@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use iotide_wire::{put_varint, take_varint, unzigzag, zigzag};
 
+use super::asking::{AnswerPart, Ask, PartKind, Question, Wanted};
 use crate::about::About;
 use crate::counters::{Cell, Counters, Metric};
 use crate::identity::{JobId, JobKey, Name, Trust};
@@ -18,7 +19,7 @@ use crate::parameters::Parameters;
 /// The longest body of a frame.
 pub const MOST_FRAME: usize = 64 << 10;
 /// The longest text in a frame.
-const MOST_TEXT: usize = 16 << 10;
+pub(super) const MOST_TEXT: usize = 16 << 10;
 /// Versions of the protocol that are spoken here.
 pub const VERSIONS: (u32, u32) = (1, 1);
 /// How many daemons one above the other there may be.
@@ -88,6 +89,10 @@ pub enum Frame<'a> {
     },
     /// The connection ends, for this reason.
     Bye(Name),
+    /// Somebody above asks about the child, or a node below it.
+    Ask(Ask),
+    /// A part of the answer.
+    Answer(AnswerPart<'a>),
 }
 
 /// A daemon of the tree: its name, and what tells it from another one of that name.
@@ -240,6 +245,16 @@ mod kind {
     pub const PING: u8 = 11;
     pub const PONG: u8 = 12;
     pub const BYE: u8 = 13;
+    // Daemons that are older skip what follows.
+    pub const ASK: u8 = 14;
+    pub const ANSWER: u8 = 15;
+}
+
+mod wanted {
+    pub const NAMES: u8 = 0;
+    pub const ALL: u8 = 1;
+    pub const METRIC: u8 = 2;
+    pub const UNKNOWN: u8 = u8::MAX;
 }
 
 /// A whole frame that nobody has read yet.
@@ -319,6 +334,12 @@ impl<'a> Frame<'a> {
             }
             Self::Bye(why) => {
                 put.byte(kind::BYE).text(why.as_str());
+            }
+            Self::Ask(ask) => {
+                put.byte(kind::ASK).ask(ask);
+            }
+            Self::Answer(AnswerPart { id, number, kind: part, bytes }) => {
+                put.byte(kind::ANSWER).number(*id).number(*number).byte(part.code()).bytes(bytes);
             }
         }
         close(out, begin);
@@ -458,6 +479,19 @@ impl Put<'_> {
         self.byte(u8::from(*is_local)).number(*rank).number(*n_ranks)
     }
 
+    fn ask(&mut self, ask: &Ask) -> &mut Self {
+        self.number(ask.id).text(ask.node.as_str()).byte(ask.n_passed);
+        let Some(Question { wanted, from_s, to_s, points }) = &ask.question else {
+            return self.byte(wanted::UNKNOWN);
+        };
+        match wanted {
+            Wanted::Names => self.byte(wanted::NAMES),
+            Wanted::All => self.byte(wanted::ALL),
+            Wanted::Metric(name) => self.byte(wanted::METRIC).text(name.as_str()),
+        };
+        self.number(*from_s).number(*to_s).number(*points)
+    }
+
     fn row_head(&mut self, row: &RowFrame<'_>) -> &mut Self {
         self.number(row.number).number(row.seq).number(row.at_ns);
         self.byte(u8::from(row.is_final)).number(row.n_running)
@@ -493,8 +527,28 @@ impl<'a> Take<'a> {
             kind::PING => Frame::Ping { at_ns: self.number()? },
             kind::PONG => Frame::Pong { at_ns: self.number()?, now_ns: self.number()? },
             kind::BYE => Frame::Bye(self.name()?),
+            kind::ASK => Frame::Ask(self.ask()?),
+            kind::ANSWER => Frame::Answer(AnswerPart {
+                id: self.number()?,
+                number: self.small()?,
+                kind: PartKind::of_code(self.byte()?),
+                bytes: self.bytes()?,
+            }),
             _ => return Some(None),
         }))
+    }
+
+    fn ask(&mut self) -> Option<Ask> {
+        let (id, node, n_passed) = (self.number()?, self.name()?, self.byte()?);
+        let wanted = match self.byte()? {
+            wanted::NAMES => Wanted::Names,
+            wanted::ALL => Wanted::All,
+            wanted::METRIC => Wanted::Metric(self.name()?),
+            // A question of the future is answered, too: that it is not known.
+            _ => return Some(Ask { id, node, n_passed, question: None }),
+        };
+        let (from_s, to_s, points) = (self.number()?, self.number()?, self.small()?);
+        Some(Ask { id, node, n_passed, question: Some(Question { wanted, from_s, to_s, points }) })
     }
 
     fn byte(&mut self) -> Option<u8> {
@@ -605,6 +659,7 @@ impl<'a> Take<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::asking::AskError;
     use super::*;
     use proptest::prelude::*;
 
@@ -673,6 +728,19 @@ mod tests {
         })
     }
 
+    fn ask() -> impl Strategy<Value = Ask> {
+        let wanted = prop_oneof![Just(Wanted::Names), Just(Wanted::All), name().prop_map(Wanted::Metric)];
+        let question = (wanted, any::<(u64, u64, u32)>())
+            .prop_map(|(wanted, (from_s, to_s, points))| Question { wanted, from_s, to_s, points });
+        (any::<u64>(), name(), any::<u8>(), prop::option::of(question))
+            .prop_map(|(id, node, n_passed, question)| Ask { id, node, n_passed, question })
+    }
+
+    fn part_kind() -> impl Strategy<Value = PartKind> {
+        let refused = prop::sample::select(AskError::ALL.to_vec()).prop_map(PartKind::Refused);
+        prop_oneof![Just(PartKind::More), Just(PartKind::Last), refused]
+    }
+
     fn frame() -> impl Strategy<Value = Frame<'static>> {
         let path = || prop::collection::vec(place(), 0..MOST_LEVELS);
         let proof = || prop::collection::vec(any::<u8>(), 0..80);
@@ -694,6 +762,7 @@ mod tests {
             any::<u64>().prop_map(|at_ns| Frame::Ping { at_ns }),
             any::<(u64, u64)>().prop_map(|(at_ns, now_ns)| Frame::Pong { at_ns, now_ns }),
             name().prop_map(Frame::Bye),
+            ask().prop_map(Frame::Ask),
         ]
     }
 
@@ -730,6 +799,28 @@ mod tests {
         }
 
         #[test]
+        fn parts_of_answers_are_read_as_they_were_written(
+            head in any::<(u64, u32)>(),
+            kind in part_kind(),
+            bytes in prop::collection::vec(any::<u8>(), 0..MOST_TEXT),
+            damaged in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        ) {
+            let (id, number) = head;
+            let frame = Frame::Answer(AnswerPart { id, number, kind, bytes: &bytes });
+            let mut written = Vec::new();
+            frame.write(&mut written);
+            let Whole { kind, body, .. } = split(&written).unwrap().unwrap();
+            prop_assert_eq!(Frame::read(kind, body), Ok(Some(frame)));
+            for (at, byte) in damaged {
+                let at = at.index(written.len());
+                written[at] = byte;
+            }
+            if let Ok(Some(Whole { kind, body, .. })) = split(&written) {
+                let _ = Frame::read(kind, body);
+            }
+        }
+
+        #[test]
         fn counters_are_read_as_they_were_kept(cells in prop::collection::vec((metric(), any::<(u64, u64, u64)>()), 0..20)) {
             let mut counters = Counters::default();
             for (metric, (calls, bytes, ns)) in cells {
@@ -740,7 +831,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_frame_or_none(bytes in prop::collection::vec(any::<u8>(), 0..300), kind in 0u8..16) {
+        fn any_bytes_are_a_frame_or_none(bytes in prop::collection::vec(any::<u8>(), 0..300), kind in 0u8..20) {
             let _ = (split(&bytes), read_counters(&bytes));
             if let Ok(Some(Frame::Row(row))) = Frame::read(kind, &bytes) {
                 row.changes.for_each(drop);

@@ -738,6 +738,11 @@ impl Hub {
         }
     }
 
+    /// What is known of a node.
+    pub fn node(&self, node: &str) -> Option<&KnownNode> {
+        self.nodes.get(node)
+    }
+
     /// All nodes that are known, this one too if it was told of.
     pub fn nodes(&self) -> impl Iterator<Item = &KnownNode> {
         self.nodes.values()

@@ -9,6 +9,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use super::asking::{Answering, Ask, AskError, Asked, Question};
 use super::frame::{
     Change, Frame, FrameError, Hello, MOST_LEVELS, MOST_METRICS, MOST_ROWS, NodeNews, Opened, Place,
     RowFrame, VERSIONS, Welcome, Whole, split, write_row,
@@ -95,6 +96,7 @@ pub struct Uplink {
     pinged_ns: u64,
     /// Round trips and skews, the latest last.
     pings: Vec<(u64, i64)>,
+    pub(super) answering: Answering,
 }
 
 #[derive(Clone, Debug)]
@@ -127,6 +129,7 @@ impl Uplink {
             nodes: BTreeMap::new(),
             pinged_ns: 0,
             pings: Vec::new(),
+            answering: Answering::default(),
         })
     }
 
@@ -154,6 +157,7 @@ impl Uplink {
                 self.pings.push((round_trip_ns, middle_ns.wrapping_sub(*theirs_ns) as i64));
             }
             Frame::Bye(why) => return Err(LinkError::Bye(why.clone())),
+            Frame::Ask(ask) => self.answering.heard(ask),
             _ => return Err(LinkError::Protocol("a parent does not say that")),
         }
         Ok(())
@@ -195,7 +199,23 @@ impl Uplink {
             self.send_row(now_ns, hub, id, row, out)?;
         }
         self.tell_nodes(now_ns, hub, out);
-        Ok(true)
+        // Behind all rows: who asks waits, who counts does not.
+        Ok(self.fill_answers(most, out))
+    }
+
+    /// Appends answers alone, for when it is not yet time to send rows. Returns whether that was all.
+    pub fn fill_answers(&mut self, most: usize, out: &mut Vec<u8>) -> bool {
+        self.answering.fill(most, out)
+    }
+
+    /// What the parent has asked since this was last called.
+    pub fn take_asked(&mut self) -> Vec<Ask> {
+        self.answering.take_asked()
+    }
+
+    /// Answers what the parent has asked by this number.
+    pub fn answer(&mut self, id: u64, answer: Result<Vec<u8>, AskError>) {
+        self.answering.answer(id, answer);
     }
 
     /// Appends what has changed of a row since it was last sent.
@@ -335,6 +355,7 @@ pub struct Downlink {
     path_version: u64,
     /// Frames that wait to be sent.
     answers: Vec<u8>,
+    pub(super) asked: Asked,
 }
 
 #[derive(Clone, Debug)]
@@ -374,7 +395,8 @@ impl Downlink {
         }
         let path_version = hub.path_version();
         let (rows, metrics, answers) = (HashMap::new(), Vec::new(), Vec::new());
-        Ok((Self { child: hello.place.clone(), rows, metrics, path_version, answers }, version))
+        let (child, asked) = (hello.place.clone(), Asked::default());
+        Ok((Self { child, rows, metrics, path_version, answers, asked }, version))
     }
 
     /// Who is at the other end.
@@ -423,6 +445,7 @@ impl Downlink {
                 hub.node_heard(now_ns, NodeNews { parent: parent.clone(), ..news.clone() });
             }
             Frame::Bye(why) => return Err(LinkError::Bye(why.clone())),
+            Frame::Answer(part) => self.asked.heard(part),
             _ => return Err(LinkError::Protocol("a child does not say that")),
         }
         Ok(())
@@ -477,6 +500,27 @@ impl Downlink {
         }
         frame.write(&mut self.answers);
         Ok(())
+    }
+
+    /// Asks the child, or a node below it, by a number that is returned. `n_passed` daemons have passed the question on.
+    pub fn ask(&mut self, node: &Name, n_passed: u8, question: &Question) -> Result<u64, AskError> {
+        if self.answers.len() > MOST_ANSWERS {
+            return Err(AskError::Busy);
+        }
+        let id = self.asked.open()?;
+        let ask = Ask { id, node: node.clone(), n_passed, question: Some(question.clone()) };
+        Frame::Ask(ask).write(&mut self.answers);
+        Ok(id)
+    }
+
+    /// Nobody waits for this answer any more.
+    pub fn forget(&mut self, id: u64) {
+        self.asked.forget(id);
+    }
+
+    /// Answers that are whole, and refusals, since this was last called.
+    pub fn take_answered(&mut self) -> Vec<(u64, Result<Vec<u8>, AskError>)> {
+        self.asked.take_answered()
     }
 
     /// Appends what is to be sent now.

@@ -6,7 +6,10 @@
 //! What the tree promises: the sum of a job at the root never falls, never exceeds what was counted, and equals it once all have been heard,
 //! whatever happened to connections and daemons in between. That rests on three things: rows are cumulative and are never added on the way;
 //! of two versions of a row the larger values win; and a final row is sent again until the root's store has it.
+//!
+//! What is not a row stays where it is, and is asked for: an [`Ask`] goes down to the node that has it, the answer comes up in parts, behind all rows.
 
+pub use asking::{AnswerPart, Ask, AskError, MOST_ANSWER, MOST_OPEN, PartKind, Question, Wanted};
 pub use frame::{
     Change, Changes, Frame, FrameError, Hello, MOST_FRAME, MOST_LEVELS, MOST_METRICS, MOST_ROWS, NodeNews,
     Opened, Place, RowFrame, VERSIONS, Welcome, Whole, read_counters, split, write_counters, write_row,
@@ -14,6 +17,7 @@ pub use frame::{
 pub use hub::{Group, GroupNews, Hub, HubFull, HubRow, KeptRow, KnownNode, RowId, RowKey, SILENT_NS};
 pub use links::{Downlink, Inbox, LinkError, Uplink};
 
+mod asking;
 mod frame;
 mod hub;
 mod links;

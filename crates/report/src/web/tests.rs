@@ -191,6 +191,7 @@ fn pages() -> Vec<(&'static str, String)> {
                     t0_unix_s: 1.7e9,
                     period_s: 1.0,
                     values: &[Some(1.0), None, Some(3.0)],
+                    fault: None,
                 },
             ),
         ),

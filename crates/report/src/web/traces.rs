@@ -33,6 +33,8 @@ pub struct TracePage<'a> {
     pub period_s: f64,
     /// The values; none where nothing was sampled.
     pub values: &'a [Option<f64>],
+    /// Why there are none, if they could not be asked for.
+    pub fault: Option<&'a Untrusted>,
 }
 
 /// Windows that can be chosen.
@@ -45,14 +47,10 @@ pub fn traces_page(frame: &Frame<'_>, of: &TracePage<'_>) -> String {
     page.push(&form(of));
     let mut body = windows(of);
     let n = of.values.iter().flatten().count();
-    if of.metrics.is_empty() {
-        let is_node = of.of.as_said().starts_with("Node: ");
-        body += match is_node {
-            true => {
-                "<p class=\"note\">This daemon has samples of its own machine only: ask the daemon of that node.</p>\n"
-            }
-            false => "<p class=\"note\">Nothing was sampled of it yet.</p>\n",
-        };
+    if let Some(fault) = of.fault {
+        let _ = writeln!(body, "<p class=\"note\">No values: {}.</p>", fault.for_html());
+    } else if of.metrics.is_empty() {
+        body += "<p class=\"note\">Nothing was sampled of it yet.</p>\n";
     } else if n == 0 {
         body += "<p class=\"note\">Nothing was sampled of this metric in this time.</p>\n";
     } else {

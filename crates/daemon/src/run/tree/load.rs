@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use iotide_ledger::tree::{Opened, Place};
+use iotide_ledger::tree::{AskError, Opened, Place};
 use iotide_ledger::{About, Cell, Counters, JobId, JobKey, Metric, Name};
 
-use super::{Key, KeyError, Secret, Tls, climb, now_ns};
+use super::{Key, KeyError, Samples, Secret, Tls, climb, now_ns};
 use crate::gather::Tree;
 
 /// What made leaves are like.
@@ -67,6 +67,8 @@ impl Drop for Leaves {
 fn run(load: &Load, key: &Arc<Secret>, is_over: &AtomicBool, n_rounds: &AtomicU64) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let tls = Arc::new(Tls::new(key)?);
+    // They count, and keep nothing.
+    let samples = Samples::new(|_| Err(AskError::Unreadable));
     let metric = |index: usize| Metric::Own {
         name: Name::cut(format!("metric_{index}").as_bytes()),
         unit: Name::cut(b"bytes"),
@@ -93,7 +95,8 @@ fn run(load: &Load, key: &Arc<Secret>, is_over: &AtomicBool, n_rounds: &AtomicU6
                 n_ranks: 0,
             };
             let parents = vec![load.parent.clone()];
-            tokio::spawn(climb(parents, Arc::clone(&tree), Arc::clone(key), Arc::clone(&tls)));
+            let (key, tls, samples) = (Arc::clone(key), Arc::clone(&tls), Arc::clone(&samples));
+            tokio::spawn(climb(parents, Arc::clone(&tree), key, tls, samples));
             leaves.push((tree, opened));
             // They do not all come at once.
             if index % 50 == 0 {

@@ -6,7 +6,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, ready};
 use std::time::Duration;
@@ -18,17 +18,21 @@ use iotide_wire::Fnv1a;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::answer::{Answers, Viewer};
 use super::http::address_number;
 use super::{now_ns, rpc};
+use crate::below::Below;
 use crate::gather::{Tree, lock};
+use asking::Samples;
 pub use controllers::bridge;
 pub use keys::{Auth, Key, KeyError, Secret, write_key};
 use keys::{Session, Side, Tls};
 pub use load::{Leaves, Load};
 
+pub(super) mod asking;
 mod controllers;
 mod keys;
 mod load;
@@ -92,6 +96,8 @@ pub(super) fn run(
         Ok(tls) => Arc::new(tls),
         Err(why) => return tree.note(format!("no part of a tree: {why}")),
     };
+    let shared = Arc::clone(&answers.shared);
+    let samples = Samples::new(move |question| shared.answer_above(question));
     runtime.block_on(async {
         if let Some(listener) = listener {
             let most = config.most_children;
@@ -100,7 +106,7 @@ pub(super) fn run(
             tokio::spawn(accept(listener, most, peers, controllers));
         }
         if !config.parents.is_empty() {
-            tokio::spawn(climb(config.parents.clone(), Arc::clone(tree), Arc::clone(key), tls));
+            tokio::spawn(climb(config.parents.clone(), Arc::clone(tree), Arc::clone(key), tls, samples));
         }
         let _ = stopped.changed().await;
         // What is final is under way at once; what is not acknowledged is sent again after the next start.
@@ -140,13 +146,13 @@ async fn accept(
                         let _ = rpc::attend(stream, Viewer::All, answers).await;
                     }
                 }
-                Ok(Ok(Greeted::Child(stream, down, session))) => {
+                Ok(Ok(Greeted::Child(stream, below, session))) => {
                     let Ok(_room) = children.try_acquire() else {
                         tree.note(format!("a daemon is turned away: {most} are below already"));
                         return;
                     };
                     let speaks_for = |node: &Name| key.speaks_for(&session, node);
-                    attend_child(stream, down, &tree, &speaks_for).await;
+                    attend_child(stream, &below, &tree, &speaks_for).await;
                 }
                 Ok(Err(why)) => tree.note(format!("a peer at {} is refused: {why}", peer.ip())),
                 Err(_) => tree.note(format!("a peer at {} is refused: it says nothing", peer.ip())),
@@ -238,7 +244,7 @@ async fn send(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> Result<()
 
 /// Who has been greeted.
 enum Greeted {
-    Child(Encrypted, Downlink, Session),
+    Child(Encrypted, Arc<Below>, Session),
     Controller(Encrypted),
 }
 
@@ -279,49 +285,45 @@ async fn greet_child(stream: TcpStream, tree: &Tree, key: &Secret, tls: &Tls) ->
     let mut bytes = Vec::new();
     answer.write(&mut bytes);
     send(&mut stream, &bytes).await?;
-    Ok(Greeted::Child(stream, begun?, session))
+    Ok(Greeted::Child(stream, Below::new(begun?), session))
 }
 
 /// Hears a child until it is lost.
 async fn attend_child(
     stream: Encrypted,
-    down: Downlink,
+    below: &Arc<Below>,
     tree: &Tree,
     speaks_for: &(dyn Fn(&Name) -> bool + Sync),
 ) {
-    let child = down.child().clone();
-    let leave = Arc::new(Notify::new());
-    if let Err(why) = tree.joined(&child, &leave) {
-        return tree.note(format!("{} is refused: {}", child.node, PeerError::Taken(why)));
+    let node = &below.child().node;
+    if let Err(why) = tree.joined(below) {
+        return tree.note(format!("{node} is refused: {}", PeerError::Taken(why)));
     }
     let (mut reading, mut writing) = tokio::io::split(stream);
-    let down = Mutex::new(down);
-    let has_answers = Notify::new();
     let mut inbox = Inbox::default();
     let hear = hear(&mut reading, |bytes| {
-        let (mut down, mut hub) = (lock(&down), tree.hub());
-        inbox.take(bytes, |frame| {
-            let of = match frame {
-                Frame::Open { row, .. } => Some(&row.node),
-                Frame::Node(news) => Some(&news.node),
-                _ => None,
-            };
-            if of.is_some_and(|node| *node != down.child().node && !speaks_for(node)) {
-                return Err(LinkError::Protocol("its certificate does not let it speak for others"));
-            }
-            down.heard(now_ns(), frame, &mut hub)
+        below.heard(|down| {
+            let mut hub = tree.hub();
+            inbox.take(bytes, |frame| {
+                let of = match frame {
+                    Frame::Open { row, .. } => Some(&row.node),
+                    Frame::Node(news) => Some(&news.node),
+                    _ => None,
+                };
+                if of.is_some_and(|of| of != node && !speaks_for(of)) {
+                    return Err(LinkError::Protocol("its certificate does not let it speak for others"));
+                }
+                down.heard(now_ns(), frame, &mut hub)
+            })
         })?;
-        if down.has_answers() {
-            has_answers.notify_one();
-        }
         tree.has_rows.notify_one();
         Ok(())
     });
     let answer = async {
         let mut bytes = Vec::new();
         loop {
-            has_answers.notified().await;
-            lock(&down).fill(&tree.hub(), &mut bytes);
+            below.has_answers.notified().await;
+            tree.fill(below, &mut bytes);
             send(&mut writing, &bytes).await?;
             bytes.clear();
         }
@@ -329,18 +331,24 @@ async fn attend_child(
     let ended: Result<(), PeerError> = tokio::select! {
         ended = hear => ended,
         ended = answer => ended,
-        () = leave.notified() => Ok(()),
+        () = below.leave.notified() => Ok(()),
     };
-    tree.left(&child, &leave);
+    tree.left(below);
     if let Err(PeerError::Link(why)) = ended
         && !matches!(why, LinkError::Bye(_))
     {
-        tree.note(format!("{} is cut off: {why}", child.node));
+        tree.note(format!("{node} is cut off: {why}"));
     }
 }
 
 /// Finds a parent, again and again.
-async fn climb(parents: Vec<String>, tree: Arc<Tree>, key: Arc<Secret>, tls: Arc<Tls>) {
+async fn climb(
+    parents: Vec<String>,
+    tree: Arc<Tree>,
+    key: Arc<Secret>,
+    tls: Arc<Tls>,
+    samples: Arc<Samples>,
+) {
     // Each child prefers another one, and always the same: so they spread, and come back to where they were.
     let own = tree.hub().own.clone();
     let weight = |parent: &String| {
@@ -359,7 +367,7 @@ async fn climb(parents: Vec<String>, tree: Arc<Tree>, key: Arc<Secret>, tls: Arc
                 wait = RETRY;
                 tree.note_again();
                 let until = (which > 0).then(|| Instant::now() + HOME);
-                attend_parent(stream, up, &tree, until).await
+                attend_parent(stream, up, &tree, &samples, until).await
             }
             Ok(Err(why)) => Some(why),
             Err(_) => Some(PeerError::Silent),
@@ -407,20 +415,38 @@ async fn greet_parent(
     Ok((stream, up))
 }
 
-/// Sends rows to a parent until it is lost, or until it is time to go home.
+/// Sends rows to a parent and answers what it asks, until it is lost, or until it is time to go home.
 async fn attend_parent(
     stream: Encrypted,
     up: Uplink,
-    tree: &Tree,
+    tree: &Arc<Tree>,
+    samples: &Arc<Samples>,
     until: Option<Instant>,
 ) -> Option<PeerError> {
     let (mut reading, mut writing) = tokio::io::split(stream);
-    let up = Mutex::new(up);
+    let up = Arc::new(Mutex::new(up));
     let mut inbox = Inbox::default();
+    // What is worked on ends with the connection it was asked on.
+    let mut answering = JoinSet::new();
+    let has_answers = Arc::new(Notify::new());
     let hear = hear(&mut reading, |bytes| {
-        let (mut up, mut hub) = (lock(&up), tree.hub());
-        inbox.take(bytes, |frame| up.heard(now_ns(), frame, &mut hub))?;
-        tree.set_skew(up.skew());
+        let asked = {
+            let (mut up, mut hub) = (lock(&up), tree.hub());
+            inbox.take(bytes, |frame| up.heard(now_ns(), frame, &mut hub))?;
+            tree.set_skew(up.skew());
+            up.take_asked()
+        };
+        while answering.try_join_next().is_some() {}
+        for ask in asked {
+            let (tree, samples, up) = (Arc::clone(tree), Arc::clone(samples), Arc::clone(&up));
+            let has_answers = Arc::clone(&has_answers);
+            answering.spawn(async move {
+                let id = ask.id;
+                let answered = asking::answer(&tree, samples, ask).await;
+                lock(&up).answer(id, answered);
+                has_answers.notify_one();
+            });
+        }
         Ok(())
     });
     let tell = async {
@@ -434,8 +460,23 @@ async fn attend_parent(
                 send(&mut writing, &bytes).await?;
             }
             // What has come meanwhile is sent soon; what has not changed is not sent.
-            tokio::time::sleep(SPACING).await;
-            let _ = timeout(TICK.saturating_sub(begun.elapsed()), tree.has_rows.notified()).await;
+            let mut pause = pin!(async {
+                tokio::time::sleep(SPACING).await;
+                let _ = timeout(TICK.saturating_sub(begun.elapsed()), tree.has_rows.notified()).await;
+            });
+            // Answers have the time in between. Rows wait for one piece of them at most.
+            loop {
+                tokio::select! {
+                    biased;
+                    () = &mut pause => break,
+                    () = has_answers.notified() => {}
+                }
+                bytes.clear();
+                if !lock(&up).fill_answers(PIECE, &mut bytes) {
+                    has_answers.notify_one();
+                }
+                send(&mut writing, &bytes).await?;
+            }
         }
     };
     let home = async {
