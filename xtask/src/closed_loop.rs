@@ -22,6 +22,7 @@ usage: cargo xtask loop [OPTIONS]
 
   --faults LIST     which of none,killed,changing,stalled,hanging,slurm are tried (all)
   --repetitions N   how often each is run (1); medians of each job count
+  --short BYTES     what the short job writes in a phase (3000000): the more, the more its gain costs the others
   --seed N          by which the moment of the failure is drawn (1)
   --program FILE    the iotide to measure (built in release mode unless given)
 ";
@@ -108,12 +109,19 @@ struct Settings {
     faults: Vec<Fault>,
     repetitions: usize,
     seed: u64,
+    short_bytes: u64,
     program: Option<PathBuf>,
 }
 
 impl Settings {
     fn parse(args: &[String]) -> Result<Option<Self>, String> {
-        let mut settings = Self { faults: Fault::ALL.to_vec(), repetitions: 1, seed: 1, program: None };
+        let mut settings = Self {
+            faults: Fault::ALL.to_vec(),
+            repetitions: 1,
+            seed: 1,
+            short_bytes: JOBS[0].bytes,
+            program: None,
+        };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or(format!("{arg} needs a value"));
@@ -126,6 +134,7 @@ impl Settings {
                 }
                 "--repetitions" => settings.repetitions = value()?.parse().map_err(|_| "no number")?,
                 "--seed" => settings.seed = value()?.parse().map_err(|_| "no number")?,
+                "--short" => settings.short_bytes = value()?.parse().map_err(|_| "no number")?,
                 "--program" => settings.program = Some(PathBuf::from(value()?)),
                 "--help" | "-h" => return Ok(None),
                 other => return Err(format!("no option {other}\n{HELP}")),
@@ -144,6 +153,8 @@ struct Measured {
     /// Of decisions: how many were carried out, and taken back.
     n_taken: usize,
     n_undone: usize,
+    /// Why the latest that was declined was.
+    declined: Option<String>,
     /// Periods that the arbiter was still lent when it should have forgotten them.
     n_left: usize,
 }
@@ -175,8 +186,9 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
                 }
                 _ => eprintln!("{}: at {moment_s:.1} s", fault.name()),
             }
-            let without = measure(&program, fault.without_controller(), share, false)?;
-            let with = measure(&program, *fault, share, true)?;
+            let without = measure(&program, &settings, fault.without_controller(), share, false)?;
+            let with = measure(&program, &settings, *fault, share, true)?;
+            with.declined.iter().for_each(|why| eprintln!("  declined: {why}"));
             for (job, (with, without)) in JOBS.iter().zip(with.job_s.iter().zip(&without.job_s)) {
                 eprintln!("  {}: {:.3} of the time", job.name, with / without);
             }
@@ -279,7 +291,13 @@ impl Drop for Ended {
     }
 }
 
-fn measure(program: &Path, fault: Fault, share: f64, acts: bool) -> Result<Measured, String> {
+fn measure(
+    program: &Path,
+    settings: &Settings,
+    fault: Fault,
+    share: f64,
+    acts: bool,
+) -> Result<Measured, String> {
     let bed = Bed::make("loop")?;
     for name in ["backing", "shown", "pages", "slurm"] {
         fs::create_dir_all(bed.folder.join(name)).map_err(said)?;
@@ -302,10 +320,7 @@ fn measure(program: &Path, fault: Fault, share: f64, acts: bool) -> Result<Measu
     let mut daemon = Some(start_daemon(program, &bed, fault, acts)?);
 
     let began = Instant::now();
-    let mut jobs = Vec::new();
-    for job in &JOBS {
-        jobs.push((start_job(program, &bed, job, fault)?, None));
-    }
+    let mut jobs: Vec<(Ended, Option<f64>)> = start_jobs(program, &bed, settings, fault)?;
     let mut measured = Measured::default();
     let moment_s = moment_s(share);
     let mut decided_s = None;
@@ -403,6 +418,18 @@ fn start_daemon(program: &Path, bed: &Bed, fault: Fault, acts: bool) -> Result<E
     Ok(daemon)
 }
 
+/// Starts the jobs, none of which has ended yet.
+fn start_jobs(
+    program: &Path,
+    bed: &Bed,
+    settings: &Settings,
+    fault: Fault,
+) -> Result<Vec<(Ended, Option<f64>)>, String> {
+    let [short, others @ ..] = JOBS;
+    let short = [Job { bytes: settings.short_bytes, ..short }];
+    short.iter().chain(&others).map(|job| Ok((start_job(program, bed, job, fault)?, None))).collect()
+}
+
 fn start_job(program: &Path, bed: &Bed, job: &Job, fault: Fault) -> Result<Ended, String> {
     let data = bed.folder.join("shown").join(job.name);
     fs::create_dir(&data).map_err(said)?;
@@ -466,6 +493,9 @@ fn count_decisions(program: &Path, bed: &Bed, measured: &mut Measured) {
     };
     measured.n_taken = measured.n_taken.max(n_in(&["standing", "undone", "over"]));
     measured.n_undone = measured.n_undone.max(n_in(&["undone"]));
+    let declined = decisions.iter().find(|it| it["state"] == "declined");
+    measured.declined =
+        declined.and_then(|it| it["reason"].as_str()).map(str::to_owned).or(measured.declined.take());
 }
 
 #[cfg(test)]
@@ -480,10 +510,7 @@ mod tests {
     fn one_job_that_is_too_slow_fails_a_run_whatever_the_mean_is() {
         let ratios = job_ratios(&[(ran([60.0, 70.0, 70.0]), ran([50.0, 71.0, 72.5]))]);
         let failures = failures_of(Fault::Stalled, &ratios, 0);
-        assert_eq!(
-            failures,
-            ["the storage stalls for 4 s: long-2 takes 1.036 of the time, more than 1.02"]
-        );
+        assert_eq!(failures, ["the storage stalls for 4 s: long-2 takes 1.036 of the time, more than 1.02"]);
         // Once of three times is no more than chance.
         let good = (ran([60.0, 70.0, 70.0]), ran([50.0, 71.0, 71.0]));
         let once = (ran([60.0, 70.0, 70.0]), ran([50.0, 71.0, 72.5]));

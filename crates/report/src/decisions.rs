@@ -122,12 +122,7 @@ pub struct HarmedJob {
 impl HarmedJob {
     fn of(loss: &JobLoss) -> Self {
         let JobLoss { job, time, error, io_change } = loss;
-        Self {
-            job: id_of(job).into(),
-            time_lost: *time,
-            standard_error: *error,
-            io_time_change: *io_change,
-        }
+        Self { job: id_of(job).into(), time_lost: *time, standard_error: *error, io_time_change: *io_change }
     }
 
     /// What it lost, in words.

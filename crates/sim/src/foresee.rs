@@ -209,13 +209,30 @@ mod tests {
     }
 
     #[test]
+    fn what_a_short_job_gains_costs_each_of_the_others_some_of_its_time() {
+        // The sooner it is through, the sooner it is back: it takes more of the storage than before.
+        let lost = foresee_periods(&mixed(), 0, 1e8, SET10).unwrap().time_lost;
+        assert!(lost[0] < -0.3, "{lost:?}");
+        assert!(lost[1..].iter().all(|lost| (0.02..0.03).contains(lost)), "{lost:?}");
+        // One that moves a fifth as much costs them a fifth as much.
+        let mut jobs = mixed();
+        (jobs[0].phase_s, jobs[0].phase_bytes) = (0.1, 1e7);
+        let lost = foresee_periods(&jobs, 0, 1e8, SET10).unwrap().time_lost;
+        assert!(lost[1..].iter().all(|lost| (0.002..0.006).contains(lost)), "{lost:?}");
+    }
+
+    #[test]
     fn one_job_and_jobs_that_are_known_gain_nothing() {
         let alone = foresee_periods(&mixed()[..1], 0, 1e8, SET10).unwrap().effect;
         assert!(alone.change().abs() < 1e-9, "{alone:?}");
         let known = foresee_periods(&mixed(), 4, 1e8, SET10).unwrap();
         assert_eq!((known.effect.change(), known.time_lost), (0.0, vec![0.0; 4]));
         let unscheduled = foresee_periods(&mixed(), 0, 1e8, Policy::Unscheduled).unwrap();
-        assert_eq!((unscheduled.effect.change(), unscheduled.time_lost), (0.0, vec![0.0; 4]), "who heeds no periods gains nothing by them");
+        assert_eq!(
+            (unscheduled.effect.change(), unscheduled.time_lost),
+            (0.0, vec![0.0; 4]),
+            "who heeds no periods gains nothing by them"
+        );
     }
 
     #[test]

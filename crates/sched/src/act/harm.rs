@@ -106,11 +106,11 @@ fn undone(deeds: &[Deed]) -> Vec<u64> {
 #[test]
 fn what_helps_the_mean_and_costs_one_job_five_percent_of_its_time_is_taken_back_for_its_sake() {
     let [a, b] = SHORT;
-    let mut play = decided(&[a, b, model("long", 0.5, 1.1), model("idle", 0.001, 3.0)], 1);
+    let mut play = decided(&[a, b, model("long", 0.5, 1.1)], 1);
     assert_eq!(undone(&play.deeds), [1]);
     let decision = play.controller.decisions().next().unwrap().clone();
     let Verdict::Measured(effect) = &decision.verdict else { panic!("{decision:?}") };
-    assert!(effect.change() < -0.15, "the mean says nothing of it: {effect:?}");
+    assert!(effect.change() < -0.4, "the mean says nothing of it: {effect:?}");
     assert_eq!(decision.state, State::Undone("it cost job long 5.0 % of its time".to_owned()));
     let [JobLoss { job, time, error, io_change }] = &decision.harmed[..] else { panic!("{decision:?}") };
     assert_eq!(job, "uid:1000/long");
@@ -137,7 +137,8 @@ fn what_costs_a_job_one_percent_of_its_time_stands() {
 #[test]
 fn several_jobs_are_named_who_lost_most_first() {
     let [a, b] = SHORT;
-    let play = decided(&[a, b, model("less", 0.3, 1.1), model("most", 0.5, 1.1), model("least", 0.3, 1.08)], 1);
+    let play =
+        decided(&[a, b, model("less", 0.3, 1.1), model("most", 0.5, 1.1), model("least", 0.3, 1.08)], 1);
     let decision = play.controller.decisions().next().unwrap();
     let names: Vec<&str> = decision.harmed.iter().map(|loss| id_of(&loss.job)).collect();
     assert_eq!(names, ["most", "less", "least"]);
@@ -163,13 +164,13 @@ fn of_many_noisy_jobs_one_that_is_slow_by_chance_seldom_undoes_anything() {
     // Those who gain keep the mean from saying anything.
     models.extend(SHORT);
     models.iter_mut().filter(|model| model.noise == 0.0).for_each(|model| model.factor = 0.1);
-    let n_undone = (0..200).filter(|seed| !undone(&decided(&models, *seed).deeds).is_empty()).count();
+    let n_undone = (0..60).filter(|seed| !undone(&decided(&models, *seed).deeds).is_empty()).count();
     // By two standard errors each, half of all decisions would be.
-    assert!(n_undone <= 20, "{n_undone} of 200");
+    assert!(n_undone <= 6, "{n_undone} of 60");
     // What is no chance is found among them.
     models[3].factor = 3.0;
-    let n_undone = (0..200).filter(|seed| !undone(&decided(&models, *seed).deeds).is_empty()).count();
-    assert!(n_undone >= 180, "{n_undone} of 200");
+    let n_undone = (0..60).filter(|seed| !undone(&decided(&models, *seed).deeds).is_empty()).count();
+    assert!(n_undone >= 54, "{n_undone} of 60");
 }
 
 #[test]
@@ -297,7 +298,8 @@ fn parallel_loss(n_processes: u32, n_writers: u32, call_s: f64, factor: f64) -> 
         let mut begin_s = 5.0;
         while begin_s < at_s {
             let length_s = call_s * if begin_s > 40.0 { factor } else { 1.0 };
-            let n = (0..(3.0 / call_s).round() as u32).filter(|n| begin_s + f64::from(n + 1) * length_s <= at_s);
+            let n =
+                (0..(3.0 / call_s).round() as u32).filter(|n| begin_s + f64::from(n + 1) * length_s <= at_s);
             let n = n.count() as u64;
             io_s += n as f64 * length_s;
             n_calls += n;
@@ -320,12 +322,13 @@ fn parallel_loss(n_processes: u32, n_writers: u32, call_s: f64, factor: f64) -> 
 
 #[test]
 fn what_processes_lose_side_by_side_a_job_loses_once() {
-    for (n_processes, n_writers, call_s) in [(1, 1, 0.1), (64, 64, 0.1), (64, 1, 0.1), (64, 64, 3.0), (64, 1, 3.0)]
+    for (n_processes, n_writers, call_s) in
+        [(1, 1, 0.1), (64, 64, 0.1), (64, 1, 0.1), (64, 64, 3.0), (64, 1, 3.0)]
     {
         let losses = parallel_loss(n_processes, n_writers, call_s, 1.2);
         let [loss] = &losses[..] else { panic!("{n_processes} {n_writers} {call_s}: {losses:?}") };
         // 0.6 s of every 10 s: no less, and not many times as much.
-        assert!((0.0595..0.09).contains(&loss.time), "{n_processes} {n_writers} {call_s}: {loss:?}");
+        assert!((0.058..0.09).contains(&loss.time), "{n_processes} {n_writers} {call_s}: {loss:?}");
     }
     // As many threads as they like in one process are one process.
     let losses = parallel_loss(1, 4, 0.1, 1.2);

@@ -163,8 +163,8 @@ impl History {
         // What its processes spend side by side passes at once.
         let at_once = self.at_once(&job, [before_s[0], after_s[1]])?;
         let share = bytes as f64 / (at_once * (after_s[1] - after_s[0]).max(1e-9));
-        let error =
-            (before * self.relative_error(&job, before_s)?).hypot(after * self.relative_error(&job, after_s)?);
+        let error = (before * self.relative_error(&job, before_s)?)
+            .hypot(after * self.relative_error(&job, after_s)?);
         let (time, io_change) = ((after - before) * share, after / before - 1.0);
         Some(JobLoss { job, time, error: error * share, io_change })
     }
