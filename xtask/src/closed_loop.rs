@@ -145,6 +145,12 @@ impl Settings {
     }
 }
 
+/// What is measured.
+struct Bench {
+    program: PathBuf,
+    short_bytes: u64,
+}
+
 /// What came of a run.
 #[derive(Clone, Default)]
 struct Measured {
@@ -169,6 +175,7 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
         Some(program) => program.clone(),
         None => product::build()?,
     };
+    let bench = Bench { program, short_bytes: settings.short_bytes };
     println!("storage of {} MB/s; seed {}\n", BANDWIDTH_BPS / 1_000_000, settings.seed);
     println!(
         "| | run time without | with | ratio, mean over jobs | slowest job | decisions | taken back | left at the arbiter |"
@@ -186,8 +193,8 @@ pub(crate) fn run(args: &[String]) -> Result<Outcome, String> {
                 }
                 _ => eprintln!("{}: at {moment_s:.1} s", fault.name()),
             }
-            let without = measure(&program, &settings, fault.without_controller(), share, false)?;
-            let with = measure(&program, &settings, *fault, share, true)?;
+            let without = measure(&bench, fault.without_controller(), share, false)?;
+            let with = measure(&bench, *fault, share, true)?;
             with.declined.iter().for_each(|why| eprintln!("  declined: {why}"));
             for (job, (with, without)) in JOBS.iter().zip(with.job_s.iter().zip(&without.job_s)) {
                 eprintln!("  {}: {:.3} of the time", job.name, with / without);
@@ -291,13 +298,8 @@ impl Drop for Ended {
     }
 }
 
-fn measure(
-    program: &Path,
-    settings: &Settings,
-    fault: Fault,
-    share: f64,
-    acts: bool,
-) -> Result<Measured, String> {
+fn measure(bench: &Bench, fault: Fault, share: f64, acts: bool) -> Result<Measured, String> {
+    let program = bench.program.as_path();
     let bed = Bed::make("loop")?;
     for name in ["backing", "shown", "pages", "slurm"] {
         fs::create_dir_all(bed.folder.join(name)).map_err(said)?;
@@ -320,7 +322,7 @@ fn measure(
     let mut daemon = Some(start_daemon(program, &bed, fault, acts)?);
 
     let began = Instant::now();
-    let mut jobs: Vec<(Ended, Option<f64>)> = start_jobs(program, &bed, settings, fault)?;
+    let mut jobs: Vec<(Ended, Option<f64>)> = start_jobs(bench, &bed, fault)?;
     let mut measured = Measured::default();
     let moment_s = moment_s(share);
     let mut decided_s = None;
@@ -419,15 +421,10 @@ fn start_daemon(program: &Path, bed: &Bed, fault: Fault, acts: bool) -> Result<E
 }
 
 /// Starts the jobs, none of which has ended yet.
-fn start_jobs(
-    program: &Path,
-    bed: &Bed,
-    settings: &Settings,
-    fault: Fault,
-) -> Result<Vec<(Ended, Option<f64>)>, String> {
+fn start_jobs(bench: &Bench, bed: &Bed, fault: Fault) -> Result<Vec<(Ended, Option<f64>)>, String> {
     let [short, others @ ..] = JOBS;
-    let short = [Job { bytes: settings.short_bytes, ..short }];
-    short.iter().chain(&others).map(|job| Ok((start_job(program, bed, job, fault)?, None))).collect()
+    let short = [Job { bytes: bench.short_bytes, ..short }];
+    short.iter().chain(&others).map(|job| Ok((start_job(&bench.program, bed, job, fault)?, None))).collect()
 }
 
 fn start_job(program: &Path, bed: &Bed, job: &Job, fault: Fault) -> Result<Ended, String> {
