@@ -113,7 +113,7 @@ pub struct Controller {
     next_id: u64,
     history: History,
     trials: Vec<Trial>,
-    /// What decisions in force cost jobs, where that was no reason to take them back, and when that was measured.
+    /// What decisions that were in force at the last look cost jobs, where that was no reason to take them back, and when that was measured.
     costs: BTreeMap<u64, (f64, Vec<JobLoss>)>,
     /// Changes of size whose job is not seen, and since when.
     unseen_s: BTreeMap<u64, f64>,
@@ -296,10 +296,8 @@ impl Controller {
     /// The share of its time that decisions in force cost a job, as was measured up to some time: what is measured at the same time may be the same loss.
     /// What others brought the job is not set against that.
     fn cost_of(&self, job: &str, until_s: f64) -> f64 {
-        let is_standing = |id: &u64| self.decisions.get(id).is_some_and(|it| it.state == State::Standing);
-        let costs = self.costs.iter().filter(|(id, (at_s, _))| is_standing(id) && *at_s <= until_s);
-        let losses = costs.flat_map(|(_, (_, losses))| losses).filter(|loss| loss.job == job);
-        losses.map(|loss| loss.time).sum()
+        let costs = self.costs.values().filter(|(at_s, _)| *at_s <= until_s);
+        costs.flat_map(|(_, losses)| losses).filter(|loss| loss.job == job).map(|loss| loss.time).sum()
     }
 
     /// Considers a proposal: returns what to do if it is taken.

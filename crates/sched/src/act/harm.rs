@@ -261,6 +261,26 @@ fn what_several_decisions_cost_a_job_adds_up() {
 }
 
 #[test]
+fn what_was_taken_back_costs_a_job_nothing_any_more() {
+    let mut play = Play::new(&[model("a", 0.3, 0.5), model("long", 0.5, 1.03)], controller(1), 1);
+    let propose = |play: &mut Play, now_s: f64, name: &str| {
+        let proposal = for_all(&play.models, periods(&[(name, 5.0)]));
+        assert!(play.controller.propose(now_s, proposal).is_some(), "{name}");
+    };
+    play.run(0..21, |_, _, _| Vec::new());
+    propose(&mut play, 20.0, "a");
+    play.run(21..41, |_, _, _| Vec::new());
+    assert!(play.controller.undo(40.0, 1, "somebody asked for it").is_some());
+    play.models[1].factor = 1.0;
+    play.run(41..80, |_, _, _| Vec::new());
+    propose(&mut play, 79.0, "long");
+    play.models[1].factor = 1.03;
+    play.run(80..100, |_, _, _| Vec::new());
+    assert_eq!(undone(&play.deeds), Vec::<u64>::new());
+    assert_eq!(play.controller.standing(0).count(), 1, "it costs the job 1.5 %, and nothing else does");
+}
+
+#[test]
 fn one_loss_that_two_rules_measure_at_once_counts_once() {
     let mut play = Play::new(&[model("a", 0.3, 0.5), model("long", 0.5, 1.03)], controller(2), 1);
     play.run(0..60, |second, controller, models| {
