@@ -143,10 +143,10 @@ impl World {
         }
         let slow = if self.is_now(now, Fault::Slow) { 20.0 } else { 1.0 };
         let waited_s = std::mem::take(&mut self.waiting_s);
-        for of in 0..N_JOBS {
+        for ((bytes, io_s), busy_s) in self.bytes.iter_mut().zip(&mut self.io_s).zip(busy_s) {
             let moved = 1e6 / slow;
-            self.bytes[of] += moved as u64;
-            self.io_s[of] += 1e-6 * moved * busy_s[of] * slow + waited_s;
+            *bytes += moved as u64;
+            *io_s += 1e-6 * moved * busy_s * slow + waited_s;
         }
     }
 
