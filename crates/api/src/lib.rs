@@ -48,7 +48,8 @@ pub use iotide_sim::system::{
     Cell, Change, Ladder, Target as StorageTarget, USUAL_HORIZON_S, WhatChanges, fit_storage,
 };
 pub use iotide_sim::{
-    IoSettings, JobSpec, MeasuredJob, Mix, Workload, foresee_periods, foresee_resize, foresee_staging,
+    Foreseen, IoSettings, JobSpec, MeasuredJob, Mix, Workload, foresee_periods, foresee_resize,
+    foresee_staging,
 };
 pub use iotide_trace::{Direction, Loss, ThroughputLog};
 

@@ -1,7 +1,9 @@
 //! Decisions of a controller, as they are told: what was decided, why, what was expected of it, and what came of it.
 
 use iotide_page::{Untrusted, text};
-use iotide_sched::act::{Change, Controller, Decision, Effect, Quantity, Rule, RuleState, Verdict, id_of};
+use iotide_sched::act::{
+    Change, Controller, Decision, Effect, JobLoss, Quantity, Rule, RuleState, Verdict, id_of,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::jobs::table;
@@ -82,6 +84,9 @@ pub struct DecisionEntry {
     pub measured: Option<EffectEntry>,
     /// Why nobody can tell what came of it, if nobody can.
     pub unclear: Option<Untrusted>,
+    /// The jobs that it cost more of their time than any may lose, for which it is taken back; who lost most comes first.
+    #[serde(default)]
+    pub harmed: Vec<HarmedJob>,
     /// `standing`, `undone`, `over`, `declined`, `failed` or `dry run`.
     pub state: String,
     /// Why.
@@ -101,6 +106,37 @@ pub struct EffectEntry {
     pub change: f64,
 }
 
+/// What a decision cost a job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HarmedJob {
+    /// The job.
+    pub job: Untrusted,
+    /// The share of its time that it lost.
+    pub time_lost: f64,
+    /// The standard error of that.
+    pub standard_error: f64,
+    /// By which share its time in I/O per byte changed.
+    pub io_time_change: f64,
+}
+
+impl HarmedJob {
+    fn of(loss: &JobLoss) -> Self {
+        let JobLoss { job, time, error, io_change } = loss;
+        Self { job: id_of(job).into(), time_lost: *time, standard_error: *error, io_time_change: *io_change }
+    }
+
+    /// What it lost, in words.
+    pub(crate) fn in_words(&self) -> String {
+        format!(
+            "lost {:.1} % of its time (standard error {:.1} %), {} {}",
+            100.0 * self.time_lost,
+            100.0 * self.standard_error,
+            share(self.io_time_change),
+            Quantity::IoTime.words()
+        )
+    }
+}
+
 impl EffectEntry {
     fn of(effect: &Effect) -> Self {
         let (without, with) = (effect.without, effect.with);
@@ -116,6 +152,9 @@ impl EffectEntry {
         format!("{} {words}", share(self.change))
     }
 }
+
+/// Jobs that are shown of those that a decision harmed.
+pub(crate) const MOST_HARMED: usize = 8;
 
 /// A change as people write it.
 pub(crate) fn share(change: f64) -> String {
@@ -141,6 +180,7 @@ impl DecisionEntry {
             expected: decision.expected.as_ref().map(EffectEntry::of),
             measured,
             unclear,
+            harmed: decision.harmed.iter().map(HarmedJob::of).collect(),
             state: decision.state.name().to_owned(),
             reason: decision.state.reason().map(Untrusted::from),
         }
@@ -328,6 +368,8 @@ impl DecisionList {
             lines.extend(decision.expected.iter().map(|effect| format!("expected: {}", effect.in_words())));
             lines.extend(decision.measured.iter().map(|effect| format!("measured: {}", effect.in_words())));
             lines.extend(decision.unclear.iter().map(|why| format!("unclear: {}", why.for_terminal())));
+            let harmed = decision.harmed.iter().take(MOST_HARMED);
+            lines.extend(harmed.map(|it| format!("harmed: {} {}", it.job.for_terminal(), it.in_words())));
             lines.extend(
                 decision.reason.iter().map(|why| format!("{}: {}", decision.state, why.for_terminal())),
             );
@@ -335,5 +377,74 @@ impl DecisionList {
             lines.iter().for_each(|line| out.push_str(&format!("  {line}\n")));
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::web::{Frame, Role, decisions_page};
+    use iotide_sched::act::{Actor, Limits, Scope, State};
+
+    fn undone() -> DecisionEntry {
+        let rule = Rule {
+            name: "scratch".to_owned(),
+            actor: Actor::Sets,
+            scope: Scope::default(),
+            limits: Limits::default(),
+        };
+        let change = Change::Stage { job: "uid:7/a".into(), from: "/a".into(), to: "/b".into() };
+        let loss = JobLoss { job: "uid:7/<long>".into(), time: 0.05, error: 0.002, io_change: 0.1 };
+        let effect = Effect { quantity: Quantity::IoTime, without: 1.0, with: 0.6 };
+        let decision = Decision {
+            id: 3,
+            rule: 0,
+            at_s: 1.0,
+            change,
+            evidence: Vec::new(),
+            expected: None,
+            verdict: Verdict::Measured(effect),
+            harmed: vec![loss],
+            state: State::Undone("it cost job <long> 5.0 % of its time".to_owned()),
+        };
+        DecisionEntry::of(&decision, &rule, 0.0)
+    }
+
+    #[test]
+    fn whom_a_decision_harmed_is_shown_with_what_it_cost() {
+        let list = DecisionList { acting: true, decisions: vec![undone()], ..DecisionList::default() };
+        let text = list.to_text(10);
+        for line in [
+            "measured: -40 % time in I/O per byte",
+            "harmed: <long> lost 5.0 % of its time (standard error 0.2 %), +10 % time in I/O per byte",
+            "undone: it cost job <long> 5.0 % of its time",
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
+        let json: serde_json::Value = serde_json::from_str(&list.to_json()).unwrap();
+        let harmed = &json["decisions"][0]["harmed"][0];
+        assert_eq!((&harmed["job"], &harmed["time_lost"]), (&"<long>".into(), &0.05.into()), "{json}");
+        assert_eq!((&harmed["standard_error"], &harmed["io_time_change"]), (&0.002.into(), &0.1.into()));
+        let name = Untrusted::from("n1");
+        let frame = Frame {
+            role: Role::Operator,
+            who: &name,
+            node: &name,
+            at: "/decisions",
+            has_session: true,
+            now_unix_s: 1.7e9,
+        };
+        let page = decisions_page(&frame, &list);
+        assert!(page.contains("&lt;long&gt;</a> lost 5.0 % of its time"), "{page}");
+    }
+
+    #[test]
+    fn a_line_that_was_written_before_jobs_were_named_is_read() {
+        let line = undone().to_json_line();
+        let (before, after) = line.split_once(",\"harmed\":[").unwrap();
+        let former = format!("{before}{}", after.split_once("]").unwrap().1);
+        let read = DecisionEntry::from_json_line(&former).unwrap();
+        assert_eq!((read.id, read.harmed.len()), (3, 0));
+        assert_eq!(DecisionEntry::from_json_line(&line).unwrap().harmed.len(), 1);
     }
 }

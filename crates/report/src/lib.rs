@@ -31,7 +31,7 @@ pub use crate::{
         Change as SideChange, CompareDocument, CompareSettings, FileRhythm, FileRow, FileValues, FindingRow,
         LabelRow, MeasuredRun, Presence, Quantity, QuantityRow, Side, SideRun, SizesRow, Values, Verdict,
     },
-    decisions::{DecisionEntry, DecisionList, EffectEntry, Judged, RuleEntry, RulePlace},
+    decisions::{DecisionEntry, DecisionList, EffectEntry, HarmedJob, Judged, RuleEntry, RulePlace},
     demand::{AsyncPhase, Demand, Need},
     document::Document,
     events::{JobEvent, LoginLink, MissedEvents, ModelEvent, PredictionEvent, RatesEvent},

@@ -23,14 +23,22 @@ pub struct MeasuredJob {
     pub phase_bytes: f64,
 }
 
-/// How jobs would share a storage if a policy knew the periods of all of them rather than of the first `n_known`: the geometric mean of their I/O
-/// slowdowns. `None` if that cannot be told.
+/// What would come of a decision for jobs that share a storage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Foreseen {
+    /// The geometric mean of their I/O slowdowns.
+    pub effect: Effect,
+    /// By which share of its time each job would be slower, in the order in which they were given; less than 0 if it would be faster.
+    pub time_lost: Vec<f64>,
+}
+
+/// How jobs would share a storage if a policy knew the periods of all of them rather than of the first `n_known`. `None` if that cannot be told.
 pub fn foresee_periods(
     jobs: &[MeasuredJob],
     n_known: usize,
     bandwidth_bps: f64,
     policy: Policy,
-) -> Option<Effect> {
+) -> Option<Foreseen> {
     let longest_s = jobs.iter().map(|job| job.period_s).fold(0.0, f64::max);
     let is_usable = |job: &MeasuredJob| {
         [job.period_s, job.phase_s, job.phase_bytes].iter().all(|figure| figure.is_finite() && *figure > 0.0)
@@ -53,19 +61,27 @@ pub fn foresee_periods(
         frame_s: [longest_s, 9.0 * longest_s],
         jobs: jobs.iter().enumerate().map(spec).collect(),
     };
-    let slowdown = |knowledge| {
-        let contender = Contender { policy, knowledge };
-        let outcomes =
-            (0..3).map(|seed| simulate(&workload, &contender, &IoSettings::ideal(), seed).ok()?.io_slowdown);
-        let slowdowns: Option<Vec<f64>> = outcomes.collect();
-        slowdowns.map(|all| all.iter().sum::<f64>() / all.len() as f64)
+    let run = |knowledge, seed| {
+        simulate(&workload, &Contender { policy, knowledge }, &IoSettings::ideal(), seed).ok()
     };
-    Some(Effect {
-        quantity: Quantity::IoTime,
-        without: slowdown(Knowledge::GivenOfFirst(n_known))?,
-        with: slowdown(Knowledge::Given)?,
-    })
+    let (mut without, mut with) = (0.0, 0.0);
+    let mut time_lost = vec![0.0; jobs.len()];
+    for seed in 0..N_RUNS {
+        let runs = [run(Knowledge::GivenOfFirst(n_known), seed)?, run(Knowledge::Given, seed)?];
+        without += runs[0].io_slowdown? / N_RUNS as f64;
+        with += runs[1].io_slowdown? / N_RUNS as f64;
+        for (n, lost) in time_lost.iter_mut().enumerate() {
+            // One that moves nothing in the simulated time cannot be slowed down.
+            if let [Some(before), Some(after)] = runs.each_ref().map(|run| run.jobs.get(n)?.stretch) {
+                *lost += (after / before - 1.0) / N_RUNS as f64;
+            }
+        }
+    }
+    Some(Foreseen { effect: Effect { quantity: Quantity::IoTime, without, with }, time_lost })
 }
+
+/// How often jobs are simulated: each time they compute a little longer or shorter.
+const N_RUNS: u64 = 3;
 
 /// How long after its end all that a job wrote would be safe if it were staged out in the gaps between its phases, rather than after its end; the job's run time, if that would become
 /// longer. It is taken to have `n_phases` more of them. `None` if that cannot be told.
@@ -187,19 +203,36 @@ mod tests {
 
     #[test]
     fn a_short_job_among_long_ones_gains_by_being_known() {
-        let effect = foresee_periods(&mixed(), 0, 1e8, SET10).unwrap();
+        let effect = foresee_periods(&mixed(), 0, 1e8, SET10).unwrap().effect;
         assert!(effect.change() < -0.2, "{effect:?}");
         assert!(effect.with >= 1.0, "{effect:?}");
     }
 
     #[test]
+    fn what_a_short_job_gains_costs_each_of_the_others_some_of_its_time() {
+        // The sooner it is through, the sooner it is back: it takes more of the storage than before.
+        let lost = foresee_periods(&mixed(), 0, 1e8, SET10).unwrap().time_lost;
+        assert!(lost[0] < -0.3, "{lost:?}");
+        assert!(lost[1..].iter().all(|lost| (0.02..0.03).contains(lost)), "{lost:?}");
+        // One that moves a fifth as much costs them a fifth as much.
+        let mut jobs = mixed();
+        (jobs[0].phase_s, jobs[0].phase_bytes) = (0.1, 1e7);
+        let lost = foresee_periods(&jobs, 0, 1e8, SET10).unwrap().time_lost;
+        assert!(lost[1..].iter().all(|lost| (0.002..0.006).contains(lost)), "{lost:?}");
+    }
+
+    #[test]
     fn one_job_and_jobs_that_are_known_gain_nothing() {
-        let alone = foresee_periods(&mixed()[..1], 0, 1e8, SET10).unwrap();
+        let alone = foresee_periods(&mixed()[..1], 0, 1e8, SET10).unwrap().effect;
         assert!(alone.change().abs() < 1e-9, "{alone:?}");
         let known = foresee_periods(&mixed(), 4, 1e8, SET10).unwrap();
-        assert_eq!(known.change(), 0.0);
+        assert_eq!((known.effect.change(), known.time_lost), (0.0, vec![0.0; 4]));
         let unscheduled = foresee_periods(&mixed(), 0, 1e8, Policy::Unscheduled).unwrap();
-        assert_eq!(unscheduled.change(), 0.0, "who heeds no periods gains nothing by them");
+        assert_eq!(
+            (unscheduled.effect.change(), unscheduled.time_lost),
+            (0.0, vec![0.0; 4]),
+            "who heeds no periods gains nothing by them"
+        );
     }
 
     #[test]

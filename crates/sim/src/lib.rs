@@ -13,7 +13,7 @@
 
 pub use crate::{
     fields::WorkloadError,
-    foresee::{MeasuredJob, foresee_periods, foresee_resize, foresee_staging},
+    foresee::{Foreseen, MeasuredJob, foresee_periods, foresee_resize, foresee_staging},
     io::{Contender, IoSettings, Knowledge, MOST_PREDICTORS, Model, SimulationError, compare, simulate},
     metrics::{JobOutcome, Outcome, Timeline},
     workload::{JobSpec, Mix, Workload},

@@ -259,7 +259,8 @@ impl Shared {
                 confidence: expected.map_or(0.0, |expected| expected.confidence),
                 bytes_per_phase: expected.and_then(|expected| expected.bytes_per_phase),
                 bytes: io.bytes(),
-                io_s: io.read.ns.saturating_add(io.write.ns) as f64 / 1e9,
+                io_s: io.moved().ns as f64 / 1e9,
+                n_calls: io.moved().calls,
             }
         };
         self.view().jobs.iter().map(of).collect()

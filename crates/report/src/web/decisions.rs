@@ -4,7 +4,7 @@ use iotide_page::html::tiles;
 use iotide_page::text;
 
 use super::{Frame, Page, cell, job_link, sortable, time};
-use crate::decisions::{DecisionEntry, DecisionList, RuleEntry, share};
+use crate::decisions::{DecisionEntry, DecisionList, HarmedJob, MOST_HARMED, RuleEntry, share};
 
 /// The page.
 pub fn decisions_page(frame: &Frame<'_>, list: &DecisionList) -> String {
@@ -60,7 +60,9 @@ fn rule_row(rule: &RuleEntry) -> String {
 
 fn decision_row(decision: &DecisionEntry) -> String {
     let jobs: Vec<String> = decision.jobs.iter().take(8).map(job_link).collect();
-    let why: Vec<String> = decision.why().map(|line| line.shortened(200).for_html()).collect();
+    let mut why: Vec<String> = decision.why().map(|line| line.shortened(200).for_html()).collect();
+    let harmed = |it: &HarmedJob| format!("{} {}", job_link(&it.job), it.in_words());
+    why.extend(decision.harmed.iter().take(MOST_HARMED).map(harmed));
     let expected = decision.expected.as_ref();
     let change = |of: Option<f64>| cell(of.unwrap_or(0.0), &of.map_or("–".to_owned(), share));
     let measured = match &decision.measured {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::{Change, Decision, Effect, History, JobFacts, Rule, State, Verdict, id_of};
+use super::{Change, Decision, Effect, History, JobFacts, JobLoss, Rule, State, Verdict, id_of};
 
 /// By what one can tell what came of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct Proposal {
     pub evidence: Vec<String>,
     /// What is expected to come of it; `None` if nobody can tell.
     pub expected: Option<Effect>,
+    /// The shares of their time that jobs are expected to lose by it, by [`JobFacts::key`]; those that gain have negative ones.
+    pub expected_losses: Vec<(String, f64)>,
     /// By what one can tell what came of it.
     pub measure: Measure,
     /// The jobs of which that is measured, by [`JobFacts::key`]; empty where whoever carries it out says it ([`Controller::ended`]).
@@ -111,6 +113,8 @@ pub struct Controller {
     next_id: u64,
     history: History,
     trials: Vec<Trial>,
+    /// What decisions that were in force at the last look cost jobs, where that was no reason to take them back, and when that was measured.
+    costs: BTreeMap<u64, (f64, Vec<JobLoss>)>,
     /// Changes of size whose job is not seen, and since when.
     unseen_s: BTreeMap<u64, f64>,
 }
@@ -118,7 +122,7 @@ pub struct Controller {
 impl Controller {
     /// Decisions that are remembered; those that stand are never forgotten.
     const MOST_DECISIONS: usize = 1000;
-    /// What makes a job's I/O slower by more than this is taken back.
+    /// What makes the I/O of jobs slower by more than this in the mean, or costs one of them more than this of its time, is taken back.
     pub const MOST_HARM: f64 = 0.02;
     /// A job that was not seen for so long has ended.
     const ENDED_S: f64 = 60.0;
@@ -142,6 +146,7 @@ impl Controller {
             next_id: first_id,
             history: History::default(),
             trials: Vec::new(),
+            costs: BTreeMap::new(),
             unseen_s: BTreeMap::new(),
         }
     }
@@ -218,6 +223,7 @@ impl Controller {
             }
         }
         self.unseen_s.retain(|id, _| self.decisions.contains_key(id));
+        self.costs.retain(|id, _| self.decisions.get(id).is_some_and(|it| it.state == State::Standing));
         let mut deeds = Vec::new();
         for mut trial in std::mem::take(&mut self.trials) {
             let Some(last) = trial.ids.last().copied() else { continue };
@@ -243,40 +249,61 @@ impl Controller {
                 self.trials.push(trial);
                 continue;
             }
-            let verdict = unclear.map_or_else(|| self.measured(&trial, now_s), Verdict::Unclear);
-            let is_harm = matches!(&verdict, Verdict::Measured(effect) if effect.change() > Self::MOST_HARM);
-            if trial.measure == Measure::Harm && !is_harm {
+            let (verdict, losses) = match unclear {
+                Some(why) => (Verdict::Unclear(why), Vec::new()),
+                None => self.measured(&trial, now_s),
+            };
+            let harmed = self.harmed(&losses, trial.begun_s);
+            self.costs.extend(trial.ids.last().map(|id| (*id, (now_s, losses))));
+            if trial.measure == Measure::Harm && harmed.is_empty() {
                 // It does no harm, or nobody can tell; whether it pays is another question.
                 continue;
             }
-            deeds.extend(self.judge(now_s, &trial.ids, verdict, trial.from_s, trial.until_s - trial.from_s));
+            let window_s = trial.until_s - trial.from_s;
+            deeds.extend(self.judge(now_s, &trial.ids, verdict, harmed, trial.from_s, window_s));
         }
         deeds
     }
 
-    /// What a trial came to.
-    fn measured(&self, trial: &Trial, now_s: f64) -> Verdict {
+    /// What a trial came to, and who has lost time by it.
+    fn measured(&self, trial: &Trial, now_s: f64) -> (Verdict, Vec<JobLoss>) {
         let after_s = [trial.from_s, now_s];
         let Trial { measure, concerned, before_s, .. } = trial;
         let effect = match measure {
-            Measure::IoTime => self.history.change(concerned, *before_s, after_s),
-            // One job has nobody to even out its chances with: what its own spread explains is nobody's doing.
-            // And what costs next to nothing of its time is no harm: little I/O is fast or slow by chance.
-            Measure::Harm => {
-                let is_felt = self.history.lost_share(concerned, *before_s, after_s) > Self::MOST_HARM;
-                self.history.significant_change(concerned, *before_s, after_s).filter(|_| is_felt)
-            }
+            Measure::IoTime | Measure::Harm => self.history.change(concerned, *before_s, after_s),
             Measure::Progress => self.history.progress(concerned, *before_s, after_s),
         };
-        effect.map_or_else(
+        let losses = match measure {
+            Measure::IoTime | Measure::Harm => self.history.losses(concerned, *before_s, after_s),
+            // It is the time of one job that is measured there.
+            Measure::Progress => Vec::new(),
+        };
+        let verdict = effect.map_or_else(
             || Verdict::Unclear("no job moved enough data both before and after".to_owned()),
             Verdict::Measured,
-        )
+        );
+        (verdict, losses)
+    }
+
+    /// Those who lose more of their time than any job may, by decisions since some time and by what was in force before them; who loses most comes first.
+    fn harmed(&self, losses: &[JobLoss], begun_s: f64) -> Vec<JobLoss> {
+        let is_harmed = |loss: &&JobLoss| self.cost_of(&loss.job, begun_s) + loss.time > Self::MOST_HARM;
+        let mut harmed: Vec<JobLoss> = losses.iter().filter(is_harmed).cloned().collect();
+        harmed.sort_by(|a, b| b.time.total_cmp(&a.time));
+        harmed
+    }
+
+    /// The share of its time that decisions in force cost a job, as was measured up to some time: what is measured at the same time may be the same loss.
+    /// What others brought the job is not set against that.
+    fn cost_of(&self, job: &str, until_s: f64) -> f64 {
+        let costs = self.costs.values().filter(|(at_s, _)| *at_s <= until_s);
+        costs.flat_map(|(_, losses)| losses).filter(|loss| loss.job == job).map(|loss| loss.time).sum()
     }
 
     /// Considers a proposal: returns what to do if it is taken.
     pub fn propose(&mut self, now_s: f64, proposal: Proposal) -> Option<Deed> {
-        let Proposal { rule, change, evidence, expected, measure, concerned, window_s } = proposal;
+        let Proposal { rule, change, evidence, expected, expected_losses, measure, concerned, window_s } =
+            proposal;
         let state = &mut self.states[rule];
         state.put_off.retain(|it| it.until_s > now_s || it.n_harms > 0 && now_s < it.until_s + 3600.0);
         state.settling.retain(|(_, until_s)| *until_s > now_s);
@@ -296,7 +323,9 @@ impl Controller {
         if self.trials.iter().any(is_late) {
             return None;
         }
-        let declined = self.reason_to_decline(now_s, rule, &change, expected);
+        let declined = self
+            .reason_to_decline(now_s, rule, &change, expected)
+            .or_else(|| self.foreseen_harm(now_s, &expected_losses));
         let is_taken = declined.is_none() && !self.is_dry_run;
         let state = match declined {
             Some(why) => State::Declined(why),
@@ -315,6 +344,7 @@ impl Controller {
             evidence,
             expected,
             verdict: Verdict::Open,
+            harmed: Vec::new(),
             state,
         };
         self.next_id += 1;
@@ -405,6 +435,26 @@ impl Controller {
         }
     }
 
+    /// Why a change is not made for the sake of a single job, if there is one that it would cost too much.
+    fn foreseen_harm(&self, now_s: f64, losses: &[(String, f64)]) -> Option<String> {
+        // What is in force is no reason against what costs a job nothing more.
+        let harms = losses.iter().filter(|(_, lost)| *lost > 0.0);
+        let harms = harms.map(|(job, lost)| (job, *lost, self.cost_of(job, now_s)));
+        let (job, lost, already) = harms
+            .filter(|(_, lost, already)| lost + already > Self::MOST_HARM)
+            .max_by(|(_, a, _), (_, b, _)| a.total_cmp(b))?;
+        let already = match already > 0.0 {
+            true => format!(", and it loses {:.1} % by others already", 100.0 * already),
+            false => String::new(),
+        };
+        Some(format!(
+            "it would cost job {} {:.1} % of its time{already}; no job may lose more than {:.0} %",
+            id_of(job),
+            100.0 * lost,
+            100.0 * Self::MOST_HARM
+        ))
+    }
+
     /// A decision could not be carried out.
     pub fn failed(&mut self, now_s: f64, id: u64, why: &str) {
         let standing = self.decisions.get_mut(&id).filter(|it| it.state == State::Standing);
@@ -440,7 +490,7 @@ impl Controller {
             Verdict::Measured(effect) if effect.with.is_finite() => effect.with.max(0.0),
             _ => 0.0,
         };
-        self.judge(now_s, &[id], verdict, now_s - took_s, Self::PUT_OFF_S)
+        self.judge(now_s, &[id], verdict, Vec::new(), now_s - took_s, Self::PUT_OFF_S)
     }
 
     /// Takes one decision back.
@@ -508,10 +558,19 @@ impl Controller {
         deeds
     }
 
-    /// Notes what came of decisions that were measured together since some time, and draws the consequence.
-    fn judge(&mut self, now_s: f64, ids: &[u64], verdict: Verdict, from_s: f64, window_s: f64) -> Vec<Deed> {
+    /// Notes what came of decisions that were measured together since some time and whom they harmed, and draws the consequence.
+    fn judge(
+        &mut self,
+        now_s: f64,
+        ids: &[u64],
+        verdict: Verdict,
+        harmed: Vec<JobLoss>,
+        from_s: f64,
+        window_s: f64,
+    ) -> Vec<Deed> {
         let Some(decision) = ids.last().and_then(|id| self.decisions.get_mut(id)) else { return Vec::new() };
         decision.verdict = verdict.clone();
+        decision.harmed.clone_from(&harmed);
         let Verdict::Measured(effect) = verdict else { return Vec::new() };
         if !effect.is_sound() {
             decision.verdict = Verdict::Unclear("what was measured makes no sense".to_owned());
@@ -520,7 +579,7 @@ impl Controller {
         let rule = decision.rule;
         let expected = decision.expected.map(|expected| expected.change());
         let measured = effect.change();
-        let is_harm = measured > Self::MOST_HARM;
+        let is_harm = measured > Self::MOST_HARM || !harmed.is_empty();
         let state = &mut self.states[rule];
         // What hits all jobs at once, as a storage that stalls does, hits all that is measured meanwhile, and says it once.
         let is_told = is_harm && state.harmed_s.is_some_and(|harmed_s| from_s < harmed_s);
@@ -546,7 +605,7 @@ impl Controller {
         if !is_harm {
             return Vec::new();
         }
-        let why = format!("it changed the {} by {:+.1} %", effect.quantity.words(), 100.0 * measured);
+        let why = reason_to_undo(&effect, &harmed);
         let mut deeds = Vec::new();
         // The latest first, as one goes back.
         for id in ids.iter().rev() {
@@ -604,4 +663,19 @@ impl Controller {
             self.decisions.remove(&id);
         }
     }
+}
+
+/// Why what did harm is taken back.
+fn reason_to_undo(effect: &Effect, harmed: &[JobLoss]) -> String {
+    let mean = (effect.change() > Controller::MOST_HARM)
+        .then(|| format!("it changed the {} by {:+.1} %", effect.quantity.words(), 100.0 * effect.change()));
+    let single = harmed.first().map(|most| {
+        let others = match harmed.len() - 1 {
+            0 => String::new(),
+            1 => ", and another one too much".to_owned(),
+            n => format!(", and {n} others too much"),
+        };
+        format!("it cost job {} {:.1} % of its time{others}", id_of(&most.job), 100.0 * most.time)
+    });
+    [mean, single].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }

@@ -1,5 +1,6 @@
 //! A decision, from what it rests on to what came of it.
 
+use super::JobLoss;
 use crate::known::{HARDLY_NEW, are_within};
 
 /// What a decision changes.
@@ -198,6 +199,8 @@ pub struct Decision {
     pub expected: Option<Effect>,
     /// What came of it.
     pub verdict: Verdict,
+    /// The jobs that lost too much of their time by it, who lost most first.
+    pub harmed: Vec<JobLoss>,
     /// Whether it is in force.
     pub state: State,
 }

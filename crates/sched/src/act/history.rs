@@ -13,12 +13,48 @@ pub struct Sample {
     pub bytes: u64,
     /// How long it had been in the calls.
     pub io_s: f64,
+    /// The same by the clock on the wall, at most: what its processes do at once counts once.
+    pub wall_io_s: f64,
 }
 
 /// Samples of jobs.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    jobs: HashMap<String, VecDeque<Sample>>,
+    jobs: HashMap<String, Past>,
+}
+
+/// What one job has done.
+#[derive(Clone, Debug, Default)]
+struct Past {
+    samples: VecDeque<Sample>,
+    n_processes: u32,
+    n_calls: u64,
+    /// When a call was last seen to have ended.
+    called_s: f64,
+}
+
+impl Past {
+    /// How long a job was in I/O by the clock on the wall since its last sample, at most. Calls count when they end: those that ended now may have begun
+    /// before that sample, but not before the last ones ended, and not before they could have.
+    fn wall_io_s(&self, last: &Sample, now_s: f64, job: &JobFacts) -> f64 {
+        let io_s = (job.io_s - last.io_s).max(0.0);
+        let n_calls = job.n_calls.saturating_sub(self.n_calls).max(1);
+        let began_before_s = (last.at_s - self.called_s).min(io_s / n_calls as f64);
+        io_s.min(now_s - last.at_s + began_before_s)
+    }
+}
+
+/// What a job loses by a decision.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobLoss {
+    /// The job, by [`JobFacts::key`].
+    pub job: String,
+    /// The share of its time.
+    pub time: f64,
+    /// The standard error of that.
+    pub error: f64,
+    /// By which share its time in I/O for each byte has changed.
+    pub io_change: f64,
 }
 
 impl History {
@@ -42,11 +78,18 @@ impl History {
             if !self.jobs.contains_key(&key) && self.jobs.len() >= Self::MOST_JOBS {
                 continue;
             }
-            let samples = self.jobs.entry(key).or_default();
+            let past = self.jobs.entry(key).or_default();
             // Counters that go back are those of another job of the name.
-            if samples.back().is_some_and(|last| last.bytes > job.bytes || last.at_s >= now_s) {
-                samples.clear();
+            if past.samples.back().is_some_and(|last| last.bytes > job.bytes || last.at_s >= now_s) {
+                *past = Past::default();
             }
+            let last = past.samples.back().copied();
+            let wall_io_s = last.map_or(0.0, |last| last.wall_io_s + past.wall_io_s(&last, now_s, job));
+            if last.is_none_or(|last| job.io_s > last.io_s) {
+                past.called_s = now_s;
+            }
+            (past.n_processes, past.n_calls) = (job.n_processes, job.n_calls);
+            let samples = &mut past.samples;
             if samples.len() == Self::MOST_SAMPLES {
                 let is_old = samples.front().is_some_and(|first| first.at_s < now_s - Self::LONGEST_S);
                 let mut pairs = samples.iter().zip(samples.iter().skip(1));
@@ -54,14 +97,14 @@ impl History {
                 // All that is remembered is a sum up to its time, so one in between can go.
                 samples.remove(close.filter(|_| !is_old).map_or(0, |first| first + 1));
             }
-            samples.push_back(Sample { at_s: now_s, bytes: job.bytes, io_s: job.io_s });
+            samples.push_back(Sample { at_s: now_s, bytes: job.bytes, io_s: job.io_s, wall_io_s });
         }
     }
 
     /// Bytes per second of some jobs together, from one sample to the next, where that was highest.
     pub fn highest_bps(&self, jobs: &[&str]) -> Option<f64> {
         let mut rates: HashMap<u64, f64> = HashMap::new();
-        for samples in jobs.iter().filter_map(|key| self.jobs.get(*key)) {
+        for samples in jobs.iter().filter_map(|key| self.samples(key)) {
             for (from, to) in samples.iter().zip(samples.iter().skip(1)) {
                 // Samples of one look have one time, to the bit.
                 let rate = (to.bytes - from.bytes) as f64 / (to.at_s - from.at_s);
@@ -73,10 +116,7 @@ impl History {
 
     /// Seconds in I/O for each byte of a job between two times; `None` if it was not there all the time, or moved nothing.
     pub fn seconds_a_byte(&self, key: &str, from_s: f64, to_s: f64) -> Option<f64> {
-        let samples = self.jobs.get(key)?;
-        // Every sample stands for what was before it.
-        let from = samples.iter().rfind(|sample| sample.at_s <= from_s)?;
-        let to = samples.iter().rfind(|sample| sample.at_s <= to_s)?;
+        let (from, to) = (self.sample_at(key, from_s)?, self.sample_at(key, to_s)?);
         let bytes = to.bytes.checked_sub(from.bytes).filter(|bytes| *bytes > 0)?;
         Some((to.io_s - from.io_s).max(0.0) / bytes as f64).filter(|cost| *cost > 0.0)
     }
@@ -88,7 +128,7 @@ impl History {
 
     /// Since when a job is seen.
     pub fn since_s(&self, key: &str) -> Option<f64> {
-        self.jobs.get(key)?.front().map(|sample| sample.at_s)
+        self.samples(key)?.front().map(|sample| sample.at_s)
     }
 
     /// How the time in I/O for each byte has changed: the geometric mean over those jobs of which both spans tell. `None` if none does.
@@ -105,43 +145,49 @@ impl History {
         Some(Effect { quantity: Quantity::IoTime, without: 1.0, with: ratio })
     }
 
-    /// The same, as far as it goes beyond what the spread of the jobs' own figures explains: 1.1 ± 0.04 counts as 1.02. `None` also if the spread is
-    /// not known.
-    pub fn significant_change(
-        &self,
-        jobs: &[String],
-        before_s: [f64; 2],
-        after_s: [f64; 2],
-    ) -> Option<Effect> {
-        let effect = self.change(jobs, before_s, after_s)?;
-        let errors: Option<Vec<f64>> = jobs
-            .iter()
-            .map(|key| {
-                let [before, after] = [before_s, after_s].map(|span_s| self.relative_error(key, span_s));
-                Some(before?.hypot(after?))
-            })
-            .collect();
-        let error = errors?.iter().map(|error| error * error).sum::<f64>().sqrt() / jobs.len() as f64;
-        let ratio = effect.with / effect.without;
-        // Two standard errors towards no change at all.
-        let with = if ratio > 1.0 { (ratio - 2.0 * error).max(1.0) } else { (ratio + 2.0 * error).min(1.0) };
-        Some(Effect { with, without: 1.0, ..effect })
+    /// The jobs that lose time by I/O that has become slower, and how much: those whose loss is beyond what the spread of their own figures explains.
+    pub fn losses(&self, jobs: &[String], before_s: [f64; 2], after_s: [f64; 2]) -> Vec<JobLoss> {
+        let all: Vec<JobLoss> =
+            jobs.iter().filter_map(|key| self.loss(key.clone(), before_s, after_s)).collect();
+        // Of many jobs, one is slow by chance. A spread of four figures has three degrees of freedom, by which chances fall with the cube of the distance:
+        // so far out, it happens to any of them no more often than to one alone beyond two standard errors.
+        let n_errors = 2.0 * (all.len() as f64).cbrt();
+        all.into_iter().filter(|loss| loss.time > n_errors * loss.error).collect()
     }
 
-    /// The share of a span that jobs spend on I/O beyond what the same bytes took before, of the job that loses most; of several processes of a job, that of
-    /// all together.
-    pub fn lost_share(&self, jobs: &[String], before_s: [f64; 2], after_s: [f64; 2]) -> f64 {
-        let of_job = |key: &String| {
-            let before = self.seconds_a_byte(key, before_s[0], before_s[1])?;
-            let after = self.seconds_a_byte(key, after_s[0], after_s[1])?;
-            let bytes = self.bytes_at(key, after_s[1])? - self.bytes_at(key, after_s[0])?;
-            Some((after - before) * bytes as f64 / (after_s[1] - after_s[0]).max(1e-9))
-        };
-        jobs.iter().filter_map(of_job).fold(0.0, f64::max)
+    /// The share of its time that a job spends in I/O beyond what the same bytes took before. `None` if that or its spread is not known.
+    fn loss(&self, job: String, before_s: [f64; 2], after_s: [f64; 2]) -> Option<JobLoss> {
+        let before = self.seconds_a_byte(&job, before_s[0], before_s[1])?;
+        let after = self.seconds_a_byte(&job, after_s[0], after_s[1])?;
+        let bytes = self.bytes_at(&job, after_s[1])? - self.bytes_at(&job, after_s[0])?;
+        // What its processes spend side by side passes at once.
+        let at_once = self.at_once(&job, [before_s[0], after_s[1]])?;
+        let share = bytes as f64 / (at_once * (after_s[1] - after_s[0]).max(1e-9));
+        let error = (before * self.relative_error(&job, before_s)?)
+            .hypot(after * self.relative_error(&job, after_s)?);
+        let (time, io_change) = ((after - before) * share, after / before - 1.0);
+        Some(JobLoss { job, time, error: error * share, io_change })
+    }
+
+    /// How many processes of a job are in I/O at once while it is, at least.
+    fn at_once(&self, key: &str, [from_s, to_s]: [f64; 2]) -> Option<f64> {
+        let (from, to) = (self.sample_at(key, from_s)?, self.sample_at(key, to_s)?);
+        let n_processes = f64::from(self.jobs.get(key)?.n_processes.max(1));
+        let wall_io_s = to.wall_io_s - from.wall_io_s;
+        Some(if wall_io_s > 0.0 { ((to.io_s - from.io_s) / wall_io_s).clamp(1.0, n_processes) } else { 1.0 })
+    }
+
+    fn samples(&self, key: &str) -> Option<&VecDeque<Sample>> {
+        self.jobs.get(key).map(|past| &past.samples)
+    }
+
+    /// The last sample up to a time: each stands for what was before it.
+    fn sample_at(&self, key: &str, at_s: f64) -> Option<&Sample> {
+        self.samples(key)?.iter().rfind(|sample| sample.at_s <= at_s)
     }
 
     fn bytes_at(&self, key: &str, at_s: f64) -> Option<u64> {
-        self.jobs.get(key)?.iter().rfind(|sample| sample.at_s <= at_s).map(|sample| sample.bytes)
+        self.sample_at(key, at_s).map(|sample| sample.bytes)
     }
 
     /// How sure the time in I/O for each byte is over a span: the relative standard error over its parts.
@@ -180,7 +226,7 @@ impl History {
 
     /// The mean time from one beginning of I/O to the next within a span, and how far it may be off as a share. `None` if there were not three.
     fn beat(&self, key: &str, [from_s, to_s]: [f64; 2]) -> Option<(f64, f64)> {
-        let samples = self.jobs.get(key)?;
+        let samples = self.samples(key)?;
         let within = samples.iter().filter(|sample| (from_s..=to_s).contains(&sample.at_s));
         let (mut was_moving, mut last) = (true, None::<&Sample>);
         let (mut begins_s, mut longest_s) = (Vec::new(), 0.0_f64);

@@ -12,7 +12,7 @@
 
 pub use controller::{Controller, Deed, Measure, Proposal, RuleState};
 pub use decision::{Change, Decision, Effect, NewPeriod, Quantity, State, Verdict};
-pub use history::{History, Sample};
+pub use history::{History, JobLoss, Sample};
 pub use rule::{Actor, JobFacts, Limits, Pattern, Rule, Scope, id_of};
 pub use sets::{AtTarget, period_changes};
 
@@ -24,5 +24,7 @@ mod sets;
 
 #[cfg(test)]
 mod faults;
+#[cfg(test)]
+mod harm;
 #[cfg(test)]
 mod tests;

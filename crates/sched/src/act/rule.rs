@@ -159,6 +159,8 @@ pub struct JobFacts {
     pub bytes: u64,
     /// How long its threads were in calls that read and write so far.
     pub io_s: f64,
+    /// How many such calls have ended.
+    pub n_calls: u64,
 }
 
 impl JobFacts {

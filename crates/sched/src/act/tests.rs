@@ -40,6 +40,7 @@ pub(super) fn proposal(change: Change, gain: f64) -> Proposal {
         change,
         evidence: Vec::new(),
         expected: Some(expected),
+        expected_losses: Vec::new(),
         measure: Measure::IoTime,
         concerned,
         window_s: 10.0,

@@ -33,9 +33,9 @@ struct Workload {
 }
 
 /// A small one that writes a little often, and two runs of a large one that writes much now and then: begun together, they stay together as long as
-/// both are served at once.
+/// both are served at once. What the small one gains costs the others bandwidth: it writes so little that they lose less than a job may.
 const JOBS: [Workload; 3] = [
-    Workload { name: "short", compute_s: 0.5, n_processes: 1, burst_bytes: 5_000_000 },
+    Workload { name: "short", compute_s: 0.5, n_processes: 1, burst_bytes: 2_000_000 },
     Workload { name: "long-1", compute_s: 2.5, n_processes: 8, burst_bytes: 15_000_000 },
     Workload { name: "long-2", compute_s: 2.5, n_processes: 8, burst_bytes: 15_000_000 },
 ];

@@ -139,6 +139,7 @@ impl Resizer {
             change: Change::Resize { job: job.key(), from: wanted.from, to: wanted.to },
             evidence,
             expected: foresee_resize(&view.listing.jobs, view.listing.free, &together, self.cost),
+            expected_losses: Vec::new(),
             measure: Measure::Progress,
             concerned: if is_growth { vec![job.key()] } else { Vec::new() },
             window_s: (Self::PERIODS_TO_TELL * period_s).clamp(Self::WINDOW_S[0], Self::WINDOW_S[1]),

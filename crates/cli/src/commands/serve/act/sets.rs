@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
-use iotide_api::{MeasuredJob, foresee_periods};
+use iotide_api::{Foreseen, MeasuredJob, foresee_periods};
 use iotide_report::StorageJobs;
 use iotide_sched::act::{AtTarget, Change, Decision, JobFacts, Measure, NewPeriod, Proposal, period_changes};
 use iotide_sched::{Policy, Rules};
@@ -70,10 +70,15 @@ impl Doer for Target {
             .iter()
             .filter_map(|new| here.iter().find(|job| job.key() == new.job))
             .map(|job| in_words(job));
+        let foreseen = self.foresee(&storage, &here, &changes, look);
+        let (expected, expected_losses) = foreseen.map_or((None, Vec::new()), |(keys, foreseen)| {
+            (Some(foreseen.effect), keys.into_iter().zip(foreseen.time_lost).collect())
+        });
         Ok(vec![Proposal {
             rule,
             evidence: evidence.collect(),
-            expected: self.foresee(&storage, &here, &changes, look),
+            expected,
+            expected_losses,
             measure: Measure::IoTime,
             concerned: here.iter().map(|job| job.key()).collect(),
             window_s: (Self::PERIODS_TO_TELL * longest_s).clamp(Self::WINDOW_S[0], Self::WINDOW_S[1]),
@@ -97,14 +102,14 @@ impl Doer for Target {
 }
 
 impl Target {
-    /// What the simulator says of it, by the same queue.
+    /// What the simulator says of it, by the same queue, and of which jobs.
     fn foresee(
         &self,
         storage: &StorageJobs,
         here: &[&JobFacts],
         changes: &[NewPeriod],
         look: &Look<'_>,
-    ) -> Option<iotide_sched::act::Effect> {
+    ) -> Option<(Vec<String>, Foreseen)> {
         let keys: Vec<String> = here.iter().map(|job| job.key()).collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let history = look.controller.history();
@@ -115,15 +120,17 @@ impl Target {
             let phase_s = job.io_s / job.bytes.max(1) as f64 * phase_bytes / n_processes;
             let phase_s =
                 phase_s.clamp(phase_bytes / bandwidth_bps, period_s.max(phase_bytes / bandwidth_bps));
-            Some(MeasuredJob { period_s, phase_s, phase_bytes })
+            Some((job.key(), MeasuredJob { period_s, phase_s, phase_bytes }))
         };
         // Those that it knows already first.
-        let is_new = |job: &&&JobFacts| changes.iter().any(|new| new.job == job.key());
-        let known: Vec<MeasuredJob> = here.iter().filter(|job| !is_new(job)).filter_map(measured).collect();
-        let new: Vec<MeasuredJob> = here.iter().filter(is_new).filter_map(measured).collect();
+        let is_new = |(key, _): &(String, MeasuredJob)| changes.iter().any(|new| new.job == *key);
+        let (new, mut jobs): (Vec<_>, Vec<_>) = here.iter().filter_map(measured).partition(is_new);
+        let n_known = jobs.len();
+        jobs.extend(new);
+        let (keys, jobs): (Vec<String>, Vec<MeasuredJob>) = jobs.into_iter().unzip();
         let rules = storage.rules.as_deref().and_then(Rules::from_name).unwrap_or_default();
         let policy = Policy::ALL.into_iter().find(|policy| policy.name() == storage.policy)?;
-        foresee_periods(&[known.as_slice(), &new].concat(), known.len(), bandwidth_bps, rules.of(policy))
+        Some((keys, foresee_periods(&jobs, n_known, bandwidth_bps, rules.of(policy))?))
     }
 
     fn say(&self, decision: &Decision, line: impl Fn(&NewPeriod) -> String) -> anyhow::Result<()> {

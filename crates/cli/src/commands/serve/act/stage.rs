@@ -84,6 +84,7 @@ impl Stagers {
             evidence,
             // As long as it has gone on, it may go on.
             expected: foresee_staging(&measured, n_phases.max(1), self.place.bandwidth_bps),
+            expected_losses: Vec::new(),
             measure: Measure::Harm,
             concerned: vec![key],
             window_s: (Self::PERIODS_TO_TELL * period_s).clamp(Self::WINDOW_S[0], Self::WINDOW_S[1]),
