@@ -303,12 +303,7 @@ fn outcome_of(state: &[u8]) -> JobOutcome {
 }
 
 fn kept(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
-    let mut end = text.len().min(LONGEST_NAME);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
+    iotide_wire::cut_text(&String::from_utf8_lossy(text), LONGEST_NAME).to_owned()
 }
 
 /// `128`, or `2K` as Slurm writes 2048 unless it is told not to.

@@ -631,11 +631,7 @@ fn put_varint(out: &mut Vec<u8>, value: u64) {
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {
-    let mut len = text.len().min(LONGEST_TEXT);
-    while !text.is_char_boundary(len) {
-        len -= 1;
-    }
-    put_text_bytes(out, &text.as_bytes()[..len]);
+    put_text_bytes(out, iotide_wire::cut_text(text, LONGEST_TEXT).as_bytes());
 }
 
 fn put_text_bytes(out: &mut Vec<u8>, text: &[u8]) {

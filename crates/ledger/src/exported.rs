@@ -272,8 +272,7 @@ fn read_comment<'a>(comment: &'a str, families: &mut HashMap<&'a str, (Kind, Str
             None => return false,
         },
         _ => {
-            let end = (0..=rest.len().min(MOST_HELP)).rev().find(|&end| rest.is_char_boundary(end));
-            family.1 = unescaped(&rest[..end.unwrap_or(0)]);
+            family.1 = unescaped(iotide_wire::cut_text(rest, MOST_HELP));
         }
     }
     true

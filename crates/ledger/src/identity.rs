@@ -156,8 +156,7 @@ impl Name {
     pub fn cut(bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(&bytes[..bytes.len().min(Self::MAX_BYTES)]);
         // What was replaced takes three bytes where there was one.
-        let end = (0..=Self::MAX_BYTES.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
-        Self::whole(&text[..end.unwrap_or(0)])
+        Self::whole(iotide_wire::cut_text(&text, Self::MAX_BYTES))
     }
 
     /// Returns a name of the program's own, which has at most 128 bytes.

@@ -323,10 +323,9 @@ impl<'a> RpcFields<'a> {
 
 /// Writes a text, cut where it is too long.
 pub fn put_rpc_text(out: &mut impl Extend<u8>, text: &str) {
-    let most = text.len().min(RpcHeader::MAX_TEXT);
-    let end = (0..=most).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
-    out.extend((end as u16).to_le_bytes());
-    out.extend(text.as_bytes()[..end].iter().copied());
+    let text = crate::cut_text(text, RpcHeader::MAX_TEXT);
+    out.extend((text.len() as u16).to_le_bytes());
+    out.extend(text.bytes());
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Metrics over time as one daemon answers another: names, kinds and points, in few bytes.
 
-use iotide_wire::take_varint;
+use iotide_wire::{cut_text, take_varint};
 
 use super::column::Column;
 use super::columns::{put_text, take_text};
@@ -48,8 +48,7 @@ impl SeriesAnswer {
         let mut out = vec![VERSION];
         put_varint(&mut out, self.losses.len().min(MAX_LOSSES) as u64);
         for loss in self.losses.iter().take(MAX_LOSSES) {
-            let end = (0..=loss.len().min(MAX_LOSS)).rev().find(|&end| loss.is_char_boundary(end));
-            put_text(&mut out, &loss[..end.unwrap_or(0)]);
+            put_text(&mut out, cut_text(loss, MAX_LOSS));
         }
         put_varint(&mut out, self.metrics.len().min(MAX_METRICS) as u64);
         let mut part = Vec::new();

@@ -25,8 +25,7 @@ pub struct Columns {
 impl Columns {
     /// Returns no columns. What is too long of the owner is cut.
     pub fn new(owner: &str) -> Self {
-        let end = (0..=MAX_OWNER.min(owner.len())).rev().find(|&end| owner.is_char_boundary(end));
-        Self { owner: owner[..end.unwrap_or(0)].to_owned(), ..Self::default() }
+        Self { owner: iotide_wire::cut_text(owner, MAX_OWNER).to_owned(), ..Self::default() }
     }
 
     /// Whose they are: a job's, or a machine's.

@@ -429,8 +429,7 @@ impl Put<'_> {
     }
 
     fn text(&mut self, text: &str) -> &mut Self {
-        let end = (0..=text.len().min(MOST_TEXT)).rev().find(|&end| text.is_char_boundary(end));
-        self.bytes(&text.as_bytes()[..end.unwrap_or(0)])
+        self.bytes(iotide_wire::cut_text(text, MOST_TEXT).as_bytes())
     }
 
     fn place(&mut self, place: &Place) -> &mut Self {
