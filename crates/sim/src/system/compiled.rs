@@ -11,6 +11,8 @@ const TOKENS_A_BURST: u64 = 400;
 /// Tokens become finer towards the end of a burst, so that nobody waits longer for the last of them than for the last request: what is left is enough for each process to have
 /// so many more of them.
 const ROUNDS_LEFT: u64 = 1;
+/// What so many streams get is worked out once: as many as jobs of usual sizes have.
+const STREAMS_KNOWN: usize = 1024;
 
 /// What the net needs of a template.
 #[derive(Clone, Debug)]
@@ -24,55 +26,49 @@ pub(super) struct Kind {
     pub(super) request_bytes: f64,
     /// 1 over the time between a request and the next; 0: none.
     think_rate: f64,
-    /// How many requests a token may stand for, the coarsest first.
-    pub(super) levels: Vec<Level>,
+    /// Where in [`Compiled::levels`] those of its tokens are, the coarsest first.
+    pub(super) first_level: u32,
+    pub(super) last_level: u32,
     /// `u64::MAX` goes on.
     pub(super) bursts: u64,
     pub(super) starts_with_io: bool,
 }
 
 /// What the net needs of tokens that stand for so many requests. Those of several kinds that are alike are drawn from together.
+///
+/// It has everything that an event asks of a token, so that one look from the token is enough.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Level {
+    /// Whose tokens they are.
+    pub(super) kind: u32,
     /// For how many requests each stands.
     pub(super) grain: u64,
     /// A burst has such tokens while so many requests are left.
     pub(super) least_left: u64,
-    /// Its place in [`Compiled::per_grains`].
+    /// Its place in [`Compiled::grains`].
     pub(super) operates_as: u32,
-    /// Its place in [`Compiled::per_bytes`]; `None` where there are no bytes.
+    /// 1 over the requests that each stands for.
+    pub(super) per_grain: f64,
+    /// Its place in [`Compiled::bytes`]; `None` where there are no bytes.
     pub(super) moves_as: Option<u32>,
+    /// 1 over the bytes that each wants; without meaning where there are none.
+    pub(super) per_byte: f64,
     /// Its place in [`Compiled::think_rates`], if there is time between a request and the next.
     pub(super) thinks_as: Option<u32>,
 }
 
 impl Kind {
-    fn of(template: &Template, grain: u64) -> Self {
+    /// What a template is to the net; where its levels are is not known yet.
+    fn of(template: &Template) -> Self {
         let shape = (1.0 / (template.compute_cv * template.compute_cv)).round().clamp(1.0, MOST_STAGES);
-        let in_flight = template.in_flight();
-        let level = |grain: u64| Level {
-            grain,
-            least_left: if grain > 1 {
-                grain.saturating_mul(ROUNDS_LEFT).saturating_mul(in_flight)
-            } else {
-                0
-            },
-            operates_as: 0,
-            moves_as: None,
-            thinks_as: None,
-        };
-        let halved = std::iter::successors(Some(grain), |grain| Some(grain / 2).filter(|grain| *grain > 0));
-        let levels = match template.requests {
-            Some(_) => halved.map(level).collect(),
-            None => vec![level(grain)],
-        };
         Self {
             stages: [(template.compute_s, shape), (template.mpi_s, shape)],
-            in_flight,
+            in_flight: template.in_flight(),
             requests: template.requests.unwrap_or(u64::MAX),
             request_bytes: template.request_bytes,
             think_rate: if template.think_s > 0.0 { 1.0 / template.think_s } else { 0.0 },
-            levels,
+            first_level: 0,
+            last_level: 0,
             bursts: template.iterations.unwrap_or(u64::MAX),
             starts_with_io: template.starts_with_io || template.between_s() == 0.0,
         }
@@ -98,36 +94,78 @@ pub(super) struct Station {
     pub(super) servers: usize,
     /// 1 over their number.
     pub(super) per_server: f64,
+    /// How long an operation takes; without meaning where they take no time.
+    pub(super) op_s: f64,
     pub(super) moves: bool,
     bandwidth_bps: f64,
     stream_bps: f64,
+    /// 1 over the two.
+    byte_s: f64,
+    stream_byte_s: f64,
+    /// What streams get, by their number, as far as it is not worth a division each time.
+    streams: Vec<Streams>,
 }
 
 impl Station {
     pub(super) fn of(target: &Target) -> Self {
+        let bandwidth_bps = target.bandwidth_bps.unwrap_or(f64::INFINITY);
+        let stream_bps = target.stream_bps.unwrap_or(f64::INFINITY);
         Self {
             op_rate: target.iops.map_or(0.0, |iops| iops / f64::from(target.servers)),
             servers: target.servers as usize,
             per_server: 1.0 / f64::from(target.servers),
+            op_s: target.iops.map_or(0.0, |iops| f64::from(target.servers) / iops),
             moves: target.moves(),
-            bandwidth_bps: target.bandwidth_bps.unwrap_or(f64::INFINITY),
-            stream_bps: target.stream_bps.unwrap_or(f64::INFINITY),
+            bandwidth_bps,
+            stream_bps,
+            byte_s: 1.0 / bandwidth_bps,
+            stream_byte_s: 1.0 / stream_bps,
+            streams: (0..STREAMS_KNOWN).map(|n| Streams::of(n, bandwidth_bps, stream_bps)).collect(),
         }
     }
 
-    /// What each of `n` streams gets.
+    /// How long an operation of one request takes of the station's time where `n` tokens are served evenly.
     #[inline]
-    pub(super) fn share_bps(&self, n: usize) -> f64 {
-        (self.bandwidth_bps / n as f64).min(self.stream_bps)
+    pub(super) fn operation_s(&self, n: usize) -> f64 {
+        self.op_s * (n as f64 * self.per_server).max(1.0)
     }
 
-    /// What share of its bandwidth is used by `n` streams.
+    /// How long a byte takes where `n` streams share.
     #[inline]
-    pub(super) fn busy(&self, n: usize) -> f64 {
-        if n == 0 || self.bandwidth_bps == f64::INFINITY {
-            return 0.0;
+    pub(super) fn byte_s(&self, n: usize) -> f64 {
+        (n as f64 * self.byte_s).max(self.stream_byte_s)
+    }
+
+    /// What streams get, if there are `n`.
+    #[inline]
+    pub(super) fn streams(&self, n: usize) -> Streams {
+        match self.streams.get(n) {
+            Some(streams) => *streams,
+            None => Streams::of(n, self.bandwidth_bps, self.stream_bps),
         }
-        (n as f64 * self.stream_bps / self.bandwidth_bps).min(1.0)
+    }
+}
+
+/// What some streams of a target get.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Streams {
+    /// Each of them.
+    pub(super) each_bps: f64,
+    /// What share of the bandwidth all of them use.
+    pub(super) busy: f64,
+}
+
+impl Streams {
+    fn of(n: usize, bandwidth_bps: f64, stream_bps: f64) -> Self {
+        if n == 0 {
+            return Self { each_bps: 0.0, busy: 0.0 };
+        }
+        let busy = if bandwidth_bps == f64::INFINITY {
+            0.0
+        } else {
+            (n as f64 * stream_bps / bandwidth_bps).min(1.0)
+        };
+        Self { each_bps: (bandwidth_bps / n as f64).min(stream_bps), busy }
     }
 }
 
@@ -145,10 +183,12 @@ pub(super) struct Compiled {
     pub(super) kinds: Vec<Kind>,
     /// The different rates at which kinds think.
     pub(super) think_rates: Vec<f64>,
-    /// The different sizes of tokens, each as 1 over its bytes.
-    pub(super) per_bytes: Vec<f64>,
-    /// The different grains, each as 1 over its requests.
-    pub(super) per_grains: Vec<f64>,
+    /// The different sizes of tokens in bytes.
+    pub(super) bytes: Vec<f64>,
+    /// The different sizes of tokens in requests.
+    pub(super) grains: Vec<f64>,
+    /// Of all kinds, those of one after the other.
+    pub(super) levels: Vec<Level>,
     pub(super) stations: Vec<Station>,
     /// The kind of each group: entries first, then arrivals, then what changes add.
     pub(super) groups: Vec<u32>,
@@ -174,24 +214,37 @@ impl Compiled {
             WhatChanges::Add { template, .. } => template as u32,
             _ => 0,
         }));
-        let mut kinds: Vec<Kind> =
-            system.templates.iter().zip(grains).map(|(template, grain)| Kind::of(template, *grain)).collect();
-        let (mut think_rates, mut per_bytes, mut per_grains) = (Vec::new(), Vec::new(), Vec::new());
-        for kind in &mut kinds {
-            for level in &mut kind.levels {
-                let grain = level.grain as f64;
-                level.operates_as = place_of(1.0 / grain, &mut per_grains);
-                let bytes = grain * kind.request_bytes;
-                level.moves_as = (bytes > 0.0).then(|| place_of(1.0 / bytes, &mut per_bytes));
-                let think_rate = kind.think_rate / grain;
-                level.thinks_as = (think_rate > 0.0).then(|| place_of(think_rate, &mut think_rates));
+        let mut kinds: Vec<Kind> = system.templates.iter().map(Kind::of).collect();
+        let (mut think_rates, mut bytes, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut levels = Vec::new();
+        for (number, (kind, grain)) in kinds.iter_mut().zip(grains).enumerate() {
+            kind.first_level = levels.len() as u32;
+            for grain in halved(*grain, kind.requests) {
+                let (n_requests, think_rate) = (grain as f64, kind.think_rate / grain as f64);
+                let wanted = n_requests * kind.request_bytes;
+                levels.push(Level {
+                    kind: number as u32,
+                    grain,
+                    least_left: if grain > 1 {
+                        grain.saturating_mul(ROUNDS_LEFT).saturating_mul(kind.in_flight)
+                    } else {
+                        0
+                    },
+                    operates_as: place_of(n_requests, &mut sizes),
+                    per_grain: 1.0 / n_requests,
+                    moves_as: (wanted > 0.0).then(|| place_of(wanted, &mut bytes)),
+                    per_byte: 1.0 / wanted,
+                    thinks_as: (think_rate > 0.0).then(|| place_of(think_rate, &mut think_rates)),
+                });
             }
+            kind.last_level = levels.len() as u32 - 1;
         }
         Self {
             kinds,
             think_rates,
-            per_bytes,
-            per_grains,
+            bytes,
+            grains: sizes,
+            levels,
             stations: system.targets.iter().map(Station::of).collect(),
             groups,
             entries: entries.collect(),
@@ -205,6 +258,13 @@ impl Compiled {
     pub(super) fn group_of_change(&self, index: usize) -> u32 {
         (self.entries.len() + self.arrivals.len() + index) as u32
     }
+}
+
+/// The grain and its halves, down to one request; a burst without an end keeps its grain.
+fn halved(grain: u64, requests: u64) -> impl Iterator<Item = u64> {
+    std::iter::successors(Some(grain), move |grain| {
+        Some(grain / 2).filter(|grain| *grain > 0 && requests != u64::MAX)
+    })
 }
 
 /// Where a value stands among the known ones, which it joins if it is new.

@@ -29,7 +29,7 @@ struct Job {
     out: u64,
     /// Requests of this burst that are not out yet.
     left: u64,
-    /// Which of [`Kind::levels`] its next token is of.
+    /// Which of [`Compiled::levels`] its next token is of.
     level: u32,
     /// Its tokens are this one and the next ones, as many as it has in flight.
     first_token: u32,
@@ -42,6 +42,7 @@ struct Job {
 #[derive(Clone, Copy, Debug)]
 struct Token {
     job: u32,
+    /// Which of [`Compiled::levels`] it is of.
     level: u32,
     place: Place,
     /// Where it stands among those at its place.
@@ -90,11 +91,11 @@ pub(super) struct Net<'c> {
     waiting: BinaryHeap<Reverse<(u64, u32)>>,
     /// By [`Level::thinks_as`].
     thinking: Vec<Vec<u32>>,
-    /// By target and [`Level::operates_as`].
-    at_op: Vec<Vec<Vec<u32>>>,
+    /// By target and, within it, [`Level::operates_as`].
+    at_op: Vec<Vec<u32>>,
     n_at_op: Vec<usize>,
-    /// By target and [`Level::moves_as`].
-    moving: Vec<Vec<Vec<u32>>>,
+    /// By target and, within it, [`Level::moves_as`].
+    moving: Vec<Vec<u32>>,
     n_moving: Vec<usize>,
     /// By target: tokens at operations over the requests that each stands for, summed; and streams over the bytes that each wants.
     op_weights: Vec<f64>,
@@ -134,9 +135,9 @@ impl<'c> Net<'c> {
             tokens: Vec::new(),
             waiting: BinaryHeap::new(),
             thinking: vec![Vec::new(); compiled.think_rates.len()],
-            at_op: vec![vec![Vec::new(); compiled.per_grains.len()]; n_targets],
+            at_op: vec![Vec::new(); n_targets * compiled.grains.len()],
             n_at_op: vec![0; n_targets],
-            moving: vec![vec![Vec::new(); compiled.per_bytes.len()]; n_targets],
+            moving: vec![Vec::new(); n_targets * compiled.bytes.len()],
             n_moving: vec![0; n_targets],
             op_weights: vec![0.0; n_targets],
             weights: vec![0.0; n_targets],
@@ -243,22 +244,16 @@ impl<'c> Net<'c> {
             self.n_events -= 1;
             return;
         };
-        let share = (pick / self.rates[chosen]).min(1.0);
-        let (n_thinking, n_targets) = (self.thinking.len(), self.at_op.len());
+        let (n_thinking, n_targets) = (self.thinking.len(), self.stations.len());
         if chosen < n_targets {
-            let pick = share * self.op_weights[chosen];
-            let (class, at) = weighted(&self.at_op[chosen], &self.compiled.per_grains, pick);
-            let token = take(&mut self.at_op[chosen][class], at, &mut self.tokens);
-            self.op_changed(chosen, token, false);
-            if !self.move_to(chosen, token) {
-                self.done(token);
-            }
+            self.operated(chosen, pick);
         } else if chosen < 2 * n_targets {
-            self.moved(chosen - n_targets, share);
+            self.moved(chosen - n_targets, pick);
         } else if chosen < 2 * n_targets + n_thinking {
             let class = chosen - 2 * n_targets;
-            let at = index_at(&self.thinking[class], share);
-            let token = take(&mut self.thinking[class], at, &mut self.tokens);
+            let among = &mut self.thinking[class];
+            let at = index_at(among, pick / self.compiled.think_rates[class]);
+            let token = take(among, at, &mut self.tokens);
             self.think_changed(class);
             self.issue(token);
         } else {
@@ -277,11 +272,26 @@ impl<'c> Net<'c> {
         }
     }
 
-    /// A stream at a target has got what it wanted.
-    fn moved(&mut self, target: usize, share: f64) {
-        let pick = share * self.weights[target];
-        let (class, at) = weighted(&self.moving[target], &self.compiled.per_bytes, pick);
-        let token = take(&mut self.moving[target][class], at, &mut self.tokens);
+    /// An operation of a target is done, the one that so much of their rate of the way through is.
+    fn operated(&mut self, target: usize, pick: f64) {
+        let Compiled { grains, .. } = self.compiled;
+        let pick = pick * self.stations[target].operation_s(self.n_at_op[target]);
+        let classes = &mut self.at_op[target * grains.len()..][..grains.len()];
+        let (class, at) = weighted(classes, grains, pick);
+        let token = take(&mut classes[class], at, &mut self.tokens);
+        self.op_changed(target, token, false);
+        if !self.move_to(target, token) {
+            self.done(token);
+        }
+    }
+
+    /// A stream at a target has got what it wanted, the one that so much of their rate of the way through is.
+    fn moved(&mut self, target: usize, pick: f64) {
+        let Compiled { bytes, .. } = self.compiled;
+        let pick = pick * self.stations[target].byte_s(self.n_moving[target]);
+        let classes = &mut self.moving[target * bytes.len()..][..bytes.len()];
+        let (class, at) = weighted(classes, bytes, pick);
+        let token = take(&mut classes[class], at, &mut self.tokens);
         self.move_changed(target, token, false);
         self.done(token);
     }
@@ -289,11 +299,12 @@ impl<'c> Net<'c> {
     /// Makes all sums anew, so that roundings do not gather.
     fn sum_anew(&mut self) {
         self.total = self.rates.iter().sum();
-        for (weight, tokens) in self.op_weights.iter_mut().zip(&self.at_op) {
-            *weight = weight_of(tokens, &self.compiled.per_grains);
+        let Compiled { grains, bytes, .. } = self.compiled;
+        for (weight, classes) in self.op_weights.iter_mut().zip(self.at_op.chunks(grains.len().max(1))) {
+            *weight = weight_of(classes, grains);
         }
-        for (weight, tokens) in self.weights.iter_mut().zip(&self.moving) {
-            *weight = weight_of(tokens, &self.compiled.per_bytes);
+        for (weight, classes) in self.weights.iter_mut().zip(self.moving.chunks(bytes.len().max(1))) {
+            *weight = weight_of(classes, bytes);
         }
     }
 
@@ -303,13 +314,7 @@ impl<'c> Net<'c> {
 
     #[inline]
     fn level(&self, token: u32) -> &'c Level {
-        let Token { job, level, .. } = self.tokens[token as usize];
-        &self.kind(job).levels[level as usize]
-    }
-
-    #[inline]
-    fn kind_of(&self, token: u32) -> usize {
-        self.jobs[self.tokens[token as usize].job as usize].kind as usize
+        &self.compiled.levels[self.tokens[token as usize].level as usize]
     }
 
     /// Notes where a token is.
@@ -329,7 +334,7 @@ impl<'c> Net<'c> {
             kind: kind_index,
             out: 0,
             left: 0,
-            level: 0,
+            level: kind.first_level,
             first_token: 0,
             bursts: kind.bursts,
             began_s: 0.0,
@@ -344,7 +349,7 @@ impl<'c> Net<'c> {
             None => {
                 let number = self.jobs.len() as u32;
                 job.first_token = self.tokens.len() as u32;
-                let token = Token { job: number, level: 0, place: Place::Nowhere, index: 0 };
+                let token = Token { job: number, level: kind.first_level, place: Place::Nowhere, index: 0 };
                 self.tokens.extend(std::iter::repeat_n(token, kind.in_flight as usize));
                 self.jobs.push(job);
                 number
@@ -370,7 +375,7 @@ impl<'c> Net<'c> {
         job.began_s = self.now_s;
         job.out = kind.in_flight;
         job.left = kind.requests;
-        job.level = 0;
+        job.level = kind.first_level;
         let first = job.first_token;
         for token in first..first + kind.in_flight as u32 {
             self.renew(token, kind);
@@ -383,12 +388,13 @@ impl<'c> Net<'c> {
     fn renew(&mut self, token: u32, kind: &'c Kind) {
         let number = self.tokens[token as usize].job;
         let job = &mut self.jobs[number as usize];
-        if job.left < kind.levels[job.level as usize].least_left {
+        let levels = &self.compiled.levels;
+        if job.left < levels[job.level as usize].least_left {
             self.refine(number, kind);
         }
         let job = &mut self.jobs[number as usize];
         if job.left != u64::MAX {
-            job.left -= kind.levels[job.level as usize].grain;
+            job.left -= levels[job.level as usize].grain;
         }
         let known = &mut self.tokens[token as usize];
         known.level = job.level;
@@ -401,15 +407,16 @@ impl<'c> Net<'c> {
     fn refine(&mut self, number: u32, kind: &'c Kind) {
         loop {
             let Job { left, level, first_token, .. } = self.jobs[number as usize];
-            let Some(finer) = kind.levels.get(level as usize + 1) else { return };
-            if left >= kind.levels[level as usize].least_left {
+            let levels = &self.compiled.levels;
+            if level == kind.last_level || left >= levels[level as usize].least_left {
                 return;
             }
+            let finer = &levels[level as usize + 1];
             let mut back = 0;
             for token in first_token..first_token + kind.in_flight as u32 {
                 let Token { place, level: had, .. } = self.tokens[token as usize];
                 if place != Place::Nowhere && had <= level {
-                    back += kind.levels[had as usize].grain - finer.grain;
+                    back += levels[had as usize].grain - finer.grain;
                     self.relevel(token, level + 1);
                 }
             }
@@ -434,7 +441,8 @@ impl<'c> Net<'c> {
             }
             Place::AtOp(target) => {
                 let target = target as usize;
-                take(&mut self.at_op[target][had.operates_as as usize], index as usize, &mut self.tokens);
+                let class = target * self.compiled.grains.len() + had.operates_as as usize;
+                take(&mut self.at_op[class], index as usize, &mut self.tokens);
                 self.op_changed(target, token, false);
                 self.tokens[token as usize].level = level;
                 self.operate(target, token);
@@ -442,7 +450,8 @@ impl<'c> Net<'c> {
             Place::Moving(target) => {
                 let target = target as usize;
                 let Some(class) = had.moves_as else { return };
-                take(&mut self.moving[target][class as usize], index as usize, &mut self.tokens);
+                let class = target * self.compiled.bytes.len() + class as usize;
+                take(&mut self.moving[class], index as usize, &mut self.tokens);
                 self.move_changed(target, token, false);
                 self.tokens[token as usize].level = level;
                 self.move_to(target, token);
@@ -469,9 +478,9 @@ impl<'c> Net<'c> {
     }
 
     fn operate(&mut self, target: usize, token: u32) {
-        let class = self.level(token).operates_as as usize;
-        self.put(token, Place::AtOp(target as u32), self.at_op[target][class].len());
-        self.at_op[target][class].push(token);
+        let class = target * self.compiled.grains.len() + self.level(token).operates_as as usize;
+        self.put(token, Place::AtOp(target as u32), self.at_op[class].len());
+        self.at_op[class].push(token);
         self.op_changed(target, token, true);
     }
 
@@ -487,8 +496,9 @@ impl<'c> Net<'c> {
         let Some(class) = self.level(token).moves_as.filter(|_| self.stations[target].moves) else {
             return false;
         };
-        self.put(token, Place::Moving(target as u32), self.moving[target][class as usize].len());
-        self.moving[target][class as usize].push(token);
+        let class = target * self.compiled.bytes.len() + class as usize;
+        self.put(token, Place::Moving(target as u32), self.moving[class].len());
+        self.moving[class].push(token);
         self.move_changed(target, token, true);
         true
     }
@@ -500,7 +510,7 @@ impl<'c> Net<'c> {
         self.tokens[token as usize].place = Place::Nowhere;
         let job = &mut self.jobs[number as usize];
         let (group, kind_index) = (job.group as usize, job.kind as usize);
-        self.tally.completed[group] += kind.levels[level as usize].grain;
+        self.tally.completed[group] += self.compiled.levels[level as usize].grain;
         // At the end, what is out is as fine as can be.
         if job.left == 0 {
             self.refine(number, kind);
@@ -534,13 +544,12 @@ impl<'c> Net<'c> {
     #[inline]
     fn think_changed(&mut self, class: usize) {
         let rate = self.compiled.think_rates[class] * self.thinking[class].len() as f64;
-        self.set_rate(2 * self.at_op.len() + class, rate);
+        self.set_rate(2 * self.stations.len() + class, rate);
     }
 
     #[inline]
     fn op_changed(&mut self, target: usize, token: u32, is_more: bool) {
-        let kind = self.kind_of(token);
-        let per_grain = self.compiled.per_grains[self.level(token).operates_as as usize];
+        let Level { kind, per_grain, .. } = *self.level(token);
         let station = &self.stations[target];
         let (n, weight) = (&mut self.n_at_op[target], &mut self.op_weights[target]);
         let (by, after) = if is_more { (1.0, *n + 1) } else { (-1.0, *n) };
@@ -549,8 +558,8 @@ impl<'c> Net<'c> {
         // Beyond the servers one more waits, and the servers are as they were.
         let is_beyond = after > station.servers;
         let busy = if is_beyond { None } else { Some(n as f64 * station.per_server) };
-        self.tally.at_op(self.now_s, target, kind, by, busy);
-        if is_beyond && self.compiled.per_grains.len() == 1 {
+        self.tally.at_op(self.now_s, target, kind as usize, by, busy);
+        if is_beyond && self.compiled.grains.len() == 1 {
             return;
         }
         // All are served evenly, so that tokens of any grain hold the servers as their requests would.
@@ -561,16 +570,14 @@ impl<'c> Net<'c> {
 
     #[inline]
     fn move_changed(&mut self, target: usize, token: u32, is_more: bool) {
-        let kind = self.kind_of(token);
-        let Some(class) = self.level(token).moves_as else { return };
-        let per_byte = self.compiled.per_bytes[class as usize];
+        let Level { kind, per_byte, moves_as: Some(_), .. } = *self.level(token) else { return };
         let (n, weight) = (&mut self.n_moving[target], &mut self.weights[target]);
         changed(n, weight, per_byte, is_more);
         let (n, weight) = (*n, *weight);
-        let station = &self.stations[target];
-        let rate = if n == 0 { 0.0 } else { station.share_bps(n) * weight };
-        self.tally.moving(self.now_s, target, kind, if is_more { 1.0 } else { -1.0 }, station.busy(n));
-        self.set_rate(self.at_op.len() + target, rate);
+        let streams = self.stations[target].streams(n);
+        let by = if is_more { 1.0 } else { -1.0 };
+        self.tally.moving(self.now_s, target, kind as usize, by, streams.busy);
+        self.set_rate(self.stations.len() + target, streams.each_bps * weight);
     }
 
     fn change(&mut self, index: usize) {
@@ -606,14 +613,15 @@ impl<'c> Net<'c> {
     /// Takes all requests from a target.
     fn emptied(&mut self, target: usize) -> Vec<u32> {
         let mut tokens = Vec::new();
-        for class in 0..self.compiled.per_grains.len() {
-            while let Some(token) = self.at_op[target][class].pop() {
+        let (n_grains, n_bytes) = (self.compiled.grains.len(), self.compiled.bytes.len());
+        for class in target * n_grains..(target + 1) * n_grains {
+            while let Some(token) = self.at_op[class].pop() {
                 self.op_changed(target, token, false);
                 tokens.push(token);
             }
         }
-        for class in 0..self.compiled.per_bytes.len() {
-            while let Some(token) = self.moving[target][class].pop() {
+        for class in target * n_bytes..(target + 1) * n_bytes {
+            while let Some(token) = self.moving[class].pop() {
                 self.move_changed(target, token, false);
                 tokens.push(token);
             }
@@ -647,33 +655,34 @@ fn changed(n: &mut usize, sum: &mut f64, weight: f64, is_more: bool) {
     }
 }
 
-/// How many there are in all, each counted as those of its class are.
+/// How many there are in all, each counted as 1 over the size of those of its class.
 #[inline]
-fn weight_of(classes: &[Vec<u32>], weights: &[f64]) -> f64 {
-    classes.iter().zip(weights).map(|(tokens, weight)| tokens.len() as f64 * weight).sum()
+fn weight_of(classes: &[Vec<u32>], sizes: &[f64]) -> f64 {
+    classes.iter().zip(sizes).map(|(tokens, size)| tokens.len() as f64 / size).sum()
 }
 
-/// The class and the index of the one that so much weight of the way through is.
+/// The class and the index of the one that so much weight of the way through is; each weighs 1 over the size of those of its class.
 #[inline]
-fn weighted(classes: &[Vec<u32>], weights: &[f64], mut pick: f64) -> (usize, usize) {
-    let (mut chosen, mut of_chosen) = (0, 1.0);
-    for (class, (tokens, weight)) in classes.iter().zip(weights).enumerate() {
+fn weighted(classes: &[Vec<u32>], sizes: &[f64], mut pick: f64) -> (usize, usize) {
+    let mut chosen = (0, 0);
+    for (class, (tokens, size)) in classes.iter().zip(sizes).enumerate() {
         if tokens.is_empty() {
             continue;
         }
-        (chosen, of_chosen) = (class, tokens.len() as f64 * weight);
-        if pick < of_chosen {
+        let places = pick * size;
+        chosen = (class, index_at(tokens, places));
+        if places < tokens.len() as f64 {
             break;
         }
-        pick -= of_chosen;
+        pick -= tokens.len() as f64 / size;
     }
-    (chosen, index_at(&classes[chosen], pick / of_chosen))
+    chosen
 }
 
-/// The index of the one that a share of the way through is.
+/// The index of the one that so many are before; the last if there are too few.
 #[inline]
-fn index_at(tokens: &[u32], share: f64) -> usize {
-    ((share * tokens.len() as f64) as usize).min(tokens.len() - 1)
+fn index_at(tokens: &[u32], places: f64) -> usize {
+    (places as usize).min(tokens.len() - 1)
 }
 
 /// Takes one out; the last takes its place.
