@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, Stat, fstat, linkat, openat, readlinkat, renameat, symlinkat, unlinkat,
@@ -21,7 +22,7 @@ use crate::checksum::Checksum;
 use crate::closed::{How, Prober};
 use crate::copy::{Clones, CopyError, contents, is_sparse, read_back};
 use crate::dirs::{Dirs, name, parent};
-use crate::durable::Whole;
+use crate::durable::{SYNCING, Whole};
 use crate::metadata;
 use crate::numbers::{Attributes, Numbers, kind};
 use crate::pace::Pace;
@@ -84,16 +85,40 @@ pub(crate) struct Course<'a> {
     pub(crate) n_jobs: usize,
 }
 
-/// How many wait for the disk at once: a journalling file system makes them durable together.
-const SYNCING: usize = 16;
 /// Files of so many bytes on average are small: they are read by one call each.
 const SMALL: u64 = 128 << 10;
+/// So many small ones are made while those before them are synced and read back.
+const SMALL_AT_ONCE: usize = 256;
 
 impl Course<'_> {
     /// Copies files whose directories exist. `new` are directories that got an entry otherwise and must be durable, too.
     pub(crate) fn run(&self, tasks: &[Task], new: &BTreeSet<Vec<u8>>) -> Vec<Result<Landed, Failure>> {
         let _begun = self.pace.begin();
-        let made = parallel::each(self.n_jobs, tasks, |task| self.make(task));
+        // While the disk has some, the next are made.
+        let part = if are_small(tasks) { SMALL_AT_ONCE } else { tasks.len().max(1) };
+        let mut parts = tasks.chunks(part);
+        let mut named = Vec::with_capacity(tasks.len());
+        let mut made = parts.next().map(|part| (part, self.make_all(part)));
+        while let Some((part, some)) = made {
+            let mut finished = Vec::new();
+            made = thread::scope(|scope| {
+                let next = parts.next().map(|part| (part, scope.spawn(|| self.make_all(part))));
+                finished = self.finish(part, some);
+                next.map(|(part, making)| {
+                    (part, making.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause)))
+                })
+            });
+            named.extend(finished);
+        }
+        self.make_names_durable(tasks, named, new)
+    }
+
+    fn make_all(&self, tasks: &[Task]) -> Vec<Result<Made, Failure>> {
+        parallel::each(self.n_jobs, tasks, |task| self.make(task))
+    }
+
+    /// Makes copies durable, reads them back and gives them their names.
+    fn finish(&self, tasks: &[Task], made: Vec<Result<Made, Failure>>) -> Vec<Result<Landed, Failure>> {
         let synced = match self.is_synced_whole(tasks, &made) {
             true => made,
             false => self.each(made, SYNCING, |_, made| match &made.file {
@@ -106,8 +131,16 @@ impl Course<'_> {
             }),
         };
         let checked = self.each(synced, self.n_reading(tasks), |at, made| self.check(&tasks[at], made));
-        let named: Vec<Result<Landed, Failure>> =
-            (tasks.iter().zip(checked)).map(|(task, made)| self.name(task, made?)).collect();
+        (tasks.iter().zip(checked)).map(|(task, made)| self.name(task, made?)).collect()
+    }
+
+    /// Makes the directories of files that have their names durable, and `new` ones.
+    fn make_names_durable(
+        &self,
+        tasks: &[Task],
+        named: Vec<Result<Landed, Failure>>,
+        new: &BTreeSet<Vec<u8>>,
+    ) -> Vec<Result<Landed, Failure>> {
         let mut dirs = new.clone();
         dirs.extend(
             tasks
@@ -117,12 +150,7 @@ impl Course<'_> {
                 .map(|(task, _)| parent(&task.path).to_owned()),
         );
         let dirs: Vec<Vec<u8>> = dirs.into_iter().collect();
-        let synced = parallel::each(SYNCING, &dirs, |dir| {
-            let dir = self.dst.dir(dir)?;
-            let synced = rustix::fs::fsync(&*dir);
-            self.pace.is_answered();
-            Ok(synced?)
-        });
+        let synced = self.whole.sync_directories(self.dst, &dirs, || self.pace.is_answered());
         let failed: HashMap<&[u8], &io::Error> = (dirs.iter().zip(&synced))
             .filter_map(|(dir, synced): (_, &io::Result<()>)| Some((&dir[..], synced.as_ref().err()?)))
             .collect();
@@ -136,8 +164,7 @@ impl Course<'_> {
 
     /// How many files are read back at once. Of small ones each read is waited for longer than it takes to sum it up.
     fn n_reading(&self, tasks: &[Task]) -> usize {
-        let n_bytes: u64 = tasks.iter().map(|task| task.numbers.size).sum();
-        if n_bytes / (tasks.len() as u64).max(1) <= SMALL { self.n_jobs.max(SYNCING) } else { self.n_jobs }
+        if are_small(tasks) { self.n_jobs.max(SYNCING) } else { self.n_jobs }
     }
 
     /// Makes many files durable by one call, with all else on their file system.
@@ -307,6 +334,12 @@ impl Course<'_> {
             }
         }
     }
+}
+
+/// Whether files are small on average.
+fn are_small(tasks: &[Task]) -> bool {
+    let n_bytes: u64 = tasks.iter().map(|task| task.numbers.size).sum();
+    n_bytes / (tasks.len() as u64).max(1) <= SMALL
 }
 
 /// A name of ours: 16 digits, of which the first eight say whose.

@@ -1,16 +1,25 @@
-//! Many files made durable by one call, where that is as good as one call for each.
+//! Many files or directories made durable by one call, where that is as good as one call for each.
 
+use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
-use rustix::fs::{fstat, syncfs};
+use rustix::fs::{fstat, fsync, syncfs};
 
+use crate::batch::again;
 use crate::closed::is_of_type;
+use crate::dirs::Dirs;
+use crate::parallel;
 
 /// File systems of which `syncfs` is known to return after all data and names are on the disk: ext2 to 4, XFS, Btrfs. Others may do less
 /// (FUSE passes it to nobody), or wait for a whole cluster.
 const WHOLE: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
 /// For fewer than this, a call for each costs no more.
 const LEAST: usize = 64;
+/// How many wait for the disk at once: a journalling file system makes them durable together.
+pub(crate) const SYNCING: usize = 16;
+/// Each directory that waits to be synced is open.
+pub(crate) const OPEN_AT_ONCE: usize = 512;
 /// What others have written and not synced is waited for as well; of more than this, one call for each file is quicker.
 const MAX_OTHERS: u64 = 64 << 20;
 
@@ -45,6 +54,38 @@ impl Whole {
         devices.into_iter().all(|other| other == device)
             && others().is_some_and(|dirty| dirty.saturating_sub(n_bytes) <= MAX_OTHERS)
             && syncfs(top).is_ok()
+    }
+
+    /// Makes directories durable, with all names in them, by one call if they are many. `answered` is called whenever the disk has answered.
+    pub(crate) fn sync_directories(
+        &self,
+        tree: &Dirs,
+        paths: &[Vec<u8>],
+        answered: impl Fn() + Sync,
+    ) -> Vec<io::Result<()>> {
+        let of_some = |paths: &[Vec<u8>]| {
+            let dirs: Vec<io::Result<Arc<OwnedFd>>> = paths.iter().map(|path| tree.dir(path)).collect();
+            self.sync_open(tree.top(), &dirs, &answered)
+        };
+        paths.chunks(OPEN_AT_ONCE).flat_map(of_some).collect()
+    }
+
+    /// The same of directories that were opened, or could not be.
+    pub(crate) fn sync_open(
+        &self,
+        top: &OwnedFd,
+        dirs: &[io::Result<Arc<OwnedFd>>],
+        answered: impl Fn() + Sync,
+    ) -> Vec<io::Result<()>> {
+        // What cannot be asked is on no device that is known.
+        let devices = dirs.iter().flatten().map(|dir| fstat(dir).map_or(u64::MAX, |stat| stat.st_dev));
+        let are_synced = self.sync(top, dirs.len(), 0, devices);
+        parallel::each(if are_synced { 1 } else { SYNCING }, dirs, |dir| {
+            let dir = dir.as_ref().map_err(again)?;
+            let synced = if are_synced { Ok(()) } else { fsync(dir) };
+            answered();
+            Ok(synced?)
+        })
     }
 }
 

@@ -20,7 +20,7 @@ use crate::batch::{Course, Failure, Task, What, is_temp_of};
 use crate::closed::{How, Prober};
 use crate::copy::Clones;
 use crate::dirs::{Dirs, join, name, parent};
-use crate::durable::Whole;
+use crate::durable::{OPEN_AT_ONCE, Whole};
 use crate::error::StageError;
 use crate::filter::Filter;
 use crate::journal::{Direction, Entry, Journal, Safe};
@@ -642,28 +642,33 @@ impl Stager {
             self.keep_journal()?;
         }
         // The deepest first: above it, the right to go there may go.
-        for path in std::mem::take(&mut self.unfinished).into_iter().rev() {
-            let Some(attributes) = self.journal.known.directories.get(&path) else { continue };
-            let applied = self.dst.dir(&path).and_then(|dir| {
-                if let Ok(src) = self.src.dir(&path) {
-                    metadata::copy(&*src, &*dir, attributes)?;
-                } else {
-                    metadata::apply(&*dir, attributes)?;
-                }
-                Ok(rustix::fs::fsync(&*dir)?)
-            });
-            if let Err(error) = applied {
+        let known = &self.journal.known.directories;
+        let paths = std::mem::take(&mut self.unfinished).into_iter().rev();
+        let paths: Vec<Vec<u8>> = paths.filter(|path| known.contains_key(path)).collect();
+        for paths in paths.chunks(OPEN_AT_ONCE) {
+            let dirs: Vec<io::Result<Arc<OwnedFd>>> = paths.iter().map(|path| self.finished(path)).collect();
+            let synced = self.whole.sync_open(self.dst.top(), &dirs, || {});
+            for (path, error) in
+                paths.iter().zip(synced).filter_map(|(path, synced)| Some((path, synced.err()?)))
+            {
                 self.tally.plain_copies += 1;
                 let why = format!("mode and times could not be kept: {error}");
                 self.tally.first_plain.get_or_insert_with(|| Left { path: path.clone(), why });
             }
         }
-        for dir in new {
-            if let Err(error) = self.dst.dir(&dir).and_then(|dir| Ok(rustix::fs::fsync(&*dir)?)) {
-                return Ok(Some(error));
-            }
-        }
-        Ok(None)
+        let new: Vec<Vec<u8>> = new.into_iter().collect();
+        Ok(self.whole.sync_directories(&self.dst, &new, || {}).into_iter().find_map(Result::err))
+    }
+
+    /// A directory of the destination that now has the mode and times it has in the buffer. It is open: that it can be opened again is not said.
+    fn finished(&self, path: &[u8]) -> io::Result<Arc<OwnedFd>> {
+        let dir = self.dst.dir(path)?;
+        let Some(attributes) = self.journal.known.directories.get(path) else { return Ok(dir) };
+        match self.src.dir(path) {
+            Ok(src) => metadata::copy(&*src, &*dir, attributes)?,
+            Err(_) => metadata::apply(&*dir, attributes)?,
+        };
+        Ok(dir)
     }
 
     /// Whether the destination is still the one it was.
