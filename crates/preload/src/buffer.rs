@@ -4,7 +4,7 @@
 //! is restored from timestamps when the trace is read. The owner alone adds records and publishes them by `committed`; whoever holds
 //! `writer` writes out what is published. So a thread that still runs, or sleeps for ever, can be written out by the one that exits.
 
-use core::cell::{Cell, UnsafeCell};
+use core::cell::UnsafeCell;
 use core::ptr::null_mut;
 use core::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
@@ -17,7 +17,7 @@ use iotide_wire::{BlockKind, Call, Flags, LossKind, Op, PathEntry, Record};
 
 use crate::guard::stack_position;
 use crate::page::Lane;
-use crate::{clock, config, lifecycle, losses, page, sink, sys};
+use crate::{clock, config, lifecycle, losses, mine, page, sink, sys};
 
 /// Records a buffer holds: 64 KB of them.
 pub const CAPACITY: u32 = 1638;
@@ -61,12 +61,8 @@ pub struct Thread {
     statuses: UnsafeCell<[u8; SCRATCH * STATUS_SIZE]>,
 }
 
-thread_local! {
-    // No destructor: registering one allocates. The key below tells us of a thread's end.
-    static MINE: Cell<*mut Thread> = const { Cell::new(null_mut()) };
-}
-
 static ALL: AtomicPtr<Thread> = AtomicPtr::new(null_mut());
+/// Says when a thread ends.
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 /// How many ticks a record may wait; guessed for a counter of 2 GHz until two pairs tell better.
 static PATIENCE: AtomicU64 = AtomicU64::new(2_000_000_000);
@@ -123,7 +119,7 @@ impl Work {
     /// Begins to work, unless this is a signal handler that interrupted just that, or no memory can be had.
     #[inline(always)]
     pub fn begin() -> Option<Self> {
-        let mut mine = MINE.with(Cell::get);
+        let mut mine = mine::get::<Thread>();
         if mine.is_null() {
             mine = adopt()?;
         }
@@ -329,7 +325,7 @@ pub struct InMpi {
 impl InMpi {
     /// Enters the call, unless it was made by another MPI call, or there is nothing to record it in.
     pub fn enter(hushed: bool) -> Option<Self> {
-        let mut mine = MINE.with(Cell::get);
+        let mut mine = mine::get::<Thread>();
         if mine.is_null() {
             mine = adopt()?;
         }
@@ -557,7 +553,7 @@ pub fn seen() -> Seen {
 pub fn add_seen(op: Op, bytes: u64) {
     let which = usize::from(op == Op::Write);
     // SAFETY: null, or a `Thread` that is never unmapped, and ours until this thread ends.
-    match unsafe { MINE.with(Cell::get).as_ref() } {
+    match unsafe { mine::get::<Thread>().as_ref() } {
         Some(thread) => {
             let seen = &thread.seen[which];
             seen.store(seen.load(Relaxed).wrapping_add(bytes), Relaxed);
@@ -608,7 +604,7 @@ pub fn push(record: Record) {
 
 /// Writes out all threads' buffers: before an end, or because the program asks for it.
 pub fn write_out_all() {
-    let mine = MINE.with(Cell::get);
+    let mine = mine::get::<Thread>();
     for thread in threads() {
         let is_owner = core::ptr::eq(thread, mine);
         // At the end, what another thread was joining is taken as it is.
@@ -623,7 +619,7 @@ pub fn write_out_all() {
 
 /// In a forked child: forgets the parent's records and its other threads.
 pub fn forget_parent() {
-    let mine = MINE.with(Cell::get);
+    let mine = mine::get::<Thread>();
     ALL.store(mine, Relaxed);
     SEEN_WITHOUT.iter().for_each(|sum| sum.store(0, Relaxed));
     // SAFETY: null, or a `Thread` that is never unmapped.
@@ -640,7 +636,7 @@ pub fn forget_parent() {
 fn after_fork() -> Option<&'static Thread> {
     lifecycle::is_in_vfork_child();
     // SAFETY: as everywhere, null or a `Thread`.
-    let thread = unsafe { MINE.with(Cell::get).as_ref() }?;
+    let thread = unsafe { mine::get::<Thread>().as_ref() }?;
     (thread.owner.load(Relaxed) != 0).then_some(thread)
 }
 
@@ -677,7 +673,7 @@ fn adopt() -> Option<*mut Thread> {
     };
     thread.last_written_at.store(clock::now(), Relaxed);
     let thread = core::ptr::from_ref(thread).cast_mut();
-    MINE.with(|mine| mine.set(thread));
+    mine::set(thread);
     let key = KEY.load(Relaxed);
     if key != u32::MAX {
         // SAFETY: the key is ours. The first 32 keys of a process need no allocation, and ours is among the first.
@@ -696,7 +692,7 @@ unsafe extern "C" fn thread_ends(thread: *mut core::ffi::c_void) {
     thread.write_out(true);
     crate::totals::thread_ends();
     Lane(thread.lane.swap(0, Relaxed)).leave();
-    MINE.with(|mine| mine.set(null_mut()));
+    mine::set::<Thread>(null_mut());
     thread.owner.store(0, Release);
 }
 

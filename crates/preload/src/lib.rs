@@ -42,6 +42,7 @@ mod guard;
 mod lifecycle;
 mod lock;
 mod losses;
+mod mine;
 mod mounts;
 mod mpi_abi;
 mod next;
