@@ -66,6 +66,16 @@ fn write_on(src: &Path, chance: &mut Chance, closed: &Mutex<BTreeMap<String, u64
     closed.insert(name, n);
 }
 
+/// Writes many small files: such are made while those before them are synced and read back.
+fn write_small_ones(src: &Path, closed: &mut BTreeMap<String, u64>) {
+    for i in 0..600 {
+        let name = format!("small{i}");
+        let (n, bytes) = (1..).map(|n| (n, version(&name, n))).find(|(_, bytes)| bytes.len() < 1000).unwrap();
+        fs::write(src.join(&name), bytes).unwrap();
+        closed.insert(name, n);
+    }
+}
+
 /// Every last closed version is here or there, and every final name there holds a closed version.
 fn check(src: &Path, dst: &Path, closed: &BTreeMap<String, u64>) {
     let trash = fs::read_dir(src.join(".iotide-stage/trash")).into_iter().flatten().flatten();
@@ -111,7 +121,9 @@ impl Kills {
 fn kill_beside_a_writer(src: &Path, dst: &Path, seed: u64, n_kills: u64, purge: &str, kills: &mut Kills) {
     let top = src.parent().unwrap();
     let before = kills.killed;
-    let closed = Mutex::new(BTreeMap::new());
+    let mut closed = BTreeMap::new();
+    write_small_ones(src, &mut closed);
+    let closed = Mutex::new(closed);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let (src_of_writer, closed_by, is_over) = (src.to_owned(), &closed, &is_over);
@@ -308,8 +320,8 @@ fn paths(text: &str) -> Vec<String> {
 
 #[test]
 fn a_copy_is_named_after_it_is_synced_and_its_source_goes_after_its_name_is() {
-    // Few are synced one by one, many together.
-    for (n_files, refused) in [(20, None), (80, None)] {
+    // Few are synced one by one, many together, and of very many some while others are written.
+    for (n_files, refused) in [(20, None), (80, None), (700, None)] {
         order_of_calls(n_files, refused);
     }
 }
