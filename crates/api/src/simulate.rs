@@ -159,7 +159,7 @@ impl PolicyName {
         Self::ALL.into_iter().find(|policy| policy.name() == name)
     }
 
-    fn contender(self, unknown: UnknownJobs, error: f64) -> Contender {
+    fn contender(self, unknown: UnknownJobs, error: f64, one_error: bool) -> Contender {
         let policy = match self {
             Self::None => Policy::Unscheduled,
             Self::FairShare => Policy::FairShare,
@@ -169,6 +169,7 @@ impl PolicyName {
         };
         let knowledge = match self {
             Self::Set10Predicted => Knowledge::Predicted { error: 0.0 },
+            Self::Set10Error if one_error => Knowledge::GivenWrong { error },
             Self::Set10Error => Knowledge::Predicted { error },
             _ => Knowledge::Given,
         };
@@ -244,6 +245,8 @@ pub struct SimulateOptions {
     pub warm_up_phases: u64,
     /// [`PolicyName::Set10Error`]: how much too high or too low each prediction is.
     pub error: f64,
+    /// [`PolicyName::Set10Error`]: each job has one wrong period, from its beginning to its end, instead of predictions that are each wrong.
+    pub one_error: bool,
     /// Whether pictures are wanted.
     pub draws: bool,
 }
@@ -273,6 +276,7 @@ impl Default for SimulateOptions {
             jitter: None,
             warm_up_phases: IoSettings::ideal().warm_up_phases,
             error: 0.5,
+            one_error: false,
             draws: false,
         }
     }
@@ -307,8 +311,11 @@ pub fn simulate_io(
         let is_drawn = options.draws && workload.jobs.len() <= MOST_DRAWN;
         settings.n_timeline_bins = if is_drawn { 400 } else { 0 };
         report.add_scenario(name, &settings, unknown);
-        let contenders: Vec<Contender> =
-            options.policies.iter().map(|policy| policy.contender(unknown, options.error)).collect();
+        let contenders: Vec<Contender> = (options
+            .policies
+            .iter()
+            .map(|policy| policy.contender(unknown, options.error, options.one_error)))
+        .collect();
         let outcomes = compare(workload, &contenders, &settings, options.repetitions, options.seed)
             .map_err(Error::Simulation)?;
         for (policy, outcomes) in options.policies.iter().zip(&outcomes) {

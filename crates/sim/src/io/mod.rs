@@ -70,6 +70,11 @@ pub enum Knowledge {
     Given,
     /// The same of so many jobs, the first of the workload, and nothing of the others.
     GivenOfFirst(usize),
+    /// The same, but wrong: of each job from the beginning to the end.
+    GivenWrong {
+        /// By this share too high or too low, by chance.
+        error: f64,
+    },
     /// What the online predictor ([`Predictor`]) finds from the phases of each as they end, by the clock on the wall. Of more than
     /// [`MOST_PREDICTORS`] jobs, which would need too much memory, the mean time between the starts of the last phases.
     Predicted {
@@ -198,12 +203,14 @@ const MOST: f64 = 2e9;
 
 fn check_error(knowledge: Knowledge) -> Result<(), SimulationError> {
     match knowledge {
-        Knowledge::Predicted { error } if !(0.0..1.0).contains(&error) => Err(SimulationError::Setting {
-            what: "the error of predictions",
-            value: error,
-            must: "0 or more and below 1",
-        }),
-        Knowledge::Predicted { .. } | Knowledge::Given | Knowledge::GivenOfFirst(_) => Ok(()),
+        Knowledge::Predicted { error } | Knowledge::GivenWrong { error } if !(0.0..1.0).contains(&error) => {
+            Err(SimulationError::Setting {
+                what: "the error of predictions",
+                value: error,
+                must: "0 or more and below 1",
+            })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -336,12 +343,18 @@ const PREDICTED_FROM: usize = 5;
 impl<'a> Play<'a> {
     fn new(workload: &'a Workload, contender: &Contender, settings: &'a IoSettings, seed: u64) -> Self {
         let n_given = match contender.knowledge {
-            Knowledge::Given => workload.jobs.len(),
+            Knowledge::Given | Knowledge::GivenWrong { .. } => workload.jobs.len(),
             Knowledge::GivenOfFirst(n) => n,
             Knowledge::Predicted { .. } => 0,
         };
+        let factor = |n: usize| match contender.knowledge {
+            Knowledge::GivenWrong { error } => wrong_by(error, &mut chances_of(seed, n, 0)),
+            _ => 1.0,
+        };
         let given = |n: usize, job: &crate::JobSpec| {
-            (n < n_given).then(|| IoProfile::checked(job.w_iter_s(workload.bandwidth_bps))).flatten()
+            (n < n_given)
+                .then(|| IoProfile::checked(job.w_iter_s(workload.bandwidth_bps) * factor(n)))
+                .flatten()
         };
         let player = |(n, job)| Player {
             effort: Effort::default(),
@@ -382,9 +395,7 @@ impl<'a> Play<'a> {
 
     /// Chances of one iteration of a job: the same whatever the policy, and whatever happened before.
     fn chances(&self, job: usize) -> SplitMix64 {
-        let mut random = SplitMix64::new(self.seed);
-        let mixed = random.next() ^ (job as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        SplitMix64::new(SplitMix64::new(mixed).next() ^ self.players[job].n_iterations)
+        chances_of(self.seed, job, self.players[job].n_iterations)
     }
 
     /// The job computes from now on, and has planned what comes then.
@@ -451,10 +462,7 @@ impl<'a> Play<'a> {
         let player = &mut self.players[job];
         let found_s = if has_predictors { player.predicted_s(now_s, bytes) } else { player.observed_s() };
         if let Some(w_iter_s) = found_s.filter(|_| player.effort.n_phases >= self.settings.warm_up_phases) {
-            chances.normal();
-            chances.normal();
-            let factor = if chances.unit() < 0.5 { 1.0 - error } else { 1.0 + error };
-            player.profile = IoProfile::checked(w_iter_s * factor).or(player.profile);
+            player.profile = IoProfile::checked(w_iter_s * wrong_by(error, &mut chances)).or(player.profile);
         }
     }
 
@@ -486,6 +494,19 @@ impl<'a> Play<'a> {
             ..Outcome::of(jobs.collect(), frame_s)
         }
     }
+}
+
+fn chances_of(seed: u64, job: usize, iteration: u64) -> SplitMix64 {
+    let mixed = SplitMix64::new(seed).next() ^ (job as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    SplitMix64::new(SplitMix64::new(mixed).next() ^ iteration)
+}
+
+/// By what a time is multiplied that is wrong by a share, up or down.
+fn wrong_by(error: f64, chances: &mut SplitMix64) -> f64 {
+    // The first two are for computing times.
+    chances.normal();
+    chances.normal();
+    if chances.unit() < 0.5 { 1.0 - error } else { 1.0 + error }
 }
 
 #[cfg(test)]
@@ -563,6 +584,28 @@ mod tests {
             );
         }
         assert!((given[2] - predicted[2]).abs() < 10.0, "{given:.1?} {predicted:.1?}");
+    }
+
+    #[test]
+    fn a_wrong_period_stays_that_of_its_job_and_one_that_is_not_wrong_is_the_given_one() {
+        let workload = Workload::rr9537();
+        let settings = IoSettings { request_bytes: 16 << 20, ..IoSettings::server(Rules::Iotide) };
+        let wrong = |error| Contender {
+            policy: Policy::Set10(UnknownJobs::Together),
+            knowledge: Knowledge::GivenWrong { error },
+        };
+        for seed in 0..3 {
+            let run = |contender| simulate(&workload, &contender, &settings, seed).unwrap();
+            assert_eq!(run(wrong(0.0)), run(SET10));
+            assert_ne!(run(wrong(0.5)), run(SET10));
+        }
+        let play = Play::new(&workload, &wrong(0.5), &settings, 1);
+        let factors: Vec<f64> = (play.players.iter().zip(&workload.jobs))
+            .map(|(player, job)| player.profile.unwrap().w_iter_s() / job.w_iter_s(workload.bandwidth_bps))
+            .collect();
+        assert!(factors.iter().all(|factor| (factor - 0.5).abs() < 1e-9 || (factor - 1.5).abs() < 1e-9));
+        assert!(factors.iter().any(|factor| *factor < 1.0) && factors.iter().any(|factor| *factor > 1.0));
+        assert!(simulate(&workload, &wrong(1.0), &settings, 1).is_err());
     }
 
     fn of_targets(n_servers: usize, n_stripes: usize, coordinated: bool) -> IoSettings {

@@ -121,6 +121,9 @@ pub(crate) struct IoArgs {
     /// `set10-error`: how much too high or too low each prediction is
     #[arg(long, value_name = "SHARE", default_value_t = 0.5, help_heading = "Settings")]
     error: f64,
+    /// `set10-error`: one wrong period for each job, from its beginning to its end, instead of predictions that are each wrong
+    #[arg(long, help_heading = "Settings")]
+    one_error: bool,
 
     #[command(flatten)]
     output: DocumentArgs,
@@ -244,6 +247,7 @@ impl IoArgs {
             jitter: self.jitter,
             warm_up_phases: self.warm_up,
             error: self.error,
+            one_error: self.one_error,
             draws: self.output.wants_pictures(),
         }
     }

@@ -167,6 +167,10 @@ fn help_on_simulate_io_explains_every_flag() {
               
               [default: 0.5]
 
+          --one-error
+              `set10-error`: one wrong period for each job, from its beginning to its end, instead of
+              predictions that are each wrong
+
     Output:
           --format <FORM>
               Form of the answer
