@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn every_policy_has_a_name_of_its_own() {
-        let all = PolicyName::ALL.map(|policy| policy.contender(UnknownJobs::Together, 0.5));
+        let all = PolicyName::ALL.map(|policy| policy.contender(UnknownJobs::Together, 0.5, false));
         for (i, one) in all.iter().enumerate() {
             assert!(all[i + 1..].iter().all(|other| other != one), "{one:?}");
         }
