@@ -5,6 +5,8 @@
 /// Without `/` it is compared with the last name of a path, else with all of it from the top.
 #[derive(Clone, Debug)]
 pub struct Pattern {
+    /// As it was written.
+    text: String,
     tokens: Vec<Token>,
     is_whole_path: bool,
 }
@@ -62,7 +64,7 @@ impl Pattern {
                 byte => Token::Byte(byte),
             });
         }
-        Ok(Self { tokens, is_whole_path: pattern.contains('/') })
+        Ok(Self { text: pattern.to_owned(), tokens, is_whole_path: pattern.contains('/') })
     }
 
     /// Whether the path, relative to the top, is meant.
@@ -153,6 +155,29 @@ impl Filter {
         (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
     }
 
+    /// What [`Filter::takes`] goes by, for another process to read: `+` and `-` before patterns, each of which ends in a zero byte.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let kinds = [(b'+', &self.include), (b'-', &self.exclude)];
+        let patterns =
+            kinds.into_iter().flat_map(|(kind, patterns)| patterns.iter().map(move |it| (kind, it)));
+        patterns.flat_map(|(kind, pattern)| [&[kind], pattern.text.as_bytes(), &[0]].concat()).collect()
+    }
+
+    /// Reads what [`Filter::to_bytes`] wrote; `None` if it is not that.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut filter = Self::default();
+        for pattern in bytes.split_inclusive(|byte| *byte == 0) {
+            let (kind, pattern) = pattern.strip_suffix(&[0])?.split_first()?;
+            let pattern = Pattern::parse(std::str::from_utf8(pattern).ok()?).ok()?;
+            match kind {
+                b'+' => filter.include.push(pattern),
+                b'-' => filter.exclude.push(pattern),
+                _ => return None,
+            }
+        }
+        Some(filter)
+    }
+
     /// Its rank among those that come first.
     pub fn rank(&self, path: &[u8]) -> usize {
         self.first.iter().position(|pattern| pattern.matches(path)).unwrap_or(self.first.len())
@@ -186,6 +211,29 @@ mod tests {
         assert!(Pattern::parse("*").unwrap().matches(b"\xff\xfe"));
         assert!(
             Pattern::parse("").is_err() && Pattern::parse("[a").is_err() && Pattern::parse("\\").is_err()
+        );
+    }
+
+    #[test]
+    fn what_is_staged_is_the_same_for_another_process() {
+        let patterns = |texts: &[&str]| texts.iter().map(|text| Pattern::parse(text).unwrap()).collect();
+        let filter = Filter {
+            include: patterns(&["*.h5", "a\nb"]),
+            exclude: patterns(&["/tmp/**", "[!x]"]),
+            first: patterns(&["x"]),
+        };
+        let bytes = filter.to_bytes();
+        let read = Filter::from_bytes(&bytes).unwrap();
+        assert_eq!(read.to_bytes(), bytes);
+        for (path, is_taken) in [("b/c.h5", true), ("a\nb", true), ("tmp/c.h5", false), ("c.txt", false)] {
+            assert_eq!((filter.takes(path.as_bytes()), read.takes(path.as_bytes())), (is_taken, is_taken));
+        }
+        assert!(Filter::from_bytes(b"").unwrap().takes(b"anything"));
+        assert!(
+            (1..bytes.len()).filter(|n| bytes[n - 1] != 0).all(|n| Filter::from_bytes(&bytes[..n]).is_none())
+        );
+        assert!(
+            [&b"+\0"[..], b"?x\0", b"-\xff\0"].into_iter().all(|bytes| Filter::from_bytes(bytes).is_none())
         );
     }
 

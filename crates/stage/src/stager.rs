@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, unlinkat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
 use crate::OWN;
@@ -203,6 +203,8 @@ enum Trial {
 /// A batch: so many files, so many bytes.
 const BATCH_FILES: usize = 1024;
 const BATCH_BYTES: u64 = 256 << 20;
+/// The file that says which files are staged, beside the journal.
+pub(crate) const PATTERNS: &str = "patterns";
 /// Below this, a second change might leave the time of change as it was: clocks of file systems tick every 4 ms or so.
 const LEAST_QUIET: Duration = Duration::from_millis(20);
 
@@ -246,8 +248,19 @@ impl Stager {
             resting: VecDeque::new(),
             n_changed: 0,
         };
+        let patterns = stager.own_path().join(PATTERNS);
+        stager.note_patterns().map_err(StageError::io("cannot write", patterns))?;
         stager.clear_up()?;
         Ok(stager)
+    }
+
+    /// Writes down which files are staged, for those who wait for a directory.
+    fn note_patterns(&self) -> io::Result<()> {
+        let new = format!("{PATTERNS}.new");
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file = fs::File::from(openat(&self.own, &*new, flags, Mode::RUSR | Mode::WUSR)?);
+        file.write_all(&self.settings.filter.to_bytes())?;
+        Ok(renameat(&self.own, &*new, &self.own, PATTERNS)?)
     }
 
     /// How things stand.

@@ -1,6 +1,8 @@
 //! Whether a file is where it should be, for scripts that wait for it.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -9,9 +11,11 @@ use rustix::fs::{FileType, Mode, OFlags, openat};
 use crate::OWN;
 use crate::dirs::Dirs;
 use crate::error::StageError;
+use crate::filter::Filter;
 use crate::journal::{Journal, Known};
 use crate::numbers::{Numbers, kind};
-use crate::walk::walk;
+use crate::stager::PATTERNS;
+use crate::walk::{Found, walk};
 
 /// What is known of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +26,8 @@ pub enum Waited {
     Working,
     /// Not yet, and nobody is.
     Nobody,
+    /// It is a file that is left out, and so never will be.
+    LeftOut,
 }
 
 /// The buffer that a path is in: the next directory above it with a journal.
@@ -53,14 +59,36 @@ pub fn is_safe(root: &Path, path: &[u8]) -> Result<Waited, StageError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let own = openat(tree.top(), OWN, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
     let (known, is_taken) = Journal::look(&own).map_err(failed)?;
-    Ok(match (is_known(&tree, &known, path), is_taken) {
+    let filter = filter_of(&own);
+    let is_left_out = || !filter.takes(path) && !is_directory(&tree, path);
+    Ok(match (is_known(&tree, &known, &filter, path), is_taken) {
         (true, _) => Waited::Safe,
+        (false, _) if is_left_out() => Waited::LeftOut,
         (false, true) => Waited::Working,
         (false, false) => Waited::Nobody,
     })
 }
 
-fn is_known(tree: &Dirs, known: &Known, path: &[u8]) -> bool {
+/// More than this are no patterns of ours.
+const MAX_PATTERNS: u64 = 1 << 20;
+
+/// Which files are staged, as far as the one who stages has said; all, if nobody has.
+fn filter_of(own: &OwnedFd) -> Filter {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let read = || {
+        let mut bytes = Vec::new();
+        let file = File::from(openat(own, PATTERNS, flags, Mode::empty()).ok()?);
+        file.take(MAX_PATTERNS).read_to_end(&mut bytes).ok()?;
+        Filter::from_bytes(&bytes)
+    };
+    read().unwrap_or_default()
+}
+
+fn is_directory(tree: &Dirs, path: &[u8]) -> bool {
+    tree.stat(path).is_ok_and(|stat| kind(&stat) == FileType::Directory)
+}
+
+fn is_known(tree: &Dirs, known: &Known, filter: &Filter, path: &[u8]) -> bool {
     let is_version =
         |path: &[u8], numbers: Numbers| known.safe.get(path).is_some_and(|safe| safe.numbers == numbers);
     let Ok(stat) = tree.stat(path) else { return known.purged.contains(path) };
@@ -71,8 +99,10 @@ fn is_known(tree: &Dirs, known: &Known, path: &[u8]) -> bool {
                 path.is_empty() || other.strip_prefix(path).is_some_and(|rest| rest.first() == Some(&b'/'))
             };
             let is_file = |kind| matches!(kind, FileType::RegularFile | FileType::Symlink);
-            let mut files =
-                walked.found.iter().filter(|found| is_below(&found.path) && is_file(kind(&found.stat)));
+            let is_meant = |found: &&Found| {
+                is_below(&found.path) && is_file(kind(&found.stat)) && filter.takes(&found.path)
+            };
+            let mut files = walked.found.iter().filter(is_meant);
             walked.errors.is_empty() && files.all(|found| is_version(&found.path, Numbers::of(&found.stat)))
         }
         FileType::RegularFile | FileType::Symlink => is_version(path, Numbers::of(&stat)),

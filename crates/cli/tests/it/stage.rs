@@ -104,6 +104,26 @@ fn an_odd_tree_arrives_as_it_was() {
 }
 
 #[test]
+fn who_waits_for_a_directory_waits_for_what_is_staged_of_it() {
+    let dir = pair();
+    fs::create_dir(dir.path().join("src/sub")).unwrap();
+    for name in ["step.h5", "sub/core.tmp", "sub/step.h5"] {
+        dir.write(&format!("src/{name}"), name);
+    }
+    stage(dir.path(), &[&ONCE[..], &["--exclude", "*.tmp"]].concat()).exits_with(0);
+    assert!(!dir.path().join("dst/sub/core.tmp").exists());
+    stage(dir.path(), &["wait", "src", "src/sub"]).exits_with(0);
+    let told = stage(dir.path(), &["wait", "src/sub/core.tmp"]).exits_with(1).stderr;
+    assert!(told.contains("src/sub/core.tmp is left out by the patterns"), "{told}");
+    // What is staged and not yet safe is still waited for.
+    dir.write("src/sub/late.h5", "late");
+    stage(dir.path(), &["wait", "src/sub", "--timeout", "10ms"]).exits_with(1);
+    // Who stages all from now on says so.
+    stage(dir.path(), &ONCE).exits_with(0);
+    stage(dir.path(), &["wait", "src", "src/sub/core.tmp"]).exits_with(0);
+}
+
+#[test]
 fn an_open_file_is_left_and_what_was_refused_is_untouched() {
     let dir = pair();
     let src = dir.path().join("src");

@@ -12,7 +12,7 @@ use crate::ui::Ui;
 
 /// Wait until files of a buffer are safe, or inputs have come
 ///
-/// A directory stands for all that is in it. Exit status: 0 all of it is safe or there, 1 it is not (the time is over, or no stager is at work).
+/// A directory stands for all in it that `stage out` does not leave out. Exit status: 0 all of it is safe or there, 1 it is not (the time is over, or no stager is at work).
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct WaitArgs {
@@ -45,6 +45,11 @@ pub(super) fn run(ui: &mut Ui, args: &WaitArgs) -> anyhow::Result<ExitStatus> {
                 Waited::Safe => continue,
                 Waited::Working => {}
                 Waited::Nobody => is_nobody = true,
+                Waited::LeftOut => {
+                    let why = "is left out by the patterns of `stage out`, so that it never will be safe";
+                    ui.status(format_args!("{} {why}", path.display()));
+                    return Ok(ExitStatus::NothingFound);
+                }
             }
             waiting.push((path, (root, relative)));
         }
