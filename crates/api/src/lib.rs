@@ -96,6 +96,7 @@ mod job_io;
 mod jobs;
 mod label;
 mod model;
+mod modules;
 mod plan;
 mod progress;
 mod reads;

@@ -2,12 +2,13 @@
 
 use iotide_analysis::{CategoryConfig, InsightConfig, Method, RunConfig, insights};
 use iotide_formats::OpenOptions;
-use iotide_report::{LabelledRun, Plot, Run, pictures_of_both, pictures_of_dft};
+use iotide_report::{LabelledRun, LogModules, Plot, Run, pictures_of_both, pictures_of_dft};
 use iotide_trace::{Activity, ActivitySums, Timeline};
 
 use crate::detect::analyse;
 use crate::label::label_observed;
-use crate::{Error, Input, observe};
+use crate::modules::modules;
+use crate::{Error, Input, darshan_log, observe};
 
 /// How a run is read and looked at.
 #[derive(Clone, Debug, Default)]
@@ -60,9 +61,19 @@ pub fn report(input: &Input, options: &ReportOptions) -> Result<RunReport, Error
         .with_activity(&activity)
         .with_patterns(&activity, job)
         .with_timeline(timeline.finish().map(iotide_report::Timeline::from))
+        .with_modules(modules_of(input, &options.open))
         .with_insights(&found)
         .with_labels(labels.clone())
         .with_charts(&plots)
         .with_card(&activity);
     Ok(RunReport { run, labels, plots })
+}
+
+/// What the modules of a Darshan log counted. It is read a second time for that, and standard input cannot be.
+fn modules_of(input: &Input, options: &OpenOptions) -> Option<LogModules> {
+    if input.is_stdin() {
+        return None;
+    }
+    // What it is, and what it lost, was said when it was read first.
+    darshan_log(input, options).ok().map(|log| modules(&log))
 }

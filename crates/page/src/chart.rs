@@ -256,6 +256,11 @@ impl Axis {
         Self { label, lo, hi, origin: 0.0, factor, unit, log: false }
     }
 
+    /// How many digits of places on it are alike.
+    pub(crate) fn digits_alike(&self) -> usize {
+        if self.is_logarithmic() { 0 } else { digits_before(self.lo, self.hi) as usize }
+    }
+
     /// Seconds, in the unit that suits their span.
     pub fn time(label: &str, lo: f64, hi: f64) -> Self {
         let (factor, unit) = match hi - lo {
@@ -516,7 +521,7 @@ pub enum Xs {
         step: f64,
     },
     /// Each where it says.
-    At(#[serde(serialize_with = "short_numbers")] Vec<f64>),
+    At(#[serde(serialize_with = "short_places")] Vec<f64>),
 }
 
 impl Xs {
@@ -689,11 +694,12 @@ impl Series {
 }
 
 /// Where bursts are less than three columns apart, a column has the lowest and the highest of its neighbours, too: whether a burst falls
-/// into a column is chance then, and would show as a pattern.
+/// into a column is chance then, and would show as a pattern. Values that are wider than columns are seen one by one.
 fn smear(columns: &mut [Column]) {
     let peaks =
         columns.windows(3).filter(|three| three[1].hi > three[0].hi && three[1].hi >= three[2].hi).count();
-    if 3 * peaks < columns.len() {
+    let [first, .., last] = &*columns else { return };
+    if 3 * peaks < columns.len() || last.x - first.x >= 2.0 * columns.len() as f64 {
         return;
     }
     let before = columns.to_vec();
@@ -710,16 +716,33 @@ pub fn highest(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
 }
 
-/// Five digits are more than a screen shows, and a third of the size.
+/// Four digits are more than a screen shows, and a quarter of the size.
 fn short_numbers<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(values.iter().map(|&value| {
-        if value == 0.0 || !value.is_finite() {
-            return 0.0;
-        }
-        let scale = 10f64.powi(5 - value.abs().log10().ceil() as i32);
-        let short = (value * scale).round() / scale;
-        if short.is_finite() { short } else { value }
-    }))
+    serializer.collect_seq(values.iter().map(|&value| to_digits(value, 4)))
+}
+
+/// Five for places on an axis, and as many more as their distance from zero takes. Seconds since 1970 have nine before any differ.
+fn short_places<S: Serializer>(places: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
+    let (lo, hi) =
+        places.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), &at| (at.min(lo), at.max(hi)));
+    let n = 5 + digits_before(lo, hi);
+    serializer.collect_seq(places.iter().map(|&place| to_digits(place, n)))
+}
+
+/// How many digits the values of a range have before those in which they differ.
+fn digits_before(lo: f64, hi: f64) -> i32 {
+    let times = lo.abs().max(hi.abs()) / (hi - lo);
+    if times.is_nan() || times <= 1.0 { 0 } else { times.log10().ceil().min(12.0) as i32 }
+}
+
+/// A number of so many digits.
+fn to_digits(value: f64, n: i32) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return 0.0;
+    }
+    let scale = 10f64.powi(n - value.abs().log10().ceil() as i32);
+    let short = (value * scale).round() / scale;
+    if short.is_finite() { short } else { value }
 }
 
 #[cfg(test)]
@@ -739,6 +762,32 @@ mod tests {
             (0..900).map(|i| column(i, if i % 10 == 0 { 1.0 } else { 0.0 })).collect();
         smear(&mut sparse);
         assert_eq!(sparse.iter().filter(|column| column.hi == 1.0).count(), 90);
+    }
+
+    #[test]
+    fn values_that_are_wider_than_columns_are_seen_one_by_one() {
+        let column = |i: usize| Column {
+            x: 13.0 * i as f64,
+            lo: (i % 2) as f64,
+            mid: (i % 2) as f64,
+            hi: (i % 2) as f64,
+        };
+        let mut sparse: Vec<Column> = (0..54).map(column).collect();
+        smear(&mut sparse);
+        assert!(
+            sparse
+                .iter()
+                .enumerate()
+                .all(|(i, column)| column.lo == column.hi && column.hi == (i % 2) as f64)
+        );
+    }
+
+    #[test]
+    fn places_that_begin_long_after_zero_stay_apart() {
+        let places = |xs: Vec<f64>| serde_json::to_string(&Xs::At(xs)).unwrap();
+        assert_eq!(places(vec![1744611915.125, 1744611968.25]), "{\"at\":[1744611915.125,1744611968.25]}");
+        assert_eq!(places(vec![1744611915.125]), "{\"at\":[1744611915.125]}");
+        assert_eq!(places(vec![0.0, 1.0 / 3.0, 100.0]), "{\"at\":[0.0,0.33333,100.0]}");
     }
 
     #[test]

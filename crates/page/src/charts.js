@@ -91,10 +91,11 @@ const charts = (() => {
     return { columns, end: series.step ? position(axis, xAt(series, last + 1), size.left, size.right) : NaN };
   };
 
-  // As `smear` in chart.rs: where bursts are less than three columns apart, whether one falls into a column is chance.
+  // As `smear` in chart.rs: where bursts are less than three columns apart, whether one falls into a column is chance. Values that are wider
+  // than columns are seen one by one.
   const smear = (columns) => {
     const peaks = columns.filter(({ hi }, i) => i && i + 1 < columns.length && hi > columns[i - 1].hi && hi >= columns[i + 1].hi).length;
-    if (3 * peaks < columns.length) return;
+    if (3 * peaks < columns.length || columns[columns.length - 1].x - columns[0].x >= 2 * columns.length) return;
     const before = columns.map(({ lo, hi }) => ({ lo, hi }));
     columns.forEach((column, i) => {
       for (const { lo, hi } of before.slice(Math.max(0, i - 1), i + 2)) {

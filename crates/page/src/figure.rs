@@ -132,6 +132,8 @@ impl Plot {
                 name(&format!("{name_of}{unit}"));
             }
         }
+        // Of seconds since 1970 the first nine are alike.
+        let n_place_digits = DIGITS + self.x.digits_alike();
         let row = |from: usize, to: usize| {
             let mut row = vec![same[0].x.at(from)];
             for series in &same {
@@ -146,7 +148,8 @@ impl Plot {
                     row.push(highs.iter().copied().fold(f64::NEG_INFINITY, f64::max).max(mean));
                 }
             }
-            row.into_iter().map(six_digits).collect::<Vec<f64>>()
+            let places = row.iter().take(1).map(|&place| to_digits(place, n_place_digits));
+            places.chain(row.iter().skip(1).map(|&value| to_digits(value, DIGITS))).collect::<Vec<f64>>()
         };
         let mut picked: Vec<usize> = (0..n).step_by(per_row).collect();
         if picked.len() > Numbers::MOST_ROWS {
@@ -218,10 +221,13 @@ fn is_same_grid(one: &Series, other: &Series) -> bool {
         }
 }
 
-/// A number as it is written: six digits are more than anybody compares.
-fn six_digits(value: f64) -> f64 {
+/// Six are more than anybody compares.
+const DIGITS: usize = 6;
+
+/// A number as it is written.
+fn to_digits(value: f64, n: usize) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return 0.0;
     }
-    format!("{value:.5e}").parse().unwrap_or(value)
+    format!("{value:.*e}", n - 1).parse().unwrap_or(value)
 }

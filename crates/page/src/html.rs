@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::palette;
 use crate::policy::content_security_policy;
+use crate::text;
 
 /// What draws a picture again where a reader zooms, sorts tables and searches in them.
 pub const SCRIPT: &str = concat!("\n", include_str!("charts.js"), include_str!("ranks.js"));
@@ -85,7 +86,7 @@ pub fn tiles<'a>(tiles: impl IntoIterator<Item = (&'a str, String)>) -> String {
 pub fn facts(rows: impl IntoIterator<Item = (&'static str, String)>) -> String {
     let mut html = String::from("<dl class=\"facts\">\n");
     for (name, value) in rows {
-        let _ = writeln!(html, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(&value));
+        let _ = writeln!(html, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(&text::whole_numbers(&value)));
     }
     html + "</dl>\n"
 }
@@ -93,7 +94,10 @@ pub fn facts(rows: impl IntoIterator<Item = (&'static str, String)>) -> String {
 /// A table, its cells as text.
 pub fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
     let cells = |tag: &str, cells: &[String]| {
-        cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect::<String>()
+        cells
+            .iter()
+            .map(|cell| format!("<{tag}>{}</{tag}>", escape(&text::whole_numbers(cell))))
+            .collect::<String>()
     };
     let mut html =
         format!("<table>\n<thead><tr>{}</tr></thead>\n<tbody>\n", cells("th", &head.map(str::to_owned)));

@@ -113,7 +113,7 @@ pub fn style(palette: &Palette) -> String {
         );
     }
     style.push_str(
-        ".plot path.points{stroke-width:4;stroke-linecap:round}.plot path.beat{stroke-width:1.2;stroke-opacity:.7}.plot path.wave{stroke-width:2;stroke-opacity:1;stroke-linejoin:round}",
+        ".plot path.points{stroke-width:5.5;stroke-linecap:round}.plot path.beat{stroke-width:1.2;stroke-opacity:.7}.plot path.wave{stroke-width:2;stroke-opacity:1;stroke-linejoin:round}",
     );
     for (name, shades) in [("r", reads), ("w", writes)] {
         for (i, shade) in shades.iter().enumerate() {

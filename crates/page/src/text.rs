@@ -68,6 +68,27 @@ pub fn date(unix_s: f64) -> String {
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
+/// Returns the text with numbers that no line of a page parts from their unit.
+pub fn whole_numbers(text: &str) -> String {
+    const UNITS: [&str; 8] = ["%", "s", "ms", "µs", "ns", "min", "h", "d"];
+    const VOLUMES: [&str; 13] =
+        ["B", "kB", "MB", "GB", "TB", "PB", "EB", "KiB", "MiB", "GiB", "TiB", "Hz", "kHz"];
+    let mut whole = String::with_capacity(text.len() + 16);
+    for word in text.split_inclusive(' ') {
+        let unit = word.trim_end_matches([' ', ')', ',', '.', ';', ':']);
+        let unit = unit.strip_suffix("/s").unwrap_or(unit);
+        let before = whole.strip_suffix(' ').unwrap_or_default();
+        let has_number = before.ends_with(|c: char| c.is_ascii_digit());
+        let is_bound = before.ends_with(['<', '>']) && word.starts_with(|c: char| c.is_ascii_digit());
+        if has_number && (UNITS.contains(&unit) || VOLUMES.contains(&unit)) || is_bound {
+            whole.pop();
+            whole.push('\u{a0}');
+        }
+        whole.push_str(word);
+    }
+    whole
+}
+
 /// Returns a volume in decimal units: `5.6 GB`.
 pub fn bytes(n: f64) -> String {
     scaled(n, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
@@ -320,6 +341,15 @@ mod tests {
         assert_eq!(named_number("bytes_read", 2e9), "bytes read: 2 GB");
         assert_eq!(named_number("ranks_with_bytes", 512.0), "ranks with bytes: 512");
         assert_eq!(named_number("busy_share", 0.25), "busy share: 25 %");
+    }
+
+    #[test]
+    fn no_line_ends_between_a_number_and_its_unit() {
+        assert_eq!(
+            whole_numbers("4 calls, share: 80 % (1.2 GB/s), 48 min 06 s in all, 3 s"),
+            "4 calls, share: 80\u{a0}% (1.2\u{a0}GB/s), 48\u{a0}min 06\u{a0}s in all, 3\u{a0}s"
+        );
+        assert_eq!(whole_numbers("a % of b (< 1 %)"), "a % of b (<\u{a0}1\u{a0}%)");
     }
 
     #[test]

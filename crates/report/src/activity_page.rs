@@ -42,6 +42,8 @@ pub(crate) fn sections(
 
 /// A cell with a number and a bar; `whole` fills the cell.
 fn bar(class: &str, value: f64, whole: f64, told: &str) -> String {
+    // Where a column is narrow, a line ends before the share and nowhere else.
+    let told = &told.replace(' ', "\u{a0}").replace("\u{a0}(", " (");
     if value <= 0.0 || whole <= 0.0 {
         return format!("<td data-v=\"{value}\">{}</td>", escape(told));
     }
@@ -245,6 +247,18 @@ fn sizes(patterns: &Patterns, activity: &Activity) -> Option<Section> {
     Some(Section { id: "sizes", title: "Request sizes".into(), body, narrow: true })
 }
 
+/// A range of sizes: `100 B – 1 KiB`.
+pub(crate) fn range_in_words(from_bytes: u64, to_bytes: Option<u64>) -> String {
+    let name = |bytes: u64| match bytes {
+        0 => "0".to_owned(),
+        bytes => crate::activity_chart::binary_bytes(bytes as f64),
+    };
+    match to_bytes {
+        Some(to_bytes) => format!("{} – {}", name(from_bytes), name(to_bytes)),
+        None => format!("> {}", name(from_bytes)),
+    }
+}
+
 fn write_sizes(body: &mut String, sizes: &RequestSizes, with_name: bool) {
     let used = |range: &&crate::patterns::SizeRange| range.reads > 0 || range.writes > 0;
     let most = sizes.ranges.iter().map(|range| range.reads.max(range.writes)).max().unwrap_or(0) as f64;
@@ -254,14 +268,7 @@ fn write_sizes(body: &mut String, sizes: &RequestSizes, with_name: bool) {
         let _ = writeln!(body, "<h3>{}</h3>", escape(layer));
     }
     let rows = sizes.ranges[first..=last].iter().map(|range| {
-        let name = |bytes: u64| match bytes {
-            0 => "0".to_owned(),
-            bytes => crate::activity_chart::binary_bytes(bytes as f64),
-        };
-        let label = match range.to_bytes {
-            Some(to) => format!("{} – {}", name(range.from_bytes), name(to)),
-            None => format!("> {}", name(range.from_bytes)),
-        };
+        let label = range_in_words(range.from_bytes, range.to_bytes);
         let cells = vec![
             bar("r", range.reads as f64, most, &text::count(range.reads)),
             bar("w", range.writes as f64, most, &text::count(range.writes)),

@@ -163,7 +163,7 @@ pub(crate) fn timeline(statistics: &ArchiveStatistics) -> String {
 
 pub(crate) fn users(statistics: &ArchiveStatistics) -> String {
     let mut html = String::from(
-        "<div class=\"wide\"><table class=\"sortable\" data-filter=\"users\">\n<thead><tr><th scope=\"col\">user</th><th scope=\"col\">runs</th>\
+        "<div class=\"wide\" tabindex=\"0\"><table class=\"sortable\" data-filter=\"users\">\n<thead><tr><th scope=\"col\">user</th><th scope=\"col\">runs</th>\
          <th scope=\"col\">applications</th><th scope=\"col\">read</th><th scope=\"col\">written</th><th scope=\"col\">process hours</th></tr></thead>\n<tbody>\n",
     );
     for user in &statistics.users {
@@ -191,9 +191,9 @@ pub(crate) fn users(statistics: &ArchiveStatistics) -> String {
 
 pub(crate) fn applications(statistics: &ArchiveStatistics) -> String {
     let mut html = String::from(
-        "<div class=\"wide\"><table class=\"sortable\" data-filter=\"applications\">\n<thead><tr><th scope=\"col\">application</th><th scope=\"col\">user</th>\
+        "<div class=\"wide\" tabindex=\"0\"><table class=\"sortable stack\" data-filter=\"applications\">\n<thead><tr><th scope=\"col\">application</th><th scope=\"col\">user</th>\
          <th scope=\"col\">runs</th><th scope=\"col\">read</th><th scope=\"col\">written</th><th scope=\"col\">process hours</th>\
-         <th scope=\"col\">labelled alike</th><th scope=\"col\">labels of most runs</th></tr></thead>\n<tbody>\n",
+         <th scope=\"col\">labelled alike</th><th class=\"words\" scope=\"col\">labels of most runs</th></tr></thead>\n<tbody>\n",
     );
     for application in &statistics.heaviest_applications {
         let _ = writeln!(
@@ -223,8 +223,8 @@ fn hours(value: f64) -> String {
 
 pub(crate) fn coverage(statistics: &ArchiveStatistics) -> String {
     let mut html = String::from(
-        "<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">counted</th><th scope=\"col\">without a label</th><th scope=\"col\">described by six labels</th>\
-         <th scope=\"col\">which</th></tr></thead>\n<tbody>\n",
+        "<div class=\"wide\" tabindex=\"0\"><table class=\"stack\">\n<thead><tr><th scope=\"col\">counted</th><th scope=\"col\">without a label</th><th scope=\"col\">described by six labels</th>\
+         <th class=\"words\" scope=\"col\">which</th></tr></thead>\n<tbody>\n",
     );
     for coverage in &statistics.coverage {
         let _ = writeln!(

@@ -55,7 +55,8 @@
   };
   const put = (title, note, found) => {
     const table = element("table"), head = element("thead"), body = element("tbody"), wide = element("div", undefined, "wide");
-    head.append(row([["log"], ["application"], ["user"], ["its runs"], ["read"], ["written"], ["time"], ["ranks"], ["began"], ["labels"], [""]], "th"));
+    wide.tabIndex = 0;
+    head.append(row([["log"], ["application"], ["user"], ["its runs"], ["read"], ["written"], ["time"], ["ranks"], ["began"], ["labels"], ["report"]], "th"));
     for (const [path, user, application, read, written, time, ranks, start, bears, nRuns] of found) {
       const tr = row([[path, "path"], [application || "–"], [user || "–"], [nRuns ? nRuns.toLocaleString("en") : "–"], [bytes(read)],
         [bytes(written)], [seconds(time)], [ranks === null ? "–" : ranks.toLocaleString("en")], [date(start)],

@@ -257,7 +257,7 @@ fn heat_maps(statistics: &ArchiveStatistics) -> String {
 
 fn most_run(statistics: &ArchiveStatistics) -> String {
     let mut html = String::from(
-        "<div class=\"wide\"><table>\n<thead><tr><th>application</th><th>user</th><th>runs</th><th>heaviest run moves</th><th>labels</th></tr>\
+        "<div class=\"wide\" tabindex=\"0\"><table class=\"stack\">\n<thead><tr><th>application</th><th>user</th><th>runs</th><th>heaviest run moves</th><th class=\"words\">labels</th></tr>\
          </thead>\n<tbody>\n",
     );
     for application in &statistics.most_run {
@@ -279,7 +279,7 @@ fn insights(found: &[InsightCount]) -> String {
         return "<p class=\"note\">No rule found anything.</p>\n".to_owned();
     }
     let mut html = String::from(
-        "<div class=\"wide\"><table class=\"reasons\">\n<thead><tr><th>rule</th><th>runs</th><th>of these high</th><th>the heaviest of them</th></tr>\
+        "<div class=\"wide\" tabindex=\"0\"><table class=\"rules stack\">\n<thead><tr><th>rule</th><th>runs</th><th>of these high</th><th class=\"words\">the heaviest of them</th></tr>\
          </thead>\n<tbody>\n",
     );
     for InsightCount { rule, n_runs, n_high, example } in found {
@@ -298,7 +298,7 @@ fn insights(found: &[InsightCount]) -> String {
 
 fn rejections(statistics: &ArchiveStatistics) -> String {
     let mut html = String::from(
-        "<div class=\"wide\"><table class=\"reasons\">\n<thead><tr><th>reason</th><th>logs</th><th>for example</th></tr></thead>\n<tbody>\n",
+        "<div class=\"wide\" tabindex=\"0\"><table class=\"stack\">\n<thead><tr><th>reason</th><th>logs</th><th class=\"words\">for example</th></tr></thead>\n<tbody>\n",
     );
     for why in &statistics.rejections {
         let _ = writeln!(

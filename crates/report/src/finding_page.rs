@@ -50,7 +50,7 @@ fn write_card(html: &mut String, finding: &Insight, run: &Run) {
     );
     html.push_str("<dl>\n");
     let mut row = |name: &str, value: String| {
-        let _ = writeln!(html, "<dt>{name}</dt><dd>{}</dd>", escape(&value));
+        let _ = writeln!(html, "<dt>{name}</dt><dd>{}</dd>", escape(&text::whole_numbers(&value)));
     };
     if let Some(cost) = cost_in_words(finding, run) {
         row("What it costs", cost);

@@ -64,9 +64,15 @@ fn page(report: &Report, pictures: &[Vec<Plot>]) -> String {
     };
     let mut html = head(&format!("{title} · iotide"), &own_style(""), SCRIPT);
     let none = Vec::new();
+    html.push_str("<main class=\"runs\">\n");
     for (i, run) in report.runs.iter().enumerate() {
-        write_run(&mut html, run, pictures.get(i).unwrap_or(&none), i);
+        let contents = match report.runs.len() {
+            1 => "contents".to_owned(),
+            _ => format!("contents of run {}", i + 1),
+        };
+        write_run(&mut html, run, pictures.get(i).unwrap_or(&none), i, &contents);
     }
+    html.push_str("</main>\n");
     let _ = write!(
         html,
         "<footer><p>Pictures: drag over a stretch to zoom in, Ctrl + wheel to zoom, Shift + drag to move, double-click to see all again. Keys on \
@@ -98,16 +104,17 @@ fn sections(run: &Run, plots: &[Plot], run_idx: usize) -> Vec<Section> {
     sections.extend(phases(run));
     sections.extend(labels(run));
     sections.extend(history(run));
+    sections.extend(run.modules.as_ref().and_then(|modules| modules.section()));
     sections.push(source(run));
     sections.push(settings(run));
     sections.push(losses(run));
     sections
 }
 
-fn write_run(html: &mut String, run: &Run, plots: &[Plot], run_idx: usize) {
+fn write_run(html: &mut String, run: &Run, plots: &[Plot], run_idx: usize, contents: &str) {
     let sections = sections(run, plots, run_idx);
-    let _ = writeln!(html, "<main id=\"run-{run_idx}\">\n<header>\n{}</header>", card(run));
-    let _ = write!(html, "<nav aria-label=\"contents\"><ol>");
+    let _ = writeln!(html, "<div class=\"run\" id=\"run-{run_idx}\">\n<header>\n{}</header>", card(run));
+    let _ = write!(html, "<nav aria-label=\"{contents}\"><ol>");
     for Section { id, title, .. } in &sections {
         let _ = write!(html, "<li><a href=\"#run-{run_idx}-{id}\">{}</a></li>", escape(title));
     }
@@ -121,7 +128,7 @@ fn write_run(html: &mut String, run: &Run, plots: &[Plot], run_idx: usize) {
         }
         html.push_str(if is_narrow { "</div>\n" } else { "" });
     }
-    html.push_str("</main>\n");
+    html.push_str("</div>\n");
 }
 
 /// What one asks first.
@@ -415,7 +422,7 @@ mod tests {
     /// What a reader sees of a section: a line per row, without pictures.
     fn read_out(html: &str) -> String {
         let mut text = String::new();
-        let mut rest = html.replace("</td>", " | ").replace("</th>", " | ");
+        let mut rest = html.replace("</td>", " | ").replace("</th>", " | ").replace('\u{a0}', " ");
         while let Some(from) = rest.find("<svg") {
             let until = rest.find("</svg>").unwrap() + "</svg>".len();
             rest.replace_range(from..until, "");

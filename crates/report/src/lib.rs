@@ -55,8 +55,9 @@ pub use crate::{
     labelled::{InsightLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen, about_job},
     loop_demo::{LoopDemo, LoopJob, LoopRun, LoopSample},
+    modules::{LogModules, ModuleCalls, ModuleCounts, ModuleFacts},
     nodes::{NodeEntry, NodeList},
-    patterns::Patterns,
+    patterns::{CommonSize, Patterns},
     pictures::{pictures, pictures_of_both, pictures_of_dft},
     plan::{PlanEntry, PlanReport},
     profile::{
@@ -122,6 +123,7 @@ mod label_glossary;
 mod labelled;
 mod live;
 mod loop_demo;
+mod modules;
 mod nodes;
 mod patterns;
 mod pictures;

@@ -15,6 +15,7 @@ use crate::harmonics;
 use crate::history::History;
 use crate::insight::{self, Insight, NotKnown};
 use crate::labelled::{LabelEvidence, LabelledRun};
+use crate::modules::LogModules;
 use crate::patterns::Patterns;
 use crate::rhythm::{Named, Rhythm};
 use crate::timeline::Timeline;
@@ -59,6 +60,9 @@ pub struct Run {
     /// When each rank read and wrote, where calls have times of their own and that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
+    /// What each module of a Darshan log counted by itself, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modules: Option<LogModules>,
     /// The numbers of its pictures, by name, where there are any.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub charts: BTreeMap<&'static str, Numbers>,
@@ -116,6 +120,7 @@ impl Run {
             activity: None,
             patterns: None,
             timeline: None,
+            modules: None,
             charts: BTreeMap::new(),
             insights: None,
             insights_not_known: None,
@@ -148,6 +153,7 @@ impl Run {
             activity: None,
             patterns: None,
             timeline: None,
+            modules: None,
             charts: BTreeMap::new(),
             insights: None,
             insights_not_known: None,
@@ -173,6 +179,12 @@ impl Run {
     /// Returns the same with when each rank read and wrote.
     pub fn with_timeline(mut self, timeline: Option<Timeline>) -> Self {
         self.timeline = timeline;
+        self
+    }
+
+    /// Returns the same with what each module of its Darshan log counted.
+    pub fn with_modules(mut self, modules: Option<LogModules>) -> Self {
+        self.modules = modules;
         self
     }
 

@@ -41,7 +41,7 @@
     const body = make("tbody");
     for (const row of wrong) body.append(make("tr", {}, ...row.map((cell) => make("td", {}, String(cell)))));
     const head = make("tr", {}, ...["label", "given", "of these wrong", "missing elsewhere"].map((text) => make("th", { scope: "col" }, text)));
-    box.append(make("div", { class: "wide" }, make("table", {}, make("thead", {}, head), body)));
+    box.append(make("div", { class: "wide", tabindex: "0" }, make("table", {}, make("thead", {}, head), body)));
   };
   const keep = (labels) => {
     reviewed[runs[at].path] = labels;

@@ -491,12 +491,14 @@ impl SimulationReport {
         }
         svg.push_str("</g>\n<g class=\"axes\">\n");
         if row_height >= 9.0 {
-            for (row, job) in entry.jobs.iter().enumerate() {
+            // Where rows are lower than letters, every other one is named.
+            let step = if row_height < 13.0 { 2 } else { 1 };
+            for (row, job) in entry.jobs.iter().enumerate().step_by(step) {
                 let _ = writeln!(
                     svg,
-                    "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"10\" text-anchor=\"end\">{}</text>",
+                    "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
                     left - 6.0,
-                    top + row_height * (row as f64 + 0.5) + 3.5,
+                    top + row_height * (row as f64 + 0.5) + 4.0,
                     job.name.shortened(14).for_html()
                 );
             }

@@ -2,7 +2,7 @@ use crate::page_script::played_on;
 use crate::util::Dir;
 
 /// Six runs of three applications and two users.
-fn archive(dir: &Dir) {
+pub fn archive(dir: &Dir) {
     std::fs::create_dir(dir.path().join("logs")).unwrap();
     for (i, (user, program)) in
         [("ann", "lmp"), ("ann", "lmp"), ("ann", "wrf"), ("bob", "lmp"), ("bob", "lmp"), ("bob", "x'y")]

@@ -30,6 +30,10 @@ mod follow;
 mod report;
 
 mod archive_page;
+/// A browser that is told what to do, and a checker of pages in it.
+mod browser;
+/// Every kind of page, checked for people who cannot see well or have no mouse.
+mod page_access;
 /// The page in a browser, where there is one: what its script does.
 mod page_script;
 

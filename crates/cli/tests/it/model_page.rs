@@ -4,7 +4,7 @@ use crate::page_script::played_on;
 use crate::util::Dir;
 
 /// Three call paths of two metrics over one parameter.
-fn tree() -> String {
+pub fn tree() -> String {
     let mut lines = String::new();
     for p in [2.0_f64, 4.0, 8.0, 16.0, 32.0, 64.0] {
         let mut line = |callpath: &str, metric: &str, value: f64| {
@@ -22,7 +22,7 @@ fn tree() -> String {
 }
 
 /// Two parameters, one of which has a name that is none to Python.
-fn grid() -> String {
+pub fn grid() -> String {
     let mut lines = String::new();
     for p in [2.0_f64, 4.0, 8.0, 16.0, 32.0] {
         for size in [1.0_f64, 10.0, 20.0, 50.0, 100.0] {

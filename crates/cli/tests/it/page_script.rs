@@ -341,3 +341,29 @@ fn a_script_that_came_into_the_page_is_not_run() {
     // The picture that was asked for is noted and not there.
     assert_eq!(notes[..3], ["owned: undefined", "not worn", "its own runs"]);
 }
+
+#[test]
+fn times_since_1970_stay_apart_in_tables_and_pictures() {
+    let dir = Dir::new();
+    let mut events = String::from("rank,op,start,end,bytes\n");
+    for step in 0..20 {
+        let start = 1_744_611_915 + step * 5;
+        events += &format!("0,write,{start},{},1000000\n", start + 1);
+    }
+    dir.write("run.csv", events);
+    dir.iotide(["report", "run.csv", "-o", "page.html"]).exits_with(0);
+    let answer = dir.iotide(["report", "run.csv", "--format", "json", "-o", "-"]).exits_with(0).json();
+    for name in ["bandwidth", "beat"] {
+        let rows = answer["runs"][0]["charts"][name]["rows"].as_array().unwrap();
+        let times: Vec<f64> = rows.iter().map(|row| row[0].as_f64().unwrap()).collect();
+        assert!(times.len() > 10 && times.is_sorted_by(|a, b| a < b), "{name}: {times:?}");
+    }
+    let script = r#"
+        const figure = document.querySelector("figure[data-name=beat]");
+        figure.dispatchEvent(new PointerEvent("pointerenter"));
+        const places = [...figure.querySelector("path.points").getAttribute("d").matchAll(/M([0-9.]+) /g)].map((place) => place[1]);
+        note(`${new Set(places).size} dots`);
+    "#;
+    let Some(notes) = played_on(&dir, "page.html", script) else { return };
+    assert_eq!(notes, ["19 dots"]);
+}

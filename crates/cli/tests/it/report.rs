@@ -115,7 +115,9 @@ fn a_page_sets_a_run_beside_earlier_ones_of_its_application() {
     let page = dir.read("page.html");
     assert!(page.contains("<section id=\"run-0-history\">"), "no section");
     assert!(page.contains("<p>Beside 8 earlier runs of app:</p>"));
-    assert!(page.contains("<td>bytes written</td><td>3 GB</td><td>1.01 GB</td><td>3.0 (unusual)</td>"));
+    assert!(
+        page.contains("<td>bytes written</td><td>3\u{a0}GB</td><td>1.01\u{a0}GB</td><td>3.0 (unusual)</td>")
+    );
     let told =
         |form| dir.iotide(["report", "new.csv", "--history", "results", "--format", form]).exits_with(0);
     let text = told("text").stdout;
@@ -168,5 +170,59 @@ fn the_bandwidth_is_that_of_pydarshan() {
             assert!((near - 1.0).abs() < 1e-5, "{log}, {layer}: {known}, not {bps}");
             assert_eq!(known["bytes"].as_f64(), Some(*bytes), "{log}, {layer}");
         }
+    }
+}
+
+#[test]
+fn each_module_of_a_darshan_log_is_told_as_pydarshan_tells_it() {
+    let Some(log) = iotide_testkit::shared_data("traces/darshan/generated/ior-hdf5-3.5.0.darshan") else {
+        return;
+    };
+    let dir = Dir::new();
+    let log = log.display().to_string();
+    let answer = dir.iotide(["report", &log, "--format", "json", "-o", "-"]).exits_with(0).json();
+    let told = &answer["runs"][0]["modules"];
+    assert_eq!((&told["version"], &told["library_version"]), (&"3.41".into(), &"3.5.0".into()));
+    let module = |name: &str| {
+        let all = told["modules"].as_array().unwrap();
+        all.iter().find(|module| module["name"] == name).unwrap_or_else(|| panic!("{name}: {told:#}")).clone()
+    };
+    let posix = &module("POSIX")["counted"];
+    // `python -m darshan summary` of PyDarshan 3.5.0: 19 files, 46.16 KiB read, 3.77 KiB written, 1.26 MiB on average, 24.00 MiB at most.
+    let rounded = |value: &serde_json::Value, unit: f64| format!("{:.2}", value.as_f64().unwrap() / unit);
+    assert_eq!(posix["files"], 19);
+    assert_eq!(
+        [&posix["bytes_read"], &posix["bytes_written"]].map(|bytes| rounded(bytes, 1024.0)),
+        ["46.16", "3.77"]
+    );
+    assert_eq!(
+        [&posix["mean_extent_bytes"], &posix["largest_extent_bytes"]].map(|size| rounded(size, 1048576.0)),
+        ["1.26", "24.00"]
+    );
+    let sizes = |counted: &serde_json::Value| -> Vec<(u64, u64)> {
+        let all = counted["common_sizes"].as_array().unwrap();
+        all.iter().map(|size| (size["bytes"].as_u64().unwrap(), size["calls"].as_u64().unwrap())).collect()
+    };
+    assert_eq!(sizes(posix), [(512, 73), (352, 9), (544, 9), (40, 5)]);
+    assert_eq!(sizes(&module("H5D")["counted"]), [(131_072, 1024)]);
+    let calls = |counted: &serde_json::Value, kind: &str| {
+        let all = counted["calls"].as_array().unwrap();
+        all.iter().find(|calls| calls["kind"] == kind).map_or(0, |calls| calls["calls"].as_u64().unwrap())
+    };
+    let kinds = ["reads", "writes", "opens", "seeks"];
+    assert_eq!(kinds.map(|kind| calls(posix, kind)), [100, 20, 78, 10]);
+    assert_eq!(kinds.map(|kind| calls(&module("H5D")["counted"], kind)), [512, 512, 128, 0]);
+    assert_eq!(rounded(&module("POSIX")["packed_bytes"], 1024.0), "1.26");
+    // On the page they are a table.
+    dir.iotide(["report", &log, "-o", "page.html"]).exits_with(0);
+    let page = dir.read("page.html");
+    let section = page.split("-modules\">").nth(2).unwrap().split("</section>").next().unwrap();
+    for part in [
+        "Written by Darshan 3.5.0",
+        "<th scope=\"row\">H5D</th>",
+        "100\u{a0}reads",
+        "131\u{a0}072\u{a0}bytes (1024 calls)",
+    ] {
+        assert!(section.replace('\u{202f}', "\u{a0}").contains(part), "{part}: {section}");
     }
 }

@@ -34,7 +34,7 @@ fn sample(seed: usize) -> String {
     table
 }
 
-fn samples(dir: &Dir) {
+pub fn samples(dir: &Dir) {
     for seed in 0..6 {
         dir.write(&format!("s{seed}.csv"), sample(seed));
     }
@@ -47,7 +47,7 @@ const STARTS_S: [usize; 6] = [100, 700, 1300, 1900, 2500, 3100];
 const EPOCH_S: usize = 1_700_000_000;
 
 /// A log of an hour at 2 s.
-fn log_values() -> Vec<(usize, f64)> {
+pub fn log_values() -> Vec<(usize, f64)> {
     (0..3600)
         .step_by(2)
         .map(|at_s| {
@@ -63,7 +63,7 @@ fn log_values() -> Vec<(usize, f64)> {
         .collect()
 }
 
-fn log(values: &[(usize, f64)]) -> String {
+pub fn log(values: &[(usize, f64)]) -> String {
     let mut table = String::from("time,bandwidth\n");
     for (at_s, bandwidth) in values {
         writeln!(table, "{},{bandwidth}", EPOCH_S + at_s).unwrap();
@@ -72,7 +72,7 @@ fn log(values: &[(usize, f64)]) -> String {
 }
 
 /// As `sacct -P` writes it: dates, steps, a job that waits, one that failed, one that ran once.
-fn sacct() -> String {
+pub fn sacct() -> String {
     let date = |at_s: usize| {
         // 2023-11-14T22:13:20 and on, over midnight.
         let of_day = 80_000 + at_s;

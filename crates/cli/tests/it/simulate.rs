@@ -1,6 +1,6 @@
 use crate::util::{Dir, Outcome};
 
-const JOBS: &str = r#"{"bandwidth_bps": 100e6, "frame_s": [100, 2000], "jobs": [
+pub const JOBS: &str = r#"{"bandwidth_bps": 100e6, "frame_s": [100, 2000], "jobs": [
     {"name": "often", "compute_s": 9, "io_bytes": 1e8},
     {"name": "seldom", "count": 3, "compute_s": 90, "io_bytes": 2e9}]}"#;
 

@@ -1,6 +1,6 @@
 use crate::util::{Dir, Outcome};
 
-const SYSTEM: &str = r#"{"storage": {"targets": [{"iops": 2000, "servers": 4, "bandwidth_bps": 1e9, "stream_bps": 3e8}, {"iops": 2000, "servers": 4, "bandwidth_bps": 1e9, "stream_bps": 3e8}]},
+pub const SYSTEM: &str = r#"{"storage": {"targets": [{"iops": 2000, "servers": 4, "bandwidth_bps": 1e9, "stream_bps": 3e8}, {"iops": 2000, "servers": 4, "bandwidth_bps": 1e9, "stream_bps": 3e8}]},
   "templates": [{"name": "checkpoint", "compute_s": 60, "compute_cv": 0.1, "processes": 16, "requests": 500, "request_bytes": 4e6},
                 {"name": "<b>log\u001b[31m</b>", "compute_s": 5, "processes": 1, "requests": 20, "request_bytes": 65536}],
   "jobs": [{"template": "checkpoint", "count": 3}, {"template": "<b>log\u001b[31m</b>", "count": 2}], "frame_s": [0, 600]}"#;

@@ -104,16 +104,20 @@ impl CompareDocument {
             );
         }
         for side in others.iter().flat_map(|_| &self.sides[1..]) {
-            let _ =
-                write!(html, "<th scope=\"col\">{} {}</th>", escape(&side.name), others.unwrap_or_default());
+            let _ = write!(
+                html,
+                "<th class=\"against\" scope=\"col\">{} {}</th>",
+                escape(&side.name),
+                others.unwrap_or_default()
+            );
         }
         html + "</tr></thead>\n"
     }
 
     fn quantity_table(&self) -> String {
         let mut html = format!(
-            "<div class=\"wide\"><table class=\"quantities\">\n{}<tbody>\n",
-            self.heads("", Some("against A"))
+            "<div class=\"wide\" tabindex=\"0\"><table class=\"quantities stack\">\n{}<tbody>\n",
+            self.heads("quantity", Some("against A"))
         );
         // A bar that is full stands for a factor of ten or more: one that is larger must not make all others vanish.
         let steepest = 10_f64.ln();
@@ -129,7 +133,7 @@ impl CompareDocument {
                     .map_or(0.0, |ratio| (ratio.ln() / steepest).clamp(-1.0, 1.0) * 50.0);
                 let _ = write!(
                     html,
-                    "<td class=\"change {}\"><span class=\"bar\"><i class=\"{}\" style=\"width:{:.1}%\"></i></span><span><b>{}</b> {}</span></td>",
+                    "<td class=\"against change {}\"><span class=\"ratio\"><i class=\"{}\" style=\"width:{:.1}%\"></i></span><span><b>{}</b> {}</span></td>",
                     class(change.verdict),
                     if width < 0.0 { "less" } else { "more" },
                     width.abs(),
@@ -219,8 +223,10 @@ impl CompareDocument {
     }
 
     fn label_table(&self) -> String {
-        let mut html =
-            format!("<div class=\"wide\"><table class=\"slim\">\n{}<tbody>\n", self.heads("label", None));
+        let mut html = format!(
+            "<div class=\"wide\" tabindex=\"0\"><table class=\"slim\">\n{}<tbody>\n",
+            self.heads("label", None)
+        );
         for row in &self.labels {
             let _ = write!(html, "<tr><td>{}</td>", escape(row.label));
             for (share, side) in row.shares.iter().zip(&self.sides) {
@@ -238,7 +244,7 @@ impl CompareDocument {
 
     fn size_table(&self) -> String {
         let mut html = format!(
-            "<div class=\"wide\"><table class=\"sizes slim\">\n{}<tbody>\n",
+            "<div class=\"wide\" tabindex=\"0\"><table class=\"sizes slim\">\n{}<tbody>\n",
             self.heads("request size", None)
         );
         for row in &self.request_sizes {
@@ -260,7 +266,7 @@ impl CompareDocument {
 
     fn file_table(&self) -> String {
         let mut html = format!(
-            "<div class=\"wide\"><table class=\"sortable\" data-filter=\"files\">\n{}<tbody>\n",
+            "<div class=\"wide\" tabindex=\"0\"><table class=\"sortable stack\" data-filter=\"files\">\n{}<tbody>\n",
             self.heads("file", Some("bytes"))
         );
         for row in &self.files {
@@ -268,7 +274,7 @@ impl CompareDocument {
             for values in &row.sides {
                 let bytes = values.as_ref().map_or(-1.0, FileValues::bytes);
                 let shown = values.as_ref().map_or("–".to_owned(), FileValues::in_words);
-                let _ = write!(html, "<td data-v=\"{bytes}\">{}</td>", escape(&shown));
+                let _ = write!(html, "<td data-v=\"{bytes}\">{}</td>", escape(&text::whole_numbers(&shown)));
             }
             for side in 1..self.sides.len() {
                 let ratio = row.ratio(side);
@@ -279,7 +285,8 @@ impl CompareDocument {
                     (_, _, Some(ratio)) => format!("× {}", text::digits(ratio, 3)),
                     _ => "–".to_owned(),
                 };
-                let _ = write!(html, "<td data-v=\"{}\">{shown}</td>", ratio.unwrap_or(-1.0));
+                let _ =
+                    write!(html, "<td class=\"against\" data-v=\"{}\">{shown}</td>", ratio.unwrap_or(-1.0));
             }
             html += "</tr>\n";
         }

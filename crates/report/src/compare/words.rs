@@ -222,7 +222,7 @@ impl Change {
                 let percent = (ratio - 1.0) * 100.0;
                 let sign = if percent < 0.0 { "−" } else { "+" };
                 match percent.abs() {
-                    size if size < 0.1 => format!("{sign}< 0.1 %"),
+                    size if size < 0.1 => "< 0.1 %".to_owned(),
                     size if size < 9.95 => format!("{sign}{size:.1} %"),
                     size => format!("{sign}{size:.0} %"),
                 }

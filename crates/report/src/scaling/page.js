@@ -143,7 +143,7 @@
     if (Number.isFinite(limit(3))) high = limit(3);
     const y = scale(low, high, bottom, top, state.logY);
     const metrics = [...new Set(chosen.map((model) => model.metric))];
-    axes(svg, x, y, left, right, top, bottom, parameters[state.along] || "", metrics.length === 1 ? metrics[0] : "value");
+    axes(svg, x, y, left, right, top, bottom, parameters[state.along] || "", metrics.length === 1 && metrics[0] || "value");
     const clip = draw("clipPath", { id: "inside" });
     clip.append(draw("rect", { x: left - 6, y: top - 6, width: right - left + 12, height: bottom - top + 12 }));
     const inside = draw("g", { "clip-path": "url(#inside)" });
@@ -184,14 +184,14 @@
     series.forEach(({ model }, k) => legend.append(make("li", { class: `m${k % COLOURS}` }, make("span", {}, name(model)))));
     at.node.append(legend, make("p", { class: "note" }, "Dots are means of what was measured, with whiskers from the lowest to the highest value; lines are the functions"
       + (parameters.length === 1 ? ", and bands hold the truth with the asked confidence. " : ". ") + "Point at the chart, or use the arrow keys, to read values."));
-    const head = make("tr", {}, ...["", parameters[state.along] || "", "mean", "lowest", "highest", "function"].map((text) => make("th", { scope: "col" }, text)));
+    const head = make("tr", {}, ...["metric", parameters[state.along] || "", "mean", "lowest", "highest", "function"].map((text) => make("th", { scope: "col" }, text)));
     const list = make("tbody");
     for (const { model, points } of series)
       for (const [px, mean, least, most] of points) {
         const value = model.function ? valueAt(model, pointOf(px)) : (onCurve(model.curve || [], px) || [NaN])[0];
         list.append(make("tr", {}, ...[name(model), ...[px, mean, least, most, value].map(digits)].map((text) => make("td", {}, text))));
       }
-    at.node.append(make("details", {}, make("summary", {}, "The points as a table"), make("div", { class: "wide" }, make("table", { class: "points" }, make("thead", {}, head), list))));
+    at.node.append(make("details", {}, make("summary", {}, "The points as a table"), make("div", { class: "wide", tabindex: "0" }, make("table", { class: "points" }, make("thead", {}, head), list))));
   };
 
   const map = () => {

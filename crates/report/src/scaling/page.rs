@@ -29,8 +29,7 @@ impl ScalingReport {
         );
         html += "<section id=\"chart\" hidden><h2>Chosen functions</h2>\n<div class=\"controls\"></div>\n<div class=\"drawing\"></div>\n\
                  <div class=\"formulas\"></div></section>\n";
-        html +=
-            "<section id=\"models\"><h2>Functions</h2>\n<div class=\"controls\"></div>\n<div class=\"wide\">";
+        html += "<section id=\"models\"><h2>Functions</h2>\n<div class=\"controls\"></div>\n<div class=\"wide\" tabindex=\"0\">";
         html += &self.table(&rows);
         html += "</div>\n<p class=\"note\">R² is the share of the variance that the function explains, corrected for its number of terms. SMAPE is the \
                  mean distance of the function from the points, in per cent of their size. Growth is the term that is largest where the \
@@ -117,8 +116,11 @@ impl ScalingReport {
     fn table(&self, rows: &[Row<'_>]) -> String {
         let asked =
             self.models.iter().find_map(|entry| entry.predictions.first()).map(|there| there.at.in_words());
-        let mut html = String::from(
-            "<table>\n<thead><tr><th data-still scope=\"col\"><span class=\"hidden\">draw</span></th><th scope=\"col\">call path</th>\
+        // Where metrics have no name, there is nothing to tell them apart by.
+        let class =
+            if rows.iter().all(|row| row.entry.metric.is_empty()) { " class=\"nameless\"" } else { "" };
+        let mut html = format!(
+            "<table{class}>\n<thead><tr><th data-still scope=\"col\"><span class=\"hidden\">draw</span></th><th scope=\"col\">call path</th>\
              <th scope=\"col\">metric</th><th scope=\"col\">function</th><th scope=\"col\">growth</th><th scope=\"col\">points</th>\
              <th scope=\"col\">R²</th><th scope=\"col\">SMAPE</th>",
         );

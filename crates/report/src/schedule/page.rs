@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use iotide_page::html::{capitalised, escape, head, own_style};
+use iotide_page::text;
 
 use super::{PolicyEntry, SimulationReport, signed_percent};
 
@@ -27,17 +28,19 @@ impl SimulationReport {
             tab(&mut html, "scenario", i, &capitalised(&scenario.name));
             let _ = write!(
                 html,
-                "<div class=\"panel\">\n<h2>{}</h2>\n<p>{}</p>\n<div class=\"wide\">{}</div>\n<p class=\"note\">A box holds the middle half of the repetitions, its line \
+                "<div class=\"panel\">\n<h2>{}</h2>\n<p>{}</p>\n<div class=\"wide\" tabindex=\"0\">{}</div>\n<p class=\"note\">A box holds the middle half of the repetitions, its line \
                  is the median; whiskers reach to the lowest and the highest. The axes do not begin at 0.</p>\n",
                 escape(&capitalised(&scenario.name)),
                 escape(&scenario.in_words()),
                 self.boxes(scenario, "")
             );
-            html += "<div class=\"wide\"><table>\n";
+            html += "<div class=\"wide\" tabindex=\"0\"><table>\n";
             for (i, row) in self.rows(scenario).into_iter().enumerate() {
                 let tag = if i == 0 { "th" } else { "td" };
-                let cells: String =
-                    row.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect();
+                let cells: String = row
+                    .iter()
+                    .map(|cell| format!("<{tag}>{}</{tag}>", escape(&text::whole_numbers(cell))))
+                    .collect();
                 let _ = writeln!(html, "<tr>{cells}</tr>");
             }
             html += "</table></div>\n";
@@ -52,7 +55,7 @@ impl SimulationReport {
                     tab(&mut html, &format!("policy-{i}"), k, &entry.policy);
                     let _ = writeln!(
                         html,
-                        "<div class=\"panel\"><h3 class=\"printed\">{}</h3><div class=\"wide\">{svg}</div></div>",
+                        "<div class=\"panel\"><h3 class=\"printed\">{}</h3><div class=\"wide\" tabindex=\"0\">{svg}</div></div>",
                         escape(&entry.policy)
                     );
                 }

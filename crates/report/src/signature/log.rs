@@ -205,7 +205,7 @@ impl LogReport {
             );
         }
         html.push_str(
-            "</div></section>\n<section id=\"groups\"><h2>Users and their configurations</h2>\n<div class=\"wide\"><table class=\"sortable\" data-filter=\"users\">\
+            "</div></section>\n<section id=\"groups\"><h2>Users and their configurations</h2>\n<div class=\"wide\" tabindex=\"0\"><table class=\"sortable\" data-filter=\"users\">\
              <thead><tr><th scope=\"col\">user</th><th scope=\"col\">job</th><th scope=\"col\">nodes</th><th scope=\"col\">runs</th><th scope=\"col\">samples</th>\
              <th scope=\"col\">bursts</th><th scope=\"col\">a run moves</th><th scope=\"col\">in</th><th scope=\"col\">period</th><th scope=\"col\">confidence</th></tr></thead><tbody>\n",
         );

@@ -38,7 +38,7 @@ pub(super) fn burst_table(bursts: &[BurstEntry]) -> String {
         return "<p class=\"note\">The runs have no burst in common.</p>\n".to_owned();
     }
     let mut html = String::from(
-        "<div class=\"wide\"><table class=\"sortable\">\n<thead><tr><th scope=\"col\">burst</th><th scope=\"col\">begins</th><th scope=\"col\">ends</th>\
+        "<div class=\"wide\" tabindex=\"0\"><table class=\"sortable\">\n<thead><tr><th scope=\"col\">burst</th><th scope=\"col\">begins</th><th scope=\"col\">ends</th>\
          <th scope=\"col\">lasts</th><th scope=\"col\">moves</th><th scope=\"col\">peak</th><th scope=\"col\">seen in</th></tr></thead>\n<tbody>\n",
     );
     for (i, BurstEntry { start_s, end_s, peak_bps, bytes, support }) in

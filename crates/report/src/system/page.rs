@@ -52,7 +52,10 @@ impl SystemReport {
             });
         }
         if !self.system.what_if.is_empty() {
-            let body = format!("<div class=\"wide\">{}</div>", table(CHANGE_HEAD, self.change_rows()));
+            let body = format!(
+                "<div class=\"wide\" tabindex=\"0\">{}</div>",
+                table(CHANGE_HEAD, self.change_rows())
+            );
             sections.push(Section {
                 id: "what-if",
                 title: "Before and after".to_owned(),
@@ -60,7 +63,10 @@ impl SystemReport {
                 narrow: false,
             });
         }
-        let body = format!("<div class=\"wide\">{}</div>", table(TEMPLATE_HEAD, self.template_rows()));
+        let body = format!(
+            "<div class=\"wide\" tabindex=\"0\">{}</div>",
+            table(TEMPLATE_HEAD, self.template_rows())
+        );
         sections.push(Section {
             id: "templates",
             title: "What each kind of application gets".to_owned(),

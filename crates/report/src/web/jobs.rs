@@ -87,7 +87,7 @@ pub fn jobs_page(frame: &Frame<'_>, of: &JobsPage<'_>) -> String {
 
 fn search_form(of: &JobsPage<'_>) -> String {
     let mut html = format!(
-        "<form class=\"ask\" method=\"get\" action=\"/jobs\"><label>Text <input type=\"search\" name=\"q\" value=\"{}\" placeholder=\"id, program or command\"></label>\
+        "<form class=\"ask\" method=\"get\" action=\"/jobs\"><label>Text <input type=\"search\" name=\"q\" value=\"{}\" size=\"26\" placeholder=\"id, program or command\"></label>\
          <label>User <input name=\"user\" value=\"{}\" size=\"10\"></label><label>State <select name=\"state\">",
         of.text.shortened(200).for_html(),
         of.user.shortened(64).for_html()

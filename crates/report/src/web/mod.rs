@@ -140,7 +140,7 @@ impl Frame<'_> {
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"generator\" content=\"iotide {}\">\n\
              <title>{} · iotide</title>\n<link rel=\"icon\" href=\"/icon.svg\">\n<link rel=\"stylesheet\" href=\"{}\">\n\
              <script src=\"{}\" defer></script>\n</head>\n<body data-now=\"{:.3}\">\n<a class=\"skip\" href=\"#main\">Skip to the content</a>\n\
-             <div class=\"top\"><a class=\"brand\" href=\"/\"><img src=\"/icon.svg\" alt=\"\" width=\"24\" height=\"24\"> iotide</a>\n",
+             <div class=\"top\" role=\"banner\"><a class=\"brand\" href=\"/\"><img src=\"/icon.svg\" alt=\"\" width=\"24\" height=\"24\"> iotide</a>\n",
             env!("CARGO_PKG_VERSION"),
             escape(title),
             style.path,

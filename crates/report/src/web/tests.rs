@@ -273,6 +273,37 @@ fn a_controller_is_led_to_models_only() {
 }
 
 #[test]
+fn a_gauge_is_shown_as_its_value_and_the_form_says_so() {
+    let name = Untrusted::from("main");
+    let (bytes, load) = (Untrusted::from("write_bytes"), Untrusted::from("load_1min"));
+    let metrics = [(bytes.clone(), true), (load.clone(), false)];
+    let page = |metric: &Untrusted, is_counter, as_rate| {
+        let shown = TracePage {
+            of: &name,
+            others: &[],
+            metrics: &metrics,
+            metric,
+            is_counter,
+            as_rate,
+            last_s: 600,
+            ago_s: 0,
+            t0_unix_s: 1.7e9,
+            period_s: 1.0,
+            values: &[Some(1.0)],
+            fault: None,
+        };
+        let html = traces_page(&frame(&name), &shown);
+        html.split("name=\"as\">").nth(1).unwrap().split("</select>").next().unwrap().to_owned()
+    };
+    assert_eq!(page(&load, false, true), "<option value=\"rate\" selected>value</option>");
+    assert_eq!(page(&load, false, false), "<option value=\"total\" selected>value</option>");
+    assert_eq!(
+        page(&bytes, true, true),
+        "<option value=\"rate\" selected>rate (per second)</option><option value=\"total\">total</option>"
+    );
+}
+
+#[test]
 fn a_moment_is_marked_for_the_script() {
     assert_eq!(time(1.7e9), "<time datetime=\"2023-11-14T22:13:20Z\">2023-11-14 22:13:20 UTC</time>");
     assert_eq!(

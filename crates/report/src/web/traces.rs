@@ -97,8 +97,14 @@ fn form(of: &TracePage<'_>) -> String {
         );
     }
     html += "</select></label><label>As <select name=\"as\">";
-    for (value, shown, is_now) in [("rate", "rate (per second)", of.as_rate), ("total", "total", !of.as_rate)]
-    {
+    let (rate, total) = (("rate", "rate (per second)", of.as_rate), ("total", "total", !of.as_rate));
+    // A gauge has no rate: what was chosen for counters waits for the next one.
+    let forms = if of.is_counter || of.metrics.is_empty() {
+        vec![rate, total]
+    } else {
+        vec![(if of.as_rate { "rate" } else { "total" }, "value", true)]
+    };
+    for (value, shown, is_now) in forms {
         let selected = if is_now { " selected" } else { "" };
         let _ = write!(html, "<option value=\"{value}\"{selected}>{shown}</option>");
     }

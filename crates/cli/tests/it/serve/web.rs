@@ -1,6 +1,5 @@
 //! Pages of the daemon: who sees what through which door, names that would harm, logins, and all of it in a browser.
 
-use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -10,6 +9,7 @@ use iotide_testkit::{FreshDir, program};
 use serde_json::{Value, json};
 
 use super::{Daemon, IOTIDE, ask, kill_all, record, unix_get};
+use crate::browser::{Axe, Browser};
 
 const PERSON: &str = "Accept: text/html,*/*\r\n";
 
@@ -297,123 +297,6 @@ fn beyond_loopback_there_is_tls_or_nothing() {
     assert!(refused.status.code() == Some(2) && said.contains("cert.pem"), "{said}");
 }
 
-/// A browser, driven through two pipes.
-struct Browser {
-    child: Child,
-    ask: File,
-    answers: BufReader<File>,
-    n_asked: u64,
-    session: Value,
-    /// What went wrong on pages, and what they asked of whom.
-    faults: Vec<String>,
-    asked: Vec<String>,
-}
-
-impl Browser {
-    /// `None`, said loudly, where there is none.
-    fn start(dir: &FreshDir) -> Option<Self> {
-        let chromium = program("chromium")?;
-        for pipe in ["ask", "answers"] {
-            assert!(Command::new("mkfifo").arg(dir.join(pipe)).status().unwrap().success());
-        }
-        let script = format!(
-            "exec '{}' --headless=new --no-sandbox --disable-gpu --remote-debugging-pipe --no-first-run --disable-background-networking \
-             --disable-component-update --disable-sync --user-data-dir=profile about:blank 3<ask 4>answers",
-            chromium.display()
-        );
-        let child = Command::new("sh")
-            .args(["-c", &script])
-            .current_dir(dir.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let ask = OpenOptions::new().write(true).open(dir.join("ask")).unwrap();
-        let answers = BufReader::new(File::open(dir.join("answers")).unwrap());
-        let mut browser = Self {
-            child,
-            ask,
-            answers,
-            n_asked: 0,
-            session: Value::Null,
-            faults: Vec::new(),
-            asked: Vec::new(),
-        };
-        let target = browser.tell("Target.createTarget", json!({"url": "about:blank"}));
-        let attached =
-            browser.tell("Target.attachToTarget", json!({"targetId": target["targetId"], "flatten": true}));
-        browser.session = attached["sessionId"].clone();
-        for domain in ["Page", "Runtime", "Log", "Network"] {
-            browser.tell(&format!("{domain}.enable"), json!({}));
-        }
-        Some(browser)
-    }
-
-    fn read(&mut self) -> Value {
-        let mut message = Vec::new();
-        self.answers.read_until(0, &mut message).unwrap();
-        message.pop();
-        let message: Value = serde_json::from_slice(&message).expect("the browser speaks JSON");
-        let params = &message["params"];
-        match message["method"].as_str() {
-            Some("Runtime.exceptionThrown" | "Log.entryAdded") => self.faults.push(params.to_string()),
-            Some("Runtime.consoleAPICalled") if params["type"] != "log" => {
-                self.faults.push(params.to_string())
-            }
-            Some("Network.requestWillBeSent") => {
-                self.asked.push(params["request"]["url"].as_str().unwrap_or_default().to_owned());
-            }
-            _ => {}
-        }
-        message
-    }
-
-    fn tell(&mut self, method: &str, params: Value) -> Value {
-        self.n_asked += 1;
-        let mut message = json!({"id": self.n_asked, "method": method, "params": params});
-        if !self.session.is_null() {
-            message["sessionId"] = self.session.clone();
-        }
-        self.ask.write_all(format!("{message}\0").as_bytes()).unwrap();
-        loop {
-            let answer = self.read();
-            if answer["id"] == self.n_asked {
-                assert!(answer["error"].is_null(), "{method}: {answer}");
-                return answer["result"].clone();
-            }
-        }
-    }
-
-    fn go(&mut self, url: &str) {
-        self.tell("Page.navigate", json!({"url": url}));
-        while self.read()["method"] != "Page.loadEventFired" {}
-    }
-
-    fn evaluate(&mut self, expression: &str) -> Value {
-        let told = self.tell(
-            "Runtime.evaluate",
-            json!({"expression": expression, "awaitPromise": true, "returnByValue": true}),
-        );
-        assert!(told["exceptionDetails"].is_null(), "{expression}: {told}");
-        told["result"]["value"].clone()
-    }
-
-    /// Waits until something is true on the page.
-    fn until(&mut self, expression: &str) {
-        let wait = format!(
-            "new Promise((done) => {{ const look = () => ({expression}) ? done(true) : setTimeout(look, 50); look(); }})"
-        );
-        assert_eq!(self.evaluate(&wait), true, "{expression}");
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// A daemon of a tree whose address and that for those below are known.
 struct Above {
     child: Child,
@@ -458,6 +341,19 @@ impl Drop for Above {
     }
 }
 
+/// A process that ends with the test, also where that fails.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // With all that it has started, if it leads a group.
+        let group = format!("-{}", self.0.id());
+        let _ = Command::new("kill").args(["-9", "--", &group]).stderr(Stdio::null()).status();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A name that would be markup, end an attribute, turn the direction of writing and begin a line.
 const HOSTILE: &str = "<img src=x onerror=document.title='pwned'>\"'\n\u{202e}evil";
 
@@ -467,28 +363,21 @@ fn a_browser_tours_every_page_of_a_tree_with_jobs_in_it() {
     let key = Command::new(IOTIDE).args(["serve", "key"]).arg(dir.join("tree.key")).output().unwrap();
     assert!(key.status.success());
     let top = Above::start(&dir);
-    let below: Vec<(FreshDir, Child)> = ["one", "two"]
-        .map(|name| {
-            let own = FreshDir::new(&format!("web-tour-{name}"));
-            let mut command = Command::new(IOTIDE);
-            command.args(["serve", "--http", "none", "--node", name, "--parent", &top.children, "--key"]);
-            command.arg(dir.join("tree.key"));
-            for (option, file) in [("--socket", "socket"), ("--store", "store"), ("--pages", "pages")] {
-                command.arg(option).arg(own.join(file));
-            }
-            let child = command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-            while std::os::unix::net::UnixStream::connect(own.join("socket")).is_err() {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            (own, child)
-        })
-        .into();
-    let Some(mut browser) = Browser::start(&dir) else {
-        for (_, mut child) in below {
-            child.kill().unwrap();
+    let below = ["one", "two"].map(|name| {
+        let own = FreshDir::new(&format!("web-tour-{name}"));
+        let mut command = Command::new(IOTIDE);
+        command.args(["serve", "--http", "none", "--node", name, "--parent", &top.children, "--key"]);
+        command.arg(dir.join("tree.key"));
+        for (option, file) in [("--socket", "socket"), ("--store", "store"), ("--pages", "pages")] {
+            command.arg(option).arg(own.join(file));
         }
-        return;
-    };
+        let child = command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        while std::os::unix::net::UnixStream::connect(own.join("socket")).is_err() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        (own, Ending(child))
+    });
+    let Some(mut browser) = Browser::start(dir.path()) else { return };
     // Runs of two sizes of an application, so that there are models; and one of a harmful name with a very long command.
     let one = &below[0].0;
     for (id, n) in [("s1", 1), ("s2", 2), ("s3", 4)] {
@@ -514,7 +403,7 @@ fn a_browser_tours_every_page_of_a_tree_with_jobs_in_it() {
             .unwrap()
             .success()
     );
-    let mut writers = [writer(one, "live"), writer(&below[1].0, "live")];
+    let writers = [writer(one, "live"), writer(&below[1].0, "live")].map(Ending);
     while !unix_get(&dir, "/api/1/jobs/hostile").1.contains("\"ended\"") {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -551,6 +440,7 @@ fn a_browser_tours_every_page_of_a_tree_with_jobs_in_it() {
         ("/search?q=img", "hostile"),
         ("/search?q=%3Cimg+src%3Dx+onerror%3Ddocument.title%3D%27pwned%27%3E", "<img src=x"),
         ("/alarms", "busy"),
+        ("/decisions", "Decisions"),
         ("/api", "openapi.json"),
     ];
     for scripts in [true, false] {
@@ -562,10 +452,7 @@ fn a_browser_tours_every_page_of_a_tree_with_jobs_in_it() {
             if !scripts && width == 390 {
                 continue;
             }
-            browser.tell(
-                "Emulation.setDeviceMetricsOverride",
-                json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}),
-            );
+            browser.shows_as("light", width);
             browser.go(&format!("http://{}{path}", top.http));
             let said = browser.evaluate(
                 "({ text: document.body.innerText + [...document.querySelectorAll('input')].map((field) => field.value).join(' '), \
@@ -582,6 +469,15 @@ fn a_browser_tours_every_page_of_a_tree_with_jobs_in_it() {
         }
     }
     browser.tell("Emulation.setScriptExecutionDisabled", json!({"value": false}));
+    if let Some(axe) = Axe::found() {
+        let faults = pages.map(|(path, _)| {
+            browser.go(&format!("http://{}{path}", top.http));
+            (path, axe.faults(&mut browser))
+        });
+        let found: Vec<_> = faults.iter().filter(|(_, faults)| !faults.is_empty()).collect();
+        assert!(found.is_empty(), "{found:#?}");
+    }
+    browser.shows_as("light", 1400);
 
     // The page of a running job changes by itself.
     browser.go(&format!("http://{}/jobs/live", top.http));
@@ -604,9 +500,5 @@ fn a_browser_tours_every_page_of_a_tree_with_jobs_in_it() {
     let foreign: Vec<&String> =
         browser.asked.iter().filter(|url| !url.starts_with(&own) && *url != "about:blank").collect();
     assert!(foreign.is_empty(), "{foreign:?}");
-    writers.iter_mut().for_each(kill_all);
-    for (_, mut child) in below {
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
+    drop(writers);
 }
