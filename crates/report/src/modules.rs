@@ -154,7 +154,7 @@ impl ModuleFacts {
             .collect();
         let [reads, writes] = counted.sizes.unwrap_or_default();
         let sizes: Vec<String> = (0..SIZE_RANGES.len())
-            .filter(|&i| reads[i] + writes[i] > 0)
+            .filter(|&i| reads[i] > 0 || writes[i] > 0)
             .map(|i| {
                 let range =
                     crate::activity_page::range_in_words(SIZE_RANGES[i], SIZE_RANGES.get(i + 1).copied());
