@@ -43,6 +43,7 @@ fn tell(keeper: &mut Keeper, second: u64, bytes: Option<u64>) {
         node: Arc::new(node),
         groups: Arc::default(),
         last: Vec::new(),
+        late: Vec::new(),
     });
 }
 

@@ -21,7 +21,9 @@ pub const MOST_FRAME: usize = 64 << 10;
 /// The longest text in a frame.
 pub(super) const MOST_TEXT: usize = 16 << 10;
 /// Versions of the protocol that are spoken here.
-pub const VERSIONS: (u32, u32) = (1, 1);
+pub const VERSIONS: (u32, u32) = (1, 2);
+/// From this version on, parents take versions of rows that they have missed.
+pub(super) const TAKES_MISSED: u32 = 2;
 /// How many daemons one above the other there may be.
 pub const MOST_LEVELS: usize = 5;
 /// Rows of one connection at once.
@@ -93,6 +95,8 @@ pub enum Frame<'a> {
     Ask(Ask),
     /// A part of the answer.
     Answer(AnswerPart<'a>),
+    /// A row had these counts at a time when the parent was not heard. It has others now, which were sent before.
+    Missed(MissedFrame<'a>),
 }
 
 /// A daemon of the tree: its name, and what tells it from another one of that name.
@@ -189,6 +193,43 @@ pub struct RowFrame<'a> {
     pub changes: Changes<'a>,
 }
 
+/// An earlier version of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MissedFrame<'a> {
+    /// The row's number.
+    pub number: u32,
+    /// That of the version.
+    pub seq: u64,
+    /// That of the version which it follows: none that is between them will come.
+    pub after: u64,
+    /// When it was read, on its node's clock.
+    pub at_ns: u64,
+    /// What had grown since the version before: all of the values, not what was added.
+    pub values: Changes<'a>,
+}
+
+/// Values of cells, as they are sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Values(Box<[u8]>);
+
+impl Values {
+    pub(super) fn of(cells: impl IntoIterator<Item = (u32, Cell)>) -> Self {
+        let mut bytes = Vec::new();
+        for (slot, added) in cells {
+            put_change(&mut bytes, Change { slot, metric: None, added });
+        }
+        Self(bytes.into_boxed_slice())
+    }
+
+    pub(super) fn changes(&self) -> Changes<'_> {
+        Changes(&self.0)
+    }
+
+    pub(super) fn n_bytes(&self) -> usize {
+        self.0.len()
+    }
+}
+
 /// Cells of a row that have changed since the last frame of it on this connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Changes<'a>(&'a [u8]);
@@ -248,6 +289,7 @@ mod kind {
     // Daemons that are older skip what follows.
     pub const ASK: u8 = 14;
     pub const ANSWER: u8 = 15;
+    pub const MISSED: u8 = 16;
 }
 
 mod wanted {
@@ -341,6 +383,11 @@ impl<'a> Frame<'a> {
             Self::Answer(AnswerPart { id, number, kind: part, bytes }) => {
                 put.byte(kind::ANSWER).number(*id).number(*number).byte(part.code()).bytes(bytes);
             }
+            Self::Missed(MissedFrame { number, seq, after, at_ns, values }) => {
+                put.byte(kind::MISSED).number(*number).number(*seq);
+                put.number(seq.saturating_sub(*after)).number(*at_ns);
+                put.0.extend_from_slice(values.0);
+            }
         }
         close(out, begin);
     }
@@ -351,15 +398,17 @@ pub fn write_row(out: &mut Vec<u8>, head: &RowFrame<'_>, changes: impl Iterator<
     let begin = out.len();
     out.extend([0; 4]);
     Put(out).byte(kind::ROW).row_head(head);
-    for Change { slot, metric, added } in changes {
-        let mut put = Put(out);
-        put.number(u64::from(slot) << 1 | u64::from(metric.is_some()));
-        if let Some(metric) = metric {
-            put.number(metric);
-        }
-        put.signed(added.calls).signed(added.bytes).signed(added.ns);
-    }
+    changes.for_each(|change| put_change(out, change));
     close(out, begin);
+}
+
+fn put_change(out: &mut Vec<u8>, Change { slot, metric, added }: Change) {
+    let mut put = Put(out);
+    put.number(u64::from(slot) << 1 | u64::from(metric.is_some()));
+    if let Some(metric) = metric {
+        put.number(metric);
+    }
+    put.signed(added.calls).signed(added.bytes).signed(added.ns);
 }
 
 /// Writes the length of a frame that begins there.
@@ -533,6 +582,12 @@ impl<'a> Take<'a> {
                 kind: PartKind::of_code(self.byte()?),
                 bytes: self.bytes()?,
             }),
+            kind::MISSED => {
+                let (number, seq) = (self.small()?, self.number()?);
+                let after = seq.checked_sub(self.number()?)?;
+                let at_ns = self.number()?;
+                Frame::Missed(MissedFrame { number, seq, after, at_ns, values: Changes(self.0) })
+            }
             _ => return Some(None),
         }))
     }
@@ -798,6 +853,27 @@ mod tests {
         }
 
         #[test]
+        fn missed_versions_are_read_as_they_were_written(
+            (number, seq, after, at_ns) in any::<(u32, u64, u64, u64)>(),
+            cells in prop::collection::vec(any::<(u32, u64, u64, u64)>(), 0..1024),
+        ) {
+            let cells: Vec<(u32, Cell)> = cells
+                .into_iter()
+                .map(|(cell, calls, bytes, ns)| (cell >> 1, Cell { calls, bytes, ns }))
+                .collect();
+            let values = Values::of(cells.iter().copied());
+            let after = after.min(seq);
+            let frame = Frame::Missed(MissedFrame { number, seq, after, at_ns, values: values.changes() });
+            let mut bytes = Vec::new();
+            frame.write(&mut bytes);
+            let Whole { kind, body, .. } = split(&bytes).unwrap().unwrap();
+            prop_assert_eq!(Frame::read(kind, body), Ok(Some(frame)));
+            let read: Result<Vec<_>, _> =
+                values.changes().map(|change| change.map(|it| (it.slot, it.added))).collect();
+            prop_assert_eq!(read, Ok(cells));
+        }
+
+        #[test]
         fn parts_of_answers_are_read_as_they_were_written(
             head in any::<(u64, u32)>(),
             kind in part_kind(),
@@ -832,8 +908,10 @@ mod tests {
         #[test]
         fn any_bytes_are_a_frame_or_none(bytes in prop::collection::vec(any::<u8>(), 0..300), kind in 0u8..20) {
             let _ = (split(&bytes), read_counters(&bytes));
-            if let Ok(Some(Frame::Row(row))) = Frame::read(kind, &bytes) {
-                row.changes.for_each(drop);
+            match Frame::read(kind, &bytes) {
+                Ok(Some(Frame::Row(row))) => row.changes.for_each(drop),
+                Ok(Some(Frame::Missed(missed))) => missed.values.for_each(drop),
+                _ => {}
             }
         }
     }

@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::frame::{NodeNews, Opened, Place};
+use super::frame::{MOST_LEVELS, NodeNews, Opened, Place, Values};
+use super::missed::{GAP_NS, KEPT_NS, LATE_NS, LateGrowth, Missed, Shown, Version, remember};
 use crate::{About, Cell, Counters, JobId, JobKey, Limits, Metric, Name, Trust};
 
 /// A node that has said nothing of a job for so long is taken for lost.
@@ -18,6 +19,9 @@ const LINGER_NS: u64 = 10_000_000_000;
 const FORGET_NODE_NS: u64 = 3600 * 1_000_000_000;
 /// Rows at once.
 const MOST_ROWS: usize = 1 << 18;
+/// Versions that came late and wait to be taken.
+const MOST_LATE: usize = 1 << 16;
+const SECOND_NS: u64 = 1_000_000_000;
 /// Nodes at once.
 const MOST_NODES: usize = 1 << 16;
 
@@ -64,11 +68,11 @@ impl Group {
 }
 
 /// A number of a row that no other row ever gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowId(u64);
 
 /// A number of a job that no other job ever gets: rows find theirs by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct GroupId(u64);
 
 /// A row.
@@ -98,6 +102,15 @@ pub struct HubRow {
     acked: Option<u64>,
     /// The sequence number of a later version that somebody above has.
     behind: Option<u64>,
+    /// Whether it is as the store had it, and its node has not been heard since.
+    is_restored: bool,
+    /// What was shown of it while its node was not heard.
+    shown: Vec<Shown>,
+    /// The position of its last version among those that are kept for the daemon above.
+    pub(super) kept_at: Option<u64>,
+    /// Its number, and whether some before the next may be missing.
+    kept_seq: u64,
+    is_after_silence: bool,
 }
 
 impl HubRow {
@@ -213,6 +226,22 @@ pub struct Hub {
     safe: Vec<RowId>,
     has_finals: bool,
     has_news: bool,
+    /// Versions of rows that somebody above may not have.
+    pub(super) missed: Missed,
+    /// Cells of a row that have grown since its last version.
+    grown: (Option<RowId>, Vec<u32>),
+    late: Vec<LateCells>,
+}
+
+/// What a row had counted at a time of which something else was shown.
+#[derive(Clone, Debug)]
+struct LateCells {
+    row: RowId,
+    from_ns: u64,
+    /// `None` if what was shown then still was when it came.
+    until_ns: Option<u64>,
+    /// What it had more than was shown, by its place in the job's metrics.
+    added: Vec<(u32, Cell)>,
 }
 
 /// A node that is known.
@@ -254,6 +283,9 @@ impl Hub {
             safe: Vec::new(),
             has_finals: false,
             has_news: false,
+            missed: Missed::default(),
+            grown: (None, Vec::new()),
+            late: Vec::new(),
         }
     }
 
@@ -331,6 +363,11 @@ impl Hub {
             stored: None,
             acked: None,
             behind: None,
+            is_restored: false,
+            shown: Vec::new(),
+            kept_at: None,
+            kept_seq: 0,
+            is_after_silence: false,
         };
         self.rows.insert(id, row);
         Ok(id)
@@ -394,11 +431,22 @@ impl Hub {
         let Some(row) = self.rows.get_mut(&id) else { return false };
         let Some(group) = self.groups.get_mut(&row.group) else { return false };
         let mut has_changed = false;
+        // The root sends nothing up.
+        let notes_grown = !self.is_root;
+        if notes_grown && self.grown.0 != Some(id) {
+            self.grown.0 = Some(id);
+            self.grown.1.clear();
+        }
         for (cell, value) in cells {
             let Some((at, known)) = row.cells.get_mut(cell as usize) else { continue };
             let before = *known;
             known.raise(value);
-            has_changed |= *known != before;
+            if *known != before {
+                has_changed = true;
+                if notes_grown {
+                    self.grown.1.push(cell);
+                }
+            }
             group.sum[*at as usize].add(Cell {
                 calls: known.calls - before.calls,
                 bytes: known.bytes - before.bytes,
@@ -441,8 +489,175 @@ impl Hub {
         row.n_running = if row.is_final { 0 } else { n_running };
         (row.seq, row.at_ns) = (seq, row.at_ns.max(at_ns));
         (row.heard_ns, row.version) = (now_ns, version);
+        row.is_restored = false;
         self.touch_group(id);
+        self.keep_version(now_ns, id, seq, at_ns);
         None
+    }
+
+    /// A row is about to change: if it was silent, what is shown of it until now is remembered.
+    pub(super) fn note_shown(&mut self, now_ns: u64, id: RowId) {
+        let Some(row) = self.rows.get(&id).filter(|row| !row.is_own) else { return };
+        let since_ns = if row.seq > 0 && !row.is_restored {
+            let is_after_silence = row.shown.last().is_some_and(|shown| shown.is_recent(now_ns));
+            // Behind a silence, rows that are late themselves may be followed by what was before them.
+            if is_after_silence { row.heard_ns.min(self.here_ns(id, row.at_ns)) } else { row.heard_ns }
+        } else if row.is_restored {
+            0
+        } else {
+            self.here_ns(id, row.opened.key.start_ns)
+        };
+        let is_open = row.shown.last().is_some_and(|shown| shown.until_ns.is_none());
+        // The first row may be as late as it likes; others come each second.
+        let least_ns = if row.seq > 0 { GAP_NS } else { SECOND_NS };
+        if is_open || now_ns.saturating_sub(since_ns) < least_ns {
+            return;
+        }
+        let Some(row) = self.rows.get_mut(&id) else { return };
+        row.is_after_silence = true;
+        if row.is_restored {
+            // Before this daemon was started, something else was shown.
+            let before = Shown { until_ns: Some(row.heard_ns), ..Shown::new(now_ns, row.seq, None) };
+            row.shown.push(before);
+            let since_ns = row.heard_ns;
+            let shown = Shown { since_ns, ..Shown::new(now_ns, row.seq, Some(&row.cells)) };
+            let last = row.shown.len();
+            remember(&mut row.shown, last, shown);
+        } else {
+            // A row that is older than all that is kept of it may have been here before.
+            let is_known = row.seq > 0 || now_ns.saturating_sub(row.opened.key.start_ns) < KEPT_NS;
+            let cells = is_known.then_some(&row.cells[..]);
+            let since_ns = row.shown.last().and_then(|shown| shown.until_ns).unwrap_or(0);
+            let shown = Shown { since_ns, ..Shown::new(now_ns, row.seq, cells) };
+            let last = row.shown.len();
+            remember(&mut row.shown, last, shown);
+        }
+    }
+
+    /// Keeps a version of a row for the daemon above; one that came late also says what its row had counted then.
+    fn keep_version(&mut self, now_ns: u64, id: RowId, seq: u64, at_ns: u64) {
+        let Some(row) = self.rows.get_mut(&id) else { return };
+        if self.grown.0.take() == Some(id) && !self.grown.1.is_empty() {
+            self.grown.1.sort_unstable();
+            self.grown.1.dedup();
+            let grown = self.grown.1.iter().map(|cell| (*cell, row.cells[*cell as usize].1));
+            let values = Values::of(grown);
+            let is_after_silence = std::mem::take(&mut row.is_after_silence);
+            let after = if is_after_silence { seq.saturating_sub(1) } else { row.kept_seq };
+            let version = Version { row: id, seq, after, at_ns, kept_ns: now_ns, values };
+            (row.kept_at, row.kept_seq) = (Some(self.missed.push(version)), seq);
+        }
+        if row.shown.is_empty() {
+            return;
+        }
+        let cells: Vec<(u32, Cell)> = (0..).zip(row.cells.iter().map(|(_, cell)| *cell)).collect();
+        self.grow_shown(id, (seq, None), at_ns, &cells);
+    }
+
+    /// A version of a row comes that was missed: this is what had grown in it. What the row has now is not touched.
+    pub(super) fn missed(
+        &mut self,
+        now_ns: u64,
+        id: RowId,
+        (seq, after): (u64, u64),
+        at_ns: u64,
+        grown: &[(u32, Cell)],
+    ) {
+        if self.grow_shown(id, (seq, Some(after)), at_ns, grown) && !self.is_root {
+            let values = Values::of(grown.iter().copied());
+            self.missed.push(Version { row: id, seq, after, at_ns, kept_ns: now_ns, values });
+        }
+    }
+
+    /// Returns whether that was new of any time.
+    fn grow_shown(
+        &mut self,
+        id: RowId,
+        (seq, after): (u64, Option<u64>),
+        at_ns: u64,
+        values: &[(u32, Cell)],
+    ) -> bool {
+        let here_ns = self.here_ns(id, at_ns);
+        let Some(row) = self.rows.get_mut(&id) else { return false };
+        let mut splits = row.shown.iter_mut().enumerate();
+        if let Some((at, later)) =
+            splits.find_map(|(at, shown)| Some((at, shown.split(seq, after, here_ns)?)))
+        {
+            remember(&mut row.shown, at + 1, later);
+        }
+        let mut is_new = false;
+        for shown in &mut row.shown {
+            // A row has what all before it have: that is theirs.
+            let is_before = after.is_none() && shown.until_ns.is_some_and(|until_ns| here_ns >= until_ns);
+            let grown = if is_before { None } else { shown.grow(seq, here_ns, values.iter().copied()) };
+            let Some(grown) = grown else { continue };
+            is_new = true;
+            let of_metric = |(cell, added): (u32, Cell)| Some((row.cells.get(cell as usize)?.0, added));
+            let added: Vec<(u32, Cell)> = grown.into_iter().filter_map(of_metric).collect();
+            if added.is_empty() {
+                continue;
+            }
+            if self.late.len() >= MOST_LATE {
+                self.n_refused += 1;
+                continue;
+            }
+            let from_ns = here_ns.max(shown.since_ns);
+            self.late.push(LateCells { row: id, from_ns, until_ns: shown.until_ns, added });
+        }
+        is_new
+    }
+
+    /// When something happened on the node of a row, by the clock of this daemon: clocks of daemons are known to their parents.
+    fn here_ns(&self, id: RowId, at_ns: u64) -> u64 {
+        let mut skew_ns = 0i64;
+        let mut node = self.rows.get(&id).map(|row| &row.opened.node);
+        for _ in 0..MOST_LEVELS {
+            let Some(known) = node.and_then(|node| self.nodes.get(node)) else { break };
+            skew_ns = skew_ns.saturating_add(known.news.skew_ns);
+            node = Some(&known.news.parent).filter(|parent| **parent != self.own.node);
+        }
+        at_ns.saturating_add_signed(skew_ns.saturating_neg())
+    }
+
+    /// What has come late of jobs of other nodes since this was last asked. `until_s` is the first second in which is shown what is known now.
+    pub fn take_late(&mut self, until_s: u64) -> Vec<LateGrowth> {
+        let now_until_ns = until_s.saturating_mul(SECOND_NS);
+        // Of what nobody has looked at yet, nothing is shown.
+        let groups = &self.groups;
+        let is_shown = |row: &HubRow| groups.get(&row.group).is_some_and(|group| !group.is_changed);
+        for row in self.rows.values_mut().filter(|row| !row.shown.is_empty() && is_shown(row)) {
+            for shown in row.shown.iter_mut().filter(|shown| shown.until_ns.is_none()) {
+                shown.until_ns = Some(now_until_ns);
+            }
+        }
+        // Of many nodes, what belongs to one second of a job is one.
+        let mut late: BTreeMap<(GroupId, u64, u64), Vec<(u32, Cell)>> = BTreeMap::new();
+        for cells in std::mem::take(&mut self.late) {
+            let Some(row) = self.rows.get(&cells.row) else { continue };
+            let Some(until_ns) = cells.until_ns.or(is_shown(row).then_some(now_until_ns)) else {
+                self.late.push(cells);
+                continue;
+            };
+            let (from_s, until_s) = (cells.from_ns / SECOND_NS, until_ns / SECOND_NS);
+            if from_s < until_s {
+                late.entry((row.group, from_s, until_s)).or_default().extend(cells.added);
+            }
+        }
+        let groups: HashMap<&GroupId, &Group> = self.by_group.iter().map(|(group, id)| (id, group)).collect();
+        let growth = late.into_iter().filter_map(|((id, from_s, until_s), added)| {
+            let (group, metrics) = (*groups.get(&id)?, &self.groups.get(&id)?.metrics);
+            let mut sum = Counters::default();
+            for (at, cell) in added {
+                sum.add(Metric::clone(metrics.get(at as usize)?), cell);
+            }
+            Some(LateGrowth { group: group.clone(), from_s, until_s, added: sum })
+        });
+        growth.collect()
+    }
+
+    /// Versions of rows that the daemon above has missed for good.
+    pub fn n_missed(&self) -> u64 {
+        self.missed.n_lost()
     }
 
     /// Takes over what this daemon counts itself, to be sent up. `ended_ns` says when the last process went, if there is none.
@@ -666,6 +881,7 @@ impl Hub {
             self.raise_all(id, &kept.counters);
             if let Some(row) = self.rows.get_mut(&id) {
                 row.stored = Some((kept.seq, kept.is_final));
+                row.is_restored |= !is_known;
                 if !is_known || kept.seq > row.seq {
                     (row.seq, row.is_final) = (kept.seq, kept.is_final);
                 }
@@ -717,6 +933,11 @@ impl Hub {
                 }
             }
         }
+        for row in self.rows.values_mut().filter(|row| !row.shown.is_empty()) {
+            row.shown.retain(|shown| now_ns.saturating_sub(shown.closed_ns) < LATE_NS);
+            row.shown.shrink_to_fit();
+        }
+        self.missed.forget_old(now_ns);
         self.nodes.retain(|_, node| node.silent_ns(now_ns) < FORGET_NODE_NS);
         if self.metrics.len() > 2 * self.n_metrics + 64 {
             self.metrics.retain(|metric| Arc::strong_count(metric) > 1);
@@ -759,134 +980,4 @@ fn share(metrics: &mut HashSet<Arc<Metric>>, metric: &Metric) -> Arc<Metric> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const SECOND: u64 = 1_000_000_000;
-
-    fn hub(limits: Limits) -> Hub {
-        Hub::new(Place { node: Name::cut(b"root"), instance: 1 }, true, limits)
-    }
-
-    fn opened(node: &str, epoch: u64) -> Opened {
-        Opened {
-            node: Name::cut(node.as_bytes()),
-            epoch,
-            key: JobKey { cluster: Name::default(), uid: 1000, id: JobId::made_of("4711"), start_ns: 5 },
-            about: About::default(),
-            is_local: false,
-            rank: 0,
-            n_ranks: 0,
-        }
-    }
-
-    fn group() -> Group {
-        Group::of(&opened("any", 0), false)
-    }
-
-    fn counted(calls: u64) -> Counters {
-        let metric = Metric::Mpi { function: Name::cut(b"MPI_Send") };
-        [(metric, Cell { calls, bytes: 10 * calls, ns: calls / 2 })].into_iter().collect()
-    }
-
-    /// A version of a row comes, at a time in seconds.
-    fn hear(hub: &mut Hub, at_s: u64, opened: &Opened, seq: u64, counters: &Counters, is_final: bool) {
-        let row = hub.open(at_s * SECOND, opened, false).unwrap();
-        hub.raise_all(row, counters);
-        hub.heard(at_s * SECOND, row, seq, at_s * SECOND, is_final, 1);
-    }
-
-    /// Nodes that count, nodes that have fallen silent, and the calls of all.
-    fn state(hub: &mut Hub, at_s: u64) -> (usize, Vec<String>, u64) {
-        let news = hub.news(at_s * SECOND, &group()).unwrap();
-        (news.n_live, news.silent.iter().map(Name::to_string).collect(), news.sum.mpi().calls)
-    }
-
-    #[test]
-    fn a_job_ends_when_all_nodes_say_so_and_is_partial_when_one_falls_silent() {
-        let mut hub = hub(Limits::default());
-        hear(&mut hub, 10, &opened("one", 7), 1, &counted(5), false);
-        hear(&mut hub, 10, &opened("two", 3), 1, &counted(5), false);
-        hear(&mut hub, 11, &opened("one", 7), 2, &counted(6), true);
-        assert_eq!(state(&mut hub, 20), (1, vec![], 11));
-        assert_eq!(state(&mut hub, 80), (0, vec!["two".to_owned()], 11));
-        hear(&mut hub, 80, &opened("two", 3), 2, &counted(9), true);
-        assert_eq!(state(&mut hub, 80), (0, vec![], 15));
-        // A node that was restarted does not wait for its former self.
-        hear(&mut hub, 90, &opened("two", 4), 1, &counted(1), false);
-        assert_eq!(state(&mut hub, 91), (1, vec![], 16));
-    }
-
-    #[test]
-    fn a_job_has_ended_when_the_last_process_of_all_nodes_had() {
-        let mut hub = hub(Limits::default());
-        let end_s = |hub: &mut Hub| hub.news(90 * SECOND, &group()).unwrap().end_ns.map(|ns| ns / SECOND);
-        let (one, two) = (opened("one", 7), opened("two", 3));
-        hub.put_own(20 * SECOND, &one, &counted(5), 0, true, Some(18 * SECOND));
-        assert_eq!(hub.row(RowId(1)).unwrap().at_ns, 18 * SECOND, "as it goes up");
-        hear(&mut hub, 30, &two, 1, &counted(5), false);
-        assert_eq!(end_s(&mut hub), None);
-        hear(&mut hub, 25, &two, 2, &counted(6), true);
-        assert_eq!(end_s(&mut hub), Some(30), "it was seen after it is said to have ended");
-    }
-
-    #[test]
-    fn a_job_that_goes_on_after_its_end_runs_again() {
-        let mut hub = hub(Limits::default());
-        hear(&mut hub, 10, &opened("one", 7), 1, &counted(5), true);
-        assert_eq!(state(&mut hub, 11), (0, vec![], 5));
-        hear(&mut hub, 12, &opened("one", 7), 2, &counted(5), false);
-        assert_eq!(state(&mut hub, 13), (1, vec![], 5));
-    }
-
-    #[test]
-    fn metrics_beyond_the_limit_are_refused_and_counted() {
-        let metric =
-            |i: u32| Metric::Own { name: Name::cut(i.to_string().as_bytes()), unit: Name::default() };
-        let many: Counters = (0..10).map(|i| (metric(i), Cell { calls: 1, bytes: 0, ns: 0 })).collect();
-        for (limits, n_kept) in [
-            (Limits { metrics: 4, ..Limits::default() }, 4),
-            (Limits { own_metrics: 3, ..Limits::default() }, 3),
-        ] {
-            let mut hub = hub(limits);
-            hear(&mut hub, 1, &opened("one", 0), 1, &many, false);
-            let sum = hub.news(SECOND, &group()).unwrap().sum;
-            assert_eq!((sum.len() as u64, hub.n_refused()), (n_kept, 10 - n_kept));
-        }
-    }
-
-    proptest! {
-        /// Each node counts upwards; its rows arrive in any order, several times, some never. The sum is that of the last rows that
-        /// arrived, whatever came between, and never falls.
-        #[test]
-        fn no_order_and_no_repetition_changes_a_sum(
-            steps in prop::collection::vec((0u8..4, 0u64..3, 0u64..1000), 1..60),
-            order in prop::collection::vec((any::<prop::sample::Index>(), 1usize..3), 1..120),
-        ) {
-            let mut totals: BTreeMap<(u8, u64), (u64, u64)> = BTreeMap::new();
-            let mut versions = Vec::new();
-            for (node, epoch, calls) in steps {
-                let (seq, total) = totals.entry((node, epoch)).or_default();
-                (*seq, *total) = (*seq + 1, *total + calls);
-                versions.push((node, epoch, *seq, *total));
-            }
-            let mut hub = hub(Limits::default());
-            let mut arrived: BTreeMap<(u8, u64), u64> = BTreeMap::new();
-            let mut before = 0;
-            for (index, times) in order {
-                let &(node, epoch, seq, total) = index.get(&versions);
-                for _ in 0..times {
-                    hear(&mut hub, seq, &opened(&format!("n{node}"), epoch), seq, &counted(total), false);
-                }
-                let newest = arrived.entry((node, epoch)).or_default();
-                *newest = total.max(*newest);
-                let sum = hub.news(0, &group()).unwrap().sum.mpi();
-                prop_assert!(sum.calls >= before);
-                prop_assert_eq!(sum.calls, arrived.values().sum::<u64>());
-                prop_assert_eq!(sum.bytes, 10 * sum.calls);
-                before = sum.calls;
-            }
-        }
-    }
-}
+mod tests;
