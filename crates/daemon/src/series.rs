@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use iotide_ledger::series::{Amendment, Columns, MAX_TICKS, Rows, Sample};
+use iotide_ledger::series::{Columns, MAX_TICKS, Rows, Sample};
 use iotide_ledger::{Counters, JobKey, Metric};
 use iotide_private::OpenDir;
 use iotide_wire::page::PageLayer;
@@ -469,9 +469,10 @@ impl Keeper {
     }
 
     fn amend(&mut self, now_ns: u64, owner: &Owner, waiting: &Waiting) -> io::Result<()> {
-        let is_open = self.series.held().open.contains_key(owner);
-        let mut columns = match self.series.held().open.get(owner) {
-            Some(open) => Arc::clone(&open.columns),
+        let held = self.series.held().open.get(owner).map(|open| Arc::clone(&open.columns));
+        let is_open = held.is_some();
+        let mut columns = match held {
+            Some(columns) => columns,
             None => Arc::clone(self.file(now_ns, owner)?.columns()),
         };
         let amendment = waiting.amendment(Arc::make_mut(&mut columns));
