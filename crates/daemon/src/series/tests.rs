@@ -152,6 +152,7 @@ fn jobs_that_end_between_two_samples_have_all_they_counted_however_many_end_at_o
         node: Arc::default(),
         groups: Arc::default(),
         last: last.clone(),
+        late: Vec::new(),
     };
     keeper.hear(&tick);
     assert_eq!(keeper.series.held().open.len(), 1, "the machine's");
@@ -184,6 +185,7 @@ fn what_machines_below_count_is_in_the_sum_of_all_and_not_in_that_of_this_one() 
             node: Arc::default(),
             groups: Arc::default(),
             last: Vec::new(),
+            late: Vec::new(),
         });
     }
     let values = |on: &dyn Fn(u64) -> Owner| {
