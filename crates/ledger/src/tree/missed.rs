@@ -20,8 +20,8 @@ const MOST_BYTES: usize = 16 << 20;
 const VERSION_BYTES: usize = size_of::<Version>();
 /// A row that comes after so long was missed: usually there is one each second.
 pub(super) const GAP_NS: u64 = 1_500_000_000;
-/// What was missed comes so soon after the row that ends the silence.
-pub(super) const LATE_NS: u64 = 120 * 1_000_000_000;
+/// What was missed comes so soon after the row that ends the silence, by however many ways: nobody keeps it for longer.
+pub(super) const LATE_NS: u64 = KEPT_NS;
 /// After a silence, rows may come late for so long.
 const RECENT_NS: u64 = 10 * 1_000_000_000;
 /// Silences of a row that are remembered.
