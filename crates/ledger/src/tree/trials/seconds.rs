@@ -1,6 +1,7 @@
 //! What a root shows of each second, once all that it has missed has come: links are cut, stall, and lead elsewhere.
 
 use super::*;
+#[cfg(test)]
 use crate::tree::missed::KEPT_NS;
 
 const BEGIN_S: u64 = 1_700_000_000;
@@ -32,6 +33,8 @@ struct Site {
     /// What was counted until each second, and what the root shows of it.
     truth: BTreeMap<u64, u64>,
     shown: BTreeMap<u64, u64>,
+    /// Versions that were sent as missed.
+    n_missed: u64,
     chance: Chance,
 }
 
@@ -52,7 +55,7 @@ impl Site {
         });
         let machines = machines.collect();
         let (truth, shown) = (BTreeMap::new(), BTreeMap::new());
-        let mut site = Self { machines, now_s: BEGIN_S, truth, shown, chance };
+        let mut site = Self { machines, now_s: BEGIN_S, truth, shown, n_missed: 0, chance };
         (1..n).for_each(|index| site.move_to(index));
         site
     }
@@ -134,7 +137,12 @@ impl Site {
             }
             let [from_below, from_above] = &mut wire.inboxes;
             let (up, down) = (&mut wire.up, &mut wire.down);
-            from_below.take(&wire.upwards, |frame| down.heard(now_ns, frame, &mut parent.hub)).unwrap();
+            let n_missed = &mut self.n_missed;
+            let heard = from_below.take(&wire.upwards, |frame| {
+                *n_missed += u64::from(matches!(frame, Frame::Missed(_)));
+                down.heard(now_ns, frame, &mut parent.hub)
+            });
+            heard.unwrap();
             down.fill(&parent.hub, &mut wire.downwards);
             from_above.take(&wire.downwards, |frame| up.heard(now_ns, frame, hub)).unwrap();
             (wire.upwards, wire.downwards) = (Vec::new(), Vec::new());
@@ -229,6 +237,7 @@ fn of_a_longer_silence_the_oldest_seconds_are_lost_and_counted() {
         }
         site.machines[2].parent = 1;
         (0..20).for_each(|_| site.second());
+        assert_eq!(site.n_missed, 0, "what comes in time is sent once");
         let cut = if is_below { 2 } else { 1 };
         let (from_s, to_s) = (site.now_s, site.now_s + 400);
         site.cut(cut, to_s + 1, false);
