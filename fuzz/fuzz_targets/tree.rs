@@ -38,6 +38,8 @@ fuzz_target!(|bytes: &[u8]| {
         kept.iter().for_each(|row| hub.stored(&row.key, row.seq, row.is_final));
         hub.closed(3, &group);
     }
+    // What is said to have been missed is of a time before it came.
+    assert!(hub.take_late(3).iter().all(|late| late.from_s < late.until_s));
     hub.tick(u64::MAX);
 
     // The same from above, to one that has something to send.
@@ -46,6 +48,8 @@ fuzz_target!(|bytes: &[u8]| {
     let about = About::default();
     let opened = Opened { node: Name::cut(b"n"), epoch: 0, key, about, is_local: false, rank: 0, n_ranks: 0 };
     let counters = [(Metric::Lost, Cell { calls: 1, bytes: 2, ns: 3 })].into_iter().collect();
+    hub.put_own(4, &opened, &counters, 1, false, None);
+    let counters = [(Metric::Lost, Cell { calls: 2, bytes: 2, ns: 3 })].into_iter().collect();
     hub.put_own(5, &opened, &counters, 1, true, None);
     let welcome = Welcome { version, path: vec![place(1)], proof: Vec::new() };
     let Ok(mut up) = Uplink::begin(&mut hub, &welcome) else { panic!("a plain welcome is taken") };

@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use iotide_gate::Account;
-use iotide_ledger::tree::{AskError, Group, Hub, MOST_LEVELS, NodeNews, Place, Question};
-use iotide_ledger::{JobKey, Limits, Name};
+use iotide_ledger::tree::{
+    AskError, Group, Hub, KEPT_NS, LateGrowth, MOST_LEVELS, NodeNews, Place, Question,
+};
+use iotide_ledger::{Counters, JobKey, Limits, Name};
 use iotide_wire::Fnv1a;
 use tokio::sync::Notify;
 
@@ -160,6 +162,18 @@ pub(crate) struct Gathering {
     /// When it was last told what this machine does, and who was above then.
     told_ns: u64,
     told_parent: Option<Place>,
+    /// The jobs that rows became part of, and when they last did.
+    jobs: HashMap<Group, (JobKey, u64)>,
+}
+
+/// What a job had counted more than was shown, in some seconds of the past.
+#[derive(Clone, Debug)]
+pub(crate) struct LateJob {
+    pub(crate) key: JobKey,
+    /// The first of these seconds since 1970, and the first after them.
+    pub(crate) from_s: u64,
+    pub(crate) until_s: u64,
+    pub(crate) added: Counters,
 }
 
 /// What is done once acts are stored.
@@ -178,8 +192,16 @@ impl Gathering {
         leaf: &mut Leaf,
     ) -> Result<Self, StoreError> {
         let phase_ns = Fnv1a::of(tree.hub().own.node.as_str().as_bytes()).value() % OWN_NS;
-        let mut gathering =
-            Self { tree, gathered_ns: 0, pause_ns: 0, sent_ns: 0, phase_ns, told_ns: 0, told_parent: None };
+        let mut gathering = Self {
+            tree,
+            gathered_ns: 0,
+            pause_ns: 0,
+            sent_ns: 0,
+            phase_ns,
+            told_ns: 0,
+            told_parent: None,
+            jobs: HashMap::new(),
+        };
         for (group, about, rows) in store.open_rows()? {
             gathering.tree.hub().restore(now_ns, &group, &about, rows);
         }
@@ -261,13 +283,34 @@ impl Gathering {
         self.tree.has_rows.notify_one();
     }
 
+    /// What has come late of jobs, after rows became part of them. `is_sampled` says whether this second is sampled already.
+    pub(crate) fn take_late(&mut self, now_ns: u64, is_sampled: bool) -> Vec<LateJob> {
+        let until_s = now_ns / 1_000_000_000 + u64::from(is_sampled);
+        let late = self.tree.hub().take_late(until_s);
+        let of_job = |it: LateGrowth| {
+            let (key, _) = self.jobs.get(&it.group)?;
+            let LateGrowth { from_s, until_s, added, .. } = it;
+            Some(LateJob { key: key.clone(), from_s, until_s, added })
+        };
+        let late = late.into_iter().filter_map(of_job).collect();
+        // A job that has ended may be told of for as long as something is kept.
+        self.jobs.retain(|_, (_, seen_ns)| now_ns.saturating_sub(*seen_ns) < KEPT_NS);
+        late
+    }
+
     /// When rows last became part of jobs.
     pub(crate) fn gathered_ns(&self) -> u64 {
         self.gathered_ns
     }
 
     /// What has come of a job becomes part of it.
-    fn take_in(&self, now_ns: u64, group: &Group, store: &Store, leaf: &mut Leaf) -> Result<(), StoreError> {
+    fn take_in(
+        &mut self,
+        now_ns: u64,
+        group: &Group,
+        store: &Store,
+        leaf: &mut Leaf,
+    ) -> Result<(), StoreError> {
         if !leaf.knows_elsewhere(group) {
             // A job that has ended, perhaps: then what is known of it joins what has come. The store is asked while nobody waits for the hub.
             let (about, rows) = store.rows_of(group)?;
@@ -289,7 +332,9 @@ impl Gathering {
             })
         });
         // If there are too many jobs, that is counted; it is tried again when something is new of this one.
-        drop(taken);
+        if let Ok(key) = taken {
+            self.jobs.insert(group.clone(), (key, now_ns));
+        }
         fault.map_or(Ok(()), Err)
     }
 
@@ -308,7 +353,7 @@ impl Gathering {
             processes: view.n_pages as u64,
             bytes_read: io.read.bytes,
             bytes_written: io.write.bytes,
-            losses: view.losses.iter().map(|(_, n)| n).sum::<u64>() + hub.n_refused(),
+            losses: view.losses.iter().map(|(_, n)| n).sum::<u64>() + hub.n_refused() + hub.n_missed(),
             silent_ns: 0,
         }
     }
@@ -369,7 +414,7 @@ impl Gathering {
 mod tests {
     use super::*;
     use iotide_ledger::tree::{Opened, SILENT_NS};
-    use iotide_ledger::{About, Cell, Counters, JobId, Metric};
+    use iotide_ledger::{About, Cell, JobId, Metric};
     use iotide_testkit::FreshDir;
 
     use crate::leaf::with_rows;

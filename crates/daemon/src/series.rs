@@ -17,9 +17,11 @@ use iotide_private::OpenDir;
 use iotide_wire::page::PageLayer;
 
 use crate::collect::{GroupJob, NodeReading};
+use crate::gather::LateJob;
 use crate::leaf::View;
 use crate::store::SeriesLimits;
 use crate::store::series::{self, LOSS, SeriesFile, TICKS_A_BLOCK, names_of, names_of_node, names_of_tree};
+use late::{LateSamples, Waiting};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const DAY_S: u64 = 86_400;
@@ -181,6 +183,8 @@ struct Tick {
     groups: Arc<Vec<GroupJob>>,
     /// Of jobs that have ended since the one before.
     last: Vec<Last>,
+    /// What was learnt of earlier ones.
+    late: Vec<LateJob>,
 }
 
 /// The last sample of a job: it has all that the job ever counted.
@@ -193,6 +197,8 @@ pub(crate) struct Last {
 
 /// Last samples that were not in time and are held for the next one; beyond it they are left out.
 const MOST_LAST: usize = 4096;
+/// What was learnt of earlier samples and waits; beyond it, it is left out.
+const MOST_LATE: usize = 1 << 16;
 
 /// The thread. It writes what it holds when this is dropped.
 #[derive(Debug)]
@@ -201,6 +207,7 @@ pub(crate) struct Sampling {
     thread: Option<JoinHandle<()>>,
     /// For the next sample.
     last: Vec<Last>,
+    late: Vec<LateJob>,
 }
 
 impl Sampling {
@@ -212,7 +219,7 @@ impl Sampling {
         let keeper = Keeper::new(series.clone(), limits);
         let work = move || keeper.run(&told);
         let thread = thread::Builder::new().name("iotide-series".to_owned()).spawn(work)?;
-        Ok((Self { ticks: Some(ticks), thread: Some(thread), last: Vec::new() }, series))
+        Ok((Self { ticks: Some(ticks), thread: Some(thread), last: Vec::new(), late: Vec::new() }, series))
     }
 
     /// Takes the last sample of a job along with the next one of all.
@@ -220,6 +227,12 @@ impl Sampling {
         if self.last.len() < MOST_LAST {
             self.last.push(last);
         }
+    }
+
+    /// Takes what was learnt of earlier samples along with the next one.
+    pub(crate) fn tell_late(&mut self, late: Vec<LateJob>) {
+        let n_free = MOST_LATE.saturating_sub(self.late.len());
+        self.late.extend(late.into_iter().take(n_free));
     }
 
     /// Takes a sample; nobody waits. What is not in time is left out: counters are cumulative, so the next one has it.
@@ -231,9 +244,10 @@ impl Sampling {
         groups: Arc<Vec<GroupJob>>,
     ) {
         if let Some(ticks) = &self.ticks {
-            let last = std::mem::take(&mut self.last);
-            if let Err(TrySendError::Full(tick)) = ticks.try_send(Tick { now_ns, view, node, groups, last }) {
-                self.last = tick.last;
+            let (last, late) = (std::mem::take(&mut self.last), std::mem::take(&mut self.late));
+            let tick = Tick { now_ns, view, node, groups, last, late };
+            if let Err(TrySendError::Full(tick)) = ticks.try_send(tick) {
+                (self.last, self.late) = (tick.last, tick.late);
             }
         }
     }
@@ -258,6 +272,7 @@ struct Keeper {
     failing: HashSet<Owner>,
     retry_ns: u64,
     sweep_ns: u64,
+    late: LateSamples,
 }
 
 impl Keeper {
@@ -271,6 +286,7 @@ impl Keeper {
             failing: HashSet::new(),
             retry_ns: 0,
             sweep_ns: 0,
+            late: LateSamples::default(),
         }
     }
 
@@ -280,6 +296,7 @@ impl Keeper {
             now_ns = tick.now_ns;
             self.hear(&tick);
         }
+        self.amend_all(now_ns, |_| true);
         // The end: what is held is written.
         let owners: Vec<Owner> = self.series.held().open.keys().cloned().collect();
         for owner in owners {
@@ -314,6 +331,8 @@ impl Keeper {
             self.add(now_ns, &owner, &samples);
             there.insert(owner);
         }
+        tick.late.iter().for_each(|late| self.late.take(second, late));
+        self.amend_all(now_ns, |waiting| waiting.is_ripe(second));
         let ended: Vec<Owner> =
             self.series.held().open.keys().filter(|owner| !there.contains(*owner)).cloned().collect();
         // One that goes on is not at its end any more.
@@ -437,6 +456,51 @@ impl Keeper {
         }
         drop(held);
         self.say_left_out(owner);
+        Ok(())
+    }
+
+    /// Puts what was learnt late where it belongs, of those owners of which nothing more is to come.
+    fn amend_all(&mut self, now_ns: u64, is_due: impl Fn(&Waiting) -> bool) {
+        for (owner, waiting) in self.late.take_due(is_due) {
+            if let Err(error) = self.amend(now_ns, &owner, &waiting) {
+                self.lose(&owner, format!("{LOSS}what came late could not be stored: {error}"));
+            }
+        }
+    }
+
+    fn amend(&mut self, now_ns: u64, owner: &Owner, waiting: &Waiting) -> io::Result<()> {
+        let held = self.series.held().open.get(owner).map(|open| Arc::clone(&open.columns));
+        let is_open = held.is_some();
+        let mut columns = match held {
+            Some(columns) => columns,
+            None => Arc::clone(self.file(now_ns, owner)?.columns()),
+        };
+        let amendment = waiting.amendment(Arc::make_mut(&mut columns));
+        let Some(from_s) = amendment.from_s() else { return Ok(()) };
+        if let Some(open) = self.series.held().open.get_mut(owner) {
+            open.columns = Arc::clone(&columns);
+            // All of it is held, with the sample before.
+            let from = from_s >> open.rows.folds();
+            if open.length == 0 || open.rows.ticks().first().is_some_and(|first| *first < from) {
+                let amended = open.rows.amended(&amendment);
+                if amended.ticks().len() < MAX_TICKS && amended.has_room(0) {
+                    open.rows = amended;
+                    return Ok(());
+                }
+            }
+        }
+        self.write(now_ns, owner)?;
+        let series = self.series.clone();
+        let file = self.file(now_ns, owner)?;
+        *file.columns() = columns;
+        file.amend(&series.0.folder, now_ns, &amendment)?;
+        let length = file.length();
+        if let Some(open) = series.held().open.get_mut(owner) {
+            open.length = length;
+        }
+        if !is_open {
+            self.files.remove(owner);
+        }
         Ok(())
     }
 
@@ -601,6 +665,8 @@ pub(crate) fn samples_of_node(node: &NodeReading) -> Vec<(Cow<'static, str>, Sam
     }
     samples
 }
+
+mod late;
 
 #[cfg(test)]
 mod tests;

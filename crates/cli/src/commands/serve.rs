@@ -91,7 +91,7 @@ struct Options {
     /// Name of this machine [default: the host name]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
-    /// Send what is counted to one of these daemons
+    /// Send what is counted to one of these daemons; `slurm`: to those of this node's switch
     #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',')]
     parent: Vec<String>,
     /// Take in what daemons of other machines count, at this address
@@ -380,11 +380,8 @@ fn tree_settings(
         return Ok(None);
     }
     for parent in &parents {
-        let is_address = parent
-            .rsplit_once(':')
-            .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
-        if !is_address {
-            bail!("--parent {parent}: a host and a port, as in root:1338");
+        if !TreeConfig::is_parent(parent) {
+            bail!("--parent {parent}: a host and a port, as in root:1338, or slurm");
         }
     }
     if let Auth::Key(key) = &auth

@@ -48,7 +48,7 @@ fn help_on_serve_explains_every_flag() {
               Name of this machine [default: the host name]
 
           --parent <HOST:PORT,...>
-              Send what is counted to one of these daemons
+              Send what is counted to one of these daemons; `slurm`: to those of this node's switch
 
           --children <ADDR>
               Take in what daemons of other machines count, at this address
@@ -176,7 +176,7 @@ fn help_on_serve_check_explains_every_flag() {
               Name of this machine [default: the host name]
 
           --parent <HOST:PORT,...>
-              Send what is counted to one of these daemons
+              Send what is counted to one of these daemons; `slurm`: to those of this node's switch
 
           --children <ADDR>
               Take in what daemons of other machines count, at this address

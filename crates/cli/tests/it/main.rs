@@ -104,6 +104,7 @@ mod tree_series;
 /// Jobs of a real Slurm with several nodes, counted without a wrapper.
 mod slurm;
 mod slurm_site;
+mod slurm_topology;
 
 /// A writer of Darshan logs, the one the reader is tested with.
 #[allow(dead_code)]

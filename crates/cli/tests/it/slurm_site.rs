@@ -17,6 +17,11 @@ pub(crate) struct Slurm {
 impl Slurm {
     /// Starts one of nodes `n1`, `n2`, …, with more lines for its settings. `None`, said loudly, where it is not installed or may not be started.
     pub(crate) fn start(n_nodes: usize, settings: &str) -> Option<Self> {
+        Self::start_with(n_nodes, settings, "")
+    }
+
+    /// The same with a topology, which the settings may name.
+    pub(crate) fn start_with(n_nodes: usize, settings: &str, topology: &str) -> Option<Self> {
         let [munged, controller, node] = ["munged", "slurmctld", "slurmd"]
             .map(|name| find(name).or_else(|| iotide_testkit::program(name)));
         let (munged, controller, node) = (munged?, controller?, node?);
@@ -57,6 +62,7 @@ impl Slurm {
             );
         }
         dir.write("slurm.conf", conf);
+        dir.write("topology.conf", topology);
         let mut slurm = Self { dir, daemons: Vec::new(), nodes: Vec::new() };
         let conf = path.join("slurm.conf");
         let at = |name: &str| format!("={}/{name}", path.display());
@@ -110,9 +116,14 @@ impl Slurm {
         daemon.wait().unwrap();
     }
 
+    /// Its settings.
+    pub(crate) fn conf(&self) -> PathBuf {
+        self.dir.path().join("slurm.conf")
+    }
+
     pub(crate) fn command(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new(program);
-        command.args(args).env("SLURM_CONF", self.dir.path().join("slurm.conf"));
+        command.args(args).env("SLURM_CONF", self.conf());
         command
     }
 

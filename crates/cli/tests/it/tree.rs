@@ -26,6 +26,9 @@ pub(crate) struct Node<'a> {
     options: Vec<String>,
     /// The network it is in, if not in that of the test.
     network: Option<String>,
+    /// A command that runs it, and where it finds Slurm, if it is a node of one.
+    pub(crate) around: Vec<String>,
+    pub(crate) slurm_conf: Option<PathBuf>,
     child: Option<Child>,
     said: Arc<Mutex<String>>,
 }
@@ -67,7 +70,13 @@ impl<'a> Node<'a> {
     ) -> Self {
         fs::create_dir_all(dir.join(name)).unwrap();
         let (options, network, child, said) = (Vec::new(), None, None, Arc::default());
-        Self { dir, name, parents, children, key, options, network, child, said }
+        let (around, slurm_conf) = (Vec::new(), None);
+        Self { dir, name, parents, children, key, options, network, around, slurm_conf, child, said }
+    }
+
+    /// Where daemons below connect to.
+    pub(crate) fn children(&self) -> &str {
+        self.children.as_deref().unwrap_or_default()
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -75,9 +84,14 @@ impl<'a> Node<'a> {
     }
 
     pub(crate) fn start_again(&mut self) {
-        let mut command = match &self.network {
-            None => Command::new(IOTIDE),
-            Some(network) => {
+        let mut command = match (&self.network, &self.around[..]) {
+            (None, []) => Command::new(IOTIDE),
+            (None, [program, around @ ..]) => {
+                let mut command = Command::new(program);
+                command.args(around).arg(IOTIDE);
+                command
+            }
+            (Some(network), _) => {
                 let mut command = Command::new("ip");
                 command.args(["netns", "exec", network, IOTIDE]);
                 command
@@ -88,6 +102,9 @@ impl<'a> Node<'a> {
             command.arg(option).arg(self.path(name));
         }
         command.args(&self.options);
+        if let Some(conf) = &self.slurm_conf {
+            command.env("SLURM_CONF", conf);
+        }
         if !self.parents.is_empty() {
             command.args(["--parent", &self.parents.join(",")]);
         }

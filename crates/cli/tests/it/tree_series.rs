@@ -222,3 +222,59 @@ fn a_machine_that_is_killed_or_hangs_is_named_and_the_root_goes_on() {
     let job = root.job("stays", |job| job["state"] != "running");
     assert!(written(&job) > Some(0), "{job:#}");
 }
+
+/// What a job has written, second by second.
+fn seconds(root: &Node<'_>, job: &str) -> Vec<(u64, u64)> {
+    let series = root.json(&format!("/api/1/jobs/{job}/series?metric=write_bytes&points=10000"));
+    let (start, period) = (series["t0_unix_s"].as_f64().unwrap(), series["period_s"].as_f64().unwrap());
+    let values = series["values"].as_array().unwrap().iter().enumerate();
+    values.filter_map(|(n, value)| Some(((start + n as f64 * period) as u64, value.as_u64()?))).collect()
+}
+
+#[test]
+fn seconds_in_which_a_parent_was_away_are_there_afterwards_as_they_were() {
+    let dir = FreshDir::new("tree-missed");
+    let root = Node::above(&dir, "root", &[]);
+    let mut middle = Node::above(&dir, "middle", &[&root]);
+    let leaf = Node::leaf(&dir, "leaf", &[&middle]);
+    root.nodes(3);
+    let mut program = leaf.skeleton("steady", "100ms", "1000");
+    root.job("steady", |job| written(job) > Some(0));
+    std::thread::sleep(Duration::from_secs(3));
+    // It is killed, and comes back: nothing of what happened meanwhile went through it.
+    let from = now_s();
+    middle.kill();
+    std::thread::sleep(Duration::from_secs(6));
+    middle.start_again();
+    let back = Instant::now();
+    let own = |from: u64, to: u64| -> Vec<(u64, u64)> {
+        let all = seconds(&leaf, "steady");
+        all.into_iter().filter(|(second, _)| (from..to).contains(second)).collect()
+    };
+    // Each second in between has grown as it did on the machine itself, give or take when in a second it was read.
+    let is_right = || {
+        let (at_root, truth) = (seconds(&root, "steady"), own(from + 1, from + 6));
+        assert!(at_root.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{at_root:?}");
+        truth.len() == 5
+            && truth.iter().all(|(second, bytes)| {
+                let near = seconds(&leaf, "steady");
+                let of = |second: u64| near.iter().find(|it| it.0 == second).map(|it| it.1);
+                let (least, most) = (of(second - 1), of(second + 1).or(Some(*bytes)));
+                let shown = at_root.iter().rfind(|it| it.0 <= *second).map(|it| it.1);
+                least <= shown && shown <= most
+            })
+    };
+    while !is_right() {
+        assert!(
+            back.elapsed() < Duration::from_secs(40),
+            "{:?}\n{:?}\n{}",
+            seconds(&root, "steady"),
+            own(from - 3, from + 12),
+            root.said()
+        );
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    kill_all(&mut program);
+    let job = root.job("steady", |job| job["state"] != "running");
+    assert_eq!(written(&job), seconds(&root, "steady").last().map(|it| it.1));
+}

@@ -122,6 +122,7 @@ impl Collecting {
         self.gauges.see(now, moved.iter().map(|(key, _)| key), || self.shared.node());
         self.predicting.tell(now, moved);
         let rows = self.gather(now);
+        self.take_late(now);
         let acts = with_rows(self.leaf.tick(now), rows);
         // What has come from below is shown at once.
         let mut has_changed = self.gathering.as_ref().is_some_and(|it| it.gathered_ns() == now);
@@ -163,6 +164,13 @@ impl Collecting {
             self.store_failed(now, &error);
             Vec::new()
         })
+    }
+
+    /// What daemons below could not say in time is put where it belongs.
+    fn take_late(&mut self, now: u64) {
+        let Some(gathering) = self.gathering.as_mut().filter(|it| it.gathered_ns() == now) else { return };
+        let late = gathering.take_late(now, now / 1_000_000_000 == self.sampled_s);
+        self.sampling.tell_late(late);
     }
 
     /// Rebuilds a little of a database that was damaged. Pages have been read before: what runs is known.

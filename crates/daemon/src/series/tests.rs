@@ -43,6 +43,7 @@ fn tell(keeper: &mut Keeper, second: u64, bytes: Option<u64>) {
         node: Arc::new(node),
         groups: Arc::default(),
         last: Vec::new(),
+        late: Vec::new(),
     });
 }
 
@@ -151,6 +152,7 @@ fn jobs_that_end_between_two_samples_have_all_they_counted_however_many_end_at_o
         node: Arc::default(),
         groups: Arc::default(),
         last: last.clone(),
+        late: Vec::new(),
     };
     keeper.hear(&tick);
     assert_eq!(keeper.series.held().open.len(), 1, "the machine's");
@@ -183,6 +185,7 @@ fn what_machines_below_count_is_in_the_sum_of_all_and_not_in_that_of_this_one() 
             node: Arc::default(),
             groups: Arc::default(),
             last: Vec::new(),
+            late: Vec::new(),
         });
     }
     let values = |on: &dyn Fn(u64) -> Owner| {
@@ -208,4 +211,51 @@ fn files_of_jobs_are_told_from_those_of_machines_whatever_the_jobs_are_called() 
     }
     assert!(!is_of_job(&names_of_node("n1.example.org", 20_000).0));
     assert!(!is_of_job(&names_of_tree(20_000).0));
+}
+
+/// Seconds and what the job had written by then.
+fn seconds(series: &Series) -> Vec<(u64, u64)> {
+    let found = series.find(&Owner::Job(key("a")), |name| name == "write_bytes").unwrap();
+    let (id, _) = found.columns.find("write_bytes").unwrap();
+    let values = found.pieces.iter().flat_map(|rows| rows.column(id).collect::<Vec<_>>());
+    values
+        .map(|(tick, sample, _)| match sample {
+            Sample::Counter(bytes) => (tick, bytes),
+            Sample::Gauge(_) => panic!("no counter"),
+        })
+        .collect()
+}
+
+#[test]
+fn what_comes_late_is_in_its_seconds_in_memory_on_disk_and_after_the_end() {
+    // How long ago the silence is when what was missed comes, and whether the job has ended by then.
+    for (silence, after, has_ended) in [(20, 1, false), (20, 150, false), (100, 30, false), (50, 20, true)] {
+        let dir = FreshDir::new(&format!("sampled-late-{silence}-{after}-{has_ended}"));
+        let mut keeper = keeper(&dir, SeriesLimits::default());
+        let (from, until) = (1030, 1030 + silence);
+        let end = until + after;
+        for second in 1000..end {
+            // For one second within, the daemon itself was away.
+            if second != from + 5 {
+                let known = if (from..until).contains(&second) { from - 1 } else { second };
+                tell(&mut keeper, second, Some((known - 1000) * 100));
+            }
+        }
+        if has_ended {
+            tell(&mut keeper, end, None);
+        }
+        let Some(JobView { counters, .. }) = view(Some(100)).jobs.first().cloned() else { panic!() };
+        for from_s in from..until {
+            let late = LateJob { key: key("a"), from_s, until_s: until, added: Counters::clone(&counters) };
+            keeper.late.take(end, &late);
+        }
+        for second in end + 1..end + 5 {
+            tell(&mut keeper, second, (!has_ended).then_some((second - 1000) * 100));
+        }
+        let last = if has_ended { end } else { end + 5 };
+        let truth =
+            (1000..last).filter(|second| *second != end).map(|second| (second, (second - 1000) * 100));
+        assert_eq!(seconds(&keeper.series), truth.collect::<Vec<_>>(), "{silence} {after} {has_ended}");
+        assert_eq!(keeper.series.take_losses(), []);
+    }
 }

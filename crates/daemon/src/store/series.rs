@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use iotide_ledger::series::{Columns, MAX_TICKS, Rows};
+use iotide_ledger::series::{Amendment, Columns, MAX_TICKS, Rows};
 use iotide_ledger::{JobKey, hex};
 use iotide_private::OpenDir;
 use iotide_wire::{BlockHeader, BlockKind, Step, next_block, skip_torn};
@@ -400,6 +400,21 @@ impl SeriesFile {
 
     /// Writes all rows anew in large blocks, folded once more if asked for; the new file takes the place of the old one when it is on disk.
     pub(crate) fn rewrite(&mut self, folder: &OpenDir, now_ns: u64, is_folded: bool) -> io::Result<()> {
+        self.rewrite_as(folder, now_ns, is_folded, &Amendment::default())
+    }
+
+    /// Writes all rows anew with what was learnt later of some.
+    pub(crate) fn amend(&mut self, folder: &OpenDir, now_ns: u64, amendment: &Amendment) -> io::Result<()> {
+        self.rewrite_as(folder, now_ns, false, amendment)
+    }
+
+    fn rewrite_as(
+        &mut self,
+        folder: &OpenDir,
+        now_ns: u64,
+        is_folded: bool,
+        amendment: &Amendment,
+    ) -> io::Result<()> {
         let owner = self.columns.owner().to_owned();
         has_room(folder.fd(), if is_folded { self.length / 2 } else { self.length })?;
         let mut part = folder.replace(&self.name)?;
@@ -414,6 +429,19 @@ impl SeriesFile {
             part.write_all(&bytes)
         };
         put(BlockKind::Columns, &self.columns.encode())?;
+        let mut add = |rows: &Rows, index: usize| {
+            // The last tick may have another half to come.
+            let is_new = large.ticks().last() < rows.ticks().get(index) && !large.is_empty();
+            let n_columns = large.columns().count().max(rows.columns().count());
+            if is_new && (large.ticks().len() >= MAX_TICKS || !large.has_room(n_columns)) {
+                failed = failed.take().or(put(BlockKind::Series, &large.encode()).err());
+                large = Rows::new(folds);
+            }
+            large.append_tick(rows, index);
+        };
+        // What is amended is held back, with the tick before it.
+        let amended_from = amendment.from_s().map_or(u64::MAX, |from_s| from_s >> folds);
+        let mut held = Rows::new(folds);
         read(
             folder,
             (&self.name, &owner),
@@ -422,17 +450,16 @@ impl SeriesFile {
             |_, rows| {
                 let rows = if is_folded { rows.fold() } else { rows };
                 for (index, tick) in rows.ticks().iter().enumerate() {
-                    // The last tick may have another half to come.
-                    let is_new = large.ticks().last().is_some_and(|last| last < tick);
-                    let n_columns = large.columns().count().max(rows.columns().count());
-                    if is_new && (large.ticks().len() >= MAX_TICKS || !large.has_room(n_columns)) {
-                        failed = failed.take().or(put(BlockKind::Series, &large.encode()).err());
-                        large = Rows::new(folds);
+                    if *tick < amended_from && !held.is_empty() {
+                        (0..held.ticks().len()).for_each(|index| add(&held, index));
+                        held = Rows::new(folds);
                     }
-                    large.append_tick(&rows, index);
+                    held.append_tick(&rows, index);
                 }
             },
         )?;
+        let held = held.amended(amendment);
+        (0..held.ticks().len()).for_each(|index| add(&held, index));
         if !large.is_empty() {
             put(BlockKind::Series, &large.encode())?;
         }

@@ -86,6 +86,19 @@ impl Column {
         }
     }
 
+    /// Sets the value of the last of `n` ticks, which stands for as many samples as it did, or for one.
+    pub(super) fn set(&mut self, n: usize, sample: Sample) {
+        if self.cell(n - 1) == (sample.bits(), 1) || self.kind != sample.kind() {
+            return;
+        }
+        let (values, counts) = self.each();
+        values.resize(n, 0);
+        counts.resize(n, 0);
+        if let (Some(value), Some(count)) = (values.last_mut(), counts.last_mut()) {
+            (*value, *count) = (sample.bits(), (*count).max(1));
+        }
+    }
+
     /// The values one by one.
     fn each(&mut self) -> (&mut Vec<u64>, &mut Vec<u32>) {
         if let Cells::Same { value, count, n } = self.cells {

@@ -7,11 +7,13 @@
 //! [`Rows::encode`] takes one to two bytes a sample of usual metrics, [`Rows::decode`] believes no length without a bound. Each encoded
 //! piece can be read by itself.
 
+pub use amend::Amendment;
 pub use answer::{MAX_POINTS, MAX_VALUES, MetricAnswer, SeriesAnswer};
 pub use columns::{Columns, MAX_OWNER};
 pub use points::{Points, points};
 pub use rows::{ColumnKind, MAX_COLUMNS, MAX_FOLDS, MAX_TICKS, Rows, Sample, SeriesFault};
 
+mod amend;
 mod answer;
 mod bits;
 mod column;

@@ -210,6 +210,17 @@ impl Rows {
         }
     }
 
+    /// Sets values of the last tick, or of one behind it. Each stands for as many samples as it did, or for one.
+    pub(super) fn put(&mut self, tick: u64, samples: impl Iterator<Item = (u32, Sample)>) {
+        self.begin(tick);
+        for (id, sample) in samples {
+            if self.columns.contains_key(&id) || self.columns.len() < MAX_COLUMNS {
+                let column = self.columns.entry(id).or_insert_with(|| Column::new(sample.kind()));
+                column.set(self.ticks.len(), sample);
+            }
+        }
+    }
+
     /// Adds what other rows have at one of their ticks as that of a tick of these.
     fn append_as(&mut self, tick: u64, other: &Rows, index: usize) {
         self.begin(tick);

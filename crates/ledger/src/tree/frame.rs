@@ -21,7 +21,9 @@ pub const MOST_FRAME: usize = 64 << 10;
 /// The longest text in a frame.
 pub(super) const MOST_TEXT: usize = 16 << 10;
 /// Versions of the protocol that are spoken here.
-pub const VERSIONS: (u32, u32) = (1, 1);
+pub const VERSIONS: (u32, u32) = (1, 2);
+/// From this version on, parents take versions of rows that they have missed.
+pub(super) const TAKES_MISSED: u32 = 2;
 /// How many daemons one above the other there may be.
 pub const MOST_LEVELS: usize = 5;
 /// Rows of one connection at once.
@@ -93,6 +95,8 @@ pub enum Frame<'a> {
     Ask(Ask),
     /// A part of the answer.
     Answer(AnswerPart<'a>),
+    /// A row had these counts at a time when the parent was not heard. It has others now, which were sent before.
+    Missed(MissedFrame<'a>),
 }
 
 /// A daemon of the tree: its name, and what tells it from another one of that name.
@@ -189,6 +193,43 @@ pub struct RowFrame<'a> {
     pub changes: Changes<'a>,
 }
 
+/// An earlier version of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MissedFrame<'a> {
+    /// The row's number.
+    pub number: u32,
+    /// That of the version.
+    pub seq: u64,
+    /// That of the version which it follows: none that is between them will come.
+    pub after: u64,
+    /// When it was read, on its node's clock.
+    pub at_ns: u64,
+    /// What had grown since the version before: all of the values, not what was added.
+    pub values: Changes<'a>,
+}
+
+/// Values of cells, as they are sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Values(Box<[u8]>);
+
+impl Values {
+    pub(super) fn of(cells: impl IntoIterator<Item = (u32, Cell)>) -> Self {
+        let mut bytes = Vec::new();
+        for (slot, added) in cells {
+            put_change(&mut bytes, Change { slot, metric: None, added });
+        }
+        Self(bytes.into_boxed_slice())
+    }
+
+    pub(super) fn changes(&self) -> Changes<'_> {
+        Changes(&self.0)
+    }
+
+    pub(super) fn n_bytes(&self) -> usize {
+        self.0.len()
+    }
+}
+
 /// Cells of a row that have changed since the last frame of it on this connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Changes<'a>(&'a [u8]);
@@ -248,6 +289,7 @@ mod kind {
     // Daemons that are older skip what follows.
     pub const ASK: u8 = 14;
     pub const ANSWER: u8 = 15;
+    pub const MISSED: u8 = 16;
 }
 
 mod wanted {
@@ -341,6 +383,11 @@ impl<'a> Frame<'a> {
             Self::Answer(AnswerPart { id, number, kind: part, bytes }) => {
                 put.byte(kind::ANSWER).number(*id).number(*number).byte(part.code()).bytes(bytes);
             }
+            Self::Missed(MissedFrame { number, seq, after, at_ns, values }) => {
+                put.byte(kind::MISSED).number(*number).number(*seq);
+                put.number(seq.saturating_sub(*after)).number(*at_ns);
+                put.0.extend_from_slice(values.0);
+            }
         }
         close(out, begin);
     }
@@ -351,15 +398,17 @@ pub fn write_row(out: &mut Vec<u8>, head: &RowFrame<'_>, changes: impl Iterator<
     let begin = out.len();
     out.extend([0; 4]);
     Put(out).byte(kind::ROW).row_head(head);
-    for Change { slot, metric, added } in changes {
-        let mut put = Put(out);
-        put.number(u64::from(slot) << 1 | u64::from(metric.is_some()));
-        if let Some(metric) = metric {
-            put.number(metric);
-        }
-        put.signed(added.calls).signed(added.bytes).signed(added.ns);
-    }
+    changes.for_each(|change| put_change(out, change));
     close(out, begin);
+}
+
+fn put_change(out: &mut Vec<u8>, Change { slot, metric, added }: Change) {
+    let mut put = Put(out);
+    put.number(u64::from(slot) << 1 | u64::from(metric.is_some()));
+    if let Some(metric) = metric {
+        put.number(metric);
+    }
+    put.signed(added.calls).signed(added.bytes).signed(added.ns);
 }
 
 /// Writes the length of a frame that begins there.
@@ -533,6 +582,12 @@ impl<'a> Take<'a> {
                 kind: PartKind::of_code(self.byte()?),
                 bytes: self.bytes()?,
             }),
+            kind::MISSED => {
+                let (number, seq) = (self.small()?, self.number()?);
+                let after = seq.checked_sub(self.number()?)?;
+                let at_ns = self.number()?;
+                Frame::Missed(MissedFrame { number, seq, after, at_ns, values: Changes(self.0) })
+            }
             _ => return Some(None),
         }))
     }
@@ -657,192 +712,4 @@ impl<'a> Take<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::asking::AskError;
-    use super::*;
-    use proptest::prelude::*;
-
-    fn name() -> impl Strategy<Value = Name> {
-        any::<String>().prop_map(|text| Name::cut(text.as_bytes()))
-    }
-
-    fn metric() -> impl Strategy<Value = Metric> {
-        prop_oneof![
-            (name(), name(), name()).prop_map(|(op, layer, fs)| Metric::Io { op, layer, fs }),
-            name().prop_map(|function| Metric::Mpi { function }),
-            (name(), name()).prop_map(|(name, unit)| Metric::Own { name, unit }),
-            Just(Metric::Threads),
-            Just(Metric::OtherThreads),
-            Just(Metric::Lost),
-            any::<bool>().prop_map(|is_rank| Metric::Killed { is_rank }),
-            name().prop_map(|what| Metric::Cgroup { what }),
-        ]
-    }
-
-    fn place() -> impl Strategy<Value = Place> {
-        (name(), any::<u64>()).prop_map(|(node, instance)| Place { node, instance })
-    }
-
-    fn opened() -> impl Strategy<Value = Opened> {
-        let about = (name(), name(), any::<String>(), any::<u32>(), any::<bool>()).prop_map(
-            |(user, app, command, size, is_cgroup)| About {
-                user,
-                app: app.clone(),
-                account: app.clone(),
-                alias: app.clone(),
-                name: app,
-                run_dir: command.clone(),
-                command,
-                size,
-                trust: if is_cgroup { Trust::Cgroup } else { Trust::Claimed },
-                parameters: Parameters::read(b"nx=512,steps=10"),
-                ..About::default()
-            },
-        );
-        (name(), any::<(u64, u32, u64, bool, u32, u32)>(), about).prop_map(|(node, numbers, about)| {
-            let (epoch, uid, start_ns, is_local, rank, n_ranks) = numbers;
-            let key = JobKey { cluster: node.clone(), uid, id: JobId::made_of("4711.0"), start_ns };
-            Opened { node, epoch, key, about, is_local, rank, n_ranks }
-        })
-    }
-
-    fn node() -> impl Strategy<Value = NodeNews> {
-        (name(), name(), any::<(i64, u64, u64, u64, u64, u64)>()).prop_map(|(node, parent, numbers)| {
-            let (skew_ns, round_trip_ns, jobs, bytes_read, losses, silent_ns) = numbers;
-            let version = parent.clone();
-            let (processes, bytes_written) = (jobs, bytes_read);
-            NodeNews {
-                node,
-                parent,
-                version,
-                skew_ns,
-                round_trip_ns,
-                jobs,
-                processes,
-                bytes_read,
-                bytes_written,
-                losses,
-                silent_ns,
-            }
-        })
-    }
-
-    fn ask() -> impl Strategy<Value = Ask> {
-        let wanted = prop_oneof![Just(Wanted::Names), Just(Wanted::All), name().prop_map(Wanted::Metric)];
-        let question = (wanted, any::<(u64, u64, u32)>())
-            .prop_map(|(wanted, (from_s, to_s, points))| Question { wanted, from_s, to_s, points });
-        (any::<u64>(), name(), any::<u8>(), prop::option::of(question))
-            .prop_map(|(id, node, n_passed, question)| Ask { id, node, n_passed, question })
-    }
-
-    fn part_kind() -> impl Strategy<Value = PartKind> {
-        let refused = prop::sample::select(AskError::ALL.to_vec()).prop_map(PartKind::Refused);
-        prop_oneof![Just(PartKind::More), Just(PartKind::Last), refused]
-    }
-
-    fn frame() -> impl Strategy<Value = Frame<'static>> {
-        let path = || prop::collection::vec(place(), 0..MOST_LEVELS);
-        let proof = || prop::collection::vec(any::<u8>(), 0..80);
-        prop_oneof![
-            (any::<(u32, u32)>(), place(), proof())
-                .prop_map(|(versions, place, proof)| Frame::Hello(Hello { versions, place, proof })),
-            (any::<u32>(), path(), proof()).prop_map(|(version, path, proof)| Frame::Welcome(Welcome {
-                version,
-                path,
-                proof
-            })),
-            path().prop_map(Frame::Path),
-            node().prop_map(Frame::Node),
-            (any::<u32>(), metric()).prop_map(|(number, metric)| Frame::Metric { number, metric }),
-            (any::<u32>(), opened()).prop_map(|(number, row)| Frame::Open { number, row: Arc::new(row) }),
-            any::<(u32, u64)>().prop_map(|(number, seq)| Frame::Ack { number, seq }),
-            any::<(u32, u64)>().prop_map(|(number, seq)| Frame::Behind { number, seq }),
-            any::<u32>().prop_map(|number| Frame::Close { number }),
-            any::<u64>().prop_map(|at_ns| Frame::Ping { at_ns }),
-            any::<(u64, u64)>().prop_map(|(at_ns, now_ns)| Frame::Pong { at_ns, now_ns }),
-            name().prop_map(Frame::Bye),
-            ask().prop_map(Frame::Ask),
-        ]
-    }
-
-    proptest! {
-        #[test]
-        fn frames_are_read_as_they_were_written_and_wait_until_they_are_whole(frame in frame(), cut in any::<prop::sample::Index>()) {
-            let mut bytes = Vec::new();
-            frame.write(&mut bytes);
-            prop_assert_eq!(split(&bytes[..cut.index(bytes.len())]), Ok(None));
-            let Whole { kind, body, n_bytes } = split(&bytes).unwrap().unwrap();
-            prop_assert_eq!(n_bytes, bytes.len());
-            prop_assert_eq!(Frame::read(kind, body), Ok(Some(frame)));
-        }
-
-        #[test]
-        fn rows_are_read_as_they_were_written(
-            head in any::<(u32, u64, u64, bool, u32)>(),
-            changes in prop::collection::vec(any::<(u32, Option<u32>, u64, u64, u64)>(), 0..1024),
-        ) {
-            let (number, seq, at_ns, is_final, n_running) = head;
-            let changes: Vec<Change> = changes
-                .into_iter()
-                .map(|(slot, metric, calls, bytes, ns)| {
-                    Change { slot: slot >> 1, metric, added: Cell { calls, bytes, ns } }
-                })
-                .collect();
-            let head = RowFrame { number, seq, at_ns, is_final, n_running, changes: Changes(&[]) };
-            let mut bytes = Vec::new();
-            write_row(&mut bytes, &head, changes.iter().copied());
-            let Whole { kind, body, .. } = split(&bytes).unwrap().unwrap();
-            let Ok(Some(Frame::Row(read))) = Frame::read(kind, body) else { panic!("no row") };
-            prop_assert_eq!(read.changes.collect::<Result<Vec<_>, _>>(), Ok(changes));
-            prop_assert_eq!(RowFrame { changes: Changes(&[]), ..read }, head);
-        }
-
-        #[test]
-        fn parts_of_answers_are_read_as_they_were_written(
-            head in any::<(u64, u32)>(),
-            kind in part_kind(),
-            bytes in prop::collection::vec(any::<u8>(), 0..MOST_TEXT),
-            damaged in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
-        ) {
-            let (id, number) = head;
-            let frame = Frame::Answer(AnswerPart { id, number, kind, bytes: &bytes });
-            let mut written = Vec::new();
-            frame.write(&mut written);
-            let Whole { kind, body, .. } = split(&written).unwrap().unwrap();
-            prop_assert_eq!(Frame::read(kind, body), Ok(Some(frame)));
-            for (at, byte) in damaged {
-                let at = at.index(written.len());
-                written[at] = byte;
-            }
-            if let Ok(Some(Whole { kind, body, .. })) = split(&written) {
-                let _ = Frame::read(kind, body);
-            }
-        }
-
-        #[test]
-        fn counters_are_read_as_they_were_kept(cells in prop::collection::vec((metric(), any::<(u64, u64, u64)>()), 0..20)) {
-            let mut counters = Counters::default();
-            for (metric, (calls, bytes, ns)) in cells {
-                counters.add(metric, Cell { calls, bytes, ns });
-            }
-            let bytes = write_counters(&counters);
-            prop_assert_eq!(read_counters(&bytes), Some(counters));
-        }
-
-        #[test]
-        fn any_bytes_are_a_frame_or_none(bytes in prop::collection::vec(any::<u8>(), 0..300), kind in 0u8..20) {
-            let _ = (split(&bytes), read_counters(&bytes));
-            if let Ok(Some(Frame::Row(row))) = Frame::read(kind, &bytes) {
-                row.changes.for_each(drop);
-            }
-        }
-    }
-
-    #[test]
-    fn a_huge_length_is_refused_before_anything_is_kept() {
-        assert_eq!(split(&[0xff, 0xff, 0xff, 0x7f]), Err(FrameError::TooLong(0x7fff_ffff)));
-        assert_eq!(split(&[0, 0, 0, 0]), Err(FrameError::TooLong(0)));
-        // A kind of the future is nothing, not damage.
-        assert_eq!(Frame::read(200, b"whatever"), Ok(None));
-    }
-}
+mod tests;

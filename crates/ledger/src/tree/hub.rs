@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::frame::{NodeNews, Opened, Place};
+use super::missed::{LATE_NS, Missed, Shown};
 use crate::{About, Cell, Counters, JobId, JobKey, Limits, Metric, Name, Trust};
 
 /// A node that has said nothing of a job for so long is taken for lost.
@@ -64,11 +65,11 @@ impl Group {
 }
 
 /// A number of a row that no other row ever gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowId(u64);
 
 /// A number of a job that no other job ever gets: rows find theirs by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct GroupId(u64);
 
 /// A row.
@@ -98,6 +99,15 @@ pub struct HubRow {
     acked: Option<u64>,
     /// The sequence number of a later version that somebody above has.
     behind: Option<u64>,
+    /// Whether it is as the store had it, and its node has not been heard since.
+    is_restored: bool,
+    /// What was shown of it while its node was not heard.
+    shown: Vec<Shown>,
+    /// The position of its last version among those that are kept for the daemon above.
+    pub(super) kept_at: Option<u64>,
+    /// Its number, and whether some before the next may be missing.
+    kept_seq: u64,
+    is_after_silence: bool,
 }
 
 impl HubRow {
@@ -213,6 +223,11 @@ pub struct Hub {
     safe: Vec<RowId>,
     has_finals: bool,
     has_news: bool,
+    /// Versions of rows that somebody above may not have.
+    pub(super) missed: Missed,
+    /// Cells of a row that have grown since its last version.
+    grown: (Option<RowId>, Vec<u32>),
+    late: Vec<late::LateCells>,
 }
 
 /// A node that is known.
@@ -254,6 +269,9 @@ impl Hub {
             safe: Vec::new(),
             has_finals: false,
             has_news: false,
+            missed: Missed::default(),
+            grown: (None, Vec::new()),
+            late: Vec::new(),
         }
     }
 
@@ -331,6 +349,11 @@ impl Hub {
             stored: None,
             acked: None,
             behind: None,
+            is_restored: false,
+            shown: Vec::new(),
+            kept_at: None,
+            kept_seq: 0,
+            is_after_silence: false,
         };
         self.rows.insert(id, row);
         Ok(id)
@@ -394,11 +417,22 @@ impl Hub {
         let Some(row) = self.rows.get_mut(&id) else { return false };
         let Some(group) = self.groups.get_mut(&row.group) else { return false };
         let mut has_changed = false;
+        // The root sends nothing up.
+        let notes_grown = !self.is_root;
+        if notes_grown && self.grown.0 != Some(id) {
+            self.grown.0 = Some(id);
+            self.grown.1.clear();
+        }
         for (cell, value) in cells {
             let Some((at, known)) = row.cells.get_mut(cell as usize) else { continue };
             let before = *known;
             known.raise(value);
-            has_changed |= *known != before;
+            if *known != before {
+                has_changed = true;
+                if notes_grown {
+                    self.grown.1.push(cell);
+                }
+            }
             group.sum[*at as usize].add(Cell {
                 calls: known.calls - before.calls,
                 bytes: known.bytes - before.bytes,
@@ -441,7 +475,9 @@ impl Hub {
         row.n_running = if row.is_final { 0 } else { n_running };
         (row.seq, row.at_ns) = (seq, row.at_ns.max(at_ns));
         (row.heard_ns, row.version) = (now_ns, version);
+        row.is_restored = false;
         self.touch_group(id);
+        self.keep_version(now_ns, id, seq, at_ns);
         None
     }
 
@@ -666,6 +702,7 @@ impl Hub {
             self.raise_all(id, &kept.counters);
             if let Some(row) = self.rows.get_mut(&id) {
                 row.stored = Some((kept.seq, kept.is_final));
+                row.is_restored |= !is_known;
                 if !is_known || kept.seq > row.seq {
                     (row.seq, row.is_final) = (kept.seq, kept.is_final);
                 }
@@ -717,6 +754,11 @@ impl Hub {
                 }
             }
         }
+        for row in self.rows.values_mut().filter(|row| !row.shown.is_empty()) {
+            row.shown.retain(|shown| now_ns.saturating_sub(shown.closed_ns) < LATE_NS);
+            row.shown.shrink_to_fit();
+        }
+        self.missed.forget_old(now_ns);
         self.nodes.retain(|_, node| node.silent_ns(now_ns) < FORGET_NODE_NS);
         if self.metrics.len() > 2 * self.n_metrics + 64 {
             self.metrics.retain(|metric| Arc::strong_count(metric) > 1);
@@ -758,135 +800,6 @@ fn share(metrics: &mut HashSet<Arc<Metric>>, metric: &Metric) -> Arc<Metric> {
     shared
 }
 
+mod late;
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const SECOND: u64 = 1_000_000_000;
-
-    fn hub(limits: Limits) -> Hub {
-        Hub::new(Place { node: Name::cut(b"root"), instance: 1 }, true, limits)
-    }
-
-    fn opened(node: &str, epoch: u64) -> Opened {
-        Opened {
-            node: Name::cut(node.as_bytes()),
-            epoch,
-            key: JobKey { cluster: Name::default(), uid: 1000, id: JobId::made_of("4711"), start_ns: 5 },
-            about: About::default(),
-            is_local: false,
-            rank: 0,
-            n_ranks: 0,
-        }
-    }
-
-    fn group() -> Group {
-        Group::of(&opened("any", 0), false)
-    }
-
-    fn counted(calls: u64) -> Counters {
-        let metric = Metric::Mpi { function: Name::cut(b"MPI_Send") };
-        [(metric, Cell { calls, bytes: 10 * calls, ns: calls / 2 })].into_iter().collect()
-    }
-
-    /// A version of a row comes, at a time in seconds.
-    fn hear(hub: &mut Hub, at_s: u64, opened: &Opened, seq: u64, counters: &Counters, is_final: bool) {
-        let row = hub.open(at_s * SECOND, opened, false).unwrap();
-        hub.raise_all(row, counters);
-        hub.heard(at_s * SECOND, row, seq, at_s * SECOND, is_final, 1);
-    }
-
-    /// Nodes that count, nodes that have fallen silent, and the calls of all.
-    fn state(hub: &mut Hub, at_s: u64) -> (usize, Vec<String>, u64) {
-        let news = hub.news(at_s * SECOND, &group()).unwrap();
-        (news.n_live, news.silent.iter().map(Name::to_string).collect(), news.sum.mpi().calls)
-    }
-
-    #[test]
-    fn a_job_ends_when_all_nodes_say_so_and_is_partial_when_one_falls_silent() {
-        let mut hub = hub(Limits::default());
-        hear(&mut hub, 10, &opened("one", 7), 1, &counted(5), false);
-        hear(&mut hub, 10, &opened("two", 3), 1, &counted(5), false);
-        hear(&mut hub, 11, &opened("one", 7), 2, &counted(6), true);
-        assert_eq!(state(&mut hub, 20), (1, vec![], 11));
-        assert_eq!(state(&mut hub, 80), (0, vec!["two".to_owned()], 11));
-        hear(&mut hub, 80, &opened("two", 3), 2, &counted(9), true);
-        assert_eq!(state(&mut hub, 80), (0, vec![], 15));
-        // A node that was restarted does not wait for its former self.
-        hear(&mut hub, 90, &opened("two", 4), 1, &counted(1), false);
-        assert_eq!(state(&mut hub, 91), (1, vec![], 16));
-    }
-
-    #[test]
-    fn a_job_has_ended_when_the_last_process_of_all_nodes_had() {
-        let mut hub = hub(Limits::default());
-        let end_s = |hub: &mut Hub| hub.news(90 * SECOND, &group()).unwrap().end_ns.map(|ns| ns / SECOND);
-        let (one, two) = (opened("one", 7), opened("two", 3));
-        hub.put_own(20 * SECOND, &one, &counted(5), 0, true, Some(18 * SECOND));
-        assert_eq!(hub.row(RowId(1)).unwrap().at_ns, 18 * SECOND, "as it goes up");
-        hear(&mut hub, 30, &two, 1, &counted(5), false);
-        assert_eq!(end_s(&mut hub), None);
-        hear(&mut hub, 25, &two, 2, &counted(6), true);
-        assert_eq!(end_s(&mut hub), Some(30), "it was seen after it is said to have ended");
-    }
-
-    #[test]
-    fn a_job_that_goes_on_after_its_end_runs_again() {
-        let mut hub = hub(Limits::default());
-        hear(&mut hub, 10, &opened("one", 7), 1, &counted(5), true);
-        assert_eq!(state(&mut hub, 11), (0, vec![], 5));
-        hear(&mut hub, 12, &opened("one", 7), 2, &counted(5), false);
-        assert_eq!(state(&mut hub, 13), (1, vec![], 5));
-    }
-
-    #[test]
-    fn metrics_beyond_the_limit_are_refused_and_counted() {
-        let metric =
-            |i: u32| Metric::Own { name: Name::cut(i.to_string().as_bytes()), unit: Name::default() };
-        let many: Counters = (0..10).map(|i| (metric(i), Cell { calls: 1, bytes: 0, ns: 0 })).collect();
-        for (limits, n_kept) in [
-            (Limits { metrics: 4, ..Limits::default() }, 4),
-            (Limits { own_metrics: 3, ..Limits::default() }, 3),
-        ] {
-            let mut hub = hub(limits);
-            hear(&mut hub, 1, &opened("one", 0), 1, &many, false);
-            let sum = hub.news(SECOND, &group()).unwrap().sum;
-            assert_eq!((sum.len() as u64, hub.n_refused()), (n_kept, 10 - n_kept));
-        }
-    }
-
-    proptest! {
-        /// Each node counts upwards; its rows arrive in any order, several times, some never. The sum is that of the last rows that
-        /// arrived, whatever came between, and never falls.
-        #[test]
-        fn no_order_and_no_repetition_changes_a_sum(
-            steps in prop::collection::vec((0u8..4, 0u64..3, 0u64..1000), 1..60),
-            order in prop::collection::vec((any::<prop::sample::Index>(), 1usize..3), 1..120),
-        ) {
-            let mut totals: BTreeMap<(u8, u64), (u64, u64)> = BTreeMap::new();
-            let mut versions = Vec::new();
-            for (node, epoch, calls) in steps {
-                let (seq, total) = totals.entry((node, epoch)).or_default();
-                (*seq, *total) = (*seq + 1, *total + calls);
-                versions.push((node, epoch, *seq, *total));
-            }
-            let mut hub = hub(Limits::default());
-            let mut arrived: BTreeMap<(u8, u64), u64> = BTreeMap::new();
-            let mut before = 0;
-            for (index, times) in order {
-                let &(node, epoch, seq, total) = index.get(&versions);
-                for _ in 0..times {
-                    hear(&mut hub, seq, &opened(&format!("n{node}"), epoch), seq, &counted(total), false);
-                }
-                let newest = arrived.entry((node, epoch)).or_default();
-                *newest = total.max(*newest);
-                let sum = hub.news(0, &group()).unwrap().sum.mpi();
-                prop_assert!(sum.calls >= before);
-                prop_assert_eq!(sum.calls, arrived.values().sum::<u64>());
-                prop_assert_eq!(sum.bytes, 10 * sum.calls);
-                before = sum.calls;
-            }
-        }
-    }
-}
+mod tests;

@@ -6,17 +6,18 @@
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::asking::{Answering, Ask, AskError, Asked, Question};
 use super::frame::{
-    Change, Frame, FrameError, Hello, MOST_LEVELS, MOST_METRICS, MOST_ROWS, NodeNews, Opened, Place,
-    RowFrame, VERSIONS, Welcome, Whole, split, write_row,
+    Change, Frame, FrameError, Hello, MOST_LEVELS, MOST_METRICS, MOST_ROWS, MissedFrame, NodeNews, Opened,
+    Place, RowFrame, TAKES_MISSED, VERSIONS, Welcome, Whole, split, write_row,
 };
 use crate::{Cell, Metric, Name};
 
 use super::hub::{Hub, HubFull, HubRow, RowId};
+use super::missed::Version;
 
 /// How often a child asks what time it is. The answer also says that the parent is there, and takes acknowledgements along.
 const PING_NS: u64 = 2_000_000_000;
@@ -97,6 +98,40 @@ pub struct Uplink {
     /// Round trips and skews, the latest last.
     pings: Vec<(u64, i64)>,
     pub(super) answering: Answering,
+    missed: Missing,
+}
+
+/// What of the versions that are kept the parent has from this connection.
+#[derive(Clone, Debug)]
+struct Missing {
+    /// Whether the parent takes what it has missed.
+    is_taken: bool,
+    /// All before this position was sent, or need not be.
+    next: u64,
+    /// Of those behind it, which were sent as rows when they were the last ones.
+    sent: VecDeque<bool>,
+    /// When the parent was asked for the time, and all before which position was sent by then: when it answers, it has these.
+    pinged: VecDeque<(u64, u64)>,
+}
+
+impl Missing {
+    /// A version was sent as a row.
+    fn sent_as_row(&mut self, position: u64) {
+        let Some(behind) = position.checked_sub(self.next).and_then(|it| usize::try_from(it).ok()) else {
+            return;
+        };
+        if behind >= self.sent.len() {
+            self.sent.resize(behind + 1, false);
+        }
+        self.sent[behind] = true;
+    }
+
+    fn advance(&mut self, to: u64) {
+        while self.next < to {
+            self.next += 1;
+            self.sent.pop_front();
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -130,6 +165,12 @@ impl Uplink {
             pinged_ns: 0,
             pings: Vec::new(),
             answering: Answering::default(),
+            missed: Missing {
+                is_taken: welcome.version >= TAKES_MISSED,
+                next: hub.missed.first(),
+                sent: VecDeque::new(),
+                pinged: VecDeque::new(),
+            },
         })
     }
 
@@ -155,6 +196,12 @@ impl Uplink {
                     self.pings.remove(0);
                 }
                 self.pings.push((round_trip_ns, middle_ns.wrapping_sub(*theirs_ns) as i64));
+                while let Some((pinged_ns, position)) = self.missed.pinged.front().copied()
+                    && pinged_ns <= *at_ns
+                {
+                    self.missed.pinged.pop_front();
+                    hub.missed.acked(position);
+                }
             }
             Frame::Bye(why) => return Err(LinkError::Bye(why.clone())),
             Frame::Ask(ask) => self.answering.heard(ask),
@@ -179,6 +226,9 @@ impl Uplink {
         if now_ns.saturating_sub(self.pinged_ns) >= PING_NS {
             self.pinged_ns = now_ns;
             Frame::Ping { at_ns: now_ns }.write(out);
+            if self.missed.pinged.len() < PINGS {
+                self.missed.pinged.push_back((now_ns, self.missed.next));
+            }
         }
         self.close_forgotten(hub, out);
         for (id, row) in hub.rows() {
@@ -200,7 +250,37 @@ impl Uplink {
         }
         self.tell_nodes(now_ns, hub, out);
         // Behind all rows: who asks waits, who counts does not.
-        Ok(self.fill_answers(most, out))
+        Ok(self.fill_answers(most, out) && self.fill_missed(hub, most, out))
+    }
+
+    /// Appends versions of rows that the parent has missed, the oldest first. Returns whether that was all.
+    fn fill_missed(&mut self, hub: &Hub, most: usize, out: &mut Vec<u8>) -> bool {
+        // The first answer says that the parent listens; and by then it knows of our clock.
+        if self.pings.is_empty() {
+            return true;
+        }
+        // What was lost meanwhile.
+        self.missed.advance(hub.missed.first());
+        while let Some(version) = hub.missed.get(self.missed.next) {
+            let was_sent = self.missed.sent.front().copied().unwrap_or(false);
+            if !was_sent && let (Some(sent), Some(row)) = (self.rows.get(&version.row), hub.row(version.row))
+            {
+                if row.kept_at == Some(self.missed.next) && sent.version < row.version {
+                    // It is the last one, and goes as a row.
+                    break;
+                }
+                if out.len() >= most {
+                    return false;
+                }
+                if self.missed.is_taken {
+                    let (number, values) = (sent.number, version.values.changes());
+                    let &Version { seq, after, at_ns, .. } = version;
+                    Frame::Missed(MissedFrame { number, seq, after, at_ns, values }).write(out);
+                }
+            }
+            self.missed.advance(self.missed.next + 1);
+        }
+        true
     }
 
     /// Appends answers alone, for when it is not yet time to send rows. Returns whether that was all.
@@ -244,6 +324,11 @@ impl Uplink {
             cells: Vec::new(),
         });
         sent.sent_ns = now_ns;
+        if let Some(position) = row.kept_at
+            && hub.missed.get(position).is_some_and(|version| version.seq == row.seq)
+        {
+            self.missed.sent_as_row(position);
+        }
         (sent.version, sent.opened_version) = (row.version, row.opened_version);
         for (at, _) in &row.cells()[sent.cells.len()..] {
             let Some(metric) = hub.metric(row, *at) else { continue };
@@ -438,6 +523,7 @@ impl Downlink {
                 }
             }
             Frame::Row(row) => self.row(now_ns, row, hub)?,
+            Frame::Missed(missed) => self.missed(now_ns, missed, hub)?,
             Frame::Close { number } => drop(self.rows.remove(number)),
             Frame::Ping { at_ns } => self.answer(&Frame::Pong { at_ns: *at_ns, now_ns })?,
             Frame::Node(news) => {
@@ -462,6 +548,7 @@ impl Downlink {
                 raised.extend(slot.cell.map(|cell| (cell, slot.last)));
             }
         }
+        hub.note_shown(now_ns, came.id);
         let n_slots = came.slots.len();
         for change in row.changes {
             let Change { slot, metric, added } = change?;
@@ -491,6 +578,25 @@ impl Downlink {
         if let Some(seq) = hub.heard(now_ns, came.id, seq, at_ns, is_final, n_running) {
             self.answer(&Frame::Behind { number, seq })?;
         }
+        Ok(())
+    }
+
+    fn missed(&mut self, now_ns: u64, missed: &MissedFrame<'_>, hub: &mut Hub) -> Result<(), LinkError> {
+        let came = self.rows.get(&missed.number).ok_or(LinkError::Protocol("a row without a number"))?;
+        let mut grown = Vec::new();
+        for value in missed.values {
+            let Change { slot, added: value, .. } = value?;
+            let slot = came.slots.get(slot as usize);
+            let Slot { cell, last, .. } = slot.ok_or(LinkError::Protocol("a missed cell without a row"))?;
+            // What had grown by then is in what the row has by now.
+            let value = Cell {
+                calls: value.calls.min(last.calls),
+                bytes: value.bytes.min(last.bytes),
+                ns: value.ns.min(last.ns),
+            };
+            grown.extend(cell.map(|cell| (cell, value)));
+        }
+        hub.missed(now_ns, came.id, (missed.seq, missed.after), missed.at_ns, &grown);
         Ok(())
     }
 

@@ -7,19 +7,24 @@
 //! whatever happened to connections and daemons in between. That rests on three things: rows are cumulative and are never added on the way;
 //! of two versions of a row the larger values win; and a final row is sent again until the root's store has it.
 //!
+//! What happened while a daemon above was not heard reaches it afterwards, with the time at which it did ([`LateGrowth`]).
+//!
 //! What is not a row stays where it is, and is asked for: an [`Ask`] goes down to the node that has it, the answer comes up in parts, behind all rows.
 
 pub use asking::{AnswerPart, Ask, AskError, MOST_ANSWER, MOST_OPEN, PartKind, Question, Wanted};
 pub use frame::{
-    Change, Changes, Frame, FrameError, Hello, MOST_FRAME, MOST_LEVELS, MOST_METRICS, MOST_ROWS, NodeNews,
-    Opened, Place, RowFrame, VERSIONS, Welcome, Whole, read_counters, split, write_counters, write_row,
+    Change, Changes, Frame, FrameError, Hello, MOST_FRAME, MOST_LEVELS, MOST_METRICS, MOST_ROWS, MissedFrame,
+    NodeNews, Opened, Place, RowFrame, VERSIONS, Welcome, Whole, read_counters, split, write_counters,
+    write_row,
 };
 pub use hub::{Group, GroupNews, Hub, HubFull, HubRow, KeptRow, KnownNode, RowId, RowKey, SILENT_NS};
 pub use links::{Downlink, Inbox, LinkError, Uplink};
+pub use missed::{KEPT_NS, LateGrowth};
 
 mod asking;
 mod frame;
 mod hub;
 mod links;
+mod missed;
 #[cfg(any(test, feature = "trials"))]
 pub mod trials;

@@ -5,6 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 use super::*;
 use crate::{About, Cell, Counters, JobId, JobKey, Limits, Metric, Name};
 
+pub use seconds::try_seconds;
+
+mod seconds;
+
 const SECOND: u64 = 1_000_000_000;
 
 /// Numbers by chance, the same for the same seed.

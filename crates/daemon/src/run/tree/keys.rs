@@ -172,7 +172,7 @@ fn munge(program: &str, socket: Option<&Path>) -> Command {
 }
 
 /// What a program prints; an error if it fails. Munge answers in milliseconds, but other connections wait for nobody.
-async fn output_of(mut command: Command, input: Vec<u8>) -> io::Result<Vec<u8>> {
+pub(super) async fn output_of(mut command: Command, input: Vec<u8>) -> io::Result<Vec<u8>> {
     let run = move || {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;

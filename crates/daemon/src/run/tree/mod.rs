@@ -36,11 +36,12 @@ pub(super) mod asking;
 mod controllers;
 mod keys;
 mod load;
+mod topology;
 
 /// Where a daemon stands in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeConfig {
-    /// Daemons above, as HOST:PORT; one of them is sent to. None: this is the root.
+    /// Daemons above, as HOST:PORT, or `slurm[:PORT]` for those that Slurm's topology says; one of them is sent to. None: this is the root.
     pub parents: Vec<String>,
     /// Where daemons below connect to.
     pub children: Option<SocketAddr>,
@@ -53,6 +54,14 @@ pub struct TreeConfig {
 impl TreeConfig {
     /// Daemons below at once, unless someone says otherwise.
     pub const MOST_CHILDREN: usize = 1024;
+
+    /// Whether a parent can be one: an address, or what stands for those that Slurm's topology says.
+    pub fn is_parent(parent: &str) -> bool {
+        let is_address = |(host, port): (&str, &str)| {
+            !host.is_empty() && host != topology::SLURM && port.parse::<u16>().is_ok()
+        };
+        topology::slurm_port(parent).is_some() || parent.rsplit_once(':').is_some_and(is_address)
+    }
 }
 
 /// A peer has said who it is after this.
@@ -356,12 +365,19 @@ async fn climb(
         hash.write(parent.as_bytes());
         hash.value()
     };
-    let mut parents = parents;
-    parents.sort_by_key(|parent| std::cmp::Reverse(weight(parent)));
+    let mut named = parents;
+    named.sort_by_key(|parent| std::cmp::Reverse(weight(parent)));
+    let mut parents = Parents::new(named);
     let jitter = |n: u64| Duration::from_millis(Fnv1a::of(&(own.instance ^ n).to_le_bytes()).value() % 100);
     let (mut wait, mut which) = (RETRY, 0);
     for n in 0.. {
-        let reached = timeout(GREET_WITHIN, greet_parent(&parents[which], &tree, &key, &tls)).await;
+        let all = parents.now(&tree).await;
+        if all.is_empty() {
+            tokio::time::sleep(MOST_RETRY + jitter(n)).await;
+            continue;
+        }
+        which %= all.len();
+        let reached = timeout(GREET_WITHIN, greet_parent(&all[which], &tree, &key, &tls)).await;
         let why = match reached {
             Ok(Ok((stream, up))) => {
                 wait = RETRY;
@@ -376,14 +392,56 @@ async fn climb(
         match why {
             None => which = 0,
             Some(why) => {
-                tree.note(format!("no connection to {}: {why}", parents[which]));
-                which = (which + 1) % parents.len();
+                tree.note(format!("no connection to {}: {why}", all[which]));
+                which = (which + 1) % all.len();
             }
         }
         tokio::time::sleep(wait + jitter(n)).await;
         wait = (wait * 2).min(MOST_RETRY);
     }
 }
+
+/// Who may be above.
+struct Parents {
+    /// As they were named, in the order in which they are preferred.
+    named: Vec<String>,
+    /// The port of those that Slurm's topology says, if these are wanted.
+    slurm: Option<u16>,
+    /// What it said, and when that was.
+    gatherers: Vec<String>,
+    asked: Option<Instant>,
+}
+
+/// Slurm's topology is asked for again so often while nobody is found above, and after it did not answer.
+const ASK_AGAIN: Duration = Duration::from_secs(60);
+
+impl Parents {
+    fn new(mut named: Vec<String>) -> Self {
+        let slurm = named.iter().find_map(|parent| topology::slurm_port(parent));
+        named.retain(|parent| topology::slurm_port(parent).is_none());
+        Self { named, slurm, gatherers: Vec::new(), asked: None }
+    }
+
+    /// Those that are preferred first: who gathers for the switch, then those that are named.
+    async fn now(&mut self, tree: &Tree) -> Vec<String> {
+        if let Some(port) = self.slurm
+            && self.asked.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN)
+        {
+            self.asked = Some(Instant::now());
+            let node = tree.hub().own.node.to_string();
+            match timeout(SCONTROL_WITHIN, topology::ask(&node, port)).await {
+                Ok(Ok(gatherers)) => self.gatherers = gatherers,
+                // What it said before still holds.
+                Ok(Err(why)) => tree.note(format!("no parent by Slurm's topology: {why}")),
+                Err(_) => tree.note("no parent by Slurm's topology: scontrol does not answer".to_owned()),
+            }
+        }
+        self.gatherers.iter().chain(&self.named).cloned().collect()
+    }
+}
+
+/// Longer than this nobody waits for `scontrol`.
+const SCONTROL_WITHIN: Duration = Duration::from_secs(10);
 
 async fn greet_parent(
     address: &str,

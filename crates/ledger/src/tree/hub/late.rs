@@ -1,0 +1,193 @@
+//! Versions of rows that did not come in time.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{Group, GroupId, Hub, HubRow, RowId};
+use crate::tree::frame::{MOST_LEVELS, Values};
+use crate::tree::missed::{GAP_NS, KEPT_NS, LateGrowth, Shown, Version, remember};
+use crate::{Cell, Counters, Metric};
+
+/// Versions that came late and wait to be taken.
+const MOST_LATE: usize = 1 << 16;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// What a row had counted at a time of which something else was shown.
+#[derive(Clone, Debug)]
+pub(super) struct LateCells {
+    row: RowId,
+    from_ns: u64,
+    /// `None` if what was shown then still was when it came.
+    until_ns: Option<u64>,
+    /// What it had more than was shown, by its place in the job's metrics.
+    added: Vec<(u32, Cell)>,
+}
+
+impl Hub {
+    /// A row is about to change: if it was silent, what is shown of it until now is remembered.
+    pub(in crate::tree) fn note_shown(&mut self, now_ns: u64, id: RowId) {
+        let Some(row) = self.rows.get(&id).filter(|row| !row.is_own) else { return };
+        let since_ns = if row.seq > 0 && !row.is_restored {
+            let is_after_silence = row.shown.last().is_some_and(|shown| shown.is_recent(now_ns));
+            // Behind a silence, rows that are late themselves may be followed by what was before them.
+            if is_after_silence { row.heard_ns.min(self.here_ns(id, row.at_ns)) } else { row.heard_ns }
+        } else if row.is_restored {
+            0
+        } else {
+            self.here_ns(id, row.opened.key.start_ns)
+        };
+        let is_open = row.shown.last().is_some_and(|shown| shown.until_ns.is_none());
+        // The first row may be as late as it likes; others come each second.
+        let least_ns = if row.seq > 0 { GAP_NS } else { SECOND_NS };
+        if is_open || now_ns.saturating_sub(since_ns) < least_ns {
+            return;
+        }
+        let Some(row) = self.rows.get_mut(&id) else { return };
+        row.is_after_silence = true;
+        if row.is_restored {
+            // Before this daemon was started, something else was shown.
+            let before = Shown { until_ns: Some(row.heard_ns), ..Shown::new(now_ns, row.seq, None) };
+            row.shown.push(before);
+            let since_ns = row.heard_ns;
+            let shown = Shown { since_ns, ..Shown::new(now_ns, row.seq, Some(&row.cells)) };
+            let last = row.shown.len();
+            remember(&mut row.shown, last, shown);
+        } else {
+            // A row that is older than all that is kept of it may have been here before.
+            let is_known = row.seq > 0 || now_ns.saturating_sub(row.opened.key.start_ns) < KEPT_NS;
+            let cells = is_known.then_some(&row.cells[..]);
+            let since_ns = row.shown.last().and_then(|shown| shown.until_ns).unwrap_or(0);
+            let shown = Shown { since_ns, ..Shown::new(now_ns, row.seq, cells) };
+            let last = row.shown.len();
+            remember(&mut row.shown, last, shown);
+        }
+    }
+
+    /// Keeps a version of a row for the daemon above; one that came late also says what its row had counted then.
+    pub(super) fn keep_version(&mut self, now_ns: u64, id: RowId, seq: u64, at_ns: u64) {
+        let Some(row) = self.rows.get_mut(&id) else { return };
+        if self.grown.0.take() == Some(id) && !self.grown.1.is_empty() {
+            self.grown.1.sort_unstable();
+            self.grown.1.dedup();
+            let grown = self.grown.1.iter().map(|cell| (*cell, row.cells[*cell as usize].1));
+            let values = Values::of(grown);
+            let is_after_silence = std::mem::take(&mut row.is_after_silence);
+            let after = if is_after_silence { seq.saturating_sub(1) } else { row.kept_seq };
+            let version = Version { row: id, seq, after, at_ns, kept_ns: now_ns, values };
+            (row.kept_at, row.kept_seq) = (Some(self.missed.push(version)), seq);
+        }
+        // What comes in time is of no time when something else was shown.
+        let here_ns = self.here_ns(id, at_ns);
+        let Some(row) = self.rows.get(&id) else { return };
+        if row.shown.iter().all(|shown| shown.until_ns.is_some_and(|until_ns| here_ns >= until_ns)) {
+            return;
+        }
+        let cells: Vec<(u32, Cell)> = (0..).zip(row.cells.iter().map(|(_, cell)| *cell)).collect();
+        self.grow_shown(id, (seq, None), at_ns, &cells);
+    }
+
+    /// A version of a row comes that was missed: this is what had grown in it. What the row has now is not touched.
+    pub(in crate::tree) fn missed(
+        &mut self,
+        now_ns: u64,
+        id: RowId,
+        (seq, after): (u64, u64),
+        at_ns: u64,
+        grown: &[(u32, Cell)],
+    ) {
+        if self.grow_shown(id, (seq, Some(after)), at_ns, grown) && !self.is_root {
+            let values = Values::of(grown.iter().copied());
+            self.missed.push(Version { row: id, seq, after, at_ns, kept_ns: now_ns, values });
+        }
+    }
+
+    /// Returns whether that was new of any time.
+    fn grow_shown(
+        &mut self,
+        id: RowId,
+        (seq, after): (u64, Option<u64>),
+        at_ns: u64,
+        values: &[(u32, Cell)],
+    ) -> bool {
+        let here_ns = self.here_ns(id, at_ns);
+        let Some(row) = self.rows.get_mut(&id) else { return false };
+        let mut splits = row.shown.iter_mut().enumerate();
+        if let Some((at, later)) =
+            splits.find_map(|(at, shown)| Some((at, shown.split(seq, after, here_ns)?)))
+        {
+            remember(&mut row.shown, at + 1, later);
+        }
+        let mut is_new = false;
+        for shown in &mut row.shown {
+            // A row has what all before it have: that is theirs.
+            let is_before = after.is_none() && shown.until_ns.is_some_and(|until_ns| here_ns >= until_ns);
+            let grown = if is_before { None } else { shown.grow(seq, here_ns, values.iter().copied()) };
+            let Some(grown) = grown else { continue };
+            is_new = true;
+            let of_metric = |(cell, added): (u32, Cell)| Some((row.cells.get(cell as usize)?.0, added));
+            let added: Vec<(u32, Cell)> = grown.into_iter().filter_map(of_metric).collect();
+            if added.is_empty() {
+                continue;
+            }
+            if self.late.len() >= MOST_LATE {
+                self.n_refused += 1;
+                continue;
+            }
+            let from_ns = here_ns.max(shown.since_ns);
+            self.late.push(LateCells { row: id, from_ns, until_ns: shown.until_ns, added });
+        }
+        is_new
+    }
+
+    /// When something happened on the node of a row, by the clock of this daemon: clocks of daemons are known to their parents.
+    fn here_ns(&self, id: RowId, at_ns: u64) -> u64 {
+        let mut skew_ns = 0i64;
+        let mut node = self.rows.get(&id).map(|row| &row.opened.node);
+        for _ in 0..MOST_LEVELS {
+            let Some(known) = node.and_then(|node| self.nodes.get(node)) else { break };
+            skew_ns = skew_ns.saturating_add(known.news.skew_ns);
+            node = Some(&known.news.parent).filter(|parent| **parent != self.own.node);
+        }
+        at_ns.saturating_add_signed(skew_ns.saturating_neg())
+    }
+
+    /// What has come late of jobs of other nodes since this was last asked. `until_s` is the first second in which is shown what is known now.
+    pub fn take_late(&mut self, until_s: u64) -> Vec<LateGrowth> {
+        let now_until_ns = until_s.saturating_mul(SECOND_NS);
+        // Of what nobody has looked at yet, nothing is shown.
+        let groups = &self.groups;
+        let is_shown = |row: &HubRow| groups.get(&row.group).is_some_and(|group| !group.is_changed);
+        for row in self.rows.values_mut().filter(|row| !row.shown.is_empty() && is_shown(row)) {
+            for shown in row.shown.iter_mut().filter(|shown| shown.until_ns.is_none()) {
+                shown.until_ns = Some(now_until_ns);
+            }
+        }
+        // Of many nodes, what belongs to one second of a job is one.
+        let mut late: BTreeMap<(GroupId, u64, u64), Vec<(u32, Cell)>> = BTreeMap::new();
+        for cells in std::mem::take(&mut self.late) {
+            let Some(row) = self.rows.get(&cells.row) else { continue };
+            let Some(until_ns) = cells.until_ns.or(is_shown(row).then_some(now_until_ns)) else {
+                self.late.push(cells);
+                continue;
+            };
+            let (from_s, until_s) = (cells.from_ns / SECOND_NS, until_ns / SECOND_NS);
+            if from_s < until_s {
+                late.entry((row.group, from_s, until_s)).or_default().extend(cells.added);
+            }
+        }
+        let groups: HashMap<&GroupId, &Group> = self.by_group.iter().map(|(group, id)| (id, group)).collect();
+        let growth = late.into_iter().filter_map(|((id, from_s, until_s), added)| {
+            let (group, metrics) = (*groups.get(&id)?, &self.groups.get(&id)?.metrics);
+            let mut sum = Counters::default();
+            for (at, cell) in added {
+                sum.add(Metric::clone(metrics.get(at as usize)?), cell);
+            }
+            Some(LateGrowth { group: group.clone(), from_s, until_s, added: sum })
+        });
+        growth.collect()
+    }
+
+    /// Versions of rows that the daemon above has missed for good.
+    pub fn n_missed(&self) -> u64 {
+        self.missed.n_lost()
+    }
+}
