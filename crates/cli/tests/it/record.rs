@@ -139,7 +139,9 @@ fn what_asynchronous_writes_required_is_told_everywhere() {
     assert_eq!(demand["phases"].as_array().unwrap().len(), 5);
 
     assert!(iotide(&directory, &["report", "trace", "-o", "page.html"]).status.success());
-    assert!(fs::read_to_string(directory.join("page.html")).unwrap().contains("5.24 MB written in 5 phases"));
+    assert!(
+        fs::read_to_string(directory.join("page.html")).unwrap().contains("5.24\u{a0}MB written in 5 phases")
+    );
 }
 
 #[test]
