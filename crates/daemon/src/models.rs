@@ -7,7 +7,7 @@
 //! An application belongs to a user: runs of others under the same name are another one's. Runs that were killed, or of which not all is known,
 //! are no measurements: they are left out, and a note says so.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 
 use crate::events::Events;
 use crate::steering::has_one_size;
-use crate::store::{Figure, Reader, RunQuery, StoreError, StoredJob};
+use crate::store::{Reader, RunQuery, StoreError, StoredJob};
 
 /// Values that the models of an application rest on: those of its latest runs.
 pub const MOST_POINTS: usize = 10_000;
@@ -49,10 +49,32 @@ pub struct MeasuredRun {
     pub parameters: Parameters,
     /// Which binary ran.
     pub build: Name,
-    /// What it counted: call path, metric, value. What one run counted and another did not, that one did no time.
-    pub counted: Vec<(String, String, f64)>,
+    /// What it counted. What one run counted and another did not, that one did no time.
+    pub counted: Vec<Value>,
     /// What else was measured; nobody knows what it was where it is missing.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<Value>,
+}
+
+/// Call path, metric, value. Runs of an application have the same names, and share them: there may be a thousand runs.
+pub type Value = (Arc<str>, Arc<str>, f64);
+
+/// Names, each of which is in memory once.
+#[derive(Default)]
+struct Names(HashSet<Arc<str>>);
+
+impl Names {
+    fn one(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(name) {
+            return Arc::clone(known);
+        }
+        let name: Arc<str> = name.into();
+        self.0.insert(Arc::clone(&name));
+        name
+    }
+
+    fn value(&mut self, callpath: &str, metric: &str, value: f64) -> Value {
+        (self.one(callpath), self.one(metric), value)
+    }
 }
 
 /// Runs of one binary.
@@ -98,19 +120,20 @@ pub fn fit(runs: &[MeasuredRun], notes: Vec<String>) -> Fitted {
     // Of what no run did, nothing is said.
     let done: BTreeSet<(&str, &str)> = (runs.iter().flat_map(|run| &run.counted))
         .filter(|(_, _, value)| *value != 0.0)
-        .map(|(callpath, metric, _)| (callpath.as_str(), metric.as_str()))
+        .map(|(callpath, metric, _)| (&**callpath, &**metric))
         .collect();
     let mut rows: Vec<(&[f64], &str, &str, f64)> = Vec::new();
     for (run, point) in runs.iter().zip(&points) {
         let counted: HashMap<(&str, &str), f64> = (run.counted.iter())
-            .map(|(callpath, metric, value)| ((callpath.as_str(), metric.as_str()), *value))
+            .map(|(callpath, metric, value)| ((&**callpath, &**metric), *value))
             .collect();
         rows.extend(done.iter().map(|&(callpath, metric)| {
             (point.as_slice(), callpath, metric, counted.get(&(callpath, metric)).copied().unwrap_or(0.0))
         }));
-        rows.extend((run.figures.iter()).map(|figure| {
-            (point.as_slice(), figure.callpath.as_str(), figure.metric.as_str(), figure.value)
-        }));
+        let figures = run.figures.iter();
+        rows.extend(
+            figures.map(|(callpath, metric, value)| (point.as_slice(), &**callpath, &**metric, *value)),
+        );
     }
     let mut set = ModelSet::for_one_question(parameters.clone(), FitConfig::default());
     if let Ok(experiment) = collect(parameters, rows) {
@@ -417,7 +440,8 @@ fn measured(reader: &Reader, wanted: &Wanted) -> Result<(Vec<MeasuredRun>, Vec<S
     let n_wanted = wanted.last.unwrap_or(usize::MAX);
     let (mut left_out, mut has_room) = (LeftOut::default(), has_all);
     let mut runs: Vec<MeasuredRun> = Vec::new();
-    let mut series: BTreeSet<(String, String)> = BTreeSet::new();
+    let mut series: BTreeSet<(Arc<str>, Arc<str>)> = BTreeSet::new();
+    let mut known = Names::default();
     for run in &stored {
         if runs.len() >= n_wanted {
             break;
@@ -436,22 +460,18 @@ fn measured(reader: &Reader, wanted: &Wanted) -> Result<(Vec<MeasuredRun>, Vec<S
             continue;
         }
         let run_time_s = run.end_ns.map(|end_ns| end_ns.saturating_sub(run.key.start_ns) as f64 / 1e9);
-        let counted: Vec<(String, String, f64)> = (profile(&counters, run_time_s).into_iter())
-            .map(|value| (value.callpath, value.metric.to_owned(), value.value))
-            .collect();
+        let counted = profile(&counters, run_time_s).into_iter().filter(|value| value.value != 0.0);
+        let counted: Vec<Value> =
+            counted.map(|value| known.value(&value.callpath, value.metric, value.value)).collect();
         let figures = reader.figures(run.number)?;
         if !has_one_size(&figures) {
             left_out.n_resized += 1;
             continue;
         }
-        let named = |callpath: &String, metric: &String| (callpath.clone(), metric.clone());
-        series.extend(
-            counted
-                .iter()
-                .filter(|(_, _, value)| *value != 0.0)
-                .map(|(callpath, metric, _)| named(callpath, metric)),
-        );
-        series.extend(figures.iter().map(|figure| named(&figure.callpath, &figure.metric)));
+        let figures: Vec<Value> =
+            figures.iter().map(|it| known.value(&it.callpath, &it.metric, it.value)).collect();
+        let measured = counted.iter().chain(&figures);
+        series.extend(measured.map(|(callpath, metric, _)| (Arc::clone(callpath), Arc::clone(metric))));
         if (runs.len() + 1) * series.len() > MOST_POINTS {
             has_room = false;
             break;
@@ -531,7 +551,7 @@ mod tests {
             size: *size,
             parameters: Parameters::default(),
             build: Name::cut(format!("{factor}").as_bytes()),
-            counted: vec![("posix->write".to_owned(), "size".to_owned(), factor * f64::from(*size))],
+            counted: vec![("posix->write".into(), "size".into(), factor * f64::from(*size))],
             figures: Vec::new(),
         };
         sizes.iter().map(run).collect()
@@ -682,9 +702,9 @@ mod tests {
     #[test]
     fn what_a_run_did_not_do_it_did_no_time_and_figures_that_are_missing_are_unknown() {
         let mut runs = runs(&[1, 2, 4, 8], 1.0);
-        runs[3].counted.push(("mpi->MPI_Bcast".to_owned(), "hits".to_owned(), 5.0));
-        runs[2].counted.push(("posix->open".to_owned(), "size".to_owned(), 0.0));
-        runs[1].figures.push(Figure { callpath: "io".to_owned(), metric: "period".to_owned(), value: 2.5 });
+        runs[3].counted.push(("mpi->MPI_Bcast".into(), "hits".into(), 5.0));
+        runs[2].counted.push(("posix->open".into(), "size".into(), 0.0));
+        runs[1].figures.push(("io".into(), "period".into(), 2.5));
         let fitted = fit(&runs, Vec::new());
         let n_points: Vec<(String, usize)> = (fitted.set.iter())
             .map(|(series, _)| (format!("{} {}", series.callpath, series.metric), series.measurements.len()))
