@@ -18,6 +18,8 @@ const GATHERERS: usize = 2;
 const MOST_BYTES: usize = 16 << 20;
 /// Nodes of one expression.
 const MOST_NODES: usize = 1 << 16;
+/// Pairs of brackets in a name of it.
+const MOST_BRACKETS: usize = 8;
 /// Digits of a number in it.
 const MOST_DIGITS: usize = 18;
 
@@ -98,7 +100,8 @@ fn expand(expression: &str) -> Option<Vec<String>> {
             Some(end) => (&rest[..end], &rest[end + 1..]),
             None => (rest, ""),
         };
-        if name.is_empty() || end.is_some() && after.is_empty() {
+        let n_brackets = name.bytes().filter(|byte| *byte == b'[').count();
+        if name.is_empty() || n_brackets > MOST_BRACKETS || end.is_some() && after.is_empty() {
             return None;
         }
         expand_name(String::new(), name, &mut nodes)?;
@@ -186,6 +189,7 @@ mod tests {
             assert_eq!(of(wrong), None, "{wrong}");
         }
         assert_eq!(of("n[1-99999999]"), None, "too many");
+        assert_eq!(of(&format!("n{}", "[1]".repeat(100_000))), None, "too many brackets");
         assert_eq!(of("a[1-60000]b[1-60000]c[1-60000]"), None, "too many together");
         assert_eq!(
             (slurm_port("slurm"), slurm_port("slurm:9"), slurm_port("slurm1:9")),

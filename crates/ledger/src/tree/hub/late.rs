@@ -174,6 +174,9 @@ impl Hub {
                 late.entry((row.group, from_s, until_s)).or_default().extend(cells.added);
             }
         }
+        if late.is_empty() {
+            return Vec::new();
+        }
         let groups: HashMap<&GroupId, &Group> = self.by_group.iter().map(|(group, id)| (id, group)).collect();
         let growth = late.into_iter().filter_map(|((id, from_s, until_s), added)| {
             let (group, metrics) = (*groups.get(&id)?, &self.groups.get(&id)?.metrics);
