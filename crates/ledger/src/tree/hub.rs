@@ -227,7 +227,9 @@ pub struct Hub {
     pub(super) missed: Missed,
     /// Cells of a row that have grown since its last version.
     grown: (Option<RowId>, Vec<u32>),
-    late: Vec<late::LateCells>,
+    late: late::Late,
+    /// About how many bytes all rows take for what was shown of them in silences.
+    shown_bytes: usize,
 }
 
 /// A node that is known.
@@ -271,7 +273,8 @@ impl Hub {
             has_news: false,
             missed: Missed::default(),
             grown: (None, Vec::new()),
-            late: Vec::new(),
+            late: late::Late::default(),
+            shown_bytes: 0,
         }
     }
 
@@ -754,9 +757,11 @@ impl Hub {
                 }
             }
         }
+        self.shown_bytes = 0;
         for row in self.rows.values_mut().filter(|row| !row.shown.is_empty()) {
             row.shown.retain(|shown| now_ns.saturating_sub(shown.closed_ns) < LATE_NS);
             row.shown.shrink_to_fit();
+            self.shown_bytes += row.shown.iter().map(Shown::n_bytes).sum::<usize>();
         }
         self.missed.forget_old(now_ns);
         self.nodes.retain(|_, node| node.silent_ns(now_ns) < FORGET_NODE_NS);

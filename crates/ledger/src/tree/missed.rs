@@ -165,6 +165,11 @@ impl Shown {
         Some(later)
     }
 
+    /// What it takes.
+    pub(super) fn n_bytes(&self) -> usize {
+        size_of::<Self>() + self.cells.capacity() * size_of::<Option<Cell>>()
+    }
+
     /// Whether the silence ended a short time ago.
     pub(super) fn is_recent(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.closed_ns) < RECENT_NS

@@ -7,8 +7,13 @@ use crate::tree::frame::{MOST_LEVELS, Values};
 use crate::tree::missed::{GAP_NS, KEPT_NS, LateGrowth, Shown, Version, remember};
 use crate::{Cell, Counters, Metric};
 
-/// Versions that came late and wait to be taken.
-const MOST_LATE: usize = 1 << 16;
+/// Cells of versions that came late and wait to be taken: 8 MiB of them.
+const MOST_CELLS: usize = 1 << 18;
+/// What was shown of rows in silences takes so many bytes at most, give or take what comes within a second. Of further silences, nobody knows what was shown: what comes late
+/// of them is in the sums and not in its seconds.
+const MOST_SHOWN_BYTES: usize = 8 << 20;
+/// Cells that a row is likely to have, of which nothing has come yet.
+const USUAL_CELLS: usize = 64;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// What a row had counted at a time of which something else was shown.
@@ -22,7 +27,36 @@ pub(super) struct LateCells {
     added: Vec<(u32, Cell)>,
 }
 
+/// All of these.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Late {
+    all: Vec<LateCells>,
+    n_cells: usize,
+}
+
+impl Late {
+    /// Takes one; returns whether there was room.
+    fn push(&mut self, late: LateCells) -> bool {
+        let n_cells = self.n_cells + late.added.len();
+        let has_room = n_cells <= MOST_CELLS;
+        if has_room {
+            self.n_cells = n_cells;
+            self.all.push(late);
+        }
+        has_room
+    }
+}
+
 impl Hub {
+    /// Whether one more silence of a row can be remembered; counts it, if so.
+    fn has_room_for_shown(&mut self, n_cells: usize) -> bool {
+        if self.shown_bytes > MOST_SHOWN_BYTES {
+            return false;
+        }
+        self.shown_bytes += size_of::<Shown>() + n_cells.max(USUAL_CELLS) * size_of::<Option<Cell>>();
+        true
+    }
+
     /// A row is about to change: if it was silent, what is shown of it until now is remembered.
     pub(in crate::tree) fn note_shown(&mut self, now_ns: u64, id: RowId) {
         let Some(row) = self.rows.get(&id).filter(|row| !row.is_own) else { return };
@@ -38,7 +72,8 @@ impl Hub {
         let is_open = row.shown.last().is_some_and(|shown| shown.until_ns.is_none());
         // The first row may be as late as it likes; others come each second.
         let least_ns = if row.seq > 0 { GAP_NS } else { SECOND_NS };
-        if is_open || now_ns.saturating_sub(since_ns) < least_ns {
+        let n_cells = row.cells.len();
+        if is_open || now_ns.saturating_sub(since_ns) < least_ns || !self.has_room_for_shown(n_cells) {
             return;
         }
         let Some(row) = self.rows.get_mut(&id) else { return };
@@ -109,12 +144,18 @@ impl Hub {
         values: &[(u32, Cell)],
     ) -> bool {
         let here_ns = self.here_ns(id, at_ns);
+        let Some(n_cells) = self.rows.get(&id).filter(|row| !row.shown.is_empty()).map(|row| row.cells.len())
+        else {
+            return false;
+        };
+        let has_room = self.shown_bytes <= MOST_SHOWN_BYTES;
         let Some(row) = self.rows.get_mut(&id) else { return false };
-        let mut splits = row.shown.iter_mut().enumerate();
+        let mut splits = row.shown.iter_mut().enumerate().filter(|_| has_room);
         if let Some((at, later)) =
             splits.find_map(|(at, shown)| Some((at, shown.split(seq, after, here_ns)?)))
         {
             remember(&mut row.shown, at + 1, later);
+            self.shown_bytes += size_of::<Shown>() + n_cells * size_of::<Option<Cell>>();
         }
         let mut is_new = false;
         for shown in &mut row.shown {
@@ -128,12 +169,10 @@ impl Hub {
             if added.is_empty() {
                 continue;
             }
-            if self.late.len() >= MOST_LATE {
-                self.n_refused += 1;
-                continue;
-            }
             let from_ns = here_ns.max(shown.since_ns);
-            self.late.push(LateCells { row: id, from_ns, until_ns: shown.until_ns, added });
+            if !self.late.push(LateCells { row: id, from_ns, until_ns: shown.until_ns, added }) {
+                self.n_refused += 1;
+            }
         }
         is_new
     }
@@ -163,7 +202,7 @@ impl Hub {
         }
         // Of many nodes, what belongs to one second of a job is one.
         let mut late: BTreeMap<(GroupId, u64, u64), Vec<(u32, Cell)>> = BTreeMap::new();
-        for cells in std::mem::take(&mut self.late) {
+        for cells in std::mem::take(&mut self.late).all {
             let Some(row) = self.rows.get(&cells.row) else { continue };
             let Some(until_ns) = cells.until_ns.or(is_shown(row).then_some(now_until_ns)) else {
                 self.late.push(cells);

@@ -125,3 +125,35 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_was_shown_in_silences_takes_some_mebibytes_at_most_whoever_is_silent_however_often() {
+    let mut hub = hub(Limits::default());
+    let names: Vec<Metric> =
+        (0..100).map(|n| Metric::Mpi { function: Name::cut(format!("f{n}").as_bytes()) }).collect();
+    let counted = |calls: u64| -> Counters {
+        names.iter().map(|metric| (metric.clone(), Cell { calls, bytes: calls, ns: calls })).collect()
+    };
+    let nodes: Vec<Opened> = (0..300).map(|n| opened(&format!("n{n}"), 1)).collect();
+    let mut most = 0;
+    for round in 1..=20 {
+        let at_s = 10 * round;
+        for node in &nodes {
+            let row = hub.open(at_s * SECOND, node, false).unwrap();
+            hub.note_shown(at_s * SECOND, row);
+            hub.raise_all(row, &counted(round));
+            hub.heard(at_s * SECOND, row, round, at_s * SECOND, false, 1);
+        }
+        assert!(hub.news(at_s * SECOND, &group()).is_some());
+        hub.take_late(at_s);
+        hub.tick(at_s * SECOND);
+        let bytes = hub.rows.values().flat_map(|row| &row.shown).map(Shown::n_bytes).sum::<usize>();
+        assert_eq!(hub.shown_bytes, bytes);
+        most = most.max(bytes);
+    }
+    // Without a limit they would take 16 silences of 300 rows: 15 MB and more.
+    assert!((6 << 20..10 << 20).contains(&most), "{most}");
+    assert_eq!(state(&mut hub, 201).2, 300 * 100 * 20, "no sum depends on it");
+    hub.tick(600 * SECOND);
+    assert_eq!(hub.shown_bytes, 0, "what nobody asks for any more is forgotten");
+}
