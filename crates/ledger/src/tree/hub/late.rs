@@ -7,11 +7,11 @@ use crate::tree::frame::{MOST_LEVELS, Values};
 use crate::tree::missed::{GAP_NS, KEPT_NS, LateGrowth, Shown, Version, remember};
 use crate::{Cell, Counters, Metric};
 
-/// Cells of versions that came late and wait to be taken: 8 MiB of them.
-const MOST_CELLS: usize = 1 << 18;
+/// Cells of versions that came late and wait to be taken: 2 MiB of them.
+const MOST_CELLS: usize = 1 << 16;
 /// What was shown of rows in silences takes so many bytes at most, give or take what comes within a second. Of further silences, nobody knows what was shown: what comes late
 /// of them is in the sums and not in its seconds.
-const MOST_SHOWN_BYTES: usize = 8 << 20;
+const MOST_SHOWN_BYTES: usize = 4 << 20;
 /// Cells that a row is likely to have, of which nothing has come yet.
 const USUAL_CELLS: usize = 64;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -117,7 +117,7 @@ impl Hub {
             return;
         }
         let cells: Vec<(u32, Cell)> = (0..).zip(row.cells.iter().map(|(_, cell)| *cell)).collect();
-        self.grow_shown(id, (seq, None), at_ns, &cells);
+        self.grow_shown(now_ns, id, (seq, None), at_ns, &cells);
     }
 
     /// A version of a row comes that was missed: this is what had grown in it. What the row has now is not touched.
@@ -129,7 +129,7 @@ impl Hub {
         at_ns: u64,
         grown: &[(u32, Cell)],
     ) {
-        if self.grow_shown(id, (seq, Some(after)), at_ns, grown) && !self.is_root {
+        if self.grow_shown(now_ns, id, (seq, Some(after)), at_ns, grown) && !self.is_root {
             let values = Values::of(grown.iter().copied());
             self.missed.push(Version { row: id, seq, after, at_ns, kept_ns: now_ns, values });
         }
@@ -138,6 +138,7 @@ impl Hub {
     /// Returns whether that was new of any time.
     fn grow_shown(
         &mut self,
+        now_ns: u64,
         id: RowId,
         (seq, after): (u64, Option<u64>),
         at_ns: u64,
@@ -170,9 +171,9 @@ impl Hub {
                 continue;
             }
             let from_ns = here_ns.max(shown.since_ns);
-            if !self.late.push(LateCells { row: id, from_ns, until_ns: shown.until_ns, added }) {
-                self.n_refused += 1;
-            }
+            let has_room = self.late.push(LateCells { row: id, from_ns, until_ns: shown.until_ns, added });
+            // What is of this moment will be seen a moment later: thousands of nodes that come at once are no loss.
+            self.n_refused += u64::from(!has_room && now_ns.saturating_sub(from_ns) >= SECOND_NS);
         }
         is_new
     }
