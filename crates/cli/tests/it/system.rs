@@ -406,3 +406,96 @@ fn the_shared_goldens_hold() {
         }
     }
 }
+
+/// Whether a value, or each of a list, is what it should be.
+fn assert_close(what: &str, is: &serde_json::Value, should: &serde_json::Value, rel_tol: f64) {
+    if let Some(list) = should.as_array() {
+        let pairs = list.iter().enumerate();
+        return pairs.for_each(|(i, should)| assert_close(&format!("{what}[{i}]"), &is[i], should, rel_tol));
+    }
+    let (is, should) = (is.as_f64().unwrap_or_else(|| panic!("{what}: {is}")), should.as_f64().unwrap());
+    // Shares of next to nothing are next to nothing.
+    let is_close =
+        (is - should).abs() <= rel_tol * should.abs() + 2e-3 * f64::from(what.contains("distribution"));
+    assert!(is_close, "{what}: {is} instead of {should}");
+}
+
+/// Queueing theory, made runs and made ladders, all with a known truth that somebody else has worked out.
+#[test]
+fn systems_whose_truth_is_known_come_out_within_their_tolerance() {
+    let Some(folder) = iotide_testkit::shared_data("system") else { return };
+    let golden = json(&std::fs::read_to_string(folder.join("golden.json")).unwrap());
+    let dir = Dir::new();
+    let input = |case: &serde_json::Value| folder.join(case["input"].as_str().unwrap()).display().to_string();
+    let any_runs =
+        input(golden["cases"].as_array().unwrap().iter().find(|it| it["kind"] == "templates").unwrap());
+    let told =
+        |args: &[&str]| json(&asked(&dir, &[args, &["--format", "json"]].concat()).exits_with(0).stdout);
+    let mut n_tried = 0;
+    for case in golden["cases"].as_array().unwrap() {
+        let name = case["name"].as_str().unwrap();
+        let repetitions = case["repetitions"].to_string();
+        let simulate = ["simulate", "system", "w.json", "--repetitions", &repetitions];
+        dir.write("w.json", case["workload"].to_string());
+        match case["kind"].as_str().unwrap() {
+            "law" => {
+                for method in ["ssa", "mva"] {
+                    let answer = told(&[&simulate[..], &["--method", method]].concat());
+                    for (what, should) in case["expect"].as_object().unwrap() {
+                        // The closed form has means alone.
+                        if (method, what.as_str()) != ("mva", "distribution_at_op") {
+                            let rel_tol = case["rel_tol"].as_f64().unwrap();
+                            assert_close(
+                                &format!("{name}, {method}: {what}"),
+                                &answer["system"]["frame"][what],
+                                should,
+                                rel_tol,
+                            );
+                        }
+                    }
+                }
+            }
+            "what_if" => {
+                let what_if = &told(&simulate)["system"]["what_if"][0];
+                for side in ["before", "after"] {
+                    let should = &case["expect"][format!("bandwidth_{side}_bps")];
+                    let rel_tol = case["rel_tol"].as_f64().unwrap();
+                    assert_close(
+                        &format!("{name}: {side}"),
+                        &what_if[side]["bandwidth_bps"]["mean"],
+                        should,
+                        rel_tol,
+                    );
+                }
+            }
+            "templates" => {
+                let answer = told(&["templates", &input(case)]);
+                let labels: Vec<_> =
+                    answer["runs"].as_array().unwrap().iter().map(|run| &run["template"]).collect();
+                // The sets are far enough apart, and both count templates by their first run.
+                assert_eq!(labels, case["labels"].as_array().unwrap().iter().collect::<Vec<_>>(), "{name}");
+                for (i, truth) in case["templates"].as_array().unwrap().iter().enumerate() {
+                    for (what, should) in truth.as_object().unwrap() {
+                        let rel_tol = case["rel_tol"][what].as_f64().unwrap();
+                        assert_close(
+                            &format!("{name}, {i}: {what}"),
+                            &answer["templates"][i][what],
+                            should,
+                            rel_tol,
+                        );
+                    }
+                }
+            }
+            "storage" => {
+                let answer = told(&["templates", &any_runs, "--storage", &input(case)]);
+                for (what, rel_tol) in case["rel_tol"].as_object().unwrap() {
+                    let (is, should) = (&answer["storage"][what], &case["truth"][what]);
+                    assert_close(&format!("{name}: {what}"), is, should, rel_tol.as_f64().unwrap());
+                }
+            }
+            _ => continue,
+        }
+        n_tried += 1;
+    }
+    assert!(n_tried >= 11, "{n_tried} cases");
+}
