@@ -52,7 +52,15 @@ while :; do
     wait $program
     status=$?
     # A signal ends a wait, and the process may still run.
-    kill -0 $program 2>/dev/null || break
+    if ! kill -0 $program 2>/dev/null; then
+        # Or it has ended just then, and how is not said yet.
+        if [ $status -gt 128 ]; then
+            wait $program 2>/dev/null
+            again=$?
+            [ $again -eq 127 ] || status=$again
+        fi
+        break
+    fi
     if [ -n "$is_announced" ]; then
         is_announced=
         finish
