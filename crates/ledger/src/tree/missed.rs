@@ -167,7 +167,12 @@ impl Shown {
 
     /// What it takes.
     pub(super) fn n_bytes(&self) -> usize {
-        size_of::<Self>() + self.cells.capacity() * size_of::<Option<Cell>>()
+        Self::bytes_with(self.cells.capacity())
+    }
+
+    /// What one with so many cells takes.
+    pub(super) fn bytes_with(n_cells: usize) -> usize {
+        size_of::<Self>() + n_cells * size_of::<Option<Cell>>()
     }
 
     /// Whether the silence ended a short time ago.

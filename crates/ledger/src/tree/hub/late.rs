@@ -53,7 +53,7 @@ impl Hub {
         if self.shown_bytes > MOST_SHOWN_BYTES {
             return false;
         }
-        self.shown_bytes += size_of::<Shown>() + n_cells.max(USUAL_CELLS) * size_of::<Option<Cell>>();
+        self.shown_bytes += Shown::bytes_with(n_cells.max(USUAL_CELLS));
         true
     }
 
@@ -145,10 +145,6 @@ impl Hub {
         values: &[(u32, Cell)],
     ) -> bool {
         let here_ns = self.here_ns(id, at_ns);
-        let Some(n_cells) = self.rows.get(&id).filter(|row| !row.shown.is_empty()).map(|row| row.cells.len())
-        else {
-            return false;
-        };
         let has_room = self.shown_bytes <= MOST_SHOWN_BYTES;
         let Some(row) = self.rows.get_mut(&id) else { return false };
         let mut splits = row.shown.iter_mut().enumerate().filter(|_| has_room);
@@ -156,7 +152,7 @@ impl Hub {
             splits.find_map(|(at, shown)| Some((at, shown.split(seq, after, here_ns)?)))
         {
             remember(&mut row.shown, at + 1, later);
-            self.shown_bytes += size_of::<Shown>() + n_cells * size_of::<Option<Cell>>();
+            self.shown_bytes += Shown::bytes_with(row.cells.len());
         }
         let mut is_new = false;
         for shown in &mut row.shown {
