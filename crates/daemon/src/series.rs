@@ -411,13 +411,8 @@ impl Keeper {
             *self.left_out.entry(owner.clone()).or_default() += ((n - n / 2) as u64) << open.rows.folds();
         }
         let Open { columns, rows, .. } = open;
-        let of_columns = samples.iter().filter_map(|(name, sample)| {
-            let id = match columns.find(name) {
-                Some((id, kind)) => (kind == sample.kind()).then_some(id),
-                None => Arc::make_mut(columns).id_of(name, sample.kind()),
-            };
-            Some((id?, *sample))
-        });
+        let of_columns =
+            samples.iter().filter_map(|(name, sample)| Some((column_of(columns, name, *sample)?, *sample)));
         rows.add(second, of_columns);
         held.n_samples += samples.len() as u64;
     }
@@ -475,7 +470,7 @@ impl Keeper {
             Some(columns) => columns,
             None => Arc::clone(self.file(now_ns, owner)?.columns()),
         };
-        let amendment = waiting.amendment(Arc::make_mut(&mut columns));
+        let amendment = waiting.amendment(&mut columns);
         let Some(from_s) = amendment.from_s() else { return Ok(()) };
         if let Some(open) = self.series.held().open.get_mut(owner) {
             open.columns = Arc::clone(&columns);
@@ -664,6 +659,14 @@ pub(crate) fn samples_of_node(node: &NodeReading) -> Vec<(Cow<'static, str>, Sam
         put(format!("free_bytes.{mount}"), Sample::Gauge(*free as f64));
     }
     samples
+}
+
+/// The column of a metric, which may be new; `None` if it is one of another kind, or there is no room for one more.
+fn column_of(columns: &mut Arc<Columns>, name: &str, sample: Sample) -> Option<u32> {
+    match columns.find(name) {
+        Some((id, kind)) => (kind == sample.kind()).then_some(id),
+        None => Arc::make_mut(columns).id_of(name, sample.kind()),
+    }
 }
 
 mod late;

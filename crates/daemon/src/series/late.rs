@@ -1,10 +1,11 @@
 //! What daemons below could not say in time, until all of it is there.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use iotide_ledger::series::{Amendment, Columns, Sample};
 
-use super::{DAY_S, Owner, samples_of_job};
+use super::{DAY_S, Owner, column_of, samples_of_job};
 use crate::gather::LateJob;
 
 /// Nothing has come for so many seconds: then all that was missed is there.
@@ -60,16 +61,13 @@ impl Waiting {
     }
 
     /// What columns have more, by their names.
-    pub(super) fn amendment(&self, columns: &mut Columns) -> Amendment {
+    pub(super) fn amendment(&self, columns: &mut Arc<Columns>) -> Amendment {
         let mut amendment = Amendment::default();
         for LateJob { from_s, until_s, added, .. } in &self.growth {
             for (name, sample) in samples_of_job(added, 0) {
-                let Sample::Counter(value) = sample else { continue };
-                let id = match columns.find(&name) {
-                    Some((id, kind)) => (kind == sample.kind()).then_some(id),
-                    None => (value > 0).then(|| columns.id_of(&name, sample.kind())).flatten(),
-                };
-                if let Some(id) = id {
+                // What has not grown is no reason for a new column.
+                let Sample::Counter(value @ 1..) = sample else { continue };
+                if let Some(id) = column_of(columns, &name, sample) {
                     amendment.add((*from_s, *until_s), id, value);
                 }
             }
