@@ -5,8 +5,7 @@ use iotide_trace::{
     abstraction_error, automatic_rate_hz, sample, signal_error,
 };
 
-use crate::period::{detect_rhythms, dft_run};
-use crate::rhythm::Steps;
+use crate::period::{add_waves, dft_run, rhythms_of};
 use crate::{
     Method, PeriodConfig, PeriodError, PeriodEstimate, Scores, StatedRun, Wave, detect_period, reconstruct,
     score_above,
@@ -202,10 +201,8 @@ fn analyse_window(
     let mut estimate = match config.period.method {
         // The engine looks at the steps themselves: no grid, no grid's artefacts.
         Method::Auto => {
-            let mut steps = Steps::within(signal, window);
-            steps.resolution_s = config.stated.bin_s.unwrap_or(0.0);
-            let mut estimate = detect_rhythms(&steps, &sampled, &config.period.dft);
-            config.stated.temper(&mut estimate);
+            let mut estimate = rhythms_of(signal, window, &config.stated);
+            add_waves(&mut estimate, &sampled, dft);
             estimate
         }
         Method::Dft => detect_period(&sampled, &config.period)?,

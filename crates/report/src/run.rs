@@ -236,7 +236,11 @@ impl Run {
         let Some(period_s) = self.period.period_s else {
             let confidence =
                 confidence.map_or(String::new(), |c| format!(" (confidence {})", text::percent(c)));
-            return format!("no period: {} do not repeat evenly{confidence}", self.settings.what());
+            let why = match self.period.reason {
+                Some(reason) => reason.in_words(&self.settings, &self.period.candidates),
+                None => format!("{} do not repeat evenly", self.settings.what()),
+            };
+            return format!("no period: {why}{confidence}");
         };
         let periods = match self.period.rhythms.as_slice() {
             [] => format!("period {}", text::seconds(period_s)),

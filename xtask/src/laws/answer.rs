@@ -96,6 +96,7 @@ fn name_of(reason: Reason) -> &'static str {
         Reason::TooCoarse => "too coarse",
         Reason::MixedEvidence => "mixed evidence",
         Reason::PoorSamples => "poor samples",
+        Reason::Loop => "a loop of requests",
     }
 }
 

@@ -1,6 +1,6 @@
 //! The laws: each takes a trace and its changed twins, asks the engine, and says which parts hold.
 
-use iotide_analysis::{Access, CategoryConfig, Observed, RunConfig, Verdict, categorize};
+use iotide_analysis::{Access, CategoryConfig, Observed, RunConfig, StatedRun, Verdict, categorize};
 use iotide_trace::{Direction, JobInfo, automatic_rate_hz};
 
 use super::answer::{Answer, ROUNDING, SAMPLING, ask, ask_with, same, seconds};
@@ -499,6 +499,7 @@ pub fn law_12(trace: &Trace) -> Vec<Tried> {
 pub fn one_engine(trace: &Trace) -> Vec<Tried> {
     let mut observed = Observed::new();
     trace.feed(&mut observed);
+    let stated = StatedRun::of(observed.tally(), &JobInfo::default());
     let found = categorize(observed, &JobInfo::default(), &CategoryConfig::default());
     let signals = trace.signals();
     let mut tried = Vec::new();
@@ -510,7 +511,8 @@ pub fn one_engine(trace: &Trace) -> Vec<Tried> {
         if findings.bytes == 0.0 || found.has(insignificant) {
             continue; // MOSAIC looks no further at runs that hardly move a byte
         }
-        let answer = ask_with(&signals, &RunConfig { direction: Some(direction), ..RunConfig::default() });
+        let answer =
+            ask_with(&signals, &RunConfig { direction: Some(direction), stated, ..RunConfig::default() });
         let detected: Vec<f64> = answer.estimate.rhythms.iter().map(|rhythm| rhythm.period_s).collect();
         let labelled: Vec<f64> = findings.periods.iter().map(|period| period.period_s).collect();
         let agree = detected.len() == labelled.len()

@@ -3,6 +3,8 @@
 
 use iotide_trace::{JobInfo, Overlap};
 
+use crate::StatedRun;
+
 pub use config::{CategoryConfig, CategoryMethod, CategoryThresholds};
 pub use label::{Access, BusyTime, Category, Evidence, Label, Magnitude, MetadataLoad, Temporality};
 pub use metadata::MetadataFindings;
@@ -84,13 +86,13 @@ pub struct DirectionFindings {
 }
 
 /// What is known of a run as a whole.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Run {
     /// When it began, on the trace's clock.
     zero_s: f64,
     time_s: f64,
     n_ranks: f64,
-    one_call_per_rank: bool,
+    stated: StatedRun,
 }
 
 impl Run {
@@ -109,7 +111,7 @@ impl Run {
         };
         let time_s = stated_s.unwrap_or((last_s - zero_s).max(1e-9));
         let n_ranks = job.n_procs.map_or(tally.n_ranks() as f64, |n_procs| n_procs as f64).max(1.0);
-        Self { zero_s, time_s, n_ranks, one_call_per_rank: tally.is_one_call_per_rank() }
+        Self { zero_s, time_s, n_ranks, stated: StatedRun::of(tally, job) }
     }
 
     fn direction(
@@ -137,9 +139,7 @@ impl Run {
             return DirectionFindings { bytes, n_operations: n_stretches, periods: Vec::new() };
         }
         let rhythms = match config.method {
-            // Who moved data once has not repeated anything.
-            CategoryMethod::Auto if self.one_call_per_rank => Vec::new(),
-            CategoryMethod::Auto => periodicity::find(signal, self.zero_s),
+            CategoryMethod::Auto => periodicity::find(signal, self.zero_s, &self.stated),
             CategoryMethod::Mosaic => mean_shift::find(&merged, thresholds),
         };
         match config.method {

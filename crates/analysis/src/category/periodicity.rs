@@ -3,7 +3,7 @@
 use iotide_trace::StepSignal;
 
 use super::{BusyTime, CategoryThresholds, Magnitude, Operation};
-use crate::rhythm::{Found, Steps, find_rhythms};
+use crate::period::{Phase, StatedRun, rhythms_of};
 
 /// A period that holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,27 +49,23 @@ pub(super) type Rhythm = (FoundPeriod, Vec<Operation>);
 /// Returns the periods that hold, the one that moves most bytes of its own first, with the operations of each.
 ///
 /// They are those of the rhythm engine, which `iotide detect` asks as well: both name the same periods.
-pub(super) fn find(signal: &StepSignal, zero_s: f64) -> Vec<Rhythm> {
+pub(super) fn find(signal: &StepSignal, zero_s: f64, stated: &StatedRun) -> Vec<Rhythm> {
     let Some(span) = signal.span() else { return Vec::new() };
-    let origin_s = span.start.as_secs() - zero_s;
-    find_rhythms(&Steps::within(signal, span))
+    let member = |phase: &Phase| Operation {
+        start_s: phase.start_s - zero_s,
+        end_s: phase.end_s - zero_s,
+        bytes: phase.bytes,
+    };
+    rhythms_of(signal, span, stated)
         .rhythms
         .iter()
         .map(|found| {
-            let (mut period, members) = rhythm(found.beat_s, found.confidence, members(found, origin_s));
-            period.bytes = found.own_bytes;
+            let members = found.phases.iter().map(member).collect();
+            let (mut period, members) = rhythm(found.period_s, found.confidence, members);
+            period.bytes = found.bytes;
             (period, members)
         })
         .collect()
-}
-
-fn members(found: &Found, origin_s: f64) -> Vec<Operation> {
-    let member = |start_s: f64, end_s: f64, bytes: f64| Operation {
-        start_s: origin_s + start_s,
-        end_s: origin_s + end_s,
-        bytes,
-    };
-    found.phases.iter().map(|phase| member(phase.start_s, phase.end_s, phase.bytes)).collect()
 }
 
 pub(super) fn rhythm(period_s: f64, confidence: f64, members: Vec<Operation>) -> Rhythm {

@@ -1,27 +1,43 @@
 //! Our own method: what the rhythm engine finds, as an estimate.
 
-use iotide_trace::SampledSignal;
+use iotide_trace::{SampledSignal, Span, StepSignal};
 
 use super::{
-    Candidate, DftConfig, PeriodEstimate, Phase, Reason, Rhythm, Verdict, WeighedRhythm, correlation,
-    next_beat_s, spectral,
+    Candidate, DftConfig, PeriodEstimate, Phase, Reason, Rhythm, StatedRun, Verdict, WeighedRhythm,
+    correlation, next_beat_s, spectral,
 };
-use crate::rhythm::{self, Burst, Findings, Found, Rule, Steps, find_rhythms};
+use crate::rhythm::{self, Burst, Findings, Found, Rule, Steps, find_all_rhythms, find_rhythms};
 
-/// Returns the rhythms of `steps`; `signal` is the same on an even grid, for the waves and the autocorrelation.
-pub(crate) fn detect(steps: &Steps, signal: &SampledSignal, config: &DftConfig) -> PeriodEstimate {
-    let findings = find_rhythms(steps);
-    let origin_s = signal.start_s;
+/// Returns the rhythms of a sampled signal, each sample a step.
+pub(crate) fn detect(signal: &SampledSignal, config: &DftConfig) -> PeriodEstimate {
+    let mut estimate = rhythms_in(&Steps::sampled(signal), signal.start_s);
+    add_waves(&mut estimate, signal, config);
+    estimate
+}
+
+/// Adds what else there is to say of a signal on an even grid: its strongest waves and its autocorrelation.
+pub(crate) fn add_waves(estimate: &mut PeriodEstimate, signal: &SampledSignal, config: &DftConfig) {
+    estimate.autocorrelation = correlation::estimate(&signal.values, signal.rate_hz);
+    estimate.waves = spectral::strongest_waves(signal, config.n_top);
+}
+
+/// Returns the rhythms of the part of `signal` within `window`, as far as its source bears them out.
+///
+/// Whoever names periods asks here, so that all name the same.
+pub(crate) fn rhythms_of(signal: &StepSignal, window: Span, stated: &StatedRun) -> PeriodEstimate {
+    let mut steps = Steps::within(signal, window);
+    steps.resolution_s = stated.bin_s.unwrap_or(0.0);
+    let mut estimate = rhythms_in(&steps, window.start.as_secs());
+    stated.temper(&mut estimate);
+    estimate
+}
+
+fn rhythms_in(steps: &Steps, origin_s: f64) -> PeriodEstimate {
+    let findings = find_all_rhythms(steps);
+    let end_s = origin_s + steps.duration_s();
     let rhythms: Vec<Rhythm> = findings.rhythms.iter().map(|found| as_rhythm(found, origin_s)).collect();
     let (verdict, reason, confidence) = verdict(&findings);
-    let mut estimate = PeriodEstimate {
-        verdict,
-        reason,
-        confidence,
-        autocorrelation: correlation::estimate(&signal.values, signal.rate_hz),
-        waves: spectral::strongest_waves(signal, config.n_top),
-        ..PeriodEstimate::default()
-    };
+    let mut estimate = PeriodEstimate { verdict, reason, confidence, ..PeriodEstimate::default() };
     if let (Verdict::Periodic, Some(main)) = (verdict, rhythms.first()) {
         estimate.period_s = Some(main.period_s);
         // The autocorrelation has nothing to add to what the phases say.
@@ -29,9 +45,9 @@ pub(crate) fn detect(steps: &Steps, signal: &SampledSignal, config: &DftConfig) 
         estimate.phases = main.phases.clone();
         // A rhythm that has ended is not expected to go on; the last one to hold is.
         let current = rhythms.iter().max_by(|a, b| a.end_s.total_cmp(&b.end_s)).unwrap_or(main);
-        let current = if main.end_s + 2.0 * main.period_s >= signal.end_s() { main } else { current };
+        let current = if main.end_s + 2.0 * main.period_s >= end_s { main } else { current };
         estimate.next_phase_s =
-            current.phases.last().map(|phase| next_beat_s(phase.start_s, current.period_s, signal.end_s()));
+            current.phases.last().map(|phase| next_beat_s(phase.start_s, current.period_s, end_s));
         estimate.rhythms = rhythms;
     }
     estimate.candidates = candidates(&findings, &estimate);
@@ -77,7 +93,9 @@ fn candidates(findings: &Findings, estimate: &PeriodEstimate) -> Vec<Candidate> 
 }
 
 fn as_rhythm(found: &Found, origin_s: f64) -> Rhythm {
-    let phases: Vec<Phase> = found.phases.iter().map(|phase| as_phase(phase, origin_s)).collect();
+    // A phase that runs on when the next is due ends there, as far as the beat is concerned.
+    let ended = |phase: &Burst| Burst { end_s: phase.end_s.min(phase.start_s + found.beat_s), ..*phase };
+    let phases: Vec<Phase> = found.phases.iter().map(|phase| as_phase(&ended(phase), origin_s)).collect();
     let (first, last) = (phases[0], phases[phases.len() - 1]);
     Rhythm {
         period_s: found.beat_s,

@@ -4,7 +4,7 @@ use iotide_trace::{SampledSignal, StepSignal};
 
 use crate::rhythm::{self, Steps};
 
-pub(crate) use auto::{CutEstimate, CutRhythm, cut_by, detect as detect_rhythms, detect_cuts};
+pub(crate) use auto::{CutEstimate, CutRhythm, add_waves, cut_by, detect_cuts, rhythms_of};
 pub use spectral::reconstruct;
 pub use stated::StatedRun;
 
@@ -20,7 +20,7 @@ pub fn detect_period(signal: &SampledSignal, config: &PeriodConfig) -> Result<Pe
         return Err(PeriodError::NotANumber);
     }
     match config.method {
-        Method::Auto => Ok(auto::detect(&Steps::sampled(signal), signal, &config.dft)),
+        Method::Auto => Ok(auto::detect(signal, &config.dft)),
         Method::Dft => spectral::detect(signal, &config.dft),
     }
 }
@@ -161,6 +161,8 @@ pub enum Reason {
     MixedEvidence,
     /// The samples misstate the signal by more than half of its volume ([`Method::Dft`]).
     PoorSamples,
+    /// Single requests follow each other without a gap that means anything: a steady stream, and no phases.
+    Loop,
 }
 
 /// What was found.
@@ -168,7 +170,7 @@ pub enum Reason {
 pub struct PeriodEstimate {
     /// Whether there is a rhythm.
     pub verdict: Verdict,
-    /// Why that cannot be told, where it cannot.
+    /// Why that cannot be told, where it cannot; or why what repeats evenly is no rhythm.
     pub reason: Option<Reason>,
     /// The period, or `None` if the signal is not periodic.
     pub period_s: Option<f64>,

@@ -54,10 +54,8 @@ impl StatedRun {
             || estimate.rhythms.first().is_some_and(|rhythm| self.is_momentary(rhythm));
         estimate.rhythms.retain(|rhythm| !self.is_momentary(rhythm));
         let reason = match estimate.verdict {
-            Verdict::Periodic if is_loop => {
-                estimate.verdict = Verdict::NotPeriodic;
-                None
-            }
+            _ if self.one_call_per_rank => Some(Reason::TooFewPhases),
+            Verdict::Periodic if is_loop => Some(Reason::Loop),
             Verdict::Periodic if self.bin_s.is_some_and(too_fine) || (self.bin_s.is_some() && is_full) => {
                 Some(Reason::TooCoarse)
             }
@@ -67,10 +65,11 @@ impl StatedRun {
             {
                 Some(Reason::TooCoarse)
             }
-            _ if self.one_call_per_rank => Some(Reason::TooFewPhases),
             _ => return,
         };
-        if reason.is_some() {
+        if reason == Some(Reason::Loop) {
+            estimate.verdict = Verdict::NotPeriodic;
+        } else {
             estimate.verdict = Verdict::Unclear;
             estimate.confidence = estimate.confidence.min(0.5);
         }

@@ -184,13 +184,17 @@ fn is_plain(proposal: &Proposal, stretch: &Stretch, share: f64, contrast: f64, o
         _ => false,
     };
     stands_out
-        && (proposal.closed == 0.0 || proposal.separation > 3.0003)
+        && (proposal.closed == 0.0 || proposal.separation > CLEARLY_APART * (8.0 / n).sqrt().max(1.0))
         && few_closed(proposal) == 0.0
         && n >= 0.85 * proposal.bursts.len() as f64
         && stretch.pauses.len() <= 1
         && share > 0.02
         && odd_volumes * n <= (0.1 * n).max(1.0)
 }
+
+/// The gaps between plain phases are more than this many times those within. Where there are fewer than eight they must be longer still: two or three
+/// of many gaps may well happen to be long.
+const CLEARLY_APART: f64 = 3.0003;
 
 /// What the phases move, less what some of them move beyond ten times the usual: that is of something else, which a log met by
 /// chance.

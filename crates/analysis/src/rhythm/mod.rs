@@ -12,12 +12,14 @@
 pub(crate) use choose::{Findings, Found, find_rhythms, weigh};
 pub use evidence::{NAMES, WEIGHTS};
 pub(crate) use propose::{Rule, cut_by};
+pub(crate) use rest::find_all_rhythms;
 pub(crate) use steps::{Burst, Steps};
 
 mod choose;
 mod evidence;
 mod explain;
 mod propose;
+mod rest;
 mod scale;
 mod spectrum;
 mod steps;

@@ -12,6 +12,9 @@ const NUDGE: f64 = 1e-3;
 /// beats must not lie now on this side of a power of two, now on the other.
 const BINS_A_BEAT: f64 = 61.3;
 
+/// A signal that varies by less than this share is constant.
+const ROUNDING: f64 = 1e-9;
+
 /// Autocorrelation and power spectrum of a signal on an even grid.
 pub(crate) struct Spectrum {
     bin_s: f64,
@@ -43,6 +46,11 @@ impl Spectrum {
             return None;
         }
         let bins = steps.in_bins(n);
+        let (least, most) =
+            bins.iter().fold((f64::INFINITY, 0.0f64), |(least, most), &bin| (least.min(bin), most.max(bin)));
+        if most - least <= ROUNDING * most {
+            return None; // nothing but rounding would resemble itself
+        }
         let (autocorrelation, powers) = autocorrelation_and_powers(&bins);
         Some(Self { bin_s: duration_s / n as f64, autocorrelation, powers })
     }
@@ -87,5 +95,25 @@ impl Spectrum {
             .sum();
         let expected = (n_harmonics * (2.0 * reach + 1.0) / (last - first + 1) as f64).min(1.0);
         Some(on / total - expected)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_rounding_leaves_of_a_constant_signal_has_no_spectrum() {
+        let third = 1.0 / 3.0;
+        let steps = |rates_bps: [f64; 3]| Steps {
+            times_s: vec![0.0, third, 2.0 * third, 1.0],
+            rates_bps: rates_bps.to_vec(),
+            bin_s: None,
+            resolution_s: 0.0,
+        };
+        let rate_bps = 0.1 + 0.2;
+        assert!(Spectrum::of(&steps([rate_bps, 0.3, rate_bps])).is_none());
+        assert!(Spectrum::of(&steps([0.0; 3])).is_none());
+        assert!(Spectrum::of(&steps([1.0, 2.0, 1.0])).is_some());
     }
 }

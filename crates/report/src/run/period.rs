@@ -113,7 +113,7 @@ impl Period {
     }
 }
 
-/// Why a verdict is unclear.
+/// Why a verdict is unclear, or why what repeats evenly is no rhythm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
@@ -125,6 +125,8 @@ pub enum Reason {
     MixedEvidence,
     /// The samples misstate the signal by more than half of its volume.
     PoorSamples,
+    /// Single requests follow each other without a gap that means anything.
+    Loop,
 }
 
 impl From<iotide_analysis::Reason> for Reason {
@@ -134,6 +136,7 @@ impl From<iotide_analysis::Reason> for Reason {
             iotide_analysis::Reason::TooCoarse => Self::TooCoarse,
             iotide_analysis::Reason::MixedEvidence => Self::MixedEvidence,
             iotide_analysis::Reason::PoorSamples => Self::PoorSamples,
+            iotide_analysis::Reason::Loop => Self::Loop,
         }
     }
 }
@@ -153,6 +156,7 @@ impl Reason {
                 ),
                 None => "the evidence is mixed".to_owned(),
             },
+            Self::Loop => "single requests follow each other in a steady stream".to_owned(),
             Self::PoorSamples => format!(
                 "the samples misstate the signal by {} of its volume; a higher sampling rate may show more",
                 text::percent(settings.signal_error.unwrap_or(1.0))

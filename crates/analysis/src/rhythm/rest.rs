@@ -1,0 +1,193 @@
+//! A second look at what a rhythm leaves of a signal.
+//!
+//! Where two programs write at once, phases of one meet those of the other now and then, and no single cut shows the second beat whole: what is
+//! left when the phases of the first are taken out does.
+
+use super::choose::{Findings, Found, find_rhythms};
+use super::propose::Rule;
+use super::steps::{Burst, Steps, usual};
+
+/// Returns the rhythms of a signal, those among them that show only beside another.
+pub(crate) fn find_all_rhythms(steps: &Steps) -> Findings {
+    let mut findings = find_rhythms(steps);
+    let total_bytes = steps.bytes();
+    for i in 0..findings.rhythms.len() {
+        if is_clear(&findings.rhythms[i])
+            && let Some(second) = beside(steps, &findings.rhythms, i, total_bytes)
+        {
+            add(&mut findings.rhythms, i, second);
+            break;
+        }
+    }
+    findings
+}
+
+/// Whether a rhythm is so plain that taking its phases away leaves what is not its own.
+fn is_clear(rhythm: &Found) -> bool {
+    let n = rhythm.phases.len();
+    !matches!(rhythm.rule, Rule::Scale { .. })
+        && n >= ENOUGH
+        && rhythm.confidence > CERTAIN
+        && rhythm.spread < STEADY
+        && rhythm.missed as f64 <= SELDOM_MISSED * n as f64
+}
+
+/// The rhythm that shows when the phases of rhythm `i` are taken away, if nothing that was found is it.
+fn beside(steps: &Steps, rhythms: &[Found], i: usize, total_bytes: f64) -> Option<Found> {
+    let first = &rhythms[i];
+    let taken = Taken::of(&first.phases);
+    let rest = taken.out_of(steps);
+    if rest.bytes() < LEAST_PART * total_bytes {
+        return None;
+    }
+    find_rhythms(&rest).rhythms.into_iter().find(|second| {
+        let n_met = second.phases.iter().filter(|phase| taken.meets(phase)).count();
+        is_clear(second)
+            && second.own_bytes >= LEAST_PART * total_bytes
+            // Large and small phases in turn are one rhythm, not two that meet each time.
+            && 2 * n_met < second.phases.len()
+            && rhythms.iter().all(|other| (second.beat_s / other.beat_s).ln().abs() > SAME_BEAT)
+            // It has phases of its own beside every rhythm that stays, too.
+            && rhythms.iter().enumerate().all(|(j, other)| {
+                let n_met = second.phases.iter().filter(|phase| meets(&other.phases, phase)).count();
+                j == i || 2 * n_met < second.phases.len() || are_theirs(&other.phases, first, second)
+            })
+    })
+}
+
+/// Adds a rhythm that was found beside rhythm `i`, in place of what these two explain better.
+fn add(rhythms: &mut Vec<Found>, i: usize, second: Found) {
+    let first = &mut rhythms[i];
+    let most = usual(first.phases.iter().map(|phase| phase.bytes).collect());
+    for phase in &mut first.phases {
+        if phase.bytes > LARGER * most {
+            phase.bytes = most;
+        }
+    }
+    first.own_bytes = first.phases.iter().map(|phase| phase.bytes).sum();
+    let first = rhythms.swap_remove(i);
+    rhythms.retain(|other| !are_theirs(&other.phases, &first, &second));
+    rhythms.extend([first, second]);
+    rhythms.sort_by(|a, b| b.own_bytes.total_cmp(&a.own_bytes));
+}
+
+/// Whether nearly all of `phases` are those of one of two rhythms.
+fn are_theirs(phases: &[Burst], one: &Found, other: &Found) -> bool {
+    let n_theirs =
+        phases.iter().filter(|phase| meets(&one.phases, phase) || meets(&other.phases, phase)).count();
+    n_theirs * 10 >= phases.len() * 9
+}
+
+/// Phases that are taken out of a signal.
+struct Taken<'a> {
+    phases: &'a [Burst],
+    /// What one of them usually moves; what some move beyond it is of another.
+    usual_bytes: f64,
+}
+
+impl<'a> Taken<'a> {
+    fn of(phases: &'a [Burst]) -> Self {
+        Self { phases, usual_bytes: usual(phases.iter().map(|phase| phase.bytes).collect()) }
+    }
+
+    fn meets(&self, other: &Burst) -> bool {
+        meets(self.phases, other)
+    }
+
+    fn out_of(&self, steps: &Steps) -> Steps {
+        let mut rest = steps.clone();
+        for phase in self.phases {
+            let part = if phase.bytes > LARGER * self.usual_bytes {
+                1.0 - self.usual_bytes / phase.bytes
+            } else {
+                0.0
+            };
+            let from = rest.times_s.partition_point(|&time_s| time_s < phase.start_s);
+            let to = rest.times_s.partition_point(|&time_s| time_s < phase.end_s).min(rest.rates_bps.len());
+            for rate_bps in &mut rest.rates_bps[from..to.max(from)] {
+                *rate_bps *= part;
+            }
+        }
+        rest
+    }
+}
+
+/// Whether any of `phases` (in order of time) and `other` have a time in common.
+fn meets(phases: &[Burst], other: &Burst) -> bool {
+    let next = phases.partition_point(|phase| phase.end_s <= other.start_s);
+    phases.get(next).is_some_and(|phase| phase.start_s < other.end_s)
+}
+
+/// A rhythm has so many phases.
+const ENOUGH: usize = 8;
+/// … this confidence,
+const CERTAIN: f64 = 0.99;
+/// … this spread at most,
+const STEADY: f64 = 0.1;
+/// … and misses no more beats than this share of its phases.
+const SELDOM_MISSED: f64 = 0.1;
+/// It moves this share of the run's bytes.
+const LEAST_PART: f64 = 0.045;
+/// A phase that moves so many times the usual has met another's.
+const LARGER: f64 = 1.25;
+/// Beats whose logarithms differ by less are the same.
+const SAME_BEAT: f64 = 0.14;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What programs write together that each write `bytes` within `length_s`, every `beat_s` from `at_s` on, `n` times.
+    fn together(programs: &[(f64, f64, usize, f64, f64)]) -> Steps {
+        let mut changes: Vec<(f64, f64)> = Vec::new();
+        for &(at_s, beat_s, n, length_s, bytes) in programs {
+            for i in 0..n {
+                let start_s = at_s + i as f64 * beat_s;
+                changes.extend([(start_s, bytes / length_s), (start_s + length_s, -bytes / length_s)]);
+            }
+        }
+        changes.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (mut times_s, mut rates_bps, mut n_open, mut rate_bps) = (vec![0.0], vec![0.0], 0, 0.0);
+        for (time_s, change_bps) in changes {
+            n_open += if change_bps > 0.0 { 1 } else { -1 };
+            rate_bps = if n_open == 0 { 0.0 } else { rate_bps + change_bps };
+            times_s.push(time_s);
+            rates_bps.push(rate_bps);
+        }
+        times_s.push(times_s[times_s.len() - 1] + 1.0);
+        Steps { times_s, rates_bps, bin_s: None, resolution_s: 0.0 }
+    }
+
+    fn beats_s(findings: &Findings) -> Vec<f64> {
+        let mut beats_s: Vec<f64> =
+            findings.rhythms.iter().map(|rhythm| (rhythm.beat_s * 100.0).round() / 100.0).collect();
+        beats_s.sort_by(f64::total_cmp);
+        beats_s
+    }
+
+    #[test]
+    fn a_beat_whose_phases_meet_those_of_another_is_found_in_what_that_one_leaves() {
+        let steps = together(&[(1.0, 10.33, 16, 1.24, 2e9), (3.0, 15.17, 11, 1.36, 9e8)]);
+        // No cut of the whole shows it: every second of its phases meets one of the other.
+        assert_ne!(beats_s(&find_rhythms(&steps)), [10.33, 15.17]);
+        let findings = find_all_rhythms(&steps);
+        assert_eq!(beats_s(&findings), [10.33, 15.17]);
+        let bytes: f64 = findings.rhythms.iter().map(|rhythm| rhythm.own_bytes).sum();
+        assert!((bytes / steps.bytes() - 1.0).abs() < 0.05, "{bytes:e} of {:e}", steps.bytes());
+        assert_eq!(findings.rhythms[0].phases.len(), 16);
+        assert_eq!(findings.rhythms[1].phases.len(), 11);
+    }
+
+    #[test]
+    fn two_beats_of_which_one_is_a_multiple_of_the_other_are_no_third_one_that_is_missed_half_of_the_time() {
+        let steps = together(&[(1.0, 74.3, 64, 8.9, 8e4), (38.0, 297.2, 16, 9.2, 3e4)]);
+        assert_ne!(beats_s(&find_rhythms(&steps)), [74.3, 297.2]);
+        assert_eq!(beats_s(&find_all_rhythms(&steps)), [74.3, 297.2]);
+    }
+
+    #[test]
+    fn large_and_small_phases_in_turn_are_one_rhythm() {
+        let steps = together(&[(1.0, 105.0, 20, 10.0, 1e9), (1.0, 210.0, 10, 10.0, 2e9)]);
+        assert_eq!(beats_s(&find_all_rhythms(&steps)), [105.0]);
+    }
+}
