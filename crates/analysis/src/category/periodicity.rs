@@ -141,7 +141,7 @@ mod tests {
             let start_s = 10.0 + 39.0 * f64::from(i);
             overlap.add(at(start_s), at(start_s + 6.0), 1e9);
         }
-        let found = find(&overlap.finish(), 0.0);
+        let found = find(&overlap.finish(), 0.0, &StatedRun::default());
         assert_eq!(found.len(), 1, "{found:?}");
         assert!((found[0].0.period_s - 39.0).abs() < 0.5);
     }

@@ -54,8 +54,7 @@ impl StatedRun {
             || estimate.rhythms.first().is_some_and(|rhythm| self.is_momentary(rhythm));
         estimate.rhythms.retain(|rhythm| !self.is_momentary(rhythm));
         let reason = match estimate.verdict {
-            _ if self.one_call_per_rank => Some(Reason::TooFewPhases),
-            Verdict::Periodic if is_loop => Some(Reason::Loop),
+            Verdict::Periodic if is_loop && !self.one_call_per_rank => Some(Reason::Loop),
             Verdict::Periodic if self.bin_s.is_some_and(too_fine) || (self.bin_s.is_some() && is_full) => {
                 Some(Reason::TooCoarse)
             }
@@ -65,6 +64,7 @@ impl StatedRun {
             {
                 Some(Reason::TooCoarse)
             }
+            _ if self.one_call_per_rank => Some(Reason::TooFewPhases),
             _ => return,
         };
         if reason == Some(Reason::Loop) {

@@ -375,6 +375,35 @@ fn a_hundred_writes_in_a_loop_have_no_period() {
     assert_ne!(run["period"]["verdict"], "periodic", "{}", run["period"]);
 }
 
+// Loops of requests: a steady stream, and no period to any command.
+
+#[test]
+fn a_loop_of_requests_has_no_period_in_any_command_and_is_said_to_be_one() {
+    let dir = Dir::new();
+    let few_us_apart = bursts(2000, 5e-6, 2e-6, 2_000_000);
+    let without_gaps = bursts(2000, 1e-3, 0.8e-3, 2_000_000);
+    let mut for_a_moment = bursts(2000, 2e-4, 1e-4, 2_000_000);
+    for_a_moment.push((0, 60.0, 60.2, 1000));
+    for (case, rows) in
+        [("5 us apart", few_us_apart), ("without gaps", without_gaps), ("for a moment", for_a_moment)]
+    {
+        dir.write("run.csv", table(&rows));
+        let run = detected(&dir, "run.csv");
+        let period = &run["period"];
+        assert_eq!(
+            (&period["verdict"], &period["reason"]),
+            (&"not_periodic".into(), &"loop".into()),
+            "{case}"
+        );
+        assert!(
+            words(&dir, "run.csv").contains("single requests follow each other in a steady stream"),
+            "{case}"
+        );
+        let labelled = categorized(&dir, "run.csv");
+        assert!(labelled.is_empty(), "{case}, categorize: {labelled:?}");
+    }
+}
+
 #[test]
 fn a_hundred_writes_of_a_real_python_have_no_period() {
     let Some(python) = iotide_testkit::program("python3") else { return };
