@@ -497,31 +497,8 @@ fn pareto(logs: &[f64]) -> Option<Vec<f64>> {
     let middle = middle_and_width(logs).0;
     // One long wait alone is a pause, or beats that were missed.
     let [_, second] = two_largest(logs);
-    let is_heavy = exponent < MOST_PARETO
-        && (second - middle > LONG_TAIL.ln() || is_steepest_at_the_shortest(logs, least));
+    let is_heavy = exponent < MOST_PARETO && second - middle > LONG_TAIL.ln();
     is_heavy.then(|| logs.iter().map(|log| density(log).ln()).collect())
-}
-
-/// Whether waits, given as logarithms, crowd at the shortest of them as Pareto's do, and not around a middle: his distribution explains
-/// them better than the Gamma distribution that fits them best. A single one that is far longer is left out: it may be a pause. (So it is of
-/// 99 % of Pareto's sequences, and of 1 to 3 % of those that scatter around a beat.)
-fn is_steepest_at_the_shortest(logs: &[f64], least: f64) -> bool {
-    let [longest, second] = two_largest(logs);
-    let most = if longest - second > FAR_LONGER.ln() { second } else { longest };
-    let waits = || logs.iter().filter(|&&log| log <= most).map(|log| log - least);
-    let n = waits().count() as f64;
-    let (mean_log, mean) = (waits().sum::<f64>() / n, waits().map(f64::exp).sum::<f64>() / n);
-    let skew = mean.ln() - mean_log;
-    // Not so if all are the same, or so close to each other that nobody would speak of chance.
-    if !(skew > 1e-9 && mean.is_finite() && mean_log * MOST_PARETO > 1.0) {
-        return false;
-    }
-    // The likeliest shape (Minka's approximation is within 1.5 %, far less than the likelihood can tell).
-    let shape = (3.0 - skew + ((skew - 3.0).powi(2) + 24.0 * skew).sqrt()) / (12.0 * skew);
-    // Means over all waits of the log density of the logarithm.
-    let by_gamma = shape * (shape / mean).ln() + shape * mean_log - shape - iotide_num::ln_gamma(shape);
-    let by_pareto = mean_log.recip().ln() - 1.0;
-    by_pareto > by_gamma
 }
 
 /// The largest of the values first.
@@ -536,8 +513,6 @@ const MOST_PARETO: f64 = 4.0;
 /// … and neither are those of which no two are this many times the usual. (At 1.6 one in thirty of the runs whose compute phases vary, σ/μ < 1,
 /// is no longer believed; at 2.0 law 10 holds for 97 in 100 of Pareto's waits.)
 const LONG_TAIL: f64 = 1.85;
-/// A wait that is so many times the second longest is a pause, or beats that were missed.
-const FAR_LONGER: f64 = 2.0;
 
 /// The distribution of distances of one beat: normal where it is kept well; where it is not, a Gamma distribution of the same
 /// width, for a distance can grow without bound but not shrink below zero.
@@ -774,24 +749,6 @@ mod tests {
             assert_eq!(found.len(), 1, "{off}: {found:?}");
             assert_eq!((found[0].members.len(), found[0].missed), (5, 0), "{off}: {found:?}");
         }
-    }
-
-    #[test]
-    fn waits_that_crowd_at_the_shortest_have_no_beat_though_none_is_very_long() {
-        let at = |i: usize| (i as f64 + 0.5) / 20.0;
-        // Shape 1.8, the longest 5 % left out: no two are 1.85 times the usual.
-        let steep: Vec<f64> = (0..20).map(|i| (1.0 - 0.72 * at(i)).powf(-1.0 / 1.8).ln()).collect();
-        let least = steep[0];
-        let [_, second] = two_largest(&steep);
-        assert!(second - middle_and_width(&steep).0 < LONG_TAIL.ln(), "{steep:?}");
-        assert!(is_steepest_at_the_shortest(&steep, least));
-        assert!(pareto(&steep).is_some());
-        // As wide, and symmetrical.
-        let even: Vec<f64> = (0..20).map(|i| (0.7 + 0.6 * at(i)).ln()).collect();
-        assert!(!is_steepest_at_the_shortest(&even, even[0]));
-        assert!(pareto(&even).is_none());
-        // All the same.
-        assert!(!is_steepest_at_the_shortest(&[1.0; 20], 1.0));
     }
 
     #[test]
