@@ -6,6 +6,7 @@
 //!    odds against chance.
 //! 3. *Choose* (`choose`). What the structure of another proposal explains better is dropped; of the rest the most probable is
 //!    the rhythm, and what has phases of its own beside it, or before and after it, holds as well.
+//! 4. *Look again* (`rest`). What a plain rhythm leaves of the signal may have another one.
 //!
 //! `docs/methods.md` says it in plain words.
 
