@@ -14,6 +14,7 @@ use iotide_report::{
 use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
 
 use crate::leaf::{Act, JobView, View};
+use crate::memory;
 use crate::predict::Expected;
 
 /// Events that wait for a listener.
@@ -95,6 +96,7 @@ impl Events {
                 Act::End { key, end_ns, .. } => {
                     if let Some(about) = listeners.running.remove(key) {
                         listeners.job(key, &about, "ended", *end_ns);
+                        memory::shrink(&mut listeners.running);
                     }
                 }
                 _ => {}
@@ -317,5 +319,19 @@ mod tests {
         drop(events.listen(Hears::All, false));
         events.tick();
         assert!(events.lock().listeners.is_empty());
+    }
+
+    #[test]
+    fn of_thousands_of_jobs_that_have_ended_no_room_is_kept() {
+        let events = Events::default();
+        let key = |n: u32| JobKey { id: JobId::made_of(&n.to_string()), ..key(7) };
+        let begun: Vec<Act> = (0..3000).map(|n| Act::Job { key: key(n), about: About::default() }).collect();
+        events.acted(&begun);
+        assert!(events.lock().running.capacity() >= 3000);
+        let end = |n| Act::End { key: key(n), end_ns: 9, silent: Vec::new(), own: None };
+        events.acted(&(0..3000).map(end).collect::<Vec<_>>());
+        let listeners = events.lock();
+        assert_eq!(listeners.running.len(), 0);
+        assert!(listeners.running.capacity() < 200, "{}", listeners.running.capacity());
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use iotide_ledger::JobKey;
 
 use crate::collect::NodeReading;
+use crate::memory;
 use crate::store::Figure;
 
 /// How often gauges are looked at.
@@ -99,6 +100,7 @@ impl Gauges {
     /// Forgets a job that has ended.
     pub(crate) fn forget(&mut self, key: &JobKey) {
         self.jobs.remove(key);
+        memory::shrink(&mut self.jobs);
     }
 }
 
@@ -145,5 +147,18 @@ mod tests {
         assert_eq!(value(&a, "node->memory_used_bytes", "maximum"), Some(60.0));
         gauges.forget(&a);
         assert!(gauges.of(&a).is_empty());
+    }
+
+    #[test]
+    fn of_thousands_of_jobs_that_have_ended_no_room_is_kept() {
+        let key = |n: u32| {
+            let id = JobId::made_of(&n.to_string());
+            JobKey { cluster: Name::default(), uid: 1, id, start_ns: 5 }
+        };
+        let mut gauges = Gauges::default();
+        (0..3000).for_each(|n| gauges.see_of(&key(n), "cgroup->memory_bytes", 5.0, None));
+        assert!(gauges.jobs.capacity() >= 3000);
+        (0..3000).for_each(|n| gauges.forget(&key(n)));
+        assert!(gauges.jobs.is_empty() && gauges.jobs.capacity() < 200, "{}", gauges.jobs.capacity());
     }
 }

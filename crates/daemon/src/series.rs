@@ -19,6 +19,7 @@ use iotide_wire::page::PageLayer;
 use crate::collect::{GroupJob, NodeReading};
 use crate::gather::LateJob;
 use crate::leaf::View;
+use crate::memory;
 use crate::store::SeriesLimits;
 use crate::store::series::{self, LOSS, SeriesFile, TICKS_A_BLOCK, names_of, names_of_node, names_of_tree};
 use late::{LateSamples, Waiting};
@@ -352,8 +353,7 @@ impl Keeper {
         }
         while self.ended.len() > MOST_WAITING {
             let owner = self.ended.remove(0);
-            let n = self.series.held().open.remove(&owner).map_or(0, |open| open.rows.ticks().len() as u64);
-            self.files.remove(&owner);
+            let n = self.forget(&owner).map_or(0, |open| open.rows.ticks().len() as u64);
             self.succeeded(&owner);
             *self.left_out.entry(owner.clone()).or_default() += n;
             self.say_left_out(&owner);
@@ -521,9 +521,18 @@ impl Keeper {
             // What is there can be read as it is, too.
             let _ = file.rewrite(&self.series.0.folder, now_ns, false);
         }
-        self.files.remove(owner);
-        self.series.held().open.remove(owner);
+        self.forget(owner);
         Ok(())
+    }
+
+    /// Forgets an owner; returns what is not in its file.
+    fn forget(&mut self, owner: &Owner) -> Option<Open> {
+        self.files.remove(owner);
+        memory::shrink(&mut self.files);
+        let mut held = self.series.held();
+        let open = held.open.remove(owner);
+        memory::shrink(&mut held.open);
+        open
     }
 
     fn failed(&mut self, now_ns: u64, owner: &Owner, error: &io::Error) {

@@ -20,6 +20,7 @@ use iotide_wire::page::{
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::leaf::{Claim, Earlier, Leaf, PageId, Process};
+use crate::memory;
 pub(crate) use cgroups::{Cgroups, GroupJob, ToldGroups};
 pub(crate) use node::{NodeFiles, NodeReading};
 pub(crate) use proc::Proc;
@@ -168,6 +169,7 @@ impl Collector {
         let is_removed = !is_it || self.folder.remove(&name).is_ok();
         if is_removed && let Some(page) = self.pages.remove(&name) {
             self.inodes.remove(&page.inode);
+            memory::shrink(&mut self.pages);
         }
         is_removed
     }
@@ -200,6 +202,7 @@ impl Collector {
             there.insert(name);
         }
         self.strangers.retain(|name, _| there.contains(name));
+        memory::shrink(&mut self.strangers);
         // A page that is gone while its process runs has been counted as far as it was read.
         let removed: Vec<OsString> =
             self.pages.keys().filter(|name| !there.contains(*name)).cloned().collect();

@@ -259,3 +259,28 @@ fn what_comes_late_is_in_its_seconds_in_memory_on_disk_and_after_the_end() {
         assert_eq!(keeper.series.take_losses(), []);
     }
 }
+
+#[test]
+fn of_hundreds_of_jobs_that_have_ended_no_room_is_kept() {
+    let dir = FreshDir::new("series-room");
+    let mut keeper = keeper(&dir, SeriesLimits::default());
+    let job = view(Some(100)).jobs[0].clone();
+    let with_id = |n: u32| JobView { key: key(&n.to_string()), ..job.clone() };
+    let many = View { jobs: (0..300).map(with_id).collect(), ..View::clone(&view(None)) };
+    let tick = |second: u64, view: Arc<View>| Tick {
+        now_ns: second * SECOND_NS,
+        view,
+        node: Arc::default(),
+        groups: Arc::default(),
+        last: Vec::new(),
+        late: Vec::new(),
+    };
+    keeper.hear(&tick(100, Arc::new(many)));
+    assert!(keeper.files.capacity() >= 300 && keeper.series.held().open.capacity() >= 300);
+    keeper.hear(&tick(101, view(None)));
+    let open = &keeper.series.held().open;
+    // The machine's own are still there.
+    assert_eq!((keeper.files.len(), open.len()), (1, 1));
+    assert!(keeper.files.capacity() < 130, "{}", keeper.files.capacity());
+    assert!(open.capacity() < 130, "{}", open.capacity());
+}
