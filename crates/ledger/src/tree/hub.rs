@@ -103,6 +103,8 @@ pub struct HubRow {
     is_restored: bool,
     /// What was shown of it while its node was not heard.
     shown: Vec<Shown>,
+    /// The last silence for which there was no room.
+    forgotten: Option<late::Forgotten>,
     /// The position of its last version among those that are kept for the daemon above.
     pub(super) kept_at: Option<u64>,
     /// Its number, and whether some before the next may be missing.
@@ -354,6 +356,7 @@ impl Hub {
             behind: None,
             is_restored: false,
             shown: Vec::new(),
+            forgotten: None,
             kept_at: None,
             kept_seq: 0,
             is_after_silence: false,

@@ -10,11 +10,29 @@ use crate::{Cell, Counters, Metric};
 /// Cells of versions that came late and wait to be taken: 2 MiB of them.
 const MOST_CELLS: usize = 1 << 16;
 /// What was shown of rows in silences takes so many bytes at most, give or take what comes within a second. Of further silences, nobody knows what was shown: what comes late
-/// of them is in the sums and not in its seconds.
+/// of them is in the sums and not in its seconds, and refused ([`Forgotten`]).
 const MOST_SHOWN_BYTES: usize = 4 << 20;
 /// Cells that a row is likely to have, of which nothing has come yet.
 const USUAL_CELLS: usize = 64;
 const SECOND_NS: u64 = 1_000_000_000;
+
+/// A silence of a row of which nobody knows what was shown: what comes late of it is lost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Forgotten {
+    /// The last version before it, and then the last that was lost of it: by however many ways a version comes, it is lost once.
+    after: u64,
+    /// The version that ended it, once that has come.
+    until: Option<u64>,
+}
+
+impl Forgotten {
+    /// Whether a version that comes late is of this silence, and did not come before.
+    fn loses(&mut self, seq: u64) -> bool {
+        let is_lost = seq > self.after && self.until.is_none_or(|until| seq < until);
+        self.after = if is_lost { seq } else { self.after };
+        is_lost
+    }
+}
 
 /// What a row had counted at a time of which something else was shown.
 #[derive(Clone, Debug)]
@@ -73,10 +91,16 @@ impl Hub {
         // The first row may be as late as it likes; others come each second.
         let least_ns = if row.seq > 0 { GAP_NS } else { SECOND_NS };
         let n_cells = row.cells.len();
-        if is_open || now_ns.saturating_sub(since_ns) < least_ns || !self.has_room_for_shown(n_cells) {
+        if is_open || now_ns.saturating_sub(since_ns) < least_ns {
             return;
         }
+        let has_room = self.has_room_for_shown(n_cells);
         let Some(row) = self.rows.get_mut(&id) else { return };
+        if !has_room {
+            let before = row.forgotten.map_or(0, |forgotten| forgotten.after);
+            row.forgotten = Some(Forgotten { after: row.seq.max(before), until: None });
+            return;
+        }
         row.is_after_silence = true;
         if row.is_restored {
             // Before this daemon was started, something else was shown.
@@ -100,6 +124,9 @@ impl Hub {
     /// Keeps a version of a row for the daemon above; one that came late also says what its row had counted then.
     pub(super) fn keep_version(&mut self, now_ns: u64, id: RowId, seq: u64, at_ns: u64) {
         let Some(row) = self.rows.get_mut(&id) else { return };
+        if let Some(forgotten) = &mut row.forgotten {
+            forgotten.until.get_or_insert(seq);
+        }
         if self.grown.0.take() == Some(id) && !self.grown.1.is_empty() {
             self.grown.1.sort_unstable();
             self.grown.1.dedup();
@@ -129,7 +156,10 @@ impl Hub {
         at_ns: u64,
         grown: &[(u32, Cell)],
     ) {
-        if self.grow_shown(now_ns, id, (seq, Some(after)), at_ns, grown) && !self.is_root {
+        if !self.grow_shown(now_ns, id, (seq, Some(after)), at_ns, grown) {
+            let forgotten = self.rows.get_mut(&id).and_then(|row| row.forgotten.as_mut());
+            self.n_refused += u64::from(forgotten.is_some_and(|forgotten| forgotten.loses(seq)));
+        } else if !self.is_root {
             let values = Values::of(grown.iter().copied());
             self.missed.push(Version { row: id, seq, after, at_ns, kept_ns: now_ns, values });
         }

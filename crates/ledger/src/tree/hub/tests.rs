@@ -157,3 +157,34 @@ fn what_was_shown_in_silences_takes_some_mebibytes_at_most_whoever_is_silent_how
     hub.tick(600 * SECOND);
     assert_eq!(hub.shown_bytes, 0, "what nobody asks for any more is forgotten");
 }
+
+#[test]
+fn what_comes_late_of_silences_for_which_there_was_no_room_is_counted_as_refused_once() {
+    // A row is heard, silent for ten seconds, and heard again; then what was missed comes, twice, and a version that was in time.
+    let n_refused = |has_room: bool| {
+        let mut hub = hub(Limits::default());
+        let node = opened("one", 1);
+        let row = hub.open(SECOND, &node, false).unwrap();
+        hear(&mut hub, 1, &node, 1, &counted(1), false);
+        hub.shown_bytes = if has_room { 0 } else { 1 << 30 };
+        hub.note_shown(11 * SECOND, row);
+        hear(&mut hub, 11, &node, 11, &counted(11), false);
+        assert!(hub.news(11 * SECOND, &group()).is_some());
+        let missed = |hub: &mut Hub, seq: u64, at_s: u64| {
+            let cell = Cell { calls: seq, bytes: 10 * seq, ns: seq / 2 };
+            hub.missed(12 * SECOND, row, (seq, seq - 1), at_s * SECOND, &[(0, cell)]);
+        };
+        for seq in [2, 3, 4, 4, 2, 9, 1, 11] {
+            missed(&mut hub, seq, seq);
+        }
+        // A silence later, of which nothing comes.
+        hub.note_shown(20 * SECOND, row);
+        hear(&mut hub, 20, &node, 20, &counted(20), false);
+        missed(&mut hub, 11, 11);
+        missed(&mut hub, 9, 9);
+        assert_eq!(state(&mut hub, 20).2, 20, "no sum depends on it");
+        hub.n_refused()
+    };
+    assert_eq!(n_refused(false), 4);
+    assert_eq!(n_refused(true), 0);
+}
