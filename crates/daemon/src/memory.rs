@@ -10,10 +10,10 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// How often memory is given back, if jobs have ended or questions were answered since.
+/// How often memory is given back, if jobs have ended, models were fitted or questions were answered since.
 pub(crate) const GIVE_BACK_NS: u64 = 5_000_000_000;
 
-/// So often after jobs have ended: their samples are written and their models fitted some seconds later, by other threads.
+/// So often after jobs have ended: their samples are written some seconds later, by another thread.
 pub(crate) const TIMES: u32 = 4;
 
 /// One heap for all threads: what one frees another can use. They allocate little at a time when they work, and wait for each other no longer than that takes.

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -202,6 +202,8 @@ pub(crate) struct Models {
     /// How many questions of each user wait.
     waiting: Arc<Mutex<HashMap<u32, usize>>>,
     watchers: Watchers,
+    /// Whether models were fitted, which takes memory for a moment.
+    has_fitted: Arc<AtomicBool>,
 }
 
 /// Who is told which application was fitted anew.
@@ -229,8 +231,10 @@ impl Models {
         let kept = Arc::<RwLock<Arc<Kept>>>::default();
         let waiting = Arc::<Mutex<HashMap<u32, usize>>>::default();
         let watchers = Watchers::default();
+        let has_fitted = Arc::<AtomicBool>::default();
         let fitting = Fitting {
             source,
+            has_fitted: Arc::clone(&has_fitted),
             events,
             watchers: Arc::clone(&watchers),
             kept: Arc::clone(&kept),
@@ -242,13 +246,18 @@ impl Models {
             crate::priority::give_way();
             fitting.run(&todo);
         })?;
-        Ok(Self { kept, clock: AtomicU64::new(0), work, waiting, watchers })
+        Ok(Self { kept, clock: AtomicU64::new(0), work, waiting, watchers, has_fitted })
     }
 
     /// A run has ended: its application is fitted anew, soon. Nobody waits.
     pub(crate) fn ended(&self, key: &JobKey) {
         // Without the thread there are no models; everything else goes on.
         let _ = self.work.send(Work::Ended(key.clone()));
+    }
+
+    /// Whether models were fitted since this was last asked: what that took is free.
+    pub(crate) fn take_has_fitted(&self) -> bool {
+        self.has_fitted.swap(false, Ordering::Relaxed)
     }
 
     /// Which applications are fitted anew from now on, of whom. Who does not read in time misses some.
@@ -290,6 +299,7 @@ impl Models {
 /// The thread.
 struct Fitting {
     source: Box<dyn Source>,
+    has_fitted: Arc<AtomicBool>,
     events: Events,
     watchers: Watchers,
     kept: Arc<RwLock<Arc<Kept>>>,
@@ -351,6 +361,7 @@ impl Fitting {
             Some(known) => Ok(known),
             None => {
                 let fitted = self.source.fit(wanted);
+                self.has_fitted.store(true, Ordering::Relaxed);
                 if let Ok(fitted) = &fitted {
                     self.keep(wanted.clone(), Arc::clone(fitted), |_| false);
                 }
@@ -364,6 +375,7 @@ impl Fitting {
         let wanted = Wanted::all(uid, app.clone());
         let begun = Instant::now();
         let fitted = self.source.fit(&wanted);
+        self.has_fitted.store(true, Ordering::Relaxed);
         self.due.remove(&(uid, app.clone()));
         self.rests.insert(
             (uid, app.clone()),
@@ -588,7 +600,7 @@ mod tests {
         let models =
             Models::start_with(Box::new(Slow { enters, may_go_on, n_asked: 0 }), Events::default()).unwrap();
         let wanted = Wanted::all(7, app("a"));
-        assert!(models.now(&wanted).is_none());
+        assert!(models.now(&wanted).is_none() && !models.take_has_fitted());
         models.ended(&key("a"));
         entered.recv().unwrap();
         go_on.send(()).unwrap();
@@ -599,6 +611,7 @@ mod tests {
             }
         };
         assert!((at_1024(&old) - 1024.0).abs() < 1.0, "{}", at_1024(&old));
+        assert!(models.take_has_fitted() && !models.take_has_fitted());
         // The thread stands in the midst of the next fit.
         models.ended(&key("a"));
         entered.recv().unwrap();
@@ -615,6 +628,7 @@ mod tests {
         entered.recv().unwrap();
         go_on.send(()).unwrap();
         assert!((at_1024(&wait.blocking_recv().unwrap().unwrap()) - 3072.0).abs() < 1.0);
+        assert!(models.take_has_fitted());
         let third = Wanted { last: Some(3), ..wanted };
         assert!(models.now(&third).is_some());
         models.ended(&key("a"));
@@ -663,6 +677,7 @@ mod tests {
         let (due, rests) = (HashMap::new(), HashMap::new());
         let fitting = Fitting {
             source: Box::new(None_),
+            has_fitted: Arc::default(),
             events: Events::default(),
             watchers: Watchers::default(),
             kept: Arc::clone(&kept),

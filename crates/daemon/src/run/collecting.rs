@@ -145,13 +145,19 @@ impl Collecting {
                 self.sample(now, view);
             }
         }
-        if now.saturating_sub(self.given_back_ns) >= memory::GIVE_BACK_NS
-            && (self.shared.has_answered.swap(false, Ordering::Relaxed) || self.n_to_give_back > 0)
-        {
+        if now.saturating_sub(self.given_back_ns) >= memory::GIVE_BACK_NS && self.has_to_give_back() {
             memory::give_back();
             (self.n_to_give_back, self.given_back_ns) = (self.n_to_give_back.saturating_sub(1), now);
         }
         self.shared.beat_ns.store(now, Ordering::Relaxed);
+    }
+
+    /// Whether somebody has used memory for a while that is free now.
+    fn has_to_give_back(&self) -> bool {
+        let has_answered = self.shared.has_answered.swap(false, Ordering::Relaxed);
+        // Models may be fitted long after their last run has ended.
+        let has_fitted = self.shared.models.take_has_fitted();
+        has_answered || has_fitted || self.n_to_give_back > 0
     }
 
     /// What daemons below have counted becomes part of the jobs; returns what is to be stored of it.
