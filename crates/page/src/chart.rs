@@ -258,7 +258,7 @@ impl Axis {
 
     /// How many digits of places on it are alike.
     pub(crate) fn digits_alike(&self) -> usize {
-        if self.is_logarithmic() { 0 } else { digits_before(self.lo, self.hi) as usize }
+        if self.is_logarithmic() { 0 } else { digits_before(self.lo, self.hi) }
     }
 
     /// Seconds, in the unit that suits their span.
@@ -730,19 +730,21 @@ fn short_places<S: Serializer>(places: &[f64], serializer: S) -> Result<S::Ok, S
 }
 
 /// How many digits the values of a range have before those in which they differ.
-fn digits_before(lo: f64, hi: f64) -> i32 {
+fn digits_before(lo: f64, hi: f64) -> usize {
     let times = lo.abs().max(hi.abs()) / (hi - lo);
-    if times.is_nan() || times <= 1.0 { 0 } else { times.log10().ceil().min(12.0) as i32 }
+    if times.is_nan() || times <= 1.0 { 0 } else { times.log10().ceil().min(12.0) as usize }
 }
 
-/// A number of so many digits.
-fn to_digits(value: f64, n: i32) -> f64 {
+/// The nearest number of at most `n` digits, and zero for what is none.
+///
+/// It is made of the digits themselves: scaled by a power of ten, rounded and scaled back, 10⁹ would become 999999999.9999999.
+pub(crate) fn to_digits(value: f64, n: usize) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return 0.0;
     }
-    let scale = 10f64.powi(n - value.abs().log10().ceil() as i32);
-    let short = (value * scale).round() / scale;
-    if short.is_finite() { short } else { value }
+    let short = format!("{value:.*e}", n.saturating_sub(1)).parse().ok();
+    // The largest numbers there are cannot be rounded up.
+    short.filter(|short: &f64| short.is_finite()).unwrap_or(value)
 }
 
 #[cfg(test)]
@@ -788,6 +790,20 @@ mod tests {
         assert_eq!(places(vec![1744611915.125, 1744611968.25]), "{\"at\":[1744611915.125,1744611968.25]}");
         assert_eq!(places(vec![1744611915.125]), "{\"at\":[1744611915.125]}");
         assert_eq!(places(vec![0.0, 1.0 / 3.0, 100.0]), "{\"at\":[0.0,0.33333,100.0]}");
+    }
+
+    #[test]
+    fn powers_of_ten_and_their_neighbours_keep_as_many_digits_as_all_others() {
+        for exponent in -20..20 {
+            let ten: f64 = format!("1e{exponent}").parse().unwrap();
+            assert_eq!(to_digits(ten, 4), ten);
+            assert_eq!(to_digits(-0.99996 * ten, 4), -ten);
+            let close: f64 = format!("1.235e{exponent}").parse().unwrap();
+            assert_eq!(to_digits(1.23456 * ten, 4), close);
+        }
+        assert_eq!([0.0, f64::NAN, f64::INFINITY].map(|value| to_digits(value, 4)), [0.0; 3]);
+        assert_eq!(to_digits(f64::MAX, 4), f64::MAX);
+        assert_eq!(to_digits(f64::MIN_POSITIVE, 4), 2.225e-308);
     }
 
     #[test]

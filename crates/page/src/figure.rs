@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde::{Serialize, Serializer};
 
-use crate::chart::{Axis, BandKind, Look, Plot, Series, Xs};
+use crate::chart::{Axis, BandKind, Look, Plot, Series, Xs, to_digits};
 use crate::html::escape;
 use crate::text;
 
@@ -223,11 +223,3 @@ fn is_same_grid(one: &Series, other: &Series) -> bool {
 
 /// Six are more than anybody compares.
 const DIGITS: usize = 6;
-
-/// A number as it is written.
-fn to_digits(value: f64, n: usize) -> f64 {
-    if value == 0.0 || !value.is_finite() {
-        return 0.0;
-    }
-    format!("{value:.*e}", n - 1).parse().unwrap_or(value)
-}
