@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use iotide_formats::darshan::{CounterTable, Log, Record};
-use iotide_report::{CommonSize, LogModules, ModuleCalls, ModuleCounts, ModuleFacts};
+use iotide_report::{CommonSize, FilesByUse, LogModules, ModuleCalls, ModuleCounts, ModuleFacts, UsedFiles};
 
 /// What kinds of calls are called in words, by the ending of their counter.
 const KINDS: [(&str, &str); 29] = [
@@ -114,15 +114,12 @@ fn counted(module: &str, table: &CounterTable) -> ModuleCounts {
         bytes_written: columns.bytes[1].map(|_| 0.0),
         ..ModuleCounts::default()
     };
-    let mut extents: HashMap<u64, f64> = HashMap::new();
+    let mut files: HashMap<u64, FileUse> = HashMap::new();
     let mut common: HashMap<u64, u64> = HashMap::new();
     let _ = table.for_each(|record| {
         add(&mut sums, &columns, record);
+        files.entry(record.id).or_default().add(&columns, record);
         let count = |column: usize| record.int(column).and_then(|n| u64::try_from(n).ok());
-        let highest = columns.extents.iter().filter_map(|&column| count(column)).max().unwrap_or(0);
-        let extent = extents.entry(record.id).or_default();
-        // The offset of the last byte.
-        *extent = extent.max(if highest > 0 { highest as f64 + 1.0 } else { 0.0 });
         for &(size, calls) in &columns.common {
             if let (Some(size), Some(calls @ 1..)) = (count(size), count(calls))
                 && (common.len() < MOST_SIZES || common.contains_key(&size))
@@ -134,15 +131,63 @@ fn counted(module: &str, table: &CounterTable) -> ModuleCounts {
         ControlFlow::<()>::Continue(())
     });
     sums.calls.retain(|kind| kind.calls > 0);
-    sums.files = extents.len() as u64;
-    if !columns.extents.is_empty() && !extents.is_empty() {
-        sums.mean_extent_bytes = Some(extents.values().sum::<f64>() / extents.len() as f64);
-        sums.largest_extent_bytes = extents.values().copied().reduce(f64::max);
-    }
+    let notes_extents = !columns.extents.is_empty();
+    let all = used(files.values(), notes_extents);
+    sums.files = all.files;
+    sums.mean_extent_bytes = all.mean_extent_bytes;
+    sums.largest_extent_bytes = all.largest_extent_bytes;
+    sums.files_by_use = columns.bytes.iter().all(Option::is_some).then(|| {
+        let alike = |read: bool, written: bool| {
+            used(files.values().filter(|file| (file.read, file.written) == (read, written)), notes_extents)
+        };
+        FilesByUse {
+            read_only: alike(true, false),
+            write_only: alike(false, true),
+            read_write: alike(true, true),
+            untouched: alike(false, false),
+        }
+    });
     sums.common_sizes = common.into_iter().map(|(bytes, calls)| CommonSize { bytes, calls }).collect();
     sums.common_sizes.sort_unstable_by_key(|size| (std::cmp::Reverse(size.calls), size.bytes));
     sums.common_sizes.truncate(MOST_COMMON);
     sums
+}
+
+/// What all ranks did to one file.
+#[derive(Default)]
+struct FileUse {
+    read: bool,
+    written: bool,
+    extent_bytes: f64,
+}
+
+impl FileUse {
+    fn add(&mut self, columns: &Columns, record: Record<'_>) {
+        let count = |column: usize| record.int(column).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+        let [read, written] = columns.bytes.map(|column| column.is_some_and(|column| count(column) > 0));
+        self.read |= read;
+        self.written |= written;
+        let highest = columns.extents.iter().map(|&column| count(column)).max().unwrap_or(0);
+        // The offset is that of the last byte, and zero of a file of one byte as of one that was only opened.
+        if highest > 0 || read || written {
+            self.extent_bytes = self.extent_bytes.max(highest as f64 + 1.0);
+        }
+    }
+}
+
+fn used<'a>(files: impl Iterator<Item = &'a FileUse>, notes_extents: bool) -> UsedFiles {
+    let (mut n, mut sum_bytes, mut largest_bytes) = (0u64, 0.0, 0f64);
+    for file in files {
+        n += 1;
+        sum_bytes += file.extent_bytes;
+        largest_bytes = largest_bytes.max(file.extent_bytes);
+    }
+    let noted = notes_extents && n > 0;
+    UsedFiles {
+        files: n,
+        mean_extent_bytes: noted.then(|| sum_bytes / n as f64),
+        largest_extent_bytes: noted.then_some(largest_bytes),
+    }
 }
 
 fn add(sums: &mut ModuleCounts, columns: &Columns, record: Record<'_>) {

@@ -55,7 +55,7 @@ pub use crate::{
     labelled::{InsightLine, LabelledRun, LineHead, LogIdentity, RejectedLog, ResultLine},
     live::{LiveEnd, Notice, Prediction, Screen, about_job},
     loop_demo::{LoopDemo, LoopJob, LoopRun, LoopSample},
-    modules::{LogModules, ModuleCalls, ModuleCounts, ModuleFacts},
+    modules::{FilesByUse, LogModules, ModuleCalls, ModuleCounts, ModuleFacts, UsedFiles},
     nodes::{NodeEntry, NodeList},
     patterns::{CommonSize, Patterns},
     pictures::{pictures, pictures_of_both, pictures_of_dft},

@@ -50,12 +50,38 @@ pub struct ModuleCounts {
     pub mean_extent_bytes: Option<f64>,
     /// The highest of them.
     pub largest_extent_bytes: Option<f64>,
+    /// The files by what was done to them.
+    pub files_by_use: Option<FilesByUse>,
     /// Calls by kind; those that were made.
     pub calls: Vec<ModuleCalls>,
     /// Reads and writes in each of Darshan's ranges of sizes.
     pub sizes: Option<[[u64; SIZE_RANGES.len()]; 2]>,
     /// The commonest sizes, the commonest first.
     pub common_sizes: Vec<CommonSize>,
+}
+
+/// Files of a module by the bytes that it saw moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct FilesByUse {
+    /// Only read.
+    pub read_only: UsedFiles,
+    /// Only written.
+    pub write_only: UsedFiles,
+    /// Read and written.
+    pub read_write: UsedFiles,
+    /// Opened or asked about, and no bytes moved.
+    pub untouched: UsedFiles,
+}
+
+/// Files that were used alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct UsedFiles {
+    /// How many.
+    pub files: u64,
+    /// The mean of the highest offsets that they were used up to, where the module notes offsets.
+    pub mean_extent_bytes: Option<f64>,
+    /// The highest of them.
+    pub largest_extent_bytes: Option<f64>,
 }
 
 /// Calls of one kind.
@@ -80,27 +106,17 @@ impl LogModules {
                 .map_or(String::new(), |version| format!("Written by Darshan {}. ", version.for_html())),
             self.version.for_html()
         );
-        for name in [
-            "module",
-            "version",
-            "in the log",
-            "files",
-            "read",
-            "written",
-            "reading",
-            "writing",
-            "metadata",
-            "up to, on average",
-            "up to, at most",
-        ] {
+        for name in
+            ["module", "version", "in the log", "files", "read", "written", "reading", "writing", "metadata"]
+        {
             let _ = write!(body, "<th scope=\"col\">{name}</th>");
         }
         body += "</tr></thead>\n<tbody>\n";
         for module in &self.modules {
             module.write_row(&mut body);
         }
-        body += "</tbody>\n</table>\n</div>\n<p class=\"note\">Times are summed over ranks. Up to: the highest offset in a file that was read or written. \
-                 H5D counts data sets and PNETCDF_VAR variables as files.</p>\n";
+        body += "</tbody>\n</table>\n</div>\n<p class=\"note\">Times are summed over ranks. H5D counts data sets and PNETCDF_VAR variables as files.</p>\n";
+        self.write_files_by_use(&mut body);
         let told: Vec<String> = self.modules.iter().filter_map(ModuleFacts::calls_row).collect();
         if !told.is_empty() {
             let _ = write!(
@@ -111,6 +127,19 @@ impl LogModules {
             );
         }
         Some(Section { id: "modules", title: "Darshan's modules".into(), body, narrow: false })
+    }
+
+    fn write_files_by_use(&self, html: &mut String) {
+        let rows: String = self.modules.iter().filter_map(ModuleFacts::files_rows).collect();
+        if rows.is_empty() {
+            return;
+        }
+        let _ = write!(
+            html,
+            "<div class=\"wide\" tabindex=\"0\">\n<table>\n<thead><tr><th scope=\"col\">module</th><th scope=\"col\" class=\"name\">files</th>\
+             <th scope=\"col\">number</th><th scope=\"col\">up to, on average</th><th scope=\"col\">up to, at most</th></tr></thead>\n\
+             {rows}</table>\n</div>\n<p class=\"note\">Up to: the highest offset in a file that was read or written, where a module notes it.</p>\n"
+        );
     }
 }
 
@@ -132,14 +161,49 @@ impl ModuleFacts {
             time(0),
             time(1),
             time(2),
-            bytes(counted.mean_extent_bytes),
-            bytes(counted.largest_extent_bytes),
         ];
         let _ = write!(html, "<tr><th scope=\"row\">{}</th>", escape(&text::printable(&self.name)));
         for cell in cells {
             let _ = write!(html, "<td>{}</td>", escape(&cell.replace(' ', "\u{a0}")));
         }
         html.push_str("</tr>\n");
+    }
+
+    /// All its files and those that were used alike, as a group of rows of their own.
+    fn files_rows(&self) -> Option<String> {
+        let counted = self.counted.as_ref().filter(|counted| counted.files > 0)?;
+        let all = UsedFiles {
+            files: counted.files,
+            mean_extent_bytes: counted.mean_extent_bytes,
+            largest_extent_bytes: counted.largest_extent_bytes,
+        };
+        let by_use = counted.files_by_use?;
+        let kinds = [
+            ("all", all),
+            ("read-only", by_use.read_only),
+            ("write-only", by_use.write_only),
+            ("read and written", by_use.read_write),
+            ("no bytes moved", by_use.untouched),
+        ];
+        let used: Vec<(&str, UsedFiles)> = kinds.into_iter().filter(|(_, of)| of.files > 0).collect();
+        let name = format!(
+            "<th scope=\"rowgroup\" rowspan=\"{}\">{}</th>",
+            used.len(),
+            escape(&text::printable(&self.name))
+        );
+        let mut html = String::from("<tbody>\n");
+        for (i, (kind, of)) in used.into_iter().enumerate() {
+            let bytes = |n: Option<f64>| n.map_or("–".to_owned(), text::bytes).replace(' ', "\u{a0}");
+            let _ = writeln!(
+                html,
+                "<tr>{}<th scope=\"row\">{kind}</th><td>{}</td><td>{}</td><td>{}</td></tr>",
+                if i == 0 { &name } else { "" },
+                text::count(of.files),
+                bytes(of.mean_extent_bytes),
+                bytes(of.largest_extent_bytes)
+            );
+        }
+        Some(html + "</tbody>\n")
     }
 
     fn calls_row(&self) -> Option<String> {

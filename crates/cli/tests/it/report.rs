@@ -226,3 +226,83 @@ fn each_module_of_a_darshan_log_is_told_as_pydarshan_tells_it() {
         assert!(section.replace('\u{202f}', "\u{a0}").contains(part), "{part}: {section}");
     }
 }
+
+/// `log_file_count_summary_table` of PyDarshan 3.5.0: all, read-only, write-only and read/write files of a module, of each the
+/// number, the mean of the highest offsets and the highest of them.
+type FileCountsOfPyDarshan = (&'static str, &'static str, [(u64, f64, f64); 4]);
+
+const FILE_COUNTS_OF_PYDARSHAN: [FileCountsOfPyDarshan; 6] = [
+    (
+        "dxt",
+        "POSIX",
+        [
+            (214, 524_542.518_691_588_8, 65_842_315.0),
+            (33, 2_826_928.848_484_848_6, 65_842_315.0),
+            (70, 155_996.971_428_571_4, 10_913_267.0),
+            (65, 123_747.892_307_692_31, 5_942_860.0),
+        ],
+    ),
+    ("dxt", "STDIO", [(1, 1876.0, 1876.0), (1, 1876.0, 1876.0), (0, 0.0, 0.0), (0, 0.0, 0.0)]),
+    (
+        "imbalanced-io",
+        "POSIX",
+        [
+            (1026, 77_554_335.634_502_92, 52_938_398_984.0),
+            (12, 71_016_267.833_333_33, 576_000_000.0),
+            (2, 12_890_076_576.0, 24_293_491_976.0),
+            (1, 52_938_398_984.0, 52_938_398_984.0),
+        ],
+    ),
+    // MPI-IO notes no offsets.
+    ("imbalanced-io", "MPI-IO", [(3, 0.0, 0.0), (0, 0.0, 0.0), (2, 0.0, 0.0), (1, 0.0, 0.0)]),
+    (
+        "imbalanced-io",
+        "STDIO",
+        [
+            (12, 95_356.083_333_333_33, 987_132.0),
+            (1, 1858.0, 1858.0),
+            (10, 114_241.4, 987_132.0),
+            (0, 0.0, 0.0),
+        ],
+    ),
+    // A byte in each file: the offset of the last is zero.
+    (
+        "runtime_and_dxt_heatmaps_diagonal_write_only",
+        "POSIX",
+        [(32, 1.0, 1.0), (0, 0.0, 0.0), (32, 1.0, 1.0), (0, 0.0, 0.0)],
+    ),
+];
+
+#[test]
+fn files_of_a_module_are_counted_by_use_as_pydarshan_counts_them() {
+    let Some(logs) = iotide_testkit::shared_data("traces/darshan") else { return };
+    let dir = Dir::new();
+    for (log, module, expected) in FILE_COUNTS_OF_PYDARSHAN {
+        let log = logs.join(format!("{log}.darshan")).display().to_string();
+        let answer = dir.iotide(["report", &log, "--format", "json", "-o", "-"]).exits_with(0).json();
+        let all = answer["runs"][0]["modules"]["modules"].as_array().expect("a list").clone();
+        let counted = &all.iter().find(|one| one["name"] == module).expect("a module")["counted"];
+        let by_use = &counted["files_by_use"];
+        let found = [counted, &by_use["read_only"], &by_use["write_only"], &by_use["read_write"]];
+        for (found, (files, mean, largest)) in found.into_iter().zip(expected) {
+            assert_eq!(found["files"], files, "{log}, {module}: {counted:#}");
+            for (size, expected) in [("mean_extent_bytes", mean), ("largest_extent_bytes", largest)] {
+                let size = found[size].as_f64().unwrap_or(0.0);
+                // PyDarshan counts a byte for a file that was only opened.
+                let opened = by_use["untouched"]["files"].as_f64().expect("a number") / files.max(1) as f64;
+                assert!((size - expected).abs() <= opened + 1e-9 * expected, "{log}, {module}: {counted:#}");
+            }
+        }
+    }
+    let log = logs.join("imbalanced-io.darshan").display().to_string();
+    dir.iotide(["report", &log, "-o", "page.html"]).exits_with(0);
+    let page = dir.read("page.html");
+    let section = page.split("-modules\">").nth(2).unwrap().split("</section>").next().unwrap();
+    for part in [
+        "<tr><th scope=\"rowgroup\" rowspan=\"3\">MPI-IO</th><th scope=\"row\">all</th><td>3</td><td>–</td><td>–</td></tr>",
+        "<tr><th scope=\"row\">read-only</th><td>12</td><td>71\u{a0}MB</td><td>576\u{a0}MB</td></tr>",
+        "<tr><th scope=\"row\">no bytes moved</th><td>1011</td><td>0\u{a0}B</td><td>0\u{a0}B</td></tr>",
+    ] {
+        assert!(section.contains(part), "{part}: {section}");
+    }
+}
